@@ -1,0 +1,66 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/isa.h"
+#include "base/math.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+
+namespace evoq {
+namespace {
+
+TEST(Math, ProductStopsAtOverflow) {
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{2, 3, 4}), 24);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{}), 1);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{int64_t{1} << 40, int64_t{1} << 40}), std::nullopt);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{4, -1}), std::nullopt);
+}
+
+TEST(Text, Glob) {
+  EXPECT_TRUE(GlobMatch("conv*", "conv_12"));
+  EXPECT_TRUE(GlobMatch("*/conv?", "a/b/conv1"));
+  EXPECT_FALSE(GlobMatch("conv", "conv_12"));
+  EXPECT_TRUE(GlobMatch("*a*b", "xaxbab"));
+  EXPECT_FALSE(GlobMatch("*a*b", "xaxba"));
+}
+
+TEST(File, AtomicWriteReplacesWhole) {
+  const auto dir = std::filesystem::temp_directory_path() / "evoq_base_test";
+  std::filesystem::create_directories(dir);
+  const std::string path = (dir / "f.txt").string();
+  ASSERT_TRUE(WriteFileAtomic(path, "first"));
+  ASSERT_TRUE(WriteFileAtomic(path, "second, longer"));
+  EXPECT_EQ(ReadTextFile(path).value(), "second, longer");
+  EXPECT_EQ(ListFiles(dir.string()).value().size(), 1u);
+  std::filesystem::remove_all(dir);
+}
+
+TEST(File, FailuresSayWhy) {
+  EXPECT_EQ(MappedFile::Open("/nowhere/x").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::Open("/tmp").error().code(), ErrorCode::kInvalidInput);
+  const Status status = WriteFileAtomic("/nowhere/x", "text");
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message().find("/nowhere/x"), std::string::npos);
+}
+
+TEST(ThreadPool, CoversEveryItemOnce) {
+  for (int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    std::vector<int> hits(1001);
+    pool.ParallelFor(1001, 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++hits[i];
+    });
+    EXPECT_EQ(std::count(hits.begin(), hits.end(), 1), 1001) << threads;
+  }
+}
+
+TEST(Isa, SelectedIsSupported) {
+  const auto isa = SelectIsa();
+  ASSERT_TRUE(isa) << isa.error().message();
+  EXPECT_TRUE(IsaSupported(*isa));
+}
+
+}  // namespace
+}  // namespace evoq

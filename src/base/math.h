@@ -1,0 +1,35 @@
+// Integer helpers. Sizes that come from a file are multiplied and added with an overflow check.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace evoq {
+
+// a * b, or nothing when the product does not fit. For non-negative sizes.
+inline std::optional<int64_t> CheckedMul(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+
+inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_add_overflow(a, b, &r)) return std::nullopt;
+  return r;
+}
+
+// Product of all dims (1 for none), or nothing on overflow or a negative factor.
+inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> dims) {
+  int64_t product = 1;
+  for (int64_t d : dims) {
+    if (d < 0 || __builtin_mul_overflow(product, d, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t RoundUp(int64_t a, int64_t multiple) { return CeilDiv(a, multiple) * multiple; }
+
+}  // namespace evoq

@@ -1,0 +1,25 @@
+// Text helpers shared by messages and dumps.
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace evoq {
+
+// "[1, 3, 224, 224]".
+template <typename T>
+std::string Bracketed(std::span<const T> items) {
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+// Shell-style match of the whole name: '*' any run, '?' any character. Used by --exclude and --disable.
+bool GlobMatch(std::string_view pattern, std::string_view name);
+
+// 13964179 -> "13.96 MB" (powers of ten), 512 -> "512 B".
+std::string HumanBytes(int64_t bytes);
+
+}  // namespace evoq

@@ -1,0 +1,72 @@
+// Samples for calibration and evaluation: images, .npy, .npz, MNIST idx and CIFAR binary files.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/tensor.h"
+
+namespace evoq {
+
+// How an image becomes a model input: the fields of a NAME.preprocess.json (docs/preprocess.md):
+// resize the short side to `resize_short`, centre crop to `crop`, resize the crop to `resize` (bilinear, antialiased when
+// shrinking, as Pillow does), then x = (pixel * scale - mean) / std per channel.
+struct Preprocess {
+  std::optional<int> resize_short;
+  std::optional<std::pair<int, int>> crop;    // height, width
+  std::optional<std::pair<int, int>> resize;  // height, width
+  std::string color = "RGB";                  // RGB, BGR, GRAY
+  std::string layout = "NCHW";                // NCHW, NHWC
+  float scale = 1.0f / 255;
+  std::vector<float> mean = {0, 0, 0}, std = {1, 1, 1};
+  int label_offset = 0;  // added to a label to get the model's class index
+  DType dtype = DType::kFloat32;
+};
+Result<Preprocess> LoadPreprocess(const std::string& path);
+
+// Interleaved 8-bit pixels.
+struct Image {
+  int width = 0, height = 0, channels = 3;
+  std::vector<uint8_t> pixels;
+};
+// JPEG or PNG by content. Errors: kInvalidInput naming the file; kTooLarge over 2^28 pixels.
+Result<Image> DecodeImage(const std::string& path);
+// One sample of batch 1, in the preprocess's layout and dtype.
+Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess);
+
+struct Sample {
+  std::string name;     // file name, or "test_1000.bin[17]"
+  Tensor input;         // batch 1
+  std::optional<int64_t> label;
+};
+
+// Samples by index, decoded when asked for. Sorted by name.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual Result<Sample> At(int64_t index) const = 0;
+};
+
+struct DatasetOptions {
+  std::optional<Preprocess> preprocess;  // needed for images, MNIST and CIFAR
+  std::string labels;                    // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
+  std::vector<int64_t> input_sizes;      // the model's input shape, -1 where free: checks and batches .npy
+  DType input_dtype = DType::kFloat32;
+};
+
+// `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx (*-images*idx3*, also .gz),
+// CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming what was looked for.
+Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const DatasetOptions& options);
+
+// .npy of one array, C order, little-endian. Errors name file, place, what was found, what was expected.
+Result<Tensor> ReadNpy(const std::string& path);
+Status WriteNpy(const Tensor& tensor, const std::string& path);
+// .npz (stored or deflated): name -> array.
+Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
+
+}  // namespace evoq

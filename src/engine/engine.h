@@ -1,0 +1,49 @@
+// A loaded model, whatever file it came from, at any input shape: what the command line, the C++ API and Python run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+#include "runtime/executor.h"
+
+namespace evoq {
+
+struct EngineOptions {
+  int threads = 0;          // 0: all physical cores
+  InputShapes shapes;       // for symbolic dimensions; may be empty
+};
+
+class Engine {
+ public:
+  // .onnx: imported, optimized, lowered, packed. .etm: mapped.
+  static Result<std::unique_ptr<Engine>> Load(const std::string& path, const EngineOptions& options = {});
+  // From an optimized (not lowered) graph.
+  static Result<std::unique_ptr<Engine>> FromGraph(Graph graph, const EngineOptions& options = {});
+
+  const Model& model() const { return model_; }
+  // The executor for these input shapes; prepared on first use and kept.
+  Result<Executor*> At(const InputShapes& shapes);
+  // The executor for the shapes given at load (symbols: the plan's, or 1 for the batch).
+  Result<Executor*> Default() { return At(options_.shapes); }
+
+  // Inputs by the graph's order; shapes pick the executor. Returns fresh outputs.
+  Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
+
+ private:
+  Engine(Model model, EngineOptions options, Isa isa) : model_(std::move(model)), options_(std::move(options)), isa_(isa) {}
+  Model model_;
+  EngineOptions options_;
+  Isa isa_;
+  std::map<InputShapes, std::unique_ptr<Executor>> executors_;
+};
+
+// Import and the optimize passes: what quantize, inspect and optimize start from.
+Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
+
+// Optimized graph -> packed model (lower passes, packing, first plan).
+Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
+
+}  // namespace evoq

@@ -1,0 +1,94 @@
+// What a kernel is to the rest of evoq: one row (KernelDef) in its own file, named by one line in kernels/kernels.inc.
+//
+// A kernel computes one step of a program. It is chosen and prepared once ("bind"), when a model is compiled or loaded;
+// running it afterwards cannot fail, allocates nothing and takes no lock. Everything is checked in `reject` and `bind`.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/isa.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "tensor/attrs.h"
+
+namespace evoq {
+
+// One step as a kernel sees it: an operator with static types. An omitted optional input has dtype kUndefined.
+struct KernelCall {
+  std::string_view op;
+  const Attrs& attrs;
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+  std::span<const Tensor* const> constants;  // per input: its data when constant (perhaps packed), else nullptr
+
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kUndefined; }
+  const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
+};
+
+// Why a kernel does not take a step: a stable code that `explain` groups by, and a sentence with the values.
+struct Rejection {
+  const char* code;  // "types", "layout", "attribute", "shape", "not-constant", "isa"
+  std::string why;
+};
+
+struct BindOptions {
+  Isa isa = Isa::kScalar;
+  int threads = 1;
+};
+
+// What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes long, garbage at entry.
+struct RunContext {
+  ThreadPool& pool;
+  std::byte* scratch;
+};
+
+// A kernel with everything prepared: multipliers, offsets, tables, pointers into packed weights.
+struct BoundKernel {
+  using RunFn = void (*)(const void* state, const void* const* inputs, void* const* outputs, const RunContext& context);
+  std::shared_ptr<const void> state;
+  RunFn run = nullptr;
+  size_t scratch_bytes = 0;
+  std::string variant;  // what was chosen inside, for profiles: "avx512 14x32", "" when there is nothing to say
+
+  // From a state struct with `void Run(const void* const* in, void* const* out, const RunContext&) const`.
+  template <typename State>
+  static BoundKernel Of(State state, size_t scratch_bytes = 0, std::string variant = "") {
+    BoundKernel bound;
+    bound.state = std::make_shared<const State>(std::move(state));
+    bound.run = [](const void* s, const void* const* in, void* const* out, const RunContext& context) {
+      static_cast<const State*>(s)->Run(in, out, context);
+    };
+    bound.scratch_bytes = scratch_bytes;
+    bound.variant = std::move(variant);
+    return bound;
+  }
+};
+
+// Which limit of the machine a kernel is measured against.
+enum class Peak { kInt8, kFloat32, kBf16, kMemory };
+
+struct KernelDef {
+  const char* name;       // "conv_int8": stable, stored in .etm plans
+  const char* op;         // the operator it computes
+  const char* precision;  // "int8", "float32", ...; "any" for kernels that only move bytes
+  Peak peak;
+  // Nothing when it can compute the call on every machine.
+  std::optional<Rejection> (*reject)(const KernelCall& call);
+  // The constant input in the layout that bind wants, independent of the instruction set (kernels/layout.h), or an
+  // undefined tensor to keep it plain. Null: packs nothing. Packed bytes are what the .etm stores.
+  Result<Tensor> (*pack)(const KernelCall& call, size_t input);
+  // `call` passed `reject`; its constants are packed. Their memory outlives the bound kernel.
+  Result<BoundKernel> (*bind)(const KernelCall& call, const BindOptions& options);
+};
+
+// All kernels, the preferred one of an operator first (kernels.inc).
+std::span<const KernelDef* const> AllKernels();
+// nullptr when there is none of that name.
+const KernelDef* FindKernel(std::string_view name);
+
+}  // namespace evoq

@@ -1,0 +1,29 @@
+// Packed weight layouts. A layout is a pure function of the plain tensor, equal on every machine, so that a file packed
+// here runs there; kernels of all instruction sets read the same bytes.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace evoq {
+
+struct LayoutDef {
+  const char* name;
+  const char* formula;  // index formula for the documentation
+  // Bytes of a packed tensor of this type. Errors: kInvalidInput when the type cannot have this layout.
+  Result<int64_t> (*bytes)(const TensorType& type);
+  // Plain row-major -> packed, and back. `plain`'s type is kept.
+  Result<Tensor> (*pack)(const Tensor& plain);
+  Result<Tensor> (*unpack)(const Tensor& packed);
+};
+
+std::span<const LayoutDef* const> AllLayouts();
+// nullptr when there is none of that name.
+const LayoutDef* FindLayout(std::string_view name);
+
+// `tensor` in plain row-major, unpacking it where needed.
+Result<Tensor> ToPlain(const Tensor& tensor);
+
+}  // namespace evoq

@@ -1,0 +1,62 @@
+// The exact meaning of integer arithmetic on quantized values: the scalar definition that the reference evaluator computes
+// and every kernel equals bit for bit. One rounding to float32 per written operation; no fused multiply-add.
+//
+// Linear operators (Conv, ConvTranspose, MatMul; x and w quantized, w symmetric or not):
+//   acc[c] = bias[c] + sum_k (x[k] - zero_x) * (w[k,c] - zero_w[c])              exact, int32
+//   v      = float32(acc[c]) * m[c]                 m[c] = float32(double(s_x) * double(s_w[c]) / double(s_y))
+//   v      = v + float32(r - zero_r) * m_r          when a residual r is fused; m_r = float32(double(s_r) / double(s_y))
+//   v      = activation(v)                          Relu: max(v, 0); Clip: bounds float32(double(bound) / double(s_y));
+//                                                   LeakyRelu: v < 0 ? v * alpha : v
+//   y      = saturate(round_half_even(v) + zero_y)
+// With a float32 output: s_y is 1 and y = activation(v [+ residual, float32]).
+// bias is int32 at scale s_x * s_w[c]; a float32 bias is not quantized arithmetic (quantize it first).
+//
+// Add of two quantized values:  v = float32(a - zero_a) * (s_a / s_y) + float32(b - zero_b) * (s_b / s_y), multipliers
+//   float32(double / double), then activation and rounding as above.
+// AveragePool, GlobalAveragePool, ReduceMean: v = float32(sum (x - zero_x)) * float32(double(s_x) / (double(s_y) * count)).
+// Everything else: dequantize (q - zero) * scale, compute in float32, quantize as ONNX QuantizeLinear (division by scale).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/activation.h"
+
+namespace evoq {
+
+// float32(double(a) * double(b) / double(c)).
+inline float LinearMultiplier(float scale_x, float scale_w, float scale_y) {
+  return static_cast<float>(static_cast<double>(scale_x) * static_cast<double>(scale_w) / static_cast<double>(scale_y));
+}
+inline float ScaleRatio(float scale, float scale_y) {
+  return static_cast<float>(static_cast<double>(scale) / static_cast<double>(scale_y));
+}
+
+// A piecewise-linear activation on values measured in units of the output's scale.
+inline Activation ScaledActivation(Activation activation, float scale_y) {
+  if (activation.kind == ActivationKind::kClip) {
+    activation.alpha = ScaleRatio(activation.alpha, scale_y);
+    activation.beta = ScaleRatio(activation.beta, scale_y);
+  }
+  return activation;
+}
+
+// saturate(round_half_even(v) + zero) into [low, high]; v must not be NaN. Saturates before converting, so that any
+// finite or infinite v is safe.
+inline int32_t RoundToInteger(float v, int32_t zero, int32_t low, int32_t high) {
+  const float bounded_low = static_cast<float>(low - zero), bounded_high = static_cast<float>(high - zero);
+  v = std::nearbyint(v);
+  v = v > bounded_low ? v : bounded_low;
+  v = v < bounded_high ? v : bounded_high;
+  return static_cast<int32_t>(v) + zero;
+}
+
+// ONNX QuantizeLinear of one float32 value; NaN becomes the zero point.
+inline int32_t QuantizeValue(float x, float scale, int32_t zero, int32_t low, int32_t high) {
+  const float v = x / scale;
+  return v == v ? RoundToInteger(v, zero, low, high) : zero;
+}
+
+inline float DequantizeValue(int32_t q, float scale, int32_t zero) { return static_cast<float>(q - zero) * scale; }
+
+}  // namespace evoq

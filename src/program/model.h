@@ -1,0 +1,65 @@
+// A model ready to be executed or written: what an .etm file holds, and what a compiled program is.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace evoq {
+
+using InputShapes = std::map<std::string, std::vector<int64_t>>;
+
+// Why the compiler took a kernel: written where the decision is taken, joined with measured times by `explain`.
+struct Decision {
+  std::string kernel;     // KernelDef::name, or "reference" when no kernel takes the step
+  std::string precision;  // "int8", "float32", "any"
+  struct Rejected {
+    std::string kernel, code, why;
+  };
+  std::vector<Rejected> rejected;  // preferred kernels that do not take this step, with their reasons
+  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel", "kept-float-by-user",
+  // "not-calibrated", "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty otherwise.
+  std::string float_code, float_why;
+};
+
+// The kernel choices for one set of input shapes: node name -> decision.
+struct Plan {
+  InputShapes shapes;
+  std::map<std::string, Decision> decisions;
+};
+
+// The lowered graph (symbolic shapes allowed, constants packed) and the plans made for it so far.
+struct Model {
+  Graph graph;
+  std::vector<Plan> plans;
+};
+
+// Where a value lives while a program runs.
+struct Placement {
+  enum class Kind { kUnused, kInput, kOutput, kConstant, kArena };
+  Kind kind = Kind::kUnused;
+  int64_t offset = 0;  // arena: bytes from its start; input, output: index
+};
+
+struct Step {
+  NodeId node;
+  Decision decision;
+  int64_t macs = 0;
+  int64_t bytes = 0;  // inputs and outputs, as stored
+};
+
+// A graph with static shapes, scheduled: one step per node that computes something (views have none), a place for every
+// value. A function of the graph, the shapes and the kernel list; equal on every machine.
+struct Program {
+  std::shared_ptr<const Graph> graph;
+  std::vector<Step> steps;            // in execution order
+  std::vector<Placement> placements;  // by ValueId::index
+  int64_t arena_bytes = 0;
+  int64_t weight_bytes = 0;  // constants that steps read, as stored
+};
+
+}  // namespace evoq

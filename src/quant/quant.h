@@ -1,0 +1,77 @@
+// Quantization: Graph -> Graph. Runs models only through functions that its caller hands in.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace evoq {
+
+// The range of one value over the calibration data: what `ranges.json` holds.
+struct Range {
+  float min = 0;
+  float max = 0;
+};
+using Ranges = std::map<std::string, Range>;  // by value name
+
+// Runs `graph` on one calibration sample (inputs by position) and returns the outputs. Given by the caller.
+using RunFn = std::function<Result<std::vector<Tensor>>(std::span<const Tensor> inputs)>;
+// Prepares a graph for running: the caller compiles it.
+using PrepareFn = std::function<Result<RunFn>(const Graph& graph)>;
+// Calls its argument with each calibration sample in turn (inputs by position, batch 1), any number of times over.
+using SamplesFn = std::function<Status(const std::function<Status(std::span<const Tensor> inputs)>&)>;
+
+enum class Observer { kMinMax, kMovingAverage, kPercentile, kEntropy, kMse };
+
+struct CalibrationOptions {
+  Observer observer = Observer::kMinMax;
+  double percentile = 99.99;  // of kPercentile
+  int bins = 2048;            // histogram resolution of kPercentile, kEntropy, kMse
+};
+
+// Observes every activation that QuantizeStatic may quantize. The result does not depend on batch size or file order
+// (but for kMovingAverage's, which processes samples in sorted order).
+// Errors: kInvalidInput when there is no sample, or a NaN or infinity appears: names the value and the sample.
+Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
+                         const CalibrationOptions& options, int* samples_used = nullptr);
+
+Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path);
+Result<Ranges> LoadRanges(const std::string& path);
+
+struct QuantizeOptions {
+  bool per_channel = true;
+  DType activation = DType::kUint8;   // or kInt8
+  bool symmetric_activations = false;
+  bool skip_first_last = false;
+  std::vector<std::string> exclude;   // glob patterns of node names that stay float
+};
+
+struct QuantizeReport {
+  int nodes_total = 0, nodes_int8 = 0, nodes_float = 0;
+  std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
+  std::vector<std::string> warnings;
+};
+
+// Static int8: types values with scales from `ranges`, quantizes weights and biases, puts QuantizeLinear and
+// DequantizeLinear where integers and floats meet. Nodes left float get the attribute evoq.float_reason.
+Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+
+// Weights only: constant weights become int8 per channel, computation stays float32.
+Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options);
+
+// A quantization method: one row in its own file, named by one line in quant/methods.inc; what `--scheme` names.
+struct QuantMethod {
+  const char* name;  // "int8", "int8-weights"
+  const char* doc;
+  bool needs_calibration;
+  Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+};
+std::span<const QuantMethod* const> AllMethods();
+const QuantMethod* FindMethod(std::string_view name);
+
+}  // namespace evoq

@@ -1,0 +1,51 @@
+// Runs a Program.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/isa.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "program/model.h"
+
+namespace evoq {
+
+struct ExecutorOptions {
+  int threads = 0;  // 0: all physical cores
+  Isa isa = Isa::kScalar;
+};
+
+// A program bound to kernels, with its own arena and threads. One run at a time; for concurrent streams make one each
+// (they share the program's constants).
+class Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program, const ExecutorOptions& options);
+  ~Executor();
+
+  const Program& program() const;
+  int threads() const;
+  // Types of the inputs and outputs, in the graph's order.
+  const std::vector<TensorType>& input_types() const;
+  const std::vector<TensorType>& output_types() const;
+
+  // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs must be writable.
+  // Allocates nothing, unless a step has only the reference evaluator.
+  Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+
+  // As Run, and writes each step's nanoseconds (program().steps.size() of them).
+  Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns);
+
+  // What each step's kernel chose inside ("avx512 14x32"), by step.
+  const std::vector<std::string>& variants() const;
+  // Bytes of arena and scratch that this executor holds.
+  int64_t arena_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace evoq

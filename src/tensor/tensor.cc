@@ -1,0 +1,212 @@
+#include "tensor/tensor.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/aligned.h"
+#include "base/math.h"
+
+namespace evoq {
+namespace {
+
+size_t StaticBytes(const TensorType& type) {
+  const auto bytes = type.bytes();
+  EVOQ_CHECK(bytes.has_value(), "{} has no static size", type.ToString());
+  return static_cast<size_t>(*bytes);
+}
+
+// Calls body(element index, scale index) for every element of a tensor quantized per tensor, axis or block.
+template <typename Body>
+void ForEachWithScale(const std::vector<int64_t>& sizes, const QuantParams& q, const Body& body) {
+  int64_t total = 1, inner = 1;
+  for (int64_t s : sizes) total *= s;
+  if (q.per_tensor()) {
+    for (int64_t i = 0; i < total; ++i) body(i, 0);
+    return;
+  }
+  for (size_t i = q.axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+  const int64_t axis_size = sizes[q.axis];
+  const int64_t blocks = q.block > 0 ? CeilDiv(axis_size, q.block) : axis_size;
+  for (int64_t i = 0; i < total; ++i) {
+    const int64_t index = i / inner % axis_size;
+    if (q.block == 0) {
+      body(i, index);
+    } else {
+      const int64_t outer = i / inner / axis_size;
+      body(i, (outer * blocks + index / q.block) * inner + i % inner);
+    }
+  }
+}
+
+// Calls body(pointer to T) with the element type of `dtype`; nibbles and strings are not handled. False when unknown.
+template <typename Body>
+bool DispatchElement(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kFloat32: body(static_cast<float*>(nullptr)); return true;
+    case DType::kFloat64: body(static_cast<double*>(nullptr)); return true;
+    case DType::kUint8: body(static_cast<uint8_t*>(nullptr)); return true;
+    case DType::kInt8: body(static_cast<int8_t*>(nullptr)); return true;
+    case DType::kUint16: body(static_cast<uint16_t*>(nullptr)); return true;
+    case DType::kInt16: body(static_cast<int16_t*>(nullptr)); return true;
+    case DType::kInt32: body(static_cast<int32_t*>(nullptr)); return true;
+    case DType::kInt64: body(static_cast<int64_t*>(nullptr)); return true;
+    case DType::kUint32: body(static_cast<uint32_t*>(nullptr)); return true;
+    case DType::kUint64: body(static_cast<uint64_t*>(nullptr)); return true;
+    case DType::kBool: body(static_cast<bool*>(nullptr)); return true;
+    default: return false;
+  }
+}
+
+int32_t Nibble(const std::byte* data, int64_t i, bool is_signed) {
+  const int value = (static_cast<int>(data[i / 2]) >> (i % 2 * 4)) & 15;
+  return is_signed && value > 7 ? value - 16 : value;
+}
+
+}  // namespace
+
+Tensor Tensor::Allocate(TensorType type) {
+  Tensor t;
+  t.bytes_ = StaticBytes(type);
+  t.elements_ = *type.shape.elements();
+  auto buffer = std::make_shared<AlignedBuffer>(t.bytes_);
+  std::memset(buffer->data(), 0, t.bytes_);
+  t.data_ = buffer->data();
+  t.owner_ = std::move(buffer);
+  t.type_ = std::move(type);
+  t.writable_ = true;
+  return t;
+}
+
+Tensor Tensor::View(TensorType type, const std::byte* data, std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.bytes_ = StaticBytes(type);
+  t.elements_ = *type.shape.elements();
+  t.data_ = data;
+  t.owner_ = std::move(owner);
+  t.type_ = std::move(type);
+  return t;
+}
+
+Tensor Tensor::Borrow(TensorType type, std::byte* data) {
+  Tensor t = View(std::move(type), data, nullptr);
+  t.writable_ = true;
+  return t;
+}
+
+Tensor Tensor::Packed(TensorType type, std::string layout, std::vector<std::byte> bytes) {
+  auto buffer = std::make_shared<AlignedBuffer>(bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  const std::span<const std::byte> view(buffer->data(), bytes.size());
+  return PackedView(std::move(type), std::move(layout), view, std::move(buffer));
+}
+
+Tensor Tensor::PackedView(TensorType type, std::string layout, std::span<const std::byte> bytes,
+                          std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.elements_ = type.shape.elements().value_or(0);
+  t.type_ = std::move(type);
+  t.layout_ = std::move(layout);
+  t.data_ = bytes.data();
+  t.bytes_ = bytes.size();
+  t.owner_ = std::move(owner);
+  return t;
+}
+
+Tensor Tensor::WithType(TensorType type) const {
+  EVOQ_CHECK(layout_.empty() && StaticBytes(type) == bytes_, "{} as {}", type_.ToString(), type.ToString());
+  Tensor t = *this;
+  t.elements_ = *type.shape.elements();
+  t.type_ = std::move(type);
+  return t;
+}
+
+Tensor Tensor::Clone() const {
+  if (!layout_.empty()) return Packed(type_, layout_, std::vector<std::byte>(data_, data_ + bytes_));
+  Tensor t = Allocate(type_);
+  if (bytes_ > 0) std::memcpy(t.mutable_raw(), data_, bytes_);
+  return t;
+}
+
+Result<std::vector<int64_t>> ToInt64s(const Tensor& tensor) {
+  if (!tensor.layout().empty() || (!IsInteger(tensor.dtype()) && tensor.dtype() != DType::kBool))
+    return InvalidInput("{} where integers are expected", tensor.type().ToString());
+  std::vector<int64_t> values(static_cast<size_t>(tensor.elements()));
+  const bool known = DispatchElement(tensor.dtype(), [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(tensor.data<T>()[i]);
+  });
+  if (!known) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = Nibble(tensor.raw(), i, IsSigned(tensor.dtype()));
+  }
+  return values;
+}
+
+Result<Tensor> ToFloat32(const Tensor& tensor) {
+  if (!tensor.layout().empty()) return Unsupported("a tensor in layout '{}' has no plain values", tensor.layout());
+  Tensor out = Tensor::Allocate(TensorType(DType::kFloat32, tensor.shape()));
+  float* y = out.mutable_data<float>();
+  const int64_t n = tensor.elements();
+  if (tensor.type().quantized()) {
+    EVOQ_TRY(ValidateQuant(tensor.type()));
+    EVOQ_ASSIGN(const std::vector<int64_t> q, ToInt64s(tensor));
+    const QuantParams& params = *tensor.type().quant;
+    ForEachWithScale(tensor.sizes(), params, [&](int64_t i, int64_t s) {
+      y[i] = static_cast<float>(q[i] - params.zero_points[s]) * params.scales[s];
+    });
+    return out;
+  }
+  if (tensor.dtype() == DType::kFloat16) {
+    for (int64_t i = 0; i < n; ++i) y[i] = HalfToFloat(tensor.data<uint16_t>()[i]);
+    return out;
+  }
+  if (tensor.dtype() == DType::kBfloat16) {
+    for (int64_t i = 0; i < n; ++i) y[i] = Bfloat16ToFloat(tensor.data<uint16_t>()[i]);
+    return out;
+  }
+  const bool known = DispatchElement(tensor.dtype(), [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(tensor.data<T>()[i]);
+  });
+  if (known) return out;
+  if (DTypeBits(tensor.dtype()) != 4) return Unsupported("{} has no real values", tensor.type().ToString());
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(Nibble(tensor.raw(), i, IsSigned(tensor.dtype())));
+  return out;
+}
+
+Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
+  EVOQ_TRY(ValidateQuant(type));
+  if (tensor.dtype() != DType::kFloat32 || tensor.type().quantized() || type.shape != tensor.shape() || !type.quantized())
+    return InvalidInput("cannot quantize {} to {}", tensor.type().ToString(), type.ToString());
+  const QuantParams& q = *type.quant;
+  const float* x = tensor.data<float>();
+  const float low = static_cast<float>(IntegerMin(type.dtype)), high = static_cast<float>(IntegerMax(type.dtype));
+  Tensor out = Tensor::Allocate(type);
+  const auto quantize = [&](int64_t i, int64_t s) -> int64_t {
+    const float zero = static_cast<float>(q.zero_points[s]);
+    const float value = std::nearbyintf(x[i] / q.scales[s]) + zero;
+    return static_cast<int64_t>(std::isnan(value) ? zero : std::fmin(std::fmax(value, low), high));
+  };
+  bool stored = false;
+  if (DTypeBits(type.dtype) == 4) {
+    std::byte* y = out.mutable_raw();
+    ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) {
+      y[i / 2] |= static_cast<std::byte>((quantize(i, s) & 15) << (i % 2 * 4));
+    });
+    stored = true;
+  } else {
+    stored = DispatchElement(type.dtype, [&](auto* tag) {
+      using T = std::remove_pointer_t<decltype(tag)>;
+      T* y = out.mutable_data<T>();
+      ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) { y[i] = static_cast<T>(quantize(i, s)); });
+    });
+  }
+  if (!stored) return Unsupported("cannot quantize to {}", type.ToString());
+  return out;
+}
+
+bool BitEqual(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && a.layout() == b.layout() && a.bytes() == b.bytes() &&
+         (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+}
+
+}  // namespace evoq

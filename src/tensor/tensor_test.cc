@@ -1,0 +1,69 @@
+#include "tensor/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/attrs.h"
+
+namespace evoq {
+namespace {
+
+TEST(DType, HalfRoundTripsEveryPattern) {
+  for (int bits = 0; bits < 65536; ++bits) {
+    const float value = HalfToFloat(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(value))));
+    } else {
+      EXPECT_EQ(FloatToHalf(value), bits) << value;
+    }
+  }
+  EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
+  EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
+  EXPECT_EQ(FloatToHalf(1.0f + 0x1p-11f), 0x3c00) << "ties to even";
+}
+
+TEST(Type, BytesStopAtOverflow) {
+  EXPECT_EQ(TensorType(DType::kInt4, Shape{3}).bytes(), 2);
+  EXPECT_EQ(TensorType(DType::kFloat32, Shape{int64_t{1} << 62}).bytes(), std::nullopt);
+  EXPECT_EQ(TensorType(DType::kFloat32, Shape(std::vector<Dim>{Dim()})).bytes(), std::nullopt);
+}
+
+TEST(Tensor, QuantizeRoundsHalfToEvenAndSaturates) {
+  const Tensor x = Tensor::FromValues<float>(Shape{6}, {0.5f, 1.5f, 2.5f, -10, 1000, std::nanf("")});
+  const auto q = QuantizeTensor(x, TensorType(DType::kUint8, Shape{6}, QuantParams::PerTensor(1, 3)));
+  ASSERT_TRUE(q) << q.error().message();
+  EXPECT_EQ(ToInt64s(*q).value(), (std::vector<int64_t>{3, 5, 5, 0, 255, 3}));
+  EXPECT_EQ(ToFloat32(*q).value().data<float>()[1], 2);
+}
+
+TEST(Tensor, QuantizesPerAxisAndPerBlock) {
+  const Tensor x = Tensor::FromValues<float>(Shape{2, 3}, {1, 2, 3, 10, 20, 30});
+  const auto per_row = QuantizeTensor(x, TensorType(DType::kInt8, Shape{2, 3}, QuantParams{{1, 10}, {0, 0}, 0, 0}));
+  EXPECT_EQ(ToInt64s(per_row.value()).value(), (std::vector<int64_t>{1, 2, 3, 1, 2, 3}));
+  const auto blocked =
+      QuantizeTensor(x, TensorType(DType::kInt4, Shape{2, 3}, QuantParams{{1, 3, 10, 15}, {0, 0, 0, 0}, 1, 2}));
+  EXPECT_EQ(ToInt64s(blocked.value()).value(), (std::vector<int64_t>{1, 2, 1, 1, 2, 2}));
+}
+
+TEST(Quant, ValidationNamesTheFault) {
+  const auto error = [](QuantParams q) {
+    return ValidateQuant(TensorType(DType::kInt8, Shape{2, 3}, std::move(q))).error().message();
+  };
+  EXPECT_EQ(error({{1, 2, 3}, {0, 0, 0}, 0, 0}), "3 scales on axis 0 of size 2");
+  EXPECT_EQ(error({{0}, {0}, -1, 0}), "scale 0, expected a finite number > 0");
+  EXPECT_EQ(error({{1}, {200}, -1, 0}), "zero point 200 outside int8's range");
+}
+
+TEST(Attrs, PrintsSortedWithKinds) {
+  Attrs attrs;
+  attrs.Set("pads", std::vector<int64_t>{1, 1});
+  attrs.Set("alpha", 0.5f);
+  attrs.Set("mode", "linear");
+  EXPECT_EQ(attrs.ToString(), "{alpha=0.5, mode=\"linear\", pads=[1, 1]}");
+  EXPECT_EQ(attrs.Int("alpha", 7), 7) << "another kind reads as the default";
+}
+
+}  // namespace
+}  // namespace evoq

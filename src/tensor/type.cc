@@ -1,0 +1,57 @@
+#include "tensor/type.h"
+
+#include <cmath>
+
+#include "base/math.h"
+
+namespace evoq {
+
+std::optional<int64_t> TensorType::bytes() const {
+  const auto elements = shape.elements();
+  if (!elements) return std::nullopt;
+  const auto bits = CheckedMul(*elements, DTypeBits(dtype));
+  if (!bits) return std::nullopt;
+  return CeilDiv(*bits, 8);
+}
+
+std::string TensorType::ToString() const {
+  std::string text = fmt::format("{}{}", DTypeName(dtype), shape.ToString());
+  if (!quant) return text;
+  if (quant->per_tensor()) return text + fmt::format("(scale {}, zero {})", quant->scales[0], quant->zero_points[0]);
+  text += fmt::format("({} scales on axis {}", quant->scales.size(), quant->axis);
+  if (quant->block > 0) text += fmt::format(", block {}", quant->block);
+  return text + ")";
+}
+
+bool TensorType::operator==(const TensorType& other) const {
+  if (dtype != other.dtype || shape != other.shape || quantized() != other.quantized()) return false;
+  return !quant || quant == other.quant || *quant == *other.quant;
+}
+
+Status ValidateQuant(const TensorType& type) {
+  if (!type.quant) return {};
+  const QuantParams& q = *type.quant;
+  if (!IsInteger(type.dtype)) return InvalidInput("a quantized type of {}, expected an integer type", DTypeName(type.dtype));
+  if (q.scales.size() != q.zero_points.size() || q.scales.empty())
+    return InvalidInput("{} scales and {} zero points, expected as many of both and at least one", q.scales.size(),
+                        q.zero_points.size());
+  if (q.per_tensor()) {
+    if (q.scales.size() != 1) return InvalidInput("{} scales without an axis, expected 1", q.scales.size());
+  } else if (q.block == 0 && type.shape.ranked()) {
+    if (q.axis >= type.shape.rank())
+      return InvalidInput("quantization axis {} of a tensor of rank {}", q.axis, type.shape.rank());
+    const Dim& d = type.shape[q.axis];
+    if (d.known() && d.value != static_cast<int64_t>(q.scales.size()))
+      return InvalidInput("{} scales on axis {} of size {}", q.scales.size(), q.axis, d.value);
+  }
+  for (float scale : q.scales) {
+    if (!std::isfinite(scale) || scale <= 0) return InvalidInput("scale {}, expected a finite number > 0", scale);
+  }
+  for (int32_t zero : q.zero_points) {
+    if (zero < IntegerMin(type.dtype) || zero > IntegerMax(type.dtype))
+      return InvalidInput("zero point {} outside {}'s range", zero, DTypeName(type.dtype));
+  }
+  return {};
+}
+
+}  // namespace evoq

@@ -1,0 +1,52 @@
+// What a value is: element type, shape and, when it is quantized, what its integers stand for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+
+namespace evoq {
+
+// Integer q stands for (q - zero_point) * scale.
+struct QuantParams {
+  std::vector<float> scales;         // one, or one per index of `axis`, or one per block
+  std::vector<int32_t> zero_points;  // as many as scales
+  int axis = -1;                     // -1: one scale for the whole tensor
+  int64_t block = 0;                 // 0: not blocked; else indices along `axis` that share a scale
+
+  static QuantParams PerTensor(float scale, int32_t zero_point) { return {{scale}, {zero_point}, -1, 0}; }
+  bool per_tensor() const { return axis < 0; }
+  bool operator==(const QuantParams&) const = default;
+};
+
+// dtype + shape + optional QuantParams. A type with `quant` means real numbers; its dtype says how they are stored.
+struct TensorType {
+  DType dtype = DType::kUndefined;
+  Shape shape;
+  std::shared_ptr<const QuantParams> quant;  // shared because it is copied with every type; compared by value
+
+  TensorType() = default;
+  TensorType(DType d, Shape s) : dtype(d), shape(std::move(s)) {}
+  TensorType(DType d, Shape s, QuantParams q)
+      : dtype(d), shape(std::move(s)), quant(std::make_shared<const QuantParams>(std::move(q))) {}
+
+  bool quantized() const { return quant != nullptr; }
+  // The type that operators reason about: float32 of the same shape for a quantized type, itself otherwise.
+  TensorType Dequantized() const { return quantized() ? TensorType(DType::kFloat32, shape) : *this; }
+
+  // Bytes of a static type (nibbles rounded up); nothing when not static or too large for int64.
+  std::optional<int64_t> bytes() const;
+
+  // "float32[N, 3, 224, 224]", "uint8[1, 8](scale 0.02, zero 128)", "int8[64, 3, 3, 3](64 scales on axis 0)".
+  std::string ToString() const;
+
+  bool operator==(const TensorType& other) const;
+};
+
+// Errors: kInvalidInput unless sizes agree with the shape, every scale is finite and > 0, zero points fit the dtype.
+Status ValidateQuant(const TensorType& type);
+
+}  // namespace evoq

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Installs what building (and, with --test, testing) evoq needs on Debian 12. Works as root and with sudo.
+#   tools/setup.sh [--test]
+set -eu
+
+build="clang-19 lld-19 cmake ninja-build pkg-config ccache libhwy-dev libpthreadpool-dev libcpuinfo-dev libexpected-dev
+libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libzstd-dev libflatbuffers-dev
+flatbuffers-compiler flatbuffers-compiler-dev protobuf-compiler libprotobuf-dev libonnx-dev"
+tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev g++ python3 python3-venv"
+
+packages=$build
+if [ "${1:-}" = "--test" ]; then packages="$packages $tests"; fi
+
+missing=""
+for package in $packages; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
+done
+if [ -z "$missing" ]; then
+  echo "setup: all packages are installed" >&2
+  exit 0
+fi
+
+run=""
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null 2>&1; then
+    echo "setup: these packages are missing, and installing them needs root or sudo:$missing" >&2
+    exit 1
+  fi
+  run="sudo"
+fi
+echo "setup: installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+$run apt-get update -qq
+# shellcheck disable=SC2086
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+echo "setup: done" >&2
