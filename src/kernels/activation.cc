@@ -1,5 +1,7 @@
 #include "kernels/activation.h"
 
+#include "kernels/math/unary.h"
+
 namespace evoq {
 namespace {
 struct Row {
@@ -47,24 +49,8 @@ void ActivationToAttrs(const Activation& activation, Attrs& attrs) {
 }
 
 float Apply(const Activation& activation, float x) {
-  switch (activation.kind) {
-    case ActivationKind::kNone: return x;
-    case ActivationKind::kRelu: return x > 0 ? x : 0;
-    case ActivationKind::kClip: {
-      const float low = x > activation.alpha ? x : activation.alpha;
-      return low < activation.beta ? low : activation.beta;
-    }
-    case ActivationKind::kLeakyRelu: return x < 0 ? x * activation.alpha : x;
-    case ActivationKind::kHardSwish: {
-      const float gate = x / 6 + 0.5f;
-      return x * (gate < 0 ? 0 : gate > 1 ? 1 : gate);
-    }
-    case ActivationKind::kSilu: return x / (1 + std::exp(-x));
-    case ActivationKind::kSigmoid: return 1 / (1 + std::exp(-x));
-    case ActivationKind::kTanh: return std::tanh(x);
-    case ActivationKind::kGelu: return 0.5f * x * (1 + std::erf(x * 0.70710678118654752f));
-  }
-  return x;
+  const std::optional<Unary> unary = UnaryFromActivation(activation);
+  return unary ? Apply(*unary, x) : x;
 }
 
 }  // namespace evoq

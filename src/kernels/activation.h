@@ -33,7 +33,7 @@ std::optional<ActivationKind> ActivationFromName(std::string_view name);
 Result<Activation> ActivationFromAttrs(const Attrs& attrs);
 void ActivationToAttrs(const Activation& activation, Attrs& attrs);
 
-// The definition, in float32, one rounding per written operation.
+// The definition, in float32, one rounding per written operation: the functions of kernels/math/math.h.
 float Apply(const Activation& activation, float x);
 
 }  // namespace evoq

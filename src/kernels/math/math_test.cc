@@ -1,0 +1,89 @@
+#include "kernels/math/math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/math/unary.h"
+
+namespace evoq {
+namespace {
+
+// Distance in units of the last place of the exact value (of the smallest normal number near zero).
+double UlpError(float got, double want) {
+  if (std::isinf(want) || std::abs(want) > 3.4028235e38) return std::isinf(got) ? 0 : 1e9;
+  int exponent = 0;
+  std::frexp(std::max(std::abs(want), 1.17549435e-38), &exponent);
+  return std::abs(got - want) / std::ldexp(1.0, exponent - 24);
+}
+
+// The largest error over every 97th float32 in [low, high].
+double WorstUlp(float (*f)(float), double (*exact)(double), float low, float high) {
+  double worst = 0;
+  for (uint32_t bits = 0; bits < 0x7f800000u; bits += 9973) {
+    for (const float x : {__builtin_bit_cast(float, bits), -__builtin_bit_cast(float, bits)}) {
+      if (x < low || x > high) continue;
+      worst = std::max(worst, UlpError(f(x), exact(x)));
+    }
+  }
+  return worst;
+}
+
+TEST(Math, WithinThreeUlp) {
+  EXPECT_LT(WorstUlp(ExpF, [](double x) { return std::exp(x); }, -87, 88.7f), 2);
+  EXPECT_LT(WorstUlp(LogF, [](double x) { return std::log(x); }, 1e-44f, 3e38f), 2);
+  EXPECT_LT(WorstUlp(Log1pF, [](double x) { return std::log1p(x); }, -0.99f, 1e30f), 3);
+  EXPECT_LT(WorstUlp(TanhF, [](double x) { return std::tanh(x); }, -100, 100), 3);
+  EXPECT_LT(WorstUlp(ErfF, [](double x) { return std::erf(x); }, -10, 10), 3);
+  EXPECT_LT(WorstUlp(SigmoidF, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, 100), 3);
+  EXPECT_LT(WorstUlp(SoftplusF, [](double x) { return x > 100 ? x : std::log1p(std::exp(x)); }, -80, 1e6f), 4);
+}
+
+TEST(Math, SpecialValues) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  EXPECT_EQ(ExpF(-infinity), 0);
+  EXPECT_EQ(ExpF(infinity), infinity);
+  EXPECT_EQ(ExpF(0), 1);
+  EXPECT_EQ(ExpF(89), infinity);
+  EXPECT_GT(ExpF(-100), 0) << "a denormal";
+  EXPECT_EQ(LogF(0), -infinity);
+  EXPECT_EQ(LogF(1), 0);
+  EXPECT_EQ(LogF(infinity), infinity);
+  EXPECT_TRUE(std::isnan(LogF(-1)));
+  EXPECT_EQ(TanhF(infinity), 1);
+  EXPECT_EQ(TanhF(-infinity), -1);
+  EXPECT_EQ(ErfF(-infinity), -1);
+  EXPECT_EQ(SigmoidF(-infinity), 0);
+  EXPECT_EQ(SoftplusF(infinity), infinity);
+  for (float (*f)(float) : {ExpF, LogF, TanhF, ErfF, SigmoidF, SoftplusF, GeluF}) EXPECT_TRUE(std::isnan(f(nan)));
+}
+
+TEST(Math, SumIsSixteenInterleavedPartialSums) {
+  for (int n : {0, 1, 15, 16, 17, 100, 1000}) {
+    std::vector<float> x(n);
+    for (int i = 0; i < n; ++i) x[i] = static_cast<float>(std::sin(i * 1.7)) * (i % 7 == 0 ? 1e4f : 1);
+    float p[16] = {};
+    for (int i = 0; i < n; ++i) p[i % 16] += x[i];
+    float a[8], b[4];
+    for (int j = 0; j < 8; ++j) a[j] = p[j] + p[j + 8];
+    for (int j = 0; j < 4; ++j) b[j] = a[j] + a[j + 4];
+    EXPECT_EQ(SumF(x.data(), n), (b[0] + b[2]) + (b[1] + b[3])) << n;
+  }
+}
+
+TEST(Unary, EveryRowHasItsNameAndValue) {
+  EXPECT_EQ(UnaryKindFromOp("Softsign"), UnaryKind::kSoftsign);
+  EXPECT_EQ(UnaryKindFromOp("Add"), std::nullopt);
+  EXPECT_EQ(Apply(UnaryFromAttrs(UnaryKind::kHardSigmoid, {}), 1.0f), 0.7f);
+  Attrs tanh;
+  tanh.Set("approximate", "tanh");
+  EXPECT_EQ(Apply(UnaryFromAttrs(UnaryKind::kGelu, tanh), 1.5f), GeluTanhF(1.5f));
+  EXPECT_EQ(Apply(UnaryFromAttrs(UnaryKind::kGelu, {}), 1.5f), GeluF(1.5f));
+  EXPECT_EQ(Apply(Activation{ActivationKind::kSilu}, 2.0f), SiluF(2.0f));
+  EXPECT_EQ(Apply(Activation{ActivationKind::kClip, -1, 1}, 2.0f), 1.0f);
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,27 @@
+// The definitions of math/unary.h as inline code. In an unnamed namespace: see kernels/isa_table.h.
+#pragma once
+
+#include "kernels/math/math.inl.h"
+#include "kernels/math/unary.h"
+
+namespace evoq {
+namespace {
+
+// min(max(x, low), high), in this order.
+inline float ClampInline(float x, float low, float high) {
+  const float bounded = x > low ? x : low;
+  return bounded < high ? bounded : high;
+}
+
+template <UnaryKind kKind>
+struct UnaryFn;
+#define EVOQ_UNARY(op, definition)                                                                                  \
+  template <>                                                                                                       \
+  struct UnaryFn<UnaryKind::k##op> {                                                                                \
+    static inline float Compute(float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { return definition; } \
+  };
+EVOQ_UNARY_LIST
+#undef EVOQ_UNARY
+
+}  // namespace
+}  // namespace evoq
