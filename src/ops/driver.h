@@ -1,0 +1,31 @@
+// Shared by the drivers (infer.cc, evaluate.cc, cost.cc); not for operators.
+#pragma once
+
+#include "ops/op.h"
+
+namespace evoq {
+
+// The row of the node's operator, after checking the number of inputs and outputs. `present(i)` says whether input i is
+// there. Errors: kUnsupported for an unknown operator, kInvalidInput for a wrong number; without the node's label.
+Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present);
+
+// Output types, as many as `declared` has, from input types as stored (quantized, channels-last). `constants` may hold
+// data of any layout or quantization; what operators cannot use is hidden from them. Errors are without the node's label.
+Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, std::span<const TensorType> inputs,
+                                             std::span<const Tensor* const> constants,
+                                             std::span<const TensorType> declared);
+
+// Whether the attribute channels_last=1 applies to input i / to the operator.
+bool IsChannelsLast(const OpDef& op, const Node& node);
+bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i);
+
+// N,spatial...,C -> N,C,spatial... and back; quantization axes follow. Types of unknown rank or rank < 3 pass unchanged.
+TensorType ToChannelsFirst(const TensorType& type);
+TensorType ToChannelsLast(const TensorType& type);
+Result<Tensor> ToChannelsFirst(const Tensor& tensor);
+Result<Tensor> ToChannelsLast(const Tensor& tensor);
+
+// No value of a model may be larger than this: a guard against absurd sizes, not a promise of memory.
+inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 38;
+
+}  // namespace evoq

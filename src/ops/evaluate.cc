@@ -1,0 +1,155 @@
+// The reference evaluator: what a node and a graph mean.
+#include "ops/driver.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+bool IsOtherFloat(DType dtype) { return IsFloat(dtype) && dtype != DType::kFloat32; }
+
+// Dequantizes what is quantized; with `widen`, floats of other widths become float32 too.
+Result<std::vector<Tensor>> RealInputs(std::span<const Tensor> inputs, bool widen) {
+  std::vector<Tensor> real(inputs.begin(), inputs.end());
+  for (Tensor& tensor : real) {
+    if (!tensor.defined()) continue;
+    if (tensor.type().quantized() || (widen && IsOtherFloat(tensor.dtype()))) {
+      EVOQ_ASSIGN(tensor, ToFloat32(tensor));
+    }
+  }
+  return real;
+}
+
+// The definition on real values. float16, bfloat16 and float64 are computed in float32 by operators that have no
+// arithmetic of their own for them.
+Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+                                         std::span<const TensorType> types) {
+  auto outputs = op.evaluate({.node = node, .inputs = inputs, .output_types = types});
+  bool other_float = false;
+  for (const Tensor& tensor : inputs) other_float |= tensor.defined() && IsOtherFloat(tensor.dtype());
+  if (outputs || outputs.error().code() != ErrorCode::kUnsupported || !other_float) return outputs;
+  EVOQ_ASSIGN(const std::vector<Tensor> wide, RealInputs(inputs, /*widen=*/true));
+  std::vector<TensorType> wide_types(types.begin(), types.end());
+  for (TensorType& type : wide_types) {
+    if (IsOtherFloat(type.dtype)) type.dtype = DType::kFloat32;
+  }
+  EVOQ_ASSIGN(std::vector<Tensor> results, op.evaluate({.node = node, .inputs = wide, .output_types = wide_types}));
+  for (size_t i = 0; i < results.size() && i < types.size(); ++i) {
+    if (results[i].defined() && results[i].dtype() == DType::kFloat32 && IsOtherFloat(types[i].dtype)) {
+      EVOQ_ASSIGN(results[i], FromFloat32(results[i], types[i].dtype));
+    }
+  }
+  return results;
+}
+
+// `types` are as stored, in N,C,spatial... order, as are the inputs.
+Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+                                           std::span<const TensorType> types) {
+  bool quantized = false;
+  for (const Tensor& tensor : inputs) quantized |= tensor.defined() && tensor.type().quantized();
+  for (const TensorType& type : types) quantized |= type.quantized();
+  if (!quantized) return EvaluateReal(op, node, inputs, types);
+  if (op.evaluate_quantized != nullptr) {
+    auto outputs = op.evaluate_quantized({.node = node, .inputs = inputs, .output_types = types});
+    if (outputs || outputs.error().code() != ErrorCode::kUnsupported) return outputs;
+  }
+  EVOQ_ASSIGN(const std::vector<Tensor> real, RealInputs(inputs, /*widen=*/false));
+  std::vector<TensorType> real_types;
+  for (const TensorType& type : types) real_types.push_back(type.Dequantized());
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateReal(op, node, real, real_types));
+  for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
+    if (!outputs[i].defined() || !types[i].quantized()) continue;
+    TensorType type = types[i];
+    type.shape = outputs[i].shape();
+    EVOQ_ASSIGN(outputs[i], QuantizeTensor(outputs[i], type));
+  }
+  return outputs;
+}
+
+Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> inputs,
+                                     std::span<const TensorType> declared) {
+  EVOQ_ASSIGN(const OpDef* op, CheckedOp(node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
+  std::vector<TensorType> input_types;
+  std::vector<const Tensor*> constants;
+  std::vector<Tensor> stored;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined() && !inputs[i].layout().empty())
+      return Unsupported("input {} is in layout {}, expected plain data", i, inputs[i].layout());
+    input_types.push_back(inputs[i].type());
+    constants.push_back(inputs[i].defined() ? &inputs[i] : nullptr);
+    stored.push_back(inputs[i]);
+    if (inputs[i].defined() && InputIsChannelsLast(*op, node, i)) {
+      EVOQ_ASSIGN(stored[i], ToChannelsFirst(inputs[i]));
+    }
+  }
+  // Inferred again from the tensors at hand, so that operators meet sizes that fit, whatever the caller declared.
+  EVOQ_ASSIGN(std::vector<TensorType> types, InferOutputs(*op, node, input_types, constants, declared));
+  const bool last = IsChannelsLast(*op, node) && !types.empty();
+  if (last) types[0] = ToChannelsFirst(types[0]);
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateStored(*op, node, stored, types));
+  EVOQ_CHECK(outputs.size() >= types.size(), "{} gave {} outputs of {}", node.op, outputs.size(), types.size());
+  outputs.resize(types.size());
+  if (last) {
+    EVOQ_ASSIGN(outputs[0], ToChannelsLast(outputs[0]));
+  }
+  return outputs;
+}
+
+bool Fits(const TensorType& type, const TensorType& declared) {
+  if (type.dtype != declared.dtype || type.quantized() != declared.quantized()) return false;
+  if (type.quantized() && !(*type.quant == *declared.quant)) return false;
+  if (!declared.shape.ranked()) return true;
+  if (type.shape.rank() != declared.shape.rank()) return false;
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    if (declared.shape[i].known() && declared.shape[i] != type.shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
+                                         std::span<const TensorType> output_types) {
+  return WithContext(Evaluate(node, inputs, output_types), NodeLabel(node));
+}
+
+Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Tensor> inputs,
+                                          const std::function<void(ValueId, const Tensor&)>& watch) {
+  if (inputs.size() != graph.inputs().size())
+    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+  std::vector<Tensor> values(graph.value_count());
+  std::vector<size_t> readers(graph.value_count());
+  for (int i = 0; i < graph.value_count(); ++i) readers[i] = graph.value(ValueId{i}).users.size();
+  for (ValueId id : graph.outputs()) ++readers[id.index];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = graph.value(graph.inputs()[i]);
+    if (!inputs[i].defined() || !Fits(inputs[i].type(), value.type))
+      return Fail(ErrorCode::kUsage, "input {} is {}, expected {}", value.name,
+                  inputs[i].defined() ? inputs[i].type().ToString() : "missing", value.type.ToString());
+    values[graph.inputs()[i].index] = inputs[i];
+  }
+  const auto read = [&](ValueId id) -> Tensor {
+    if (!id.valid()) return {};
+    return graph.value(id).is_constant() ? graph.value(id).constant : values[id.index];
+  };
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    std::vector<Tensor> node_inputs;
+    for (ValueId input : node.inputs) node_inputs.push_back(read(input));
+    std::vector<TensorType> types;
+    for (ValueId output : node.outputs) types.push_back(output.valid() ? graph.value(output).type : TensorType());
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateNode(node, node_inputs, types));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      if (watch) watch(node.outputs[i], outputs[i]);
+      if (readers[node.outputs[i].index] > 0) values[node.outputs[i].index] = std::move(outputs[i]);
+    }
+    for (ValueId input : node.inputs) {
+      if (input.valid() && --readers[input.index] == 0) values[input.index] = Tensor();
+    }
+  }
+  std::vector<Tensor> results;
+  for (ValueId id : graph.outputs()) results.push_back(read(id));
+  return results;
+}
+
+}  // namespace evoq

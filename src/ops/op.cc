@@ -1,0 +1,117 @@
+#include "ops/op.h"
+
+#include <algorithm>
+
+#include "ops/driver.h"
+#include "ops/util.h"
+
+namespace evoq {
+
+#define EVOQ_OP(symbol) extern const OpDef symbol;
+#include "ops/ops.inc"
+#undef EVOQ_OP
+
+namespace {
+
+std::pair<std::string_view, std::string_view> Key(const OpDef& op) { return {op.domain, op.name}; }
+
+std::vector<const OpDef*> SortedOps() {
+  std::vector<const OpDef*> all = {
+#define EVOQ_OP(symbol) &symbol,
+#include "ops/ops.inc"
+#undef EVOQ_OP
+  };
+  std::sort(all.begin(), all.end(), [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
+  return all;
+}
+
+}  // namespace
+
+std::span<const OpDef* const> AllOps() {
+  static const std::vector<const OpDef*> all = SortedOps();
+  return all;
+}
+
+const OpDef* FindOp(std::string_view op, std::string_view domain) {
+  if (domain == "ai.onnx") domain = "";
+  const auto all = AllOps();
+  const std::pair key{domain, op};
+  const auto it = std::lower_bound(all.begin(), all.end(), key, [](const OpDef* a, const auto& k) { return Key(*a) < k; });
+  return it != all.end() && Key(**it) == key ? *it : nullptr;
+}
+
+std::string NodeLabel(const Node& node) {
+  return node.domain.empty() ? fmt::format("node {} ({})", node.name, node.op)
+                             : fmt::format("node {} ({}::{})", node.name, node.domain, node.op);
+}
+
+Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present) {
+  const OpDef* op = FindOp(node.op, node.domain);
+  if (op == nullptr) return Unsupported("evoq has no operator of this name");
+  const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
+  if (op->max_inputs >= 0 && inputs > op->max_inputs)
+    return InvalidInput("{} inputs, expected at most {}", inputs, op->max_inputs);
+  for (int i = 0; i < op->min_inputs; ++i) {
+    if (i >= inputs || !present(i)) return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
+  }
+  if (op->outputs >= 0 && outputs > op->outputs) return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
+  return op;
+}
+
+// ---- channels-last
+
+bool IsChannelsLast(const OpDef& op, const Node& node) { return op.spatial && node.attrs.Int("channels_last") == 1; }
+
+bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i) {
+  if (!IsChannelsLast(op, node)) return false;
+  const std::string_view name = op.name;
+  return i == 0 || (i == 3 && (name == "Conv" || name == "ConvTranspose"));
+}
+
+namespace {
+
+// permutation[d] is the axis of the source that becomes axis d.
+std::vector<int> FirstFromLast(int rank) {
+  std::vector<int> permutation = {0, rank - 1};
+  for (int i = 1; i + 1 < rank; ++i) permutation.push_back(i);
+  return permutation;
+}
+
+std::vector<int> LastFromFirst(int rank) {
+  std::vector<int> permutation = {0};
+  for (int i = 2; i < rank; ++i) permutation.push_back(i);
+  permutation.push_back(1);
+  return permutation;
+}
+
+TensorType PermutedType(const TensorType& type, std::vector<int> (*order)(int)) {
+  const int rank = type.shape.rank();
+  if (!type.shape.ranked() || rank < 3) return type;
+  const std::vector<int> permutation = order(rank);
+  std::vector<Dim> dims;
+  for (int axis : permutation) dims.push_back(type.shape[axis]);
+  TensorType result(type.dtype, Shape(std::move(dims)));
+  if (!type.quant) return result;
+  QuantParams quant = *type.quant;
+  if (!quant.per_tensor()) {
+    const auto at = std::find(permutation.begin(), permutation.end(), quant.axis);
+    quant.axis = static_cast<int>(at - permutation.begin());
+  }
+  return TensorType(result.dtype, result.shape, std::move(quant));
+}
+
+Result<Tensor> PermutedTensor(const Tensor& tensor, std::vector<int> (*order)(int)) {
+  const int rank = tensor.shape().rank();
+  if (rank < 3) return tensor;
+  EVOQ_ASSIGN(const Tensor moved, Permuted(tensor, order(rank)));
+  return moved.WithType(PermutedType(tensor.type(), order));
+}
+
+}  // namespace
+
+TensorType ToChannelsFirst(const TensorType& type) { return PermutedType(type, FirstFromLast); }
+TensorType ToChannelsLast(const TensorType& type) { return PermutedType(type, LastFromFirst); }
+Result<Tensor> ToChannelsFirst(const Tensor& tensor) { return PermutedTensor(tensor, FirstFromLast); }
+Result<Tensor> ToChannelsLast(const Tensor& tensor) { return PermutedTensor(tensor, LastFromFirst); }
+
+}  // namespace evoq
