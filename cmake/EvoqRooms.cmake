@@ -4,8 +4,8 @@
 #   NAME_avx2.cc / NAME_avx512.cc / NAME_neon.cc  are compiled for that instruction set, and only on its processor.
 
 add_library(evoq_flags INTERFACE)
-target_include_directories(evoq_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include
-                                                ${CMAKE_BINARY_DIR}/generated)
+target_include_directories(evoq_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(evoq_flags SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(evoq_flags INTERFACE -Wall -Wextra -Wno-sign-compare -Wno-missing-field-initializers
                                             -fno-math-errno -fno-trapping-math
                                             # One rounding per written operation: results are equal on every machine.
@@ -31,6 +31,7 @@ find_package(ZLIB REQUIRED)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+find_program(FLATC flatc REQUIRED)
 find_library(PTHREADPOOL_LIBRARY pthreadpool REQUIRED)
 find_library(CPUINFO_LIBRARY cpuinfo REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
@@ -93,6 +94,14 @@ function(evoq_add_rooms)
     list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
     list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$|/main\\.cc$")
     evoq_isa_files(sources)
+    file(GLOB schemas CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.fbs)
+    foreach(schema IN LISTS schemas)
+      get_filename_component(stem ${schema} NAME_WE)
+      set(header ${CMAKE_BINARY_DIR}/generated/${room}/${stem}_generated.h)
+      add_custom_command(OUTPUT ${header} DEPENDS ${schema}
+                         COMMAND ${FLATC} --cpp --no-prefix -o ${CMAKE_BINARY_DIR}/generated/${room} ${schema})
+      list(APPEND sources ${header})
+    endforeach()
     set(links evoq_flags ${EVOQ_LIBS_${room}})
     foreach(dep IN LISTS EVOQ_DEPS_${room})
       list(APPEND links evoq_${dep})

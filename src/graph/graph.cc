@@ -104,6 +104,14 @@ ValueId Graph::Apply(std::string op, std::string name, std::vector<ValueId> inpu
 
 void Graph::MarkOutput(ValueId id) { outputs_.push_back(id); }
 
+void Graph::ReplaceOutput(size_t i, ValueId id) {
+  const std::string name = values_[outputs_[i].index].name;
+  const bool input = IsInput(outputs_[i]);
+  if (!input) Rename(outputs_[i], name + "_inner");
+  outputs_[i] = id;
+  if (!input) Rename(id, name);
+}
+
 void Graph::SetConstant(ValueId id, Tensor tensor) {
   EVOQ_CHECK(!values_[id.index].producer.valid());
   values_[id.index].type = tensor.type();

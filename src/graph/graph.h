@@ -92,6 +92,8 @@ class Graph {
   // AddNode with one new output, named as the node; returns the output.
   ValueId Apply(std::string op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {}, TensorType type = {});
   void MarkOutput(ValueId id);
+  // Output i of the graph becomes `id`, which takes over the name.
+  void ReplaceOutput(size_t i, ValueId id);
 
   void SetType(ValueId id, TensorType type) { values_[id.index].type = std::move(type); }
   void SetConstant(ValueId id, Tensor tensor);  // replaces a constant's data and type

@@ -13,9 +13,13 @@ namespace evoq {
 
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
 
+// Kernel names that are no KernelDef: the operator's definition, and a plain copy of bytes.
+inline constexpr char kReferenceKernel[] = "reference";
+inline constexpr char kCopyKernel[] = "copy-bytes";
+
 // Why the compiler took a kernel: written where the decision is taken, joined with measured times by `explain`.
 struct Decision {
-  std::string kernel;     // KernelDef::name, or "reference" when no kernel takes the step
+  std::string kernel;     // KernelDef::name, or or one of the names above
   std::string precision;  // "int8", "float32", "any"
   struct Rejected {
     std::string kernel, code, why;

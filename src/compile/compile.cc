@@ -1,0 +1,269 @@
+#include "compile/compile.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "compile/choose.h"
+#include "compile/memory.h"
+#include "kernels/layout.h"
+#include "ops/op.h"
+
+namespace evoq {
+namespace {
+
+// The value whose memory `id` uses: itself, or what it is a view of.
+class Roots {
+ public:
+  explicit Roots(const Graph& graph) : root_(graph.value_count()) {
+    for (int i = 0; i < graph.value_count(); ++i) root_[i] = ValueId{i};
+    for (NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      if (IsView(node)) root_[node.outputs[0].index] = root_[node.inputs[0].index];
+    }
+  }
+  ValueId operator[](ValueId id) const { return root_[id.index]; }
+
+  static bool IsView(const Node& node) {
+    const OpDef* op = FindOp(node.op, node.domain);
+    return op != nullptr && op->view && !node.attrs.Has("evoq.copy");
+  }
+
+ private:
+  std::vector<ValueId> root_;
+};
+
+// A model output needs memory of its own: where it is a view of an input, a constant or another output, a copying
+// Identity is put before it.
+Status SeparateOutputs(Graph& graph) {
+  const Roots roots(graph);
+  std::vector<ValueId> taken;
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId out = graph.outputs()[i];
+    const ValueId root = roots[out];
+    const bool own = graph.value(root).producer.valid() && std::find(taken.begin(), taken.end(), root) == taken.end();
+    if (own) {
+      taken.push_back(root);
+      continue;
+    }
+    Attrs attrs;
+    attrs.Set("evoq.copy", 1);
+    const ValueId copy = graph.Apply("Identity", "copy_" + graph.value(out).name, {out}, attrs, graph.value(out).type);
+    graph.ReplaceOutput(i, copy);
+  }
+  return graph.Sort();
+}
+
+// The packed form of constant input `i` for this kernel, or an undefined tensor to leave it.
+Result<Tensor> PackInput(const KernelDef& kernel, const NodeCall& args, size_t i) {
+  if (args.constants[i] == nullptr || kernel.pack == nullptr) return Tensor();
+  return kernel.pack(args.call, i);
+}
+
+const Decision* FindPlanned(const Model& model, const InputShapes& shapes, const std::string& node) {
+  for (const Plan& plan : model.plans) {
+    if (plan.shapes != shapes) continue;
+    auto it = plan.decisions.find(node);
+    return it == plan.decisions.end() ? nullptr : &it->second;
+  }
+  return nullptr;
+}
+
+// The shapes that a compiled graph ended up with, by input name.
+InputShapes ShapesOf(const Graph& graph) {
+  InputShapes shapes;
+  for (ValueId id : graph.inputs()) shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
+  return shapes;
+}
+
+// Which kernel packed this node's constants: the one of the model's first plan.
+const std::string* PackedBy(const Model& model, const std::string& node) {
+  if (model.plans.empty()) return nullptr;
+  auto it = model.plans[0].decisions.find(node);
+  return it == model.plans[0].decisions.end() ? nullptr : &it->second.kernel;
+}
+
+// Brings the constants of a node into the layouts its kernel wants: those that were packed for another kernel, and those
+// that the file keeps plain because packing would have made it larger.
+Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision) {
+  const KernelDef* kernel = FindKernel(decision.kernel);
+  const std::string* packed_by = PackedBy(model, graph.node(id).name);
+  const bool same_kernel = packed_by != nullptr && *packed_by == decision.kernel;
+  for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
+    const Tensor* constant = graph.ConstantInput(graph.node(id), i);
+    if (constant == nullptr || (same_kernel && !constant->layout().empty())) continue;
+    const std::string name = graph.value(graph.node(id).inputs[i]).name;
+    if (!constant->layout().empty()) {
+      EVOQ_ASSIGN(Tensor plain, ToPlain(*constant));
+      graph.SetInput(id, i, graph.AddConstant(name, std::move(plain)));
+    }
+    if (kernel == nullptr) continue;
+    const NodeCall args(graph, graph.node(id));
+    EVOQ_ASSIGN(Tensor packed, PackInput(*kernel, args, i));
+    if (packed.defined()) graph.SetInput(id, i, graph.AddConstant(name, std::move(packed)));
+  }
+  return {};
+}
+
+// Whether a decision read from a file can be followed here and now.
+bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
+  if (decision.kernel == kReferenceKernel) return true;
+  const KernelDef* kernel = FindKernel(decision.kernel);
+  if (kernel == nullptr || node.op != kernel->op) return false;
+  const NodeCall args(graph, node);
+  return !kernel->reject(args.call);
+}
+
+Status RequireStatic(const Graph& graph, const Node& node) {
+  for (ValueId id : node.outputs) {
+    if (!id.valid()) continue;
+    const TensorType& type = graph.value(id).type;
+    if (type.dtype == DType::kUndefined || !type.bytes())
+      return Unsupported("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
+                         NodeLabel(node), graph.value(id).name, type.ToString());
+  }
+  return {};
+}
+
+// Placements of all values from the lifetimes of their roots.
+void PlanMemory(Program& program) {
+  const Graph& graph = *program.graph;
+  const Roots roots(graph);
+  program.placements.assign(graph.value_count(), {});
+  const auto place = [&](ValueId id) -> Placement& { return program.placements[id.index]; };
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    place(graph.inputs()[i]) = {Placement::Kind::kInput, static_cast<int64_t>(i)};
+  for (int i = 0; i < graph.value_count(); ++i) {
+    if (graph.value(ValueId{i}).is_constant()) place(ValueId{i}).kind = Placement::Kind::kConstant;
+  }
+  for (size_t i = 0; i < graph.outputs().size(); ++i)
+    place(roots[graph.outputs()[i]]) = {Placement::Kind::kOutput, static_cast<int64_t>(i)};
+  std::vector<Lifetime> blocks;
+  std::vector<int> block_of(graph.value_count(), -1);
+  const auto touch = [&](ValueId id, int step, bool defines) {
+    const ValueId root = roots[id];
+    if (place(root).kind != Placement::Kind::kUnused) return;
+    int& block = block_of[root.index];
+    if (block < 0) {
+      if (!defines) return;
+      block = static_cast<int>(blocks.size());
+      blocks.push_back({*graph.value(root).type.bytes(), step, step, 0});
+    }
+    blocks[block].last = std::max(blocks[block].last, step);
+  };
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const Node& node = graph.node(program.steps[s].node);
+    for (ValueId id : node.outputs) {
+      if (id.valid()) touch(id, static_cast<int>(s), true);
+    }
+    for (ValueId id : node.inputs) {
+      if (id.valid()) touch(id, static_cast<int>(s), false);
+    }
+  }
+  program.arena_bytes = PlanArena(blocks);
+  for (int i = 0; i < graph.value_count(); ++i) {
+    if (block_of[i] >= 0) program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
+  }
+  for (int i = 0; i < graph.value_count(); ++i) program.placements[i] = program.placements[roots[ValueId{i}].index];
+}
+
+InputShapes DefaultShapes(const Model& model, const InputShapes& shapes) {
+  return shapes.empty() && !model.plans.empty() ? model.plans[0].shapes : shapes;
+}
+
+}  // namespace
+
+Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
+  Graph bound = lowered;
+  EVOQ_TRY(BindShapes(bound, shapes));
+  Model model;
+  Plan plan;
+  plan.shapes = ShapesOf(bound);
+  for (NodeId id : bound.order()) {
+    const Node& node = bound.node(id);
+    if (Roots::IsView(node)) continue;
+    EVOQ_TRY(RequireStatic(bound, node));
+    Decision decision = ChooseKernel(bound, node);
+    if (const KernelDef* kernel = FindKernel(decision.kernel)) {
+      const NodeCall args(bound, node);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        EVOQ_ASSIGN(Tensor packed, WithContext(PackInput(*kernel, args, i), NodeLabel(node)));
+        if (!packed.defined() || packed.bytes() * 20 > args.constants[i]->bytes() * 21) continue;  // packed at load
+        const ValueId old = node.inputs[i];
+        if (lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
+          lowered.SetConstant(old, std::move(packed));
+        } else {
+          lowered.SetInput(id, i, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+        }
+      }
+    }
+    plan.decisions[node.name] = std::move(decision);
+  }
+  model.graph = lowered.Compacted();
+  model.plans.push_back(std::move(plan));
+  return model;
+}
+
+Result<Program> Compile(const Model& model, const InputShapes& shapes) {
+  auto graph = std::make_shared<Graph>(model.graph);
+  EVOQ_TRY(BindShapes(*graph, DefaultShapes(model, shapes)));
+  EVOQ_TRY(SeparateOutputs(*graph));
+  const InputShapes bound = ShapesOf(*graph);
+  Program program;
+  const std::vector<NodeId> order = graph->order();
+  for (NodeId id : order) {
+    if (Roots::IsView(graph->node(id))) continue;
+    EVOQ_TRY(RequireStatic(*graph, graph->node(id)));
+    Step step;
+    step.node = id;
+    if (graph->node(id).attrs.Has("evoq.copy")) {
+      step.decision.kernel = kCopyKernel;
+      step.decision.precision = "any";
+    } else if (const Decision* planned = FindPlanned(model, bound, graph->node(id).name);
+               planned != nullptr && Holds(*planned, *graph, graph->node(id))) {
+      step.decision = *planned;
+    } else {
+      step.decision = ChooseKernel(*graph, graph->node(id));
+    }
+    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision), NodeLabel(graph->node(id))));
+    const Cost cost = NodeCost(*graph, graph->node(id));
+    step.macs = cost.macs;
+    step.bytes = cost.bytes;
+    for (ValueId in : graph->node(id).inputs) {
+      if (in.valid() && graph->value(in).is_constant())
+        program.weight_bytes += static_cast<int64_t>(graph->value(in).constant.bytes());
+    }
+    program.steps.push_back(std::move(step));
+  }
+  program.graph = std::move(graph);
+  PlanMemory(program);
+  return program;
+}
+
+std::string Print(const Program& program) {
+  const Graph& graph = *program.graph;
+  const auto place = [&](ValueId id) -> std::string {
+    if (!id.valid()) return "_";
+    const Placement& p = program.placements[id.index];
+    switch (p.kind) {
+      case Placement::Kind::kInput: return fmt::format("input{}", p.offset);
+      case Placement::Kind::kOutput: return fmt::format("output{}", p.offset);
+      case Placement::Kind::kConstant: return "%" + graph.value(id).name;
+      case Placement::Kind::kArena: return fmt::format("@{}", p.offset);
+      case Placement::Kind::kUnused: return "_";
+    }
+    return "_";
+  };
+  std::string out = fmt::format("arena {} bytes, weights {} bytes\n", program.arena_bytes, program.weight_bytes);
+  for (const Step& step : program.steps) {
+    const Node& node = graph.node(step.node);
+    std::vector<std::string> inputs, outputs;
+    for (ValueId id : node.inputs) inputs.push_back(place(id));
+    for (ValueId id : node.outputs)
+      outputs.push_back(id.valid() ? place(id) + ": " + graph.value(id).type.ToString() : "_");
+    out += fmt::format("{} [{}] {} = {}({})\n", node.name, step.decision.kernel, fmt::join(outputs, ", "), node.op,
+                       fmt::join(inputs, ", "));
+  }
+  return out;
+}
+
+}  // namespace evoq

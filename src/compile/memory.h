@@ -1,0 +1,22 @@
+// Where values live: offsets in one arena, shared by values that are not alive at the same time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace evoq {
+
+// A block that must exist from step `first` to step `last`, both included.
+struct Lifetime {
+  int64_t bytes = 0;
+  int first = 0;
+  int last = 0;
+  int64_t offset = 0;  // result, a multiple of 64
+};
+
+// Chooses offsets so that blocks alive at a common step do not overlap; returns the arena's size. Largest blocks first,
+// each at the lowest offset that is free during its life, as in Pisarchyk and Lee, "Efficient Memory Management for Deep
+// Neural Net Inference" (2020), greedy by size.
+int64_t PlanArena(std::vector<Lifetime>& blocks);
+
+}  // namespace evoq

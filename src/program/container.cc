@@ -1,0 +1,217 @@
+#include "program/container.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+#include "base/aligned.h"
+#include "base/math.h"
+
+namespace evoq {
+namespace {
+
+// Bounds what a small file may make us allocate.
+constexpr int64_t kMaxExpansion = 256;
+constexpr int64_t kMaxDecodedBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBlobs = 1024;
+
+template <typename T>
+void Put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+template <typename T>
+T Get(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+constexpr std::array<uint32_t, 256> MakeCrcTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t c = i;
+    for (int k = 0; k < 8; ++k) c = c & 1 ? (c >> 1) ^ 0x82f63b78u : c >> 1;
+    table[i] = c;
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
+
+uint32_t CrcTable(uint32_t crc, std::span<const std::byte> bytes) {
+  for (std::byte b : bytes) crc = kCrcTable[(crc ^ static_cast<uint8_t>(b)) & 255] ^ (crc >> 8);
+  return crc;
+}
+
+#if defined(__x86_64__)
+// Three independent streams would be faster still; one runs at 8 bytes in 3 cycles, far above a disk.
+__attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc, std::span<const std::byte> bytes) {
+  uint64_t wide = crc;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) wide = _mm_crc32_u64(wide, Get<uint64_t>(bytes.data() + i));
+  return CrcTable(static_cast<uint32_t>(wide), bytes.subspan(i));
+}
+#endif
+
+std::vector<std::byte> Join(const std::vector<std::span<const std::byte>>& pieces) {
+  std::vector<std::byte> all;
+  for (const auto& p : pieces) all.insert(all.end(), p.begin(), p.end());
+  return all;
+}
+
+std::vector<std::byte> Compress(std::span<const std::byte> raw) {
+  std::vector<std::byte> out(ZSTD_compressBound(raw.size()));
+  const size_t n = ZSTD_compress(out.data(), out.size(), raw.data(), raw.size(), 19);
+  out.resize(ZSTD_isError(n) ? raw.size() : n);
+  return out;
+}
+
+void PutEntry(std::byte* to, const BlobInfo& blob) {
+  std::memcpy(to, blob.name.data(), blob.name.size());
+  Put<uint64_t>(to + 16, blob.offset);
+  Put<uint64_t>(to + 24, blob.stored_bytes);
+  Put<uint64_t>(to + 32, blob.raw_bytes);
+  Put<uint32_t>(to + 40, blob.crc);
+  Put<uint8_t>(to + 44, static_cast<uint8_t>(blob.codec));
+  Put<uint8_t>(to + 45, blob.required ? 1 : 0);
+}
+
+Result<BlobInfo> GetEntry(const std::byte* from, int64_t file_bytes, int index) {
+  const auto bad = [&](std::string what) { return InvalidInput("directory entry {}: {}", index, what); };
+  BlobInfo blob;
+  const char* name = reinterpret_cast<const char*>(from);
+  blob.name.assign(name, strnlen(name, 16));
+  if (blob.name.empty() || blob.name.size() > 15) return bad("the name is empty or not terminated");
+  const uint64_t offset = Get<uint64_t>(from + 16), stored = Get<uint64_t>(from + 24), raw = Get<uint64_t>(from + 32);
+  const uint64_t size = static_cast<uint64_t>(file_bytes);
+  if (offset > size || stored > size - offset)
+    return bad(fmt::format("blob '{}' is at {} with {} bytes, expected to end within the file's {}", blob.name, offset, stored, size));
+  blob.offset = static_cast<int64_t>(offset);
+  blob.stored_bytes = static_cast<int64_t>(stored);
+  blob.crc = Get<uint32_t>(from + 40);
+  const uint8_t codec = Get<uint8_t>(from + 44);
+  if (codec > 1) return bad(fmt::format("blob '{}' has codec {}, expected 0 or 1", blob.name, codec));
+  blob.codec = static_cast<Codec>(codec);
+  blob.required = Get<uint8_t>(from + 45) != 0;
+  const uint64_t limit = blob.codec == Codec::kRaw ? stored : std::min<uint64_t>(kMaxDecodedBytes, stored * kMaxExpansion + 65536);
+  if (raw > limit || (blob.codec == Codec::kRaw && raw != stored))
+    return bad(fmt::format("blob '{}' claims {} decoded bytes, expected at most {}", blob.name, raw, limit));
+  blob.raw_bytes = static_cast<int64_t>(raw);
+  return blob;
+}
+
+}  // namespace
+
+uint32_t Crc32c(std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return ~CrcHardware(~0u, bytes);
+#endif
+  return ~CrcTable(~0u, bytes);
+}
+
+Status WriteContainer(const std::string& path, std::span<const BlobSource> sources) {
+  std::vector<BlobInfo> blobs;
+  std::vector<std::vector<std::byte>> stored;
+  int64_t at = kEtmHeaderBytes + kEtmEntryBytes * static_cast<int64_t>(sources.size());
+  for (const BlobSource& source : sources) {
+    BlobInfo blob;
+    blob.name = source.name;
+    blob.required = source.required;
+    std::vector<std::byte> bytes = Join(source.pieces);
+    blob.raw_bytes = static_cast<int64_t>(bytes.size());
+    int64_t alignment = source.alignment;
+    if (source.compress && !bytes.empty()) {
+      std::vector<std::byte> small = Compress(bytes);
+      if (small.size() + bytes.size() / 16 <= bytes.size() &&
+          bytes.size() <= small.size() * kMaxExpansion + 65536) {
+        bytes = std::move(small);
+        blob.codec = Codec::kZstd;
+        alignment = 1;
+      }
+    }
+    blob.stored_bytes = static_cast<int64_t>(bytes.size());
+    blob.crc = Crc32c(bytes);
+    at = RoundUp(at, alignment);
+    blob.offset = at;
+    at += blob.stored_bytes;
+    blobs.push_back(std::move(blob));
+    stored.push_back(std::move(bytes));
+  }
+  std::vector<std::byte> head(kEtmHeaderBytes + kEtmEntryBytes * sources.size());
+  std::memcpy(head.data(), kEtmMagic, sizeof(kEtmMagic));
+  Put<uint32_t>(head.data() + 8, kEtmVersion);
+  Put<uint32_t>(head.data() + 12, static_cast<uint32_t>(blobs.size()));
+  Put<uint64_t>(head.data() + 16, static_cast<uint64_t>(at));
+  for (size_t i = 0; i < blobs.size(); ++i) PutEntry(head.data() + kEtmHeaderBytes + i * kEtmEntryBytes, blobs[i]);
+  Put<uint32_t>(head.data() + 24, Crc32c(std::span(head).subspan(kEtmHeaderBytes)));
+  Put<uint32_t>(head.data() + 28, Crc32c(std::span(head).first(28)));
+
+  static constexpr std::byte kZeros[4096] = {};
+  std::vector<std::span<const std::byte>> pieces = {head};
+  int64_t end = static_cast<int64_t>(head.size());
+  for (size_t i = 0; i < blobs.size(); ++i) {
+    pieces.push_back(std::span(kZeros).first(static_cast<size_t>(blobs[i].offset - end)));
+    pieces.push_back(stored[i]);
+    end = blobs[i].offset + blobs[i].stored_bytes;
+  }
+  return WriteFileAtomic(path, pieces);
+}
+
+Result<Container> Container::Open(const std::string& path) {
+  EVOQ_ASSIGN(auto file, MappedFile::Open(path));
+  const auto bytes = file->bytes();
+  const int64_t size = static_cast<int64_t>(bytes.size());
+  const auto bad = [&](std::string what) { return InvalidInput("{}: {}", path, what); };
+  if (size < kEtmHeaderBytes) return bad(fmt::format("{} bytes, expected at least the {} of an .etm header", size, kEtmHeaderBytes));
+  if (std::memcmp(bytes.data(), kEtmMagic, sizeof(kEtmMagic)) != 0) return bad("no .etm file: the first 8 bytes are not its magic");
+  const uint32_t header_crc = Get<uint32_t>(bytes.data() + 28);
+  if (Crc32c(bytes.first(28)) != header_crc) return bad("the header's checksum does not match: the file is damaged");
+  const uint32_t version = Get<uint32_t>(bytes.data() + 8);
+  if (version != kEtmVersion) return bad(fmt::format("version {}, expected {}", version, kEtmVersion));
+  const int64_t count = Get<uint32_t>(bytes.data() + 12);
+  if (Get<uint64_t>(bytes.data() + 16) != static_cast<uint64_t>(size))
+    return bad(fmt::format("{} bytes, expected {}: the file is truncated or has a tail", size, Get<uint64_t>(bytes.data() + 16)));
+  if (count > kMaxBlobs || kEtmHeaderBytes + count * kEtmEntryBytes > size)
+    return bad(fmt::format("a directory of {} entries does not fit the file", count));
+  const auto directory = bytes.subspan(kEtmHeaderBytes, static_cast<size_t>(count * kEtmEntryBytes));
+  if (Crc32c(directory) != Get<uint32_t>(bytes.data() + 24)) return bad("the directory's checksum does not match: the file is damaged");
+  Container container;
+  container.file_ = file;
+  int64_t end = kEtmHeaderBytes + count * kEtmEntryBytes;
+  for (int64_t i = 0; i < count; ++i) {
+    EVOQ_ASSIGN(BlobInfo blob, WithContext(GetEntry(directory.data() + i * kEtmEntryBytes, size, static_cast<int>(i)), path));
+    if (blob.offset < end) return bad(fmt::format("blob '{}' overlaps what stands before it", blob.name));
+    end = blob.offset + blob.stored_bytes;
+    if (container.Find(blob.name) != nullptr) return bad(fmt::format("blob '{}' appears twice", blob.name));
+    const auto stored = bytes.subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
+    if (Crc32c(stored) != blob.crc) return bad(fmt::format("blob '{}': the checksum does not match: the file is damaged", blob.name));
+    container.blobs_.push_back(std::move(blob));
+  }
+  if (end != size) return bad(fmt::format("{} bytes after the last blob", size - end));
+  return container;
+}
+
+const BlobInfo* Container::Find(std::string_view name) const {
+  auto it = std::find_if(blobs_.begin(), blobs_.end(), [&](const BlobInfo& b) { return b.name == name; });
+  return it == blobs_.end() ? nullptr : &*it;
+}
+
+Result<Container::Bytes> Container::Read(const BlobInfo& blob) const {
+  const auto stored = file_->bytes().subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
+  if (blob.codec == Codec::kRaw) return Bytes{stored, file_};
+  auto buffer = std::make_shared<AlignedBuffer>(static_cast<size_t>(blob.raw_bytes));
+  const size_t n = ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
+  if (ZSTD_isError(n) || n != static_cast<size_t>(blob.raw_bytes))
+    return InvalidInput("{}: blob '{}' does not decode to {} bytes{}{}", file_->path(), blob.name, blob.raw_bytes,
+                        ZSTD_isError(n) ? ": " : "", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
+  const std::span<const std::byte> data(buffer->data(), n);
+  return Bytes{data, std::move(buffer)};
+}
+
+}  // namespace evoq

@@ -1,0 +1,67 @@
+// The outer structure of an .etm file: a header, a directory, named blobs. docs/etm.md has the bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+
+namespace evoq {
+
+inline constexpr char kEtmMagic[8] = {'E', 'v', 'o', 'T', 'i', 'n', 'y', '\n'};
+inline constexpr uint32_t kEtmVersion = 1;
+inline constexpr int64_t kEtmHeaderBytes = 32;
+inline constexpr int64_t kEtmEntryBytes = 48;
+
+enum class Codec : uint8_t { kRaw = 0, kZstd = 1 };
+
+struct BlobInfo {
+  std::string name;          // at most 15 bytes
+  int64_t offset = 0;        // in the file
+  int64_t stored_bytes = 0;  // in the file
+  int64_t raw_bytes = 0;     // after decoding; equal to stored_bytes for kRaw
+  uint32_t crc = 0;          // CRC-32C of the stored bytes
+  Codec codec = Codec::kRaw;
+  bool required = true;      // a reader that does not know it must refuse the file
+};
+
+// A blob to be written; `alignment` of its first byte in the file, a power of two.
+struct BlobSource {
+  std::string name;
+  std::vector<std::span<const std::byte>> pieces;
+  int64_t alignment = 8;
+  bool compress = false;  // stored with zstd when that saves at least 1/16
+  bool required = true;
+};
+
+Status WriteContainer(const std::string& path, std::span<const BlobSource> blobs);
+
+class Container {
+ public:
+  // Maps the file and checks header, directory and every blob's range and checksum.
+  static Result<Container> Open(const std::string& path);
+
+  const std::vector<BlobInfo>& blobs() const { return blobs_; }
+  const BlobInfo* Find(std::string_view name) const;
+  // Decoded bytes and what keeps them alive. Errors: kInvalidInput.
+  struct Bytes {
+    std::span<const std::byte> data;
+    std::shared_ptr<const void> owner;
+  };
+  Result<Bytes> Read(const BlobInfo& blob) const;
+  int64_t file_bytes() const { return static_cast<int64_t>(file_->bytes().size()); }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::vector<BlobInfo> blobs_;
+};
+
+// CRC-32C (Castagnoli, polynomial 0x1EDC6F41 reflected), as in RFC 3720.
+uint32_t Crc32c(std::span<const std::byte> bytes);
+
+}  // namespace evoq

@@ -1,0 +1,304 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "kernels/layout.h"
+#include "program/container.h"
+#include "program/etm.h"
+#include "program/etm_tables.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kMaxRank = 32;
+
+std::string Text(const flatbuffers::String* s) { return EtmText(s); }
+
+template <typename T>
+uint32_t Count(const flatbuffers::Vector<T>* v) {
+  return EtmCount(v);
+}
+
+class GraphReader {
+ public:
+  GraphReader(const fb::Graph& from, Container::Bytes weights) : from_(from), weights_(std::move(weights)) {}
+
+  Result<Graph> Read();
+
+ private:
+  Result<std::span<const std::byte>> Range(uint64_t offset, uint64_t bytes) const;
+  Result<QuantParams> Read(const fb::Quant& from) const;
+  Result<TensorType> Read(const fb::Type& from) const;
+  Result<Tensor> Read(const TensorType& type, const fb::Constant& from) const;
+  Result<AttrValue> Read(const fb::Attr& from) const;
+  Status ReadValue(const fb::Value& from, bool is_input);
+  Status ReadNode(const fb::Node& from);
+  Result<std::vector<ValueId>> Ids(const flatbuffers::Vector<int32_t>* from, bool optional) const;
+
+  const fb::Graph& from_;
+  Container::Bytes weights_;
+  Graph graph_;
+};
+
+Result<std::span<const std::byte>> GraphReader::Range(uint64_t offset, uint64_t bytes) const {
+  const uint64_t size = weights_.data.size();
+  if (offset > size || bytes > size - offset)
+    return InvalidInput("bytes {}..+{} lie outside the {} bytes of the blob 'weights'", offset, bytes, size);
+  return weights_.data.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes));
+}
+
+Result<QuantParams> GraphReader::Read(const fb::Quant& from) const {
+  QuantParams q;
+  const uint32_t count = from.scale_count();
+  if (count == 0 || count > kMaxEtmItems) return InvalidInput("{} scales", count);
+  if (count == 1) {
+    q.scales = {from.scale()};
+  } else {
+    EVOQ_ASSIGN(const auto bytes, Range(from.scales_offset(), uint64_t{count} * sizeof(float)));
+    q.scales.resize(count);
+    std::memcpy(q.scales.data(), bytes.data(), bytes.size());
+  }
+  q.zero_points.assign(count, from.zero());
+  if (from.zeros()) {
+    if (from.zeros()->size() != count) return InvalidInput("{} zero points for {} scales", from.zeros()->size(), count);
+    q.zero_points.assign(from.zeros()->begin(), from.zeros()->end());
+  }
+  q.axis = from.axis();
+  q.block = from.block();
+  if (q.axis < -1 || q.axis >= kMaxRank || q.block < 0) return InvalidInput("quantization axis {}, block {}", q.axis, q.block);
+  return q;
+}
+
+Result<TensorType> GraphReader::Read(const fb::Type& from) const {
+  const auto dtype = DTypeFromOnnx(from.dtype());
+  if (!dtype) return InvalidInput("element type number {}", from.dtype());
+  TensorType type(*dtype, Shape::UnknownRank());
+  if (from.ranked()) {
+    const uint32_t rank = Count(from.dims());
+    if (rank > kMaxRank) return InvalidInput("rank {}, expected at most {}", rank, kMaxRank);
+    if (from.symbols() && from.symbols()->size() != rank) return InvalidInput("{} symbols for rank {}", from.symbols()->size(), rank);
+    std::vector<Dim> dims(rank);
+    for (uint32_t i = 0; i < rank; ++i) {
+      dims[i].value = from.dims()->Get(i);
+      if (dims[i].value < -1) return InvalidInput("a dimension of {}", dims[i].value);
+      if (from.symbols() && dims[i].value < 0) dims[i].symbol = Text(from.symbols()->Get(i));
+    }
+    type.shape = Shape(std::move(dims));
+  }
+  if (from.quant()) {
+    EVOQ_ASSIGN(QuantParams q, Read(*from.quant()));
+    type.quant = std::make_shared<const QuantParams>(std::move(q));
+    EVOQ_TRY(ValidateQuant(type));
+  }
+  return type;
+}
+
+Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& from) const {
+  EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
+  const auto plain = type.bytes();
+  if (!plain) return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
+  // Blocked scales are indexed by element: their count must follow from the shape.
+  if (type.quant && type.quant->block > 0) {
+    int64_t expected = 1;
+    for (int i = 0; i < type.shape.rank(); ++i)
+      expected *= i == type.quant->axis ? CeilDiv(type.shape[i].value, type.quant->block) : type.shape[i].value;
+    if (expected != static_cast<int64_t>(type.quant->scales.size()))
+      return InvalidInput("{} scales, expected {} for {}", type.quant->scales.size(), expected, type.ToString());
+  }
+  // Kernels read packed weights and arrays with aligned element accesses.
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % 8 != 0 && !bytes.empty())
+    return InvalidInput("a constant at offset {}, expected a multiple of 8", from.offset());
+  const std::string layout = Text(from.layout());
+  int64_t expected = *plain;
+  if (!layout.empty()) {
+    const LayoutDef* def = FindLayout(layout);
+    if (def == nullptr) return InvalidInput("unknown tensor layout '{}'", layout);
+    EVOQ_ASSIGN(expected, def->bytes(type));
+  }
+  if (static_cast<int64_t>(bytes.size()) != expected)
+    return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(), layout.empty() ? "" : " in ", layout, expected);
+  static constexpr std::byte kEmpty{};
+  if (!layout.empty()) return Tensor::PackedView(type, layout, bytes.empty() ? std::span(&kEmpty, 0) : bytes, weights_.owner);
+  return Tensor::View(type, bytes.empty() ? &kEmpty : bytes.data(), weights_.owner);
+}
+
+Result<AttrValue> GraphReader::Read(const fb::Attr& from) const {
+  switch (from.kind()) {
+    case fb::AttrKind::Int: return AttrValue(from.i());
+    case fb::AttrKind::Float: return AttrValue(from.f());
+    case fb::AttrKind::String: return AttrValue(Text(from.s()));
+    case fb::AttrKind::Ints: {
+      std::vector<int64_t> v;
+      if (from.ints()) v.assign(from.ints()->begin(), from.ints()->end());
+      return AttrValue(std::move(v));
+    }
+    case fb::AttrKind::Floats: {
+      std::vector<float> v;
+      if (from.floats()) v.assign(from.floats()->begin(), from.floats()->end());
+      return AttrValue(std::move(v));
+    }
+    case fb::AttrKind::Strings: {
+      std::vector<std::string> v;
+      for (uint32_t i = 0; i < Count(from.strings()); ++i) v.push_back(Text(from.strings()->Get(i)));
+      return AttrValue(std::move(v));
+    }
+    case fb::AttrKind::Tensor: {
+      if (!from.tensor() || !from.tensor_type()) return InvalidInput("a tensor attribute without a tensor");
+      EVOQ_ASSIGN(const TensorType type, Read(*from.tensor_type()));
+      EVOQ_ASSIGN(Tensor tensor, Read(type, *from.tensor()));
+      return AttrValue(std::move(tensor));
+    }
+  }
+  return InvalidInput("attribute kind {}", static_cast<int>(from.kind()));
+}
+
+Status GraphReader::ReadValue(const fb::Value& from, bool is_input) {
+  const std::string name = Text(from.name());
+  const auto in_value = [&](auto result) { return WithContext(std::move(result), "value " + name); };
+  if (graph_.FindValue(name).valid()) return InvalidInput("value {} appears twice", name);
+  TensorType type;
+  if (from.type()) {
+    EVOQ_ASSIGN(type, in_value(Read(*from.type())));
+  }
+  if (from.constant()) {
+    if (is_input || !from.type()) return InvalidInput("value {}: a constant must have a type and not be an input", name);
+    EVOQ_ASSIGN(Tensor tensor, in_value(Read(type, *from.constant())));
+    graph_.AddConstant(name, std::move(tensor));
+  } else if (is_input) {
+    graph_.AddInput(name, std::move(type));
+  } else {
+    graph_.AddValue(name, std::move(type));
+  }
+  return {};
+}
+
+Result<std::vector<ValueId>> GraphReader::Ids(const flatbuffers::Vector<int32_t>* from, bool optional) const {
+  std::vector<ValueId> ids;
+  for (uint32_t i = 0; i < Count(from); ++i) {
+    const int32_t index = from->Get(i);
+    if (index < (optional ? -1 : 0) || index >= graph_.value_count())
+      return InvalidInput("value index {}, expected one below {}", index, graph_.value_count());
+    ids.push_back(ValueId{index});
+  }
+  return ids;
+}
+
+Status GraphReader::ReadNode(const fb::Node& from) {
+  Node node;
+  node.op = Text(from.op());
+  node.domain = Text(from.domain());
+  node.name = Text(from.name());
+  if (node.op.empty() || node.name.empty()) return InvalidInput("a node without operator or name");
+  const std::string label = fmt::format("node {} ({})", node.name, node.op);
+  for (uint32_t i = 0; i < Count(from.attrs()); ++i) {
+    const fb::Attr* attr = from.attrs()->Get(i);
+    EVOQ_ASSIGN(AttrValue value, WithContext(Read(*attr), label + ": attribute " + Text(attr->name())));
+    node.attrs.Set(Text(attr->name()), std::move(value));
+  }
+  EVOQ_ASSIGN(node.inputs, WithContext(Ids(from.inputs(), true), label));
+  EVOQ_ASSIGN(node.outputs, WithContext(Ids(from.outputs(), true), label));
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    if (!id.valid()) continue;
+    const Value& v = graph_.value(id);
+    const bool again = std::find(node.outputs.begin(), node.outputs.begin() + i, id) != node.outputs.begin() + i;
+    if (v.is_constant() || v.producer.valid() || graph_.IsInput(id) || again)
+      return InvalidInput("{}: output {} is already an input, a constant or another node's output", label, v.name);
+  }
+  graph_.AddNode(std::move(node));
+  return {};
+}
+
+Result<Graph> GraphReader::Read() {
+  const uint32_t count = Count(from_.values());
+  if (count > kMaxEtmItems || Count(from_.nodes()) > kMaxEtmItems) return InvalidInput("{} values", count);
+  std::vector<bool> is_input(count);
+  for (uint32_t i = 0; i < Count(from_.inputs()); ++i) {
+    const int32_t index = from_.inputs()->Get(i);
+    if (index < 0 || static_cast<uint32_t>(index) >= count || is_input[index]) return InvalidInput("input index {}", index);
+    is_input[index] = true;
+  }
+  graph_.name = Text(from_.name());
+  for (uint32_t i = 0; i < Count(from_.metadata()); ++i)
+    graph_.metadata[Text(from_.metadata()->Get(i)->key())] = Text(from_.metadata()->Get(i)->value());
+  for (uint32_t i = 0; i < count; ++i) EVOQ_TRY(ReadValue(*from_.values()->Get(i), is_input[i]));
+  for (uint32_t i = 0; i < Count(from_.nodes()); ++i) EVOQ_TRY(ReadNode(*from_.nodes()->Get(i)));
+  EVOQ_ASSIGN(const auto outputs, Ids(from_.outputs(), false));
+  for (ValueId id : outputs) {
+    const Value& v = graph_.value(id);
+    if (!v.is_constant() && !v.producer.valid() && !graph_.IsInput(id)) return InvalidInput("output {} is not computed", v.name);
+    graph_.MarkOutput(id);
+  }
+  EVOQ_TRY(graph_.Sort());
+  for (NodeId id : graph_.order()) {
+    for (ValueId in : graph_.node(id).inputs) {
+      if (!in.valid()) continue;
+      const Value& v = graph_.value(in);
+      if (!v.is_constant() && !v.producer.valid() && !graph_.IsInput(in))
+        return InvalidInput("node {}: input {} is not computed", graph_.node(id).name, v.name);
+    }
+  }
+  EVOQ_TRY(graph_.Verify());
+  return std::move(graph_);
+}
+
+std::vector<Plan> ReadPlans(const fb::Plans& from) {
+  std::vector<Plan> plans;
+  for (uint32_t p = 0; p < Count(from.plans()); ++p) {
+    const fb::Plan& source = *from.plans()->Get(p);
+    Plan plan;
+    for (uint32_t i = 0; i < Count(source.shapes()); ++i) {
+      const auto* shape = source.shapes()->Get(i);
+      auto& sizes = plan.shapes[Text(shape->name())];
+      if (shape->sizes()) sizes.assign(shape->sizes()->begin(), shape->sizes()->end());
+    }
+    for (uint32_t i = 0; i < Count(source.decisions()); ++i) {
+      const auto* d = source.decisions()->Get(i);
+      Decision& decision = plan.decisions[Text(d->node())];
+      decision.kernel = Text(d->kernel());
+      decision.precision = Text(d->precision());
+      decision.float_code = Text(d->float_code());
+      decision.float_why = Text(d->float_why());
+      for (uint32_t r = 0; r < Count(d->rejected()); ++r) {
+        const auto* rejected = d->rejected()->Get(r);
+        decision.rejected.push_back({Text(rejected->kernel()), Text(rejected->code()), Text(rejected->why())});
+      }
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+}  // namespace
+
+Result<Model> ReadEtm(const std::string& path) {
+  EVOQ_ASSIGN(const Container container, Container::Open(path));
+  const auto read = [&](const char* name) -> Result<Container::Bytes> {
+    const BlobInfo* blob = container.Find(name);
+    if (blob == nullptr) return InvalidInput("{}: the blob '{}' is missing", path, name);
+    return container.Read(*blob);
+  };
+  for (const BlobInfo& blob : container.blobs()) {
+    if (blob.required && blob.name != "graph" && blob.name != "weights" && blob.name != "plans")
+      return Unsupported("{}: needs the blob '{}', which this version of evoq does not know", path, blob.name);
+  }
+  EVOQ_ASSIGN(const auto graph_bytes, read("graph"));
+  EVOQ_ASSIGN(auto weights, read("weights"));
+  EVOQ_ASSIGN(const fb::Graph* table, WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph"), path));
+  Model model;
+  EVOQ_ASSIGN(model.graph, WithContext(GraphReader(*table, std::move(weights)).Read(), path));
+  if (container.Find("plans") != nullptr) {
+    EVOQ_ASSIGN(const auto plan_bytes, read("plans"));
+    EVOQ_ASSIGN(const fb::Plans* plans, WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans"), path));
+    model.plans = ReadPlans(*plans);
+  }
+  return model;
+}
+
+bool IsEtmFile(const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  return file && (*file)->bytes().size() >= sizeof(kEtmMagic) &&
+         std::memcmp((*file)->bytes().data(), kEtmMagic, sizeof(kEtmMagic)) == 0;
+}
+
+}  // namespace evoq

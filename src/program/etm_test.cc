@@ -1,0 +1,134 @@
+#include "program/etm.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "program/container.h"
+
+namespace evoq {
+namespace {
+
+class EtmTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::temp_directory_path() / fmt::format("evoq_etm_{}", ::getpid());
+    std::filesystem::create_directories(dir_);
+    path_ = (dir_ / "m.etm").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  static Model Sample(int64_t channels) {
+    Graph g;
+    g.name = "sample";
+    g.metadata["producer"] = "test";
+    const ValueId x = g.AddInput("x", TensorType(DType::kUint8, Shape(std::vector<Dim>{Dim::Symbolic("N"), 3, 8, 8}),
+                                                 QuantParams::PerTensor(0.5f, 3)));
+    QuantParams q{std::vector<float>(channels, 0.25f), std::vector<int32_t>(channels, 0), 0, 0};
+    q.scales[1] = 0.125f;
+    Tensor w = Tensor::Allocate(TensorType(DType::kInt8, Shape{channels, 3, 3, 3}, q));
+    for (int64_t i = 0; i < w.elements(); ++i) w.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37);
+    const ValueId wid = g.AddConstant("w", w);
+    const ValueId b = g.AddConstant("b", Tensor::FromValues<int32_t>(Shape{channels}, std::vector<int32_t>(channels, -5)));
+    Attrs attrs;
+    attrs.Set("strides", std::vector<int64_t>{1, 1});
+    attrs.Set("activation", "Clip");
+    attrs.Set("activation_beta", 6.0f);
+    attrs.Set("table", Tensor::FromValues<float>(Shape{2}, {1, 2}));
+    const ValueId y = g.Apply("Conv", "conv", {x, wid, ValueId{}, b}, attrs,
+                              TensorType(DType::kUint8, Shape::UnknownRank(), QuantParams::PerTensor(0.1f, 0)));
+    g.MarkOutput(y);
+    Model model;
+    model.graph = std::move(g);
+    Plan plan;
+    plan.shapes["x"] = {1, 3, 8, 8};
+    plan.decisions["conv"] = {"conv_int8", "int8", {{"dwconv_int8", "shape", "group is 1"}}, "", ""};
+    model.plans.push_back(plan);
+    return model;
+  }
+
+  std::string Bytes() { return ReadTextFile(path_).value(); }
+  void Put(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
+
+  std::filesystem::path dir_;
+  std::string path_;
+};
+
+TEST_F(EtmTest, RoundTrip) {
+  for (int64_t channels : {4, 4000}) {  // compressed, and mapped
+    const Model model = Sample(channels);
+    ASSERT_TRUE(WriteEtm(model, path_));
+    const auto back = ReadEtm(path_);
+    ASSERT_TRUE(back) << back.error().message();
+    EXPECT_EQ(Print(back->graph), Print(model.graph));
+    EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("w")).constant, model.graph.value(model.graph.FindValue("w")).constant));
+    EXPECT_EQ(back->graph.metadata, model.graph.metadata);
+    ASSERT_EQ(back->plans.size(), 1u);
+    EXPECT_EQ(back->plans[0].shapes, model.plans[0].shapes);
+    EXPECT_EQ(back->plans[0].decisions.at("conv").rejected[0].why, "group is 1");
+  }
+}
+
+TEST_F(EtmTest, SectionsCoverTheFile) {
+  for (int64_t channels : {4, 4000}) {
+    ASSERT_TRUE(WriteEtm(Sample(channels), path_));
+    const auto sections = EtmSections(path_);
+    ASSERT_TRUE(sections) << sections.error().message();
+    int64_t at = 0, weights = 0;
+    for (const EtmSection& s : *sections) {
+      EXPECT_EQ(s.offset, at) << s.name;
+      at += s.bytes;
+      if (s.category == "int8 weights") weights += s.bytes;
+    }
+    EXPECT_EQ(at, static_cast<int64_t>(std::filesystem::file_size(path_)));
+    if (channels == 4000) EXPECT_EQ(weights, 4000 * 27);
+  }
+}
+
+TEST_F(EtmTest, EveryFlippedByteIsFound) {
+  ASSERT_TRUE(WriteEtm(Sample(4), path_));
+  const std::string good = Bytes();
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] ^= 1;
+    Put(bad);
+    const auto model = ReadEtm(path_);
+    // Alignment between blobs carries no information.
+    if (model) {
+      EXPECT_EQ(good[i], '\0') << i;
+    } else {
+      EXPECT_NE(model.error().message().find(path_), std::string::npos);
+    }
+  }
+}
+
+TEST_F(EtmTest, EveryTruncationIsFound) {
+  ASSERT_TRUE(WriteEtm(Sample(4), path_));
+  const std::string good = Bytes();
+  for (size_t n = 0; n < good.size(); ++n) {
+    Put(good.substr(0, n));
+    EXPECT_FALSE(ReadEtm(path_)) << n;
+  }
+}
+
+TEST_F(EtmTest, UnknownBlobs) {
+  std::vector<std::byte> bytes(16);
+  const std::span<const std::byte> piece(bytes);
+  const BlobSource optional[] = {{.name = "graph", .pieces = {piece}}, {.name = "future", .pieces = {piece}, .required = true}};
+  ASSERT_TRUE(WriteContainer(path_, optional));
+  const auto model = ReadEtm(path_);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(model.error().message().find("needs the blob 'future'"), std::string::npos) << model.error().message();
+}
+
+TEST(Crc32c, KnownAnswers) {
+  const std::string digits = "123456789";
+  EXPECT_EQ(Crc32c(std::as_bytes(std::span(digits))), 0xe3069283u);  // RFC 3720's check value
+  EXPECT_EQ(Crc32c({}), 0u);
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "program/container.h"
+#include "program/etm.h"
+#include "program/etm_generated.h"
+
+namespace evoq {
+namespace {
+
+namespace fbs = flatbuffers;
+using fbs::FlatBufferBuilder;
+using fbs::Offset;
+
+// Below this, weights are aligned to 8 bytes and compressed: a file of a few kilobytes is not worth mapping.
+constexpr int64_t kSmallWeights = 64 << 10;
+constexpr int64_t kPage = 4096;
+
+// The blob "weights": the bytes of constants and of long scale arrays, one after the other.
+class WeightsBlob {
+ public:
+  explicit WeightsBlob(int64_t alignment) : alignment_(alignment) {}
+
+  // The offset at which the bytes stand. They must outlive the writing.
+  int64_t Add(std::span<const std::byte> bytes) {
+    static constexpr std::byte kZeros[64] = {};
+    const int64_t at = RoundUp(size_, bytes.size() < 64 ? std::min<int64_t>(alignment_, 8) : alignment_);
+    if (at > size_) pieces_.push_back(std::span(kZeros).first(static_cast<size_t>(at - size_)));
+    pieces_.push_back(bytes);
+    size_ = at + static_cast<int64_t>(bytes.size());
+    return at;
+  }
+  const std::vector<std::span<const std::byte>>& pieces() const { return pieces_; }
+
+ private:
+  int64_t alignment_;
+  int64_t size_ = 0;
+  std::vector<std::span<const std::byte>> pieces_;
+};
+
+class GraphWriter {
+ public:
+  GraphWriter(const Graph& graph, WeightsBlob& weights) : graph_(graph), weights_(weights) {}
+
+  std::vector<std::byte> Write();
+
+ private:
+  Offset<fb::Quant> Write(const QuantParams& q);
+  // `sizes`: whether the dimensions are written; those of quantized intermediate values are inferred.
+  Offset<fb::Type> Write(const TensorType& type, bool sizes);
+  Offset<fb::Constant> Write(const Tensor& constant);
+  Offset<fb::Attr> Write(const std::string& name, const AttrValue& value);
+  Offset<fb::Value> Write(const Value& value, bool is_input);
+  Offset<fb::Node> Write(const Node& node);
+  Offset<fbs::Vector<Offset<fbs::String>>> Write(const std::vector<std::string>& strings);
+
+  Offset<fbs::String> Text(const std::string& text) { return text.empty() ? 0 : builder_.CreateSharedString(text); }
+  template <typename Id>
+  Offset<fbs::Vector<int32_t>> Ids(const std::vector<Id>& ids) {
+    std::vector<int32_t> indices;
+    for (Id id : ids) indices.push_back(id.index);
+    return builder_.CreateVector(indices);
+  }
+
+  const Graph& graph_;
+  WeightsBlob& weights_;
+  FlatBufferBuilder builder_;
+};
+
+Offset<fb::Quant> GraphWriter::Write(const QuantParams& q) {
+  const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(), [&](int z) { return z == q.zero_points[0]; });
+  Offset<fbs::Vector<int32_t>> zeros = 0;
+  if (!same_zero) zeros = builder_.CreateVector(q.zero_points);
+  fb::QuantBuilder quant(builder_);
+  if (q.scales.size() == 1) {
+    quant.add_scale(q.scales[0]);
+  } else {
+    quant.add_scales_offset(static_cast<uint64_t>(weights_.Add(std::as_bytes(std::span(q.scales)))));
+    quant.add_scale_count(static_cast<uint32_t>(q.scales.size()));
+  }
+  if (same_zero) quant.add_zero(q.zero_points[0]);
+  if (!same_zero) quant.add_zeros(zeros);
+  quant.add_axis(q.axis);
+  quant.add_block(q.block);
+  return quant.Finish();
+}
+
+Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
+  std::vector<int64_t> dims;
+  std::vector<std::string> symbols;
+  bool symbolic = false;
+  for (const Dim& d : type.shape.dims()) {
+    dims.push_back(d.value);
+    symbols.push_back(d.symbol);
+    symbolic |= !d.symbol.empty();
+  }
+  const auto quant = type.quant ? Write(*type.quant) : Offset<fb::Quant>(0);
+  const auto dims_offset = sizes ? builder_.CreateVector(dims) : Offset<fbs::Vector<int64_t>>(0);
+  const auto symbols_offset = sizes && symbolic ? Write(symbols) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
+  return fb::CreateType(builder_, static_cast<int8_t>(type.dtype), sizes && type.shape.ranked(), dims_offset, symbols_offset, quant);
+}
+
+Offset<fb::Constant> GraphWriter::Write(const Tensor& constant) {
+  const int64_t offset = weights_.Add({constant.raw(), constant.bytes()});
+  return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(), Text(constant.layout()));
+}
+
+Offset<fbs::Vector<Offset<fbs::String>>> GraphWriter::Write(const std::vector<std::string>& strings) {
+  std::vector<Offset<fbs::String>> offsets;
+  for (const std::string& s : strings) offsets.push_back(builder_.CreateSharedString(s));
+  return builder_.CreateVector(offsets);
+}
+
+Offset<fb::Attr> GraphWriter::Write(const std::string& name, const AttrValue& value) {
+  const auto name_offset = Text(name);
+  const auto kind = static_cast<fb::AttrKind>(value.index());  // the variant's order is the enumeration's
+  const auto* text = std::get_if<std::string>(&value);
+  const auto* ints = std::get_if<std::vector<int64_t>>(&value);
+  const auto* floats = std::get_if<std::vector<float>>(&value);
+  const auto* strings = std::get_if<std::vector<std::string>>(&value);
+  const auto* tensor = std::get_if<Tensor>(&value);
+  const auto s = text ? builder_.CreateSharedString(*text) : Offset<fbs::String>(0);
+  const auto is = ints ? builder_.CreateVector(*ints) : Offset<fbs::Vector<int64_t>>(0);
+  const auto fs = floats ? builder_.CreateVector(*floats) : Offset<fbs::Vector<float>>(0);
+  const auto ss = strings ? Write(*strings) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
+  const auto type = tensor ? Write(tensor->type(), true) : Offset<fb::Type>(0);
+  const auto data = tensor ? Write(*tensor) : Offset<fb::Constant>(0);
+  const int64_t i = std::holds_alternative<int64_t>(value) ? std::get<int64_t>(value) : 0;
+  const float f = std::holds_alternative<float>(value) ? std::get<float>(value) : 0;
+  return fb::CreateAttr(builder_, name_offset, kind, i, f, s, is, fs, ss, type, data);
+}
+
+Offset<fb::Value> GraphWriter::Write(const Value& value, bool is_input) {
+  const bool given = is_input || value.is_constant();
+  const auto name = builder_.CreateSharedString(value.name);
+  const auto type = given || value.type.quantized() ? Write(value.type, given) : Offset<fb::Type>(0);
+  const auto constant = value.is_constant() ? Write(value.constant) : Offset<fb::Constant>(0);
+  return fb::CreateValue(builder_, name, type, constant);
+}
+
+Offset<fb::Node> GraphWriter::Write(const Node& node) {
+  std::vector<Offset<fb::Attr>> attrs;
+  for (const auto& [name, value] : node.attrs) attrs.push_back(Write(name, value));
+  const auto op = Text(node.op), domain = Text(node.domain), name = Text(node.name);
+  const auto attrs_offset = attrs.empty() ? 0 : builder_.CreateVector(attrs);
+  return fb::CreateNode(builder_, op, domain, name, attrs_offset, Ids(node.inputs), Ids(node.outputs));
+}
+
+std::vector<std::byte> GraphWriter::Write() {
+  std::vector<Offset<fb::Value>> values;
+  for (int i = 0; i < graph_.value_count(); ++i) values.push_back(Write(graph_.value(ValueId{i}), graph_.IsInput(ValueId{i})));
+  std::vector<Offset<fb::Node>> nodes;
+  for (NodeId id : graph_.order()) nodes.push_back(Write(graph_.node(id)));
+  std::vector<Offset<fb::Fact>> facts;
+  for (const auto& [key, value] : graph_.metadata)
+    facts.push_back(fb::CreateFact(builder_, builder_.CreateSharedString(key), builder_.CreateSharedString(value)));
+  const auto name = Text(graph_.name);
+  const auto facts_offset = facts.empty() ? 0 : builder_.CreateVector(facts);
+  const auto values_offset = builder_.CreateVector(values);
+  const auto nodes_offset = builder_.CreateVector(nodes);
+  const auto inputs = Ids(graph_.inputs());
+  const auto outputs = Ids(graph_.outputs());
+  builder_.Finish(fb::CreateGraph(builder_, name, facts_offset, values_offset, nodes_offset, inputs, outputs));
+  const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
+  return {data, data + builder_.GetSize()};
+}
+
+std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
+  FlatBufferBuilder builder;
+  const auto text = [&](const std::string& s) { return s.empty() ? Offset<fbs::String>(0) : builder.CreateSharedString(s); };
+  std::vector<Offset<fb::Plan>> plan_offsets;
+  for (const Plan& plan : plans) {
+    std::vector<Offset<fb::InputShape>> shapes;
+    for (const auto& [name, sizes] : plan.shapes)
+      shapes.push_back(fb::CreateInputShape(builder, text(name), builder.CreateVector(sizes)));
+    std::vector<Offset<fb::Decision>> decisions;
+    for (const auto& [node, d] : plan.decisions) {
+      std::vector<Offset<fb::Rejected>> rejected;
+      for (const auto& r : d.rejected) rejected.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
+      const auto rejected_offset = rejected.empty() ? 0 : builder.CreateVector(rejected);
+      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision), rejected_offset,
+                                             text(d.float_code), text(d.float_why)));
+    }
+    plan_offsets.push_back(fb::CreatePlan(builder, builder.CreateVector(shapes), builder.CreateVector(decisions)));
+  }
+  builder.Finish(fb::CreatePlans(builder, builder.CreateVector(plan_offsets)));
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  return {data, data + builder.GetSize()};
+}
+
+int64_t ConstantBytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) bytes += static_cast<int64_t>(graph.value(ValueId{i}).constant.bytes());
+  return bytes;
+}
+
+}  // namespace
+
+Status WriteEtm(const Model& model, const std::string& path) {
+  const bool small = ConstantBytes(model.graph) < kSmallWeights;
+  WeightsBlob weights(small ? 8 : 64);
+  // Offsets in the tables refer to `weights`, which GraphWriter fills.
+  const std::vector<std::byte> graph = GraphWriter(model.graph, weights).Write();
+  const std::vector<std::byte> plans = WritePlans(model.plans);
+  const BlobSource blobs[] = {
+      {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
+      {.name = "plans", .pieces = {plans}, .alignment = 8, .compress = true, .required = false},
+      {.name = "weights", .pieces = weights.pieces(), .alignment = small ? 8 : kPage, .compress = small},
+  };
+  return WriteContainer(path, blobs);
+}
+
+}  // namespace evoq
