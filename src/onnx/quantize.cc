@@ -1,0 +1,227 @@
+#include "onnx/quantize.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/math.h"
+
+namespace evoq {
+namespace {
+
+bool IsQuantize(const Node& node) { return node.domain.empty() && node.op == "QuantizeLinear" && node.inputs.size() >= 2; }
+bool IsDequantize(const Node& node) { return node.domain.empty() && node.op == "DequantizeLinear" && node.inputs.size() >= 2; }
+
+// Operators whose output holds integers of their data inputs and nothing else, so that one scale serves both sides.
+bool IsMove(const Node& node) {
+  constexpr std::array<std::string_view, 14> kMoves = {"Concat",  "DepthToSpace", "Expand",       "Flatten", "Gather",
+                                                       "Identity", "MaxPool",     "Reshape",      "Slice",   "SpaceToDepth",
+                                                       "Split",    "Squeeze",     "Transpose",    "Unsqueeze"};
+  return node.domain.empty() && std::find(kMoves.begin(), kMoves.end(), node.op) != kMoves.end();
+}
+
+size_t DataInputs(const Node& node) { return node.op == "Concat" ? node.inputs.size() : 1; }
+size_t DataOutputs(const Node& node) { return node.op == "Split" ? node.outputs.size() : 1; }
+
+// Parameters agree: everything but the shape.
+bool Same(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && a.quantized() && b.quantized() && *a.quant == *b.quant;
+}
+
+// Scales and zero points with the axis or block that the node's attributes and the scale's shape give them.
+std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const Tensor* zero, const Shape& shape) {
+  if (scale.dtype() != DType::kFloat32 || (zero != nullptr && zero->shape() != scale.shape() && zero->elements() != 1)) return {};
+  QuantParams q;
+  q.scales.assign(scale.data<float>(), scale.data<float>() + scale.elements());
+  q.zero_points.assign(q.scales.size(), 0);
+  if (zero != nullptr) {
+    const auto zeros = ToInt64s(*zero);
+    if (!zeros || (zeros->size() != q.scales.size() && zeros->size() != 1)) return {};
+    for (size_t i = 0; i < q.scales.size(); ++i) {
+      const int64_t z = (*zeros)[zeros->size() == 1 ? 0 : i];
+      if (z != static_cast<int32_t>(z)) return {};
+      q.zero_points[i] = static_cast<int32_t>(z);
+    }
+  }
+  const int64_t block = node.attrs.Int("block_size", 0);
+  if (q.scales.size() == 1 && scale.shape().rank() <= 1 && block == 0) return q;
+  if (!shape.ranked()) return {};
+  const auto axis = NormalizeAxis(node.attrs.Int("axis", 1), shape.rank());
+  if (!axis) return {};
+  q.axis = *axis;
+  if (block == 0) {
+    if (scale.shape().rank() != 1) return {};
+    return q;
+  }
+  if (block < 0 || scale.shape().rank() != shape.rank()) return {};
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (!shape[i].known()) return {};
+    const int64_t wanted = i == *axis ? CeilDiv(shape[i].value, block) : shape[i].value;
+    if (scale.shape()[i].value != wanted) return {};
+  }
+  q.block = block;
+  return q;
+}
+
+class Typer {
+ public:
+  explicit Typer(Graph& graph) : graph_(graph), types_(graph.value_count()) {}
+
+  Status Run() {
+    Propose();
+    while (Spread()) {
+    }
+    while (Reject()) {
+    }
+    for (int i = 0; i < static_cast<int>(types_.size()); ++i) {
+      const ValueId id{i};
+      if (types_[i]) graph_.SetType(id, TensorType(types_[i]->dtype, graph_.value(id).type.shape, *types_[i]->quant));
+    }
+    const std::vector<NodeId> order = graph_.order();
+    for (NodeId id : order) {
+      if (IsQuantize(graph_.node(id))) RewriteQuantize(id);
+      if (IsDequantize(graph_.node(id))) RewriteDequantize(id);
+    }
+    return graph_.Sort();
+  }
+
+ private:
+  std::optional<TensorType>& TypeOf(ValueId id) { return types_[id.index]; }
+
+  // What each quantizing and dequantizing node would have its integers be.
+  void Propose() {
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!IsQuantize(node) && !IsDequantize(node)) continue;
+      const ValueId integers = IsQuantize(node) ? node.outputs[0] : node.inputs[0];
+      if (graph_.value(integers).is_constant() || TypeOf(integers)) continue;
+      TypeOf(integers) = ConstantQuantType(graph_, node);
+    }
+  }
+
+  bool Offer(ValueId id, const TensorType& type) {
+    const Value& value = graph_.value(id);
+    if (TypeOf(id) || value.is_constant() || value.type.dtype != type.dtype || !type.quant->per_tensor()) return false;
+    TypeOf(id) = type;
+    return true;
+  }
+
+  // Carries proposals through operators that move integers, in both directions.
+  bool Spread() {
+    bool changed = false;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!IsMove(node)) continue;
+      std::vector<ValueId> data;
+      for (size_t i = 0; i < DataInputs(node); ++i) data.push_back(node.input(i));
+      for (size_t i = 0; i < DataOutputs(node); ++i) data.push_back(node.outputs[i]);
+      std::erase_if(data, [](ValueId v) { return !v.valid(); });
+      const auto known = std::find_if(data.begin(), data.end(), [&](ValueId v) { return TypeOf(v).has_value(); });
+      if (known == data.end()) continue;
+      const TensorType type = *TypeOf(*known);
+      for (ValueId v : data) changed |= Offer(v, type);
+    }
+    return changed;
+  }
+
+  bool MoveAgrees(const Node& node, const TensorType& type) {
+    if (!IsMove(node) || !type.quant->per_tensor()) return false;
+    for (size_t i = 0; i < DataInputs(node); ++i) {
+      const ValueId v = node.input(i);
+      if (!v.valid() || !TypeOf(v) || !Same(*TypeOf(v), type)) return false;
+    }
+    for (size_t i = 0; i < DataOutputs(node); ++i) {
+      const ValueId v = node.outputs[i];
+      if (v.valid() && (!TypeOf(v) || !Same(*TypeOf(v), type))) return false;
+    }
+    return true;
+  }
+
+  bool Agrees(ValueId id, const TensorType& type) {
+    const Value& value = graph_.value(id);
+    const auto node_agrees = [&](const Node& node) {
+      if (!IsQuantize(node) && !IsDequantize(node)) return MoveAgrees(node, type);
+      const ValueId integers = IsQuantize(node) ? node.outputs[0] : node.inputs[0];
+      const auto own = ConstantQuantType(graph_, node);
+      return integers == id && own && Same(*own, type);
+    };
+    if (value.producer.valid() && !node_agrees(graph_.node(value.producer))) return false;
+    return std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) { return node_agrees(graph_.node(user)); });
+  }
+
+  // Drops proposals that a writer or a reader contradicts.
+  bool Reject() {
+    bool changed = false;
+    for (int i = 0; i < static_cast<int>(types_.size()); ++i) {
+      if (!types_[i] || Agrees(ValueId{i}, *types_[i])) continue;
+      types_[i].reset();
+      changed = true;
+    }
+    return changed;
+  }
+
+  // Puts a one-input node in the place of a node in ONNX form.
+  void ReplaceByShortForm(NodeId id, ValueId input) {
+    Node node = graph_.node(id);
+    node.inputs = {input};
+    for (const char* attr : {"axis", "block_size", "output_dtype", "saturate", "precision"}) node.attrs.Erase(attr);
+    graph_.RemoveNode(id);
+    graph_.AddNode(std::move(node));
+  }
+
+  void RewriteQuantize(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (TypeOf(node.outputs[0])) ReplaceByShortForm(id, node.inputs[0]);
+  }
+
+  void RewriteDequantize(NodeId id) {
+    const Node& node = graph_.node(id);
+    const ValueId integers = node.inputs[0];
+    const Value& value = graph_.value(integers);
+    if (!value.is_constant()) {
+      if (static_cast<size_t>(integers.index) < types_.size() && TypeOf(integers)) ReplaceByShortForm(id, integers);
+      return;
+    }
+    const auto type = ConstantQuantType(graph_, node);
+    if (!type) return;
+    // Another reader may see other parameters in the same integers: each set of parameters is a constant of its own.
+    for (ValueId known : typed_[integers.index]) {
+      if (Same(graph_.value(known).type, *type)) return ReplaceByShortForm(id, known);
+    }
+    const Tensor typed = value.constant.WithType(*type);
+    const std::string name = value.name + "_quantized";
+    const ValueId constant = graph_.AddConstant(name, typed);
+    typed_[integers.index].push_back(constant);
+    ReplaceByShortForm(id, constant);
+  }
+
+  Graph& graph_;
+  std::vector<std::optional<TensorType>> types_;         // by value, of the graph as it came
+  std::map<int32_t, std::vector<ValueId>> typed_;        // constant -> its quantized versions
+};
+
+}  // namespace
+
+std::optional<TensorType> ConstantQuantType(const Graph& graph, const Node& node) {
+  const Tensor* scale = graph.ConstantInput(node, 1);
+  const Tensor* zero = graph.ConstantInput(node, 2);
+  if (scale == nullptr || (zero == nullptr && node.input(2).valid()) || !node.input(0).valid() || node.outputs.empty() ||
+      !node.outputs[0].valid())
+    return {};
+  DType dtype = graph.value(node.inputs[0]).type.dtype;
+  if (node.op == "QuantizeLinear") {
+    dtype = zero != nullptr ? zero->dtype() : DType::kUint8;
+    if (const int64_t number = node.attrs.Int("output_dtype", 0); number != 0 && zero == nullptr)
+      dtype = DTypeFromOnnx(static_cast<int>(number)).value_or(DType::kUndefined);
+  }
+  const Shape& shape = graph.value(node.inputs[0]).type.shape;
+  auto params = ParamsOf(node, *scale, zero, shape);
+  if (!params) return {};
+  TensorType type(dtype, shape, std::move(*params));
+  if (!ValidateQuant(type)) return {};
+  return type;
+}
+
+Status TypeQuantizedValues(Graph& graph) { return Typer(graph).Run(); }
+
+}  // namespace evoq

@@ -1,0 +1,251 @@
+#include "onnx/upgrade.h"
+
+#include <algorithm>
+
+namespace evoq {
+namespace {
+
+// A scalar constant of the type of the node's input 0.
+Result<ValueId> ScalarLikeInput(Upgrade& u, std::string_view suffix, float value) {
+  switch (u.InputType(0).dtype) {
+    case DType::kUndefined:
+    case DType::kFloat32: return u.AddConstant(suffix, Tensor::Scalar(value));
+    case DType::kFloat64: return u.AddConstant(suffix, Tensor::Scalar(static_cast<double>(value)));
+    case DType::kInt32: return u.AddConstant(suffix, Tensor::Scalar(static_cast<int32_t>(value)));
+    case DType::kInt64: return u.AddConstant(suffix, Tensor::Scalar(static_cast<int64_t>(value)));
+    default: return Unsupported("input of type {}", u.InputType(0).ToString());
+  }
+}
+
+// Clip of opset < 11: bounds are attributes.
+Status ClipBounds(Upgrade& u) {
+  const char* const names[] = {"min", "max"};
+  for (size_t i = 0; i < 2; ++i) {
+    if (!u.attrs().Has(names[i])) continue;
+    EVOQ_ASSIGN(const ValueId bound, ScalarLikeInput(u, names[i], u.attrs().Float(names[i])));
+    u.graph().SetInput(u.id(), i + 1, bound);
+    u.attrs().Erase(names[i]);
+  }
+  return {};
+}
+
+// Pad of opset < 11: amounts and value are attributes.
+Status PadInputs(Upgrade& u) {
+  if (!u.attrs().Has("pads")) return InvalidInput("attribute pads is missing");
+  EVOQ_TRY(u.AttrToInput("pads", 1));
+  EVOQ_ASSIGN(const ValueId value, ScalarLikeInput(u, "value", u.attrs().Float("value", 0)));
+  u.graph().SetInput(u.id(), 2, value);
+  u.attrs().Erase("value");
+  return {};
+}
+
+Status SliceInputs(Upgrade& u) {
+  if (!u.attrs().Has("starts") || !u.attrs().Has("ends")) return InvalidInput("attributes starts and ends are missing");
+  EVOQ_TRY(u.AttrToInput("starts", 1));
+  EVOQ_TRY(u.AttrToInput("ends", 2));
+  return u.AttrToInput("axes", 3);
+}
+
+Status AxesInput(Upgrade& u) { return u.AttrToInput("axes", 1); }
+
+Status SplitInput(Upgrade& u) { return u.AttrToInput("split", 1); }
+
+// Split of opset < 18 without sizes splits into as many equal parts as it has outputs.
+Status SplitCount(Upgrade& u) {
+  if (!u.HasInput(1)) u.attrs().Set("num_outputs", static_cast<int>(u.node().outputs.size()));
+  return {};
+}
+
+Status TopKInput(Upgrade& u) {
+  if (!u.attrs().Has("k")) return InvalidInput("attribute k is missing");
+  u.SetInts(1, "k", {u.attrs().Int("k")});
+  u.attrs().Erase("k");
+  return {};
+}
+
+// Upsample, and Resize of opset 10, map output pixel y to floor(y / scale).
+void SetOldResizeMode(Upgrade& u) {
+  if (u.attrs().String("mode") == "bilinear") u.attrs().Set("mode", "linear");
+  u.attrs().Set("coordinate_transformation_mode", "asymmetric");
+  u.attrs().Set("nearest_mode", "floor");
+}
+
+Status UpsampleToResize(Upgrade& u) {
+  ValueId scales = u.node().input(1);
+  if (!scales.valid()) {
+    if (!u.attrs().KindIs<std::vector<float>>("scales")) return InvalidInput("attribute scales is missing");
+    const std::vector<float> values = u.attrs().Floats("scales");
+    scales = u.AddConstant("scales", Tensor::FromValues<float>(Shape{static_cast<int64_t>(values.size())}, values));
+    u.attrs().Erase("scales");
+  }
+  u.graph().SetOp(u.id(), "Resize");
+  u.graph().SetInput(u.id(), 1, ValueId{});
+  u.graph().SetInput(u.id(), 2, scales);
+  SetOldResizeMode(u);
+  return {};
+}
+
+Status ResizeInputs(Upgrade& u) {
+  const ValueId scales = u.node().input(1);
+  if (!scales.valid() || u.node().inputs.size() > 2) return InvalidInput("inputs must be x and scales in opset 10");
+  u.graph().SetInput(u.id(), 1, ValueId{});
+  u.graph().SetInput(u.id(), 2, scales);
+  SetOldResizeMode(u);
+  return {};
+}
+
+// Opset 11 wrote an omitted roi or scales as an empty tensor; later files still do.
+Status ResizeEmptyInputs(Upgrade& u) {
+  for (size_t i = 1; i < u.node().inputs.size(); ++i) {
+    const Tensor* constant = u.Constant(i);
+    if (constant != nullptr && constant->elements() == 0) u.graph().SetInput(u.id(), i, ValueId{});
+  }
+  return {};
+}
+
+// Inference: the input passes; a mask that someone reads is all true.
+Status DropDropout(Upgrade& u) {
+  if (u.HasInput(2)) {
+    const Tensor* training = u.Constant(2);
+    if (training == nullptr || training->dtype() != DType::kBool || training->elements() != 1 || training->data<bool>()[0])
+      return Unsupported("training_mode must be constant false");
+  }
+  if (u.OutputUsed(1)) {
+    const ValueId shape = u.Apply("Shape", "shape", {u.node().input(0)});
+    Attrs fill;
+    fill.Set("value", Tensor::FromValues<bool>(Shape{1}, {true}));
+    const ValueId mask = u.Apply("ConstantOfShape", "mask", {shape}, std::move(fill));
+    u.graph().ReplaceUses(u.node().outputs[1], mask);
+  }
+  const ValueId x = u.node().input(0);
+  if (u.graph().IsOutput(u.node().outputs[0]) || !x.valid()) {
+    u.ReplaceBy(u.Apply("Identity", "identity", {x}));
+  } else {
+    u.graph().ReplaceUses(u.node().outputs[0], x);
+    u.graph().RemoveNode(u.id());
+  }
+  return {};
+}
+
+Status CheckBatchNormalization(Upgrade& u) {
+  if (u.version() < 9 && u.attrs().Int("spatial", 1) != 1) return Unsupported("spatial=0: statistics per element");
+  if (u.attrs().Int("training_mode", 0) != 0) return Unsupported("training_mode=1: evoq runs inference");
+  for (size_t i = 1; i < u.node().outputs.size(); ++i) {
+    if (u.OutputUsed(i)) return Unsupported("output {} (training statistics) is read", i);
+  }
+  if (u.node().outputs.size() == 1) return {};
+  Attrs attrs;
+  attrs.Set("epsilon", u.attrs().Float("epsilon", 1e-5f));
+  u.ReplaceBy(u.Apply("BatchNormalization", "", u.node().inputs, std::move(attrs)));
+  return {};
+}
+
+// Softmax and its relatives of opset < 13 work on the matrix [product of dims before axis, product of the rest].
+Status FlatSoftmax(Upgrade& u) {
+  const int64_t axis = u.attrs().Int("axis", 1);
+  const TensorType x = u.InputType(0);
+  if (x.shape.ranked() && x.dtype != DType::kUndefined) {
+    EVOQ_ASSIGN(const int first, NormalizeAxis(axis, x.shape.rank()));
+    const auto& dims = x.shape.dims();
+    const bool one_axis = std::all_of(dims.begin() + first + 1, dims.end(), [](const Dim& d) { return d.value == 1; });
+    if (one_axis) {
+      u.attrs().Set("axis", first);
+      return {};
+    }
+  }
+  Attrs flatten;
+  flatten.Set("axis", AttrValue(axis));
+  const ValueId input = u.node().input(0);
+  if (!input.valid()) return InvalidInput("input 0 is missing");
+  const ValueId flat = u.Apply("Flatten", "flatten", {input}, std::move(flatten));
+  Attrs last;
+  last.Set("axis", 1);
+  const ValueId y = u.Apply(u.node().op, "flat", {flat}, std::move(last));
+  const ValueId shape = u.Apply("Shape", "shape", {input});
+  u.ReplaceBy(u.Apply("Reshape", "reshape", {y, shape}));
+  return {};
+}
+
+Status ScatterToElements(Upgrade& u) {
+  u.graph().SetOp(u.id(), "ScatterElements");
+  return {};
+}
+
+Status RoiAlignHalfPixel(Upgrade& u) {
+  if (!u.attrs().Has("coordinate_transformation_mode"))
+    u.attrs().Set("coordinate_transformation_mode", "output_half_pixel");
+  return {};
+}
+
+Status GridSampleModes(Upgrade& u) {
+  const std::string mode = u.attrs().String("mode", "bilinear");
+  if (mode == "bilinear") u.attrs().Set("mode", "linear");
+  if (mode == "bicubic") u.attrs().Set("mode", "cubic");
+  return {};
+}
+
+Status DftAxisInput(Upgrade& u) {
+  u.graph().SetInput(u.id(), 2, u.AddConstant("axis", Tensor::Scalar(u.attrs().Int("axis", 1))));
+  u.attrs().Erase("axis");
+  return {};
+}
+
+// Opset 18 had one scale and bias per group; now one per channel.
+Status GroupNormalizationPerChannel(Upgrade& u) {
+  const TensorType x = u.InputType(0);
+  const int64_t groups = u.attrs().Int("num_groups");
+  if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups <= 0 || x.shape[1].value % groups != 0)
+    return InvalidInput("{} in {} groups, expected known channels that the groups divide", x.shape.ToString(), groups);
+  const int64_t channels = x.shape[1].value;
+  for (size_t i = 1; i <= 2; ++i) {
+    const std::string tag = i == 1 ? "scale" : "bias";
+    const auto ints = [&](const char* what, std::vector<int64_t> v) {
+      return u.AddConstant(tag + what, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v));
+    };
+    const ValueId column = u.Apply("Reshape", tag + "_column", {u.node().input(i), ints("_shape", {groups, 1})});
+    const ValueId wide = u.Apply("Expand", tag + "_wide", {column, ints("_size", {groups, channels / groups})});
+    u.graph().SetInput(u.id(), i, u.Apply("Reshape", tag + "_flat", {wide, ints("_channels", {channels})}));
+  }
+  return {};
+}
+
+// In version order: a node passes each row that is newer than its file.
+constexpr UpgradeRule kRules[] = {
+    {"BatchNormalization", "", kAnyVersion, CheckBatchNormalization},
+    {"Dropout", "", kAnyVersion, DropDropout},
+    {"Slice", "", 10, SliceInputs},
+    {"TopK", "", 10, TopKInput},
+    {"Clip", "", 11, ClipBounds},
+    {"Pad", "", 11, PadInputs},
+    {"Resize", "", 11, ResizeInputs},
+    {"Upsample", "", kAnyVersion, UpsampleToResize},
+    {"Resize", "", kAnyVersion, ResizeEmptyInputs},
+    {"Scatter", "", kAnyVersion, ScatterToElements},
+    {"Softmax", "", 13, FlatSoftmax},
+    {"LogSoftmax", "", 13, FlatSoftmax},
+    {"Hardmax", "", 13, FlatSoftmax},
+    {"Squeeze", "", 13, AxesInput},
+    {"Unsqueeze", "", 13, AxesInput},
+    {"ReduceSum", "", 13, AxesInput},
+    {"Split", "", 13, SplitInput},
+    {"RoiAlign", "", 16, RoiAlignHalfPixel},
+    {"Split", "", 18, SplitCount},
+    {"ReduceL1", "", 18, AxesInput},
+    {"ReduceL2", "", 18, AxesInput},
+    {"ReduceLogSum", "", 18, AxesInput},
+    {"ReduceLogSumExp", "", 18, AxesInput},
+    {"ReduceMax", "", 18, AxesInput},
+    {"ReduceMean", "", 18, AxesInput},
+    {"ReduceMin", "", 18, AxesInput},
+    {"ReduceProd", "", 18, AxesInput},
+    {"ReduceSumSquare", "", 18, AxesInput},
+    {"DFT", "", 20, DftAxisInput},
+    {"GridSample", "", 20, GridSampleModes},
+    {"GroupNormalization", "", 21, GroupNormalizationPerChannel},
+};
+
+}  // namespace
+
+std::span<const UpgradeRule> OnnxRules() { return kRules; }
+
+}  // namespace evoq

@@ -1,0 +1,71 @@
+// Brings nodes of older operator versions to the graph's dialect: one row per change of an operator between versions.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "ops/op.h"
+
+namespace evoq {
+
+// What a rule works on: one node of the graph, whose inputs' types are inferred, and helpers that name what they add after it.
+class Upgrade {
+ public:
+  Upgrade(Graph& graph, NodeId id, int version) : graph_(graph), id_(id), version_(version) {}
+
+  Graph& graph() { return graph_; }
+  NodeId id() const { return id_; }
+  const Node& node() const { return graph_.node(id_); }
+  Attrs& attrs() { return graph_.attrs(id_); }
+  int version() const { return version_; }  // the file's opset of the node's domain
+  bool HasInput(size_t i) const { return node().input(i).valid(); }
+  const Tensor* Constant(size_t i) const { return graph_.ConstantInput(node(), i); }
+  // Type of input i; dtype kUndefined when omitted.
+  TensorType InputType(size_t i) const;
+
+  ValueId AddConstant(std::string_view suffix, Tensor tensor);
+  // Input `i` becomes a 1-D int64 constant.
+  void SetInts(size_t i, std::string_view suffix, const std::vector<int64_t>& values);
+  // The ints attribute, when present, becomes input `i`. Errors: kInvalidInput when it is of another kind.
+  Status AttrToInput(const char* attr, size_t i);
+  // A new node `op`, named after this one and `suffix`, with one output.
+  ValueId Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs, Attrs attrs = {});
+  // Removes the node; readers of its output 0 read `value`, which takes over its name.
+  void ReplaceBy(ValueId value);
+  // Whether someone reads output i.
+  bool OutputUsed(size_t i) const;
+
+  const std::vector<NodeId>& added() const { return added_; }
+
+ private:
+  Graph& graph_;
+  NodeId id_;
+  int version_;
+  std::vector<NodeId> added_;
+};
+
+constexpr int kAnyVersion = 1 << 20;  // a rule for the operator in every version: it is not part of the dialect
+
+// Applies to nodes of opsets older than `before`.
+struct UpgradeRule {
+  const char* op;
+  const char* domain;
+  int before;
+  Status (*apply)(Upgrade& u);
+};
+
+std::span<const UpgradeRule> OnnxRules();       // upgrade.cc: operators of ai.onnx, in version order
+std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX, com.microsoft
+
+// Whether a rule replaces this operator, of any version, by operators of the dialect.
+bool IsReplaced(std::string_view op, std::string_view domain);
+
+// Upgrades and infers all nodes; `versions` maps a domain to the file's opset.
+Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions);
+
+}  // namespace evoq

@@ -1,0 +1,227 @@
+// Operators that carry their scales as inputs become DequantizeLinear, the float operator, QuantizeLinear. Which of these
+// values get quantized types is decided afterwards, for the whole graph (quantize.h).
+#include <cmath>
+
+#include "onnx/upgrade.h"
+
+namespace evoq {
+namespace {
+
+ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero, int64_t axis) {
+  Attrs attrs;
+  attrs.Set("axis", AttrValue(axis));
+  std::vector<ValueId> inputs = {x, scale};
+  if (zero.valid()) inputs.push_back(zero);
+  return u.Apply("DequantizeLinear", suffix, std::move(inputs), std::move(attrs));
+}
+
+ValueId Quantize(Upgrade& u, ValueId x, ValueId scale, ValueId zero) {
+  std::vector<ValueId> inputs = {x, scale};
+  if (zero.valid()) inputs.push_back(zero);
+  return u.Apply("QuantizeLinear", "quantize", std::move(inputs));
+}
+
+// The int32 bias at scale s_x * s_w[c], as a real value.
+ValueId DequantizeBias(Upgrade& u, ValueId bias, ValueId scale_x, ValueId scale_w) {
+  const Graph& g = u.graph();
+  const Tensor* sx = g.value(scale_x).is_constant() ? &g.value(scale_x).constant : nullptr;
+  const Tensor* sw = g.value(scale_w).is_constant() ? &g.value(scale_w).constant : nullptr;
+  if (sx && sw && sx->dtype() == DType::kFloat32 && sw->dtype() == DType::kFloat32 && sx->elements() == 1) {
+    Tensor scale = Tensor::Allocate(sw->type());
+    for (int64_t i = 0; i < sw->elements(); ++i) scale.mutable_data<float>()[i] = sx->data<float>()[0] * sw->data<float>()[i];
+    return Dequantize(u, "bias", bias, u.AddConstant("bias_scale", std::move(scale)), ValueId{}, 0);
+  }
+  Attrs to_float;
+  to_float.Set("to", static_cast<int>(DType::kFloat32));
+  const ValueId real = u.Apply("Cast", "bias_float", {bias}, std::move(to_float));
+  const ValueId scale = u.Apply("Mul", "bias_scale", {scale_x, scale_w});
+  return u.Apply("Mul", "bias", {real, scale});
+}
+
+Status NeedInputs(Upgrade& u, size_t least) {
+  if (u.node().inputs.size() < least) return InvalidInput("{} inputs, expected at least {}", u.node().inputs.size(), least);
+  for (size_t i = 0; i < least; ++i) {
+    const bool zero_point = i > 0 && u.node().input(i - 1).valid() && i % 3 == 2;
+    if (!u.HasInput(i) && !zero_point) return InvalidInput("input {} is omitted, expected a value", i);
+  }
+  return {};
+}
+
+// QLinearConv(x, s_x, z_x, w, s_w, z_w, s_y, z_y, bias?)
+Status LinearConv(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, 8));
+  const std::vector<ValueId> in = u.node().inputs;
+  const ValueId x = Dequantize(u, "x", in[0], in[1], in[2], 0);
+  const ValueId w = Dequantize(u, "w", in[3], in[4], in[5], 0);
+  std::vector<ValueId> inputs = {x, w};
+  if (in.size() > 8 && in[8].valid()) inputs.push_back(DequantizeBias(u, in[8], in[1], in[4]));
+  const ValueId y = u.Apply("Conv", "float", std::move(inputs), u.attrs());
+  u.ReplaceBy(Quantize(u, y, in[6], in[7]));
+  return {};
+}
+
+// QLinearMatMul(a, s_a, z_a, b, s_b, z_b, s_y, z_y): a's scales are per row, b's per column.
+Status LinearMatMul(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, 8));
+  const std::vector<ValueId> in = u.node().inputs;
+  const ValueId a = Dequantize(u, "a", in[0], in[1], in[2], -2);
+  const ValueId b = Dequantize(u, "b", in[3], in[4], in[5], -1);
+  u.ReplaceBy(Quantize(u, u.Apply("MatMul", "float", {a, b}), in[6], in[7]));
+  return {};
+}
+
+// com.microsoft QLinear* of one or two values: (x, s_x, z_x, [b, s_b, z_b,] s_y, z_y).
+Status LinearReal(Upgrade& u) {
+  const std::vector<ValueId> in = u.node().inputs;
+  const size_t values = in.size() > 5 ? 2 : 1;
+  EVOQ_TRY(NeedInputs(u, values * 3 + 1));
+  if (u.attrs().Int("channels_last", 0) != 0) return Unsupported("channels_last=1");
+  const std::string op = u.node().op.substr(std::string_view("QLinear").size());
+  std::vector<ValueId> real;
+  for (size_t i = 0; i < values; ++i) real.push_back(Dequantize(u, i == 0 ? "a" : "b", in[3 * i], in[3 * i + 1], in[3 * i + 2], 0));
+  Attrs attrs = u.attrs();
+  attrs.Erase("channels_last");
+  const ValueId y = u.Apply(op, "float", std::move(real), std::move(attrs));
+  u.ReplaceBy(Quantize(u, y, in[3 * values], u.node().input(3 * values + 1)));
+  return {};
+}
+
+// com.microsoft QLinearConcat(s_y, z_y, (x, s_x, z_x)...).
+Status LinearConcat(Upgrade& u) {
+  const std::vector<ValueId> in = u.node().inputs;
+  if (in.size() < 5 || in.size() % 3 != 2) return InvalidInput("{} inputs, expected 2 and 3 for each part", in.size());
+  std::vector<ValueId> parts;
+  for (size_t i = 2; i + 2 < in.size(); i += 3) {
+    parts.push_back(Dequantize(u, fmt::format("part_{}", i / 3), in[i], in[i + 1], in[i + 2], 0));
+  }
+  u.ReplaceBy(Quantize(u, u.Apply("Concat", "float", std::move(parts), u.attrs()), in[0], in[1]));
+  return {};
+}
+
+// An operator of com.microsoft that ONNX has adopted with the same meaning.
+Status SameInOnnx(Upgrade& u) {
+  u.graph().SetOp(u.id(), u.node().op);
+  return {};
+}
+
+// The grid of a QONNX Quant node: integers in [low, high] with scale and zero point.
+struct QuantGrid {
+  Tensor scale;  // float32, [] or [channels]
+  float zero = 0;
+  int64_t low = 0, high = 0, axis = 0;
+  bool is_signed = true;
+  int bits = 8;
+};
+
+Result<float> ConstantScalar(Upgrade& u, size_t i, const char* what) {
+  const Tensor* t = u.Constant(i);
+  if (t == nullptr || t->elements() != 1) return Unsupported("{} must be a constant number", what);
+  EVOQ_ASSIGN(const Tensor value, ToFloat32(*t));
+  return value.data<float>()[0];
+}
+
+Result<QuantGrid> GridOf(Upgrade& u) {
+  if (u.attrs().String("rounding_mode", "ROUND") != "ROUND")
+    return Unsupported("rounding_mode {}, expected ROUND", u.attrs().String("rounding_mode"));
+  QuantGrid grid;
+  EVOQ_ASSIGN(grid.zero, ConstantScalar(u, 2, "the zero point"));
+  EVOQ_ASSIGN(const float bits, ConstantScalar(u, 3, "the bit width"));
+  if (!(bits >= 1 && bits <= 16) || bits != std::floor(bits)) return Unsupported("bit width {}, expected 1 to 16", bits);
+  if (!(std::fabs(grid.zero) <= 65535.0f) || grid.zero != std::floor(grid.zero))
+    return Unsupported("zero point {}, expected an integer", grid.zero);
+  grid.bits = static_cast<int>(bits);
+  grid.is_signed = u.attrs().Int("signed", 1) != 0;
+  const int64_t narrow = u.attrs().Int("narrow", 0) != 0 ? 1 : 0;
+  grid.low = grid.is_signed ? -(int64_t{1} << (grid.bits - 1)) + narrow : 0;
+  grid.high = grid.is_signed ? (int64_t{1} << (grid.bits - 1)) - 1 : (int64_t{1} << grid.bits) - 1 - narrow;
+  const Tensor* scale = u.Constant(1);
+  if (scale == nullptr || scale->dtype() != DType::kFloat32) return Unsupported("the scale must be a float constant");
+  if (scale->elements() == 1) {
+    grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{}));
+    return grid;
+  }
+  const Shape& x = u.InputType(0).shape;
+  for (int i = 0; i < scale->shape().rank(); ++i) {
+    if (scale->shape()[i].value != scale->elements()) continue;
+    if (!x.ranked() || x.rank() < scale->shape().rank()) break;
+    grid.axis = i + x.rank() - scale->shape().rank();
+    if (x[static_cast<int>(grid.axis)].value != scale->elements()) break;
+    grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{scale->elements()}));
+    return grid;
+  }
+  return Unsupported("a scale of shape {} for a value of shape {}, expected one number or one per index of an axis",
+                     scale->shape().ToString(), x.ToString());
+}
+
+DType StorageType(const QuantGrid& grid, bool constant) {
+  const int bits = grid.bits <= 4 && constant ? 4 : grid.bits <= 8 ? 8 : 16;
+  if (bits == 4) return grid.is_signed ? DType::kInt4 : DType::kUint4;
+  if (bits == 8) return grid.is_signed ? DType::kInt8 : DType::kUint8;
+  return grid.is_signed ? DType::kInt16 : DType::kUint16;
+}
+
+// Quant(x, scale, zero, bits): y = (clamp(round_half_even(x / scale + zero), low, high) - zero) * scale. A range narrower
+// than its storage type is clipped on the real values, whose bounds the division by the scale gives back exactly.
+Status QonnxQuant(Upgrade& u) {
+  EVOQ_ASSIGN(const QuantGrid grid, GridOf(u));
+  const bool constant = u.Constant(0) != nullptr;
+  const DType dtype = StorageType(grid, constant);
+  if (grid.zero < static_cast<float>(IntegerMin(dtype)) || grid.zero > static_cast<float>(IntegerMax(dtype)))
+    return Unsupported("zero point {} outside {}", grid.zero, DTypeName(dtype));
+  ValueId x = u.node().input(0);
+  if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
+    const Tensor& s = grid.scale;
+    Tensor low = Tensor::Allocate(s.type()), high = Tensor::Allocate(s.type());
+    for (int64_t i = 0; i < s.elements(); ++i) {
+      low.mutable_data<float>()[i] = (static_cast<float>(grid.low) - grid.zero) * s.data<float>()[i];
+      high.mutable_data<float>()[i] = (static_cast<float>(grid.high) - grid.zero) * s.data<float>()[i];
+    }
+    if (s.elements() == 1) {
+      x = u.Apply("Clip", "range", {x, u.AddConstant("low", low), u.AddConstant("high", high)});
+    } else {
+      std::vector<int64_t> shape(u.InputType(0).shape.rank(), 1);
+      shape[grid.axis] = s.elements();
+      const TensorType along(DType::kFloat32, Shape(shape));
+      x = u.Apply("Max", "low", {x, u.AddConstant("low", low.WithType(along))});
+      x = u.Apply("Min", "high", {x, u.AddConstant("high", high.WithType(along))});
+    }
+  }
+  const ValueId scale = u.AddConstant("scale", grid.scale);
+  Tensor zeros = Tensor::Allocate(TensorType(dtype, grid.scale.shape()));
+  if (grid.zero != 0) {
+    const TensorType unit(dtype, grid.scale.shape(), QuantParams::PerTensor(1.0f, 0));
+    Tensor real = Tensor::Allocate(grid.scale.type());
+    for (int64_t i = 0; i < real.elements(); ++i) real.mutable_data<float>()[i] = grid.zero;
+    EVOQ_ASSIGN(const Tensor stored, QuantizeTensor(real, unit));
+    zeros = stored.WithType(zeros.type());
+  }
+  const ValueId zero = u.AddConstant("zero", std::move(zeros));
+  Attrs axis;
+  axis.Set("axis", AttrValue(grid.axis));
+  const ValueId q = u.Apply("QuantizeLinear", "quantize", {x, scale, zero}, axis);
+  u.ReplaceBy(u.Apply("DequantizeLinear", "", {q, scale, zero}, std::move(axis)));
+  return {};
+}
+
+constexpr UpgradeRule kRules[] = {
+    {"QuantizeLinear", "com.microsoft", kAnyVersion, SameInOnnx},
+    {"DequantizeLinear", "com.microsoft", kAnyVersion, SameInOnnx},
+    {"QLinearConv", "", kAnyVersion, LinearConv},
+    {"QLinearMatMul", "", kAnyVersion, LinearMatMul},
+    {"QLinearAdd", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearMul", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearSigmoid", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearLeakyRelu", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearAveragePool", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearGlobalAveragePool", "com.microsoft", kAnyVersion, LinearReal},
+    {"QLinearConcat", "com.microsoft", kAnyVersion, LinearConcat},
+    {"Quant", "onnx.brevitas", kAnyVersion, QonnxQuant},
+    {"Quant", "qonnx.custom_op.general", kAnyVersion, QonnxQuant},
+    {"Quant", "finn.custom_op.general", kAnyVersion, QonnxQuant},
+};
+
+}  // namespace
+
+std::span<const UpgradeRule> QuantizedRules() { return kRules; }
+
+}  // namespace evoq

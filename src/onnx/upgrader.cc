@@ -1,0 +1,121 @@
+// The machinery behind the upgrade rules.
+#include "onnx/upgrade.h"
+
+namespace evoq {
+
+TensorType Upgrade::InputType(size_t i) const {
+  const ValueId id = node().input(i);
+  return id.valid() ? graph_.value(id).type : TensorType{};
+}
+
+ValueId Upgrade::AddConstant(std::string_view suffix, Tensor tensor) {
+  return graph_.AddConstant(fmt::format("{}_{}", node().name, suffix), std::move(tensor));
+}
+
+void Upgrade::SetInts(size_t i, std::string_view suffix, const std::vector<int64_t>& values) {
+  const Shape shape{static_cast<int64_t>(values.size())};
+  graph_.SetInput(id_, i, AddConstant(suffix, Tensor::FromValues<int64_t>(shape, values)));
+}
+
+Status Upgrade::AttrToInput(const char* attr, size_t i) {
+  if (!attrs().Has(attr)) return {};
+  if (!attrs().KindIs<std::vector<int64_t>>(attr)) return InvalidInput("attribute {} is not a list of integers", attr);
+  SetInts(i, attr, attrs().Ints(attr));
+  attrs().Erase(attr);
+  return {};
+}
+
+ValueId Upgrade::Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs, Attrs attrs) {
+  const std::string name = suffix.empty() ? node().name : fmt::format("{}_{}", node().name, suffix);
+  const ValueId out = graph_.Apply(std::move(op), name, std::move(inputs), std::move(attrs));
+  added_.push_back(graph_.value(out).producer);
+  return out;
+}
+
+void Upgrade::ReplaceBy(ValueId value) {
+  const ValueId old = node().outputs[0];
+  const std::string name = node().name, value_name = graph_.value(old).name;
+  const NodeId producer = graph_.value(value).producer;
+  graph_.ReplaceUses(old, value);
+  graph_.RemoveNode(id_);
+  graph_.Rename(old, value_name + "_upgraded");
+  graph_.Rename(value, value_name);
+  graph_.RenameNode(producer, name);
+}
+
+bool Upgrade::OutputUsed(size_t i) const {
+  if (i >= node().outputs.size() || !node().outputs[i].valid()) return false;
+  const ValueId id = node().outputs[i];
+  return !graph_.value(id).users.empty() || graph_.IsOutput(id);
+}
+
+namespace {
+
+// Runs `visit` on the rules that apply to this operator and version, in order.
+template <typename Visit>
+void ForRules(std::string_view domain, const Visit& visit) {
+  for (const auto rules : {QuantizedRules(), OnnxRules()}) {
+    for (const UpgradeRule& rule : rules) {
+      if (domain == rule.domain) visit(rule);
+    }
+  }
+}
+
+// Infers the nodes in an order in which each finds its inputs' types. Those whose inputs never get one wait for
+// InferTypes, which reports them.
+Status InferAll(Graph& graph, std::vector<NodeId> nodes) {
+  for (size_t left = nodes.size() + 1; !nodes.empty() && nodes.size() < left;) {
+    left = nodes.size();
+    std::vector<NodeId> waiting;
+    for (NodeId id : nodes) {
+      const Node& node = graph.node(id);
+      bool ready = true;
+      for (ValueId in : node.inputs) ready &= !in.valid() || graph.value(in).type.dtype != DType::kUndefined;
+      if (!ready) {
+        waiting.push_back(id);
+        continue;
+      }
+      std::vector<TensorType> declared;
+      for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType{});
+      EVOQ_ASSIGN(const std::vector<TensorType> types, InferNode(graph, node, declared));
+      for (size_t i = 0; i < node.outputs.size() && i < types.size(); ++i) {
+        if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
+      }
+    }
+    nodes = std::move(waiting);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsReplaced(std::string_view op, std::string_view domain) {
+  bool found = false;
+  ForRules(domain, [&](const UpgradeRule& rule) { found |= rule.op == op && rule.before == kAnyVersion; });
+  return found;
+}
+
+Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions) {
+  const std::vector<NodeId> order = graph.order();
+  for (NodeId id : order) {
+    const std::string domain = graph.node(id).domain;
+    // Rules may rely on output 0, also where only a later output is read.
+    if (!graph.node(id).outputs[0].valid()) graph.SetOutput(id, 0, graph.AddValue(graph.node(id).name + "_unused"));
+    const std::string label = NodeLabel(graph.node(id));
+    const auto found = versions.find(domain);
+    Upgrade upgrade(graph, id, found == versions.end() ? kAnyVersion - 1 : found->second);
+    Status status;
+    ForRules(domain, [&](const UpgradeRule& rule) {
+      if (!status || !graph.alive(id) || graph.node(id).op != rule.op || upgrade.version() >= rule.before) return;
+      status = rule.apply(upgrade);
+    });
+    if (!status) return WithContext(std::move(status), label);
+    std::vector<NodeId> todo = upgrade.added();
+    if (graph.alive(id)) todo.push_back(id);
+    std::erase_if(todo, [&](NodeId n) { return !graph.alive(n); });
+    EVOQ_TRY(InferAll(graph, std::move(todo)));
+  }
+  return graph.Sort();
+}
+
+}  // namespace evoq
