@@ -1,0 +1,21 @@
+// What the depthwise rows share: recognizing a depthwise Conv and its sizes.
+#pragma once
+
+#include <optional>
+
+#include "kernels/call_util.h"
+#include "kernels/dwconv/dwconv.h"
+
+namespace evoq {
+
+// Rejects what is not a channels-last depthwise Conv with one output channel per input channel, 1-D or 2-D, with
+// constant weights; says nothing about element types.
+std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call);
+
+// Of a call that passed RejectUnlessDepthwise.
+Result<DwShape> DwShapeOf(const KernelCall& call);
+
+// The weights as layout taps-c; nothing for other inputs.
+Result<Tensor> PackDepthwise(const KernelCall& call, size_t input);
+
+}  // namespace evoq

@@ -1,0 +1,76 @@
+#include "base/aligned.h"
+#include "kernels/dwconv/dwconv_call.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+namespace {
+
+std::optional<Rejection> RejectFloat(const KernelCall& call) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.has_input(i) && !PlainFloat(call.inputs[i])) {
+      return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
+    }
+  }
+  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  return RejectUnlessDepthwise(call);
+}
+
+struct FloatState {
+  DwFloatArgs args;
+  AlignedBuffer bias, padding;
+  std::optional<Unary> curve;  // an activation that is not piecewise linear, applied row by row
+  bool has_residual = false;
+  Isa isa = Isa::kScalar;
+  int64_t grain = 1;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto rows = DwTableFor(isa).float_rows;
+    const auto apply = UnaryTableFor(isa).apply;
+    const auto* x = static_cast<const float*>(in[0]);
+    const auto* residual = has_residual ? static_cast<const float*>(in[3]) : nullptr;
+    auto* y = static_cast<float*>(out[0]);
+    const int64_t row_floats = args.shape.w.out * args.shape.channels;
+    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end) {
+      if (!curve) return rows(args, x, residual, y, begin, end);
+      for (int64_t row = begin; row < end; ++row) {
+        rows(args, x, residual, y, row, row + 1);
+        apply(*curve, y + row * row_floats, y + row * row_floats, row_floats);
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  FloatState state;
+  state.isa = options.isa;
+  EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
+  const DwShape& shape = state.args.shape;
+  const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock);
+  state.bias = AlignedBuffer(padded * sizeof(float));
+  state.padding = AlignedBuffer(padded * sizeof(float));
+  auto* bias = reinterpret_cast<float*>(state.bias.data());
+  auto* padding = reinterpret_cast<float*>(state.padding.data());
+  std::fill(bias, bias + padded, 0.0f);
+  std::fill(padding, padding + padded, 0.0f);
+  if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
+  state.args.taps = reinterpret_cast<const float*>(call.constant(1)->raw());
+  state.args.bias = bias;
+  state.args.padding = padding;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  if (IsPiecewiseLinear(activation.kind)) {
+    state.args.bounds = OutputBounds::Real(activation);
+  } else {
+    state.curve = UnaryFromActivation(activation);
+  }
+  state.has_residual = call.has_input(3);
+  state.grain = Grain(shape.batch * shape.h.out,
+                      static_cast<double>(shape.w.out * shape.blocks()) * (1.0 + 0.3 * static_cast<double>(shape.taps())), options.threads);
+  return BoundKernel::Of(std::move(state));
+}
+
+}  // namespace
+
+extern const KernelDef kDwConvFloat = {"dwconv_f32", "Conv", "float32", Peak::kFloat32, RejectFloat, PackDepthwise, BindFloat};
+
+}  // namespace evoq

@@ -1,0 +1,193 @@
+// float32 depthwise rows on vectors of kLanes channels. A tile is kTile outputs of one row, so that each input pixel and
+// each weight is loaded once for all outputs that use it. Included by dwconv_ISA.cc.
+#include <cstring>
+
+#include "kernels/dwconv/dwconv.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+using Vec = __m512;
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+using Vec = __m256;
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+#else
+constexpr int kLanes = 4;
+typedef float Vec __attribute__((vector_size(16)));
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
+#endif
+
+template <bool kTail>
+inline Vec Load(const float* p, int n) {
+  Vec v = {};
+#if defined(__AVX512F__)
+  if (kTail) return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+#endif
+  std::memcpy(&v, p, (kTail ? n : kLanes) * sizeof(float));
+  return v;
+}
+template <bool kTail>
+inline void Store(float* p, Vec v, int n) {
+#if defined(__AVX512F__)
+  if (kTail) return _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+#endif
+  std::memcpy(p, &v, (kTail ? n : kLanes) * sizeof(float));
+}
+
+inline Vec Activate(const OutputBounds& bounds, Vec v) {
+#if defined(__AVX512F__)
+  if (bounds.leaky) {
+    const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
+    v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(bounds.slope));
+  }
+  return _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(bounds.low)), _mm512_set1_ps(bounds.high));
+#else
+  float* e = reinterpret_cast<float*>(&v);
+  for (int i = 0; i < kLanes; ++i) {
+    float f = e[i];
+    if (bounds.leaky) f = f < 0 ? f * bounds.slope : f;
+    f = f > bounds.low ? f : bounds.low;
+    e[i] = f < bounds.high ? f : bounds.high;
+  }
+  return v;
+#endif
+}
+
+constexpr int kTile = 7;
+
+// Pixels [column][ky] under a tile, rows outside x replaced by padding.
+template <int KH, int KW, int S>
+struct Pixels {
+  static constexpr int kColumns = (kTile - 1) * S + KW;
+  const float* at[kColumns][KH];
+};
+
+template <int KH, int KW, int S, bool kTail>
+inline void FloatTile(const DwFloatArgs& args, const Pixels<KH, KW, S>& pixels, const float* residual, float* y, int count,
+                      int64_t c, int n) {
+  const int64_t channels = args.shape.channels, padded = args.shape.blocks() * kDwBlock;
+  Vec acc[kTile];
+  for (int t = 0; t < kTile; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
+#pragma GCC unroll 32
+  for (int column = 0; column < Pixels<KH, KW, S>::kColumns; ++column) {
+#pragma GCC unroll 8
+    for (int ky = 0; ky < KH; ++ky) {
+      const Vec x = Load<kTail>(pixels.at[column][ky] + c, n);
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; ++kx) {
+        const int t = (column - kx) / S;
+        if (column < kx || (column - kx) % S != 0 || t >= kTile) continue;
+        acc[t] = MulAdd(x, Load<false>(args.taps + (ky * KW + kx) * padded + c, kLanes), acc[t]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTile; ++t) {
+    if (t >= count) break;
+    Vec v = acc[t];
+    if (residual != nullptr) v = v + Load<kTail>(residual + t * channels + c, n);
+    Store<kTail>(y + t * channels + c, Activate(args.bounds, v), n);
+  }
+}
+
+template <int KH, int KW, int S>
+void FloatRow(const DwFloatArgs& args, const float* const* rows, const float* residual, float* y) {
+  const DwShape& shape = args.shape;
+  const int64_t channels = shape.channels;
+  using P = Pixels<KH, KW, S>;
+  for (int64_t ox = 0; ox < shape.w.out; ox += kTile) {
+    P pixels;
+    const int64_t left = ox * S - shape.w.pad;
+    for (int column = 0; column < P::kColumns; ++column) {
+      const int64_t ix = left + column;
+      const bool inside = ix >= 0 && ix < shape.w.in;
+      for (int ky = 0; ky < KH; ++ky) {
+        pixels.at[column][ky] = inside && rows[ky] != nullptr ? rows[ky] + ix * channels : args.padding;
+      }
+    }
+    const int count = static_cast<int>(shape.w.out - ox < kTile ? shape.w.out - ox : kTile);
+    const float* r = residual == nullptr ? nullptr : residual + ox * channels;
+    int64_t c = 0;
+    for (; c + kLanes <= channels; c += kLanes) {
+      FloatTile<KH, KW, S, false>(args, pixels, r, y + ox * channels, count, c, kLanes);
+    }
+    if (c < channels) {
+      FloatTile<KH, KW, S, true>(args, pixels, r, y + ox * channels, count, c, static_cast<int>(channels - c));
+    }
+  }
+}
+
+// Any kernel, stride and dilation: one output pixel at a time.
+void FloatRowAny(const DwFloatArgs& args, const float* x_image, int64_t oy, const float* residual, float* y) {
+  const DwShape& shape = args.shape;
+  const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
+  const int64_t y_begin = shape.h.TapBegin(oy), y_end = shape.h.TapEnd(oy), top = oy * shape.h.stride - shape.h.pad;
+  for (int64_t ox = 0; ox < shape.w.out; ++ox) {
+    const int64_t x_begin = shape.w.TapBegin(ox), x_end = shape.w.TapEnd(ox), left = ox * shape.w.stride - shape.w.pad;
+    for (int64_t c = 0; c < channels; c += kLanes) {
+      const int n = static_cast<int>(channels - c < kLanes ? channels - c : kLanes);
+      Vec acc = Load<false>(args.bias + c, kLanes);
+      for (int64_t i = y_begin; i < y_end; ++i) {
+        const float* row = x_image + ((top + i * shape.h.dilation) * shape.w.in + left) * channels + c;
+        const float* taps = args.taps + i * shape.w.kernel * padded + c;
+        for (int64_t j = x_begin; j < x_end; ++j) {
+          const float* p = row + j * shape.w.dilation * channels;
+          const Vec x = n == kLanes ? Load<false>(p, n) : Load<true>(p, n);
+          acc = MulAdd(x, Load<false>(taps + j * padded, kLanes), acc);
+        }
+      }
+      if (residual != nullptr) acc = acc + Load<true>(residual + ox * channels + c, n);
+      acc = Activate(args.bounds, acc);
+      if (n == kLanes) {
+        Store<false>(y + ox * channels + c, acc, n);
+      } else {
+        Store<true>(y + ox * channels + c, acc, n);
+      }
+    }
+  }
+}
+
+using FloatRowFn = void (*)(const DwFloatArgs&, const float* const*, const float*, float*);
+
+FloatRowFn FixedFloatRow(const DwShape& shape) {
+  if (shape.h.kernel != shape.w.kernel || shape.h.dilation != 1 || shape.w.dilation != 1) return nullptr;
+  const int64_t k = shape.w.kernel, s = shape.w.stride;
+  if (k == 3 && s == 1) return FloatRow<3, 3, 1>;
+  if (k == 3 && s == 2) return FloatRow<3, 3, 2>;
+  if (k == 5 && s == 1) return FloatRow<5, 5, 1>;
+  if (k == 5 && s == 2) return FloatRow<5, 5, 2>;
+  if (k == 7 && s == 1) return FloatRow<7, 7, 1>;
+  return nullptr;
+}
+
+void FloatRows(const DwFloatArgs& args, const float* x, const float* residual, float* y, int64_t begin, int64_t end) {
+  const DwShape& shape = args.shape;
+  const int64_t in_row = shape.w.in * shape.channels, out_row = shape.w.out * shape.channels;
+  const FloatRowFn fixed = FixedFloatRow(shape);
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t image = row / shape.h.out, oy = row % shape.h.out, top = oy * shape.h.stride - shape.h.pad;
+    const float* x_image = x + image * shape.h.in * in_row;
+    const float* r = residual == nullptr ? nullptr : residual + row * out_row;
+    if (fixed == nullptr) {
+      FloatRowAny(args, x_image, oy, r, y + row * out_row);
+      continue;
+    }
+    const float* rows[8];
+    for (int64_t ky = 0; ky < shape.h.kernel; ++ky) {
+      const int64_t iy = top + ky;
+      rows[ky] = iy >= 0 && iy < shape.h.in ? x_image + iy * in_row : nullptr;
+    }
+    fixed(args, rows, r, y + row * out_row);
+  }
+}
+
+}  // namespace
+}  // namespace evoq::EVOQ_ISA

@@ -1,0 +1,70 @@
+// int8 depthwise rows in plain C++: the definition, and what compilers vectorize well enough without VNNI.
+#include "kernels/dwconv/dwconv.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+inline float ClampTo(const OutputBounds& bounds, float v) {
+  if (bounds.leaky) v = v < 0 ? v * bounds.slope : v;
+  v = v > bounds.low ? v : bounds.low;
+  return v < bounds.high ? v : bounds.high;
+}
+
+// The epilogue of n channels of one pixel.
+void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
+  for (int64_t j = 0; j < n; ++j) {
+    float v = static_cast<float>(acc[j]) * args.multiplier[c + j];
+    if (args.has_residual) {
+      v = v + (args.float_output ? static_cast<const float*>(residual)[at + j]
+                                 : static_cast<float>(static_cast<const uint8_t*>(residual)[at + j] - args.residual_zero) *
+                                       args.residual_multiplier);
+    }
+    v = ClampTo(args.bounds, v);
+    if (args.float_output) {
+      static_cast<float*>(y)[at + j] = v;
+    } else {
+      static_cast<uint8_t*>(y)[at + j] = static_cast<uint8_t>(static_cast<int32_t>(__builtin_nearbyintf(v)) + args.bounds.zero);
+    }
+  }
+}
+
+void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row, const void* residual, void* y) {
+  const DwShape& shape = args.shape;
+  const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
+  const int64_t top = oy * shape.h.stride - shape.h.pad;
+  for (int64_t ox = 0; ox < shape.w.out; ++ox) {
+    const int64_t left = ox * shape.w.stride - shape.w.pad;
+    for (int64_t c = 0; c < channels; c += kDwBlock) {
+      const int64_t n = channels - c < kDwBlock ? channels - c : kDwBlock;
+      int32_t acc[kDwBlock];
+      for (int j = 0; j < kDwBlock; ++j) acc[j] = args.bias[c + j];
+      for (int64_t ky = 0; ky < shape.h.kernel; ++ky) {
+        const int64_t iy = top + ky * shape.h.dilation;
+        for (int64_t kx = 0; kx < shape.w.kernel; ++kx) {
+          const int64_t ix = left + kx * shape.w.dilation;
+          const bool inside = iy >= 0 && iy < shape.h.in && ix >= 0 && ix < shape.w.in;
+          const uint8_t* p = (inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding) + c;
+          const int16_t* w = args.taps + (ky * shape.w.kernel + kx) * padded + c;
+          if (n == kDwBlock) {
+            for (int j = 0; j < kDwBlock; ++j) acc[j] += static_cast<int16_t>(p[j]) * w[j];
+          } else {
+            for (int64_t j = 0; j < n; ++j) acc[j] += static_cast<int16_t>(p[j]) * w[j];
+          }
+        }
+      }
+      FinishPixel(args, acc, c, n, (out_row * shape.w.out + ox) * channels + c, residual, y);
+    }
+  }
+}
+
+[[maybe_unused]] void Int8RowsPlain(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin,
+                                    int64_t end) {
+  const DwShape& shape = args.shape;
+  for (int64_t row = begin; row < end; ++row) {
+    const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
+    Int8RowAny(args, x_image, row % shape.h.out, row, residual, y);
+  }
+}
+
+}  // namespace
+}  // namespace evoq::EVOQ_ISA

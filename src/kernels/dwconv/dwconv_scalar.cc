@@ -1,0 +1,7 @@
+#define EVOQ_ISA scalar
+#include "kernels/dwconv/dwconv_f32.inl.h"
+#include "kernels/dwconv/dwconv_int8.inl.h"
+
+namespace evoq::scalar {
+extern const DwTable kDwTable = {Int8RowsPlain, FloatRows};
+}

@@ -1,0 +1,187 @@
+#include "kernels/dwconv/dwconv.h"
+
+#include "kernels/layout.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+extern const KernelDef kDwConvInt8, kDwConvFloat;
+namespace {
+
+struct Case {
+  int64_t n, h, w, c, kh, kw, stride, pad, dilation;
+  const char* activation = "";
+  bool residual = false;
+  bool float_output = false;
+};
+
+int64_t OutSize(int64_t in, int64_t k, const Case& s) { return (in + 2 * s.pad - (k - 1) * s.dilation - 1) / s.stride + 1; }
+
+std::string Label(const Case& s) {
+  return fmt::format("{}x{}x{}x{} k{}x{} s{} p{} d{} {} residual={} float={}", s.n, s.h, s.w, s.c, s.kh, s.kw, s.stride, s.pad,
+                     s.dilation, s.activation, s.residual, s.float_output);
+}
+
+TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
+  TestCall t;
+  t.op = "Conv";
+  t.attrs.Set("channels_last", 1);
+  t.attrs.Set("group", AttrValue(s.c));
+  t.attrs.Set("strides", std::vector<int64_t>{s.stride, s.stride});
+  t.attrs.Set("pads", std::vector<int64_t>(4, s.pad));
+  t.attrs.Set("dilations", std::vector<int64_t>{s.dilation, s.dilation});
+  if (*s.activation) t.attrs.Set("activation", s.activation);
+  t.attrs.Set("activation_alpha", std::string(s.activation) == "Clip" ? -1.5f : 0.3f);
+  t.attrs.Set("activation_beta", 2.0f);
+  const Shape x{s.n, s.h, s.w, s.c}, w{s.c, 1, s.kh, s.kw}, y{s.n, OutSize(s.h, s.kh, s), OutSize(s.w, s.kw, s), s.c};
+  QuantParams per_channel;
+  per_channel.axis = 0;
+  for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
+  per_channel.zero_points.assign(static_cast<size_t>(s.c), 0);
+  const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(0.11f, 117))
+                                                     : TensorType(DType::kFloat32, y);
+  TensorType r_type = y_type;
+  if (int8 && !s.float_output) r_type.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.07f, 31));
+  t.inputs = {RandomTensor(int8 ? TensorType(DType::kUint8, x, QuantParams::PerTensor(0.05f, 101)) : TensorType(DType::kFloat32, x), seed),
+              RandomTensor(int8 ? TensorType(DType::kInt8, w, per_channel) : TensorType(DType::kFloat32, w), seed + 1),
+              RandomTensor(TensorType(int8 ? DType::kInt32 : DType::kFloat32, Shape{s.c}), seed + 2)};
+  if (s.residual) t.inputs.push_back(RandomTensor(r_type, seed + 3));
+  t.is_constant = {false, true, true, false};
+  t.outputs = {y_type};
+  return t;
+}
+
+// Calls body(output index, channel, bias index, sum over taps of term(x index, w index)).
+template <typename Sum, typename Term, typename Body>
+void ForEachOutput(const Case& s, const Term& term, const Body& body) {
+  const int64_t oh = OutSize(s.h, s.kh, s), ow = OutSize(s.w, s.kw, s);
+  for (int64_t n = 0, at = 0; n < s.n; ++n)
+    for (int64_t oy = 0; oy < oh; ++oy)
+      for (int64_t ox = 0; ox < ow; ++ox)
+        for (int64_t c = 0; c < s.c; ++c, ++at) {
+          Sum sum = {};
+          for (int64_t i = 0; i < s.kh; ++i)
+            for (int64_t j = 0; j < s.kw; ++j) {
+              const int64_t iy = oy * s.stride - s.pad + i * s.dilation, ix = ox * s.stride - s.pad + j * s.dilation;
+              if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) continue;
+              sum += term(((n * s.h + iy) * s.w + ix) * s.c + c, (c * s.kh + i) * s.kw + j);
+            }
+          body(at, c, sum);
+        }
+}
+
+// kernels/requant.h, word by word.
+Tensor Int8Reference(const TestCall& t, const Case& s) {
+  Tensor y = Tensor::Allocate(t.outputs[0]);
+  const auto* x = t.inputs[0].data<uint8_t>();
+  const auto* w = t.inputs[1].data<int8_t>();
+  const QuantParams &qx = *t.inputs[0].type().quant, &qw = *t.inputs[1].type().quant;
+  const Activation activation = ActivationFromAttrs(t.attrs).value();
+  const float scale_y = s.float_output ? 1 : y.type().quant->scales[0];
+  ForEachOutput<int32_t>(
+      s, [&](int64_t xi, int64_t wi) { return (x[xi] - qx.zero_points[0]) * w[wi]; },
+      [&](int64_t at, int64_t c, int32_t sum) {
+        float v = static_cast<float>(sum + t.inputs[2].data<int32_t>()[c]) * LinearMultiplier(qx.scales[0], qw.scales[c], scale_y);
+        if (s.residual && s.float_output) v = v + t.inputs[3].data<float>()[at];
+        if (s.residual && !s.float_output) {
+          const QuantParams& qr = *t.inputs[3].type().quant;
+          v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[at] - qr.zero_points[0]) * ScaleRatio(qr.scales[0], scale_y);
+        }
+        v = Apply(ScaledActivation(activation, scale_y), v);
+        if (s.float_output) {
+          y.mutable_data<float>()[at] = v;
+        } else {
+          y.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(RoundToInteger(v, y.type().quant->zero_points[0], 0, 255));
+        }
+      });
+  return y;
+}
+
+const Case kCases[] = {
+    {1, 5, 6, 16, 3, 3, 1, 1, 1},          {2, 9, 15, 17, 3, 3, 2, 1, 1, "Relu"},  {1, 8, 8, 144, 3, 3, 1, 1, 1, "Clip"},
+    {1, 1, 1, 1, 3, 3, 1, 1, 1},           {1, 3, 3, 7, 3, 3, 1, 0, 1, "LeakyRelu"}, {0, 4, 4, 8, 3, 3, 1, 1, 1},
+    {1, 11, 13, 33, 5, 5, 1, 2, 1},        {1, 11, 14, 48, 5, 5, 2, 2, 1, "Relu"}, {1, 9, 9, 20, 7, 7, 1, 3, 1, "Clip", true},
+    {1, 10, 17, 19, 7, 7, 2, 3, 1},        {1, 12, 12, 24, 3, 3, 1, 2, 2, "Relu"}, {1, 6, 29, 31, 1, 4, 1, 1, 1},
+    {1, 7, 7, 32, 3, 3, 1, 1, 1, "", true}, {1, 7, 9, 21, 3, 3, 1, 1, 1, "Relu", true, true},
+    {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true}, {1, 4, 4, 5, 9, 2, 1, 4, 1}, {1, 5, 1, 16, 3, 3, 3, 1, 1},
+};
+
+TEST(DwConv, Int8EqualsTheDefinition) {
+  for (const Case& s : kCases) {
+    const TestCall t = MakeCall(s, true, 7);
+    ExpectKernel(kDwConvInt8, t, {Int8Reference(t, s)}, Label(s));
+  }
+}
+
+TEST(DwConv, FloatIsWithinItsBound) {
+  for (const Case& s : kCases) {
+    for (const char* activation : {s.activation, "Silu"}) {
+      Case with = s;
+      with.activation = activation;
+      const TestCall t = MakeCall(with, false, 11);
+      const Activation a = ActivationFromAttrs(t.attrs).value();
+      std::vector<double> want, bound;
+      const auto *x = t.inputs[0].data<float>(), *w = t.inputs[1].data<float>();
+      ForEachOutput<double>(
+          s, [&](int64_t xi, int64_t wi) { return double{x[xi]} * w[wi]; },
+          [&](int64_t at, int64_t c, double sum) {
+            const double r = s.residual ? t.inputs[3].data<float>()[at] : 0;
+            want.push_back(Apply(a, static_cast<float>(sum + t.inputs[2].data<float>()[c] + r)));
+            // 16 is |x| |w|: each of the taps + 3 additions rounds a sum of at most that many such products.
+            const double terms = static_cast<double>(s.kh * s.kw + 3);
+            bound.push_back(terms * terms * 16 * 0x1p-23);
+          });
+      for (Isa isa : TestIsas()) {
+        const auto got = RunKernel(kDwConvFloat, t, isa, 3);
+        for (size_t i = 0; i < want.size(); ++i) {
+          ASSERT_NEAR(got[0].data<float>()[i], want[i], bound[i]) << IsaName(isa) << " " << i << " " << Label(with);
+        }
+      }
+    }
+  }
+}
+
+TEST(DwConv, OneDimension) {
+  TestCall t = MakeCall({2, 1, 19, 18, 1, 3, 1, 0, 1, "Relu"}, true, 3);
+  const Tensor want = Int8Reference(t, {2, 1, 19, 18, 1, 3, 1, 0, 1, "Relu"});
+  const auto reshape = [](Tensor& tensor, Shape shape) {
+    TensorType type = tensor.type();
+    type.shape = std::move(shape);
+    tensor = tensor.WithType(type);
+  };
+  reshape(t.inputs[0], Shape{2, 19, 18});
+  reshape(t.inputs[1], Shape{18, 1, 3});
+  t.outputs[0].shape = Shape{2, 17, 18};
+  for (const char* name : {"strides", "pads", "dilations"}) t.attrs.Erase(name);
+  ExpectKernel(kDwConvInt8, t, {want.WithType(t.outputs[0])}, "1-D");
+}
+
+TEST(DwConv, RejectsWithAReason) {
+  const Case s{1, 4, 4, 8, 3, 3, 1, 1, 1};
+  TestCall t = MakeCall(s, true, 1);
+  t.attrs.Erase("channels_last");
+  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "layout");
+  t = MakeCall(s, true, 1);
+  t.attrs.Set("group", 4);
+  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "shape");
+  t = MakeCall(s, true, 1);
+  t.attrs.Set("activation", "Silu");
+  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "attribute");
+  EXPECT_STREQ(RejectOf(kDwConvFloat, t)->code, "types");
+  t.is_constant[1] = false;
+  t.attrs.Erase("activation");
+  EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "not-constant");
+}
+
+TEST(DwConv, LayoutRoundTrips) {
+  const LayoutDef* layout = FindLayout("taps-c");
+  const Tensor w = RandomTensor(TensorType(DType::kInt8, Shape{21, 1, 3, 5}), 5);
+  const auto packed = layout->pack(w);
+  ASSERT_TRUE(packed) << packed.error().message();
+  EXPECT_EQ(packed->bytes(), 32 * 15);
+  EXPECT_TRUE(BitEqual(layout->unpack(*packed).value(), w));
+  EXPECT_FALSE(layout->bytes(TensorType(DType::kInt8, Shape{8, 2, 3, 3})));
+  EXPECT_FALSE(layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, 1, int64_t{1} << 30, 3})));
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,25 @@
+#include "kernels/math/unary.inl.h"
+#include "kernels/math/unary_loops.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+template <UnaryKind kKind>
+void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = UnaryFn<kKind>::Compute(x[i], alpha, beta);
+}
+
+void ApplyLoop(const Unary& unary, const float* x, float* y, int64_t n) {
+  switch (unary.kind) {
+#define EVOQ_UNARY(op, definition) \
+  case UnaryKind::k##op: return Loop<UnaryKind::k##op>(unary.alpha, unary.beta, x, y, n);
+    EVOQ_UNARY_LIST
+#undef EVOQ_UNARY
+  }
+}
+
+}  // namespace
+
+extern const UnaryTable kUnaryTable = {ApplyLoop};
+
+}  // namespace evoq::EVOQ_ISA
