@@ -1,0 +1,327 @@
+// Graph -> ModelProto. A quantized value `v` is three tensors of the file: what its operator computes (v/real), the integers
+// (v, between a QuantizeLinear and its readers' DequantizeLinear), and what readers see (v/dequantized).
+#include "onnx/export.h"
+
+#include <climits>
+#include <set>
+
+#include "base/file.h"
+#include "kernels/activation.h"
+#include "onnx/attributes.h"
+#include "onnx/onnx.h"
+#include "onnx/tensor_proto.h"
+#include "ops/op.h"
+
+namespace evoq {
+namespace {
+
+class Exporter {
+ public:
+  explicit Exporter(const Graph& graph) : graph_(graph), proto_(*model_.mutable_graph()) {
+    for (int i = 0; i < graph.value_count(); ++i) names_.insert(graph.value(ValueId{i}).name);
+    for (NodeId id : graph.order()) names_.insert(graph.node(id).name);
+  }
+
+  Result<onnx::ModelProto> Run() {
+    WriteHeader();
+    for (ValueId in : graph_.inputs()) WriteInfo(in, *proto_.add_input());
+    for (NodeId id : graph_.order()) EVOQ_TRY(WithContext(WriteNode(graph_.node(id)), NodeLabel(graph_.node(id))));
+    for (ValueId out : graph_.outputs()) {
+      if (graph_.value(out).is_constant()) {
+        EVOQ_TRY(WriteConstant(out));
+      }
+      WriteInfo(out, *proto_.add_output());
+    }
+    return std::move(model_);
+  }
+
+ private:
+  void WriteHeader() {
+    const int opset = OpsetNeeded(graph_);
+    model_.set_ir_version(IrVersionOf(opset));
+    model_.set_producer_name("evoq");
+    onnx::OperatorSetIdProto& import = *model_.add_opset_import();
+    import.set_domain("");
+    import.set_version(opset);
+    std::set<std::string> domains;
+    for (NodeId id : graph_.order()) domains.insert(graph_.node(id).domain);
+    for (const std::string& domain : domains) {
+      if (domain.empty() || domain == "evoq") continue;
+      onnx::OperatorSetIdProto& other = *model_.add_opset_import();
+      other.set_domain(domain);
+      other.set_version(1);
+    }
+    for (const auto& [key, value] : graph_.metadata) {
+      if (key.starts_with("onnx.")) continue;
+      onnx::StringStringEntryProto& entry = *model_.add_metadata_props();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+    proto_.set_name(graph_.name.empty() ? "graph" : graph_.name);
+  }
+
+  void WriteInfo(ValueId id, onnx::ValueInfoProto& info) {
+    const Value& value = graph_.value(id);
+    info.set_name(value.name);
+    auto& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(static_cast<int>(value.type.dtype));
+    if (!value.type.shape.ranked()) return;
+    auto& shape = *type.mutable_shape();
+    for (const Dim& dim : value.type.shape.dims()) {
+      auto& d = *shape.add_dim();
+      if (dim.known()) d.set_dim_value(dim.value);
+      if (!dim.known() && !dim.symbol.empty()) d.set_dim_param(dim.symbol);
+    }
+  }
+
+  // ---- names and small constants
+
+  std::string Fresh(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+    return name;
+  }
+
+  std::string Initializer(const std::string& wanted, const Tensor& tensor) {
+    const std::string name = Fresh(wanted);
+    TensorToProto(tensor, name, *proto_.add_initializer());
+    return name;
+  }
+
+  std::string Emit(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
+                   const std::string& output, const Attrs& attrs = {}, const std::string& domain = "") {
+    onnx::NodeProto& node = *proto_.add_node();
+    node.set_op_type(op);
+    node.set_domain(domain);
+    node.set_name(name);
+    for (const std::string& input : inputs) node.add_input(input);
+    node.add_output(output);
+    for (const auto& [key, value] : attrs) AttrToProto(key, value, node);
+    return output;
+  }
+
+  // ---- quantized types
+
+  // The names of the scale and zero point of a quantized type, and the attributes that go with them.
+  struct Grid {
+    std::string scale, zero;
+    Attrs attrs;
+  };
+
+  Grid GridOf(const std::string& name, const TensorType& type, bool with_zero) {
+    const QuantParams& q = *type.quant;
+    Shape shape;
+    Grid grid;
+    if (!q.per_tensor()) {
+      grid.attrs.Set("axis", q.axis);
+      shape = Shape{static_cast<int64_t>(q.scales.size())};
+    }
+    if (q.block > 0) {
+      shape = type.shape;
+      shape[q.axis] = (shape[q.axis].value + q.block - 1) / q.block;
+      grid.attrs.Set("block_size", AttrValue(q.block));
+    }
+    grid.scale = Initializer(name + "/scale", Tensor::FromValues(shape, q.scales));
+    if (!with_zero) return grid;
+    std::vector<float> zeros(q.zero_points.begin(), q.zero_points.end());
+    const auto stored = QuantizeTensor(Tensor::FromValues(shape, zeros), TensorType(type.dtype, shape, QuantParams::PerTensor(1, 0)));
+    EVOQ_CHECK(stored.has_value(), "{}", name);
+    grid.zero = Initializer(name + "/zero_point", *stored);
+    return grid;
+  }
+
+  const Grid& GridOfValue(ValueId id) {
+    auto it = grids_.find(id.index);
+    if (it == grids_.end()) {
+      const Value& value = graph_.value(id);
+      it = grids_.emplace(id.index, GridOf(value.name, value.type, value.type.dtype != DType::kInt32)).first;
+    }
+    return it->second;
+  }
+
+  std::vector<std::string> WithGrid(const std::string& x, const Grid& grid) {
+    return grid.zero.empty() ? std::vector{x, grid.scale} : std::vector{x, grid.scale, grid.zero};
+  }
+
+  Status WriteConstant(ValueId id) {
+    if (!written_.insert(id.index).second) return {};
+    const Value& value = graph_.value(id);
+    if (!value.constant.layout().empty())
+      return Unsupported("constant {} is packed as '{}': export the graph before compiling", value.name, value.constant.layout());
+    TensorToProto(value.constant, value.name, *proto_.add_initializer());
+    return {};
+  }
+
+  // The name under which a node reads a value: its integers when `stored`, else real numbers.
+  Result<std::string> Read(ValueId id, bool stored = false) {
+    if (!id.valid()) return std::string();
+    const Value& value = graph_.value(id);
+    if (value.is_constant()) {
+      EVOQ_TRY(WriteConstant(id));
+    }
+    if (stored || !value.type.quantized()) return value.name;
+    auto it = dequantized_.find(id.index);
+    if (it != dequantized_.end()) return it->second;
+    const Grid& grid = GridOfValue(id);
+    const std::string name = Fresh(value.name + "/dequantized");
+    Emit("DequantizeLinear", Fresh(value.name + "/dequantize"), WithGrid(value.name, grid), name, grid.attrs);
+    return dequantized_[id.index] = name;
+  }
+
+  // The name a node gives the real numbers of its output; `Finish` quantizes them.
+  std::string RealName(ValueId id) {
+    if (!id.valid()) return "";
+    const Value& value = graph_.value(id);
+    return value.type.quantized() ? Fresh(value.name + "/real") : value.name;
+  }
+
+  Status Finish(ValueId id, const std::string& real) {
+    if (!id.valid() || !graph_.value(id).type.quantized()) return {};
+    const Value& value = graph_.value(id);
+    if (value.type.dtype == DType::kInt32) return Unsupported("output {} is quantized to int32, which ONNX cannot compute", value.name);
+    const Grid& grid = GridOfValue(id);
+    Emit("QuantizeLinear", Fresh(value.name + "/quantize"), WithGrid(real, grid), value.name, grid.attrs);
+    return {};
+  }
+
+  // ---- nodes
+
+  Status WriteNode(const Node& node) {
+    if (node.attrs.Int("channels_last") != 0) return Unsupported("channels-last layout: export the graph before lowering");
+    if (node.domain == "evoq" && node.op != "Silu") return Unsupported("ONNX has no operator of this name");
+    if (node.op == "QuantizeLinear" && node.inputs.size() == 1) return WriteQuantize(node);
+    if (node.op == "DequantizeLinear" && node.inputs.size() == 1) return WriteDequantize(node);
+    const bool fusable = node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
+    if (fusable || node.attrs.Has("activation")) return WriteFused(node);
+    std::vector<std::string> inputs;
+    for (ValueId in : node.inputs) {
+      EVOQ_ASSIGN(std::string name, Read(in));
+      inputs.push_back(std::move(name));
+    }
+    if (node.domain == "evoq") {
+      const std::string real = RealName(node.outputs[0]);
+      WriteSilu(node.name, inputs[0], real);
+      return Finish(node.outputs[0], real);
+    }
+    Attrs attrs = node.attrs;
+    attrs.Erase("channels_last");
+    onnx::NodeProto& proto = *proto_.add_node();
+    proto.set_op_type(node.op);
+    proto.set_domain(node.domain);
+    proto.set_name(node.name);
+    for (const std::string& input : inputs) proto.add_input(input);
+    for (const auto& [key, value] : attrs) AttrToProto(key, value, proto);
+    std::vector<std::string> reals;
+    for (ValueId out : node.outputs) reals.push_back(RealName(out));
+    for (const std::string& real : reals) proto.add_output(real);
+    for (size_t i = 0; i < reals.size(); ++i) EVOQ_TRY(Finish(node.outputs[i], reals[i]));
+    return {};
+  }
+
+  Status WriteQuantize(const Node& node) {
+    if (!graph_.value(node.outputs[0]).type.quantized())
+      return Fail(ErrorCode::kInternal, "output {} is not quantized", graph_.value(node.outputs[0]).name);
+    EVOQ_ASSIGN(const std::string x, Read(node.input(0)));
+    return Finish(node.outputs[0], x);
+  }
+
+  Status WriteDequantize(const Node& node) {
+    const Value& x = graph_.value(node.input(0));
+    if (!x.type.quantized()) return Fail(ErrorCode::kInternal, "input {} is not quantized", x.name);
+    EVOQ_ASSIGN(const std::string integers, Read(node.input(0), /*stored=*/true));
+    const Grid& grid = GridOfValue(node.input(0));
+    Emit("DequantizeLinear", node.name, WithGrid(integers, grid), graph_.value(node.outputs[0]).name, grid.attrs);
+    return {};
+  }
+
+  void WriteSilu(const std::string& name, const std::string& x, const std::string& y) {
+    const std::string gate = Emit("Sigmoid", Fresh(name + "/sigmoid"), {x}, Fresh(name + "/gate"));
+    Emit("Mul", Fresh(name + "/mul"), {x, gate}, y);
+  }
+
+  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x, const std::string& y) {
+    const std::string node = Fresh(name + "/activation");
+    if (activation.kind == ActivationKind::kSilu) return WriteSilu(name, x, y);
+    Attrs attrs;
+    std::vector<std::string> inputs = {x};
+    if (activation.kind == ActivationKind::kLeakyRelu) attrs.Set("alpha", activation.alpha);
+    if (activation.kind == ActivationKind::kClip) {
+      inputs.push_back(Initializer(name + "/min", Tensor::Scalar(activation.alpha)));
+      inputs.push_back(Initializer(name + "/max", Tensor::Scalar(activation.beta)));
+    }
+    Emit(ActivationName(activation.kind), node, inputs, y, attrs);
+  }
+
+  // The bias as real numbers; an int32 one has the implied scale s_x * s_w[c].
+  Result<std::string> ReadBias(const Node& node) {
+    const ValueId id = node.input(2);
+    if (!id.valid() || graph_.value(id).type.quantized() || graph_.value(id).type.dtype != DType::kInt32) return Read(id);
+    const Value& bias = graph_.value(id);
+    const TensorType& x = graph_.value(node.input(0)).type;
+    const TensorType& w = graph_.value(node.input(1)).type;
+    if (!x.quantized() || !w.quantized() || !x.quant->per_tensor() || w.quant->block > 0 || !bias.type.shape.is_static())
+      return Unsupported("int32 bias {} without quantized inputs has no scale", bias.name);
+    EVOQ_ASSIGN(const std::string stored, Read(id));
+    const size_t count = w.quant->per_tensor() ? 1 : static_cast<size_t>(*bias.type.shape.elements());
+    std::vector<float> scales(count);
+    for (size_t c = 0; c < count; ++c) {
+      const float s_w = w.quant->scales[c % w.quant->scales.size()];
+      scales[c] = static_cast<float>(static_cast<double>(x.quant->scales[0]) * static_cast<double>(s_w));
+    }
+    const Shape shape = count == 1 ? Shape{} : Shape{static_cast<int64_t>(count)};
+    Attrs attrs;
+    if (count > 1) attrs.Set("axis", 0);
+    const std::string scale = Initializer(node.name + "/bias_scale", Tensor::FromValues(shape, scales));
+    const std::string real = Fresh(node.name + "/bias");
+    return Emit("DequantizeLinear", Fresh(node.name + "/bias_dequantize"), {stored, scale}, real, attrs);
+  }
+
+  // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
+  Status WriteFused(const Node& node) {
+    EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
+    Attrs attrs = node.attrs;
+    for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"}) attrs.Erase(name);
+    const bool add = node.op == "Add", matmul = node.op == "MatMul";
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < 2; ++i) {
+      EVOQ_ASSIGN(std::string name, Read(node.input(i)));
+      inputs.push_back(std::move(name));
+    }
+    std::vector<std::string> addends;
+    if (!add) {
+      EVOQ_ASSIGN(std::string bias, ReadBias(node));
+      EVOQ_ASSIGN(std::string residual, Read(node.input(3)));
+      if (!bias.empty()) (matmul ? addends : inputs).push_back(std::move(bias));
+      if (!residual.empty()) addends.push_back(std::move(residual));
+    }
+    const std::string real = RealName(node.outputs[0]);
+    const bool has_activation = activation.kind != ActivationKind::kNone;
+    const auto step_name = [&](bool last, const char* suffix) { return last ? real : Fresh(node.name + suffix); };
+    std::string y = Emit(node.op, node.name, inputs, step_name(addends.empty() && !has_activation, "/linear"), attrs);
+    for (size_t i = 0; i < addends.size(); ++i) {
+      const bool last = i + 1 == addends.size() && !has_activation;
+      y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));
+    }
+    if (has_activation) WriteActivation(activation, node.name, y, real);
+    return Finish(node.outputs[0], real);
+  }
+
+  const Graph& graph_;
+  onnx::ModelProto model_;
+  onnx::GraphProto& proto_;
+  std::set<std::string> names_;                    // all names in use, of values and nodes
+  std::set<int32_t> written_;                      // constants that are initializers already
+  std::map<int32_t, std::string> dequantized_;     // value -> name of its real numbers
+  std::map<int32_t, Grid> grids_;                  // value -> its scale and zero point
+};
+
+}  // namespace
+
+Status ExportOnnx(const Graph& graph, const std::string& path) {
+  EVOQ_ASSIGN(const onnx::ModelProto model, WithContext(Exporter(graph).Run(), path));
+  if (model.ByteSizeLong() > INT_MAX)
+    return Fail(ErrorCode::kTooLarge, "{}: the model is {} bytes, an ONNX file holds at most 2 GB", path, model.ByteSizeLong());
+  return WriteFileAtomic(path, model.SerializeAsString());
+}
+
+}  // namespace evoq

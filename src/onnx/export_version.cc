@@ -1,0 +1,96 @@
+// The oldest operator set that can say what a graph says.
+#include "onnx/export.h"
+
+#include <algorithm>
+
+namespace evoq {
+namespace {
+
+bool HasAttr(const Node& node, const char* attr) { return node.attrs.Has(attr); }
+
+struct OperatorSince {
+  const char* op;
+  int opset;
+  // Whether the node uses what this version brought; nullptr: every use does.
+  bool (*uses)(const Node&);
+};
+
+constexpr auto kAxesInput = [](const Node& node) { return node.input(1).valid(); };
+
+constexpr OperatorSince kSince[] = {
+    {"ReduceL1", 18, kAxesInput},
+    {"ReduceL2", 18, kAxesInput},
+    {"ReduceLogSum", 18, kAxesInput},
+    {"ReduceLogSumExp", 18, kAxesInput},
+    {"ReduceMax", 18, kAxesInput},
+    {"ReduceMean", 18, kAxesInput},
+    {"ReduceMin", 18, kAxesInput},
+    {"ReduceProd", 18, kAxesInput},
+    {"ReduceSumSquare", 18, kAxesInput},
+    {"Split", 18, [](const Node& n) { return HasAttr(n, "num_outputs"); }},
+    {"Pad", 18, [](const Node& n) { return n.input(3).valid(); }},
+    {"Pad", 19, [](const Node& n) { return n.attrs.String("mode") == "wrap"; }},
+    {"Resize", 18,
+     [](const Node& n) { return HasAttr(n, "antialias") || HasAttr(n, "axes") || HasAttr(n, "keep_aspect_ratio_policy"); }},
+    {"Resize", 19, [](const Node& n) { return n.attrs.String("coordinate_transformation_mode") == "half_pixel_symmetric"; }},
+    {"ScatterElements", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
+    {"ScatterND", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
+    {"AveragePool", 19, [](const Node& n) { return HasAttr(n, "dilations"); }},
+    {"BitwiseAnd", 18, nullptr},
+    {"BitwiseNot", 18, nullptr},
+    {"BitwiseOr", 18, nullptr},
+    {"BitwiseXor", 18, nullptr},
+    {"CenterCropPad", 18, nullptr},
+    {"Col2Im", 18, nullptr},
+    {"Mish", 18, nullptr},
+    {"DeformConv", 19, nullptr},
+    {"AffineGrid", 20, nullptr},
+    {"DFT", 20, nullptr},
+    {"Gelu", 20, nullptr},
+    {"GridSample", 20, nullptr},
+    {"GroupNormalization", 21, nullptr},
+    {"Attention", 23, nullptr},
+    {"RMSNormalization", 23, nullptr},
+    {"RotaryEmbedding", 23, nullptr},
+    {"Swish", 24, nullptr},
+    {"TensorScatter", 24, nullptr},
+    {"CumProd", 26, nullptr},
+};
+
+int TypeOpset(const TensorType& type) {
+  const bool wide = type.quantized() && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
+  const bool nibbles = type.dtype == DType::kInt4 || type.dtype == DType::kUint4;
+  const bool blocked = type.quantized() && type.quant->block > 0;
+  return wide || nibbles || blocked ? 21 : kExportOpset;
+}
+
+}  // namespace
+
+int OpsetNeeded(const Graph& graph) {
+  int opset = kExportOpset;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (const OperatorSince& row : kSince) {
+      if (node.op == row.op && node.domain.empty() && (row.uses == nullptr || row.uses(node))) opset = std::max(opset, row.opset);
+    }
+    if (node.attrs.String("activation") == "Gelu") opset = std::max(opset, 20);
+    const bool onnx_form = node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+    if (onnx_form && (node.attrs.Int("block_size") != 0 || HasAttr(node, "output_dtype"))) opset = std::max(opset, 21);
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (ValueId v : *values) {
+        if (v.valid()) opset = std::max(opset, TypeOpset(graph.value(v).type));
+      }
+    }
+  }
+  return opset;
+}
+
+int IrVersionOf(int opset) {
+  constexpr int kFirstOpset[][2] = {{26, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}};
+  for (const auto& [first, ir] : kFirstOpset) {
+    if (opset >= first) return ir;
+  }
+  return 8;
+}
+
+}  // namespace evoq
