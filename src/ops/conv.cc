@@ -43,10 +43,10 @@ Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, 
   return Shape(std::move(dims));
 }
 
-Result<ConvGeometry> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed) {
+Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed) {
   EVOQ_ASSIGN(const Window window, transposed ? ResolveTransposedWindow(node, SpatialDims(w), SpatialDims(x))
                                               : ResolveWindow(node, SpatialDims(w), SpatialDims(x), /*ceil_mode=*/false));
-  ConvGeometry s;
+  ConvExtents s;
   s.batch = x[0].value;
   s.groups = node.attrs.Int("group", 1);
   s.in_channels = x[1].value / s.groups;
@@ -75,7 +75,7 @@ InferResult InferConv(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(args.inputs[0].dtype, std::move(y))};
 }
 
-LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvGeometry& s, const Activation& activation) {
+LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, const Activation& activation) {
   LinearCall call;
   call.x = &args.inputs[0];
   call.w = &args.inputs[1];
@@ -92,14 +92,14 @@ template <bool kTransposed>
 EvalResult EvaluateConv(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
   if (x.dtype() != DType::kFloat32 || w.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
-  EVOQ_ASSIGN(const ConvGeometry s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
+  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   std::vector<double> sums(s.batch * s.groups * s.out_channels * s.out_size());
   ConvSums(s, kTransposed, x.data<float>(), w.data<float>(), sums.data());
   return FinishFloat(CallOf(args, kTransposed, s, activation), sums);
 }
 
-Result<std::vector<uint32_t>> IntegerSums(const ConvGeometry& s, bool transposed, const Tensor& x, const Tensor& w) {
+Result<std::vector<uint32_t>> IntegerSums(const ConvExtents& s, bool transposed, const Tensor& x, const Tensor& w) {
   EVOQ_ASSIGN(const std::vector<uint32_t> x_values, Centered(x));
   EVOQ_ASSIGN(const std::vector<uint32_t> w_values, Centered(w));
   std::vector<uint32_t> sums(s.batch * s.groups * s.out_channels * s.out_size());
@@ -111,7 +111,7 @@ template <bool kTransposed>
 EvalResult EvaluateConvQuantized(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  EVOQ_ASSIGN(const ConvGeometry s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
+  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
   const LinearCall call = CallOf(args, kTransposed, s, activation);
   EVOQ_TRY(CheckInteger(call));
   EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(s, kTransposed, x, w));
@@ -148,7 +148,7 @@ Result<Tensor> WithZeroPoint(const Tensor& x, const EvalArgs& args, size_t i, in
 EvalResult EvaluateConvInteger(const EvalArgs& args) {
   EVOQ_ASSIGN(const Tensor x, WithZeroPoint(args.inputs[0], args, 2, -1));
   EVOQ_ASSIGN(const Tensor w, WithZeroPoint(args.inputs[1], args, 3, 0));
-  EVOQ_ASSIGN(const ConvGeometry s, GeometryOf(args.node, x.shape(), w.shape(), false));
+  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), false));
   EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(s, false, x, w));
   Tensor y = Tensor::Allocate(args.output_types[0]);
   std::copy(sums.begin(), sums.end(), y.mutable_data<uint32_t>());

@@ -10,7 +10,7 @@
 namespace evoq {
 
 // Up to three spatial axes; missing leading ones have size 1. Channels are per group.
-struct ConvGeometry {
+struct ConvExtents {
   int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;
   std::array<int64_t, 3> in{1, 1, 1}, kernel{1, 1, 1}, out{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0};
 
@@ -20,7 +20,7 @@ struct ConvGeometry {
 };
 
 // Of static types that passed inference. `w` is [M, C/group, k...], or [C, M/group, k...] when transposed.
-Result<ConvGeometry> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed);
+Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed);
 
 // Shape of y from (symbolic) shapes of x and w. Errors: kInvalidInput for ranks, channels or windows that do not fit.
 Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed);
@@ -28,7 +28,7 @@ Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, 
 // acc[n, g*M + m, o] = sum over c, k of x[n, g*C + c, i] * w[...]. Conv: i = o * stride + k * dilation - pad;
 // transposed: o = i * stride + k * dilation - pad. Pads contribute nothing. `acc` is zero at entry.
 template <typename In, typename Acc>
-void ConvSums(const ConvGeometry& s, bool transposed, const In* x, const In* w, Acc* acc) {
+void ConvSums(const ConvExtents& s, bool transposed, const In* x, const In* w, Acc* acc) {
   // The loop runs over the positions p of the strided side (Conv: outputs, transposed: inputs); q is the other side's.
   const std::array<int64_t, 3>& walk = transposed ? s.in : s.out;
   const std::array<int64_t, 3>& other = transposed ? s.out : s.in;

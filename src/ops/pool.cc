@@ -1,0 +1,254 @@
+// MaxPool, AveragePool, LpPool and their global forms.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/math.h"
+#include "kernels/math/math.h"
+#include "kernels/requant.h"
+#include "ops/linear.h"
+#include "ops/window.h"
+
+namespace evoq {
+namespace {
+
+// For one output position: the inputs inside, as offsets in the plane in spatial index order, and the number of taps
+// inside the padded input.
+struct Taps {
+  std::vector<int64_t> offsets;
+  int64_t padded = 0;
+};
+
+// Planes [batch * channels] of in_size values, each giving one output per entry of `taps`.
+struct PoolPlan {
+  int64_t planes = 0, in_size = 1;
+  std::vector<Taps> taps;
+};
+
+std::vector<Dim> KernelDims(const std::vector<int64_t>& kernel) { return {kernel.begin(), kernel.end()}; }
+
+PoolPlan PlanOf(const Window& w, const std::vector<int64_t>& sizes) {
+  PoolPlan plan;
+  plan.planes = sizes[0] * sizes[1];
+  const std::vector<int64_t> in(sizes.begin() + 2, sizes.end());
+  const std::vector<int64_t> strides = RowMajorStrides(in);
+  std::vector<int64_t> out;
+  for (const Dim& d : w.output) out.push_back(d.value);
+  for (int64_t s : in) plan.in_size *= s;
+  plan.taps.resize(CheckedProduct(out).value_or(0));
+  const std::vector<int64_t> out_strides = RowMajorStrides(out), tap_strides = RowMajorStrides(w.kernel);
+  const int64_t kernel_size = CheckedProduct(w.kernel).value_or(0);
+  for (size_t o = 0; o < plan.taps.size(); ++o) {
+    for (int64_t k = 0; k < kernel_size; ++k) {
+      bool inside = true, inside_pads = true;
+      int64_t offset = 0;
+      for (size_t d = 0; d < in.size(); ++d) {
+        const int64_t at = static_cast<int64_t>(o) / out_strides[d] % out[d] * w.strides[d] +
+                           k / tap_strides[d] % w.kernel[d] * w.dilations[d] - w.pad_begin[d];
+        inside &= at >= 0 && at < in[d];
+        inside_pads &= at < in[d] + w.pad_end[d];
+        offset += at * strides[d];
+      }
+      if (inside) plan.taps[o].offsets.push_back(offset);
+      plan.taps[o].padded += inside_pads;
+    }
+  }
+  return plan;
+}
+
+// One window that covers the plane.
+PoolPlan GlobalPlan(const std::vector<int64_t>& sizes) {
+  PoolPlan plan;
+  plan.planes = sizes[0] * sizes[1];
+  for (size_t d = 2; d < sizes.size(); ++d) plan.in_size *= sizes[d];
+  plan.taps.resize(1);
+  plan.taps[0].padded = plan.in_size;
+  for (int64_t i = 0; i < plan.in_size; ++i) plan.taps[0].offsets.push_back(i);
+  return plan;
+}
+
+// y[plane, o] = pool(the plane's values, taps).
+template <typename In, typename Out, typename Pool>
+void RunPlan(const PoolPlan& plan, const In* x, Out* y, const Pool& pool) {
+  for (int64_t p = 0; p < plan.planes; ++p) {
+    for (const Taps& taps : plan.taps) *y++ = pool(x + p * plan.in_size, taps);
+  }
+}
+
+Result<Window> WindowOf(const Node& node, const Shape& x) {
+  EVOQ_ASSIGN(const std::vector<int64_t> kernel, IntsAttr(node, "kernel_shape"));
+  if (kernel.empty()) return InvalidInput("attribute kernel_shape is missing");
+  return ResolveWindow(node, KernelDims(kernel), SpatialDims(x), node.attrs.Int("ceil_mode") != 0);
+}
+
+InferResult InferPool(const InferArgs& args) {
+  const TensorType& x = args.inputs[0];
+  if (!x.shape.ranked()) return std::vector<TensorType>{x, TensorType(DType::kInt64, x.shape)};
+  if (x.shape.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
+  if (args.node.attrs.Int("storage_order") != 0) return Unsupported("storage_order 1");
+  EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape));
+  std::vector<Dim> dims = {x.shape[0], x.shape[1]};
+  dims.insert(dims.end(), w.output.begin(), w.output.end());
+  const Shape shape(std::move(dims));
+  return std::vector<TensorType>{TensorType(x.dtype, shape), TensorType(DType::kInt64, shape)};
+}
+
+InferResult InferFloatPool(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  EVOQ_ASSIGN(std::vector<TensorType> types, InferPool(args));
+  types.resize(1);
+  return types;
+}
+
+InferResult InferGlobalPool(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  TensorType y = args.inputs[0];
+  if (y.shape.ranked() && y.shape.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", y.ToString());
+  for (int d = 2; y.shape.ranked() && d < y.shape.rank(); ++d) y.shape[d] = 1;
+  return std::vector<TensorType>{std::move(y)};
+}
+
+// ---- MaxPool: the first of the largest, which Indices names by its offset in the whole input.
+
+EvalResult EvaluateMaxPool(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape()));
+  const PoolPlan plan = PlanOf(w, x.sizes());
+  return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(x.dtype(), args.output_types[0].shape)));
+    EVOQ_ASSIGN(Tensor indices, AllocateOutput(TensorType(DType::kInt64, y.shape())));
+    int64_t* index = indices.mutable_data<int64_t>();
+    using Limits = std::numeric_limits<T>;
+    const T lowest = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps) {
+      T best = lowest;
+      int64_t at = taps.offsets.empty() ? 0 : taps.offsets[0];
+      for (int64_t offset : taps.offsets) {
+        if (plane[offset] > best) best = plane[at = offset];
+      }
+      *index++ = plane - x.data<T>() + at;
+      return best;
+    });
+    return std::vector<Tensor>{std::move(y), std::move(indices)};
+  });
+}
+
+EvalResult EvaluateGlobalMaxPool(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  const PoolPlan plan = GlobalPlan(x.sizes());
+  RunPlan(plan, x.data<float>(), y.mutable_data<float>(),
+          [&](const float* plane, const Taps&) { return MaxF(plane, plan.in_size); });
+  return One(std::move(y));
+}
+
+// ---- averages
+
+Result<PoolPlan> AveragePlan(const Node& node, const Shape& x, bool global) {
+  if (global) return GlobalPlan(x.sizes());
+  EVOQ_ASSIGN(const Window w, WindowOf(node, x));
+  return PlanOf(w, x.sizes());
+}
+
+int64_t CountOf(const Taps& taps, const Node& node) {
+  const int64_t count = node.attrs.Int("count_include_pad") != 0 ? taps.padded : static_cast<int64_t>(taps.offsets.size());
+  return std::max<int64_t>(count, 1);
+}
+
+// y = float32 sum in spatial index order, divided by float32(count).
+template <bool kGlobal>
+EvalResult EvaluateAverage(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
+  EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps) {
+    float sum = 0;
+    for (int64_t offset : taps.offsets) sum += plane[offset];
+    return sum / static_cast<float>(CountOf(taps, args.node));
+  });
+  return One(std::move(y));
+}
+
+// kernels/requant.h; needs x and y quantized per tensor to at most 16 bits.
+template <bool kGlobal>
+EvalResult EvaluateAverageQuantized(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const TensorType& y = args.output_types[0];
+  for (const TensorType* type : {&x.type(), &y}) {
+    if (!type->quantized() || !type->quant->per_tensor() || DTypeBits(type->dtype) > 16)
+      return Unsupported("{} has no integer definition", type->ToString());
+  }
+  EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_ASSIGN(const std::vector<uint32_t> values, Centered(x));
+  const double scale_x = x.type().quant->scales[0], scale_y = y.quant->scales[0];
+  const int32_t zero = y.quant->zero_points[0];
+  const auto low = static_cast<int32_t>(IntegerMin(y.dtype)), high = static_cast<int32_t>(IntegerMax(y.dtype));
+  std::vector<int32_t> out(plan.planes * plan.taps.size());
+  RunPlan(plan, values.data(), out.data(), [&](const uint32_t* plane, const Taps& taps) {
+    uint32_t sum = 0;
+    for (int64_t offset : taps.offsets) sum += plane[offset];
+    const auto multiplier = static_cast<float>(scale_x / (scale_y * static_cast<double>(CountOf(taps, args.node))));
+    return RoundToInteger(static_cast<float>(static_cast<int32_t>(sum)) * multiplier, zero, low, high);
+  });
+  return One(FromInt32s(y, out));
+}
+
+// ---- LpPool: (sum |x|^p)^(1/p)
+
+template <bool kGlobal>
+EvalResult EvaluateLpPool(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
+  const int64_t p = args.node.attrs.Int("p", 2);
+  if (p < 1) return InvalidInput("attribute p is {}, expected at least 1", p);
+  const float power = static_cast<float>(p);
+  EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps) {
+    float sum = 0;
+    for (int64_t offset : taps.offsets) sum += PowF(std::fabs(plane[offset]), power);
+    return PowF(sum, 1 / power);
+  });
+  return One(std::move(y));
+}
+
+}  // namespace
+
+extern const OpDef kAveragePool = {.name = "AveragePool",
+                                   .quant = QuantTrait::kReal,
+                                   .spatial = true,
+                                   .infer = InferFloatPool,
+                                   .evaluate = EvaluateAverage<false>,
+                                   .evaluate_quantized = EvaluateAverageQuantized<false>};
+extern const OpDef kGlobalAveragePool = {.name = "GlobalAveragePool",
+                                         .quant = QuantTrait::kReal,
+                                         .spatial = true,
+                                         .infer = InferGlobalPool,
+                                         .evaluate = EvaluateAverage<true>,
+                                         .evaluate_quantized = EvaluateAverageQuantized<true>};
+extern const OpDef kGlobalLpPool = {.name = "GlobalLpPool",
+                                    .quant = QuantTrait::kReal,
+                                    .spatial = true,
+                                    .infer = InferGlobalPool,
+                                    .evaluate = EvaluateLpPool<true>};
+extern const OpDef kGlobalMaxPool = {.name = "GlobalMaxPool",
+                                     .quant = QuantTrait::kMove,
+                                     .spatial = true,
+                                     .infer = InferGlobalPool,
+                                     .evaluate = EvaluateGlobalMaxPool};
+extern const OpDef kLpPool = {.name = "LpPool",
+                              .quant = QuantTrait::kReal,
+                              .spatial = true,
+                              .infer = InferFloatPool,
+                              .evaluate = EvaluateLpPool<false>};
+extern const OpDef kMaxPool = {.name = "MaxPool",
+                               .outputs = 2,
+                               .quant = QuantTrait::kMove,
+                               .spatial = true,
+                               .infer = InferPool,
+                               .evaluate = EvaluateMaxPool};
+
+}  // namespace evoq
