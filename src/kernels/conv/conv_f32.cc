@@ -1,0 +1,85 @@
+// conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group, weights constant.
+#include "kernels/conv/conv_rows_f32.h"
+#include "kernels/gemm/pack_f32.h"
+
+namespace evoq {
+namespace {
+
+struct ConvF32 {
+  ConvShapeF32 shape;
+  ConvRowsF32 map;
+  GemmPlanF32 plan;
+  const float* weights;
+  std::shared_ptr<AlignedBuffer> owned;
+  bool has_bias, has_residual;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const float* x = static_cast<const float*>(in[0]);
+    const int64_t tasks = plan.tasks();
+    context.pool.ParallelFor(shape.group * tasks, plan.grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t group = i / tasks;
+        const ConvRowsSourceF32 source = {&map, x + group * shape.depth()};
+        const GemmJobF32 job = {&source,
+                                FillConvRows,
+                                weights,
+                                group * shape.columns(),
+                                (group + 1) * shape.columns(),
+                                static_cast<float*>(out[0]),
+                                has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                                has_residual ? static_cast<const float*>(in[3]) : nullptr};
+        RunGemmTaskF32(plan, job, i % tasks);
+      }
+    });
+  }
+};
+
+std::array<ConvAxisF32, 3> Axes(const ConvShapeF32& s) {
+  std::array<ConvAxisF32, 3> axes;
+  for (int i = 0; i < 3; ++i) {
+    ConvAxisF32& a = axes[i];
+    a.in = s.in[i], a.out = a.count = s.out[i], a.stride = s.stride[i];
+    a.delta.clear(), a.tap.clear();
+    for (int64_t k = 0; k < s.kernel[i]; ++k) {
+      a.delta.push_back(k * s.dilation[i] - s.pad[i]);
+      a.tap.push_back(k);
+    }
+  }
+  return axes;
+}
+
+std::optional<Rejection> RejectConv(const KernelCall& call) { return ConvShapeOf(call, false).rejection; }
+
+Result<Tensor> PackConv(const KernelCall& call, size_t input) {
+  if (input != 1) return Tensor();
+  return PackWeightF32(kConvLayoutF32, call.constant(input));
+}
+
+Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+  const ConvShapeF32 shape = ConvShapeOf(call, false).shape;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  std::shared_ptr<AlignedBuffer> owned;
+  EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
+  ConvRowsF32 map(shape, Axes(shape), shape.depth() * kPanelF32);
+  GemmSizesF32 sizes;
+  sizes.rows = map.rows();
+  sizes.columns = shape.columns();
+  sizes.taps = map.taps();
+  sizes.depth = shape.depth();
+  sizes.panel_stride = shape.taps() * shape.depth() * kPanelF32;
+  sizes.row_bytes = shape.channels_in * shape.stride[2] * static_cast<int64_t>(sizeof(float));
+  sizes.jobs = shape.group;
+  GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
+  std::string variant = plan.kernels->name;
+  return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned), call.has_input(2),
+                                 call.has_input(3)},
+                         0, std::move(variant));
+}
+
+}  // namespace
+
+extern const KernelDef kKernelConvF32;
+const KernelDef kKernelConvF32 = {"conv_f32", "Conv",   "float32", Peak::kFloat32,
+                                  RejectConv, PackConv, BindConv};
+
+}  // namespace evoq

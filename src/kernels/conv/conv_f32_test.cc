@@ -1,0 +1,242 @@
+#include "kernels/gemm/linear_f32_testing.h"
+#include "kernels/layout.h"
+
+namespace evoq {
+namespace {
+
+// Sizes of one case; spatial vectors have one entry per axis.
+struct Sizes {
+  bool transposed = false;
+  int64_t batch = 1, channels_in = 1, channels_out = 1, group = 1;
+  std::vector<int64_t> in, kernel, stride, dilation, begin, end, output_padding;
+  bool bias = false, residual = false;
+  Activation activation;
+  DType weight = DType::kFloat32;
+
+  int64_t Out(size_t i) const {
+    const int64_t extent = (kernel[i] - 1) * dilation[i] + 1;
+    if (transposed) return stride[i] * (in[i] - 1) + output_padding[i] + extent - begin[i] - end[i];
+    return (in[i] + begin[i] + end[i] - extent) / stride[i] + 1;
+  }
+  std::string Name() const {
+    return fmt::format("{} n{} c{} m{} g{} in {} k {} s {} d {} p {} {} bias {} residual {} activation '{}' {}",
+                       transposed ? "ConvTranspose" : "Conv", batch, channels_in, channels_out, group,
+                       fmt::join(in, "x"), fmt::join(kernel, "x"), fmt::join(stride, "x"), fmt::join(dilation, "x"),
+                       fmt::join(begin, "x"), fmt::join(end, "x"), bias, residual, ActivationName(activation.kind),
+                       DTypeName(weight));
+  }
+};
+
+// Adds sum_k x w of every output element to `sum` and the absolute values to `magnitude`, straight from the definition:
+// input pixel i, tap k and output pixel o meet where o = i * stride + k * dilation - begin (ConvTranspose), or
+// i = o * stride + k * dilation - begin (Conv).
+void Reference(const Sizes& s, const float* x, const float* w, std::vector<double>& sum, std::vector<double>& magnitude) {
+  const size_t axes = s.in.size();
+  int64_t pixels_in = 1, taps = 1, pixels_out = 1;
+  for (size_t i = 0; i < axes; ++i) pixels_in *= s.in[i], taps *= s.kernel[i], pixels_out *= s.Out(i);
+  const int64_t c_group = s.channels_in / s.group, m_group = s.channels_out / s.group;
+  // From: the pixels that are walked; to: the ones computed from them by the formula above.
+  const int64_t pixels_from = s.transposed ? pixels_in : pixels_out;
+  for (int64_t from = 0; from < pixels_from; ++from) {
+    for (int64_t t = 0; t < taps; ++t) {
+      int64_t rest_from = from, rest_tap = t, to = 0, to_stride = 1;
+      bool inside = true;
+      for (size_t j = axes; j-- > 0;) {
+        const int64_t from_size = s.transposed ? s.in[j] : s.Out(j), to_size = s.transposed ? s.Out(j) : s.in[j];
+        const int64_t at = rest_from % from_size * s.stride[j] + rest_tap % s.kernel[j] * s.dilation[j] - s.begin[j];
+        rest_from /= from_size, rest_tap /= s.kernel[j];
+        inside = inside && at >= 0 && at < to_size;
+        to += at * to_stride, to_stride *= to_size;
+      }
+      if (!inside) continue;
+      for (int64_t n = 0; n < s.batch; ++n) {
+        const float* px = x + (n * pixels_in + (s.transposed ? from : to)) * s.channels_in;
+        const int64_t py = (n * pixels_out + (s.transposed ? to : from)) * s.channels_out;
+        for (int64_t m = 0; m < s.channels_out; ++m) {
+          const int64_t g = m / m_group;
+          for (int64_t c = 0; c < c_group; ++c) {
+            const float weight = s.transposed ? w[((g * c_group + c) * m_group + m % m_group) * taps + t]
+                                              : w[(m * c_group + c) * taps + t];
+            const double product = double{px[g * c_group + c]} * weight;
+            sum[py + m] += product;
+            magnitude[py + m] += std::fabs(product);
+          }
+        }
+      }
+    }
+  }
+}
+
+Tensor RandomWeight(const Sizes& s, const Shape& shape, std::mt19937& random) {
+  Tensor w = RandomF32(shape, random);
+  if (s.weight == DType::kFloat32) return w;
+  QuantParams q = QuantParams::PerTensor(0.0625f, s.weight == DType::kUint8 ? 7 : s.weight == DType::kUint4 ? 8 : 0);
+  if (random() % 2 == 0 && !s.transposed) {
+    q.axis = 0;
+    const int32_t zero = q.zero_points[0];
+    q.scales.clear(), q.zero_points.clear();
+    for (int64_t i = 0; i < s.channels_out; ++i) q.scales.push_back(0.03125f * (1 + i % 3)), q.zero_points.push_back(zero);
+  }
+  return *QuantizeTensor(w, TensorType(s.weight, shape, q));
+}
+
+LinearCaseF32 MakeCase(const Sizes& s, std::mt19937& random) {
+  LinearCaseF32 c;
+  c.name = s.Name();
+  c.kernel = FindKernel(s.transposed ? "conv_transpose_f32" : "conv_f32");
+  std::vector<int64_t> x = {s.batch}, y = {s.batch}, pads = s.begin;
+  std::vector<int64_t> w = s.transposed ? std::vector{s.channels_in, s.channels_out / s.group}
+                                        : std::vector{s.channels_out, s.channels_in / s.group};
+  int64_t taps = 1;
+  for (size_t i = 0; i < s.in.size(); ++i) {
+    x.push_back(s.in[i]), y.push_back(s.Out(i)), w.push_back(s.kernel[i]), pads.push_back(s.end[i]);
+    taps *= s.kernel[i];
+  }
+  x.push_back(s.channels_in), y.push_back(s.channels_out);
+  c.attrs.Set("channels_last", 1);
+  c.attrs.Set("group", AttrValue(s.group));
+  c.attrs.Set("strides", s.stride);
+  c.attrs.Set("dilations", s.dilation);
+  c.attrs.Set("pads", pads);
+  if (s.transposed) c.attrs.Set("output_padding", s.output_padding);
+  ActivationToAttrs(s.activation, c.attrs);
+  c.output = TensorType(DType::kFloat32, Shape(y));
+  c.inputs = {RandomF32(Shape(x), random), RandomWeight(s, Shape(w), random), Tensor(), Tensor()};
+  if (s.bias) c.inputs[2] = RandomF32(Shape({s.channels_out}), random);
+  if (s.residual) c.inputs[3] = RandomF32(Shape(y), random);
+  c.constant = {false, true, true, false};
+
+  const size_t elements = static_cast<size_t>(*c.output.shape.elements());
+  std::vector<double> sum(elements), magnitude(elements);
+  const Tensor weight = *ToFloat32(c.inputs[1]);
+  Reference(s, c.inputs[0].data<float>(), weight.data<float>(), sum, magnitude);
+  for (size_t i = 0; i < elements; ++i) {
+    double v = sum[i], m = magnitude[i];
+    if (s.bias) v += c.inputs[2].data<float>()[i % s.channels_out], m += std::fabs(c.inputs[2].data<float>()[i % s.channels_out]);
+    if (s.residual) v += c.inputs[3].data<float>()[i], m += std::fabs(c.inputs[3].data<float>()[i]);
+    ExpectActivated(s.activation, v, m, taps * s.channels_in / s.group, c);
+  }
+  return c;
+}
+
+template <typename T>
+T Pick(std::mt19937& random, std::initializer_list<T> values) {
+  return values.begin()[random() % values.size()];
+}
+
+Sizes RandomSizes(bool transposed, std::mt19937& random) {
+  for (;;) {
+    Sizes s;
+    s.transposed = transposed;
+    const int axes = Pick(random, {1, 2, 2, 2, 3});
+    s.batch = Pick<int64_t>(random, {1, 1, 1, 2, 0});
+    s.group = Pick<int64_t>(random, {1, 1, 1, 2, 3, 8});
+    s.channels_in = s.group * Pick<int64_t>(random, {1, 2, 3, 5, 16, 17});
+    s.channels_out = s.group * Pick<int64_t>(random, {1, 3, 8, 15, 16, 17, 32, 33, 50});
+    bool valid = true;
+    for (int i = 0; i < axes; ++i) {
+      s.in.push_back(1 + static_cast<int64_t>(random() % (axes == 1 ? 60 : axes == 2 ? 15 : 7)));
+      s.kernel.push_back(Pick<int64_t>(random, {1, 1, 2, 3, 3, 5}));
+      s.stride.push_back(Pick<int64_t>(random, {1, 1, 2, 3}));
+      s.dilation.push_back(Pick<int64_t>(random, {1, 1, 1, 2}));
+      s.begin.push_back(static_cast<int64_t>(random() % 3));
+      s.end.push_back(static_cast<int64_t>(random() % 3));
+      s.output_padding.push_back(transposed ? static_cast<int64_t>(random() % s.stride.back()) : 0);
+      const int64_t extent = (s.kernel[i] - 1) * s.dilation[i] + 1;
+      valid = valid && s.Out(i) >= 1 && (transposed || s.in[i] + s.begin[i] + s.end[i] >= extent);
+    }
+    s.bias = random() % 2 == 0;
+    s.residual = random() % 3 == 0;
+    s.activation = RandomActivation(random);
+    s.weight = Pick(random, {DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt4});
+    if (valid) return s;
+  }
+}
+
+TEST(ConvF32, RandomShapes) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 220 && !testing::Test::HasFatalFailure(); ++i) CheckLinearF32(MakeCase(RandomSizes(false, random), random));
+}
+
+TEST(ConvTransposeF32, RandomShapes) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 120 && !testing::Test::HasFatalFailure(); ++i) CheckLinearF32(MakeCase(RandomSizes(true, random), random));
+}
+
+Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel, int64_t stride) {
+  Sizes s;
+  s.channels_in = channels_in, s.channels_out = channels_out;
+  s.in = {size, size}, s.kernel = {kernel, kernel}, s.stride = {stride, stride}, s.dilation = {1, 1};
+  s.begin = s.end = {kernel / 2, kernel / 2};
+  s.output_padding = {0, 0};
+  s.bias = true;
+  s.activation.kind = ActivationKind::kRelu;
+  return s;
+}
+
+// Every height of the register tile: output pixels 1 to 31; K in several segments; rows 4 KiB apart, which are copied.
+TEST(ConvF32, TileHeightsAndSegments) {
+  std::mt19937 random(3);
+  for (int64_t width = 1; width <= 31 && !testing::Test::HasFatalFailure(); ++width) {
+    Sizes s = Image(1, 7, 40, 1, 1);
+    s.in = {1, width};
+    CheckLinearF32(MakeCase(s, random));
+  }
+  for (const Sizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1), Image(3, 1300, 18, 3, 1),
+                         Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2), Image(4, 2048, 50, 1, 2)}) {
+    CheckLinearF32(MakeCase(s, random));
+  }
+}
+
+TEST(ConvF32, RejectsWithAReason) {
+  std::mt19937 random(4);
+  LinearCaseF32 c = MakeCase(Image(4, 3, 8, 3, 1), random);
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> constants(4);
+  for (const Tensor& t : c.inputs) types.push_back(t.type());
+  constants[1] = &c.inputs[1];
+  const auto code = [&] {
+    const auto why = c.kernel->reject(KernelCall{"Conv", c.attrs, types, {&c.output, 1}, constants});
+    return std::string(why ? why->code : "");
+  };
+  EXPECT_EQ(code(), "");
+  constants[1] = nullptr;
+  EXPECT_EQ(code(), "not-constant");
+  constants[1] = &c.inputs[1];
+  c.attrs.Set("channels_last", 0);
+  EXPECT_EQ(code(), "layout");
+  c.attrs.Set("channels_last", 1);
+  c.attrs.Set("activation", "Sine");
+  EXPECT_EQ(code(), "attribute");
+  c.attrs.Erase("activation");
+  c.attrs.Set("group", 2);
+  EXPECT_EQ(code(), "shape");
+  c.attrs.Set("group", 1);
+  types[0].dtype = DType::kUint8;
+  EXPECT_EQ(code(), "types");
+}
+
+TEST(LayoutF32, RoundTrip) {
+  std::mt19937 random(5);
+  for (const char* name : {"k1n16-conv-f32", "k1n16-convtranspose-f32", "k1n16-matmul-f32"}) {
+    const LayoutDef* layout = FindLayout(name);
+    ASSERT_NE(layout, nullptr) << name;
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2}, Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2},
+                               Shape{1, 1}, Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
+      const Tensor plain = RandomF32(shape, random);
+      const auto packed = layout->pack(plain);
+      ASSERT_EQ(packed.has_value(), (shape.rank() == 2) == (std::string(name) == "k1n16-matmul-f32"));
+      if (!packed) continue;
+      EXPECT_EQ(packed->layout(), name);
+      EXPECT_EQ(static_cast<int64_t>(packed->bytes()), *layout->bytes(plain.type()));
+      const auto back = ToPlain(*packed);
+      ASSERT_TRUE(back);
+      EXPECT_TRUE(BitEqual(plain, *back)) << name << " " << shape.ToString();
+    }
+    EXPECT_FALSE(layout->bytes(TensorType(DType::kInt8, Shape{4, 4, 3, 3})));
+    EXPECT_FALSE(layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, int64_t{1} << 40, 3})));
+  }
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,69 @@
+// Convolution as a matrix product without im2col: which input pixel each output pixel and tap reads (a row source of
+// gemm_f32.h). Values are channels-last, [N, spatial..., C]; 1-D and 2-D are 3-D with leading sizes of 1.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "kernels/gemm/gemm_f32.h"
+#include "kernels/kernel.h"
+
+namespace evoq {
+
+// One spatial axis: output j in [0, count) stands at y index first + j * step and reads, for tap t, the input index
+// j * stride + delta[t], or zero outside [0, in).
+struct ConvAxisF32 {
+  int64_t in = 1, out = 1;
+  int64_t count = 1, first = 0, step = 1;
+  int64_t stride = 1;
+  std::vector<int64_t> delta = {0};
+  std::vector<int64_t> tap = {0};  // index along the kernel's axis of each delta
+};
+
+// A convolution as the two operators describe it; [0] is the outermost axis.
+struct ConvShapeF32 {
+  int64_t batch = 1, channels_in = 1, channels_out = 1, group = 1;
+  std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1};
+  std::array<int64_t, 3> stride = {1, 1, 1}, pad = {0, 0, 0}, dilation = {1, 1, 1};
+
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t depth() const { return channels_in / group; }
+  int64_t columns() const { return channels_out / group; }
+};
+
+// The shape behind a Conv or ConvTranspose call (which one `transposed` says), or why it has none. Checks ranks, sizes,
+// attributes and the types of bias and residual.
+struct ConvShapeOrRejection {
+  ConvShapeF32 shape;
+  std::optional<Rejection> rejection;
+};
+ConvShapeOrRejection ConvShapeOf(const KernelCall& call, bool transposed);
+
+// Everything that FillConvRows needs; the same for all groups.
+struct ConvRowsF32 {
+  // b_tap: floats of B per tap of the kernel.
+  ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> axes, int64_t b_tap);
+
+  int64_t rows() const { return batch * axis[0].count * axis[1].count * axis[2].count; }
+  int64_t taps() const { return static_cast<int64_t>(tap.size()); }
+
+  struct Tap {
+    int32_t delta[3];
+    int64_t a, b;
+  };
+  int64_t batch, channels_in, channels_out;
+  std::array<ConvAxisF32, 3> axis;
+  int64_t min_delta[3], max_delta[3];
+  std::vector<Tap> tap;
+  int64_t merge = 1;  // neighbouring taps whose input is contiguous in memory
+  std::vector<float> zeros;
+};
+
+struct ConvRowsSourceF32 {
+  const ConvRowsF32* map;
+  const float* x;  // at the group's first channel
+};
+// A FillRowsF32 whose source is a ConvRowsSourceF32.
+void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile);
+
+}  // namespace evoq

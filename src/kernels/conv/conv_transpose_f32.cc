@@ -1,0 +1,117 @@
+// conv_transpose_f32: y = activation(conv_transpose(x, w) + bias + residual) in float32, channels-last, weights constant.
+//
+// Output pixel o reads input pixel i for tap k where o + pad = i * stride + k * dilation. All pixels with the same
+// (o + pad) mod stride on each axis (a phase) read the same taps at the same distances: each phase is an ordinary
+// convolution of stride 1 that computes every stride-th output pixel.
+#include "base/math.h"
+#include "kernels/conv/conv_rows_f32.h"
+#include "kernels/gemm/pack_f32.h"
+
+namespace evoq {
+namespace {
+
+struct Phase {
+  ConvRowsF32 map;
+  GemmPlanF32 plan;
+};
+
+struct ConvTransposeF32 {
+  ConvShapeF32 shape;
+  std::vector<Phase> phases;
+  const float* weights;
+  std::shared_ptr<AlignedBuffer> owned;
+  bool has_bias, has_residual;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    for (const Phase& phase : phases) {
+      const int64_t tasks = phase.plan.tasks();
+      context.pool.ParallelFor(shape.group * tasks, phase.plan.grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) RunTask(phase, i / tasks, i % tasks, in, out);
+      });
+    }
+  }
+
+  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in, void* const* out) const {
+    const int64_t column = group * shape.columns();
+    const ConvRowsSourceF32 source = {&phase.map, static_cast<const float*>(in[0]) + group * shape.depth()};
+    const GemmJobF32 job = {&source,
+                            FillConvRows,
+                            weights + group * shape.depth() * kPanelF32,
+                            0,
+                            shape.columns(),
+                            static_cast<float*>(out[0]) + column,
+                            has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
+                            has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
+    RunGemmTaskF32(phase.plan, job, task);
+  }
+};
+
+// The outputs o = phase, phase + stride, ... of one axis.
+ConvAxisF32 PhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
+  ConvAxisF32 a;
+  const int64_t stride = s.stride[axis];
+  a.in = s.in[axis], a.out = s.out[axis];
+  a.count = phase < a.out ? CeilDiv(a.out - phase, stride) : 0;
+  a.first = phase, a.step = stride;
+  a.delta.clear(), a.tap.clear();
+  for (int64_t k = 0; k < s.kernel[axis]; ++k) {
+    const int64_t distance = phase + s.pad[axis] - k * s.dilation[axis];
+    if (distance % stride != 0) continue;
+    a.delta.push_back(distance / stride);
+    a.tap.push_back(k);
+  }
+  return a;
+}
+
+std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
+  const auto [shape, rejection] = ConvShapeOf(call, true);
+  if (rejection) return rejection;
+  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
+  if (phases > 4096) return Rejection{"attribute", fmt::format("{} phases (the product of the strides)", phases)};
+  return std::nullopt;
+}
+
+Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
+  if (input != 1) return Tensor();
+  return PackWeightF32(kConvTransposeLayoutF32, call.constant(input));
+}
+
+Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
+  const ConvShapeF32 shape = ConvShapeOf(call, true).shape;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  ConvTransposeF32 state;
+  EVOQ_ASSIGN(state.weights, PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));
+  state.shape = shape;
+  state.has_bias = call.has_input(2);
+  state.has_residual = call.has_input(3);
+  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
+  for (int64_t i = 0; i < phases; ++i) {
+    ConvRowsF32 map(shape,
+                    {PhaseAxis(shape, 0, i / shape.stride[2] / shape.stride[1]),
+                     PhaseAxis(shape, 1, i / shape.stride[2] % shape.stride[1]),
+                     PhaseAxis(shape, 2, i % shape.stride[2])},
+                    shape.channels_in * kPanelF32);
+    if (map.rows() == 0) continue;
+    GemmSizesF32 sizes;
+    sizes.rows = map.rows();
+    sizes.columns = shape.columns();
+    sizes.taps = map.taps();
+    sizes.depth = shape.depth();
+    sizes.panel_stride = shape.taps() * shape.channels_in * kPanelF32;
+    sizes.row_bytes = shape.channels_in * static_cast<int64_t>(sizeof(float));
+    sizes.jobs = shape.group;
+    GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
+    state.phases.push_back({std::move(map), std::move(plan)});
+  }
+  std::string variant = state.phases.empty() ? "" : state.phases[0].plan.kernels->name;
+  return BoundKernel::Of(std::move(state), 0, std::move(variant));
+}
+
+}  // namespace
+
+extern const KernelDef kKernelConvTransposeF32;
+const KernelDef kKernelConvTransposeF32 = {
+    "conv_transpose_f32", "ConvTranspose",   "float32",        Peak::kFloat32,
+    RejectConvTranspose,  PackConvTranspose, BindConvTranspose};
+
+}  // namespace evoq

@@ -1,0 +1,194 @@
+#include "kernels/gemm/gemm_f32.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/math.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kGroupBytes = 384 << 10;  // of B: a part of a 1 MiB L2 cache
+constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
+constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
+constexpr int64_t kCopyStride = kMaxDepthF32 + kPanelF32;
+
+const GemmKernelsF32& KernelsFor(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return kGemmKernelsF32Avx512;
+  if (isa == Isa::kAvx2) return kGemmKernelsF32Avx2;
+#endif
+  (void)isa;
+  return kGemmKernelsF32Scalar;
+}
+
+std::vector<SegmentF32> SplitK(int64_t taps, int64_t depth, int64_t limit) {
+  std::vector<SegmentF32> segments;
+  if (taps == 0 || depth == 0) return {SegmentF32{0, 0, 0, 0}};
+  if (depth > limit) {
+    const int64_t parts = CeilDiv(depth, limit), part = RoundUp(CeilDiv(depth, parts), kPanelF32);
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t k = 0; k < depth; k += part) segments.push_back({t, 1, k, std::min(part, depth - k)});
+    }
+    return segments;
+  }
+  const int64_t most = std::clamp<int64_t>(limit / depth, 1, kMaxTapsF32);
+  const int64_t part = CeilDiv(taps, CeilDiv(taps, most));
+  for (int64_t t = 0; t < taps; t += part) segments.push_back({t, std::min(part, taps - t), 0, depth});
+  return segments;
+}
+
+// Index of the first of `count` items that part `i` of `parts` equal parts has.
+int64_t PartBegin(int64_t count, int64_t parts, int64_t i) {
+  return count / parts * i + std::min(i, count % parts);
+}
+
+void SetActivation(const Activation& activation, GemmTileF32& tile) {
+  tile.activation = TileActivationF32::kNone;
+  switch (activation.kind) {
+    case ActivationKind::kRelu:
+      tile.activation = TileActivationF32::kClamp;
+      tile.low = 0;
+      tile.high = std::numeric_limits<float>::infinity();
+      break;
+    case ActivationKind::kClip:
+      tile.activation = TileActivationF32::kClamp;
+      tile.low = activation.alpha;
+      tile.high = activation.beta;
+      break;
+    case ActivationKind::kLeakyRelu:
+      tile.activation = TileActivationF32::kLeaky;
+      tile.low = activation.alpha;
+      break;
+    default: break;
+  }
+}
+
+// Copies the floats that the tile's rows name to `copy`, [row][kCopyStride], and makes the rows name the copy.
+void CopyRows(int count, TileRowsF32& tile, float* copy) {
+  for (int64_t t = 0; t < tile.tap_count; ++t) {
+    for (int r = 0; r < count; ++r) {
+      std::memcpy(copy + r * kCopyStride + t * tile.depth, tile.rows[t * tile.row_stride + r] + tile.taps[t].a,
+                  static_cast<size_t>(tile.depth) * sizeof(float));
+    }
+    tile.taps[t].a = t * tile.depth;
+  }
+  for (int r = 0; r < count; ++r) tile.rows[r] = copy + r * kCopyStride;
+  tile.row_stride = 0;
+}
+
+// The register tiles of panels [panel, panel_end) for the rows in `rows`.
+void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const TileRowsF32& rows, int64_t panel,
+               int64_t panel_end, GemmTileF32& tile) {
+  tile.rows = rows.rows;
+  tile.row_stride = rows.row_stride;
+  tile.taps = rows.taps;
+  tile.tap_count = rows.tap_count;
+  tile.depth = rows.depth;
+  tile.row_offset = rows.row_offset;
+  while (panel < panel_end) {
+    int panels = plan.panels;
+    while (panels > panel_end - panel) panels /= 2;
+    const int64_t column = panel * kPanelF32;
+    tile.b = job.b + panel * plan.panel_stride;
+    tile.c = job.y + column;
+    tile.bias = job.bias == nullptr ? nullptr : job.bias + column;
+    tile.residual = job.residual == nullptr ? nullptr : job.residual + column;
+    tile.column_begin = std::max<int64_t>(job.column_begin - column, 0);
+    tile.column_end = std::min<int64_t>(job.column_end - column, panels * kPanelF32);
+    plan.kernels->tile[panels][count](tile);
+    panel += panels;
+  }
+}
+
+void ActivateRows(const Activation& activation, int count, const int64_t* row_offset, int64_t columns, float* y) {
+  for (int r = 0; r < count; ++r) {
+    for (int64_t n = 0; n < columns; ++n) y[row_offset[r] + n] = Apply(activation, y[row_offset[r] + n]);
+  }
+}
+
+}  // namespace
+
+GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation, Isa isa, int threads) {
+  GemmPlanF32 plan;
+  plan.kernels = &KernelsFor(isa);
+  plan.activation = activation;
+  plan.rows = sizes.rows;
+  plan.panel_stride = sizes.panel_stride;
+  const bool few_rows = sizes.rows <= plan.kernels->few_rows;
+  const int tile_rows = few_rows ? plan.kernels->few_rows : plan.kernels->rows;
+  plan.panels = few_rows ? plan.kernels->few_rows_panels : plan.kernels->panels;
+  plan.segments = SplitK(sizes.taps, sizes.depth, few_rows ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
+  plan.tiles = CeilDiv(sizes.rows, tile_rows);
+  const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
+  plan.copy_rows = !few_rows && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1;
+  const SegmentF32& first = plan.segments.front();
+  const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
+  plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;
+
+  const int64_t jobs = std::max<int64_t>(sizes.jobs, 1), units = CeilDiv(panels, plan.panels);
+  const int64_t wanted = threads > 1 ? CeilDiv(threads * kTasksPerThread, jobs) : 1;
+  plan.row_blocks = std::max<int64_t>(CeilDiv(plan.tiles, kBlockTiles), 1);
+  const auto split_columns = [&] {
+    plan.column_blocks = std::clamp<int64_t>(CeilDiv(wanted, plan.row_blocks), 1, std::max<int64_t>(units, 1));
+  };
+  const auto split_rows = [&] {
+    plan.row_blocks = std::clamp<int64_t>(CeilDiv(wanted, plan.column_blocks), plan.row_blocks,
+                                          std::max<int64_t>(plan.tiles, 1));
+  };
+  if (sizes.columns > sizes.rows) {
+    split_columns();
+    split_rows();
+  } else {
+    split_rows();
+    split_columns();
+  }
+  // In doubles: only the order of magnitude matters.
+  const double work = 1.0 * sizes.rows * sizes.columns * sizes.taps * sizes.depth * jobs;
+  if (work <= kSmallWork) plan.grain = std::numeric_limits<int32_t>::max();
+  return plan;
+}
+
+void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task) {
+  const int64_t row_block = task / plan.column_blocks, column_block = task % plan.column_blocks;
+  const int64_t first_tile = PartBegin(plan.tiles, plan.row_blocks, row_block);
+  const int64_t end_tile = PartBegin(plan.tiles, plan.row_blocks, row_block + 1);
+  // Blocks of columns begin at multiples of the register tile's width, counted from the job's first panel.
+  const int64_t first_panel = job.column_begin / kPanelF32, end_panel = CeilDiv(job.column_end, kPanelF32);
+  const int64_t units = CeilDiv(end_panel - first_panel, plan.panels);
+  const int64_t begin = first_panel + PartBegin(units, plan.column_blocks, column_block) * plan.panels;
+  const int64_t end =
+      std::min(end_panel, first_panel + PartBegin(units, plan.column_blocks, column_block + 1) * plan.panels);
+
+  TileRowsF32 rows;
+  alignas(64) float copy[kMaxTileRowsF32 * kCopyStride];
+  GemmTileF32 tile = {};
+  tile.b_step = plan.b_step;
+  tile.panel_stride = plan.panel_stride;
+  SetActivation(plan.activation, tile);
+  const bool activate_after = !IsPiecewiseLinear(plan.activation.kind);
+  for (int64_t group = begin; group < end; group += plan.group_panels) {
+    const int64_t group_end = std::min(end, group + plan.group_panels);
+    for (size_t s = 0; s < plan.segments.size(); ++s) {
+      tile.accumulate = s > 0;
+      tile.last = s + 1 == plan.segments.size();
+      for (int64_t i = first_tile; i < end_tile; ++i) {
+        const int64_t row = PartBegin(plan.rows, plan.tiles, i);
+        const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
+        job.fill(job.source, row, count, plan.segments[s], rows);
+        if (plan.copy_rows) CopyRows(count, rows, copy);
+        RunPanels(plan, job, count, rows, group, group_end, tile);
+        if (tile.last && activate_after) {
+          const int64_t from = std::max(job.column_begin, group * kPanelF32);
+          const int64_t to = std::min(job.column_end, group_end * kPanelF32);
+          ActivateRows(plan.activation, count, rows.row_offset, to - from, job.y + from);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace evoq

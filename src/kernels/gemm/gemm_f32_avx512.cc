@@ -1,0 +1,108 @@
+// 14 x 32 and 6 x 64 tiles: 28 or 24 accumulators, the panels' vectors and one broadcast fill the 32 registers.
+#include <immintrin.h>
+
+#include "kernels/gemm/gemm_f32_tile.h"
+
+namespace evoq {
+namespace {
+
+inline __mmask16 ColumnMask(const GemmTileF32& t, int panel) {
+  const int64_t begin = t.column_begin - panel * 16, end = t.column_end - panel * 16;
+  const uint32_t below_end = end >= 16 ? 0xffffu : end <= 0 ? 0u : (1u << end) - 1u;
+  const uint32_t below_begin = begin >= 16 ? 0xffffu : begin <= 0 ? 0u : (1u << begin) - 1u;
+  return static_cast<__mmask16>(below_end & ~below_begin);
+}
+
+inline __m512 Activate(const GemmTileF32& t, __m512 v, __m512 low, __m512 high) {
+  if (t.activation == TileActivationF32::kClamp) return _mm512_min_ps(_mm512_max_ps(v, low), high);
+  const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
+  return _mm512_mask_mul_ps(v, negative, v, low);
+}
+
+template <int kRows, int kPanels>
+inline void Finish(const GemmTileF32& t, __m512 (&acc)[kRows][kPanels], const __mmask16 (&mask)[kPanels]) {
+  const __m512 low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
+  if (t.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      const __m512 bias = _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
+#pragma GCC unroll 14
+      for (int r = 0; r < kRows; ++r) acc[r][p] = _mm512_add_ps(acc[r][p], bias);
+    }
+  }
+  if (t.residual != nullptr) {
+#pragma GCC unroll 14
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p)
+        acc[r][p] =
+            _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], t.residual + t.row_offset[r] + p * 16));
+    }
+  }
+  if (t.activation != TileActivationF32::kNone) {
+#pragma GCC unroll 14
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) acc[r][p] = Activate(t, acc[r][p], low, high);
+    }
+  }
+}
+
+template <int kRows, int kPanels>
+void Tile(const GemmTileF32& t) {
+  __m512 acc[kRows][kPanels];
+  __mmask16 mask[kPanels];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
+#pragma GCC unroll 14
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_setzero_ps();
+  }
+  if (t.accumulate) {
+#pragma GCC unroll 14
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_maskz_loadu_ps(mask[p], t.c + t.row_offset[r] + p * 16);
+    }
+  }
+  const int64_t depth = t.depth, b_step = t.b_step, panel_stride = t.panel_stride;
+  for (int64_t tap = 0; tap < t.tap_count; ++tap) {
+    const float* a[kRows];
+#pragma GCC unroll 14
+    for (int r = 0; r < kRows; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
+    const float* b = t.b + t.taps[tap].b;
+    for (int64_t k = 0; k < depth; ++k) {
+      __m512 vb[kPanels];
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) vb[p] = _mm512_loadu_ps(b + p * panel_stride);
+      b += b_step;
+#pragma GCC unroll 14
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 va = _mm512_set1_ps(a[r][k]);
+#pragma GCC unroll 4
+        for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_fmadd_ps(va, vb[p], acc[r][p]);
+      }
+    }
+  }
+  if (t.last) Finish<kRows, kPanels>(t, acc, mask);
+#pragma GCC unroll 14
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) _mm512_mask_storeu_ps(t.c + t.row_offset[r] + p * 16, mask[p], acc[r][p]);
+  }
+}
+
+}  // namespace
+
+const GemmKernelsF32 kGemmKernelsF32Avx512 = {
+    "avx512 14x32", 14, 2, 6, 4,
+    {{},
+     {nullptr, Tile<1, 1>, Tile<2, 1>, Tile<3, 1>, Tile<4, 1>, Tile<5, 1>, Tile<6, 1>, Tile<7, 1>, Tile<8, 1>, Tile<9, 1>,
+      Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>},
+     {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>, Tile<7, 2>, Tile<8, 2>, Tile<9, 2>,
+      Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},
+     {},
+     {nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>}}};
+
+}  // namespace evoq

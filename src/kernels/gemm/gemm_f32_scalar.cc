@@ -1,0 +1,53 @@
+// The float32 micro-kernel in plain C++: one rounding per multiplication and per addition.
+#include "kernels/gemm/gemm_f32_tile.h"
+
+namespace evoq {
+namespace {
+
+inline float Activate(const GemmTileF32& t, float v) {
+  switch (t.activation) {
+    case TileActivationF32::kNone: return v;
+    case TileActivationF32::kClamp:
+      v = v > t.low ? v : t.low;
+      return v < t.high ? v : t.high;
+    case TileActivationF32::kLeaky: return v < 0 ? v * t.low : v;
+  }
+  return v;
+}
+
+template <int kRows>
+void Tile(const GemmTileF32& t) {
+  float acc[kRows][kPanelF32] = {};
+  if (t.accumulate) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int64_t n = t.column_begin; n < t.column_end; ++n) acc[r][n] = t.c[t.row_offset[r] + n];
+    }
+  }
+  for (int64_t tap = 0; tap < t.tap_count; ++tap) {
+    const float* b = t.b + t.taps[tap].b;
+    for (int64_t k = 0; k < t.depth; ++k, b += t.b_step) {
+      for (int r = 0; r < kRows; ++r) {
+        const float a = t.rows[tap * t.row_stride + r][t.taps[tap].a + k];
+        for (int n = 0; n < kPanelF32; ++n) acc[r][n] += a * b[n];
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int64_t n = t.column_begin; n < t.column_end; ++n) {
+      float v = acc[r][n];
+      if (t.last) {
+        if (t.bias != nullptr) v += t.bias[n];
+        if (t.residual != nullptr) v += t.residual[t.row_offset[r] + n];
+        v = Activate(t, v);
+      }
+      t.c[t.row_offset[r] + n] = v;
+    }
+  }
+}
+
+}  // namespace
+
+const GemmKernelsF32 kGemmKernelsF32Scalar = {
+    "scalar 2x16", 2, 1, 2, 1, {{}, {nullptr, Tile<1>, Tile<2>}, {}, {}, {}}};
+
+}  // namespace evoq

@@ -1,0 +1,67 @@
+// The contract of the float32 micro-kernels: plain data only, because it is included by files that are compiled for one
+// instruction set, where a shared inline function must not be emitted.
+#pragma once
+
+#include <cstdint>
+
+namespace evoq {
+
+inline constexpr int kPanelF32 = 16;       // columns of one packed panel of B
+inline constexpr int kMaxTileRowsF32 = 14;
+inline constexpr int kMaxTilePanelsF32 = 4;
+
+// Offsets, in floats, that one tap adds to the row pointers of A and to the first panel of B.
+struct TapF32 {
+  int64_t a;
+  int64_t b;
+};
+
+enum class TileActivationF32 : int32_t {
+  kNone,
+  kClamp,  // min(max(v, low), high)
+  kLeaky,  // v < 0 ? v * low : v
+};
+
+// One register tile, R rows by P panels of 16 columns:
+//   v[r, n] = sum over taps t, 0 <= k < depth of A(t, r)[k] * B(t, n / 16)[k * b_step + n % 16]
+//   A(t, r) = rows[t * row_stride + r] + taps[t].a        B(t, p) = b + taps[t].b + p * panel_stride
+//   y       = c + row_offset[r] + n, written for column_begin <= n < column_end only
+// in this order of k, one fused multiply-add each. With `accumulate` the sum starts from y. With `last`,
+// y = activation(v + bias[n] + residual[row_offset[r] + n]); otherwise y = v. A null bias or residual is left out.
+struct GemmTileF32 {
+  const float* const* rows;
+  int64_t row_stride;
+  const TapF32* taps;
+  int64_t tap_count;
+  int64_t depth;
+  const float* b;
+  int64_t b_step;
+  int64_t panel_stride;
+  float* c;
+  const int64_t* row_offset;
+  int64_t column_begin;
+  int64_t column_end;
+  const float* bias;
+  const float* residual;
+  bool accumulate;
+  bool last;
+  TileActivationF32 activation;
+  float low;
+  float high;
+};
+
+using GemmTileF32Fn = void (*)(const GemmTileF32& tile);
+
+// The micro-kernels of one instruction set. tile[P][R] computes R rows by P panels; null where there is none.
+struct GemmKernelsF32 {
+  const char* name;
+  int rows, panels;              // the tile for many rows
+  int few_rows, few_rows_panels;  // the tile for at most few_rows rows
+  GemmTileF32Fn tile[kMaxTilePanelsF32 + 1][kMaxTileRowsF32 + 1];
+};
+
+extern const GemmKernelsF32 kGemmKernelsF32Scalar;
+extern const GemmKernelsF32 kGemmKernelsF32Avx2;
+extern const GemmKernelsF32 kGemmKernelsF32Avx512;
+
+}  // namespace evoq

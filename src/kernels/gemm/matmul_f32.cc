@@ -1,0 +1,223 @@
+// matmul_f32: y = activation(a b + bias + residual) in float32 with ONNX's broadcasting. A constant 2-D b is packed once;
+// any other b is packed into scratch at each run.
+#include <algorithm>
+#include <limits>
+
+#include "base/math.h"
+#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/pack_f32.h"
+#include "kernels/kernel.h"
+
+namespace evoq {
+namespace {
+
+// One product of a batch: indices of its matrices in a and b. y's are in order.
+struct Pair {
+  int64_t a, b;
+};
+
+struct MatMulShape {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t b_count = 1;
+  std::vector<Pair> batch;
+};
+
+struct MatMulF32 {
+  MatMulShape shape;
+  PanelShapeF32 panels;
+  GemmPlanF32 plan;
+  const float* weights;  // null: b is packed at each run
+  std::shared_ptr<AlignedBuffer> owned;
+  bool has_bias, has_residual;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const float* b = weights;
+    if (b == nullptr) {
+      float* packed = reinterpret_cast<float*>(context.scratch);
+      Pack(static_cast<const float*>(in[1]), packed, context.pool);
+      b = packed;
+    }
+    const int64_t tasks = plan.tasks();
+    context.pool.ParallelFor(static_cast<int64_t>(shape.batch.size()) * tasks, plan.grain,
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) RunTask(i / tasks, i % tasks, b, in, out);
+                             });
+  }
+
+  void Pack(const float* b, float* packed, ThreadPool& pool) const {
+    const int64_t count = panels.panels();
+    const int64_t grain = std::max<int64_t>(1, (64 << 10) / (panels.panel_stride() + 1));
+    pool.ParallelFor(shape.b_count * count, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t matrix = i / count, panel = i % count;
+        PackPanelsF32(panels, b + matrix * shape.k * shape.n, panel, panel + 1, packed + matrix * panels.floats());
+      }
+    });
+  }
+
+  void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
+    const Pair pair = shape.batch[index];
+    const int64_t y = index * shape.m * shape.n;
+    const Rows rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n};
+    const GemmJobF32 job = {&rows,
+                            Rows::Fill,
+                            b + pair.b * panels.floats(),
+                            0,
+                            shape.n,
+                            static_cast<float*>(out[0]) + y,
+                            has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                            has_residual ? static_cast<const float*>(in[3]) + y : nullptr};
+    RunGemmTaskF32(plan, job, task);
+  }
+
+  struct Rows {
+    const float* a;
+    int64_t k, n;
+
+    static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
+      const Rows& rows = *static_cast<const Rows*>(source);
+      for (int r = 0; r < count; ++r) {
+        tile.rows[r] = rows.a + (first + r) * rows.k + segment.k;
+        tile.row_offset[r] = (first + r) * rows.n;
+      }
+      tile.row_stride = 0;
+      tile.taps[0] = {0, segment.k * kPanelF32};
+      tile.tap_count = segment.taps;
+      tile.depth = segment.depth;
+    }
+  };
+};
+
+struct ShapeOrRejection {
+  MatMulShape shape;
+  std::optional<Rejection> rejection;
+};
+ShapeOrRejection Reject(const char* code, std::string why) { return {MatMulShape{}, Rejection{code, std::move(why)}}; }
+
+bool PlainFloat(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
+
+// Index of the matrix that batch element `index` of `batch` (sizes) reads in a tensor with batch sizes `own`, aligned at
+// the end and broadcast where 1.
+int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, const std::vector<int64_t>& own) {
+  int64_t result = 0, stride = 1;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const int64_t size = batch[batch.size() - 1 - i], at = index % size;
+    index /= size;
+    if (i >= own.size()) continue;
+    const int64_t own_size = own[own.size() - 1 - i];
+    if (own_size != 1) result += at * stride;
+    stride *= own_size;
+  }
+  return result;
+}
+
+std::optional<Rejection> RejectTypes(const KernelCall& call) {
+  if (call.inputs.size() < 2 || call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
+    return Rejection{"shape", "needs a, b and one output"};
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorType& type = call.inputs[i];
+    if (type.dtype == DType::kUndefined) continue;
+    if (!type.bytes()) return Rejection{"shape", type.ToString() + " is not static"};
+    const bool small_weight =
+        i == 1 && call.constant(1) != nullptr &&
+        (type.quantized() || type.dtype == DType::kFloat16 || type.dtype == DType::kBfloat16);
+    if (!PlainFloat(type) && !small_weight) return Rejection{"types", type.ToString() + ", expected float32"};
+  }
+  const TensorType& y = call.outputs[0];
+  if (!PlainFloat(y)) return Rejection{"types", y.ToString() + ", expected float32"};
+  if (!y.bytes()) return Rejection{"shape", y.ToString() + " is not static"};
+  if (!ActivationFromAttrs(call.attrs))
+    return Rejection{"attribute", "activation " + call.attrs.String("activation")};
+  return std::nullopt;
+}
+
+ShapeOrRejection ShapeOf(const KernelCall& call) {
+  if (auto why = RejectTypes(call)) return {MatMulShape{}, std::move(why)};
+  std::vector<int64_t> a = call.inputs[0].shape.sizes(), b = call.inputs[1].shape.sizes();
+  if (a.empty() || b.empty()) return Reject("shape", "a scalar operand");
+  if (a.size() == 1) a.insert(a.begin(), 1);
+  if (b.size() == 1) b.push_back(1);
+  MatMulShape s;
+  s.m = a[a.size() - 2], s.k = a.back(), s.n = b.back();
+  const std::vector<int64_t> a_batch(a.begin(), a.end() - 2), b_batch(b.begin(), b.end() - 2);
+  std::vector<int64_t> batch(std::max(a_batch.size(), b_batch.size()), 1);
+  for (const auto* own : {&a_batch, &b_batch}) {
+    for (size_t i = 0; i < own->size(); ++i) {
+      int64_t& size = batch[batch.size() - own->size() + i];
+      const int64_t d = (*own)[i];
+      if (size != 1 && d != 1 && d != size) return Reject("shape", "batch sizes that do not broadcast");
+      if (d != 1) size = d;
+    }
+  }
+  const auto count = CheckedProduct(batch), a_count = CheckedProduct(a_batch), b_count = CheckedProduct(b_batch);
+  const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n};
+  if (b[b.size() - 2] != s.k || !a_count || !b_count || CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
+    return Reject("shape", fmt::format("{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
+                                       call.outputs[0].ToString()));
+  if (call.has_input(2) && call.inputs[2].shape != Shape({s.n}))
+    return Reject("shape", "bias " + call.inputs[2].ToString());
+  if (call.has_input(3) && call.inputs[3].shape != call.outputs[0].shape)
+    return Reject("shape", "residual " + call.inputs[3].ToString());
+  s.b_count = *b_count;
+  if (*b_count == 1 && *a_count == *count) {  // one matrix b: all rows of a in one product
+    s.m *= *count;
+    s.batch = {{0, 0}};
+    return {std::move(s), std::nullopt};
+  }
+  if (*count > std::numeric_limits<int32_t>::max()) return Reject("shape", fmt::format("a batch of {}", *count));
+  for (int64_t i = 0; i < *count; ++i) s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
+  return {std::move(s), std::nullopt};
+}
+
+std::optional<Rejection> RejectMatMul(const KernelCall& call) { return ShapeOf(call).rejection; }
+
+Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
+  if (input != 1 || call.inputs[1].shape.rank() != 2) return Tensor();
+  return PackWeightF32(kMatMulLayoutF32, call.constant(input));
+}
+
+Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
+  MatMulF32 state;
+  state.shape = ShapeOf(call).shape;
+  const MatMulShape& s = state.shape;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  EVOQ_ASSIGN(state.panels, PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));
+  const int64_t b_sizes[] = {s.b_count, state.panels.floats(), static_cast<int64_t>(sizeof(float))};
+  const auto b_bytes = CheckedProduct(b_sizes);
+  if (!b_bytes) return Fail(ErrorCode::kTooLarge, "MatMul: {} packed", call.inputs[1].ToString());
+  const Tensor* constant = call.constant(1);
+  if (constant != nullptr && constant->layout() == kMatMulLayoutF32) {
+    EVOQ_ASSIGN(state.weights, PanelsOfConstant(*constant, kMatMulLayoutF32, state.owned));
+  } else if (constant != nullptr) {
+    EVOQ_ASSIGN(const Tensor plain, ToFloat32(*constant));
+    state.owned = std::make_shared<AlignedBuffer>(static_cast<size_t>(*b_bytes));
+    float* packed = reinterpret_cast<float*>(state.owned->data());
+    ThreadPool one(1);
+    state.Pack(plain.data<float>(), packed, one);
+    state.weights = packed;
+  } else {
+    state.weights = nullptr;
+  }
+  GemmSizesF32 sizes;
+  sizes.rows = s.m;
+  sizes.columns = s.n;
+  sizes.taps = 1;
+  sizes.depth = s.k;
+  sizes.panel_stride = state.panels.panel_stride();
+  sizes.row_bytes = s.k * static_cast<int64_t>(sizeof(float));
+  sizes.jobs = static_cast<int64_t>(s.batch.size());
+  state.plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
+  state.has_bias = call.has_input(2);
+  state.has_residual = call.has_input(3);
+  const size_t scratch = state.weights == nullptr ? static_cast<size_t>(*b_bytes) : 0;
+  std::string variant = state.plan.kernels->name;
+  return BoundKernel::Of(std::move(state), scratch, std::move(variant));
+}
+
+}  // namespace
+
+extern const KernelDef kKernelMatMulF32;
+const KernelDef kKernelMatMulF32 = {"matmul_f32", "MatMul",   "float32", Peak::kFloat32,
+                                    RejectMatMul, PackMatMul, BindMatMul};
+
+}  // namespace evoq
