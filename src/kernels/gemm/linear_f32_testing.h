@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -104,7 +105,9 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
   std::vector<const void*> in;
   for (const Tensor& t : c.inputs) in.push_back(t.defined() ? t.raw() : nullptr);
   void* out = output.data() + kGuard;
-  ThreadPool pool(threads);
+  // One pool for all cases: starting threads takes longer than the cases do.
+  static std::map<int, ThreadPool> pools;
+  ThreadPool& pool = pools.try_emplace(threads, threads).first->second;
   bound->run(bound->state.get(), in.data(), &out, RunContext{pool, scratch.data()});
   for (size_t i = 0; i < kGuard; ++i) {
     if (output.data()[i] != std::byte{0xcd} || output.data()[kGuard + bytes + i] != std::byte{0xcd} ||

@@ -1,0 +1,99 @@
+#include "kernels/gemm/linear_f32_bench.h"
+
+namespace evoq {
+namespace {
+
+struct Shape2d {
+  const char* name;
+  int64_t size, channels_in, channels_out, kernel, stride;
+  bool residual = false;
+};
+
+constexpr Shape2d kShapes[] = {
+    // ResNet-50
+    {"resnet50/stem7x7s2_c3_224", 224, 3, 64, 7, 2},
+    {"resnet50/1x1_c64_64_56", 56, 64, 64, 1, 1},
+    {"resnet50/3x3_c64_56", 56, 64, 64, 3, 1},
+    {"resnet50/1x1_c64_256_56_residual", 56, 64, 256, 1, 1, true},
+    {"resnet50/1x1_c256_64_56", 56, 256, 64, 1, 1},
+    {"resnet50/3x3s2_c128_56", 56, 128, 128, 3, 2},
+    {"resnet50/1x1s2_c256_512_56", 56, 256, 512, 1, 2},
+    {"resnet50/3x3_c128_28", 28, 128, 128, 3, 1},
+    {"resnet50/1x1_c128_512_28_residual", 28, 128, 512, 1, 1, true},
+    {"resnet50/1x1_c512_128_28", 28, 512, 128, 1, 1},
+    {"resnet50/3x3_c256_14", 14, 256, 256, 3, 1},
+    {"resnet50/1x1_c256_1024_14", 14, 256, 1024, 1, 1},
+    {"resnet50/1x1_c1024_256_14", 14, 1024, 256, 1, 1},
+    {"resnet50/3x3_c512_7", 7, 512, 512, 3, 1},
+    {"resnet50/1x1_c512_2048_7", 7, 512, 2048, 1, 1},
+    {"resnet50/1x1_c2048_512_7", 7, 2048, 512, 1, 1},
+    {"1x1_c256_256_14", 14, 256, 256, 1, 1},
+    // MobileNetV2
+    {"mobilenetv2/stem3x3s2_c3_224", 224, 3, 32, 3, 2},
+    {"mobilenetv2/1x1_c32_16_112", 112, 32, 16, 1, 1},
+    {"mobilenetv2/1x1_c16_96_112", 112, 16, 96, 1, 1},
+    {"mobilenetv2/1x1_c96_24_56", 56, 96, 24, 1, 1},
+    {"mobilenetv2/1x1_c24_144_56", 56, 24, 144, 1, 1},
+    {"mobilenetv2/1x1_c144_24_56_residual", 56, 144, 24, 1, 1, true},
+    {"mobilenetv2/1x1_c32_192_28", 28, 32, 192, 1, 1},
+    {"mobilenetv2/1x1_c192_32_28", 28, 192, 32, 1, 1},
+    {"mobilenetv2/1x1_c64_384_14", 14, 64, 384, 1, 1},
+    {"mobilenetv2/1x1_c384_64_14", 14, 384, 64, 1, 1},
+    {"mobilenetv2/1x1_c96_576_14", 14, 96, 576, 1, 1},
+    {"mobilenetv2/1x1_c160_960_7", 7, 160, 960, 1, 1},
+    {"mobilenetv2/1x1_c960_160_7", 7, 960, 160, 1, 1},
+    {"mobilenetv2/1x1_c320_1280_7", 7, 320, 1280, 1, 1},
+    // SqueezeNet 1.1
+    {"squeezenet/stem3x3s2_c3_224", 224, 3, 64, 3, 2},
+    {"squeezenet/1x1_c64_16_55", 55, 64, 16, 1, 1},
+    {"squeezenet/1x1_c16_64_55", 55, 16, 64, 1, 1},
+    {"squeezenet/3x3_c16_64_55", 55, 16, 64, 3, 1},
+    {"squeezenet/3x3_c32_128_27", 27, 32, 128, 3, 1},
+    {"squeezenet/3x3_c64_256_13", 13, 64, 256, 3, 1},
+    {"squeezenet/1x1_c512_1000_13", 13, 512, 1000, 1, 1},
+};
+
+void Conv(benchmark::State& state, const Shape2d& s, int threads) {
+  const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
+  Attrs attrs;
+  attrs.Set("channels_last", 1);
+  attrs.Set("strides", std::vector<int64_t>{s.stride, s.stride});
+  attrs.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
+  attrs.Set("activation", "Relu");
+  const TensorType y(DType::kFloat32, Shape{1, out, out, s.channels_out});
+  std::vector<TensorType> inputs = {TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
+                                    TensorType(DType::kFloat32, Shape{s.channels_out, s.channels_in, s.kernel, s.kernel}),
+                                    TensorType(DType::kFloat32, Shape{s.channels_out}), TensorType()};
+  if (s.residual) inputs[3] = y;
+  const double macs = 1.0 * out * out * s.channels_out * s.channels_in * s.kernel * s.kernel;
+  BenchLinearF32(state, *FindKernel("conv_f32"), attrs, inputs, {false, true, true, false}, y, macs, threads);
+}
+
+void ConvTranspose(benchmark::State& state, int64_t size, int64_t channels, int threads) {
+  Attrs attrs;
+  attrs.Set("channels_last", 1);
+  attrs.Set("strides", std::vector<int64_t>{2, 2});
+  attrs.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  const TensorType y(DType::kFloat32, Shape{1, 2 * size, 2 * size, channels});
+  const std::vector<TensorType> inputs = {TensorType(DType::kFloat32, Shape{1, size, size, channels}),
+                                          TensorType(DType::kFloat32, Shape{channels, channels, 4, 4})};
+  BenchLinearF32(state, *FindKernel("conv_transpose_f32"), attrs, inputs, {false, true}, y,
+                 16.0 * size * size * channels * channels, threads);
+}
+
+const int kRegistered = [] {
+  for (int threads : {1, 2}) {
+    for (const Shape2d& shape : kShapes) {
+      benchmark::RegisterBenchmark(fmt::format("conv_f32/{}/threads:{}", shape.name, threads).c_str(),
+                                   [&shape, threads](benchmark::State& state) { Conv(state, shape, threads); })
+          ->UseRealTime();
+    }
+    benchmark::RegisterBenchmark(fmt::format("conv_transpose_f32/4x4s2_c64_28/threads:{}", threads).c_str(),
+                                 [threads](benchmark::State& state) { ConvTranspose(state, 28, 64, threads); })
+        ->UseRealTime();
+  }
+  return 0;
+}();
+
+}  // namespace
+}  // namespace evoq
