@@ -104,10 +104,8 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
   }
 }
 
-void ActivateRows(const Activation& activation, int count, const int64_t* row_offset, int64_t columns, float* y) {
-  for (int r = 0; r < count; ++r) {
-    for (int64_t n = 0; n < columns; ++n) y[row_offset[r] + n] = Apply(activation, y[row_offset[r] + n]);
-  }
+void ActivateRows(const GemmPlanF32& plan, int count, const int64_t* row_offset, int64_t columns, float* y) {
+  for (int r = 0; r < count; ++r) plan.activate(plan.late, y + row_offset[r], y + row_offset[r], columns);
 }
 
 }  // namespace
@@ -116,6 +114,10 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   GemmPlanF32 plan;
   plan.kernels = &KernelsFor(isa);
   plan.activation = activation;
+  if (!IsPiecewiseLinear(activation.kind)) {
+    plan.late = *UnaryFromActivation(activation);
+    plan.activate = UnaryTableFor(isa).apply;
+  }
   plan.rows = sizes.rows;
   plan.panel_stride = sizes.panel_stride;
   const bool few_rows = sizes.rows <= plan.kernels->few_rows;
@@ -169,7 +171,6 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
   tile.b_step = plan.b_step;
   tile.panel_stride = plan.panel_stride;
   SetActivation(plan.activation, tile);
-  const bool activate_after = !IsPiecewiseLinear(plan.activation.kind);
   for (int64_t group = begin; group < end; group += plan.group_panels) {
     const int64_t group_end = std::min(end, group + plan.group_panels);
     for (size_t s = 0; s < plan.segments.size(); ++s) {
@@ -181,10 +182,10 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
         job.fill(job.source, row, count, plan.segments[s], rows);
         if (plan.copy_rows) CopyRows(count, rows, copy);
         RunPanels(plan, job, count, rows, group, group_end, tile);
-        if (tile.last && activate_after) {
+        if (tile.last && plan.activate != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);
           const int64_t to = std::min(job.column_end, group_end * kPanelF32);
-          ActivateRows(plan.activation, count, rows.row_offset, to - from, job.y + from);
+          ActivateRows(plan, count, rows.row_offset, to - from, job.y + from);
         }
       }
     }

@@ -15,6 +15,7 @@
 #include "base/isa.h"
 #include "kernels/activation.h"
 #include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/math/unary_loops.h"
 
 namespace evoq {
 
@@ -43,6 +44,9 @@ using FillRowsF32 = void (*)(const void* source, int64_t first, int count, const
 struct GemmPlanF32 {
   const GemmKernelsF32* kernels = nullptr;
   Activation activation;
+  // Applied to finished rows in the L1 cache when the activation is not piecewise linear; else null.
+  void (*activate)(const Unary& unary, const float* x, float* y, int64_t n) = nullptr;
+  Unary late;
   int64_t rows = 0;
   int64_t b_step = kPanelF32;
   int64_t panel_stride = 0;  // floats between panels of B
