@@ -1,0 +1,172 @@
+// Values made from shapes and scalars: Shape, Size, ConstantOfShape, Range, EyeLike.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "ops/indexing.h"
+#include "ops/op.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+// ---- Shape(x) with start and end: the sizes of axes [start, end), clamped to the rank.
+
+struct AxisRange {
+  int64_t start, end;
+};
+
+AxisRange ShapeRange(const Node& node, int64_t rank) {
+  const auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const int64_t start = clamp(node.attrs.Int("start", 0)), end = clamp(node.attrs.Int("end", rank));
+  return {start, std::max(start, end)};
+}
+
+InferResult InferShape(const InferArgs& args) {
+  EVOQ_TRY(IntAttr(args.node, "start", 0));
+  EVOQ_TRY(IntAttr(args.node, "end", 0));
+  const Shape& x = args.inputs[0].shape;
+  if (!x.ranked()) return std::vector<TensorType>{TensorType(DType::kInt64, Shape(std::vector<Dim>(1)))};
+  const AxisRange range = ShapeRange(args.node, x.rank());
+  return std::vector<TensorType>{TensorType(DType::kInt64, Shape{range.end - range.start})};
+}
+
+EvalResult EvaluateShape(const EvalArgs& args) {
+  const std::vector<int64_t> sizes = args.inputs[0].sizes();
+  const AxisRange range = ShapeRange(args.node, static_cast<int64_t>(sizes.size()));
+  const std::vector<int64_t> part(sizes.begin() + range.start, sizes.begin() + range.end);
+  return One(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(part.size())}, part));
+}
+
+InferResult InferSize(const InferArgs&) { return std::vector<TensorType>{TensorType(DType::kInt64, Shape{})}; }
+
+EvalResult EvaluateSize(const EvalArgs& args) { return One(Tensor::Scalar<int64_t>(args.inputs[0].elements())); }
+
+// ---- ConstantOfShape(shape): every element is the attribute `value` (float32 0 by default).
+
+Result<Tensor> FillValue(const Node& node) {
+  if (!node.attrs.Has("value")) return Tensor::Scalar(0.0f);
+  if (!node.attrs.KindIs<Tensor>("value")) return InvalidInput("attribute value is not a tensor");
+  Tensor value = node.attrs.TensorOr("value");
+  if (!value.defined() || value.elements() != 1 || !value.layout().empty())
+    return InvalidInput("attribute value is {}, expected one element", value.type().ToString());
+  return value;
+}
+
+InferResult InferConstantOfShape(const InferArgs& args) {
+  EVOQ_ASSIGN(const Tensor value, FillValue(args.node));
+  EVOQ_ASSIGN(const auto sizes, ConstantInts(args, 0));
+  Shape shape = Shape::UnknownRank();
+  if (sizes) {
+    EVOQ_TRY(CheckRankLimit(static_cast<int64_t>(sizes->size())));
+    for (int64_t s : *sizes) {
+      if (s < 0) return InvalidInput("input 0 (shape) has the size {}", s);
+    }
+    shape = Shape(*sizes);
+  } else if (const Shape& list = args.inputs[0].shape; list.ranked() && list.rank() == 1 && list[0].known()) {
+    EVOQ_TRY(CheckRankLimit(list[0].value));
+    shape = Shape(std::vector<Dim>(list[0].value));
+  }
+  return std::vector<TensorType>{TensorType(value.dtype(), std::move(shape))};
+}
+
+EvalResult EvaluateConstantOfShape(const EvalArgs& args) {
+  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferConstantOfShape));
+  EVOQ_ASSIGN(const Tensor value, FillValue(args.node));
+  EVOQ_ASSIGN(const int64_t width, ElementBytes(value));
+  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
+  std::byte* to = y.mutable_raw();
+  for (int64_t i = 0; i < y.elements(); ++i) std::memcpy(to + i * width, value.raw(), static_cast<size_t>(width));
+  return One(std::move(y));
+}
+
+// ---- Range(start, limit, delta): start + i * delta for i < max(0, ceil((limit - start) / delta))
+
+// The number of elements. Errors: delta 0, NaN or more than 2^40 elements.
+template <typename T>
+Result<int64_t> RangeCount(T start, T limit, T delta) {
+  constexpr double kMost = 0x1p40;
+  if (delta == 0) return InvalidInput("input 2 (delta) is 0");
+  double count;
+  if constexpr (std::is_integral_v<T>) {
+    const __int128 span = static_cast<__int128>(limit) - static_cast<__int128>(start), step = delta;
+    const __int128 exact = (span > 0) == (step > 0) ? (span + step + (step > 0 ? -1 : 1)) / step : 0;
+    count = static_cast<double>(exact);
+  } else {
+    count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+  }
+  if (!(count <= kMost)) return Fail(ErrorCode::kTooLarge, "range from {} to {} by {}", start, limit, delta);
+  return count > 0 ? static_cast<int64_t>(count) : 0;
+}
+
+InferResult InferRange(const InferArgs& args) {
+  const DType dtype = args.inputs[0].dtype;
+  for (size_t i = 0; i < 3; ++i) {
+    EVOQ_TRY(CheckDType(args, i, std::array{dtype}));
+    const Shape& shape = args.inputs[i].shape;
+    if (shape.is_static() && shape.elements() != 1) return InvalidInput("input {} is {}, expected a scalar", i, args.inputs[i].ToString());
+  }
+  Dim size;
+  if (args.constant(0) && args.constant(1) && args.constant(2)) {
+    EVOQ_TRY(DispatchNumber(dtype, [&](auto tag) -> Status {
+      using T = decltype(tag);
+      EVOQ_ASSIGN(size, RangeCount(args.constant(0)->data<T>()[0], args.constant(1)->data<T>()[0],
+                                   args.constant(2)->data<T>()[0]));
+      return {};
+    }));
+  }
+  return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>{size}))};
+}
+
+EvalResult EvaluateRange(const EvalArgs& args) {
+  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferRange));
+  return DispatchNumber(types[0].dtype, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
+    const T start = args.inputs[0].data<T>()[0], delta = args.inputs[2].data<T>()[0];
+    for (int64_t i = 0; i < y.elements(); ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        y.mutable_data<T>()[i] = static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+      } else {
+        y.mutable_data<T>()[i] = start + static_cast<T>(i) * delta;
+      }
+    }
+    return One(std::move(y));
+  });
+}
+
+// ---- EyeLike(x): ones on the k-th diagonal of a matrix of x's shape
+
+InferResult InferEyeLike(const InferArgs& args) {
+  EVOQ_TRY(CheckRank(args, 0, 2));
+  EVOQ_TRY(IntAttr(args.node, "k", 0));
+  EVOQ_ASSIGN(const int64_t to, IntAttr(args.node, "dtype", static_cast<int64_t>(args.inputs[0].dtype)));
+  const auto dtype = to > 0 && to < 1000 ? DTypeFromOnnx(static_cast<int>(to)) : std::nullopt;
+  if (!dtype) return Unsupported("ONNX element type {}", to);
+  return std::vector<TensorType>{TensorType(*dtype, args.inputs[0].shape)};
+}
+
+EvalResult EvaluateEyeLike(const EvalArgs& args) {
+  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferEyeLike));
+  const int64_t k = args.node.attrs.Int("k");
+  return DispatchElement(types[0].dtype, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(types[0]));
+    const int64_t rows = y.shape()[0].value, columns = y.shape()[1].value;
+    if (k <= -rows || k >= columns) return One(std::move(y));
+    for (int64_t row = std::max<int64_t>(0, -k); row < rows && row + k < columns; ++row)
+      y.mutable_data<T>()[row * columns + row + k] = T{1};
+    return One(std::move(y));
+  });
+}
+
+}  // namespace
+
+extern const OpDef kShape = {.name = "Shape", .infer = InferShape, .evaluate = EvaluateShape};
+extern const OpDef kSize = {.name = "Size", .infer = InferSize, .evaluate = EvaluateSize};
+extern const OpDef kConstantOfShape = {.name = "ConstantOfShape", .infer = InferConstantOfShape,
+                                       .evaluate = EvaluateConstantOfShape};
+extern const OpDef kRange = {.name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .evaluate = EvaluateRange};
+extern const OpDef kEyeLike = {.name = "EyeLike", .infer = InferEyeLike, .evaluate = EvaluateEyeLike};
+
+}  // namespace evoq

@@ -1,0 +1,135 @@
+// Pad(x, pads, value?, axes?): pads = the counts before each axis, then those after; negative counts crop.
+// mode constant (value, 0 by default), edge (the nearest element), reflect (mirrored without repeating the edge), wrap.
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "ops/indexing.h"
+#include "ops/op.h"
+#include "ops/strided.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+enum class Mode { kConstant, kEdge, kReflect, kWrap };
+
+Result<Mode> ModeOf(const Node& node) {
+  EVOQ_ASSIGN(const std::string mode, StringAttr(node, "mode", "constant"));
+  if (mode == "constant") return Mode::kConstant;
+  if (mode == "edge") return Mode::kEdge;
+  if (mode == "reflect") return Mode::kReflect;
+  if (mode == "wrap") return Mode::kWrap;
+  return InvalidInput("mode is '{}', expected constant, edge, reflect or wrap", mode);
+}
+
+// Counts before and after every axis of a tensor of this rank.
+struct Pads {
+  std::vector<int64_t> before, after;
+};
+
+Result<Pads> MakePads(const std::vector<int64_t>& pads, const std::vector<int64_t>* axes, int rank) {
+  const size_t count = axes ? axes->size() : static_cast<size_t>(rank);
+  if (pads.size() != 2 * count) return InvalidInput("input 1 (pads) has {} values, expected {}", pads.size(), 2 * count);
+  Pads result{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
+  std::vector<int> normal;
+  if (axes) {
+    EVOQ_ASSIGN(normal, NormalizeAxes(*axes, rank));
+  } else {
+    for (int i = 0; i < rank; ++i) normal.push_back(i);
+  }
+  constexpr int64_t kLimit = int64_t{1} << 40;  // keeps the sums below far from overflow
+  for (size_t i = 0; i < count; ++i) {
+    if (std::max(std::abs(pads[i] / 2), std::abs(pads[i + count] / 2)) > kLimit)
+      return Fail(ErrorCode::kTooLarge, "input 1 (pads) has the value {}", std::max(pads[i], pads[i + count]));
+    result.before[normal[i]] = pads[i];
+    result.after[normal[i]] = pads[i + count];
+  }
+  return result;
+}
+
+InferResult Infer(const InferArgs& args) {
+  EVOQ_ASSIGN(const Mode mode, ModeOf(args.node));
+  const TensorType& x = args.inputs[0];
+  if (args.has(2)) EVOQ_TRY(CheckDType(args, 2, std::array{x.dtype}));
+  if (!x.shape.ranked()) return std::vector<TensorType>{TensorType(x.dtype, x.shape)};
+  EVOQ_ASSIGN(const auto pads, ConstantInts(args, 1));
+  EVOQ_ASSIGN(const auto axes, ConstantInts(args, 3));
+  std::vector<Dim> dims = x.shape.dims();
+  if (pads && (axes || !args.has(3))) {
+    EVOQ_ASSIGN(const Pads p, MakePads(*pads, axes ? &*axes : nullptr, x.shape.rank()));
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (p.before[i] == 0 && p.after[i] == 0) continue;
+      if (!dims[i].known()) {
+        dims[i] = Dim();
+        continue;
+      }
+      const auto size = CheckedAdd(dims[i].value, p.before[i] + p.after[i]);
+      if (!size || *size < 0)
+        return InvalidInput("pads {} and {} on axis {} of {}", p.before[i], p.after[i], i, x.shape.ToString());
+      if (dims[i].value == 0 && *size > 0 && mode != Mode::kConstant)
+        return InvalidInput("axis {} is empty: only mode constant can pad it", i);
+      dims[i] = Dim(*size);
+    }
+  } else if (axes) {
+    EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(*axes, x.shape.rank()));
+    for (int axis : normal) dims[axis] = Dim();
+  } else {
+    dims.assign(dims.size(), Dim());
+  }
+  return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
+}
+
+// The source index of position i - before, or -1 for the fill value.
+int64_t SourceIndex(int64_t i, int64_t size, Mode mode) {
+  if (i >= 0 && i < size) return i;
+  switch (mode) {
+    case Mode::kConstant: return -1;
+    case Mode::kEdge: return i < 0 ? 0 : size - 1;
+    case Mode::kWrap: return (i % size + size) % size;
+    case Mode::kReflect: {
+      if (size == 1) return 0;
+      const int64_t period = 2 * (size - 1), m = (i % period + period) % period;
+      return m < size ? m : period - m;
+    }
+  }
+  return -1;
+}
+
+EvalResult Evaluate(const EvalArgs& args) {
+  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, Infer));
+  EVOQ_ASSIGN(const Mode mode, ModeOf(args.node));
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
+  EVOQ_ASSIGN(const std::vector<int64_t> pads, ToInt64s(args.inputs[1]));
+  std::vector<int64_t> axes;
+  if (args.has(3)) {
+    EVOQ_ASSIGN(axes, ToInt64s(args.inputs[3]));
+  }
+  EVOQ_ASSIGN(const Pads p, MakePads(pads, args.has(3) ? &axes : nullptr, x.shape().rank()));
+  std::byte fill[8] = {};
+  if (args.has(2)) {
+    const Tensor& value = args.inputs[2];
+    if (value.elements() != 1) return InvalidInput("input 2 (value) is {}, expected one value", value.type().ToString());
+    std::memcpy(fill, value.raw(), width);
+  }
+  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
+  const std::vector<int64_t> sizes = x.sizes(), out_sizes = y.sizes();
+  std::vector<std::vector<int64_t>> maps(sizes.size());
+  if (y.elements() > 0) {
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      for (int64_t i = 0; i < out_sizes[axis]; ++i)
+        maps[axis].push_back(SourceIndex(i - p.before[axis], sizes[axis], mode));
+    }
+  }
+  CopyMapped(x.raw(), sizes, maps, fill, width, y.mutable_raw());
+  return One(std::move(y));
+}
+
+}  // namespace
+
+// Quantized: the fill is the quantized `value`.
+extern const OpDef kPad = {.name = "Pad", .min_inputs = 2, .max_inputs = 4, .quant = QuantTrait::kMove, .infer = Infer,
+                           .evaluate = Evaluate};
+
+}  // namespace evoq

@@ -1,0 +1,19 @@
+// Copies between strided and row-major memory, shared by the operators that only move values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace evoq {
+
+// dst[i0, i1, ...] (row-major over `sizes`) = src[i0 * strides[0] + i1 * strides[1] + ...], elements of `width` bytes
+// (1, 2, 4 or 8). Strides count elements and may be 0 or negative; `src` points at element (0, 0, ...).
+void CopyFromStrided(const std::byte* src, std::vector<int64_t> strides, std::vector<int64_t> sizes, int64_t width,
+                     std::byte* dst);
+
+// dst[i0, i1, ...] = src[maps[0][i0], maps[1][i1], ...] with both row-major, or `fill` (one element) where a map says -1.
+void CopyMapped(const std::byte* src, const std::vector<int64_t>& src_sizes,
+                const std::vector<std::vector<int64_t>>& maps, const std::byte* fill, int64_t width, std::byte* dst);
+
+}  // namespace evoq
