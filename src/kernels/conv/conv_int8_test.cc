@@ -1,0 +1,177 @@
+#include "kernels/gemm/int8_test_case.h"
+
+namespace evoq::int8_test {
+namespace {
+
+Case Conv2D(Ints x, Ints w, Ints strides = {}, Ints pads = {}, int64_t group = 1, Ints dilations = {}) {
+  Case c;
+  c.x = std::move(x);
+  c.w = std::move(w);
+  c.strides = std::move(strides);
+  c.pads = std::move(pads);
+  c.group = group;
+  c.dilations = std::move(dilations);
+  return c;
+}
+
+TEST(ConvInt8, ShapesOfRealNetworks) {
+  Check("conv_int8", Conv2D({1, 14, 14, 64}, {64, 64, 3, 3}, {}, {1, 1, 1, 1}));
+  Check("conv_int8", Conv2D({1, 19, 18, 3}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}));
+  Check("conv_int8", Conv2D({2, 9, 9, 3}, {16, 3, 3, 3}, {2, 2}, {0, 0, 1, 1}));
+  Check("conv_int8", Conv2D({1, 7, 7, 128}, {80, 128, 1, 1}));
+  Check("conv_int8", Conv2D({1, 8, 8, 96}, {160, 96, 1, 1}, {2, 2}));
+  Check("conv_int8", Conv2D({1, 16, 16, 3}, {40, 3, 8, 8}, {8, 8}));
+  Check("conv_int8", Conv2D({1, 6, 6, 128}, {128, 4, 3, 3}, {}, {1, 1, 1, 1}, 32));
+  Check("conv_int8", Conv2D({1, 6, 6, 48}, {240, 16, 1, 1}, {}, {}, 3));
+}
+
+TEST(ConvInt8, Dimensions) {
+  Check("conv_int8", Conv2D({2, 30, 12}, {20, 12, 5}, {2}, {3, 1}));
+  Check("conv_int8", Conv2D({1, 5, 6, 7, 8}, {17, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 0}, 1, {1, 1, 2}));
+  Check("conv_int8", Conv2D({1, 4, 5, 6, 3}, {5, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1, 0, 0, 0}));
+}
+
+TEST(ConvInt8, EmptyInputsAndOutputs) {
+  Check("conv_int8", Conv2D({0, 4, 4, 8}, {8, 8, 3, 3}, {}, {1, 1, 1, 1}));
+  Check("conv_int8", Conv2D({1, 2, 2, 8}, {8, 8, 3, 3}));
+  Check("conv_int8", Conv2D({1, 0, 2, 3}, {8, 3, 2, 1}, {}, {1, 0, 2, 0}));
+}
+
+// Rows 4096 bytes apart, many taps, padding wider than the image, a huge multiplier.
+TEST(ConvInt8, Extremes) {
+  Check("conv_int8", Conv2D({1, 3, 5, 4096}, {66, 4096, 1, 1}));
+  Check("conv_int8", Conv2D({1, 1, 40, 2048}, {16, 2048, 1, 1}, {1, 2}));
+  Check("conv_int8", Conv2D({1, 12, 12, 4}, {3, 4, 11, 11}, {}, {5, 5, 5, 5}));
+  Check("conv_int8", Conv2D({1, 2, 2, 5}, {4, 5, 3, 3}, {}, {4, 4, 4, 4}));
+  Check("conv_int8", Conv2D({1, 2, 2, 3}, {4, 3, 2, 2}, {3, 3}, {5, 5, 6, 6}, 1, {2, 3}));
+  Case huge = Conv2D({1, 5, 5, 16}, {18, 16, 3, 3}, {}, {1, 1, 1, 1});
+  for (float gain : {1e-30f, 1e-6f, 1e20f}) {
+    huge.y_gain = gain;
+    Check("conv_int8", huge);
+    huge.residual = DType::kUint8;
+    Check("conv_int8", huge);
+  }
+}
+
+TEST(ConvInt8, EpiloguesAndTypes) {
+  const Activation activations[] = {{ActivationKind::kNone},
+                                    {ActivationKind::kRelu},
+                                    {ActivationKind::kClip, -0.4f, 1.3f},
+                                    {ActivationKind::kLeakyRelu, 0.1f}};
+  uint32_t seed = 1;
+  for (const Activation& activation : activations) {
+    for (DType y : {DType::kUint8, DType::kInt8, DType::kFloat32}) {
+      for (DType residual : {DType::kUndefined, DType::kUint8, DType::kInt8, DType::kFloat32}) {
+        if (residual == DType::kFloat32 && y != DType::kFloat32) continue;
+        for (DType x : {DType::kUint8, DType::kInt8}) {
+          Case c = Conv2D({1, 5, 4, 8}, {37, 8, 3, 3}, {}, {1, 1, 1, 1});
+          c.activation = activation;
+          c.y_type = y;
+          c.y_zero = y == DType::kInt8 ? -9 : 31;
+          c.residual = residual;
+          c.x_type = x;
+          c.x_zero = x == DType::kInt8 ? -20 : 140;
+          c.w_type = seed % 3 == 0 ? DType::kUint8 : DType::kInt8;
+          c.w_zeros = static_cast<int>(seed % 4 == 3 ? 0 : seed % 4);
+          c.per_channel = seed % 2 == 0;
+          c.bias = seed % 5 != 0;
+          c.seed = seed++;
+          Check("conv_int8", c);
+        }
+      }
+    }
+  }
+}
+
+// A random convolution whose sizes stand around those of tiles and panels.
+Case RandomCase(uint32_t seed, bool integer) {
+  std::mt19937 rng(seed);
+  const auto pick = [&](std::initializer_list<int64_t> values) { return *(values.begin() + rng() % values.size()); };
+  Case c;
+  c.seed = seed;
+  c.op = integer ? "ConvInteger" : "Conv";
+  const size_t rank = rng() % 8 == 0 ? 1 : rng() % 8 == 1 ? 3 : 2;
+  c.group = pick({1, 1, 1, 1, 2, 3, 8});
+  const int64_t per_group = c.group == 1 ? pick({1, 3, 4, 5, 16, 31, 64}) : pick({1, 2, 3, 4, 8, 11});
+  const int64_t columns = c.group == 1 ? pick({1, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100}) : pick({1, 2, 4, 7, 16, 20});
+  c.x = {pick({1, 1, 2})};
+  c.w = {columns * c.group, per_group};
+  Ints ends;
+  for (size_t i = 0; i < rank; ++i) {
+    c.x.push_back(rank == 1 ? pick({1, 13, 14, 15, 29, 57}) : rank == 2 ? pick({1, 2, 5, 7, 8, 14}) : pick({1, 3, 5}));
+    c.w.push_back(pick({1, 1, 2, 3, 3, 4}));
+    c.strides.push_back(pick({1, 1, 2, 3}));
+    c.dilations.push_back(pick({1, 1, 1, 2}));
+    c.pads.push_back(pick({0, 0, 1, 2}));
+    ends.push_back(pick({0, 1, 2}));
+  }
+  c.pads.insert(c.pads.end(), ends.begin(), ends.end());
+  c.x.push_back(per_group * c.group);
+  c.x_type = rng() % 4 == 0 ? DType::kInt8 : DType::kUint8;
+  c.w_type = rng() % 4 == 0 ? DType::kUint8 : DType::kInt8;
+  c.x_zero = c.x_type == DType::kInt8 ? static_cast<int32_t>(rng() % 256) - 128 : static_cast<int32_t>(rng() % 256);
+  c.w_zeros = static_cast<int>(pick({0, 0, 1, 2}));
+  c.runtime_zero = rng() % 2 == 0;
+  c.bias = rng() % 3 != 0;
+  c.y_type = rng() % 4 == 0 ? DType::kFloat32 : DType::kUint8;
+  c.y_zero = static_cast<int32_t>(pick({0, 128, 255, 17}));
+  c.residual = rng() % 4 == 0 ? DType::kUint8 : DType::kUndefined;
+  if (rng() % 3 == 0) c.activation = {ActivationKind::kRelu};
+  return c;
+}
+
+TEST(ConvInt8, RandomShapes) {
+  for (uint32_t seed = 1; seed <= 300 && !HasFatalFailure(); ++seed) Check("conv_int8", RandomCase(seed, false));
+}
+
+TEST(ConvInteger, RandomShapes) {
+  for (uint32_t seed = 1001; seed <= 1200 && !HasFatalFailure(); ++seed) Check("conv_integer", RandomCase(seed, true));
+}
+
+TEST(ConvInteger, Depthwise) {
+  for (int w_zeros : {0, 1, 2}) {
+    Case c = Conv2D({1, 9, 9, 37}, {37, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, 37);
+    c.op = "ConvInteger";
+    c.w_type = DType::kUint8;
+    c.w_zeros = w_zeros;
+    c.runtime_zero = true;
+    Check("conv_integer", c);
+  }
+}
+
+TEST(ConvInt8, RejectsWithAReason) {
+  const KernelDef* kernel = FindKernel("conv_int8");
+  const Case good = Conv2D({1, 8, 8, 16}, {16, 16, 3, 3});
+  const auto code = [&](auto change) -> std::string {
+    Problem p = Build(good);
+    change(p);
+    const auto rejection = kernel->reject(p.call());
+    return rejection ? rejection->code : "";
+  };
+  EXPECT_EQ(code([](Problem&) {}), "");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Erase("channels_last"); }), "layout");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME_UPPER"); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("pads", Ints{-1, 0, 0, 0}); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("strides", Ints{1, 1, 1}); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("dilations", Ints{1, 0}); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("group", 2); }), "shape");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("activation", "Silu"); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.outputs[0].shape[1] = Dim(7); }), "shape");
+  EXPECT_EQ(code([](Problem& p) { p.inputs[0].shape[1] = Dim::Symbolic("H"); }), "shape");
+  EXPECT_EQ(code([](Problem& p) { p.constants[1] = nullptr; }), "not-constant");
+  EXPECT_EQ(code([](Problem& p) { p.constants[2] = nullptr; }), "not-constant");
+  EXPECT_EQ(code([](Problem& p) { p.inputs[0].quant = nullptr; }), "types");
+  EXPECT_EQ(code([](Problem& p) { p.inputs[2].dtype = DType::kFloat32; }), "types");
+  EXPECT_EQ(code([](Problem& p) { p.outputs[0].dtype = DType::kInt32; }), "types");
+}
+
+TEST(ConvInt8, BindRefusesPackedWeightsOfAnotherSize) {
+  Problem p = Build(Conv2D({1, 8, 8, 16}, {16, 16, 3, 3}));
+  const KernelDef* kernel = FindKernel("conv_int8");
+  const Tensor cut = Tensor::Packed(p.inputs[1], "k4n16-conv", std::vector<std::byte>(64));
+  p.constants[1] = &cut;
+  EXPECT_FALSE(kernel->bind(p.call(), BindOptions{}));
+}
+
+}  // namespace
+}  // namespace evoq::int8_test

@@ -1,0 +1,125 @@
+// AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of an unsigned activation
+// and a signed weight to each int32. 28 of the 32 registers accumulate: 14 rows x 2 panels or 7 rows x 4.
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/gemm/gemm_int8_tile.h"
+
+namespace evoq {
+namespace {
+
+inline __m512i BroadcastFour(const uint8_t* x) {
+  int32_t four;
+  __builtin_memcpy(&four, x, 4);
+  return _mm512_set1_epi32(four);
+}
+
+inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 mask, __m512 v) {
+  const uint8_t* r = tile.residual + row * tile.residual_stride;
+  if (tile.residual_type == Int8Residual::kFloat32) return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
+  const __m128i bytes = mask == 0xffff ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(r + column))
+                                       : _mm_maskz_loadu_epi8(mask, r + column);
+  __m512i q = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+  q = _mm512_sub_epi32(q, _mm512_set1_epi32(tile.residual_zero));
+  return _mm512_add_ps(v, _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(tile.residual_multiplier)));
+}
+
+// One row x 16 columns: from the sum to the stored output.
+inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m512i sum) {
+  const int column = 16 * panel;
+  uint8_t* y = tile.y + row * tile.y_stride;
+  sum = _mm512_add_epi32(sum, _mm512_loadu_si512(tile.bias + column));
+  if (tile.w_zero != nullptr) {
+    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(_mm512_loadu_si512(tile.w_zero + column),
+                                                   _mm512_set1_epi32(tile.row_sums[row])));
+  }
+  if (tile.output == Int8Output::kInt32) {
+    _mm512_mask_storeu_epi32(y + 4 * column, mask, sum);
+    return;
+  }
+  __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(tile.multiplier + column));
+  if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, mask, v);
+  if (tile.leaky) {
+    const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
+    v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
+  }
+  if (tile.clamp) {
+    v = _mm512_max_ps(v, _mm512_set1_ps(tile.low));
+    v = _mm512_min_ps(v, _mm512_set1_ps(tile.high));
+  }
+  if (tile.output == Int8Output::kFloat32) {
+    _mm512_mask_storeu_ps(y + 4 * column, mask, v);
+    return;
+  }
+  const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(tile.y_zero));
+  const __m128i bytes = _mm512_cvtepi32_epi8(q);
+  if (mask == 0xffff) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + column), bytes);
+  } else {
+    _mm_mask_storeu_epi8(y + column, mask, bytes);
+  }
+}
+
+template <int kRows, int kPanels>
+void Tile(const Int8Tile& tile) {
+  __m512i acc[kRows][kPanels];
+  for (int r = 0; r < kRows; ++r) {
+    for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_setzero_si512();
+  }
+  const int8_t* w = tile.weights;
+  const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4;
+  for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    const uint8_t* x[kRows];
+    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
+    for (int64_t k = 0; k < bytes; k += 4, w += 64) {
+      __m512i b[kPanels];
+      for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i a = BroadcastFour(x[r] + k);
+        for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], a, b[p]);
+      }
+    }
+  }
+  for (int p = 0; p < kPanels; ++p) {
+    uint32_t mask = 0xffff;
+    if (p == 0) mask &= tile.first_mask;
+    if (p == kPanels - 1) mask &= tile.last_mask;
+    for (int r = 0; r < kRows; ++r) Finish(tile, r, p, static_cast<__mmask16>(mask), acc[r][p]);
+  }
+}
+
+using TileFn = void (*)(const Int8Tile&);
+constexpr TileFn kOnePanel[15] = {nullptr,    Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,
+                                  Tile<5, 1>, Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,
+                                  Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>};
+constexpr TileFn kTwoPanels[15] = {nullptr,    Tile<1, 2>,  Tile<2, 2>,  Tile<3, 2>,  Tile<4, 2>,
+                                   Tile<5, 2>, Tile<6, 2>,  Tile<7, 2>,  Tile<8, 2>,  Tile<9, 2>,
+                                   Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>};
+constexpr TileFn kFourPanels[8] = {nullptr,    Tile<1, 4>, Tile<2, 4>, Tile<3, 4>,
+                                   Tile<4, 4>, Tile<5, 4>, Tile<6, 4>, Tile<7, 4>};
+
+void RunTile(const Int8Tile& tile) {
+  const TileFn* const table = tile.panel_count == 1 ? kOnePanel : tile.panel_count == 2 ? kTwoPanels : kFourPanels;
+  table[tile.row_count](tile);
+}
+
+// An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per lane.
+void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count) {
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 mask = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
+    __m512i sum = _mm512_setzero_si512();
+    for (int64_t t = 0; t < taps; ++t) {
+      const __m512i a = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, x[t] + i));
+      const __m512i b = _mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(mask, w + t * count + i));
+      sum = _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+    }
+    _mm512_mask_storeu_epi32(acc + i, mask, sum);
+  }
+}
+
+}  // namespace
+
+const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, RunTile, Depthwise};
+
+}  // namespace evoq

@@ -1,0 +1,82 @@
+// The micro-kernel contract of all integer linear kernels: one tile of output rows x 16-column panels, with its epilogue.
+// Plain data only: this header is what instruction-set files include.
+//
+//   acc[r][n] = sum over taps t, groups of four channels q, i < 4:
+//               rows[t * row_stride + r][x_offset + 4 q + i] * weights[n / 16][t * groups_of_4 + q][n % 16][i]
+//   acc[r][n] += bias[n] - w_zero[n] * row_sums[r]                       modulo 2^32
+//   y[r][n]    = acc                                                      kInt32
+//   v          = float32(acc) * multiplier[n] [+ residual] [leaky]        one rounding per operation
+//   y[r][n]    = clamp(v, low, high)                                      kFloat32; clamped only when `clamp`
+//   y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero            kInt8: the low byte, for uint8 and int8 alike
+// where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation and
+// the saturation, both measured before the zero point is added, and are integers for kInt8.
+#pragma once
+
+#include <cstdint>
+
+namespace evoq {
+
+enum class Int8Output : int32_t { kInt8, kFloat32, kInt32 };
+enum class Int8Residual : int32_t { kNone, kUint8, kInt8, kFloat32 };
+
+struct Int8Tile {
+  // Activations, uint8. Four bytes are read at a time, so each row has 4 * groups_of_4 readable bytes from x_offset on.
+  const uint8_t* const* rows;
+  int64_t row_stride;
+  int64_t taps;
+  int64_t groups_of_4;
+  int64_t x_offset;
+  // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
+  const int8_t* weights;
+  int64_t panel_bytes;
+
+  int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
+  int32_t panel_count;  // 1 .. Int8TileDef::max_panels
+  // Which columns of the first and of the last panel are stored (bit n = column n); the others are stored whole. With
+  // one panel both apply.
+  uint32_t first_mask;
+  uint32_t last_mask;
+
+  // Per column, from column 0 of the first panel, valid for whole panels.
+  const int32_t* bias;
+  const float* multiplier;
+  const int32_t* w_zero;    // null: all zero
+  const int32_t* row_sums;  // per row; with w_zero only
+
+  // Column 0 of the first panel of row 0; strides in bytes.
+  uint8_t* y;
+  int64_t y_stride;
+  const uint8_t* residual;
+  int64_t residual_stride;
+  Int8Output output;
+  Int8Residual residual_type;
+  float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a float32 one is added as is
+  int32_t residual_zero;
+  int32_t y_zero;
+  bool clamp;
+  bool leaky;  // v < 0 ? v * leaky_alpha : v, before the clamp
+  float leaky_alpha;
+  float low;
+  float high;
+};
+
+// What one instruction set offers.
+struct Int8TileDef {
+  const char* name;
+  int max_panels;   // 1, 2 or 4: tiles of fewer panels (1, 2) run too
+  int max_rows[5];  // by panel count
+  void (*run)(const Int8Tile& tile);
+  // acc[i] = sum over t < taps: x[t][i] * w[t * count + i], i < count. |w| <= 255.
+  void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count);
+};
+
+extern const Int8TileDef kInt8TileScalar;
+#if defined(__x86_64__)
+extern const Int8TileDef kInt8TileAvx2;
+extern const Int8TileDef kInt8TileAvx512;
+#endif
+
+// The epilogue of row `row` in plain C++, for columns first <= n < last; acc[n] is the sum before the bias.
+void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t first, int64_t last);
+
+}  // namespace evoq

@@ -1,0 +1,85 @@
+#include <cmath>
+#include <limits>
+
+#include "kernels/gemm/int8_linear.h"
+#include "kernels/requant.h"
+
+namespace evoq {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// An activation that clamps and the saturation of an integer output are one clamp, whose ends are their values at the
+// ends of the number line; the ends are integers, so rounding may come after it.
+void SetIntegerClamp(const Activation& scaled, int32_t zero, DType dtype, Int8Epilogue& e) {
+  const auto low = static_cast<int32_t>(IntegerMin(dtype)) - zero, high = static_cast<int32_t>(IntegerMax(dtype)) - zero;
+  e.clamp = true;
+  e.low = static_cast<float>(low);
+  e.high = static_cast<float>(high);
+  if (scaled.kind != ActivationKind::kRelu && scaled.kind != ActivationKind::kClip) return;
+  e.low = static_cast<float>(RoundToInteger(Apply(scaled, -kInfinity), 0, low, high));
+  e.high = static_cast<float>(RoundToInteger(Apply(scaled, kInfinity), 0, low, high));
+}
+
+void SetFloatClamp(const Activation& activation, Int8Epilogue& e) {
+  e.clamp = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kClip;
+  e.low = activation.kind == ActivationKind::kClip ? activation.alpha : 0;
+  e.high = activation.kind == ActivationKind::kClip ? activation.beta : kInfinity;
+}
+
+}  // namespace
+
+void Int8Epilogue::Fill(Int8Tile& tile) const {
+  tile.output = output;
+  tile.residual_type = residual_type;
+  tile.residual_multiplier = residual_multiplier;
+  tile.residual_zero = residual_zero;
+  tile.y_zero = y_zero;
+  tile.clamp = clamp;
+  tile.leaky = leaky;
+  tile.leaky_alpha = leaky_alpha;
+  tile.low = low;
+  tile.high = high;
+}
+
+Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) {
+  const TensorType& y = call.outputs[0];
+  const QuantParams& x = *call.inputs[0].quant;
+  const QuantParams& w = *call.inputs[1].quant;
+  const float y_scale = y.quantized() ? y.quant->scales[0] : 1.0f;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  const Activation scaled = ScaledActivation(activation, y_scale);
+
+  Int8Epilogue e;
+  e.output = y.quantized() ? Int8Output::kInt8 : Int8Output::kFloat32;
+  for (int64_t c = 0; c < columns; ++c) {
+    const float w_scale = w.scales[w.per_tensor() ? 0 : static_cast<size_t>(c)];
+    e.multiplier.push_back(LinearMultiplier(x.scales[0], w_scale, y_scale));
+    if (!std::isfinite(e.multiplier.back()))
+      return InvalidInput("scales {} * {} / {} of channel {} overflow", x.scales[0], w_scale, y_scale, c);
+  }
+  if (call.has_input(3)) {
+    const TensorType& residual = call.inputs[3];
+    e.residual_input = 3;
+    e.residual_type = !residual.quantized()               ? Int8Residual::kFloat32
+                      : residual.dtype == DType::kUint8 ? Int8Residual::kUint8
+                                                        : Int8Residual::kInt8;
+    if (residual.quantized()) {
+      e.residual_multiplier = ScaleRatio(residual.quant->scales[0], y_scale);
+      e.residual_zero = residual.quant->zero_points[0];
+      if (!std::isfinite(e.residual_multiplier))
+        return InvalidInput("residual scale {} / {} overflows", residual.quant->scales[0], y_scale);
+    }
+  }
+  e.leaky = scaled.kind == ActivationKind::kLeakyRelu;
+  e.leaky_alpha = scaled.alpha;
+  if (y.quantized()) {
+    e.y_zero = y.quant->zero_points[0];
+    SetIntegerClamp(scaled, e.y_zero, y.dtype, e);
+  } else {
+    SetFloatClamp(scaled, e);
+  }
+  return e;
+}
+
+}  // namespace evoq

@@ -1,0 +1,92 @@
+#include "kernels/gemm/int8_geometry.h"
+
+#include "base/math.h"
+#include "base/text.h"
+
+namespace evoq {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr int64_t kMaxSize = int64_t{1} << 40;  // no dimension, stride, dilation or pad of a real model is beyond it
+
+bool AllWithin(const Ints& values, int64_t low) {
+  for (int64_t v : values) {
+    if (v < low || v > kMaxSize) return false;
+  }
+  return true;
+}
+
+Rejection BadAttribute(const char* name, const Ints& values, size_t wanted) {
+  return {"attribute", fmt::format("{} is {}, expected {} values in range", name, Bracketed<int64_t>(values), wanted)};
+}
+
+std::optional<Rejection> StaticShapes(const KernelCall& call) {
+  if (call.inputs.size() < 2 || call.outputs.empty()) return Rejection{"shape", "needs two inputs and an output"};
+  for (const TensorType* type : {&call.inputs[0], &call.inputs[1], &call.outputs[0]}) {
+    if (!type->shape.ranked() || !type->shape.is_static() || !type->shape.elements())
+      return Rejection{"shape", fmt::format("{} is not static", type->ToString())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& g) {
+  if (auto rejection = StaticShapes(call)) return rejection;
+  if (call.attrs.Int("channels_last") != 1) return Rejection{"layout", "channels_last is not set"};
+  const std::string auto_pad = call.attrs.String("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && !auto_pad.empty()) return Rejection{"attribute", "auto_pad is " + auto_pad + ", expected pads"};
+  const Ints x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(), y = call.outputs[0].shape.sizes();
+  const auto shapes = [&] {
+    return fmt::format("x {}, w {}, y {}", call.inputs[0].shape.ToString(), call.inputs[1].shape.ToString(),
+                       call.outputs[0].shape.ToString());
+  };
+  if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size()) return Rejection{"shape", shapes()};
+  const size_t rank = x.size() - 2;
+  const Ints strides = call.attrs.Ints("strides", Ints(rank, 1)), dilations = call.attrs.Ints("dilations", Ints(rank, 1));
+  const Ints pads = call.attrs.Ints("pads", Ints(2 * rank, 0));
+  if (strides.size() != rank || !AllWithin(strides, 1)) return BadAttribute("strides", strides, rank);
+  if (dilations.size() != rank || !AllWithin(dilations, 1)) return BadAttribute("dilations", dilations, rank);
+  if (pads.size() != 2 * rank || !AllWithin(pads, 0)) return BadAttribute("pads", pads, 2 * rank);
+  g.batch = x[0];
+  g.channels = x.back();
+  g.out_channels = w[0];
+  g.group = call.attrs.Int("group", 1);
+  if (!AllWithin(w, 1) || !AllWithin(x, 0) || g.channels < 1) return Rejection{"shape", shapes()};
+  if (g.group < 1 || g.channels % g.group != 0 || g.channels / g.group != w[1] || g.out_channels % g.group != 0 ||
+      y[0] != g.batch || y.back() != g.out_channels)
+    return Rejection{"shape", fmt::format("{} with group {}", shapes(), g.group)};
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t axis = 3 - rank + i;
+    g.in[axis] = x[i + 1];
+    g.out[axis] = y[i + 1];
+    g.kernel[axis] = w[i + 2];
+    g.stride[axis] = strides[i];
+    g.dilation[axis] = dilations[i];
+    g.pad[axis] = pads[i];
+    const auto span = CheckedMul(dilations[i], w[i + 2] - 1);
+    const int64_t room = span ? x[i + 1] + pads[i] + pads[rank + i] - *span - 1 : -1;
+    const int64_t expected = room < 0 ? 0 : room / strides[i] + 1;
+    if (y[i + 1] != expected) return Rejection{"shape", fmt::format("{}: axis {} should be {}", shapes(), i + 1, expected)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> ReadMatMulGeometry(const KernelCall& call, Int8Geometry& g) {
+  if (auto rejection = StaticShapes(call)) return rejection;
+  const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
+  const auto no = [&] {
+    return Rejection{"shape", fmt::format("a {}, b {}, y {}", a.shape.ToString(), b.shape.ToString(), y.shape.ToString())};
+  };
+  if (a.shape.rank() < 1 || b.shape.rank() != 2) return no();
+  g.channels = b.shape[0].value;
+  g.out_channels = b.shape[1].value;
+  if (g.channels < 1 || g.out_channels < 1 || a.shape[a.shape.rank() - 1].value != g.channels) return no();
+  g.batch = *a.shape.elements() / g.channels;
+  const auto outputs = CheckedMul(g.batch, g.out_channels);
+  if (!outputs || *outputs != *y.shape.elements()) return no();
+  return std::nullopt;
+}
+
+}  // namespace evoq

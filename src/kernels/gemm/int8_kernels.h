@@ -1,0 +1,19 @@
+// What the four kernels of the integer engine share: checks, packing and binding.
+#pragma once
+
+#include "kernels/gemm/int8_linear.h"
+
+namespace evoq {
+
+// Conv and MatMul on quantized types: inputs x, w, bias?, residual?. `w_axis`: the axis of w that may have scales.
+std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, int w_axis);
+Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options);
+
+// ConvInteger and MatMulInteger: inputs x, w, x_zero_point?, w_zero_point?.
+std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);
+Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options);
+
+// Packs input 1 into k4n16 and leaves other inputs, and weights that Int8Direct reads, plain.
+Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
+
+}  // namespace evoq

@@ -1,0 +1,312 @@
+// A random integer linear operator for tests: builds the call, computes the expected output from the formulas of
+// kernels/requant.h on plain tensors, and runs a kernel between guard pages and guard bytes.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+
+#include "base/aligned.h"
+#include "base/text.h"
+#include "kernels/kernel.h"
+#include "kernels/layout.h"
+#include "kernels/requant.h"
+
+namespace evoq::int8_test {
+
+using Ints = std::vector<int64_t>;
+
+struct Case {
+  std::string op = "Conv";  // Conv, MatMul, ConvInteger, MatMulInteger
+  Ints x, w;                // channels-last x; ONNX w
+  int64_t group = 1;
+  Ints strides, dilations, pads;  // empty: defaults
+  DType x_type = DType::kUint8, w_type = DType::kInt8, y_type = DType::kUint8;
+  int32_t x_zero = 121, y_zero = 17;
+  bool per_channel = true, bias = true, runtime_zero = false;
+  int w_zeros = 0;  // 0: none (zero), 1: one nonzero, 2: one per channel
+  DType residual = DType::kUndefined;
+  Activation activation;
+  float y_gain = 1;  // multiplies the output scale
+  uint32_t seed = 1;
+
+  bool integer() const { return op.ends_with("Integer"); }
+  bool conv() const { return op.starts_with("Conv"); }
+  std::string ToString() const {
+    return fmt::format("{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
+                       "residual {} bias {} gain {}",
+                       op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
+                       Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
+                       DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain);
+  }
+};
+
+// A built call: types, attributes and data.
+struct Problem {
+  Case c;
+  Attrs attrs;
+  std::vector<TensorType> inputs, outputs;
+  std::vector<Tensor> data;
+  std::vector<const Tensor*> constants;
+  Ints out;  // spatial sizes
+
+  KernelCall call() const { return {c.op, attrs, inputs, outputs, constants}; }
+};
+
+inline int64_t ReadInteger(const Tensor& t, int64_t i) {
+  const std::byte byte = t.raw()[i];
+  return t.dtype() == DType::kUint8 ? static_cast<uint8_t>(byte) : static_cast<int8_t>(byte);
+}
+
+inline Tensor Random(TensorType type, std::mt19937& rng) {
+  Tensor t = Tensor::Allocate(std::move(type));
+  if (t.dtype() == DType::kFloat32) {
+    std::normal_distribution<float> normal(0, 1);
+    for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = normal(rng);
+  } else if (t.dtype() == DType::kInt32) {
+    for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<int32_t>()[i] = static_cast<int32_t>(rng() % 20001) - 10000;
+  } else {
+    for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(rng() >> 8);
+  }
+  return t;
+}
+
+inline Problem Build(const Case& c) {
+  std::mt19937 rng(c.seed);
+  Problem p;
+  p.c = c;
+  const size_t rank = c.conv() ? c.x.size() - 2 : 0;
+  Ints y = c.x;
+  const int64_t columns = c.conv() ? c.w[0] : c.w[1];
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t stride = c.strides.empty() ? 1 : c.strides[i], dilation = c.dilations.empty() ? 1 : c.dilations[i];
+    const int64_t pad = c.pads.empty() ? 0 : c.pads[i] + c.pads[rank + i];
+    const int64_t room = c.x[i + 1] + pad - dilation * (c.w[i + 2] - 1) - 1;
+    y[i + 1] = room < 0 ? 0 : room / stride + 1;
+    p.out.push_back(y[i + 1]);
+  }
+  y.back() = columns;
+  if (c.conv()) {
+    p.attrs.Set("channels_last", 1);
+    p.attrs.Set("group", AttrValue(c.group));
+    if (!c.strides.empty()) p.attrs.Set("strides", c.strides);
+    if (!c.dilations.empty()) p.attrs.Set("dilations", c.dilations);
+    if (!c.pads.empty()) p.attrs.Set("pads", c.pads);
+  }
+  ActivationToAttrs(c.activation, p.attrs);
+
+  const size_t zeros = c.w_zeros == 2 ? static_cast<size_t>(columns) : 1;
+  const size_t scales = c.per_channel || c.w_zeros == 2 ? static_cast<size_t>(columns) : 1;
+  std::vector<int32_t> w_zero(scales, 0);
+  for (size_t i = 0; i < scales; ++i) {
+    if (c.w_zeros > 0) w_zero[i] = zeros == 1 && i > 0 ? w_zero[0] : static_cast<int32_t>(rng() % 256) - (c.w_type == DType::kInt8 ? 128 : 0);
+  }
+  TensorType x(c.x_type, Shape(c.x)), w(c.w_type, Shape(c.w)), out(DType::kInt32, Shape(y));
+  int64_t k = 1;
+  for (size_t i = c.conv() ? 1 : 0; i < c.w.size(); ++i) k *= c.conv() || i == 0 ? c.w[i] : 1;
+  if (!c.integer()) {
+    const float x_scale = 0.023f;
+    QuantParams wq{{}, w_zero, scales == 1 ? -1 : c.conv() ? 0 : 1, 0};
+    for (size_t i = 0; i < scales; ++i) wq.scales.push_back(0.004f + 0.0001f * static_cast<float>(rng() % 100));
+    const float y_scale = c.y_gain * x_scale * 0.009f * 74 * 74 * std::sqrt(static_cast<float>(k)) / 100;
+    x = TensorType(c.x_type, Shape(c.x), QuantParams::PerTensor(x_scale, c.x_zero));
+    w = TensorType(c.w_type, Shape(c.w), wq);
+    out = c.y_type == DType::kFloat32 ? TensorType(c.y_type, Shape(y))
+                                      : TensorType(c.y_type, Shape(y), QuantParams::PerTensor(y_scale, c.y_zero));
+    p.inputs = {x, w};
+    p.inputs.push_back(c.bias ? TensorType(DType::kInt32, Shape{columns}) : TensorType());
+    if (c.residual == DType::kFloat32) p.inputs.push_back(TensorType(DType::kFloat32, Shape(y)));
+    if (c.residual == DType::kUint8) p.inputs.emplace_back(DType::kUint8, Shape(y), QuantParams::PerTensor(y_scale * 0.7f, 99));
+    if (c.residual == DType::kInt8) p.inputs.emplace_back(DType::kInt8, Shape(y), QuantParams::PerTensor(y_scale * 1.3f, -7));
+  } else {
+    p.inputs = {x, w, TensorType(c.x_type, Shape{})};
+    if (c.w_zeros > 0) p.inputs.emplace_back(c.w_type, zeros == 1 ? Shape{} : Shape{columns});
+  }
+  p.outputs = {out};
+  for (const TensorType& type : p.inputs) p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
+  if (c.integer()) {
+    p.data[2].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
+    for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i) p.data[3].mutable_raw()[i] = static_cast<std::byte>(w_zero[i]);
+  }
+  p.constants.assign(p.inputs.size(), nullptr);
+  p.constants[1] = &p.data[1];
+  if (p.data[2].defined() && !(c.integer() && c.runtime_zero)) p.constants[2] = &p.data[2];
+  if (c.integer() && c.w_zeros > 0) p.constants[3] = &p.data[3];
+  return p;
+}
+
+// acc = sum (x - zero_x) (w - zero_w) of one output element, without bias.
+inline int32_t Accumulate(const Problem& p, int64_t row, int64_t m) {
+  const Case& c = p.c;
+  const auto x_zero = static_cast<int32_t>(c.x_zero);
+  int64_t w_zero = 0;
+  if (c.w_zeros > 0 && c.integer()) {
+    w_zero = ReadInteger(p.data[3], p.data[3].elements() == 1 ? 0 : m);
+  } else if (c.w_zeros > 0) {
+    const QuantParams& q = *p.inputs[1].quant;
+    w_zero = q.zero_points[q.per_tensor() ? 0 : static_cast<size_t>(m)];
+  }
+  int64_t acc = 0;
+  if (!c.conv()) {
+    for (int64_t k = 0; k < c.w[0]; ++k)
+      acc += (ReadInteger(p.data[0], row * c.w[0] + k) - x_zero) * (ReadInteger(p.data[1], k * c.w[1] + m) - w_zero);
+    return static_cast<int32_t>(acc);
+  }
+  const size_t rank = c.x.size() - 2;
+  Ints position(rank);
+  int64_t rest = row;
+  for (size_t i = rank; i-- > 0; rest /= p.out[i]) position[i] = rest % p.out[i];
+  const int64_t channels = c.w[1], group = m / (c.w[0] / c.group);
+  int64_t taps = 1;
+  for (size_t i = 0; i < rank; ++i) taps *= c.w[i + 2];
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t pixel = 0, t = tap;
+    bool inside = true;
+    Ints at(rank);
+    for (size_t i = rank; i-- > 0; t /= c.w[i + 2]) {
+      at[i] = position[i] * (c.strides.empty() ? 1 : c.strides[i]) - (c.pads.empty() ? 0 : c.pads[i]) +
+              t % c.w[i + 2] * (c.dilations.empty() ? 1 : c.dilations[i]);
+      inside = inside && at[i] >= 0 && at[i] < c.x[i + 1];
+    }
+    if (!inside) continue;
+    pixel = rest;
+    for (size_t i = 0; i < rank; ++i) pixel = pixel * c.x[i + 1] + at[i];
+    for (int64_t k = 0; k < channels; ++k)
+      acc += (ReadInteger(p.data[0], pixel * c.x.back() + group * channels + k) - x_zero) *
+             (ReadInteger(p.data[1], (m * channels + k) * taps + tap) - w_zero);
+  }
+  return static_cast<int32_t>(acc);
+}
+
+inline Tensor Expected(const Problem& p) {
+  const TensorType& type = p.outputs[0];
+  Tensor y = Tensor::Allocate(type);
+  const int64_t columns = p.c.conv() ? p.c.w[0] : p.c.w[1];
+  const float y_scale = type.quantized() ? type.quant->scales[0] : 1;
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const int64_t m = i % columns;
+    int32_t acc = Accumulate(p, i / columns, m);
+    if (p.c.integer()) {
+      y.mutable_data<int32_t>()[i] = acc;
+      continue;
+    }
+    if (p.data[2].defined()) acc += p.data[2].data<int32_t>()[m];
+    const QuantParams& w = *p.inputs[1].quant;
+    float v = static_cast<float>(acc) *
+              LinearMultiplier(p.inputs[0].quant->scales[0], w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
+    if (p.inputs.size() > 3) {
+      if (p.inputs[3].quantized()) {
+        const auto q = static_cast<int32_t>(ReadInteger(p.data[3], i)) - p.inputs[3].quant->zero_points[0];
+        v = v + static_cast<float>(q) * ScaleRatio(p.inputs[3].quant->scales[0], y_scale);
+      } else {
+        v = v + p.data[3].data<float>()[i];
+      }
+    }
+    v = Apply(ScaledActivation(p.c.activation, y_scale), v);
+    if (!type.quantized()) {
+      y.mutable_data<float>()[i] = v;
+    } else if (type.dtype == DType::kUint8) {
+      y.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(RoundToInteger(v, p.c.y_zero, 0, 255));
+    } else {
+      y.mutable_data<int8_t>()[i] = static_cast<int8_t>(RoundToInteger(v, p.c.y_zero, -128, 127));
+    }
+  }
+  return y;
+}
+
+// A copy of bytes that ends where a page without access begins.
+class Guarded {
+ public:
+  explicit Guarded(const Tensor& t) {
+    if (!t.defined()) return;
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    bytes_ = (t.bytes() + page - 1) / page * page + page;
+    base_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + bytes_ - page, page, PROT_NONE);
+    data_ = base_ + bytes_ - page - t.bytes();
+    std::memcpy(data_, t.raw(), t.bytes());
+  }
+  ~Guarded() {
+    if (base_ != nullptr) munmap(base_, bytes_);
+  }
+  Guarded(const Guarded&) = delete;
+  const std::byte* data() const { return data_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+inline std::vector<Isa> SupportedIsas() {
+  std::vector<Isa> isas;
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    if (IsaSupported(isa)) isas.push_back(isa);
+  }
+  return isas;
+}
+
+// Runs `bound` and compares every byte, also those around output and scratch.
+inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& expected, ThreadPool& pool) {
+  constexpr size_t kGuard = 64;
+  std::vector<std::unique_ptr<Guarded>> copies;
+  std::vector<const void*> in;
+  for (const Tensor& t : p.data) {
+    copies.push_back(std::make_unique<Guarded>(t));
+    in.push_back(copies.back()->data());
+  }
+  std::vector<std::byte> y(expected.bytes() + 2 * kGuard, std::byte{0xa5});
+  AlignedBuffer scratch(bound.scratch_bytes + 2 * kGuard);
+  std::memset(scratch.data(), 0xa5, scratch.size());
+  void* out[] = {y.data() + kGuard};
+  bound.run(bound.state.get(), in.data(), out, RunContext{pool, scratch.data() + kGuard});
+  const std::vector<std::byte> guard(kGuard, std::byte{0xa5});
+  EXPECT_EQ(std::memcmp(y.data(), guard.data(), kGuard), 0) << "wrote before the output";
+  EXPECT_EQ(std::memcmp(y.data() + y.size() - kGuard, guard.data(), kGuard), 0) << "wrote behind the output";
+  EXPECT_EQ(std::memcmp(scratch.data(), guard.data(), kGuard), 0) << "wrote before the scratch";
+  EXPECT_EQ(std::memcmp(scratch.data() + bound.scratch_bytes + kGuard, guard.data(), kGuard), 0) << "wrote behind the scratch";
+  for (size_t i = 0; i < expected.bytes(); ++i) {
+    ASSERT_EQ(y[kGuard + i], expected.raw()[i]) << "byte " << i << " of " << expected.bytes();
+  }
+}
+
+inline ThreadPool& Pool(int threads) {
+  static ThreadPool one(1), two(2), three(3);
+  return threads == 1 ? one : threads == 2 ? two : three;
+}
+
+// The kernel on every instruction set and 1 to 3 threads (3 on every fourth case: more threads than the machine may have
+// cores wait for one another) against the formula.
+inline void Check(const char* kernel_name, const Case& c) {
+  const Problem p = Build(c);
+  const KernelDef* kernel = FindKernel(kernel_name);
+  ASSERT_NE(kernel, nullptr);
+  SCOPED_TRACE(c.ToString());
+  if (auto rejection = kernel->reject(p.call())) FAIL() << rejection->code << ": " << rejection->why;
+  Problem packed = p;
+  auto weights = kernel->pack(p.call(), 1);
+  ASSERT_TRUE(weights) << weights.error().message();
+  if (weights->defined()) {
+    packed.data[1] = *weights;
+    EXPECT_TRUE(BitEqual(*ToPlain(*weights), p.data[1]));
+  }
+  packed.constants = p.constants;
+  for (size_t i = 0; i < packed.constants.size(); ++i) {
+    if (packed.constants[i] != nullptr) packed.constants[i] = &packed.data[i];
+  }
+  const Tensor expected = Expected(p);
+  for (Isa isa : SupportedIsas()) {
+    for (int threads = 1; threads <= (c.seed % 4 == 1 ? 3 : 2); ++threads) {
+      SCOPED_TRACE(fmt::format("{} {} threads", IsaName(isa), threads));
+      auto bound = kernel->bind(packed.call(), BindOptions{isa, threads});
+      ASSERT_TRUE(bound) << bound.error().message();
+      RunOnce(packed, *bound, expected, Pool(threads));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace evoq::int8_test

@@ -1,0 +1,30 @@
+#include "kernels/gemm/int8_geometry.h"
+#include "kernels/gemm/int8_kernels.h"
+
+namespace evoq {
+namespace {
+
+std::optional<Rejection> Reject(const KernelCall& call) {
+  Int8Geometry geometry;
+  if (auto rejection = ReadMatMulGeometry(call, geometry)) return rejection;
+  return RejectQuantizedLinear(call, geometry, 1);
+}
+
+Result<Tensor> Pack(const KernelCall& call, size_t input) {
+  Int8Geometry geometry;
+  if (auto rejection = ReadMatMulGeometry(call, geometry)) return Unsupported("{}", rejection->why);
+  return PackInt8Weights(call, input, geometry);
+}
+
+Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
+  Int8Geometry geometry;
+  if (auto rejection = ReadMatMulGeometry(call, geometry)) return Unsupported("{}", rejection->why);
+  return BindQuantizedLinear(call, geometry, options);
+}
+
+}  // namespace
+
+extern const KernelDef kMatMulInt8;
+const KernelDef kMatMulInt8 = {"matmul_int8", "MatMul", "int8", Peak::kInt8, Reject, Pack, Bind};
+
+}  // namespace evoq
