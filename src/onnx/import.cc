@@ -16,7 +16,7 @@
 namespace evoq {
 namespace {
 
-constexpr int kOldestOpset = 7;
+constexpr int kOldestOpset = 6;
 constexpr int kNewestOpset = 28;
 
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
