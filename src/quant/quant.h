@@ -40,7 +40,8 @@ struct CalibrationOptions {
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
                          const CalibrationOptions& options, int* samples_used = nullptr);
 
-Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path);
+// ranges.json (docs/ranges.md); `samples` is a note for readers.
+Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples = 0);
 Result<Ranges> LoadRanges(const std::string& path);
 
 struct QuantizeOptions {
@@ -51,6 +52,7 @@ struct QuantizeOptions {
   std::vector<std::string> exclude;   // glob patterns of node names that stay float
 };
 
+// Counts leave out nodes without real values (shape arithmetic).
 struct QuantizeReport {
   int nodes_total = 0, nodes_int8 = 0, nodes_float = 0;
   std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"

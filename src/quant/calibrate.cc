@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ops/op.h"
+#include "quant/observer.h"
+#include "quant/quant.h"
+#include "quant/split_activation.h"
+
+namespace evoq {
+namespace {
+
+struct Watched {
+  std::string name;
+  int input = -1;   // position among the graph's inputs,
+  int output = -1;  // or among the outputs
+  bool seen = false;
+  Observed observed;
+};
+
+bool IsRealActivation(const Value& value) {
+  return !value.is_constant() && value.type.dtype == DType::kFloat32 && !value.type.quantized();
+}
+
+// The values that QuantizeStatic may ask for: those that operators with a meaning on integers read or write.
+std::vector<ValueId> ValuesToWatch(const Graph& graph) {
+  std::vector<ValueId> values;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const OpDef* op = FindOp(node.op, node.domain);
+    if (op == nullptr || op->quant == QuantTrait::kFloat) continue;
+    for (const auto* list : {&node.inputs, &node.outputs}) {
+      for (ValueId v : *list) {
+        if (v.valid() && IsRealActivation(graph.value(v))) values.push_back(v);
+      }
+    }
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+class Calibrator {
+ public:
+  Calibrator(const CalibrationOptions& options) : options_(options), def_(ObserverOf(options.observer)) {}
+
+  // A copy of the graph whose watched values are outputs.
+  Result<Graph> Instrument(const Graph& source) {
+    Graph graph = source;
+    const std::vector<NodeId> nodes = graph.order();
+    for (NodeId id : nodes) {
+      if (HasTableActivation(graph.node(id))) SplitActivation(graph, id);
+    }
+    EVOQ_TRY(graph.Sort());
+    EVOQ_TRY(InferTypes(graph));
+    for (ValueId v : ValuesToWatch(graph)) {
+      Watched watched;
+      watched.name = graph.value(v).name;
+      const auto& inputs = graph.inputs();
+      if (graph.IsInput(v)) {
+        watched.input = static_cast<int>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
+      } else {
+        if (!graph.IsOutput(v)) graph.MarkOutput(v);
+        const auto& outputs = graph.outputs();
+        watched.output = static_cast<int>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+      }
+      watched_.push_back(std::move(watched));
+    }
+    return graph;
+  }
+
+  bool NeedsHistograms() const { return def_.histogram != HistogramKind::kNone; }
+  void StartHistograms() {
+    for (Watched& w : watched_) {
+      const Range r = w.observed.range;
+      if (!w.seen || r.min == r.max) continue;
+      Histogram& h = w.observed.histogram;
+      h.low = def_.histogram == HistogramKind::kSigned ? r.min : 0;
+      h.high = def_.histogram == HistogramKind::kSigned ? r.max : std::max(std::fabs(r.min), std::fabs(r.max));
+      h.counts.assign(options_.bins, 0);
+    }
+  }
+
+  Status ObserveRange(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int sample) {
+    for (Watched& w : watched_) {
+      const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
+      if (tensor.elements() == 0) continue;
+      const float* x = tensor.data<float>();
+      float low = INFINITY, high = -INFINITY, poison = 0;
+      for (int64_t i = 0; i < tensor.elements(); ++i) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+        poison += x[i] * 0.0f;  // NaN as soon as one element is not finite
+      }
+      if (!(poison == 0)) return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name, sample);
+      Observed& o = w.observed;
+      o.range = w.seen ? Range{std::min(o.range.min, low), std::max(o.range.max, high)} : Range{low, high};
+      constexpr float kNew = 0.01f;
+      o.average = w.seen ? Range{o.average.min + kNew * (low - o.average.min), o.average.max + kNew * (high - o.average.max)}
+                         : Range{low, high};
+      w.seen = true;
+    }
+    return {};
+  }
+
+  Status CountBins(std::span<const Tensor> inputs, std::span<const Tensor> outputs, int) {
+    for (Watched& w : watched_) {
+      Histogram& h = w.observed.histogram;
+      if (h.counts.empty()) continue;
+      const Tensor& tensor = w.input >= 0 ? inputs[w.input] : outputs[w.output];
+      const float* x = tensor.data<float>();
+      const bool magnitude = def_.histogram == HistogramKind::kMagnitude;
+      const double scale = static_cast<double>(h.counts.size()) / (h.high - h.low);
+      const auto last = static_cast<int64_t>(h.counts.size()) - 1;
+      for (int64_t i = 0; i < tensor.elements(); ++i) {
+        const double v = magnitude ? std::fabs(x[i]) : x[i];
+        ++h.counts[std::clamp(static_cast<int64_t>((v - h.low) * scale), int64_t{0}, last)];
+      }
+    }
+    return {};
+  }
+
+  Ranges Choose() const {
+    Ranges ranges;
+    for (const Watched& w : watched_) {
+      if (w.seen) ranges[w.name] = def_.choose(w.observed, options_);
+    }
+    return ranges;
+  }
+
+ private:
+  const CalibrationOptions& options_;
+  const ObserverDef& def_;
+  std::vector<Watched> watched_;
+};
+
+}  // namespace
+
+Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
+                         const CalibrationOptions& options, int* samples_used) {
+  if (options.bins < 256 || options.bins > (1 << 20)) {
+    return Fail(ErrorCode::kUsage, "calibration: {} bins, expected 256 to {}", options.bins, 1 << 20);
+  }
+  if (!(options.percentile > 0 && options.percentile <= 100)) {
+    return Fail(ErrorCode::kUsage, "calibration: percentile {}, expected more than 0 and at most 100", options.percentile);
+  }
+  Calibrator calibrator(options);
+  EVOQ_ASSIGN(const Graph instrumented, calibrator.Instrument(graph));
+  EVOQ_ASSIGN(const RunFn run, prepare(instrumented));
+  int count = 0;
+  using Step = Status (Calibrator::*)(std::span<const Tensor>, std::span<const Tensor>, int);
+  const auto pass = [&](Step step) -> Status {
+    count = 0;
+    return samples([&](std::span<const Tensor> inputs) -> Status {
+      EVOQ_ASSIGN(const std::vector<Tensor> outputs, run(inputs));
+      return (calibrator.*step)(inputs, outputs, count++);
+    });
+  };
+  EVOQ_TRY(pass(&Calibrator::ObserveRange));
+  if (count == 0) return InvalidInput("calibration: no sample was given");
+  if (calibrator.NeedsHistograms()) {
+    calibrator.StartHistograms();
+    EVOQ_TRY(pass(&Calibrator::CountBins));
+  }
+  if (samples_used) *samples_used = count;
+  return calibrator.Choose();
+}
+
+}  // namespace evoq

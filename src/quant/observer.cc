@@ -1,0 +1,38 @@
+#include "quant/observer.h"
+
+#include <numeric>
+
+#include "base/check.h"
+
+namespace evoq {
+
+#define EVOQ_OBSERVER(symbol) extern const ObserverDef symbol;
+#include "quant/observers.inc"
+#undef EVOQ_OBSERVER
+
+int64_t Histogram::total() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+
+std::span<const ObserverDef* const> AllObservers() {
+  static constexpr const ObserverDef* kAll[] = {
+#define EVOQ_OBSERVER(symbol) &symbol,
+#include "quant/observers.inc"
+#undef EVOQ_OBSERVER
+  };
+  return kAll;
+}
+
+const ObserverDef* FindObserver(std::string_view name) {
+  for (const ObserverDef* def : AllObservers()) {
+    if (name == def->name) return def;
+  }
+  return nullptr;
+}
+
+const ObserverDef& ObserverOf(Observer id) {
+  for (const ObserverDef* def : AllObservers()) {
+    if (id == def->id) return *def;
+  }
+  EVOQ_CHECK(false, "observer {} has no row", static_cast<int>(id));
+}
+
+}  // namespace evoq

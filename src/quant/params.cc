@@ -1,0 +1,91 @@
+#include "quant/params.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/requant.h"
+
+namespace evoq {
+namespace {
+
+constexpr float kLeastScale = 0x1p-60f;
+constexpr double kMaxBias = 0x1p30;
+
+float SaneScale(double scale) { return std::max(static_cast<float>(scale), kLeastScale); }
+
+// Channels of a tensor as (outer, size, inner) around the axis; one channel for axis -1.
+struct Channels {
+  int64_t size = 1, inner = 1;
+  Channels(const Tensor& t, int axis) {
+    const std::vector<int64_t> sizes = t.sizes();
+    if (axis >= 0) size = sizes[axis];
+    for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+  }
+  int64_t Of(int64_t element) const { return element / inner % size; }
+};
+
+}  // namespace
+
+QuantParams ActivationParams(Range range, DType dtype, bool symmetric) {
+  const double min = std::min(range.min, 0.0f), max = std::max(range.max, 0.0f);
+  const auto low = static_cast<int32_t>(IntegerMin(dtype)), high = static_cast<int32_t>(IntegerMax(dtype));
+  const int32_t middle = IsSigned(dtype) ? 0 : (high + 1) / 2;
+  if (min == 0 && max == 0) return QuantParams::PerTensor(1, symmetric ? middle : low);
+  if (symmetric) return QuantParams::PerTensor(SaneScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
+  const float scale = SaneScale((max - min) / (high - low));
+  const double zero = std::nearbyint(low - min / scale);
+  return QuantParams::PerTensor(scale, static_cast<int32_t>(std::clamp<double>(zero, low, high)));
+}
+
+Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> least_scale) {
+  const Channels channels(weight, axis);
+  const auto w = weight.values<float>();
+  QuantParams params;
+  params.axis = axis;
+  params.scales.assign(channels.size, 0);
+  params.zero_points.assign(channels.size, 0);
+  for (size_t i = 0; i < w.size(); ++i) {
+    float& largest = params.scales[channels.Of(i)];
+    largest = std::max(largest, std::fabs(w[i]));
+  }
+  for (int64_t c = 0; c < channels.size; ++c) {
+    float least = least_scale.empty() ? 0 : least_scale[c % least_scale.size()];
+    if (axis < 0 && !least_scale.empty()) least = *std::max_element(least_scale.begin(), least_scale.end());
+    const double scale = std::max<double>(params.scales[c] / 127.0, least);
+    params.scales[c] = scale == 0 ? 1.0f : SaneScale(scale);
+  }
+  Tensor q = Tensor::Allocate(TensorType(DType::kInt8, weight.shape(), params));
+  auto* to = q.mutable_data<int8_t>();
+  for (size_t i = 0; i < w.size(); ++i) {
+    to[i] = static_cast<int8_t>(QuantizeValue(w[i], params.scales[channels.Of(i)], 0, -127, 127));
+  }
+  return q;
+}
+
+std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x) {
+  std::vector<float> least;
+  for (float b : bias.values<float>()) least.push_back(static_cast<float>(std::fabs(b) / (kMaxBias * 0.999) / scale_x));
+  return least;
+}
+
+Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight) {
+  Tensor q = Tensor::Allocate(TensorType(DType::kInt32, bias.shape()));
+  const auto b = bias.values<float>();
+  for (size_t c = 0; c < b.size(); ++c) {
+    const double scale = static_cast<double>(scale_x) * weight.scales[c % weight.scales.size()];
+    q.mutable_data<int32_t>()[c] = static_cast<int32_t>(std::clamp(std::nearbyint(b[c] / scale), -kMaxBias, kMaxBias));
+  }
+  return q;
+}
+
+Result<Range> RangeOf(const Tensor& constant) {
+  Range range;
+  for (float x : constant.values<float>()) {
+    if (!std::isfinite(x)) return InvalidInput("a constant of {} holds a NaN or an infinity", constant.type().ToString());
+    range.min = std::min(range.min, x);
+    range.max = std::max(range.max, x);
+  }
+  return range;
+}
+
+}  // namespace evoq

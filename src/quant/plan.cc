@@ -1,0 +1,190 @@
+#include "quant/plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/text.h"
+#include "kernels/activation.h"
+#include "quant/split_activation.h"
+
+namespace evoq {
+namespace {
+
+// Longest sums that int32 holds for certain, beside a bias of 2^30: 255 * 127 * k < 2^30.
+constexpr int64_t kMaxDepth = 33000;
+
+const OpDef* DefOf(const Node& node) { return FindOp(node.op, node.domain); }
+
+// Operators with a meaning on integers that 8 bits serve badly.
+bool PrefersFloat(const Node& node) {
+  for (const char* op : {"Softmax", "LogSoftmax", "LpPool", "GlobalLpPool"}) {
+    if (node.op == op) return true;
+  }
+  return false;
+}
+
+bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
+
+bool TakesConstants(const Node& node) { return MovesOnly(node) || (node.domain.empty() && (node.op == "Add" || node.op == "Mul")); }
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
+      : graph_(graph), ranges_(ranges), options_(options) {}
+
+  QuantPlan Run() {
+    PlanLinear();
+    for (NodeId id : graph_.order()) {
+      if (!IsLinearOp(graph_.node(id))) Follow(id);
+    }
+    const auto& order = graph_.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      if (plan_.integer.count(*it) && !IsLinearOp(graph_.node(*it))) Retreat(*it);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void Keep(NodeId id, std::string reason) { plan_.reasons[id] = std::move(reason); }
+
+  std::optional<std::string> Excluded(const Node& node) const {
+    for (const std::string& pattern : options_.exclude) {
+      if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
+    }
+    return std::nullopt;
+  }
+
+  void PlanLinear() {
+    std::vector<NodeId> linear;
+    for (NodeId id : graph_.order()) {
+      if (IsLinearOp(graph_.node(id))) linear.push_back(id);
+    }
+    for (NodeId id : linear) {
+      auto reason = LinearReason(graph_.node(id));
+      if (!reason && options_.skip_first_last && (id == linear.front() || id == linear.back())) {
+        reason = "first-or-last: the first and the last linear operator were asked to stay float";
+      }
+      if (reason) {
+        Keep(id, *reason);
+      } else {
+        plan_.integer.insert(id);
+      }
+    }
+  }
+
+  // Why a linear operator cannot become integer arithmetic, or nothing.
+  std::optional<std::string> LinearReason(const Node& node) const {
+    if (auto excluded = Excluded(node)) return excluded;
+    if (!IsRealType(TypeOf(node.input(0)))) return "types: the input is not float32";
+    const Tensor* w = graph_.ConstantInput(node, 1);
+    if (w == nullptr) return "weights-not-constant: the weight is computed";
+    if (!IsRealType(w->type()) || !w->layout().empty()) return "types: the weight is not plain float32";
+    if (w->elements() == 0) return "shape: the weight is empty";
+    if (node.op == "MatMul" && w->shape().rank() != 2) {
+      return fmt::format("shape: the weight has rank {}, integer MatMul takes 2", w->shape().rank());
+    }
+    const int64_t channels = w->sizes()[WeightAxis(node, *w)];
+    if (node.op != "ConvTranspose" && w->elements() / channels > kMaxDepth) {
+      return fmt::format("depth: sums of {} products may overflow int32, at most {}", w->elements() / channels, kMaxDepth);
+    }
+    if (node.input(2).valid()) {
+      const Tensor* bias = graph_.ConstantInput(node, 2);
+      if (bias == nullptr || !IsRealType(bias->type())) return "bias-not-constant: the bias is computed or not float32";
+    }
+    if (graph_.value(node.input(0)).is_constant()) return "constant-input: the input is a constant";
+    if (!ranges_.count(NameOf(node.input(0)))) return NoRange(node.input(0));
+    if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3)))) return NoRange(node.input(3));
+    return NeedsOutputRange(node);
+  }
+
+  std::optional<std::string> NeedsOutputRange(const Node& node) const {
+    for (ValueId v : node.outputs) {
+      if (!v.valid() || !IsRealType(TypeOf(v))) continue;
+      if (!ranges_.count(NameOf(v))) return NoRange(v);
+      const std::string linear = NameOf(v) + ".linear";
+      if (HasTableActivation(node) && !ranges_.count(linear)) return fmt::format("no-range: {} was not calibrated", linear);
+    }
+    return std::nullopt;
+  }
+
+  // Shape arithmetic and the like have nothing to quantize and need no reason.
+  bool HasRealValues(const Node& node) const {
+    const auto real = [&](ValueId v) { return v.valid() && IsFloat(TypeOf(v).dtype); };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), real) || std::any_of(node.outputs.begin(), node.outputs.end(), real);
+  }
+
+  void Follow(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (!HasRealValues(node)) return;
+    const OpDef* op = DefOf(node);
+    if (op == nullptr || op->quant == QuantTrait::kFloat || PrefersFloat(node)) {
+      return Keep(id, fmt::format("operator: {} is computed in float32", node.op));
+    }
+    if (auto excluded = Excluded(node)) return Keep(id, *excluded);
+    int integer = 0, real = 0;
+    for (size_t i : RealInputs(graph_, node)) {
+      const Value& value = graph_.value(node.inputs[i]);
+      if (!value.is_constant() && !ranges_.count(value.name)) return Keep(id, *NoRange(node.inputs[i]));
+      if (!value.is_constant()) ++real;
+      integer += plan_.integer.count(value.producer);
+    }
+    if (real == 0) return Keep(id, "types: no input is a float32 activation");
+    if (node.outputs.size() > 1 && node.op != "Split") return Keep(id, fmt::format("outputs: {} with {} outputs", node.op, node.outputs.size()));
+    if (auto missing = NeedsOutputRange(node)) return Keep(id, *missing);
+    if (integer == 0) return Keep(id, "float-inputs: no integer operator computes its input");
+    if (op->quant != QuantTrait::kMove && integer < real) return Keep(id, "float-inputs: an input is computed in float32");
+    plan_.integer.insert(id);
+  }
+
+  void Retreat(NodeId id) {
+    for (ValueId v : graph_.node(id).outputs) {
+      if (!v.valid()) continue;
+      for (NodeId user : graph_.value(v).users) {
+        if (plan_.integer.count(user)) return;
+      }
+    }
+    plan_.integer.erase(id);
+    Keep(id, "float-readers: only the model's outputs and float operators read its result");
+  }
+
+  std::optional<std::string> NoRange(ValueId v) const { return fmt::format("no-range: {} was not calibrated", NameOf(v)); }
+  const std::string& NameOf(ValueId v) const { return graph_.value(v).name; }
+  TensorType TypeOf(ValueId v) const { return v.valid() ? graph_.value(v).type : TensorType(); }
+
+  const Graph& graph_;
+  const Ranges& ranges_;
+  const QuantizeOptions& options_;
+  QuantPlan plan_;
+};
+
+}  // namespace
+
+bool MovesOnly(const Node& node) {
+  const OpDef* op = DefOf(node);
+  return op != nullptr && op->quant == QuantTrait::kMove;
+}
+
+bool IsLinearOp(const Node& node) {
+  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
+}
+
+int WeightAxis(const Node& node, const Tensor& weight) {
+  return node.op == "MatMul" ? weight.shape().rank() - 1 : node.op == "ConvTranspose" ? 1 : 0;
+}
+
+std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
+  std::vector<size_t> real;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid() || (IsLinearOp(node) && (i == 1 || i == 2))) continue;
+    const Value& value = graph.value(node.inputs[i]);
+    if (!IsRealType(value.type) || (value.is_constant() && !TakesConstants(node))) continue;
+    real.push_back(i);
+  }
+  return real;
+}
+
+QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
+  return Planner(graph, ranges, options).Run();
+}
+
+}  // namespace evoq

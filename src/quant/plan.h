@@ -1,0 +1,35 @@
+// Which nodes of a float graph become integer arithmetic, and why the others do not.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "ops/op.h"
+#include "quant/quant.h"
+
+namespace evoq {
+
+// The inputs of a node that hold real values to be quantized: float32 and not constant, or float32 constants
+// of Add, Mul and operators that move values. Of linear operators: x and the residual.
+std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
+
+// The output-channel axis of a linear operator's weight.
+int WeightAxis(const Node& node, const Tensor& weight);
+
+bool IsLinearOp(const Node& node);
+// The operator moves or selects values (QuantTrait::kMove): inputs and outputs share their parameters.
+bool MovesOnly(const Node& node);
+
+struct QuantPlan {
+  std::set<NodeId> integer;                // nodes that compute with integers
+  std::map<NodeId, std::string> reasons;   // why another node stays float: "code: sentence"
+};
+
+// 1. Linear operators with constant weights and known ranges become integer.
+// 2. In execution order, operators that move or compute on values follow when all their real inputs come from integer nodes
+//    (operators that only move: when one does).
+// 3. Backwards, those whose results no integer node reads stay float after all: requantizing would only lose accuracy.
+QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+
+}  // namespace evoq

@@ -1,0 +1,211 @@
+#include "quant/quant.h"
+
+#include <gtest/gtest.h>
+
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+Ranges CalibrateOrDie(const Graph& graph, int samples = 8) {
+  auto ranges = Calibrate(graph, Reference(), RandomSamples(graph, samples), {});
+  EXPECT_TRUE(ranges) << ranges.error().message();
+  return ranges.value_or(Ranges{});
+}
+
+const TensorType& TypeOf(const Graph& graph, std::string_view value) {
+  const ValueId id = graph.FindValue(value);
+  EXPECT_TRUE(id.valid()) << value << " in\n" << Print(graph);
+  return graph.value(id).type;
+}
+
+int CountOps(const Graph& graph, std::string_view op) {
+  int count = 0;
+  for (NodeId id : graph.order()) count += graph.node(id).op == op;
+  return count;
+}
+
+// The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
+const std::map<std::string, double> kLeastSqnr = {{"int8", 24}, {"int8-weights", 38}, {"float32", 200}};
+
+TEST(Methods, EveryRowMeetsItsErrorBound) {
+  const Graph net = MakeNet(kConvNet);
+  const Ranges ranges = CalibrateOrDie(net);
+  for (const QuantMethod* method : AllMethods()) {
+    ASSERT_TRUE(kLeastSqnr.count(method->name)) << "method " << method->name << " has no bound in this test";
+    EXPECT_EQ(FindMethod(method->name), method);
+    EXPECT_GT(std::string(method->doc).size(), 20);
+    Graph quantized = net;
+    auto report = method->run(quantized, method->needs_calibration ? ranges : Ranges{}, {});
+    ASSERT_TRUE(report) << method->name << ": " << report.error().message();
+    const double sqnr = Sqnr(net, quantized);
+    EXPECT_GE(sqnr, kLeastSqnr.at(method->name)) << method->name << "\n" << Print(quantized);
+    RecordProperty(method->name, std::to_string(sqnr));
+  }
+}
+
+TEST(Static, ConvNetIsIntegerFromStemToClassifier) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  auto report = QuantizeStatic(q, CalibrateOrDie(net), {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_int8, 9) << Print(q);  // 8 nodes and the activation that became one
+  EXPECT_EQ(report->nodes_float, 0);
+  EXPECT_EQ(CountOps(q, "QuantizeLinear"), 1);
+  EXPECT_EQ(CountOps(q, "DequantizeLinear"), 0);  // the classifier gives float32 itself
+  EXPECT_EQ(TypeOf(q, "c").dtype, DType::kFloat32);
+  EXPECT_FALSE(TypeOf(q, "c").quantized());
+  for (const char* name : {"s", "d", "p", "m", "l.linear", "l", "g", "f"}) {
+    EXPECT_TRUE(TypeOf(q, name).quantized()) << name;
+    EXPECT_EQ(TypeOf(q, name).dtype, DType::kUint8) << name;
+  }
+  EXPECT_EQ(TypeOf(q, "s").quant->zero_points[0], 0);  // after Relu
+  EXPECT_EQ(*TypeOf(q, "p").quant, *TypeOf(q, "m").quant);  // MaxPool keeps the integers
+  EXPECT_EQ(*TypeOf(q, "g").quant, *TypeOf(q, "f").quant);
+  const Node& stem = q.node(q.FindNode("stem"));
+  EXPECT_EQ(q.value(stem.input(1)).type.quant->axis, 0);
+  EXPECT_EQ(q.value(stem.input(2)).type.dtype, DType::kInt32);
+  const Node& classes = q.node(q.FindNode("classes"));
+  EXPECT_EQ(q.value(classes.input(1)).type.quant->axis, 1);
+}
+
+TEST(Static, OptionsChangeTypes) {
+  const Graph net = MakeNet(kConvNet);
+  const Ranges ranges = CalibrateOrDie(net);
+  struct Case {
+    QuantizeOptions options;
+    DType dtype;
+    int32_t zero_of_s;
+    double least_sqnr;
+  };
+  for (const Case& c : {Case{{.activation = DType::kInt8}, DType::kInt8, -128, 24}, Case{{.symmetric_activations = true}, DType::kUint8, 128, 20},
+                        Case{{.activation = DType::kInt8, .symmetric_activations = true}, DType::kInt8, 0, 20},
+                        Case{{.per_channel = false}, DType::kUint8, 0, 20}}) {
+    Graph q = net;
+    auto report = QuantizeStatic(q, ranges, c.options);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(TypeOf(q, "s").dtype, c.dtype);
+    EXPECT_EQ(TypeOf(q, "s").quant->zero_points[0], c.zero_of_s);
+    EXPECT_GE(Sqnr(net, q), c.least_sqnr);
+    EXPECT_EQ(q.value(q.node(q.FindNode("stem")).input(1)).type.quant->per_tensor(), !c.options.per_channel);
+  }
+  Graph q = net;
+  EXPECT_FALSE(QuantizeStatic(q, ranges, {.activation = DType::kInt16}));
+}
+
+TEST(Static, ExcludedNodesStayFloatWithAReason) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  auto report = QuantizeStatic(q, CalibrateOrDie(net), {.skip_first_last = true, .exclude = {"dep*"}});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->float_reasons.at("depthwise"), "excluded: the name matches the excluded pattern \"dep*\"");
+  EXPECT_EQ(report->float_reasons.at("stem").substr(0, 14), "first-or-last:");
+  EXPECT_EQ(report->float_reasons.at("classes").substr(0, 14), "first-or-last:");
+  EXPECT_EQ(q.node(q.FindNode("stem")).attrs.String("evoq.float_reason"), report->float_reasons.at("stem"));
+  // project reads %s, float now, as its residual: that is quantized too.
+  EXPECT_TRUE(q.value(q.node(q.FindNode("project")).input(3)).type.quantized());
+  EXPECT_GE(Sqnr(net, q), 24);
+}
+
+TEST(Static, ConcatSharesOneScaleAndSharedValuesAreConvertedOnce) {
+  const Graph net = MakeNet(R"(graph fire
+input %x: float32[1, 4, 6, 6]
+const %w0: float32[4, 4, 1, 1]
+squeeze: %s: float32[1, 4, 6, 6] = Conv{activation="Relu"}(%x, %w0)
+const %w1: float32[4, 4, 1, 1]
+one: %a: float32[1, 4, 6, 6] = Conv{activation="Relu"}(%s, %w1)
+const %w2: float32[8, 4, 3, 3]
+three: %b: float32[1, 8, 6, 6] = Conv{activation="LeakyRelu", activation_alpha=0.1, pads=[1, 1, 1, 1]}(%s, %w2)
+join: %c: float32[1, 12, 6, 6] = Concat{axis=1}(%a, %b)
+const %w3: float32[5, 12, 1, 1]
+last: %l: float32[1, 5, 6, 6] = Conv(%c, %w3)
+soft: %p: float32[1, 5, 6, 6] = Softmax{axis=1}(%l)
+output %p
+output %s
+output %c
+)");
+  Graph q = net;
+  auto report = QuantizeStatic(q, CalibrateOrDie(net), {});
+  ASSERT_TRUE(report) << report.error().message();
+  const NodeId join = q.FindNode("join");
+  const QuantParams params = *q.value(q.node(join).outputs[0]).type.quant;
+  for (ValueId in : q.node(join).inputs) EXPECT_EQ(*q.value(in).type.quant, params);
+  EXPECT_EQ(report->float_reasons.at("soft").substr(0, 9), "operator:");
+  EXPECT_EQ(TypeOf(q, "l").dtype, DType::kFloat32) << "the last convolution gives float32 to Softmax";
+  // Outputs of the model keep name and type.
+  ASSERT_EQ(q.outputs().size(), 3);
+  EXPECT_EQ(q.value(q.outputs()[1]).name, "s");
+  EXPECT_EQ(q.value(q.outputs()[1]).type.ToString(), "float32[1, 4, 6, 6]");
+  EXPECT_EQ(CountOps(q, "QuantizeLinear"), 1);
+  EXPECT_EQ(CountOps(q, "DequantizeLinear"), 2);
+  EXPECT_GE(Sqnr(net, q), 30);
+}
+
+TEST(Static, AddsConstantsAndPads) {
+  const Graph net = MakeNet(R"(graph more
+input %x: float32[1, 4, 6, 6]
+const %w0: float32[4, 4, 1, 1]
+first: %s: float32[1, 4, 6, 6] = Conv(%x, %w0)
+const %k: float32[1, 4, 1, 1]
+scale: %m: float32[1, 4, 6, 6] = Mul(%s, %k)
+sum: %a: float32[1, 4, 6, 6] = Add{activation="Relu"}(%m, %s)
+const %pads: int64[8] = [0, 0, 1, 1, 0, 0, 1, 1]
+pad: %p: float32[1, 4, 8, 8] = Pad(%m, %pads)
+const %w1: float32[4, 4, 3, 3]
+second: %t: float32[1, 4, 6, 6] = Conv(%p, %w1, _, %a)
+relu: %r: float32[1, 4, 6, 6] = Relu(%t)
+output %r
+)");
+  Graph q = net;
+  auto report = QuantizeStatic(q, CalibrateOrDie(net), {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_TRUE(TypeOf(q, "a").quantized());
+  EXPECT_TRUE(TypeOf(q, "p").quantized());
+  EXPECT_GE(Sqnr(net, q), 28) << Print(q);
+  // The residual of a convolution with a float32 output is float32.
+  const Node& second = q.node(q.FindNode("second"));
+  EXPECT_FALSE(q.value(second.outputs[0]).type.quantized());
+  EXPECT_FALSE(q.value(second.input(3)).type.quantized());
+  EXPECT_EQ(report->float_reasons.at("relu").substr(0, 14), "float-readers:");
+}
+
+TEST(Static, UncalibratedValuesStayFloat) {
+  const Graph net = MakeNet(kConvNet);
+  Ranges ranges = CalibrateOrDie(net);
+  ranges.erase("d");
+  Graph q = net;
+  auto report = QuantizeStatic(q, ranges, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->float_reasons.at("depthwise"), "no-range: d was not calibrated");
+  EXPECT_EQ(report->float_reasons.at("project"), "no-range: d was not calibrated");
+  EXPECT_GE(Sqnr(net, q), 24);
+  Graph none = net;
+  auto empty = QuantizeStatic(none, {}, {});
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->nodes_int8, 0);
+  EXPECT_EQ(empty->warnings.size(), 1);
+  EXPECT_EQ(Sqnr(net, none), INFINITY);
+}
+
+TEST(WeightsOnly, LargeWeightsBecomeInt8AndSharedOnesStayShared) {
+  const Graph net = MakeNet(R"(graph words
+input %x: float32[4, 32]
+const %w: float32[32, 32]
+a: %y: float32[4, 32] = MatMul(%x, %w)
+b: %z: float32[4, 32] = MatMul(%y, %w)
+const %v: float32[32, 4]
+c: %o: float32[4, 4] = MatMul(%z, %v)
+output %o
+)");
+  Graph q = net;
+  auto report = QuantizeWeights(q, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_int8, 2);
+  EXPECT_EQ(report->float_reasons.at("c").substr(0, 6), "small:");
+  EXPECT_EQ(q.node(q.FindNode("a")).input(1), q.node(q.FindNode("b")).input(1));
+  EXPECT_EQ(TypeOf(q, "w.int8").dtype, DType::kInt8);
+  EXPECT_GE(Sqnr(net, q), 38);
+}
+
+}  // namespace
+}  // namespace evoq

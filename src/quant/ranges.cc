@@ -1,0 +1,60 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "quant/observer.h"
+#include "quant/quant.h"
+
+namespace evoq {
+namespace {
+
+using Json = nlohmann::json;
+constexpr char kFormat[] = "evoq-ranges";
+constexpr int kVersion = 1;
+
+Result<Ranges> Parse(const std::string& text) {
+  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object() || root.value("format", Json()) != kFormat) {
+    return InvalidInput("no ranges file: expected a JSON object with \"format\": \"{}\"", kFormat);
+  }
+  if (root.value("version", Json()) != kVersion) {
+    return Unsupported("ranges of version {}, expected {}", root.value("version", Json()).dump(), kVersion);
+  }
+  const Json list = root.value("ranges", Json());
+  if (!list.is_object()) return InvalidInput("\"ranges\" is missing, expected an object of value: [min, max]");
+  Ranges ranges;
+  for (const auto& [name, pair] : list.items()) {
+    const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+    const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>()} : Range{1, 0};
+    if (!(range.min <= range.max) || !std::isfinite(range.min) || !std::isfinite(range.max)) {
+      return InvalidInput("range of {} is {}, expected [min, max]", name, pair.dump().substr(0, 60));
+    }
+    ranges[name] = range;
+  }
+  return ranges;
+}
+
+}  // namespace
+
+// One line per value, floats in their shortest form that reads back equal: written by hand, so that files diff well.
+Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples) {
+  std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"evoq\": \"{}\",\n  \"observer\": \"{}\",\n",
+                                 kFormat, kVersion, EVOQ_VERSION, ObserverOf(options.observer).name);
+  if (options.observer == Observer::kPercentile) text += fmt::format("  \"percentile\": {},\n", options.percentile);
+  if (ObserverOf(options.observer).histogram != HistogramKind::kNone) text += fmt::format("  \"bins\": {},\n", options.bins);
+  text += fmt::format("  \"samples\": {},\n  \"ranges\": {{", samples);
+  const char* separator = "\n";
+  for (const auto& [name, range] : ranges) {
+    const std::string key = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += fmt::format("{}    {}: [{}, {}]", separator, key, range.min, range.max);
+    separator = ",\n";
+  }
+  return WriteFileAtomic(path, text + "\n  }\n}\n");
+}
+
+Result<Ranges> LoadRanges(const std::string& path) {
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  return WithContext(Parse(text), path);
+}
+
+}  // namespace evoq

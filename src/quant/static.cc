@@ -1,0 +1,228 @@
+// QuantizeStatic: types, weights and conversions for the nodes that the plan makes integer.
+#include <algorithm>
+
+#include "quant/params.h"
+#include "quant/plan.h"
+#include "quant/quant.h"
+#include "quant/split_activation.h"
+
+namespace evoq {
+namespace {
+
+// Sets of values that share their parameters.
+class Groups {
+ public:
+  explicit Groups(int count) : parent_(count) {
+    for (int i = 0; i < count; ++i) parent_[i] = i;
+  }
+  int Find(ValueId v) {
+    int i = v.index;
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(ValueId a, ValueId b) { parent_[Find(a)] = Find(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
+class StaticQuantizer {
+ public:
+  StaticQuantizer(Graph& graph, const Ranges& ranges, const QuantizeOptions& options)
+      : graph_(graph), ranges_(ranges), options_(options) {}
+
+  Result<QuantizeReport> Run() {
+    if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
+      return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8", DTypeName(options_.activation));
+    }
+    EVOQ_TRY(SplitActivations());
+    plan_ = MakePlan(graph_, ranges_, options_);
+    MakePadsExplicit();
+    MarkQuantized();
+    EVOQ_TRY(ChooseParams());
+    const std::vector<NodeId> nodes = graph_.order();
+    EVOQ_TRY(MakeIntegerForms());
+    for (NodeId id : nodes) {
+      if (!plan_.integer.count(id)) continue;
+      const std::vector<ValueId> inputs = graph_.node(id).inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (ReadsInteger(id, i)) graph_.SetInput(id, i, integer_form_.at(inputs[i]));
+      }
+      if (IsLinearOp(graph_.node(id))) QuantizeWeights(id);
+    }
+    for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set("evoq.float_reason", reason);
+    FillReport();
+    EVOQ_TRY(graph_.Sort());
+    graph_ = graph_.Compacted();
+    EVOQ_TRY(InferTypes(graph_));
+    EVOQ_TRY(graph_.Verify());
+    return std::move(report_);
+  }
+
+ private:
+  Status SplitActivations() {
+    const QuantPlan plan = MakePlan(graph_, ranges_, options_);
+    for (NodeId id : plan.integer) {
+      if (HasTableActivation(graph_.node(id))) SplitActivation(graph_, id);
+    }
+    EVOQ_TRY(graph_.Sort());
+    return InferTypes(graph_);
+  }
+
+  // A Pad without a fill value fills with the real 0, which is not the stored 0.
+  void MakePadsExplicit() {
+    for (NodeId id : plan_.integer) {
+      const Node& node = graph_.node(id);
+      if (node.op != "Pad" || node.input(2).valid() || node.attrs.String("mode", "constant") != "constant") continue;
+      graph_.SetInput(id, 2, graph_.AddConstant(node.name + ".fill", Tensor::Scalar<float>(0)));
+    }
+  }
+
+  // Whether the integer node reads input i as integers. A linear operator with a float32 output has a float32 residual.
+  bool ReadsInteger(NodeId id, size_t i) const {
+    const Node& node = graph_.node(id);
+    if (!plan_.integer.count(id) || !node.input(i).valid()) return false;
+    if (IsLinearOp(node)) return i == 0 || (i == 3 && quantized_.count(node.outputs[0]));
+    const auto real = RealInputs(graph_, node);
+    return std::find(real.begin(), real.end(), i) != real.end();
+  }
+
+  bool HasIntegerReader(ValueId v) const {
+    for (NodeId user : graph_.value(v).users) {
+      for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i) {
+        if (graph_.node(user).inputs[i] == v && ReadsInteger(user, i)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Backwards, because whether an output is an integer depends on its readers.
+  void MarkQuantized() {
+    const auto& order = graph_.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      if (!plan_.integer.count(*it)) continue;
+      for (ValueId y : node.outputs) {
+        if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && (!IsLinearOp(node) || HasIntegerReader(y))) {
+          quantized_.insert(y);
+        }
+      }
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (ReadsInteger(*it, i)) quantized_.insert(node.inputs[i]);
+      }
+    }
+  }
+
+  Status ChooseParams() {
+    Groups groups(graph_.value_count());
+    for (NodeId id : plan_.integer) {
+      const Node& node = graph_.node(id);
+      if (!MovesOnly(node)) continue;
+      const ValueId first = node.outputs[0];
+      for (size_t i : RealInputs(graph_, node)) groups.Join(node.inputs[i], first);
+      for (ValueId y : node.outputs) {
+        if (y.valid()) groups.Join(y, first);
+      }
+    }
+    std::map<int, Range> ranges;
+    for (ValueId v : quantized_) {
+      const Value& value = graph_.value(v);
+      Range r;
+      if (value.is_constant()) {
+        EVOQ_ASSIGN(r, WithContext(RangeOf(value.constant), value.name));
+      } else if (auto it = ranges_.find(value.name); it != ranges_.end()) {
+        r = it->second;
+      }
+      auto [it, fresh] = ranges.emplace(groups.Find(v), r);
+      if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max)};
+    }
+    for (ValueId v : quantized_) {
+      const QuantParams params = ActivationParams(ranges.at(groups.Find(v)), options_.activation, options_.symmetric_activations);
+      types_[v] = TensorType(options_.activation, graph_.value(v).type.shape, params);
+    }
+    return {};
+  }
+
+  // Types what integer nodes compute, quantizes what they read from elsewhere, dequantizes what others read from them.
+  Status MakeIntegerForms() {
+    for (ValueId v : quantized_) {
+      const Value value = graph_.value(v);
+      if (value.is_constant()) {
+        EVOQ_ASSIGN(Tensor q, QuantizeTensor(value.constant, types_[v]));
+        integer_form_[v] = graph_.AddConstant(value.name + ".int8", std::move(q));
+      } else if (!plan_.integer.count(value.producer)) {
+        integer_form_[v] = graph_.Apply("QuantizeLinear", value.name + ".quantize", {v}, {}, types_[v]);
+      } else {
+        Dequantize(v);
+      }
+    }
+    return {};
+  }
+
+  void Dequantize(ValueId v) {
+    std::vector<std::pair<NodeId, size_t>> integer_readers;
+    bool float_readers = graph_.IsOutput(v);
+    for (NodeId user : graph_.value(v).users) {
+      for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i) {
+        if (graph_.node(user).inputs[i] != v) continue;
+        if (ReadsInteger(user, i)) {
+          integer_readers.emplace_back(user, i);
+        } else {
+          float_readers = true;
+        }
+      }
+    }
+    const TensorType real = graph_.value(v).type;
+    graph_.SetType(v, types_[v]);
+    integer_form_[v] = v;
+    if (!float_readers) return;
+    const std::string name = graph_.value(v).name;
+    const ValueId real_form = graph_.AddValue(name + ".dequantized", real);
+    graph_.ReplaceUses(v, real_form);
+    for (const auto& [user, i] : integer_readers) graph_.SetInput(user, i, v);
+    graph_.AddNode({.op = "DequantizeLinear", .name = name + ".dequantize", .inputs = {v}, .outputs = {real_form}});
+  }
+
+  void QuantizeWeights(NodeId id) {
+    const Node& node = graph_.node(id);
+    const ValueId w = node.input(1), b = node.input(2);
+    const Tensor& weight = graph_.value(w).constant;
+    const float scale_x = graph_.value(node.input(0)).type.quant->scales[0];
+    const std::vector<float> least = b.valid() ? LeastWeightScales(graph_.value(b).constant, scale_x) : std::vector<float>();
+    // Channels of grouped ConvTranspose share scales: the largest lower bound of all is safe.
+    const int axis = options_.per_channel ? WeightAxis(node, weight) : -1;
+    const bool per_channel = axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
+    const float largest = least.empty() ? 0 : *std::max_element(least.begin(), least.end());
+    const Tensor q = QuantizeWeight(weight, axis, per_channel ? std::span<const float>(least) : std::span(&largest, 1));
+    if (b.valid()) {
+      const Tensor bias = QuantizeBias(graph_.value(b).constant, scale_x, *q.type().quant);
+      graph_.SetInput(id, 2, graph_.AddConstant(graph_.value(b).name + ".int32", bias));
+    }
+    graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(w).name + ".int8", q));
+  }
+
+  void FillReport() {
+    report_.nodes_int8 = static_cast<int>(plan_.integer.size());
+    report_.nodes_float = static_cast<int>(plan_.reasons.size());
+    report_.nodes_total = report_.nodes_int8 + report_.nodes_float;
+    for (const auto& [id, reason] : plan_.reasons) report_.float_reasons[graph_.node(id).name] = reason;
+    if (report_.nodes_int8 == 0) report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
+  }
+
+  Graph& graph_;
+  const Ranges& ranges_;
+  const QuantizeOptions& options_;
+  QuantPlan plan_;
+  std::set<ValueId> quantized_;               // values that have an integer form
+  std::map<ValueId, TensorType> types_;       // of those forms
+  std::map<ValueId, ValueId> integer_form_;   // the value itself, or its quantized copy
+  QuantizeReport report_;
+};
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
+  return StaticQuantizer(graph, ranges, options).Run();
+}
+
+}  // namespace evoq

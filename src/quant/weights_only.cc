@@ -1,0 +1,74 @@
+// QuantizeWeights: int8 constants, float32 arithmetic.
+#include "base/text.h"
+#include "quant/params.h"
+#include "quant/plan.h"
+#include "quant/quant.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kLeastElements = 256;  // smaller constants save nothing
+
+struct Place {
+  size_t input;
+  int axis;  // whose indices have a scale each
+};
+
+// Where an operator reads a weight: linear operators their second input, Gather its table (a scale per row).
+std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
+  if (IsLinearOp(node)) {
+    const Tensor* w = graph.ConstantInput(node, 1);
+    if (w != nullptr) return Place{1, WeightAxis(node, *w)};
+  } else if (node.domain.empty() && node.op == "Gather" && node.attrs.Int("axis", 0) == 0 && graph.ConstantInput(node, 0)) {
+    return Place{0, 0};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Refusal(const Tensor& weight, const Node& node, const QuantizeOptions& options) {
+  for (const std::string& pattern : options.exclude) {
+    if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
+  }
+  if (weight.dtype() != DType::kFloat32 || !weight.layout().empty() || weight.type().quantized()) {
+    return fmt::format("types: the weight is {}, expected plain float32", weight.type().ToString());
+  }
+  if (weight.elements() < kLeastElements || weight.shape().rank() < 2) {
+    return fmt::format("small: a weight of {} elements", weight.elements());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options) {
+  QuantizeReport report;
+  std::map<std::pair<ValueId, int>, ValueId> done;  // shared weights stay shared
+  const std::vector<NodeId> nodes = graph.order();
+  for (NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    const auto place = WeightPlace(graph, node);
+    if (!place) continue;
+    ++report.nodes_total;
+    const ValueId w = node.input(place->input);
+    const Tensor weight = graph.value(w).constant;
+    if (auto reason = Refusal(weight, node, options)) {
+      ++report.nodes_float;
+      report.float_reasons[node.name] = *reason;
+      graph.attrs(id).Set("evoq.float_reason", *reason);
+      continue;
+    }
+    EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
+    const int axis = options.per_channel ? place->axis : -1;
+    ValueId& q = done[{w, axis}];
+    if (!q.valid()) q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
+    graph.SetInput(id, place->input, q);
+    ++report.nodes_int8;
+  }
+  if (report.nodes_int8 == 0) report.warnings.push_back("no weight became int8: the model is unchanged");
+  graph = graph.Compacted();
+  EVOQ_TRY(InferTypes(graph));
+  EVOQ_TRY(graph.Verify());
+  return report;
+}
+
+}  // namespace evoq
