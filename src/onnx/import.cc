@@ -16,7 +16,7 @@
 namespace evoq {
 namespace {
 
-constexpr int kOldestOpset = 7;
+constexpr int kOldestOpset = 6;
 constexpr int kNewestOpset = 28;
 
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -72,24 +72,28 @@ class Importer {
     return false;
   }
 
+  // How a message names a node of the file, which may have no name.
+  static std::string Where(const onnx::NodeProto& node) {
+    if (!node.name().empty() || node.output_size() == 0) return fmt::format("node '{}'", node.name());
+    return fmt::format("the node of output '{}'", node.output(0));
+  }
+
   // Lists every operator that evoq lacks, with its first node.
   Status CheckOperators() {
     std::vector<std::string> lines;
     std::set<std::string> seen;
     for (const auto& node : proto().node()) {
       const std::string domain = CanonicalDomain(node.domain());
+      const std::string where = Where(node);
       const auto version = versions_.find(domain);
+      if (node.op_type().empty()) return InvalidInput("{} names no operator", where);
       if (version == versions_.end())
-        return InvalidInput("node '{}' ({}): its domain '{}' is not imported by the model", node.name(), node.op_type(),
-                            ShownDomain(domain));
+        return InvalidInput("{} ({}): its domain '{}' is not imported by the model", where, node.op_type(), ShownDomain(domain));
       if (node.op_type() == "Constant" && domain.empty()) continue;
       if (IsFunction(node))
-        return Unsupported("node '{}' calls '{}', a function inside the model; inline functions before importing", node.name(),
-                           node.op_type());
+        return Unsupported("{} calls '{}', a function inside the model; inline functions before importing", where, node.op_type());
       const bool known = domain != "evoq" && (FindOp(node.op_type(), domain) != nullptr || IsReplaced(node.op_type(), domain));
       if (known || !seen.insert(domain + "::" + node.op_type()).second) continue;
-      const std::string where = node.name().empty() && node.output_size() > 0 ? "output '" + node.output(0) + "'"
-                                                                               : "node '" + node.name() + "'";
       lines.push_back(fmt::format("{} ({} {}, first at {}{})", node.op_type(), ShownDomain(domain), version->second, where,
                                   HasSubgraph(node) ? ", has a subgraph" : ""));
     }
@@ -206,7 +210,6 @@ class Importer {
       node.domain = domain;
       node.name = proto_node.name().empty() ? fmt::format("{}_{}", node.op, index) : proto_node.name();
       const std::string label = fmt::format("node {} ({})", node.name, node.op);
-      if (node.op.empty()) return InvalidInput("node '{}' names no operator", proto_node.name());
       EVOQ_ASSIGN(node.attrs, WithContext(AttrsFromProto(proto_node, external_), label));
       for (const std::string& input : proto_node.input()) {
         const auto found = values_.find(input);

@@ -9,8 +9,9 @@
 
 namespace evoq {
 
-// Reads a model: opset 7 and newer are upgraded to the graph's dialect (graph/graph.h), external data is mapped from the
-// file's folder, types are inferred. Errors name file, node and what was expected; all operators that evoq lacks are
+// Reads a model: opset 6 and newer are upgraded to the graph's dialect (graph/graph.h), external data is mapped from the
+// file's folder, types are inferred. An input or output that the file quantizes (QuantizeLinear or
+// DequantizeLinear directly on it) has a quantized type. Errors name file, node and what was expected; all operators that evoq lacks are
 // listed at once with domain, opset and node.
 Result<Graph> ImportOnnx(const std::string& path);
 // The same from memory; external data is refused. `label` names the source in messages.

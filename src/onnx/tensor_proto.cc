@@ -91,7 +91,7 @@ Result<DType> DTypeFromProto(int number) {
   const auto dtype = DTypeFromOnnx(number);
   if (dtype && *dtype != DType::kUndefined) return *dtype;
   if (number > 0 && number < static_cast<int>(std::size(kOnnxTypeNames)))
-    return Unsupported("element type {}", kOnnxTypeNames[number]);
+    return Unsupported("element type {}, which evoq does not have", kOnnxTypeNames[number]);
   return InvalidInput("element type number {}, which ONNX does not have", number);
 }
 

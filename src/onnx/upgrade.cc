@@ -5,6 +5,45 @@
 namespace evoq {
 namespace {
 
+// Opset 6 broadcast the second value only when told to, with its axes starting at `axis` of the first.
+Status OldBroadcast(Upgrade& u) {
+  const int64_t broadcast = u.attrs().Int("broadcast", 0);
+  const bool has_axis = u.attrs().Has("axis");
+  const int64_t axis = u.attrs().Int("axis");
+  u.attrs().Erase("broadcast");
+  u.attrs().Erase("axis");
+  if (broadcast == 0 || !has_axis) return {};
+  const Shape a = u.InputType(0).shape, b = u.InputType(1).shape;
+  if (!a.ranked() || !b.ranked()) return Unsupported("broadcast at an axis of values of unknown rank");
+  const int64_t behind = a.rank() - (axis < 0 ? axis + a.rank() : axis) - b.rank();
+  if (behind < 0 || behind > a.rank())
+    return InvalidInput("{} at axis {} of {} does not fit", b.ToString(), axis, a.ToString());
+  if (behind == 0) return {};
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i < behind; ++i) axes.push_back(b.rank() + i);
+  const ValueId list = u.AddConstant("axes", Tensor::FromValues<int64_t>(Shape{behind}, axes));
+  u.graph().SetInput(u.id(), 1, u.Apply("Unsqueeze", "unsqueeze", {u.node().input(1), list}));
+  return {};
+}
+
+// Opset 6 gave PRelu a slope per channel, on axis 1.
+Status SlopePerChannel(Upgrade& u) {
+  const Shape x = u.InputType(0).shape, slope = u.InputType(1).shape;
+  if (!x.ranked() || !slope.ranked()) return Unsupported("a slope per channel of values of unknown rank");
+  if (slope.rank() != 1 || x.rank() <= 2) return {};
+  std::vector<int64_t> axes;
+  for (int64_t i = 1; i + 1 < x.rank(); ++i) axes.push_back(i);
+  const Shape count{static_cast<int64_t>(axes.size())};
+  const ValueId list = u.AddConstant("axes", Tensor::FromValues<int64_t>(count, axes));
+  u.graph().SetInput(u.id(), 1, u.Apply("Unsqueeze", "unsqueeze", {u.node().input(1), list}));
+  return {};
+}
+
+Status DropBroadcast(Upgrade& u) {
+  u.attrs().Erase("broadcast");
+  return {};
+}
+
 // A scalar constant of the type of the node's input 0.
 Result<ValueId> ScalarLikeInput(Upgrade& u, std::string_view suffix, float value) {
   switch (u.InputType(0).dtype) {
@@ -133,6 +172,7 @@ Status CheckBatchNormalization(Upgrade& u) {
   for (size_t i = 1; i < u.node().outputs.size(); ++i) {
     if (u.OutputUsed(i)) return Unsupported("output {} (training statistics) is read", i);
   }
+  for (const char* old : {"spatial", "is_test", "consumed_inputs", "momentum"}) u.attrs().Erase(old);
   if (u.node().outputs.size() == 1) return {};
   Attrs attrs;
   attrs.Set("epsilon", u.attrs().Float("epsilon", 1e-5f));
@@ -211,6 +251,19 @@ Status GroupNormalizationPerChannel(Upgrade& u) {
 
 // In version order: a node passes each row that is newer than its file.
 constexpr UpgradeRule kRules[] = {
+    {"Add", "", 7, OldBroadcast},
+    {"And", "", 7, OldBroadcast},
+    {"Div", "", 7, OldBroadcast},
+    {"Equal", "", 7, OldBroadcast},
+    {"Greater", "", 7, OldBroadcast},
+    {"Less", "", 7, OldBroadcast},
+    {"Mul", "", 7, OldBroadcast},
+    {"Or", "", 7, OldBroadcast},
+    {"Pow", "", 7, OldBroadcast},
+    {"Sub", "", 7, OldBroadcast},
+    {"Xor", "", 7, OldBroadcast},
+    {"Gemm", "", 7, DropBroadcast},
+    {"PRelu", "", 7, SlopePerChannel},
     {"BatchNormalization", "", kAnyVersion, CheckBatchNormalization},
     {"Dropout", "", kAnyVersion, DropDropout},
     {"Slice", "", 10, SliceInputs},
