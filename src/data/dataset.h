@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -26,7 +27,10 @@ struct Preprocess {
   int label_offset = 0;  // added to a label to get the model's class index
   DType dtype = DType::kFloat32;
 };
+// Errors: kInvalidInput naming the file and the field: unknown, of the wrong kind or out of range. Keys that start with
+// '_' are comments.
 Result<Preprocess> LoadPreprocess(const std::string& path);
+Result<Preprocess> ParsePreprocess(std::string_view json);
 
 // Interleaved 8-bit pixels.
 struct Image {
@@ -35,13 +39,13 @@ struct Image {
 };
 // JPEG or PNG by content. Errors: kInvalidInput naming the file; kTooLarge over 2^28 pixels.
 Result<Image> DecodeImage(const std::string& path);
-// One sample of batch 1, in the preprocess's layout and dtype.
+// One sample of batch 1, in the preprocess's layout and dtype. Integer dtypes: round_half_even(x), saturated.
 Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess);
 
 struct Sample {
   std::string name;     // file name, or "test_1000.bin[17]"
   Tensor input;         // batch 1
-  std::optional<int64_t> label;
+  std::optional<int64_t> label;  // the model's class index: label_offset is added already
 };
 
 // Samples by index, decoded when asked for. Sorted by name.
@@ -60,13 +64,13 @@ struct DatasetOptions {
 };
 
 // `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx (*-images*idx3*, also .gz),
-// CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming what was looked for.
+// CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming what was looked for, or when a label is missing.
 Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const DatasetOptions& options);
 
 // .npy of one array, C order, little-endian. Errors name file, place, what was found, what was expected.
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const Tensor& tensor, const std::string& path);
-// .npz (stored or deflated): name -> array.
+// .npz (stored or deflated): name -> array. Arrays of strings and objects are left out.
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
 
 }  // namespace evoq

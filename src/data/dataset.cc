@@ -1,0 +1,273 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "data/idx.h"
+#include "data/labels.h"
+#include "data/npy.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kCifarSide = 32, kCifarRecord = 1 + 3 * kCifarSide * kCifarSide;
+
+bool IsImage(const std::string& path) {
+  const std::string e = LowerExtension(path);
+  return e == ".jpg" || e == ".jpeg" || e == ".png";
+}
+
+// Errors: kInvalidInput unless the tensor is one sample for the model's input.
+Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted, const std::string& name) {
+  if (wanted.empty()) return {};
+  const std::vector<int64_t> sizes = tensor.sizes();
+  bool fits = sizes.size() == wanted.size();
+  for (size_t i = 1; fits && i < sizes.size(); ++i) fits = wanted[i] < 0 || sizes[i] == wanted[i];
+  if (fits) return {};
+  std::string text;
+  for (int64_t d : wanted) text += (text.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
+  return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name, tensor.type().ToString(), text);
+}
+
+Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label, int64_t index,
+                          const Labels& labels, const DatasetOptions& options) {
+  EVOQ_TRY(CheckInput(input, options.input_sizes, name));
+  Sample sample{std::move(name), std::move(input), own_label};
+  if (!labels.path.empty()) {
+    EVOQ_ASSIGN(sample.label, labels.Of(sample.name, index));
+  }
+  if (sample.label && options.preprocess) *sample.label += options.preprocess->label_offset;
+  return sample;
+}
+
+class ImageFiles : public Dataset {
+ public:
+  ImageFiles(std::vector<std::string> paths, Labels labels, DatasetOptions options)
+      : paths_(std::move(paths)), labels_(std::move(labels)), options_(std::move(options)) {}
+  int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
+  Result<Sample> At(int64_t index) const override {
+    const std::string& path = paths_[index];
+    EVOQ_ASSIGN(const Image image, DecodeImage(path));
+    EVOQ_ASSIGN(Tensor input, WithContext(ToInput(image, *options_.preprocess), path));
+    return MakeSample(BaseName(path), std::move(input), std::nullopt, index, labels_, options_);
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  Labels labels_;
+  DatasetOptions options_;
+};
+
+// MNIST and CIFAR: records of `stride` bytes from `offset` on; planar pixels, perhaps after a label byte.
+class Records : public Dataset {
+ public:
+  struct Form {
+    int64_t count, offset, stride;
+    int label_bytes, channels, height, width;
+  };
+  Records(std::string name, std::vector<std::byte> bytes, Form form, Labels labels, DatasetOptions options)
+      : name_(std::move(name)), bytes_(std::move(bytes)), form_(form), labels_(std::move(labels)), options_(std::move(options)) {}
+  int64_t size() const override { return form_.count; }
+  Result<Sample> At(int64_t index) const override {
+    const auto* record = reinterpret_cast<const uint8_t*>(bytes_.data()) + form_.offset + index * form_.stride;
+    const uint8_t* planes = record + form_.label_bytes;
+    Image image{form_.width, form_.height, form_.channels, {}};
+    const size_t plane = static_cast<size_t>(form_.width) * form_.height;
+    image.pixels.resize(plane * form_.channels);
+    for (int c = 0; c < form_.channels; ++c) {
+      for (size_t i = 0; i < plane; ++i) image.pixels[i * form_.channels + c] = planes[c * plane + i];
+    }
+    const std::string name = fmt::format("{}[{}]", name_, index);
+    EVOQ_ASSIGN(Tensor input, WithContext(ToInput(image, *options_.preprocess), name));
+    const auto own = form_.label_bytes ? std::optional<int64_t>(record[0]) : std::nullopt;
+    return MakeSample(name, std::move(input), own, index, labels_, options_);
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::byte> bytes_;
+  Form form_;
+  Labels labels_;
+  DatasetOptions options_;
+};
+
+// Samples of arrays: an array with the model's rank holds one sample per index of its first axis; one rank less is one
+// sample without its batch axis.
+class Arrays : public Dataset {
+ public:
+  Arrays(Labels labels, DatasetOptions options) : labels_(std::move(labels)), options_(std::move(options)) {}
+
+  Status Add(const std::string& name, Tensor array) {
+    const int rank = array.shape().rank();
+    const int wanted = static_cast<int>(options_.input_sizes.size());
+    const bool single = wanted > 0 && rank == wanted - 1;
+    if (!single && (rank == 0 || (wanted > 0 && rank != wanted))) {
+      return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name, array.type().ToString(), wanted, wanted - 1);
+    }
+    const int64_t count = single ? 1 : array.sizes()[0];
+    for (int64_t i = 0; i < count; ++i) samples_.push_back({arrays_.size(), count == 1 ? -1 : i});
+    arrays_.push_back({name, std::move(array), single});
+    return {};
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  Result<Sample> At(int64_t index) const override {
+    const auto [array, row] = samples_[index];
+    const Array& source = arrays_[array];
+    std::vector<int64_t> sizes = source.values.sizes();
+    if (source.single) {
+      sizes.insert(sizes.begin(), 1);
+    } else {
+      sizes[0] = 1;
+    }
+    Tensor input = Tensor::Allocate(TensorType(source.values.dtype(), Shape(sizes)));
+    const std::byte* from = source.values.raw() + std::max<int64_t>(row, 0) * input.bytes();
+    if (input.bytes() > 0) std::memcpy(input.mutable_raw(), from, input.bytes());
+    EVOQ_ASSIGN(input, Converted(input, source.name));
+    const std::string name = row < 0 ? source.name : fmt::format("{}[{}]", source.name, row);
+    return MakeSample(name, std::move(input), std::nullopt, index, labels_, options_);
+  }
+
+ private:
+  struct Array {
+    std::string name;
+    Tensor values;
+    bool single;
+  };
+
+  Result<Tensor> Converted(const Tensor& input, const std::string& name) const {
+    if (input.dtype() == options_.input_dtype) return input;
+    if (options_.input_dtype == DType::kFloat32) return WithContext(ToFloat32(input), name);
+    return InvalidInput("{}: elements are {}, expected {} for the model's input", name, DTypeName(input.dtype()),
+                        DTypeName(options_.input_dtype));
+  }
+
+  std::vector<Array> arrays_;
+  std::vector<std::pair<size_t, int64_t>> samples_;  // array, row (-1: the only one)
+  Labels labels_;
+  DatasetOptions options_;
+};
+
+using DatasetPtr = std::unique_ptr<Dataset>;
+
+Status NeedPreprocess(const std::string& path, const DatasetOptions& options) {
+  if (options.preprocess) return {};
+  return Fail(ErrorCode::kUsage, "{}: images need a preprocess file, which says how pixels become the model's input", path);
+}
+
+Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels, const DatasetOptions& options) {
+  auto arrays = std::make_unique<Arrays>(std::move(labels), options);
+  for (const std::string& path : paths) {
+    EVOQ_ASSIGN(auto file, MappedFile::Open(path));
+    EVOQ_ASSIGN(const NpyHeader header, WithContext(ParseNpyHeader(file->bytes()), path));
+    // In place unless the order of the elements must change.
+    Tensor array = Tensor::View(header.type, file->bytes().data() + header.data_offset, file);
+    if (header.fortran_order) {
+      EVOQ_ASSIGN(array, WithContext(ParseNpy(file->bytes()), path));
+    }
+    EVOQ_TRY(arrays->Add(BaseName(path), std::move(array)));
+  }
+  return arrays;
+}
+
+// The samples are the only array, or the one of a usual name; labels may stand beside them.
+Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const DatasetOptions& options) {
+  EVOQ_ASSIGN(auto npz, ReadNpz(path));
+  std::optional<Tensor> samples;
+  std::string names;
+  for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
+  for (const char* name : {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
+    if (!samples && npz.count(name)) samples = npz[name];
+  }
+  for (const char* name : {"labels", "label", "y", "y_test"}) {
+    if (!npz.count(name)) continue;
+    if (labels.path.empty()) {
+      EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));
+      labels.path = path;
+    }
+    npz.erase(name);
+  }
+  if (!samples && npz.size() == 1) samples = npz.begin()->second;
+  if (!samples) return InvalidInput("{}: arrays {}, expected one, or one named x, input, images, samples or data", path, names);
+  auto arrays = std::make_unique<Arrays>(std::move(labels), options);
+  EVOQ_TRY(arrays->Add(BaseName(path), std::move(*samples)));
+  return arrays;
+}
+
+Result<DatasetPtr> OpenIdx(const std::string& path, Labels labels, const DatasetOptions& options) {
+  EVOQ_TRY(NeedPreprocess(path, options));
+  EVOQ_ASSIGN(IdxArray array, ReadIdx(path));
+  constexpr int64_t kMaxSide = 1 << 14;
+  if (array.sizes.size() != 3 || array.sizes[1] < 1 || array.sizes[2] < 1 || array.sizes[1] > kMaxSide || array.sizes[2] > kMaxSide) {
+    return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path, Bracketed(std::span<const int64_t>(array.sizes)));
+  }
+  const int height = static_cast<int>(array.sizes[1]), width = static_cast<int>(array.sizes[2]);
+  const Records::Form form{array.sizes[0], static_cast<int64_t>(array.offset), int64_t{height} * width, 0, 1, height, width};
+  return std::make_unique<Records>(BaseName(path), std::move(array.bytes), form, std::move(labels), options);
+}
+
+Result<DatasetPtr> OpenCifar(const std::string& path, Labels labels, const DatasetOptions& options) {
+  EVOQ_TRY(NeedPreprocess(path, options));
+  EVOQ_ASSIGN(auto file, MappedFile::Open(path));
+  const auto bytes = file->bytes();
+  if (bytes.size() % kCifarRecord != 0) {
+    return InvalidInput("{}: {} bytes, expected a multiple of {} (CIFAR-10: label, 32 x 32 x 3 pixels)", path, bytes.size(), kCifarRecord);
+  }
+  const Records::Form form{static_cast<int64_t>(bytes.size() / kCifarRecord), 0, kCifarRecord, 1, 3, kCifarSide, kCifarSide};
+  return std::make_unique<Records>(BaseName(path), std::vector<std::byte>(bytes.begin(), bytes.end()), form,
+                                   std::move(labels), options);
+}
+
+Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels, const DatasetOptions& options) {
+  EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
+  std::vector<std::string> images, arrays;
+  for (const std::string& file : files) {
+    if (IsImage(file)) images.push_back(file);
+    if (LowerExtension(file) == ".npy") arrays.push_back(file);
+  }
+  if (!images.empty() && !arrays.empty()) {
+    return InvalidInput("{}: {} images and {} .npy files, expected one kind", path, images.size(), arrays.size());
+  }
+  if (!arrays.empty()) return OpenNpy(arrays, std::move(labels), options);
+  if (images.empty()) return InvalidInput("{}: no sample found, looked for *.jpg, *.jpeg, *.png and *.npy", path);
+  EVOQ_TRY(NeedPreprocess(path, options));
+  return std::make_unique<ImageFiles>(std::move(images), std::move(labels), options);
+}
+
+Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const DatasetOptions& options) {
+  const std::string extension = LowerExtension(path);
+  if (IsImage(path)) {
+    EVOQ_TRY(NeedPreprocess(path, options));
+    return std::make_unique<ImageFiles>(std::vector<std::string>{path}, std::move(labels), options);
+  }
+  if (extension == ".npy") return OpenNpy({path}, std::move(labels), options);
+  if (extension == ".npz") return OpenNpz(path, std::move(labels), options);
+  if (BaseName(path).find("idx") != std::string::npos) return OpenIdx(path, std::move(labels), options);
+  if (extension == ".bin") return OpenCifar(path, std::move(labels), options);
+  return InvalidInput("{}: unknown kind of data, expected an image (.jpg, .png), .npy, .npz, MNIST idx (a name with \"idx\", "
+                      "also .gz) or CIFAR-10 .bin", path);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const DatasetOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
+  EVOQ_ASSIGN(Labels labels, LoadLabels(options.labels));
+  DatasetOptions used = options;
+  // A model that takes integers gets pixels as integers.
+  if (used.preprocess && IsInteger(used.input_dtype)) used.preprocess->dtype = used.input_dtype;
+  if (used.preprocess && used.preprocess->dtype != used.input_dtype) {
+    return Fail(ErrorCode::kUsage, "{}: preprocessing gives {}, but the model's input is {}", path,
+                DTypeName(used.preprocess->dtype), DTypeName(used.input_dtype));
+  }
+  EVOQ_ASSIGN(DatasetPtr dataset, std::filesystem::is_directory(path, error) ? OpenFolder(path, std::move(labels), used)
+                                                                             : OpenFile(path, std::move(labels), used));
+  if (dataset->size() == 0) return InvalidInput("{}: no sample found: the data is empty", path);
+  return dataset;
+}
+
+}  // namespace evoq

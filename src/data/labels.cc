@@ -1,0 +1,95 @@
+#include "data/labels.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/idx.h"
+
+namespace evoq {
+namespace {
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
+  std::vector<std::string_view> lines = Split(text, '\n');
+  for (std::string_view& line : lines) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+  }
+  const auto header = Split(lines[0], '\t');
+  auto column = [&](std::string_view name) { return std::find(header.begin(), header.end(), name) - header.begin(); };
+  const size_t file = column("file");
+  const size_t label = column("class_index") < header.size() ? column("class_index") : column("label");
+  if (file == header.size() || label == header.size()) {
+    return InvalidInput("line 1: columns are \"{}\", expected file and class_index (or label), separated by tabs",
+                        fmt::join(header, ", "));
+  }
+  std::map<std::string, int64_t> labels;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].empty()) continue;
+    const auto cells = Split(lines[i], '\t');
+    if (cells.size() <= std::max(file, label)) {
+      return InvalidInput("line {}: {} columns, expected {}", i + 1, cells.size(), header.size());
+    }
+    int64_t value = 0;
+    const std::string_view cell = cells[label];
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size()) {
+      return InvalidInput("line {}: label \"{}\" is not a whole number", i + 1, cell);
+    }
+    if (!labels.emplace(cells[file], value).second) {
+      return InvalidInput("line {}: file {} occurs twice", i + 1, cells[file]);
+    }
+  }
+  return labels;
+}
+
+}  // namespace
+
+Result<std::optional<int64_t>> Labels::Of(const std::string& name, int64_t index) const {
+  if (path.empty()) return std::nullopt;
+  if (!by_name.empty()) {
+    auto it = by_name.find(name);
+    if (it == by_name.end()) return InvalidInput("{}: no label for {}", path, name);
+    return it->second;
+  }
+  if (index >= static_cast<int64_t>(by_index.size())) {
+    return InvalidInput("{}: {} labels, none for sample {} ({})", path, by_index.size(), index, name);
+  }
+  return by_index[index];
+}
+
+Result<Labels> LoadLabels(const std::string& path) {
+  Labels labels;
+  labels.path = path;
+  if (path.empty()) return labels;
+  const std::string extension = LowerExtension(path);
+  if (extension == ".tsv" || extension == ".txt") {
+    EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+    EVOQ_ASSIGN(labels.by_name, WithContext(ParseTable(text), path));
+    if (labels.by_name.empty()) return InvalidInput("{}: no labels below the header", path);
+  } else if (extension == ".npy") {
+    EVOQ_ASSIGN(const Tensor tensor, ReadNpy(path));
+    EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(tensor), path));
+  } else {
+    EVOQ_ASSIGN(const IdxArray array, ReadIdx(path));
+    if (array.sizes.size() != 1) {
+      return InvalidInput("{}: idx data of {} dimensions, expected 1 for labels", path, array.sizes.size());
+    }
+    labels.by_index.assign(array.data().begin(), array.data().end());
+  }
+  if (labels.by_name.empty() && labels.by_index.empty()) return InvalidInput("{}: holds no label", path);
+  return labels;
+}
+
+}  // namespace evoq

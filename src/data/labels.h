@@ -1,0 +1,29 @@
+// Class labels of samples, from a table or an idx file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace evoq {
+
+// Either by file name (a .tsv) or by position (idx, .npy).
+struct Labels {
+  std::string path;  // "" when there are none
+  std::map<std::string, int64_t> by_name;
+  std::vector<int64_t> by_index;
+
+  // The label of the sample, nothing when there are no labels at all.
+  // Errors: kInvalidInput when the file has none for this one.
+  Result<std::optional<int64_t>> Of(const std::string& name, int64_t index) const;
+};
+
+// "" gives no labels. A .tsv has a header line with the columns `file` and `class_index` or `label`; an idx file (also
+// gzipped) is one-dimensional; a .npy holds integers, one per sample.
+Result<Labels> LoadLabels(const std::string& path);
+
+}  // namespace evoq

@@ -1,0 +1,26 @@
+// NumPy's .npy format (versions 1 to 3) in memory: what .npy files and the members of .npz files hold.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "tensor/tensor.h"
+
+namespace evoq {
+
+struct NpyHeader {
+  TensorType type;
+  bool fortran_order = false;  // stored with the first axis fastest
+  size_t data_offset = 0;
+};
+
+// Checks that the data of the header's shape is there, exactly.
+// Errors: kInvalidInput naming the place; kUnsupported for big-endian, string and structured arrays.
+Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes);
+
+// The array in C order, in fresh memory.
+Result<Tensor> ParseNpy(std::span<const std::byte> bytes);
+
+}  // namespace evoq

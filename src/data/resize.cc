@@ -1,0 +1,131 @@
+#include "data/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "data/image_decode.h"
+
+namespace evoq {
+namespace {
+
+// 32 bits minus 8 for the pixel minus 2 for sign and overshoot.
+constexpr int kPrecisionBits = 32 - 8 - 2;
+
+// Weights of one axis: output i reads pixels [first[i], first[i] + count[i]) with weights from i * stride on.
+struct Taps {
+  int stride = 0;
+  std::vector<int> first, count;
+  std::vector<int32_t> weights;
+};
+
+Taps MakeTaps(int in, int out) {
+  const double scale = static_cast<double>(in) / out;
+  const double support = std::max(scale, 1.0);
+  Taps taps;
+  taps.stride = static_cast<int>(std::ceil(support)) * 2 + 1;
+  taps.weights.resize(static_cast<size_t>(taps.stride) * out);
+  std::vector<double> w(taps.stride);
+  for (int i = 0; i < out; ++i) {
+    const double centre = (i + 0.5) * scale;
+    const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
+    const int count = std::min(static_cast<int>(centre + support + 0.5), in) - first;
+    double sum = 0;
+    for (int j = 0; j < count; ++j) {
+      w[j] = std::max(0.0, 1.0 - std::fabs((j + first - centre + 0.5) * (1.0 / support)));
+      sum += w[j];
+    }
+    for (int j = 0; j < count; ++j) {
+      const double normalized = sum != 0 ? w[j] / sum : w[j];
+      taps.weights[static_cast<size_t>(i) * taps.stride + j] =
+          static_cast<int32_t>(0.5 + normalized * (1 << kPrecisionBits));
+    }
+    taps.first.push_back(first);
+    taps.count.push_back(count);
+  }
+  return taps;
+}
+
+uint8_t ClipToByte(int32_t fixed) { return static_cast<uint8_t>(std::clamp(fixed >> kPrecisionBits, 0, 255)); }
+
+Image Horizontal(const Image& in, int width) {
+  const Taps taps = MakeTaps(in.width, width);
+  Image out{width, in.height, in.channels, {}};
+  out.pixels.resize(static_cast<size_t>(width) * in.height * in.channels);
+  for (int y = 0; y < in.height; ++y) {
+    const uint8_t* row = in.pixels.data() + static_cast<size_t>(y) * in.width * in.channels;
+    uint8_t* to = out.pixels.data() + static_cast<size_t>(y) * width * in.channels;
+    for (int x = 0; x < width; ++x) {
+      const int32_t* w = taps.weights.data() + static_cast<size_t>(x) * taps.stride;
+      for (int c = 0; c < in.channels; ++c) {
+        int32_t sum = 1 << (kPrecisionBits - 1);
+        for (int j = 0; j < taps.count[x]; ++j) sum += row[(taps.first[x] + j) * in.channels + c] * w[j];
+        *to++ = ClipToByte(sum);
+      }
+    }
+  }
+  return out;
+}
+
+Image Vertical(const Image& in, int height) {
+  const Taps taps = MakeTaps(in.height, height);
+  Image out{in.width, height, in.channels, {}};
+  const size_t row_bytes = static_cast<size_t>(in.width) * in.channels;
+  out.pixels.resize(row_bytes * height);
+  std::vector<int32_t> sums(row_bytes);
+  for (int y = 0; y < height; ++y) {
+    const int32_t* w = taps.weights.data() + static_cast<size_t>(y) * taps.stride;
+    std::fill(sums.begin(), sums.end(), 1 << (kPrecisionBits - 1));
+    for (int j = 0; j < taps.count[y]; ++j) {
+      const uint8_t* row = in.pixels.data() + (taps.first[y] + j) * row_bytes;
+      for (size_t i = 0; i < row_bytes; ++i) sums[i] += row[i] * w[j];
+    }
+    for (size_t i = 0; i < row_bytes; ++i) out.pixels[y * row_bytes + i] = ClipToByte(sums[i]);
+  }
+  return out;
+}
+
+Status CheckSize(int64_t width, int64_t height) {
+  if (width > kMaxImagePixels / height) {
+    return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height, kMaxImagePixels);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Image> ResizeBilinear(const Image& image, int width, int height) {
+  EVOQ_TRY(CheckSize(width, height));
+  EVOQ_TRY(CheckSize(width, image.height));
+  Image out = image.width == width ? image : Horizontal(image, width);
+  return out.height == height ? std::move(out) : Vertical(out, height);
+}
+
+Result<Image> ResizeShortSide(const Image& image, int size) {
+  const int64_t small = std::min(image.width, image.height), large = std::max(image.width, image.height);
+  // Truncated double division, as Python's int(size * long / short).
+  const double scaled = static_cast<double>(size * large) / static_cast<double>(small);
+  if (scaled > static_cast<double>(kMaxImagePixels)) {
+    return Fail(ErrorCode::kTooLarge, "resizing {} x {} to a short side of {}: the long side would be {}", image.width,
+                image.height, size, scaled);
+  }
+  const int other = static_cast<int>(scaled);
+  return image.width <= image.height ? ResizeBilinear(image, size, other) : ResizeBilinear(image, other, size);
+}
+
+Result<Image> CentreCrop(const Image& image, int height, int width) {
+  if (height > image.height || width > image.width) {
+    return InvalidInput("crop to {} x {} (height x width) of an image of {} x {}", height, width, image.height, image.width);
+  }
+  const int top = (image.height - height) / 2, left = (image.width - width) / 2;
+  Image out{width, height, image.channels, {}};
+  const size_t row_bytes = static_cast<size_t>(width) * image.channels;
+  out.pixels.resize(row_bytes * height);
+  for (int y = 0; y < height; ++y) {
+    std::memcpy(out.pixels.data() + y * row_bytes,
+                image.pixels.data() + (static_cast<size_t>(top + y) * image.width + left) * image.channels, row_bytes);
+  }
+  return out;
+}
+
+}  // namespace evoq

@@ -1,0 +1,23 @@
+// Bilinear resampling equal to Pillow's Image.resize(size, Image.BILINEAR), byte for byte. (Pillow 13 takes the vertical pass
+// first for some resizes that shrink the height more than the width; evoq always does as the releases before it.)
+#pragma once
+
+#include "base/result.h"
+#include "data/dataset.h"
+
+namespace evoq {
+
+// Two passes, horizontal then vertical, with 8-bit pixels between them. Along one axis of in -> out pixels, with
+// s = in / out, f = max(s, 1), output i is sum_j w(j) p[j] / sum_j w(j) over the pixels j with |j + 0.5 - c| < f, where
+// c = (i + 0.5) s and w(j) = 1 - |j + 0.5 - c| / f; the normalized weights are rounded to 22 fractional bits.
+// Errors: kTooLarge over 2^28 pixels, also for the image between the passes. `width`, `height` >= 1.
+Result<Image> ResizeBilinear(const Image& image, int width, int height);
+
+// Short side to `size`, the other to int(size * long / short), as torchvision's Resize.
+Result<Image> ResizeShortSide(const Image& image, int size);
+
+// The centre height x width; offsets are floor((in - out) / 2).
+// Errors: kInvalidInput when the image is smaller.
+Result<Image> CentreCrop(const Image& image, int height, int width);
+
+}  // namespace evoq
