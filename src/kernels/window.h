@@ -18,6 +18,7 @@ struct WindowDim {
   int64_t stride = 1;
   int64_t dilation = 1;
   int64_t pad = 0;  // at the beginning
+  int64_t pad_end = 0;
 
   // The taps [begin, end) that lie inside the input, for output o.
   int64_t TapBegin(int64_t o) const {
@@ -26,8 +27,15 @@ struct WindowDim {
   }
   int64_t TapEnd(int64_t o) const {
     const int64_t start = o * stride - pad;
+    if (start + (kernel - 1) * dilation < in) return kernel;
     if (start >= in) return 0;
     return std::min(kernel, (in - 1 - start) / dilation + 1);
+  }
+  // The taps that lie inside the input or its padding: with ceil_mode a window may reach past both.
+  int64_t PaddedTaps(int64_t o) const {
+    const int64_t room = in + pad_end - (o * stride - pad);
+    if ((kernel - 1) * dilation < room) return kernel;
+    return room <= 0 ? 0 : std::min(kernel, (room - 1) / dilation + 1);
   }
 };
 

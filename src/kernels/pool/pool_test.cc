@@ -1,0 +1,154 @@
+#include "kernels/pool/pool.h"
+
+#include "kernels/test_util.h"
+
+namespace evoq {
+extern const KernelDef kMaxPoolByte, kMaxPoolFloat, kAveragePoolByte, kAveragePoolFloat, kGlobalAveragePoolByte,
+    kGlobalAveragePoolFloat, kGlobalMaxPoolFloat;
+namespace {
+
+struct Case {
+  std::vector<int64_t> in, out, kernel, strides, pads, dilations;  // spatial
+  int64_t batch, channels;
+  bool include_pad = false;
+};
+
+TestCall MakeCall(const Case& s, const char* op, TensorType x, TensorType y) {
+  TestCall t;
+  t.op = op;
+  t.attrs.Set("channels_last", 1);
+  t.attrs.Set("kernel_shape", s.kernel);
+  t.attrs.Set("strides", s.strides);
+  t.attrs.Set("pads", s.pads);
+  if (!s.dilations.empty()) t.attrs.Set("dilations", s.dilations);
+  t.attrs.Set("count_include_pad", s.include_pad ? 1 : 0);
+  const auto shape = [&](const std::vector<int64_t>& spatial) {
+    std::vector<int64_t> sizes = {s.batch};
+    sizes.insert(sizes.end(), spatial.begin(), spatial.end());
+    sizes.push_back(s.channels);
+    return Shape(sizes);
+  };
+  x.shape = shape(s.in);
+  y.shape = shape(s.out);
+  t.inputs = {RandomTensor(x, 5)};
+  t.outputs = {y};
+  return t;
+}
+
+// Calls body(output index, values inside the window in order, count) over real elements read by `at`.
+template <typename T, typename Body>
+void Reference(const Case& s, const Tensor& x, const Body& body) {
+  const size_t rank = s.in.size();
+  int64_t positions = 1, taps = 1, pixels = 1;
+  for (size_t i = 0; i < rank; ++i) positions *= s.out[i], taps *= s.kernel[i], pixels *= s.in[i];
+  for (int64_t at = 0; at < s.batch * positions * s.channels; ++at) {
+    const int64_t c = at % s.channels, position = at / s.channels % positions, n = at / s.channels / positions;
+    std::vector<T> values;
+    int64_t padded = 0;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      int64_t pixel = 0, rest = tap, where = position, stride = 1;
+      bool inside = true, in_padding = true;
+      for (size_t i = rank; i-- > 0;) {
+        const int64_t dilation = s.dilations.empty() ? 1 : s.dilations[i];
+        const int64_t p = where % s.out[i] * s.strides[i] - s.pads[i] + rest % s.kernel[i] * dilation;
+        inside = inside && p >= 0 && p < s.in[i];
+        in_padding = in_padding && p < s.in[i] + s.pads[rank + i];
+        pixel += p * stride;
+        stride *= s.in[i];
+        rest /= s.kernel[i];
+        where /= s.out[i];
+      }
+      if (inside) values.push_back(x.data<T>()[(n * pixels + pixel) * s.channels + c]);
+      padded += in_padding;
+    }
+    body(at, values, s.include_pad ? padded : static_cast<int64_t>(values.size()));
+  }
+}
+
+const Case kCases[] = {
+    {{6, 7}, {3, 4}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 2, 19},
+    {{6, 7}, {3, 4}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 1, 80, true},
+    {{5, 5}, {3, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {}, 1, 64, true},  // ceil_mode: the last window reaches past x
+    {{9}, {7}, {3}, {1}, {0, 0}, {}, 3, 1},
+    {{4, 5, 6}, {2, 2, 3}, {2, 3, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, {}, 1, 33},
+    {{9, 9}, {5, 5}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, 1, 300},
+    {{20, 20}, {1, 1}, {20, 20}, {1, 1}, {0, 0, 0, 0}, {}, 1, 81},
+    {{4, 4}, {4, 4}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {}, 0, 8},
+};
+
+TEST(Pool, MaxKeepsIntegersAndFloats) {
+  for (const Case& s : kCases) {
+    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+      const TensorType type(dtype, Shape{}, QuantParams::PerTensor(0.1f, 3));
+      const TestCall t = MakeCall(s, "MaxPool", type, type);
+      Tensor want = Tensor::Allocate(t.outputs[0]);
+      if (dtype == DType::kUint8) {
+        Reference<uint8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) { want.mutable_data<uint8_t>()[at] = *std::max_element(v.begin(), v.end()); });
+      } else {
+        Reference<int8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) { want.mutable_data<int8_t>()[at] = *std::max_element(v.begin(), v.end()); });
+      }
+      ExpectKernel(kMaxPoolByte, t, {want}, fmt::format("case {}", &s - kCases));
+    }
+    const TensorType f32(DType::kFloat32, Shape{});
+    const TestCall t = MakeCall(s, "MaxPool", f32, f32);
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    Reference<float>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) {
+      want.mutable_data<float>()[at] = *std::max_element(v.begin(), v.end());
+    });
+    ExpectKernel(kMaxPoolFloat, t, {want}, fmt::format("case {}", &s - kCases));
+  }
+}
+
+TEST(Pool, AverageEqualsTheDefinition) {
+  for (const Case& s : kCases) {
+    const TestCall t = MakeCall(s, "AveragePool", TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 77)),
+                                TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.06f, 130)));
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    Reference<uint8_t>(s, t.inputs[0], [&](int64_t at, const auto& values, int64_t count) {
+      int32_t sum = 0;
+      for (int v : values) sum += v - 77;
+      const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.06f) * static_cast<double>(count)));
+      want.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(RoundToInteger(static_cast<float>(sum) * m, 130, 0, 255));
+    });
+    ExpectKernel(kAveragePoolByte, t, {want}, fmt::format("case {}", &s - kCases));
+
+    const TensorType f32(DType::kFloat32, Shape{});
+    const TestCall f = MakeCall(s, "AveragePool", f32, f32);
+    Tensor want_f = Tensor::Allocate(f.outputs[0]);
+    Reference<float>(s, f.inputs[0], [&](int64_t at, const auto& values, int64_t count) {
+      float sum = 0;
+      for (float v : values) sum += v;
+      want_f.mutable_data<float>()[at] = sum / static_cast<float>(count);
+    });
+    ExpectKernel(kAveragePoolFloat, f, {want_f}, fmt::format("case {}", &s - kCases));
+  }
+}
+
+TEST(Pool, GlobalIsTheWindowOfEverything) {
+  const Case s{{20, 17}, {1, 1}, {20, 17}, {1, 1}, {0, 0, 0, 0}, {}, 2, 300};
+  const TensorType f32(DType::kFloat32, Shape{}), u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
+  for (const auto& [global, windowed, type] :
+       {std::tuple{&kGlobalAveragePoolByte, &kAveragePoolByte, u8}, std::tuple{&kGlobalAveragePoolFloat, &kAveragePoolFloat, f32},
+        std::tuple{&kGlobalMaxPoolFloat, &kMaxPoolFloat, f32}}) {
+    TestCall t = MakeCall(s, windowed->op, type, type);
+    const auto want = RunKernel(*windowed, t, Isa::kScalar);
+    t.op = global->op;
+    for (const char* name : {"kernel_shape", "strides", "pads"}) t.attrs.Erase(name);
+    ExpectKernel(*global, t, want, global->name);
+  }
+}
+
+TEST(Pool, RejectsWithAReason) {
+  const TensorType f32(DType::kFloat32, Shape{}), u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
+  TestCall t = MakeCall(kCases[0], "MaxPool", u8, f32);
+  EXPECT_STREQ(RejectOf(kMaxPoolByte, t)->code, "types");
+  t = MakeCall(kCases[0], "MaxPool", f32, f32);
+  t.attrs.Set("strides", std::vector<int64_t>{0, 1});
+  EXPECT_STREQ(RejectOf(kMaxPoolFloat, t)->code, "attribute");
+  t = MakeCall(kCases[0], "MaxPool", f32, f32);
+  t.outputs.push_back(TensorType(DType::kInt64, t.outputs[0].shape));
+  EXPECT_STREQ(RejectOf(kMaxPoolFloat, t)->code, "attribute");
+}
+
+}  // namespace
+}  // namespace evoq
