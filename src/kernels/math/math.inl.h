@@ -136,31 +136,31 @@ inline float PowInline(float x, float y) {
   return __builtin_powf(x, y);
 }
 
-// The tree of SumF over terms term(i), i = 0..n-1, and its relatives with another way to combine.
-template <typename Term, typename Combine>
-inline float Interleaved16(int64_t n, float start, const Term& term, const Combine& combine) {
-  float p[16];
-  for (int j = 0; j < 16; ++j) p[j] = start;
+// The tree of SumF over terms term(i), i = 0..n-1, with kLanes partial results and any way to combine.
+template <int kLanes, typename Term, typename Combine>
+inline float Interleaved(int64_t n, float start, const Term& term, const Combine& combine) {
+  float p[kLanes];
+  for (int j = 0; j < kLanes; ++j) p[j] = start;
   int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (int j = 0; j < 16; ++j) p[j] = combine(p[j], term(i + j));
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) p[j] = combine(p[j], term(i + j));
   }
   for (int j = 0; i + j < n; ++j) p[j] = combine(p[j], term(i + j));
-  for (int step = 8; step > 0; step /= 2) {
+  for (int step = kLanes / 2; step > 0; step /= 2) {
     for (int j = 0; j < step; ++j) p[j] = combine(p[j], p[j + step]);
   }
   return p[0];
 }
 template <typename Term>
 inline float SumTerms(int64_t n, const Term& term) {
-  return Interleaved16(n, 0.0f, term, [](float a, float b) { return a + b; });
+  return Interleaved<16>(n, 0.0f, term, [](float a, float b) { return a + b; });
 }
 inline float MaxInline(const float* x, int64_t n) {
-  return Interleaved16(n, -kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v > m ? v : m; }) +
+  return Interleaved<64>(n, -kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v > m ? v : m; }) +
          0.0f;
 }
 inline float MinInline(const float* x, int64_t n) {
-  return Interleaved16(n, kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v < m ? v : m; }) +
+  return Interleaved<64>(n, kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v < m ? v : m; }) +
          0.0f;
 }
 

@@ -1,0 +1,156 @@
+// QuantizeLinear and DequantizeLinear of one input: scales are in the types.
+#include "kernels/parallel.h"
+#include "kernels/quantize/axis.h"
+#include "kernels/requant.h"
+
+namespace evoq {
+namespace {
+
+std::optional<Rejection> RejectQuantize(const KernelCall& call) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  if (call.has_input(1)) return Reject("types", "the scale is an input");
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (!PlainFloat(x) && !(IntegerKindOf(x.dtype) && ScalesOf(x))) {
+    return Reject("types", "input 0 is {}, expected float32 or quantized uint8, int8, int32", x.ToString());
+  }
+  if ((y.dtype != DType::kUint8 && y.dtype != DType::kInt8) || !ScalesOf(y)) {
+    return Reject("types", "output is {}, expected quantized uint8 or int8", y.ToString());
+  }
+  if (x.shape != y.shape) return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectDequantize(const KernelCall& call) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  if (call.has_input(1)) return Reject("types", "the scale is an input");
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (!IntegerKindOf(x.dtype) || !ScalesOf(x) || !PlainFloat(y)) {
+    return Reject("types", "{} -> {}, expected quantized uint8, int8 or int32 to float32", x.ToString(), y.ToString());
+  }
+  if (x.shape != y.shape) return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
+  return std::nullopt;
+}
+
+void QuantizePart(const QuantizeTable& table, const BoundScales& to, ByteRange range, const float* x, uint8_t* y,
+                  int64_t begin, int64_t end) {
+  to.view.ForRuns(
+      begin, end,
+      [&](int64_t at, int64_t n, int64_t i) { table.quantize(x + (at - begin), y + at, n, to.scales[i], to.zeros[i], range); },
+      [&](int64_t at, int64_t n, int64_t i) {
+        table.quantize_each(x + (at - begin), y + at, n, &to.scales[i], &to.zeros[i], range);
+      });
+}
+void DequantizePart(const QuantizeTable& table, const BoundScales& from, IntegerKind kind, const void* x, float* y,
+                    int64_t begin, int64_t end) {
+  const auto source = [&](int64_t at) { return static_cast<const std::byte*>(x) + at * BytesOf(kind); };
+  from.view.ForRuns(
+      begin, end,
+      [&](int64_t at, int64_t n, int64_t i) { table.dequantize(source(at), kind, y + (at - begin), n, from.scales[i], from.zeros[i]); },
+      [&](int64_t at, int64_t n, int64_t i) {
+        table.dequantize_each(source(at), kind, y + (at - begin), n, &from.scales[i], &from.zeros[i]);
+      });
+}
+
+struct QuantizeState {
+  BoundScales to;
+  ByteRange range;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto* x = static_cast<const float*>(in[0]);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      QuantizePart(QuantizeTableFor(isa), to, range, x + begin, static_cast<uint8_t*>(out[0]), begin, end);
+    });
+  }
+};
+
+struct DequantizeState {
+  BoundScales from;
+  IntegerKind kind;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    auto* y = static_cast<float*>(out[0]);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      DequantizePart(QuantizeTableFor(isa), from, kind, in[0], y + begin, begin, end);
+    });
+  }
+};
+
+// Integers to integers through float32, a block at a time.
+struct RequantizeState {
+  BoundScales from, to;
+  IntegerKind kind;
+  ByteRange range;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const QuantizeTable& table = QuantizeTableFor(isa);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      float block[1024];
+      for (int64_t at = begin; at < end; at += 1024) {
+        const int64_t stop = std::min<int64_t>(at + 1024, end);
+        DequantizePart(table, from, kind, in[0], block, at, stop);
+        QuantizePart(table, to, range, block, static_cast<uint8_t*>(out[0]), at, stop);
+      }
+    });
+  }
+};
+
+// Bytes to bytes with one scale each: a table.
+struct LookupState {
+  alignas(64) uint8_t table[256];
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto* x = static_cast<const uint8_t*>(in[0]);
+    auto* y = static_cast<uint8_t*>(out[0]);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      QuantizeTableFor(isa).lookup(table, x + begin, y + begin, end - begin);
+    });
+  }
+};
+
+LookupState RequantizeTable(const TensorType& x, const TensorType& y) {
+  LookupState state;
+  const ByteRange range = RangeOf(y.dtype);
+  for (int i = 0; i < 256; ++i) {
+    const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
+    const float real = DequantizeValue(q, ScaleOf(x), ZeroOf(x));
+    state.table[i] = static_cast<uint8_t>(QuantizeValue(real, ScaleOf(y), ZeroOf(y), range.low, range.high));
+  }
+  return state;
+}
+
+Result<BoundKernel> BindQuantize(const KernelCall& call, const BindOptions& options) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  const int64_t elements = ElementsOf(x), grain = Grain(elements, 0.15, options.threads);
+  if (PlainFloat(x)) return BoundKernel::Of(QuantizeState{*ScalesOf(y), RangeOf(y.dtype), options.isa, elements, grain});
+  if (QuantizedByte(x) && QuantizedByte(y)) {
+    LookupState state = RequantizeTable(x, y);
+    state.isa = options.isa;
+    state.elements = elements;
+    state.grain = grain;
+    return BoundKernel::Of(std::move(state));
+  }
+  return BoundKernel::Of(
+      RequantizeState{*ScalesOf(x), *ScalesOf(y), *IntegerKindOf(x.dtype), RangeOf(y.dtype), options.isa, elements, grain});
+}
+
+Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& options) {
+  const TensorType& x = call.inputs[0];
+  const int64_t elements = ElementsOf(x);
+  return BoundKernel::Of(
+      DequantizeState{*ScalesOf(x), *IntegerKindOf(x.dtype), options.isa, elements, Grain(elements, 0.1, options.threads)});
+}
+
+}  // namespace
+
+extern const KernelDef kQuantizeByte = {"quantize_u8", "QuantizeLinear", "int8", Peak::kMemory, RejectQuantize, nullptr, BindQuantize};
+extern const KernelDef kDequantize = {"dequantize", "DequantizeLinear", "int8", Peak::kMemory, RejectDequantize, nullptr, BindDequantize};
+
+}  // namespace evoq

@@ -1,0 +1,28 @@
+#include "kernels/bench_util.h"
+
+namespace evoq {
+extern const KernelDef kQuantizeByte, kDequantize, kDynamicQuantize;
+namespace {
+
+void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, TensorType y) {
+  TestCall t;
+  t.op = kernel.op;
+  x.shape = y.shape = Shape{state.range(0)};
+  t.inputs = {RandomTensor(x, 1)};
+  t.outputs = {y};
+  if (&kernel == &kDynamicQuantize) {
+    t.outputs.push_back(TensorType(DType::kFloat32, Shape{}));
+    t.outputs.push_back(TensorType(DType::kUint8, Shape{}));
+  }
+  RunBenchmark(state, kernel, t);
+}
+
+const TensorType kFloat(DType::kFloat32, Shape{}), kPlainByte(DType::kUint8, Shape{}),
+    kByte(DType::kUint8, Shape{}, QuantParams::PerTensor(0.02f, 128)), kOther(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 7));
+BENCHMARK_CAPTURE(Convert, quantize, kQuantizeByte, kFloat, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Convert, requantize, kQuantizeByte, kOther, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dequantize, kDequantize, kByte, kFloat)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantize, kFloat, kPlainByte)->Arg(98304)->Unit(benchmark::kMicrosecond)->UseRealTime();
+
+}  // namespace
+}  // namespace evoq

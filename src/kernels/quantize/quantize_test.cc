@@ -1,0 +1,140 @@
+#include "kernels/quantize/quantize.h"
+
+#include <cmath>
+
+#include "kernels/requant.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantize, kDequantizeRuntime, kDynamicQuantize, kCast;
+namespace {
+
+QuantParams Scales(int count, int axis, DType dtype) {
+  QuantParams q;
+  q.axis = count == 1 ? -1 : axis;
+  for (int i = 0; i < count; ++i) {
+    q.scales.push_back(0.01f + 0.007f * static_cast<float>(i % 5));
+    q.zero_points.push_back(dtype == DType::kInt8 ? -7 + i % 3 : dtype == DType::kUint8 ? 120 + i % 3 : 0);
+  }
+  return q;
+}
+
+// (count of scales, axis, shape)
+struct Case {
+  int count, axis;
+  Shape shape;
+};
+const Case kCases[] = {{1, -1, {}},         {1, -1, {0}},      {1, -1, {1}},         {1, -1, {3, 7, 11}},
+                       {5, 1, {3, 5, 13}},  {19, 2, {3, 2, 19}}, {40, 0, {40}},      {1, -1, {40000}}};
+
+Tensor WithSpecials(Tensor x) {
+  const float specials[] = {std::nanf(""), INFINITY, -INFINITY, 0.005f, 0.015f, -0.0f};
+  Tensor y = x.Clone();
+  for (int64_t i = 0; i < std::min<int64_t>(6, y.elements() - 1); ++i) y.mutable_data<float>()[i] = specials[i];
+  return y;
+}
+
+TEST(Quantize, EqualsTheTensorFunctions) {
+  for (const Case& s : kCases) {
+    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+      TestCall t;
+      t.op = "QuantizeLinear";
+      t.inputs = {WithSpecials(RandomTensor(TensorType(DType::kFloat32, s.shape), 1))};
+      t.outputs = {TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype))};
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()}, s.shape.ToString());
+    }
+    for (DType dtype : {DType::kUint8, DType::kInt8, DType::kInt32}) {
+      TestCall t;
+      t.op = "DequantizeLinear";
+      t.inputs = {RandomTensor(TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype)), 2)};
+      t.outputs = {TensorType(DType::kFloat32, s.shape)};
+      const Tensor want = ToFloat32(t.inputs[0]).value();
+      ExpectKernel(kDequantize, t, {want}, s.shape.ToString());
+      // Requantize.
+      t.op = "QuantizeLinear";
+      t.outputs = {TensorType(DType::kInt8, s.shape, QuantParams::PerTensor(0.013f, 4))};
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()}, s.shape.ToString());
+    }
+  }
+}
+
+TEST(Quantize, RunTimeScales) {
+  for (const Case& s : kCases) {
+    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+      const QuantParams q = Scales(s.count, s.axis, dtype);
+      const TensorType typed(dtype, s.shape, q), plain(dtype, s.shape), f32(DType::kFloat32, s.shape);
+      Tensor zeros = Tensor::Allocate(TensorType(dtype, s.count == 1 ? Shape{} : Shape{s.count}));
+      for (int i = 0; i < s.count; ++i) zeros.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[i]);
+      TestCall t;
+      t.op = "QuantizeLinear";
+      t.attrs.Set("axis", std::max(s.axis, 0));
+      t.inputs = {WithSpecials(RandomTensor(f32, 1)), Tensor::FromValues(zeros.shape(), q.scales), zeros};
+      t.outputs = {plain};
+      const Tensor want = QuantizeTensor(t.inputs[0], typed).value();
+      ExpectKernel(kQuantizeRuntime, t, {want.WithType(plain)}, s.shape.ToString());
+      t.op = "DequantizeLinear";
+      t.inputs[0] = want.WithType(plain);
+      t.outputs = {f32};
+      ExpectKernel(kDequantizeRuntime, t, {ToFloat32(want).value()}, s.shape.ToString());
+    }
+  }
+}
+
+TEST(Quantize, DynamicFollowsOnnx) {
+  for (int64_t n : {1, 7, 100, 40000}) {
+    for (float shift : {0.0f, 9.0f, -9.0f}) {
+      TestCall t;
+      t.op = "DynamicQuantizeLinear";
+      Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{n}), 4);
+      for (int64_t i = 0; i < n; ++i) x.mutable_data<float>()[i] += shift;
+      t.inputs = {x};
+      t.outputs = {TensorType(DType::kUint8, Shape{n}), TensorType(DType::kFloat32, Shape{}), TensorType(DType::kUint8, Shape{})};
+      float low = 0, high = 0;
+      for (float v : x.values<float>()) low = std::min(low, v), high = std::max(high, v);
+      const float scale = (high - low) / 255;
+      const auto zero = static_cast<uint8_t>(std::nearbyint(std::min(255.0f, std::max(0.0f, 0 - low / scale))));
+      const auto y = QuantizeTensor(x, TensorType(DType::kUint8, x.shape(), QuantParams::PerTensor(scale, zero)));
+      ExpectKernel(kDynamicQuantize, t, {y->WithType(t.outputs[0]), Tensor::Scalar(scale), Tensor::Scalar(zero)},
+                   fmt::format("{} {}", n, shift));
+    }
+  }
+  TestCall zero;
+  zero.op = "DynamicQuantizeLinear";
+  zero.inputs = {Tensor::FromValues<float>(Shape{2}, {0, 0})};
+  zero.outputs = {TensorType(DType::kUint8, Shape{2}), TensorType(DType::kFloat32, Shape{}), TensorType(DType::kUint8, Shape{})};
+  EXPECT_EQ(RunKernel(kDynamicQuantize, zero, Isa::kScalar)[1].data<float>()[0], 1);
+}
+
+TEST(Cast, TruncatesAndSaturates) {
+  TestCall t;
+  t.op = "Cast";
+  t.inputs = {Tensor::FromValues<float>(Shape{7}, {1.9f, -1.9f, 300, -300, std::nanf(""), 1e20f, 0})};
+  t.outputs = {TensorType(DType::kInt8, Shape{7})};
+  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, -1, 127, -128, 0, 127, 0}));
+  t.outputs = {TensorType(DType::kInt64, Shape{7})};
+  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value()[5], INT64_MAX);
+  t.outputs = {TensorType(DType::kBool, Shape{7})};
+  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0}));
+  t.outputs = {TensorType(DType::kFloat16, Shape{7})};
+  EXPECT_EQ(ToFloat32(RunKernel(kCast, t, Isa::kScalar)[0])->data<float>()[2], 300);
+  t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {16777217, -5})};
+  t.outputs = {TensorType(DType::kFloat32, Shape{2})};
+  EXPECT_EQ(RunKernel(kCast, t, Isa::kScalar)[0].data<float>()[0], 16777216);
+  t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {257, -1})};
+  t.outputs = {TensorType(DType::kUint8, Shape{2})};
+  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 255}));
+}
+
+TEST(Quantize, RejectsWithAReason) {
+  TestCall t;
+  t.op = "QuantizeLinear";
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{4}), 1), Tensor::Scalar(0.1f)};
+  t.outputs = {TensorType(DType::kUint8, Shape{4})};
+  EXPECT_STREQ(RejectOf(kQuantizeByte, t)->code, "types");
+  EXPECT_EQ(RejectOf(kQuantizeRuntime, t), std::nullopt);
+  t.inputs[1] = Tensor::FromValues<float>(Shape{3}, {1, 1, 1});
+  EXPECT_STREQ(RejectOf(kQuantizeRuntime, t)->code, "shape");
+}
+
+}  // namespace
+}  // namespace evoq
