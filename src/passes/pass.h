@@ -35,6 +35,10 @@ struct PassOptions {
   std::function<void(const PassDef&, int changes, const Graph&)> log;  // after each pass; may be null
 };
 
+// Runs one pass once; when it changed something, sorts, removes dead nodes, infers types and verifies.
+// Errors: with the pass's name in front.
+Result<int> RunPass(Graph& graph, const PassDef& pass);
+
 // Runs the passes of one stage in order, repeating the list until nothing changes (at most 8 times).
 // Errors: of a pass or of verification, with the pass's name in front; kUsage for a --disable pattern that matches no pass.
 Status RunPasses(Graph& graph, Stage stage, const PassOptions& options = {});

@@ -1,0 +1,17 @@
+#include "passes/clean.h"
+
+namespace evoq {
+namespace {
+
+Result<int> Run(Graph& graph) {
+  const int transposes = JoinTransposes(graph);
+  return transposes + JoinReshapes(graph);
+}
+
+}  // namespace
+
+extern const PassDef kCleanLowered;
+const PassDef kCleanLowered = {
+    "clean-lowered", "clean-transpose and clean-reshape again, on what channels-last left at the borders.", Stage::kLower, Run};
+
+}  // namespace evoq

@@ -1,0 +1,47 @@
+#include "passes/clean.h"
+
+namespace evoq {
+namespace {
+
+// Operators whose output has the bytes of input 0 under another shape.
+bool IsView(const Node& node) {
+  return node.domain.empty() &&
+         (node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze");
+}
+
+// view(view(x)) -> Reshape(x). The inner one stays when others read it.
+bool Join(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const NodeId before = graph.value(node.input(0)).producer;
+  if (!graph.alive(before) || !IsView(graph.node(before))) return false;
+  const ValueId x = graph.node(before).input(0);
+  const TensorType &from = graph.value(x).type, &middle = graph.value(node.input(0)).type,
+                   &to = graph.value(node.outputs[0]).type;
+  if (from.quantized() != to.quantized() || from.quantized() != middle.quantized()) return false;
+  if (from.quantized() && (!SameQuant(from, to) || !SameQuant(from, middle))) return false;
+  const auto target = ReshapeTarget(from.shape, to.shape);
+  if (!target) return false;
+  const ValueId shape = AddInts(graph, node.name + "_shape", *target);
+  ReplaceNode(graph, id, "Reshape", "", {x, shape});
+  return true;
+}
+
+}  // namespace
+
+int JoinReshapes(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (graph.alive(id) && IsView(graph.node(id))) changes += Join(graph, id);
+  }
+  return changes;
+}
+
+namespace {
+Result<int> Run(Graph& graph) { return JoinReshapes(graph); }
+}  // namespace
+
+extern const PassDef kCleanReshape;
+const PassDef kCleanReshape = {
+    "clean-reshape", "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.", Stage::kOptimize, Run};
+
+}  // namespace evoq

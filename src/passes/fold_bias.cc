@@ -1,0 +1,48 @@
+#include "passes/linear.h"
+
+namespace evoq {
+namespace {
+
+// One value per channel that `node` adds to its operand `x`, or nothing. x - c adds -c; c - x is no addition to x.
+std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
+  const Shape& shape = graph.value(x).type.shape;
+  if (!SameShape(shape, graph.value(node.outputs[0]).type.shape)) return std::nullopt;
+  const bool second = node.input(0) == x;
+  if (node.op == "Sub" && !second) return std::nullopt;
+  auto offset = PerChannel(graph, node.input(second ? 1 : 0), shape.rank(), ChannelAxis(graph, linear),
+                           *OutputChannels(graph, linear));
+  if (offset && node.op == "Sub") {
+    for (float& v : *offset) v = -v;
+  }
+  return offset;
+}
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (!graph.alive(id) || !TakesBias(graph, graph.node(id))) continue;
+    const NodeId next = OnlyReader(graph, id);
+    if (!IsOp(graph, next, "Add") && !IsOp(graph, next, "Sub")) continue;
+    if (graph.value(graph.node(next).outputs[0]).type.quantized()) continue;
+    const auto offset = OffsetOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
+    if (!offset) continue;
+    OffsetChannels(graph, id, *offset);
+    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) {
+      const Attrs& attrs = graph.node(next).attrs;
+      for (const auto& [key, value] : attrs) {
+        if (key == name) graph.attrs(id).Set(name, value);
+      }
+    }
+    Absorb(graph, id, next);
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kFoldBias;
+const PassDef kFoldBias = {
+    "fold-bias", "Moves a constant per channel added after a linear operator into its bias.", Stage::kOptimize, Run};
+
+}  // namespace evoq

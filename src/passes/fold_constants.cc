@@ -1,0 +1,63 @@
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+// A folded constant may be this large, or as large as what it is computed from.
+constexpr int64_t kMaxFoldedBytes = int64_t{64} << 20;
+
+// Quantization and dequantization of constants are import-qdq's business: folding them would lose the integers.
+bool MayFold(const Graph& graph, const Node& node) {
+  const OpDef* op = FindOp(node.op, node.domain);
+  if (op == nullptr || op->random || node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
+  int64_t limit = kMaxFoldedBytes;
+  for (ValueId in : node.inputs) {
+    if (!in.valid()) continue;
+    const Value& value = graph.value(in);
+    if (!value.is_constant() || !value.constant.layout().empty()) return false;
+    limit = std::max(limit, static_cast<int64_t>(value.constant.bytes()));
+  }
+  for (ValueId out : node.outputs) {
+    if (!out.valid()) continue;
+    const auto bytes = graph.value(out).type.bytes();
+    if (!bytes || *bytes > limit || graph.IsOutput(out)) return false;
+  }
+  return true;
+}
+
+Status Fold(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  std::vector<Tensor> inputs;
+  std::vector<TensorType> types;
+  for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).constant : Tensor());
+  for (ValueId out : node.outputs) types.push_back(out.valid() ? graph.value(out).type : TensorType());
+  auto results = WithContext(EvaluateNode(node, inputs, types), NodeLabel(node));
+  if (!results) return tl::unexpected(results.error());
+  graph.RemoveNode(id);
+  for (size_t i = 0; i < node.outputs.size() && i < results->size(); ++i) {
+    const ValueId out = node.outputs[i];
+    if (out.valid() && (*results)[i].defined()) graph.SetConstant(out, (*results)[i]);
+  }
+  return {};
+}
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (!MayFold(graph, graph.node(id))) continue;
+    EVOQ_TRY(Fold(graph, id));
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kFoldConstants;
+const PassDef kFoldConstants = {
+    "fold-constants", "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
+    Stage::kOptimize, Run};
+
+}  // namespace evoq

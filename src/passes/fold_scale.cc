@@ -1,0 +1,47 @@
+#include <cmath>
+
+#include "passes/linear.h"
+
+namespace evoq {
+namespace {
+
+// One value per channel by which `node` multiplies its operand `x`, or nothing.
+std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
+  const Shape& shape = graph.value(x).type.shape;
+  if (!SameShape(shape, graph.value(node.outputs[0]).type.shape)) return std::nullopt;
+  const bool second = node.input(0) == x;
+  if (node.op == "Div" && !second) return std::nullopt;
+  auto factor = PerChannel(graph, node.input(second ? 1 : 0), shape.rank(), ChannelAxis(graph, linear),
+                           *OutputChannels(graph, linear));
+  if (!factor) return std::nullopt;
+  for (float& f : *factor) {
+    if (node.op == "Div") f = 1 / f;
+    if (!std::isfinite(f)) return std::nullopt;
+  }
+  return factor;
+}
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (!graph.alive(id) || !TakesFactor(graph, graph.node(id))) continue;
+    const NodeId next = OnlyReader(graph, id);
+    if (!IsOp(graph, next, "Mul") && !IsOp(graph, next, "Div")) continue;
+    if (graph.value(graph.node(next).outputs[0]).type.quantized() || HasActivation(graph.node(next))) continue;
+    const auto factor = FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
+    if (!factor) continue;
+    ScaleChannels(graph, id, *factor);
+    Absorb(graph, id, next);
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kFoldScale;
+const PassDef kFoldScale = {
+    "fold-scale", "Moves a constant factor or divisor per channel after a linear operator into its weights and bias.",
+    Stage::kOptimize, Run};
+
+}  // namespace evoq

@@ -1,0 +1,92 @@
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+// `value` is ReduceMean of `of` over its last axis, which stays as 1.
+bool IsLastMean(const Graph& graph, ValueId value, ValueId of) {
+  const NodeId mean = ProducedBy(graph, value, "ReduceMean");
+  if (!mean.valid() || graph.node(mean).input(0) != of || graph.node(mean).attrs.Int("keepdims", 1) == 0) return false;
+  const auto axes = IntsOf(graph, graph.node(mean).input(1));
+  const Shape& shape = graph.value(of).type.shape;
+  return axes && axes->size() == 1 && shape.ranked() && ((*axes)[0] == -1 || (*axes)[0] == shape.rank() - 1);
+}
+
+// `value` is d * d.
+bool IsSquare(const Graph& graph, ValueId value, ValueId d) {
+  const NodeId mul = ProducedBy(graph, value, "Mul");
+  if (mul.valid()) return graph.node(mul).input(0) == d && graph.node(mul).input(1) == d;
+  const NodeId pow = ProducedBy(graph, value, "Pow");
+  return pow.valid() && graph.node(pow).input(0) == d && ScalarOf(graph, graph.node(pow).input(1)) == 2.0f;
+}
+
+// The epsilon of Sqrt(ReduceMean(d * d) + epsilon), or nothing.
+std::optional<float> DeviationEpsilon(const Graph& graph, ValueId value, ValueId d) {
+  const NodeId root = ProducedBy(graph, value, "Sqrt");
+  const NodeId sum = root.valid() ? ProducedBy(graph, graph.node(root).input(0), "Add") : NodeId{};
+  if (!sum.valid()) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto epsilon = ScalarOf(graph, graph.node(sum).input(1 - i));
+    const NodeId mean = ProducedBy(graph, graph.node(sum).input(i), "ReduceMean");
+    if (!epsilon || !mean.valid()) continue;
+    const ValueId square = graph.node(mean).input(0);
+    if (IsSquare(graph, square, d) && IsLastMean(graph, graph.node(sum).input(i), square)) return epsilon;
+  }
+  return std::nullopt;
+}
+
+// The only reader of the node when it is `op` with a constant of shape [size]: the constant.
+ValueId FollowingVector(const Graph& graph, NodeId id, const char* op, int64_t size) {
+  const NodeId next = OnlyReader(graph, id);
+  if (!IsOp(graph, next, op) || HasActivation(graph.node(next))) return {};
+  const ValueId out = graph.node(id).outputs[0];
+  const ValueId other = graph.node(next).input(graph.node(next).input(0) == out ? 1 : 0);
+  const Tensor* tensor = FloatConstant(graph, other);
+  return tensor != nullptr && tensor->shape() == Shape{size} ? other : ValueId{};
+}
+
+bool Fuse(Graph& graph, NodeId div) {
+  const ValueId d = graph.node(div).input(0);
+  const NodeId sub = ProducedBy(graph, d, "Sub");
+  if (!sub.valid()) return false;
+  const ValueId x = graph.node(sub).input(0);
+  const TensorType type = graph.value(x).type;
+  if (!IsLastMean(graph, graph.node(sub).input(1), x) || type.dtype != DType::kFloat32 || type.quantized()) return false;
+  const auto epsilon = DeviationEpsilon(graph, graph.node(div).input(1), d);
+  const Dim& last = type.shape[type.shape.rank() - 1];
+  if (!epsilon || !last.known()) return false;
+  NodeId end = div;
+  ValueId gamma = FollowingVector(graph, div, "Mul", last.value), beta;
+  if (gamma.valid()) {
+    end = OnlyReader(graph, div);
+    beta = FollowingVector(graph, end, "Add", last.value);
+    if (beta.valid()) end = OnlyReader(graph, end);
+  } else {
+    gamma = graph.AddConstant(graph.node(div).name + "_scale",
+                              Tensor::FromValues(Shape{last.value}, std::vector<float>(last.value, 1.0f)));
+  }
+  Attrs attrs;
+  attrs.Set("axis", -1);
+  attrs.Set("epsilon", *epsilon);
+  std::vector<ValueId> inputs{x, gamma};
+  if (beta.valid()) inputs.push_back(beta);
+  ReplaceNode(graph, end, "LayerNormalization", "", std::move(inputs), attrs);
+  return true;
+}
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (IsOp(graph, id, "Div")) changes += Fuse(graph, id);
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kFuseLayerNorm;
+const PassDef kFuseLayerNorm = {
+    "fuse-layer-norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one LayerNormalization.",
+    Stage::kOptimize, Run};
+
+}  // namespace evoq

@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+bool IsDequantized(const Graph& graph, ValueId value) {
+  return ProducedBy(graph, value, "DequantizeLinear").valid();
+}
+
+// The sum, perhaps through one activation, is read by a QuantizeLinear only.
+bool IsQuantizedAfterwards(const Graph& graph, NodeId add) {
+  NodeId next = OnlyReader(graph, add);
+  if (graph.alive(next) && ActivationOf(graph, graph.node(next))) next = OnlyReader(graph, next);
+  return IsOp(graph, next, "QuantizeLinear");
+}
+
+// Integer operators take an integer residual when their output is an integer and a float one when it is float; the same
+// holds for operators that import-qdq is going to make integer ones.
+bool TypesAgree(const Graph& graph, const Node& linear, NodeId add, ValueId residual) {
+  const TensorType &r = graph.value(residual).type, &y = graph.value(graph.node(add).outputs[0]).type;
+  if (IsDequantized(graph, linear.input(0)))
+    return !y.quantized() && IsDequantized(graph, residual) == IsQuantizedAfterwards(graph, add);
+  if (graph.value(linear.input(0)).type.quantized()) return r.quantized() == y.quantized();
+  return !r.quantized() && !y.quantized();
+}
+
+// The linear node behind operand i of the Add, if it can take the other operand as residual.
+NodeId Candidate(const Graph& graph, NodeId add, size_t i) {
+  const ValueId mine = graph.node(add).input(i), other = graph.node(add).input(1 - i);
+  const NodeId id = graph.value(mine).producer;
+  if (!graph.alive(id) || graph.OnlyUser(mine) != add || graph.value(other).is_constant()) return {};
+  const Node& linear = graph.node(id);
+  if (!IsLinear(linear) || HasActivation(linear) || linear.input(3).valid() || linear.attrs.Int("channels_last") != 0)
+    return {};
+  const TensorType &type = graph.value(mine).type, &residual = graph.value(other).type;
+  if (type.dtype != DType::kFloat32 || type.quantized()) return {};
+  if (residual.dtype != DType::kFloat32 && !residual.quantized()) return {};
+  if (!SameShape(type.shape, residual.shape) || !TypesAgree(graph, linear, add, other)) return {};
+  return id;
+}
+
+// Position in execution order, to choose the later of two candidates: its residual is computed before it anyway.
+int RankOf(const Graph& graph, NodeId id) {
+  const auto& order = graph.order();
+  return static_cast<int>(std::find(order.begin(), order.end(), id) - order.begin());
+}
+
+// Only the Add reads the linear operator's output, so the residual cannot depend on it: no cycle.
+bool Fuse(Graph& graph, NodeId add) {
+  const NodeId a = Candidate(graph, add, 0), b = Candidate(graph, add, 1);
+  if (!a.valid() && !b.valid()) return false;
+  const bool first = !b.valid() || (a.valid() && RankOf(graph, a) > RankOf(graph, b));
+  const NodeId linear = first ? a : b;
+  const Node sum = graph.node(add);
+  graph.SetInput(linear, 3, sum.input(first ? 1 : 0));
+  for (const auto& [name, value] : sum.attrs) graph.attrs(linear).Set(name, value);  // the Add's own activation
+  Absorb(graph, linear, add);
+  return true;
+}
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (IsOp(graph, id, "Add")) changes += Fuse(graph, id);
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kFuseResidual;
+const PassDef kFuseResidual = {
+    "fuse-residual", "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
+    Stage::kOptimize, Run};
+
+}  // namespace evoq

@@ -1,0 +1,249 @@
+// Quantization written as nodes becomes quantization written as types (docs/graph.md). Five rules, until none applies:
+//   Q(DQ(x))                         -> x, or one requantizing Q when the parameters differ
+//   move(DQ(x)...), equal parameters -> DQ(move(x...))          exact: the operator only moves values
+//   Q(move(x...))                    -> move(Q(x)...)           exact: quantization is monotone and element by element
+//   Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r) with the Q's type, or a float32 output without a Q
+//   Q(real(DQ(x)...))                -> real(x...) with the Q's type
+// Constants under a DQ that is still there become weights-only quantization of linear operators, or plain float.
+#include "passes/linear.h"
+#include "passes/qdq_bias.h"
+
+namespace evoq {
+namespace {
+
+class Importer {
+ public:
+  explicit Importer(Graph& graph) : graph_(graph) {}
+
+  Result<int> Run() {
+    int total = 0;
+    for (int changes = 1; changes > 0;) {
+      changes = 0;
+      for (NodeId id : NodesOf(graph_)) {
+        if (!graph_.alive(id)) continue;
+        EVOQ_ASSIGN(const bool changed, Visit(id));
+        changes += changed;
+      }
+      EVOQ_TRY(graph_.Sort());
+      graph_.RemoveDeadNodes();
+      total += changes;
+    }
+    EVOQ_ASSIGN(const int settled, SettleConstants());
+    return total + settled;
+  }
+
+ private:
+  Result<bool> Visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef* op = FindOp(node.op, node.domain);
+    if (op == nullptr || node.outputs.empty() || !node.outputs[0].valid()) return false;
+    if (IsQuantize(id)) return MergeRequantize(id);
+    if (node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
+    switch (op->quant) {
+      case QuantTrait::kFloat: return false;
+      case QuantTrait::kLinear: return QuantizeLinearNode(id);
+      case QuantTrait::kMove:
+        if (SinkDequantize(id)) return true;
+        return HoistQuantize(id);
+      case QuantTrait::kReal:
+      case QuantTrait::kTable: return QuantizeReal(id, op->quant == QuantTrait::kTable);
+    }
+    return false;
+  }
+
+  // ---- what stands around a node
+
+  const TensorType& TypeOf(ValueId value) const { return graph_.value(value).type; }
+
+  // A QuantizeLinear with its parameters in the output's type.
+  bool IsQuantize(NodeId id) const {
+    return IsOp(graph_, id, "QuantizeLinear") && graph_.node(id).inputs.size() == 1 &&
+           TypeOf(graph_.node(id).outputs[0]).quantized();
+  }
+  // The quantized value that `value` is, or that it is the DequantizeLinear of; else an invalid id.
+  ValueId Behind(ValueId value) const {
+    if (!value.valid()) return {};
+    if (TypeOf(value).quantized()) return value;
+    const NodeId id = ProducedBy(graph_, value, "DequantizeLinear");
+    if (!id.valid() || graph_.node(id).inputs.size() != 1) return {};
+    return TypeOf(graph_.node(id).input(0)).quantized() ? graph_.node(id).input(0) : ValueId{};
+  }
+  // The QuantizeLinear that alone reads the node's float output, when it makes bytes with one scale.
+  NodeId QuantizeAfter(NodeId id) const {
+    if (TypeOf(graph_.node(id).outputs[0]).quantized()) return {};
+    const NodeId next = OnlyReader(graph_, id);
+    return IsQuantize(next) && IsByteQuantized(TypeOf(graph_.node(next).outputs[0])) ? next : NodeId{};
+  }
+  bool PiecewiseLinear(const Node& node) const {
+    const auto activation = ActivationFromAttrs(node.attrs);
+    return activation && IsPiecewiseLinear(activation->kind);
+  }
+
+  // ---- the rules
+
+  bool MergeRequantize(NodeId id) {
+    const ValueId in = graph_.node(id).input(0), behind = Behind(in);
+    if (!behind.valid() || graph_.value(behind).is_constant()) return false;
+    if (SameQuant(TypeOf(behind), TypeOf(graph_.node(id).outputs[0])) && ReplaceOutput(graph_, id, behind)) {
+      graph_.RemoveNode(id);
+      return true;
+    }
+    if (behind == in) return false;
+    graph_.SetInput(id, 0, behind);
+    return true;
+  }
+
+  // Inputs that carry values of the kind of the output: float32 or quantized, but for Pad's value.
+  std::vector<size_t> DataInputs(const Node& node) const {
+    std::vector<size_t> data;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].valid() || (node.op == "Pad" && i == 2)) continue;
+      const TensorType& type = TypeOf(node.inputs[i]);
+      if (type.dtype == DType::kFloat32 || type.quantized()) data.push_back(i);
+    }
+    return data;
+  }
+
+  bool SinkDequantize(NodeId id) {
+    const Node node = graph_.node(id);
+    if (TypeOf(node.outputs[0]).dtype != DType::kFloat32) return false;
+    std::vector<ValueId> behind;
+    const std::vector<size_t> data = DataInputs(node);
+    for (size_t i : data) {
+      const ValueId v = Behind(node.inputs[i]);
+      if (!v.valid() || !TypeOf(v).quant->per_tensor() || (!behind.empty() && !SameQuant(TypeOf(v), TypeOf(behind[0]))))
+        return false;
+      behind.push_back(v);
+    }
+    if (behind.empty()) return false;
+    for (size_t k = 0; k < data.size(); ++k) graph_.SetInput(id, data[k], behind[k]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId out = node.outputs[i];
+      if (!out.valid() || TypeOf(out).dtype != DType::kFloat32) continue;
+      TensorType type = TypeOf(behind[0]);
+      type.shape = TypeOf(out).shape;
+      const std::string name = graph_.value(out).name;
+      const ValueId quantized = graph_.AddValue(name + "_quantized", type);
+      graph_.SetOutput(id, i, quantized);
+      graph_.AddNode({.op = "DequantizeLinear", .name = name + "_dequantize", .inputs = {quantized}, .outputs = {out}});
+    }
+    return true;
+  }
+
+  Result<bool> HoistQuantize(NodeId id) {
+    const NodeId quantize = QuantizeAfter(id);
+    if (!quantize.valid() || graph_.node(id).outputs.size() != 1) return false;
+    const Node node = graph_.node(id);
+    for (size_t i : DataInputs(node)) {
+      const ValueId in = node.inputs[i];
+      TensorType type = TypeOf(graph_.node(quantize).outputs[0]);
+      type.shape = TypeOf(in).shape;
+      const std::string name = fmt::format("{}_quantize_{}", node.name, i);
+      if (const Tensor* constant = FloatConstant(graph_, in)) {
+        EVOQ_ASSIGN(Tensor quantized, QuantizeTensor(*constant, type));
+        graph_.SetInput(id, i, graph_.AddConstant(graph_.value(in).name + "_quantized", std::move(quantized)));
+      } else {
+        graph_.SetInput(id, i, graph_.Apply("QuantizeLinear", name, {in}, {}, type));
+      }
+    }
+    Absorb(graph_, id, quantize);
+    return true;
+  }
+
+  // Weights that the exact integer arithmetic takes: bytes, one scale or one per output channel.
+  bool TakesWeights(const Node& node, ValueId w) const {
+    const TensorType& type = TypeOf(w);
+    if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8) return false;
+    if (type.quant->per_tensor()) return true;
+    if (!graph_.value(w).is_constant() || type.quant->block != 0) return false;
+    if (node.op == "Conv") return type.quant->axis == 0;
+    if (node.op == "ConvTranspose") return type.quant->axis == 1 && node.attrs.Int("group", 1) == 1;
+    return type.quant->axis == type.shape.rank() - 1;
+  }
+
+  Result<bool> QuantizeLinearNode(NodeId id) {
+    const Node node = graph_.node(id);
+    const ValueId x = Behind(node.input(0)), w = Behind(node.input(1));
+    if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) || !TakesWeights(node, w)) return false;
+    const auto channels = OutputChannels(graph_, node);
+    if (!PiecewiseLinear(node) || !channels) return false;
+    std::optional<Tensor> bias;
+    const bool imported = x == node.input(0) && w == node.input(1);
+    if (node.input(2).valid() && !imported) {
+      const ValueId behind = Behind(node.input(2)), source = behind.valid() ? behind : node.input(2);
+      if (!graph_.value(source).is_constant()) return false;
+      bias = IntegerBias(graph_.value(source).constant, *TypeOf(x).quant, *TypeOf(w).quant, *channels);
+      if (!bias) return false;
+    }
+    // An integer output takes an integer residual, a float output a float one.
+    const ValueId residual = node.input(3), r = Behind(residual);
+    NodeId quantize = QuantizeAfter(id);
+    if (residual.valid() && (!r.valid() || !IsByteQuantized(TypeOf(r)))) quantize = {};
+    if (imported && !quantize.valid()) return false;
+    graph_.SetInput(id, 0, x);
+    graph_.SetInput(id, 1, w);
+    if (bias) graph_.SetInput(id, 2, graph_.AddConstant(graph_.value(node.input(2)).name + "_int32", std::move(*bias)));
+    if (quantize.valid()) {
+      if (r.valid()) graph_.SetInput(id, 3, r);
+      Absorb(graph_, id, quantize);
+    }
+    return true;
+  }
+
+  // Constants that are parameters and not operands: they stay float.
+  bool IsParameter(const Node& node, size_t i, bool table) const {
+    return i > 0 && graph_.value(node.inputs[i]).is_constant() && (table || node.op == "Clip" || node.op == "Resize");
+  }
+
+  bool QuantizeReal(NodeId id, bool table) {
+    const NodeId quantize = QuantizeAfter(id);
+    const Node node = graph_.node(id);
+    if (!quantize.valid() || node.outputs.size() != 1 || !PiecewiseLinear(node)) return false;
+    std::vector<ValueId> inputs = node.inputs;
+    for (size_t i : DataInputs(node)) {
+      if (IsParameter(node, i, table)) continue;
+      inputs[i] = Behind(node.inputs[i]);
+      if (!inputs[i].valid() || !IsByteQuantized(TypeOf(inputs[i]))) return false;
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].valid()) graph_.SetInput(id, i, inputs[i]);
+    }
+    Absorb(graph_, id, quantize);
+    return true;
+  }
+
+  Result<int> SettleConstants() {
+    int changes = 0;
+    for (NodeId id : NodesOf(graph_)) {
+      if (!IsOp(graph_, id, "DequantizeLinear") || graph_.node(id).inputs.size() != 1) continue;
+      const ValueId q = graph_.node(id).input(0), out = graph_.node(id).outputs[0];
+      if (!graph_.value(q).is_constant() || graph_.IsOutput(out)) continue;
+      const std::vector<NodeId> users = graph_.value(out).users;
+      for (NodeId user : users) {
+        const Node& reader = graph_.node(user);
+        if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out && !TypeOf(reader.input(0)).quantized())
+          graph_.SetInput(user, 1, q);
+      }
+      if (!graph_.value(out).users.empty()) {
+        EVOQ_ASSIGN(Tensor real, ToFloat32(graph_.value(q).constant));
+        graph_.RemoveNode(id);
+        graph_.SetConstant(out, std::move(real));
+      }
+      ++changes;
+    }
+    return changes;
+  }
+
+  Graph& graph_;
+};
+
+Result<int> Run(Graph& graph) { return Importer(graph).Run(); }
+
+}  // namespace
+
+extern const PassDef kImportQdq;
+const PassDef kImportQdq = {
+    "import-qdq", "QuantizeLinear and DequantizeLinear around operators become quantized types; biases become int32.",
+    Stage::kOptimize, Run};
+
+}  // namespace evoq

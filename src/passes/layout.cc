@@ -1,0 +1,315 @@
+#include "passes/layout.h"
+
+#include <algorithm>
+
+namespace evoq {
+
+int LayoutWalk::Run() {
+  for (NodeId id : NodesOf(graph_)) {
+    if (graph_.alive(id)) Visit(id);
+  }
+  return converted_;
+}
+
+const LayoutWalk::Form* LayoutWalk::FormOf(ValueId x) const {
+  const auto it = forms_.find(x);
+  return it == forms_.end() ? nullptr : &it->second;
+}
+
+void LayoutWalk::Visit(NodeId id) {
+  const Node& node = graph_.node(id);
+  if (node.outputs.empty() || !node.outputs[0].valid()) return;
+  if (IsOp(graph_, id, "Transpose")) return VisitTranspose(id);
+  const OpDef* op = FindOp(node.op, node.domain);
+  if (op == nullptr) return;
+  if (op->spatial) {
+    if (channels_last_) VisitSpatial(id);
+    return;
+  }
+  const Form* found = nullptr;
+  for (ValueId in : node.inputs) {
+    if (found == nullptr && in.valid()) found = FormOf(in);
+  }
+  if (found == nullptr) return;
+  const Form form = *found;
+  const std::string& name = node.op;
+  if (op->view && name != "Identity") {
+    VisitReshape(id, form);
+  } else if ((op->elementwise && node.outputs.size() == 1) || name == "QuantizeLinear" || name == "DequantizeLinear" ||
+             name == "DynamicQuantizeLinear" || name == "PRelu") {
+    VisitElementwise(id, form.perm);
+  } else if (name == "Concat" || name == "Split" || name == "Softmax" || name == "LogSoftmax" || name == "ArgMax" ||
+             name == "ArgMin") {
+    VisitAxis(id, form.perm);
+  } else if (name.starts_with("Reduce")) {
+    VisitReduce(id, form.perm);
+  } else if (name == "Slice") {
+    VisitSlice(id, form.perm);
+  } else if (name == "Pad") {
+    VisitPad(id, form.perm);
+  } else if (name == "Shape") {
+    VisitShape(id, form);
+  }
+}
+
+// y = Transpose(x, q): of x's permuted form where it has one, and itself the plain side of a permuted form of y.
+void LayoutWalk::VisitTranspose(NodeId id) {
+  const auto q = PermutationOf(graph_, graph_.node(id));
+  ValueId u = graph_.node(id).input(0);
+  const ValueId y = graph_.node(id).outputs[0];
+  if (!q || graph_.value(u).is_constant() || graph_.value(u).type.quantized() != graph_.value(y).type.quantized()) return;
+  Permutation r = *q;
+  const Form* form = FormOf(u);
+  if (form != nullptr) {
+    r = Compose(Inverse(form->perm), *q);
+    u = form->value;
+    graph_.SetInput(id, 0, u);
+    graph_.attrs(id).Set("perm", r);
+  }
+  if (IsIdentity(r) && ReplaceOutput(graph_, id, u)) {
+    graph_.RemoveNode(id);
+    return;
+  }
+  const Permutation back = Inverse(r);
+  const bool to_channels_last = back.size() >= 3 && back == ChannelsLast(static_cast<int>(back.size()));
+  if (!channels_last_ || form != nullptr || to_channels_last) forms_[y] = {back, u};
+}
+
+ValueId LayoutWalk::AddTranspose(ValueId x, const Permutation& perm) {
+  const std::string name = graph_.value(x).name + "_t";
+  Attrs attrs;
+  attrs.Set("perm", perm);
+  return graph_.Apply("Transpose", name, {x}, std::move(attrs), Permuted(graph_.value(x).type, perm));
+}
+
+ValueId LayoutWalk::Get(ValueId x, const Permutation& perm) {
+  const Form* form = FormOf(x);
+  if (form != nullptr && form->perm == perm) return form->value;
+  if (const auto it = cached_.find({x, perm}); it != cached_.end()) return it->second;
+  const NodeId before = ProducedBy(graph_, x, "Transpose");
+  const auto first = before.valid() ? PermutationOf(graph_, graph_.node(before)) : std::nullopt;
+  ValueId made;
+  if (graph_.value(x).is_constant() && CanPermute(graph_.value(x).constant)) {
+    made = graph_.AddConstant(graph_.value(x).name + "_t", Permuted(graph_.value(x).constant, perm));
+  } else if (form != nullptr) {
+    made = AddTranspose(form->value, Compose(Inverse(form->perm), perm));
+  } else if (first) {
+    const Permutation both = Compose(*first, perm);
+    made = IsIdentity(both) ? graph_.node(before).input(0) : AddTranspose(graph_.node(before).input(0), both);
+  } else {
+    made = AddTranspose(x, perm);
+  }
+  cached_[{x, perm}] = made;
+  return made;
+}
+
+void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
+  const ValueId plain = graph_.node(id).outputs[i];
+  if (!plain.valid()) return;
+  const std::string name = graph_.value(plain).name;
+  const ValueId permuted = graph_.AddValue(name + "_t", Permuted(graph_.value(plain).type, perm));
+  graph_.SetOutput(id, i, permuted);
+  Attrs attrs;
+  attrs.Set("perm", Inverse(perm));
+  graph_.AddNode({.op = "Transpose", .name = name + "_plain", .attrs = attrs, .inputs = {permuted}, .outputs = {plain}});
+  forms_[plain] = {perm, permuted};
+}
+
+bool LayoutWalk::VisitSpatial(NodeId id) {
+  const Node node = graph_.node(id);
+  const Shape& x = ShapeOf(node.input(0));
+  if (node.attrs.Int("channels_last") != 0 || !x.ranked() || x.rank() < 3 || x.rank() != ShapeOf(node.outputs[0]).rank())
+    return false;
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    const ValueId out = node.outputs[i];
+    if (out.valid() && (!graph_.value(out).users.empty() || graph_.IsOutput(out))) return false;
+  }
+  const Permutation perm = ChannelsLast(x.rank());
+  graph_.SetInput(id, 0, Get(node.input(0), perm));
+  if (IsLinear(node) && node.input(3).valid()) graph_.SetInput(id, 3, Get(node.input(3), perm));
+  graph_.attrs(id).Set("channels_last", 1);
+  SetPermuted(id, 0, perm);
+  ++converted_;
+  return true;
+}
+
+bool LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  if (ShapeOf(node.outputs[0]).rank() != rank) return false;
+  for (ValueId in : node.inputs) {
+    if (!in.valid()) continue;
+    const Shape& shape = ShapeOf(in);
+    const bool constant = graph_.value(in).is_constant();
+    if (!shape.ranked() || shape.rank() > rank) return false;
+    if (shape.rank() < rank && shape.rank() > 0 && !constant && shape.elements() != 1) return false;
+    if (constant && !CanPermute(graph_.value(in).constant)) return false;
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId in = node.inputs[i];
+    if (!in.valid() || (ShapeOf(in).rank() < rank && ShapeOf(in).elements() == 1)) continue;
+    if (ShapeOf(in).rank() == rank) {
+      graph_.SetInput(id, i, Get(in, perm));
+      continue;
+    }
+    // A constant of lower rank is aligned at the right: leading dimensions of size 1 are written out.
+    TensorType type = graph_.value(in).type;
+    const int missing = rank - type.shape.rank();
+    std::vector<Dim> dims(missing, Dim(1));
+    dims.insert(dims.end(), type.shape.dims().begin(), type.shape.dims().end());
+    if (type.quantized() && !type.quant->per_tensor()) {
+      QuantParams quant = *type.quant;
+      quant.axis += missing;
+      type.quant = std::make_shared<const QuantParams>(std::move(quant));
+    }
+    type.shape = Shape(std::move(dims));
+    Tensor moved = Permuted(graph_.value(in).constant.WithType(type), perm);
+    graph_.SetInput(id, i, graph_.AddConstant(graph_.value(in).name + "_t", std::move(moved)));
+  }
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+bool LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  const bool concat = node.op == "Concat", arg = node.op.starts_with("Arg");
+  const bool last_by_default = node.op == "Softmax" || node.op == "LogSoftmax";
+  const auto axis = NormalizeAxis(node.attrs.Int("axis", last_by_default ? -1 : 0), rank);
+  if (!axis) return false;
+  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) {
+    if (ShapeOf(node.inputs[i]).rank() != rank) return false;
+  }
+  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) graph_.SetInput(id, i, Get(node.inputs[i], perm));
+  graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
+  if (arg && node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, {*axis});
+  for (size_t i = 0; i < node.outputs.size(); ++i) SetPermuted(id, i, perm);
+  return true;
+}
+
+bool LayoutWalk::SetReduced(NodeId id, const Permutation& perm, const std::vector<int64_t>& dropped) {
+  // The axes that stay, in the permuted order, numbered as in the reduced plain order.
+  Permutation kept;
+  for (int64_t axis : perm) {
+    if (std::binary_search(dropped.begin(), dropped.end(), axis)) continue;
+    kept.push_back(axis - (std::lower_bound(dropped.begin(), dropped.end(), axis) - dropped.begin()));
+  }
+  if (!IsIdentity(kept)) SetPermuted(id, 0, kept);
+  return true;
+}
+
+bool LayoutWalk::VisitReduce(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  const auto axes = IntsOf(graph_, node.input(1));
+  if (!axes || axes->empty() || ShapeOf(node.input(0)).rank() != rank || node.attrs.Has("axes")) return false;
+  std::vector<int64_t> plain, mapped;
+  for (int64_t a : *axes) {
+    const auto axis = NormalizeAxis(a, rank);
+    if (!axis) return false;
+    plain.push_back(*axis);
+    mapped.push_back(Inverse(perm)[*axis]);
+  }
+  std::sort(plain.begin(), plain.end());
+  std::sort(mapped.begin(), mapped.end());
+  graph_.SetInput(id, 0, Get(node.input(0), perm));
+  graph_.SetInput(id, 1, AddInts(graph_, node.name + "_axes", mapped));
+  if (node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, plain);
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+bool LayoutWalk::VisitSlice(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  if (ShapeOf(node.input(0)).rank() != rank) return false;
+  std::vector<int64_t> axes;
+  if (node.input(3).valid()) {
+    const auto given = IntsOf(graph_, node.input(3));
+    if (!given) return false;
+    axes = *given;
+  } else {
+    const auto count = ShapeOf(node.input(1)).elements();
+    if (!count || *count > rank) return false;
+    for (int64_t i = 0; i < *count; ++i) axes.push_back(i);
+  }
+  for (int64_t& a : axes) {
+    const auto axis = NormalizeAxis(a, rank);
+    if (!axis) return false;
+    a = Inverse(perm)[*axis];
+  }
+  graph_.SetInput(id, 0, Get(node.input(0), perm));
+  graph_.SetInput(id, 3, AddInts(graph_, node.name + "_axes", axes));
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+bool LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  if (ShapeOf(node.input(0)).rank() != rank) return false;
+  std::vector<int64_t> axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  if (node.input(3).valid()) {
+    const auto given = IntsOf(graph_, node.input(3));
+    if (!given) return false;
+    axes = *given;
+  }
+  for (int64_t& a : axes) {
+    const auto axis = NormalizeAxis(a, rank);
+    if (!axis) return false;
+    a = Inverse(perm)[*axis];
+  }
+  graph_.SetInput(id, 0, Get(node.input(0), perm));
+  graph_.SetInput(id, 3, AddInts(graph_, node.name + "_axes", axes));
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+// The sizes of the permuted form, picked in the plain order.
+bool LayoutWalk::VisitShape(NodeId id, const Form& form) {
+  const Node node = graph_.node(id);
+  const int64_t rank = static_cast<int64_t>(form.perm.size());
+  const auto bound = [&](int64_t v) { return std::clamp(v < 0 ? v + rank : v, int64_t{0}, rank); };
+  const int64_t begin = bound(node.attrs.Int("start", 0)), end = bound(node.attrs.Int("end", rank));
+  std::vector<int64_t> picks;
+  for (int64_t axis = begin; axis < end; ++axis) picks.push_back(Inverse(form.perm)[axis]);
+  const ValueId sizes = graph_.Apply("Shape", node.name + "_permuted", {form.value});
+  const ValueId indices = AddInts(graph_, node.name + "_order", picks);
+  Attrs attrs;
+  attrs.Set("axis", 0);
+  ReplaceNode(graph_, id, "Gather", "", {sizes, indices}, attrs);
+  return true;
+}
+
+bool LayoutWalk::VisitReshape(NodeId id, const Form& form) {
+  const Node node = graph_.node(id);
+  const ValueId x = node.input(0);
+  const TensorType type = graph_.value(node.outputs[0]).type;
+  if (FormOf(x) == nullptr || graph_.value(x).type.quantized() != type.quantized()) return false;
+  const auto moved = ReshapePermutation(ShapeOf(x), type.shape, form.perm);
+  if (!moved) return false;
+  const Permutation gather = Compose(Inverse(form.perm), moved->gathered);
+  const bool gathers = !MovesNothing(ShapeOf(form.value), gather);
+  if (gathers && IsIdentity(moved->result)) return false;  // the plain order is what the reshape wants
+  const Shape& before = ShapeOf(form.value);
+  const auto target = ReshapeTarget(gathers ? Permuted(before, gather) : before, Permuted(type.shape, moved->result));
+  if (!target) return false;
+  const ValueId from = gathers ? AddTranspose(form.value, gather) : form.value;
+  const ValueId shape = AddInts(graph_, node.name + "_shape", *target);
+  const NodeId reshape = ReplaceNode(graph_, id, "Reshape", "", {from, shape});
+  if (!IsIdentity(moved->result)) SetPermuted(reshape, 0, moved->result);
+  return true;
+}
+
+int CountTransposes(const Graph& graph) {
+  int count = 0;
+  for (NodeId id : graph.order()) {
+    if (!IsOp(graph, id, "Transpose")) continue;
+    const auto perm = PermutationOf(graph, graph.node(id));
+    count += !perm || !MovesNothing(graph.value(graph.node(id).input(0)).type.shape, *perm);
+  }
+  return count;
+}
+
+}  // namespace evoq

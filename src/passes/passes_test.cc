@@ -1,0 +1,241 @@
+// Every pass against its golden file src/passes/golden/NAME.txt, which holds cases of the form
+//   ==== what the case shows
+//   graph text
+//   ----
+//   graph text after the pass
+// EVOQ_UPDATE_GOLDENS=1 rewrites what stands after the line. Both sides are evaluated on random data and must agree.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "ops/op.h"
+#include "passes/pass.h"
+
+namespace evoq {
+namespace {
+
+struct Case {
+  std::string title, before, after;
+};
+
+std::string GoldenPath(const PassDef& pass) {
+  return std::string(EVOQ_SOURCE_DIR) + "/src/passes/golden/" + pass.name + ".txt";
+}
+
+std::vector<Case> ReadCases(const PassDef& pass) {
+  std::vector<Case> cases;
+  std::ifstream file(GoldenPath(pass));
+  bool after = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("==== ")) {
+      cases.push_back({line.substr(5), "", ""});
+      after = false;
+    } else if (line == "----") {
+      after = true;
+    } else if (!cases.empty()) {
+      (after ? cases.back().after : cases.back().before) += line + "\n";
+    }
+  }
+  return cases;
+}
+
+void WriteCases(const PassDef& pass, const std::vector<Case>& cases) {
+  std::ofstream file(GoldenPath(pass));
+  for (const Case& c : cases) file << "==== " << c.title << "\n" << c.before << "----\n" << c.after;
+}
+
+Result<Graph> Parsed(const std::string& text) {
+  EVOQ_ASSIGN(Graph graph, ParseGraph(text));
+  EVOQ_TRY(InferTypes(graph));
+  return graph;
+}
+
+// Random numbers in a range that suits the type: reals within 2, positive for vectors (variances), small integers.
+Tensor RandomTensor(TensorType type, std::mt19937& random) {
+  if (type.quantized() && !type.quant->per_tensor()) {
+    QuantParams quant = *type.quant;
+    for (float& scale : quant.scales) scale = std::uniform_real_distribution<float>(0.005f, 0.02f)(random);
+    type.quant = std::make_shared<const QuantParams>(std::move(quant));
+  }
+  Tensor tensor = Tensor::Allocate(type);
+  std::uniform_real_distribution<float> real(type.shape.rank() == 1 ? 0.1f : -2.0f, 2.0f);
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    if (type.dtype == DType::kFloat32) tensor.mutable_data<float>()[i] = real(random);
+    if (type.dtype == DType::kUint8) tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(random() % 256);
+    if (type.dtype == DType::kInt8) tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+    if (type.dtype == DType::kInt32) tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(random() % 2001) - 1000;
+    if (type.dtype == DType::kInt64) tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() % 3);
+  }
+  return tensor;
+}
+
+// Constants that the text does not spell out (more than 8 elements) become random.
+void FillConstants(Graph& graph, std::mt19937& random) {
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const ValueId id{i};
+    if (graph.value(id).is_constant() && graph.value(id).constant.elements() > 8)
+      graph.SetConstant(id, RandomTensor(graph.value(id).type, random));
+  }
+}
+
+// Shapes for inputs with symbolic dimensions: N is 2, others differ from each other.
+std::map<std::string, std::vector<int64_t>> StaticShapes(const Graph& graph) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (ValueId id : graph.inputs()) {
+    std::vector<int64_t> sizes;
+    for (const Dim& d : graph.value(id).type.shape.dims())
+      sizes.push_back(d.known() ? d.value : d.symbol == "N" ? 2 : d.symbol == "H" ? 8 : 6);
+    shapes[graph.value(id).name] = sizes;
+  }
+  return shapes;
+}
+
+// The largest scale of a computed value: what one quantization step may change.
+double OneStep(const Graph& graph) {
+  double step = 0;
+  for (NodeId id : graph.order()) {
+    for (ValueId out : graph.node(id).outputs) {
+      if (out.valid() && graph.value(out).type.quantized())
+        step = std::max<double>(step, graph.value(out).type.quant->scales[0]);
+    }
+  }
+  return step;
+}
+
+void ExpectClose(const Tensor& a, const Tensor& b, double steps, double step) {
+  ASSERT_EQ(a.type().shape.ToString(), b.type().shape.ToString());
+  ASSERT_EQ(a.type().quantized(), b.type().quantized());
+  if (steps == 0 && a.dtype() != DType::kFloat32) {
+    EXPECT_TRUE(BitEqual(a, b));
+    return;
+  }
+  const auto x = ToFloat32(a), y = ToFloat32(b);
+  ASSERT_TRUE(x && y);
+  double largest = 0, difference = 0;
+  for (int64_t i = 0; i < x->elements(); ++i) {
+    largest = std::max<double>(largest, std::abs(x->data<float>()[i]));
+    difference = std::max<double>(difference, std::abs(static_cast<double>(x->data<float>()[i]) - y->data<float>()[i]));
+  }
+  EXPECT_LE(difference, 1e-5 * largest + steps * step);
+}
+
+// Both graphs compute the same. `steps`: quantization steps that results may differ by.
+void ExpectEquivalent(Graph before, Graph after, double steps, std::mt19937& random) {
+  const auto shapes = StaticShapes(before);
+  ASSERT_TRUE(BindShapes(before, shapes));
+  const Status bound = BindShapes(after, shapes);
+  ASSERT_TRUE(bound) << bound.error().message();
+  std::vector<Tensor> inputs;
+  for (ValueId id : before.inputs()) inputs.push_back(RandomTensor(before.value(id).type, random));
+  const auto a = EvaluateGraph(before, inputs), b = EvaluateGraph(after, inputs);
+  ASSERT_TRUE(a) << a.error().message();
+  ASSERT_TRUE(b) << b.error().message();
+  ASSERT_EQ(a->size(), b->size());
+  for (size_t i = 0; i < a->size(); ++i) ExpectClose((*a)[i], (*b)[i], steps, OneStep(before));
+}
+
+class PassTest : public testing::TestWithParam<const PassDef*> {};
+
+TEST_P(PassTest, Golden) {
+  const PassDef& pass = *GetParam();
+  std::vector<Case> cases = ReadCases(pass);
+  ASSERT_FALSE(cases.empty()) << "missing " << GoldenPath(pass);
+  const bool update = std::getenv("EVOQ_UPDATE_GOLDENS") != nullptr;
+  int changing = 0, keeping = 0;
+  for (Case& c : cases) {
+    SCOPED_TRACE(c.title);
+    auto graph = Parsed(c.before);
+    ASSERT_TRUE(graph) << graph.error().message();
+    const auto changes = RunPass(*graph, pass);
+    ASSERT_TRUE(changes) << changes.error().message();
+    ++(*changes > 0 ? changing : keeping);
+    if (update) {
+      c.after = Print(*graph);
+    } else {
+      EXPECT_EQ(Print(*graph), c.after);
+    }
+    const auto again = RunPass(*graph, pass);
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(*again, 0) << "a second run changes its own result:\n" << Print(*graph);
+  }
+  EXPECT_GT(changing, 0) << "no case that the pass changes";
+  EXPECT_GT(keeping, 0) << "no case that the pass leaves alone";
+  if (update) WriteCases(pass, cases);
+}
+
+TEST_P(PassTest, Equivalent) {
+  const PassDef& pass = *GetParam();
+  for (const Case& c : ReadCases(pass)) {
+    SCOPED_TRACE(c.title);
+    std::mt19937 random(7);
+    auto before = Parsed(c.before);
+    ASSERT_TRUE(before) << before.error().message();
+    FillConstants(*before, random);
+    Graph after = *before;
+    const auto changes = RunPass(after, pass);
+    ASSERT_TRUE(changes) << changes.error().message();
+    // Exact integers against float arithmetic: rounding may fall on the other side.
+    ExpectEquivalent(*before, after, std::string_view(pass.name) == "import-qdq" ? 1.01 : 0, random);
+  }
+}
+
+std::string TestName(const testing::TestParamInfo<const PassDef*>& info) {
+  std::string name = info.param->name;
+  for (char& c : name) {
+    if (c == '-') c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PassTest, testing::ValuesIn(AllPasses().begin(), AllPasses().end()), TestName);
+
+TEST(Passes, AreDocumented) {
+  std::ifstream file(std::string(EVOQ_SOURCE_DIR) + "/docs/passes.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  for (const PassDef* pass : AllPasses())
+    EXPECT_NE(text.str().find(std::string("### ") + pass->name + "\n"), std::string::npos) << pass->name;
+}
+
+constexpr char kChain[] = R"(input %x: float32[1, 4]
+a: %a = Identity(%x)
+b: %b = Relu(%a)
+c: %c = Identity(%b)
+output %c
+)";
+
+TEST(RunPasses, StopsAfterN) {
+  auto graph = Parsed(kChain);
+  ASSERT_TRUE(graph);
+  PassOptions options;
+  options.stop_after = 0;
+  ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize, options));
+  EXPECT_EQ(graph->order().size(), 3);
+  int changed = 0;
+  options.stop_after = 1;
+  options.log = [&](const PassDef&, int changes, const Graph&) { changed += changes > 0; };
+  ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize, options));
+  EXPECT_EQ(changed, 1);
+  EXPECT_EQ(graph->order().size(), 1);
+}
+
+TEST(RunPasses, DisablesByPattern) {
+  auto graph = Parsed(kChain);
+  ASSERT_TRUE(graph);
+  PassOptions options;
+  options.disable = {"remove-*"};
+  ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize, options));
+  EXPECT_EQ(graph->order().size(), 3);
+  options.disable = {"no-such-*"};
+  const Status status = RunPasses(*graph, Stage::kOptimize, options);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), ErrorCode::kUsage);
+  EXPECT_EQ(status.error().message(), "--disable 'no-such-*' matches no pass");
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,12 @@
+// The int32 bias of a linear operator on quantized values.
+#pragma once
+
+#include "passes/match.h"
+
+namespace evoq {
+
+// The constant bias, float or quantized, as plain int32 at scale s_x * s_w[c]: integers whose scale is that already stay as
+// they are, others are rounded to nearest even. Nothing when it is not constant, has another length or does not fit int32.
+std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, const QuantParams& w, int64_t channels);
+
+}  // namespace evoq
