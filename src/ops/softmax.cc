@@ -14,7 +14,7 @@ InferResult InferAlongAxis(const InferArgs& args) {
   return FloatSameAsInput0(args);
 }
 
-// y = row(x) for every run of values along the axis, gathered into contiguous memory.
+// row(values, contiguous) in place for every run of values along the axis.
 template <typename Row>
 EvalResult MapRows(const EvalArgs& args, const Row& row) {
   const Tensor& x = args.inputs[0];
@@ -27,39 +27,39 @@ EvalResult MapRows(const EvalArgs& args, const Row& row) {
     for (int64_t i = 0; i < split.inner; ++i) {
       const int64_t base = o * split.size * split.inner + i;
       for (int64_t k = 0; k < split.size; ++k) values[k] = x.data<float>()[base + k * split.inner];
-      row(values);
+      row(values, split.inner == 1);
       for (int64_t k = 0; k < split.size; ++k) y.mutable_data<float>()[base + k * split.inner] = values[k];
     }
   }
   return One(std::move(y));
 }
 
-// e[k] = ExpF(x[k] - max); y[k] = e[k] / SumF(e).
+// e[k] = ExpF(x[k] - max); y[k] = e[k] / AxisSum(e).
 EvalResult EvaluateSoftmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row) {
+  return MapRows(args, [](std::vector<float>& row, bool contiguous) {
     const auto n = static_cast<int64_t>(row.size());
     const float max = MaxF(row.data(), n);
     for (float& v : row) v = ExpF(v - max);
-    const float sum = SumF(row.data(), n);
+    const float sum = AxisSum(row, contiguous);
     for (float& v : row) v = v / sum;
   });
 }
 
-// y[k] = (x[k] - max) - LogF(SumF(ExpF(x - max))).
+// y[k] = (x[k] - max) - LogF(AxisSum(ExpF(x - max))).
 EvalResult EvaluateLogSoftmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row) {
+  return MapRows(args, [](std::vector<float>& row, bool contiguous) {
     const auto n = static_cast<int64_t>(row.size());
     const float max = MaxF(row.data(), n);
     std::vector<float> exps(row.size());
     for (int64_t k = 0; k < n; ++k) exps[k] = ExpF(row[k] - max);
-    const float log_sum = LogF(SumF(exps.data(), n));
+    const float log_sum = LogF(AxisSum(exps, contiguous));
     for (float& v : row) v = (v - max) - log_sum;
   });
 }
 
 // 1 at the first of the largest, 0 elsewhere.
 EvalResult EvaluateHardmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row) {
+  return MapRows(args, [](std::vector<float>& row, bool) {
     const auto best = std::max_element(row.begin(), row.end()) - row.begin();
     std::fill(row.begin(), row.end(), 0.0f);
     if (!row.empty()) row[best] = 1.0f;

@@ -159,6 +159,9 @@ EvalResult MapFloat(const EvalArgs& args, const F& f) {
   return One(std::move(y));
 }
 
+// The sum of values along one axis: SumF when they are contiguous in memory, else sequential from 0.
+float AxisSum(std::span<const float> values, bool contiguous);
+
 // `x` with axes in the order `permutation`: y[i_0, ...] = x at axis permutation[d] = i_d. For whole-byte types.
 Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation);
 

@@ -1,0 +1,307 @@
+// Normalizations. Sums over contiguous values are SumF and SumSquaresF (kernels/math/math.h); sums over channels-last
+// planes and over other axes are sequential in index order from 0. Every written operation rounds to float32 once.
+#include <cmath>
+
+#include "kernels/math/math.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+Status NeedFloat32(const EvalArgs& args) {
+  for (const Tensor& tensor : args.inputs) {
+    if (tensor.defined() && tensor.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(tensor.dtype()));
+  }
+  return {};
+}
+
+// Inputs [first, last] must be vectors of one value per channel of input 0.
+Status CheckPerChannel(const InferArgs& args, size_t first, size_t last) {
+  const Shape& x = args.inputs[0].shape;
+  if (x.ranked() && x.rank() < 2) return InvalidInput("input 0 is {}, expected rank 2 or more", x.ToString());
+  for (size_t i = first; i <= last; ++i) {
+    EVOQ_TRY(CheckFloat(args, i));
+    EVOQ_TRY(CheckRank(args, i, 1));
+    const Shape& shape = args.inputs[i].shape;
+    if (shape.ranked() && x.ranked() && shape[0].known() && x[1].known() && shape[0] != x[1])
+      return InvalidInput("input {} has {} elements, expected one for each of {} channels", i, shape[0].value, x[1].value);
+  }
+  return {};
+}
+
+// ---- BatchNormalization(x, scale, bias, mean, var): y = x * a + (bias - mean * a), a = scale / sqrt(var + epsilon).
+
+InferResult InferBatchNorm(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  if (args.node.attrs.Int("training_mode") != 0) return Unsupported("training_mode 1");
+  EVOQ_TRY(CheckPerChannel(args, 1, 4));
+  return SameAsInput0(args);
+}
+
+EvalResult EvaluateBatchNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  const AxisSplit split = SplitAt(x.sizes(), 1);
+  const float epsilon = args.node.attrs.Float("epsilon", 1e-5f);
+  const auto at = [&](size_t input, int64_t c) { return args.inputs[input].data<float>()[c]; };
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t c = i / split.inner % split.size;
+    const float a = at(1, c) / std::sqrt(at(4, c) + epsilon);
+    y.mutable_data<float>()[i] = x.data<float>()[i] * a + (at(2, c) - at(3, c) * a);
+  }
+  return One(std::move(y));
+}
+
+// ---- InstanceNormalization(x, scale, bias): per plane, y = (x - mean) * (scale / sqrt(var + epsilon)) + bias; sums are
+// sequential in spatial index order.
+
+InferResult InferInstanceNorm(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  EVOQ_TRY(CheckPerChannel(args, 1, 2));
+  return SameAsInput0(args);
+}
+
+EvalResult EvaluateInstanceNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  const AxisSplit split = SplitAt(x.sizes(), 1);
+  const float epsilon = args.node.attrs.Float("epsilon", 1e-5f), count = static_cast<float>(split.inner);
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t plane = 0; plane < split.outer * split.size; ++plane) {
+    const int64_t c = plane % split.size;
+    const float* in = x.data<float>() + plane * split.inner;
+    float* out = y.mutable_data<float>() + plane * split.inner;
+    float sum = 0, squares = 0;
+    for (int64_t i = 0; i < split.inner; ++i) sum += in[i];
+    const float mean = sum / count;
+    for (int64_t i = 0; i < split.inner; ++i) squares += (in[i] - mean) * (in[i] - mean);
+    const float a = args.inputs[1].data<float>()[c] / std::sqrt(squares / count + epsilon);
+    const float bias = args.inputs[2].data<float>()[c];
+    for (int64_t i = 0; i < split.inner; ++i) out[i] = (in[i] - mean) * a + bias;
+  }
+  return One(std::move(y));
+}
+
+// mean and 1 / sqrt(var + epsilon) of n contiguous values.
+struct Moments {
+  float mean, inverse;
+};
+Moments MomentsOf(const float* x, int64_t n, float epsilon) {
+  const float count = static_cast<float>(n);
+  const float mean = SumF(x, n) / count;
+  return {mean, 1.0f / std::sqrt(SumSquaresF(x, n, mean) / count + epsilon)};
+}
+
+// ---- LayerNormalization(x, scale, bias?) -> y, mean, inverse deviation, over the axes from `axis` on:
+// y = (x - mean) * inverse * scale + bias.
+
+InferResult InferLayerNorm(const InferArgs& args) {
+  const TensorType& x = args.inputs[0];
+  for (size_t i = 0; i < 3; ++i) EVOQ_TRY(CheckFloat(args, i));
+  EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", -1));
+  TensorType moments(DType::kFloat32, x.shape);
+  if (!x.shape.ranked()) return std::vector<TensorType>{x, moments, moments};
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(axis_attr, x.shape.rank()));
+  const Shape inner(std::vector<Dim>(x.shape.dims().begin() + axis, x.shape.dims().end()));
+  for (size_t i = 1; i < 3; ++i) {
+    if (!args.has(i)) continue;
+    EVOQ_ASSIGN(const Shape all, BroadcastShapes(inner, args.inputs[i].shape));
+    if (all.is_static() && inner.is_static() && all != inner)
+      return InvalidInput("input {} is {}, expected a shape that broadcasts to {}", i, args.inputs[i].ToString(), inner.ToString());
+  }
+  for (int i = axis; i < x.shape.rank(); ++i) moments.shape[i] = 1;
+  return std::vector<TensorType>{x, moments, moments};
+}
+
+EvalResult EvaluateLayerNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  const std::vector<int64_t> sizes = x.sizes();
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", -1), x.shape().rank()));
+  const std::vector<int64_t> inner(sizes.begin() + axis, sizes.end());
+  Shape moments_shape = x.shape();
+  for (int i = axis; i < moments_shape.rank(); ++i) moments_shape[i] = 1;
+  Tensor y = Tensor::Allocate(x.type());
+  Tensor mean = Tensor::Allocate(TensorType(DType::kFloat32, moments_shape)), inverse = mean.Clone();
+  const int64_t outer = mean.elements(), n = outer == 0 ? 0 : x.elements() / outer;
+  const float epsilon = args.node.attrs.Float("epsilon", 1e-5f);
+  const Tensor none = Tensor::Scalar(0.0f);
+  const Tensor& bias = args.has(2) ? args.inputs[2] : none;
+  for (int64_t o = 0; o < outer; ++o) {
+    const float* in = x.data<float>() + o * n;
+    float* out = y.mutable_data<float>() + o * n;
+    const Moments m = MomentsOf(in, n, epsilon);
+    mean.mutable_data<float>()[o] = m.mean;
+    inverse.mutable_data<float>()[o] = m.inverse;
+    ForEachIndex<2>(inner, {BroadcastStrides(args.inputs[1].sizes(), inner), BroadcastStrides(bias.sizes(), inner)},
+                    [&](int64_t i, const auto& offset) {
+                      out[i] = (in[i] - m.mean) * m.inverse * args.inputs[1].data<float>()[offset[0]];
+                      if (args.has(2)) out[i] = out[i] + bias.data<float>()[offset[1]];
+                    });
+  }
+  return std::vector<Tensor>{std::move(y), std::move(mean), std::move(inverse)};
+}
+
+// ---- GroupNormalization(x, scale, bias): moments over C / num_groups channels and all of space, per-channel scale:
+// y = (x - mean) * inverse * scale[c] + bias[c].
+
+InferResult InferGroupNorm(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  EVOQ_TRY(CheckPerChannel(args, 1, 2));
+  EVOQ_ASSIGN(const int64_t groups, IntAttr(args.node, "num_groups", 0));
+  const Shape& x = args.inputs[0].shape;
+  if (groups < 1 || (x.ranked() && x[1].known() && x[1].value % groups != 0))
+    return InvalidInput("attribute num_groups is {}, expected a divisor of the channels of {}", groups, x.ToString());
+  return SameAsInput0(args);
+}
+
+EvalResult EvaluateGroupNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  const AxisSplit split = SplitAt(x.sizes(), 1);
+  const int64_t groups = args.node.attrs.Int("num_groups"), n = split.size / groups * split.inner;
+  const float epsilon = args.node.attrs.Float("epsilon", 1e-5f);
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t g = 0; g < split.outer * groups; ++g) {
+    const Moments m = MomentsOf(x.data<float>() + g * n, n, epsilon);
+    for (int64_t i = g * n; i < (g + 1) * n; ++i) {
+      const int64_t c = i / split.inner % split.size;
+      y.mutable_data<float>()[i] = (x.data<float>()[i] - m.mean) * m.inverse * args.inputs[1].data<float>()[c] +
+                                   args.inputs[2].data<float>()[c];
+    }
+  }
+  return One(std::move(y));
+}
+
+// ---- MeanVarianceNormalization(x): y = (x - mean) / (sqrt(var) + 1e-9) over `axes`, sequential sums.
+
+InferResult InferMeanVariance(const InferArgs& args) {
+  EVOQ_ASSIGN(const std::vector<int64_t> axes, IntsAttr(args.node, "axes", {0, 2, 3}));
+  if (args.inputs[0].shape.ranked()) EVOQ_TRY(NormalizeAxes(axes, args.inputs[0].shape.rank()));
+  return FloatSameAsInput0(args);
+}
+
+EvalResult EvaluateMeanVariance(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const std::vector<int> axes, NormalizeAxes(args.node.attrs.Ints("axes", {0, 2, 3}), x.shape().rank()));
+  const std::vector<int64_t> sizes = x.sizes();
+  std::vector<int64_t> kept = sizes;
+  for (int axis : axes) kept[axis] = 1;
+  const std::vector<int64_t> to_group = BroadcastStrides(kept, sizes);
+  const int64_t groups = *Shape(kept).elements();
+  const float count = static_cast<float>(groups == 0 ? 0 : x.elements() / groups);
+  std::vector<float> mean(groups), deviation(groups);
+  const auto each = [&](const auto& body) {
+    ForEachIndex<1>(sizes, {to_group}, [&](int64_t i, const auto& offset) { body(i, offset[0]); });
+  };
+  each([&](int64_t i, int64_t g) { mean[g] += x.data<float>()[i]; });
+  for (float& m : mean) m = m / count;
+  each([&](int64_t i, int64_t g) {
+    const float difference = x.data<float>()[i] - mean[g];
+    deviation[g] += difference * difference;
+  });
+  for (float& d : deviation) d = std::sqrt(d / count) + 1e-9f;
+  Tensor y = Tensor::Allocate(x.type());
+  each([&](int64_t i, int64_t g) { y.mutable_data<float>()[i] = (x.data<float>()[i] - mean[g]) / deviation[g]; });
+  return One(std::move(y));
+}
+
+// ---- LRN(x): y = x / (bias + alpha / size * sum)^beta, the sum of squares over `size` channels around c, sequential.
+
+InferResult InferLrn(const InferArgs& args) {
+  EVOQ_ASSIGN(const int64_t size, IntAttr(args.node, "size", 0));
+  if (size < 1) return InvalidInput("attribute size is {}, expected at least 1", size);
+  EVOQ_TRY(CheckPerChannel(args, 1, 0));
+  return FloatSameAsInput0(args);
+}
+
+EvalResult EvaluateLrn(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Attrs& attrs = args.node.attrs;
+  const Tensor& x = args.inputs[0];
+  const AxisSplit split = SplitAt(x.sizes(), 1);
+  const int64_t size = attrs.Int("size"), before = (size - 1) / 2, after = size - 1 - before;
+  const float alpha = attrs.Float("alpha", 1e-4f) / static_cast<float>(size);
+  const float beta = attrs.Float("beta", 0.75f), bias = attrs.Float("bias", 1.0f);
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t c = i / split.inner % split.size;
+    float sum = 0;
+    for (int64_t k = std::max<int64_t>(0, c - before); k < split.size && k - c <= after; ++k) {
+      const float v = x.data<float>()[i + (k - c) * split.inner];
+      sum += v * v;
+    }
+    y.mutable_data<float>()[i] = x.data<float>()[i] / PowF(bias + alpha * sum, beta);
+  }
+  return One(std::move(y));
+}
+
+// ---- LpNormalization(x): y = x / (sum |x|^p)^(1/p) along `axis`, p 1 or 2; 0 where the norm is 0.
+
+InferResult InferLpNorm(const InferArgs& args) {
+  const int64_t p = args.node.attrs.Int("p", 2);
+  if (p != 1 && p != 2) return InvalidInput("attribute p is {}, expected 1 or 2", p);
+  if (args.inputs[0].shape.ranked()) EVOQ_TRY(NormalizeAxis(args.node.attrs.Int("axis", -1), args.inputs[0].shape.rank()));
+  return FloatSameAsInput0(args);
+}
+
+EvalResult EvaluateLpNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor& x = args.inputs[0];
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", -1), x.shape().rank()));
+  const AxisSplit split = SplitAt(x.sizes(), axis);
+  const bool squares = args.node.attrs.Int("p", 2) == 2;
+  Tensor y = Tensor::Allocate(x.type());
+  std::vector<float> terms(split.size);
+  for (int64_t o = 0; o < split.outer; ++o) {
+    for (int64_t i = 0; i < split.inner; ++i) {
+      const int64_t base = o * split.size * split.inner + i;
+      for (int64_t k = 0; k < split.size; ++k) {
+        const float v = x.data<float>()[base + k * split.inner];
+        terms[k] = squares ? v * v : std::fabs(v);
+      }
+      const float sum = AxisSum(terms, split.inner == 1), norm = squares ? std::sqrt(sum) : sum;
+      for (int64_t k = 0; k < split.size; ++k) {
+        const int64_t at = base + k * split.inner;
+        y.mutable_data<float>()[at] = norm == 0 ? 0 : x.data<float>()[at] / norm;
+      }
+    }
+  }
+  return One(std::move(y));
+}
+
+}  // namespace
+
+extern const OpDef kBatchNormalization = {.name = "BatchNormalization",
+                                          .min_inputs = 5,
+                                          .max_inputs = 5,
+                                          .quant = QuantTrait::kReal,
+                                          .spatial = true,
+                                          .infer = InferBatchNorm,
+                                          .evaluate = EvaluateBatchNorm};
+extern const OpDef kGroupNormalization = {.name = "GroupNormalization",
+                                          .min_inputs = 3,
+                                          .max_inputs = 3,
+                                          .infer = InferGroupNorm,
+                                          .evaluate = EvaluateGroupNorm};
+extern const OpDef kInstanceNormalization = {.name = "InstanceNormalization",
+                                             .min_inputs = 3,
+                                             .max_inputs = 3,
+                                             .spatial = true,
+                                             .infer = InferInstanceNorm,
+                                             .evaluate = EvaluateInstanceNorm};
+extern const OpDef kLRN = {.name = "LRN", .infer = InferLrn, .evaluate = EvaluateLrn};
+extern const OpDef kLayerNormalization = {.name = "LayerNormalization",
+                                          .min_inputs = 2,
+                                          .max_inputs = 3,
+                                          .outputs = 3,
+                                          .infer = InferLayerNorm,
+                                          .evaluate = EvaluateLayerNorm};
+extern const OpDef kLpNormalization = {.name = "LpNormalization", .infer = InferLpNorm, .evaluate = EvaluateLpNorm};
+extern const OpDef kMeanVarianceNormalization = {.name = "MeanVarianceNormalization",
+                                                 .infer = InferMeanVariance,
+                                                 .evaluate = EvaluateMeanVariance};
+
+}  // namespace evoq
