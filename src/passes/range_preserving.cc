@@ -48,6 +48,7 @@ int Requantize(Graph& graph, NodeId id) {
   if (op == nullptr || op->quant != QuantTrait::kMove || node.outputs.size() != 1) return 0;
   const ValueId out = node.outputs[0];
   const TensorType to = graph.value(out).type;
+  if (!to.quantized() || !to.quant->per_tensor()) return 0;
   std::vector<size_t> different;
   size_t data = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
