@@ -102,10 +102,10 @@ ConvShapeOrRejection ConvShapeOf(const KernelCall& call, bool transposed) {
 
 ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> axes, int64_t b_tap)
     : batch(shape.batch), channels_in(shape.channels_in), channels_out(shape.channels_out), axis(std::move(axes)) {
-  for (int i = 0; i < 3; ++i) {
-    const auto [low, high] = std::minmax_element(axis[i].delta.begin(), axis[i].delta.end());
-    min_delta[i] = axis[i].delta.empty() ? 0 : *low;
-    max_delta[i] = axis[i].delta.empty() ? 0 : *high;
+  for (ConvAxisF32& a : axis) {
+    if (a.delta.empty()) continue;
+    a.min_delta = *std::min_element(a.delta.begin(), a.delta.end());
+    a.max_delta = *std::max_element(a.delta.begin(), a.delta.end());
   }
   for (size_t z = 0; z < axis[0].delta.size(); ++z) {
     for (size_t y = 0; y < axis[1].delta.size(); ++y) {
@@ -129,59 +129,92 @@ ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> a
   zeros.assign(static_cast<size_t>(shape.depth()), 0.0f);
 }
 
+namespace {
+
+// Consecutive rows of a tile whose outputs lie on one line.
+struct Run {
+  int row, rows;
+  int64_t z, y, x;  // input position of the first row for a delta of 0
+  int64_t in;       // its offset in the input
+};
+
+void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs, int run_count, TileRowsF32& tile) {
+  const ConvRowsF32& map = *s.map;
+  const ConvRowsF32::Tap* taps = map.tap.data() + segment.tap;
+  const bool merged = map.merge > 1 && segment.depth == map.channels_in && segment.tap % map.merge == 0 &&
+                      segment.taps % map.merge == 0;
+  const int64_t step = merged ? map.merge : 1;
+  tile.row_stride = 0;
+  tile.tap_count = segment.taps / step;
+  tile.depth = segment.depth * step;
+  for (int64_t t = 0; t < tile.tap_count; ++t)
+    tile.taps[t] = {taps[t * step].a - taps[0].a, taps[t * step].b + segment.k * kPanelF32};
+  const int64_t next = map.axis[2].stride * map.channels_in;
+  for (const Run* run = runs; run < runs + run_count; ++run) {
+    const float* row = s.x + (run->in + taps[0].a + segment.k);
+    for (int i = 0; i < run->rows; ++i) tile.rows[run->row + i] = row + i * next;
+  }
+}
+
+void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs, int run_count,
+                    TileRowsF32& tile) {
+  const ConvRowsF32& map = *s.map;
+  const int64_t next = map.axis[2].stride * map.channels_in;
+  const float* zeros = map.zeros.data();
+  tile.row_stride = kMaxTileRowsF32;
+  tile.tap_count = segment.taps;
+  tile.depth = segment.depth;
+  for (int64_t t = 0; t < segment.taps; ++t) {
+    const ConvRowsF32::Tap& tap = map.tap[segment.tap + t];
+    tile.taps[t] = {segment.k, tap.b + segment.k * kPanelF32};
+    for (const Run* run = runs; run < runs + run_count; ++run) {
+      const float** rows = tile.rows + t * kMaxTileRowsF32 + run->row;
+      const auto within = [](int64_t at, int64_t size) { return static_cast<uint64_t>(at) < static_cast<uint64_t>(size); };
+      const bool line = within(run->z + tap.delta[0], map.axis[0].in) && within(run->y + tap.delta[1], map.axis[1].in);
+      const int64_t x = run->x + tap.delta[2], size = line ? map.axis[2].in : 0, in = run->in + tap.a;
+      for (int i = 0; i < run->rows; ++i)
+        rows[i] = within(x + i * map.axis[2].stride, size) ? s.x + (in + i * next) : zeros;
+    }
+  }
+}
+
+}  // namespace
+
 void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
   const ConvRowsSourceF32& s = *static_cast<const ConvRowsSourceF32*>(source);
   const ConvRowsF32& map = *s.map;
   const ConvAxisF32 &az = map.axis[0], &ay = map.axis[1], &ax = map.axis[2];
-  int64_t x = first % ax.count, rest = first / ax.count;
-  int64_t y = rest % ay.count;
-  rest /= ay.count;
-  int64_t z = rest % az.count, n = rest / az.count;
-  int64_t base[kMaxTileRowsF32], iz[kMaxTileRowsF32], iy[kMaxTileRowsF32], ix[kMaxTileRowsF32];
+  int64_t y = first / ax.count, x = first - y * ax.count, z = 0, n = 0;
+  if (y >= ay.count) {  // a division costs as much as the rest
+    z = y / ay.count, y %= ay.count;
+    n = z / az.count, z %= az.count;
+  }
+  Run runs[kMaxTileRowsF32];
+  int run_count = 0;
   bool inside = true;
-  for (int r = 0; r < count; ++r) {
-    iz[r] = z * az.stride, iy[r] = y * ay.stride, ix[r] = x * ax.stride;
-    base[r] = (((n * az.in + iz[r]) * ay.in + iy[r]) * ax.in + ix[r]) * map.channels_in;
-    inside = inside && iz[r] + map.min_delta[0] >= 0 && iz[r] + map.max_delta[0] < az.in &&
-             iy[r] + map.min_delta[1] >= 0 && iy[r] + map.max_delta[1] < ay.in && ix[r] + map.min_delta[2] >= 0 &&
-             ix[r] + map.max_delta[2] < ax.in;
+  for (int r = 0; r < count; ++run_count) {
+    const int rows = static_cast<int>(std::min<int64_t>(count - r, ax.count - x));
+    Run& run = runs[run_count];
+    run = {r, rows, z * az.stride, y * ay.stride, x * ax.stride, 0};
+    run.in = (((n * az.in + run.z) * ay.in + run.y) * ax.in + run.x) * map.channels_in;
+    inside = inside && az.Inside(run.z, run.z) && ay.Inside(run.y, run.y) &&
+             ax.Inside(run.x, run.x + (rows - 1) * ax.stride);
     const int64_t oz = az.first + z * az.step, oy = ay.first + y * ay.step, ox = ax.first + x * ax.step;
-    tile.row_offset[r] = (((n * az.out + oz) * ay.out + oy) * ax.out + ox) * map.channels_out;
-    if (++x < ax.count) continue;
+    const int64_t out = (((n * az.out + oz) * ay.out + oy) * ax.out + ox) * map.channels_out;
+    for (int i = 0; i < rows; ++i) tile.row_offset[r + i] = out + i * (ax.step * map.channels_out);
+    r += rows;
     x = 0;
     if (++y < ay.count) continue;
     y = 0;
     if (++z < az.count) continue;
     z = 0, ++n;
   }
-  tile.tap_count = segment.taps;
-  tile.depth = segment.depth;
-  tile.row_stride = 0;
-  if (segment.taps == 0) return;
-  const ConvRowsF32::Tap* taps = map.tap.data() + segment.tap;
-  const int64_t k_b = segment.k * kPanelF32;
-  if (inside) {
-    const bool merged = map.merge > 1 && segment.depth == map.channels_in && segment.tap % map.merge == 0 &&
-                        segment.taps % map.merge == 0;
-    const int64_t step = merged ? map.merge : 1;
-    tile.tap_count = segment.taps / step;
-    tile.depth = segment.depth * step;
-    for (int64_t t = 0; t < tile.tap_count; ++t)
-      tile.taps[t] = {taps[t * step].a - taps[0].a, taps[t * step].b + k_b};
-    for (int r = 0; r < count; ++r) tile.rows[r] = s.x + (base[r] + taps[0].a + segment.k);
-    return;
-  }
-  tile.row_stride = kMaxTileRowsF32;
-  for (int64_t t = 0; t < segment.taps; ++t) {
-    const ConvRowsF32::Tap& tap = taps[t];
-    tile.taps[t] = {segment.k, tap.b + k_b};
-    const float** row = tile.rows + t * kMaxTileRowsF32;
-    for (int r = 0; r < count; ++r) {
-      const bool valid = static_cast<uint64_t>(iz[r] + tap.delta[0]) < static_cast<uint64_t>(az.in) &&
-                         static_cast<uint64_t>(iy[r] + tap.delta[1]) < static_cast<uint64_t>(ay.in) &&
-                         static_cast<uint64_t>(ix[r] + tap.delta[2]) < static_cast<uint64_t>(ax.in);
-      row[r] = valid ? s.x + (base[r] + tap.a) : map.zeros.data();
-    }
+  if (segment.taps == 0) {
+    tile.tap_count = tile.depth = tile.row_stride = 0;
+  } else if (inside) {
+    FillInside(s, segment, runs, run_count, tile);
+  } else {
+    FillWithBorder(s, segment, runs, run_count, tile);
   }
 }
 

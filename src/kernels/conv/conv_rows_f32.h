@@ -18,6 +18,10 @@ struct ConvAxisF32 {
   int64_t stride = 1;
   std::vector<int64_t> delta = {0};
   std::vector<int64_t> tap = {0};  // index along the kernel's axis of each delta
+  int64_t min_delta = 0, max_delta = 0;  // of `delta`; set by ConvRowsF32
+
+  // Whether all taps of the outputs whose j * stride are in [from, to] read inside the input.
+  bool Inside(int64_t from, int64_t to) const { return from + min_delta >= 0 && to + max_delta < in; }
 };
 
 // A convolution as the two operators describe it; [0] is the outermost axis.
@@ -53,7 +57,6 @@ struct ConvRowsF32 {
   };
   int64_t batch, channels_in, channels_out;
   std::array<ConvAxisF32, 3> axis;
-  int64_t min_delta[3], max_delta[3];
   std::vector<Tap> tap;
   int64_t merge = 1;  // neighbouring taps whose input is contiguous in memory
   std::vector<float> zeros;

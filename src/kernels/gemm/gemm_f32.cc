@@ -50,9 +50,7 @@ void SetActivation(const Activation& activation, GemmTileF32& tile) {
   tile.activation = TileActivationF32::kNone;
   switch (activation.kind) {
     case ActivationKind::kRelu:
-      tile.activation = TileActivationF32::kClamp;
-      tile.low = 0;
-      tile.high = std::numeric_limits<float>::infinity();
+      tile.activation = TileActivationF32::kRelu;
       break;
     case ActivationKind::kClip:
       tile.activation = TileActivationF32::kClamp;
@@ -121,12 +119,13 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   plan.rows = sizes.rows;
   plan.panel_stride = sizes.panel_stride;
   const bool few_rows = sizes.rows <= plan.kernels->few_rows;
+  const bool one_tile = sizes.rows <= 10;  // B is read once, best in long runs
   const int tile_rows = few_rows ? plan.kernels->few_rows : plan.kernels->rows;
   plan.panels = few_rows ? plan.kernels->few_rows_panels : plan.kernels->panels;
-  plan.segments = SplitK(sizes.taps, sizes.depth, few_rows ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
+  plan.segments = SplitK(sizes.taps, sizes.depth, one_tile ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
   const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
-  plan.copy_rows = !few_rows && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1;
+  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
   plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;

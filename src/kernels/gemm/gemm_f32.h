@@ -1,7 +1,7 @@
 // Float32 matrix multiplication for MatMul, Conv and ConvTranspose alike: blocks, threads and the epilogue around the
 // micro-kernels of gemm_f32_tile.h.
 //
-//   y[m, n] = activation(sum_{t, k} A(m, t)[k] * B[t * depth + k, n] + bias[n] + residual[m, n])
+//   y[m, n] = activation(bias[n] + sum_{t, k} A(m, t)[k] * B[t * depth + k, n] + residual[m, n])
 //
 // A is never copied as a whole: a row source names, for each row m and tap t, the address of `depth` consecutive floats
 // (an indirection; a plain matrix has one tap). B is packed in panels of 16 columns, [panel][K][16] (pack_f32.h).

@@ -15,6 +15,7 @@ inline __m256i ColumnMask(const GemmTileF32& t, int half) {
 }
 
 inline __m256 Activate(const GemmTileF32& t, __m256 v) {
+  if (t.activation == TileActivationF32::kRelu) return _mm256_max_ps(v, _mm256_setzero_ps());
   const __m256 low = _mm256_set1_ps(t.low);
   if (t.activation == TileActivationF32::kClamp)
     return _mm256_min_ps(_mm256_max_ps(v, low), _mm256_set1_ps(t.high));
@@ -27,13 +28,11 @@ void Tile(const GemmTileF32& t) {
   __m256 acc[kRows][2];
   const __m256i mask[2] = {ColumnMask(t, 0), ColumnMask(t, 1)};
 #pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_ps();
-  if (t.accumulate) {
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      acc[r][0] = _mm256_maskload_ps(t.c + t.row_offset[r], mask[0]);
-      acc[r][1] = _mm256_maskload_ps(t.c + t.row_offset[r] + 8, mask[1]);
-    }
+  for (int r = 0; r < kRows; ++r) {
+    const float* start = t.accumulate ? t.c + t.row_offset[r] : t.bias;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h)
+      acc[r][h] = start == nullptr ? _mm256_setzero_ps() : _mm256_maskload_ps(start + h * 8, mask[h]);
   }
   const int64_t depth = t.depth, b_step = t.b_step;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
@@ -58,7 +57,6 @@ void Tile(const GemmTileF32& t) {
     for (int h = 0; h < 2; ++h) {
       __m256 v = acc[r][h];
       if (t.last) {
-        if (t.bias != nullptr) v = _mm256_add_ps(v, _mm256_maskload_ps(t.bias + h * 8, mask[h]));
         if (t.residual != nullptr)
           v = _mm256_add_ps(v, _mm256_maskload_ps(t.residual + t.row_offset[r] + h * 8, mask[h]));
         if (t.activation != TileActivationF32::kNone) v = Activate(t, v);

@@ -6,6 +6,11 @@
 namespace evoq {
 namespace {
 
+// Unrolled: for every row r and panel p of the tile.
+#define EVOQ_EACH_ACCUMULATOR                                    \
+  _Pragma("GCC unroll 14") for (int r = 0; r < kRows; ++r)       \
+  _Pragma("GCC unroll 4") for (int p = 0; p < kPanels; ++p)
+
 inline __mmask16 ColumnMask(const GemmTileF32& t, int panel) {
   const int64_t begin = t.column_begin - panel * 16, end = t.column_end - panel * 16;
   const uint32_t below_end = end >= 16 ? 0xffffu : end <= 0 ? 0u : (1u << end) - 1u;
@@ -13,37 +18,17 @@ inline __mmask16 ColumnMask(const GemmTileF32& t, int panel) {
   return static_cast<__mmask16>(below_end & ~below_begin);
 }
 
-inline __m512 Activate(const GemmTileF32& t, __m512 v, __m512 low, __m512 high) {
-  if (t.activation == TileActivationF32::kClamp) return _mm512_min_ps(_mm512_max_ps(v, low), high);
-  const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
-  return _mm512_mask_mul_ps(v, negative, v, low);
-}
-
 template <int kRows, int kPanels>
-inline void Finish(const GemmTileF32& t, __m512 (&acc)[kRows][kPanels], const __mmask16 (&mask)[kPanels]) {
-  const __m512 low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
-  if (t.bias != nullptr) {
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) {
-      const __m512 bias = _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
-#pragma GCC unroll 14
-      for (int r = 0; r < kRows; ++r) acc[r][p] = _mm512_add_ps(acc[r][p], bias);
-    }
-  }
-  if (t.residual != nullptr) {
-#pragma GCC unroll 14
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p)
-        acc[r][p] =
-            _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], t.residual + t.row_offset[r] + p * 16));
-    }
-  }
-  if (t.activation != TileActivationF32::kNone) {
-#pragma GCC unroll 14
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) acc[r][p] = Activate(t, acc[r][p], low, high);
+inline void Activate(const GemmTileF32& t, __m512 (&acc)[kRows][kPanels]) {
+  const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
+  if (t.activation == TileActivationF32::kRelu) {
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_max_ps(acc[r][p], zero);
+  } else if (t.activation == TileActivationF32::kClamp) {
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_min_ps(_mm512_max_ps(acc[r][p], low), high);
+  } else if (t.activation == TileActivationF32::kLeaky) {
+    EVOQ_EACH_ACCUMULATOR {
+      const __mmask16 negative = _mm512_cmp_ps_mask(acc[r][p], zero, _CMP_LT_OQ);
+      acc[r][p] = _mm512_mask_mul_ps(acc[r][p], negative, acc[r][p], low);
     }
   }
 }
@@ -54,17 +39,20 @@ void Tile(const GemmTileF32& t) {
   __mmask16 mask[kPanels];
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
-#pragma GCC unroll 14
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_setzero_ps();
-  }
   if (t.accumulate) {
-#pragma GCC unroll 14
-    for (int r = 0; r < kRows; ++r) {
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_maskz_loadu_ps(mask[p], t.c + t.row_offset[r] + p * 16);
+  } else {
+    __m512 start[kPanels];
 #pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_maskz_loadu_ps(mask[p], t.c + t.row_offset[r] + p * 16);
-    }
+    for (int p = 0; p < kPanels; ++p)
+      start[p] = t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
+    // The lines that are written at the end arrive while the sum is computed.
+    EVOQ_EACH_ACCUMULATOR _mm_prefetch(reinterpret_cast<const char*>(t.c + t.row_offset[r] + p * 16), _MM_HINT_T0);
+  }
+  if (t.last && t.residual != nullptr) {
+    EVOQ_EACH_ACCUMULATOR
+    _mm_prefetch(reinterpret_cast<const char*>(t.residual + t.row_offset[r] + p * 16), _MM_HINT_T0);
   }
   const int64_t depth = t.depth, b_step = t.b_step, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
@@ -85,12 +73,16 @@ void Tile(const GemmTileF32& t) {
       }
     }
   }
-  if (t.last) Finish<kRows, kPanels>(t, acc, mask);
-#pragma GCC unroll 14
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) _mm512_mask_storeu_ps(t.c + t.row_offset[r] + p * 16, mask[p], acc[r][p]);
+  if (t.last) {
+    if (t.residual != nullptr) {
+      EVOQ_EACH_ACCUMULATOR {
+        const float* residual = t.residual + t.row_offset[r] + p * 16;
+        acc[r][p] = _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], residual));
+      }
+    }
+    Activate<kRows, kPanels>(t, acc);
   }
+  EVOQ_EACH_ACCUMULATOR _mm512_mask_storeu_ps(t.c + t.row_offset[r] + p * 16, mask[p], acc[r][p]);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace {
 inline float Activate(const GemmTileF32& t, float v) {
   switch (t.activation) {
     case TileActivationF32::kNone: return v;
+    case TileActivationF32::kRelu: return v > 0 ? v : 0;
     case TileActivationF32::kClamp:
       v = v > t.low ? v : t.low;
       return v < t.high ? v : t.high;
@@ -18,10 +19,10 @@ inline float Activate(const GemmTileF32& t, float v) {
 template <int kRows>
 void Tile(const GemmTileF32& t) {
   float acc[kRows][kPanelF32] = {};
-  if (t.accumulate) {
-    for (int r = 0; r < kRows; ++r) {
-      for (int64_t n = t.column_begin; n < t.column_end; ++n) acc[r][n] = t.c[t.row_offset[r] + n];
-    }
+  for (int r = 0; r < kRows; ++r) {
+    const float* start = t.accumulate ? t.c + t.row_offset[r] : t.bias;
+    if (start == nullptr) continue;
+    for (int64_t n = t.column_begin; n < t.column_end; ++n) acc[r][n] = start[n];
   }
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* b = t.b + t.taps[tap].b;
@@ -36,7 +37,6 @@ void Tile(const GemmTileF32& t) {
     for (int64_t n = t.column_begin; n < t.column_end; ++n) {
       float v = acc[r][n];
       if (t.last) {
-        if (t.bias != nullptr) v += t.bias[n];
         if (t.residual != nullptr) v += t.residual[t.row_offset[r] + n];
         v = Activate(t, v);
       }

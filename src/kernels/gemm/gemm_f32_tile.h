@@ -18,16 +18,17 @@ struct TapF32 {
 
 enum class TileActivationF32 : int32_t {
   kNone,
+  kRelu,   // max(v, 0)
   kClamp,  // min(max(v, low), high)
   kLeaky,  // v < 0 ? v * low : v
 };
 
 // One register tile, R rows by P panels of 16 columns:
-//   v[r, n] = sum over taps t, 0 <= k < depth of A(t, r)[k] * B(t, n / 16)[k * b_step + n % 16]
+//   v[r, n] = bias[n] + sum over taps t, 0 <= k < depth of A(t, r)[k] * B(t, n / 16)[k * b_step + n % 16]
 //   A(t, r) = rows[t * row_stride + r] + taps[t].a        B(t, p) = b + taps[t].b + p * panel_stride
 //   y       = c + row_offset[r] + n, written for column_begin <= n < column_end only
-// in this order of k, one fused multiply-add each. With `accumulate` the sum starts from y. With `last`,
-// y = activation(v + bias[n] + residual[row_offset[r] + n]); otherwise y = v. A null bias or residual is left out.
+// starting from bias, in this order of k, one fused multiply-add each. With `accumulate` it starts from y instead. With
+// `last`, y = activation(v + residual[row_offset[r] + n]); otherwise y = v. A null bias or residual is left out.
 struct GemmTileF32 {
   const float* const* rows;
   int64_t row_stride;
