@@ -61,32 +61,44 @@ inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m
   }
 }
 
+// The epilogue of whole panels of sums. Out of line: it would cost the tile its registers.
+__attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m512i* sums) {
+  for (int p = 0; p < tile.panel_count; ++p) {
+    uint32_t mask = 0xffff;
+    if (p == 0) mask &= tile.first_mask;
+    if (p == tile.panel_count - 1) mask &= tile.last_mask;
+    for (int r = 0; r < tile.row_count; ++r)
+      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * tile.panel_count + p]);
+  }
+}
+
 template <int kRows, int kPanels>
 void Tile(const Int8Tile& tile) {
-  __m512i acc[kRows][kPanels];
-  for (int r = 0; r < kRows; ++r) {
-    for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_setzero_si512();
-  }
+  __m512i acc[kRows * kPanels];
+#pragma GCC unroll 32
+  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_setzero_si512();
   const int8_t* w = tile.weights;
   const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
       __m512i b[kPanels];
+#pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const __m512i a = BroadcastFour(x[r] + k);
-        for (int p = 0; p < kPanels; ++p) acc[r][p] = _mm512_dpbusd_epi32(acc[r][p], a, b[p]);
+#pragma GCC unroll 4
+        for (int p = 0; p < kPanels; ++p) acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
       }
     }
   }
-  for (int p = 0; p < kPanels; ++p) {
-    uint32_t mask = 0xffff;
-    if (p == 0) mask &= tile.first_mask;
-    if (p == kPanels - 1) mask &= tile.last_mask;
-    for (int r = 0; r < kRows; ++r) Finish(tile, r, p, static_cast<__mmask16>(mask), acc[r][p]);
-  }
+  __m512i sums[kRows * kPanels];
+#pragma GCC unroll 32
+  for (int i = 0; i < kRows * kPanels; ++i) sums[i] = acc[i];
+  FinishTile(tile, sums);
 }
 
 using TileFn = void (*)(const Int8Tile&);
