@@ -61,14 +61,86 @@ inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m
   }
 }
 
-// The epilogue of whole panels of sums. Out of line: it would cost the tile its registers.
+// Stores the 16 bytes of one row x panel.
+inline void StoreBytes(uint8_t* y, uint32_t mask, __m128i bytes) {
+  if (mask == 0xffff) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+  } else {
+    _mm_mask_storeu_epi8(y, static_cast<__mmask16>(mask), bytes);
+  }
+}
+
+// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is padded to whole fours.
+template <int kPanels, bool kResidual>
+void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
+  const int count = tile.row_count * kPanels;
+  __m512i bias[4];
+  __m512 multiplier[4];
+  uint32_t mask[4];
+  int64_t y_offset[4], r_offset[4];
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const int p = j % kPanels;
+    bias[j] = _mm512_loadu_si512(tile.bias + 16 * p);
+    multiplier[j] = _mm512_loadu_ps(tile.multiplier + 16 * p);
+    mask[j] = (p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff) & 0xffff;
+    y_offset[j] = j / kPanels * tile.y_stride + 16 * p;
+    r_offset[j] = j / kPanels * tile.residual_stride + 16 * p;
+  }
+  const bool whole = (mask[0] & mask[1] & mask[2] & mask[3]) == 0xffff;
+  const int32_t zero = tile.y_zero + tile.y_flip;
+  const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
+  const __m512i low = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.low) + zero));
+  const __m512i high = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.high) + zero));
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(tile.y_flip));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  uint8_t* y = tile.y;
+  const uint8_t* residual = tile.residual;
+  for (int i = 0; i < count; i += 4, y += 4 / kPanels * tile.y_stride, residual += 4 / kPanels * tile.residual_stride) {
+    __m512i q[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(bias[j], sums[i + j])), multiplier[j]);
+      if (kResidual && i + j < count) {
+        const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual + r_offset[j]);
+        const __m512i r = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+        const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
+        v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
+      }
+      q[j] = _mm512_cvtps_epi32(v);
+    }
+    const __m512i q01 = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zeros);
+    const __m512i q23 = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zeros);
+    __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(q01, q23), low), high);
+    bytes = _mm512_permutexvar_epi32(order, _mm512_xor_si512(bytes, flip));
+    if (whole && kPanels == 4) {
+      _mm512_storeu_si512(y, bytes);
+    } else if (whole && kPanels == 2) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
+      if (i + 2 < count)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride), _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+      StoreBytes(y + y_offset[0], mask[0], _mm512_castsi512_si128(bytes));
+      if (i + 1 < count) StoreBytes(y + y_offset[1], mask[1], _mm512_extracti32x4_epi32(bytes, 1));
+      if (i + 2 < count) StoreBytes(y + y_offset[2], mask[2], _mm512_extracti32x4_epi32(bytes, 2));
+      if (i + 3 < count) StoreBytes(y + y_offset[3], mask[3], _mm512_extracti32x4_epi32(bytes, 3));
+    }
+  }
+}
+
+// The epilogue of a tile's sums, rows x panels. Out of line: it would cost the tile its registers.
+template <int kPanels>
 __attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m512i* sums) {
-  for (int p = 0; p < tile.panel_count; ++p) {
+  if (tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
+    if (tile.residual_type == Int8Residual::kNone) return FinishBytes<kPanels, false>(tile, sums);
+    return FinishBytes<kPanels, true>(tile, sums);
+  }
+  for (int p = 0; p < kPanels; ++p) {
     uint32_t mask = 0xffff;
     if (p == 0) mask &= tile.first_mask;
-    if (p == tile.panel_count - 1) mask &= tile.last_mask;
+    if (p == kPanels - 1) mask &= tile.last_mask;
     for (int r = 0; r < tile.row_count; ++r)
-      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * tile.panel_count + p]);
+      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
   }
 }
 
@@ -95,10 +167,10 @@ void Tile(const Int8Tile& tile) {
       }
     }
   }
-  __m512i sums[kRows * kPanels];
+  __m512i sums[(kRows * kPanels + 3) / 4 * 4];
 #pragma GCC unroll 32
   for (int i = 0; i < kRows * kPanels; ++i) sums[i] = acc[i];
-  FinishTile(tile, sums);
+  FinishTile<kPanels>(tile, sums);
 }
 
 using TileFn = void (*)(const Int8Tile&);

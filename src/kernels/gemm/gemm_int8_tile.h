@@ -53,6 +53,8 @@ struct Int8Tile {
   float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a float32 one is added as is
   int32_t residual_zero;
   int32_t y_zero;
+  uint8_t y_flip;  // kInt8: 0x80 when y is int8, 0 when it is uint8
+  bool small;      // |v| < 2^30 for any sum: v may be narrowed with saturation before it is clamped
   bool clamp;
   bool leaky;  // v < 0 ? v * leaky_alpha : v, before the clamp
   float leaky_alpha;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,8 @@ void Int8Epilogue::Fill(Int8Tile& tile) const {
   tile.residual_multiplier = residual_multiplier;
   tile.residual_zero = residual_zero;
   tile.y_zero = y_zero;
+  tile.y_flip = y_signed ? 0x80 : 0;
+  tile.small = small;
   tile.clamp = clamp;
   tile.leaky = leaky;
   tile.leaky_alpha = leaky_alpha;
@@ -75,6 +78,9 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
   e.leaky_alpha = scaled.alpha;
   if (y.quantized()) {
     e.y_zero = y.quant->zero_points[0];
+    e.y_signed = y.dtype == DType::kInt8;
+    const float largest = *std::max_element(e.multiplier.begin(), e.multiplier.end());
+    e.small = largest * 0x1p31f + 512 * e.residual_multiplier < 0x1p29f && !e.leaky;
     SetIntegerClamp(scaled, e.y_zero, y.dtype, e);
   } else {
     SetFloatClamp(scaled, e);

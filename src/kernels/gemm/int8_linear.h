@@ -20,7 +20,7 @@ struct Int8Epilogue {
   float residual_multiplier = 0;
   int32_t residual_zero = 0;
   int32_t y_zero = 0;
-  bool clamp = false, leaky = false;
+  bool y_signed = false, small = false, clamp = false, leaky = false;
   float leaky_alpha = 0, low = 0, high = 0;
 
   int64_t y_bytes() const { return output == Int8Output::kInt8 ? 1 : 4; }
