@@ -53,8 +53,8 @@ TEST(Drivers, InferKeepsQuantizationAndUpdatesShapes) {
       "output %z\n");
   ASSERT_TRUE(graph) << graph.error().message();
   ASSERT_TRUE(Ok(InferTypes(*graph)));
-  EXPECT_EQ(graph->value(graph->FindValue("y")).type.ToString(), "uint8[N, 4, ?, 4](scale 0.2, zero 3)");
-  EXPECT_EQ(graph->value(graph->FindValue("z")).type.ToString(), "float32[N, 4, ?, 4]");
+  EXPECT_EQ(graph->value(graph->FindValue("y")).type.ToString(), "uint8[N, 4, H:-2/1, 4](scale 0.2, zero 3)");
+  EXPECT_EQ(graph->value(graph->FindValue("z")).type.ToString(), "float32[N, 4, H:-2/1, 4]");
   ASSERT_TRUE(Ok(BindShapes(*graph, {{"x", {2, 3, 6, 8}}})));
   EXPECT_EQ(graph->value(graph->FindValue("z")).type.ToString(), "float32[2, 4, 5, 4]");
   EXPECT_EQ(NodeCost(*graph, graph->node(graph->FindNode("c"))).macs, 2 * 4 * 5 * 4 * 27);

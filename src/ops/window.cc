@@ -57,6 +57,15 @@ Result<Window> ReadWindow(const Node& node, std::span<const Dim> kernel, std::sp
 
 int64_t Extent(const Window& w, size_t d) { return (w.kernel[d] - 1) * w.dilations[d] + 1; }
 
+// The name of floor((in + offset) / stride) + 1, so that sizes that are computed alike are known to be equal: the input's
+// own name when that is its size, else "height:-1/2"; no name without one or when it grows long.
+Dim SymbolicOutput(const Dim& in, int64_t offset, int64_t stride, bool ceil_mode) {
+  constexpr size_t kLongestName = 64;
+  if (in.symbol.empty() || in.symbol.size() > kLongestName) return Dim();
+  if (stride == 1 && offset == -1 && !ceil_mode) return in;
+  return Dim::Symbolic(fmt::format("{}:{}/{}{}", in.symbol, offset, stride, ceil_mode ? "c" : ""));
+}
+
 }  // namespace
 
 std::span<const Dim> SpatialDims(const Shape& shape) { return std::span(shape.dims()).subspan(2); }
@@ -66,9 +75,15 @@ Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel, std:
   EVOQ_ASSIGN(const AutoPad auto_pad, AutoPadOf(node));
   EVOQ_ASSIGN(Window w, ReadWindow(node, kernel, input, auto_pad));
   for (size_t d = 0; d < kernel.size(); ++d) {
-    if (!kernel[d].known() || !input[d].known()) continue;
+    if (!kernel[d].known()) continue;
     const int64_t in = input[d].value, stride = w.strides[d];
-    if (auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower) {
+    const bool same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
+    if (!input[d].known()) {
+      const int64_t offset = same ? -1 : w.pad_begin[d] + w.pad_end[d] - Extent(w, d);
+      w.output[d] = SymbolicOutput(input[d], offset, stride, ceil_mode && !same);
+      continue;
+    }
+    if (same) {
       const int64_t out = CeilDiv(in, stride);
       const int64_t pad = std::max<int64_t>((out - 1) * stride + Extent(w, d) - in, 0);
       w.pad_begin[d] = auto_pad == AutoPad::kSameUpper ? pad / 2 : pad - pad / 2;

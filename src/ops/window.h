@@ -11,7 +11,7 @@ namespace evoq {
 // One entry per spatial axis. Output o reads inputs o * stride + k * dilation - pad_begin for k in [0, kernel).
 struct Window {
   std::vector<int64_t> kernel, strides, dilations, pad_begin, pad_end;
-  std::vector<Dim> output;  // sizes; unknown where the input's or the kernel's size is
+  std::vector<Dim> output;  // sizes; where the input's is a symbol, one made of it (or the same)
 };
 
 // The window of a node over an input with these spatial sizes, from the attributes strides, dilations, pads and

@@ -47,6 +47,10 @@ void LayoutWalk::Visit(NodeId id) {
     VisitSlice(id, form.perm);
   } else if (name == "Pad") {
     VisitPad(id, form.perm);
+  } else if (name == "Gather") {
+    VisitGather(id, form.perm);
+  } else if (name == "Expand") {
+    VisitExpand(id, form.perm);
   } else if (name == "Shape") {
     VisitShape(id, form);
   }
@@ -262,6 +266,35 @@ bool LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
   }
   graph_.SetInput(id, 0, Get(node.input(0), perm));
   graph_.SetInput(id, 3, AddInts(graph_, node.name + "_axes", axes));
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+// Constant indices: one index drops its axis, a list keeps it.
+bool LayoutWalk::VisitGather(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int rank = static_cast<int>(perm.size());
+  const ValueId data = node.input(0), indices = node.input(1);
+  if (ShapeOf(data).rank() != rank || !graph_.value(indices).is_constant() || ShapeOf(indices).rank() > 1) return false;
+  const auto axis = NormalizeAxis(node.attrs.Int("axis"), rank);
+  if (!axis) return false;
+  graph_.SetInput(id, 0, Get(data, perm));
+  graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
+  if (ShapeOf(indices).rank() == 0) return SetReduced(id, perm, {*axis});
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
+// To a shape of x's rank, whose elements are permuted.
+bool LayoutWalk::VisitExpand(NodeId id, const Permutation& perm) {
+  const Node node = graph_.node(id);
+  const int64_t rank = static_cast<int64_t>(perm.size());
+  if (ShapeOf(node.input(0)).rank() != rank || ShapeOf(node.input(1)).elements() != rank) return false;
+  Attrs attrs;
+  attrs.Set("axis", 0);
+  const ValueId order = AddInts(graph_, node.name + "_order", perm);
+  graph_.SetInput(id, 0, Get(node.input(0), perm));
+  graph_.SetInput(id, 1, graph_.Apply("Gather", node.name + "_shape", {node.input(1), order}, attrs));
   SetPermuted(id, 0, perm);
   return true;
 }

@@ -36,6 +36,8 @@ class LayoutWalk {
   bool VisitReduce(NodeId id, const Permutation& perm);  // input `axes`
   bool VisitSlice(NodeId id, const Permutation& perm);
   bool VisitPad(NodeId id, const Permutation& perm);
+  bool VisitGather(NodeId id, const Permutation& perm);
+  bool VisitExpand(NodeId id, const Permutation& perm);
   bool VisitShape(NodeId id, const Form& form);
   bool VisitReshape(NodeId id, const Form& form);
 
