@@ -6,6 +6,14 @@ namespace {
 
 template <UnaryKind kKind>
 void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
+  if constexpr (kKind == UnaryKind::kGelu) {  // two formulas: chosen outside the loop
+    if (alpha == 0.0f) {
+      for (int64_t i = 0; i < n; ++i) y[i] = GeluInline(x[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[i] = GeluTanhInline(x[i]);
+    }
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) y[i] = UnaryFn<kKind>::Compute(x[i], alpha, beta);
 }
 

@@ -19,6 +19,7 @@ Result<PoolArgs> ArgsOf(const KernelCall& call) {
   args.w = window.back();
   if (window.size() > 1) args.h = window[window.size() - 2];
   if (window.size() > 2) args.d = window[0];
+  args.global = IsGlobal(call);
   args.include_pad = !IsGlobal(call) && call.attrs.Int("count_include_pad") != 0;
   return args;
 }

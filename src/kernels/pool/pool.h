@@ -3,8 +3,8 @@
 //   max      m = the type's lowest value (-infinity for float32), then m = x > m ? x : m
 //   average  uint8: v = float32(sum of (x - zero_x)) * float32(double(s_x) / (double(s_y) * count)), rounded as in requant.h
 //            float32: y = (0 + x[0] + x[1] + ...) / float32(count)
-// count is the number of taps inside x; with count_include_pad, of those inside x or its padding. Global pooling is the
-// same with the window of all of x.
+// count is at least 1: the number of taps inside x; with count_include_pad, of those inside x or its padding. Global pooling is the
+// same with the window of all of x, but that a zero maximum is +0.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ struct PoolArgs {
   int64_t channels = 0;
   WindowDim d, h, w;
   bool include_pad = false;
+  bool global = false;
   int32_t zero_x = 0;
   double scale_x = 1;
   double scale_y = 1;

@@ -39,7 +39,8 @@ inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begi
     for (int64_t ow = 0; ow < args.w.out; ++ow) {
       taps.w0 = args.w.TapBegin(ow);
       taps.w1 = args.w.TapEnd(ow);
-      const int64_t count = args.include_pad ? padded_rows * args.w.PaddedTaps(ow) : taps.inside();
+      const int64_t taken = args.include_pad ? padded_rows * args.w.PaddedTaps(ow) : taps.inside();
+      const int64_t count = taken > 0 ? taken : 1;
       const auto each_tap = [&](const auto& visit) { ForEachTap(args, x + n * image_size, taps, od, oh, ow, visit); };
       body(each_tap, taps.inside(), count, c0, c1, y + (row * args.w.out + ow) * args.channels);
     }
@@ -57,14 +58,17 @@ inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
 template <typename T>
 void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
+  const bool global = args.global;
   ForEachPosition(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
-                  [](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, T* out) {
+                  [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, T* out) {
                     ForChunks(c0, c1, [&]<int kN>(int64_t c) {
                       Vec<T, kN> m = Vec<T, kN>{} + kLowest;
                       each_tap([&](const T* p) {
                         const Vec<T, kN> v = LoadVec<T, kN>(p + c);
                         m = v > m ? v : m;
                       });
+                      // Global pooling is MaxF of kernels/math/math.h: a zero is positive.
+                      if (sizeof(T) == 4 && global) m = m + T(0);
                       StoreVec<T, kN>(out + c, m);
                     });
                   });

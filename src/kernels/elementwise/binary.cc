@@ -1,0 +1,140 @@
+// Rows of Add, Sub, Mul, Div, Max, Min, Pow and PRelu with broadcasting, for float32 and for quantized uint8. Add may carry
+// a fused activation: any for float32, a piecewise-linear one for uint8.
+#include "kernels/elementwise/binary.h"
+
+#include "kernels/elementwise/broadcast.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+namespace {
+
+std::optional<BinaryKind> KindOf(std::string_view op) {
+#define EVOQ_BINARY(name, definition) \
+  if (op == #name) return BinaryKind::k##name;
+  EVOQ_BINARY_LIST
+#undef EVOQ_BINARY
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectShapes(const KernelCall& call) {
+  if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
+    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", call.inputs[0].shape.ToString(),
+                  call.inputs[1].shape.ToString(), call.outputs[0].shape.ToString());
+  }
+  const auto activation = ActivationFromAttrs(call.attrs);
+  if (!activation) return Reject("attribute", "{}", activation.error().message());
+  if (activation->kind != ActivationKind::kNone && call.op != "Add") {
+    return Reject("attribute", "{} with a fused activation, which only Add has", call.op);
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectFloat(const KernelCall& call) {
+  for (const TensorType& type : call.inputs) {
+    if (!PlainFloat(type)) return Reject("types", "an input is {}, expected float32", type.ToString());
+  }
+  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  return RejectShapes(call);
+}
+
+std::optional<Rejection> RejectBytes(const KernelCall& call) {
+  for (const TensorType& type : call.inputs) {
+    if (!QuantizedU8(type)) return Reject("types", "an input is {}, expected uint8 with one scale", type.ToString());
+  }
+  if (!QuantizedU8(call.outputs[0])) {
+    return Reject("types", "output is {}, expected uint8 with one scale", call.outputs[0].ToString());
+  }
+  if (auto rejection = RejectShapes(call)) return rejection;
+  const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
+  if (!IsPiecewiseLinear(kind)) return Reject("attribute", "activation {} is not piecewise linear", ActivationName(kind));
+  return std::nullopt;
+}
+
+struct FloatState {
+  BinaryKind kind;
+  BroadcastPlan plan;
+  std::optional<Unary> activation;
+  Isa isa;
+  int64_t grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+    auto* y = static_cast<float*>(out[0]);
+    const auto loop = BinaryTableFor(isa).f32;
+    const auto apply = UnaryTableFor(isa).apply;
+    context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
+      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
+        loop(kind, a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
+        if (activation) apply(*activation, y + at, y + at, n);
+      });
+    });
+  }
+};
+
+Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  FloatState state;
+  state.kind = *KindOf(call.op);
+  state.plan = *PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape);
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  state.activation = UnaryFromActivation(activation);
+  state.isa = options.isa;
+  state.grain = Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
+  return BoundKernel::Of(state);
+}
+
+struct ByteState {
+  BinaryByteArgs args;
+  BroadcastPlan plan;
+  Isa isa;
+  int64_t grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto *a = static_cast<const uint8_t*>(in[0]), *b = static_cast<const uint8_t*>(in[1]);
+    auto* y = static_cast<uint8_t*>(out[0]);
+    const auto loop = BinaryTableFor(isa).u8;
+    context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
+      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
+        loop(args, a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
+      });
+    });
+  }
+};
+
+Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options) {
+  ByteState state;
+  const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  const BinaryKind kind = *KindOf(call.op);
+  const bool add = kind == BinaryKind::kAdd;
+  state.args = {kind,
+                add ? ScaleRatio(ScaleOf(a), ScaleOf(y)) : ScaleOf(a),
+                add ? ScaleRatio(ScaleOf(b), ScaleOf(y)) : ScaleOf(b),
+                ZeroOf(a),
+                ZeroOf(b),
+                ScaleOf(y),
+                OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
+  state.plan = *PlanBroadcast(a.shape, b.shape, y.shape);
+  state.isa = options.isa;
+  state.grain = Grain(state.plan.elements, 0.15, options.threads);
+  return BoundKernel::Of(state);
+}
+
+}  // namespace
+
+#define EVOQ_BINARY_ROWS(op, name)                                                                                      \
+  extern const KernelDef k##op##Byte = {name "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes};       \
+  extern const KernelDef k##op##Float = {name "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+EVOQ_BINARY_ROWS(Add, "add")
+EVOQ_BINARY_ROWS(Sub, "sub")
+EVOQ_BINARY_ROWS(Mul, "mul")
+EVOQ_BINARY_ROWS(Div, "div")
+EVOQ_BINARY_ROWS(Max, "max")
+EVOQ_BINARY_ROWS(Min, "min")
+EVOQ_BINARY_ROWS(Pow, "pow")
+EVOQ_BINARY_ROWS(PRelu, "prelu")
+#undef EVOQ_BINARY_ROWS
+
+}  // namespace evoq

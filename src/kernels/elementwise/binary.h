@@ -1,0 +1,45 @@
+// Operators of two values. float32: y = a op b. Quantized uint8: dequantize, compute in float32, quantize (division by the
+// scale), but Add, which has its own definition in kernels/requant.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/bounds.h"
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+// EVOQ_BINARY(ONNX operator, definition in a and b)
+#define EVOQ_BINARY_LIST                  \
+  EVOQ_BINARY(Add, a + b)                 \
+  EVOQ_BINARY(Sub, a - b)                 \
+  EVOQ_BINARY(Mul, a * b)                 \
+  EVOQ_BINARY(Div, a / b)                 \
+  EVOQ_BINARY(Max, a > b ? a : b)         \
+  EVOQ_BINARY(Min, a < b ? a : b)         \
+  EVOQ_BINARY(Pow, PowInline(a, b))       \
+  EVOQ_BINARY(PRelu, a < 0.0f ? a * b : a)
+
+enum class BinaryKind {
+#define EVOQ_BINARY(op, definition) k##op,
+  EVOQ_BINARY_LIST
+#undef EVOQ_BINARY
+};
+
+struct BinaryByteArgs {
+  BinaryKind kind = BinaryKind::kAdd;
+  float scale_a = 1, scale_b = 1;  // Add: the scales' ratios to the output's
+  int32_t zero_a = 0, zero_b = 0;
+  float scale_y = 1;
+  OutputBounds bounds;
+};
+
+// Rows of n elements; an input with step 0 is one element for all.
+struct BinaryTable {
+  void (*f32)(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step, int64_t b_step);
+  void (*u8)(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
+             int64_t b_step);
+};
+EVOQ_ISA_TABLE(BinaryTable)
+
+}  // namespace evoq

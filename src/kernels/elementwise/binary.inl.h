@@ -1,0 +1,88 @@
+#include "kernels/elementwise/binary.h"
+#include "kernels/math/math.inl.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+template <BinaryKind kKind>
+struct BinaryFn;
+#define EVOQ_BINARY(op, definition)                                       \
+  template <>                                                             \
+  struct BinaryFn<BinaryKind::k##op> {                                    \
+    static inline float Compute(float a, float b) { return definition; } \
+  };
+EVOQ_BINARY_LIST
+#undef EVOQ_BINARY
+
+// y[i] = f(a[i or 0], b[i or 0]).
+template <typename T, typename F>
+inline void Steps(const T* a, const T* b, T* y, int64_t n, int64_t a_step, int64_t b_step, const F& f) {
+  if (a_step != 0 && b_step != 0) {
+    for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
+  } else if (a_step != 0) {
+    const T one = *b;
+    for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], one);
+  } else {
+    const T one = *a;
+    for (int64_t i = 0; i < n; ++i) y[i] = f(one, b_step != 0 ? b[i] : *b);
+  }
+}
+
+void Float(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step, int64_t b_step) {
+  switch (kind) {
+#define EVOQ_BINARY(op, definition) \
+  case BinaryKind::k##op: return Steps(a, b, y, n, a_step, b_step, BinaryFn<BinaryKind::k##op>::Compute);
+    EVOQ_BINARY_LIST
+#undef EVOQ_BINARY
+  }
+}
+
+// v inside the bounds, so that the sum's last mantissa bits are the rounded integer.
+inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
+  v = v > low ? v : low;
+  v = v < high ? v : high;
+  return static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic) - 0x4B400000u) + zero);
+}
+
+template <bool kLeaky>
+void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
+              int64_t b_step) {
+  const OutputBounds bounds = args.bounds;
+  const float scale_a = args.scale_a, scale_b = args.scale_b;
+  const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
+  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+    float v = static_cast<float>(p - zero_a) * scale_a + static_cast<float>(q - zero_b) * scale_b;
+    if (kLeaky) v = v < 0.0f ? v * bounds.slope : v;
+    return ToByte(v, bounds.low, bounds.high, bounds.zero);
+  });
+}
+
+template <BinaryKind kKind>
+void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
+               int64_t b_step) {
+  const BinaryByteArgs local = args;
+  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+    const float x = static_cast<float>(p - local.zero_a) * local.scale_a;
+    const float z = static_cast<float>(q - local.zero_b) * local.scale_b;
+    const float v = BinaryFn<kKind>::Compute(x, z) / local.scale_y;
+    return ToByte(v == v ? v : 0.0f, local.bounds.low, local.bounds.high, local.bounds.zero);
+  });
+}
+
+void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
+           int64_t b_step) {
+  switch (args.kind) {
+    case BinaryKind::kAdd:
+      return args.bounds.leaky ? AddBytes<true>(args, a, b, y, n, a_step, b_step) : AddBytes<false>(args, a, b, y, n, a_step, b_step);
+#define EVOQ_BYTES(op) \
+  case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, n, a_step, b_step);
+    EVOQ_BYTES(Sub) EVOQ_BYTES(Mul) EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
+#undef EVOQ_BYTES
+  }
+}
+
+}  // namespace
+
+extern const BinaryTable kBinaryTable = {Float, Bytes};
+
+}  // namespace evoq::EVOQ_ISA

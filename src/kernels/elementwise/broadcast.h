@@ -1,0 +1,42 @@
+// ONNX broadcasting of two inputs, reduced to rows along which each input either advances by one element or stands still.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "kernels/call_util.h"
+
+namespace evoq {
+
+struct BroadcastPlan {
+  static constexpr int kMaxOuter = 6;
+  int64_t elements = 0;
+  int64_t inner = 1;          // elements of a row
+  int64_t a_step = 1, b_step = 1;  // along a row: 0 or 1
+  int outer_rank = 0;         // of the dimensions around a row
+  std::array<int64_t, kMaxOuter> outer{}, a_stride{}, b_stride{};
+
+  // Calls row(first output element, a's element, b's element, n) for the elements [begin, end), in order, in pieces of at
+  // most kPiece so that a second pass over a piece finds it in the cache.
+  template <typename Row>
+  void ForRows(int64_t begin, int64_t end, const Row& row) const {
+    constexpr int64_t kPiece = 4096;
+    while (begin < end) {
+      int64_t rest = begin / inner, a = 0, b = 0;
+      const int64_t offset = begin % inner;
+      for (int i = outer_rank - 1; i >= 0; --i) {
+        a += rest % outer[i] * a_stride[i];
+        b += rest % outer[i] * b_stride[i];
+        rest /= outer[i];
+      }
+      const int64_t n = std::min({inner - offset, end - begin, kPiece});
+      row(begin, a + offset * a_step, b + offset * b_step, n);
+      begin += n;
+    }
+  }
+};
+
+// Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row.
+std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y);
+
+}  // namespace evoq

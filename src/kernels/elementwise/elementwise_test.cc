@@ -1,0 +1,180 @@
+#include <cmath>
+
+#include "kernels/elementwise/binary.h"
+#include "kernels/math/math.h"
+#include "kernels/math/unary.h"
+#include "kernels/requant.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+namespace {
+
+float Definition(const std::string& op, float a, float b) {
+  if (op == "Add") return a + b;
+  if (op == "Sub") return a - b;
+  if (op == "Mul") return a * b;
+  if (op == "Div") return a / b;
+  if (op == "Max") return a > b ? a : b;
+  if (op == "Min") return a < b ? a : b;
+  if (op == "Pow") return PowF(a, b);
+  return a < 0 ? a * b : a;
+}
+
+// Element of `shape` that meets element `at` of `y` under ONNX broadcasting.
+int64_t Source(const Shape& shape, const Shape& y, int64_t at) {
+  const auto strides = RowMajorStrides(shape.sizes());
+  int64_t index = 0;
+  for (int i = y.rank() - 1; i >= 0; --i) {
+    const int64_t position = at % y[i].value;
+    at /= y[i].value;
+    const int own = i - (y.rank() - shape.rank());
+    if (own >= 0 && shape[own].value != 1) index += position * strides[own];
+  }
+  return index;
+}
+
+struct Shapes {
+  Shape a, b, y;
+};
+const Shapes kShapes[] = {
+    {{}, {}, {}},
+    {{0}, {1}, {0}},
+    {{5}, {5}, {5}},
+    {{2, 3, 67}, {2, 3, 67}, {2, 3, 67}},
+    {{2, 3, 67}, {}, {2, 3, 67}},
+    {{1}, {100}, {100}},
+    {{2, 3, 67}, {67}, {2, 3, 67}},
+    {{2, 5, 7, 33}, {2, 1, 1, 33}, {2, 5, 7, 33}},
+    {{2, 5, 7, 4}, {2, 1, 7, 1}, {2, 5, 7, 4}},
+    {{3, 1}, {1, 40}, {3, 40}},
+    {{1, 4, 1, 3}, {2, 1, 5, 1}, {2, 4, 5, 3}},
+    {{3, 9000}, {3, 9000}, {3, 9000}},
+};
+
+TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {
+  TestCall t;
+  t.op = op;
+  const auto type = [&](const Shape& shape, float scale, int zero) {
+    return bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(scale, zero)) : TensorType(DType::kFloat32, shape);
+  };
+  t.inputs = {RandomTensor(type(s.a, 0.05f, 100), 1), RandomTensor(type(s.b, 0.031f, 17), 2)};
+  t.outputs = {type(s.y, 0.043f, 90)};
+  return t;
+}
+
+TEST(Binary, FloatEqualsTheDefinition) {
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "PRelu"}) {
+    for (const Shapes& s : kShapes) {
+      if (std::string(op) == "Pow" && s.y.elements() > 1000) continue;
+      TestCall t = MakeCall(op, s, false);
+      if (std::string(op) == "Pow") {  // no negative base with a fraction: a NaN's bits are not defined
+        Tensor a = t.inputs[0].Clone();
+        for (int64_t i = 0; i < a.elements(); ++i) a.mutable_data<float>()[i] = std::abs(a.data<float>()[i]) + 0.01f;
+        t.inputs[0] = a;
+      }
+      if (std::string(op) == "Div") {
+        Tensor b = t.inputs[1].Clone();
+        for (int64_t i = 0; i < b.elements(); ++i) b.mutable_data<float>()[i] += b.data<float>()[i] == 0 ? 3 : 0;
+        t.inputs[1] = b;
+      }
+      Tensor want = Tensor::Allocate(t.outputs[0]);
+      for (int64_t i = 0; i < want.elements(); ++i) {
+        want.mutable_data<float>()[i] = Definition(op, t.inputs[0].data<float>()[Source(s.a, s.y, i)],
+                                                   t.inputs[1].data<float>()[Source(s.b, s.y, i)]);
+      }
+      std::string name = op;
+      for (char& c : name) c = static_cast<char>(std::tolower(c));
+      ExpectKernel(*FindKernel(name + "_f32"), t, {want}, s.a.ToString() + s.b.ToString());
+    }
+  }
+}
+
+TEST(Binary, BytesEqualTheDefinition) {
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}) {
+    for (const char* activation : {"", "Relu", "Clip", "LeakyRelu"}) {
+      const bool add = std::string(op) == "Add";
+      if (*activation && !add) continue;
+      for (const Shapes& s : kShapes) {
+        TestCall t = MakeCall(op, s, true);
+        if (*activation) t.attrs.Set("activation", activation);
+        t.attrs.Set("activation_alpha", std::string(activation) == "Clip" ? -0.7f : 0.2f);
+        t.attrs.Set("activation_beta", 1.3f);
+        const Activation a = ActivationFromAttrs(t.attrs).value();
+        Tensor want = Tensor::Allocate(t.outputs[0]);
+        for (int64_t i = 0; i < want.elements(); ++i) {
+          const int p = t.inputs[0].data<uint8_t>()[Source(s.a, s.y, i)], q = t.inputs[1].data<uint8_t>()[Source(s.b, s.y, i)];
+          int32_t result;
+          if (add) {
+            const float v = static_cast<float>(p - 100) * ScaleRatio(0.05f, 0.043f) + static_cast<float>(q - 17) * ScaleRatio(0.031f, 0.043f);
+            result = RoundToInteger(Apply(ScaledActivation(a, 0.043f), v), 90, 0, 255);
+          } else {
+            result = QuantizeValue(Definition(op, DequantizeValue(p, 0.05f, 100), DequantizeValue(q, 0.031f, 17)), 0.043f, 90, 0, 255);
+          }
+          want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(result);
+        }
+        std::string name = op;
+        for (char& c : name) c = static_cast<char>(std::tolower(c));
+        ExpectKernel(*FindKernel(name + "_u8"), t, {want}, s.a.ToString() + s.b.ToString() + activation);
+      }
+    }
+  }
+}
+
+TEST(Binary, FusedActivation) {
+  TestCall t = MakeCall("Add", {{3, 9000}, {9000}, {3, 9000}}, false);
+  t.attrs.Set("activation", "Silu");
+  Tensor want = Tensor::Allocate(t.outputs[0]);
+  for (int64_t i = 0; i < want.elements(); ++i) {
+    want.mutable_data<float>()[i] = SiluF(t.inputs[0].data<float>()[i] + t.inputs[1].data<float>()[i % 9000]);
+  }
+  ExpectKernel(*FindKernel("add_f32"), t, {want}, "Silu");
+  t.op = "Mul";
+  EXPECT_STREQ(RejectOf(*FindKernel("mul_f32"), t)->code, "attribute");
+}
+
+TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {
+  for (int i = 0;; ++i) {
+    const auto kind = static_cast<UnaryKind>(i);
+    const std::string op = UnaryOpName(kind);
+    const bool positive = op == "Log" || op == "Sqrt" || op == "Acosh" || op == "Atanh" || op == "Acos" || op == "Asin";
+    for (int64_t n : {0, 1, 17, 65, 300}) {
+      TestCall t;
+      t.op = op;
+      Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{n}), 9);
+      for (int64_t k = 0; k < n; ++k) {
+        float& v = x.mutable_data<float>()[k];
+        v *= 4;
+        // Inside the domain, so that no NaN appears: its bits are not defined.
+        if (positive) v = std::abs(v) / (op == "Acosh" || op == "Log" || op == "Sqrt" ? 1 : 17) + (op == "Acosh" ? 1 : 0);
+        if (op == "Gelu" || op == "Exp") v *= 6;
+      }
+      t.inputs = {x};
+      t.outputs = {x.type()};
+      Unary unary = UnaryFromAttrs(kind, t.attrs);
+      if (op == "Clip") {
+        t.inputs.push_back(Tensor::Scalar(-1.5f));
+        t.inputs.push_back(Tensor::Scalar(2.5f));
+        t.is_constant = {false, true, false};
+        unary.alpha = -1.5f;
+        unary.beta = 2.5f;
+      }
+      Tensor want = Tensor::Allocate(x.type());
+      for (int64_t k = 0; k < n; ++k) want.mutable_data<float>()[k] = Apply(unary, x.data<float>()[k]);
+      ExpectKernel(*FindKernel(op + "_f32"), t, {want}, fmt::format("{}", n));
+      // Bytes.
+      t.is_constant = {false, true, true};
+      t.inputs[0] = RandomTensor(TensorType(DType::kUint8, Shape{n}, QuantParams::PerTensor(0.04f, positive ? 0 : 128)), 3);
+      t.outputs[0] = TensorType(DType::kInt8, Shape{n}, QuantParams::PerTensor(0.05f, -20));
+      Tensor bytes = Tensor::Allocate(t.outputs[0]);
+      for (int64_t k = 0; k < n; ++k) {
+        const float v = Apply(unary, ToFloat32(t.inputs[0])->data<float>()[k]);
+        bytes.mutable_data<int8_t>()[k] = static_cast<int8_t>(QuantizeValue(v, 0.05f, -20, -128, 127));
+      }
+      ExpectKernel(*FindKernel(op + "_u8"), t, {bytes}, fmt::format("{}", n));
+    }
+    if (kind == UnaryKind::kThresholdedRelu) break;
+  }
+}
+
+}  // namespace
+}  // namespace evoq

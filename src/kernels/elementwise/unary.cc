@@ -1,0 +1,118 @@
+// Rows of every operator of kernels/math/unary.h: float32 by vector loops, quantized bytes by a 256-entry table that holds
+// quantize(Apply(dequantize(q))).
+#include "kernels/math/unary.h"
+
+#include "kernels/call_util.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/parallel.h"
+#include "kernels/quantize/axis.h"
+#include "kernels/requant.h"
+
+namespace evoq {
+namespace {
+
+// Clip's bounds are inputs 1 and 2, either of which may be missing.
+bool HasBounds(const KernelCall& call) { return call.op == "Clip"; }
+
+std::optional<Rejection> RejectCommon(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (call.inputs[0].shape != call.outputs[0].shape) {
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+  }
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    if (!call.has_input(i)) continue;
+    if (!HasBounds(call) || !PlainFloat(call.inputs[i]) || ElementsOf(call.inputs[i]) != 1) {
+      return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectFloat(const KernelCall& call) {
+  if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  return RejectCommon(call);
+}
+
+std::optional<Rejection> RejectBytes(const KernelCall& call) {
+  if (!QuantizedByte(call.inputs[0]) || !QuantizedByte(call.outputs[0])) {
+    return Reject("types", "{} -> {}, expected uint8 or int8 with one scale each", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
+  }
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    if (call.has_input(i) && call.constant(i) == nullptr) return Reject("not-constant", "input {} is computed at run time", i);
+  }
+  return RejectCommon(call);
+}
+
+struct FloatState {
+  Unary unary;
+  bool low_input = false, high_input = false;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    Unary now = unary;
+    if (low_input) now.alpha = *static_cast<const float*>(in[1]);
+    if (high_input) now.beta = *static_cast<const float*>(in[2]);
+    const auto* x = static_cast<const float*>(in[0]);
+    auto* y = static_cast<float*>(out[0]);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      UnaryTableFor(isa).apply(now, x + begin, y + begin, end - begin);
+    });
+  }
+};
+
+Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  FloatState state;
+  state.unary = UnaryFromAttrs(*UnaryKindFromOp(call.op), call.attrs);
+  state.low_input = HasBounds(call) && call.has_input(1);
+  state.high_input = HasBounds(call) && call.has_input(2);
+  state.isa = options.isa;
+  state.elements = ElementsOf(call.inputs[0]);
+  state.grain = Grain(state.elements, 0.5, options.threads);
+  return BoundKernel::Of(state);
+}
+
+struct TableState {
+  alignas(64) uint8_t table[256];
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto* x = static_cast<const uint8_t*>(in[0]);
+    auto* y = static_cast<uint8_t*>(out[0]);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      QuantizeTableFor(isa).lookup(table, x + begin, y + begin, end - begin);
+    });
+  }
+};
+
+Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  Unary unary = UnaryFromAttrs(*UnaryKindFromOp(call.op), call.attrs);
+  if (HasBounds(call) && call.has_input(1)) unary.alpha = call.constant(1)->data<float>()[0];
+  if (HasBounds(call) && call.has_input(2)) unary.beta = call.constant(2)->data<float>()[0];
+  TableState state;
+  const ByteRange range = RangeOf(y.dtype);
+  for (int i = 0; i < 256; ++i) {
+    const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
+    const float value = Apply(unary, DequantizeValue(q, ScaleOf(x), ZeroOf(x)));
+    state.table[i] = static_cast<uint8_t>(QuantizeValue(value, ScaleOf(y), ZeroOf(y), range.low, range.high));
+  }
+  state.isa = options.isa;
+  state.elements = ElementsOf(x);
+  state.grain = Grain(state.elements, 0.05, options.threads);
+  return BoundKernel::Of(state);
+}
+
+}  // namespace
+
+#define EVOQ_UNARY(op, definition)                                                                                   \
+  extern const KernelDef kUnary##op##Byte = {#op "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes}; \
+  extern const KernelDef kUnary##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+EVOQ_UNARY_LIST
+#undef EVOQ_UNARY
+
+}  // namespace evoq
