@@ -78,8 +78,8 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-extern const KernelDef kKernelConvF32;
-const KernelDef kKernelConvF32 = {"conv_f32", "Conv",   "float32", Peak::kFloat32,
+extern const KernelDef kConvF32;
+const KernelDef kConvF32 = {"conv_f32", "Conv",   "float32", Peak::kFloat32,
                                   RejectConv, PackConv, BindConv};
 
 }  // namespace evoq

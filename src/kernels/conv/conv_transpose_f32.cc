@@ -109,8 +109,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
 
 }  // namespace
 
-extern const KernelDef kKernelConvTransposeF32;
-const KernelDef kKernelConvTransposeF32 = {
+extern const KernelDef kConvTransposeF32;
+const KernelDef kConvTransposeF32 = {
     "conv_transpose_f32", "ConvTranspose",   "float32",        Peak::kFloat32,
     RejectConvTranspose,  PackConvTranspose, BindConvTranspose};
 

@@ -14,6 +14,8 @@ constexpr int64_t kGroupBytes = 384 << 10;  // of B: a part of a 1 MiB L2 cache
 constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
+constexpr int64_t kOneTileRows = 10;        // fewer rows than L1 cache ways: no two evict each other
+constexpr int kCopyRows = 14;
 constexpr int64_t kCopyStride = kMaxDepthF32 + kPanelF32;
 
 const GemmKernelsF32& KernelsFor(Isa isa) {
@@ -118,14 +120,21 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   }
   plan.rows = sizes.rows;
   plan.panel_stride = sizes.panel_stride;
-  const bool few_rows = sizes.rows <= plan.kernels->few_rows;
-  const bool one_tile = sizes.rows <= 10;  // B is read once, best in long runs
-  const int tile_rows = few_rows ? plan.kernels->few_rows : plan.kernels->rows;
-  plan.panels = few_rows ? plan.kernels->few_rows_panels : plan.kernels->panels;
+  const GemmKernelsF32& kernels = *plan.kernels;
+  const bool one_tile = sizes.rows <= kOneTileRows;  // B is read once, best in long runs
+  int tile_rows = kernels.rows;
+  plan.panels = kernels.panels;
+  if (sizes.rows <= kernels.few_rows) {
+    tile_rows = kernels.few_rows;
+    plan.panels = kernels.few_rows_panels;
+  } else if (sizes.columns <= kPanelF32) {
+    tile_rows = kernels.one_panel_rows;
+    plan.panels = 1;
+  }
   plan.segments = SplitK(sizes.taps, sizes.depth, one_tile ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
   const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
-  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1;
+  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1 && tile_rows <= kCopyRows;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
   plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;
@@ -165,7 +174,7 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
       std::min(end_panel, first_panel + PartBegin(units, plan.column_blocks, column_block + 1) * plan.panels);
 
   TileRowsF32 rows;
-  alignas(64) float copy[kMaxTileRowsF32 * kCopyStride];
+  alignas(64) float copy[kCopyRows * kCopyStride];
   GemmTileF32 tile = {};
   tile.b_step = plan.b_step;
   tile.panel_stride = plan.panel_stride;

@@ -48,7 +48,7 @@ struct GemmPlanF32 {
   void (*activate)(const Unary& unary, const float* x, float* y, int64_t n) = nullptr;
   Unary late;
   int64_t rows = 0;
-  int64_t b_step = kPanelF32;
+  int64_t b_step = kPanelF32;  // floats between rows of B
   int64_t panel_stride = 0;  // floats between panels of B
   bool copy_rows = false;    // copy A tiles: their rows lie a multiple of 4 KiB apart and would evict each other
   std::vector<SegmentF32> segments;

@@ -1,4 +1,4 @@
-// 14 x 32 and 6 x 64 tiles: 28 or 24 accumulators, the panels' vectors and one broadcast fill the 32 registers.
+// 14 x 32, 28 x 16 and 6 x 64 tiles: 28 or 24 accumulators, the panels' vectors and one broadcast fill the 32 registers.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm_f32_tile.h"
@@ -8,7 +8,7 @@ namespace {
 
 // Unrolled: for every row r and panel p of the tile.
 #define EVOQ_EACH_ACCUMULATOR                                    \
-  _Pragma("GCC unroll 14") for (int r = 0; r < kRows; ++r)       \
+  _Pragma("GCC unroll 28") for (int r = 0; r < kRows; ++r)       \
   _Pragma("GCC unroll 4") for (int p = 0; p < kPanels; ++p)
 
 inline __mmask16 ColumnMask(const GemmTileF32& t, int panel) {
@@ -57,7 +57,7 @@ void Tile(const GemmTileF32& t) {
   const int64_t depth = t.depth, b_step = t.b_step, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
-#pragma GCC unroll 14
+#pragma GCC unroll 28
     for (int r = 0; r < kRows; ++r) a[r] = t.rows[tap * t.row_stride + r] + t.taps[tap].a;
     const float* b = t.b + t.taps[tap].b;
     for (int64_t k = 0; k < depth; ++k) {
@@ -65,7 +65,7 @@ void Tile(const GemmTileF32& t) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) vb[p] = _mm512_loadu_ps(b + p * panel_stride);
       b += b_step;
-#pragma GCC unroll 14
+#pragma GCC unroll 28
       for (int r = 0; r < kRows; ++r) {
         const __m512 va = _mm512_set1_ps(a[r][k]);
 #pragma GCC unroll 4
@@ -88,10 +88,12 @@ void Tile(const GemmTileF32& t) {
 }  // namespace
 
 const GemmKernelsF32 kGemmKernelsF32Avx512 = {
-    "avx512 14x32", 14, 2, 6, 4,
+    "avx512 14x32", 14, 2, 6, 4, 28,
     {{},
      {nullptr, Tile<1, 1>, Tile<2, 1>, Tile<3, 1>, Tile<4, 1>, Tile<5, 1>, Tile<6, 1>, Tile<7, 1>, Tile<8, 1>, Tile<9, 1>,
-      Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>},
+      Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>, Tile<15, 1>, Tile<16, 1>, Tile<17, 1>, Tile<18, 1>,
+      Tile<19, 1>, Tile<20, 1>, Tile<21, 1>, Tile<22, 1>, Tile<23, 1>, Tile<24, 1>, Tile<25, 1>, Tile<26, 1>, Tile<27, 1>,
+      Tile<28, 1>},
      {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>, Tile<7, 2>, Tile<8, 2>, Tile<9, 2>,
       Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},
      {},

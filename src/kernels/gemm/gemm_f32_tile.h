@@ -7,7 +7,7 @@
 namespace evoq {
 
 inline constexpr int kPanelF32 = 16;       // columns of one packed panel of B
-inline constexpr int kMaxTileRowsF32 = 14;
+inline constexpr int kMaxTileRowsF32 = 28;
 inline constexpr int kMaxTilePanelsF32 = 4;
 
 // Offsets, in floats, that one tap adds to the row pointers of A and to the first panel of B.
@@ -56,8 +56,9 @@ using GemmTileF32Fn = void (*)(const GemmTileF32& tile);
 // The micro-kernels of one instruction set. tile[P][R] computes R rows by P panels; null where there is none.
 struct GemmKernelsF32 {
   const char* name;
-  int rows, panels;              // the tile for many rows
+  int rows, panels;               // the tile for many rows and columns
   int few_rows, few_rows_panels;  // the tile for at most few_rows rows
+  int one_panel_rows;             // the height of the tile for at most 16 columns
   GemmTileF32Fn tile[kMaxTilePanelsF32 + 1][kMaxTileRowsF32 + 1];
 };
 

@@ -1,5 +1,5 @@
 // matmul_f32: y = activation(a b + bias + residual) in float32 with ONNX's broadcasting. A constant 2-D b is packed once;
-// any other b is packed into scratch at each run.
+// any other b is packed into scratch at each run, or read in place where a has few rows.
 #include <algorithm>
 #include <limits>
 
@@ -10,6 +10,9 @@
 
 namespace evoq {
 namespace {
+
+// With fewer rows of a, packing a computed b costs more than it saves.
+constexpr int64_t kInPlaceRows = 8;
 
 // One product of a batch: indices of its matrices in a and b. y's are in order.
 struct Pair {
@@ -26,13 +29,17 @@ struct MatMulF32 {
   MatMulShape shape;
   PanelShapeF32 panels;
   GemmPlanF32 plan;
-  const float* weights;  // null: b is packed at each run
+  const float* weights;    // null: b is computed
+  bool in_place;           // a computed b is read as it is
+  int64_t b_stride;        // floats between the matrices of b, packed or in place
   std::shared_ptr<AlignedBuffer> owned;
   bool has_bias, has_residual;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const float* b = weights;
-    if (b == nullptr) {
+    if (b == nullptr && in_place) {
+      b = static_cast<const float*>(in[1]);
+    } else if (b == nullptr) {
       float* packed = reinterpret_cast<float*>(context.scratch);
       Pack(static_cast<const float*>(in[1]), packed, context.pool);
       b = packed;
@@ -58,10 +65,10 @@ struct MatMulF32 {
   void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
     const Pair pair = shape.batch[index];
     const int64_t y = index * shape.m * shape.n;
-    const Rows rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n};
+    const Rows rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n, plan.b_step};
     const GemmJobF32 job = {&rows,
                             Rows::Fill,
-                            b + pair.b * panels.floats(),
+                            b + pair.b * b_stride,
                             0,
                             shape.n,
                             static_cast<float*>(out[0]) + y,
@@ -72,7 +79,7 @@ struct MatMulF32 {
 
   struct Rows {
     const float* a;
-    int64_t k, n;
+    int64_t k, n, b_step;
 
     static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
       const Rows& rows = *static_cast<const Rows*>(source);
@@ -81,7 +88,7 @@ struct MatMulF32 {
         tile.row_offset[r] = (first + r) * rows.n;
       }
       tile.row_stride = 0;
-      tile.taps[0] = {0, segment.k * kPanelF32};
+      tile.taps[0] = {0, segment.k * rows.b_step};
       tile.tap_count = segment.taps;
       tile.depth = segment.depth;
     }
@@ -207,17 +214,24 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   sizes.row_bytes = s.k * static_cast<int64_t>(sizeof(float));
   sizes.jobs = static_cast<int64_t>(s.batch.size());
   state.plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
+  state.b_stride = state.panels.floats();
+  state.in_place = state.weights == nullptr && s.m <= kInPlaceRows && s.n % kPanelF32 == 0;
+  if (state.in_place) {
+    state.b_stride = s.k * s.n;
+    state.plan.b_step = s.n;
+    state.plan.panel_stride = kPanelF32;
+  }
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
-  const size_t scratch = state.weights == nullptr ? static_cast<size_t>(*b_bytes) : 0;
+  const size_t scratch = state.weights == nullptr && !state.in_place ? static_cast<size_t>(*b_bytes) : 0;
   std::string variant = state.plan.kernels->name;
   return BoundKernel::Of(std::move(state), scratch, std::move(variant));
 }
 
 }  // namespace
 
-extern const KernelDef kKernelMatMulF32;
-const KernelDef kKernelMatMulF32 = {"matmul_f32", "MatMul",   "float32", Peak::kFloat32,
+extern const KernelDef kMatMulF32;
+const KernelDef kMatMulF32 = {"matmul_f32", "MatMul",   "float32", Peak::kFloat32,
                                     RejectMatMul, PackMatMul, BindMatMul};
 
 }  // namespace evoq

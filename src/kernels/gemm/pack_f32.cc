@@ -118,10 +118,10 @@ Result<Tensor> PackWeightF32(const char* layout, const Tensor* weight) {
                             [](const Tensor& plain) { return Pack(name, plain); },     \
                             [](const Tensor& packed) { return Unpack(name, packed); }}
 
-EVOQ_PANEL_LAYOUT(kLayoutMatMulF32, kMatMulLayoutF32, "[N/16][K][16]: b[k, n] at (n/16, k, n%16); N filled up with zeros");
-EVOQ_PANEL_LAYOUT(kLayoutConvF32, kConvLayoutF32,
+EVOQ_PANEL_LAYOUT(kMatMulPanelsF32, kMatMulLayoutF32, "[N/16][K][16]: b[k, n] at (n/16, k, n%16); N filled up with zeros");
+EVOQ_PANEL_LAYOUT(kConvPanelsF32, kConvLayoutF32,
                   "[M/16][taps][C/group][16]: w[m, c, t] at (m/16, t, c, m%16); M filled up with zeros");
-EVOQ_PANEL_LAYOUT(kLayoutConvTransposeF32, kConvTransposeLayoutF32,
+EVOQ_PANEL_LAYOUT(kConvTransposePanelsF32, kConvTransposeLayoutF32,
                   "[(M/group)/16][taps][C][16]: w[c, m, t] at (m/16, t, c, m%16); M/group filled up with zeros");
 #undef EVOQ_PANEL_LAYOUT
 
