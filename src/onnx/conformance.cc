@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Line {
-  std::string pattern, reason;
+  std::string pattern, exception;
   int number = 0;
   int cases = 0;  // how many it matched
 };
@@ -30,7 +30,9 @@ Result<std::vector<Line>> ReadList(const std::string& path) {
     const size_t colon = line.find(": ");
     if (colon == std::string::npos || colon + 2 >= line.size())
       return InvalidInput("{}:{}: expected 'pattern: reason'", path, number);
-    lines.push_back({line.substr(0, colon), line.substr(colon + 2), number});
+    const std::string pattern = line.substr(0, colon);
+    const size_t but = pattern.find(" !");
+    lines.push_back({pattern.substr(0, but), but == std::string::npos ? "" : pattern.substr(but + 2), number});
   }
   return lines;
 }
@@ -129,7 +131,7 @@ Result<ConformanceReport> RunConformance(const std::string& data, const std::str
     if (selected != nullptr && !GlobMatch(selected, name)) continue;
     std::string listed;
     for (Line& line : lines) {
-      if (!GlobMatch(line.pattern, name)) continue;
+      if (!GlobMatch(line.pattern, name) || GlobMatch(line.exception, name)) continue;
       listed = fmt::format("{}:{}", BaseName(list), line.number);
       ++line.cases;
     }

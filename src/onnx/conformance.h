@@ -23,9 +23,10 @@ struct ConformanceReport {
 
 // Runs every case of `data`/onnx-backend-tests/{node,simple,pytorch-converted,pytorch-operator}: a folder with model.onnx and
 // test_data_set_K/{input,output}_N.pb. Floats agree within 1e-5 + 1e-3 * |expected|, everything else exactly.
-// `list` is a text file of cases that do not pass in this mode: "pattern: reason" per line, '#' starts a comment; a pattern
-// (GlobMatch) names cases as "node/test_abs". The environment variable EVOQ_CASE, a pattern, selects cases and prints
-// each one's result. Errors: the list cannot be read.
+// `list` is a text file of cases that do not pass in this mode: "pattern: reason" per line, '#' starts a comment. A pattern
+// (GlobMatch) names cases as "node/test_abs"; "pattern !exception" leaves out those that match the second pattern.
+// The environment variable EVOQ_CASE, a pattern, selects cases and prints each one's result.
+// Errors: the list cannot be read.
 Result<ConformanceReport> RunConformance(const std::string& data, const std::string& list, const ConformanceRun& run);
 
 }  // namespace evoq

@@ -1,2 +1,0 @@
-#define EVOQ_ISA avx2
-#include "kernels/move/move.inl.h"

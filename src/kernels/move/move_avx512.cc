@@ -1,2 +1,0 @@
-#define EVOQ_ISA avx512
-#include "kernels/move/move.inl.h"

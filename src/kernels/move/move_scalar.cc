@@ -1,2 +1,0 @@
-#define EVOQ_ISA scalar
-#include "kernels/move/move.inl.h"
