@@ -3,6 +3,7 @@
 
 #include "ops/op.h"
 #include "quant/observer.h"
+#include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/split_activation.h"
 
@@ -13,8 +14,11 @@ struct Watched {
   std::string name;
   int input = -1;   // position among the graph's inputs,
   int output = -1;  // or among the outputs
+  int channel_axis = -1;  // of the means, -1: none
   bool seen = false;
   Observed observed;
+  std::vector<double> channel_sums;
+  int64_t channel_count = 0;  // elements of one channel, over all samples
 };
 
 bool IsRealActivation(const Value& value) {
@@ -39,6 +43,16 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   return values;
 }
 
+// The axis over which the linear operators that read the value sum, or -1 when none does.
+int ChannelAxis(const Graph& graph, ValueId v) {
+  for (NodeId user : graph.value(v).users) {
+    const Node& node = graph.node(user);
+    if (!IsLinearOp(node) || node.input(0) != v || !graph.value(v).type.shape.ranked()) continue;
+    return node.op == "MatMul" ? graph.value(v).type.shape.rank() - 1 : 1;
+  }
+  return -1;
+}
+
 class Calibrator {
  public:
   Calibrator(const CalibrationOptions& options) : options_(options), def_(ObserverOf(options.observer)) {}
@@ -55,6 +69,7 @@ class Calibrator {
     for (ValueId v : ValuesToWatch(graph)) {
       Watched watched;
       watched.name = graph.value(v).name;
+      watched.channel_axis = ChannelAxis(graph, v);
       const auto& inputs = graph.inputs();
       if (graph.IsInput(v)) {
         watched.input = static_cast<int>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
@@ -98,6 +113,7 @@ class Calibrator {
       o.average = w.seen ? Range{o.average.min + kNew * (low - o.average.min), o.average.max + kNew * (high - o.average.max)}
                          : Range{low, high};
       w.seen = true;
+      if (w.channel_axis >= 0) SumChannels(tensor, w);
     }
     return {};
   }
@@ -122,12 +138,30 @@ class Calibrator {
   Ranges Choose() const {
     Ranges ranges;
     for (const Watched& w : watched_) {
-      if (w.seen) ranges[w.name] = def_.choose(w.observed, options_);
+      if (!w.seen) continue;
+      Range& range = ranges[w.name] = def_.choose(w.observed, options_);
+      for (double sum : w.channel_sums) range.channel_means.push_back(static_cast<float>(sum / w.channel_count));
     }
     return ranges;
   }
 
  private:
+  // Adds the sample's mean of each channel times its element count.
+  static void SumChannels(const Tensor& tensor, Watched& w) {
+    const std::vector<int64_t> sizes = tensor.sizes();
+    const int64_t channels = sizes[w.channel_axis];
+    int64_t inner = 1;
+    for (size_t i = w.channel_axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+    w.channel_sums.resize(channels);
+    const float* x = tensor.data<float>();
+    for (int64_t row = 0; row < tensor.elements() / inner; ++row) {
+      double sum = 0;
+      for (int64_t i = 0; i < inner; ++i) sum += x[row * inner + i];
+      w.channel_sums[row % channels] += sum;
+    }
+    w.channel_count += tensor.elements() / channels;
+  }
+
   const CalibrationOptions& options_;
   const ObserverDef& def_;
   std::vector<Watched> watched_;

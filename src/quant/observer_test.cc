@@ -199,7 +199,7 @@ TEST(Calibrate, BadDataIsNamed) {
 
 TEST(RangesFile, RoundTripAndErrors) {
   const std::string path = testing::TempDir() + "/evoq_ranges.json";
-  const Ranges ranges = {{"a\"b", {-0.1f, 1e-30f}}, {"conv/1", {0, 3.4e38f}}};
+  const Ranges ranges = {{"a\"b", {-0.1f, 1e-30f}}, {"conv/1", {0, 3.4e38f, {0.1f, -2}}}};
   ASSERT_TRUE(SaveRanges(ranges, {.observer = Observer::kEntropy}, path, 12));
   auto back = LoadRanges(path);
   ASSERT_TRUE(back) << back.error().message();
@@ -207,6 +207,8 @@ TEST(RangesFile, RoundTripAndErrors) {
   EXPECT_EQ(back->at("a\"b").min, -0.1f);
   EXPECT_EQ(back->at("a\"b").max, 1e-30f);
   EXPECT_EQ(back->at("conv/1").max, 3.4e38f);
+  EXPECT_EQ(back->at("conv/1").channel_means, (std::vector<float>{0.1f, -2}));
+  EXPECT_TRUE(back->at("a\"b").channel_means.empty());
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
            {"", "no ranges file"},
            {"[1]", "no ranges file"},
@@ -215,6 +217,8 @@ TEST(RangesFile, RoundTripAndErrors) {
            {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
            {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
            {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"b": [1]}})", "has b"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"a": ["x"]}})", "finite"},
        }) {
     ASSERT_TRUE(WriteFileAtomic(path, text));
     auto bad = LoadRanges(path);

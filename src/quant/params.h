@@ -24,6 +24,11 @@ std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x);
 // int32 bias[c] = round_half_even(bias[c] / (scale_x * s_w[c])), in double.
 Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight);
 
+// What rounding the weights adds to the mean of each output channel of Conv or MatMul:
+//   e[m] = sum_k (s_w[m] q[m, k] - w[m, k]) mean[k's input channel].
+// Empty when `means` does not have the operator's input channels.
+std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight, const Tensor& quantized, std::span<const float> means);
+
 // Smallest and largest element. Errors: kInvalidInput for a NaN or an infinity.
 Result<Range> RangeOf(const Tensor& constant);
 

@@ -16,6 +16,8 @@ namespace evoq {
 struct Range {
   float min = 0;
   float max = 0;
+  // Mean of each channel (axis 1, for MatMul the last) of values that linear operators read; else empty. Corrects biases.
+  std::vector<float> channel_means = {};
 };
 using Ranges = std::map<std::string, Range>;  // by value name
 
@@ -49,6 +51,7 @@ struct QuantizeOptions {
   DType activation = DType::kUint8;   // or kInt8
   bool symmetric_activations = false;
   bool skip_first_last = false;
+  bool correct_bias = true;           // needs the ranges' channel means
   std::vector<std::string> exclude;   // glob patterns of node names that stay float
 };
 

@@ -169,6 +169,43 @@ output %r
   EXPECT_EQ(report->float_reasons.at("relu").substr(0, 14), "float-readers:");
 }
 
+TEST(Static, BiasCorrectionRemovesTheMeanErrorOfRounding) {
+  // Weights that all round the same way, inputs with a mean far from 0: without correction the output is off by a constant.
+  Graph net = MakeNet(R"(graph one
+input %x: float32[1, 64]
+const %w: float32[64, 2]
+m: %y: float32[1, 2] = MatMul(%x, %w)
+output %y
+)");
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{64, 2}));
+  for (int i = 0; i < 128; ++i) w.mutable_data<float>()[i] = i < 2 ? 1.27f : 0.0146f;
+  net.SetConstant(net.FindValue("w"), w);
+  const auto samples = [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
+    for (int i = 0; i < 4; ++i) {
+      Tensor x = RandomInput(net, i, 0.1f);
+      for (int k = 0; k < 64; ++k) x.mutable_data<float>()[k] += 2;
+      EVOQ_TRY(body(std::span<const Tensor>(&x, 1)));
+    }
+    return {};
+  };
+  auto ranges = Calibrate(net, Reference(), samples, {});
+  ASSERT_TRUE(ranges);
+  ASSERT_EQ(ranges->at("x").channel_means.size(), 64);
+  EXPECT_NEAR(ranges->at("x").channel_means[5], 2, 0.3);
+  EXPECT_TRUE(ranges->at("y").channel_means.empty());
+  Tensor x = RandomInput(net, 9, 0.1f);
+  for (int k = 0; k < 64; ++k) x.mutable_data<float>()[k] += 2;
+  const auto run = [&](bool correct) {
+    Graph q = net;
+    EXPECT_TRUE(QuantizeStatic(q, *ranges, {.correct_bias = correct}));
+    auto y = EvaluateGraph(q, std::span<const Tensor>(&x, 1));
+    return y ? (*y)[0].values<float>()[0] : NAN;
+  };
+  const float wanted = (*EvaluateGraph(net, std::span<const Tensor>(&x, 1)))[0].values<float>()[0];
+  EXPECT_GT(std::fabs(run(false) - wanted), 0.4f);
+  EXPECT_LT(std::fabs(run(true) - wanted), 0.06f);
+}
+
 TEST(Static, UncalibratedValuesStayFloat) {
   const Graph net = MakeNet(kConvNet);
   Ranges ranges = CalibrateOrDie(net);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "quant/observer.h"
 #include "quant/quant.h"
 
@@ -11,6 +12,20 @@ namespace {
 using Json = nlohmann::json;
 constexpr char kFormat[] = "evoq-ranges";
 constexpr int kVersion = 1;
+
+Status ParseMeans(const Json& lists, Ranges& ranges) {
+  if (!lists.is_object()) return InvalidInput("\"channel_means\" is not an object of value: [mean, ...]");
+  for (const auto& [name, list] : lists.items()) {
+    auto it = ranges.find(name);
+    if (it == ranges.end()) return InvalidInput("\"channel_means\" has {}, which \"ranges\" lacks", name);
+    if (!list.is_array()) return InvalidInput("channel means of {} are no array", name);
+    for (const Json& mean : list) {
+      if (!mean.is_number() || !std::isfinite(mean.get<float>())) return InvalidInput("channel means of {} are not all finite numbers", name);
+      it->second.channel_means.push_back(mean.get<float>());
+    }
+  }
+  return {};
+}
 
 Result<Ranges> Parse(const std::string& text) {
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -25,14 +40,17 @@ Result<Ranges> Parse(const std::string& text) {
   Ranges ranges;
   for (const auto& [name, pair] : list.items()) {
     const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
-    const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>()} : Range{1, 0};
+    const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>(), {}} : Range{1, 0, {}};
     if (!(range.min <= range.max) || !std::isfinite(range.min) || !std::isfinite(range.max)) {
       return InvalidInput("range of {} is {}, expected [min, max]", name, pair.dump().substr(0, 60));
     }
     ranges[name] = range;
   }
+  EVOQ_TRY(ParseMeans(root.value("channel_means", Json::object()), ranges));
   return ranges;
 }
+
+std::string Key(const std::string& name) { return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -45,8 +63,14 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
   text += fmt::format("  \"samples\": {},\n  \"ranges\": {{", samples);
   const char* separator = "\n";
   for (const auto& [name, range] : ranges) {
-    const std::string key = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
-    text += fmt::format("{}    {}: [{}, {}]", separator, key, range.min, range.max);
+    text += fmt::format("{}    {}: [{}, {}]", separator, Key(name), range.min, range.max);
+    separator = ",\n";
+  }
+  text += "\n  },\n  \"channel_means\": {";
+  separator = "\n";
+  for (const auto& [name, range] : ranges) {
+    if (range.channel_means.empty()) continue;
+    text += fmt::format("{}    {}: [{}]", separator, Key(name), fmt::join(range.channel_means, ", "));
     separator = ",\n";
   }
   return WriteFileAtomic(path, text + "\n  }\n}\n");

@@ -134,7 +134,7 @@ class StaticQuantizer {
         r = it->second;
       }
       auto [it, fresh] = ranges.emplace(groups.Find(v), r);
-      if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max)};
+      if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max), {}};
     }
     for (ValueId v : quantized_) {
       const QuantParams params = ActivationParams(ranges.at(groups.Find(v)), options_.activation, options_.symmetric_activations);
@@ -155,6 +155,7 @@ class StaticQuantizer {
       } else {
         Dequantize(v);
       }
+      real_name_[integer_form_[v]] = value.name;
     }
     return {};
   }
@@ -186,7 +187,7 @@ class StaticQuantizer {
   void QuantizeWeights(NodeId id) {
     const Node& node = graph_.node(id);
     const ValueId w = node.input(1), b = node.input(2);
-    const Tensor& weight = graph_.value(w).constant;
+    const Tensor weight = graph_.value(w).constant;
     const float scale_x = graph_.value(node.input(0)).type.quant->scales[0];
     const std::vector<float> least = b.valid() ? LeastWeightScales(graph_.value(b).constant, scale_x) : std::vector<float>();
     // Channels of grouped ConvTranspose share scales: the largest lower bound of all is safe.
@@ -194,11 +195,24 @@ class StaticQuantizer {
     const bool per_channel = axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
     const float largest = least.empty() ? 0 : *std::max_element(least.begin(), least.end());
     const Tensor q = QuantizeWeight(weight, axis, per_channel ? std::span<const float>(least) : std::span(&largest, 1));
-    if (b.valid()) {
-      const Tensor bias = QuantizeBias(graph_.value(b).constant, scale_x, *q.type().quant);
-      graph_.SetInput(id, 2, graph_.AddConstant(graph_.value(b).name + ".int32", bias));
-    }
+    Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
+    const std::string name = b.valid() ? graph_.value(b).name : node.name + ".bias";
+    CorrectBias(node, weight, q, bias);
+    if (bias.defined()) graph_.SetInput(id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
     graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(w).name + ".int8", q));
+  }
+
+  // Takes the mean error that rounding the weights causes off the bias, which is made where there is none.
+  void CorrectBias(const Node& node, const Tensor& weight, const Tensor& q, Tensor& bias) const {
+    const auto range = ranges_.find(real_name_.at(node.input(0)));
+    if (!options_.correct_bias || range == ranges_.end()) return;
+    const std::vector<double> errors = WeightErrorMeans(node, weight, q, range->second.channel_means);
+    if (errors.empty()) return;
+    Tensor corrected = Tensor::Allocate(TensorType(DType::kFloat32, Shape{static_cast<int64_t>(errors.size())}));
+    for (size_t m = 0; m < errors.size(); ++m) {
+      corrected.mutable_data<float>()[m] = static_cast<float>((bias.defined() ? bias.values<float>()[m] : 0.0f) - errors[m]);
+    }
+    bias = std::move(corrected);
   }
 
   void FillReport() {
@@ -216,6 +230,7 @@ class StaticQuantizer {
   std::set<ValueId> quantized_;               // values that have an integer form
   std::map<ValueId, TensorType> types_;       // of those forms
   std::map<ValueId, ValueId> integer_form_;   // the value itself, or its quantized copy
+  std::map<ValueId, std::string> real_name_;  // of an integer form: the name in the ranges
   QuantizeReport report_;
 };
 
