@@ -48,7 +48,10 @@ std::array<ConvAxisF32, 3> Axes(const ConvShapeF32& s) {
   return axes;
 }
 
-std::optional<Rejection> RejectConv(const KernelCall& call) { return ConvShapeOf(call, false).rejection; }
+std::optional<Rejection> RejectConv(const KernelCall& call) {
+  ConvShapeF32 shape;
+  return ReadConvShape(call, false, shape);
+}
 
 Result<Tensor> PackConv(const KernelCall& call, size_t input) {
   if (input != 1) return Tensor();
@@ -56,7 +59,8 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
 }
 
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
-  const ConvShapeF32 shape = ConvShapeOf(call, false).shape;
+  ConvShapeF32 shape;
+  if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->why);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));

@@ -188,6 +188,29 @@ TEST(ConvF32, TileHeightsAndSegments) {
   }
 }
 
+// auto_pad and output_shape give the pads that their explicit form has.
+TEST(ConvF32, AutoPad) {
+  std::mt19937 random(6);
+  struct Case {
+    bool transposed;
+    const char* auto_pad;
+    int64_t begin, end;
+  };
+  // Conv: 7 to 4 with kernel 4 and stride 2 needs 3. ConvTranspose: 7 to 14 with kernel 5 and stride 2 has 3 too many.
+  for (const Case& t : {Case{false, "SAME_UPPER", 1, 2}, Case{false, "SAME_LOWER", 2, 1}, Case{false, "VALID", 0, 0},
+                        Case{true, "SAME_UPPER", 1, 2}, Case{true, "SAME_LOWER", 2, 1}, Case{true, "NOTSET", 2, 1}}) {
+    Sizes s = Image(7, 3, 20, t.transposed ? 5 : 4, 2);
+    s.transposed = t.transposed;
+    s.begin = {t.begin, t.begin}, s.end = {t.end, t.end};
+    LinearCaseF32 c = MakeCase(s, random);
+    c.name += t.auto_pad;
+    c.attrs.Erase("pads");
+    c.attrs.Set("auto_pad", t.auto_pad);
+    if (t.transposed) c.attrs.Set("output_shape", std::vector<int64_t>{14, 14});
+    CheckLinearF32(c);
+  }
+}
+
 TEST(ConvF32, RejectsWithAReason) {
   std::mt19937 random(4);
   LinearCaseF32 c = MakeCase(Image(4, 3, 8, 3, 1), random);

@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "kernels/conv/conv_shape_f32.h"
 #include "kernels/gemm/gemm_f32.h"
-#include "kernels/kernel.h"
 
 namespace evoq {
 
@@ -23,25 +23,6 @@ struct ConvAxisF32 {
   // Whether all taps of the outputs whose j * stride are in [from, to] read inside the input.
   bool Inside(int64_t from, int64_t to) const { return from + min_delta >= 0 && to + max_delta < in; }
 };
-
-// A convolution as the two operators describe it; [0] is the outermost axis.
-struct ConvShapeF32 {
-  int64_t batch = 1, channels_in = 1, channels_out = 1, group = 1;
-  std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1};
-  std::array<int64_t, 3> stride = {1, 1, 1}, pad = {0, 0, 0}, dilation = {1, 1, 1};
-
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  int64_t depth() const { return channels_in / group; }
-  int64_t columns() const { return channels_out / group; }
-};
-
-// The shape behind a Conv or ConvTranspose call (which one `transposed` says), or why it has none. Checks ranks, sizes,
-// attributes and the types of bias and residual.
-struct ConvShapeOrRejection {
-  ConvShapeF32 shape;
-  std::optional<Rejection> rejection;
-};
-ConvShapeOrRejection ConvShapeOf(const KernelCall& call, bool transposed);
 
 // Everything that FillConvRows needs; the same for all groups.
 struct ConvRowsF32 {

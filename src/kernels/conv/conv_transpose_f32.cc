@@ -64,8 +64,8 @@ ConvAxisF32 PhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
 }
 
 std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
-  const auto [shape, rejection] = ConvShapeOf(call, true);
-  if (rejection) return rejection;
+  ConvShapeF32 shape;
+  if (auto why = ReadConvShape(call, true, shape)) return why;
   const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
   if (phases > 4096) return Rejection{"attribute", fmt::format("{} phases (the product of the strides)", phases)};
   return std::nullopt;
@@ -77,7 +77,8 @@ Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
 }
 
 Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions& options) {
-  const ConvShapeF32 shape = ConvShapeOf(call, true).shape;
+  ConvShapeF32 shape;
+  if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->why);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   ConvTransposeF32 state;
   EVOQ_ASSIGN(state.weights, PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));

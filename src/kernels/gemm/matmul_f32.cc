@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "kernels/call_util.h"
 #include "kernels/gemm/gemm_f32.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/kernel.h"
@@ -95,14 +96,6 @@ struct MatMulF32 {
   };
 };
 
-struct ShapeOrRejection {
-  MatMulShape shape;
-  std::optional<Rejection> rejection;
-};
-ShapeOrRejection Reject(const char* code, std::string why) { return {MatMulShape{}, Rejection{code, std::move(why)}}; }
-
-bool PlainFloat(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
-
 // Index of the matrix that batch element `index` of `batch` (sizes) reads in a tensor with batch sizes `own`, aligned at
 // the end and broadcast where 1.
 int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, const std::vector<int64_t>& own) {
@@ -119,64 +112,68 @@ int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, const std::
 }
 
 std::optional<Rejection> RejectTypes(const KernelCall& call) {
-  if (call.inputs.size() < 2 || call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
-    return Rejection{"shape", "needs a, b and one output"};
+  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
+    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(), call.outputs.size());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorType& type = call.inputs[i];
-    if (type.dtype == DType::kUndefined) continue;
-    if (!type.bytes()) return Rejection{"shape", type.ToString() + " is not static"};
-    const bool small_weight =
-        i == 1 && call.constant(1) != nullptr &&
-        (type.quantized() || type.dtype == DType::kFloat16 || type.dtype == DType::kBfloat16);
-    if (!PlainFloat(type) && !small_weight) return Rejection{"types", type.ToString() + ", expected float32"};
+    // Weights that ToFloat32 turns into float32 without loss.
+    const bool small_weight = i == 1 && call.constant(1) != nullptr &&
+                              (type.quantized() || type.dtype == DType::kFloat16 || type.dtype == DType::kBfloat16);
+    if (call.has_input(i) && !PlainFloat(type) && !small_weight)
+      return Reject("types", "input {} is {}, expected float32", i, type.ToString());
   }
-  const TensorType& y = call.outputs[0];
-  if (!PlainFloat(y)) return Rejection{"types", y.ToString() + ", expected float32"};
-  if (!y.bytes()) return Rejection{"shape", y.ToString() + " is not static"};
-  if (!ActivationFromAttrs(call.attrs))
-    return Rejection{"attribute", "activation " + call.attrs.String("activation")};
-  return std::nullopt;
+  if (!PlainFloat(call.outputs[0])) return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (!ActivationFromAttrs(call.attrs)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  return RejectUnknownShapes(call);
 }
 
-ShapeOrRejection ShapeOf(const KernelCall& call) {
-  if (auto why = RejectTypes(call)) return {MatMulShape{}, std::move(why)};
+// Sizes of the product of a's and b's batch sizes under ONNX's broadcasting, or nothing.
+std::optional<std::vector<int64_t>> BroadcastBatch(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> batch(std::max(a.size(), b.size()), 1);
+  for (const auto* own : {&a, &b}) {
+    for (size_t i = 0; i < own->size(); ++i) {
+      int64_t& size = batch[batch.size() - own->size() + i];
+      const int64_t d = (*own)[i];
+      if (size != 1 && d != 1 && d != size) return std::nullopt;
+      if (d != 1) size = d;
+    }
+  }
+  return batch;
+}
+
+std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& s) {
+  if (auto why = RejectTypes(call)) return why;
   std::vector<int64_t> a = call.inputs[0].shape.sizes(), b = call.inputs[1].shape.sizes();
   if (a.empty() || b.empty()) return Reject("shape", "a scalar operand");
   if (a.size() == 1) a.insert(a.begin(), 1);
   if (b.size() == 1) b.push_back(1);
-  MatMulShape s;
   s.m = a[a.size() - 2], s.k = a.back(), s.n = b.back();
   const std::vector<int64_t> a_batch(a.begin(), a.end() - 2), b_batch(b.begin(), b.end() - 2);
-  std::vector<int64_t> batch(std::max(a_batch.size(), b_batch.size()), 1);
-  for (const auto* own : {&a_batch, &b_batch}) {
-    for (size_t i = 0; i < own->size(); ++i) {
-      int64_t& size = batch[batch.size() - own->size() + i];
-      const int64_t d = (*own)[i];
-      if (size != 1 && d != 1 && d != size) return Reject("shape", "batch sizes that do not broadcast");
-      if (d != 1) size = d;
-    }
-  }
+  const std::vector<int64_t> batch = BroadcastBatch(a_batch, b_batch).value_or(std::vector<int64_t>{-1});
   const auto count = CheckedProduct(batch), a_count = CheckedProduct(a_batch), b_count = CheckedProduct(b_batch);
   const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n};
   if (b[b.size() - 2] != s.k || !a_count || !b_count || CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
-    return Reject("shape", fmt::format("{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
-                                       call.outputs[0].ToString()));
+    return Reject("shape", "{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
+                  call.outputs[0].ToString());
   if (call.has_input(2) && call.inputs[2].shape != Shape({s.n}))
-    return Reject("shape", "bias " + call.inputs[2].ToString());
+    return Reject("shape", "bias {}", call.inputs[2].ToString());
   if (call.has_input(3) && call.inputs[3].shape != call.outputs[0].shape)
-    return Reject("shape", "residual " + call.inputs[3].ToString());
+    return Reject("shape", "residual {}", call.inputs[3].ToString());
   s.b_count = *b_count;
   if (*b_count == 1 && *a_count == *count) {  // one matrix b: all rows of a in one product
     s.m *= *count;
     s.batch = {{0, 0}};
-    return {std::move(s), std::nullopt};
+    return std::nullopt;
   }
-  if (*count > std::numeric_limits<int32_t>::max()) return Reject("shape", fmt::format("a batch of {}", *count));
+  if (*count > std::numeric_limits<int32_t>::max()) return Reject("shape", "a batch of {}", *count);
   for (int64_t i = 0; i < *count; ++i) s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
-  return {std::move(s), std::nullopt};
+  return std::nullopt;
 }
 
-std::optional<Rejection> RejectMatMul(const KernelCall& call) { return ShapeOf(call).rejection; }
+std::optional<Rejection> RejectMatMul(const KernelCall& call) {
+  MatMulShape shape;
+  return ReadShape(call, shape);
+}
 
 Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
   if (input != 1 || call.inputs[1].shape.rank() != 2) return Tensor();
@@ -185,7 +182,7 @@ Result<Tensor> PackMatMul(const KernelCall& call, size_t input) {
 
 Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& options) {
   MatMulF32 state;
-  state.shape = ShapeOf(call).shape;
+  if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->why);
   const MatMulShape& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   EVOQ_ASSIGN(state.panels, PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));
