@@ -35,7 +35,10 @@ constexpr OperatorSince kSince[] = {
     {"Resize", 19, [](const Node& n) { return n.attrs.String("coordinate_transformation_mode") == "half_pixel_symmetric"; }},
     {"ScatterElements", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
     {"ScatterND", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
+    {"LpPool", 18, [](const Node& n) { return HasAttr(n, "dilations") || HasAttr(n, "ceil_mode"); }},
     {"AveragePool", 19, [](const Node& n) { return HasAttr(n, "dilations"); }},
+    {"Cast", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
+    {"CastLike", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
     {"BitwiseAnd", 18, nullptr},
     {"BitwiseNot", 18, nullptr},
     {"BitwiseOr", 18, nullptr},
@@ -57,11 +60,14 @@ constexpr OperatorSince kSince[] = {
     {"CumProd", 26, nullptr},
 };
 
-int TypeOpset(const TensorType& type) {
-  const bool wide = type.quantized() && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
+int TypeOpset(const Node& node, const TensorType& type) {
+  const bool quantizes = type.quantized() || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+  const bool wide = quantizes && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
   const bool nibbles = type.dtype == DType::kInt4 || type.dtype == DType::kUint4;
   const bool blocked = type.quantized() && type.quant->block > 0;
-  return wide || nibbles || blocked ? 21 : kExportOpset;
+  if (wide || nibbles || blocked) return 21;
+  const bool reduces_bools = type.dtype == DType::kBool && (node.op == "ReduceMax" || node.op == "ReduceMin");
+  return reduces_bools ? 20 : kExportOpset;
 }
 
 }  // namespace
@@ -78,7 +84,7 @@ int OpsetNeeded(const Graph& graph) {
     if (onnx_form && (node.attrs.Int("block_size") != 0 || HasAttr(node, "output_dtype"))) opset = std::max(opset, 21);
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
-        if (v.valid()) opset = std::max(opset, TypeOpset(graph.value(v).type));
+        if (v.valid()) opset = std::max(opset, TypeOpset(node, graph.value(v).type));
       }
     }
   }
