@@ -8,7 +8,8 @@
 //   v      = activation(v)                          Relu: max(v, 0); Clip: bounds float32(double(bound) / double(s_y));
 //                                                   LeakyRelu: v < 0 ? v * alpha : v
 //   y      = saturate(round_half_even(v) + zero_y)
-// With a float32 output: s_y is 1 and y = activation(v [+ residual, float32]).
+// With a float32 output: s_y is 1 and y = activation(v [+ residual]). A float32 residual counts as scale 1, zero point 0.
+// An activation that is not piecewise linear takes v in real units (s_y = 1) and gives QuantizeValue(activation(v)).
 // bias is int32 at scale s_x * s_w[c]; a float32 bias is not quantized arithmetic (quantize it first).
 //
 // Add of two quantized values:  v = float32(a - zero_a) * (s_a / s_y) + float32(b - zero_b) * (s_b / s_y), multipliers

@@ -203,6 +203,7 @@ extern const OpDef kConvTranspose = {.name = "ConvTranspose",
 extern const OpDef kConvInteger = {.name = "ConvInteger",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
+                                   .spatial = true,
                                    .infer = InferConvInteger,
                                    .evaluate = EvaluateConvInteger,
                                    .macs = ConvMacs<false>};

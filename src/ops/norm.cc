@@ -143,6 +143,33 @@ EvalResult EvaluateLayerNorm(const EvalArgs& args) {
   return std::vector<Tensor>{std::move(y), std::move(mean), std::move(inverse)};
 }
 
+// ---- RMSNormalization(x, scale), over the axes from `axis` on: y = x * (1 / sqrt(SumF(x^2) / n + epsilon)) * scale.
+
+InferResult InferRmsNorm(const InferArgs& args) {
+  EVOQ_ASSIGN(std::vector<TensorType> types, InferLayerNorm(args));
+  types.resize(1);
+  return types;
+}
+
+EvalResult EvaluateRmsNorm(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args));
+  const Tensor &x = args.inputs[0], &scale = args.inputs[1];
+  const std::vector<int64_t> sizes = x.sizes();
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", -1), x.shape().rank()));
+  const std::vector<int64_t> inner(sizes.begin() + axis, sizes.end());
+  const int64_t n = *Shape(inner).elements();
+  const float epsilon = args.node.attrs.Float("epsilon", 1e-5f);
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t start = 0; start < x.elements(); start += n) {
+    const float* in = x.data<float>() + start;
+    const float inverse = 1.0f / std::sqrt(SumSquaresF(in, n, 0) / static_cast<float>(n) + epsilon);
+    ForEachIndex<1>(inner, {BroadcastStrides(scale.sizes(), inner)}, [&](int64_t i, const auto& offset) {
+      y.mutable_data<float>()[start + i] = in[i] * inverse * scale.data<float>()[offset[0]];
+    });
+  }
+  return One(std::move(y));
+}
+
 // ---- GroupNormalization(x, scale, bias): moments over C / num_groups channels and all of space, per-channel scale:
 // y = (x - mean) * inverse * scale[c] + bias[c].
 
@@ -303,5 +330,10 @@ extern const OpDef kLpNormalization = {.name = "LpNormalization", .infer = Infer
 extern const OpDef kMeanVarianceNormalization = {.name = "MeanVarianceNormalization",
                                                  .infer = InferMeanVariance,
                                                  .evaluate = EvaluateMeanVariance};
+extern const OpDef kRMSNormalization = {.name = "RMSNormalization",
+                                        .min_inputs = 2,
+                                        .max_inputs = 2,
+                                        .infer = InferRmsNorm,
+                                        .evaluate = EvaluateRmsNorm};
 
 }  // namespace evoq

@@ -85,7 +85,6 @@ InferResult InferPool(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   if (!x.shape.ranked()) return std::vector<TensorType>{x, TensorType(DType::kInt64, x.shape)};
   if (x.shape.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
-  if (args.node.attrs.Int("storage_order") != 0) return Unsupported("storage_order 1");
   EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape));
   std::vector<Dim> dims = {x.shape[0], x.shape[1]};
   dims.insert(dims.end(), w.output.begin(), w.output.end());
@@ -108,12 +107,27 @@ InferResult InferGlobalPool(const InferArgs& args) {
   return std::vector<TensorType>{std::move(y)};
 }
 
-// ---- MaxPool: the first of the largest, which Indices names by its offset in the whole input.
+// ---- MaxPool: the first of the largest, which Indices names by its offset in the whole input (with storage_order 1, the
+// offset if every plane were stored column-major).
+
+// Where an offset of a row-major plane stands when its spatial axes are stored in the opposite order.
+int64_t ColumnMajor(int64_t offset, const std::vector<int64_t>& sizes) {
+  int64_t result = 0, stride = 1;
+  for (int64_t s : std::span(sizes).subspan(2)) stride *= s;
+  for (size_t d = sizes.size(); d-- > 2;) {
+    stride /= sizes[d];
+    result += offset % sizes[d] * stride;
+    offset /= sizes[d];
+  }
+  return result;
+}
 
 EvalResult EvaluateMaxPool(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape()));
-  const PoolPlan plan = PlanOf(w, x.sizes());
+  const std::vector<int64_t> sizes = x.sizes();
+  const PoolPlan plan = PlanOf(w, sizes);
+  const bool columns = args.node.attrs.Int("storage_order") != 0;
   return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(x.dtype(), args.output_types[0].shape)));
@@ -127,7 +141,7 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
       for (int64_t offset : taps.offsets) {
         if (plane[offset] > best) best = plane[at = offset];
       }
-      *index++ = plane - x.data<T>() + at;
+      *index++ = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
       return best;
     });
     return std::vector<Tensor>{std::move(y), std::move(indices)};

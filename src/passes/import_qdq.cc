@@ -5,6 +5,7 @@
 //   Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r) with the Q's type, or a float32 output without a Q
 //   Q(real(DQ(x)...))                -> real(x...) with the Q's type
 // Constants under a DQ that is still there become weights-only quantization of linear operators, or plain float.
+#include "kernels/kernel.h"
 #include "passes/linear.h"
 #include "passes/qdq_bias.h"
 
@@ -79,6 +80,14 @@ class Importer {
     return activation && IsPiecewiseLinear(activation->kind);
   }
 
+  // Float arithmetic with a kernel is better than integer arithmetic that only the reference evaluator computes.
+  static bool HasIntegerKernel(const std::string& op) {
+    for (const KernelDef* kernel : AllKernels()) {
+      if (op == kernel->op && std::string_view(kernel->precision) == "int8") return true;
+    }
+    return false;
+  }
+
   // ---- the rules
 
   bool MergeRequantize(NodeId id) {
@@ -150,12 +159,13 @@ class Importer {
     return true;
   }
 
-  // Weights that the exact integer arithmetic takes: bytes, one scale or one per output channel.
+  // Weights that the exact integer arithmetic takes: constant bytes, one scale or one per output channel.
   bool TakesWeights(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
     if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8) return false;
+    if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2)) return false;
     if (type.quant->per_tensor()) return true;
-    if (!graph_.value(w).is_constant() || type.quant->block != 0) return false;
+    if (type.quant->block != 0) return false;
     if (node.op == "Conv") return type.quant->axis == 0;
     if (node.op == "ConvTranspose") return type.quant->axis == 1 && node.attrs.Int("group", 1) == 1;
     return type.quant->axis == type.shape.rank() - 1;
@@ -166,7 +176,7 @@ class Importer {
     const ValueId x = Behind(node.input(0)), w = Behind(node.input(1));
     if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) || !TakesWeights(node, w)) return false;
     const auto channels = OutputChannels(graph_, node);
-    if (!PiecewiseLinear(node) || !channels) return false;
+    if (!PiecewiseLinear(node) || !channels || !HasIntegerKernel(node.op)) return false;
     std::optional<Tensor> bias;
     const bool imported = x == node.input(0) && w == node.input(1);
     if (node.input(2).valid() && !imported) {

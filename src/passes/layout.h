@@ -67,6 +67,6 @@ int CountTransposes(const Graph& graph);
 struct ReshapedPermutation {
   Permutation gathered, result;
 };
-std::optional<ReshapedPermutation> ReshapePermutation(const Shape& from, const Shape& to, const Permutation& perm);
+std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to, const Permutation& perm);
 
 }  // namespace evoq

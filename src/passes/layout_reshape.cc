@@ -56,8 +56,35 @@ int PlaceOf(const Group& group, const Shape& x, const Permutation& where) {
 
 }  // namespace
 
-std::optional<ReshapedPermutation> ReshapePermutation(const Shape& from, const Shape& to, const Permutation& perm) {
+namespace {
+
+// The only dimension of the shape without a size, or -1; and the product of the others in `rest`, 0 when it is too large.
+int OnlyUnknown(const Shape& shape, int64_t& rest) {
+  int unknown = -1;
+  rest = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (!shape[i].known() && unknown >= 0) return -1;
+    if (!shape[i].known()) {
+      unknown = i;
+    } else if (__builtin_mul_overflow(rest, shape[i].value, &rest)) {
+      return -1;
+    }
+  }
+  return rest > 0 ? unknown : -1;
+}
+
+// Two shapes of as many elements with one unknown dimension each, and equal sizes otherwise: those two are equal.
+void NameAlike(Shape& from, Shape& to) {
+  int64_t rest_from, rest_to;
+  const int a = OnlyUnknown(from, rest_from), b = OnlyUnknown(to, rest_to);
+  if (a >= 0 && b >= 0 && rest_from == rest_to) from[a] = to[b] = Dim::Symbolic("same");
+}
+
+}  // namespace
+
+std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to, const Permutation& perm) {
   if (!from.ranked() || !to.ranked()) return std::nullopt;
+  NameAlike(from, to);
   const auto groups = GroupAxes(from, to);
   if (!groups) return std::nullopt;
   const Permutation where = Inverse(perm);

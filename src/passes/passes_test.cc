@@ -88,7 +88,7 @@ std::map<std::string, std::vector<int64_t>> StaticShapes(const Graph& graph) {
   for (ValueId id : graph.inputs()) {
     std::vector<int64_t> sizes;
     for (const Dim& d : graph.value(id).type.shape.dims())
-      sizes.push_back(d.known() ? d.value : d.symbol == "N" ? 2 : d.symbol == "H" ? 8 : 6);
+      sizes.push_back(d.known() ? d.value : d.symbol == "N" || d.symbol.empty() ? 2 : d.symbol == "H" ? 8 : 6);
     shapes[graph.value(id).name] = sizes;
   }
   return shapes;

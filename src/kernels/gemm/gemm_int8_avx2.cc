@@ -122,8 +122,19 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void Pointers(const Int8PointerRun& run) {
+  const uint8_t** to = run.to;
+  for (int64_t a = 0; a < run.outer_taps; ++a) {
+    for (int64_t b = 0; b < run.inner_taps; ++b, to += run.tile) {
+      const int64_t* inner = run.inner + b * run.width;
+      for (int64_t i = 0; i < run.count; ++i)
+        to[i] = (run.outer[a] | inner[i]) < 0 ? run.padding : run.x + (run.outer[a] + inner[i]);
+    }
+  }
+}
+
 }  // namespace
 
-const Int8TileDef kInt8TileAvx2 = {"avx2", 1, {0, 3, 0, 0, 0}, RunTile, Depthwise};
+const Int8TileDef kInt8TileAvx2 = {"avx2", 1, {0, 3, 0, 0, 0}, false, RunTile, Depthwise, Pointers};
 
 }  // namespace evoq

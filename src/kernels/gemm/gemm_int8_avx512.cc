@@ -173,6 +173,35 @@ void Tile(const Int8Tile& tile) {
   FinishTile<kPanels>(tile, sums);
 }
 
+// Narrow groups: a register of a row's channels, of which every column takes its own group's four.
+template <int kRows>
+void LaneTile(const Int8Tile& tile) {
+  __m512i acc[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) acc[r] = _mm512_setzero_si512();
+  const __mmask16 words = static_cast<__mmask16>((1u << tile.lane_words) - 1);
+  const __m512i lanes = _mm512_loadu_si512(tile.lanes);
+  const int8_t* w = tile.weights;
+  for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    const uint8_t* const* x = tile.rows + tap * tile.row_stride;
+    for (int64_t q = 0; q < tile.groups_of_4; ++q, w += 64) {
+      const __m512i b = _mm512_load_si512(w);
+      const __m512i lane = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int32_t>(q)));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i a = tile.lane_words == 4
+                              ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + tile.x_offset)))
+                              : _mm512_maskz_loadu_epi32(words, x[r] + tile.x_offset);
+        acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_permutexvar_epi32(lane, a), b);
+      }
+    }
+  }
+  __m512i sums[(kRows + 3) / 4 * 4];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) sums[r] = acc[r];
+  FinishTile<1>(tile, sums);
+}
+
 using TileFn = void (*)(const Int8Tile&);
 constexpr TileFn kOnePanel[15] = {nullptr,    Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,
                                   Tile<5, 1>, Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,
@@ -183,7 +212,12 @@ constexpr TileFn kTwoPanels[15] = {nullptr,    Tile<1, 2>,  Tile<2, 2>,  Tile<3,
 constexpr TileFn kFourPanels[8] = {nullptr,    Tile<1, 4>, Tile<2, 4>, Tile<3, 4>,
                                    Tile<4, 4>, Tile<5, 4>, Tile<6, 4>, Tile<7, 4>};
 
+constexpr TileFn kLanes[15] = {nullptr,     LaneTile<1>, LaneTile<2>,  LaneTile<3>,  LaneTile<4>,
+                               LaneTile<5>, LaneTile<6>, LaneTile<7>,  LaneTile<8>,  LaneTile<9>,
+                               LaneTile<10>, LaneTile<11>, LaneTile<12>, LaneTile<13>, LaneTile<14>};
+
 void RunTile(const Int8Tile& tile) {
+  if (tile.lanes != nullptr) return kLanes[tile.row_count](tile);
   const TileFn* const table = tile.panel_count == 1 ? kOnePanel : tile.panel_count == 2 ? kTwoPanels : kFourPanels;
   table[tile.row_count](tile);
 }
@@ -202,8 +236,27 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void Pointers(const Int8PointerRun& run) {
+  const __m512i padding = _mm512_set1_epi64(reinterpret_cast<int64_t>(run.padding));
+  const uint8_t** to = run.to;
+  for (int64_t a = 0; a < run.outer_taps; ++a) {
+    const bool outside = run.outer[a] < 0;
+    const __m512i base = _mm512_set1_epi64(reinterpret_cast<int64_t>(run.x) + run.outer[a]);
+    for (int64_t b = 0; b < run.inner_taps; ++b, to += run.tile) {
+      const int64_t* inner = run.inner + b * run.width;
+      for (int64_t i = 0; i < run.count; i += 8) {
+        const int64_t left = run.count - i;
+        const __mmask8 mask = left >= 8 ? 0xff : static_cast<__mmask8>((1 << left) - 1);
+        const __m512i offset = _mm512_maskz_loadu_epi64(mask, inner + i);
+        const __mmask8 none = outside ? 0xff : _mm512_movepi64_mask(offset);
+        _mm512_mask_storeu_epi64(to + i, mask, _mm512_mask_mov_epi64(_mm512_add_epi64(base, offset), none, padding));
+      }
+    }
+  }
+}
+
 }  // namespace
 
-const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, RunTile, Depthwise};
+const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, true, RunTile, Depthwise, Pointers};
 
 }  // namespace evoq

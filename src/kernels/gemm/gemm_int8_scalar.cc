@@ -56,6 +56,17 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void Pointers(const Int8PointerRun& run) {
+  const uint8_t** to = run.to;
+  for (int64_t a = 0; a < run.outer_taps; ++a) {
+    for (int64_t b = 0; b < run.inner_taps; ++b, to += run.tile) {
+      const int64_t* inner = run.inner + b * run.width;
+      for (int64_t i = 0; i < run.count; ++i)
+        to[i] = (run.outer[a] | inner[i]) < 0 ? run.padding : run.x + (run.outer[a] + inner[i]);
+    }
+  }
+}
+
 }  // namespace
 
 void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t first, int64_t last) {
@@ -84,6 +95,6 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
   }
 }
 
-const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, RunTile, Depthwise};
+const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, RunTile, Depthwise, Pointers};
 
 }  // namespace evoq

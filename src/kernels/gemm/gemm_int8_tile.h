@@ -8,6 +8,7 @@
 //   v          = float32(acc) * multiplier[n] [+ residual] [leaky]        one rounding per operation
 //   y[r][n]    = clamp(v, low, high)                                      kFloat32; clamped only when `clamp`
 //   y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero            kInt8: the low byte, for uint8 and int8 alike
+// With `lanes` (narrow groups whose columns share a panel), column n reads x_offset + 4 (lanes[n] + q) + i instead.
 // where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation and
 // the saturation, both measured before the zero point is added, and are integers for kInt8.
 #pragma once
@@ -26,6 +27,8 @@ struct Int8Tile {
   int64_t taps;
   int64_t groups_of_4;
   int64_t x_offset;
+  const int32_t* lanes;  // 16 numbers, or null; one panel, Int8TileDef::takes_lanes and no w_zero only
+  int32_t lane_words;    // 4-byte words that may be read from x_offset on, 1 .. 16
   // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
   const int8_t* weights;
   int64_t panel_bytes;
@@ -62,14 +65,27 @@ struct Int8Tile {
   float high;
 };
 
+// The input rows of `count` neighbouring output pixels of a line (kernels/gemm/int8_rows.h).
+struct Int8PointerRun {
+  const uint8_t* x;
+  const uint8_t* padding;
+  const int64_t* outer;
+  const int64_t* inner;
+  int64_t outer_taps, inner_taps, width, tile, count;
+  const uint8_t** to;
+};
+
 // What one instruction set offers.
 struct Int8TileDef {
   const char* name;
   int max_panels;   // 1, 2 or 4: tiles of fewer panels (1, 2) run too
   int max_rows[5];  // by panel count
+  bool takes_lanes;
   void (*run)(const Int8Tile& tile);
   // acc[i] = sum over t < taps: x[t][i] * w[t * count + i], i < count. |w| <= 255.
   void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count);
+  // to[(a * inner_taps + b) * tile + i] = x + outer[a] + inner[b * width + i], or `padding` where either is negative.
+  void (*pointers)(const Int8PointerRun& run);
 };
 
 extern const Int8TileDef kInt8TileScalar;

@@ -89,7 +89,7 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
       auto* acc = reinterpret_cast<int32_t*>(scratch + part * part_bytes);
       auto* x = reinterpret_cast<const uint8_t**>(scratch + part * part_bytes + RoundUp(4 * columns, 64));
       for (int64_t row = part * rows.count() / parts; row < (part + 1) * rows.count() / parts; ++row) {
-        rows.Pointers(input, row, 1, 1, x);
+        rows.Pointers(*isa, input, row, 1, 1, x);
         Accumulate(x, acc);
         Int8Tile one = tile;
         one.y += row * tile.y_stride;

@@ -22,18 +22,23 @@ struct Int8Linear {
   std::vector<int32_t> w_zero;    // per padded column, of the stored bytes; empty when all are 0
   std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero
   std::vector<float> multiplier;
+  std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
   int64_t splits = 1;                  // and the panels of a group into splits
   int64_t parts = 1;                   // parallel pieces of blocks x groups x splits, each with its own scratch
   size_t part_bytes = 0;
 
-  int64_t items() const { return blocks * spec.geometry.group * splits; }
+  // Groups that are worked on one by one.
+  int64_t groups() const { return lanes.empty() ? spec.geometry.group : 1; }
+  int64_t group_columns() const { return spec.geometry.out_channels / groups(); }
+  int64_t items() const { return blocks * groups() * splits; }
   size_t scratch_bytes() const {
     return rows.scratch_bytes() + RoundUp(static_cast<int64_t>(4 * bias.size()), 64) + parts * part_bytes;
   }
 
   void PrepareColumns();
+  void PrepareLanes();
   void ChooseTile();
   void ChooseBlocks(int threads);
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
@@ -74,11 +79,20 @@ void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int3
                                  static_cast<uint32_t>(x_zero) * static_cast<uint32_t>(weight_sum[n]));
 }
 
+// Groups of at most eight output channels, whole ones to a panel, whose channels fit one register.
+void Int8Linear::PrepareLanes() {
+  const Int8Geometry& g = spec.geometry;
+  const int64_t columns = g.group_columns();
+  if (!isa->takes_lanes || g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty()) return;
+  if (16 / columns * weights.groups_of_4 > 16) return;
+  for (int64_t n = 0; n < 16; ++n) lanes.push_back(static_cast<int32_t>(n / columns * weights.groups_of_4));
+}
+
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the L1 cache.
 void Int8Linear::ChooseTile() {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
   const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64);
-  const int64_t panels = CeilDiv(spec.geometry.group_columns(), 16);
+  const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   if (isa->max_panels >= 4 && panels >= 4 && (crowded || rows.count() <= isa->max_rows[4])) tile_panels = 4;
   tile_rows = static_cast<int>(std::min<int64_t>(isa->max_rows[tile_panels], std::max<int64_t>(1, rows.count())));
@@ -86,7 +100,7 @@ void Int8Linear::ChooseTile() {
 
 void Int8Linear::ChooseBlocks(int threads) {
   const Int8Geometry& g = spec.geometry;
-  const int64_t count = rows.count(), panels = CeilDiv(g.group_columns(), 16);
+  const int64_t count = rows.count(), panels = CeilDiv(group_columns(), 16);
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
   const int64_t wanted = std::min(kCacheBytes / row_bytes, kPointerBytes / (8 * rows.taps()));
   const int64_t max_splits = CeilDiv(panels, tile_panels);
@@ -96,12 +110,12 @@ void Int8Linear::ChooseBlocks(int threads) {
   };
   set_blocks(wanted);
   const int64_t enough = threads == 1 ? 1 : 4 * threads;
-  if (blocks * g.group < enough) {
+  if (blocks * groups() < enough) {
     // Weights larger than the activations are worth reading once: cut columns first.
     const bool columns_first = weights.panels * weights.panel_bytes > count * row_bytes;
-    if (!columns_first) set_blocks(count * g.group / enough);
-    splits = std::clamp<int64_t>(CeilDiv(enough, std::max<int64_t>(1, blocks * g.group)), 1, max_splits);
-    if (columns_first && blocks * g.group * splits < enough) set_blocks(count * g.group * splits / enough);
+    if (!columns_first) set_blocks(count * groups() / enough);
+    splits = std::clamp<int64_t>(CeilDiv(enough, std::max<int64_t>(1, blocks * groups())), 1, max_splits);
+    if (columns_first && blocks * groups() * splits < enough) set_blocks(count * groups() * splits / enough);
   }
   parts = std::min(items(), enough);
   part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.taps(), 64) + RoundUp(4 * block_rows, 64));
@@ -121,10 +135,9 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
 
 void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
                          int32_t* row_sums) const {
-  const Int8Geometry& g = spec.geometry;
   const int64_t first_row = block * block_rows, count = std::min(block_rows, rows.count() - first_row);
   if (tile.w_zero != nullptr) SumRows(group, count, pointers, row_sums);
-  const int64_t first_column = group * g.group_columns(), last_column = first_column + g.group_columns();
+  const int64_t first_column = group * group_columns(), last_column = first_column + group_columns();
   const int64_t first_panel = first_column / 16, panels = CeilDiv(last_column, 16) - first_panel;
   const int64_t chunks = CeilDiv(panels, tile_panels);
   const int64_t end = first_panel + std::min(panels, (split + 1) * chunks / splits * tile_panels);
@@ -137,6 +150,12 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     const int64_t after = column + 16 * tile.panel_count;
     tile.first_mask = column < first_column ? 0xffffu << (first_column - column) : 0xffffu;
     tile.last_mask = after > last_column ? 0xffffu >> (after - last_column) : 0xffffu;
+    if (!lanes.empty()) {
+      const int64_t group_words = weights.groups_of_4, first = column / spec.geometry.group_columns();
+      tile.lanes = lanes.data();
+      tile.x_offset = first * rows.group_bytes();
+      tile.lane_words = static_cast<int32_t>(std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
+    }
     tile.weights = base.weights + panel * weights.panel_bytes;
     tile.bias = base.bias + column;
     tile.multiplier = base.multiplier + column;
@@ -159,13 +178,13 @@ void Int8Linear::RunPart(const Int8Tile& base, const Int8Rows::Input& input, int
                          std::byte* scratch) const {
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
   auto* row_sums = reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.taps(), 64));
-  const int64_t per_block = spec.geometry.group * splits;
+  const int64_t per_block = groups() * splits;
   int64_t ready = -1;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t block = item / per_block;
     if (block != ready) {
       const int64_t first = block * block_rows;
-      rows.Pointers(input, first, std::min(block_rows, rows.count() - first), tile_rows, pointers);
+      rows.Pointers(*isa, input, first, std::min(block_rows, rows.count() - first), tile_rows, pointers);
       ready = block;
     }
     RunItem(base, block, item % per_block / splits, item % splits, pointers, row_sums);
@@ -239,6 +258,7 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
     const int32_t zero = linear.spec.x_zero + (linear.spec.x_signed ? 128 : 0);
     AddZeroTerm(linear.weight_sum, zero, linear.bias.data(), linear.bias.data());
   }
+  linear.PrepareLanes();
   linear.ChooseTile();
   linear.ChooseBlocks(options.threads);
   std::string variant = fmt::format("{} {}x{}", linear.isa->name, linear.tile_rows, 16 * linear.tile_panels);

@@ -55,7 +55,10 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
   scratch_bytes_ = static_cast<size_t>(RoundUp(static_cast<int64_t>(scratch_bytes_), 64));
   if (dense_) return;
 
-  inner_ = AxisOffsets(g.out[2], inner_taps_, g.stride[2], g.dilation[2], pad[2], extent_[2], pixel_bytes_);
+  const auto width = AxisOffsets(g.out[2], inner_taps_, g.stride[2], g.dilation[2], pad[2], extent_[2], pixel_bytes_);
+  for (int64_t t = 0; t < inner_taps_; ++t) {
+    for (int64_t w = 0; w < g.out[2]; ++w) inner_.push_back(width[w * inner_taps_ + t]);
+  }
   const int64_t line = extent_[2] * pixel_bytes_;
   const auto depth = AxisOffsets(g.out[0], g.kernel[0], g.stride[0], g.dilation[0], pad[0], extent_[0], extent_[1] * line);
   const auto height = AxisOffsets(g.out[1], g.kernel[1], g.stride[1], g.dilation[1], pad[1], extent_[1], line);
@@ -133,29 +136,33 @@ Int8Rows::Input Int8Rows::Prepare(const void* x, int32_t zero, std::byte* scratc
   return {to, padding};
 }
 
-void Int8Rows::Pointers(const Input& input, int64_t begin, int64_t count, int64_t tile, const uint8_t** pointers) const {
-  const int64_t width = source_.out[2], lines = source_.out[0] * source_.out[1];
-  const int64_t image = extent_[0] * extent_[1] * extent_[2] * pixel_bytes_;
-  const int64_t tile_stride = taps() * tile;
+void Int8Rows::Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count, int64_t tile,
+                        const uint8_t** pointers) const {
   if (dense_) {
     for (int64_t i = 0; i < count; ++i) pointers[i] = input.x + (begin + i) * pixel_bytes_;
     return;
   }
+  const int64_t width = source_.out[2], lines = source_.out[0] * source_.out[1];
+  const int64_t image = extent_[0] * extent_[1] * extent_[2] * pixel_bytes_;
   int64_t w = begin % width, line = begin / width % lines;
-  const uint8_t* x = input.x + begin / width / lines * image;
-  for (int64_t i = 0, r = 0; i < count; ++i) {
-    const int64_t* outer = outer_.data() + line * outer_taps_;
-    const int64_t* inner = inner_.data() + w * inner_taps_;
-    const uint8_t** to = pointers + r;
-    for (int64_t a = 0; a < outer_taps_; ++a) {
-      const int64_t o = outer[a];
-      for (int64_t b = 0; b < inner_taps_; ++b, to += tile)
-        *to = (o | inner[b]) < 0 ? input.padding : x + (o + inner[b]);
-    }
-    if (++r == tile) r = 0, pointers += tile_stride;
-    if (++w == width) {
+  Int8PointerRun run = {};
+  run.x = input.x + begin / width / lines * image;
+  run.padding = input.padding;
+  run.outer_taps = outer_taps_;
+  run.inner_taps = inner_taps_;
+  run.width = width;
+  run.tile = tile;
+  for (int64_t i = 0; i < count; i += run.count) {
+    const int64_t row = i % tile;
+    run.count = std::min({count - i, tile - row, width - w});
+    run.outer = outer_.data() + line * outer_taps_;
+    run.inner = inner_.data() + w;
+    run.to = pointers + (i - row) * taps() + row;
+    isa.pointers(run);
+    w += run.count;
+    if (w == width) {
       w = 0;
-      if (++line == lines) line = 0, x += image;
+      if (++line == lines) line = 0, run.x += image;
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/gemm/gemm_int8_tile.h"
 
 namespace evoq {
 
@@ -52,7 +53,8 @@ class Int8Rows {
   Input Prepare(const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const;
 
   // pointers[(i / tile * taps() + tap) * tile + i % tile] for output pixels begin + i, i < count.
-  void Pointers(const Input& input, int64_t begin, int64_t count, int64_t tile, const uint8_t** pointers) const;
+  void Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count, int64_t tile,
+                const uint8_t** pointers) const;
 
  private:
   void CopyRow(const uint8_t* from, uint8_t* to) const;
@@ -66,7 +68,7 @@ class Int8Rows {
   uint8_t flip_ = 0;
   bool copy_ = false, dense_ = false;
   size_t padding_bytes_ = 0, scratch_bytes_ = 0;
-  // Byte offsets within an image, -1 for padding: [out depth x out height][kernel depth x height], [out width][taps].
+  // Byte offsets within an image, -1 for padding: [out depth x out height][kernel depth x height], [taps][out width].
   std::vector<int64_t> outer_, inner_;
 };
 

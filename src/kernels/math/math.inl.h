@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstdint>
 
+// A loop is vectorized only when everything it calls is inlined, which long polynomials do not look worth.
+#define EVOQ_INLINE inline __attribute__((always_inline))
+
 namespace evoq {
 namespace {
 
-inline float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline uint32_t ToBits(float x) { return __builtin_bit_cast(uint32_t, x); }
+EVOQ_INLINE float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+EVOQ_INLINE uint32_t ToBits(float x) { return __builtin_bit_cast(uint32_t, x); }
 
 // Adding this rounds to an integer (ties to even) for |x| < 2^22, and leaves the integer in the low mantissa bits.
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23
@@ -19,7 +22,7 @@ constexpr float kLn2Low = -2.12194440e-4f;
 constexpr float kInfinity = __builtin_inff();
 
 // r = x - n ln 2 in [-ln2/2, ln2/2]; e^r = 1 + r + r^2 P(r), fit 6e-11; times 2^n in two exact-exponent steps.
-inline float ExpInline(float x) {
+EVOQ_INLINE float ExpInline(float x) {
   float c = x < -104.0f ? -104.0f : x;
   c = c > 89.0f ? 89.0f : c;
   const float shifted = c * 1.44269504f + kRoundMagic;
@@ -38,7 +41,7 @@ inline float ExpInline(float x) {
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt 2), f = m - 1; log m = f - f^2/2 + f^3 P(f), fit 8e-10.
-inline float LogInline(float x) {
+EVOQ_INLINE float LogInline(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const uint32_t bits = ToBits(tiny ? x * 8388608.0f : x) + (0x3f800000u - 0x3f3504f3u);
   const float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 127) - (tiny ? 23.0f : 0.0f);
@@ -63,7 +66,7 @@ inline float LogInline(float x) {
 }
 
 // log(u) scaled by how much u = 1 + x was rounded.
-inline float Log1pInline(float x) {
+EVOQ_INLINE float Log1pInline(float x) {
   const float u = 1.0f + x;
   const float scaled = LogInline(u) * (x / (u - 1.0f));
   const float y = u == 1.0f ? x : scaled;
@@ -71,7 +74,7 @@ inline float Log1pInline(float x) {
 }
 
 // |x| < 0.625: x + x^3 P(x^2), fit 1.5e-10; else 1 - 2 / (e^2|x| + 1).
-inline float TanhInline(float x) {
+EVOQ_INLINE float TanhInline(float x) {
   const float a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
   float p = 0.00214752345f;
   p = p * z + -0.00818265975f;
@@ -84,11 +87,11 @@ inline float TanhInline(float x) {
   return a < 0.625f ? small : FromBits(ToBits(large) | (ToBits(x) & 0x80000000u));
 }
 
-inline float SigmoidInline(float x) { return 1.0f / (1.0f + ExpInline(-x)); }
-inline float SiluInline(float x) { return x / (1.0f + ExpInline(-x)); }
+EVOQ_INLINE float SigmoidInline(float x) { return 1.0f / (1.0f + ExpInline(-x)); }
+EVOQ_INLINE float SiluInline(float x) { return x / (1.0f + ExpInline(-x)); }
 
 // |x| < 1: x P(x^2), fit 3e-11; else 1 - e^-Q(|x|), fit 2e-11 up to 4, where erf is 1 in float32.
-inline float ErfInline(float x) {
+EVOQ_INLINE float ErfInline(float x) {
   const float a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
   float p = -9.64151604e-06f;
   p = p * z + 0.000112569476f;
@@ -111,20 +114,20 @@ inline float ErfInline(float x) {
   return a < 1.0f ? small : FromBits(ToBits(large) | (ToBits(x) & 0x80000000u));
 }
 
-inline float SoftplusInline(float x) {
+EVOQ_INLINE float SoftplusInline(float x) {
   const float a = FromBits(ToBits(x) & 0x7fffffffu);
   return (x > 0.0f ? x : 0.0f) + Log1pInline(ExpInline(-a));
 }
-inline float GeluInline(float x) { return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f)); }
-inline float GeluTanhInline(float x) {
+EVOQ_INLINE float GeluInline(float x) { return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f)); }
+EVOQ_INLINE float GeluTanhInline(float x) {
   return 0.5f * x * (1.0f + TanhInline(0.79788456080286536f * (x + 0.044715f * (x * x * x))));
 }
-inline float ClampUnit(float x) {
+EVOQ_INLINE float ClampUnit(float x) {
   const float low = x > 0.0f ? x : 0.0f;
   return low < 1.0f ? low : 1.0f;
 }
-inline float HardSigmoidInline(float x, float alpha, float beta) { return ClampUnit(alpha * x + beta); }
-inline float HardSwishInline(float x) { return x * ClampUnit(x / 6.0f + 0.5f); }
+EVOQ_INLINE float HardSigmoidInline(float x, float alpha, float beta) { return ClampUnit(alpha * x + beta); }
+EVOQ_INLINE float HardSwishInline(float x) { return x * ClampUnit(x / 6.0f + 0.5f); }
 
 inline float PowInline(float x, float y) {
   if (y == 2.0f) return x * x;

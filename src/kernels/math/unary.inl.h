@@ -8,7 +8,7 @@ namespace evoq {
 namespace {
 
 // min(max(x, low), high), in this order.
-inline float ClampInline(float x, float low, float high) {
+EVOQ_INLINE float ClampInline(float x, float low, float high) {
   const float bounded = x > low ? x : low;
   return bounded < high ? bounded : high;
 }
@@ -18,7 +18,7 @@ struct UnaryFn;
 #define EVOQ_UNARY(op, definition)                                                                                  \
   template <>                                                                                                       \
   struct UnaryFn<UnaryKind::k##op> {                                                                                \
-    static inline float Compute(float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { return definition; } \
+    static EVOQ_INLINE float Compute(float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { return definition; } \
   };
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY

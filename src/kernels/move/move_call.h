@@ -1,0 +1,41 @@
+// What the moving rows share.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/call_util.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+
+// Bytes of an element, or 0 for the packed nibble types.
+inline int64_t ElementBytes(DType dtype) {
+  const int bits = DTypeBits(dtype);
+  return bits % 8 == 0 ? bits / 8 : 0;
+}
+
+// Input i and output 0 have whole-byte elements of one type with the same parameters: moving keeps the integers.
+inline std::optional<Rejection> RejectUnlessSame(const KernelCall& call, size_t i) {
+  const TensorType &x = call.inputs[i], &y = call.outputs[0];
+  TensorType as_y = x;
+  as_y.shape = y.shape;
+  if (ElementBytes(x.dtype) == 0 || !(as_y == y)) {
+    return Reject("types", "input {} is {}, output {}: moving elements needs the same type of whole bytes", i, x.ToString(),
+                  y.ToString());
+  }
+  if (x.quantized() && !x.quant->per_tensor()) return Reject("types", "input {} has scales along an axis", i);
+  return std::nullopt;
+}
+
+// Nanoseconds that copying this many bytes takes, for Grain.
+inline double CopyNs(int64_t bytes) { return 2.0 + static_cast<double>(bytes) * 0.05; }
+
+// The integers of a constant input, or nothing.
+inline std::optional<std::vector<int64_t>> ConstantInts(const KernelCall& call, size_t i) {
+  if (call.constant(i) == nullptr) return std::nullopt;
+  auto values = ToInt64s(*call.constant(i));
+  if (!values) return std::nullopt;
+  return *values;
+}
+
+}  // namespace evoq

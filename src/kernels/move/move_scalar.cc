@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/move/move.inl.h"

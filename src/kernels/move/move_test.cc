@@ -1,0 +1,91 @@
+#include "kernels/move/move.h"
+
+#include <numeric>
+
+#include "kernels/requant.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+extern const KernelDef kTranspose, kConcat;
+namespace {
+
+Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm, const TensorType& type) {
+  Tensor y = Tensor::Allocate(type);
+  const auto strides = RowMajorStrides(x.sizes());
+  const int64_t size = DTypeBits(x.dtype()) / 8;
+  const auto sizes = y.sizes();
+  for (int64_t at = 0; at < y.elements(); ++at) {
+    int64_t rest = at, from = 0;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      from += rest % sizes[i] * strides[perm[i]];
+      rest /= sizes[i];
+    }
+    std::memcpy(y.mutable_raw() + at * size, x.raw() + from * size, size);
+  }
+  return y;
+}
+
+TEST(Move, TransposeAnyPermutation) {
+  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> cases = {
+      {{2, 3, 7, 9}, {0, 2, 3, 1}},  {{2, 7, 9, 3}, {0, 3, 1, 2}},   {{1, 64, 20, 20}, {0, 2, 3, 1}}, {{1, 17, 19, 70}, {0, 3, 1, 2}},
+      {{12, 16, 64}, {1, 0, 2}},     {{2, 5, 33, 4}, {0, 2, 1, 3}},  {{33, 65}, {1, 0}},              {{600, 16}, {1, 0}},
+      {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}}, {{0, 4}, {1, 0}},          {{}, {}},                        {{5, 1, 3}, {2, 1, 0}},
+      {{4, 100}, {1, 0}},            {{3, 2, 35, 18}, {2, 0, 3, 1}}};
+  for (const auto& [sizes, perm] : cases) {
+    for (DType dtype : {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64}) {
+      if (dtype == DType::kInt16 && sizes.size() > 4) continue;
+      TestCall t;
+      t.op = "Transpose";
+      t.attrs.Set("perm", perm);
+      std::vector<int64_t> out;
+      for (int64_t p : perm) out.push_back(sizes[p]);
+      t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), 3)};
+      t.outputs = {TensorType(dtype, Shape(out))};
+      ExpectKernel(kTranspose, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
+    }
+  }
+}
+
+TEST(Move, ConcatCopiesAndRequantizes) {
+  for (int axis : {0, 1, 2, -1}) {
+    for (bool differ : {false, true}) {
+      const int at = axis < 0 ? 2 : axis;
+      TestCall t;
+      t.op = "Concat";
+      t.attrs.Set("axis", axis);
+      std::vector<int64_t> sizes = {3, 5, 70};
+      int64_t total = 0;
+      for (int64_t n : {4, 0, 65, 1}) {
+        sizes[at] = n;
+        total += n;
+        const float scale = differ && n == 65 ? 0.07f : 0.05f;
+        t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(scale, 11)), 5 + static_cast<uint32_t>(n)));
+      }
+      sizes[at] = total;
+      t.outputs = {TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(0.05f, 11))};
+      Tensor want = Tensor::Allocate(t.outputs[0]);
+      int64_t outer = 1, inner = 1, offset = 0;
+      for (int d = 0; d < at; ++d) outer *= sizes[d];
+      for (int d = at + 1; d < 3; ++d) inner *= sizes[d];
+      for (const Tensor& x : t.inputs) {
+        const int64_t row = x.sizes()[at] * inner;
+        for (int64_t o = 0; o < outer; ++o) {
+          for (int64_t k = 0; k < row; ++k) {
+            const float real = DequantizeValue(x.data<uint8_t>()[o * row + k], x.type().quant->scales[0], 11);
+            want.mutable_data<uint8_t>()[o * total * inner + offset + k] = static_cast<uint8_t>(QuantizeValue(real, 0.05f, 11, 0, 255));
+          }
+        }
+        offset += row;
+      }
+      ExpectKernel(kConcat, t, {want}, fmt::format("axis {} differ {}", axis, differ));
+    }
+  }
+  TestCall t;
+  t.op = "Concat";
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{2}), 1), RandomTensor(TensorType(DType::kInt32, Shape{2}), 1)};
+  t.outputs = {TensorType(DType::kFloat32, Shape{4})};
+  EXPECT_STREQ(RejectOf(kConcat, t)->code, "types");
+}
+
+}  // namespace
+}  // namespace evoq

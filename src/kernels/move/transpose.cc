@@ -1,0 +1,145 @@
+// Transpose by any permutation. Neighbouring axes that stay together merge first; what remains is copies of runs when the
+// last axis stays last, else 2-D transposes of the planes of input's and output's last axes.
+#include "kernels/move/move.h"
+#include "kernels/move/move_call.h"
+
+namespace evoq {
+namespace {
+
+struct Merged {
+  std::vector<int64_t> sizes;  // of y
+  std::vector<int64_t> strides;  // of x, per axis of y
+};
+
+std::optional<std::vector<int64_t>> PermOf(const KernelCall& call) {
+  const int rank = call.inputs[0].shape.rank();
+  std::vector<int64_t> reversed;
+  for (int i = rank - 1; i >= 0; --i) reversed.push_back(i);
+  const auto perm = call.attrs.Ints("perm", reversed);
+  std::vector<bool> seen(static_cast<size_t>(rank), false);
+  if (static_cast<int>(perm.size()) != rank) return std::nullopt;
+  for (int64_t p : perm) {
+    if (p < 0 || p >= rank || seen[static_cast<size_t>(p)]) return std::nullopt;
+    seen[static_cast<size_t>(p)] = true;
+  }
+  return perm;
+}
+
+Merged Merge(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm) {
+  const auto strides = RowMajorStrides(sizes);
+  Merged merged;
+  for (int64_t p : perm) {
+    if (sizes[p] == 1) continue;
+    if (!merged.sizes.empty() && merged.strides.back() == sizes[p] * strides[p]) {
+      merged.sizes.back() *= sizes[p];
+      merged.strides.back() = strides[p];
+    } else {
+      merged.sizes.push_back(sizes[p]);
+      merged.strides.push_back(strides[p]);
+    }
+  }
+  if (merged.sizes.empty()) return {{1}, {1}};
+  return merged;
+}
+
+std::optional<Rejection> RejectTranspose(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
+  const auto perm = PermOf(call);
+  if (!perm) return Reject("attribute", "perm does not permute {} axes", call.inputs[0].shape.rank());
+  for (size_t i = 0; i < perm->size(); ++i) {
+    if (call.outputs[0].shape[static_cast<int>(i)] != call.inputs[0].shape[static_cast<int>((*perm)[i])]) {
+      return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    }
+  }
+  return std::nullopt;
+}
+
+// Runs of y's last axis, which is x's last axis too.
+struct RunsState {
+  Merged merged;
+  int64_t element, rows, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
+    const int64_t run = merged.sizes[last] * element;
+    context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t rest = row, at = 0;
+        for (int64_t i = last - 1; i >= 0; --i) {
+          at += rest % merged.sizes[i] * merged.strides[i];
+          rest /= merged.sizes[i];
+        }
+        std::memcpy(static_cast<std::byte*>(out[0]) + row * run, static_cast<const std::byte*>(in[0]) + at * element, run);
+      }
+    });
+  }
+};
+
+// Planes of x's last axis (axis `inner` of y) and y's last axis; `bands` cut long planes for threads.
+struct PlanesState {
+  static constexpr int64_t kBand = 256;  // elements of x's last axis
+  std::vector<int64_t> outer_sizes, outer_x, outer_y;
+  int64_t rows, x_stride;     // y's last axis: its size, its stride in x
+  int64_t columns, y_stride;  // x's last axis: its size, its stride in y
+  int64_t planes, bands, grain;
+  int element;
+  Isa isa;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto* x = static_cast<const std::byte*>(in[0]);
+    auto* y = static_cast<std::byte*>(out[0]);
+    const auto transpose = MoveTableFor(isa).transpose;
+    context.pool.ParallelFor(planes * bands, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        int64_t rest = task / bands, from = 0, to = 0;
+        for (int64_t i = static_cast<int64_t>(outer_sizes.size()) - 1; i >= 0; --i) {
+          from += rest % outer_sizes[i] * outer_x[i];
+          to += rest % outer_sizes[i] * outer_y[i];
+          rest /= outer_sizes[i];
+        }
+        const int64_t first = task % bands * kBand, n = std::min(kBand, columns - first);
+        transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows, n, x_stride, y_stride, element);
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& options) {
+  const TensorType& x = call.inputs[0];
+  const int64_t element = ElementBytes(x.dtype), elements = ElementsOf(x);
+  const Merged merged = Merge(x.shape.sizes(), *PermOf(call));
+  const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
+  if (elements == 0 || merged.strides[last] == 1) {
+    const int64_t rows = elements == 0 ? 0 : elements / merged.sizes[last];
+    const double row_ns = 5 + CopyNs(merged.sizes[last] * element);
+    return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0, "runs");
+  }
+  PlanesState state;
+  const auto y_strides = RowMajorStrides(merged.sizes);
+  state.rows = merged.sizes[last];
+  state.x_stride = merged.strides[last];
+  for (int64_t i = 0; i < last; ++i) {
+    if (merged.strides[i] == 1) {
+      state.columns = merged.sizes[i];
+      state.y_stride = y_strides[i];
+    } else {
+      state.outer_sizes.push_back(merged.sizes[i]);
+      state.outer_x.push_back(merged.strides[i]);
+      state.outer_y.push_back(y_strides[i]);
+    }
+  }
+  state.planes = elements / (state.rows * state.columns);
+  state.bands = CeilDiv(state.columns, PlanesState::kBand);
+  state.element = static_cast<int>(element);
+  state.isa = options.isa;
+  const double task_ns = static_cast<double>(state.rows * std::min(state.columns, PlanesState::kBand)) * 0.4;
+  state.grain = Grain(state.planes * state.bands, task_ns, options.threads);
+  return BoundKernel::Of(std::move(state), 0, "planes");
+}
+
+}  // namespace
+
+extern const KernelDef kTranspose = {"transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
+
+}  // namespace evoq
