@@ -8,10 +8,10 @@ namespace {
 // A folded constant may be this large, or as large as what it is computed from.
 constexpr int64_t kMaxFoldedBytes = int64_t{64} << 20;
 
-// Quantization and dequantization of constants are import-qdq's business: folding them would lose the integers.
+// Dequantization of constants is import-qdq's business: folding it would lose the integers.
 bool MayFold(const Graph& graph, const Node& node) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->random || node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
+  if (op == nullptr || op->random || node.op == "DequantizeLinear") return false;
   int64_t limit = kMaxFoldedBytes;
   for (ValueId in : node.inputs) {
     if (!in.valid()) continue;

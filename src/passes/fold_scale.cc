@@ -24,12 +24,12 @@ std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node,
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!graph.alive(id) || !TakesFactor(graph, graph.node(id))) continue;
+    if (!graph.alive(id) || !TakesBias(graph, graph.node(id))) continue;
     const NodeId next = OnlyReader(graph, id);
     if (!IsOp(graph, next, "Mul") && !IsOp(graph, next, "Div")) continue;
     if (graph.value(graph.node(next).outputs[0]).type.quantized() || HasActivation(graph.node(next))) continue;
     const auto factor = FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
-    if (!factor) continue;
+    if (!factor || !TakesFactor(graph, graph.node(id), *factor)) continue;
     ScaleChannels(graph, id, *factor);
     Absorb(graph, id, next);
     ++changes;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include "passes/match.h"
 
 namespace evoq {
@@ -12,19 +15,35 @@ bool IsIntegerArithmetic(const Graph& graph, const Node& node) {
   return false;
 }
 
+// `second` after `first` as one function, when it is one: bounds narrow.
+std::optional<Activation> Joined(const Activation& first, const Activation& second) {
+  if (first.kind == ActivationKind::kNone) return second;
+  const auto bounded = [](const Activation& a) { return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kClip; };
+  if (!bounded(first) || !bounded(second)) return std::nullopt;
+  const auto low = [](const Activation& a) { return a.kind == ActivationKind::kRelu ? 0 : a.alpha; };
+  const auto high = [](const Activation& a) { return a.kind == ActivationKind::kRelu ? std::numeric_limits<float>::max() : a.beta; };
+  const float a = std::max(low(first), low(second)), b = std::min(high(first), high(second));
+  if (a > b) return std::nullopt;
+  if (a == 0 && b == std::numeric_limits<float>::max()) return Activation{ActivationKind::kRelu};
+  return Activation{ActivationKind::kClip, a, b};
+}
+
 bool Fuse(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool add = node.domain.empty() && node.op == "Add";
-  if ((!IsLinear(node) && !add) || HasActivation(node)) return false;
+  const auto present = ActivationFromAttrs(node.attrs);
+  if ((!IsLinear(node) && !add) || !present) return false;
   const TensorType& type = graph.value(node.outputs[0]).type;
   if (type.dtype != DType::kFloat32 || type.quantized()) return false;
   const NodeId next = OnlyReader(graph, id);
   if (!graph.alive(next) || graph.node(next).input(0) != node.outputs[0]) return false;
-  const auto activation = ActivationOf(graph, graph.node(next));
+  const auto following = ActivationOf(graph, graph.node(next));
+  const auto activation = following ? Joined(*present, *following) : std::nullopt;
   if (!activation) return false;
   const bool integers = IsIntegerArithmetic(graph, node);
   if (integers && !IsPiecewiseLinear(activation->kind)) return false;
   if (!integers && graph.value(graph.node(next).outputs[0]).type.quantized()) return false;
+  for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph.attrs(id).Erase(name);
   ActivationToAttrs(*activation, graph.attrs(id));
   Absorb(graph, id, next);
   return true;
@@ -33,7 +52,7 @@ bool Fuse(Graph& graph, NodeId id) {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (graph.alive(id)) changes += Fuse(graph, id);
+    while (graph.alive(id) && Fuse(graph, id)) ++changes;
   }
   return changes;
 }

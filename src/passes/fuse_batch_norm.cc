@@ -28,12 +28,14 @@ std::optional<Affine> AffineOf(const Graph& graph, const Node& norm) {
   return affine;
 }
 
-// The linear operator whose output only this node reads, with channels on the same axis.
-NodeId LinearBefore(const Graph& graph, NodeId norm) {
+// The linear operator whose output only this node reads, when the affine function can move into it.
+NodeId LinearBefore(const Graph& graph, NodeId norm, const Affine& affine) {
   const ValueId x = graph.node(norm).input(0);
-  const NodeId linear = graph.value(x).producer;
-  if (!graph.alive(linear) || graph.OnlyUser(x) != norm || !TakesFactor(graph, graph.node(linear))) return {};
-  return ChannelAxis(graph, graph.node(linear)) == 1 ? linear : NodeId{};
+  const NodeId id = graph.value(x).producer;
+  if (!graph.alive(id) || graph.OnlyUser(x) != norm) return {};
+  const Node& linear = graph.node(id);
+  if (!TakesFactor(graph, linear, affine.factor) || ChannelAxis(graph, linear) != 1) return {};
+  return OutputChannels(graph, linear) == static_cast<int64_t>(affine.factor.size()) ? id : NodeId{};
 }
 
 // x * factor + offset by two element-wise nodes.
@@ -58,8 +60,8 @@ Result<int> Run(Graph& graph) {
     if (graph.value(norm.input(0)).type.quantized() || graph.value(norm.outputs[0]).type.quantized()) continue;
     const auto affine = AffineOf(graph, norm);
     if (!affine) continue;
-    const NodeId linear = LinearBefore(graph, id);
-    if (linear.valid() && OutputChannels(graph, graph.node(linear)) == static_cast<int64_t>(affine->factor.size())) {
+    const NodeId linear = LinearBefore(graph, id, *affine);
+    if (linear.valid()) {
       ScaleChannels(graph, linear, affine->factor);
       OffsetChannels(graph, linear, affine->offset);
       Absorb(graph, linear, id);

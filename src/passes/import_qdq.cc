@@ -159,10 +159,10 @@ class Importer {
     return true;
   }
 
-  // Weights that the exact integer arithmetic takes: constant bytes, one scale or one per output channel.
+  // Weights that the exact integer arithmetic takes: constants of 4 or 8 bits, one scale or one per output channel.
   bool TakesWeights(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
-    if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8) return false;
+    if (DTypeBits(type.dtype) > 8) return false;
     if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2)) return false;
     if (type.quant->per_tensor()) return true;
     if (type.quant->block != 0) return false;
@@ -177,12 +177,15 @@ class Importer {
     if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) || !TakesWeights(node, w)) return false;
     const auto channels = OutputChannels(graph_, node);
     if (!PiecewiseLinear(node) || !channels || !HasIntegerKernel(node.op)) return false;
-    std::optional<Tensor> bias;
+    std::optional<Tensor> bias, weights;
     const bool imported = x == node.input(0) && w == node.input(1);
     if (node.input(2).valid() && !imported) {
       const ValueId behind = Behind(node.input(2)), source = behind.valid() ? behind : node.input(2);
       if (!graph_.value(source).is_constant()) return false;
-      bias = IntegerBias(graph_.value(source).constant, *TypeOf(x).quant, *TypeOf(w).quant, *channels);
+      const Tensor& constant = graph_.value(source).constant;
+      weights = WeightsForBias(graph_.value(w).constant, constant, *TypeOf(x).quant);
+      const QuantParams& scales = weights ? *weights->type().quant : *TypeOf(w).quant;
+      bias = IntegerBias(constant, *TypeOf(x).quant, scales, *channels);
       if (!bias) return false;
     }
     // An integer output takes an integer residual, a float output a float one.
@@ -191,7 +194,7 @@ class Importer {
     if (residual.valid() && (!r.valid() || !IsByteQuantized(TypeOf(r)))) quantize = {};
     if (imported && !quantize.valid()) return false;
     graph_.SetInput(id, 0, x);
-    graph_.SetInput(id, 1, w);
+    graph_.SetInput(id, 1, weights ? graph_.AddConstant(graph_.value(w).name, std::move(*weights)) : w);
     if (bias) graph_.SetInput(id, 2, graph_.AddConstant(graph_.value(node.input(2)).name + "_int32", std::move(*bias)));
     if (quantize.valid()) {
       if (r.valid()) graph_.SetInput(id, 3, r);

@@ -1,5 +1,9 @@
 #include "passes/linear.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace evoq {
 
 int ChannelAxis(const Graph& graph, const Node& linear) {
@@ -44,8 +48,39 @@ bool TakesBias(const Graph& graph, const Node& linear) {
   return tensor != nullptr && tensor->elements() == *OutputChannels(graph, linear);
 }
 
-bool TakesFactor(const Graph& graph, const Node& linear) {
-  return TakesBias(graph, linear) && !linear.input(3).valid() && FloatConstant(graph, linear.input(1)) != nullptr;
+namespace {
+
+// The quantized constant whose DequantizeLinear are the weights, with scales that can take a factor per output channel.
+ValueId QuantizedWeights(const Graph& graph, const Node& linear) {
+  const NodeId dequantize = ProducedBy(graph, linear.input(1), "DequantizeLinear");
+  if (!dequantize.valid() || graph.node(dequantize).inputs.size() != 1) return {};
+  const ValueId w = graph.node(dequantize).input(0);
+  const TensorType& type = graph.value(w).type;
+  if (!graph.value(w).is_constant() || !type.quantized() || type.quant->block != 0) return {};
+  if (linear.op == "ConvTranspose" && linear.attrs.Int("group", 1) != 1) return {};
+  return type.quant->per_tensor() || type.quant->axis == WeightAxis(linear, type.shape.rank()) ? w : ValueId{};
+}
+
+}  // namespace
+
+namespace {
+// -q exists for every integer q of the tensor, and means the negative number.
+bool HasNegatives(const Tensor& w) {
+  const auto& zeros = w.type().quant->zero_points;
+  if (!IsSigned(w.dtype()) || std::any_of(zeros.begin(), zeros.end(), [](int32_t zero) { return zero != 0; })) return false;
+  const auto q = ToInt64s(w);
+  return q && std::find(q->begin(), q->end(), IntegerMin(w.dtype())) == q->end();
+}
+}  // namespace
+
+int WeightAxis(const Node& linear, int rank) { return linear.op == "Conv" ? 0 : linear.op == "ConvTranspose" ? 1 : rank - 1; }
+
+bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float>& factor) {
+  if (!TakesBias(graph, linear) || linear.input(3).valid()) return false;
+  if (FloatConstant(graph, linear.input(1)) != nullptr) return true;
+  const ValueId w = QuantizedWeights(graph, linear);
+  if (!w.valid() || !std::all_of(factor.begin(), factor.end(), [](float f) { return std::isfinite(f); })) return false;
+  return std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; }) || HasNegatives(graph.value(w).constant);
 }
 
 void ReplaceConstant(Graph& graph, NodeId id, size_t i, Tensor tensor) {
@@ -81,11 +116,46 @@ Tensor Scaled(const Node& linear, const Tensor& weights, const std::vector<float
   return scaled;
 }
 
+// Quantized weights with each output channel's scale multiplied by its factor; a negative one negates the integers.
+Tensor ScaledIntegers(const Node& linear, const Tensor& weights, const std::vector<float>& factor) {
+  const TensorType& type = weights.type();
+  QuantParams quant;
+  quant.axis = WeightAxis(linear, type.shape.rank());
+  for (size_t c = 0; c < factor.size(); ++c) {
+    const size_t i = type.quant->per_tensor() ? 0 : c;
+    // A scale is never 0: what it multiplies is as good as 0 at the smallest one.
+    quant.scales.push_back(std::max(type.quant->scales[i] * std::abs(factor[c]), std::numeric_limits<float>::min()));
+    quant.zero_points.push_back(type.quant->zero_points[i]);
+  }
+  TensorType scaled(type.dtype, type.shape, quant);
+  if (std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; })) return weights.WithType(scaled);
+  // As real numbers of scale 1, negated where wanted, and back: exact.
+  quant.scales.assign(factor.size(), 1.0f);
+  const TensorType units(type.dtype, type.shape, quant);
+  auto real = ToFloat32(weights.WithType(units));
+  EVOQ_CHECK(real, "{}", real.error().message());
+  const int64_t size = type.shape[quant.axis].value;
+  int64_t inner = 1;
+  for (int i = quant.axis + 1; i < type.shape.rank(); ++i) inner *= type.shape[i].value;
+  for (int64_t i = 0; i < real->elements(); ++i) {
+    if (factor[i / inner % size] < 0) real->mutable_data<float>()[i] *= -1;
+  }
+  auto negated = QuantizeTensor(*real, units);
+  EVOQ_CHECK(negated, "{}", negated.error().message());
+  return negated->WithType(scaled);
+}
+
 }  // namespace
 
 void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor) {
   const Node node = graph.node(linear);
-  ReplaceConstant(graph, linear, 1, Scaled(node, *FloatConstant(graph, node.input(1)), factor));
+  if (const Tensor* weights = FloatConstant(graph, node.input(1))) {
+    ReplaceConstant(graph, linear, 1, Scaled(node, *weights, factor));
+  } else {
+    const Value& w = graph.value(QuantizedWeights(graph, node));
+    const ValueId scaled = graph.AddConstant(w.name, ScaledIntegers(node, w.constant, factor));
+    graph.SetInput(linear, 1, graph.Apply("DequantizeLinear", graph.value(node.input(1)).name, {scaled}));
+  }
   if (const Tensor* bias = FloatConstant(graph, node.input(2))) {
     Tensor scaled = bias->Clone();
     for (size_t c = 0; c < factor.size(); ++c) scaled.mutable_data<float>()[c] *= factor[c];

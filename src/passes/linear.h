@@ -9,6 +9,8 @@ namespace evoq {
 
 // The axis of output channels: 1 for convolutions, the last for MatMul; -1 when the rank is unknown.
 int ChannelAxis(const Graph& graph, const Node& linear);
+// The axis of the weights (of this rank) that numbers output channels; for ConvTranspose with one group.
+int WeightAxis(const Node& linear, int rank);
 // Their number, from the weights' shape.
 std::optional<int64_t> OutputChannels(const Graph& graph, const Node& linear);
 
@@ -17,8 +19,9 @@ std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constan
 
 // Plain float arithmetic with no activation yet, so that an addition after it can move into its bias.
 bool TakesBias(const Graph& graph, const Node& linear);
-// Also no residual, and constant weights: a factor after it can move into its weights.
-bool TakesFactor(const Graph& graph, const Node& linear);
+// Also no residual, and constant weights (float, or quantized behind a DequantizeLinear): a factor after it can move into
+// them. Quantized weights take its size into their scales and its sign, when it is negative, into their integers.
+bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float>& factor);
 
 // y[c] *= factor[c], through weights and bias. Needs TakesFactor.
 void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor);

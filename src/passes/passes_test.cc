@@ -62,6 +62,10 @@ Tensor RandomTensor(TensorType type, std::mt19937& random) {
     type.quant = std::make_shared<const QuantParams>(std::move(quant));
   }
   Tensor tensor = Tensor::Allocate(type);
+  if (DTypeBits(type.dtype) == 4) {
+    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random() % 256);
+    return tensor;
+  }
   std::uniform_real_distribution<float> real(type.shape.rank() == 1 ? 0.1f : -2.0f, 2.0f);
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     if (type.dtype == DType::kFloat32) tensor.mutable_data<float>()[i] = real(random);

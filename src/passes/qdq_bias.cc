@@ -48,4 +48,19 @@ std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, cons
   return rounded;
 }
 
+std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias, const QuantParams& x) {
+  const QuantParams& w = *weights.type().quant;
+  const auto real = ToFloat32(bias);
+  if (w.per_tensor() || !real || real->elements() != static_cast<int64_t>(w.scales.size())) return std::nullopt;
+  QuantParams raised = w;
+  for (size_t c = 0; c < raised.scales.size(); ++c) {
+    const double least = std::abs(static_cast<double>(real->data<float>()[c])) / (1 << 30) / x.scales[0];
+    if (w.scales[c] < least) raised.scales[c] = static_cast<float>(least);
+  }
+  if (raised == w) return std::nullopt;
+  const auto values = ToFloat32(weights);
+  auto rounded = values ? QuantizeTensor(*values, TensorType(weights.dtype(), weights.shape(), raised)) : values;
+  return rounded ? std::optional(*rounded) : std::nullopt;
+}
+
 }  // namespace evoq
