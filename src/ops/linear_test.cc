@@ -126,8 +126,10 @@ TEST(Conv, WeightsOnlyQuantizationComputesInFloat) {
 TEST(ConvTranspose, QuantizedEqualsFloatWhereExact) {
   const Tensor x = Quantized<uint8_t>({1, 2, 3}, {1, 2, 3, 4, 5, 6}, QuantParams::PerTensor(0.5f, 2));
   const Tensor w = Quantized<int8_t>({2, 2, 2}, {1, 2, 3, 4, -5, 6, 7, -8}, {{0.25f, 2}, {0, 0}, 1, 0});
-  const Node node = NodeOf("ConvTranspose", 2, WithAttrs({{"strides", Ints{2}}}));
-  EXPECT_EQ(ToVector(Eval(node, {x, w})), ToVector(Eval(node, {*ToFloat32(x), *ToFloat32(w)})));
+  const Node node = NodeOf("ConvTranspose", 3, WithAttrs({{"strides", Ints{2}}}));
+  // Bias at the scales 0.5 * 0.25 and 0.5 * 2.
+  const Tensor bias = Tensor::FromValues<int32_t>(Shape{2}, {4, -3});
+  EXPECT_EQ(ToVector(Eval(node, {x, w, bias})), ToVector(Eval(node, {*ToFloat32(x), *ToFloat32(w), Floats({2}, {0.5f, -3})})));
 }
 
 TEST(QLinear, EqualsTheDialect) {
