@@ -1,5 +1,5 @@
 // Cast and CastLike. Float to integer drops the fraction and saturates (NaN gives 0); integer to integer keeps the low
-// bits; to bool is x != 0; float64 goes to the 16-bit floats through float32.
+// bits; to bool is x != 0; float64 goes to the 16-bit floats through float32, floats to the 4-bit integers through int64.
 #include <cmath>
 #include <limits>
 
@@ -66,16 +66,11 @@ Result<Tensor> Convert(const Tensor& x, DType to) {
     return FromFloat32(wide, to);
   }
   if (DTypeBits(to) != 4) return ConvertPlain(x, to);
-  // Nibbles: saturate a float into the nibble's range, keep the low bits of an integer.
-  const DType byte = IsSigned(to) ? DType::kInt8 : DType::kUint8;
-  EVOQ_ASSIGN(Tensor bytes, ConvertPlain(x, byte));
   if (IsFloat(x.dtype())) {
-    const int64_t low = IntegerMin(to), high = IntegerMax(to);
-    EVOQ_ASSIGN(const std::vector<int64_t> values, ToInt64s(bytes));
-    bytes = Tensor::Allocate(bytes.type());
-    for (size_t i = 0; i < values.size(); ++i)
-      bytes.mutable_raw()[i] = static_cast<std::byte>(std::clamp(values[i], low, high) & 0xff);
+    EVOQ_ASSIGN(const Tensor wide, ConvertPlain(x, DType::kInt64));
+    return Convert(wide, to);
   }
+  EVOQ_ASSIGN(const Tensor bytes, ConvertPlain(x, DType::kUint8));
   return PackNibbles(bytes, to);
 }
 

@@ -6,7 +6,6 @@
 #include "base/math.h"
 #include "ops/indexing.h"
 #include "ops/op.h"
-#include "ops/strided.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -38,10 +37,11 @@ Result<Pads> MakePads(const std::vector<int64_t>& pads, const std::vector<int64_
   } else {
     for (int i = 0; i < rank; ++i) normal.push_back(i);
   }
-  constexpr int64_t kLimit = int64_t{1} << 40;  // keeps the sums below far from overflow
+  for (int64_t pad : pads) {
+    constexpr int64_t kLimit = int64_t{1} << 40;  // keeps the sums below far from overflow
+    if (pad > kLimit || pad < -kLimit) return Fail(ErrorCode::kTooLarge, "input 1 (pads) has the value {}", pad);
+  }
   for (size_t i = 0; i < count; ++i) {
-    if (std::max(std::abs(pads[i] / 2), std::abs(pads[i + count] / 2)) > kLimit)
-      return Fail(ErrorCode::kTooLarge, "input 1 (pads) has the value {}", std::max(pads[i], pads[i + count]));
     result.before[normal[i]] = pads[i];
     result.after[normal[i]] = pads[i + count];
   }
@@ -80,7 +80,7 @@ InferResult Infer(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
 }
 
-// The source index of position i - before, or -1 for the fill value.
+// The index of x that position i shows, x standing at [0, size); -1 for the fill value.
 int64_t SourceIndex(int64_t i, int64_t size, Mode mode) {
   if (i >= 0 && i < size) return i;
   switch (mode) {
@@ -94,6 +94,40 @@ int64_t SourceIndex(int64_t i, int64_t size, Mode mode) {
     }
   }
   return -1;
+}
+
+struct Job {
+  const std::byte* x;
+  std::byte* y;
+  const std::byte* fill;
+  int64_t width;
+  std::vector<int64_t> sizes, out_sizes, before;
+  Mode mode;
+};
+
+void FillWith(const Job& job, int64_t first, int64_t count) {
+  for (int64_t i = first; i < first + count; ++i) std::memcpy(job.y + i * job.width, job.fill, job.width);
+}
+
+// Writes the block of y at element `to` that spans axes `axis` and up, from the block of x at element `from`.
+void FillPadded(const Job& job, size_t axis, int64_t from, int64_t to) {
+  if (axis == job.sizes.size()) {
+    std::memcpy(job.y + to * job.width, job.x + from * job.width, job.width);
+    return;
+  }
+  int64_t block = 1, out_block = 1;
+  for (size_t i = axis + 1; i < job.sizes.size(); ++i) {
+    block *= job.sizes[i];
+    out_block *= job.out_sizes[i];
+  }
+  for (int64_t i = 0; i < job.out_sizes[axis]; ++i) {
+    const int64_t source = SourceIndex(i - job.before[axis], job.sizes[axis], job.mode);
+    if (source < 0) {
+      FillWith(job, to + i * out_block, out_block);
+    } else {
+      FillPadded(job, axis + 1, from + source * block, to + i * out_block);
+    }
+  }
 }
 
 EvalResult Evaluate(const EvalArgs& args) {
@@ -114,15 +148,7 @@ EvalResult Evaluate(const EvalArgs& args) {
     std::memcpy(fill, value.raw(), width);
   }
   EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  const std::vector<int64_t> sizes = x.sizes(), out_sizes = y.sizes();
-  std::vector<std::vector<int64_t>> maps(sizes.size());
-  if (y.elements() > 0) {
-    for (size_t axis = 0; axis < sizes.size(); ++axis) {
-      for (int64_t i = 0; i < out_sizes[axis]; ++i)
-        maps[axis].push_back(SourceIndex(i - p.before[axis], sizes[axis], mode));
-    }
-  }
-  CopyMapped(x.raw(), sizes, maps, fill, width, y.mutable_raw());
+  if (y.elements() > 0) FillPadded({x.raw(), y.mutable_raw(), fill, width, x.sizes(), y.sizes(), p.before, mode}, 0, 0, 0);
   return One(std::move(y));
 }
 

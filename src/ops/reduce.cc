@@ -191,7 +191,12 @@ constexpr auto kMeanOf = [](auto sum, int64_t count) {
   if constexpr (std::is_integral_v<T>) return count == 0 ? T{0} : static_cast<T>(sum / static_cast<int64_t>(count));
   else return sum / static_cast<T>(count);
 };
-constexpr auto kRootOf = [](auto sum, int64_t) { return static_cast<decltype(sum)>(std::sqrt(sum)); };
+// A wrapped-around integer sum may be negative: 0.
+constexpr auto kRootOf = [](auto sum, int64_t) {
+  using T = decltype(sum);
+  if constexpr (std::is_integral_v<T>) return sum > 0 ? static_cast<T>(std::sqrt(static_cast<double>(sum))) : T{0};
+  else return std::sqrt(sum);
+};
 template <typename T>
 T LogOf(T x) {
   if constexpr (std::is_same_v<T, float>) return LogF(x);

@@ -27,7 +27,7 @@ InferResult InferCompress(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 1, 1));
   const TensorType& x = args.inputs[0];
   EVOQ_ASSIGN(const auto condition, ConstantInts(args, 1));
-  const Dim count = condition ? Dim(std::count(condition->begin(), condition->end(), 1)) : Dim();
+  const Dim count = condition ? Dim(std::count_if(condition->begin(), condition->end(), [](auto c) { return c != 0; })) : Dim();
   if (!args.node.attrs.Has("axis"))
     return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>{count}))};
   if (!x.shape.ranked()) return SameAsInput0(args);
@@ -38,13 +38,15 @@ InferResult InferCompress(const InferArgs& args) {
 }
 
 EvalResult EvaluateCompress(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferCompress));
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
   AxisSplit split{1, x.elements(), 1};
+  std::vector<int64_t> sizes = {x.elements()};
+  int axis = 0;
   if (args.node.attrs.Has("axis")) {
-    EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis"), x.shape().rank()));
-    split = SplitAt(x.sizes(), axis);
+    EVOQ_ASSIGN(axis, NormalizeAxis(args.node.attrs.Int("axis"), x.shape().rank()));
+    sizes = x.sizes();
+    split = SplitAt(sizes, axis);
   }
   const std::span<const uint8_t> condition = args.inputs[1].values<uint8_t>();
   std::vector<int64_t> picked;
@@ -54,7 +56,8 @@ EvalResult EvaluateCompress(const EvalArgs& args) {
       return InvalidInput("input 1 (condition) selects {}, the axis has {}", i, split.size);
     picked.push_back(static_cast<int64_t>(i));
   }
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(types[0]));
+  sizes[axis] = static_cast<int64_t>(picked.size());
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(x.dtype(), Shape(sizes))));
   std::byte* to = y.mutable_raw();
   const size_t block = static_cast<size_t>(split.inner * width);
   for (int64_t o = 0; o < split.outer; ++o) {

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tensor/shape.h"
 
 namespace evoq {
 namespace {
@@ -70,39 +69,6 @@ void CopyFromStrided(const std::byte* src, std::vector<int64_t> strides, std::ve
       offset += strides[axis];
       if (++index[axis] < sizes[axis]) break;
       offset -= strides[axis] * sizes[axis];
-      index[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return;
-  }
-}
-
-void CopyMapped(const std::byte* src, const std::vector<int64_t>& src_sizes,
-                const std::vector<std::vector<int64_t>>& maps, const std::byte* fill, int64_t width, std::byte* dst) {
-  for (const auto& map : maps) {
-    if (map.empty()) return;
-  }
-  const std::vector<int64_t> strides = RowMajorStrides(src_sizes);
-  const size_t rank = maps.size();
-  std::vector<size_t> index(rank, 0);
-  while (true) {
-    int64_t base = 0;
-    bool inside = true;
-    for (size_t axis = 0; axis + 1 < rank; ++axis) {
-      const int64_t from = maps[axis][index[axis]];
-      inside = inside && from >= 0;
-      base += from * strides[axis];
-    }
-    if (rank == 0) {
-      std::memcpy(dst, src, width);
-      return;
-    }
-    for (int64_t from : maps[rank - 1]) {
-      std::memcpy(dst, inside && from >= 0 ? src + (base + from) * width : fill, width);
-      dst += width;
-    }
-    size_t axis = rank - 1;
-    while (axis-- > 0) {
-      if (++index[axis] < maps[axis].size()) break;
       index[axis] = 0;
     }
     if (axis == static_cast<size_t>(-1)) return;

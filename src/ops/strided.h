@@ -12,8 +12,4 @@ namespace evoq {
 void CopyFromStrided(const std::byte* src, std::vector<int64_t> strides, std::vector<int64_t> sizes, int64_t width,
                      std::byte* dst);
 
-// dst[i0, i1, ...] = src[maps[0][i0], maps[1][i1], ...] with both row-major, or `fill` (one element) where a map says -1.
-void CopyMapped(const std::byte* src, const std::vector<int64_t>& src_sizes,
-                const std::vector<std::vector<int64_t>>& maps, const std::byte* fill, int64_t width, std::byte* dst);
-
 }  // namespace evoq
