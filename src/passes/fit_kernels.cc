@@ -1,0 +1,171 @@
+// What no kernel computes on integers would fall to the reference evaluator. Both rewrites follow the definitions of
+// kernels/requant.h word by word, so results stay equal bit for bit.
+#include <map>
+
+#include "kernels/kernel.h"
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+// A size for every symbol: 1 for batches, 64 elsewhere. Kernels want static shapes; which ones hardly matters to them.
+std::map<std::string, std::vector<int64_t>> ExampleShapes(const Graph& graph) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  std::map<std::string, int64_t> symbols;
+  for (ValueId in : graph.inputs()) {
+    const Shape& shape = graph.value(in).type.shape;
+    if (!shape.ranked()) continue;
+    auto& sizes = shapes[graph.value(in).name];
+    for (int i = 0; i < shape.rank(); ++i) {
+      const int64_t example = i == 0 ? 1 : 64;
+      sizes.push_back(shape[i].known()             ? shape[i].value
+                      : shape[i].symbol.empty() ? example
+                                                : symbols.emplace(shape[i].symbol, example).first->second);
+    }
+  }
+  return shapes;
+}
+
+class Fitter {
+ public:
+  Fitter(Graph& graph, const Graph& example) : graph_(graph), example_(example) {}
+
+  int Run() {
+    int changes = 0;
+    for (NodeId id : NodesOf(graph_)) changes += Fit(id);
+    return changes;
+  }
+
+ private:
+  // The node as kernels see it, at the example's shapes.
+  struct Call {
+    std::string op;
+    Attrs attrs;
+    std::vector<TensorType> inputs, outputs;
+    std::vector<const Tensor*> constants;
+
+    bool HasKernel() const {
+      const KernelCall call{op, attrs, inputs, outputs, constants};
+      for (const KernelDef* kernel : AllKernels()) {
+        if (op == kernel->op && !kernel->reject(call)) return true;
+      }
+      return false;
+    }
+  };
+
+  Call CallOf(const Node& node) const {
+    Call call{node.op, node.attrs, {}, {}, {}};
+    for (ValueId in : node.inputs) {
+      call.inputs.push_back(in.valid() ? example_.value(in).type : TensorType());
+      call.constants.push_back(in.valid() && example_.value(in).is_constant() ? &example_.value(in).constant : nullptr);
+    }
+    for (ValueId out : node.outputs) call.outputs.push_back(out.valid() ? example_.value(out).type : TensorType());
+    return call;
+  }
+
+  bool Fit(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpDef* op = FindOp(node.op, node.domain);
+    if (op == nullptr || op->view || node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return false;
+    Call call = CallOf(node);
+    bool quantized = false;
+    for (const auto* types : {&call.inputs, &call.outputs}) {
+      for (const TensorType& type : *types) {
+        quantized |= type.quantized();
+        if (type.dtype != DType::kUndefined && !type.shape.is_static()) return false;
+      }
+    }
+    if (!quantized || call.HasKernel()) return false;
+    return op->quant == QuantTrait::kLinear ? SplitActivation(id, std::move(call)) : ComputeInFloat(id, std::move(call));
+  }
+
+  // y = Q(activation(linear)) with an activation that is a table -> Q(Activation(linear with a float32 output)).
+  bool SplitActivation(NodeId id, Call call) {
+    const auto activation = ActivationFromAttrs(call.attrs);
+    if (!activation || IsPiecewiseLinear(activation->kind) || call.outputs.size() != 1) return false;
+    if (!call.inputs[0].quantized()) return false;
+    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) call.attrs.Erase(name);
+    call.outputs[0] = call.outputs[0].Dequantized();
+    if (!call.HasKernel()) return false;
+    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph_.attrs(id).Erase(name);
+    const ValueId y = graph_.node(id).outputs[0];
+    const TensorType type = graph_.value(y).type;
+    const std::string name = graph_.value(y).name;
+    const ValueId sum = graph_.AddValue(name + "_sum", type.Dequantized());
+    graph_.SetOutput(id, 0, sum);
+    const bool silu = activation->kind == ActivationKind::kSilu;
+    const ValueId active = type.quantized() ? graph_.AddValue(name + "_active", type.Dequantized()) : y;
+    graph_.AddNode({.op = ActivationName(activation->kind), .domain = silu ? "evoq" : "", .name = name + "_activation",
+                    .inputs = {sum}, .outputs = {active}});
+    if (type.quantized())
+      graph_.AddNode({.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {active}, .outputs = {y}});
+    return true;
+  }
+
+  // Dequantized inputs, float32 arithmetic, quantized outputs.
+  bool ComputeInFloat(NodeId id, Call call) {
+    if (call.op == "Add" || call.op == "AveragePool" || call.op == "GlobalAveragePool" || call.op == "ReduceMean")
+      return false;  // these have integer definitions of their own
+    for (auto* types : {&call.inputs, &call.outputs}) {
+      for (TensorType& type : *types) type = type.Dequantized();
+    }
+    std::vector<Tensor> real(call.constants.size());
+    for (size_t i = 0; i < call.constants.size(); ++i) {
+      if (call.constants[i] == nullptr || !call.constants[i]->type().quantized()) continue;
+      auto values = ToFloat32(*call.constants[i]);
+      if (!values) return false;
+      real[i] = std::move(*values);
+      call.constants[i] = &real[i];
+    }
+    if (!call.HasKernel()) return false;
+    const Node node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      if (!in.valid() || !graph_.value(in).type.quantized()) continue;
+      const std::string name = graph_.value(in).name + "_real";
+      graph_.SetInput(id, i, real[i].defined() ? graph_.AddConstant(name, real[i]) : Dequantized(in, name));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId out = node.outputs[i];
+      if (!out.valid() || !graph_.value(out).type.quantized()) continue;
+      const std::string name = graph_.value(out).name;
+      const ValueId computed = graph_.AddValue(name + "_real", graph_.value(out).type.Dequantized());
+      graph_.SetOutput(id, i, computed);
+      graph_.AddNode({.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {computed}, .outputs = {out}});
+    }
+    graph_.attrs(id).Set("evoq.float_reason", fmt::format("no-int8-kernel: no integer kernel takes {} with these types", node.op));
+    return true;
+  }
+
+  ValueId Dequantized(ValueId in, const std::string& name) {
+    const auto [it, fresh] = dequantized_.emplace(in, ValueId{});
+    if (fresh) it->second = graph_.Apply("DequantizeLinear", name, {in}, {}, graph_.value(in).type.Dequantized());
+    return it->second;
+  }
+
+  Graph& graph_;
+  const Graph& example_;
+  std::map<ValueId, ValueId> dequantized_;
+};
+
+Result<int> Run(Graph& graph) {
+  bool quantized = false;
+  for (NodeId id : graph.order()) {
+    for (ValueId out : graph.node(id).outputs) quantized |= out.valid() && graph.value(out).type.quantized();
+  }
+  if (!quantized) return 0;
+  Graph example = graph;
+  // A graph that refuses the example's sizes is left as it is.
+  if (!BindShapes(example, ExampleShapes(graph))) return 0;
+  return Fitter(graph, example).Run();
+}
+
+}  // namespace
+
+extern const PassDef kFitKernels;
+const PassDef kFitKernels = {
+    "fit-kernels",
+    "Integer operators that no kernel computes: tabulated activations leave the linear operator, others compute in float32.",
+    Stage::kLower, Run};
+
+}  // namespace evoq
