@@ -52,35 +52,13 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(y + column), bytes);
 }
 
-template <int kRows>
-void Tile(const Int8Tile& tile) {
-  __m256i acc[kRows][4];
-  for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < 4; ++j) acc[r][j] = _mm256_setzero_si256();
-  }
-  const int8_t* w = tile.weights;
-  const int64_t bytes = 4 * tile.groups_of_4;
-  for (int64_t tap = 0; tap < tile.taps; ++tap) {
-    const uint8_t* x[kRows];
-    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
-    for (int64_t k = 0; k < bytes; k += 4, w += 64) {
-      __m256i a[kRows];
-      for (int r = 0; r < kRows; ++r) {
-        int32_t four;
-        __builtin_memcpy(&four, x[r] + k, 4);
-        a[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
-      }
-      for (int j = 0; j < 4; ++j) {
-        const __m256i b = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w) + j));
-        for (int r = 0; r < kRows; ++r) acc[r][j] = _mm256_add_epi32(acc[r][j], _mm256_madd_epi16(a[r], b));
-      }
-    }
-  }
+// The epilogue of sums of rows x 16 columns x two halves. Out of line: it would cost the tile its registers.
+__attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m256i* halves) {
   const uint32_t mask = tile.first_mask & tile.last_mask & 0xffff;
-  for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < tile.row_count; ++r, halves += 4) {
     // hadd leaves the columns in the order 0 1, 4 5, 2 3, 6 7.
-    const __m256i low = _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[r][0], acc[r][1]), 0xd8);
-    const __m256i high = _mm256_permute4x64_epi64(_mm256_hadd_epi32(acc[r][2], acc[r][3]), 0xd8);
+    const __m256i low = _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[0], halves[1]), 0xd8);
+    const __m256i high = _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[2], halves[3]), 0xd8);
     if (mask == 0xffff) {
       Finish(tile, r, 0, low);
       Finish(tile, r, 8, high);
@@ -93,6 +71,39 @@ void Tile(const Int8Tile& tile) {
       if (mask >> n & 1) FinishInt8Row(tile, r, sums, n, n + 1);
     }
   }
+}
+
+template <int kRows>
+void Tile(const Int8Tile& tile) {
+  __m256i acc[kRows * 4];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows * 4; ++i) acc[i] = _mm256_setzero_si256();
+  const int8_t* w = tile.weights;
+  const int64_t bytes = 4 * tile.groups_of_4;
+  for (int64_t tap = 0; tap < tile.taps; ++tap) {
+    const uint8_t* x[kRows];
+#pragma GCC unroll 3
+    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
+    for (int64_t k = 0; k < bytes; k += 4, w += 64) {
+      __m256i a[kRows];
+#pragma GCC unroll 3
+      for (int r = 0; r < kRows; ++r) {
+        int32_t four;
+        __builtin_memcpy(&four, x[r] + k, 4);
+        a[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        const __m256i b = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w) + j));
+#pragma GCC unroll 3
+        for (int r = 0; r < kRows; ++r) acc[4 * r + j] = _mm256_add_epi32(acc[4 * r + j], _mm256_madd_epi16(a[r], b));
+      }
+    }
+  }
+  __m256i halves[kRows * 4];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows * 4; ++i) halves[i] = acc[i];
+  FinishTile(tile, halves);
 }
 
 void RunTile(const Int8Tile& tile) {

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t kCacheBytes = 256 << 10;    // activations and outputs of one block of rows: a share of the L2 cache
 constexpr int64_t kPointerBytes = 64 << 10;   // pointers of one block of rows
-constexpr int64_t kL1Set = 4096;              // rows this far apart compete for the same lines of the L1 cache
+constexpr int64_t kTilesPerWeights = 24;
+constexpr int64_t kL1Set = 4096;              // rows this far apart compete for the same lines of the L1 cache,
+constexpr int64_t kL1Ways = 12;               // which holds so many of them
 
 struct Int8Linear {
   Int8LinearSpec spec;
@@ -94,21 +96,26 @@ void Int8Linear::ChooseTile() {
   const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64);
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
-  if (isa->max_panels >= 4 && panels >= 4 && (crowded || rows.count() <= isa->max_rows[4])) tile_panels = 4;
-  tile_rows = static_cast<int>(std::min<int64_t>(isa->max_rows[tile_panels], std::max<int64_t>(1, rows.count())));
+  const int64_t count = std::max<int64_t>(1, rows.count());
+  const bool few = count <= isa->max_rows[4] || (crowded && count > kL1Ways - 2);
+  if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
+  tile_rows = static_cast<int>(CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
 }
 
 void Int8Linear::ChooseBlocks(int threads) {
   const Int8Geometry& g = spec.geometry;
-  const int64_t count = rows.count(), panels = CeilDiv(group_columns(), 16);
+  const int64_t count = std::max<int64_t>(1, rows.count()), panels = CeilDiv(group_columns(), 16);
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
   const int64_t wanted = std::min(kCacheBytes / row_bytes, kPointerBytes / (8 * rows.taps()));
   const int64_t max_splits = CeilDiv(panels, tile_panels);
   const auto set_blocks = [&](int64_t size) {
-    block_rows = RoundUp(std::clamp<int64_t>(size, 1, std::max<int64_t>(1, count)), tile_rows);
+    size = std::clamp<int64_t>(size, 1, count);
+    block_rows = RoundUp(CeilDiv(count, CeilDiv(count, size)), tile_rows);
     blocks = CeilDiv(count, block_rows);
   };
-  set_blocks(wanted);
+  // Weights that do not stay in the cache are read once per block: for many tiles.
+  const bool weights_stay = weights.panels * weights.panel_bytes <= 2 * kCacheBytes;
+  set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
   const int64_t enough = threads == 1 ? 1 : 4 * threads;
   if (blocks * groups() < enough) {
     // Weights larger than the activations are worth reading once: cut columns first.
