@@ -45,39 +45,66 @@ ValueId FollowingVector(const Graph& graph, NodeId id, const char* op, int64_t s
   return tensor != nullptr && tensor->shape() == Shape{size} ? other : ValueId{};
 }
 
-bool Fuse(Graph& graph, NodeId div) {
-  const ValueId d = graph.node(div).input(0);
+// d / sqrt(variance + epsilon), as a quotient or as a product with a reciprocal.
+struct Normalized {
+  ValueId d;
+  float epsilon;
+};
+
+std::optional<Normalized> NormalizedOf(const Graph& graph, const Node& node) {
+  if (node.op == "Div") {
+    const auto epsilon = DeviationEpsilon(graph, node.input(1), node.input(0));
+    return epsilon ? std::optional(Normalized{node.input(0), *epsilon}) : std::nullopt;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId d = node.input(i), inverse = node.input(1 - i);
+    const NodeId reciprocal = ProducedBy(graph, inverse, "Reciprocal"), quotient = ProducedBy(graph, inverse, "Div");
+    ValueId root;
+    if (reciprocal.valid()) root = graph.node(reciprocal).input(0);
+    if (quotient.valid() && ScalarOf(graph, graph.node(quotient).input(0)) == 1.0f) root = graph.node(quotient).input(1);
+    const auto epsilon = root.valid() ? DeviationEpsilon(graph, root, d) : std::nullopt;
+    if (epsilon) return Normalized{d, *epsilon};
+  }
+  return std::nullopt;
+}
+
+// x with its mean subtracted: the x; else an invalid id.
+ValueId Centered(const Graph& graph, ValueId d) {
   const NodeId sub = ProducedBy(graph, d, "Sub");
-  if (!sub.valid()) return false;
-  const ValueId x = graph.node(sub).input(0);
+  return sub.valid() && IsLastMean(graph, graph.node(sub).input(1), graph.node(sub).input(0)) ? graph.node(sub).input(0) : ValueId{};
+}
+
+bool Fuse(Graph& graph, NodeId id) {
+  const auto normalized = NormalizedOf(graph, graph.node(id));
+  if (!normalized) return false;
+  const ValueId centered = Centered(graph, normalized->d), x = centered.valid() ? centered : normalized->d;
   const TensorType type = graph.value(x).type;
-  if (!IsLastMean(graph, graph.node(sub).input(1), x) || type.dtype != DType::kFloat32 || type.quantized()) return false;
-  const auto epsilon = DeviationEpsilon(graph, graph.node(div).input(1), d);
+  if (type.dtype != DType::kFloat32 || type.quantized()) return false;
   const Dim& last = type.shape[type.shape.rank() - 1];
-  if (!epsilon || !last.known()) return false;
-  NodeId end = div;
-  ValueId gamma = FollowingVector(graph, div, "Mul", last.value), beta;
+  if (!last.known()) return false;
+  NodeId end = id;
+  ValueId gamma = FollowingVector(graph, id, "Mul", last.value), beta;
   if (gamma.valid()) {
-    end = OnlyReader(graph, div);
-    beta = FollowingVector(graph, end, "Add", last.value);
+    end = OnlyReader(graph, id);
+    if (centered.valid()) beta = FollowingVector(graph, end, "Add", last.value);
     if (beta.valid()) end = OnlyReader(graph, end);
   } else {
-    gamma = graph.AddConstant(graph.node(div).name + "_scale",
+    gamma = graph.AddConstant(graph.node(id).name + "_scale",
                               Tensor::FromValues(Shape{last.value}, std::vector<float>(last.value, 1.0f)));
   }
   Attrs attrs;
   attrs.Set("axis", -1);
-  attrs.Set("epsilon", *epsilon);
+  attrs.Set("epsilon", normalized->epsilon);
   std::vector<ValueId> inputs{x, gamma};
   if (beta.valid()) inputs.push_back(beta);
-  ReplaceNode(graph, end, "LayerNormalization", "", std::move(inputs), attrs);
+  ReplaceNode(graph, end, centered.valid() ? "LayerNormalization" : "RMSNormalization", "", std::move(inputs), attrs);
   return true;
 }
 
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (IsOp(graph, id, "Div")) changes += Fuse(graph, id);
+    if (IsOp(graph, id, "Div") || IsOp(graph, id, "Mul")) changes += Fuse(graph, id);
   }
   return changes;
 }
@@ -86,7 +113,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kFuseLayerNorm;
 const PassDef kFuseLayerNorm = {
-    "fuse-layer-norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one LayerNormalization.",
+    "fuse-layer-norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one LayerNormalization; without the mean, "
+    "one RMSNormalization.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq
