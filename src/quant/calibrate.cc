@@ -18,6 +18,7 @@ struct Watched {
   bool seen = false;
   Observed observed;
   std::vector<double> channel_sums;
+  std::vector<float> channel_max;
   int64_t channel_count = 0;  // elements of one channel, over all samples
 };
 
@@ -140,24 +141,31 @@ class Calibrator {
     for (const Watched& w : watched_) {
       if (!w.seen) continue;
       Range& range = ranges[w.name] = def_.choose(w.observed, options_);
+      range.channel_max = w.channel_max;
       for (double sum : w.channel_sums) range.channel_means.push_back(static_cast<float>(sum / w.channel_count));
     }
     return ranges;
   }
 
  private:
-  // Adds the sample's mean of each channel times its element count.
   static void SumChannels(const Tensor& tensor, Watched& w) {
     const std::vector<int64_t> sizes = tensor.sizes();
     const int64_t channels = sizes[w.channel_axis];
     int64_t inner = 1;
     for (size_t i = w.channel_axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
     w.channel_sums.resize(channels);
+    w.channel_max.resize(channels);
     const float* x = tensor.data<float>();
     for (int64_t row = 0; row < tensor.elements() / inner; ++row) {
       double sum = 0;
-      for (int64_t i = 0; i < inner; ++i) sum += x[row * inner + i];
+      float largest = w.channel_max[row % channels];
+      for (int64_t i = 0; i < inner; ++i) {
+        const float v = x[row * inner + i];
+        sum += v;
+        largest = std::max(largest, std::fabs(v));
+      }
       w.channel_sums[row % channels] += sum;
+      w.channel_max[row % channels] = largest;
     }
     w.channel_count += tensor.elements() / channels;
   }

@@ -16,8 +16,10 @@ namespace evoq {
 struct Range {
   float min = 0;
   float max = 0;
-  // Mean of each channel (axis 1, for MatMul the last) of values that linear operators read; else empty. Corrects biases.
+  // Mean and largest magnitude of each channel (axis 1, for MatMul the last) of values that linear operators read; else
+  // empty. For bias correction and equalization.
   std::vector<float> channel_means = {};
+  std::vector<float> channel_max = {};
 };
 using Ranges = std::map<std::string, Range>;  // by value name
 
@@ -52,6 +54,7 @@ struct QuantizeOptions {
   bool symmetric_activations = false;
   bool skip_first_last = false;
   bool correct_bias = true;           // needs the ranges' channel means
+  bool equalize = true;               // needs their channel maxima too (quant/equalize.h); with per_channel only
   std::vector<std::string> exclude;   // glob patterns of node names that stay float
 };
 

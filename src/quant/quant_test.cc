@@ -206,6 +206,38 @@ output %y
   EXPECT_LT(std::fabs(run(true) - wanted), 0.06f);
 }
 
+TEST(Static, EqualizationGivesSmallChannelsMoreSteps) {
+  // Channels of very different size, through a depthwise and a dense convolution.
+  Graph net = MakeNet(R"(graph chain
+input %x: float32[1, 4, 8, 8]
+const %w1: float32[16, 4, 1, 1]
+const %b1: float32[16]
+expand: %e: float32[1, 16, 8, 8] = Conv{activation="Clip", activation_alpha=0.0, activation_beta=6.0}(%x, %w1, %b1)
+const %w2: float32[16, 1, 3, 3]
+depthwise: %d: float32[1, 16, 8, 8] = Conv{activation="Relu", group=16, pads=[1, 1, 1, 1]}(%e, %w2)
+const %w3: float32[8, 16, 1, 1]
+project: %p: float32[1, 8, 8, 8] = Conv{activation="Relu"}(%d, %w3)
+output %p
+)");
+  Tensor w1 = net.value(net.FindValue("w1")).constant.Clone(), w2 = net.value(net.FindValue("w2")).constant.Clone();
+  for (int c = 0; c < 16; ++c) {
+    const float size = std::exp2f(static_cast<float>(-(c % 8)));
+    for (int k = 0; k < 4; ++k) w1.mutable_data<float>()[c * 4 + k] *= size;
+    for (int k = 0; k < 9; ++k) w2.mutable_data<float>()[c * 9 + k] /= size;
+  }
+  net.SetConstant(net.FindValue("w1"), w1);
+  net.SetConstant(net.FindValue("w2"), w2);
+  Tensor b1 = Tensor::Allocate(TensorType(DType::kFloat32, Shape{16}));
+  net.SetConstant(net.FindValue("b1"), b1);
+  const Ranges ranges = CalibrateOrDie(net);
+  ASSERT_EQ(ranges.at("e").channel_max.size(), 16);
+  Graph plain = net, equalized = net;
+  ASSERT_TRUE(QuantizeStatic(plain, ranges, {.equalize = false}));
+  ASSERT_TRUE(QuantizeStatic(equalized, ranges, {}));
+  EXPECT_GE(Sqnr(net, equalized), Sqnr(net, plain) + 6);
+  EXPECT_EQ(*TypeOf(equalized, "e").quant, *TypeOf(plain, "e").quant) << "the range stays";
+}
+
 TEST(Static, UncalibratedValuesStayFloat) {
   const Graph net = MakeNet(kConvNet);
   Ranges ranges = CalibrateOrDie(net);

@@ -13,15 +13,22 @@ using Json = nlohmann::json;
 constexpr char kFormat[] = "evoq-ranges";
 constexpr int kVersion = 1;
 
-Status ParseMeans(const Json& lists, Ranges& ranges) {
-  if (!lists.is_object()) return InvalidInput("\"channel_means\" is not an object of value: [mean, ...]");
+// Per-channel statistics: a list per value.
+struct ChannelField {
+  const char* name;
+  std::vector<float> Range::*list;
+};
+constexpr ChannelField kChannelFields[] = {{"channel_means", &Range::channel_means}, {"channel_max", &Range::channel_max}};
+
+Status ParseChannels(const ChannelField& field, const Json& lists, Ranges& ranges) {
+  if (!lists.is_object()) return InvalidInput("\"{}\" is not an object of value: [number, ...]", field.name);
   for (const auto& [name, list] : lists.items()) {
     auto it = ranges.find(name);
-    if (it == ranges.end()) return InvalidInput("\"channel_means\" has {}, which \"ranges\" lacks", name);
-    if (!list.is_array()) return InvalidInput("channel means of {} are no array", name);
-    for (const Json& mean : list) {
-      if (!mean.is_number() || !std::isfinite(mean.get<float>())) return InvalidInput("channel means of {} are not all finite numbers", name);
-      it->second.channel_means.push_back(mean.get<float>());
+    if (it == ranges.end()) return InvalidInput("\"{}\" has {}, which \"ranges\" lacks", field.name, name);
+    if (!list.is_array()) return InvalidInput("\"{}\" of {} is no array", field.name, name);
+    for (const Json& v : list) {
+      if (!v.is_number() || !std::isfinite(v.get<float>())) return InvalidInput("\"{}\" of {} are not all finite numbers", field.name, name);
+      (it->second.*field.list).push_back(v.get<float>());
     }
   }
   return {};
@@ -40,13 +47,15 @@ Result<Ranges> Parse(const std::string& text) {
   Ranges ranges;
   for (const auto& [name, pair] : list.items()) {
     const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
-    const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>(), {}} : Range{1, 0, {}};
+    const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>()} : Range{1, 0};
     if (!(range.min <= range.max) || !std::isfinite(range.min) || !std::isfinite(range.max)) {
       return InvalidInput("range of {} is {}, expected [min, max]", name, pair.dump().substr(0, 60));
     }
     ranges[name] = range;
   }
-  EVOQ_TRY(ParseMeans(root.value("channel_means", Json::object()), ranges));
+  for (const ChannelField& field : kChannelFields) {
+    EVOQ_TRY(ParseChannels(field, root.value(field.name, Json::object()), ranges));
+  }
   return ranges;
 }
 
@@ -66,12 +75,14 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
     text += fmt::format("{}    {}: [{}, {}]", separator, Key(name), range.min, range.max);
     separator = ",\n";
   }
-  text += "\n  },\n  \"channel_means\": {";
-  separator = "\n";
-  for (const auto& [name, range] : ranges) {
-    if (range.channel_means.empty()) continue;
-    text += fmt::format("{}    {}: [{}]", separator, Key(name), fmt::join(range.channel_means, ", "));
-    separator = ",\n";
+  for (const ChannelField& field : kChannelFields) {
+    text += fmt::format("\n  }},\n  \"{}\": {{", field.name);
+    separator = "\n";
+    for (const auto& [name, range] : ranges) {
+      if ((range.*field.list).empty()) continue;
+      text += fmt::format("{}    {}: [{}]", separator, Key(name), fmt::join(range.*field.list, ", "));
+      separator = ",\n";
+    }
   }
   return WriteFileAtomic(path, text + "\n  }\n}\n");
 }

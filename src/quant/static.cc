@@ -1,6 +1,7 @@
 // QuantizeStatic: types, weights and conversions for the nodes that the plan makes integer.
 #include <algorithm>
 
+#include "quant/equalize.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -37,6 +38,7 @@ class StaticQuantizer {
     }
     EVOQ_TRY(SplitActivations());
     plan_ = MakePlan(graph_, ranges_, options_);
+    if (options_.equalize && options_.per_channel) EqualizeChannels(graph_, plan_.integer, ranges_);
     MakePadsExplicit();
     MarkQuantized();
     EVOQ_TRY(ChooseParams());
@@ -134,7 +136,7 @@ class StaticQuantizer {
         r = it->second;
       }
       auto [it, fresh] = ranges.emplace(groups.Find(v), r);
-      if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max), {}};
+      if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max)};
     }
     for (ValueId v : quantized_) {
       const QuantParams params = ActivationParams(ranges.at(groups.Find(v)), options_.activation, options_.symmetric_activations);
@@ -224,7 +226,7 @@ class StaticQuantizer {
   }
 
   Graph& graph_;
-  const Ranges& ranges_;
+  Ranges ranges_;  // a copy: equalizing changes channels
   const QuantizeOptions& options_;
   QuantPlan plan_;
   std::set<ValueId> quantized_;               // values that have an integer form
