@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "kernels/math/math.h"
 #include "kernels/requant.h"
 #include "ops/linear.h"
@@ -18,6 +19,9 @@ struct Taps {
   std::vector<int64_t> offsets;
   int64_t padded = 0;
 };
+
+// A window of more values than this is refused.
+constexpr int64_t kMaxTaps = int64_t{1} << 26;
 
 // Planes [batch * channels] of in_size values, each giving one output per entry of `taps`.
 struct PoolPlan {
@@ -78,6 +82,8 @@ void RunPlan(const PoolPlan& plan, const In* x, Out* y, const Pool& pool) {
 Result<Window> WindowOf(const Node& node, const Shape& x) {
   EVOQ_ASSIGN(const std::vector<int64_t> kernel, IntsAttr(node, "kernel_shape"));
   if (kernel.empty()) return InvalidInput("attribute kernel_shape is missing");
+  const auto taps = CheckedProduct(kernel);
+  if (!taps || *taps > kMaxTaps) return Fail(ErrorCode::kTooLarge, "a window of {}", Bracketed(std::span(kernel)));
   return ResolveWindow(node, KernelDims(kernel), SpatialDims(x), node.attrs.Int("ceil_mode") != 0);
 }
 

@@ -1,0 +1,148 @@
+// GridSample(x, grid): y[n, c, o] = x[n, c] at the place grid[n, o], whose coordinates (last axis first) run from -1 to 1.
+// Samples are weighted per axis and summed in float32, the last axis inside, taps in index order.
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+enum class Padding { kZeros, kBorder, kReflection };
+enum class Mode { kNearest, kLinear, kCubic };
+
+struct Sampling {
+  Mode mode = Mode::kLinear;
+  Padding padding = Padding::kZeros;
+  bool align_corners = false;
+};
+
+Result<Sampling> SamplingOf(const Node& node) {
+  Sampling s;
+  const std::string mode = node.attrs.String("mode", "linear"), padding = node.attrs.String("padding_mode", "zeros");
+  if (mode == "nearest") {
+    s.mode = Mode::kNearest;
+  } else if (mode == "cubic" || mode == "bicubic") {
+    s.mode = Mode::kCubic;
+  } else if (mode != "linear" && mode != "bilinear") {
+    return InvalidInput("attribute mode is '{}', expected nearest, linear or cubic", mode);
+  }
+  if (padding == "border") {
+    s.padding = Padding::kBorder;
+  } else if (padding == "reflection") {
+    s.padding = Padding::kReflection;
+  } else if (padding != "zeros") {
+    return InvalidInput("attribute padding_mode is '{}', expected zeros, border or reflection", padding);
+  }
+  s.align_corners = node.attrs.Int("align_corners") != 0;
+  return s;
+}
+
+InferResult Infer(const InferArgs& args) {
+  EVOQ_TRY(SamplingOf(args.node));
+  EVOQ_TRY(CheckFloat(args, 1));
+  const Shape &x = args.inputs[0].shape, &grid = args.inputs[1].shape;
+  if (!x.ranked() || !grid.ranked()) return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
+  if (x.rank() < 3 || grid.rank() != x.rank()) return InvalidInput("input 1 is {}, expected rank {} of input 0, at least 3", grid.ToString(), x.rank());
+  const Dim &last = grid[grid.rank() - 1];
+  if (last.known() && last.value != x.rank() - 2) return InvalidInput("input 1 is {}, expected {} coordinates", grid.ToString(), x.rank() - 2);
+  if (x[0].known() && grid[0].known() && x[0] != grid[0]) return InvalidInput("input 1 is {}, expected a batch of {}", grid.ToString(), x[0].value);
+  std::vector<Dim> dims = {x[0], x[1]};
+  for (int d = 1; d + 1 < grid.rank(); ++d) dims.push_back(grid[d]);
+  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::move(dims)))};
+}
+
+// `at` mirrored into [low, high] at both ends.
+float Reflected(float at, float low, float high) {
+  const float span = high - low;
+  if (span <= 0) return 0;
+  const float distance = std::fabs(at - low), turns = std::floor(distance / span);
+  const float rest = distance - turns * span;
+  return std::fmod(turns, 2.0f) == 0 ? rest + low : high - rest;
+}
+
+// Up to four taps of one axis; an index of -1 stands for a zero.
+struct AxisTaps {
+  int count = 1;
+  int64_t index[4] = {-1, -1, -1, -1};
+  float weight[4] = {1, 0, 0, 0};
+};
+
+int64_t Inside(const Sampling& s, float at, int64_t size) {
+  if (s.padding == Padding::kReflection) {
+    const float n = static_cast<float>(size);
+    at = std::nearbyint(s.align_corners ? Reflected(at, 0, n - 1) : Reflected(at, -0.5f, n - 0.5f));
+  }
+  const float last = static_cast<float>(size - 1);
+  if (s.padding == Padding::kZeros && !(at >= 0 && at <= last)) return -1;
+  return static_cast<int64_t>(std::fmin(std::fmax(at, 0.0f), last));
+}
+
+AxisTaps TapsAt(const Sampling& s, float coordinate, int64_t size) {
+  AxisTaps taps;
+  const float n = static_cast<float>(size);
+  float at = s.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
+  if (s.mode == Mode::kNearest) at = std::nearbyint(at);
+  if (s.mode != Mode::kCubic && s.padding == Padding::kBorder) at = std::fmin(std::fmax(at, 0.0f), n - 1);
+  if (s.mode != Mode::kCubic && s.padding == Padding::kReflection)
+    at = s.align_corners ? Reflected(at, 0, n - 1) : Reflected(at, -0.5f, n - 0.5f);
+  const float base = std::floor(at), t = at - base;
+  if (s.mode == Mode::kNearest) {
+    taps.index[0] = Inside(s, std::nearbyint(at), size);
+  } else if (s.mode == Mode::kLinear) {
+    taps.count = 2;
+    for (int k = 0; k < 2; ++k) taps.index[k] = Inside(s, base + static_cast<float>(k), size);
+    taps.weight[0] = 1 - t;
+    taps.weight[1] = t;
+  } else {
+    constexpr float a = -0.75f;
+    taps.count = 4;
+    for (int k = 0; k < 4; ++k) {
+      const float d = std::fabs(static_cast<float>(k - 1) - t);
+      taps.weight[k] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+      taps.index[k] = Inside(s, base + static_cast<float>(k - 1), size);
+    }
+  }
+  return taps;
+}
+
+// The weighted sum over axes d, d + 1, ... of a plane; `offset` counts the axes before.
+float Sum(const float* plane, const std::vector<AxisTaps>& taps, const std::vector<int64_t>& sizes, size_t d, int64_t offset) {
+  if (d == taps.size()) return plane[offset];
+  float sum = 0;
+  for (int k = 0; k < taps[d].count; ++k) {
+    if (taps[d].index[k] >= 0) sum += taps[d].weight[k] * Sum(plane, taps, sizes, d + 1, offset * sizes[d] + taps[d].index[k]);
+  }
+  return sum;
+}
+
+EvalResult Evaluate(const EvalArgs& args) {
+  const Tensor &x = args.inputs[0], &grid = args.inputs[1];
+  if (x.dtype() != DType::kFloat32 || grid.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
+  EVOQ_ASSIGN(const Sampling sampling, SamplingOf(args.node));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  const std::vector<int64_t> sizes = x.sizes(), in(sizes.begin() + 2, sizes.end());
+  const int64_t channels = sizes[1], axes = static_cast<int64_t>(in.size());
+  const int64_t in_size = CheckedProduct(in).value_or(0);
+  if (in_size == 0 && y.elements() > 0) return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
+  const int64_t places = sizes[0] * channels == 0 ? 0 : y.elements() / (sizes[0] * channels);
+  std::vector<AxisTaps> taps(axes);
+  for (int64_t n = 0; n < sizes[0]; ++n) {
+    for (int64_t p = 0; p < places; ++p) {
+      const float* at = grid.data<float>() + (n * places + p) * axes;
+      for (int64_t d = 0; d < axes; ++d) taps[d] = TapsAt(sampling, at[axes - 1 - d], in[d]);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t plane = n * channels + c;
+        y.mutable_data<float>()[plane * places + p] = Sum(x.data<float>() + plane * in_size, taps, in, 0, 0);
+      }
+    }
+  }
+  return One(std::move(y));
+}
+
+}  // namespace
+
+extern const OpDef kGridSample = {.name = "GridSample", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .evaluate = Evaluate};
+
+}  // namespace evoq
