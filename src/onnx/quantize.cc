@@ -63,6 +63,26 @@ std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const
   return q;
 }
 
+// Channels whose scale is 0 (dead weights) hold only zeros: the same values at scale 1, with integers at the zero point.
+Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
+  if (DTypeBits(integers.dtype()) != 8 || q.block > 0 || std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
+    return integers;
+  const std::vector<int64_t> sizes = integers.sizes();
+  int64_t inner = 1, channels = 1;
+  if (!q.per_tensor()) {
+    channels = sizes[q.axis];
+    for (size_t i = q.axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+    if (channels != static_cast<int64_t>(q.scales.size())) return integers;
+  }
+  Tensor clean = integers.Clone();
+  for (int64_t i = 0; i < clean.elements(); ++i) {
+    const int64_t c = q.per_tensor() ? 0 : i / inner % channels;
+    if (q.scales[c] == 0) clean.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[c] & 0xff);
+  }
+  std::replace(q.scales.begin(), q.scales.end(), 0.0f, 1.0f);
+  return clean;
+}
+
 class Typer {
  public:
   explicit Typer(Graph& graph) : graph_(graph), types_(graph.value_count()) {}
@@ -182,13 +202,19 @@ class Typer {
       if (static_cast<size_t>(integers.index) < types_.size() && TypeOf(integers)) ReplaceByShortForm(id, integers);
       return;
     }
-    const auto type = ConstantQuantType(graph_, node);
-    if (!type) return;
+    const Tensor* scale = graph_.ConstantInput(node, 1);
+    const Tensor* zero = graph_.ConstantInput(node, 2);
+    if (scale == nullptr || (zero == nullptr && node.input(2).valid())) return;
+    auto params = ParamsOf(node, *scale, zero, value.type.shape);
+    if (!params) return;
+    const Tensor clean = WithoutZeroScales(value.constant, *params);
+    const TensorType type(value.type.dtype, value.type.shape, std::move(*params));
+    if (!ValidateQuant(type)) return;
     // Another reader may see other parameters in the same integers: each set of parameters is a constant of its own.
     for (ValueId known : typed_[integers.index]) {
-      if (Same(graph_.value(known).type, *type)) return ReplaceByShortForm(id, known);
+      if (Same(graph_.value(known).type, type)) return ReplaceByShortForm(id, known);
     }
-    const Tensor typed = value.constant.WithType(*type);
+    const Tensor typed = clean.WithType(type);
     const std::string name = value.name + "_quantized";
     const ValueId constant = graph_.AddConstant(name, typed);
     typed_[integers.index].push_back(constant);
