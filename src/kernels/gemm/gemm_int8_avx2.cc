@@ -133,6 +133,16 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
+  const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
+  const __m128i flips = _mm_set1_epi32(flip * 0x10101);
+  for (; pixels >= 6; pixels -= 4, from += 12, to += 16) {
+    const __m128i bytes = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, flips));
+  }
+  kInt8TileScalar.expand3(from, to, pixels, flip);
+}
+
 void Pointers(const Int8PointerRun& run) {
   const uint8_t** to = run.to;
   for (int64_t a = 0; a < run.outer_taps; ++a) {
@@ -146,6 +156,6 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileAvx2 = {"avx2", 1, {0, 3, 0, 0, 0}, false, RunTile, Depthwise, Pointers};
+const Int8TileDef kInt8TileAvx2 = {"avx2", 1, {0, 3, 0, 0, 0}, false, RunTile, Depthwise, Pointers, Expand3};
 
 }  // namespace evoq

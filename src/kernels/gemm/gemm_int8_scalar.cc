@@ -56,6 +56,13 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
+  for (int64_t i = 0; i < pixels; ++i) {
+    for (int64_t c = 0; c < 3; ++c) to[4 * i + c] = from[3 * i + c] ^ flip;
+    to[4 * i + 3] = 0;
+  }
+}
+
 void Pointers(const Int8PointerRun& run) {
   const uint8_t** to = run.to;
   for (int64_t a = 0; a < run.outer_taps; ++a) {
@@ -95,6 +102,6 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
   }
 }
 
-const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, RunTile, Depthwise, Pointers};
+const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, RunTile, Depthwise, Pointers, Expand3};
 
 }  // namespace evoq

@@ -86,6 +86,8 @@ struct Int8TileDef {
   void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count);
   // to[(a * inner_taps + b) * tile + i] = x + outer[a] + inner[b * width + i], or `padding` where either is negative.
   void (*pointers)(const Int8PointerRun& run);
+  // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last pixel.
+  void (*expand3)(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip);
 };
 
 extern const Int8TileDef kInt8TileScalar;

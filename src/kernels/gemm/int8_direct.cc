@@ -66,7 +66,7 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
   const int64_t columns = spec.geometry.out_channels;
   std::byte* scratch = context.scratch;
   const int32_t zero = RunZero(spec, in);
-  const Int8Rows::Input input = rows.Prepare(in[0], zero, scratch, context.pool);
+  const Int8Rows::Input input = rows.Prepare(*isa, in[0], zero, scratch, context.pool);
   scratch += rows.scratch_bytes();
   auto* folded = reinterpret_cast<int32_t*>(scratch);
   const int32_t stored_zero = zero + (spec.x_signed ? 128 : 0);

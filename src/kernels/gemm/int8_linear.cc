@@ -202,7 +202,7 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   if (rows.count() == 0) return;
   std::byte* scratch = context.scratch;
   const int32_t zero = RunZero(spec, in);
-  const Int8Rows::Input input = rows.Prepare(in[0], zero, scratch, context.pool);
+  const Int8Rows::Input input = rows.Prepare(*isa, in[0], zero, scratch, context.pool);
   scratch += rows.scratch_bytes();
   Int8Tile tile = {};
   spec.epilogue.Fill(tile);

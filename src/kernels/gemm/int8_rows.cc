@@ -74,24 +74,15 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
   }
 }
 
-void Int8Rows::CopyRow(const uint8_t* from, uint8_t* to) const {
+void Int8Rows::CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to) const {
   const int64_t channels = source_.group_channels();
   const int64_t pixels = std::min(source_.in[2], dense_ ? source_.in[2] : extent_[2] - source_.pad[2]);
   if (channels == group_bytes_) {
     for (int64_t i = 0; i < pixels * pixel_bytes_; ++i) to[i] = from[i] ^ flip_;
     return;
   }
-  int64_t pixel = 0;
-  if (channels == 3 && group_bytes_ == 4 && source_.group == 1) {
-    const uint32_t flip = flip_ * 0x10101u;
-    for (; pixel + 1 < pixels; ++pixel) {
-      uint32_t four;
-      std::memcpy(&four, from + 3 * pixel, 4);
-      four = (four & 0xffffff) ^ flip;
-      std::memcpy(to + 4 * pixel, &four, 4);
-    }
-  }
-  for (int64_t i = pixel * source_.group; i < pixels * source_.group; ++i) {
+  if (channels == 3 && group_bytes_ == 4) return isa.expand3(from, to, pixels * source_.group, flip_);
+  for (int64_t i = 0; i < pixels * source_.group; ++i) {
     const uint8_t* f = from + i * channels;
     uint8_t* t = to + i * group_bytes_;
     for (int64_t c = 0; c < channels; ++c) t[c] = f[c] ^ flip_;
@@ -99,7 +90,7 @@ void Int8Rows::CopyRow(const uint8_t* from, uint8_t* to) const {
   }
 }
 
-void Int8Rows::CopyPadded(const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const {
+void Int8Rows::CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const {
   const Int8Geometry& g = source_;
   const int64_t line_in = g.in[2] * g.channels, line_out = extent_[2] * pixel_bytes_;
   const int64_t lines = g.batch * extent_[0] * extent_[1];
@@ -113,7 +104,7 @@ void Int8Rows::CopyPadded(const uint8_t* x, const uint8_t* padding, uint8_t* to,
       if (d >= 0 && d < g.in[0] && h >= 0 && h < g.in[1]) {
         first = std::min(g.pad[2], extent_[2]);
         last = std::min(first + g.in[2], extent_[2]);
-        if (last > first) CopyRow(x + ((n * g.in[0] + d) * g.in[1] + h) * line_in, row + first * pixel_bytes_);
+        if (last > first) CopyRow(isa, x + ((n * g.in[0] + d) * g.in[1] + h) * line_in, row + first * pixel_bytes_);
       }
       for (int64_t w = 0; w < first; ++w) std::memcpy(row + w * pixel_bytes_, padding, pixel_bytes_);
       for (int64_t w = last; w < extent_[2]; ++w) std::memcpy(row + w * pixel_bytes_, padding, pixel_bytes_);
@@ -121,7 +112,7 @@ void Int8Rows::CopyPadded(const uint8_t* x, const uint8_t* padding, uint8_t* to,
   });
 }
 
-Int8Rows::Input Int8Rows::Prepare(const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const {
+Int8Rows::Input Int8Rows::Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const {
   const auto* from = static_cast<const uint8_t*>(x);
   auto* padding = reinterpret_cast<uint8_t*>(scratch);
   if (dense_ && !copy_) return {from, padding};
@@ -132,7 +123,7 @@ Int8Rows::Input Int8Rows::Prepare(const void* x, int32_t zero, std::byte* scratc
   }
   if (!copy_) return {from, padding};
   uint8_t* to = padding + padding_bytes_;
-  CopyPadded(from, padding, to, pool);
+  CopyPadded(isa, from, padding, to, pool);
   return {to, padding};
 }
 

@@ -50,15 +50,15 @@ class Int8Rows {
     const uint8_t* padding;  // a tap of zero points
   };
   // `zero` is the zero point of the stored (not yet flipped) activations.
-  Input Prepare(const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const;
+  Input Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const;
 
   // pointers[(i / tile * taps() + tap) * tile + i % tile] for output pixels begin + i, i < count.
   void Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count, int64_t tile,
                 const uint8_t** pointers) const;
 
  private:
-  void CopyRow(const uint8_t* from, uint8_t* to) const;
-  void CopyPadded(const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const;
+  void CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to) const;
+  void CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const;
 
   Int8Geometry source_;    // as given
   int64_t extent_[3] = {}; // spatial sizes of the buffer that pointers go into
