@@ -1,0 +1,27 @@
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+Result<int> Run(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (!IsOp(graph, id, "Sum") || graph.node(id).inputs.size() < 2) continue;
+    const Node node = graph.node(id);
+    // Adding from the left is how Sum is defined; values between would need quantization parameters of their own.
+    if (node.inputs.size() > 2 && graph.value(node.outputs[0]).type.quantized()) continue;
+    ValueId sum = node.inputs[0];
+    for (size_t i = 1; i + 1 < node.inputs.size(); ++i)
+      sum = graph.Apply("Add", fmt::format("{}_{}", node.name, i), {sum, node.inputs[i]});
+    ReplaceNode(graph, id, "Add", "", {sum, node.inputs.back()});
+    ++changes;
+  }
+  return changes;
+}
+
+}  // namespace
+
+extern const PassDef kSumToAdd;
+const PassDef kSumToAdd = {"sum-to-add", "Sum of two or more values becomes Adds, which fuse.", Stage::kOptimize, Run};
+
+}  // namespace evoq
