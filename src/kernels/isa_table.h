@@ -8,6 +8,15 @@
 
 #include "base/isa.h"
 
+// Before a loop whose iteration i touches element i only, so that an output that is the input itself (in place) is
+// vectorized too.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // loops with calls into the C library stay scalar
+#define EVOQ_ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define EVOQ_ELEMENTWISE _Pragma("GCC ivdep")
+#endif
+
 #if defined(__x86_64__)
 // Declares the tables and `const Table& TableFor(Isa)`. Use in namespace evoq.
 #define EVOQ_ISA_TABLE(Table)                        \

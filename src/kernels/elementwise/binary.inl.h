@@ -18,12 +18,15 @@ EVOQ_BINARY_LIST
 template <typename T, typename F>
 inline void Steps(const T* a, const T* b, T* y, int64_t n, int64_t a_step, int64_t b_step, const F& f) {
   if (a_step != 0 && b_step != 0) {
+    EVOQ_ELEMENTWISE
     for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
   } else if (a_step != 0) {
     const T one = *b;
+    EVOQ_ELEMENTWISE
     for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], one);
   } else {
     const T one = *a;
+    EVOQ_ELEMENTWISE
     for (int64_t i = 0; i < n; ++i) y[i] = f(one, b_step != 0 ? b[i] : *b);
   }
 }

@@ -139,6 +139,19 @@ inline float PowInline(float x, float y) {
   return __builtin_powf(x, y);
 }
 
+// p[j] = combine(p[j], p[j + kN / 2]), then kN / 4, ..., 1. Unrolled, so that p stays in registers.
+template <int kN, typename Combine>
+EVOQ_INLINE float Tree(const float* p, const Combine& combine) {
+  if constexpr (kN == 1) {
+    return p[0];
+  } else {
+    float q[kN / 2];
+#pragma GCC unroll 32
+    for (int j = 0; j < kN / 2; ++j) q[j] = combine(p[j], p[j + kN / 2]);
+    return Tree<kN / 2>(q, combine);
+  }
+}
+
 // The tree of SumF over terms term(i), i = 0..n-1, with kLanes partial results and any way to combine.
 template <int kLanes, typename Term, typename Combine>
 inline float Interleaved(int64_t n, float start, const Term& term, const Combine& combine) {
@@ -149,10 +162,7 @@ inline float Interleaved(int64_t n, float start, const Term& term, const Combine
     for (int j = 0; j < kLanes; ++j) p[j] = combine(p[j], term(i + j));
   }
   for (int j = 0; i + j < n; ++j) p[j] = combine(p[j], term(i + j));
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    for (int j = 0; j < step; ++j) p[j] = combine(p[j], p[j + step]);
-  }
-  return p[0];
+  return Tree<kLanes>(p, combine);
 }
 template <typename Term>
 inline float SumTerms(int64_t n, const Term& term) {

@@ -8,12 +8,15 @@ template <UnaryKind kKind>
 void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
   if constexpr (kKind == UnaryKind::kGelu) {  // two formulas: chosen outside the loop
     if (alpha == 0.0f) {
+      EVOQ_ELEMENTWISE
       for (int64_t i = 0; i < n; ++i) y[i] = GeluInline(x[i]);
     } else {
+      EVOQ_ELEMENTWISE
       for (int64_t i = 0; i < n; ++i) y[i] = GeluTanhInline(x[i]);
     }
     return;
   }
+  EVOQ_ELEMENTWISE
   for (int64_t i = 0; i < n; ++i) y[i] = UnaryFn<kKind>::Compute(x[i], alpha, beta);
 }
 

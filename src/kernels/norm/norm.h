@@ -1,0 +1,64 @@
+// Softmax, normalizations and reductions in float32. The order of every sum is the one of kernels/math/math.h: SumF along
+// contiguous values, sequential from 0 along other axes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/isa_table.h"
+
+namespace evoq {
+
+// EVOQ_REDUCE(ONNX operator, start, term in x, combination of acc and a term, result from acc and count)
+#define EVOQ_REDUCE_LIST                                                                      \
+  EVOQ_REDUCE(ReduceSum, 0.0f, x, acc + t, acc)                                               \
+  EVOQ_REDUCE(ReduceMean, 0.0f, x, acc + t, acc / count)                                      \
+  EVOQ_REDUCE(ReduceSumSquare, 0.0f, x * x, acc + t, acc)                                     \
+  EVOQ_REDUCE(ReduceL1, 0.0f, x < 0.0f ? 0.0f - x : x, acc + t, acc)                          \
+  EVOQ_REDUCE(ReduceL2, 0.0f, x * x, acc + t, __builtin_sqrtf(acc))                           \
+  EVOQ_REDUCE(ReduceLogSum, 0.0f, x, acc + t, LogInline(acc))                                 \
+  EVOQ_REDUCE(ReduceMax, -kInfinity, x, t > acc ? t : acc, acc + 0.0f)                        \
+  EVOQ_REDUCE(ReduceMin, kInfinity, x, t < acc ? t : acc, acc + 0.0f)                         \
+  EVOQ_REDUCE(ReduceProd, 1.0f, x, acc * t, acc)
+
+enum class ReduceKind {
+#define EVOQ_REDUCE(op, start, term, combine, result) k##op,
+  EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+};
+
+// One output row: `count` places in x, at offsets[i], each `row` contiguous elements.
+//   row_reduced: y[0] = result(start combined with the reduction of each place's elements, in order)
+//   otherwise:   y[k] = result(start combined with element k of each place, in order), k < row
+struct ReduceRow {
+  const int64_t* offsets;
+  int64_t places;
+  int64_t row;
+  bool row_reduced;
+  float count;  // elements that each output combines
+};
+
+struct NormTable {
+  // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e / s, or (x - m) - LogF(s).
+  void (*softmax_rows)(const float* x, float* y, int64_t rows, int64_t n, bool log);
+  // The same along an axis of n with `inner` elements beside each other, for the columns [begin, end) of them; sequential.
+  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log);
+  // y = (x - mean) * inverse * scale + bias over n contiguous values with mean = SumF(x) / n and
+  // inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null. moments, where not null, get both.
+  void (*layer_norm_row)(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon,
+                         float* mean, float* inverse);
+  // y = x * inverse * scale with inverse = 1 / sqrt(SumF(x^2) / n + epsilon).
+  void (*rms_norm_row)(const float* x, const float* scale, float* y, int64_t n, float epsilon);
+  // y = x * a[c] + b[c] for `pixels` pixels of c values; for one channel, over n values.
+  void (*affine_pixels)(const float* x, const float* a, const float* b, float* y, int64_t pixels, int64_t channels);
+  void (*affine_run)(const float* x, float a, float b, float* y, int64_t n);
+  // Channels [begin, end) of one image of `pixels` pixels; `step` floats from pixel to pixel, `plane` from channel to
+  // channel. y = (x - mean) * (scale / sqrt(var + epsilon)) + bias, sums sequential in pixel order.
+  void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
+                        bool channels_last, int64_t begin, int64_t end, float epsilon);
+  void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
+  // Sums of bytes: y[k] (or y[0]) = the sum over places (and the row).
+  void (*sum_bytes)(const uint8_t* x, const ReduceRow& row, int32_t* y);
+};
+EVOQ_ISA_TABLE(NormTable)
+
+}  // namespace evoq

@@ -1,0 +1,209 @@
+#include "kernels/math/math.inl.h"
+#include "kernels/norm/norm.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+constexpr int kColumns = 64;  // columns of a strided axis computed together
+
+void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    const float max = MaxInline(x, n);
+    if (log) {
+      const float log_sum = LogInline(SumTerms(n, [x, max](int64_t i) { return ExpInline(x[i] - max); }));
+      EVOQ_ELEMENTWISE
+      for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
+    } else {
+      EVOQ_ELEMENTWISE
+      for (int64_t i = 0; i < n; ++i) y[i] = ExpInline(x[i] - max);
+      const float sum = SumTerms(n, [y](int64_t i) { return y[i]; });
+      EVOQ_ELEMENTWISE
+      for (int64_t i = 0; i < n; ++i) y[i] = y[i] / sum;
+    }
+  }
+}
+
+// `width` columns, at most kColumns.
+inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, int width, bool log) {
+  float max[kColumns], sum[kColumns];
+  for (int j = 0; j < width; ++j) max[j] = -kInfinity, sum[j] = 0.0f;
+  for (int64_t k = 0; k < n; ++k) {
+    for (int j = 0; j < width; ++j) max[j] = x[k * inner + j] > max[j] ? x[k * inner + j] : max[j];
+  }
+  for (int j = 0; j < width; ++j) max[j] = max[j] + 0.0f;
+  for (int64_t k = 0; k < n; ++k) {
+    for (int j = 0; j < width; ++j) {
+      const float e = ExpInline(x[k * inner + j] - max[j]);
+      sum[j] = sum[j] + e;
+      if (!log) y[k * inner + j] = e;
+    }
+  }
+  if (log) {
+    for (int j = 0; j < width; ++j) sum[j] = LogInline(sum[j]);
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    for (int j = 0; j < width; ++j) {
+      const int64_t at = k * inner + j;
+      y[at] = log ? (x[at] - max[j]) - sum[j] : y[at] / sum[j];
+    }
+  }
+}
+
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log) {
+  for (; begin + kColumns <= end; begin += kColumns) SoftmaxBlock(x + begin, y + begin, n, inner, kColumns, log);
+  if (begin < end) SoftmaxBlock(x + begin, y + begin, n, inner, static_cast<int>(end - begin), log);
+}
+
+void LayerNormRow(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon, float* mean_out,
+                  float* inverse_out) {
+  const float count = static_cast<float>(n);
+  const float mean = SumTerms(n, [x](int64_t i) { return x[i]; }) / count;
+  const float squares = SumTerms(n, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+  const float inverse = 1.0f / __builtin_sqrtf(squares / count + epsilon);
+  if (bias != nullptr) {
+    EVOQ_ELEMENTWISE
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
+  } else {
+    EVOQ_ELEMENTWISE
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i];
+  }
+  if (mean_out != nullptr) *mean_out = mean;
+  if (inverse_out != nullptr) *inverse_out = inverse;
+}
+
+void RmsNormRow(const float* x, const float* scale, float* y, int64_t n, float epsilon) {
+  const float squares = SumTerms(n, [x](int64_t i) { return x[i] * x[i]; });
+  const float inverse = 1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
+  EVOQ_ELEMENTWISE
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
+}
+
+void AffinePixels(const float* x, const float* a, const float* b, float* y, int64_t pixels, int64_t channels) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    EVOQ_ELEMENTWISE
+    for (int64_t c = 0; c < channels; ++c) y[c] = x[c] * a[c] + b[c];
+  }
+}
+
+void AffineRun(const float* x, float a, float b, float* y, int64_t n) {
+  EVOQ_ELEMENTWISE
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * a + b;
+}
+
+// kWidth channels whose values are `step` apart from pixel to pixel and `plane` from channel to channel.
+template <int kWidth>
+inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t step,
+                          int64_t plane, float epsilon) {
+  float mean[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
+  const float count = static_cast<float>(pixels);
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] + x[p * step + j * plane];
+  }
+  for (int j = 0; j < kWidth; ++j) mean[j] = mean[j] / count;
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int j = 0; j < kWidth; ++j) {
+      const float d = x[p * step + j * plane] - mean[j];
+      squares[j] = squares[j] + d * d;
+    }
+  }
+  for (int j = 0; j < kWidth; ++j) a[j] = scale[j] / __builtin_sqrtf(squares[j] / count + epsilon);
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int j = 0; j < kWidth; ++j) y[p * step + j * plane] = (x[p * step + j * plane] - mean[j]) * a[j] + bias[j];
+  }
+}
+
+void InstanceNorm(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
+                  bool channels_last, int64_t begin, int64_t end, float epsilon) {
+  const int64_t step = channels_last ? channels : 1;
+  int64_t c = begin;
+  if (channels_last) {
+    for (; c + 16 <= end; c += 16) InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+    for (; c < end; ++c) InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+  } else {
+    for (; c < end; ++c) {
+      InstanceBlock<1>(x + c * pixels, scale + c, bias + c, y + c * pixels, pixels, 1, 0, epsilon);
+    }
+  }
+}
+
+template <ReduceKind kKind>
+struct ReduceFn;
+#define EVOQ_REDUCE(op, start, term, combine, result)                                             \
+  template <>                                                                                     \
+  struct ReduceFn<ReduceKind::k##op> {                                                            \
+    static constexpr float kStart = start;                                                        \
+    static EVOQ_INLINE float Term(float x) { return term; }                                       \
+    static EVOQ_INLINE float Combine(float acc, float t) { return combine; }                      \
+    static EVOQ_INLINE float Result(float acc, [[maybe_unused]] float count) { return result; }   \
+  };
+EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+
+template <ReduceKind kKind>
+inline float ReduceContiguous(const float* x, int64_t n) {
+  using F = ReduceFn<kKind>;
+  if constexpr (kKind == ReduceKind::kReduceProd) {
+    float product = 1.0f;
+    for (int64_t i = 0; i < n; ++i) product = product * x[i];
+    return product;
+  } else {
+    return Interleaved<16>(n, F::kStart, [x](int64_t i) { return F::Term(x[i]); }, F::Combine);
+  }
+}
+
+template <ReduceKind kKind>
+void ReduceOne(const float* x, const ReduceRow& r, float* y) {
+  using F = ReduceFn<kKind>;
+  if (r.row_reduced) {
+    float acc = F::kStart;
+    for (int64_t i = 0; i < r.places; ++i) acc = F::Combine(acc, ReduceContiguous<kKind>(x + r.offsets[i], r.row));
+    *y = F::Result(acc, r.count);
+    return;
+  }
+  int64_t k = 0;
+  for (; k + kColumns <= r.row; k += kColumns) {
+    float acc[kColumns];
+    for (int j = 0; j < kColumns; ++j) acc[j] = F::kStart;
+    for (int64_t i = 0; i < r.places; ++i) {
+      const float* p = x + r.offsets[i] + k;
+      for (int j = 0; j < kColumns; ++j) acc[j] = F::Combine(acc[j], F::Term(p[j]));
+    }
+    for (int j = 0; j < kColumns; ++j) y[k + j] = F::Result(acc[j], r.count);
+  }
+  for (int64_t j = k; j < r.row; ++j) y[j] = F::kStart;
+  for (int64_t i = 0; i < r.places; ++i) {
+    for (int64_t j = k; j < r.row; ++j) y[j] = F::Combine(y[j], F::Term(x[r.offsets[i] + j]));
+  }
+  for (int64_t j = k; j < r.row; ++j) y[j] = F::Result(y[j], r.count);
+}
+
+void Reduce(ReduceKind kind, const float* x, const ReduceRow& row, float* y) {
+  switch (kind) {
+#define EVOQ_REDUCE(op, start, term, combine, result) \
+  case ReduceKind::k##op: return ReduceOne<ReduceKind::k##op>(x, row, y);
+    EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+  }
+}
+
+void SumBytes(const uint8_t* x, const ReduceRow& r, int32_t* y) {
+  if (r.row_reduced) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < r.places; ++i) {
+      for (int64_t k = 0; k < r.row; ++k) sum += x[r.offsets[i] + k];
+    }
+    *y = static_cast<int32_t>(sum);
+    return;
+  }
+  for (int64_t k = 0; k < r.row; ++k) y[k] = 0;
+  for (int64_t i = 0; i < r.places; ++i) {
+    for (int64_t k = 0; k < r.row; ++k) y[k] += x[r.offsets[i] + k];
+  }
+}
+
+}  // namespace
+
+extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, LayerNormRow, RmsNormRow, AffinePixels,
+                                     AffineRun,   InstanceNorm,   Reduce,       SumBytes};
+
+}  // namespace evoq::EVOQ_ISA

@@ -1,0 +1,239 @@
+#include "kernels/norm/norm.h"
+
+#include <cmath>
+
+#include "kernels/math/math.h"
+#include "kernels/requant.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLogSoftmaxFloat, kLayerNormFloat, kRmsNormFloat, kBatchNormFloat,
+    kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat;
+namespace {
+
+Tensor RandomFloat(Shape shape, uint32_t seed) { return RandomTensor(TensorType(DType::kFloat32, std::move(shape)), seed); }
+
+float AxisSum(const std::vector<float>& v, bool contiguous) {
+  if (contiguous) return SumF(v.data(), static_cast<int64_t>(v.size()));
+  float sum = 0;
+  for (float x : v) sum += x;
+  return sum;
+}
+
+Tensor SoftmaxReference(const Tensor& x, int64_t outer, int64_t n, int64_t inner, bool log) {
+  Tensor y = Tensor::Allocate(x.type());
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < inner; ++i) {
+      std::vector<float> row, exps;
+      for (int64_t k = 0; k < n; ++k) row.push_back(x.data<float>()[(o * n + k) * inner + i]);
+      const float max = MaxF(row.data(), n);
+      for (float v : row) exps.push_back(ExpF(v - max));
+      const float sum = AxisSum(exps, inner == 1);
+      for (int64_t k = 0; k < n; ++k) {
+        y.mutable_data<float>()[(o * n + k) * inner + i] = log ? (row[k] - max) - LogF(sum) : exps[k] / sum;
+      }
+    }
+  }
+  return y;
+}
+
+TEST(Norm, SoftmaxAnyAxis) {
+  const int64_t cases[][3] = {{3, 1, 1}, {4, 128, 1}, {5, 77, 1}, {2, 10, 7}, {1, 21, 300}, {0, 4, 1}, {1, 1000, 1}, {2, 3, 64}};
+  for (const auto& [outer, n, inner] : cases) {
+    for (bool log : {false, true}) {
+      TestCall t;
+      t.op = log ? "LogSoftmax" : "Softmax";
+      t.attrs.Set("axis", 1);
+      t.inputs = {RandomFloat(Shape{outer, n, inner}, 3)};
+      t.outputs = {t.inputs[0].type()};
+      ExpectKernel(log ? kLogSoftmaxFloat : kSoftmaxFloat, t, {SoftmaxReference(t.inputs[0], outer, n, inner, log)},
+                   t.inputs[0].type().ToString());
+    }
+    if (inner != 1) continue;
+    TestCall t;
+    t.op = "Softmax";
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{outer, n}, QuantParams::PerTensor(0.08f, 100)), 3)};
+    t.outputs = {TensorType(DType::kUint8, Shape{outer, n}, QuantParams::PerTensor(1.0f / 256, 0))};
+    const Tensor real = SoftmaxReference(ToFloat32(t.inputs[0]).value(), outer, n, 1, false);
+    ExpectKernel(kSoftmaxByte, t, {QuantizeTensor(real, t.outputs[0]).value()}, "u8");
+  }
+}
+
+TEST(Norm, LayerNormAndRmsNorm) {
+  for (int64_t n : {1, 16, 77, 768}) {
+    TestCall t;
+    t.op = "LayerNormalization";
+    t.inputs = {RandomFloat(Shape{3, 5, n}, 1), RandomFloat(Shape{n}, 2), RandomFloat(Shape{n}, 3)};
+    const TensorType moments(DType::kFloat32, Shape{3, 5, 1});
+    t.outputs = {t.inputs[0].type(), moments, moments};
+    Tensor y = Tensor::Allocate(t.outputs[0]), mean = Tensor::Allocate(moments), inverse = Tensor::Allocate(moments), rms = y.Clone();
+    for (int64_t r = 0; r < 15; ++r) {
+      const float* x = t.inputs[0].data<float>() + r * n;
+      const float *scale = t.inputs[1].data<float>(), *bias = t.inputs[2].data<float>();
+      const float m = SumF(x, n) / static_cast<float>(n);
+      const float inv = 1.0f / std::sqrt(SumSquaresF(x, n, m) / static_cast<float>(n) + 1e-5f);
+      const float inv_rms = 1.0f / std::sqrt(SumSquaresF(x, n, 0) / static_cast<float>(n) + 1e-5f);
+      mean.mutable_data<float>()[r] = m;
+      inverse.mutable_data<float>()[r] = inv;
+      for (int64_t i = 0; i < n; ++i) {
+        y.mutable_data<float>()[r * n + i] = (x[i] - m) * inv * scale[i] + bias[i];
+        rms.mutable_data<float>()[r * n + i] = x[i] * inv_rms * scale[i];
+      }
+    }
+    ExpectKernel(kLayerNormFloat, t, {y, mean, inverse}, fmt::format("{}", n));
+    t.op = "RMSNormalization";
+    t.inputs.pop_back();
+    t.outputs.resize(1);
+    ExpectKernel(kRmsNormFloat, t, {rms}, fmt::format("{}", n));
+  }
+}
+
+TEST(Norm, BatchAndInstanceNorm) {
+  for (bool last : {false, true}) {
+    for (int64_t channels : {1, 21, 64}) {
+      const int64_t batch = 2, h = 5, w = 7, pixels = h * w;
+      const auto index = [&](int64_t n, int64_t c, int64_t p) {
+        return last ? (n * pixels + p) * channels + c : (n * channels + c) * pixels + p;
+      };
+      TestCall t;
+      t.op = "BatchNormalization";
+      if (last) t.attrs.Set("channels_last", 1);
+      t.inputs = {RandomFloat(last ? Shape{batch, h, w, channels} : Shape{batch, channels, h, w}, 1)};
+      for (uint32_t i = 0; i < 4; ++i) t.inputs.push_back(RandomFloat(Shape{channels}, 2 + i));
+      for (int64_t c = 0; c < channels; ++c) {
+        float& variance = t.inputs[4].mutable_data<float>()[c];
+        variance = std::abs(variance) + 0.1f;
+      }
+      t.is_constant = {false, true, true, true, true};
+      t.outputs = {t.inputs[0].type()};
+      const float* x = t.inputs[0].data<float>();
+      const auto in = [&](size_t i, int64_t c) { return t.inputs[i].data<float>()[c]; };
+      Tensor batch_y = Tensor::Allocate(t.outputs[0]), instance_y = batch_y.Clone();
+      for (int64_t n = 0; n < batch; ++n) {
+        for (int64_t c = 0; c < channels; ++c) {
+          const float a = in(1, c) / std::sqrt(in(4, c) + 1e-5f);
+          float sum = 0, squares = 0;
+          for (int64_t p = 0; p < pixels; ++p) sum += x[index(n, c, p)];
+          const float mean = sum / static_cast<float>(pixels);
+          for (int64_t p = 0; p < pixels; ++p) squares += (x[index(n, c, p)] - mean) * (x[index(n, c, p)] - mean);
+          const float scaled = in(1, c) / std::sqrt(squares / static_cast<float>(pixels) + 1e-5f);
+          for (int64_t p = 0; p < pixels; ++p) {
+            batch_y.mutable_data<float>()[index(n, c, p)] = x[index(n, c, p)] * a + (in(2, c) - in(3, c) * a);
+            instance_y.mutable_data<float>()[index(n, c, p)] = (x[index(n, c, p)] - mean) * scaled + in(2, c);
+          }
+        }
+      }
+      ExpectKernel(kBatchNormFloat, t, {batch_y}, fmt::format("last {} channels {}", last, channels));
+      t.op = "InstanceNormalization";
+      t.inputs.resize(3);
+      ExpectKernel(kInstanceNormFloat, t, {instance_y}, fmt::format("last {} channels {}", last, channels));
+    }
+  }
+}
+
+// What norm.h says, element by element: the row of trailing axes first, then the other reduced axes in index order.
+struct ReduceCase {
+  std::vector<int64_t> sizes, axes, out;
+  bool row_reduced;
+  int64_t row;
+};
+const ReduceCase kReduce[] = {
+    {{3, 4, 100}, {2}, {3, 4, 1}, true, 100},      {{3, 4, 100}, {1, 2}, {3, 1, 1}, true, 400},
+    {{2, 7, 7, 300}, {1, 2}, {2, 1, 1, 300}, false, 300}, {{5, 6, 7}, {0, 2}, {1, 6, 1}, true, 7},
+    {{4, 9}, {}, {1, 1}, true, 36},                {{5, 6, 33}, {0}, {1, 6, 33}, false, 6 * 33},
+    {{2, 3, 4, 5}, {0, 2}, {1, 3, 1, 5}, false, 5}};
+
+Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase& s) {
+  Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, Shape(s.out)));
+  const bool max = op == "ReduceMax", min = op == "ReduceMin", product = op == "ReduceProd";
+  const bool square = op == "ReduceL2" || op == "ReduceSumSquare";
+  std::vector<float> acc(static_cast<size_t>(y.elements()), max ? -INFINITY : min ? INFINITY : product ? 1.0f : 0.0f);
+  const auto combine = [&](float a, float t) { return max ? (t > a ? t : a) : min ? (t < a ? t : a) : product ? a * t : a + t; };
+  const auto strides = RowMajorStrides(s.out);
+  std::vector<float> terms;
+  for (float v : x.values<float>()) terms.push_back(square ? v * v : op == "ReduceL1" ? std::abs(v) : v);
+  for (int64_t first = 0; first < x.elements(); first += s.row_reduced ? s.row : 1) {
+    int64_t rest = first, to = 0;
+    for (size_t i = s.sizes.size(); i-- > 0;) {
+      if (s.out[i] != 1) to += rest % s.sizes[i] * strides[i];
+      rest /= s.sizes[i];
+    }
+    float t = terms[first];
+    if (s.row_reduced && product) {
+      t = 1;
+      for (int64_t k = 0; k < s.row; ++k) t *= terms[first + k];
+    } else if (s.row_reduced) {
+      t = max ? MaxF(&terms[first], s.row) : min ? MinF(&terms[first], s.row) : SumF(&terms[first], s.row);
+    }
+    acc[to] = combine(acc[to], t);
+  }
+  const float count = static_cast<float>(x.elements() / y.elements());
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const float a = acc[i];
+    y.mutable_data<float>()[i] = op == "ReduceMean" ? a / count : op == "ReduceL2" ? std::sqrt(a) : op == "ReduceLogSum" ? LogF(a) : max || min ? a + 0.0f : a;
+  }
+  return y;
+}
+
+TEST(Norm, ReduceOverAnyAxes) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+                         "ReduceSumSquare", "ReduceLogSum"}) {
+    for (const ReduceCase& s : kReduce) {
+      TestCall t;
+      t.op = op;
+      Tensor x = RandomFloat(Shape(s.sizes), 1);
+      if (std::string(op) == "ReduceLogSum") {
+        for (int64_t i = 0; i < x.elements(); ++i) x.mutable_data<float>()[i] = std::abs(x.data<float>()[i]) + 0.1f;
+      }
+      t.inputs = {x};
+      if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+      t.is_constant = {false, true};
+      t.outputs = {TensorType(DType::kFloat32, Shape(s.out))};
+      ExpectKernel(*FindKernel(std::string(op) + "_f32"), t, {ReduceReference(op, x, s)}, Shape(s.sizes).ToString() + Shape(s.axes).ToString());
+    }
+  }
+}
+
+TEST(Norm, QuantizedMean) {
+  for (const ReduceCase& s : kReduce) {
+    TestCall t;
+    t.op = "ReduceMean";
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 77)), 1)};
+    if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+    t.is_constant = {false, true};
+    t.outputs = {TensorType(DType::kUint8, Shape(s.out), QuantParams::PerTensor(0.03f, 120))};
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    std::vector<int64_t> sums(static_cast<size_t>(want.elements()), 0);
+    const auto strides = RowMajorStrides(s.out);
+    for (int64_t at = 0; at < t.inputs[0].elements(); ++at) {
+      int64_t rest = at, to = 0;
+      for (size_t i = s.sizes.size(); i-- > 0;) {
+        if (s.out[i] != 1) to += rest % s.sizes[i] * strides[i];
+        rest /= s.sizes[i];
+      }
+      sums[to] += t.inputs[0].data<uint8_t>()[at] - 77;
+    }
+    const double count = static_cast<double>(t.inputs[0].elements() / want.elements());
+    const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.03f) * count));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(RoundToInteger(static_cast<float>(sums[i]) * m, 120, 0, 255));
+    }
+    ExpectKernel(kReduceMeanByte, t, {want}, Shape(s.sizes).ToString() + Shape(s.axes).ToString());
+  }
+}
+
+TEST(Norm, ArgMaxTakesTheFirstOrTheLast) {
+  TestCall t;
+  t.op = "ArgMax";
+  t.attrs.Set("axis", 1);
+  t.inputs = {Tensor::FromValues<float>(Shape{2, 3, 2}, {1, 5, 4, 5, 4, 0, -1, -2, -3, -2, -1, -9})};
+  t.outputs = {TensorType(DType::kInt64, Shape{2, 1, 2})};
+  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {1, 0, 0, 0})}, "first");
+  t.attrs.Set("select_last_index", 1);
+  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {2, 1, 2, 1})}, "last");
+  t.op = "ArgMin";
+  ExpectKernel(kArgMinFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {0, 2, 1, 2})}, "least");
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,258 @@
+// Reduce* over constant axes, float32, and ReduceMean of quantized uint8 (the average of kernels/requant.h). ArgMax, ArgMin.
+#include "kernels/bounds.h"
+#include "kernels/call_util.h"
+#include "kernels/norm/norm.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+namespace {
+
+std::optional<ReduceKind> KindOf(std::string_view op) {
+#define EVOQ_REDUCE(name, start, term, combine, result) \
+  if (op == #name) return ReduceKind::k##name;
+  EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+  return std::nullopt;
+}
+
+struct Plan {
+  std::vector<int64_t> kept_sizes, kept_strides;  // outer axes that stay
+  std::vector<int64_t> offsets;                   // of the places that meet in an output row, in index order
+  int64_t outputs = 1;                            // rows of the output
+  int64_t row = 1;
+  bool row_reduced = false;
+  int64_t count = 1;
+
+  int64_t OffsetOf(int64_t output) const {
+    int64_t at = 0;
+    for (size_t i = kept_sizes.size(); i-- > 0;) {
+      at += output % kept_sizes[i] * kept_strides[i];
+      output /= kept_sizes[i];
+    }
+    return at;
+  }
+  int64_t row_outputs() const { return row_reduced ? 1 : row; }
+};
+
+Result<std::vector<bool>> ReducedAxes(const KernelCall& call) {
+  const int rank = call.inputs[0].shape.rank();
+  std::vector<int64_t> axes;
+  if (call.has_input(1)) {
+    if (call.constant(1) == nullptr) return Unsupported("the axes are computed at run time");
+    EVOQ_ASSIGN(axes, ToInt64s(*call.constant(1)));
+  }
+  if (axes.empty()) return std::vector<bool>(static_cast<size_t>(rank), call.attrs.Int("noop_with_empty_axes") == 0);
+  std::vector<bool> reduced(static_cast<size_t>(rank), false);
+  for (int64_t axis : axes) {
+    EVOQ_ASSIGN(const int normal, NormalizeAxis(axis, rank));
+    reduced[static_cast<size_t>(normal)] = true;
+  }
+  return reduced;
+}
+
+Result<Plan> PlanOf(const KernelCall& call) {
+  EVOQ_ASSIGN(const std::vector<bool> reduced, ReducedAxes(call));
+  const auto sizes = call.inputs[0].shape.sizes(), strides = RowMajorStrides(sizes);
+  Plan plan;
+  plan.row_reduced = !reduced.empty() && reduced.back();
+  size_t outer = sizes.size();
+  while (outer > 0 && (sizes[outer - 1] == 1 || reduced[outer - 1] == plan.row_reduced)) plan.row *= sizes[--outer];
+  plan.offsets = {0};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (reduced[i]) plan.count *= sizes[i];
+  }
+  for (size_t i = 0; i < outer; ++i) {
+    if (!reduced[i]) {
+      plan.kept_sizes.push_back(sizes[i]);
+      plan.kept_strides.push_back(strides[i]);
+      plan.outputs *= sizes[i];
+      continue;
+    }
+    std::vector<int64_t> next;
+    if (static_cast<int64_t>(plan.offsets.size()) * sizes[i] > (1 << 22)) return Unsupported("more than 4 million places");
+    for (int64_t offset : plan.offsets) {
+      for (int64_t k = 0; k < sizes[i]; ++k) next.push_back(offset + k * strides[i]);
+    }
+    plan.offsets = std::move(next);
+  }
+  return plan;
+}
+
+std::optional<Rejection> RejectShape(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (call.has_input(1) && call.constant(1) == nullptr) return Reject("not-constant", "the axes are computed at run time");
+  const auto plan = PlanOf(call);
+  if (!plan) return Reject("attribute", "{}", plan.error().message());
+  if (ElementsOf(call.inputs[0]) == 0) return Reject("shape", "input 0 is empty");
+  if (plan->outputs * plan->row_outputs() != ElementsOf(call.outputs[0])) {
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+  }
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectFloat(const KernelCall& call) {
+  if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  return RejectShape(call);
+}
+
+// Rows of the output are cut into bands of columns when there are few of them.
+constexpr int64_t kBand = 256;
+int64_t BandsOf(const Plan& plan) { return plan.row_reduced ? 1 : CeilDiv(plan.row, kBand); }
+
+// Calls part(row of the call with its columns, first output element) for the tasks [begin, end).
+template <typename Part>
+void ForTasks(const Plan& plan, int64_t begin, int64_t end, const Part& part) {
+  const int64_t bands = BandsOf(plan);
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t output = task / bands, first = task % bands * kBand;
+    const int64_t width = plan.row_reduced ? plan.row : std::min(kBand, plan.row - first);
+    const ReduceRow row{plan.offsets.data(), static_cast<int64_t>(plan.offsets.size()), width, plan.row_reduced,
+                        static_cast<float>(plan.count)};
+    part(row, plan.OffsetOf(output) + first, output * plan.row_outputs() + first);
+  }
+}
+
+struct FloatState {
+  ReduceKind kind;
+  Plan plan;
+  Isa isa;
+  int64_t grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto reduce = NormTableFor(isa).reduce;
+    context.pool.ParallelFor(plan.outputs * BandsOf(plan), grain, [&](int64_t begin, int64_t end) {
+      ForTasks(plan, begin, end, [&](const ReduceRow& row, int64_t from, int64_t to) {
+        reduce(kind, static_cast<const float*>(in[0]) + from, row, static_cast<float*>(out[0]) + to);
+      });
+    });
+  }
+};
+
+int64_t GrainOf(const Plan& plan, int threads) {
+  const double task = static_cast<double>(plan.offsets.size()) * static_cast<double>(plan.row_reduced ? plan.row : std::min(plan.row, kBand));
+  return Grain(plan.outputs * BandsOf(plan), task * 0.15 + 5, threads);
+}
+
+Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  FloatState state{*KindOf(call.op), {}, options.isa, 1};
+  EVOQ_ASSIGN(state.plan, PlanOf(call));
+  state.grain = GrainOf(state.plan, options.threads);
+  return BoundKernel::Of(std::move(state));
+}
+
+std::optional<Rejection> RejectMeanBytes(const KernelCall& call) {
+  if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
+    return Reject("types", "{} -> {}, expected uint8 with one scale each", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  if (auto rejection = RejectShape(call)) return rejection;
+  if (PlanOf(call)->count > (1 << 22)) return Reject("shape", "a sum of {} bytes could overflow int32", PlanOf(call)->count);
+  return std::nullopt;
+}
+
+struct MeanState {
+  Plan plan;
+  float multiplier;
+  int32_t zero_sum;  // count * zero_x
+  OutputBounds bounds;
+  Isa isa;
+  int64_t grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto sum_bytes = NormTableFor(isa).sum_bytes;
+    context.pool.ParallelFor(plan.outputs * BandsOf(plan), grain, [&](int64_t begin, int64_t end) {
+      int32_t sums[kBand];
+      ForTasks(plan, begin, end, [&](const ReduceRow& row, int64_t from, int64_t to) {
+        sum_bytes(static_cast<const uint8_t*>(in[0]) + from, row, sums);
+        for (int64_t i = 0; i < (row.row_reduced ? 1 : row.row); ++i) {
+          const float v = static_cast<float>(sums[i] - zero_sum) * multiplier;
+          static_cast<uint8_t*>(out[0])[to + i] = static_cast<uint8_t>(RoundToInteger(v, bounds.zero, 0, 255));
+        }
+      });
+    });
+  }
+};
+
+Result<BoundKernel> BindMeanBytes(const KernelCall& call, const BindOptions& options) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  MeanState state;
+  EVOQ_ASSIGN(state.plan, PlanOf(call));
+  const double count = static_cast<double>(state.plan.count);
+  state.multiplier = static_cast<float>(static_cast<double>(ScaleOf(x)) / (static_cast<double>(ScaleOf(y)) * count));
+  state.zero_sum = static_cast<int32_t>(state.plan.count) * ZeroOf(x);
+  state.bounds.zero = ZeroOf(y);
+  state.isa = options.isa;
+  state.grain = GrainOf(state.plan, options.threads);
+  return BoundKernel::Of(std::move(state));
+}
+
+// ---- ArgMax, ArgMin: the first of equals, or the last with select_last_index
+
+struct ArgState {
+  int64_t outer = 1, size = 1, inner = 1, grain = 1;
+  bool max = true, last = false;
+
+  template <bool kMax, bool kLast>
+  void Part(const float* x, int64_t* y, int64_t begin, int64_t end) const {
+    for (int64_t o = begin; o < end; ++o) {
+      const float* in = x + o / inner * size * inner + o % inner;
+      int64_t best = 0;
+      float found = in[0];
+      for (int64_t k = 1; k < size; ++k) {
+        const float v = in[k * inner];
+        if ((kMax ? v > found : v < found) || (kLast && v == found)) best = k, found = v;
+      }
+      y[o] = best;
+    }
+  }
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto* x = static_cast<const float*>(in[0]);
+    auto* y = static_cast<int64_t*>(out[0]);
+    context.pool.ParallelFor(outer * inner, grain, [&](int64_t begin, int64_t end) {
+      if (max) return last ? Part<true, true>(x, y, begin, end) : Part<true, false>(x, y, begin, end);
+      last ? Part<false, true>(x, y, begin, end) : Part<false, false>(x, y, begin, end);
+    });
+  }
+};
+
+Result<ArgState> ArgOf(const KernelCall& call) {
+  const Shape& x = call.inputs[0].shape;
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(call.attrs.Int("axis", 0), x.rank()));
+  ArgState state;
+  for (int i = 0; i < x.rank(); ++i) (i < axis ? state.outer : i == axis ? state.size : state.inner) *= x[i].value;
+  state.max = call.op == "ArgMax";
+  state.last = call.attrs.Int("select_last_index") != 0;
+  return state;
+}
+
+std::optional<Rejection> RejectArg(const KernelCall& call) {
+  if (!PlainFloat(call.inputs[0]) || call.outputs[0].dtype != DType::kInt64) {
+    return Reject("types", "{} -> {}, expected float32 to int64", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  const auto state = ArgOf(call);
+  if (!state) return Reject("attribute", "{}", state.error().message());
+  if (state->size == 0 || state->outer * state->inner != ElementsOf(call.outputs[0])) {
+    return Reject("shape", "{} -> {}", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  return std::nullopt;
+}
+
+Result<BoundKernel> BindArg(const KernelCall& call, const BindOptions& options) {
+  EVOQ_ASSIGN(ArgState state, ArgOf(call));
+  state.grain = Grain(state.outer * state.inner, static_cast<double>(state.size), options.threads);
+  return BoundKernel::Of(state);
+}
+
+}  // namespace
+
+extern const KernelDef kReduceMeanByte = {"reduce_mean_u8", "ReduceMean", "int8", Peak::kMemory, RejectMeanBytes, nullptr, BindMeanBytes};
+#define EVOQ_REDUCE(op, start, term, combine, result) \
+  extern const KernelDef k##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+EVOQ_REDUCE_LIST
+#undef EVOQ_REDUCE
+extern const KernelDef kArgMaxFloat = {"argmax_f32", "ArgMax", "float32", Peak::kMemory, RejectArg, nullptr, BindArg};
+extern const KernelDef kArgMinFloat = {"argmin_f32", "ArgMin", "float32", Peak::kMemory, RejectArg, nullptr, BindArg};
+
+}  // namespace evoq
