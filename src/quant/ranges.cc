@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/version.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "quant/observer.h"

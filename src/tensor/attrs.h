@@ -41,6 +41,7 @@ class Attrs {
   void Set(const std::string& name, AttrValue value) { map_[name] = std::move(value); }
   void Set(const std::string& name, const char* value) { map_[name] = std::string(value); }
   void Set(const std::string& name, int value) { map_[name] = int64_t{value}; }
+  void Set(const std::string& name, int64_t value) { map_[name] = value; }
   void Set(const std::string& name, float value) { map_[name] = value; }
   void Erase(const std::string& name) { map_.erase(name); }
 

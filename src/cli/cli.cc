@@ -1,0 +1,72 @@
+#include <cstdio>
+
+#include "base/version.h"
+#include "base/file.h"
+#include "cli/verb.h"
+
+namespace evoq {
+
+#define EVOQ_VERB(symbol) extern const VerbDef symbol;
+#include "cli/verbs.inc"
+#undef EVOQ_VERB
+
+std::span<const VerbDef* const> AllVerbs() {
+  static const VerbDef* const kAll[] = {
+#define EVOQ_VERB(symbol) &symbol,
+#include "cli/verbs.inc"
+#undef EVOQ_VERB
+  };
+  return kAll;
+}
+
+namespace {
+
+int ExitCode(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kConditionFailed: return 1;
+    case ErrorCode::kUsage: return 2;
+    case ErrorCode::kInternal: return 4;
+    default: return 3;
+  }
+}
+
+int Report(const Error& error) {
+  std::fprintf(stderr, "evoq: %s\n", error.message().c_str());
+  return ExitCode(error.code());
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv) {
+  CLI::App app("evoq: make a neural network smaller and really faster, and explain every millisecond and byte.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("evoq ") + EVOQ_VERSION);
+  CommonOptions common;
+  std::vector<std::pair<CLI::App*, VerbRun>> verbs;
+  for (const VerbDef* verb : AllVerbs()) {
+    CLI::App* sub = app.add_subcommand(verb->name, verb->doc);
+    sub->footer(std::string("Example:\n  ") + verb->example);
+    sub->add_option("--json", common.json_path, "Also write the result as JSON to this file");
+    sub->add_option("--threads", common.threads, "Threads (default: all physical cores)")->check(CLI::Range(0, 1024));
+    verbs.emplace_back(sub, verb->declare(*sub, common));
+  }
+  try {  // CLI11 reports through exceptions
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  for (const auto& [sub, run] : verbs) {
+    if (!sub->parsed()) continue;
+    const Result<nlohmann::json> result = run();
+    if (!result) return Report(result.error());
+    std::fflush(stdout);
+    if (common.json_path.empty()) return 0;
+    // Names from files may hold any bytes; JSON is UTF-8.
+    const std::string text = result->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (const Status written = WriteFileAtomic(common.json_path, text); !written) return Report(written.error());
+    return 0;
+  }
+  return 2;
+}
+
+}  // namespace evoq

@@ -1,0 +1,112 @@
+#include "cli/common.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+
+namespace evoq {
+namespace {
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
+  InputShapes shapes;
+  for (const std::string& option : options) {
+    const auto bad = [&] { return Fail(ErrorCode::kUsage, "--shape {}: expected NAME=1x3x224x224", option); };
+    const size_t equals = option.rfind('=');  // names may hold '='
+    if (equals == std::string::npos || equals == 0) return bad();
+    std::vector<int64_t> sizes;
+    const char* at = option.c_str() + equals + 1;
+    const char* end = option.c_str() + option.size();
+    while (at < end) {
+      int64_t size = -1;
+      const auto [next, error] = std::from_chars(at, end, size);
+      if (error != std::errc() || size < 0 || (next < end && *next != 'x')) return bad();
+      sizes.push_back(size);
+      at = next + 1;
+    }
+    shapes[option.substr(0, equals)] = std::move(sizes);
+  }
+  return shapes;
+}
+
+Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch) {
+  if (batch <= 0) return shapes;
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (!input.type.shape.ranked() || input.type.shape.rank() == 0) continue;
+    auto [it, added] = shapes.emplace(input.name, input.type.shape.sizes());
+    if (input.type.shape[0].known() && input.type.shape[0].value != batch)
+      return Fail(ErrorCode::kUsage, "--batch {}: input {} has the fixed shape {}", batch, input.name,
+                  input.type.shape.ToString());
+    it->second[0] = batch;
+    for (size_t i = 1; i < it->second.size(); ++i) {
+      if (it->second[i] < 0)
+        return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...", input.name,
+                    input.type.shape.ToString(), input.name);
+    }
+  }
+  return shapes;
+}
+
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes) {
+  return Engine::Load(path, {threads, shapes});
+}
+
+std::string FindPreprocess(const std::string& model_path, const std::string& given) {
+  if (!given.empty()) return given;
+  std::filesystem::path beside(model_path);
+  beside.replace_extension(".preprocess.json");
+  return std::filesystem::exists(beside) ? beside.string() : "";
+}
+
+Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess, const std::string& labels) {
+  if (graph.inputs().size() != 1)
+    return Unsupported("{}: the model has {} inputs; data sets feed models with one", path, graph.inputs().size());
+  DatasetOptions options;
+  if (const std::string file = FindPreprocess(model_path, preprocess); !file.empty()) {
+    EVOQ_ASSIGN(options.preprocess, LoadPreprocess(file));
+  }
+  const TensorType& type = graph.value(graph.inputs()[0]).type;
+  options.labels = labels;
+  options.input_sizes = type.shape.sizes();
+  options.input_dtype = type.dtype;
+  return OpenDataset(path, options);
+}
+
+Progress::Progress(std::string label) : label_(std::move(label)), active_(isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::Update(double fraction) {
+  if (!active_) return;
+  const int64_t now = NowNs();
+  if (now - start_ns_ < 1'000'000'000 || now - last_ns_ < 100'000'000) return;
+  last_ns_ = now;
+  shown_ = true;
+  const int filled = static_cast<int>(fraction * 30);
+  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f}%", label_, "", filled, "", 30 - filled, fraction * 100);
+  std::fflush(stderr);
+}
+
+int64_t FloatWeightBytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    if (!v.is_constant() || v.users.empty()) continue;
+    const bool bias = v.type.dtype == DType::kInt32 && v.type.shape.rank() == 1;
+    if (IsFloat(v.type.dtype) || v.type.quantized() || bias) bytes += 4 * v.type.shape.elements().value_or(0);
+  }
+  return bytes;
+}
+
+}  // namespace evoq

@@ -1,0 +1,62 @@
+// What several verbs share: option values, datasets, progress.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "engine/engine.h"
+#include "profile/measure.h"
+#include "quant/quant.h"
+
+namespace evoq {
+
+// "NAME=1x3x224x224" -> name, sizes. Errors: kUsage.
+Result<InputShapes> ParseShapes(const std::vector<std::string>& options);
+
+// Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model leaves it free, over
+// what --shape says. Errors: kUsage when the model fixes it to another size.
+Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
+
+// Loads MODEL (.onnx or .etm) with the threads of the command line.
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes = {});
+
+// A dataset for the model's first input; `preprocess` and `labels` may be empty. Looks for MODEL.preprocess.json beside the
+// model when `preprocess` is empty and the data needs one.
+Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess, const std::string& labels);
+// The preprocess file to use, "" when there is none.
+std::string FindPreprocess(const std::string& model_path, const std::string& given);
+
+// A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  void Update(double fraction);
+
+ private:
+  std::string label_;
+  bool active_;
+  int64_t start_ns_;
+  int64_t last_ns_ = 0;
+  bool shown_ = false;
+};
+
+// Bytes of all float32 weights that the model's constants stand for: elements of float and quantized constants x 4.
+// The bias of a quantized operator (int32) counts as float32 too.
+int64_t FloatWeightBytes(const Graph& graph);
+
+// Prints to stdout.
+template <typename... Args>
+void Out(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(format, std::forward<Args>(args)...);
+}
+// Prints a line to stderr.
+template <typename... Args>
+void Log(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(stderr, "{}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace evoq

@@ -1,0 +1,31 @@
+// Accuracy of a model on a data set, shared by the verbs eval and demo.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/common.h"
+
+namespace evoq {
+
+struct EvalJob {
+  std::string model, data, labels, preprocess, reference;
+  int64_t limit = 0;  // 0: all
+  int threads = 0;
+};
+
+struct EvalResult {
+  int64_t samples = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
+  double sqnr_db = 0;  // of the outputs against the reference's, when there is one
+  double ms_per_sample = 0;
+  bool has_reference = false;
+
+  double top1() const { return labelled ? static_cast<double>(correct1) / static_cast<double>(labelled) : 0; }
+  double top5() const { return labelled ? static_cast<double>(correct5) / static_cast<double>(labelled) : 0; }
+  double agreement() const { return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0; }
+};
+
+// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose classes are its elements.
+Result<EvalResult> Evaluate(const EvalJob& job);
+
+}  // namespace evoq

@@ -1,0 +1,3 @@
+#include "cli/verb.h"
+
+int main(int argc, char** argv) { return evoq::RunCommandLine(argc, argv); }

@@ -1,0 +1,31 @@
+// The whole way from a model file to a quantized one, shared by the verbs quantize and demo.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/common.h"
+
+namespace evoq {
+
+struct QuantizeJob {
+  std::string model, output;  // .onnx -> .etm or .onnx
+  std::string scheme = "int8";
+  std::string calib, preprocess;  // a data set
+  int calib_random = 0;           // this many random samples instead
+  int calib_limit = 200;          // at most so many samples, evenly spread over the data set
+  std::string observer;           // "" is the method's default
+  double percentile = 99.99;
+  std::string ranges_in, ranges_out;
+  std::vector<std::string> exclude, shapes;
+  bool per_tensor = false;
+  bool signed_activations = false;
+  bool symmetric = false;
+  int threads = 0;
+};
+
+// Returns the JSON of CLI.md's `quantize`.
+Result<nlohmann::json> Quantize(const QuantizeJob& job);
+
+}  // namespace evoq

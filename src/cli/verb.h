@@ -1,0 +1,36 @@
+// The verbs of the command line: one row (VerbDef) in its own file, named by one line in cli/verbs.inc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+
+namespace evoq {
+
+// Options of every verb.
+struct CommonOptions {
+  std::string json_path;  // --json FILE
+  int threads = 0;        // --threads N; 0: all physical cores
+};
+
+// Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to --json.
+using VerbRun = std::function<Result<nlohmann::json>()>;
+
+struct VerbDef {
+  const char* name;
+  const char* doc;      // one sentence
+  const char* example;  // a command line that works
+  // Declares the verb's options and returns what runs with them.
+  VerbRun (*declare)(CLI::App& app, const CommonOptions& common);
+};
+
+std::span<const VerbDef* const> AllVerbs();
+
+// The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of CLI.md:
+// 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
+int RunCommandLine(int argc, const char* const* argv);
+
+}  // namespace evoq

@@ -1,0 +1,126 @@
+#include "cli/common.h"
+#include "cli/verb.h"
+#include "base/text.h"
+#include "base/file.h"
+#include "onnx/onnx.h"
+#include "ops/op.h"
+#include "program/etm.h"
+#include "report/table.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string model;
+  std::vector<std::string> shapes;
+  bool dump = false;
+};
+
+json Describe(const Graph& graph, const std::vector<ValueId>& ids) {
+  json list = json::array();
+  for (ValueId id : ids) {
+    const TensorType& type = graph.value(id).type;
+    json shape = json::array();
+    for (const Dim& d : type.shape.dims()) {
+      if (d.known()) {
+        shape.push_back(d.value);
+      } else {
+        shape.push_back(d.symbol.empty() ? "?" : d.symbol);
+      }
+    }
+    list.push_back({{"name", graph.value(id).name}, {"dtype", DTypeName(type.dtype)}, {"shape", shape}});
+  }
+  return list;
+}
+
+// Sums over the constants: parameters by what they are stored as.
+void CountWeights(const Graph& graph, json& out) {
+  int64_t parameters = 0, bytes = 0;
+  std::map<std::string, int64_t> precisions;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    if (!v.is_constant() || v.users.empty()) continue;
+    const int64_t elements = v.type.shape.elements().value_or(0);
+    bytes += static_cast<int64_t>(v.constant.bytes());
+    if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool) continue;  // shapes and axes
+    parameters += elements;
+    precisions[DTypeName(v.type.dtype)] += elements;
+  }
+  out["parameters"] = parameters;
+  out["weight_bytes"] = bytes;
+  out["precisions"] = precisions;
+}
+
+Result<json> Run(const Options& o) {
+  if (o.dump && IsEtmFile(o.model)) {
+    EVOQ_ASSIGN(const std::string text, DumpEtm(o.model));
+    Out("{}", text);
+    return json::object();
+  }
+  Graph graph;
+  if (IsEtmFile(o.model)) {
+    EVOQ_ASSIGN(Model model, ReadEtm(o.model));
+    graph = std::move(model.graph);
+    EVOQ_TRY(InferTypes(graph));
+  } else {
+    EVOQ_ASSIGN(graph, ImportOnnx(o.model));
+  }
+  if (o.dump) {
+    Out("{}", Print(graph));
+    return json::object();
+  }
+  EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
+  json out = {{"model", o.model}, {"inputs", Describe(graph, graph.inputs())}, {"outputs", Describe(graph, graph.outputs())}};
+  auto opset = graph.metadata.find("opset");
+  out["opset"] = opset == graph.metadata.end() ? json() : json(opset->second);
+  out["nodes"] = graph.order().size();
+  std::map<std::string, int> operators;
+  for (NodeId id : graph.order()) ++operators[graph.node(id).op];
+  out["operators"] = operators;
+  CountWeights(graph, out);
+  // Work at the given shapes; a model whose free sizes are not named has no number yet.
+  int64_t macs = 0, bytes = 0;
+  Graph bound = graph;
+  if (BindShapes(bound, shapes)) {
+    for (NodeId id : bound.order()) {
+      const Cost cost = NodeCost(bound, bound.node(id));
+      macs += cost.macs;
+      bytes += cost.bytes;
+    }
+    out["macs"] = macs;
+    out["traffic_bytes"] = bytes;
+  } else {
+    if (!shapes.empty()) EVOQ_TRY(BindShapes(bound, shapes));
+    out["macs"] = nullptr;
+  }
+  out["metadata"] = graph.metadata;
+  Out("{}\n", o.model);
+  for (ValueId id : graph.inputs()) Out("  input  {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
+  for (ValueId id : graph.outputs()) Out("  output {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
+  Out("  {} nodes, {:.2f} M parameters, {} of weights", graph.order().size(), out["parameters"].get<double>() / 1e6,
+      HumanBytes(out["weight_bytes"].get<int64_t>()));
+  if (!out["macs"].is_null()) Out(", {:.1f} M multiply-accumulates", macs / 1e6);
+  Out("\n");
+  TextTable table({"operator", ">count"});
+  for (const auto& [op, count] : operators) table.Row({op, std::to_string(count)});
+  Out("{}", table.ToString());
+  return out;
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions&) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
+  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_flag("--dump", o->dump, "Print the whole graph (and, for an .etm, its blobs and plans)");
+  return [o] { return Run(*o); };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbInspect;
+const VerbDef kVerbInspect = {"inspect", "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
+                              "evoq inspect mobilenetv2.onnx", Declare};
+
+}  // namespace evoq

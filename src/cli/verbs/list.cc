@@ -1,0 +1,119 @@
+#include "cli/common.h"
+#include "cli/verb.h"
+#include "kernels/kernel.h"
+#include "ops/op.h"
+#include "passes/pass.h"
+#include "quant/observer.h"
+#include "report/table.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+const char* TraitName(QuantTrait trait) {
+  switch (trait) {
+    case QuantTrait::kFloat: return "float only";
+    case QuantTrait::kLinear: return "integer arithmetic";
+    case QuantTrait::kMove: return "keeps integers";
+    case QuantTrait::kReal: return "own scale";
+    case QuantTrait::kTable: return "table";
+  }
+  return "";
+}
+
+json ListOps(TextTable& table) {
+  json rows = json::array();
+  for (const OpDef* op : AllOps()) {
+    table.Row({*op->domain ? op->domain : "ai.onnx", op->name, TraitName(op->quant)});
+    rows.push_back({{"domain", op->domain}, {"name", op->name}, {"quantized", TraitName(op->quant)}});
+  }
+  return rows;
+}
+
+json ListKernels(TextTable& table) {
+  json rows = json::array();
+  for (const KernelDef* kernel : AllKernels()) {
+    table.Row({kernel->name, kernel->op, kernel->precision});
+    rows.push_back({{"name", kernel->name}, {"op", kernel->op}, {"precision", kernel->precision}});
+  }
+  return rows;
+}
+
+json ListPasses(TextTable& table) {
+  json rows = json::array();
+  for (const PassDef* pass : AllPasses()) {
+    const char* stage = pass->stage == Stage::kOptimize ? "optimize" : "lower";
+    table.Row({pass->name, stage, pass->doc});
+    rows.push_back({{"name", pass->name}, {"stage", stage}, {"doc", pass->doc}});
+  }
+  return rows;
+}
+
+json ListMethods(TextTable& table) {
+  json rows = json::array();
+  for (const QuantMethod* method : AllMethods()) {
+    table.Row({method->name, method->needs_calibration ? "calibrated" : "", method->doc});
+    rows.push_back({{"name", method->name}, {"needs_calibration", method->needs_calibration}, {"doc", method->doc}});
+  }
+  return rows;
+}
+
+json ListObservers(TextTable& table) {
+  json rows = json::array();
+  for (const ObserverDef* observer : AllObservers()) {
+    table.Row({observer->name, "", observer->doc});
+    rows.push_back({{"name", observer->name}, {"doc", observer->doc}});
+  }
+  return rows;
+}
+
+json ListVerbs(TextTable& table) {
+  json rows = json::array();
+  for (const VerbDef* verb : AllVerbs()) {
+    table.Row({verb->name, "", verb->doc});
+    rows.push_back({{"name", verb->name}, {"doc", verb->doc}});
+  }
+  return rows;
+}
+
+struct Kind {
+  const char* name;
+  std::vector<std::string> columns;
+  json (*list)(TextTable&);
+};
+
+const std::vector<Kind>& Kinds() {
+  static const std::vector<Kind> kKinds = {
+      {"ops", {"domain", "operator", "quantized"}, ListOps},
+      {"kernels", {"kernel", "operator", "precision"}, ListKernels},
+      {"passes", {"pass", "stage", "what it does"}, ListPasses},
+      {"methods", {"method", "needs", "what it does"}, ListMethods},
+      {"observers", {"observer", "", "what it does"}, ListObservers},
+      {"verbs", {"verb", "", "what it does"}, ListVerbs},
+  };
+  return kKinds;
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions&) {
+  auto what = std::make_shared<std::string>();
+  app.add_option("what", *what, "ops, kernels, passes, methods, observers or verbs")->required();
+  return [what]() -> Result<json> {
+    for (const Kind& kind : Kinds()) {
+      if (*what != kind.name) continue;
+      TextTable table(kind.columns);
+      json rows = kind.list(table);
+      Out("{}", table.ToString());
+      return rows;
+    }
+    return Fail(ErrorCode::kUsage, "list {}: expected ops, kernels, passes, methods, observers or verbs", *what);
+  };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbList;
+const VerbDef kVerbList = {"list", "Lists what this evoq has: operators, kernels, passes, quantization methods.", "evoq list kernels",
+                           Declare};
+
+}  // namespace evoq

@@ -1,0 +1,73 @@
+#include "base/file.h"
+#include "cli/common.h"
+#include "cli/verb.h"
+#include "report/ledger.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string model, trace, layer_info;
+  std::vector<std::string> shapes;
+  int batch = 0;
+  double warmup_ms = 200, duration_s = 2;
+  bool sort = false;
+};
+
+// A run as a Chrome trace (chrome://tracing, Perfetto): the steps' medians one after the other.
+Status WriteTrace(const StepProfile& profile, const std::string& path) {
+  json events = json::array();
+  double at_us = 0;
+  for (const StepTime& s : profile.steps) {
+    events.push_back({{"name", s.name}, {"cat", s.op}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", at_us}, {"dur", s.ms * 1e3},
+                      {"args", {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}, {"gops", s.gops},
+                                {"roofline_share", s.roofline_share}}}});
+    at_us += s.ms * 1e3;
+  }
+  const json trace = {{"traceEvents", events}, {"displayTimeUnit", "ns"}};
+  return WriteFileAtomic(path, trace.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Result<json> Run(const Options& o, int threads) {
+  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes));
+  EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
+  EVOQ_ASSIGN(Executor* const executor, engine->At(shapes));
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  const Limits limits = MeasureLimits(isa, executor->threads());
+  RunBuffers buffers = MakeBuffers(*executor);
+  MeasureOptions options;
+  options.warmup_ms = o.warmup_ms;
+  options.duration_s = o.duration_s;
+  Progress progress("profiling");
+  options.progress = [&](double f) { progress.Update(f); };
+  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
+  Out("{}", ToText(profile, limits, o.sort));
+  if (!o.trace.empty()) EVOQ_TRY(WriteTrace(profile, o.trace));
+  if (!o.layer_info.empty())
+    EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
+  return ToJson(profile);
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
+  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
+  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
+  app.add_option("--layer-info", o->layer_info, "Write each step's kernel and the rejected candidates as JSON");
+  app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")->capture_default_str();
+  app.add_option("--duration-s", o->duration_s, "Time to measure")->capture_default_str();
+  app.add_flag("--sort", o->sort, "Slowest steps first");
+  return [o, &common] { return Run(*o, common.threads); };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbProfile;
+const VerbDef kVerbProfile = {"profile", "Shows what each step takes: time, share, operations per second, share of the roofline.",
+                              "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
+
+}  // namespace evoq

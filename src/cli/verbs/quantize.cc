@@ -1,0 +1,96 @@
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/quantize.h"
+#include "cli/verb.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+// Options from a JSON file; what the command line says wins.
+Status ReadConfig(const std::string& path, QuantizeJob& job) {
+  if (path.empty()) return {};
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, 1 << 20));
+  const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
+  const std::map<std::string, std::string*> strings = {
+      {"scheme", &job.scheme}, {"observer", &job.observer}, {"calib", &job.calib}, {"preprocess", &job.preprocess}};
+  const std::map<std::string, bool*> flags = {
+      {"per_tensor", &job.per_tensor}, {"signed", &job.signed_activations}, {"symmetric", &job.symmetric}};
+  for (const auto& [key, value] : config.items()) {
+    if (auto s = strings.find(key); s != strings.end() && value.is_string()) {
+      *s->second = value.get<std::string>();
+    } else if (auto f = flags.find(key); f != flags.end() && value.is_boolean()) {
+      *f->second = value.get<bool>();
+    } else if (key == "calib_limit" && value.is_number_integer()) {
+      job.calib_limit = value.get<int>();
+    } else if (key == "percentile" && value.is_number()) {
+      job.percentile = value.get<double>();
+    } else if (key == "exclude" && value.is_array()) {
+      for (const json& name : value) {
+        if (!name.is_string()) return InvalidInput("{}: exclude: expected patterns", path);
+        job.exclude.push_back(name.get<std::string>());
+      }
+    } else {
+      return InvalidInput("{}: unknown field '{}' or a value of the wrong kind", path, key);
+    }
+  }
+  return {};
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<QuantizeJob>();
+  auto config = std::make_shared<std::string>();
+  app.add_option("model", o->model, "MODEL.onnx")->required();
+  app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
+  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-weights, ... (evoq list methods)")->capture_default_str();
+  app.add_option("--calib", o->calib, "Calibration data: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
+  app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)");
+  app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")->capture_default_str();
+  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
+  app.add_option("--observer", o->observer, "minmax, moving-average, percentile, entropy or mse");
+  app.add_option("--percentile", o->percentile, "Of --observer percentile")->capture_default_str();
+  app.add_flag("--per-tensor", o->per_tensor, "One scale per weight tensor instead of one per output channel");
+  app.add_flag("--signed", o->signed_activations, "int8 activations instead of uint8");
+  app.add_flag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
+  app.add_option("--exclude", o->exclude, "Keep nodes of this name in float (a glob pattern; may be repeated)");
+  app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
+  app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
+  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--config", *config, "These options as a JSON file");
+  return [o, config, scheme, &common]() -> Result<json> {
+    QuantizeJob job;
+    EVOQ_TRY(ReadConfig(*config, job));
+    const QuantizeJob from_file = job;
+    job = *o;
+    job.threads = common.threads;
+    if (!config->empty()) {
+      if (scheme->count() == 0) job.scheme = from_file.scheme;
+      if (job.observer.empty()) job.observer = from_file.observer;
+      if (job.calib.empty()) job.calib = from_file.calib;
+      if (job.preprocess.empty()) job.preprocess = from_file.preprocess;
+      job.per_tensor |= from_file.per_tensor;
+      job.signed_activations |= from_file.signed_activations;
+      job.symmetric |= from_file.symmetric;
+      job.exclude.insert(job.exclude.end(), from_file.exclude.begin(), from_file.exclude.end());
+    }
+    EVOQ_ASSIGN(json out, Quantize(job));
+    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps int8, {} float, {:.1f} s\n", job.model, job.output,
+        HumanBytes(out["input_bytes"].get<int64_t>()), HumanBytes(out["output_bytes"].get<int64_t>()),
+        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out["steps_int8"].get<int>(),
+        out["steps_total"].get<int>(), out["steps_float"].get<int>(), out["seconds"].get<double>());
+    for (const auto& [node, reason] : out["float_reasons"].items()) Out("  float: {}: {}\n", node, reason.get<std::string>());
+    for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
+    return out;
+  };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbQuantize;
+const VerbDef kVerbQuantize = {
+    "quantize", "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and DequantizeLinear.",
+    "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess mobilenetv2.preprocess.json -o mobilenetv2.etm", Declare};
+
+}  // namespace evoq

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/common.h"
+#include "cli/verb.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string model, output_dir, preprocess, labels;
+  std::vector<std::string> inputs;
+  int topk = 0;
+};
+
+// "NAME=F" or, for a model with one input, "F".
+Result<std::pair<std::string, std::string>> SplitInput(const std::string& option, const Graph& graph) {
+  const size_t equals = option.find('=');
+  if (equals != std::string::npos) return std::pair(option.substr(0, equals), option.substr(equals + 1));
+  if (graph.inputs().size() == 1) return std::pair(graph.value(graph.inputs()[0]).name, option);
+  return Fail(ErrorCode::kUsage, "--input {}: expected NAME=FILE, the model has {} inputs", option, graph.inputs().size());
+}
+
+Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const std::string& model, const std::string& preprocess) {
+  if (LowerExtension(file) == ".npy") {
+    EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
+    return type.quantized() ? tensor.WithType([&] { auto t = type; t.shape = tensor.shape(); return t; }()) : tensor;
+  }
+  const std::string config = FindPreprocess(model, preprocess);
+  if (config.empty()) return Fail(ErrorCode::kUsage, "{}: an image needs --preprocess F.json", file);
+  EVOQ_ASSIGN(const Preprocess how, LoadPreprocess(config));
+  EVOQ_ASSIGN(const Image image, DecodeImage(file));
+  return ToInput(image, how);
+}
+
+Result<std::vector<std::string>> ReadLabelNames(const std::string& path) {
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, 64 << 20));
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+Result<json> Run(const Options& o, int threads) {
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads));
+  const Graph& graph = engine->model().graph;
+  std::vector<Tensor> inputs(graph.inputs().size());
+  for (const std::string& option : o.inputs) {
+    EVOQ_ASSIGN(const auto named, SplitInput(option, graph));
+    size_t index = 0;
+    while (index < inputs.size() && graph.value(graph.inputs()[index]).name != named.first) ++index;
+    if (index == inputs.size()) return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", named.first);
+    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, graph.value(graph.inputs()[index]).type, o.model, o.preprocess));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined())
+      return Fail(ErrorCode::kUsage, "input {} is missing: --input {}=F.npy", graph.value(graph.inputs()[i]).name, graph.value(graph.inputs()[i]).name);
+  }
+  EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(inputs));
+  if (!o.output_dir.empty()) EVOQ_TRY(MakeDirectories(o.output_dir));
+  json out = {{"model", o.model}, {"outputs", json::array()}};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = graph.value(graph.outputs()[i]).name;
+    Out("{}: {}\n", name, outputs[i].type().ToString());
+    json entry = {{"name", name}, {"dtype", DTypeName(outputs[i].dtype())}, {"shape", outputs[i].sizes()}};
+    if (!o.output_dir.empty()) {
+      std::string file = name;
+      for (char& c : file) {
+        if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') c = '_';
+      }
+      if (file.empty() || file[0] == '.') file = "_" + file;
+      const std::string path = o.output_dir + "/" + file + ".npy";
+      EVOQ_TRY(WriteNpy(outputs[i], path));
+      entry["file"] = path;
+      Out("  -> {}\n", path);
+    }
+    out["outputs"].push_back(std::move(entry));
+  }
+  if (o.topk > 0 && !outputs.empty()) {
+    EVOQ_ASSIGN(const Tensor scores, ToFloat32(outputs[0]));
+    std::vector<std::string> names;
+    if (!o.labels.empty()) {
+      EVOQ_ASSIGN(names, ReadLabelNames(o.labels));
+    }
+    std::vector<int64_t> order(static_cast<size_t>(scores.elements()));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    const size_t k = std::min(order.size(), static_cast<size_t>(o.topk));
+    const float* s = scores.data<float>();
+    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(k), order.end(),
+                      [&](int64_t a, int64_t b) { return s[a] != s[b] ? s[a] > s[b] : a < b; });
+    for (size_t i = 0; i < k; ++i) {
+      const std::string label = static_cast<size_t>(order[i]) < names.size() ? names[order[i]] : "";
+      Out("{:6} {:10.5f} {}\n", order[i], s[order[i]], label);
+      out["top"].push_back({{"class", order[i]}, {"score", s[order[i]]}, {"label", label}});
+    }
+  }
+  return out;
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
+  app.add_option("--input", o->inputs, "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")->required();
+  app.add_option("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
+  app.add_option("--preprocess", o->preprocess, "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
+  app.add_option("--topk", o->topk, "Print the K largest values of the first output");
+  app.add_option("--labels", o->labels, "Class names for --topk, one per line");
+  return [o, &common] { return Run(*o, common.threads); };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbRun;
+const VerbDef kVerbRun = {"run", "Runs a model once on files and writes its outputs.",
+                          "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5", Declare};
+
+}  // namespace evoq

@@ -1,0 +1,56 @@
+#include <filesystem>
+
+#include "base/text.h"
+#include "cli/common.h"
+#include "cli/verb.h"
+#include "onnx/onnx.h"
+#include "ops/op.h"
+#include "report/table.h"
+#include "zoo/zoo.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string name, output;
+  ZooOptions zoo;
+};
+
+VerbRun Declare(CLI::App& app, const CommonOptions&) {
+  auto o = std::make_shared<Options>();
+  app.add_option("name", o->name, "The architecture; without it they are listed");
+  app.add_option("-o,--output", o->output, "The ONNX file to write");
+  app.add_option("--sequence", o->zoo.sequence, "Tokens of bert-base")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  app.add_option("--seed", o->zoo.seed, "Seed of the random weights")->capture_default_str();
+  return [o]() -> Result<json> {
+    if (o->name.empty()) {
+      TextTable table({"name", "what"});
+      json list = json::array();
+      for (const ZooModel* model : AllZooModels()) {
+        table.Row({model->name, model->doc});
+        list.push_back({{"name", model->name}, {"doc", model->doc}});
+      }
+      Out("{}", table.ToString());
+      return list;
+    }
+    const ZooModel* model = FindZooModel(o->name);
+    if (model == nullptr) return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`", o->name);
+    if (o->output.empty()) return Fail(ErrorCode::kUsage, "zoo {}: -o OUT.onnx is missing", o->name);
+    Graph graph = model->build(o->zoo);
+    EVOQ_TRY(InferTypes(graph));
+    EVOQ_TRY(ExportOnnx(graph, o->output));
+    const int64_t bytes = static_cast<int64_t>(std::filesystem::file_size(o->output));
+    Out("{} -> {}: {}\n", o->name, o->output, HumanBytes(bytes));
+    return json{{"name", o->name}, {"output_bytes", bytes}};
+  };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbZoo;
+const VerbDef kVerbZoo = {"zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
+                          "evoq zoo resnet50 -o resnet50.onnx", Declare};
+
+}  // namespace evoq

@@ -1,0 +1,131 @@
+#include "profile/limits.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/aligned.h"
+#include "profile/peak_loops.h"
+
+namespace evoq {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int64_t kDramBytes = int64_t{256} << 20;
+constexpr int64_t kL3Bytes = int64_t{8} << 20;  // above every L2, within a common L3
+
+double Seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
+
+double ScalarInt8(int64_t rounds) {
+  int32_t acc = 0;
+  for (int64_t r = 0; r < rounds * 1024; ++r) {
+    acc += static_cast<int32_t>(r & 255) * 3;
+    __asm__ volatile("" : "+r"(acc));
+  }
+  return 2.0 * 1024 * static_cast<double>(rounds);
+}
+
+double ScalarFp32(int64_t rounds) {
+  float acc[8] = {};
+  float x = 1, w = 0.5f;
+  for (int64_t r = 0; r < rounds * 128; ++r) {
+    for (float& a : acc) {
+      a += x * w;
+      __asm__ volatile("" : "+m"(a));
+    }
+  }
+  return 2.0 * 8 * 128 * static_cast<double>(rounds);
+}
+
+// Runs body(thread) on every thread at once; the work of all over the longest time: per ns, so giga per second.
+template <typename Body>
+double Rate(int threads, const Body& body) {
+  std::vector<double> work(threads), seconds(threads);
+  std::atomic<int> waiting{threads};
+  const auto run = [&](int t) {
+    waiting.fetch_sub(1);
+    while (waiting.load() > 0) std::this_thread::yield();
+    const auto start = Clock::now();
+    work[t] = body(t);
+    seconds[t] = Seconds(start);
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
+  run(0);
+  for (std::thread& t : others) t.join();
+  double sum = 0;
+  for (double w : work) sum += w;
+  return sum / std::max(*std::max_element(seconds.begin(), seconds.end()) * 1e9, 1.0);
+}
+
+double ComputePeak(double (*loop)(int64_t), int threads) {
+  if (loop == nullptr) return 0;
+  int64_t rounds = 1;
+  for (;; rounds *= 2) {  // about 5 ms a round
+    const auto start = Clock::now();
+    loop(rounds);
+    if (Seconds(start) > 0.005) break;
+  }
+  double best = 0;
+  for (int i = 0; i < 9; ++i) best = std::max(best, Rate(threads, [&](int) { return loop(rounds); }));
+  return best;
+}
+
+double ReadBandwidth(int64_t bytes, int repeats, int threads) {
+  AlignedBuffer buffer(static_cast<size_t>(bytes));
+  std::fill_n(buffer.data(), bytes, std::byte{1});
+  const int64_t share = bytes / threads / 512 * 512;
+  const auto read = [&](int t) {
+    const auto* data = reinterpret_cast<const uint64_t*>(buffer.data() + t * share);
+    for (int r = 0; r < repeats; ++r) {
+      uint64_t sum[32] = {};
+      for (int64_t k = 0; k < share / 8; k += 32) {
+        for (int j = 0; j < 32; ++j) sum[j] += data[k + j];
+      }
+      for (uint64_t& s : sum) __asm__ volatile("" : "+r"(s) : : "memory");
+    }
+    return static_cast<double>(share) * repeats;
+  };
+  double best = 0;
+  for (int i = 0; i < 5; ++i) best = std::max(best, Rate(threads, read));
+  return best;
+}
+
+}  // namespace
+
+const PeakLoops& ScalarPeakLoops() {
+  static constexpr PeakLoops kLoops = {ScalarInt8, ScalarFp32, nullptr};
+  return kLoops;
+}
+
+Limits MeasureLimits(Isa isa, int threads) {
+  Limits limits;
+  limits.cpu = CpuName();
+  limits.isa = isa;
+  limits.threads = threads;
+  const PeakLoops* loops = &ScalarPeakLoops();
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) loops = &Avx2PeakLoops();
+  if (isa == Isa::kAvx512) loops = &Avx512PeakLoops();
+#endif
+  limits.int8_gops = ComputePeak(loops->int8, threads);
+  limits.fp32_gflops = ComputePeak(loops->fp32, threads);
+  if (HasBf16()) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
+  limits.l3_read_gbps = ReadBandwidth(kL3Bytes * threads, 8, threads);
+  limits.dram_read_gbps = ReadBandwidth(kDramBytes, 1, threads);
+  return limits;
+}
+
+double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes) {
+  const double gops = peak == Peak::kInt8   ? limits.int8_gops
+                      : peak == Peak::kBf16 ? limits.bf16_gflops
+                                            : limits.fp32_gflops;
+  const double gbps = bytes <= 2 * kL3Bytes ? limits.l3_read_gbps : limits.dram_read_gbps;
+  const double compute = peak == Peak::kMemory || gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
+  const double memory = gbps <= 0 ? 0 : static_cast<double>(bytes) / gbps;
+  return std::max(compute, memory);
+}
+
+}  // namespace evoq

@@ -1,0 +1,50 @@
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "profile/peak_loops.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kAccumulators = 12;
+constexpr int kRepeats = 64;
+
+// The exact 8-bit product on AVX2 is a 16-bit multiply-add and an addition.
+double Int8Loop(int64_t rounds) {
+  __m256i acc[kAccumulators];
+  for (auto& a : acc) a = _mm256_setzero_si256();
+  __m256i x = _mm256_set1_epi16(1), w = _mm256_set1_epi16(2);
+  for (int64_t r = 0; r < rounds * kRepeats; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kAccumulators; ++i) {
+      __m256i product = _mm256_madd_epi16(x, w);
+      __asm__ volatile("" : "+x"(product));
+      acc[i] = _mm256_add_epi32(acc[i], product);
+    }
+  }
+  for (auto& a : acc) __asm__ volatile("" : : "x"(a));
+  return 32.0 * kAccumulators * kRepeats * static_cast<double>(rounds);
+}
+
+double Fp32Loop(int64_t rounds) {
+  __m256 acc[kAccumulators];
+  for (auto& a : acc) a = _mm256_setzero_ps();
+  __m256 x = _mm256_set1_ps(1), w = _mm256_set1_ps(0.5f);
+  for (int64_t r = 0; r < rounds * kRepeats; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kAccumulators; ++i) acc[i] = _mm256_fmadd_ps(x, w, acc[i]);
+    __asm__ volatile("" : "+x"(x), "+x"(w));
+  }
+  for (auto& a : acc) __asm__ volatile("" : : "x"(a));
+  return 16.0 * kAccumulators * kRepeats * static_cast<double>(rounds);
+}
+
+}  // namespace
+
+const PeakLoops& Avx2PeakLoops() {
+  static constexpr PeakLoops kLoops = {Int8Loop, Fp32Loop, nullptr};
+  return kLoops;
+}
+
+}  // namespace evoq

@@ -1,0 +1,69 @@
+// Timing a compiled model: whole runs and single steps.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "profile/limits.h"
+#include "runtime/executor.h"
+
+namespace evoq {
+
+struct MeasureOptions {
+  double warmup_ms = 200;
+  double duration_s = 3;
+  int64_t min_runs = 10;
+  int64_t max_runs = 1 << 20;
+  std::function<void(double fraction)> progress;  // may be null
+};
+
+// Times of single runs, in milliseconds.
+struct RunTimes {
+  std::vector<double> sorted_ms;
+
+  int64_t runs() const { return static_cast<int64_t>(sorted_ms.size()); }
+  double min() const { return sorted_ms.front(); }
+  double max() const { return sorted_ms.back(); }
+  double mean() const;
+  double median() const { return Percentile(50); }
+  // Linear interpolation between closest ranks; `percent` in [0, 100].
+  double Percentile(double percent) const;
+};
+
+// Inputs with fixed pseudo-random content (floats in [-1, 1], bytes over their range) and outputs for an executor.
+struct RunBuffers {
+  std::vector<Tensor> inputs, outputs;
+};
+RunBuffers MakeBuffers(const Executor& executor, uint32_t seed = 1);
+
+// Warms up, then runs until both the duration and min_runs are reached.
+Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options);
+
+// Runs several executors in turn, one run each, so that a change of the machine's speed hits all alike.
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
+                                                 const MeasureOptions& options);
+
+// What one step took, in the median over runs.
+struct StepTime {
+  std::string name, op, kernel, variant, precision, shape;
+  Peak peak = Peak::kMemory;
+  double ms = 0;
+  double share = 0;  // of the sum of all steps
+  int64_t macs = 0, bytes = 0;
+  double gops = 0;            // 2 * macs / time
+  double roofline_share = 0;  // roofline time / measured time
+};
+
+struct StepProfile {
+  double total_ms = 0;  // median of whole runs without step timing
+  double steps_ms = 0;  // sum of the steps' medians; the difference is the tax of measuring and what lies between steps
+  std::vector<StepTime> steps;
+};
+Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits,
+                                 const MeasureOptions& options);
+
+// Peak resident memory of this process so far, in bytes.
+int64_t PeakRssBytes();
+
+}  // namespace evoq

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/ledger.h"
+#include "report/table.h"
+
+namespace evoq {
+
+using nlohmann::json;
+
+json ToJson(const TimeLedger& ledger) {
+  json causes = json::array();
+  for (const TimeCause& c : ledger.causes)
+    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}});
+  return {{"float_ms", ledger.float_ms}, {"ideal_ms", ledger.ideal_ms}, {"actual_ms", ledger.actual_ms},
+          {"causes", causes}, {"unexplained_ms", ledger.unexplained_ms}};
+}
+
+json ToJson(const ByteLedger& ledger) {
+  json causes = json::array();
+  for (const ByteCause& c : ledger.causes) causes.push_back({{"code", c.code}, {"bytes", c.bytes}, {"sentence", c.sentence}});
+  return {{"float_file", ledger.float_weights}, {"ideal_file", ledger.ideal_file}, {"actual_file", ledger.actual_file},
+          {"causes", causes}, {"unexplained_bytes", ledger.unexplained_bytes}};
+}
+
+json ToJson(const StepProfile& profile) {
+  json steps = json::array();
+  for (const StepTime& s : profile.steps)
+    steps.push_back({{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
+                     {"shape", s.shape}, {"ms", s.ms}, {"share", s.share}, {"macs", s.macs}, {"bytes", s.bytes},
+                     {"gops", s.gops}, {"roofline_share", s.roofline_share}});
+  return {{"total_ms", profile.total_ms}, {"steps_ms", profile.steps_ms}, {"steps", steps}};
+}
+
+json DecisionsJson(const Program& program) {
+  json decisions = json::array();
+  for (const Step& step : program.steps) {
+    json rejected = json::array();
+    for (const auto& r : step.decision.rejected) rejected.push_back({{"kernel", r.kernel}, {"code", r.code}, {"why", r.why}});
+    const Node& node = program.graph->node(step.node);
+    decisions.push_back({{"step", node.name}, {"op", node.op}, {"kernel", step.decision.kernel},
+                         {"precision", step.decision.precision}, {"rejected", rejected},
+                         {"code", step.decision.float_code}, {"why", step.decision.float_why}});
+  }
+  return decisions;
+}
+
+std::string ToText(const TimeLedger& ledger) {
+  std::string out = fmt::format("time: float {:.3f} ms -> ideal {:.3f} ms -> measured {:.3f} ms ({:.2f}x of {:.2f}x possible)\n",
+                                ledger.float_ms, ledger.ideal_ms, ledger.actual_ms, ledger.float_ms / ledger.actual_ms,
+                                ledger.float_ms / std::max(ledger.ideal_ms, 1e-9));
+  TextTable table({">ms over ideal", ">steps", "cause", "why, and what helps"});
+  for (const TimeCause& c : ledger.causes)
+    table.Row({fmt::format("{:+.3f}", c.ms), c.steps.empty() ? "" : std::to_string(c.steps.size()), c.code,
+               c.fix.empty() ? c.sentence : c.sentence + " " + c.fix});
+  table.Row({fmt::format("{:+.3f}", ledger.unexplained_ms), "", "unexplained", ""});
+  return out + table.ToString();
+}
+
+std::string ToText(const ByteLedger& ledger) {
+  std::string out = fmt::format("bytes: file {} ({} bytes)", HumanBytes(ledger.actual_file), ledger.actual_file);
+  if (ledger.float_weights > 0)
+    out += fmt::format(", {:.3f} of the float32 weights' {}", static_cast<double>(ledger.actual_file) / ledger.float_weights,
+                       HumanBytes(ledger.float_weights));
+  out += "\n";
+  TextTable table({">bytes", ">share", "what", "why"});
+  for (const ByteCause& c : ledger.causes)
+    table.Row({std::to_string(c.bytes), fmt::format("{:.1f}%", 100.0 * c.bytes / std::max<int64_t>(ledger.actual_file, 1)), c.code, c.sentence});
+  table.Row({std::to_string(ledger.unexplained_bytes), "", "unexplained", ""});
+  return out + table.ToString();
+}
+
+std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, int limit) {
+  std::vector<const StepTime*> steps;
+  for (const StepTime& s : profile.steps) steps.push_back(&s);
+  if (sort) std::stable_sort(steps.begin(), steps.end(), [](auto* a, auto* b) { return a->ms > b->ms; });
+  if (limit >= 0 && steps.size() > static_cast<size_t>(limit)) steps.resize(limit);
+  TextTable table({"step", "op", "shape", "precision", "kernel", ">ms", ">share", ">GOPS", ">roofline"});
+  for (const StepTime* s : steps) {
+    const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
+    table.Row({s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape, s->precision, kernel,
+               fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share), s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
+               fmt::format("{:.0f}%", 100 * s->roofline_share)});
+  }
+  return table.ToString() +
+         fmt::format("total {:.3f} ms per run, sum of steps {:.3f} ms; peaks: int8 {:.0f} GOPS, float32 {:.0f} GFLOPS, L3 {:.0f} GB/s, DRAM {:.0f} GB/s\n",
+                     profile.total_ms, profile.steps_ms, limits.int8_gops, limits.fp32_gflops, limits.l3_read_gbps, limits.dram_read_gbps);
+}
+
+}  // namespace evoq

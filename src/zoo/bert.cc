@@ -1,0 +1,59 @@
+// Devlin et al., "BERT" (2018): base, uncased vocabulary, without the pooler. Attention without a mask.
+#include "zoo/builder.h"
+#include "zoo/zoo.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kInner = 3072, kVocabulary = 30522;
+
+// [N, T, width] -> [N, heads, ...]: the key transposed for the product with the query.
+ValueId Heads(NetBuilder& b, ValueId x, int64_t length, std::vector<int64_t> perm) {
+  const ValueId split = b.Apply("Reshape", {x, b.Int64s("heads_shape", {0, length, kHeads, kHead})});
+  Attrs attrs;
+  attrs.Set("perm", std::move(perm));
+  return b.Apply("Transpose", {split}, std::move(attrs));
+}
+
+ValueId Attention(NetBuilder& b, ValueId x, int64_t length) {
+  const ValueId q = Heads(b, b.MatMul(x, kWidth, kWidth), length, {0, 2, 1, 3});
+  const ValueId k = Heads(b, b.MatMul(x, kWidth, kWidth), length, {0, 2, 3, 1});
+  const ValueId v = Heads(b, b.MatMul(x, kWidth, kWidth), length, {0, 2, 1, 3});
+  const ValueId scores = b.Apply("Div", {b.Apply("MatMul", {q, k}), b.Scalar(8.0f)});
+  Attrs last;
+  last.Set("axis", -1);
+  const ValueId mixed = b.Apply("MatMul", {b.Apply("Softmax", {scores}, last), v});
+  Attrs perm;
+  perm.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
+  const ValueId joined = b.Apply("Reshape", {b.Apply("Transpose", {mixed}, perm), b.Int64s("joined_shape", {0, length, kWidth})});
+  return b.MatMul(joined, kWidth, kWidth);
+}
+
+// x / 2 * (1 + erf(x / sqrt 2)), as exporters of opset < 20 write it.
+ValueId Gelu(NetBuilder& b, ValueId x) {
+  const ValueId erf = b.Apply("Erf", {b.Apply("Div", {x, b.Scalar(1.41421356f)})});
+  return b.Apply("Mul", {b.Apply("Mul", {x, b.Apply("Add", {erf, b.Scalar(1)})}), b.Scalar(0.5f)});
+}
+
+Graph BertBase(const ZooOptions& options) {
+  const int64_t length = options.sequence;
+  NetBuilder b("bert-base", options.seed);
+  const ValueId ids = b.Tokens("input_ids", length);
+  Attrs axis;
+  axis.Set("axis", 0);
+  ValueId x = b.Apply("Gather", {b.Weights("embeddings.word", {kVocabulary, kWidth}, 0.02f), ids}, axis);
+  x = b.LayerNorm(b.Apply("Add", {x, b.Weights("embeddings.position", {1, length, kWidth}, 0.02f)}), kWidth);
+  for (int layer = 0; layer < 12; ++layer) {
+    x = b.LayerNorm(b.Add(Attention(b, x, length), x), kWidth);
+    const ValueId inner = Gelu(b, b.MatMul(x, kWidth, kInner));
+    x = b.LayerNorm(b.Add(b.MatMul(inner, kInner, kWidth), x), kWidth);
+  }
+  return b.Finish(x, "last_hidden_state");
+}
+
+}  // namespace
+
+extern const ZooModel kZooBertBase;
+const ZooModel kZooBertBase = {"bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
+
+}  // namespace evoq
