@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/aligned.h"
 #include "base/math.h"
 #include "kernels/layout.h"
 #include "program/container.h"
@@ -105,9 +106,6 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
     if (expected != static_cast<int64_t>(type.quant->scales.size()))
       return InvalidInput("{} scales, expected {} for {}", type.quant->scales.size(), expected, type.ToString());
   }
-  // Kernels read packed weights and arrays with aligned element accesses.
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % 8 != 0 && !bytes.empty())
-    return InvalidInput("a constant at offset {}, expected a multiple of 8", from.offset());
   const std::string layout = Text(from.layout());
   int64_t expected = *plain;
   if (!layout.empty()) {
@@ -118,8 +116,15 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   if (static_cast<int64_t>(bytes.size()) != expected)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(), layout.empty() ? "" : " in ", layout, expected);
   static constexpr std::byte kEmpty{};
-  if (!layout.empty()) return Tensor::PackedView(type, layout, bytes.empty() ? std::span(&kEmpty, 0) : bytes, weights_.owner);
-  return Tensor::View(type, bytes.empty() ? &kEmpty : bytes.data(), weights_.owner);
+  const std::byte* data = bytes.empty() ? &kEmpty : bytes.data();
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
+  // Long constants stand on cache lines and are read where they are; short ones, and all of a small file, are copied.
+  if (!layout.empty()) {
+    if (!aligned) return Tensor::Packed(type, layout, {bytes.begin(), bytes.end()});
+    return Tensor::PackedView(type, layout, {data, bytes.size()}, weights_.owner);
+  }
+  const Tensor view = Tensor::View(type, data, weights_.owner);
+  return aligned || bytes.empty() ? view : view.Clone();
 }
 
 Result<AttrValue> GraphReader::Read(const fb::Attr& from) const {
