@@ -101,6 +101,6 @@ Result<BoundKernel> BindConcat(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kConcat = {"concat", "Concat", "any", Peak::kMemory, RejectConcat, nullptr, BindConcat};
+extern const KernelDef kConcatKernel = {"concat", "Concat", "any", Peak::kMemory, RejectConcat, nullptr, BindConcat};
 
 }  // namespace evoq

@@ -1,7 +1,7 @@
 #include "kernels/bench_util.h"
 
 namespace evoq {
-extern const KernelDef kTranspose, kConcat;
+extern const KernelDef kTransposeKernel, kConcatKernel;
 namespace {
 
 void Transpose(benchmark::State& state, DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> perm) {
@@ -12,7 +12,7 @@ void Transpose(benchmark::State& state, DType dtype, std::vector<int64_t> sizes,
   for (int64_t p : perm) out.push_back(sizes[p]);
   t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), 3)};
   t.outputs = {TensorType(dtype, Shape(out))};
-  RunBenchmark(state, kTranspose, t);
+  RunBenchmark(state, kTransposeKernel, t);
 }
 
 void Concat(benchmark::State& state, float second_scale) {
@@ -23,7 +23,7 @@ void Concat(benchmark::State& state, float second_scale) {
     t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape{1, 55, 55, 64}, QuantParams::PerTensor(scale, 0)), 1));
   }
   t.outputs = {TensorType(DType::kUint8, Shape{1, 55, 55, 128}, QuantParams::PerTensor(0.05f, 0))};
-  RunBenchmark(state, kConcat, t);
+  RunBenchmark(state, kConcatKernel, t);
 }
 
 #define EVOQ_CASE(function, ...) BENCHMARK_CAPTURE(function, __VA_ARGS__)->Unit(benchmark::kMicrosecond)->UseRealTime()

@@ -38,4 +38,8 @@ inline std::optional<std::vector<int64_t>> ConstantInts(const KernelCall& call, 
   return *values;
 }
 
+// y = x of `sizes` with its axes permuted: axis i of y is axis perm[i] of x.
+BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
+                            const BindOptions& options);
+
 }  // namespace evoq

@@ -6,7 +6,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kTranspose, kConcat;
+extern const KernelDef kTransposeKernel, kConcatKernel;
 namespace {
 
 Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm, const TensorType& type) {
@@ -41,7 +41,7 @@ TEST(Move, TransposeAnyPermutation) {
       for (int64_t p : perm) out.push_back(sizes[p]);
       t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), 3)};
       t.outputs = {TensorType(dtype, Shape(out))};
-      ExpectKernel(kTranspose, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
+      ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
     }
   }
 }
@@ -77,14 +77,14 @@ TEST(Move, ConcatCopiesAndRequantizes) {
         }
         offset += row;
       }
-      ExpectKernel(kConcat, t, {want}, fmt::format("axis {} differ {}", axis, differ));
+      ExpectKernel(kConcatKernel, t, {want}, fmt::format("axis {} differ {}", axis, differ));
     }
   }
   TestCall t;
   t.op = "Concat";
   t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{2}), 1), RandomTensor(TensorType(DType::kInt32, Shape{2}), 1)};
   t.outputs = {TensorType(DType::kFloat32, Shape{4})};
-  EXPECT_STREQ(RejectOf(kConcat, t)->code, "types");
+  EXPECT_STREQ(RejectOf(kConcatKernel, t)->code, "types");
 }
 
 }  // namespace

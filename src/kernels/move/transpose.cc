@@ -105,10 +105,13 @@ struct PlanesState {
   }
 };
 
-Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& options) {
-  const TensorType& x = call.inputs[0];
-  const int64_t element = ElementBytes(x.dtype), elements = ElementsOf(x);
-  const Merged merged = Merge(x.shape.sizes(), *PermOf(call));
+}  // namespace
+
+BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
+                            const BindOptions& options) {
+  int64_t elements = 1;
+  for (int64_t size : sizes) elements *= size;
+  const Merged merged = Merge(sizes, perm);
   const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
   if (elements == 0 || merged.strides[last] == 1) {
     const int64_t rows = elements == 0 ? 0 : elements / merged.sizes[last];
@@ -138,8 +141,15 @@ Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& opt
   return BoundKernel::Of(std::move(state), 0, "planes");
 }
 
+namespace {
+
+Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& options) {
+  const TensorType& x = call.inputs[0];
+  return BindPermutation(x.shape.sizes(), *PermOf(call), ElementBytes(x.dtype), options);
+}
+
 }  // namespace
 
-extern const KernelDef kTranspose = {"transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
+extern const KernelDef kTransposeKernel = {"transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
 
 }  // namespace evoq

@@ -106,7 +106,7 @@ Result<BoundKernel> BindCast(const KernelCall& call, const BindOptions& options)
 
 }  // namespace
 
-extern const KernelDef kCast = {"cast", "Cast", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
-extern const KernelDef kCastLike = {"cast_like", "CastLike", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
+extern const KernelDef kCastKernel = {"cast", "Cast", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
+extern const KernelDef kCastLikeKernel = {"cast_like", "CastLike", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
 
 }  // namespace evoq

@@ -151,6 +151,6 @@ Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& op
 }  // namespace
 
 extern const KernelDef kQuantizeByte = {"quantize_u8", "QuantizeLinear", "int8", Peak::kMemory, RejectQuantize, nullptr, BindQuantize};
-extern const KernelDef kDequantize = {"dequantize", "DequantizeLinear", "int8", Peak::kMemory, RejectDequantize, nullptr, BindDequantize};
+extern const KernelDef kDequantizeKernel = {"dequantize", "DequantizeLinear", "int8", Peak::kMemory, RejectDequantize, nullptr, BindDequantize};
 
 }  // namespace evoq

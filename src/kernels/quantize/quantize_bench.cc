@@ -1,7 +1,7 @@
 #include "kernels/bench_util.h"
 
 namespace evoq {
-extern const KernelDef kQuantizeByte, kDequantize, kDynamicQuantize;
+extern const KernelDef kQuantizeByte, kDequantizeKernel, kDynamicQuantizeKernel;
 namespace {
 
 void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, TensorType y) {
@@ -10,7 +10,7 @@ void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, Ten
   x.shape = y.shape = Shape{state.range(0)};
   t.inputs = {RandomTensor(x, 1)};
   t.outputs = {y};
-  if (&kernel == &kDynamicQuantize) {
+  if (&kernel == &kDynamicQuantizeKernel) {
     t.outputs.push_back(TensorType(DType::kFloat32, Shape{}));
     t.outputs.push_back(TensorType(DType::kUint8, Shape{}));
   }
@@ -21,8 +21,8 @@ const TensorType kFloat(DType::kFloat32, Shape{}), kPlainByte(DType::kUint8, Sha
     kByte(DType::kUint8, Shape{}, QuantParams::PerTensor(0.02f, 128)), kOther(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 7));
 BENCHMARK_CAPTURE(Convert, quantize, kQuantizeByte, kFloat, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
 BENCHMARK_CAPTURE(Convert, requantize, kQuantizeByte, kOther, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Convert, dequantize, kDequantize, kByte, kFloat)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantize, kFloat, kPlainByte)->Arg(98304)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dequantize, kDequantizeKernel, kByte, kFloat)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantizeKernel, kFloat, kPlainByte)->Arg(98304)->Unit(benchmark::kMicrosecond)->UseRealTime();
 
 }  // namespace
 }  // namespace evoq

@@ -6,7 +6,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantize, kDequantizeRuntime, kDynamicQuantize, kCast;
+extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime, kDynamicQuantizeKernel, kCastKernel;
 namespace {
 
 QuantParams Scales(int count, int axis, DType dtype) {
@@ -49,7 +49,7 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       t.inputs = {RandomTensor(TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype)), 2)};
       t.outputs = {TensorType(DType::kFloat32, s.shape)};
       const Tensor want = ToFloat32(t.inputs[0]).value();
-      ExpectKernel(kDequantize, t, {want}, s.shape.ToString());
+      ExpectKernel(kDequantizeKernel, t, {want}, s.shape.ToString());
       // Requantize.
       t.op = "QuantizeLinear";
       t.outputs = {TensorType(DType::kInt8, s.shape, QuantParams::PerTensor(0.013f, 4))};
@@ -94,7 +94,7 @@ TEST(Quantize, DynamicFollowsOnnx) {
       const float scale = (high - low) / 255;
       const auto zero = static_cast<uint8_t>(std::nearbyint(std::min(255.0f, std::max(0.0f, 0 - low / scale))));
       const auto y = QuantizeTensor(x, TensorType(DType::kUint8, x.shape(), QuantParams::PerTensor(scale, zero)));
-      ExpectKernel(kDynamicQuantize, t, {y->WithType(t.outputs[0]), Tensor::Scalar(scale), Tensor::Scalar(zero)},
+      ExpectKernel(kDynamicQuantizeKernel, t, {y->WithType(t.outputs[0]), Tensor::Scalar(scale), Tensor::Scalar(zero)},
                    fmt::format("{} {}", n, shift));
     }
   }
@@ -102,7 +102,7 @@ TEST(Quantize, DynamicFollowsOnnx) {
   zero.op = "DynamicQuantizeLinear";
   zero.inputs = {Tensor::FromValues<float>(Shape{2}, {0, 0})};
   zero.outputs = {TensorType(DType::kUint8, Shape{2}), TensorType(DType::kFloat32, Shape{}), TensorType(DType::kUint8, Shape{})};
-  EXPECT_EQ(RunKernel(kDynamicQuantize, zero, Isa::kScalar)[1].data<float>()[0], 1);
+  EXPECT_EQ(RunKernel(kDynamicQuantizeKernel, zero, Isa::kScalar)[1].data<float>()[0], 1);
 }
 
 TEST(Cast, TruncatesAndSaturates) {
@@ -110,19 +110,19 @@ TEST(Cast, TruncatesAndSaturates) {
   t.op = "Cast";
   t.inputs = {Tensor::FromValues<float>(Shape{7}, {1.9f, -1.9f, 300, -300, std::nanf(""), 1e20f, 0})};
   t.outputs = {TensorType(DType::kInt8, Shape{7})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, -1, 127, -128, 0, 127, 0}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, -1, 127, -128, 0, 127, 0}));
   t.outputs = {TensorType(DType::kInt64, Shape{7})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value()[5], INT64_MAX);
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value()[5], INT64_MAX);
   t.outputs = {TensorType(DType::kBool, Shape{7})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0}));
   t.outputs = {TensorType(DType::kFloat16, Shape{7})};
-  EXPECT_EQ(ToFloat32(RunKernel(kCast, t, Isa::kScalar)[0])->data<float>()[2], 300);
+  EXPECT_EQ(ToFloat32(RunKernel(kCastKernel, t, Isa::kScalar)[0])->data<float>()[2], 300);
   t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {16777217, -5})};
   t.outputs = {TensorType(DType::kFloat32, Shape{2})};
-  EXPECT_EQ(RunKernel(kCast, t, Isa::kScalar)[0].data<float>()[0], 16777216);
+  EXPECT_EQ(RunKernel(kCastKernel, t, Isa::kScalar)[0].data<float>()[0], 16777216);
   t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {257, -1})};
   t.outputs = {TensorType(DType::kUint8, Shape{2})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCast, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 255}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 255}));
 }
 
 TEST(Quantize, RejectsWithAReason) {

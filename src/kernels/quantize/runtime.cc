@@ -148,6 +148,6 @@ Result<BoundKernel> BindDynamic(const KernelCall& call, const BindOptions& optio
 
 extern const KernelDef kQuantizeRuntime = {"quantize_runtime", "QuantizeLinear", "int8", Peak::kMemory, RejectQuantize, nullptr, BindRuntime};
 extern const KernelDef kDequantizeRuntime = {"dequantize_runtime", "DequantizeLinear", "int8", Peak::kMemory, RejectDequantize, nullptr, BindRuntime};
-extern const KernelDef kDynamicQuantize = {"dynamic_quantize", "DynamicQuantizeLinear", "int8", Peak::kMemory, RejectDynamic, nullptr, BindDynamic};
+extern const KernelDef kDynamicQuantizeKernel = {"dynamic_quantize", "DynamicQuantizeLinear", "int8", Peak::kMemory, RejectDynamic, nullptr, BindDynamic};
 
 }  // namespace evoq
