@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <random>
 
+#include "kernels/kernel.h"
 #include "onnx/onnx.h"
 #include "onnx/test_data.h"
 #include "ops/op.h"
@@ -128,6 +129,15 @@ TEST(PassesOnModels, FewNodesAndEqualResults) {
     EXPECT_LE(CountTransposes(lowered), c.transposes);
     EXPECT_EQ(CountFloatLinear(lowered), c.float_linear);
     if (c.tolerance >= 0) ExpectSame(*imported, optimized, lowered, c);
+  }
+}
+
+// A kernel row that shares its C++ name with an operator's would be that operator's memory.
+TEST(Kernels, ComputeOperators) {
+  for (const KernelDef* kernel : AllKernels()) {
+    EXPECT_EQ(FindKernel(kernel->name), kernel) << kernel->name;
+    EXPECT_TRUE(FindOp(kernel->op) != nullptr || FindOp(kernel->op, "evoq") != nullptr) << kernel->name;
+    EXPECT_NE(std::string(kernel->precision), "") << kernel->name;
   }
 }
 

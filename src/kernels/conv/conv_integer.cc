@@ -24,7 +24,7 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
 
 }  // namespace
 
-extern const KernelDef kConvInteger;
-const KernelDef kConvInteger = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
+extern const KernelDef kConvIntegerKernel;
+const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
 
 }  // namespace evoq

@@ -24,7 +24,7 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
 
 }  // namespace
 
-extern const KernelDef kMatMulInteger;
-const KernelDef kMatMulInteger = {"matmul_integer", "MatMulInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
+extern const KernelDef kMatMulIntegerKernel;
+const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
 
 }  // namespace evoq
