@@ -32,8 +32,31 @@ Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted, cons
   return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name, tensor.type().ToString(), text);
 }
 
+// Numbers of any type to a float type.
+Result<Tensor> ToFloatType(const Tensor& tensor, DType dtype) {
+  EVOQ_ASSIGN(const Tensor real, ToFloat32(tensor));
+  if (dtype == DType::kFloat32) return real;
+  Tensor out = Tensor::Allocate(TensorType(dtype, real.shape()));
+  const float* x = real.data<float>();
+  for (int64_t i = 0; i < out.elements(); ++i) {
+    if (dtype == DType::kFloat64) {
+      out.mutable_data<double>()[i] = x[i];
+    } else {
+      out.mutable_data<uint16_t>()[i] = dtype == DType::kFloat16 ? FloatToHalf(x[i]) : FloatToBfloat16(x[i]);
+    }
+  }
+  return out;
+}
+
 Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label, int64_t index,
                           const Labels& labels, const DatasetOptions& options) {
+  if (input.dtype() != options.input_dtype) {
+    if (!IsFloat(options.input_dtype)) {
+      return InvalidInput("{}: elements are {}, expected {} for the model's input", name, DTypeName(input.dtype()),
+                          DTypeName(options.input_dtype));
+    }
+    EVOQ_ASSIGN(input, WithContext(ToFloatType(input, options.input_dtype), name));
+  }
   EVOQ_TRY(CheckInput(input, options.input_sizes, name));
   Sample sample{std::move(name), std::move(input), own_label};
   if (!labels.path.empty()) {
@@ -126,7 +149,6 @@ class Arrays : public Dataset {
     Tensor input = Tensor::Allocate(TensorType(source.values.dtype(), Shape(sizes)));
     const std::byte* from = source.values.raw() + std::max<int64_t>(row, 0) * input.bytes();
     if (input.bytes() > 0) std::memcpy(input.mutable_raw(), from, input.bytes());
-    EVOQ_ASSIGN(input, Converted(input, source.name));
     const std::string name = row < 0 ? source.name : fmt::format("{}[{}]", source.name, row);
     return MakeSample(name, std::move(input), std::nullopt, index, labels_, options_);
   }
@@ -137,13 +159,6 @@ class Arrays : public Dataset {
     Tensor values;
     bool single;
   };
-
-  Result<Tensor> Converted(const Tensor& input, const std::string& name) const {
-    if (input.dtype() == options_.input_dtype) return input;
-    if (options_.input_dtype == DType::kFloat32) return WithContext(ToFloat32(input), name);
-    return InvalidInput("{}: elements are {}, expected {} for the model's input", name, DTypeName(input.dtype()),
-                        DTypeName(options_.input_dtype));
-  }
 
   std::vector<Array> arrays_;
   std::vector<std::pair<size_t, int64_t>> samples_;  // array, row (-1: the only one)
@@ -260,7 +275,7 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const Data
   DatasetOptions used = options;
   // A model that takes integers gets pixels as integers.
   if (used.preprocess && IsInteger(used.input_dtype)) used.preprocess->dtype = used.input_dtype;
-  if (used.preprocess && used.preprocess->dtype != used.input_dtype) {
+  if (used.preprocess && used.preprocess->dtype != used.input_dtype && !IsFloat(used.input_dtype)) {
     return Fail(ErrorCode::kUsage, "{}: preprocessing gives {}, but the model's input is {}", path,
                 DTypeName(used.preprocess->dtype), DTypeName(used.input_dtype));
   }

@@ -175,6 +175,22 @@ TEST(Dataset, FolderOfNpyIsSortedAndBatched) {
   ExpectError((*wrong)->At(0), "expected [1, 3]");
 }
 
+TEST(Dataset, SamplesTakeTheModelsFloatType) {
+  const std::string path = TempFolder("half") + "/a.npy";
+  ASSERT_TRUE(WriteNpy(Tensor::FromValues<float>(Shape{1, 2}, {1.5f, -2}), path));
+  for (DType dtype : {DType::kFloat16, DType::kBfloat16, DType::kFloat64}) {
+    auto data = OpenDataset(path, {.input_sizes = {1, 2}, .input_dtype = dtype});
+    ASSERT_TRUE(data) << data.error().message();
+    auto sample = (*data)->At(0);
+    ASSERT_TRUE(sample) << sample.error().message();
+    EXPECT_EQ(sample->input.dtype(), dtype);
+    EXPECT_EQ(ToFloat32(sample->input)->values<float>()[1], -2);
+  }
+  auto data = OpenDataset(path, {.input_sizes = {1, 2}, .input_dtype = DType::kInt32});
+  ASSERT_TRUE(data);
+  ExpectError((*data)->At(0), "elements are float32, expected int32");
+}
+
 TEST(Dataset, UnreadableImageIsNamed) {
   const std::string folder = TempFolder("badimage");
   ASSERT_TRUE(WriteFileAtomic(folder + "/x.jpg", "not an image"));
