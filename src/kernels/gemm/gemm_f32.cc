@@ -11,8 +11,8 @@ namespace evoq {
 namespace {
 
 constexpr int64_t kGroupBytes = 384 << 10;  // of B: a part of a 1 MiB L2 cache
+constexpr double kSharedBytes = 512 << 10;
 constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
-constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
 constexpr int64_t kOneTileRows = 10;        // fewer rows than L1 cache ways: no two evict each other
 constexpr int kCopyRows = 14;
@@ -140,23 +140,22 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;
 
   const int64_t jobs = std::max<int64_t>(sizes.jobs, 1), units = CeilDiv(panels, plan.panels);
-  const int64_t wanted = threads > 1 ? CeilDiv(threads * kTasksPerThread, jobs) : 1;
+  const auto wanted = [&](int64_t per_thread) { return threads > 1 ? CeilDiv(threads * per_thread, jobs) : 1; };
   plan.row_blocks = std::max<int64_t>(CeilDiv(plan.tiles, kBlockTiles), 1);
-  const auto split_columns = [&] {
-    plan.column_blocks = std::clamp<int64_t>(CeilDiv(wanted, plan.row_blocks), 1, std::max<int64_t>(units, 1));
-  };
-  const auto split_rows = [&] {
-    plan.row_blocks = std::clamp<int64_t>(CeilDiv(wanted, plan.column_blocks), plan.row_blocks,
-                                          std::max<int64_t>(plan.tiles, 1));
-  };
-  if (sizes.columns > sizes.rows) {
-    split_columns();
-    split_rows();
-  } else {
-    split_rows();
-    split_columns();
+  // A B that stays in each core's cache may be read by all threads; a larger one is shared out first. In doubles, as
+  // below: only the order of magnitude matters.
+  if (1.0 * panels * kPanelF32 * sizes.taps * sizes.depth * sizeof(float) > kSharedBytes) {
+    const int64_t blocks = CeilDiv(wanted(plan.tiles <= 4 ? 4 : 2), plan.row_blocks);
+    plan.column_blocks = std::clamp<int64_t>(blocks, 1, std::max<int64_t>(units, 1));
   }
-  // In doubles: only the order of magnitude matters.
+  if (plan.tiles > 4 || plan.column_blocks == 1) {
+    plan.row_blocks = std::clamp<int64_t>(CeilDiv(wanted(8), plan.column_blocks), plan.row_blocks,
+                                          std::max<int64_t>(plan.tiles, 1));
+  }
+  if (plan.row_blocks * plan.column_blocks < wanted(4)) {
+    plan.column_blocks = std::clamp<int64_t>(CeilDiv(wanted(4), plan.row_blocks), plan.column_blocks,
+                                             std::max<int64_t>(units, 1));
+  }
   const double work = 1.0 * sizes.rows * sizes.columns * sizes.taps * sizes.depth * jobs;
   if (work <= kSmallWork) plan.grain = std::numeric_limits<int32_t>::max();
   return plan;
