@@ -107,6 +107,7 @@ void Int8Linear::ChooseBlocks(int threads) {
   const int64_t count = std::max<int64_t>(1, rows.count()), panels = CeilDiv(group_columns(), 16);
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
   const int64_t wanted = std::min(kCacheBytes / row_bytes, kPointerBytes / (8 * rows.taps()));
+  const int64_t weight_bytes = weights.panels * weights.panel_bytes;
   const int64_t max_splits = CeilDiv(panels, tile_panels);
   const auto set_blocks = [&](int64_t size) {
     size = std::clamp<int64_t>(size, 1, count);
@@ -114,12 +115,14 @@ void Int8Linear::ChooseBlocks(int threads) {
     blocks = CeilDiv(count, block_rows);
   };
   // Weights that do not stay in the cache are read once per block: for many tiles.
-  const bool weights_stay = weights.panels * weights.panel_bytes <= 2 * kCacheBytes;
+  const bool weights_stay = weight_bytes <= 2 * kCacheBytes;
   set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
-  const int64_t enough = threads == 1 ? 1 : 4 * threads;
+  // Pieces shorter than what waking a thread costs are not worth cutting.
+  const double work_ns = static_cast<double>(count) * g.out_channels * g.group_channels() * g.taps() / 400 + weight_bytes / 40;
+  const int64_t enough = threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 2000), 1, 4 * threads);
   if (blocks * groups() < enough) {
     // Weights larger than the activations are worth reading once: cut columns first.
-    const bool columns_first = weights.panels * weights.panel_bytes > count * row_bytes;
+    const bool columns_first = weight_bytes > count * row_bytes;
     if (!columns_first) set_blocks(count * groups() / enough);
     splits = std::clamp<int64_t>(CeilDiv(enough, std::max<int64_t>(1, blocks * groups())), 1, max_splits);
     if (columns_first && blocks * groups() * splits < enough) set_blocks(count * groups() * splits / enough);
