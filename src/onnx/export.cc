@@ -88,6 +88,13 @@ class Exporter {
     return name;
   }
 
+  // Notes that evoq keeps on its nodes (evoq.float_reason) are no attributes of ONNX.
+  static void WriteAttrs(const Attrs& attrs, onnx::NodeProto& node) {
+    for (const auto& [key, value] : attrs) {
+      if (!key.starts_with("evoq.")) AttrToProto(key, value, node);
+    }
+  }
+
   std::string Emit(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
                    const std::string& output, const Attrs& attrs = {}, const std::string& domain = "") {
     onnx::NodeProto& node = *proto_.add_node();
@@ -96,7 +103,7 @@ class Exporter {
     node.set_name(name);
     for (const std::string& input : inputs) node.add_input(input);
     node.add_output(output);
-    for (const auto& [key, value] : attrs) AttrToProto(key, value, node);
+    WriteAttrs(attrs, node);
     return output;
   }
 
@@ -210,7 +217,7 @@ class Exporter {
     proto.set_domain(node.domain);
     proto.set_name(node.name);
     for (const std::string& input : inputs) proto.add_input(input);
-    for (const auto& [key, value] : attrs) AttrToProto(key, value, proto);
+    WriteAttrs(attrs, proto);
     std::vector<std::string> reals;
     for (ValueId out : node.outputs) reals.push_back(RealName(out));
     for (const std::string& real : reals) proto.add_output(real);
