@@ -1,0 +1,22 @@
+# Shortcuts; cmake and the scripts in tools/ do the work.
+.PHONY: demo test bench bench-peers asan tsan gcc format
+
+demo:
+	tools/demo.sh
+test:
+	tools/test.sh
+bench:
+	tools/setup.sh --test
+	cmake --preset release
+	cmake --build --preset release
+	for b in build/release/evoq_*_bench; do $$b --benchmark_min_time=0.1; done
+bench-peers:
+	tools/bench_peers.sh
+asan:
+	tools/sanitize.sh asan-ubsan
+tsan:
+	tools/sanitize.sh tsan
+gcc:
+	cmake --preset gcc && cmake --build --preset gcc && tools/run_tests.sh build/gcc
+format:
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
