@@ -1,0 +1,205 @@
+#include "kernels/requant.h"
+#include "kernels/test_util.h"
+
+namespace evoq {
+namespace {
+
+// y[at] = x[source(index of at)], -1 for the fill value's bytes.
+template <typename Source>
+Tensor Picked(const Tensor& x, const TensorType& type, const Source& source, const void* fill = nullptr) {
+  Tensor y = Tensor::Allocate(type);
+  const auto sizes = y.sizes();
+  const int64_t width = DTypeBits(type.dtype) / 8;
+  for (int64_t at = 0; at < y.elements(); ++at) {
+    std::vector<int64_t> index(sizes.size());
+    int64_t rest = at;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      index[i] = rest % sizes[i];
+      rest /= sizes[i];
+    }
+    const int64_t from = source(index);
+    std::memcpy(y.mutable_raw() + at * width, from < 0 ? static_cast<const std::byte*>(fill) : x.raw() + from * width, width);
+  }
+  return y;
+}
+
+Tensor Ints(const std::vector<int64_t>& v) { return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v); }
+
+const DType kTypes[] = {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64};
+
+TEST(Move, SliceWithAnyStep) {
+  struct Case {
+    std::vector<int64_t> starts, ends, axes, steps, out;
+    int64_t first[3], step[3];
+  };
+  const Case cases[] = {
+      {{1, 2}, {4, 100}, {0, 2}, {1, 3}, {3, 6, 3}, {1, 0, 2}, {1, 1, 3}},
+      {{-1}, {-1000}, {1}, {-1}, {5, 6, 9}, {0, 5, 0}, {1, -1, 1}},
+      {{-2, 8}, {INT64_MIN, 0}, {1, 2}, {-2, -3}, {5, 3, 3}, {0, 4, 8}, {1, -2, -3}},
+      {{3}, {3}, {0}, {1}, {0, 6, 9}, {3, 0, 0}, {1, 1, 1}},
+      {{0, 1, 4}, {5, 2, 9}, {0, 1, 2}, {1, 1, 1}, {5, 1, 5}, {0, 1, 4}, {1, 1, 1}},
+  };
+  for (const Case& s : cases) {
+    for (DType dtype : kTypes) {
+      TestCall t;
+      t.op = "Slice";
+      t.inputs = {RandomTensor(TensorType(dtype, Shape{5, 6, 9}), 1), Ints(s.starts), Ints(s.ends), Ints(s.axes), Ints(s.steps)};
+      t.is_constant = {false, true, true, true, true};
+      t.outputs = {TensorType(dtype, Shape(s.out))};
+      const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
+        return ((s.first[0] + i[0] * s.step[0]) * 6 + s.first[1] + i[1] * s.step[1]) * 9 + s.first[2] + i[2] * s.step[2];
+      });
+      ExpectKernel(*FindKernel("slice"), t, {want}, Shape(s.out).ToString());
+    }
+  }
+}
+
+TEST(Move, ExpandAndTile) {
+  for (DType dtype : kTypes) {
+    TestCall t;
+    t.op = "Expand";
+    t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 1, 7}), 1)};
+    t.outputs = {TensorType(dtype, Shape{2, 3, 5, 7})};
+    ExpectKernel(*FindKernel("expand"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[1] * 7 + i[3]; })}, "");
+    t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 1}), 1)};
+    t.outputs = {TensorType(dtype, Shape{3, 50})};
+    ExpectKernel(*FindKernel("expand"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0]; })}, "");
+    t.op = "Tile";
+    t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 4}), 1)};
+    t.outputs = {TensorType(dtype, Shape{6, 12})};
+    ExpectKernel(*FindKernel("tile"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0] % 3 * 4 + i[1] % 4; })}, "");
+  }
+}
+
+TEST(Move, SplitIsTheInverseOfConcat) {
+  for (int axis : {0, 1, 2}) {
+    TestCall t;
+    t.op = "Split";
+    t.attrs.Set("axis", axis);
+    std::vector<int64_t> sizes = {3, 5, 70};
+    sizes[axis] = 10;
+    t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape(sizes)), 1)};
+    for (int64_t n : {3, 0, 7}) {
+      sizes[axis] = n;
+      t.outputs.push_back(TensorType(DType::kFloat32, Shape(sizes)));
+    }
+    for (Isa isa : TestIsas()) {
+      TestCall back;
+      back.op = "Concat";
+      back.attrs.Set("axis", axis);
+      back.inputs = RunKernel(*FindKernel("split"), t, isa, 3);
+      back.outputs = {t.inputs[0].type()};
+      EXPECT_TRUE(BitEqual(RunKernel(*FindKernel("concat"), back, isa)[0], t.inputs[0])) << axis;
+    }
+  }
+}
+
+TEST(Move, DepthAndSpace) {
+  const int64_t n = 2, c = 12, h = 4, w = 6, b = 2;
+  for (DType dtype : kTypes) {
+    for (bool last : {false, true}) {
+      const auto shape = [&](int64_t channels, int64_t rows, int64_t columns) {
+        return last ? Shape{n, rows, columns, channels} : Shape{n, channels, rows, columns};
+      };
+      // Offset of (image, channel, row, column) in a tensor of these sizes.
+      const auto at = [&](int64_t i, int64_t ci, int64_t hi, int64_t wi, int64_t channels, int64_t rows, int64_t columns) {
+        return last ? ((i * rows + hi) * columns + wi) * channels + ci : ((i * channels + ci) * rows + hi) * columns + wi;
+      };
+      for (const char* mode : {"DCR", "CRD", "space"}) {
+        const std::string m = mode;
+        TestCall t;
+        t.op = m == "space" ? "SpaceToDepth" : "DepthToSpace";
+        t.attrs.Set("blocksize", 2);
+        if (m == "CRD") t.attrs.Set("mode", mode);
+        if (last) t.attrs.Set("channels_last", 1);
+        t.inputs = {RandomTensor(TensorType(dtype, shape(c, h, w)), 1)};
+        t.outputs = {TensorType(dtype, m == "space" ? shape(c * 4, h / 2, w / 2) : shape(c / 4, h * 2, w * 2))};
+        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
+          const int64_t ci = i[last ? 3 : 1], hi = i[last ? 1 : 2], wi = i[last ? 2 : 3];
+          if (m == "space") return at(i[0], ci % c, hi * b + ci / c / b, wi * b + ci / c % b, c, h, w);
+          const int64_t r = hi % b, s = wi % b;
+          return at(i[0], m == "DCR" ? (r * b + s) * (c / 4) + ci : (ci * b + r) * b + s, hi / b, wi / b, c, h, w);
+        });
+        ExpectKernel(*FindKernel(m == "space" ? "space_to_depth" : "depth_to_space"), t, {want}, m);
+      }
+    }
+  }
+}
+
+TEST(Move, PadEveryMode) {
+  const int64_t h = 4, w = 5, c = 3;
+  for (const char* mode : {"constant", "edge", "reflect", "wrap"}) {
+    for (const std::vector<int64_t>& pads : std::vector<std::vector<int64_t>>{{1, 2, 0, 2, 1, 0}, {0, 3, 0, 1, -2, 0}, {2, 0, 1, 0, 0, 2}, {-1, -1, 0, 0, 0, 0}}) {
+      for (bool quantized : {false, true}) {
+        TestCall t;
+        t.op = "Pad";
+        t.attrs.Set("mode", mode);
+        const auto type = [&](Shape shape) {
+          return quantized ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(0.5f, 9)) : TensorType(DType::kFloat32, shape);
+        };
+        t.inputs = {RandomTensor(type(Shape{h, w, c}), 1), Ints(pads), Tensor::Scalar(3.0f)};
+        t.is_constant = {false, true, quantized};
+        t.outputs = {type(Shape{h + pads[0] + pads[3], w + pads[1] + pads[4], c + pads[2] + pads[5]})};
+        const uint8_t byte = 15;  // 3.0 quantized
+        const float real = 3.0f;
+        const int64_t sizes[] = {h, w, c};
+        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& index) {
+          int64_t at = 0;
+          for (int d = 0; d < 3; ++d) {
+            int64_t i = index[d] - pads[d];
+            const int64_t n = sizes[d];
+            if (i < 0 || i >= n) {
+              if (mode[0] == 'c') return int64_t{-1};
+              if (mode[0] == 'e') i = i < 0 ? 0 : n - 1;
+              if (mode[0] == 'w') i = (i + 10 * n) % n;
+              while (mode[0] == 'r' && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
+            }
+            at = at * n + i;
+          }
+          return at;
+        }, quantized ? static_cast<const void*>(&byte) : &real);
+        ExpectKernel(*FindKernel("pad"), t, {want}, std::string(mode) + Shape(pads).ToString());
+      }
+    }
+  }
+}
+
+TEST(Move, GatherCountsFromTheEndAndStaysInside) {
+  for (DType dtype : kTypes) {
+    for (int axis : {0, 1, 2}) {
+      TestCall t;
+      t.op = "Gather";
+      t.attrs.Set("axis", axis);
+      t.inputs = {RandomTensor(TensorType(dtype, Shape{4, 5, 6}), 1), Tensor::FromValues<int64_t>(Shape{2, 2}, {0, -1, 3, 2})};
+      std::vector<int64_t> out = {4, 5, 6};
+      out.erase(out.begin() + axis);
+      out.insert(out.begin() + axis, {2, 2});
+      t.outputs = {TensorType(dtype, Shape(out))};
+      const int64_t picks[] = {0, std::vector<int64_t>{3, 4, 5}[axis], 3, 2};
+      const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](auto i) {
+        const int64_t pick = picks[i[axis] * 2 + i[axis + 1]];
+        i.erase(i.begin() + axis);
+        i[axis] = pick;
+        return (i[0] * 5 + i[1]) * 6 + i[2];
+      });
+      ExpectKernel(*FindKernel("gather"), t, {want}, fmt::format("axis {}", axis));
+      t.inputs[1] = Tensor::FromValues<int64_t>(Shape{2, 2}, {100, -100, 0, 0});
+      RunKernel(*FindKernel("gather"), t, Isa::kScalar);
+      t.is_constant = {false, true};
+      EXPECT_STREQ(RejectOf(*FindKernel("gather"), t)->code, "shape");
+    }
+  }
+}
+
+TEST(Move, CopyKeepsBytes) {
+  TestCall t;
+  t.op = "Reshape";
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{60, 70}), 1)};
+  t.outputs = {TensorType(DType::kFloat32, Shape{4200})};
+  ExpectKernel(*FindKernel("copy_reshape"), t, {t.inputs[0].WithType(t.outputs[0])}, "");
+  t.outputs[0].dtype = DType::kInt32;
+  EXPECT_STREQ(RejectOf(*FindKernel("copy_reshape"), t)->code, "types");
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,196 @@
+#include "kernels/resize/resize.h"
+
+#include <cstring>
+
+#include "kernels/parallel.h"
+#include "kernels/quantize/axis.h"
+#include "kernels/resize/taps.h"
+
+namespace evoq {
+namespace {
+
+std::optional<Rejection> RejectPlan(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (auto plan = PlanResize(call); !plan) return Reject("attribute", "{}", plan.error().message());
+  return std::nullopt;
+}
+
+// ---- nearest: elements move; equal types
+
+std::optional<Rejection> RejectNearest(const KernelCall& call) {
+  const TensorType& x = call.inputs[0];
+  TensorType as_y = x;
+  as_y.shape = call.outputs[0].shape;
+  const int bits = DTypeBits(x.dtype);
+  if (!(as_y == call.outputs[0]) || bits % 8 != 0 || (x.quantized() && !x.quant->per_tensor())) {
+    return Reject("types", "{} -> {}: nearest keeps the elements", x.ToString(), call.outputs[0].ToString());
+  }
+  if (call.attrs.String("mode", "nearest") != "nearest") return Reject("attribute", "mode {}", call.attrs.String("mode"));
+  return RejectPlan(call);
+}
+
+template <typename T>
+void PickElements(const void* x, void* y, const std::vector<int64_t>& index) {
+  for (size_t o = 0; o < index.size(); ++o) static_cast<T*>(y)[o] = static_cast<const T*>(x)[index[o]];
+}
+
+struct NearestState {
+  ResizePlan plan;
+  int64_t pixel, element, grain = 1;  // pixel: bytes of its channels
+
+  void Row(const std::byte* x, std::byte* y) const {
+    if (plan.w.keep) {
+      std::memcpy(y, x, static_cast<size_t>(plan.w.in * pixel));
+    } else if (plan.channels == 1 && element == 1) {
+      PickElements<uint8_t>(x, y, plan.w.index);
+    } else if (plan.channels == 1 && element == 4) {
+      PickElements<uint32_t>(x, y, plan.w.index);
+    } else {
+      for (int64_t o = 0; o < plan.w.out; ++o) std::memcpy(y + o * pixel, x + plan.w.index[o] * pixel, static_cast<size_t>(pixel));
+    }
+  }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const int64_t rows = plan.images * plan.d.out * plan.h.out, x_row = plan.w.in * pixel, y_row = plan.w.out * pixel;
+    const auto source = [&](int64_t row) {
+      const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
+      const int64_t ih = plan.h.keep ? oh : plan.h.index[oh], id = plan.d.keep ? od : plan.d.index[od];
+      return (image * plan.d.in + id) * plan.h.in + ih;
+    };
+    context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
+      auto* y = static_cast<std::byte*>(out[0]);
+      int64_t previous = -1;
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t from = source(row);
+        if (from == previous) {
+          std::memcpy(y + row * y_row, y + (row - 1) * y_row, static_cast<size_t>(y_row));
+        } else {
+          Row(static_cast<const std::byte*>(in[0]) + from * x_row, y + row * y_row);
+        }
+        previous = from;
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& options) {
+  NearestState state;
+  EVOQ_ASSIGN(state.plan, PlanResize(call));
+  state.element = DTypeBits(call.inputs[0].dtype) / 8;
+  state.pixel = state.plan.channels * state.element;
+  const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
+  if (state.pixel == 0) state.plan.images = 0;
+  state.grain = Grain(rows, static_cast<double>(state.plan.w.out) * (2 + 0.05 * static_cast<double>(state.pixel)), options.threads);
+  return BoundKernel::Of(std::move(state));
+}
+
+// ---- linear: float32, or uint8 with one scale on either side
+
+std::optional<Rejection> RejectLinear(const KernelCall& call) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  if (!(PlainFloat(x) && PlainFloat(y)) && !(QuantizedU8(x) && QuantizedU8(y))) {
+    return Reject("types", "{} -> {}, expected float32 or uint8 with one scale", x.ToString(), y.ToString());
+  }
+  if (call.attrs.String("mode", "nearest") != "linear") return Reject("attribute", "mode {}", call.attrs.String("mode", "nearest"));
+  return RejectPlan(call);
+}
+
+struct LinearState {
+  ResizePlan plan;
+  bool bytes = false;
+  float scale_x = 1, scale_y = 1;
+  int32_t zero_x = 0, zero_y = 0;
+  Isa isa = Isa::kScalar;
+  int64_t pieces = 1;
+
+  int64_t row_floats() const { return plan.w.in * plan.channels; }
+  int64_t slot_floats() const { return 2 * row_floats() + plan.w.out * plan.channels; }
+
+  // x's row blended along d: into `to`, or where it lies already.
+  const float* BlendedD(const void* x, int64_t image, int64_t od, int64_t ih, float* to) const {
+    const int64_t n = row_floats();
+    const auto at = [&](int64_t id) { return ((image * plan.d.in + id) * plan.h.in + ih) * n; };
+    const int64_t d0 = plan.d.keep ? od : plan.d.index[2 * od], d1 = plan.d.keep ? od : plan.d.index[2 * od + 1];
+    if (bytes) {
+      const auto* q = static_cast<const uint8_t*>(x);
+      if (plan.d.keep) {
+        QuantizeTableFor(isa).dequantize(q + at(d0), IntegerKind::kUint8, to, n, scale_x, zero_x);
+      } else {
+        ResizeTableFor(isa).blend_bytes(q + at(d0), q + at(d1), plan.d.weight[2 * od], plan.d.weight[2 * od + 1], scale_x, zero_x, to, n);
+      }
+      return to;
+    }
+    const auto* f = static_cast<const float*>(x);
+    if (plan.d.keep) return f + at(d0);
+    ResizeTableFor(isa).blend(f + at(d0), f + at(d1), plan.d.weight[2 * od], plan.d.weight[2 * od + 1], to, n);
+    return to;
+  }
+
+  // One output row; `slot` holds two input rows and an output row.
+  void Row(const void* x, void* y, int64_t row, float* slot) const {
+    const ResizeTable& table = ResizeTableFor(isa);
+    const int64_t n = row_floats(), c = plan.channels, out_floats = plan.w.out * c;
+    const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
+    float *a = slot, *b = slot + n, *result = slot + 2 * n;
+    const float* blended;
+    if (plan.h.keep) {
+      blended = BlendedD(x, image, od, oh, a);
+    } else {
+      const int64_t h0 = plan.h.index[2 * oh], h1 = plan.h.index[2 * oh + 1];
+      const float w0 = plan.h.weight[2 * oh], w1 = plan.h.weight[2 * oh + 1];
+      if (bytes && plan.d.keep) {
+        const auto* q = static_cast<const uint8_t*>(x) + (image * plan.d.in + od) * plan.h.in * n;
+        table.blend_bytes(q + h0 * n, q + h1 * n, w0, w1, scale_x, zero_x, a, n);
+      } else {
+        const float *p0 = BlendedD(x, image, od, h0, a), *p1 = BlendedD(x, image, od, h1, b);
+        table.blend(p0, p1, w0, w1, a, n);
+      }
+      blended = a;
+    }
+    float* to = bytes ? result : static_cast<float*>(y) + row * out_floats;
+    if (plan.w.keep) {
+      std::memcpy(to, blended, static_cast<size_t>(out_floats) * sizeof(float));
+    } else {
+      table.blend_pixels(blended, plan.w.index.data(), plan.w.weight.data(), to, plan.w.out, c);
+    }
+    if (bytes) {
+      QuantizeTableFor(isa).quantize(to, static_cast<uint8_t*>(y) + row * out_floats, out_floats, scale_y, zero_y, ByteRange{});
+    }
+  }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const int64_t rows = plan.images * plan.d.out * plan.h.out;
+    auto* slots = reinterpret_cast<float*>(context.scratch);
+    context.pool.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
+          Row(in[0], out[0], row, slots + piece * slot_floats());
+        }
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& options) {
+  const TensorType &x = call.inputs[0], &y = call.outputs[0];
+  LinearState state;
+  EVOQ_ASSIGN(state.plan, PlanResize(call));
+  state.bytes = x.quantized();
+  if (state.bytes) {
+    state.scale_x = ScaleOf(x), state.zero_x = ZeroOf(x);
+    state.scale_y = ScaleOf(y), state.zero_y = ZeroOf(y);
+  }
+  state.isa = options.isa;
+  const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
+  const int64_t grain = Grain(rows, static_cast<double>(state.plan.w.out * state.plan.channels) * 0.5 + 10, options.threads);
+  state.pieces = std::clamp<int64_t>(CeilDiv(rows, grain), 1, 4 * options.threads);
+  const size_t scratch = static_cast<size_t>(state.pieces * state.slot_floats()) * sizeof(float);
+  return BoundKernel::Of(std::move(state), scratch);
+}
+
+}  // namespace
+
+extern const KernelDef kResizeNearest = {"resize_nearest", "Resize", "any", Peak::kMemory, RejectNearest, nullptr, BindNearest};
+extern const KernelDef kResizeLinear = {"resize_linear", "Resize", "any", Peak::kMemory, RejectLinear, nullptr, BindLinear};
+
+}  // namespace evoq

@@ -1,0 +1,28 @@
+#include "kernels/resize/resize.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+void Blend(const float* a, const float* b, float w0, float w1, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = w0 * a[i] + w1 * b[i];
+}
+
+void BlendBytes(const uint8_t* a, const uint8_t* b, float w0, float w1, float scale, int32_t zero, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = w0 * (static_cast<float>(a[i] - zero) * scale) + w1 * (static_cast<float>(b[i] - zero) * scale);
+  }
+}
+
+void BlendPixels(const float* x, const int64_t* index, const float* weight, float* y, int64_t n, int64_t c) {
+  if (c == 1) {
+    for (int64_t o = 0; o < n; ++o) y[o] = weight[2 * o] * x[index[2 * o]] + weight[2 * o + 1] * x[index[2 * o + 1]];
+    return;
+  }
+  for (int64_t o = 0; o < n; ++o, y += c) Blend(x + index[2 * o] * c, x + index[2 * o + 1] * c, weight[2 * o], weight[2 * o + 1], y, c);
+}
+
+}  // namespace
+
+extern const ResizeTable kResizeTable = {Blend, BlendBytes, BlendPixels};
+
+}  // namespace evoq::EVOQ_ISA

@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/resize/resize.inl.h"
