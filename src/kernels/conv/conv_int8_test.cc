@@ -25,6 +25,21 @@ TEST(ConvInt8, ShapesOfRealNetworks) {
   Check("conv_int8", Conv2D({1, 6, 6, 48}, {240, 16, 1, 1}, {}, {}, 3));
 }
 
+// Large enough to be cut into several pieces by rows, by columns and by groups.
+TEST(ConvInt8, CutForThreads) {
+  Check("conv_int8", Conv2D({1, 23, 21, 32}, {48, 32, 3, 3}, {}, {1, 1, 1, 1}));
+  Check("conv_int8", Conv2D({1, 3, 5, 512}, {1000, 512, 1, 1}));
+  Check("conv_int8", Conv2D({1, 40, 40, 3}, {40, 3, 5, 5}, {}, {2, 2, 2, 2}));
+  Check("conv_int8", Conv2D({1, 30, 30, 64}, {64, 8, 3, 3}, {}, {1, 1, 1, 1}, 8));
+  Check("conv_int8", Conv2D({1, 9, 9, 120}, {480, 40, 3, 3}, {}, {1, 1, 1, 1}, 3));
+  Check("conv_int8", Conv2D({1, 90, 90, 24}, {24, 1, 5, 5}, {}, {2, 2, 2, 2}, 24));
+  Case zeros = Conv2D({2, 19, 19, 24}, {70, 24, 3, 3}, {}, {1, 1, 1, 1});
+  zeros.w_zeros = 2;
+  zeros.op = "ConvInteger";
+  zeros.runtime_zero = true;
+  Check("conv_integer", zeros);
+}
+
 TEST(ConvInt8, Dimensions) {
   Check("conv_int8", Conv2D({2, 30, 12}, {20, 12, 5}, {2}, {3, 1}));
   Check("conv_int8", Conv2D({1, 5, 6, 7, 8}, {17, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 0}, 1, {1, 1, 2}));
