@@ -101,6 +101,7 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
     sizes.panel_stride = shape.taps() * shape.channels_in * kPanelF32;
     sizes.row_bytes = shape.channels_in * static_cast<int64_t>(sizeof(float));
     sizes.jobs = shape.group;
+    sizes.taps_in_order = false;
     GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
     state.phases.push_back({std::move(map), std::move(plan)});
   }

@@ -10,7 +10,7 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kGroupBytes = 384 << 10;  // of B: a part of a 1 MiB L2 cache
+constexpr int64_t kGroupBytes = 256 << 10;  // of B: this group and the next one stay in a 1 MiB L2 cache
 constexpr double kSharedBytes = 512 << 10;
 constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
 constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
@@ -80,20 +80,23 @@ void CopyRows(int count, TileRowsF32& tile, float* copy) {
   tile.row_stride = 0;
 }
 
-// The register tiles of panels [panel, panel_end) for the rows in `rows`.
+// The register tiles of panels [panel, panel_end) for the rows in `rows`. Where `ahead` is not null, the panels there are
+// fetched meanwhile.
 void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const TileRowsF32& rows, int64_t panel,
-               int64_t panel_end, GemmTileF32& tile) {
+               int64_t panel_end, const float* ahead, GemmTileF32& tile) {
   tile.rows = rows.rows;
   tile.row_stride = rows.row_stride;
   tile.taps = rows.taps;
   tile.tap_count = rows.tap_count;
   tile.depth = rows.depth;
   tile.row_offset = rows.row_offset;
+  tile.ahead_step = ahead == nullptr ? 0 : kPanelF32;
   while (panel < panel_end) {
     int panels = plan.panels;
     while (panels > panel_end - panel) panels /= 2;
     const int64_t column = panel * kPanelF32;
     tile.b = job.b + panel * plan.panel_stride;
+    tile.ahead = ahead == nullptr ? tile.b : ahead;
     tile.c = job.y + column;
     tile.bias = job.bias == nullptr ? nullptr : job.bias + column;
     tile.residual = job.residual == nullptr ? nullptr : job.residual + column;
@@ -101,7 +104,19 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
     tile.column_end = std::min<int64_t>(job.column_end - column, panels * kPanelF32);
     plan.kernels->tile[panels][count](tile);
     panel += panels;
+    if (ahead != nullptr) ahead += panels * plan.panel_stride;
   }
+}
+
+// Where the B that follows segment `s` of the group [group, group_end) begins: the next segment or the next group. Null
+// when there is none or it is not worth it.
+const float* NextB(const GemmPlanF32& plan, const GemmJobF32& job, size_t s, int64_t group, int64_t group_end) {
+  if (plan.k_stride == 0) return nullptr;
+  if (s + 1 < plan.segments.size()) {
+    const SegmentF32& next = plan.segments[s + 1];
+    return job.b + group * plan.panel_stride + next.tap * plan.k_stride + next.k * kPanelF32;
+  }
+  return group_end * kPanelF32 < job.column_end ? job.b + group_end * plan.panel_stride : nullptr;
 }
 
 void ActivateRows(const GemmPlanF32& plan, int count, const int64_t* row_offset, int64_t columns, float* y) {
@@ -135,6 +150,7 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
   const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
   plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1 && tile_rows <= kCopyRows;
+  if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
   plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;
@@ -183,12 +199,16 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
     for (size_t s = 0; s < plan.segments.size(); ++s) {
       tile.accumulate = s > 0;
       tile.last = s + 1 == plan.segments.size();
+      const float* next = NextB(plan, job, s, group, group_end);
       for (int64_t i = first_tile; i < end_tile; ++i) {
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);
         const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
         job.fill(job.source, row, count, plan.segments[s], rows);
         if (plan.copy_rows) CopyRows(count, rows, copy);
-        RunPanels(plan, job, count, rows, group, group_end, tile);
+        // The first row tiles fetch one panel each of every register tile's width.
+        const bool fetch = next != nullptr && i - first_tile < plan.panels;
+        RunPanels(plan, job, count, rows, group, group_end,
+                  fetch ? next + (i - first_tile) * plan.panel_stride : nullptr, tile);
         if (tile.last && plan.activate != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);
           const int64_t to = std::min(job.column_end, group_end * kPanelF32);

@@ -50,6 +50,7 @@ struct GemmPlanF32 {
   int64_t rows = 0;
   int64_t b_step = kPanelF32;  // floats between rows of B
   int64_t panel_stride = 0;  // floats between panels of B
+  int64_t k_stride = 0;      // floats of B per tap where taps follow each other in B; 0: nothing is fetched ahead
   bool copy_rows = false;    // copy A tiles: their rows lie a multiple of 4 KiB apart and would evict each other
   std::vector<SegmentF32> segments;
   int64_t tiles = 0;           // row tiles, of nearly equal height
@@ -79,6 +80,7 @@ struct GemmSizesF32 {
   int64_t panel_stride;
   int64_t row_bytes;         // distance of neighbouring rows of A
   int64_t jobs = 1;          // jobs that run side by side
+  bool taps_in_order = true;  // B[panel] holds the K of this product and nothing else
 };
 
 GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation, Isa isa, int threads);

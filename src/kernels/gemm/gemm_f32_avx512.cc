@@ -56,6 +56,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(const G
     EVOQ_EACH_ACCUMULATOR
     _mm_prefetch(reinterpret_cast<const char*>(t.residual + t.row_offset[r] + p * 16), _MM_HINT_T0);
   }
+  const float* ahead = t.ahead;
+  const int64_t ahead_step = t.ahead_step;
   const int64_t depth = t.depth, b_step = t.b_step, panel_stride = t.panel_stride;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -67,6 +69,8 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(const G
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) vb[p] = _mm512_loadu_ps(b + p * panel_stride);
       b += b_step;
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      ahead += ahead_step;
 #pragma GCC unroll 28
       for (int r = 0; r < kRows; ++r) {
         const __m512 va = _mm512_set1_ps(a[r][k]);

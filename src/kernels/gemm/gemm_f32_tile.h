@@ -38,6 +38,8 @@ struct GemmTileF32 {
   const float* b;
   int64_t b_step;
   int64_t panel_stride;
+  const float* ahead;  // fetched into the L2 cache while the tile is computed: one line per k,
+  int64_t ahead_step;  // this many floats apart
   float* c;
   const int64_t* row_offset;
   int64_t column_begin;

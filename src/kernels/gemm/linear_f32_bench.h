@@ -45,7 +45,7 @@ inline double PeakGflopsF32(Isa isa, int threads) {
         row_offset[r] = r * kMaxTilePanelsF32 * kPanelF32;
       }
       std::vector<TapF32> taps(kRepeats, TapF32{0, 0});
-      GemmTileF32 tile = {rows, 0, taps.data(), kRepeats, kDepth, b, kPanelF32, kDepth * kPanelF32, c, row_offset, 0,
+      GemmTileF32 tile = {rows, 0, taps.data(), kRepeats, kDepth, b, kPanelF32, kDepth * kPanelF32, b, 0, c, row_offset, 0,
                           kernels.panels * kPanelF32, nullptr, nullptr, false, true, TileActivationF32::kNone, 0, 0};
       for (int64_t i = begin; i < end; ++i) kernels.tile[kernels.panels][kernels.rows](tile);
       benchmark::DoNotOptimize(c[0]);

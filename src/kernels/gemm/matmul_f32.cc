@@ -217,6 +217,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
     state.b_stride = s.k * s.n;
     state.plan.b_step = s.n;
     state.plan.panel_stride = kPanelF32;
+    state.plan.k_stride = 0;
   }
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
