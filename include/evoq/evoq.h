@@ -1,0 +1,80 @@
+// The C++ interface of evoq: load a model, run it.
+//
+//   std::string error;
+//   auto session = evoq::Session::Load("mobilenetv2.etm", {}, &error);
+//   if (!session) { std::cerr << error; return 1; }
+//   std::vector<evoq::Array> outputs;
+//   if (!session->Run({image}, &outputs, &error)) ...
+//
+// Needs C++17 and nothing of evoq's inner headers. Nothing throws; functions that can fail return an empty result and
+// say why in *error, naming file, place, what was found and what was expected.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace evoq {
+
+// ONNX's element types; the numbers are ONNX's.
+enum class ElementType : int { kFloat32 = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kBool = 9, kFloat16 = 10, kFloat64 = 11 };
+// Bytes of one element; 0 for a type that this interface does not carry.
+std::size_t ElementBytes(ElementType type);
+
+// A dense row-major array that owns its bytes.
+struct Array {
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  // An array of zeros.
+  static Array Zeros(ElementType type, std::vector<std::int64_t> shape);
+  std::size_t size() const;  // elements
+  template <typename T>
+  T* data() { return reinterpret_cast<T*>(bytes.data()); }
+  template <typename T>
+  const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
+};
+
+// An input or output of a model. A free dimension is -1.
+struct ArrayInfo {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+};
+
+struct SessionOptions {
+  int threads = 0;  // 0: one per physical core
+};
+
+// A loaded model (.etm or .onnx). One Run at a time; several sessions may run at once.
+class Session {
+ public:
+  static std::optional<Session> Load(const std::string& path, const SessionOptions& options = {}, std::string* error = nullptr);
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  const std::vector<ArrayInfo>& inputs() const;
+  const std::vector<ArrayInfo>& outputs() const;
+
+  // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape prepares it. Outputs keep
+  // their memory when they come back in with the right size: a repeated run at one shape allocates nothing.
+  bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs, std::string* error = nullptr);
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Decodes a JPEG or PNG and makes it a batch of one as a preprocess file says (docs/preprocess.md).
+std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json, std::string* error = nullptr);
+
+// "0.1.0".
+const char* Version();
+
+}  // namespace evoq

@@ -1,0 +1,45 @@
+/* The C interface of evoq: stable, for bindings from other languages. See evoq.h for what the functions do. */
+#ifndef EVOQ_EVOQ_C_H_
+#define EVOQ_EVOQ_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct evoq_session evoq_session;
+
+/* A dense row-major array in the caller's memory. `type` is ONNX's TensorProto.DataType number. */
+typedef struct {
+  int type;
+  int rank;
+  const int64_t* shape;
+  void* data;
+} evoq_array;
+
+/* NULL on failure, with the reason in error[0 .. error_size), cut to fit and terminated. threads 0: all physical cores. */
+evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size);
+void evoq_session_free(evoq_session* session);
+
+int evoq_session_input_count(const evoq_session* session);
+int evoq_session_output_count(const evoq_session* session);
+/* Names live as long as the session; NULL when the index is out of range. */
+const char* evoq_session_input_name(const evoq_session* session, int index);
+const char* evoq_session_output_name(const evoq_session* session, int index);
+/* Writes at most `capacity` sizes (-1: free) and returns the rank; -1 when the index is out of range. */
+int evoq_session_input_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
+int evoq_session_output_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
+
+/* Runs once. Inputs in order; outputs must have the model's types and shapes for these inputs. 0 on success. */
+int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count, const evoq_array* outputs,
+                     int output_count, char* error, size_t error_size);
+
+const char* evoq_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EVOQ_EVOQ_C_H_ */
