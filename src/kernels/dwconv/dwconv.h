@@ -1,5 +1,5 @@
 // Depthwise convolution, channels last: Conv with group = C = M.
-//   acc[n,oy,ox,c] = bias[c] + sum_{i,j} (x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, c] - zero_x) * w[c,0,i,j]
+//   acc[n,oy,ox,c] = bias[c] + sum_{i,j} (x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, c] - zero_x) * (w[c,0,i,j] - zero_w[c])
 // where positions outside x contribute nothing, then the epilogue of kernels/requant.h (int8) or y = activation(acc +
 // residual) (float32). x and y are N,H,W,C; one spatial dimension is H = 1.
 //
@@ -29,8 +29,9 @@ struct DwShape {
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
-  const int8_t* quads = nullptr;   // [block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH
-  const int16_t* taps = nullptr;   // [tap][C rounded up]
+  const int8_t* quads = nullptr;   // [block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH; null
+                                   // when the weights have zero points
+  const int16_t* taps = nullptr;   // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;   // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x

@@ -178,6 +178,7 @@ Int8RowFn FixedInt8Row(const DwInt8Args& args) {
 }
 
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end) {
+  if (args.quads == nullptr) return Int8RowsPlain(args, x, residual, y, begin, end);
   const DwShape& shape = args.shape;
   const int64_t in_row = shape.w.in * shape.channels;
   const Int8RowFn fixed = FixedInt8Row(args);

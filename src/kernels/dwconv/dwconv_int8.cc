@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/aligned.h"
 #include "kernels/dwconv/dwconv_call.h"
 #include "kernels/parallel.h"
@@ -10,11 +12,9 @@ std::optional<Rejection> RejectInt8(const KernelCall& call) {
     return Reject("types", "input 0 is {}, expected uint8 with one scale", call.inputs[0].ToString());
   }
   const TensorType &w = call.inputs[1], &y = call.outputs[0];
-  if (w.dtype != DType::kInt8 || !w.quantized() || w.quant->block != 0 || (!w.quant->per_tensor() && w.quant->axis != 0)) {
-    return Reject("types", "weights are {}, expected int8 with scales per tensor or on axis 0", w.ToString());
-  }
-  for (int32_t zero : w.quant->zero_points) {
-    if (zero != 0) return Reject("types", "weights have a zero point of {}, expected 0", zero);
+  const bool bytes = w.dtype == DType::kInt8 || w.dtype == DType::kUint8;
+  if (!bytes || !w.quantized() || w.quant->block != 0 || (!w.quant->per_tensor() && w.quant->axis != 0)) {
+    return Reject("types", "weights are {}, expected int8 or uint8 with scales per tensor or on axis 0", w.ToString());
   }
   if (!QuantizedU8(y) && !PlainFloat(y)) return Reject("types", "output is {}, expected uint8 with one scale or float32", y.ToString());
   if (call.has_input(2) && (call.inputs[2].dtype != DType::kInt32 || call.inputs[2].quantized())) {
@@ -47,8 +47,11 @@ struct Int8State {
   }
 };
 
-// The weights in the forms of DwInt8Args, from layout taps-c.
-void PrepareWeights(Int8State& state, const int8_t* packed) {
+// The weights in the forms of DwInt8Args, from layout taps-c. With zero points, centred weights need 9 bits: no quads.
+void PrepareWeights(Int8State& state, const TensorType& type, const std::byte* packed) {
+  const QuantParams& quant = *type.quant;
+  const bool is_signed = type.dtype == DType::kInt8;
+  const bool symmetric = is_signed && std::all_of(quant.zero_points.begin(), quant.zero_points.end(), [](int32_t z) { return z == 0; });
   const DwShape& shape = state.args.shape;
   const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel, quads = shape.quads();
   state.taps = AlignedBuffer(static_cast<size_t>(shape.taps() * padded) * sizeof(int16_t));
@@ -59,13 +62,15 @@ void PrepareWeights(Int8State& state, const int8_t* packed) {
   for (int64_t c = 0; c < padded; ++c) {
     for (int64_t t = 0; t < shape.taps(); ++t) {
       const int64_t ky = t / kw, kx = t % kw;
-      const int8_t w = packed[t * padded + c];
-      taps[t * padded + c] = w;
-      quad[(((c / kDwBlock * kw + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4] = w;
+      const std::byte stored = packed[t * padded + c];
+      const int32_t q = is_signed ? static_cast<int8_t>(stored) : static_cast<uint8_t>(stored);
+      const int32_t zero = quant.zero_points[quant.per_tensor() ? 0 : std::min(c, shape.channels - 1)];
+      taps[t * padded + c] = static_cast<int16_t>(c < shape.channels ? q - zero : 0);
+      if (symmetric) quad[(((c / kDwBlock * kw + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4] = static_cast<int8_t>(q);
     }
   }
   state.args.taps = taps;
-  state.args.quads = quad;
+  state.args.quads = symmetric ? quad : nullptr;
 }
 
 void PrepareChannels(Int8State& state, const KernelCall& call) {
@@ -97,7 +102,7 @@ Result<BoundKernel> BindInt8(const KernelCall& call, const BindOptions& options)
   state.isa = options.isa;
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
   const DwShape& shape = state.args.shape;
-  PrepareWeights(state, reinterpret_cast<const int8_t*>(call.constant(1)->raw()));
+  PrepareWeights(state, call.inputs[1], call.constant(1)->raw());
   PrepareChannels(state, call);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const TensorType& y = call.outputs[0];

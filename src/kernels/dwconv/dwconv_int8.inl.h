@@ -11,7 +11,7 @@ inline float ClampTo(const OutputBounds& bounds, float v) {
 }
 
 // The epilogue of n channels of one pixel.
-void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
+inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
   for (int64_t j = 0; j < n; ++j) {
     float v = static_cast<float>(acc[j]) * args.multiplier[c + j];
     if (args.has_residual) {
@@ -52,7 +52,12 @@ void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int6
           }
         }
       }
-      FinishPixel(args, acc, c, n, (out_row * shape.w.out + ox) * channels + c, residual, y);
+      const int64_t at = (out_row * shape.w.out + ox) * channels + c;
+      if (n == kDwBlock) {
+        FinishPixel(args, acc, c, kDwBlock, at, residual, y);
+      } else {
+        FinishPixel(args, acc, c, n, at, residual, y);
+      }
     }
   }
 }

@@ -12,6 +12,7 @@ struct Case {
   const char* activation = "";
   bool residual = false;
   bool float_output = false;
+  bool asymmetric = false;  // uint8 weights with zero points
 };
 
 int64_t OutSize(int64_t in, int64_t k, const Case& s) { return (in + 2 * s.pad - (k - 1) * s.dilation - 1) / s.stride + 1; }
@@ -36,13 +37,13 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   QuantParams per_channel;
   per_channel.axis = 0;
   for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
-  per_channel.zero_points.assign(static_cast<size_t>(s.c), 0);
+  for (int64_t c = 0; c < s.c; ++c) per_channel.zero_points.push_back(s.asymmetric ? static_cast<int32_t>(c * 37 % 256) : 0);
   const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(0.11f, 117))
                                                      : TensorType(DType::kFloat32, y);
   TensorType r_type = y_type;
   if (int8 && !s.float_output) r_type.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.07f, 31));
   t.inputs = {RandomTensor(int8 ? TensorType(DType::kUint8, x, QuantParams::PerTensor(0.05f, 101)) : TensorType(DType::kFloat32, x), seed),
-              RandomTensor(int8 ? TensorType(DType::kInt8, w, per_channel) : TensorType(DType::kFloat32, w), seed + 1),
+              RandomTensor(int8 ? TensorType(s.asymmetric ? DType::kUint8 : DType::kInt8, w, per_channel) : TensorType(DType::kFloat32, w), seed + 1),
               RandomTensor(TensorType(int8 ? DType::kInt32 : DType::kFloat32, Shape{s.c}), seed + 2)};
   if (s.residual) t.inputs.push_back(RandomTensor(r_type, seed + 3));
   t.is_constant = {false, true, true, false};
@@ -73,12 +74,13 @@ void ForEachOutput(const Case& s, const Term& term, const Body& body) {
 Tensor Int8Reference(const TestCall& t, const Case& s) {
   Tensor y = Tensor::Allocate(t.outputs[0]);
   const auto* x = t.inputs[0].data<uint8_t>();
-  const auto* w = t.inputs[1].data<int8_t>();
+  const std::vector<int64_t> w = ToInt64s(t.inputs[1].WithType(TensorType(t.inputs[1].dtype(), t.inputs[1].shape()))).value();
+  const int64_t taps = s.kh * s.kw;
   const QuantParams &qx = *t.inputs[0].type().quant, &qw = *t.inputs[1].type().quant;
   const Activation activation = ActivationFromAttrs(t.attrs).value();
   const float scale_y = s.float_output ? 1 : y.type().quant->scales[0];
   ForEachOutput<int32_t>(
-      s, [&](int64_t xi, int64_t wi) { return (x[xi] - qx.zero_points[0]) * w[wi]; },
+      s, [&](int64_t xi, int64_t wi) { return (x[xi] - qx.zero_points[0]) * static_cast<int32_t>(w[wi] - qw.zero_points[wi / taps]); },
       [&](int64_t at, int64_t c, int32_t sum) {
         float v = static_cast<float>(sum + t.inputs[2].data<int32_t>()[c]) * LinearMultiplier(qx.scales[0], qw.scales[c], scale_y);
         if (s.residual && s.float_output) v = v + t.inputs[3].data<float>()[at];
@@ -103,6 +105,7 @@ const Case kCases[] = {
     {1, 10, 17, 19, 7, 7, 2, 3, 1},        {1, 12, 12, 24, 3, 3, 1, 2, 2, "Relu"}, {1, 6, 29, 31, 1, 4, 1, 1, 1},
     {1, 7, 7, 32, 3, 3, 1, 1, 1, "", true}, {1, 7, 9, 21, 3, 3, 1, 1, 1, "Relu", true, true},
     {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true}, {1, 4, 4, 5, 9, 2, 1, 4, 1}, {1, 5, 1, 16, 3, 3, 3, 1, 1},
+    {1, 8, 9, 37, 3, 3, 1, 1, 1, "Clip", false, false, true}, {1, 7, 9, 48, 5, 5, 2, 2, 1, "", true, false, true},
 };
 
 TEST(DwConv, Int8EqualsTheDefinition) {
