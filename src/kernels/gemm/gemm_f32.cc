@@ -200,15 +200,20 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
       tile.accumulate = s > 0;
       tile.last = s + 1 == plan.segments.size();
       const float* next = NextB(plan, job, s, group, group_end);
+      // What row tile `i` fetches: one panel of each register tile of the next part. The very first one fetches what it
+      // needs next itself.
+      const auto ahead = [&](int64_t i) -> const float* {
+        const bool cold = group == begin && s == 0 && plan.k_stride > 0;
+        if (cold && i == 0) return job.b + (group + plan.panels) * plan.panel_stride;
+        const int64_t panel = cold ? i - 1 : i;
+        return next != nullptr && panel < plan.panels ? next + panel * plan.panel_stride : nullptr;
+      };
       for (int64_t i = first_tile; i < end_tile; ++i) {
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);
         const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
         job.fill(job.source, row, count, plan.segments[s], rows);
         if (plan.copy_rows) CopyRows(count, rows, copy);
-        // The first row tiles fetch one panel each of every register tile's width.
-        const bool fetch = next != nullptr && i - first_tile < plan.panels;
-        RunPanels(plan, job, count, rows, group, group_end,
-                  fetch ? next + (i - first_tile) * plan.panel_stride : nullptr, tile);
+        RunPanels(plan, job, count, rows, group, group_end, ahead(i - first_tile), tile);
         if (tile.last && plan.activate != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);
           const int64_t to = std::min(job.column_end, group_end * kPanelF32);
