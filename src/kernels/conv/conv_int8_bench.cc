@@ -1,6 +1,6 @@
-// Integer convolutions and matrix products. Counters: GOPS (2 operations per multiply-accumulate, the shape's own, without
-// padding) of all runs together, `best` of the fastest run alone (what counts on a busy machine), and `peak`, the share of
-// best in what a register tile on the L1 cache reaches on this machine with as many threads.
+// Integer convolutions and matrix products. Counters: GOPS (2 operations per multiply-accumulate, the shape's own,
+// without padding) of all runs together, `best` of the fastest run alone (what counts on a busy machine), and `peak`,
+// the share of best in what a register tile on the L1 cache reaches on this machine with as many threads.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 // Best of 20 rounds, in GOPS.
 double MeasurePeak(int threads) {
   const Int8TileDef& isa = Int8TileFor(*SelectIsa());
-  constexpr int64_t kGroups = 64, kTaps = 200;
+  constexpr int64_t kGroups = 128, kTaps = 100;
   const int panels = std::min(2, isa.max_panels), rows = isa.max_rows[panels];
   ThreadPool pool(threads);
   double best = 0;
@@ -76,13 +76,16 @@ void Run(benchmark::State& state, const Case& c, int threads) {
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
     bound->run(bound->state.get(), in.data(), out, RunContext{pool, scratch.data()});
-    best_seconds = std::min(best_seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best_seconds =
+        std::min(best_seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
   const int64_t columns = y.sizes().back();
-  const double macs = static_cast<double>(y.elements()) * static_cast<double>(p.data[1].elements()) / static_cast<double>(columns);
+  const double macs =
+      static_cast<double>(y.elements()) * static_cast<double>(p.data[1].elements()) / static_cast<double>(columns);
   const double giga_ops = 2e-9 * macs;
-  state.counters["GOPS"] = benchmark::Counter(giga_ops * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["GOPS"] =
+      benchmark::Counter(giga_ops * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
   state.counters["best"] = giga_ops / best_seconds;
   state.counters["best_us"] = 1e6 * best_seconds;
   state.counters["peak"] = giga_ops / best_seconds / Peak(threads);
@@ -127,19 +130,20 @@ void Register(const std::string& name, const Case& c) {
 
 const bool kRegistered = [] {
   const ConvShape resnet50[] = {
-      {7, 3, 64, 224, 2, 1},   {1, 64, 64, 56, 1, 1},    {3, 64, 64, 56, 1, 1},    {1, 64, 256, 56, 1, 1},
-      {1, 256, 64, 56, 1, 1},  {1, 256, 128, 56, 1, 1},  {3, 128, 128, 56, 2, 1},  {1, 128, 512, 28, 1, 1},
-      {1, 256, 512, 56, 2, 1}, {1, 512, 128, 28, 1, 1},  {3, 128, 128, 28, 1, 1},  {1, 512, 256, 28, 1, 1},
-      {3, 256, 256, 28, 2, 1}, {1, 256, 1024, 14, 1, 1}, {1, 512, 1024, 28, 2, 1}, {1, 1024, 256, 14, 1, 1},
-      {3, 256, 256, 14, 1, 1}, {1, 1024, 512, 14, 1, 1}, {3, 512, 512, 14, 2, 1},  {1, 512, 2048, 7, 1, 1},
-      {1, 1024, 2048, 14, 2, 1}, {1, 2048, 512, 7, 1, 1}, {3, 512, 512, 7, 1, 1}};
+      {7, 3, 64, 224, 2, 1},     {1, 64, 64, 56, 1, 1},    {3, 64, 64, 56, 1, 1},    {1, 64, 256, 56, 1, 1},
+      {1, 256, 64, 56, 1, 1},    {1, 256, 128, 56, 1, 1},  {3, 128, 128, 56, 2, 1},  {1, 128, 512, 28, 1, 1},
+      {1, 256, 512, 56, 2, 1},   {1, 512, 128, 28, 1, 1},  {3, 128, 128, 28, 1, 1},  {1, 512, 256, 28, 1, 1},
+      {3, 256, 256, 28, 2, 1},   {1, 256, 1024, 14, 1, 1}, {1, 512, 1024, 28, 2, 1}, {1, 1024, 256, 14, 1, 1},
+      {3, 256, 256, 14, 1, 1},   {1, 1024, 512, 14, 1, 1}, {3, 512, 512, 14, 2, 1},  {1, 512, 2048, 7, 1, 1},
+      {1, 1024, 2048, 14, 2, 1}, {1, 2048, 512, 7, 1, 1},  {3, 512, 512, 7, 1, 1}};
   const ConvShape mobilenetv2[] = {
-      {3, 3, 32, 224, 2, 1},  {1, 32, 16, 112, 1, 1}, {1, 16, 96, 112, 1, 1}, {1, 96, 24, 56, 1, 1},  {1, 24, 144, 56, 1, 1},
-      {1, 144, 24, 56, 1, 1}, {1, 144, 32, 28, 1, 1}, {1, 32, 192, 28, 1, 1}, {1, 192, 32, 28, 1, 1}, {1, 192, 64, 14, 1, 1},
-      {1, 64, 384, 14, 1, 1}, {1, 384, 64, 14, 1, 1}, {1, 384, 96, 14, 1, 1}, {1, 96, 576, 14, 1, 1}, {1, 576, 96, 14, 1, 1},
-      {1, 576, 160, 7, 1, 1}, {1, 160, 960, 7, 1, 1}, {1, 960, 160, 7, 1, 1}, {1, 960, 320, 7, 1, 1}, {1, 320, 1280, 7, 1, 1}};
-  const ConvShape others[] = {{1, 256, 256, 14, 1, 1}, {3, 128, 128, 56, 1, 32}, {3, 256, 256, 28, 1, 32}, {3, 16, 16, 112, 1, 1},
-                              {3, 8, 8, 112, 1, 1},    {3, 3, 16, 224, 1, 1}};
+      {3, 3, 32, 224, 2, 1},  {1, 32, 16, 112, 1, 1}, {1, 16, 96, 112, 1, 1}, {1, 96, 24, 56, 1, 1},
+      {1, 24, 144, 56, 1, 1}, {1, 144, 24, 56, 1, 1}, {1, 144, 32, 28, 1, 1}, {1, 32, 192, 28, 1, 1},
+      {1, 192, 32, 28, 1, 1}, {1, 192, 64, 14, 1, 1}, {1, 64, 384, 14, 1, 1}, {1, 384, 64, 14, 1, 1},
+      {1, 384, 96, 14, 1, 1}, {1, 96, 576, 14, 1, 1}, {1, 576, 96, 14, 1, 1}, {1, 576, 160, 7, 1, 1},
+      {1, 160, 960, 7, 1, 1}, {1, 960, 160, 7, 1, 1}, {1, 960, 320, 7, 1, 1}, {1, 320, 1280, 7, 1, 1}};
+  const ConvShape others[] = {{1, 256, 256, 14, 1, 1}, {3, 128, 128, 56, 1, 32}, {3, 256, 256, 28, 1, 32},
+                              {3, 16, 16, 112, 1, 1},  {3, 8, 8, 112, 1, 1},     {3, 3, 16, 224, 1, 1}};
   const auto conv = [](const char* net, const ConvShape& s, bool residual) {
     Register(fmt::format("{}/{}x{}_c{}_m{}_{}_s{}{}{}", net, s.kernel, s.kernel, s.in, s.out, s.size, s.stride,
                          s.group > 1 ? fmt::format("_g{}", s.group) : "", residual ? "_residual" : ""),
@@ -150,9 +154,9 @@ const bool kRegistered = [] {
   conv("resnet50", {1, 256, 1024, 14, 1, 1}, true);
   for (const ConvShape& s : mobilenetv2) conv("mobilenetv2", s, false);
   for (const ConvShape& s : others) conv("other", s, false);
-  const int64_t products[][3] = {{1024, 1024, 1024}, {1, 4096, 4096},  {8, 4096, 4096},    {8, 4096, 11008},  {128, 768, 768},
-                                 {128, 768, 3072},   {128, 3072, 768}, {128, 4096, 4096},  {3136, 576, 64},   {4096, 4096, 4096},
-                                 {1, 2048, 1000}};
+  const int64_t products[][3] = {{1024, 1024, 1024}, {1, 4096, 4096},    {8, 4096, 4096},  {8, 4096, 11008},
+                                 {128, 768, 768},    {128, 768, 3072},   {128, 3072, 768}, {128, 4096, 4096},
+                                 {3136, 576, 64},    {4096, 4096, 4096}, {1, 2048, 1000}};
   for (const auto& [m, k, n] : products) {
     Register(fmt::format("matmul/{}x{}x{}", m, k, n), MakeProduct(m, k, n, false));
     Register(fmt::format("matmul_integer/{}x{}x{}", m, k, n), MakeProduct(m, k, n, true));

@@ -108,7 +108,8 @@ Case RandomCase(uint32_t seed, bool integer) {
   const size_t rank = rng() % 8 == 0 ? 1 : rng() % 8 == 1 ? 3 : 2;
   c.group = pick({1, 1, 1, 1, 2, 3, 8});
   const int64_t per_group = c.group == 1 ? pick({1, 3, 4, 5, 16, 31, 64}) : pick({1, 2, 3, 4, 8, 11});
-  const int64_t columns = c.group == 1 ? pick({1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 70}) : pick({1, 2, 4, 4, 7, 8, 16, 20});
+  const int64_t columns =
+      c.group == 1 ? pick({1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 70}) : pick({1, 2, 4, 4, 7, 8, 16, 20});
   c.x = {pick({1, 1, 2})};
   c.w = {columns * c.group, per_group};
   Ints ends;

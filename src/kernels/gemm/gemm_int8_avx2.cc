@@ -108,9 +108,12 @@ void Tile(const Int8Tile& tile) {
 
 void RunTile(const Int8Tile& tile) {
   switch (tile.row_count) {
-    case 1: return Tile<1>(tile);
-    case 2: return Tile<2>(tile);
-    default: return Tile<3>(tile);
+    case 1:
+      return Tile<1>(tile);
+    case 2:
+      return Tile<2>(tile);
+    default:
+      return Tile<3>(tile);
   }
 }
 
@@ -121,8 +124,7 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
     __m256i sum = _mm256_setzero_si256();
     for (int64_t t = 0; t < taps; ++t) {
       const __m256i a = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x[t] + i)));
-      const __m256i b =
-          _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + t * count + i)));
+      const __m256i b = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + t * count + i)));
       sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(acc + i), sum);

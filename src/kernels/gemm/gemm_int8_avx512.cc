@@ -1,5 +1,5 @@
-// AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of an unsigned activation
-// and a signed weight to each int32. 28 of the 32 registers accumulate: 14 rows x 2 panels or 7 rows x 4.
+// AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of an unsigned
+// activation and a signed weight to each int32. 28 of the 32 registers accumulate: 14 rows x 2 panels or 7 rows x 4.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -17,7 +17,8 @@ inline __m512i BroadcastFour(const uint8_t* x) {
 
 inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 mask, __m512 v) {
   const uint8_t* r = tile.residual + row * tile.residual_stride;
-  if (tile.residual_type == Int8Residual::kFloat32) return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
+  if (tile.residual_type == Int8Residual::kFloat32)
+    return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
   const __m128i bytes = mask == 0xffff ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(r + column))
                                        : _mm_maskz_loadu_epi8(mask, r + column);
   __m512i q = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
@@ -31,8 +32,8 @@ inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m
   uint8_t* y = tile.y + row * tile.y_stride;
   sum = _mm512_add_epi32(sum, _mm512_loadu_si512(tile.bias + column));
   if (tile.w_zero != nullptr) {
-    sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(_mm512_loadu_si512(tile.w_zero + column),
-                                                   _mm512_set1_epi32(tile.row_sums[row])));
+    sum = _mm512_sub_epi32(
+        sum, _mm512_mullo_epi32(_mm512_loadu_si512(tile.w_zero + column), _mm512_set1_epi32(tile.row_sums[row])));
   }
   if (tile.output == Int8Output::kInt32) {
     _mm512_mask_storeu_epi32(y + 4 * column, mask, sum);
@@ -70,7 +71,8 @@ inline void StoreBytes(uint8_t* y, uint32_t mask, __m128i bytes) {
   }
 }
 
-// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is padded to whole fours.
+// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is padded to whole
+// fours.
 template <int kPanels, bool kResidual>
 void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const int count = tile.row_count * kPanels;
@@ -103,7 +105,8 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(bias[j], sums[i + j])), multiplier[j]);
       if (kResidual && i + j < count) {
         const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual + r_offset[j]);
-        const __m512i r = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+        const __m512i r =
+            tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
         const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
       }
@@ -139,8 +142,7 @@ __attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m512i* s
     uint32_t mask = 0xffff;
     if (p == 0) mask &= tile.first_mask;
     if (p == kPanels - 1) mask &= tile.last_mask;
-    for (int r = 0; r < tile.row_count; ++r)
-      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
+    for (int r = 0; r < tile.row_count; ++r) Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
   }
 }
 
@@ -189,9 +191,10 @@ void LaneTile(const Int8Tile& tile) {
       const __m512i lane = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int32_t>(q)));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const __m512i a = tile.lane_words == 4
-                              ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + tile.x_offset)))
-                              : _mm512_maskz_loadu_epi32(words, x[r] + tile.x_offset);
+        const __m512i a =
+            tile.lane_words == 4
+                ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + tile.x_offset)))
+                : _mm512_maskz_loadu_epi32(words, x[r] + tile.x_offset);
         acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_permutexvar_epi32(lane, a), b);
       }
     }
@@ -203,17 +206,17 @@ void LaneTile(const Int8Tile& tile) {
 }
 
 using TileFn = void (*)(const Int8Tile&);
-constexpr TileFn kOnePanel[15] = {nullptr,    Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,
-                                  Tile<5, 1>, Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,
+constexpr TileFn kOnePanel[15] = {nullptr,     Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,
+                                  Tile<5, 1>,  Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,
                                   Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>};
-constexpr TileFn kTwoPanels[15] = {nullptr,    Tile<1, 2>,  Tile<2, 2>,  Tile<3, 2>,  Tile<4, 2>,
-                                   Tile<5, 2>, Tile<6, 2>,  Tile<7, 2>,  Tile<8, 2>,  Tile<9, 2>,
+constexpr TileFn kTwoPanels[15] = {nullptr,     Tile<1, 2>,  Tile<2, 2>,  Tile<3, 2>,  Tile<4, 2>,
+                                   Tile<5, 2>,  Tile<6, 2>,  Tile<7, 2>,  Tile<8, 2>,  Tile<9, 2>,
                                    Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>};
 constexpr TileFn kFourPanels[8] = {nullptr,    Tile<1, 4>, Tile<2, 4>, Tile<3, 4>,
                                    Tile<4, 4>, Tile<5, 4>, Tile<6, 4>, Tile<7, 4>};
 
-constexpr TileFn kLanes[15] = {nullptr,     LaneTile<1>, LaneTile<2>,  LaneTile<3>,  LaneTile<4>,
-                               LaneTile<5>, LaneTile<6>, LaneTile<7>,  LaneTile<8>,  LaneTile<9>,
+constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTile<3>,  LaneTile<4>,
+                               LaneTile<5>,  LaneTile<6>,  LaneTile<7>,  LaneTile<8>,  LaneTile<9>,
                                LaneTile<10>, LaneTile<11>, LaneTile<12>, LaneTile<13>, LaneTile<14>};
 
 void RunTile(const Int8Tile& tile) {

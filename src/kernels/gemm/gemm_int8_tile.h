@@ -1,5 +1,5 @@
-// The micro-kernel contract of all integer linear kernels: one tile of output rows x 16-column panels, with its epilogue.
-// Plain data only: this header is what instruction-set files include.
+// The micro-kernel contract of all integer linear kernels: one tile of output rows x 16-column panels, with its
+// epilogue. Plain data only: this header is what instruction-set files include.
 //
 //   acc[r][n] = sum over taps t, groups of four channels q, i < 4:
 //               rows[t * row_stride + r][x_offset + 4 q + i] * weights[n / 16][t * groups_of_4 + q][n % 16][i]
@@ -9,8 +9,8 @@
 //   y[r][n]    = clamp(v, low, high)                                      kFloat32; clamped only when `clamp`
 //   y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero            kInt8: the low byte, for uint8 and int8 alike
 // With `lanes` (narrow groups whose columns share a panel), column n reads x_offset + 4 (lanes[n] + q) + i instead.
-// where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation and
-// the saturation, both measured before the zero point is added, and are integers for kInt8.
+// where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation
+// and the saturation, both measured before the zero point is added, and are integers for kInt8.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,8 @@ struct Int8Tile {
   int64_t residual_stride;
   Int8Output output;
   Int8Residual residual_type;
-  float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a float32 one is added as is
+  float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a float32 one is added as
+                              // is
   int32_t residual_zero;
   int32_t y_zero;
   uint8_t y_flip;  // kInt8: 0x80 when y is int8, 0 when it is uint8

@@ -71,7 +71,8 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
   auto* folded = reinterpret_cast<int32_t*>(scratch);
   const int32_t stored_zero = zero + (spec.x_signed ? 128 : 0);
   for (int64_t m = 0; m < columns; ++m)
-    folded[m] = static_cast<int32_t>(static_cast<uint32_t>(bias[m]) - static_cast<uint32_t>(stored_zero * weight_sum[m]));
+    folded[m] =
+        static_cast<int32_t>(static_cast<uint32_t>(bias[m]) - static_cast<uint32_t>(stored_zero * weight_sum[m]));
   scratch += RoundUp(4 * columns, 64);
 
   Int8Tile tile = {};
@@ -91,6 +92,12 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
       for (int64_t row = part * rows.count() / parts; row < (part + 1) * rows.count() / parts; ++row) {
         rows.Pointers(*isa, input, row, 1, 1, x);
         Accumulate(x, acc);
+        if (tile.output == Int8Output::kInt32) {
+          auto* y = reinterpret_cast<int32_t*>(tile.y + row * tile.y_stride);
+          for (int64_t m = 0; m < columns; ++m)
+            y[m] = static_cast<int32_t>(static_cast<uint32_t>(acc[m]) + static_cast<uint32_t>(folded[m]));
+          continue;
+        }
         Int8Tile one = tile;
         one.y += row * tile.y_stride;
         if (one.residual != nullptr) one.residual += row * tile.residual_stride;
@@ -111,7 +118,10 @@ Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& optio
   Int8Direct direct{std::move(spec), std::move(rows), &Int8TileFor(options.isa)};
   direct.PrepareWeights();
   const int64_t column_bytes = RoundUp(4 * direct.spec.geometry.out_channels, 64);
-  direct.parts = std::min<int64_t>(std::max<int64_t>(1, direct.rows.count()), options.threads == 1 ? 1 : 4 * options.threads);
+  // Pieces shorter than what waking a thread costs are not worth cutting.
+  const double work_ns = static_cast<double>(direct.rows.count()) * static_cast<double>(direct.w.size()) / 8;
+  direct.parts =
+      options.threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 4000), 1, 4 * options.threads);
   direct.part_bytes = static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64));
   const size_t scratch = direct.rows.scratch_bytes() + column_bytes + direct.parts * direct.part_bytes;
   std::string variant = fmt::format("{} direct", direct.isa->name);

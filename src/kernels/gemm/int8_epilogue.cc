@@ -13,7 +13,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // An activation that clamps and the saturation of an integer output are one clamp, whose ends are their values at the
 // ends of the number line; the ends are integers, so rounding may come after it.
 void SetIntegerClamp(const Activation& scaled, int32_t zero, DType dtype, Int8Epilogue& e) {
-  const auto low = static_cast<int32_t>(IntegerMin(dtype)) - zero, high = static_cast<int32_t>(IntegerMax(dtype)) - zero;
+  const auto low = static_cast<int32_t>(IntegerMin(dtype)) - zero,
+             high = static_cast<int32_t>(IntegerMax(dtype)) - zero;
   e.clamp = true;
   e.low = static_cast<float>(low);
   e.high = static_cast<float>(high);
@@ -64,7 +65,7 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
   if (call.has_input(3)) {
     const TensorType& residual = call.inputs[3];
     e.residual_input = 3;
-    e.residual_type = !residual.quantized()               ? Int8Residual::kFloat32
+    e.residual_type = !residual.quantized()             ? Int8Residual::kFloat32
                       : residual.dtype == DType::kUint8 ? Int8Residual::kUint8
                                                         : Int8Residual::kInt8;
     if (residual.quantized()) {

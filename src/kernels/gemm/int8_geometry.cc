@@ -36,7 +36,8 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
   if (auto rejection = StaticShapes(call)) return rejection;
   if (call.attrs.Int("channels_last") != 1) return Rejection{"layout", "channels_last is not set"};
   const std::string auto_pad = call.attrs.String("auto_pad", "NOTSET");
-  if (auto_pad != "NOTSET" && !auto_pad.empty()) return Rejection{"attribute", "auto_pad is " + auto_pad + ", expected pads"};
+  if (auto_pad != "NOTSET" && !auto_pad.empty())
+    return Rejection{"attribute", "auto_pad is " + auto_pad + ", expected pads"};
   const Ints x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(), y = call.outputs[0].shape.sizes();
   const auto shapes = [&] {
     return fmt::format("x {}, w {}, y {}", call.inputs[0].shape.ToString(), call.inputs[1].shape.ToString(),
@@ -44,7 +45,8 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
   };
   if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size()) return Rejection{"shape", shapes()};
   const size_t rank = x.size() - 2;
-  const Ints strides = call.attrs.Ints("strides", Ints(rank, 1)), dilations = call.attrs.Ints("dilations", Ints(rank, 1));
+  const Ints strides = call.attrs.Ints("strides", Ints(rank, 1)),
+             dilations = call.attrs.Ints("dilations", Ints(rank, 1));
   const Ints pads = call.attrs.Ints("pads", Ints(2 * rank, 0));
   if (strides.size() != rank || !AllWithin(strides, 1)) return BadAttribute("strides", strides, rank);
   if (dilations.size() != rank || !AllWithin(dilations, 1)) return BadAttribute("dilations", dilations, rank);
@@ -68,7 +70,8 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
     const auto span = CheckedMul(dilations[i], w[i + 2] - 1);
     const int64_t room = span ? x[i + 1] + pads[i] + pads[rank + i] - *span - 1 : -1;
     const int64_t expected = room < 0 ? 0 : room / strides[i] + 1;
-    if (y[i + 1] != expected) return Rejection{"shape", fmt::format("{}: axis {} should be {}", shapes(), i + 1, expected)};
+    if (y[i + 1] != expected)
+      return Rejection{"shape", fmt::format("{}: axis {} should be {}", shapes(), i + 1, expected)};
   }
   return std::nullopt;
 }
@@ -77,7 +80,8 @@ std::optional<Rejection> ReadMatMulGeometry(const KernelCall& call, Int8Geometry
   if (auto rejection = StaticShapes(call)) return rejection;
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   const auto no = [&] {
-    return Rejection{"shape", fmt::format("a {}, b {}, y {}", a.shape.ToString(), b.shape.ToString(), y.shape.ToString())};
+    return Rejection{"shape",
+                     fmt::format("a {}, b {}, y {}", a.shape.ToString(), b.shape.ToString(), y.shape.ToString())};
   };
   if (a.shape.rank() < 1 || b.shape.rank() != 2) return no();
   g.channels = b.shape[0].value;

@@ -37,7 +37,8 @@ std::optional<Rejection> RejectExtras(const KernelCall& call, const Int8Geometry
   }
   if (call.has_input(3)) {
     const TensorType& r = call.inputs[3];
-    if (!(r.shape == y.shape)) return Rejection{"shape", fmt::format("residual is {}, y {}", r.ToString(), y.ToString())};
+    if (!(r.shape == y.shape))
+      return Rejection{"shape", fmt::format("residual is {}, y {}", r.ToString(), y.ToString())};
     const bool is_float = r.dtype == DType::kFloat32 && !r.quantized() && !y.quantized();
     if (!is_float && !(Is8Bit(r.dtype) && IsPerTensor(r)))
       return WrongType("residual", r, "8-bit quantized per tensor, or float32 with a float32 output");
@@ -45,7 +46,8 @@ std::optional<Rejection> RejectExtras(const KernelCall& call, const Int8Geometry
   const auto activation = ActivationFromAttrs(call.attrs);
   if (!activation) return Rejection{"attribute", activation.error().message()};
   if (!IsPiecewiseLinear(activation->kind))
-    return Rejection{"attribute", fmt::format("activation {} is not piecewise linear", ActivationName(activation->kind))};
+    return Rejection{"attribute",
+                     fmt::format("activation {} is not piecewise linear", ActivationName(activation->kind))};
   return std::nullopt;
 }
 
@@ -84,7 +86,8 @@ std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int
   return RejectExtras(call, geometry);
 }
 
-Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options) {
+Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                        const BindOptions& options) {
   Int8LinearSpec spec;
   spec.geometry = geometry;
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
@@ -115,7 +118,8 @@ std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8G
   return std::nullopt;
 }
 
-Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options) {
+Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                      const BindOptions& options) {
   Int8LinearSpec spec;
   spec.geometry = geometry;
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;

@@ -7,7 +7,8 @@ namespace evoq {
 
 // Conv and MatMul on quantized types: inputs x, w, bias?, residual?. `w_axis`: the axis of w that may have scales.
 std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, int w_axis);
-Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options);
+Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                        const BindOptions& options);
 
 // ConvInteger and MatMulInteger: inputs x, w, x_zero_point?, w_zero_point?.
 std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);

@@ -9,19 +9,19 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kCacheBytes = 256 << 10;    // activations and outputs of one block of rows: a share of the L2 cache
-constexpr int64_t kPointerBytes = 64 << 10;   // pointers of one block of rows
+constexpr int64_t kCacheBytes = 256 << 10;   // activations and outputs of one block of rows: a share of the L2 cache
+constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
-constexpr int64_t kL1Set = 4096;              // rows this far apart compete for the same lines of the L1 cache,
-constexpr int64_t kL1Ways = 12;               // which holds so many of them
+constexpr int64_t kL1Set = 4096;  // rows this far apart compete for the same lines of the L1 cache,
+constexpr int64_t kL1Ways = 12;   // which holds so many of them
 
 struct Int8Linear {
   Int8LinearSpec spec;
   Int8Rows rows;
   K4N16 weights;
   const Int8TileDef* isa;
-  std::vector<int32_t> bias;      // per padded column: spec.bias - x_zero * weight_sum, without x_zero when it comes at run
-  std::vector<int32_t> w_zero;    // per padded column, of the stored bytes; empty when all are 0
+  std::vector<int32_t> bias;  // per padded column: spec.bias - x_zero * weight_sum, without x_zero when it comes at run
+  std::vector<int32_t> w_zero;      // per padded column, of the stored bytes; empty when all are 0
   std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero
   std::vector<float> multiplier;
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
@@ -39,16 +39,38 @@ struct Int8Linear {
     return rows.scratch_bytes() + RoundUp(static_cast<int64_t>(4 * bias.size()), 64) + parts * part_bytes;
   }
 
+  void SumWeights();
   void PrepareColumns();
   void PrepareLanes();
   void ChooseTile();
   void ChooseBlocks(int threads);
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
-  void RunPart(const Int8Tile& base, const Int8Rows::Input& input, int64_t begin, int64_t end, std::byte* scratch) const;
+  void RunPart(const Int8Tile& base, const Int8Rows::Input& input, int64_t begin, int64_t end,
+               std::byte* scratch) const;
   void RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
                int32_t* row_sums) const;
   void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers, int32_t* row_sums) const;
 };
+
+// The sums of the stored weights of each column: a product with a row of ones.
+void Int8Linear::SumWeights() {
+  const std::vector<uint8_t> ones(static_cast<size_t>(weights.panel_bytes / 16), 1);
+  const uint8_t* row = ones.data();
+  const int32_t no_bias[16] = {};
+  Int8Tile tile = {};
+  tile.rows = &row;
+  tile.taps = 1;
+  tile.groups_of_4 = weights.panel_bytes / 64;
+  tile.row_count = tile.panel_count = 1;
+  tile.first_mask = tile.last_mask = 0xffff;
+  tile.bias = no_bias;
+  tile.output = Int8Output::kInt32;
+  for (int64_t panel = 0; panel < weights.panels; ++panel) {
+    tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw()) + panel * weights.panel_bytes;
+    tile.y = reinterpret_cast<uint8_t*>(weight_sum.data() + 16 * panel);
+    isa->run(tile);
+  }
+}
 
 // Folds everything that depends on the output channel only.
 void Int8Linear::PrepareColumns() {
@@ -58,17 +80,14 @@ void Int8Linear::PrepareColumns() {
   weight_sum.assign(padded, 0);
   multiplier.assign(padded, 0);
   w_zero.assign(padded, 0);
-  const auto* bytes = reinterpret_cast<const int8_t*>(spec.weights.raw());
+  SumWeights();
   bool any_zero = false;
   for (int64_t n = 0; n < weights.columns; ++n) {
     const auto& zeros = spec.w_zero;
     const int32_t zero = zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[static_cast<size_t>(n)];
     w_zero[n] = zero - (flipped ? 128 : 0);
     any_zero |= w_zero[n] != 0;
-    int64_t sum = -weights.taps * weights.channels * w_zero[n];
-    const int8_t* w = bytes + n / 16 * weights.panel_bytes + n % 16 * 4;
-    for (int64_t i = 0; i < weights.panel_bytes; i += 64) sum += w[i] + w[i + 1] + w[i + 2] + w[i + 3];
-    weight_sum[n] = static_cast<int32_t>(static_cast<uint32_t>(sum));
+    weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
     if (!spec.bias.empty()) bias[n] = spec.bias[n];
     if (!spec.epilogue.multiplier.empty()) multiplier[n] = spec.epilogue.multiplier[n];
   }
@@ -99,13 +118,15 @@ void Int8Linear::ChooseTile() {
   const int64_t count = std::max<int64_t>(1, rows.count());
   const bool few = count <= isa->max_rows[4] || (crowded && count > kL1Ways - 2);
   if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
-  tile_rows = static_cast<int>(CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
+  tile_rows =
+      static_cast<int>(CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
 }
 
 void Int8Linear::ChooseBlocks(int threads) {
   const Int8Geometry& g = spec.geometry;
   const int64_t count = std::max<int64_t>(1, rows.count()), panels = CeilDiv(group_columns(), 16);
-  const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
+  const int64_t row_bytes =
+      g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
   const int64_t wanted = std::min(kCacheBytes / row_bytes, kPointerBytes / (8 * rows.taps()));
   const int64_t weight_bytes = weights.panels * weights.panel_bytes;
   const int64_t max_splits = CeilDiv(panels, tile_panels);
@@ -118,7 +139,8 @@ void Int8Linear::ChooseBlocks(int threads) {
   const bool weights_stay = weight_bytes <= 2 * kCacheBytes;
   set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
   // Pieces shorter than what waking a thread costs are not worth cutting.
-  const double work_ns = static_cast<double>(count) * g.out_channels * g.group_channels() * g.taps() / 400 + weight_bytes / 40;
+  const double work_ns =
+      static_cast<double>(count) * g.out_channels * g.group_channels() * g.taps() / 400 + weight_bytes / 40;
   const int64_t enough = threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 2000), 1, 4 * threads);
   if (blocks * groups() < enough) {
     // Weights larger than the activations are worth reading once: cut columns first.
@@ -164,7 +186,8 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
       const int64_t group_words = weights.groups_of_4, first = column / spec.geometry.group_columns();
       tile.lanes = lanes.data();
       tile.x_offset = first * rows.group_bytes();
-      tile.lane_words = static_cast<int32_t>(std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
+      tile.lane_words =
+          static_cast<int32_t>(std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
     }
     tile.weights = base.weights + panel * weights.panel_bytes;
     tile.bias = base.bias + column;

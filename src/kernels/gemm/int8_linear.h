@@ -38,7 +38,7 @@ struct Int8LinearSpec {
   std::vector<int32_t> w_zero;  // of the weights as in their type: empty (all 0), one, or one per output channel
   bool x_signed = false;
   int32_t x_zero = 0;
-  int x_zero_input = -1;  // >= 0: the zero point is this input's one element, read at each run
+  int x_zero_input = -1;      // >= 0: the zero point is this input's one element, read at each run
   std::vector<int32_t> bias;  // per output channel, or empty
   Int8Epilogue epilogue;
 };

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "base/text.h"
-#include "kernels/kernel.h"
 #include "kernels/activation.h"
+#include "kernels/kernel.h"
 
 namespace evoq::int8_test {
 
@@ -29,11 +29,12 @@ struct Case {
   bool integer() const { return op.ends_with("Integer"); }
   bool conv() const { return op.starts_with("Conv"); }
   std::string ToString() const {
-    return fmt::format("{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
-                       "residual {} bias {} gain {}",
-                       op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
-                       Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
-                       DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain);
+    return fmt::format(
+        "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
+        "residual {} bias {} gain {}",
+        op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
+        Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
+        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain);
   }
 };
 
@@ -55,7 +56,8 @@ inline Tensor Random(TensorType type, std::mt19937& rng) {
     std::normal_distribution<float> normal(0, 1);
     for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = normal(rng);
   } else if (t.dtype() == DType::kInt32) {
-    for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<int32_t>()[i] = static_cast<int32_t>(rng() % 20001) - 10000;
+    for (int64_t i = 0; i < t.elements(); ++i)
+      t.mutable_data<int32_t>()[i] = static_cast<int32_t>(rng() % 20001) - 10000;
   } else {
     for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(rng() >> 8);
   }
@@ -90,7 +92,9 @@ inline Problem Build(const Case& c) {
   const size_t scales = c.per_channel || c.w_zeros == 2 ? static_cast<size_t>(columns) : 1;
   std::vector<int32_t> w_zero(scales, 0);
   for (size_t i = 0; i < scales; ++i) {
-    if (c.w_zeros > 0) w_zero[i] = zeros == 1 && i > 0 ? w_zero[0] : static_cast<int32_t>(rng() % 256) - (c.w_type == DType::kInt8 ? 128 : 0);
+    if (c.w_zeros > 0)
+      w_zero[i] =
+          zeros == 1 && i > 0 ? w_zero[0] : static_cast<int32_t>(rng() % 256) - (c.w_type == DType::kInt8 ? 128 : 0);
   }
   TensorType x(c.x_type, Shape(c.x)), w(c.w_type, Shape(c.w)), out(DType::kInt32, Shape(y));
   int64_t k = 1;
@@ -107,14 +111,17 @@ inline Problem Build(const Case& c) {
     p.inputs = {x, w};
     p.inputs.push_back(c.bias ? TensorType(DType::kInt32, Shape{columns}) : TensorType());
     if (c.residual == DType::kFloat32) p.inputs.push_back(TensorType(DType::kFloat32, Shape(y)));
-    if (c.residual == DType::kUint8) p.inputs.emplace_back(DType::kUint8, Shape(y), QuantParams::PerTensor(y_scale * 0.7f, 99));
-    if (c.residual == DType::kInt8) p.inputs.emplace_back(DType::kInt8, Shape(y), QuantParams::PerTensor(y_scale * 1.3f, -7));
+    if (c.residual == DType::kUint8)
+      p.inputs.emplace_back(DType::kUint8, Shape(y), QuantParams::PerTensor(y_scale * 0.7f, 99));
+    if (c.residual == DType::kInt8)
+      p.inputs.emplace_back(DType::kInt8, Shape(y), QuantParams::PerTensor(y_scale * 1.3f, -7));
   } else {
     p.inputs = {x, w, TensorType(c.x_type, Shape{})};
     if (c.w_zeros > 0) p.inputs.emplace_back(c.w_type, zeros == 1 ? Shape{} : Shape{columns});
   }
   p.outputs = {out};
-  for (const TensorType& type : p.inputs) p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
+  for (const TensorType& type : p.inputs)
+    p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
   if (c.integer()) {
     p.data[2].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
     for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i) p.data[3].mutable_raw()[i] = static_cast<std::byte>(w_zero[i]);

@@ -60,7 +60,8 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
     for (int64_t w = 0; w < g.out[2]; ++w) inner_.push_back(width[w * inner_taps_ + t]);
   }
   const int64_t line = extent_[2] * pixel_bytes_;
-  const auto depth = AxisOffsets(g.out[0], g.kernel[0], g.stride[0], g.dilation[0], pad[0], extent_[0], extent_[1] * line);
+  const auto depth =
+      AxisOffsets(g.out[0], g.kernel[0], g.stride[0], g.dilation[0], pad[0], extent_[0], extent_[1] * line);
   const auto height = AxisOffsets(g.out[1], g.kernel[1], g.stride[1], g.dilation[1], pad[1], extent_[1], line);
   for (int64_t od = 0; od < g.out[0]; ++od) {
     for (int64_t oh = 0; oh < g.out[1]; ++oh) {
@@ -90,7 +91,8 @@ void Int8Rows::CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to)
   }
 }
 
-void Int8Rows::CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const {
+void Int8Rows::CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to,
+                          ThreadPool& pool) const {
   const Int8Geometry& g = source_;
   const int64_t line_in = g.in[2] * g.channels, line_out = extent_[2] * pixel_bytes_;
   const int64_t lines = g.batch * extent_[0] * extent_[1];
@@ -112,14 +114,17 @@ void Int8Rows::CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_
   });
 }
 
-Int8Rows::Input Int8Rows::Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const {
+Int8Rows::Input Int8Rows::Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch,
+                                  ThreadPool& pool) const {
   const auto* from = static_cast<const uint8_t*>(x);
   auto* padding = reinterpret_cast<uint8_t*>(scratch);
   if (dense_ && !copy_) return {from, padding};
   const int64_t channels = source_.group_channels();
   std::memset(padding, static_cast<uint8_t>(zero) ^ flip_, padding_bytes_);
-  for (int64_t begin = channels; channels < group_bytes_ && begin < static_cast<int64_t>(padding_bytes_); begin += group_bytes_) {
-    for (int64_t i = begin; i < std::min(begin + group_bytes_ - channels, static_cast<int64_t>(padding_bytes_)); ++i) padding[i] = 0;
+  for (int64_t begin = channels; channels < group_bytes_ && begin < static_cast<int64_t>(padding_bytes_);
+       begin += group_bytes_) {
+    for (int64_t i = begin; i < std::min(begin + group_bytes_ - channels, static_cast<int64_t>(padding_bytes_)); ++i)
+      padding[i] = 0;
   }
   if (!copy_) return {from, padding};
   uint8_t* to = padding + padding_bytes_;

@@ -1,5 +1,6 @@
-// Where the activations of an integer convolution lie: for each output pixel and tap, a pointer to the input pixel's bytes
-// (an indirection table instead of an im2col copy). A matrix product is a 1x1 convolution whose batch are the rows.
+// Where the activations of an integer convolution lie: for each output pixel and tap, a pointer to the input pixel's
+// bytes (an indirection table instead of an im2col copy). A matrix product is a 1x1 convolution whose batch are the
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +59,11 @@ class Int8Rows {
 
  private:
   void CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to) const;
-  void CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to, ThreadPool& pool) const;
+  void CopyPadded(const Int8TileDef& isa, const uint8_t* x, const uint8_t* padding, uint8_t* to,
+                  ThreadPool& pool) const;
 
-  Int8Geometry source_;    // as given
-  int64_t extent_[3] = {}; // spatial sizes of the buffer that pointers go into
+  Int8Geometry source_;     // as given
+  int64_t extent_[3] = {};  // spatial sizes of the buffer that pointers go into
   int64_t rows_ = 0;
   int64_t group_bytes_ = 0, pixel_bytes_ = 0, tap_bytes_ = 0;
   int64_t outer_taps_ = 1, inner_taps_ = 1;

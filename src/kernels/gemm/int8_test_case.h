@@ -79,8 +79,9 @@ inline Tensor Expected(const Problem& p) {
     }
     if (p.data[2].defined()) acc += p.data[2].data<int32_t>()[m];
     const QuantParams& w = *p.inputs[1].quant;
-    float v = static_cast<float>(acc) *
-              LinearMultiplier(p.inputs[0].quant->scales[0], w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
+    float v =
+        static_cast<float>(acc) *
+        LinearMultiplier(p.inputs[0].quant->scales[0], w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
     if (p.inputs.size() > 3) {
       if (p.inputs[3].quantized()) {
         const auto q = static_cast<int32_t>(ReadInteger(p.data[3], i)) - p.inputs[3].quant->zero_points[0];
@@ -151,7 +152,8 @@ inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& ex
   EXPECT_EQ(std::memcmp(y.data(), guard.data(), kGuard), 0) << "wrote before the output";
   EXPECT_EQ(std::memcmp(y.data() + y.size() - kGuard, guard.data(), kGuard), 0) << "wrote behind the output";
   EXPECT_EQ(std::memcmp(scratch.data(), guard.data(), kGuard), 0) << "wrote before the scratch";
-  EXPECT_EQ(std::memcmp(scratch.data() + bound.scratch_bytes + kGuard, guard.data(), kGuard), 0) << "wrote behind the scratch";
+  EXPECT_EQ(std::memcmp(scratch.data() + bound.scratch_bytes + kGuard, guard.data(), kGuard), 0)
+      << "wrote behind the scratch";
   for (size_t i = 0; i < expected.bytes(); ++i) {
     ASSERT_EQ(y[kGuard + i], expected.raw()[i]) << "byte " << i << " of " << expected.bytes();
   }
@@ -162,8 +164,8 @@ inline ThreadPool& Pool(int threads) {
   return threads == 1 ? one : threads == 2 ? two : three;
 }
 
-// The kernel on every instruction set, cut for 1 to 3 threads, against the formula. Real threads run on every fourth case:
-// where a machine has fewer cores they wait for one another.
+// The kernel on every instruction set, cut for 1 to 3 threads, against the formula. Real threads run on every fourth
+// case: where a machine has fewer cores they wait for one another.
 inline void Check(const char* kernel_name, const Case& c) {
   const Problem p = Build(c);
   const KernelDef* kernel = FindKernel(kernel_name);

@@ -16,7 +16,8 @@ Result<K4N16> Dimensions(const TensorType& type, int64_t columns, int64_t channe
   d.groups_of_4 = channels / 4 + (channels % 4 != 0);
   const int64_t factors[] = {64, taps, d.groups_of_4};
   const auto panel_bytes = CheckedProduct(factors);
-  if (!panel_bytes || !CheckedMul(*panel_bytes, d.panels)) return InvalidInput("{} is too large to pack", type.ToString());
+  if (!panel_bytes || !CheckedMul(*panel_bytes, d.panels))
+    return InvalidInput("{} is too large to pack", type.ToString());
   d.panel_bytes = *panel_bytes;
   return d;
 }

@@ -5,11 +5,12 @@
 
 namespace evoq {
 
-// The dimensions of a packed weight. A Conv weight [M, C/group, k...] has taps = product(k); a MatMul weight [K, N] one.
-// All output channels follow one another, whatever the group: the group of a panel's columns is the kernel's business.
+// The dimensions of a packed weight. A Conv weight [M, C/group, k...] has taps = product(k); a MatMul weight [K, N]
+// one. All output channels follow one another, whatever the group: the group of a panel's columns is the kernel's
+// business.
 struct K4N16 {
-  int64_t columns = 0;      // output channels
-  int64_t channels = 0;     // input channels per tap
+  int64_t columns = 0;   // output channels
+  int64_t channels = 0;  // input channels per tap
   int64_t taps = 0;
   int64_t panels = 0;       // ceil(columns / 16)
   int64_t groups_of_4 = 0;  // per tap: ceil(channels / 4)

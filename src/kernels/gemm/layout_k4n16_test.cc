@@ -15,8 +15,9 @@ TEST(LayoutK4N16, RoundTrips) {
   for (DType dtype : {DType::kInt8, DType::kUint8}) {
     for (const char* name : {"k4n16-conv", "k4n16-matmul"}) {
       const bool conv = std::string_view(name) == "k4n16-conv";
-      const std::vector<Shape> shapes = conv ? std::vector<Shape>{{1, 1, 1}, {17, 5, 3, 3}, {16, 4, 1, 1}, {40, 3, 2, 2, 2}}
-                                             : std::vector<Shape>{{1, 1}, {5, 17}, {64, 64}, {7, 100}};
+      const std::vector<Shape> shapes =
+          conv ? std::vector<Shape>{{1, 1, 1}, {17, 5, 3, 3}, {16, 4, 1, 1}, {40, 3, 2, 2, 2}}
+               : std::vector<Shape>{{1, 1}, {5, 17}, {64, 64}, {7, 100}};
       for (const Shape& shape : shapes) {
         const LayoutDef* layout = FindLayout(name);
         ASSERT_NE(layout, nullptr);
