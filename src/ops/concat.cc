@@ -104,7 +104,8 @@ InferResult InferSplit(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", 0));
   const size_t outputs = args.node.outputs.size();
   EVOQ_ASSIGN(const int64_t count, IntAttr(args.node, "num_outputs", static_cast<int64_t>(outputs)));
-  if (count != static_cast<int64_t>(outputs)) return InvalidInput("num_outputs is {}, but it has {} outputs", count, outputs);
+  if (count != static_cast<int64_t>(outputs))
+    return InvalidInput("num_outputs is {}, but it has {} outputs", count, outputs);
   if (outputs == 0) return InvalidInput("has no outputs");
   const TensorType& x = args.inputs[0];
   std::vector<TensorType> types(outputs, TensorType(x.dtype, x.shape));

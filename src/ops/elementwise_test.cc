@@ -23,7 +23,13 @@ TEST(UnaryOps, HandValues) {
   EXPECT_EQ(Unary1("Round", {0.5f, 1.5f, -2.5f, 2.6f}), (std::vector<float>{0, 2, -2, 3}));
   EXPECT_EQ(Unary1("Abs", {-1.5f, 2}), (std::vector<float>{1.5f, 2}));
   EXPECT_EQ(Unary1("LeakyRelu", {-2, 4}, [] { Attrs a; a.Set("alpha", 0.5f); return a; }()), (std::vector<float>{-1, 4}));
-  EXPECT_EQ(Unary1("Shrink", {-2, 0.25f, 2}, [] { Attrs a; a.Set("bias", 1.0f); return a; }()), (std::vector<float>{-1, 0, 1}));
+  EXPECT_EQ(Unary1("Shrink", {-2, 0.25f, 2},
+                   [] {
+                     Attrs a;
+                     a.Set("bias", 1.0f);
+                     return a;
+                   }()),
+            (std::vector<float>{-1, 0, 1}));
   EXPECT_EQ(Unary1("ThresholdedRelu", {0.5f, 1, 3}), (std::vector<float>{0, 0, 3}));
   EXPECT_EQ(Unary1("Softsign", {-1, 3}), (std::vector<float>{-0.5f, 0.75f}));
   EXPECT_NEAR(Unary1("Sigmoid", {0})[0], 0.5f, 1e-7f);
@@ -36,7 +42,8 @@ TEST(UnaryOps, HandValues) {
   EXPECT_EQ(Values<bool>(Eval("IsNaN", {Floats({2}, {1, kNaN})})), (std::vector<bool>{false, true}));
   Attrs no_negative;
   no_negative.Set("detect_negative", 0);
-  EXPECT_EQ(Values<bool>(Eval("IsInf", {Floats({3}, {1, kInf, -kInf})}, no_negative)), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(Values<bool>(Eval("IsInf", {Floats({3}, {1, kInf, -kInf})}, no_negative)),
+            (std::vector<bool>{false, true, false}));
 }
 
 TEST(UnaryOps, Clip) {
@@ -44,7 +51,8 @@ TEST(UnaryOps, Clip) {
   EXPECT_EQ(Values<float>(Eval("Clip", {x, Tensor::Scalar(0.0f), Tensor::Scalar(6.0f)})), (std::vector<float>{0, 0.5f, 6}));
   EXPECT_EQ(Values<float>(Eval("Clip", {x, Tensor(), Tensor::Scalar(6.0f)})), (std::vector<float>{-3, 0.5f, 6}));
   EXPECT_EQ(Values<float>(Eval("Clip", {x})), Values<float>(x));
-  EXPECT_EQ(Values<int8_t>(Eval("Clip", {Make<int8_t>({2}, {-5, 5}), Tensor::Scalar<int8_t>(-1)})), (std::vector<int8_t>{-1, 5}));
+  EXPECT_EQ(Values<int8_t>(Eval("Clip", {Make<int8_t>({2}, {-5, 5}), Tensor::Scalar<int8_t>(-1)})),
+            (std::vector<int8_t>{-1, 5}));
   EXPECT_EQ(EvalError("Clip", {x, Floats({2}, {0, 1})}), "node n (Clip): input 1 is float32[2], expected one float32");
   EXPECT_EQ(EvalError("Not", {x}), "node n (Not): input 0 is float32[3], expected bool");
   Attrs wrong;
@@ -59,7 +67,8 @@ TEST(BinaryOps, Broadcasting) {
   EXPECT_EQ(Values<float>(Eval("Mul", {x, c})), (std::vector<float>{1, 2, 3, 4, 10, 12, 14, 16}));
   EXPECT_EQ(Values<float>(Eval("Sub", {c, x})), (std::vector<float>{0, -1, -2, -3, -3, -4, -5, -6}));
   EXPECT_EQ(Eval("Add", {Floats({0, 2}, {}), Floats({2}, {1, 2})}).sizes(), (std::vector<int64_t>{0, 2}));
-  EXPECT_EQ(EvalError("Add", {Floats({2}, {1, 2}), Floats({3}, {1, 2, 3})}), "node n (Add): shapes [2] and [3] do not broadcast");
+  EXPECT_EQ(EvalError("Add", {Floats({2}, {1, 2}), Floats({3}, {1, 2, 3})}),
+            "node n (Add): shapes [2] and [3] do not broadcast");
   EXPECT_EQ(InferText("Mul", {F(NC(3)), F({3})}), "float32[N, 3]");
   EXPECT_EQ(InferText("Less", {F(NC(3)), F(NC(1))}), "bool[N, 3]");
 }
@@ -69,8 +78,10 @@ TEST(BinaryOps, IntegersNeverTrap) {
   const int32_t low = std::numeric_limits<int32_t>::min();
   EXPECT_EQ(Values<int32_t>(Eval("Div", {i32({7, -7, low, 5}), i32({2, 2, -1, 0})})), (std::vector<int32_t>{3, -3, low, 0}));
   EXPECT_EQ(Values<int32_t>(Eval("Mod", {i32({7, -7, low, 5}), i32({-3, 3, -1, 0})})), (std::vector<int32_t>{-2, 2, 0, 0}));
-  EXPECT_EQ(Values<uint16_t>(Eval("Mul", {Make<uint16_t>({1}, {65535}), Make<uint16_t>({1}, {65535})})), (std::vector<uint16_t>{1}));
-  EXPECT_EQ(Values<int32_t>(Eval("Pow", {i32({2, -1, 3, 0}), i32({10, -3, 0, -1})})), (std::vector<int32_t>{1024, -1, 1, 0}));
+  EXPECT_EQ(Values<uint16_t>(Eval("Mul", {Make<uint16_t>({1}, {65535}), Make<uint16_t>({1}, {65535})})),
+            (std::vector<uint16_t>{1}));
+  EXPECT_EQ(Values<int32_t>(Eval("Pow", {i32({2, -1, 3, 0}), i32({10, -3, 0, -1})})),
+            (std::vector<int32_t>{1024, -1, 1, 0}));
   Attrs left;
   left.Set("direction", "LEFT");
   EXPECT_EQ(Values<uint8_t>(Eval("BitShift", {Make<uint8_t>({3}, {1, 0x81, 1}), Make<uint8_t>({3}, {3, 1, 200})}, left)),
@@ -126,7 +137,8 @@ TEST(Cast, SaturatesAndConverts) {
             (std::vector<int64_t>{-1, 2, 300, std::numeric_limits<int64_t>::min(), 0, std::numeric_limits<int64_t>::max()}));
   EXPECT_EQ(Values<bool>(cast(x, DType::kBool)), (std::vector<bool>{true, true, true, true, true, true}));
   EXPECT_EQ(Values<uint16_t>(cast(Floats({2}, {1, -2}), DType::kFloat16)), (std::vector<uint16_t>{0x3c00, 0xc000}));
-  EXPECT_EQ(Values<float>(cast(cast(Floats({2}, {1.5f, -2}), DType::kBfloat16), DType::kFloat32)), (std::vector<float>{1.5f, -2}));
+  EXPECT_EQ(Values<float>(cast(cast(Floats({2}, {1.5f, -2}), DType::kBfloat16), DType::kFloat32)),
+            (std::vector<float>{1.5f, -2}));
   EXPECT_EQ(Values<uint8_t>(cast(Make<int32_t>({2}, {-1, 257}), DType::kUint8)), (std::vector<uint8_t>{255, 1}));
   const Tensor nibbles = cast(Floats({3}, {-9, 3, 100}), DType::kInt4);
   EXPECT_EQ(Values<int8_t>(cast(nibbles, DType::kInt8)), (std::vector<int8_t>{7, 3, 4}));  // the low bits

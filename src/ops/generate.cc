@@ -104,7 +104,8 @@ InferResult InferRange(const InferArgs& args) {
   for (size_t i = 0; i < 3; ++i) {
     EVOQ_TRY(CheckDType(args, i, std::array{dtype}));
     const Shape& shape = args.inputs[i].shape;
-    if (shape.is_static() && shape.elements() != 1) return InvalidInput("input {} is {}, expected a scalar", i, args.inputs[i].ToString());
+    if (shape.is_static() && shape.elements() != 1)
+      return InvalidInput("input {} is {}, expected a scalar", i, args.inputs[i].ToString());
   }
   Dim size;
   if (args.constant(0) && args.constant(1) && args.constant(2)) {
@@ -126,7 +127,8 @@ EvalResult EvaluateRange(const EvalArgs& args) {
     const T start = args.inputs[0].data<T>()[0], delta = args.inputs[2].data<T>()[0];
     for (int64_t i = 0; i < y.elements(); ++i) {
       if constexpr (std::is_integral_v<T>) {
-        y.mutable_data<T>()[i] = static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+        y.mutable_data<T>()[i] =
+            static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
       } else {
         y.mutable_data<T>()[i] = start + static_cast<T>(i) * delta;
       }
@@ -166,7 +168,8 @@ extern const OpDef kShape = {.name = "Shape", .infer = InferShape, .evaluate = E
 extern const OpDef kSize = {.name = "Size", .infer = InferSize, .evaluate = EvaluateSize};
 extern const OpDef kConstantOfShape = {.name = "ConstantOfShape", .infer = InferConstantOfShape,
                                        .evaluate = EvaluateConstantOfShape};
-extern const OpDef kRange = {.name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .evaluate = EvaluateRange};
+extern const OpDef kRange = {
+    .name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .evaluate = EvaluateRange};
 extern const OpDef kEyeLike = {.name = "EyeLike", .infer = InferEyeLike, .evaluate = EvaluateEyeLike};
 
 }  // namespace evoq

@@ -39,7 +39,8 @@ Status CheckElementIndices(const Shape& data, const Shape& indices, int axis) {
 }
 
 Result<std::string> StringAttr(const Node& node, const std::string& name, const std::string& fallback) {
-  if (node.attrs.Has(name) && !node.attrs.KindIs<std::string>(name)) return InvalidInput("attribute {} is not a string", name);
+  if (node.attrs.Has(name) && !node.attrs.KindIs<std::string>(name))
+    return InvalidInput("attribute {} is not a string", name);
   return node.attrs.String(name, fallback);
 }
 

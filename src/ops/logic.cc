@@ -26,7 +26,8 @@ InferResult InferLogic(const InferArgs& args) {
 
 template <typename F>
 EvalResult EvaluateLogic(const EvalArgs& args) {
-  EVOQ_ASSIGN(Tensor y, (BroadcastMap<uint8_t, uint8_t>(args.inputs[0], args.inputs[1], DType::kBool, [](uint8_t a, uint8_t b) {
+  EVOQ_ASSIGN(Tensor y,
+              (BroadcastMap<uint8_t, uint8_t>(args.inputs[0], args.inputs[1], DType::kBool, [](uint8_t a, uint8_t b) {
                 return static_cast<uint8_t>(F()(a != 0, b != 0));
               })));
   return One(std::move(y));
@@ -43,7 +44,8 @@ EvalResult EvaluateBits(const EvalArgs& args) {
   const Tensor& a = args.inputs[0];
   return DispatchInteger(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [](T p, T q) { return static_cast<T>(F()(p, q)); })));
+    EVOQ_ASSIGN(Tensor y,
+                (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [](T p, T q) { return static_cast<T>(F()(p, q)); })));
     return One(std::move(y));
   });
 }
@@ -54,7 +56,8 @@ InferResult InferBitShift(const InferArgs& args) {
   EVOQ_ASSIGN(const std::string direction, StringAttr(args.node, "direction", ""));
   if (direction != "LEFT" && direction != "RIGHT")
     return InvalidInput("direction is '{}', expected LEFT or RIGHT", direction);
-  if (IsSigned(args.inputs[0].dtype)) return InvalidInput("input 0 is {}, expected an unsigned type", args.inputs[0].ToString());
+  if (IsSigned(args.inputs[0].dtype))
+    return InvalidInput("input 0 is {}, expected an unsigned type", args.inputs[0].ToString());
   return InferBits(args);
 }
 
@@ -104,7 +107,12 @@ EvalResult EvaluateWhere(const EvalArgs& args) {
 using EvaluateFn = EvalResult (*)(const EvalArgs&);
 
 constexpr OpDef CompareOp(const char* name, EvaluateFn evaluate) {
-  return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = BroadcastToBool, .evaluate = evaluate};
+  return {.name = name,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .elementwise = true,
+          .infer = BroadcastToBool,
+          .evaluate = evaluate};
 }
 constexpr OpDef LogicOp(const char* name, EvaluateFn evaluate) {
   return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferLogic, .evaluate = evaluate};

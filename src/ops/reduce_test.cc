@@ -15,7 +15,9 @@ Attrs NoKeep() {
 
 TEST(Reduce, HandValues) {
   const Tensor x = Floats({2, 3}, {1, -2, 3, 4, 5, -6});
-  const auto reduce = [&](const char* op, std::vector<int64_t> axes) { return Values<float>(Eval(op, {x, Ints(axes)}, NoKeep())); };
+  const auto reduce = [&](const char* op, std::vector<int64_t> axes) {
+    return Values<float>(Eval(op, {x, Ints(axes)}, NoKeep()));
+  };
   EXPECT_EQ(reduce("ReduceSum", {0}), (std::vector<float>{5, 3, -3}));
   EXPECT_EQ(reduce("ReduceSum", {-1}), (std::vector<float>{2, 3}));
   EXPECT_EQ(reduce("ReduceMean", {0, 1}), (std::vector<float>{5.0f / 6}));
@@ -28,7 +30,8 @@ TEST(Reduce, HandValues) {
   EXPECT_NEAR(Values<float>(Eval("ReduceLogSum", {Floats({2}, {3, 4})}, NoKeep()))[0], std::log(7.0f), 1e-6f);
   EXPECT_NEAR(Values<float>(Eval("ReduceLogSumExp", {Floats({2}, {1000, 1000})}))[0], 1000 + std::log(2.0f), 1e-4f);
   EXPECT_EQ(Values<int32_t>(Eval("ReduceMean", {Make<int32_t>({2}, {3, 4})}, NoKeep())), (std::vector<int32_t>{3}));
-  EXPECT_EQ(Values<float>(Eval("ReduceMax", {Floats({0, 2}, {}), Ints({0})}, NoKeep()))[0], -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(Values<float>(Eval("ReduceMax", {Floats({0, 2}, {}), Ints({0})}, NoKeep()))[0],
+            -std::numeric_limits<float>::infinity());
 }
 
 TEST(Reduce, OrderOfSums) {

@@ -17,14 +17,16 @@ class Source {
 
   Tensor RandomTensor() {
     std::vector<int64_t> sizes;
-    for (int64_t rank = Pick<int64_t>({0, 1, 1, 2, 3, 4, 4, 5}); rank > 0; --rank) sizes.push_back(Pick<int64_t>({0, 1, 1, 2, 2, 3, 4}));
+    for (int64_t rank = Pick<int64_t>({0, 1, 1, 2, 3, 4, 4, 5}); rank > 0; --rank)
+      sizes.push_back(Pick<int64_t>({0, 1, 1, 2, 2, 3, 4}));
     const DType dtype = Pick({DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kInt64, DType::kInt64, DType::kUint8,
                               DType::kInt8, DType::kInt32, DType::kBool, DType::kFloat64, DType::kFloat16, DType::kUint64,
                               DType::kInt4, DType::kUint16});
     Tensor t = Tensor::Allocate(TensorType(dtype, Shape(sizes)));
     for (int64_t i = 0; i < t.elements() && DTypeBits(dtype) >= 8; ++i) Write(t, i);
     if (Below(6) == 0 && (dtype == DType::kUint8 || dtype == DType::kInt8))
-      t = t.WithType(TensorType(dtype, t.shape(), QuantParams::PerTensor(Pick({0.5f, 1e-30f, 3e38f}), static_cast<int>(Below(100)))));
+      t = t.WithType(TensorType(dtype, t.shape(),
+                                QuantParams::PerTensor(Pick({0.5f, 1e-30f, 3e38f}), static_cast<int>(Below(100)))));
     return t;
   }
 
@@ -40,8 +42,8 @@ class Source {
   }
 
   int64_t Number() {
-    return Pick<int64_t>({0, 1, 2, 3, -1, -2, 7, 100, int64_t{1} << 31, int64_t{1} << 45, std::numeric_limits<int64_t>::max(),
-                          std::numeric_limits<int64_t>::min()});
+    return Pick<int64_t>({0, 1, 2, 3, -1, -2, 7, 100, int64_t{1} << 31, int64_t{1} << 45,
+                          std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()});
   }
 
  private:
@@ -80,7 +82,9 @@ TEST(Robust, EveryOperatorOnRandomNodes) {
       std::vector<bool> given;
       for (int i = 0; i < count; ++i) {
         const int64_t kind = source.Below(4);
-        inputs.push_back(kind == 0 && i > 0 ? inputs[0] : kind == 1 && i >= op->min_inputs ? Tensor() : source.RandomTensor());
+        inputs.push_back(kind == 0 && i > 0                 ? inputs[0]
+                         : kind == 1 && i >= op->min_inputs ? Tensor()
+                                                            : source.RandomTensor());
         given.push_back(inputs.back().defined());
       }
       Attrs attrs;

@@ -91,10 +91,12 @@ InferResult InferND(const InferArgs& args) {
   if (data.rank() == 0 || indices.rank() == 0) return InvalidInput("has a scalar input, expected rank 1 or more");
   if (!data.is_static() || !indices.is_static() || !updates.is_static()) return SameAsInput0(args);
   const int64_t depth = indices[indices.rank() - 1].value;
-  if (depth > data.rank()) return InvalidInput("indices {} are deeper than the data {}", indices.ToString(), data.ToString());
+  if (depth > data.rank())
+    return InvalidInput("indices {} are deeper than the data {}", indices.ToString(), data.ToString());
   std::vector<Dim> wanted(indices.dims().begin(), indices.dims().end() - 1);
   wanted.insert(wanted.end(), data.dims().begin() + depth, data.dims().end());
-  if (!(updates == Shape(wanted))) return InvalidInput("updates are {}, expected {}", updates.ToString(), Shape(wanted).ToString());
+  if (!(updates == Shape(wanted)))
+    return InvalidInput("updates are {}, expected {}", updates.ToString(), Shape(wanted).ToString());
   return SameAsInput0(args);
 }
 

@@ -27,7 +27,8 @@ InferResult InferCompress(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 1, 1));
   const TensorType& x = args.inputs[0];
   EVOQ_ASSIGN(const auto condition, ConstantInts(args, 1));
-  const Dim count = condition ? Dim(std::count_if(condition->begin(), condition->end(), [](auto c) { return c != 0; })) : Dim();
+  const Dim count =
+      condition ? Dim(std::count_if(condition->begin(), condition->end(), [](auto c) { return c != 0; })) : Dim();
   if (!args.node.attrs.Has("axis"))
     return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>{count}))};
   if (!x.shape.ranked()) return SameAsInput0(args);

@@ -17,7 +17,8 @@ TEST(Scatter, ElementsAndND) {
   const Tensor x = Floats({2, 2}, {1, 2, 3, 4});
   const Tensor at = Make<int64_t>({1, 2}, {1, -2}), updates = Floats({1, 2}, {10, 20});
   EXPECT_EQ(Values<float>(Eval("ScatterElements", {x, at, updates})), (std::vector<float>{1, 20, 10, 4}));
-  EXPECT_EQ(Values<float>(Eval("Scatter", {x, at, updates}, With("reduction", std::string("add")))), (std::vector<float>{1, 22, 13, 4}));
+  EXPECT_EQ(Values<float>(Eval("Scatter", {x, at, updates}, With("reduction", std::string("add")))),
+            (std::vector<float>{1, 22, 13, 4}));
   EXPECT_EQ(Values<float>(x), (std::vector<float>{1, 2, 3, 4}));  // the input is untouched
   EXPECT_EQ(EvalError("ScatterElements", {x, Make<int64_t>({1, 2}, {2, 0}), updates}),
             "node n (ScatterElements): input 1 (indices): index 2 is outside [-2, 2)");
@@ -97,7 +98,8 @@ TEST(Arrange, OneHotAndTrilu) {
   EXPECT_NE(EvalError("OneHot", {Ints({0}), Tensor::Scalar<int64_t>(int64_t{1} << 40), on_off}), "");
   const Tensor x = Floats({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(Values<float>(Eval("Trilu", {x})), (std::vector<float>{1, 2, 3, 0, 5, 6}));
-  EXPECT_EQ(Values<float>(Eval("Trilu", {x, Tensor::Scalar<int64_t>(-1)}, With("upper", int64_t{0}))), (std::vector<float>{0, 0, 0, 4, 0, 0}));
+  EXPECT_EQ(Values<float>(Eval("Trilu", {x, Tensor::Scalar<int64_t>(-1)}, With("upper", int64_t{0}))),
+            (std::vector<float>{0, 0, 0, 4, 0, 0}));
   const Tensor far = Tensor::Scalar(std::numeric_limits<int64_t>::max());
   EXPECT_EQ(Values<float>(Eval("Trilu", {x, far})), (std::vector<float>(6, 0)));
 }

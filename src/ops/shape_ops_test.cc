@@ -40,7 +40,8 @@ TEST(Reshape, SymbolsAndHoles) {
   EXPECT_EQ(Eval("Reshape", {Iota({2, 3}), Ints({3, -1})}).sizes(), (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(EvalError("Reshape", {Iota({2, 3}), Ints({4, -1})}), "node n (Reshape): cannot reshape [2, 3] to [4, ?]");
   EXPECT_EQ(EvalError("Reshape", {Iota({2, 3}), Ints({5})}), "node n (Reshape): cannot reshape [2, 3] to [5]");
-  EXPECT_EQ(Eval("Reshape", {Iota({0, 3}), Ints({3, 0})}, With("allowzero", int64_t{1})).sizes(), (std::vector<int64_t>{3, 0}));
+  EXPECT_EQ(Eval("Reshape", {Iota({0, 3}), Ints({3, 0})}, With("allowzero", int64_t{1})).sizes(),
+            (std::vector<int64_t>{3, 0}));
 }
 
 TEST(Views, FlattenSqueezeUnsqueeze) {
@@ -60,23 +61,29 @@ TEST(Transpose, ValuesAndSymbols) {
   const Attrs perm = With("perm", std::vector<int64_t>{1, 2, 0});
   EXPECT_EQ(Values<float>(Eval("Transpose", {Iota({2, 2, 2})}, perm)), (std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7}));
   EXPECT_EQ(InferText("Transpose", {F(Sym("N", {3, 4}))}, {}, perm), "float32[3, 4, N]");
-  EXPECT_EQ(InferText("Transpose", {F({2, 3})}, {}, perm), "node n (Transpose): perm [1, 2, 0] is not a permutation of 2 axes");
+  EXPECT_EQ(InferText("Transpose", {F({2, 3})}, {}, perm),
+            "node n (Transpose): perm [1, 2, 0] is not a permutation of 2 axes");
 }
 
 TEST(Slice, StepsAndClamping) {
   const Tensor x = Iota({2, 4});
-  EXPECT_EQ(Values<float>(Eval("Slice", {x, Ints({1}), Ints({kMax}), Ints({1}), Ints({2})})), (std::vector<float>{1, 3, 5, 7}));
+  EXPECT_EQ(Values<float>(Eval("Slice", {x, Ints({1}), Ints({kMax}), Ints({1}), Ints({2})})),
+            (std::vector<float>{1, 3, 5, 7}));
   EXPECT_EQ(Values<float>(Eval("Slice", {x, Ints({-1, kMax}), Ints({kMin, kMin}), Ints({0, 1}), Ints({-1, -3})})),
             (std::vector<float>{7, 4, 3, 0}));
   EXPECT_EQ(Eval("Slice", {x, Ints({3}), Ints({1}), Ints({1})}).sizes(), (std::vector<int64_t>{2, 0}));
   EXPECT_EQ(Values<float>(Eval("Slice", {x, Ints({0}), Ints({4}), Ints({1}), Ints({kMax})})), (std::vector<float>{0, 4}));
   EXPECT_EQ(Values<float>(Eval("Slice", {x, Ints({3}), Ints({kMin}), Ints({1}), Ints({kMin})})), (std::vector<float>{3, 7}));
-  EXPECT_EQ(EvalError("Slice", {x, Ints({0}), Ints({1}), Ints({1}), Ints({0})}), "node n (Slice): input 4 (steps) is 0 for axis 1");
-  EXPECT_EQ(EvalError("Slice", {x, Ints({0}), Ints({1, 2})}), "node n (Slice): 1 starts, 2 ends, 1 axes, 1 steps: expected equal counts");
+  EXPECT_EQ(EvalError("Slice", {x, Ints({0}), Ints({1}), Ints({1}), Ints({0})}),
+            "node n (Slice): input 4 (steps) is 0 for axis 1");
+  EXPECT_EQ(EvalError("Slice", {x, Ints({0}), Ints({1, 2})}),
+            "node n (Slice): 1 starts, 2 ends, 1 axes, 1 steps: expected equal counts");
   const TensorType s = F(Sym("N", {8}));
   EXPECT_EQ(InferText("Slice", {s, I({1}), I({1}), I({1})}, {Tensor(), Ints({2}), Ints({-1}), Ints({1})}), "float32[N, 5]");
-  EXPECT_EQ(InferText("Slice", {s, I({1}), I({1}), I({1})}, {Tensor(), Ints({0}), Ints({kMax}), Ints({0})}), "float32[N, 8]");
-  EXPECT_EQ(InferText("Slice", {s, I({1}), I({1}), I({1})}, {Tensor(), Ints({1}), Ints({kMax}), Ints({0})}), "float32[?, 8]");
+  EXPECT_EQ(InferText("Slice", {s, I({1}), I({1}), I({1})}, {Tensor(), Ints({0}), Ints({kMax}), Ints({0})}),
+            "float32[N, 8]");
+  EXPECT_EQ(InferText("Slice", {s, I({1}), I({1}), I({1})}, {Tensor(), Ints({1}), Ints({kMax}), Ints({0})}),
+            "float32[?, 8]");
 }
 
 TEST(ConcatSplit, Values) {
@@ -108,7 +115,8 @@ TEST(Pad, Modes) {
   EXPECT_EQ(pad("edge", {2, 1}), (std::vector<float>{1, 1, 1, 2, 3, 3}));
   EXPECT_EQ(pad("reflect", {4, 2}), (std::vector<float>{1, 2, 3, 2, 1, 2, 3, 2, 1}));
   EXPECT_EQ(pad("wrap", {2, 1}), (std::vector<float>{2, 3, 1, 2, 3, 1}));
-  EXPECT_EQ(Values<float>(Eval("Pad", {Iota({1, 2}), Ints({1, 0}), Tensor::Scalar(9.0f), Ints({-1})})), (std::vector<float>{9, 0, 1}));
+  EXPECT_EQ(Values<float>(Eval("Pad", {Iota({1, 2}), Ints({1, 0}), Tensor::Scalar(9.0f), Ints({-1})})),
+            (std::vector<float>{9, 0, 1}));
   EXPECT_EQ(EvalError("Pad", {x, Ints({int64_t{1} << 40, 0})}),
             "node n (Pad): output 0 would be float32[1099511627779], more than 274877906944 bytes");
   EXPECT_EQ(InferText("Pad", {F(Sym("N", {3})), I({4})}, {Tensor(), Ints({0, 1, 0, 1})}), "float32[N, 5]");
@@ -123,7 +131,8 @@ TEST(Pad, Modes) {
 TEST(Gather, IndicesAreChecked) {
   const Tensor x = Iota({3, 2});
   EXPECT_EQ(Values<float>(Eval("Gather", {x, Ints({2, -3})})), (std::vector<float>{4, 5, 0, 1}));
-  EXPECT_EQ(Values<float>(Eval("Gather", {x, Tensor::Scalar<int64_t>(1)}, With("axis", int64_t{1}))), (std::vector<float>{1, 3, 5}));
+  EXPECT_EQ(Values<float>(Eval("Gather", {x, Tensor::Scalar<int64_t>(1)}, With("axis", int64_t{1}))),
+            (std::vector<float>{1, 3, 5}));
   EXPECT_EQ(EvalError("Gather", {x, Ints({3})}), "node n (Gather): input 1 (indices): index 3 is outside [-3, 3)");
   EXPECT_EQ(EvalError("Gather", {x, Floats({1}, {0})}), "node n (Gather): input 1 is float32[1], expected int32 or int64");
   EXPECT_EQ(InferText("Gather", {F(Sym("V", {64})), I(Sym("S", {7}))}), "float32[S, 7, 64]");
@@ -138,10 +147,13 @@ TEST(Gather, IndicesAreChecked) {
 
 TEST(Grown, ExpandTileRangeAreBounded) {
   EXPECT_EQ(Values<float>(Eval("Expand", {Floats({2, 1}, {1, 2}), Ints({2})})), (std::vector<float>{1, 1, 2, 2}));
-  EXPECT_EQ(Values<float>(Eval("Tile", {Floats({1, 2}, {1, 2}), Ints({2, 2})})), (std::vector<float>{1, 2, 1, 2, 1, 2, 1, 2}));
-  EXPECT_EQ(Values<int64_t>(Eval("Range", {Tensor::Scalar<int64_t>(10), Tensor::Scalar<int64_t>(3), Tensor::Scalar<int64_t>(-3)})),
+  EXPECT_EQ(Values<float>(Eval("Tile", {Floats({1, 2}, {1, 2}), Ints({2, 2})})),
+            (std::vector<float>{1, 2, 1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(Values<int64_t>(
+                Eval("Range", {Tensor::Scalar<int64_t>(10), Tensor::Scalar<int64_t>(3), Tensor::Scalar<int64_t>(-3)})),
             (std::vector<int64_t>{10, 7, 4}));
-  EXPECT_EQ(Values<float>(Eval("Range", {Tensor::Scalar(1.0f), Tensor::Scalar(2.0f), Tensor::Scalar(0.5f)})), (std::vector<float>{1, 1.5f}));
+  EXPECT_EQ(Values<float>(Eval("Range", {Tensor::Scalar(1.0f), Tensor::Scalar(2.0f), Tensor::Scalar(0.5f)})),
+            (std::vector<float>{1, 1.5f}));
   const Tensor huge = Ints({1 << 20, 1 << 10, 1});
   for (const auto& [op, inputs] : std::vector<std::pair<std::string, std::vector<Tensor>>>{
            {"Expand", {Tensor::Scalar(1.0f), huge}},
@@ -164,7 +176,8 @@ TEST(Generate, ShapeSizeEye) {
   range.Set("end", -1);
   EXPECT_EQ(Values<int64_t>(Eval("Shape", {Iota({2, 3, 4})}, range)), (std::vector<int64_t>{3}));
   EXPECT_EQ(Values<int64_t>(Eval("Size", {Iota({2, 3})})), (std::vector<int64_t>{6}));
-  EXPECT_EQ(Values<int64_t>(Eval("ConstantOfShape", {Ints({2})}, With("value", Make<int64_t>({1}, {7})))), (std::vector<int64_t>{7, 7}));
+  EXPECT_EQ(Values<int64_t>(Eval("ConstantOfShape", {Ints({2})}, With("value", Make<int64_t>({1}, {7})))),
+            (std::vector<int64_t>{7, 7}));
   EXPECT_EQ(Values<float>(Eval("EyeLike", {Iota({2, 3})}, With("k", int64_t{1}))), (std::vector<float>{0, 1, 0, 0, 0, 1}));
   EXPECT_EQ(Values<float>(Eval("EyeLike", {Iota({2, 2})}, With("k", int64_t{kMin}))), (std::vector<float>{0, 0, 0, 0}));
 }
