@@ -7,6 +7,7 @@ struct Shape2d {
   const char* name;
   int64_t size, channels_in, channels_out, kernel, stride;
   bool residual = false;
+  int64_t group = 1;
 };
 
 constexpr Shape2d kShapes[] = {
@@ -28,6 +29,7 @@ constexpr Shape2d kShapes[] = {
     {"resnet50/1x1_c512_2048_7", 7, 512, 2048, 1, 1},
     {"resnet50/1x1_c2048_512_7", 7, 2048, 512, 1, 1},
     {"1x1_c256_256_14", 14, 256, 256, 1, 1},
+    {"gconv3x3_c128_g32_56", 56, 128, 128, 3, 1, false, 32},
     // MobileNetV2
     {"mobilenetv2/stem3x3s2_c3_224", 224, 3, 32, 3, 2},
     {"mobilenetv2/1x1_c32_16_112", 112, 32, 16, 1, 1},
@@ -57,15 +59,17 @@ void Conv(benchmark::State& state, const Shape2d& s, int threads) {
   const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
   Attrs attrs;
   attrs.Set("channels_last", 1);
+  attrs.Set("group", AttrValue(s.group));
   attrs.Set("strides", std::vector<int64_t>{s.stride, s.stride});
   attrs.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
   attrs.Set("activation", "Relu");
   const TensorType y(DType::kFloat32, Shape{1, out, out, s.channels_out});
-  std::vector<TensorType> inputs = {TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
-                                    TensorType(DType::kFloat32, Shape{s.channels_out, s.channels_in, s.kernel, s.kernel}),
-                                    TensorType(DType::kFloat32, Shape{s.channels_out}), TensorType()};
+  std::vector<TensorType> inputs = {
+      TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
+      TensorType(DType::kFloat32, Shape{s.channels_out, s.channels_in / s.group, s.kernel, s.kernel}),
+      TensorType(DType::kFloat32, Shape{s.channels_out}), TensorType()};
   if (s.residual) inputs[3] = y;
-  const double macs = 1.0 * out * out * s.channels_out * s.channels_in * s.kernel * s.kernel;
+  const double macs = 1.0 * out * out * s.channels_out * s.channels_in / s.group * s.kernel * s.kernel;
   BenchLinearF32(state, *FindKernel("conv_f32"), attrs, inputs, {false, true, true, false}, y, macs, threads);
 }
 

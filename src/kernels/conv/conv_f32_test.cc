@@ -70,12 +70,20 @@ void Reference(const Sizes& s, const float* x, const float* w, std::vector<doubl
 Tensor RandomWeight(const Sizes& s, const Shape& shape, std::mt19937& random) {
   Tensor w = RandomF32(shape, random);
   if (s.weight == DType::kFloat32) return w;
+  if (s.weight == DType::kFloat16) {
+    Tensor half = Tensor::Allocate(TensorType(DType::kFloat16, shape));
+    for (int64_t i = 0; i < w.elements(); ++i) half.mutable_data<uint16_t>()[i] = FloatToHalf(w.data<float>()[i]);
+    return half;
+  }
   QuantParams q = QuantParams::PerTensor(0.0625f, s.weight == DType::kUint8 ? 7 : s.weight == DType::kUint4 ? 8 : 0);
   if (random() % 2 == 0 && !s.transposed) {
     q.axis = 0;
     const int32_t zero = q.zero_points[0];
     q.scales.clear(), q.zero_points.clear();
-    for (int64_t i = 0; i < s.channels_out; ++i) q.scales.push_back(0.03125f * (1 + i % 3)), q.zero_points.push_back(zero);
+    for (int64_t i = 0; i < s.channels_out; ++i) {
+      q.scales.push_back(0.03125f * static_cast<float>(1 + i % 3));
+      q.zero_points.push_back(zero);
+    }
   }
   return *QuantizeTensor(w, TensorType(s.weight, shape, q));
 }
@@ -112,8 +120,9 @@ LinearCaseF32 MakeCase(const Sizes& s, std::mt19937& random) {
   Reference(s, c.inputs[0].data<float>(), weight.data<float>(), sum, magnitude);
   for (size_t i = 0; i < elements; ++i) {
     double v = sum[i], m = magnitude[i];
-    if (s.bias) v += c.inputs[2].data<float>()[i % s.channels_out], m += std::fabs(c.inputs[2].data<float>()[i % s.channels_out]);
-    if (s.residual) v += c.inputs[3].data<float>()[i], m += std::fabs(c.inputs[3].data<float>()[i]);
+    const auto add = [&](float term) { v += term, m += std::fabs(term); };
+    if (s.bias) add(c.inputs[2].data<float>()[i % s.channels_out]);
+    if (s.residual) add(c.inputs[3].data<float>()[i]);
     ExpectActivated(s.activation, v, m, taps * s.channels_in / s.group, c);
   }
   return c;
@@ -148,19 +157,22 @@ Sizes RandomSizes(bool transposed, std::mt19937& random) {
     s.bias = random() % 2 == 0;
     s.residual = random() % 3 == 0;
     s.activation = RandomActivation(random);
-    s.weight = Pick(random, {DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt4});
+    s.weight = Pick(random, {DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kFloat16, DType::kInt8, DType::kUint8,
+                             DType::kInt4});
     if (valid) return s;
   }
 }
 
 TEST(ConvF32, RandomShapes) {
   std::mt19937 random(1);
-  for (int i = 0; i < 220 && !testing::Test::HasFatalFailure(); ++i) CheckLinearF32(MakeCase(RandomSizes(false, random), random));
+  for (int i = 0; i < 220 && !testing::Test::HasFatalFailure(); ++i)
+    CheckLinearF32(MakeCase(RandomSizes(false, random), random));
 }
 
 TEST(ConvTransposeF32, RandomShapes) {
   std::mt19937 random(2);
-  for (int i = 0; i < 120 && !testing::Test::HasFatalFailure(); ++i) CheckLinearF32(MakeCase(RandomSizes(true, random), random));
+  for (int i = 0; i < 120 && !testing::Test::HasFatalFailure(); ++i)
+    CheckLinearF32(MakeCase(RandomSizes(true, random), random));
 }
 
 Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel, int64_t stride) {
@@ -182,8 +194,9 @@ TEST(ConvF32, TileHeightsAndSegments) {
     s.in = {1, width};
     CheckLinearF32(MakeCase(s, random));
   }
-  for (const Sizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1), Image(3, 1300, 18, 3, 1),
-                         Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2), Image(4, 2048, 50, 1, 2)}) {
+  for (const Sizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1),
+                         Image(3, 1300, 18, 3, 1), Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2),
+                         Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1)}) {
     CheckLinearF32(MakeCase(s, random));
   }
 }
@@ -244,8 +257,9 @@ TEST(LayoutF32, RoundTrip) {
   for (const char* name : {"k1n16-conv-f32", "k1n16-convtranspose-f32", "k1n16-matmul-f32"}) {
     const LayoutDef* layout = FindLayout(name);
     ASSERT_NE(layout, nullptr) << name;
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2}, Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2},
-                               Shape{1, 1}, Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
+    for (const Shape& shape :
+         {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2}, Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2},
+          Shape{1, 1}, Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
       const Tensor plain = RandomF32(shape, random);
       const auto packed = layout->pack(plain);
       ASSERT_EQ(packed.has_value(), (shape.rank() == 2) == (std::string(name) == "k1n16-matmul-f32"));

@@ -149,7 +149,8 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   plan.segments = SplitK(sizes.taps, sizes.depth, one_tile ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
   const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
-  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1 && tile_rows <= kCopyRows;
+  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1 &&
+                   tile_rows <= kCopyRows;
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
