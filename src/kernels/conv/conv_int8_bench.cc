@@ -154,6 +154,13 @@ const bool kRegistered = [] {
   conv("resnet50", {1, 256, 1024, 14, 1, 1}, true);
   for (const ConvShape& s : mobilenetv2) conv("mobilenetv2", s, false);
   for (const ConvShape& s : others) conv("other", s, false);
+  const ConvShape integers[] = {{3, 64, 64, 80, 1, 1}, {3, 96, 96, 112, 2, 96}, {3, 384, 384, 14, 1, 384}};
+  for (const ConvShape& s : integers) {
+    Case c = MakeConv(s, false);
+    c.op = "ConvInteger";
+    c.runtime_zero = true;
+    Register(fmt::format("conv_integer/{}x{}_c{}_{}_s{}_g{}", s.kernel, s.kernel, s.in, s.size, s.stride, s.group), c);
+  }
   const int64_t products[][3] = {{1024, 1024, 1024}, {1, 4096, 4096},    {8, 4096, 4096},  {8, 4096, 11008},
                                  {128, 768, 768},    {128, 768, 3072},   {128, 3072, 768}, {128, 4096, 4096},
                                  {3136, 576, 64},    {4096, 4096, 4096}, {1, 2048, 1000}};

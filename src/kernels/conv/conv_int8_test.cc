@@ -171,6 +171,12 @@ TEST(ConvInt8, RejectsWithAReason) {
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("strides", Ints{1, 1, 1}); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("dilations", Ints{1, 0}); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("group", 2); }), "shape");
+  EXPECT_EQ(code([](Problem& p) {
+              p.attrs.Set("pads", Ints{int64_t{1} << 39, int64_t{1} << 39, 0, 0});
+              p.attrs.Set("strides", Ints{int64_t{1} << 39, int64_t{1} << 39});
+              p.outputs[0].shape[1] = p.outputs[0].shape[2] = Dim(2);
+            }),
+            "shape");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("activation", "Silu"); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.outputs[0].shape[1] = Dim(7); }), "shape");
   EXPECT_EQ(code([](Problem& p) { p.inputs[0].shape[1] = Dim::Symbolic("H"); }), "shape");

@@ -73,6 +73,12 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
     if (y[i + 1] != expected)
       return Rejection{"shape", fmt::format("{}: axis {} should be {}", shapes(), i + 1, expected)};
   }
+  // The engine may copy the input with its padding.
+  std::vector<int64_t> padded = {g.batch, g.group, RoundUp(g.group_channels(), 4)};
+  for (int i = 0; i < 3; ++i)
+    padded.push_back(g.out[i] == 0 ? 0 : (g.out[i] - 1) * g.stride[i] + g.dilation[i] * (g.kernel[i] - 1) + 1);
+  const auto bytes = CheckedProduct(padded);
+  if (!bytes || *bytes > kMaxSize) return Rejection{"shape", fmt::format("{} is too large with its padding", shapes())};
   return std::nullopt;
 }
 
