@@ -29,8 +29,10 @@ struct DwShape {
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
-  const int8_t* quads = nullptr;   // [block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH; null
-                                   // when the weights have zero points
+  // [part][block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH. The parts add up to w - zero_w:
+  // two where that does not fit int8; null where two do not suffice (w - zero_w = 255).
+  const int8_t* quads = nullptr;
+  int parts = 1;
   const int16_t* taps = nullptr;   // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;   // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;

@@ -77,18 +77,20 @@ inline void Int8Tile(const Epilogue& epilogue, const BytePixels<KH, KW, S>& pixe
   const int8_t* weights = args.quads + block * (KW * kQuads * 64);
   __m512i acc[kTile];
   for (int t = 0; t < kTile; ++t) acc[t] = _mm512_loadu_si512(args.bias + c);
+  for (int part = 0; part < args.parts; ++part, weights += args.shape.blocks() * (KW * kQuads * 64)) {
 #pragma GCC unroll 32
-  for (int column = 0; column < BytePixels<KH, KW, S>::kColumns; ++column) {
+    for (int column = 0; column < BytePixels<KH, KW, S>::kColumns; ++column) {
 #pragma GCC unroll 2
-    for (int q = 0; q < kQuads; ++q) {
-      constexpr int kLast = KH - (kQuads - 1) * 4;
-      const Bytes* pixel = pixels.at[column] + q * 4;
-      const __m512i x = q + 1 < kQuads ? Interleave<4, kTail>(pixel, c, mask) : Interleave<kLast, kTail>(pixel, c, mask);
+      for (int q = 0; q < kQuads; ++q) {
+        constexpr int kLast = KH - (kQuads - 1) * 4;
+        const Bytes* pixel = pixels.at[column] + q * 4;
+        const __m512i x = q + 1 < kQuads ? Interleave<4, kTail>(pixel, c, mask) : Interleave<kLast, kTail>(pixel, c, mask);
 #pragma GCC unroll 8
-      for (int kx = 0; kx < KW; ++kx) {
-        const int t = (column - kx) / S;
-        if (column < kx || (column - kx) % S != 0 || t >= kTile) continue;
-        acc[t] = _mm512_dpbusd_epi32(acc[t], x, _mm512_loadu_si512(weights + (kx * kQuads + q) * 64));
+        for (int kx = 0; kx < KW; ++kx) {
+          const int t = (column - kx) / S;
+          if (column < kx || (column - kx) % S != 0 || t >= kTile) continue;
+          acc[t] = _mm512_dpbusd_epi32(acc[t], x, _mm512_loadu_si512(weights + (kx * kQuads + q) * 64));
+        }
       }
     }
   }
@@ -136,6 +138,7 @@ void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, in
     for (int64_t block = 0; block < shape.blocks(); ++block) {
       const int64_t c = block * kDwBlock, n = channels - c < kDwBlock ? channels - c : kDwBlock;
       const __mmask16 mask = static_cast<__mmask16>((1u << n) - 1);
+      const int64_t part_bytes = shape.blocks() * shape.w.kernel * quads * 64;
       const int8_t* weights = args.quads + block * shape.w.kernel * quads * 64;
       __m512i acc = _mm512_loadu_si512(args.bias + c);
       for (int64_t kx = 0; kx < shape.w.kernel; ++kx) {
@@ -148,7 +151,9 @@ void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, in
             pixel[i] = inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding;
           }
           const __m512i x = Interleave<4, true>(pixel, c, mask);
-          acc = _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + (kx * quads + q) * 64));
+          for (int part = 0; part < args.parts; ++part) {
+            acc = _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + part * part_bytes + (kx * quads + q) * 64));
+          }
         }
       }
       const int64_t at = (out_row * shape.w.out + ox) * channels + c;

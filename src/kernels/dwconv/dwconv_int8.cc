@@ -47,30 +47,37 @@ struct Int8State {
   }
 };
 
-// The weights in the forms of DwInt8Args, from layout taps-c. With zero points, centred weights need 9 bits: no quads.
+// The weights in the forms of DwInt8Args, from layout taps-c.
 void PrepareWeights(Int8State& state, const TensorType& type, const std::byte* packed) {
   const QuantParams& quant = *type.quant;
-  const bool is_signed = type.dtype == DType::kInt8;
-  const bool symmetric = is_signed && std::all_of(quant.zero_points.begin(), quant.zero_points.end(), [](int32_t z) { return z == 0; });
   const DwShape& shape = state.args.shape;
   const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel, quads = shape.quads();
   state.taps = AlignedBuffer(static_cast<size_t>(shape.taps() * padded) * sizeof(int16_t));
-  state.quads = AlignedBuffer(static_cast<size_t>(padded * kw * quads * 4));
   auto* taps = reinterpret_cast<int16_t*>(state.taps.data());
-  auto* quad = reinterpret_cast<int8_t*>(state.quads.data());
-  std::fill(quad, quad + padded * kw * quads * 4, int8_t{0});
-  for (int64_t c = 0; c < padded; ++c) {
-    for (int64_t t = 0; t < shape.taps(); ++t) {
-      const int64_t ky = t / kw, kx = t % kw;
-      const std::byte stored = packed[t * padded + c];
-      const int32_t q = is_signed ? static_cast<int8_t>(stored) : static_cast<uint8_t>(stored);
-      const int32_t zero = quant.zero_points[quant.per_tensor() ? 0 : std::min(c, shape.channels - 1)];
-      taps[t * padded + c] = static_cast<int16_t>(c < shape.channels ? q - zero : 0);
-      if (symmetric) quad[(((c / kDwBlock * kw + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4] = static_cast<int8_t>(q);
-    }
+  int lowest = 0, highest = 0;
+  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
+    const int64_t c = i % padded;
+    const int q = type.dtype == DType::kInt8 ? static_cast<int>(static_cast<int8_t>(packed[i])) : static_cast<int>(packed[i]);
+    const int w = c < shape.channels ? q - quant.zero_points[quant.per_tensor() ? 0 : c] : 0;
+    taps[i] = static_cast<int16_t>(w);
+    lowest = std::min(lowest, w);
+    highest = std::max(highest, w);
   }
   state.args.taps = taps;
-  state.args.quads = symmetric ? quad : nullptr;
+  if (highest > 254) return;
+  state.args.parts = lowest < -128 || highest > 127 ? 2 : 1;
+  const int64_t part = padded * kw * quads * 4;
+  state.quads = AlignedBuffer(static_cast<size_t>(part * state.args.parts));
+  auto* quad = reinterpret_cast<int8_t*>(state.quads.data());
+  std::fill(quad, quad + part * state.args.parts, int8_t{0});
+  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
+    const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
+    const int64_t at = (((c / kDwBlock * kw + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
+    const int first = state.args.parts == 1 ? taps[i] : taps[i] / 2;
+    quad[at] = static_cast<int8_t>(first);
+    if (state.args.parts == 2) quad[part + at] = static_cast<int8_t>(taps[i] - first);
+  }
+  state.args.quads = quad;
 }
 
 void PrepareChannels(Int8State& state, const KernelCall& call) {

@@ -37,7 +37,7 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   QuantParams per_channel;
   per_channel.axis = 0;
   for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
-  for (int64_t c = 0; c < s.c; ++c) per_channel.zero_points.push_back(s.asymmetric ? static_cast<int32_t>(c * 37 % 256) : 0);
+  for (int64_t c = 0; c < s.c; ++c) per_channel.zero_points.push_back(s.asymmetric ? static_cast<int32_t>((c * 37 + s.c) % 256) : 0);
   const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(0.11f, 117))
                                                      : TensorType(DType::kFloat32, y);
   TensorType r_type = y_type;
@@ -106,6 +106,7 @@ const Case kCases[] = {
     {1, 7, 7, 32, 3, 3, 1, 1, 1, "", true}, {1, 7, 9, 21, 3, 3, 1, 1, 1, "Relu", true, true},
     {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true}, {1, 4, 4, 5, 9, 2, 1, 4, 1}, {1, 5, 1, 16, 3, 3, 3, 1, 1},
     {1, 8, 9, 37, 3, 3, 1, 1, 1, "Clip", false, false, true}, {1, 7, 9, 48, 5, 5, 2, 2, 1, "", true, false, true},
+    {1, 9, 9, 5, 3, 3, 1, 1, 1, "Relu", false, false, true}, {1, 9, 9, 6, 3, 3, 1, 2, 2, "", false, false, true},
 };
 
 TEST(DwConv, Int8EqualsTheDefinition) {
