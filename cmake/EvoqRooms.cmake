@@ -136,6 +136,11 @@ endfunction()
 
 # The command, the public library, whole-program tests, benchmarks, examples and fuzzers: each folder says its own.
 function(evoq_add_extras)
+  set(digits ${CMAKE_SOURCE_DIR}/examples/digits/digits.onnx)
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/cli/embedded.cc TARGET_DIRECTORY evoq_cli APPEND PROPERTY
+               COMPILE_DEFINITIONS EVOQ_DIGITS_ONNX="${digits}")
+  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/cli/embedded.cc TARGET_DIRECTORY evoq_cli APPEND PROPERTY
+               OBJECT_DEPENDS ${digits})
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     add_executable(evoq ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     target_link_libraries(evoq PRIVATE evoq_cli)

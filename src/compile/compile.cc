@@ -106,9 +106,8 @@ Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision&
 
 // Whether a decision read from a file can be followed here and now.
 bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
-  if (decision.kernel == kReferenceKernel) return true;
   const KernelDef* kernel = FindKernel(decision.kernel);
-  if (kernel == nullptr || node.op != kernel->op) return false;
+  if (kernel == nullptr || node.op != kernel->op) return false;  // the reference: there may be a kernel by now
   const NodeCall args(graph, node);
   return !kernel->reject(args.call);
 }

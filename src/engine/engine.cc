@@ -2,6 +2,7 @@
 
 #include "compile/compile.h"
 #include "onnx/onnx.h"
+#include "ops/op.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -29,13 +30,26 @@ Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const Engi
 
 Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptions& options) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  EVOQ_ASSIGN(Model model, LowerAndPack(std::move(graph), options.shapes));
+  EVOQ_TRY(RunPasses(graph, Stage::kLower));
+  Model model;
+  Graph bound = graph;
+  const Status known = BindShapes(bound, options.shapes);
+  if (known) {
+    EVOQ_ASSIGN(model, PackModel(std::move(graph), options.shapes));
+  } else if (options.shapes.empty()) {
+    model.graph = std::move(graph);  // free sizes: the first run brings them
+  } else {
+    return tl::unexpected(known.error());
+  }
   return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
 }
 
 Result<Executor*> Engine::At(const InputShapes& shapes) {
   auto it = executors_.find(shapes);
   if (it == executors_.end()) {
+    if (model_.plans.empty()) {
+      EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
+    }
     EVOQ_ASSIGN(Program program, Compile(model_, shapes));
     EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)),
                                                 {options_.threads, isa_}));

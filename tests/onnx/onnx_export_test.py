@@ -21,7 +21,7 @@ except ImportError as error:
     sys.exit(77)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOL = os.path.abspath(sys.argv[1])
+TOOL = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "tests/onnx/onnx_tool"))
 DATA = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("EVOQ_DATA", os.path.join(HERE, "../../../shared/data"))
 MODELS = ["models/mobilenetv2.onnx", "models/squeezenet1.1.onnx", "models/tiny_darknet.onnx",
           "models/squeezenet_fp16_winml.onnx", "models/resnet20_cifar10.onnx", "models/resnet8_cifar10_mlperf.onnx",

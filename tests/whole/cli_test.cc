@@ -1,0 +1,90 @@
+// The verbs from their command line: exit codes and the fields of the JSON that other programs read.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/verb.h"
+#include "tests/whole/models.h"
+
+namespace evoq {
+namespace {
+
+class CliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_cli_{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+
+  // Runs with --json and returns what it wrote; the exit code must be `code`.
+  nlohmann::json Run(std::vector<std::string> words, int code = 0) {
+    const std::string report = At("report.json");
+    std::filesystem::remove(report);
+    words.insert(words.begin(), "evoq");
+    if (code == 0) words.insert(words.end(), {"--json", report});
+    std::vector<const char*> argv;
+    for (const std::string& w : words) argv.push_back(w.c_str());
+    EXPECT_EQ(RunCommandLine(static_cast<int>(argv.size()), argv.data()), code) << words[1];
+    std::ifstream file(report);
+    return file ? nlohmann::json::parse(file, nullptr, false) : nlohmann::json();
+  }
+
+  static void ExpectFields(const nlohmann::json& value, std::initializer_list<const char*> fields) {
+    for (const char* field : fields) EXPECT_TRUE(value.contains(field)) << field << " is missing";
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CliTest, FromZooToLedger) {
+  const std::string onnx = At("lenet.onnx"), etm = At("lenet.etm"), qdq = At("lenet.qdq.onnx"), optimized = At("lenet.opt.onnx");
+  Run({"zoo", "lenet", "-o", onnx});
+  const auto inspected = Run({"inspect", onnx});
+  ExpectFields(inspected, {"model", "inputs", "outputs", "opset", "nodes", "operators", "parameters", "macs", "weight_bytes", "precisions"});
+  EXPECT_EQ(inspected["parameters"], 61706);
+  EXPECT_EQ(inspected["macs"], 117600 + 240000 + 48000 + 10080 + 840);
+  Run({"optimize", onnx, "-o", optimized});
+  const auto quantized = Run({"quantize", onnx, "--calib-random", "4", "-o", etm, "--save-ranges", At("ranges.json")});
+  ExpectFields(quantized, {"input_bytes", "output_bytes", "float_weight_bytes", "quantized_weight_bytes", "steps_total", "steps_int8",
+                           "steps_float", "samples_used", "seconds", "warnings"});
+  EXPECT_EQ(quantized["samples_used"], 4);
+  EXPECT_EQ(quantized["float_weight_bytes"], 4 * 61706);
+  EXPECT_EQ(quantized["output_bytes"], std::filesystem::file_size(etm));
+  Run({"quantize", onnx, "--ranges", At("ranges.json"), "-o", qdq});
+  const auto bench = Run({"bench", etm, "--threads", "1", "--duration-s", "0.05", "--warmup-ms", "5", "--batch", "2"});
+  ExpectFields(bench, {"model", "isa", "threads", "batch", "streams", "runs", "p50_ms", "mean_ms", "min_ms", "p90_ms", "p95_ms", "p99_ms",
+                       "per_second", "load_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes"});
+  EXPECT_EQ(bench["batch"], 2);
+  const auto profile = Run({"profile", etm, "--threads", "1", "--duration-s", "0.05", "--trace", At("trace.json")});
+  ExpectFields(profile, {"total_ms", "steps"});
+  ExpectFields(profile["steps"][0], {"name", "op", "kernel", "precision", "ms", "share", "macs", "bytes", "gops", "roofline_share"});
+  const auto explain = Run({"explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.05"});
+  ExpectFields(explain, {"time", "bytes", "decisions"});
+  EXPECT_EQ(explain["bytes"]["unexplained_bytes"], 0);
+  EXPECT_EQ(explain["bytes"]["actual_file"], std::filesystem::file_size(etm));
+  double sum = explain["time"]["unexplained_ms"];
+  for (const auto& cause : explain["time"]["causes"]) sum += cause["ms"].get<double>();
+  EXPECT_NEAR(sum, explain["time"]["actual_ms"].get<double>() - explain["time"]["ideal_ms"].get<double>(), 1e-9);
+}
+
+TEST_F(CliTest, Lists) {
+  for (const char* what : {"ops", "kernels", "passes", "methods", "observers", "verbs"}) EXPECT_GT(Run({"list", what}).size(), 2u) << what;
+  EXPECT_EQ(Run({"zoo"}).size(), 8u);
+}
+
+TEST_F(CliTest, ExitCodes) {
+  Run({"frobnicate"}, 2);
+  Run({"bench"}, 2);
+  Run({"list", "nothing"}, 2);
+  Run({"zoo", "nothing", "-o", At("x.onnx")}, 2);
+  Run({"inspect", At("missing.onnx")}, 3);
+  ASSERT_TRUE(WriteFileAtomic(At("text.onnx"), "this is no model"));
+  Run({"bench", At("text.onnx")}, 3);
+  Run({"zoo", "lenet", "-o", At("no/such/folder/x.onnx")}, 3);
+}
+
+}  // namespace
+}  // namespace evoq
