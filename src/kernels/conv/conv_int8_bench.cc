@@ -58,24 +58,34 @@ double Peak(int threads) {
   return peaks[threads];
 }
 
-void Run(benchmark::State& state, const Case& c, int threads) {
+// `cold`: the weights of each run come from memory, as in a network larger than the caches.
+void Run(benchmark::State& state, const Case& c, int threads, bool cold) {
   Problem p = Build(c);
   const KernelDef* kernel = FindKernel(c.conv() ? (c.integer() ? "conv_integer" : "conv_int8")
                                                 : (c.integer() ? "matmul_integer" : "matmul_int8"));
   const Tensor packed = *kernel->pack(p.call(), 1);
-  if (packed.defined()) p.constants[1] = &packed;
-  auto bound = kernel->bind(p.call(), BindOptions{*SelectIsa(), threads});
-  EVOQ_CHECK(bound.has_value(), "{}: {}", c.ToString(), bound.error().message());
+  std::vector<Tensor> weights;
+  std::vector<BoundKernel> kernels;
+  const size_t copies = cold ? (128 << 20) / packed.bytes() + 1 : 1;
+  for (size_t i = 0; i < copies; ++i) {
+    weights.push_back(packed.defined() ? packed.Clone() : p.data[1]);
+    p.constants[1] = &weights.back();
+    auto bound = kernel->bind(p.call(), BindOptions{*SelectIsa(), threads});
+    EVOQ_CHECK(bound.has_value(), "{}: {}", c.ToString(), bound.error().message());
+    kernels.push_back(*std::move(bound));
+  }
   ThreadPool pool(threads);
-  AlignedBuffer scratch(bound->scratch_bytes);
+  AlignedBuffer scratch(kernels[0].scratch_bytes);
   Tensor y = Tensor::Allocate(p.outputs[0]);
   std::vector<const void*> in;
   for (const Tensor& t : p.data) in.push_back(t.raw());
   void* out[] = {y.mutable_raw()};
   double best_seconds = 1e9;
+  size_t next = 0;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
-    bound->run(bound->state.get(), in.data(), out, RunContext{pool, scratch.data()});
+    const BoundKernel& bound = kernels[next++ % copies];
+    bound.run(bound.state.get(), in.data(), out, RunContext{pool, scratch.data()});
     best_seconds =
         std::min(best_seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
@@ -89,7 +99,7 @@ void Run(benchmark::State& state, const Case& c, int threads) {
   state.counters["best"] = giga_ops / best_seconds;
   state.counters["best_us"] = 1e6 * best_seconds;
   state.counters["peak"] = giga_ops / best_seconds / Peak(threads);
-  state.SetLabel(bound->variant);
+  state.SetLabel(kernels[0].variant);
 }
 
 // NAME: KxK, input channels -> output channels, input size, stride.
@@ -119,10 +129,10 @@ Case MakeProduct(int64_t m, int64_t k, int64_t n, bool integer) {
   return c;
 }
 
-void Register(const std::string& name, const Case& c) {
+void Register(const std::string& name, const Case& c, bool cold = false) {
   for (int threads : {1, 2}) {
     benchmark::RegisterBenchmark(fmt::format("{}/t{}", name, threads).c_str(),
-                                 [c, threads](benchmark::State& state) { Run(state, c, threads); })
+                                 [c, threads, cold](benchmark::State& state) { Run(state, c, threads, cold); })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   }
@@ -154,6 +164,10 @@ const bool kRegistered = [] {
   conv("resnet50", {1, 256, 1024, 14, 1, 1}, true);
   for (const ConvShape& s : mobilenetv2) conv("mobilenetv2", s, false);
   for (const ConvShape& s : others) conv("other", s, false);
+  Register("cold/3x3_c512_m512_7_s1", MakeConv({3, 512, 512, 7, 1, 1}, false), true);
+  Register("cold/1x1_c512_m2048_7_s1", MakeConv({1, 512, 2048, 7, 1, 1}, false), true);
+  Register("cold/128x768x3072", MakeProduct(128, 768, 3072, false), true);
+  Register("cold/128x3072x768", MakeProduct(128, 3072, 768, false), true);
   const ConvShape integers[] = {{3, 64, 64, 80, 1, 1}, {3, 96, 96, 112, 2, 96}, {3, 384, 384, 14, 1, 384}};
   for (const ConvShape& s : integers) {
     Case c = MakeConv(s, false);

@@ -152,12 +152,13 @@ void Tile(const Int8Tile& tile) {
 #pragma GCC unroll 32
   for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_setzero_si512();
   const int8_t* w = tile.weights;
-  const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4;
+  const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(w) + ahead, _MM_HINT_T1);
       __m512i b[kPanels];
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);

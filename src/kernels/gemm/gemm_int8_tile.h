@@ -32,6 +32,7 @@ struct Int8Tile {
   // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
   const int8_t* weights;
   int64_t panel_bytes;
+  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0: nothing to fetch
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels

@@ -195,6 +195,9 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     if (tile.w_zero != nullptr) tile.w_zero = base.w_zero + column;
     for (int64_t row = 0; row < count; row += tile_rows) {
       tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
+      // Each tile fetches one of the panels that come next.
+      const int64_t next = tile.panel_count + row / tile_rows;
+      tile.prefetch = next < 2 * tile_panels && panel + next < end ? next * weights.panel_bytes : 0;
       tile.rows = pointers + row * tile.taps;
       tile.row_sums = row_sums + row;
       tile.y = base.y + (first_row + row) * tile.y_stride + column * spec.epilogue.y_bytes();
