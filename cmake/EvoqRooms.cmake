@@ -37,13 +37,11 @@ find_package(Protobuf REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_program(FLATC flatc REQUIRED)
-find_library(PTHREADPOOL_LIBRARY pthreadpool REQUIRED)
 find_library(CPUINFO_LIBRARY cpuinfo REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
 
 # What each room takes from the distribution; a library is named by the one room that wraps it.
-set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::Threads ${PTHREADPOOL_LIBRARY}
-                   ${CPUINFO_LIBRARY})
+set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::Threads ${CPUINFO_LIBRARY})
 set(EVOQ_LIBS_kernels PkgConfig::HWY)
 set(EVOQ_LIBS_cli CLI11::CLI11)
 set(EVOQ_LIBS_data JPEG::JPEG PNG::PNG ZLIB::ZLIB)

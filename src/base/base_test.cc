@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/file.h"
 #include "base/isa.h"
@@ -53,6 +56,30 @@ TEST(ThreadPool, CoversEveryItemOnce) {
       for (int64_t i = begin; i < end; ++i) ++hits[i];
     });
     EXPECT_EQ(std::count(hits.begin(), hits.end(), 1), 1001) << threads;
+  }
+}
+
+TEST(ThreadPool, LoopsInARowAndTwoPoolsAtOnce) {
+  ThreadPool a(2), b(4);
+  int64_t sum_a = 0, sum_b = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::atomic<int64_t> part_a{0}, part_b{0};
+    a.ParallelFor(7, 1, [&](int64_t begin, int64_t end) { part_a += (end - begin) * round; });
+    b.ParallelFor(9, 2, [&](int64_t begin, int64_t end) { part_b += (end - begin) * round; });
+    sum_a += part_a;
+    sum_b += part_b;
+  }
+  EXPECT_EQ(sum_a, int64_t{7} * 20000 * 19999 / 2);
+  EXPECT_EQ(sum_b, int64_t{9} * 20000 * 19999 / 2);
+}
+
+TEST(ThreadPool, SleepsWhenIdleAndWakes) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> items{0};
+    pool.ParallelFor(100, 3, [&](int64_t begin, int64_t end) { items += static_cast<int>(end - begin); });
+    EXPECT_EQ(items.load(), 100);
   }
 }
 

@@ -1,33 +1,124 @@
 #include "base/thread_pool.h"
 
 #include <cpuinfo.h>
-#include <pthreadpool.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
 
-#include "base/check.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace evoq {
+namespace {
 
+inline void Pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Spins until done() or for about `ns`; whether done() came true.
+template <typename Done>
+bool SpinUntil(const Done& done, int64_t ns) {
+  const int64_t end = NowNs() + ns;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (NowNs() < end);
+  return false;
+}
+
+}  // namespace
+
+// One loop at a time. `open` names the loop that may be joined, 0 when there is none. A worker announces itself in
+// `inside` and then looks at `open` again; the caller closes `open` and then waits for `inside` to become 0. Both sides
+// write before they read (sequentially consistent), so a worker that comes late never touches a loop that has ended.
 struct ThreadPool::Impl {
-  pthreadpool_t pool = nullptr;
-  ~Impl() { pthreadpool_destroy(pool); }
+  alignas(64) std::atomic<uint32_t> open{0};
+  alignas(64) std::atomic<uint32_t> published{0};  // the newest loop; what sleeping workers wait on
+  alignas(64) std::atomic<int64_t> next{0};        // first item that no thread has taken
+  alignas(64) std::atomic<int> inside{0};
+  std::atomic<int> asleep{0};
+  std::atomic<bool> stop{false};
+  int64_t count = 0, grain = 1;
+  const void* body = nullptr;
+  Part part = nullptr;
+  uint32_t generation = 0;
+  std::vector<std::thread> workers;
+
+  void TakeParts() {
+    for (;;) {
+      const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= count) return;
+      part(body, begin, std::min(begin + grain, count));
+    }
+  }
+
+  void Work() {
+    uint32_t seen = 0;
+    for (;;) {
+      if (!SpinUntil([&] { return published.load() != seen; }, kSpinNs)) {
+        asleep.fetch_add(1);
+        published.wait(seen);
+        asleep.fetch_sub(1);
+      }
+      if (stop.load()) return;
+      const uint32_t now = published.load();
+      if (now == seen) continue;
+      seen = now;
+      inside.fetch_add(1);
+      if (open.load() == seen) TakeParts();
+      inside.fetch_sub(1);
+    }
+  }
+
+  void Publish(uint32_t id) {
+    published.store(id);
+    if (asleep.load() > 0) published.notify_all();
+  }
 };
 
 ThreadPool::ThreadPool(int threads) : threads_(threads <= 0 ? PhysicalCores() : threads) {
-  if (threads_ > 1) {
-    impl_ = std::make_unique<Impl>();
-    impl_->pool = pthreadpool_create(static_cast<size_t>(threads_));
-    EVOQ_CHECK(impl_->pool != nullptr, "cannot create {} threads", threads_);
-  }
+  if (threads_ == 1) return;
+  impl_ = std::make_unique<Impl>();
+  for (int i = 1; i < threads_; ++i) impl_->workers.emplace_back([impl = impl_.get()] { impl->Work(); });
 }
 
-ThreadPool::~ThreadPool() = default;
+ThreadPool::~ThreadPool() {
+  if (!impl_) return;
+  impl_->stop.store(true);
+  impl_->published.store(impl_->generation + 1);
+  impl_->published.notify_all();
+  for (std::thread& worker : impl_->workers) worker.join();
+}
 
-void ThreadPool::Run(int64_t count, int64_t grain, const void* body, void (*part)(void*, size_t, size_t)) {
-  pthreadpool_parallelize_1d_tile_1d(impl_->pool, part, const_cast<void*>(body), static_cast<size_t>(count),
-                                     static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
+void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) {
+  Impl& pool = *impl_;
+  pool.count = count;
+  pool.grain = grain;
+  pool.body = body;
+  pool.part = part;
+  pool.next.store(0, std::memory_order_relaxed);
+  if (++pool.generation == 0) ++pool.generation;  // 0 means closed
+  pool.open.store(pool.generation);
+  pool.Publish(pool.generation);
+  pool.TakeParts();
+  pool.open.store(0);
+  // A worker that was taken off its core in the middle of a part needs the core that this thread would spin on.
+  while (!SpinUntil([&] { return pool.inside.load() == 0; }, kSpinNs)) sched_yield();
 }
 
 int PhysicalCores() {
