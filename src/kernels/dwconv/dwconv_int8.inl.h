@@ -1,40 +1,57 @@
 // int8 depthwise rows in plain C++: the definition, and what compilers vectorize well enough without VNNI.
+#include <cstring>
+
 #include "kernels/dwconv/dwconv.h"
+#include "kernels/math/math.inl.h"
 
 namespace evoq::EVOQ_ISA {
 namespace {
 
-inline float ClampTo(const OutputBounds& bounds, float v) {
-  if (bounds.leaky) v = v < 0 ? v * bounds.slope : v;
-  v = v > bounds.low ? v : bounds.low;
-  return v < bounds.high ? v : bounds.high;
-}
-
-// The epilogue of n channels of one pixel.
-inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
-  for (int64_t j = 0; j < n; ++j) {
-    float v = static_cast<float>(acc[j]) * args.multiplier[c + j];
-    if (args.has_residual) {
-      v = v + (args.float_output ? static_cast<const float*>(residual)[at + j]
-                                 : static_cast<float>(static_cast<const uint8_t*>(residual)[at + j] - args.residual_zero) *
-                                       args.residual_multiplier);
-    }
-    v = ClampTo(args.bounds, v);
-    if (args.float_output) {
-      static_cast<float*>(y)[at + j] = v;
-    } else {
-      static_cast<uint8_t*>(y)[at + j] = static_cast<uint8_t>(static_cast<int32_t>(__builtin_nearbyintf(v)) + args.bounds.zero);
-    }
+// The epilogue of kN channels of one pixel, in passes over a local block that compilers vectorize: y may alias anything.
+template <int kN>
+inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t at, const void* residual, void* y) {
+  const OutputBounds bounds = args.bounds;
+  float v[kN];
+  for (int j = 0; j < kN; ++j) v[j] = static_cast<float>(acc[j]) * args.multiplier[c + j];
+  if (args.has_residual && args.float_output) {
+    const float* r = static_cast<const float*>(residual) + at;
+    for (int j = 0; j < kN; ++j) v[j] = v[j] + r[j];
+  } else if (args.has_residual) {
+    const uint8_t* r = static_cast<const uint8_t*>(residual) + at;
+    for (int j = 0; j < kN; ++j) v[j] = v[j] + static_cast<float>(r[j] - args.residual_zero) * args.residual_multiplier;
   }
+  if (bounds.leaky) {
+    for (int j = 0; j < kN; ++j) v[j] = v[j] < 0 ? v[j] * bounds.slope : v[j];
+  }
+  for (int j = 0; j < kN; ++j) {
+    v[j] = v[j] > bounds.low ? v[j] : bounds.low;
+    v[j] = v[j] < bounds.high ? v[j] : bounds.high;
+  }
+  if (args.float_output) {
+    std::memcpy(static_cast<float*>(y) + at, v, sizeof(v));
+    return;
+  }
+  uint8_t q[kN];
+  for (int j = 0; j < kN; ++j) {
+    q[j] = static_cast<uint8_t>(static_cast<int32_t>(ToBits(v[j] + kRoundMagic) - 0x4B400000u) + bounds.zero);
+  }
+  std::memcpy(static_cast<uint8_t*>(y) + at, q, sizeof(q));
 }
 
-void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row, const void* residual, void* y) {
+inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
+  if (n == kDwBlock) return FinishBlock<kDwBlock>(args, acc, c, at, residual, y);
+  for (int64_t j = 0; j < n; ++j) FinishBlock<1>(args, acc + j, c + j, at + j, residual, y);
+}
+
+// Channels [first, C) of one output row.
+void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row, int64_t first,
+                const void* residual, void* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
   const int64_t top = oy * shape.h.stride - shape.h.pad;
   for (int64_t ox = 0; ox < shape.w.out; ++ox) {
     const int64_t left = ox * shape.w.stride - shape.w.pad;
-    for (int64_t c = 0; c < channels; c += kDwBlock) {
+    for (int64_t c = first; c < channels; c += kDwBlock) {
       const int64_t n = channels - c < kDwBlock ? channels - c : kDwBlock;
       int32_t acc[kDwBlock];
       for (int j = 0; j < kDwBlock; ++j) acc[j] = args.bias[c + j];
@@ -67,7 +84,7 @@ void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int6
   const DwShape& shape = args.shape;
   for (int64_t row = begin; row < end; ++row) {
     const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
-    Int8RowAny(args, x_image, row % shape.h.out, row, residual, y);
+    Int8RowAny(args, x_image, row % shape.h.out, row, 0, residual, y);
   }
 }
 

@@ -198,7 +198,7 @@ TEST(Norm, QuantizedMean) {
   for (const ReduceCase& s : kReduce) {
     TestCall t;
     t.op = "ReduceMean";
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 77)), 1)};
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 127)), 1)};
     if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
     t.is_constant = {false, true};
     t.outputs = {TensorType(DType::kUint8, Shape(s.out), QuantParams::PerTensor(0.03f, 120))};
@@ -211,7 +211,7 @@ TEST(Norm, QuantizedMean) {
         if (s.out[i] != 1) to += rest % s.sizes[i] * strides[i];
         rest /= s.sizes[i];
       }
-      sums[to] += t.inputs[0].data<uint8_t>()[at] - 77;
+      sums[to] += t.inputs[0].data<uint8_t>()[at] - 127;
     }
     const double count = static_cast<double>(t.inputs[0].elements() / want.elements());
     const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.03f) * count));
