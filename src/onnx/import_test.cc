@@ -171,6 +171,13 @@ TEST(Quantized, ReadersThatDisagreeKeepTheirOwnParameters) {
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-4, -2, 0, 2, 4, 6}));
 }
 
+TEST(Quantized, AnIntegerToQuantizeKeepsOnnxForm) {
+  const auto graph = ImportText(Model(13, NodeText("Cast", {"x"}, {"i"}, IntAttr("to", 6)) + NodeText("QuantizeLinear", {"i", "s", "z"}, {"q"}) +
+                                              NodeText("DequantizeLinear", {"q", "s", "z"}, {"y"}),
+                                      kGrid));
+  EXPECT_EQ(Evaluated(graph, kX), kX);
+}
+
 TEST(Quantized, PerChannelWeightsAreTypedConstants) {
   const auto graph = ImportText(Model(13, NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"d"}, IntAttr("axis", 1)) +
                                               NodeText("MatMul", {"x", "d"}, {"y"}),

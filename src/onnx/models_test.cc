@@ -34,7 +34,7 @@ constexpr Case kCases[] = {
     {"models/magika_standard_v3_3.onnx"},
     {"models/stories260K.onnx"},
     {"models/babyllama105.onnx"},
-    {"models/dtln_model_1.onnx", "LSTM"},
+    {"models/dtln_model_1.onnx"},
     {"models/silero_vad.onnx", "If (ai.onnx 16"},
     {"models/silero_vad_16k_op15.onnx", "If (ai.onnx 15"},
     {"models/super_resolution.onnx", "no opset_import"},

@@ -68,6 +68,7 @@ constexpr Expected kExpected[] = {
     {"fused_inputs", kInvalid, "node Conv_0 (Conv): 4 inputs, expected 2 to 3"},
     {"input_petabyte", kTooLarge, "node Relu_0 (Relu): output 0 would be float32[33554432, 33554432], more than 274877906944 bytes"},
     {"int4_too_short", kInvalid, "initializer 'w': 2 bytes of raw data, int4[5] needs 3"},
+    {"matmul_scalar", kInvalid, "node MatMul_0 (MatMul): a scalar input, expected rank 1 or more"},
     {"matmul_sizes", kInvalid, "node MatMul_0 (MatMul): [1, 4] by [3, 2]: 4 columns, expected 3"},
     {"negative_dim", kInvalid, "initializer 'w': dimension -1 in [4, -1], expected sizes >= 0"},
     {"negative_input_dim", kInvalid, "input 'x': dimension -7, expected a size >= 0 or a name"},

@@ -236,6 +236,7 @@ std::optional<TensorType> ConstantQuantType(const Graph& graph, const Node& node
     return {};
   DType dtype = graph.value(node.inputs[0]).type.dtype;
   if (node.op == "QuantizeLinear") {
+    if (dtype != DType::kFloat32) return {};  // the one-input form takes real numbers
     dtype = zero != nullptr ? zero->dtype() : DType::kUint8;
     if (const int64_t number = node.attrs.Int("output_dtype", 0); number != 0 && zero == nullptr)
       dtype = DTypeFromOnnx(static_cast<int>(number)).value_or(DType::kUndefined);

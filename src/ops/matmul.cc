@@ -22,8 +22,9 @@ std::vector<Dim> AsMatrix(const Shape& shape, bool is_a) {
 }
 
 Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
+  if ((a.ranked() && a.rank() == 0) || (b.ranked() && b.rank() == 0))
+    return InvalidInput("a scalar input, expected rank 1 or more");
   if (!a.ranked() || !b.ranked()) return Shape::UnknownRank();
-  if (a.rank() == 0 || b.rank() == 0) return InvalidInput("a scalar input, expected rank 1 or more");
   std::vector<Dim> x = AsMatrix(a, true), y = AsMatrix(b, false);
   const Dim &kx = x.back(), &ky = y[y.size() - 2];
   if (kx.known() && ky.known() && kx != ky)

@@ -182,6 +182,7 @@ def uses():
     yield "softmax_axis", node_model("Softmax", ["x"], {"axis": -3})
     yield "transpose_perm", node_model("Transpose", ["x"], {"perm": [0, 0]})
     yield "matmul_sizes", node_model("MatMul", ["x", "w"], initializers=[weight([3, 2], raw=bytes(24))])
+    yield "matmul_scalar", node_model("MatMul", ["x", "w"], inputs=[info("x", None)], initializers=[weight([], raw=bytes(4))])
     yield "add_sizes", node_model("Add", ["x", "w"], initializers=[weight([3], raw=bytes(12))])
     yield "conv_channels", node_model("Conv", ["x", "w"], initializers=KERNEL, inputs=[info("x", (1, 4, 8, 8))])
     yield "conv_kernel_larger", node_model("Conv", ["x", "w"], initializers=KERNEL, inputs=[info("x", (1, 3, 2, 2))])
