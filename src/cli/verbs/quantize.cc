@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/quantize.h"
@@ -37,6 +39,18 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
     }
   }
   return {};
+}
+
+// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has them all.
+void PrintFloatReasons(const json& reasons) {
+  std::map<std::string, std::vector<std::string>> nodes;
+  for (const auto& [node, reason] : reasons.items()) nodes[reason.get<std::string>()].push_back(node);
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  for (const auto& [reason, names] : groups) {
+    const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
+    Out("  float: {:3} ({}{}): {}\n", names.size(), fmt::join(first, ", "), names.size() > 3 ? ", ..." : "", reason);
+  }
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
@@ -80,7 +94,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
         HumanBytes(out["input_bytes"].get<int64_t>()), HumanBytes(out["output_bytes"].get<int64_t>()),
         out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out["steps_int8"].get<int>(),
         out["steps_total"].get<int>(), out["steps_float"].get<int>(), out["seconds"].get<double>());
-    for (const auto& [node, reason] : out["float_reasons"].items()) Out("  float: {}: {}\n", node, reason.get<std::string>());
+    PrintFloatReasons(out["float_reasons"]);
     for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
     return out;
   };
