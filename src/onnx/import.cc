@@ -11,6 +11,7 @@
 #include "onnx/quantize.h"
 #include "onnx/tensor_proto.h"
 #include "onnx/upgrade.h"
+#include "ops/driver.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -134,6 +135,8 @@ class Importer {
         dims.push_back(Dim());
       } else if (d.dim_value() < 0) {
         return InvalidInput("dimension {}, expected a size >= 0 or a name", d.dim_value());
+      } else if (d.dim_value() > kMaxTensorBytes) {
+        return Fail(ErrorCode::kTooLarge, "dimension {}, more than {} elements", d.dim_value(), kMaxTensorBytes);
       } else {
         dims.push_back(Dim(d.dim_value()));
       }

@@ -104,12 +104,18 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions) {
     const std::string label = NodeLabel(graph.node(id));
     const auto found = versions.find(domain);
     Upgrade upgrade(graph, id, found == versions.end() ? kAnyVersion - 1 : found->second);
+    const std::vector<ValueId> outputs = graph.node(id).outputs;
     Status status;
     ForRules(domain, [&](const UpgradeRule& rule) {
       if (!status || !graph.alive(id) || graph.node(id).op != rule.op || upgrade.version() >= rule.before) return;
       status = rule.apply(upgrade);
     });
     if (!status) return WithContext(std::move(status), label);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const bool gone = outputs[i].valid() && !graph.value(outputs[i]).producer.valid();
+      if (gone && (!graph.value(outputs[i]).users.empty() || graph.IsOutput(outputs[i])))
+        return InvalidInput("{}: output {} is read, but the operator does not have it", label, i);
+    }
     std::vector<NodeId> todo = upgrade.added();
     if (graph.alive(id)) todo.push_back(id);
     std::erase_if(todo, [&](NodeId n) { return !graph.alive(n); });

@@ -60,7 +60,7 @@ struct SequenceAxes {
 Result<SequenceAxes> AxesOf(const Node& node, int rank) {
   EVOQ_ASSIGN(const int64_t batch, IntAttr(node, "batch_axis", 1));
   EVOQ_ASSIGN(const int64_t time, IntAttr(node, "time_axis", 0));
-  if (rank < 2 || batch + time != 1 || batch < 0 || batch > 1)
+  if (rank < 2 || batch < 0 || batch > 1 || time != 1 - batch)
     return InvalidInput("batch_axis {} and time_axis {} of rank {}, expected 0 and 1 or 1 and 0", batch, time, rank);
   return SequenceAxes{static_cast<int>(batch), static_cast<int>(time)};
 }

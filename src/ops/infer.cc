@@ -13,6 +13,11 @@ namespace {
 constexpr int64_t kMaxKnownElements = 1024;
 
 Status CheckSize(const TensorType& type, size_t output) {
+  // Every dimension by itself too, so that inference may add and multiply a few of them without a check.
+  for (const Dim& dim : type.shape.dims()) {
+    if (dim.value > kMaxTensorBytes)
+      return Fail(ErrorCode::kTooLarge, "output {} would be {}, more than {} bytes", output, type.ToString(), kMaxTensorBytes);
+  }
   if (!type.shape.is_static()) return {};
   const auto bytes = type.bytes();
   if (bytes && *bytes <= kMaxTensorBytes) return {};

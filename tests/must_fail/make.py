@@ -178,6 +178,8 @@ def uses():
     yield "fused_inputs", node_model("Conv", ["x", "w", "", "x"], inputs=IMAGE, initializers=KERNEL)
     yield "omitted_input", node_model("Add", ["", "x"])
     yield "too_many_outputs", model([h.make_node("Relu", ["x"], ["y", "z"])], outputs=[info("y", None), info("z", None)])
+    yield "old_softmax_outputs", model([h.make_node("Softmax", ["x"], ["y", "z"], axis=0)], opset=11,
+                                       outputs=[info("y", None), info("z", None)])
     yield "concat_axis", node_model("Concat", ["x", "x"], {"axis": 9})
     yield "softmax_axis", node_model("Softmax", ["x"], {"axis": -3})
     yield "transpose_perm", node_model("Transpose", ["x"], {"perm": [0, 0]})
@@ -220,6 +222,8 @@ def bombs():
     yield "one_hot_huge", model([h.make_node("OneHot", ["i", "d", "v"], ["y"])], inputs=[],
                                 initializers=[ints("i", [1]), h.make_tensor("d", TensorProto.INT64, [], [1 << 50]),
                                               weight([2], name="v", float_data=[0, 1])])
+    yield "input_dim_huge", model([h.make_node("Split", ["x"], ["y", "z"], axis=1, num_outputs=2)], opset=18,
+                                  inputs=[info("x", (1, (1 << 63) - 1))], outputs=[info("y", None), info("z", None)])
     yield "input_petabyte", model([h.make_node("Relu", ["x"], ["y"])], inputs=[info("x", (1 << 25, 1 << 25))])
 
 
