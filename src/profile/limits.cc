@@ -73,19 +73,21 @@ double ComputePeak(double (*loop)(int64_t), int threads) {
   return best;
 }
 
-double ReadBandwidth(int64_t bytes, int repeats, int threads) {
+void ScalarRead(const void* data, int64_t bytes) {
+  const auto* p = static_cast<const uint64_t*>(data);
+  uint64_t acc[16] = {};
+  for (int64_t i = 0; i < bytes / 8; i += 16) {
+    for (int k = 0; k < 16; ++k) acc[k] |= p[i + k];
+  }
+  for (uint64_t& a : acc) __asm__ volatile("" : "+r"(a) : : "memory");
+}
+
+double ReadBandwidth(const PeakLoops& loops, int64_t bytes, int repeats, int threads) {
   AlignedBuffer buffer(static_cast<size_t>(bytes));
   std::fill_n(buffer.data(), bytes, std::byte{1});
-  const int64_t share = bytes / threads / 512 * 512;
+  const int64_t share = bytes / threads / 1024 * 1024;
   const auto read = [&](int t) {
-    const auto* data = reinterpret_cast<const uint64_t*>(buffer.data() + t * share);
-    for (int r = 0; r < repeats; ++r) {
-      uint64_t sum[32] = {};
-      for (int64_t k = 0; k < share / 8; k += 32) {
-        for (int j = 0; j < 32; ++j) sum[j] += data[k + j];
-      }
-      for (uint64_t& s : sum) __asm__ volatile("" : "+r"(s) : : "memory");
-    }
+    for (int r = 0; r < repeats; ++r) loops.read(buffer.data() + t * share, share);
     return static_cast<double>(share) * repeats;
   };
   double best = 0;
@@ -96,7 +98,7 @@ double ReadBandwidth(int64_t bytes, int repeats, int threads) {
 }  // namespace
 
 const PeakLoops& ScalarPeakLoops() {
-  static constexpr PeakLoops kLoops = {ScalarInt8, ScalarFp32, nullptr};
+  static constexpr PeakLoops kLoops = {ScalarInt8, ScalarFp32, nullptr, ScalarRead};
   return kLoops;
 }
 
@@ -113,8 +115,8 @@ Limits MeasureLimits(Isa isa, int threads) {
   limits.int8_gops = ComputePeak(loops->int8, threads);
   limits.fp32_gflops = ComputePeak(loops->fp32, threads);
   if (HasBf16()) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
-  limits.l3_read_gbps = ReadBandwidth(kL3Bytes * threads, 8, threads);
-  limits.dram_read_gbps = ReadBandwidth(kDramBytes, 1, threads);
+  limits.l3_read_gbps = ReadBandwidth(*loops, kL3Bytes * threads, 8, threads);
+  limits.dram_read_gbps = ReadBandwidth(*loops, kDramBytes, 1, threads);
   return limits;
 }
 

@@ -51,10 +51,21 @@ __attribute__((target("avx512bf16"))) double Bf16Loop(int64_t rounds) {
   return 64.0 * kAccumulators * kRepeats * static_cast<double>(rounds);
 }
 
+void Read(const void* data, int64_t bytes) {
+  const auto* p = static_cast<const char*>(data);
+  __m512i acc[8];
+  for (auto& a : acc) a = _mm512_setzero_si512();
+  for (int64_t i = 0; i < bytes; i += 512) {
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; ++k) acc[k] = _mm512_or_si512(acc[k], _mm512_loadu_si512(p + i + 64 * k));
+  }
+  for (auto& a : acc) __asm__ volatile("" : : "v"(a));
+}
+
 }  // namespace
 
 const PeakLoops& Avx512PeakLoops() {
-  static constexpr PeakLoops kLoops = {Int8Loop, Fp32Loop, Bf16Loop};
+  static constexpr PeakLoops kLoops = {Int8Loop, Fp32Loop, Bf16Loop, Read};
   return kLoops;
 }
 

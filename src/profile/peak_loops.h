@@ -11,6 +11,7 @@ struct PeakLoops {
   double (*int8)(int64_t rounds);
   double (*fp32)(int64_t rounds);
   double (*bf16)(int64_t rounds);  // null where there is none
+  void (*read)(const void* data, int64_t bytes);  // loads every byte once; bytes is a multiple of 1024
 };
 const PeakLoops& ScalarPeakLoops();
 const PeakLoops& Avx2PeakLoops();
