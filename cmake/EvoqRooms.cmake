@@ -103,7 +103,7 @@ function(evoq_add_rooms)
       get_filename_component(stem ${schema} NAME_WE)
       set(header ${CMAKE_BINARY_DIR}/generated/${room}/${stem}_generated.h)
       add_custom_command(OUTPUT ${header} DEPENDS ${schema}
-                         COMMAND ${FLATC} --cpp --no-prefix -o ${CMAKE_BINARY_DIR}/generated/${room} ${schema})
+                         COMMAND ${FLATC} --cpp --no-prefix --gen-object-api -o ${CMAKE_BINARY_DIR}/generated/${room} ${schema})
       list(APPEND sources ${header})
     endforeach()
     set(links evoq_flags ${EVOQ_LIBS_${room}})

@@ -107,6 +107,17 @@ Status WriteFileAtomic(const std::string& path, std::string_view text) {
   return WriteFileAtomic(path, std::span(&piece, 1));
 }
 
+Status CheckOutputPath(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) return Fail(ErrorCode::kIo, "{}: cannot write: it is a folder", path);
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (!std::filesystem::is_directory(folder, code))
+    return Fail(ErrorCode::kNotFound, "{}: cannot write: there is no folder {}", path, folder);
+  if (::access(folder.c_str(), W_OK) != 0) return SystemError(path, "write into its folder");
+  return {};
+}
+
 Status MakeDirectories(const std::string& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);

@@ -40,6 +40,10 @@ Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes = siz
 Status WriteFileAtomic(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 Status WriteFileAtomic(const std::string& path, std::string_view text);
 
+// Whether a file could be written at `path`, asked before long work whose result goes there: its folder exists and may be
+// written to, and `path` is no folder itself. Errors: kNotFound, kIo.
+Status CheckOutputPath(const std::string& path);
+
 // Makes the directory and its parents where missing. Errors: kIo.
 Status MakeDirectories(const std::string& path);
 

@@ -35,6 +35,13 @@ int Report(const Error& error) {
   return ExitCode(error.code());
 }
 
+const VerbDef* FindVerb(std::string_view name) {
+  for (const VerbDef* verb : AllVerbs()) {
+    if (name == verb->name) return verb;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int RunCommandLine(int argc, const char* const* argv) {
@@ -50,6 +57,8 @@ int RunCommandLine(int argc, const char* const* argv) {
     sub->add_option("--threads", common.threads, "Threads (default: all physical cores)")->check(CLI::Range(0, 1024));
     verbs.emplace_back(sub, verb->declare(*sub, common));
   }
+  if (argc > 1 && argv[1][0] != '-' && FindVerb(argv[1]) == nullptr)
+    return Report(Error(ErrorCode::kUsage, fmt::format("'{}' is no verb, expected one of those of `evoq --help`", argv[1])));
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -57,6 +66,9 @@ int RunCommandLine(int argc, const char* const* argv) {
   }
   for (const auto& [sub, run] : verbs) {
     if (!sub->parsed()) continue;
+    if (!common.json_path.empty()) {
+      if (const Status writable = CheckOutputPath(common.json_path); !writable) return Report(writable.error());
+    }
     const Result<nlohmann::json> result = run();
     if (!result) return Report(result.error());
     std::fflush(stdout);

@@ -73,11 +73,7 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Quan
   if (!job.ranges_in.empty()) return LoadRanges(job.ranges_in);
   CalibrationOptions options;
   options.percentile = job.percentile;
-  if (!job.observer.empty()) {
-    const ObserverDef* observer = FindObserver(job.observer);
-    if (observer == nullptr) return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
-    options.observer = observer->id;
-  }
+  if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
   SamplesFn samples;
   if (!job.calib.empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(job.calib, graph, job.model, job.preprocess, ""));
@@ -121,6 +117,10 @@ Result<json> Quantize(const QuantizeJob& job) {
   const QuantMethod* method = FindMethod(job.scheme);
   if (method == nullptr) return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
   if (IsEtmFile(job.model)) return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
+  if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
+    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+  EVOQ_TRY(CheckOutputPath(job.output));
+  if (!job.ranges_out.empty()) EVOQ_TRY(CheckOutputPath(job.ranges_out));
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(job.model));
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
   if (!shapes.empty()) EVOQ_TRY(BindShapes(graph, shapes));

@@ -18,14 +18,19 @@ class Roots {
     for (int i = 0; i < graph.value_count(); ++i) root_[i] = ValueId{i};
     for (NodeId id : graph.order()) {
       const Node& node = graph.node(id);
-      if (IsView(node)) root_[node.outputs[0].index] = root_[node.inputs[0].index];
+      if (IsView(graph, node)) root_[node.outputs[0].index] = root_[node.inputs[0].index];
     }
   }
   ValueId operator[](ValueId id) const { return root_[id.index]; }
 
-  static bool IsView(const Node& node) {
+  // A view that changes the element type or its scale computes something.
+  static bool IsView(const Graph& graph, const Node& node) {
     const OpDef* op = FindOp(node.op, node.domain);
-    return op != nullptr && op->view && !node.attrs.Has("evoq.copy");
+    if (op == nullptr || !op->view || node.attrs.Has("evoq.copy") || !node.outputs[0].valid()) return false;
+    TensorType from = graph.value(node.inputs[0]).type;
+    const TensorType& to = graph.value(node.outputs[0]).type;
+    from.shape = to.shape;
+    return from == to;
   }
 
  private:
@@ -55,7 +60,7 @@ Status SeparateOutputs(Graph& graph) {
 
 // The packed form of constant input `i` for this kernel, or an undefined tensor to leave it.
 Result<Tensor> PackInput(const KernelDef& kernel, const NodeCall& args, size_t i) {
-  if (args.constants[i] == nullptr || kernel.pack == nullptr) return Tensor();
+  if (args.constants[i] == nullptr || !args.constants[i]->layout().empty() || kernel.pack == nullptr) return Tensor();
   return kernel.pack(args.call, i);
 }
 
@@ -83,14 +88,15 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
 }
 
 // Brings the constants of a node into the layouts its kernel wants: those that were packed for another kernel, and those
-// that the file keeps plain because packing would have made it larger.
+// that the file keeps plain because packing would have made it larger. Kernels only pack weights, input 1, and check their
+// layout when they bind; whatever else a file holds packed is unpacked.
 Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision) {
   const KernelDef* kernel = FindKernel(decision.kernel);
   const std::string* packed_by = PackedBy(model, graph.node(id).name);
-  const bool same_kernel = packed_by != nullptr && *packed_by == decision.kernel;
+  const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr && *packed_by == decision.kernel;
   for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
     const Tensor* constant = graph.ConstantInput(graph.node(id), i);
-    if (constant == nullptr || (same_kernel && !constant->layout().empty())) continue;
+    if (constant == nullptr || (packs && i == 1 && !constant->layout().empty())) continue;
     const std::string name = graph.value(graph.node(id).inputs[i]).name;
     if (!constant->layout().empty()) {
       EVOQ_ASSIGN(Tensor plain, ToPlain(*constant));
@@ -132,7 +138,7 @@ void PlanMemory(Program& program) {
   for (size_t i = 0; i < graph.inputs().size(); ++i)
     place(graph.inputs()[i]) = {Placement::Kind::kInput, static_cast<int64_t>(i)};
   for (int i = 0; i < graph.value_count(); ++i) {
-    if (graph.value(ValueId{i}).is_constant()) place(ValueId{i}).kind = Placement::Kind::kConstant;
+    if (graph.value(ValueId{i}).is_constant()) place(ValueId{i}) = {Placement::Kind::kConstant, i};
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i)
     place(roots[graph.outputs()[i]]) = {Placement::Kind::kOutput, static_cast<int64_t>(i)};
@@ -165,8 +171,12 @@ void PlanMemory(Program& program) {
   for (int i = 0; i < graph.value_count(); ++i) program.placements[i] = program.placements[roots[ValueId{i}].index];
 }
 
-InputShapes DefaultShapes(const Model& model, const InputShapes& shapes) {
-  return shapes.empty() && !model.plans.empty() ? model.plans[0].shapes : shapes;
+// Binds `shapes`, or the first plan's where there are none: those come from the file, so that a misfit is the file's.
+Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph) {
+  if (!shapes.empty() || model.plans.empty()) return BindShapes(graph, shapes);
+  Status bound = BindShapes(graph, model.plans[0].shapes);
+  if (bound || bound.error().code() != ErrorCode::kUsage) return bound;
+  return InvalidInput("plan 0: {}", bound.error().message());
 }
 
 }  // namespace
@@ -179,8 +189,8 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   plan.shapes = ShapesOf(bound);
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
-    if (Roots::IsView(node)) continue;
     EVOQ_TRY(RequireStatic(bound, node));
+    if (Roots::IsView(bound, node)) continue;
     Decision decision = ChooseKernel(bound, node);
     if (const KernelDef* kernel = FindKernel(decision.kernel)) {
       const NodeCall args(bound, node);
@@ -204,14 +214,17 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
 
 Result<Program> Compile(const Model& model, const InputShapes& shapes) {
   auto graph = std::make_shared<Graph>(model.graph);
-  EVOQ_TRY(BindShapes(*graph, DefaultShapes(model, shapes)));
+  EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
   EVOQ_TRY(SeparateOutputs(*graph));
   const InputShapes bound = ShapesOf(*graph);
   Program program;
   const std::vector<NodeId> order = graph->order();
   for (NodeId id : order) {
-    if (Roots::IsView(graph->node(id))) continue;
     EVOQ_TRY(RequireStatic(*graph, graph->node(id)));
+    if (Roots::IsView(*graph, graph->node(id))) {
+      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}), NodeLabel(graph->node(id))));
+      continue;
+    }
     Step step;
     step.node = id;
     if (graph->node(id).attrs.Has("evoq.copy")) {

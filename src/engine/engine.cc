@@ -22,10 +22,12 @@ Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const Engi
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   if (IsEtmFile(path)) {
     EVOQ_ASSIGN(Model model, ReadEtm(path));
-    return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
+    return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa, path));
   }
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
-  return WithContext(FromGraph(std::move(graph), options), path);
+  EVOQ_ASSIGN(auto engine, WithContext(FromGraph(std::move(graph), options), path));
+  engine->path_ = path;
+  return engine;
 }
 
 Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptions& options) {
@@ -44,15 +46,20 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
   return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
 }
 
+Result<std::unique_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
+  if (model_.plans.empty()) {
+    EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
+  }
+  EVOQ_ASSIGN(Program program, Compile(model_, shapes));
+  return Executor::Create(std::make_shared<const Program>(std::move(program)), {options_.threads, isa_});
+}
+
 Result<Executor*> Engine::At(const InputShapes& shapes) {
   auto it = executors_.find(shapes);
   if (it == executors_.end()) {
-    if (model_.plans.empty()) {
-      EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
-    }
-    EVOQ_ASSIGN(Program program, Compile(model_, shapes));
-    EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)),
-                                                {options_.threads, isa_}));
+    auto prepared = Prepare(shapes);
+    if (!path_.empty()) prepared = WithContext(std::move(prepared), path_);
+    EVOQ_ASSIGN(auto executor, std::move(prepared));
     it = executors_.emplace(shapes, std::move(executor)).first;
   }
   return it->second.get();
@@ -67,7 +74,9 @@ Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
   EVOQ_ASSIGN(Executor* const executor, At(shapes));
   std::vector<Tensor> outputs;
   for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
-  EVOQ_TRY(executor->Run(inputs, outputs));
+  Status ran = executor->Run(inputs, outputs);
+  if (!path_.empty()) ran = WithContext(std::move(ran), path_);
+  EVOQ_TRY(std::move(ran));
   return outputs;
 }
 

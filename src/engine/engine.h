@@ -33,10 +33,13 @@ class Engine {
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
  private:
-  Engine(Model model, EngineOptions options, Isa isa) : model_(std::move(model)), options_(std::move(options)), isa_(isa) {}
+  Engine(Model model, EngineOptions options, Isa isa, std::string path = "")
+      : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)) {}
+  Result<std::unique_ptr<Executor>> Prepare(const InputShapes& shapes);
   Model model_;
   EngineOptions options_;
   Isa isa_;
+  std::string path_;  // for messages, "" when it came from no file
   std::map<InputShapes, std::unique_ptr<Executor>> executors_;
 };
 

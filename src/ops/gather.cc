@@ -17,6 +17,10 @@ InferResult InferGather(const InferArgs& args) {
   if (!x.shape.ranked() || !indices.ranked())
     return std::vector<TensorType>{TensorType(x.dtype, Shape::UnknownRank())};
   EVOQ_ASSIGN(const int axis, NormalizeAxis(axis_attr, x.shape.rank()));
+  if (const int64_t size = x.shape[axis].value; args.constant(1) != nullptr && size >= 0) {
+    EVOQ_ASSIGN(const auto values, ConstantInts(args, 1));
+    for (int64_t v : *values) EVOQ_TRY(WithContext(NormalizeIndex(v, size), "input 1 (indices)"));
+  }
   std::vector<Dim> dims(x.shape.dims().begin(), x.shape.dims().begin() + axis);
   dims.insert(dims.end(), indices.dims().begin(), indices.dims().end());
   dims.insert(dims.end(), x.shape.dims().begin() + axis + 1, x.shape.dims().end());

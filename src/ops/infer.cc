@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "ops/driver.h"
 #include "ops/util.h"
@@ -12,16 +13,25 @@ namespace {
 // Integer values that inference computes on the way (shape arithmetic) are no larger than this.
 constexpr int64_t kMaxKnownElements = 1024;
 
-Status CheckSize(const TensorType& type, size_t output) {
+// Loops run over the sizes of a tensor also where one of them is 0: the product of the others is no larger than this.
+constexpr int64_t kMaxEmptyProduct = 1 << 26;
+
+Status CheckSize(const TensorType& type, const char* what, size_t index) {
   // Every dimension by itself too, so that inference may add and multiply a few of them without a check.
   for (const Dim& dim : type.shape.dims()) {
     if (dim.value > kMaxTensorBytes)
-      return Fail(ErrorCode::kTooLarge, "output {} would be {}, more than {} bytes", output, type.ToString(), kMaxTensorBytes);
+      return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
   }
   if (!type.shape.is_static()) return {};
   const auto bytes = type.bytes();
-  if (bytes && *bytes <= kMaxTensorBytes) return {};
-  return Fail(ErrorCode::kTooLarge, "output {} would be {}, more than {} bytes", output, type.ToString(), kMaxTensorBytes);
+  if (!bytes || *bytes > kMaxTensorBytes)
+    return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
+  if (*bytes > 0) return {};
+  std::vector<int64_t> sizes = type.shape.sizes();
+  std::erase(sizes, 0);
+  const auto product = CheckedProduct(sizes);
+  if (product && *product <= kMaxEmptyProduct) return {};
+  return Fail(ErrorCode::kTooLarge, "{} {} is {}: no element, but sizes beyond {}", what, index, type.ToString(), kMaxEmptyProduct);
 }
 
 // The inferred type, with the declared quantization.
@@ -123,6 +133,7 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
   std::vector<const Tensor*> data(inputs.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool moved = InputIsChannelsLast(op, node, i);
+    EVOQ_TRY(CheckSize(inputs[i], "input", i));
     real[i] = (moved ? ToChannelsFirst(inputs[i]) : inputs[i]).Dequantized();
     const Tensor* constant = i < constants.size() ? constants[i] : nullptr;
     if (constant != nullptr && !moved && !inputs[i].quantized() && constant->layout().empty()) data[i] = constant;
@@ -134,7 +145,7 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
   for (size_t i = 0; i < types.size(); ++i) {
     if (i == 0 && IsChannelsLast(op, node)) types[i] = ToChannelsLast(types[i]);
     EVOQ_ASSIGN(types[i], Merge(std::move(types[i]), declared[i], i));
-    EVOQ_TRY(CheckSize(types[i], i));
+    EVOQ_TRY(CheckSize(types[i], "output", i));
   }
   return types;
 }

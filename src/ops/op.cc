@@ -54,6 +54,7 @@ Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t
   for (int i = 0; i < op->min_inputs; ++i) {
     if (i >= inputs || !present(i)) return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
   }
+  if (outputs == 0) return InvalidInput("no outputs, expected at least 1");
   if (op->outputs >= 0 && outputs > op->outputs) return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
   return op;
 }

@@ -46,7 +46,7 @@ struct Model {
 struct Placement {
   enum class Kind { kUnused, kInput, kOutput, kConstant, kArena };
   Kind kind = Kind::kUnused;
-  int64_t offset = 0;  // arena: bytes from its start; input, output: index
+  int64_t offset = 0;  // arena: bytes from its start; input, output: index; constant: its ValueId::index
 };
 
 struct Step {

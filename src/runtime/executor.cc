@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "base/aligned.h"
+#include "base/memory.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 
@@ -23,11 +25,15 @@ struct Patch {
   int32_t step, slot, index;
 };
 
+// What went wrong in the present run, if anything did. Kernels cannot fail; a definition can, on data that it refuses.
+using Failure = std::optional<Error>;
+
 // Evaluates a node by its definition: for operators that no kernel takes. Allocates.
 struct ReferenceStep {
   Node node;
   std::vector<TensorType> input_types, output_types;
   std::vector<Tensor> constants;
+  std::shared_ptr<Failure> failure;
 
   void Run(const void* const* in, void* const* out, const RunContext&) const {
     std::vector<Tensor> inputs(input_types.size());
@@ -38,8 +44,8 @@ struct ReferenceStep {
         inputs[i] = Tensor::View(input_types[i], static_cast<const std::byte*>(in[i]), nullptr);
       }
     }
-    // Data that a definition refuses (an index out of range) leaves zeros: kernels cannot fail.
     const auto results = EvaluateNode(node, inputs, output_types);
+    if (!results && !*failure) *failure = results.error();
     for (size_t i = 0; i < output_types.size(); ++i) {
       if (output_types[i].dtype == DType::kUndefined) continue;
       const size_t bytes = static_cast<size_t>(output_types[i].bytes().value_or(0));
@@ -58,7 +64,17 @@ struct CopyStep {
   void Run(const void* const* in, void* const* out, const RunContext&) const { std::memcpy(out[0], in[0], bytes); }
 };
 
-Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOptions& options) {
+// A step whose outputs have no bytes.
+struct NothingStep {
+  void Run(const void* const*, void* const*, const RunContext&) const {}
+};
+
+bool WritesNothing(std::span<const TensorType> outputs) {
+  return std::all_of(outputs.begin(), outputs.end(), [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
+}
+
+Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOptions& options,
+                             const std::shared_ptr<Failure>& failure) {
   const Node& node = graph.node(step.node);
   std::vector<TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
@@ -67,9 +83,10 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOpt
     constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant : nullptr);
   }
   for (ValueId id : node.outputs) outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
+  if (WritesNothing(outputs)) return BoundKernel::Of(NothingStep{});
   if (step.decision.kernel == kCopyKernel) return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
   if (step.decision.kernel == kReferenceKernel) {
-    ReferenceStep reference{node, inputs, outputs, {}};
+    ReferenceStep reference{node, inputs, outputs, {}, failure};
     for (const Tensor* constant : constants) reference.constants.push_back(constant ? *constant : Tensor());
     return BoundKernel::Of(std::move(reference));
   }
@@ -91,12 +108,15 @@ struct Executor::Impl {
   std::vector<Patch> input_patches, output_patches;
   std::vector<TensorType> input_types, output_types;
   std::vector<std::string> variants;
+  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
   explicit Impl(int threads) : pool(threads) {}
 
+  Status CheckMemory(size_t scratch_bytes) const;
   Status Bind(const BindOptions& options);
   void Place(const Graph& graph, int32_t step);
   Status Prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  Status Finish() const;
 };
 
 void Executor::Impl::Place(const Graph& graph, int32_t index) {
@@ -111,7 +131,7 @@ void Executor::Impl::Place(const Graph& graph, int32_t index) {
     const Placement& place = program->placements[id.index];
     const int32_t slot = static_cast<int32_t>(i), where = static_cast<int32_t>(place.offset);
     switch (place.kind) {
-      case Placement::Kind::kConstant: step.inputs[i] = graph.value(id).constant.raw(); break;
+      case Placement::Kind::kConstant: step.inputs[i] = graph.value(ValueId{where}).constant.raw(); break;
       case Placement::Kind::kArena: step.inputs[i] = arena.data() + place.offset; break;
       case Placement::Kind::kInput: input_patches.push_back({index, slot, where}); break;
       case Placement::Kind::kOutput: output_patches.push_back({index, ~slot, where}); break;
@@ -128,21 +148,34 @@ void Executor::Impl::Place(const Graph& graph, int32_t index) {
   }
 }
 
+// Refuses a run that cannot get its memory: shapes come from files.
+Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
+  int64_t bytes = program->arena_bytes + static_cast<int64_t>(scratch_bytes);
+  for (const auto* types : {&input_types, &output_types}) {
+    for (const TensorType& type : *types) bytes += type.bytes().value_or(0);
+  }
+  if (const int64_t limit = MemoryLimitBytes(); bytes > limit / 8 * 7)
+    return Fail(ErrorCode::kTooLarge, "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}", bytes, limit);
+  return {};
+}
+
 Status Executor::Impl::Bind(const BindOptions& options) {
   const Graph& graph = *program->graph;
   for (ValueId id : graph.inputs()) input_types.push_back(graph.value(id).type);
   for (ValueId id : graph.outputs()) output_types.push_back(graph.value(id).type);
+  EVOQ_TRY(CheckMemory(0));
   arena = AlignedBuffer(static_cast<size_t>(program->arena_bytes));
   std::memset(arena.data(), 0, arena.size());
   steps.resize(program->steps.size());
   size_t scratch_bytes = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = program->steps[i];
-    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options), NodeLabel(graph.node(step.node))));
+    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure), NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
     variants.push_back(steps[i].kernel.variant);
     Place(graph, static_cast<int32_t>(i));
   }
+  EVOQ_TRY(CheckMemory(scratch_bytes));
   scratch = AlignedBuffer(scratch_bytes);
   return {};
 }
@@ -162,6 +195,7 @@ Status Executor::Impl::Prepare(std::span<const Tensor> inputs, std::span<Tensor>
     return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}", graph.value(graph.outputs()[i]).name,
                 outputs[i].type().ToString(), output_types[i].ToString());
   }
+  failure->reset();
   for (const Patch& p : input_patches) steps[p.step].inputs[p.slot] = inputs[p.index].raw();
   for (const Patch& p : output_patches) {
     std::byte* data = outputs[p.index].mutable_raw();
@@ -172,6 +206,11 @@ Status Executor::Impl::Prepare(std::span<const Tensor> inputs, std::span<Tensor>
       steps[p.step].outputs[p.slot] = data;
     }
   }
+  return {};
+}
+
+Status Executor::Impl::Finish() const {
+  if (*failure) return tl::unexpected<Error>(**failure);
   return {};
 }
 
@@ -198,7 +237,7 @@ Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) 
   const RunContext context{impl_->pool, impl_->scratch.data()};
   for (const BoundStep& step : impl_->steps)
     step.kernel.run(step.kernel.state.get(), step.inputs.data(), step.outputs.data(), context);
-  return {};
+  return impl_->Finish();
 }
 
 Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) {
@@ -213,7 +252,7 @@ Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outp
     step_ns[i] = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
     before = after;
   }
-  return {};
+  return impl_->Finish();
 }
 
 }  // namespace evoq

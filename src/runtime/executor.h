@@ -21,6 +21,7 @@ struct ExecutorOptions {
 // (they share the program's constants).
 class Executor {
  public:
+  // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine; kInvalidInput, kUnsupported from a kernel.
   static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program, const ExecutorOptions& options);
   ~Executor();
 
@@ -31,7 +32,8 @@ class Executor {
   const std::vector<TensorType>& output_types() const;
 
   // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs must be writable.
-  // Allocates nothing, unless a step has only the reference evaluator.
+  // Allocates nothing, unless a step has only the reference evaluator. Errors: also those of such a step, on data that its
+  // definition refuses (an index out of range); the outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 
   // As Run, and writes each step's nanoseconds (program().steps.size() of them).

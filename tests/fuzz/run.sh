@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a fuzzer: run.sh NAME [SECONDS [BUILD]]. The corpus starts from small conformance models and from tests/must_fail, and
-# stays in the build folder. Findings are files crash-*, oom-* and timeout-* there.
+# Runs a fuzzer: run.sh NAME [SECONDS [BUILD]]. The corpus of onnx starts from small conformance models and from tests/must_fail,
+# that of etm from models which the fuzzer makes; both stay in the build folder. Findings are files crash-*, oom-* and timeout-* there.
 set -eu
 name=$1
 seconds=${2:-60}
@@ -17,5 +17,5 @@ if [ "$name" = onnx ]; then
 fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
-exec "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+exec "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
   -print_final_stats=1 found start

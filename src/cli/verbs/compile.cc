@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -18,6 +19,7 @@ struct Options {
 Result<json> Run(const Options& o) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
   if (IsEtmFile(o.model)) return Fail(ErrorCode::kUsage, "{} is compiled already", o.model);
+  EVOQ_TRY(CheckOutputPath(o.output));
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(o.model));
   const int64_t float_bytes = FloatWeightBytes(graph);
   EVOQ_ASSIGN(const Model model, WithContext(LowerAndPack(std::move(graph), shapes), o.model));

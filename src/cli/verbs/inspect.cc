@@ -63,7 +63,7 @@ Result<json> Run(const Options& o) {
   if (IsEtmFile(o.model)) {
     EVOQ_ASSIGN(Model model, ReadEtm(o.model));
     graph = std::move(model.graph);
-    EVOQ_TRY(InferTypes(graph));
+    EVOQ_TRY(WithContext(InferTypes(graph), o.model));
   } else {
     EVOQ_ASSIGN(graph, ImportOnnx(o.model));
   }

@@ -28,7 +28,7 @@ Status ReadConfig(Options& o) {
         if (!name.is_string()) return InvalidInput("{}: disable: expected names of passes", o.config);
         o.disable.push_back(name.get<std::string>());
       }
-    } else if (key == "stop_after" && value.is_number_integer()) {
+    } else if (key == "stop_after" && value.is_number_integer() && value >= 0 && value <= 1000000) {
       o.stop_after = value.get<int>();
     } else {
       return InvalidInput("{}: field '{}', expected disable (a list of names) or stop_after (a number)", o.config, key);
@@ -39,6 +39,7 @@ Status ReadConfig(Options& o) {
 
 Result<json> Run(Options o) {
   EVOQ_TRY(ReadConfig(o));
+  EVOQ_TRY(CheckOutputPath(o.output));
   EVOQ_ASSIGN(Graph graph, ImportOnnx(o.model));
   const size_t before = graph.order().size();
   json passes = json::array();

@@ -25,7 +25,7 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
       *s->second = value.get<std::string>();
     } else if (auto f = flags.find(key); f != flags.end() && value.is_boolean()) {
       *f->second = value.get<bool>();
-    } else if (key == "calib_limit" && value.is_number_integer()) {
+    } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 && value <= 1000000000) {
       job.calib_limit = value.get<int>();
     } else if (key == "percentile" && value.is_number()) {
       job.percentile = value.get<double>();
@@ -60,11 +60,12 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
   auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-weights, ... (evoq list methods)")->capture_default_str();
   app.add_option("--calib", o->calib, "Calibration data: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
-  app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)");
-  app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")->capture_default_str();
+  app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)")->check(CLI::PositiveNumber);
+  auto* limit = app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
+                    ->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--observer", o->observer, "minmax, moving-average, percentile, entropy or mse");
-  app.add_option("--percentile", o->percentile, "Of --observer percentile")->capture_default_str();
+  auto* percentile = app.add_option("--percentile", o->percentile, "Of --observer percentile")->capture_default_str();
   app.add_flag("--per-tensor", o->per_tensor, "One scale per weight tensor instead of one per output channel");
   app.add_flag("--signed", o->signed_activations, "int8 activations instead of uint8");
   app.add_flag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
@@ -73,7 +74,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--config", *config, "These options as a JSON file");
-  return [o, config, scheme, &common]() -> Result<json> {
+  return [o, config, scheme, limit, percentile, &common]() -> Result<json> {
     QuantizeJob job;
     EVOQ_TRY(ReadConfig(*config, job));
     const QuantizeJob from_file = job;
@@ -81,6 +82,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     job.threads = common.threads;
     if (!config->empty()) {
       if (scheme->count() == 0) job.scheme = from_file.scheme;
+      if (limit->count() == 0) job.calib_limit = from_file.calib_limit;
+      if (percentile->count() == 0) job.percentile = from_file.percentile;
       if (job.observer.empty()) job.observer = from_file.observer;
       if (job.calib.empty()) job.calib = from_file.calib;
       if (job.preprocess.empty()) job.preprocess = from_file.preprocess;

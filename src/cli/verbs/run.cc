@@ -28,6 +28,8 @@ Result<std::pair<std::string, std::string>> SplitInput(const std::string& option
 Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const std::string& model, const std::string& preprocess) {
   if (LowerExtension(file) == ".npy") {
     EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
+    if (tensor.dtype() != type.dtype)
+      return InvalidInput("{}: elements are {}, expected {} for the model's input", file, DTypeName(tensor.dtype()), DTypeName(type.dtype));
     return type.quantized() ? tensor.WithType([&] { auto t = type; t.shape = tensor.shape(); return t; }()) : tensor;
   }
   const std::string config = FindPreprocess(model, preprocess);

@@ -1,0 +1,457 @@
+// Room: engine
+// .etm files whose checksums hold: reading, compiling, binding and running one gives results or an error. The fuzzer's bytes
+// are two lengths and three decoded blobs (graph, plans, weights), which are put into a container. Most mutations work on the
+// unpacked tables, so that they get past FlatBuffers' verifier and reach links, types, attributes, layouts and kernels.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/check.h"
+#include "compile/compile.h"
+#include "engine/engine.h"
+#include "kernels/kernel.h"
+#include "kernels/layout.h"
+#include "ops/op.h"
+#include "program/container.h"
+#include "program/etm.h"
+#include "program/etm_tables.h"
+#include "runtime/executor.h"
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+namespace {
+
+using namespace evoq;
+
+constexpr int64_t kMaxBytes = 64 << 20, kMaxMacs = 1 << 24;
+
+// Models whose mutations reach the kernels; an input that is too short to hold blobs becomes one of them.
+constexpr const char* kSeeds[] = {
+    R"(input %x: uint8[N, 6, 7, 7](scale 0.02, zero 128)
+const %w: int8[20, 6, 3, 3](20 scales on axis 0)
+const %b: int32[20]
+c: %y: uint8[N, 20, 7, 7](scale 0.05, zero 3) = Conv{pads=[1, 1, 1, 1], activation="Relu"}(%x, %w, %b)
+const %v: int8[20, 1, 3, 3](20 scales on axis 0)
+d: %z: uint8[N, 20, 4, 4](scale 0.04, zero 5) = Conv{pads=[1, 1, 1, 1], strides=[2, 2], group=20}(%y, %v)
+p: %q: uint8[N, 20, 2, 2](scale 0.04, zero 5) = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%z)
+g: %g: uint8[N, 20, 1, 1](scale 0.03, zero 5) = GlobalAveragePool(%q)
+f: %f: uint8[N, 20](scale 0.03, zero 5) = Flatten(%g)
+const %m: int8[20, 9](9 scales on axis 1)
+const %n: int32[9]
+l: %o: float32[N, 9] = MatMul(%f, %m, %n)
+s: %r = Softmax(%o)
+output %r)",
+    R"(input %x: float32[N, 3, 8, 8]
+const %w: float32[8, 3, 3, 3]
+const %b: float32[8]
+c: %y = Conv{pads=[1, 1, 1, 1]}(%x, %w, %b)
+r: %h = HardSwish(%y)
+const %v: float32[8, 1, 3, 3]
+d: %z = Conv{pads=[1, 1, 1, 1], group=8, activation="Clip", activation_alpha=0.0, activation_beta=6.0}(%h, %v)
+a: %s = Add(%h, %z)
+const %u: float32[8, 4, 2, 2]
+t: %k = ConvTranspose{strides=[2, 2]}(%s, %u)
+p: %q = AveragePool{kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]}(%k)
+const %sizes: float32[4] = [1.0, 1.0, 2.0, 2.0]
+e: %i = Resize{mode="linear"}(%q, _, %sizes)
+output %i)",
+    R"(input %x: int64[2, 5]
+const %w: float32[11, 8]
+g: %e = Gather(%x, %x)
+t: %f = Gather(%w, %x)
+const %s: float32[8]
+n: %n = LayerNormalization(%f, %s, %s)
+const %q: float32[8, 8]
+a: %a = MatMul(%n, %q)
+b: %b = Transpose{perm=[0, 2, 1]}(%a)
+m: %m = MatMul(%n, %b)
+o: %o = Softmax(%m)
+v: %v = MatMul(%o, %n)
+const %shape: int64[3] = [5, 2, 8]
+r: %r = Reshape(%v, %shape)
+const %axes: int64[1] = [1]
+k: %k = ReduceMean(%r, %axes)
+z: %z = Gelu(%k)
+output %z
+output %e)",
+    R"(input %x: uint8[1, 4, 6, 6](scale 0.1, zero 10)
+input %y: uint8[1, 4, 6, 6](scale 0.2, zero 20)
+a: %a: uint8[1, 4, 6, 6](scale 0.3, zero 30) = Add{activation="Relu"}(%x, %y)
+m: %m: uint8[1, 4, 6, 6](scale 0.3, zero 30) = Mul(%a, %y)
+c: %c: uint8[1, 8, 6, 6](scale 0.1, zero 10) = Concat{axis=1}(%a, %m)
+const %starts: int64[2] = [1, 1]
+const %ends: int64[2] = [5, 9]
+const %axes: int64[2] = [1, 2]
+s: %s: uint8[1, 4, 5, 6](scale 0.1, zero 10) = Slice(%c, %starts, %ends, %axes)
+const %pads: int64[8] = [0, 0, 1, 1, 0, 0, 1, 1]
+p: %p: uint8[1, 4, 7, 8](scale 0.1, zero 10) = Pad(%s, %pads)
+q: %q: uint8[1, 4, 7, 8](scale 0.01, zero 0) = Sigmoid(%p)
+t: %t: uint8[1, 7, 8, 4](scale 0.01, zero 0) = Transpose{perm=[0, 2, 3, 1]}(%q)
+d: %d = DequantizeLinear(%t)
+e: %e = ReduceSum{keepdims=0}(%d, %axes)
+u: %u: uint8[1, 4](scale 0.5, zero 7) = QuantizeLinear(%e)
+output %u
+output %t)",
+    R"(input %x: uint8[3, 12]
+const %w: uint8[12, 17]
+const %z: uint8[] = [3]
+m: %m = MatMulInteger(%x, %w, %z, %z)
+f: %f = Cast{to=1}(%m)
+q: %q, %qs, %qz = DynamicQuantizeLinear(%f)
+d: %d = DequantizeLinear(%q, %qs, %qz)
+const %sizes: int64[2] = [5, 12]
+s: %s, %t = Split{axis=1}(%d, %sizes)
+const %reps: int64[2] = [2, 1]
+i: %i = Tile(%s, %reps)
+const %k: int64[1] = [2]
+k: %k0, %k1 = TopK(%t, %k)
+const %shape: int64[3] = [2, 3, 2]
+e: %e = Expand(%k0, %shape)
+output %i
+output %e
+output %k1)",
+};
+
+// ---- the fuzzer's form
+
+struct Blobs {
+  std::vector<std::byte> graph, plans, weights;
+};
+
+Blobs Split(std::span<const uint8_t> data) {
+  Blobs blobs;
+  uint32_t sizes[2] = {};
+  if (data.size() < sizeof(sizes)) return blobs;
+  std::memcpy(sizes, data.data(), sizeof(sizes));
+  auto rest = std::as_bytes(data.subspan(sizeof(sizes)));
+  for (auto [bytes, size] : {std::pair(&blobs.graph, sizes[0]), std::pair(&blobs.plans, sizes[1])}) {
+    const auto part = rest.first(std::min<size_t>(size, rest.size()));
+    bytes->assign(part.begin(), part.end());
+    rest = rest.subspan(part.size());
+  }
+  blobs.weights.assign(rest.begin(), rest.end());
+  return blobs;
+}
+
+std::vector<uint8_t> Join(const Blobs& blobs) {
+  const uint32_t sizes[2] = {static_cast<uint32_t>(blobs.graph.size()), static_cast<uint32_t>(blobs.plans.size())};
+  std::vector<uint8_t> data(sizeof(sizes));
+  std::memcpy(data.data(), sizes, sizeof(sizes));
+  for (const auto* bytes : {&blobs.graph, &blobs.plans, &blobs.weights}) {
+    const auto* from = reinterpret_cast<const uint8_t*>(bytes->data());
+    data.insert(data.end(), from, from + bytes->size());
+  }
+  return data;
+}
+
+// In memory where the system has it; one file per process.
+const std::string& FilePath() {
+  static const std::string path = [] {
+    const char* folder = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
+    return fmt::format("{}/evoq_fuzz_{}.etm", folder, getpid());
+  }();
+  return path;
+}
+
+Status WriteBlobs(const Blobs& blobs) {
+  const BlobSource sources[] = {
+      {.name = "graph", .pieces = {blobs.graph}},
+      {.name = "plans", .pieces = {blobs.plans}, .required = false},
+      {.name = "weights", .pieces = {blobs.weights}, .alignment = 64},
+  };
+  return WriteContainer(FilePath(), std::span(sources).first(3));
+}
+
+Result<Blobs> SeedBlobs(const char* text) {
+  EVOQ_ASSIGN(Graph graph, ParseGraph(text));
+  EVOQ_TRY(InferTypes(graph));
+  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(graph)));
+  EVOQ_TRY(WriteEtm(model, FilePath()));
+  EVOQ_ASSIGN(const Container container, Container::Open(FilePath()));
+  Blobs blobs;
+  for (auto [name, bytes] : {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans), std::pair("weights", &blobs.weights)}) {
+    EVOQ_ASSIGN(const Container::Bytes read, container.Read(*container.Find(name)));
+    bytes->assign(read.data.begin(), read.data.end());
+  }
+  return blobs;
+}
+
+// ---- the target
+
+Status RunFile(uint32_t choice) {
+  if (choice % 16 == 0) {
+    EVOQ_TRY(DumpEtm(FilePath()));
+    EVOQ_TRY(EtmSections(FilePath()));
+  }
+  EVOQ_ASSIGN(const Model model, ReadEtm(FilePath()));
+  EVOQ_ASSIGN(Program program, Compile(model));
+  int64_t bytes = program.arena_bytes, macs = 0;
+  for (int i = 0; i < program.graph->value_count(); ++i) bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
+  for (const Step& step : program.steps) macs += step.macs;
+  if (bytes > kMaxBytes || macs > kMaxMacs) return {};
+  const Isa wanted = static_cast<Isa>(choice / 16 % 4);
+  const Isa isa = IsaSupported(wanted) ? wanted : Isa::kScalar;
+  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)), {1, isa}));
+  std::vector<Tensor> inputs, outputs;
+  for (const TensorType& type : executor->input_types()) inputs.push_back(Tensor::Allocate(type));
+  for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+  return executor->Run(inputs, outputs);
+}
+
+// ---- mutation of the tables
+
+using Random = std::minstd_rand;
+
+template <typename T>
+T& Any(std::vector<T>& list, Random& random) {
+  return list[random() % list.size()];
+}
+
+int64_t Number(Random& random) {
+  constexpr int64_t kValues[] = {1, 2, 3, 4, 5, 7, 8, 12, 20, 0, -1, -2, 255, 1 << 16, INT32_MAX, INT32_MIN, int64_t{1} << 40, INT64_MAX, INT64_MIN};
+  return kValues[random() % (random() % 3 == 0 ? std::size(kValues) : 10)];
+}
+
+float Real(Random& random) {
+  constexpr float kValues[] = {0, 1, -1, 0.5f, 1e-30f, 1e30f, -1e30f, 3e38f, 1e-45f, INFINITY, -INFINITY, NAN, 6, 255};
+  return kValues[random() % std::size(kValues)];
+}
+
+int8_t AnyDType(Random& random) {
+  constexpr int8_t kTypes[] = {1, 2, 3, 6, 7, 9, 10, 11, 22, 21, 16, 4, 5, 12, 13, 8, 0};
+  return kTypes[random() % (random() % 3 == 0 ? std::size(kTypes) : 5)];
+}
+
+std::string AttrName(Random& random) {
+  constexpr const char* kNames[] = {"axis", "axes", "pads", "strides", "dilations", "group", "kernel_shape", "channels_last", "activation",
+                                    "activation_alpha", "activation_beta", "mode", "blocksize", "perm", "to", "keepdims", "auto_pad", "ceil_mode",
+                                    "count_include_pad", "output_shape", "output_padding", "epsilon", "alpha", "beta", "batch_dims", "evoq.copy",
+                                    "coordinate_transformation_mode", "nearest_mode", "num_outputs", "select_last_index", "transA", "equation"};
+  return kNames[random() % std::size(kNames)];
+}
+
+std::string Word(Random& random) {
+  constexpr const char* kWords[] = {"Relu", "Clip", "HardSwish", "Gelu", "Sigmoid", "", "linear", "nearest", "cubic", "reflect", "edge", "wrap",
+                                    "SAME_UPPER", "VALID", "align_corners", "asymmetric", "half_pixel", "tf_crop_and_resize", "CRD", "ij,jk->ik", "tanh"};
+  return kWords[random() % std::size(kWords)];
+}
+
+template <typename T, typename Make>
+void MutateList(std::vector<T>& list, Random& random, const Make& make) {
+  const auto choice = random() % 6;
+  if (choice == 0 && !list.empty()) list.pop_back();
+  else if (choice == 1 || list.empty()) list.push_back(make());
+  else Any(list, random) = make();
+}
+
+void MutateQuant(fb::QuantT& q, Random& random) {
+  switch (random() % 6) {
+    case 0: q.scale = Real(random); break;
+    case 1: q.zero = static_cast<int32_t>(Number(random)); break;
+    case 2: q.axis = static_cast<int32_t>(Number(random)); break;
+    case 3: q.block = Number(random); break;
+    case 4: q.scale_count = static_cast<uint32_t>(Number(random)), q.scales_offset = static_cast<uint64_t>(random() % 64); break;
+    default: MutateList(q.zeros, random, [&] { return static_cast<int32_t>(Number(random)); });
+  }
+}
+
+void MutateType(fb::TypeT& type, Random& random) {
+  switch (random() % 6) {
+    case 0: type.dtype = AnyDType(random); break;
+    case 1:
+      if (type.quant && random() % 2 == 0) type.quant.reset();
+      else if (!type.quant) type.quant = std::make_unique<fb::QuantT>(), type.quant->scale = 0.1f;
+      break;
+    case 2:
+      if (type.quant) MutateQuant(*type.quant, random);
+      break;
+    case 3: type.ranked = random() % 4 != 0; break;
+    default: MutateList(type.dims, random, [&] { return Number(random); });
+  }
+}
+
+// The length that the type asks for, so that a changed constant is still read.
+void FitConstant(const fb::TypeT& type, fb::ConstantT& constant, std::vector<std::byte>& weights, Random& random) {
+  const auto dtype = DTypeFromOnnx(type.dtype);
+  if (!dtype) return;
+  const TensorType wanted(*dtype, Shape(type.dims));
+  auto bytes = wanted.bytes();
+  if (const LayoutDef* layout = FindLayout(constant.layout)) {
+    const auto packed = wanted.shape.is_static() ? layout->bytes(wanted) : Result<int64_t>(0);
+    bytes = packed ? std::optional(*packed) : std::nullopt;
+  }
+  if (!bytes || *bytes > 2048) return;
+  constant.bytes = static_cast<uint64_t>(*bytes);
+  if (constant.bytes > weights.size()) weights.resize(constant.bytes, static_cast<std::byte>(random()));
+  constant.offset = std::min<uint64_t>(constant.offset, (weights.size() - constant.bytes) / 8 * 8);
+}
+
+void MutateConstant(fb::ConstantT& constant, std::vector<std::byte>& weights, Random& random) {
+  const auto layouts = AllLayouts();
+  if (random() % 4 == 0) {
+    constant.layout = random() % 3 == 0 ? "" : layouts[random() % layouts.size()]->name;
+  } else if (random() % 8 == 0) {
+    constant.offset = static_cast<uint64_t>(Number(random));
+  } else if (constant.bytes >= 8 && constant.offset <= weights.size() && constant.bytes <= weights.size() - constant.offset) {
+    const int64_t number = Number(random);
+    const float real = Real(random);
+    const size_t at = constant.offset + random() % (constant.bytes / 8) * 8;
+    if (random() % 2 == 0) std::memcpy(weights.data() + at, &number, 8);
+    else std::memcpy(weights.data() + at, &real, 4);
+  }
+}
+
+void MutateAttr(fb::AttrT& attr, Random& random) {
+  switch (attr.kind) {
+    case fb::AttrKind::Int: attr.i = Number(random); break;
+    case fb::AttrKind::Float: attr.f = Real(random); break;
+    case fb::AttrKind::String: attr.s = Word(random); break;
+    case fb::AttrKind::Ints: MutateList(attr.ints, random, [&] { return Number(random); }); break;
+    case fb::AttrKind::Floats: MutateList(attr.floats, random, [&] { return Real(random); }); break;
+    default: break;
+  }
+  if (random() % 16 == 0) attr.kind = static_cast<fb::AttrKind>(random() % 8);
+}
+
+void AddAttr(fb::NodeT& node, Random& random) {
+  auto attr = std::make_unique<fb::AttrT>();
+  attr->name = AttrName(random);
+  attr->kind = static_cast<fb::AttrKind>(random() % 6);
+  for (unsigned n = random() % 5; n > 0; --n) attr->ints.push_back(Number(random));
+  MutateAttr(*attr, random);
+  node.attrs.push_back(std::move(attr));
+}
+
+template <typename Table, typename TableT>
+std::unique_ptr<TableT> CopyOf(const TableT& from) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(Table::Pack(builder, &from));
+  return std::unique_ptr<TableT>(flatbuffers::GetRoot<Table>(builder.GetBufferPointer())->UnPack());
+}
+
+void MutateNode(fb::GraphT& graph, fb::NodeT& node, Random& random) {
+  const auto any_value = [&] { return static_cast<int32_t>(random() % (graph.values.size() + 1)) - 1; };
+  switch (random() % 8) {
+    case 0: {
+      const auto ops = AllOps();
+      const OpDef* op = ops[random() % ops.size()];
+      node.op = op->name, node.domain = op->domain;
+      break;
+    }
+    case 1: MutateList(node.inputs, random, any_value); break;
+    case 2:
+      if (random() % 4 == 0) MutateList(node.outputs, random, any_value);
+      break;
+    case 3: AddAttr(node, random); break;
+    case 4:
+      if (!node.attrs.empty()) node.attrs.erase(node.attrs.begin() + static_cast<ptrdiff_t>(random() % node.attrs.size()));
+      break;
+    default:
+      if (!node.attrs.empty()) MutateAttr(*Any(node.attrs, random), random);
+  }
+}
+
+// A copy of a node that reads what the node computes; becomes an output of the graph.
+void AppendNode(fb::GraphT& graph, const fb::NodeT& node) {
+  auto copy = CopyOf<fb::Node>(node);
+  copy->name += "+";
+  if (!copy->inputs.empty() && !copy->outputs.empty()) copy->inputs[0] = copy->outputs[0];
+  for (int32_t& output : copy->outputs) {
+    if (output < 0 || static_cast<size_t>(output) >= graph.values.size()) continue;
+    auto value = CopyOf<fb::Value>(*graph.values[output]);
+    value->name += "+";
+    output = static_cast<int32_t>(graph.values.size());
+    graph.values.push_back(std::move(value));
+    graph.outputs.push_back(output);
+  }
+  graph.nodes.push_back(std::move(copy));
+}
+
+void MutateGraph(fb::GraphT& graph, std::vector<std::byte>& weights, Random& random) {
+  if (graph.values.empty() || graph.nodes.empty()) return;
+  fb::ValueT& value = *Any(graph.values, random);
+  switch (random() % 10) {
+    case 0:
+    case 1:
+      if (!value.type) value.type = std::make_unique<fb::TypeT>();
+      MutateType(*value.type, random);
+      if (value.constant && random() % 4 != 0) FitConstant(*value.type, *value.constant, weights, random);
+      break;
+    case 2:
+      if (!value.constant && random() % 4 == 0) value.constant = std::make_unique<fb::ConstantT>();
+      if (value.constant) MutateConstant(*value.constant, weights, random);
+      if (value.constant && value.type && random() % 4 != 0) FitConstant(*value.type, *value.constant, weights, random);
+      break;
+    case 3:
+      if (random() % 4 != 0) break;
+      MutateList(random() % 2 ? graph.inputs : graph.outputs, random, [&] { return static_cast<int32_t>(random() % graph.values.size()); });
+      break;
+    case 4: AppendNode(graph, *Any(graph.nodes, random)); break;
+    default: MutateNode(graph, *Any(graph.nodes, random), random);
+  }
+}
+
+void MutatePlans(fb::PlansT& plans, Random& random) {
+  if (plans.plans.empty()) return;
+  fb::PlanT& plan = *Any(plans.plans, random);
+  if (random() % 4 == 0 && !plan.shapes.empty()) {
+    MutateList(Any(plan.shapes, random)->sizes, random, [&] { return Number(random); });
+  } else if (!plan.decisions.empty()) {
+    const auto kernels = AllKernels();
+    Any(plan.decisions, random)->kernel = random() % 4 == 0 ? "reference" : kernels[random() % kernels.size()]->name;
+  }
+}
+
+template <typename Table>
+void Repack(typename Table::NativeTableType& table, std::vector<std::byte>& to) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(Table::Pack(builder, &table));
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  to.assign(data, data + builder.GetSize());
+}
+
+bool MutateTables(Blobs& blobs, Random& random) {
+  const auto graph = VerifiedTable<fb::Graph>(blobs.graph, "graph");
+  const auto plans = VerifiedTable<fb::Plans>(blobs.plans, "plans");
+  if (!graph || !plans) return false;
+  const std::unique_ptr<fb::GraphT> g((*graph)->UnPack());
+  const std::unique_ptr<fb::PlansT> p((*plans)->UnPack());
+  for (unsigned step = random() % 3 + 1; step > 0; --step) {
+    if (random() % 12 == 0) MutatePlans(*p, random);
+    else MutateGraph(*g, blobs.weights, random);
+  }
+  Repack<fb::Graph>(*g, blobs.graph);
+  Repack<fb::Plans>(*p, blobs.plans);
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const Blobs blobs = Split(std::span(data, size));
+  if (blobs.graph.empty()) return 0;
+  const Status written = WriteBlobs(blobs);
+  EVOQ_CHECK(written.has_value(), "{}", written.error().message());
+  const Status ran = RunFile(Crc32c(std::as_bytes(std::span(data, size))));
+  EVOQ_CHECK(ran || ran.error().code() != ErrorCode::kInternal, "{}", ran.error().message());
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+  Random random(seed);
+  random();
+  Blobs blobs = Split(std::span(data, size));
+  if (blobs.graph.empty() || random() % 256 == 0 || (random() % 4 != 0 && !VerifiedTable<fb::Graph>(blobs.graph, "graph"))) {
+    auto made = SeedBlobs(kSeeds[random() % std::size(kSeeds)]);
+    EVOQ_CHECK(made.has_value(), "{}", made.error().message());
+    blobs = std::move(*made);
+  } else if (random() % 64 == 0 || !MutateTables(blobs, random)) {
+    return LLVMFuzzerMutate(data, size, max_size);
+  }
+  const std::vector<uint8_t> bytes = Join(blobs);
+  if (bytes.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
+  std::copy(bytes.begin(), bytes.end(), data);
+  return bytes.size();
+}
