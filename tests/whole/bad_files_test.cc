@@ -270,6 +270,13 @@ TEST_F(BadFiles, HostileTables) {
   expect("value w: unknown tensor layout 'zigzag'");
   write(packed("k4n16-matmul", 48));
   expect("value w: layout k4n16 holds int8 or uint8, got float32[4, 3]");
+  // A layout that the plan's kernel does not read.
+  Model swapped = graph("input %x: float32[1, 6, 6, 20]\nconst %w: float32[20, 1, 3, 3]\nn: %y = Conv{group=20, channels_last=1}(%x, %w)\noutput %y");
+  const TensorType taps = swapped.graph.value(swapped.graph.FindValue("w")).type;
+  swapped.graph.SetConstant(swapped.graph.FindValue("w"), Tensor::Packed(taps, "k1n16-conv-f32", std::vector<std::byte>(2 * 16 * 9 * 4)));
+  swapped.plans.push_back({{{"x", {1, 6, 6, 20}}}, {{"n", {"dwconv_f32", "float32", {}, "", ""}}}});
+  write(swapped);
+  expect("node n (Conv): weights have layout 'k1n16-conv-f32', expected taps-c");
   write(packed("", 44));
   expect("value w: 44 bytes for float32[4, 3], expected 48");
 }

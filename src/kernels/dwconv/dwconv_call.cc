@@ -47,6 +47,12 @@ Result<DwShape> DwShapeOf(const KernelCall& call) {
   return shape;
 }
 
+Status CheckTaps(const KernelCall& call) {
+  const Tensor& weights = *call.constant(1);
+  if (weights.layout() == "taps-c") return {};
+  return InvalidInput("weights have layout '{}', expected taps-c", weights.layout());
+}
+
 Result<Tensor> PackDepthwise(const KernelCall& call, size_t input) {
   if (input != 1) return Tensor();
   const Tensor& weights = *call.constant(1);

@@ -15,6 +15,9 @@ std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call);
 // Of a call that passed RejectUnlessDepthwise.
 Result<DwShape> DwShapeOf(const KernelCall& call);
 
+// Errors: kInvalidInput unless the weights are in the layout taps-c; for `bind`, whose constants may come from a file.
+Status CheckTaps(const KernelCall& call);
+
 // The weights as layout taps-c; nothing for other inputs.
 Result<Tensor> PackDepthwise(const KernelCall& call, size_t input);
 

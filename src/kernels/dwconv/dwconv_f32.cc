@@ -42,6 +42,7 @@ struct FloatState {
 };
 
 Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
+  EVOQ_TRY(CheckTaps(call));
   FloatState state;
   state.isa = options.isa;
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));

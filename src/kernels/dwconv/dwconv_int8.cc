@@ -105,6 +105,7 @@ void PrepareChannels(Int8State& state, const KernelCall& call) {
 }
 
 Result<BoundKernel> BindInt8(const KernelCall& call, const BindOptions& options) {
+  EVOQ_TRY(CheckTaps(call));
   Int8State state;
   state.isa = options.isa;
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
