@@ -29,7 +29,7 @@ inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> dims) {
   return product;
 }
 
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // cannot overflow
 constexpr int64_t RoundUp(int64_t a, int64_t multiple) { return CeilDiv(a, multiple) * multiple; }
 
 }  // namespace evoq
