@@ -67,7 +67,7 @@ constexpr Expected kExpected[] = {
     {"function", kUnsupported, "the node of output 'y' calls 'Twice', a function inside the model; inline functions before impor"},
     {"fused_inputs", kInvalid, "node Conv_0 (Conv): 4 inputs, expected 2 to 3"},
     {"input_dim_huge", kTooLarge, "input 'x': dimension 9223372036854775807, more than 274877906944 elements"},
-    {"input_petabyte", kTooLarge, "node Relu_0 (Relu): output 0 would be float32[33554432, 33554432], more than 274877906944 bytes"},
+    {"input_petabyte", kTooLarge, "node Relu_0 (Relu): input 0 would be float32[33554432, 33554432], more than 274877906944 bytes"},
     {"int4_too_short", kInvalid, "initializer 'w': 2 bytes of raw data, int4[5] needs 3"},
     {"matmul_scalar", kInvalid, "node MatMul_0 (MatMul): a scalar input, expected rank 1 or more"},
     {"matmul_sizes", kInvalid, "node MatMul_0 (MatMul): [1, 4] by [3, 2]: 4 columns, expected 3"},
