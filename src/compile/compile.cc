@@ -23,17 +23,21 @@ class Roots {
   }
   ValueId operator[](ValueId id) const { return root_[id.index]; }
 
+  static bool IsView(const Graph& graph, const Node& node) { return KeepsBytes(graph, node) && !node.attrs.Has("evoq.copy"); }
+  // A view that has to give its output memory of its own (SeparateOutputs).
+  static bool IsCopy(const Graph& graph, const Node& node) { return KeepsBytes(graph, node) && node.attrs.Has("evoq.copy"); }
+
+ private:
   // A view that changes the element type or its scale computes something.
-  static bool IsView(const Graph& graph, const Node& node) {
+  static bool KeepsBytes(const Graph& graph, const Node& node) {
     const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || !op->view || node.attrs.Has("evoq.copy") || !node.outputs[0].valid()) return false;
+    if (op == nullptr || !op->view || !node.outputs[0].valid()) return false;
     TensorType from = graph.value(node.inputs[0]).type;
     const TensorType& to = graph.value(node.outputs[0]).type;
     from.shape = to.shape;
     return from == to;
   }
 
- private:
   std::vector<ValueId> root_;
 };
 
@@ -227,7 +231,7 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes) {
     }
     Step step;
     step.node = id;
-    if (graph->node(id).attrs.Has("evoq.copy")) {
+    if (Roots::IsCopy(*graph, graph->node(id))) {
       step.decision.kernel = kCopyKernel;
       step.decision.precision = "any";
     } else if (const Decision* planned = FindPlanned(model, bound, graph->node(id).name);

@@ -294,6 +294,17 @@ TEST_F(BadFiles, PlansAreAdvice) {
   Expect(std::string("bench @plan.etm") + kBench, 3, "plan.etm: input x would be float32[1099511627776, 3, 8, 8], more than");
 }
 
+// The compiler's own note on a node, in a file that it did not write: computed as any other node.
+TEST_F(BadFiles, NotesOfTheCompiler) {
+  for (const char* text : {"input %x: float32[1, 4]\nn: %y = ReduceSum{keepdims=0, evoq.copy=1}(%x)\noutput %y",
+                           "input %x: float32[1, 4]\nn: %y: uint8[1, 4](scale 0.1, zero 0) = Identity{evoq.copy=1}(%x)\noutput %y"}) {
+    Model model;
+    model.graph = Must(ParseGraph(text), text);
+    const Program program = Must(Compile(model), text);
+    EXPECT_NE(program.steps[0].decision.kernel, kCopyKernel);
+  }
+}
+
 // ---- data
 
 TEST_F(BadFiles, Calibration) {
