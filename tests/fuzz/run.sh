@@ -18,4 +18,4 @@ fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 exec "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
-  -print_final_stats=1 found start
+  -keep_seed=1 -print_final_stats=1 found start

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Runs the fuzzers for a few seconds each; a crash, a hang over 10 s or 2 GiB of memory fails. Builds them first.
+
+Skips (exit status 77) where the build has no fuzz targets (g++).
+"""
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.abspath(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")))
+SECONDS = os.environ.get("EVOQ_FUZZ_SECONDS", "15")
+
+
+def main():
+    names = sorted(f[:-len("_fuzz.cc")] for f in os.listdir(f"{ROOT}/tests/fuzz") if f.endswith("_fuzz.cc"))
+    targets = ["fuzz_" + name for name in names]
+    built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
+    if "unknown target" in built.stderr + built.stdout:
+        print("skipped: this build has no fuzz targets (they need clang)")
+        return 77
+    if built.returncode != 0:
+        print(built.stdout[-2000:] + built.stderr[-2000:])
+        return 1
+    for name in names:
+        done = subprocess.run(["sh", f"{ROOT}/tests/fuzz/run.sh", name, SECONDS, BUILD], capture_output=True, text=True)
+        runs = [line for line in done.stderr.splitlines() if "number_of_executed_units" in line]
+        print(f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit status {done.returncode}", flush=True)
+        if done.returncode != 0:
+            print(done.stderr[-3000:])
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
