@@ -51,6 +51,7 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
     EVOQ_ASSIGN(const Tensor scores, WithContext(model.Scores(sample.input), sample.name));
+    result.predictions.emplace_back(sample.name, ArgMax(scores));
     if (sample.label) {
       if (*sample.label < 0 || *sample.label >= scores.elements())
         return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label, scores.elements());

@@ -19,6 +19,7 @@ struct EvalResult {
   double sqnr_db = 0;  // of the outputs against the reference's, when there is one
   double ms_per_sample = 0;
   bool has_reference = false;
+  std::vector<std::pair<std::string, int64_t>> predictions;  // sample name, class with the largest score
 
   double top1() const { return labelled ? static_cast<double>(correct1) / static_cast<double>(labelled) : 0; }
   double top5() const { return labelled ? static_cast<double>(correct5) / static_cast<double>(labelled) : 0; }

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/file.h"
 #include "cli/evaluate.h"
 #include "cli/verb.h"
 
@@ -8,6 +9,12 @@ namespace {
 
 using nlohmann::json;
 
+Status WritePredictions(const EvalResult& result, const std::string& path) {
+  std::string text = "file\tclass\n";
+  for (const auto& [name, index] : result.predictions) text += fmt::format("{}\t{}\n", name, index);
+  return WriteFileAtomic(path, text);
+}
+
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<EvalJob>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
@@ -15,10 +22,13 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--reference", o->reference, "Another model, to measure agreement with");
+  auto predictions = std::make_shared<std::string>();
+  app.add_option("--predictions", *predictions, "Write each sample's class to this .tsv file");
   app.add_option("--limit", o->limit, "Use the first N samples only");
-  return [o, &common]() -> Result<json> {
+  return [o, predictions, &common]() -> Result<json> {
     o->threads = common.threads;
     EVOQ_ASSIGN(const EvalResult r, Evaluate(*o));
+    if (!predictions->empty()) EVOQ_TRY(WritePredictions(r, *predictions));
     json out = {{"model", o->model}, {"samples", r.samples}, {"ms_per_sample", r.ms_per_sample},
                 {"top1", r.labelled ? json(r.top1()) : json()}, {"top5", r.labelled ? json(r.top5()) : json()},
                 {"agreement", r.has_reference ? json(r.agreement()) : json()}};
