@@ -34,6 +34,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
                 {"agreement", r.has_reference ? json(r.agreement()) : json()}};
     Out("{}: {} samples, {:.3f} ms per sample\n", o->model, r.samples, r.ms_per_sample);
     if (r.labelled) Out("  top-1 {:.4f}  top-5 {:.4f}  ({} of {} right)\n", r.top1(), r.top5(), r.correct1, r.labelled);
+    if (!r.labelled && !r.has_reference) Log("note: without --labels or --reference only the time is measured");
     if (r.has_reference) {
       if (std::isfinite(r.sqnr_db)) out["sqnr_db"] = r.sqnr_db;
       Out("  top-1 class equal to {} on {:.4f} ({} of {}), outputs' signal to noise {:.1f} dB\n", o->reference, r.agreement(), r.agreed,
