@@ -178,6 +178,9 @@ Result<Tensor> ParseNpy(std::span<const std::byte> bytes) {
   } else if (tensor.bytes() > 0) {
     std::memcpy(tensor.mutable_raw(), data, tensor.bytes());
   }
+  if (tensor.dtype() == DType::kBool) {  // any other byte means true
+    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = std::byte{tensor.raw()[i] != std::byte{0}};
+  }
   return tensor;
 }
 

@@ -115,6 +115,9 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   }
   if (static_cast<int64_t>(bytes.size()) != expected)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(), layout.empty() ? "" : " in ", layout, expected);
+  const auto bad_bool = [](std::byte b) { return b > std::byte{1}; };
+  if (type.dtype == DType::kBool && std::any_of(bytes.begin(), bytes.end(), bad_bool))
+    return InvalidInput("a byte of {} is neither 0 nor 1", type.ToString());
   static constexpr std::byte kEmpty{};
   const std::byte* data = bytes.empty() ? &kEmpty : bytes.data();
   const bool aligned = reinterpret_cast<uintptr_t>(data) % kAlignment == 0;

@@ -113,6 +113,17 @@ TEST_F(EtmTest, EveryTruncationIsFound) {
   }
 }
 
+TEST_F(EtmTest, BoolBytesAreZeroOrOne) {
+  for (int byte : {1, 5}) {
+    Model model = Sample(4);
+    Tensor flags = Tensor::Allocate(TensorType(DType::kBool, Shape{3}));
+    flags.mutable_raw()[2] = static_cast<std::byte>(byte);
+    model.graph.MarkOutput(model.graph.AddConstant("flags", flags));
+    ASSERT_TRUE(WriteEtm(model, path_));
+    EXPECT_EQ(ReadEtm(path_).has_value(), byte == 1);
+  }
+}
+
 TEST_F(EtmTest, UnknownBlobs) {
   std::vector<std::byte> bytes(16);
   const std::span<const std::byte> piece(bytes);
