@@ -116,10 +116,10 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions) {
       if (gone && (!graph.value(outputs[i]).users.empty() || graph.IsOutput(outputs[i])))
         return InvalidInput("{}: output {} is read, but the operator does not have it", label, i);
     }
-    std::vector<NodeId> todo = upgrade.added();
-    if (graph.alive(id)) todo.push_back(id);
-    std::erase_if(todo, [&](NodeId n) { return !graph.alive(n); });
-    EVOQ_TRY(InferAll(graph, std::move(todo)));
+    std::vector<NodeId> pending = upgrade.added();
+    if (graph.alive(id)) pending.push_back(id);
+    std::erase_if(pending, [&](NodeId n) { return !graph.alive(n); });
+    EVOQ_TRY(InferAll(graph, std::move(pending)));
   }
   return graph.Sort();
 }
