@@ -132,13 +132,19 @@ function(evoq_add_rooms)
   endforeach()
 endfunction()
 
+# Gives src/ROOM/SOURCE the path of a file, which it takes in with .incbin, as the macro NAME.
+function(evoq_embed room source name path)
+  set(file ${CMAKE_SOURCE_DIR}/src/${room}/${source})
+  set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY COMPILE_DEFINITIONS ${name}="${path}")
+  set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY OBJECT_DEPENDS ${path})
+endfunction()
+
 # The command, the public library, whole-program tests, benchmarks, examples and fuzzers: each folder says its own.
 function(evoq_add_extras)
-  set(digits ${CMAKE_SOURCE_DIR}/examples/digits/digits.onnx)
-  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/cli/embedded.cc TARGET_DIRECTORY evoq_cli APPEND PROPERTY
-               COMPILE_DEFINITIONS EVOQ_DIGITS_ONNX="${digits}")
-  set_property(SOURCE ${CMAKE_SOURCE_DIR}/src/cli/embedded.cc TARGET_DIRECTORY evoq_cli APPEND PROPERTY
-               OBJECT_DEPENDS ${digits})
+  evoq_embed(cli embedded.cc EVOQ_DIGITS_ONNX ${CMAKE_SOURCE_DIR}/examples/digits/digits.onnx)
+  find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist REQUIRED)
+  evoq_embed(report html.cc EVOQ_REPORT_HTML ${CMAKE_SOURCE_DIR}/src/report/html/report.html)
+  evoq_embed(report html.cc EVOQ_CHART_JS ${CHART_JS})
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     add_executable(evoq ${CMAKE_SOURCE_DIR}/src/cli/main.cc)
     target_link_libraries(evoq PRIVATE evoq_cli)

@@ -59,6 +59,26 @@ TEST(ThreadPool, CoversEveryItemOnce) {
   }
 }
 
+TEST(ThreadPool, GivesEachPieceToOneNumberedThread) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (int64_t count : {1, 3, 4, 100, 1003}) {
+      std::vector<std::atomic<int>> inside(threads);
+      std::vector<int> hits(count);
+      std::atomic<bool> wrong{false};
+      pool.ParallelFor(count, 7, [&](int64_t begin, int64_t end, int thread) {
+        if (thread < 0 || thread >= threads || inside[thread]++ != 0) wrong = true;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // long enough for the others to come
+        if (threads > 1 && count > 7 && (end - begin > 7 || begin % 7 != 0)) wrong = true;
+        for (int64_t i = begin; i < end; ++i) ++hits[i];
+        --inside[thread];
+      });
+      EXPECT_FALSE(wrong) << threads << " threads, " << count << " items";
+      EXPECT_EQ(std::count(hits.begin(), hits.end(), 1), count);
+    }
+  }
+}
+
 TEST(ThreadPool, LoopsInARowAndTwoPoolsAtOnce) {
   ThreadPool a(2), b(4);
   int64_t sum_a = 0, sum_b = 0;

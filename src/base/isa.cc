@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 
+#include "base/text.h"
+#include "base/version.h"
+
 namespace evoq {
 
 const char* IsaName(Isa isa) {
@@ -54,6 +57,15 @@ bool HasBf16() {
   return false;
 #endif
 }
+
+int64_t LargestCacheBytes() {
+  constexpr int64_t kUnknown = 1 << 20;
+  if (!cpuinfo_initialize()) return kUnknown;
+  if (cpuinfo_get_l3_caches_count() > 0) return cpuinfo_get_l3_cache(0)->size;
+  return cpuinfo_get_l2_caches_count() > 0 ? cpuinfo_get_l2_cache(0)->size : kUnknown;
+}
+
+std::string MachineName(Isa isa) { return fmt::format("{}, {}, evoq {}", CpuName(), IsaName(isa), EVOQ_VERSION); }
 
 std::string CpuName() {
   if (!cpuinfo_initialize() || cpuinfo_get_packages_count() == 0) return "unknown processor";

@@ -1,6 +1,7 @@
 // The instruction set that kernels run with.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -27,6 +28,12 @@ Result<Isa> SelectIsa();
 
 // Whether the machine has AVX512_BF16 (asked separately: it is not implied by kAvx512).
 bool HasBf16();
+
+// What measured times hold for: processor, instruction set and version of evoq.
+std::string MachineName(Isa isa);
+
+// Bytes of the largest cache, shared by its cores; 1 MiB where the machine does not say.
+int64_t LargestCacheBytes();
 
 // The processor's name, "AMD EPYC 9B45", or "unknown processor".
 std::string CpuName();

@@ -47,9 +47,13 @@ bool SpinUntil(const Done& done, int64_t ns) {
 // `inside` and then looks at `open` again; the caller closes `open` and then waits for `inside` to become 0. Both sides
 // write before they read (sequentially consistent), so a worker that comes late never touches a loop that has ended.
 struct ThreadPool::Impl {
+  // Items [next, end), begun by one thread: those that no thread has taken.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
   alignas(64) std::atomic<uint32_t> open{0};
   alignas(64) std::atomic<uint32_t> published{0};  // the newest loop; what sleeping workers wait on
-  alignas(64) std::atomic<int64_t> next{0};        // first item that no thread has taken
   alignas(64) std::atomic<int> inside{0};
   std::atomic<int> asleep{0};
   std::atomic<bool> stop{false};
@@ -57,17 +61,36 @@ struct ThreadPool::Impl {
   const void* body = nullptr;
   Part part = nullptr;
   uint32_t generation = 0;
+  std::vector<Share> shares;  // per thread, the caller first
   std::vector<std::thread> workers;
 
-  void TakeParts() {
-    for (;;) {
-      const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= count) return;
-      part(body, begin, std::min(begin + grain, count));
+  explicit Impl(int threads) : shares(static_cast<size_t>(threads)) {}
+
+  // Shares out whole pieces.
+  void Divide() {
+    const int64_t pieces = (count - 1) / grain + 1, threads = static_cast<int64_t>(shares.size());
+    const int64_t least = pieces / threads, more = pieces % threads;
+    int64_t begin = 0;
+    for (int64_t i = 0; i < threads; ++i) {
+      shares[i].next.store(begin, std::memory_order_relaxed);
+      const int64_t mine = least + (i < more ? 1 : 0);
+      begin = mine > (count - begin) / grain ? count : begin + mine * grain;
+      shares[i].end = begin;
     }
   }
 
-  void Work() {
+  void TakeParts(size_t thread) {
+    for (size_t i = 0; i < shares.size(); ++i) {
+      Share& share = shares[(thread + i) % shares.size()];
+      for (;;) {
+        const int64_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= share.end) break;
+        part(body, begin, std::min(begin + grain, share.end), static_cast<int>(thread));
+      }
+    }
+  }
+
+  void Work(size_t thread) {
     uint32_t seen = 0;
     for (;;) {
       if (!SpinUntil([&] { return published.load() != seen; }, kSpinNs)) {
@@ -80,7 +103,7 @@ struct ThreadPool::Impl {
       if (now == seen) continue;
       seen = now;
       inside.fetch_add(1);
-      if (open.load() == seen) TakeParts();
+      if (open.load() == seen) TakeParts(thread);
       inside.fetch_sub(1);
     }
   }
@@ -93,8 +116,9 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads) : threads_(threads <= 0 ? PhysicalCores() : threads) {
   if (threads_ == 1) return;
-  impl_ = std::make_unique<Impl>();
-  for (int i = 1; i < threads_; ++i) impl_->workers.emplace_back([impl = impl_.get()] { impl->Work(); });
+  impl_ = std::make_unique<Impl>(threads_);
+  for (int i = 1; i < threads_; ++i)
+    impl_->workers.emplace_back([impl = impl_.get(), i] { impl->Work(static_cast<size_t>(i)); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -111,11 +135,11 @@ void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) 
   pool.grain = grain;
   pool.body = body;
   pool.part = part;
-  pool.next.store(0, std::memory_order_relaxed);
+  pool.Divide();
   if (++pool.generation == 0) ++pool.generation;  // 0 means closed
   pool.open.store(pool.generation);
   pool.Publish(pool.generation);
-  pool.TakeParts();
+  pool.TakeParts(0);
   pool.open.store(0);
   // A worker that was taken off its core in the middle of a part needs the core that this thread would spin on.
   while (!SpinUntil([&] { return pool.inside.load() == 0; }, kSpinNs)) sched_yield();

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "engine/tuning_cache.h"
+
 namespace evoq {
 namespace {
 
@@ -55,8 +57,33 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
   return shapes;
 }
 
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes) {
-  return Engine::Load(path, {threads, shapes});
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes, bool stored_tuning) {
+  return Engine::Load(path, {threads, shapes, stored_tuning});
+}
+
+void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without) {
+  app.add_flag("--tune{1},--no-tune{-1}", choice.value,
+               std::string("Measure what each step does fastest on this machine, with --threads threads; --no-tune: ") + without);
+}
+
+Result<nlohmann::json> TuneAndTell(Model& model, int threads, const InputShapes& shapes) {
+  TuneOptions options;
+  options.threads = threads;
+  options.shapes = shapes;
+  options.cache_path = TuningCachePath();
+  EVOQ_ASSIGN(options.isa, SelectIsa());
+  EVOQ_ASSIGN(const TuneReport report, TuneModel(model, options));
+  return TellTuned(report);
+}
+
+nlohmann::json TellTuned(const TuneReport& report) {
+  for (const std::string& warning : report.warnings) Log("warning: {}", warning);
+  Out("tuned {} steps in {:.1f} s, {} kinds measured: {} take another way than the default", report.steps, report.seconds, report.measured,
+      report.changed);
+  if (report.measured > 0) Out(", {:.3f} -> {:.3f} ms", report.default_ms, report.tuned_ms);
+  Out("\n");
+  return {{"steps", report.steps}, {"measured", report.measured}, {"changed", report.changed}, {"seconds", report.seconds},
+          {"default_ms", report.default_ms}, {"tuned_ms", report.tuned_ms}, {"warnings", report.warnings}};
 }
 
 std::string FindPreprocess(const std::string& model_path, const std::string& given) {

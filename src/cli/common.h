@@ -1,7 +1,9 @@
 // What several verbs share: option values, datasets, progress.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,18 @@ Result<InputShapes> ParseShapes(const std::vector<std::string>& options);
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
 
 // Loads MODEL (.onnx or .etm) with the threads of the command line.
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes = {});
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes = {}, bool stored_tuning = true);
+
+// --tune and --no-tune.
+struct TuneChoice {
+  int value = 0;  // 1: measure, -1: --no-tune, 0: neither
+  bool measure() const { return value > 0; }
+  bool stored() const { return value >= 0; }
+};
+void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without);
+// Prints what was tuned and the warnings; returns it for --json.
+nlohmann::json TellTuned(const TuneReport& report);
+Result<nlohmann::json> TuneAndTell(Model& model, int threads, const InputShapes& shapes);
 
 // A dataset for the model's first input; `preprocess` and `labels` may be empty. Looks for MODEL.preprocess.json beside the
 // model when `preprocess` is empty and the data needs one.

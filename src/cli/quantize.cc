@@ -9,6 +9,7 @@
 #include "ops/op.h"
 #include "program/etm.h"
 #include "quant/observer.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -90,14 +91,16 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Quan
 
 // Steps of the plan by precision.
 void CountSteps(const Model& model, json& out) {
-  int total = 0, int8 = 0, floats = 0;
+  int total = 0, int8 = 0, bf16 = 0, floats = 0;
   for (const auto& [node, decision] : model.plans[0].decisions) {
     ++total;
     int8 += decision.precision == "int8";
+    bf16 += decision.precision == "bf16";
     floats += decision.precision == "float32";
   }
   out["steps_total"] = total;
   out["steps_int8"] = int8;
+  out["steps_bf16"] = bf16;
   out["steps_float"] = floats;
 }
 
@@ -105,7 +108,9 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& v = graph.value(ValueId{i});
-    if (v.is_constant() && v.type.quantized()) bytes += v.type.bytes().value_or(0);
+    const bool bytes_of_weights = DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
+    const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
+    if (v.is_constant() && smaller) bytes += v.type.bytes().value_or(0);
   }
   return bytes;
 }
@@ -132,6 +137,7 @@ Result<json> Quantize(const QuantizeJob& job) {
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
   options.exclude = job.exclude;
+  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq") options.target = FindQdqTarget(job.target);
   EVOQ_ASSIGN(const QuantizeReport report, WithContext(method->run(graph, ranges, options), job.model));
   graph.metadata["evoq.scheme"] = job.scheme;
   graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_bytes);
@@ -142,9 +148,13 @@ Result<json> Quantize(const QuantizeJob& job) {
     EVOQ_TRY(ExportOnnx(graph, job.output));
     out["steps_total"] = report.nodes_total;
     out["steps_int8"] = report.nodes_int8;
+    out["steps_bf16"] = report.nodes_bf16;
     out["steps_float"] = report.nodes_float;
   } else {
-    EVOQ_ASSIGN(const Model model, WithContext(LowerAndPack(std::move(graph)), job.model));
+    EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph)), job.model));
+    if (job.tune) {
+      EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, {}), job.model));
+    }
     EVOQ_TRY(WriteEtm(model, job.output));
     CountSteps(model, out);
   }

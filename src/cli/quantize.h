@@ -22,6 +22,8 @@ struct QuantizeJob {
   bool per_tensor = false;
   bool signed_activations = false;
   bool symmetric = false;
+  std::string target = "ort";     // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
+  bool tune = false;              // of an .etm: measure each step's choices (docs/tuning.md)
   int threads = 0;
 };
 

@@ -15,7 +15,7 @@ bool AnyQuantized(std::span<const TensorType> types) {
 // Why a step that could compute on integers does not, for `explain`.
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8") return;
+  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8" || decision.precision == "bf16") return;
   if (const std::string reason = node.attrs.String("evoq.float_reason"); !reason.empty()) {
     const size_t colon = reason.find(": ");
     decision.float_code = reason.substr(0, colon);

@@ -68,14 +68,28 @@ Result<Tensor> PackInput(const KernelDef& kernel, const NodeCall& args, size_t i
   return kernel.pack(args.call, i);
 }
 
-const Decision* FindPlanned(const Model& model, const InputShapes& shapes, const std::string& node) {
-  for (const Plan& plan : model.plans) {
-    if (plan.shapes != shapes) continue;
-    auto it = plan.decisions.find(node);
-    return it == plan.decisions.end() ? nullptr : &it->second;
-  }
-  return nullptr;
+template <typename Value>
+const Value* Find(const std::map<std::string, Value>& map, const std::string& key) {
+  auto it = map.find(key);
+  return it == map.end() ? nullptr : &it->second;
 }
+
+// What a model's plan says for these shapes; null where it says nothing.
+struct Planned {
+  const Plan* plan = nullptr;
+  const Tuning* tuning = nullptr;
+
+  Planned(const Model& model, const InputShapes& shapes, const TuningKey& key) {
+    for (const Plan& p : model.plans) {
+      if (p.shapes == shapes && plan == nullptr) plan = &p;
+    }
+    for (size_t i = 0; plan != nullptr && i < plan->tunings.size(); ++i) {
+      if (plan->tunings[i].machine == key.machine && plan->tunings[i].threads == key.threads) tuning = &plan->tunings[i];
+    }
+  }
+  const Decision* decision(const std::string& node) const { return plan ? Find(plan->decisions, node) : nullptr; }
+  const StepTuning* step(const std::string& node) const { return tuning ? Find(tuning->steps, node) : nullptr; }
+};
 
 // The shapes that a compiled graph ended up with, by input name.
 InputShapes ShapesOf(const Graph& graph) {
@@ -87,8 +101,8 @@ InputShapes ShapesOf(const Graph& graph) {
 // Which kernel packed this node's constants: the one of the model's first plan.
 const std::string* PackedBy(const Model& model, const std::string& node) {
   if (model.plans.empty()) return nullptr;
-  auto it = model.plans[0].decisions.find(node);
-  return it == model.plans[0].decisions.end() ? nullptr : &it->second.kernel;
+  const Decision* decision = Find(model.plans[0].decisions, node);
+  return decision == nullptr ? nullptr : &decision->kernel;
 }
 
 // Brings the constants of a node into the layouts its kernel wants: those that were packed for another kernel, and those
@@ -126,11 +140,34 @@ Status RequireStatic(const Graph& graph, const Node& node) {
   for (ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const TensorType& type = graph.value(id).type;
+    if (!type.is_tensor() || type.dtype == DType::kString)
+      return Unsupported("{}: output {} is {}, which only the reference evaluator computes", NodeLabel(node), graph.value(id).name, type.ToString());
     if (type.dtype == DType::kUndefined || !type.bytes())
       return Unsupported("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
                          NodeLabel(node), graph.value(id).name, type.ToString());
   }
   return {};
+}
+
+// The block of an input that output 0 of a step may overwrite: the kernel allows it and nothing reads the input later. -1
+// where there is none.
+int Overwritable(const Graph& graph, const Step& step, const Roots& roots, const std::vector<int>& block_of,
+                 const std::vector<int>& last_use, int index) {
+  const KernelDef* kernel = FindKernel(step.decision.kernel);
+  if (kernel == nullptr || kernel->in_place == nullptr) return -1;
+  const Node& node = graph.node(step.node);
+  const NodeCall args(graph, node);
+  const uint32_t mask = kernel->in_place(args.call);
+  for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
+    if (!node.inputs[i].valid() || (mask >> i & 1) == 0) continue;
+    const ValueId root = roots[node.inputs[i]];
+    // The same memory may come in again, as an input that must not change.
+    bool only = true;
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      only &= !node.inputs[k].valid() || roots[node.inputs[k]] != root || (k < 32 && (mask >> k & 1) != 0);
+    if (only && block_of[root.index] >= 0 && last_use[root.index] == index) return block_of[root.index];
+  }
+  return -1;
 }
 
 // Placements of all values from the lifetimes of their roots.
@@ -146,29 +183,33 @@ void PlanMemory(Program& program) {
   }
   for (size_t i = 0; i < graph.outputs().size(); ++i)
     place(roots[graph.outputs()[i]]) = {Placement::Kind::kOutput, static_cast<int64_t>(i)};
+  std::vector<int> last_use(graph.value_count(), -1);  // by root
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    for (ValueId id : graph.node(program.steps[s].node).inputs) {
+      if (id.valid()) last_use[roots[id].index] = static_cast<int>(s);
+    }
+  }
   std::vector<Lifetime> blocks;
   std::vector<int> block_of(graph.value_count(), -1);
-  const auto touch = [&](ValueId id, int step, bool defines) {
-    const ValueId root = roots[id];
-    if (place(root).kind != Placement::Kind::kUnused) return;
-    int& block = block_of[root.index];
-    if (block < 0) {
-      if (!defines) return;
-      block = static_cast<int>(blocks.size());
-      blocks.push_back({*graph.value(root).type.bytes(), step, step, 0});
-    }
-    blocks[block].last = std::max(blocks[block].last, step);
-  };
   for (size_t s = 0; s < program.steps.size(); ++s) {
+    const int step = static_cast<int>(s);
     const Node& node = graph.node(program.steps[s].node);
-    for (ValueId id : node.outputs) {
-      if (id.valid()) touch(id, static_cast<int>(s), true);
-    }
-    for (ValueId id : node.inputs) {
-      if (id.valid()) touch(id, static_cast<int>(s), false);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      const ValueId root = roots[node.outputs[i]];
+      if (place(root).kind != Placement::Kind::kUnused) continue;
+      const int64_t bytes = *graph.value(root).type.bytes();
+      int block = i == 0 ? Overwritable(graph, program.steps[s], roots, block_of, last_use, step) : -1;
+      if (block < 0 || blocks[block].bytes != bytes) {
+        block = static_cast<int>(blocks.size());
+        blocks.push_back({bytes, step, step, 0});
+      }
+      block_of[root.index] = block;
+      blocks[block].last = std::max(step, last_use[root.index]);
     }
   }
   program.arena_bytes = PlanArena(blocks);
+  program.live_bytes = LiveBytes(blocks);
   for (int i = 0; i < graph.value_count(); ++i) {
     if (block_of[i] >= 0) program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
   }
@@ -216,11 +257,11 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   return model;
 }
 
-Result<Program> Compile(const Model& model, const InputShapes& shapes) {
+Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key) {
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
   EVOQ_TRY(SeparateOutputs(*graph));
-  const InputShapes bound = ShapesOf(*graph);
+  const Planned planned(model, ShapesOf(*graph), key);
   Program program;
   const std::vector<NodeId> order = graph->order();
   for (NodeId id : order) {
@@ -234,9 +275,13 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes) {
     if (Roots::IsCopy(*graph, graph->node(id))) {
       step.decision.kernel = kCopyKernel;
       step.decision.precision = "any";
-    } else if (const Decision* planned = FindPlanned(model, bound, graph->node(id).name);
-               planned != nullptr && Holds(*planned, *graph, graph->node(id))) {
-      step.decision = *planned;
+    } else if (const Decision* decision = planned.decision(graph->node(id).name);
+               decision != nullptr && Holds(*decision, *graph, graph->node(id))) {
+      step.decision = *decision;
+      if (const StepTuning* tuning = planned.step(graph->node(id).name)) {
+        step.tuning = *tuning;
+        for (const Decision::Rejected& r : tuning->slower) step.decision.rejected.push_back(r);
+      }
     } else {
       step.decision = ChooseKernel(*graph, graph->node(id));
     }
@@ -269,7 +314,7 @@ std::string Print(const Program& program) {
     }
     return "_";
   };
-  std::string out = fmt::format("arena {} bytes, weights {} bytes\n", program.arena_bytes, program.weight_bytes);
+  std::string out = fmt::format("arena {} bytes, {} alive at once, weights {} bytes\n", program.arena_bytes, program.live_bytes, program.weight_bytes);
   for (const Step& step : program.steps) {
     const Node& node = graph.node(step.node);
     std::vector<std::string> inputs, outputs;

@@ -1,6 +1,7 @@
 #include "compile/memory.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/aligned.h"
@@ -33,6 +34,17 @@ int64_t PlanArena(std::vector<Lifetime>& blocks) {
                   index);
   }
   return arena;
+}
+
+int64_t LiveBytes(const std::vector<Lifetime>& blocks) {
+  std::map<int, int64_t> change;  // at the begin of a step
+  for (const Lifetime& block : blocks) {
+    change[block.first] += RoundUp(block.bytes, kAlignment);
+    change[block.last + 1] -= RoundUp(block.bytes, kAlignment);
+  }
+  int64_t live = 0, most = 0;
+  for (const auto& [step, bytes] : change) most = std::max(most, live += bytes);
+  return most;
 }
 
 }  // namespace evoq

@@ -19,4 +19,7 @@ struct Lifetime {
 // Neural Net Inference" (2020), greedy by size.
 int64_t PlanArena(std::vector<Lifetime>& blocks);
 
+// The most bytes (each block rounded up to 64) that are alive at one step: a lower bound of every arena.
+int64_t LiveBytes(const std::vector<Lifetime>& blocks);
+
 }  // namespace evoq

@@ -12,6 +12,13 @@ TEST(PlanArena, ReusesMemoryOfTheDead) {
   EXPECT_EQ(PlanArena(chain), 256) << "a chain needs two blocks";
 }
 
+TEST(PlanArena, ReachesTheLowerBoundOfAResidualNetwork) {
+  // A wide value stays alive over two narrow ones, and again.
+  std::vector<Lifetime> blocks = {{800, 0, 3}, {200, 1, 2}, {200, 2, 3}, {800, 3, 6}, {200, 4, 5}, {200, 5, 6}};
+  EXPECT_EQ(LiveBytes(blocks), 832 + 256 + 832);
+  EXPECT_EQ(PlanArena(blocks), LiveBytes(blocks));
+}
+
 TEST(PlanArena, NeverOverlapsTheLiving) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
@@ -24,6 +31,7 @@ TEST(PlanArena, NeverOverlapsTheLiving) {
     }
     const int64_t arena = PlanArena(blocks);
     EXPECT_LE(arena, sum);
+    EXPECT_GE(arena, LiveBytes(blocks));
     for (const Lifetime& a : blocks) {
       EXPECT_EQ(a.offset % 64, 0);
       EXPECT_LE(a.offset + a.bytes, arena);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,8 +38,10 @@ struct Image {
   int width = 0, height = 0, channels = 3;
   std::vector<uint8_t> pixels;
 };
-// JPEG or PNG by content. Errors: kInvalidInput naming the file; kTooLarge over 2^28 pixels.
+// JPEG, PNG, BMP, PNM or TIFF (the last three uncompressed, of 8 bits) by content. Errors: kInvalidInput naming the file;
+// kTooLarge over 2^28 pixels.
 Result<Image> DecodeImage(const std::string& path);
+Result<Image> DecodeImage(std::span<const std::byte> bytes);
 // One sample of batch 1, in the preprocess's layout and dtype. Integer dtypes: round_half_even(x), saturated.
 Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess);
 

@@ -28,10 +28,17 @@ Result<Image> AllocateRgb(int64_t width, int64_t height) {
 
 Result<Image> DecodeImage(const std::string& path) {
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
-  const auto bytes = file->bytes();
-  if (StartsWith(bytes, "\xff\xd8\xff")) return WithContext(DecodeJpeg(bytes), path);
-  if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return WithContext(DecodePng(bytes), path);
-  return InvalidInput("{}: neither JPEG nor PNG: {}", path, bytes.empty() ? "the file is empty" : "unknown first bytes");
+  return WithContext(DecodeImage(file->bytes()), path);
+}
+
+Result<Image> DecodeImage(std::span<const std::byte> bytes) {
+  using namespace std::literals;
+  if (StartsWith(bytes, "\xff\xd8\xff")) return DecodeJpeg(bytes);
+  if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return DecodePng(bytes);
+  if (StartsWith(bytes, "BM")) return DecodeBmp(bytes);
+  if (StartsWith(bytes, "P5") || StartsWith(bytes, "P6")) return DecodePnm(bytes);
+  if (StartsWith(bytes, "II*\0"sv) || StartsWith(bytes, "MM\0*"sv)) return DecodeTiff(bytes);
+  return InvalidInput("neither JPEG nor PNG, BMP, PNM or TIFF: {}", bytes.empty() ? "the file is empty" : "unknown first bytes");
 }
 
 }  // namespace evoq

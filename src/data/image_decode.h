@@ -18,5 +18,8 @@ Result<Image> AllocateRgb(int64_t width, int64_t height);
 // Errors: kInvalidInput for corrupt or truncated data, with the library's reason.
 Result<Image> DecodeJpeg(std::span<const std::byte> bytes);
 Result<Image> DecodePng(std::span<const std::byte> bytes);
+Result<Image> DecodeBmp(std::span<const std::byte> bytes);
+Result<Image> DecodePnm(std::span<const std::byte> bytes);
+Result<Image> DecodeTiff(std::span<const std::byte> bytes);
 
 }  // namespace evoq

@@ -1,11 +1,29 @@
 #include "engine/engine.h"
 
+#include <optional>
+
+#include "compile/batch.h"
 #include "compile/compile.h"
+#include "engine/tuning_cache.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
 
 namespace evoq {
+
+namespace {
+
+// Whether every value of a bound graph is a tensor of known size.
+bool HasStaticShapes(const Graph& graph) {
+  for (NodeId id : graph.order()) {
+    for (ValueId out : graph.node(id).outputs) {
+      if (out.valid() && (!graph.value(out).type.bytes() || graph.value(out).type.dtype == DType::kString)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes) {
   EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
@@ -36,22 +54,126 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
   Model model;
   Graph bound = graph;
   const Status known = BindShapes(bound, options.shapes);
+  std::string needs_evaluator;
   if (known) {
-    EVOQ_ASSIGN(model, PackModel(std::move(graph), options.shapes));
+    auto packed = PackModel(graph, options.shapes);
+    if (!packed && (packed.error().code() != ErrorCode::kUnsupported || HasStaticShapes(bound))) return tl::unexpected(packed.error());
+    if (packed) {
+      model = std::move(*packed);
+    } else {
+      needs_evaluator = packed.error().message();
+      model.graph = std::move(graph);
+    }
   } else if (options.shapes.empty()) {
     model.graph = std::move(graph);  // free sizes: the first run brings them
   } else {
     return tl::unexpected(known.error());
   }
-  return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
+  auto engine = std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
+  engine->needs_evaluator_ = std::move(needs_evaluator);
+  return engine;
+}
+
+// A model with free sizes is packed when the first ones are known.
+Status Engine::Pack(const InputShapes& shapes) {
+  if (!model_.plans.empty()) return {};
+  EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
+  return {};
+}
+
+// Whose measurements are followed.
+TuningKey Engine::KeyFor(int threads) const {
+  return options_.stored_tuning ? TuningKey{MachineName(isa_), threads} : TuningKey{};
+}
+
+Result<TuneReport> Engine::Tune(const InputShapes& shapes) {
+  EVOQ_TRY(Pack(shapes));
+  TuneOptions options;
+  options.threads = options_.threads;
+  options.isa = isa_;
+  options.shapes = shapes;
+  options.cache_path = TuningCachePath();
+  executors_.clear();
+  return TuneModel(model_, options);
+}
+
+namespace {
+
+// Whether running samples one after the other keeps data in the caches that a whole batch at once would not: the activations
+// of the batch are larger than a core's own cache, and the weights, read again for each sample, stay in the shared one.
+// Samples must also fill the threads, which then take whole samples.
+bool SamplesPay(const Program& batch, int64_t samples, int threads) {
+  constexpr int64_t kCoreCacheBytes = 1 << 20;
+  return batch.arena_bytes > kCoreCacheBytes && batch.weight_bytes <= LargestCacheBytes() / 2 &&
+         (samples % threads == 0 || samples >= 4 * threads);
+}
+
+// Whether `one` is `batch` with dimension 0 divided by `samples`.
+bool IsOneOf(const Program& one, const Program& batch, int64_t samples) {
+  const auto fits = [&](std::span<const ValueId> ones, std::span<const ValueId> alls) {
+    if (ones.size() != alls.size()) return false;
+    for (size_t i = 0; i < ones.size(); ++i) {
+      TensorType type = one.graph->value(ones[i]).type;
+      if (!type.shape.ranked() || type.shape.rank() == 0) return false;
+      type.shape[0] = Dim(type.shape[0].value * samples);
+      if (!(type == batch.graph->value(alls[i]).type)) return false;
+    }
+    return true;
+  };
+  return fits(one.graph->inputs(), batch.graph->inputs()) && fits(one.graph->outputs(), batch.graph->outputs());
+}
+
+}  // namespace
+
+// The program of one sample, where a batch is better run sample by sample; nothing otherwise.
+std::optional<Program> Engine::SampleProgram(const Program& batch, int threads) const {
+  const int64_t samples = IndependentSamples(*batch.graph);
+  if (samples < 2 || !SamplesPay(batch, samples, threads)) return std::nullopt;
+  InputShapes shapes;
+  for (ValueId id : batch.graph->inputs()) {
+    const Value& input = batch.graph->value(id);
+    shapes[input.name] = input.type.shape.sizes();
+    shapes[input.name][0] = 1;
+  }
+  auto one = Compile(model_, shapes, KeyFor(1));
+  if (!one || !IsOneOf(*one, batch, samples)) return std::nullopt;  // the file fixes the batch
+  return std::move(*one);
 }
 
 Result<std::unique_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
-  if (model_.plans.empty()) {
-    EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
+  EVOQ_TRY(Pack(shapes));
+  const int threads = options_.threads > 0 ? options_.threads : PhysicalCores();
+  EVOQ_ASSIGN(Program program, Compile(model_, shapes, KeyFor(threads)));
+  if (std::optional<Program> one = SampleProgram(program, threads)) {
+    const int64_t samples = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
+    return Executor::Create(std::make_shared<const Program>(std::move(*one)), {options_.threads, isa_, samples});
   }
-  EVOQ_ASSIGN(Program program, Compile(model_, shapes));
   return Executor::Create(std::make_shared<const Program>(std::move(program)), {options_.threads, isa_});
+}
+
+// The first plan of a model that came without one, or the reason why it has none.
+Status Engine::PackFor(std::span<const Tensor> inputs) {
+  InputShapes shapes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = model_.graph.value(model_.graph.inputs()[i]);
+    if (!inputs[i].defined()) return Fail(ErrorCode::kUsage, "input {} is missing", value.name);
+    if (!value.type.is_tensor() || value.type.dtype == DType::kString) {
+      needs_evaluator_ = fmt::format("input {} is {}", value.name, value.type.ToString());
+      return {};
+    }
+    shapes[value.name] = inputs[i].sizes();
+  }
+  Graph bound = model_.graph;
+  EVOQ_TRY(BindShapes(bound, shapes));
+  auto packed = PackModel(model_.graph, shapes);
+  if (packed) {
+    model_ = std::move(*packed);
+  } else if (packed.error().code() == ErrorCode::kUnsupported && !HasStaticShapes(bound)) {
+    needs_evaluator_ = packed.error().message();
+  } else {
+    return tl::unexpected(packed.error());
+  }
+  return {};
 }
 
 Result<Executor*> Engine::At(const InputShapes& shapes) {
@@ -69,6 +191,8 @@ Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
   const Graph& graph = model_.graph;
   if (inputs.size() != graph.inputs().size())
     return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+  if (needs_evaluator_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
+  if (!needs_evaluator_.empty()) return EvaluateGraph(graph, inputs);
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   EVOQ_ASSIGN(Executor* const executor, At(shapes));

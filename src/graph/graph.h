@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ struct ValueId {
   auto operator<=>(const ValueId&) const = default;
 };
 
+class Graph;
+
 // One operator applied to values. An invalid ValueId among the inputs is an omitted optional input.
 struct Node {
   std::string op;      // ONNX op_type
@@ -40,6 +43,10 @@ struct Node {
   Attrs attrs;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  // Subgraphs, never changed in place: If has then_branch and else_branch; Loop, Scan and SequenceMap have one, body. A
+  // value of an outer graph that a subgraph reads is an input of the node, after the operator's own ones, and an input of
+  // each subgraph, after its own ones, in the same order.
+  std::vector<std::shared_ptr<const Graph>> bodies;
 
   // The id of input i, invalid when omitted or past the end.
   ValueId input(size_t i) const { return i < inputs.size() ? inputs[i] : ValueId{}; }
@@ -99,6 +106,7 @@ class Graph {
   void SetConstant(ValueId id, Tensor tensor);  // replaces a constant's data and type
   void Rename(ValueId id, std::string name);    // made unique
   Attrs& attrs(NodeId id) { return nodes_[id.index].attrs; }
+  void SetBody(NodeId id, size_t i, std::shared_ptr<const Graph> body) { nodes_[id.index].bodies[i] = std::move(body); }
   void SetOp(NodeId id, std::string op, std::string domain = "");
   void RenameNode(NodeId id, std::string name);
   void SetInput(NodeId id, size_t i, ValueId to);  // extends the inputs when i is past the end

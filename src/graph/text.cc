@@ -270,9 +270,12 @@ Result<ValueId> ParseUse(Cursor& c, const Graph& graph) {
   return id;
 }
 
-// name: %a: type, %b: type = domain::Op{attrs}(%x, _)
-Status ParseNode(Cursor& c, Graph& graph) {
+using Bodies = std::vector<std::shared_ptr<const Graph>>;
+
+// name: %a: type, %b: type = domain::Op{attrs}(%x, _), with the subgraphs of the lines below it
+Status ParseNode(Cursor& c, Graph& graph, Bodies bodies) {
   Node node;
+  node.bodies = std::move(bodies);
   EVOQ_ASSIGN(node.name, c.Name());
   EVOQ_TRY(c.Expect(":"));
   while (!c.Take("=")) {
@@ -316,7 +319,7 @@ Status ParseNode(Cursor& c, Graph& graph) {
   return {};
 }
 
-Status ParseLine(Cursor& c, Graph& graph) {
+Status ParseLine(Cursor& c, Graph& graph, Bodies bodies) {
   if (c.Take("graph ")) {
     EVOQ_ASSIGN(graph.name, c.Name());
     return {};
@@ -341,7 +344,26 @@ Status ParseLine(Cursor& c, Graph& graph) {
     graph.MarkOutput(id);
     return {};
   }
-  return ParseNode(c, graph);
+  return ParseNode(c, graph, std::move(bodies));
+}
+
+// The subgraphs in the lines that begin with '|', without it; each begins with its graph line.
+Result<Bodies> ParseBodies(std::string_view& text, int& number) {
+  std::vector<std::string> parts;
+  while (text.starts_with("| ")) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(2, end == std::string_view::npos ? end : end - 2);
+    if (line.starts_with("graph ") || parts.empty()) parts.emplace_back();
+    parts.back().append(line).append("\n");
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++number;
+  }
+  Bodies bodies;
+  for (const std::string& part : parts) {
+    EVOQ_ASSIGN(Graph body, ParseGraph(part));
+    bodies.push_back(std::make_shared<const Graph>(std::move(body)));
+  }
+  return bodies;
 }
 
 }  // namespace
@@ -370,6 +392,11 @@ std::string Print(const Graph& graph) {
     for (ValueId v : n.inputs) inputs.push_back(name(v));
     out += fmt::format("{}: {} = {}{}{}({})\n", Quoted(n.name), fmt::join(outputs, ", "),
                        n.domain.empty() ? "" : n.domain + "::", n.op, PrintAttrs(n.attrs), fmt::join(inputs, ", "));
+    for (const auto& body : n.bodies) {
+      std::string text = Print(*body);
+      if (body->name.empty()) text = "graph body\n" + text;
+      for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) out += "| " + text.substr(at, end + 1 - at);
+    }
   }
   for (ValueId id : graph.outputs()) {
     constant(id);
@@ -387,7 +414,8 @@ Result<Graph> ParseGraph(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     Cursor cursor(line, ++number);
     if (cursor.AtEnd() || cursor.Next('#')) continue;
-    EVOQ_TRY(ParseLine(cursor, graph));
+    EVOQ_ASSIGN(Bodies bodies, ParseBodies(text, number));
+    EVOQ_TRY(ParseLine(cursor, graph, std::move(bodies)));
     if (!cursor.AtEnd()) return cursor.Bad("expected the end of the line");
   }
   EVOQ_TRY(graph.Sort());

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/isa.h"
 #include "base/result.h"
@@ -39,6 +40,9 @@ struct Rejection {
 struct BindOptions {
   Isa isa = Isa::kScalar;
   int threads = 1;
+  // One of what KernelDef::variants gives, or "" for the kernel's own choice. A name that does not fit here and now (it
+  // may come from a file) is taken as "".
+  std::string_view variant;
 };
 
 // What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes long, garbage at entry.
@@ -84,6 +88,13 @@ struct KernelDef {
   Result<Tensor> (*pack)(const KernelCall& call, size_t input);
   // `call` passed `reject`; its constants are packed. Their memory outlives the bound kernel.
   Result<BoundKernel> (*bind)(const KernelCall& call, const BindOptions& options);
+  // Names of the ways to compute `call` that are worth measuring against each other ("14x32", "winograd 4x4"), at most 16;
+  // `options.variant` is empty. Integer kernels give the same bits in each. They differ in how `bind` goes about it, never
+  // in the packed constants. Null: there is one way. docs/tuning.md has the rules.
+  std::vector<std::string> (*variants)(const KernelCall& call, const BindOptions& options) = nullptr;
+  // Inputs that output 0 may overwrite, bit i for input i: where that input dies with this step, the planner gives both
+  // the same memory. Element i of output 0 is written after element i of such an input was last read. Null: none.
+  uint32_t (*in_place)(const KernelCall& call) = nullptr;
 };
 
 // All kernels, the preferred one of an operator first (kernels.inc).

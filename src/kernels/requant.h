@@ -14,6 +14,11 @@
 //
 // Add of two quantized values:  v = float32(a - zero_a) * (s_a / s_y) + float32(b - zero_b) * (s_b / s_y), multipliers
 //   float32(double / double), then activation and rounding as above.
+// Mul of two quantized values:  v = float32((a - zero_a) * (b - zero_b)) * float32(double(s_a) * double(s_b) / double(s_y)),
+//   then rounding as above.
+// Softmax of 8-bit values, m = the largest x along the axis:  e[d] = ExpF(-float32(d) * s_x), d = m - x;  sum = the sum of the
+//   e[d] along the axis in the order of SumF, with 64 partial sums in place of 16;
+//   y = saturate(round_half_even(e[d] * float32(1 / (double(sum) * double(s_y)))) + zero_y).
 // AveragePool, GlobalAveragePool, ReduceMean: v = float32(sum (x - zero_x)) * float32(double(s_x) / (double(s_y) * count)).
 // Everything else: dequantize (q - zero) * scale, compute in float32, quantize as ONNX QuantizeLinear (division by scale).
 #pragma once
@@ -31,6 +36,11 @@ inline float LinearMultiplier(float scale_x, float scale_w, float scale_y) {
 }
 inline float ScaleRatio(float scale, float scale_y) {
   return static_cast<float>(static_cast<double>(scale) / static_cast<double>(scale_y));
+}
+
+// Softmax's float32(1 / (double(sum) * double(scale_y))), at most 3e38; sum >= 1.
+inline __attribute__((always_inline)) float SoftmaxMultiplier(float sum, float scale_y) {
+  return static_cast<float>(__builtin_fmin(1.0 / (static_cast<double>(sum) * static_cast<double>(scale_y)), 3e38));
 }
 
 // A piecewise-linear activation on values measured in units of the output's scale.

@@ -35,11 +35,20 @@ constexpr KindRow kKinds[] = {
      " axes dilations ends kernel_shape output_padding output_shape pads perm pooled_shape shape split starts strides "
      "value_ints "},
     {onnx::AttributeProto::FLOATS, " activation_alpha activation_beta scales value_floats "},
-    {onnx::AttributeProto::STRINGS, " activations value_strings "},
+    {onnx::AttributeProto::STRINGS, " activations value_strings stopwords pool_strings "},
+    {onnx::AttributeProto::GRAPH, " body else_branch then_branch "},
+    {onnx::AttributeProto::TYPE_PROTO, " type "},
 };
 
-// Names that only the dialect gives a meaning, on the operators that carry fused parts.
-constexpr std::array<std::string_view, 2> kDialectOnly = {"channels_last", "activation"};
+// Names that only the dialect gives a meaning. `activation` has one in ONNX too, on the operators of kActivated.
+constexpr std::array<std::string_view, 2> kDialectOnly = {"channels_last", "captured"};
+
+constexpr std::array<std::string_view, 2> kActivated = {"CausalConvWithState", "FusedConv"};
+
+bool IsDialectOnly(const onnx::NodeProto& node, const std::string& name) {
+  if (std::find(kDialectOnly.begin(), kDialectOnly.end(), name) != kDialectOnly.end()) return true;
+  return name == "activation" && std::find(kActivated.begin(), kActivated.end(), node.op_type()) == kActivated.end();
+}
 
 Status CheckKind(const onnx::AttributeProto& attr) {
   const std::string wanted = " " + attr.name() + " ";
@@ -64,13 +73,11 @@ Result<AttrValue> ValueOf(const onnx::AttributeProto& attr, ExternalFiles* exter
       EVOQ_ASSIGN(Tensor computed, ComputeTensor(std::move(t)));
       return AttrValue(std::move(computed));
     }
-    case onnx::AttributeProto::GRAPH:
-    case onnx::AttributeProto::GRAPHS: return Unsupported("a subgraph");
     default: return Unsupported("an attribute of kind {}", onnx::AttributeProto_AttributeType_Name(attr.type()));
   }
 }
 
-bool NamesType(const std::string& name) { return name == "to" || name == "dtype" || name == "output_dtype"; }
+bool NamesType(const std::string& name) { return name == "to" || name == "dtype" || name == "output_dtype" || name == "output_datatype"; }
 
 }  // namespace
 
@@ -93,8 +100,17 @@ Result<Attrs> AttrsFromProto(const onnx::NodeProto& node, ExternalFiles* externa
     if (node.domain().empty() || node.domain() == "ai.onnx") {
       EVOQ_TRY(CheckKind(attr));
     }
-    if (std::find(kDialectOnly.begin(), kDialectOnly.end(), attr.name()) != kDialectOnly.end())
+    if (IsDialectOnly(node, attr.name()))
       return InvalidInput("attribute {}, which {} does not have", attr.name(), node.op_type());
+    if (attr.type() == onnx::AttributeProto::GRAPH) continue;  // import.cc reads subgraphs
+    if (attr.type() == onnx::AttributeProto::TYPE_PROTO) {
+      const bool sequence = attr.tp().has_sequence_type();
+      const auto& tensor = sequence ? attr.tp().sequence_type().elem_type() : attr.tp();
+      EVOQ_ASSIGN(const DType dtype, WithContext(DTypeFromProto(tensor.tensor_type().elem_type()), "attribute " + attr.name()));
+      attrs.Set(attr.name(), static_cast<int>(ComputeType(dtype)));
+      attrs.Set(attr.name() + "_is_sequence", sequence ? 1 : 0);
+      continue;
+    }
     EVOQ_ASSIGN(AttrValue value, WithContext(ValueOf(attr, external), "attribute " + attr.name()));
     if (int64_t* number = std::get_if<int64_t>(&value); number != nullptr && NamesType(attr.name())) {
       if (const auto dtype = DTypeFromOnnx(static_cast<int>(*number)); dtype && *number == static_cast<int>(*dtype))

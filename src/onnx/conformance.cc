@@ -49,12 +49,13 @@ std::vector<std::string> Cases(const fs::path& root) {
   return names;
 }
 
-Result<std::vector<Tensor>> ReadTensors(const fs::path& folder, const char* kind) {
+// The values of files KIND_0.pb, KIND_1.pb, ..., which belong to these values of the graph.
+Result<std::vector<Tensor>> ReadTensors(const fs::path& folder, const char* kind, const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<Tensor> tensors;
-  for (int i = 0;; ++i) {
+  for (size_t i = 0;; ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", kind, i);
     if (!fs::exists(path)) return tensors;
-    EVOQ_ASSIGN(Tensor t, ReadTensorProto(path.string()));
+    EVOQ_ASSIGN(Tensor t, ReadValueProto(path.string(), i < values.size() ? graph.value(values[i]).type : TensorType()));
     tensors.push_back(std::move(t));
   }
 }
@@ -71,11 +72,23 @@ Result<std::vector<double>> RealValues(const Tensor& t) {
 }
 
 Status Compare(const Tensor& got, const Tensor& wanted, size_t output) {
+  if (!wanted.type().is_tensor() || !got.type().is_tensor()) {
+    if (got.type().kind != wanted.type().kind || got.items().size() != wanted.items().size())
+      return InvalidInput("output {} is {} of {}, expected {} of {}", output, got.type().ToString(), got.items().size(),
+                          wanted.type().ToString(), wanted.items().size());
+    for (size_t i = 0; i < wanted.items().size(); ++i) EVOQ_TRY(Compare(got.items()[i], wanted.items()[i], output));
+    return {};
+  }
   if (got.dtype() != wanted.dtype() || got.shape() != wanted.shape())
     return InvalidInput("output {} is {}, expected {}", output, got.type().ToString(), wanted.type().ToString());
   if (!IsFloat(wanted.dtype())) {
     const Tensor plain = got.WithType(wanted.type());
     if (BitEqual(plain, wanted)) return {};
+    if (wanted.dtype() == DType::kString) {
+      const auto a = plain.values<std::string>(), b = wanted.values<std::string>();
+      const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin());
+      return InvalidInput("output {}[{}] is '{}', expected '{}'", output, x - a.begin(), *x, *y);
+    }
     EVOQ_ASSIGN(const std::vector<int64_t> a, ToInt64s(plain));
     EVOQ_ASSIGN(const std::vector<int64_t> b, ToInt64s(wanted));
     const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin());
@@ -91,8 +104,8 @@ Status Compare(const Tensor& got, const Tensor& wanted, size_t output) {
 }
 
 Status RunDataSet(const Graph& graph, const fs::path& folder, const ConformanceRun& run) {
-  EVOQ_ASSIGN(std::vector<Tensor> inputs, ReadTensors(folder, "input"));
-  EVOQ_ASSIGN(const std::vector<Tensor> wanted, ReadTensors(folder, "output"));
+  EVOQ_ASSIGN(std::vector<Tensor> inputs, ReadTensors(folder, "input", graph, graph.inputs()));
+  EVOQ_ASSIGN(const std::vector<Tensor> wanted, ReadTensors(folder, "output", graph, graph.outputs()));
   if (inputs.size() != graph.inputs().size())
     return InvalidInput("{} inputs in the data, the graph has {}", inputs.size(), graph.inputs().size());
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "onnx/onnx.h"
 #include "onnx/tensor_proto.h"
 #include "ops/op.h"
+#include "ops/util.h"
 
 namespace evoq {
 namespace {
@@ -193,16 +194,33 @@ class Exporter {
 
   // ---- nodes
 
+  // The name of a float32 value as bfloat16, for operators whose inputs ONNX wants to be of one type.
+  Result<std::string> ReadAsBf16(ValueId id) {
+    EVOQ_ASSIGN(const std::string name, Read(id));
+    if (!id.valid() || graph_.value(id).type.dtype != DType::kFloat32) return name;
+    Attrs attrs;
+    attrs.Set("to", static_cast<int64_t>(DType::kBfloat16));
+    return Emit("Cast", Fresh(name + "/cast"), {name}, Fresh(name + "/bfloat16"), attrs);
+  }
+
+  bool ReadsBf16(const Node& node) const {
+    return node.input(0).valid() && graph_.value(node.input(0)).type.dtype == DType::kBfloat16;
+  }
+
   Status WriteNode(const Node& node) {
     if (node.attrs.Int("channels_last") != 0) return Unsupported("channels-last layout: export the graph before lowering");
+    if (!node.bodies.empty()) return Unsupported("subgraphs are not written");
+    if (const OpDef* op = FindOp(node.op, node.domain); op != nullptr && op->containers)
+      return Unsupported("sequences and optionals are not written");
     if (node.domain == "evoq" && node.op != "Silu") return Unsupported("ONNX has no operator of this name");
     if (node.op == "QuantizeLinear" && node.inputs.size() == 1) return WriteQuantize(node);
     if (node.op == "DequantizeLinear" && node.inputs.size() == 1) return WriteDequantize(node);
     const bool fusable = node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
     if (fusable || node.attrs.Has("activation")) return WriteFused(node);
     std::vector<std::string> inputs;
+    const bool one_type = ReadsBf16(node) && node.op.ends_with("Normalization");
     for (ValueId in : node.inputs) {
-      EVOQ_ASSIGN(std::string name, Read(in));
+      EVOQ_ASSIGN(std::string name, one_type ? ReadAsBf16(in) : Read(in));
       inputs.push_back(std::move(name));
     }
     if (node.domain == "evoq") {
@@ -246,15 +264,22 @@ class Exporter {
     Emit("Mul", Fresh(name + "/mul"), {x, gate}, y);
   }
 
-  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x, const std::string& y) {
+  static Tensor ScalarOf(float value, DType dtype) {
+    const Tensor scalar = Tensor::Scalar(value);
+    const auto narrow = dtype == DType::kFloat32 ? Result<Tensor>(scalar) : FromFloat32(scalar, dtype);
+    return narrow ? *narrow : scalar;
+  }
+
+  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x, const std::string& y,
+                       DType dtype) {
     const std::string node = Fresh(name + "/activation");
     if (activation.kind == ActivationKind::kSilu) return WriteSilu(name, x, y);
     Attrs attrs;
     std::vector<std::string> inputs = {x};
     if (activation.kind == ActivationKind::kLeakyRelu) attrs.Set("alpha", activation.alpha);
     if (activation.kind == ActivationKind::kClip) {
-      inputs.push_back(Initializer(name + "/min", Tensor::Scalar(activation.alpha)));
-      inputs.push_back(Initializer(name + "/max", Tensor::Scalar(activation.beta)));
+      inputs.push_back(Initializer(name + "/min", ScalarOf(activation.alpha, dtype)));
+      inputs.push_back(Initializer(name + "/max", ScalarOf(activation.beta, dtype)));
     }
     Emit(ActivationName(activation.kind), node, inputs, y, attrs);
   }
@@ -262,6 +287,7 @@ class Exporter {
   // The bias as real numbers; an int32 one has the implied scale s_x * s_w[c].
   Result<std::string> ReadBias(const Node& node) {
     const ValueId id = node.input(2);
+    if (ReadsBf16(node)) return ReadAsBf16(id);
     if (!id.valid() || graph_.value(id).type.quantized() || graph_.value(id).type.dtype != DType::kInt32) return Read(id);
     const Value& bias = graph_.value(id);
     const TensorType& x = graph_.value(node.input(0)).type;
@@ -309,7 +335,7 @@ class Exporter {
       const bool last = i + 1 == addends.size() && !has_activation;
       y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));
     }
-    if (has_activation) WriteActivation(activation, node.name, y, real);
+    if (has_activation) WriteActivation(activation, node.name, y, real, ReadsBf16(node) ? DType::kBfloat16 : DType::kFloat32);
     return Finish(node.outputs[0], real);
   }
 

@@ -51,13 +51,23 @@ constexpr OperatorSince kSince[] = {
     {"DFT", 20, nullptr},
     {"Gelu", 20, nullptr},
     {"GridSample", 20, nullptr},
+    {"ImageDecoder", 20, nullptr},
+    {"RegexFullMatch", 20, nullptr},
+    {"StringConcat", 20, nullptr},
+    {"StringSplit", 20, nullptr},
     {"GroupNormalization", 21, nullptr},
     {"Attention", 23, nullptr},
+    {"Attention", 24, [](const Node& n) { return n.input(6).valid(); }},
+    {"Cast", 24, [](const Node& n) { return HasAttr(n, "round_mode"); }},
     {"RMSNormalization", 23, nullptr},
     {"RotaryEmbedding", 23, nullptr},
     {"Swish", 24, nullptr},
     {"TensorScatter", 24, nullptr},
+    {"BitCast", 26, nullptr},
     {"CumProd", 26, nullptr},
+    {"CausalConvWithState", 27, nullptr},
+    {"LinearAttention", 27, nullptr},
+    {"SwiGLU", 28, nullptr},
 };
 
 int TypeOpset(const Node& node, const TensorType& type) {
@@ -65,7 +75,9 @@ int TypeOpset(const Node& node, const TensorType& type) {
   const bool wide = quantizes && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
   const bool nibbles = type.dtype == DType::kInt4 || type.dtype == DType::kUint4;
   const bool blocked = type.quantized() && type.quant->block > 0;
+  if (type.dtype == DType::kBfloat16) return 22;  // Conv, pooling and activations take it since then
   if (wide || nibbles || blocked) return 21;
+  if (type.dtype == DType::kString && node.op == "Equal") return 19;
   const bool reduces_bools = type.dtype == DType::kBool && (node.op == "ReduceMax" || node.op == "ReduceMin");
   return reduces_bools ? 20 : kExportOpset;
 }

@@ -1,13 +1,16 @@
 // ModelProto -> Graph, before upgrading: links, constants and types as the file has them.
 #include "onnx/onnx.h"
 
-
+#include <algorithm>
+#include <array>
 #include <climits>
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include "base/text.h"
 #include "onnx/attributes.h"
+#include "onnx/functions.h"
 #include "onnx/quantize.h"
 #include "onnx/tensor_proto.h"
 #include "onnx/upgrade.h"
@@ -18,24 +21,28 @@ namespace evoq {
 namespace {
 
 constexpr int kOldestOpset = 6;
+// Operators of older sets that have meant the same since the first one.
+constexpr std::array<std::string_view, 12> kUnchanged = {"ArgMax", "ArgMin", "Conv", "Constant", "GlobalAveragePool", "GlobalMaxPool",
+                                                         "Identity", "MatMul", "Not", "Shape", "Size", "Transpose"};
 constexpr int kNewestOpset = 28;
 
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string ShownDomain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
+constexpr int kMaxNesting = 8;  // of subgraphs
+
+// Reads one graph of a model: the whole, or a subgraph, whose names the `outer` one may define.
 class Importer {
  public:
-  Importer(onnx::ModelProto& model, ExternalFiles* external) : model_(model), external_(external) {}
+  Importer(onnx::ModelProto& model, ExternalFiles* external) : model_(model), external_(external), proto_(*model.mutable_graph()) {}
+  Importer(Importer& outer, onnx::GraphProto& proto)
+      : model_(outer.model_), external_(outer.external_), proto_(proto), outer_(&outer), depth_(outer.depth_ + 1), versions_(outer.versions_) {}
 
   Result<Graph> Run() {
     EVOQ_TRY(CheckModel());
+    EVOQ_TRY(InlineFunctions(model_));
     EVOQ_TRY(CheckOperators());
-    EVOQ_TRY(AddInitializers());
-    EVOQ_TRY(AddInputs());
-    EVOQ_TRY(AddNodeOutputs());
-    EVOQ_TRY(AddInputCasts());
-    EVOQ_TRY(AddNodes());
-    EVOQ_TRY(AddOutputs());
+    EVOQ_TRY(Read({}));
     EVOQ_TRY(graph_.Sort());
     graph_.RemoveDeadNodes();
     AddMetadata();
@@ -49,28 +56,39 @@ class Importer {
   }
 
  private:
+  // Fills graph_. `captured` are the outer values that become inputs after the subgraph's own ones.
+  Status Read(std::span<const std::pair<std::string, ValueId>> captured) {
+    if (depth_ > kMaxNesting) return Unsupported("subgraphs nested more than {} deep", kMaxNesting);
+    if (proto().sparse_initializer_size() > 0) return Unsupported("sparse initializers, expected dense ones");
+    graph_.name = proto().name();
+    EVOQ_TRY(AddInitializers());
+    EVOQ_TRY(AddInputs());
+    EVOQ_TRY(AddCaptured(captured));
+    EVOQ_TRY(AddNodeOutputs());
+    EVOQ_TRY(AddInputCasts());
+    EVOQ_TRY(AddNodes());
+    return AddOutputs();
+  }
+
   Status CheckModel() {
-    if (!model_.has_graph()) return InvalidInput("the file holds no graph, expected an ONNX model");
     if (model_.opset_import_size() == 0)
       return InvalidInput("the model does not say which operator set it uses (no opset_import), so its operators have no meaning");
     for (const auto& opset : model_.opset_import()) {
       const std::string domain = CanonicalDomain(opset.domain());
-      if (domain.empty() && opset.version() < kOldestOpset)
+      if (domain.empty() && opset.version() < kOldestOpset && !OnlyUnchanged())
         return Unsupported("operator set {}, evoq reads {} to {}", opset.version(), kOldestOpset, kNewestOpset);
       if (domain.empty() && opset.version() > kNewestOpset)
         return Unsupported("operator set {} is newer than evoq, which reads {} to {}", opset.version(), kOldestOpset, kNewestOpset);
       if (!versions_.emplace(domain, static_cast<int>(std::clamp<int64_t>(opset.version(), 0, INT_MAX))).second)
         return InvalidInput("operator set of domain '{}' appears twice", ShownDomain(domain));
     }
-    if (proto().sparse_initializer_size() > 0) return Unsupported("sparse initializers, expected dense ones");
     return {};
   }
 
-  bool IsFunction(const onnx::NodeProto& node) const {
-    for (const auto& f : model_.functions()) {
-      if (f.name() == node.op_type() && CanonicalDomain(f.domain()) == CanonicalDomain(node.domain())) return true;
-    }
-    return false;
+  bool OnlyUnchanged() const {
+    return std::all_of(proto_.node().begin(), proto_.node().end(), [](const onnx::NodeProto& node) {
+      return std::find(kUnchanged.begin(), kUnchanged.end(), node.op_type()) != kUnchanged.end();
+    });
   }
 
   // How a message names a node of the file, which may have no name.
@@ -79,28 +97,49 @@ class Importer {
     return fmt::format("the node of output '{}'", node.output(0));
   }
 
-  // Lists every operator that evoq lacks, with its first node.
-  Status CheckOperators() {
+  // What is missing, by operator: a line for each, with its first node.
+  struct Missing {
     std::vector<std::string> lines;
     std::set<std::string> seen;
-    for (const auto& node : proto().node()) {
+  };
+
+  // Lists every operator that evoq lacks, of subgraphs too.
+  Status CheckOperators() {
+    Missing missing;
+    EVOQ_TRY(CheckOperatorsOf(proto(), missing));
+    const size_t count = missing.lines.size();
+    if (count == 0) return {};
+    return Unsupported("{} operator{} that evoq does not have: {}", count, count == 1 ? "" : "s", fmt::join(missing.lines, ", "));
+  }
+
+  Status CheckOperatorsOf(const onnx::GraphProto& graph, Missing& missing) {
+    for (const auto& node : graph.node()) {
       const std::string domain = CanonicalDomain(node.domain());
       const std::string where = Where(node);
       const auto version = versions_.find(domain);
       if (node.op_type().empty()) return InvalidInput("{} names no operator", where);
       if (version == versions_.end())
         return InvalidInput("{} ({}): its domain '{}' is not imported by the model", where, node.op_type(), ShownDomain(domain));
+      for (const auto& attr : node.attribute()) {
+        if (attr.type() == onnx::AttributeProto::GRAPH) EVOQ_TRY(CheckOperatorsOf(attr.g(), missing));
+      }
       if (node.op_type() == "Constant" && domain.empty()) continue;
-      if (IsFunction(node))
-        return Unsupported("{} calls '{}', a function inside the model; inline functions before importing", where, node.op_type());
       const bool known = domain != "evoq" && (FindOp(node.op_type(), domain) != nullptr || IsReplaced(node.op_type(), domain));
-      if (known || !seen.insert(domain + "::" + node.op_type()).second) continue;
-      lines.push_back(fmt::format("{} ({} {}, first at {}{})", node.op_type(), ShownDomain(domain), version->second, where,
-                                  HasSubgraph(node) ? ", has a subgraph" : ""));
+      if (known || !missing.seen.insert(domain + "::" + node.op_type()).second) continue;
+      missing.lines.push_back(fmt::format("{} ({} {}, first at {}{}{})", node.op_type(), ShownDomain(domain), version->second, where,
+                                          HasSubgraph(node) ? ", has a subgraph" : "", Nearest(node.op_type(), domain)));
     }
-    if (lines.empty()) return {};
-    return Unsupported("{} operator{} that evoq does not have: {}", lines.size(), lines.size() == 1 ? "" : "s",
-                       fmt::join(lines, ", "));
+    return {};
+  }
+
+  // The operator of that name in another domain, where there is one.
+  static std::string Nearest(const std::string& op, const std::string& domain) {
+    for (const char* other : {"", "com.microsoft"}) {
+      if (domain == other || (FindOp(op, other) == nullptr && !IsReplaced(op, other))) continue;
+      return *other == 0 ? fmt::format("; evoq has that of ai.onnx {} to {}", kOldestOpset, kNewestOpset)
+                         : fmt::format("; evoq has that of {}", other);
+    }
+    return "";
   }
 
   // ---- values
@@ -122,9 +161,21 @@ class Importer {
     return {};
   }
 
-  Result<TensorType> TypeOf(const onnx::ValueInfoProto& info) {
-    if (!info.type().has_tensor_type()) return Unsupported("a value that is not a tensor (sequence, map, optional or sparse)");
-    const auto& tensor = info.type().tensor_type();
+  // Tensors, sequences of them, and optionals of either.
+  static Result<TensorType> TypeOf(const onnx::TypeProto& type) {
+    const bool optional = type.has_optional_type();
+    const onnx::TypeProto& held = optional ? type.optional_type().elem_type() : type;
+    const bool sequence = held.has_sequence_type();
+    EVOQ_ASSIGN(TensorType element, TensorTypeOf(sequence ? held.sequence_type().elem_type() : held));
+    element.kind = optional ? (sequence ? ValueKind::kOptionalSequence : ValueKind::kOptional)
+                                 : (sequence ? ValueKind::kSequence : ValueKind::kTensor);
+    if (!element.is_tensor()) element.dtype = ComputeType(element.dtype);
+    return element;
+  }
+
+  static Result<TensorType> TensorTypeOf(const onnx::TypeProto& type) {
+    if (!type.has_tensor_type()) return Unsupported("a value that is no tensor, sequence or optional (map, sparse or nested)");
+    const auto& tensor = type.tensor_type();
     EVOQ_ASSIGN(const DType dtype, DTypeFromProto(tensor.elem_type()));
     if (!tensor.has_shape()) return TensorType(dtype, Shape::UnknownRank());
     std::vector<Dim> dims;
@@ -150,8 +201,23 @@ class Importer {
     for (const auto& input : proto().input()) {
       if (!seen.insert(input.name()).second) return InvalidInput("input '{}' is listed twice", input.name());
       if (values_.count(input.name())) continue;
-      EVOQ_ASSIGN(TensorType type, WithContext(TypeOf(input), fmt::format("input '{}'", input.name())));
+      TensorType type;  // subgraphs get theirs from what the node is given
+      if (outer_ == nullptr) {
+        EVOQ_ASSIGN(type, WithContext(TypeOf(input.type()), fmt::format("input '{}'", input.name())));
+      }
       EVOQ_TRY(Define(input.name(), graph_.AddInput(input.name(), std::move(type))));
+    }
+    return {};
+  }
+
+  Status AddCaptured(std::span<const std::pair<std::string, ValueId>> captured) {
+    for (const auto& [name, id] : captured) {
+      const Value& value = outer_->graph_.value(id);
+      if (values_.count(name)) {  // the subgraph has a value of its own under this name
+        if (!value.is_constant()) graph_.AddInput(name + "_outer", {});
+        continue;
+      }
+      EVOQ_TRY(Define(name, value.is_constant() ? graph_.AddConstant(name, value.constant) : graph_.AddInput(name, value.type)));
     }
     return {};
   }
@@ -182,6 +248,8 @@ class Importer {
       if (const auto* i = std::get_if<int64_t>(&value); i && name == "value_int") return Tensor::Scalar(*i);
       if (const auto* f = std::get_if<std::vector<float>>(&value); f && name == "value_floats") return list(*f);
       if (const auto* i = std::get_if<std::vector<int64_t>>(&value); i && name == "value_ints") return list(*i);
+      if (const auto* s = std::get_if<std::string>(&value); s && name == "value_string") return Tensor::Scalar(*s);
+      if (const auto* s = std::get_if<std::vector<std::string>>(&value); s && name == "value_strings") return list(*s);
       return Unsupported("attribute {}, expected a tensor, numbers or a number", name);
     }
     return InvalidInput("a Constant without a value");
@@ -191,7 +259,7 @@ class Importer {
   Status AddInputCasts() {
     for (ValueId in : graph_.inputs()) {
       const Value& value = graph_.value(in);
-      if (ComputeType(value.type.dtype) == value.type.dtype) continue;
+      if (ComputeType(value.type.dtype) == value.type.dtype || !value.type.is_tensor()) continue;
       Attrs attrs;
       attrs.Set("to", static_cast<int>(DType::kFloat32));
       const std::string name = value.name;
@@ -204,7 +272,7 @@ class Importer {
 
   Status AddNodes() {
     int index = -1;
-    for (const auto& proto_node : proto().node()) {
+    for (auto& proto_node : *proto().mutable_node()) {
       ++index;
       const std::string domain = CanonicalDomain(proto_node.domain());
       if (proto_node.op_type() == "Constant" && domain.empty()) continue;
@@ -224,10 +292,89 @@ class Importer {
         node.outputs.push_back(output.empty() ? ValueId{} : values_.at(output));
       }
       while (!node.outputs.empty() && !node.outputs.back().valid()) node.outputs.pop_back();
+      EVOQ_TRY(WithContext(AddBodies(proto_node, node), label));
       EVOQ_TRY(WithContext(CheckInputCount(node), label));
       graph_.AddNode(std::move(node));
     }
     return {};
+  }
+
+  // Subgraphs, and the outer values that they read as inputs of the node. Constants go into the subgraphs.
+  Status AddBodies(onnx::NodeProto& proto_node, Node& node) {
+    std::vector<onnx::GraphProto*> graphs;
+    for (const char* name : {"then_branch", "else_branch", "body"}) {
+      for (auto& attr : *proto_node.mutable_attribute()) {
+        if (attr.type() == onnx::AttributeProto::GRAPH && attr.name() == name) graphs.push_back(attr.mutable_g());
+      }
+    }
+    if (graphs.empty()) return {};
+    std::vector<std::pair<std::string, ValueId>> captured, used;  // constants first, which take no place among the inputs
+    for (const std::string& name : FreeNames(graphs)) {
+      const auto found = values_.find(name);
+      if (found == values_.end()) continue;
+      (graph_.value(found->second).is_constant() ? used : captured).emplace_back(name, found->second);
+    }
+    used.insert(used.end(), captured.begin(), captured.end());
+    const OpDef* op = FindOp(node.op, node.domain);
+    const size_t own = node.op == "If" ? 1 : node.op == "Loop" ? 2 : 0;  // inputs that stay in their place when omitted
+    if (op == nullptr || op->bodies == 0) return InvalidInput("a subgraph, which {} does not have", node.op);
+    if (node.inputs.size() < own) node.inputs.resize(own);
+    for (const auto& [name, id] : captured) node.inputs.push_back(id);
+    node.attrs.Set("captured", static_cast<int>(captured.size()));
+    for (onnx::GraphProto* graph : graphs) {
+      Importer inner(*this, *graph);
+      EVOQ_TRY(WithContext(inner.Read(used), fmt::format("subgraph '{}'", graph->name())));
+      EVOQ_TRY(inner.graph_.Sort());
+      inner.graph_.RemoveDeadNodes();
+      node.bodies.push_back(std::make_shared<const Graph>(std::move(inner.graph_)));
+    }
+    return node.op == "Scan" && versions_.at(node.domain) < 9 ? BatchedScan(node) : Status();
+  }
+
+  // Scan of opset 8 has a batch axis in front of all values: a Scan along it, of the Scan that is meant.
+  static Status BatchedScan(Node& node) {
+    if (node.inputs.empty() || node.inputs[0].valid()) return Unsupported("input 0 (sequence_lens)");
+    node.inputs.erase(node.inputs.begin());
+    const int64_t captured = node.attrs.Int("captured"), own = static_cast<int64_t>(node.inputs.size()) - captured;
+    Graph body;
+    body.name = "batch_item";
+    Node item = node;
+    item.name = "scan";
+    item.inputs.clear();
+    for (size_t i = 0; i < node.inputs.size(); ++i) item.inputs.push_back(body.AddInput(fmt::format("in_{}", i), {}));
+    for (size_t i = 0; i < node.outputs.size(); ++i) item.outputs[i] = body.AddValue(fmt::format("out_{}", i));
+    if (item.attrs.Has("directions")) item.attrs.Set("scan_input_directions", item.attrs.Ints("directions"));
+    item.attrs.Erase("directions");
+    const std::vector<ValueId> outputs = item.outputs;
+    body.AddNode(std::move(item));
+    for (ValueId out : outputs) body.MarkOutput(out);
+    node.bodies = {std::make_shared<const Graph>(std::move(body))};
+    node.attrs.Erase("directions");
+    node.attrs.Set("num_scan_inputs", own);
+    return {};
+  }
+
+  // Names that the graphs read and do not define, in order of appearance.
+  static std::vector<std::string> FreeNames(std::span<onnx::GraphProto* const> graphs) {
+    std::vector<std::string> free;
+    std::set<std::string> seen;
+    const std::function<void(const onnx::GraphProto&, std::set<std::string>)> walk = [&](const onnx::GraphProto& graph, std::set<std::string> defined) {
+      for (const auto& input : graph.input()) defined.insert(input.name());
+      for (const auto& tensor : graph.initializer()) defined.insert(tensor.name());
+      for (const auto& node : graph.node()) defined.insert(node.output().begin(), node.output().end());
+      const auto read = [&](const std::string& name) {
+        if (!name.empty() && !defined.count(name) && seen.insert(name).second) free.push_back(name);
+      };
+      for (const auto& node : graph.node()) {
+        for (const std::string& input : node.input()) read(input);
+        for (const auto& attr : node.attribute()) {
+          if (attr.type() == onnx::AttributeProto::GRAPH) walk(attr.g(), defined);
+        }
+      }
+      for (const auto& output : graph.output()) read(output.name());
+    };
+    for (const onnx::GraphProto* graph : graphs) walk(*graph, {});
+    return free;
   }
 
   // The dialect gives these operators more inputs, or fewer, than a file may.
@@ -255,6 +402,11 @@ class Importer {
       const auto found = values_.find(output.name());
       if (found == values_.end()) return InvalidInput("output '{}' is not defined anywhere", output.name());
       ValueId id = found->second;
+      if (outer_ != nullptr || !output.type().has_tensor_type()) {
+        declared_outputs_.push_back(DType::kUndefined);
+        graph_.MarkOutput(id);
+        continue;
+      }
       const int elem_type = output.type().tensor_type().elem_type();
       const auto declared = DTypeFromOnnx(elem_type);
       if (declared && ComputeType(*declared) != *declared) {
@@ -282,7 +434,6 @@ class Importer {
   }
 
   void AddMetadata() {
-    graph_.name = proto().name();
     auto& facts = graph_.metadata;
     for (const auto& prop : model_.metadata_props()) facts[prop.key()] = prop.value();
     facts["onnx.producer_name"] = model_.producer_name();
@@ -293,10 +444,13 @@ class Importer {
     }
   }
 
-  onnx::GraphProto& proto() { return *model_.mutable_graph(); }
+  onnx::GraphProto& proto() { return proto_; }
 
   onnx::ModelProto& model_;
   ExternalFiles* external_;
+  onnx::GraphProto& proto_;
+  Importer* outer_ = nullptr;
+  int depth_ = 0;
   Graph graph_;
   std::map<std::string, int> versions_;      // domain -> opset
   std::map<std::string, ValueId> values_;    // by the file's names
@@ -313,6 +467,7 @@ Result<Graph> ImportModel(std::span<const std::byte> bytes, ExternalFiles* exter
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidInput("not an ONNX file: protobuf cannot read it (truncated, damaged or of another format)");
+  if (!model.has_graph()) return InvalidInput("the file holds no graph, expected an ONNX model");
   return Importer(model, external).Run();
 }
 
@@ -333,13 +488,55 @@ Result<Graph> ImportOnnxBytes(std::span<const std::byte> bytes, const std::strin
   return graph;
 }
 
-Result<Tensor> ReadTensorProto(const std::string& path) {
+namespace {
+
+Result<Tensor> SequenceFromProto(const onnx::SequenceProto& proto, ValueKind kind, DType dtype) {
+  if (proto.elem_type() != onnx::SequenceProto::TENSOR) return Unsupported("a sequence of other values than tensors");
+  std::vector<Tensor> items;
+  for (const auto& tensor : proto.tensor_values()) {
+    EVOQ_ASSIGN(Tensor item, TensorFromProto(tensor, nullptr));
+    EVOQ_ASSIGN(item, ComputeTensor(std::move(item)));
+    items.push_back(std::move(item));
+  }
+  Tensor sequence = Tensor::Of(ValueKind::kSequence, TensorType(dtype, Shape::UnknownRank()), std::move(items));
+  if (kind == ValueKind::kSequence) return sequence;
+  return Tensor::Of(kind, TensorType(dtype, sequence.shape()), {sequence});
+}
+
+Result<Tensor> OptionalFromProto(const onnx::OptionalProto& proto, ValueKind kind, DType dtype) {
+  if (proto.has_sequence_value()) return SequenceFromProto(proto.sequence_value(), ValueKind::kOptionalSequence, dtype);
+  std::vector<Tensor> items;
+  if (proto.has_tensor_value()) {
+    EVOQ_ASSIGN(Tensor item, TensorFromProto(proto.tensor_value(), nullptr));
+    EVOQ_ASSIGN(item, ComputeTensor(std::move(item)));
+    items.push_back(std::move(item));
+  }
+  return Tensor::Of(kind, TensorType(dtype, Shape::UnknownRank()), std::move(items));
+}
+
+}  // namespace
+
+Result<Tensor> ReadValueProto(const std::string& path, const TensorType& type) {
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
   const auto bytes = file->bytes();
-  onnx::TensorProto proto;
-  if (bytes.size() > INT_MAX || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return InvalidInput("{}: not a TensorProto", path);
-  return WithContext(TensorFromProto(proto, nullptr), path);
+  const auto parse = [&](auto& proto) { return bytes.size() <= INT_MAX && proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())); };
+  onnx::TensorProto tensor;
+  onnx::SequenceProto sequence;
+  onnx::OptionalProto optional;
+  switch (type.kind) {
+    case ValueKind::kTensor:
+      if (parse(tensor)) return WithContext(TensorFromProto(tensor, nullptr), path);
+      break;
+    case ValueKind::kSequence:
+      if (parse(sequence)) return WithContext(SequenceFromProto(sequence, type.kind, type.dtype), path);
+      break;
+    case ValueKind::kOptional:
+    case ValueKind::kOptionalSequence:
+      if (parse(optional)) return WithContext(OptionalFromProto(optional, type.kind, type.dtype), path);
+  }
+  return InvalidInput("{}: not {}", path, type.ToString());
 }
+
+Result<Tensor> ReadTensorProto(const std::string& path) { return ReadValueProto(path, TensorType()); }
 
 }  // namespace evoq

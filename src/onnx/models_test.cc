@@ -35,8 +35,8 @@ constexpr Case kCases[] = {
     {"models/stories260K.onnx"},
     {"models/babyllama105.onnx"},
     {"models/dtln_model_1.onnx"},
-    {"models/silero_vad.onnx", "If (ai.onnx 16"},
-    {"models/silero_vad_16k_op15.onnx", "If (ai.onnx 15"},
+    {"models/silero_vad.onnx"},
+    {"models/silero_vad_16k_op15.onnx"},
     {"models/super_resolution.onnx", "no opset_import"},
     {"models/style_candy_winml.onnx", "3 operators that evoq does not have: ImageScaler (ai.onnx 7"},
     {"quantized/edgeopt_model_uint8.onnx"},
@@ -72,10 +72,12 @@ TEST(Models, ImportOrSayWhyNot) {
     }
     EXPECT_TRUE(graph->Verify());
     int unknown = 0;
+    bool branches = false;  // may give values of different ranks
     for (NodeId id : graph->order()) {
+      branches |= !graph->node(id).bodies.empty();
       for (ValueId out : graph->node(id).outputs) unknown += out.valid() && !graph->value(out).type.shape.ranked();
     }
-    EXPECT_EQ(unknown, 0) << c.path << ": values of unknown rank";
+    EXPECT_TRUE(unknown == 0 || branches) << c.path << ": values of unknown rank";
     std::string outputs;
     for (ValueId out : graph->outputs()) outputs += graph->value(out).type.ToString() + " ";
     fmt::print("{:55} {:4} nodes -> {}\n", c.path, graph->order().size(), outputs);

@@ -21,7 +21,8 @@ Result<Graph> ImportOnnxBytes(std::span<const std::byte> bytes, const std::strin
 // DequantizeLinear nodes. Atomic. Errors: kUnsupported for what ONNX cannot say; kIo.
 Status ExportOnnx(const Graph& graph, const std::string& path);
 
-// A TensorProto file (.pb of the conformance suite).
+// A TensorProto file (.pb of the conformance suite), or a SequenceProto or OptionalProto file for a container `type`.
 Result<Tensor> ReadTensorProto(const std::string& path);
+Result<Tensor> ReadValueProto(const std::string& path, const TensorType& type);
 
 }  // namespace evoq

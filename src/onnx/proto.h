@@ -10,4 +10,5 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <onnx/onnx_pb.h>
+#include <onnx/onnx-data.pb.h>
 #pragma GCC diagnostic pop

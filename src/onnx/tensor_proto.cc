@@ -1,5 +1,6 @@
 #include "onnx/tensor_proto.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -71,9 +72,24 @@ Result<Tensor> FromFields(const onnx::TensorProto& proto, const TensorType& type
     case DType::kBfloat16: return FromField<uint16_t>(type, proto.int32_data(), n);
     case DType::kBool:
     case DType::kInt8:
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+    case DType::kFloat8E8M0:
     case DType::kUint8: return FromField<uint8_t>(type, proto.int32_data(), n);
+    case DType::kFloat4E2M1:
     case DType::kInt4:
-    case DType::kUint4: return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 2));  // two nibbles a value
+    case DType::kUint4: return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 2));  // two to a value
+    case DType::kInt2:
+    case DType::kUint2: return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 4));
+    case DType::kString: {
+      if (proto.string_data_size() != n)
+        return InvalidInput("{} values in its data field, {} needs {}", proto.string_data_size(), type.ToString(), n);
+      Tensor t = Tensor::Allocate(type);
+      std::copy(proto.string_data().begin(), proto.string_data().end(), t.mutable_data<std::string>());
+      return t;
+    }
     default: return Unsupported("element type {}", DTypeName(type.dtype));
   }
 }
@@ -105,6 +121,9 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
   const TensorType type(dtype, Shape(dims));
   const auto bytes = type.bytes();
   if (!bytes) return Fail(ErrorCode::kTooLarge, "{} has more elements than a file can hold", type.ToString());
+  const bool field_only = dtype == DType::kString;
+  if (field_only && (proto.has_raw_data() || proto.data_location() == onnx::TensorProto::EXTERNAL))
+    return InvalidInput("strings outside their data field");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     EVOQ_ASSIGN(Tensor t, FromExternal(proto, type, *bytes, external));
     if (dtype == DType::kBool) t = t.Clone();
@@ -129,6 +148,10 @@ void TensorToProto(const Tensor& tensor, const std::string& name, onnx::TensorPr
   proto.set_name(name);
   proto.set_data_type(static_cast<int>(tensor.dtype()));
   for (int64_t d : tensor.sizes()) proto.add_dims(d);
+  if (tensor.dtype() == DType::kString) {
+    for (const std::string& s : tensor.values<std::string>()) proto.add_string_data(s);
+    return;
+  }
   proto.set_raw_data(tensor.raw(), tensor.bytes());
 }
 

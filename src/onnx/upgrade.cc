@@ -142,13 +142,32 @@ Status ResizeEmptyInputs(Upgrade& u) {
   return {};
 }
 
+// In training an element stays with probability 1 - ratio, and is divided by it.
+Status TrainingDropout(Upgrade& u) {
+  const ValueId x = u.node().input(0), training = u.node().input(2);
+  const auto is_float = [&](size_t i) { return u.InputType(i).dtype == DType::kFloat32; };
+  if (!x.valid() || !is_float(0) || (u.HasInput(1) && !is_float(1)) || u.InputType(2).dtype != DType::kBool)
+    return Unsupported("training of {}", u.InputType(0).ToString());
+  const ValueId ratio = u.HasInput(1) ? u.node().input(1) : u.AddConstant("ratio", Tensor::Scalar(0.5f));
+  Attrs seed;
+  if (u.attrs().Has("seed")) seed.Set("seed", static_cast<float>(u.attrs().Int("seed")));
+  const ValueId stays = u.Apply("GreaterOrEqual", "stays", {u.Apply("RandomUniformLike", "random", {x}, std::move(seed)), ratio});
+  const ValueId share = u.Apply("Sub", "share", {u.AddConstant("one", Tensor::Scalar(1.0f)), ratio});
+  const ValueId scaled = u.Apply("Div", "scaled", {x, share});
+  const ValueId dropped = u.Apply("Where", "dropped", {stays, scaled, u.AddConstant("zero", Tensor::Scalar(0.0f))});
+  if (u.OutputUsed(1)) {
+    const ValueId mask = u.Apply("Or", "mask", {stays, u.Apply("Not", "inference", {training})});
+    u.graph().ReplaceUses(u.node().outputs[1], mask);
+  }
+  u.ReplaceBy(u.Apply("Where", "", {training, dropped, x}));
+  return {};
+}
+
 // Inference: the input passes; a mask that someone reads is all true.
 Status DropDropout(Upgrade& u) {
-  if (u.HasInput(2)) {
-    const Tensor* training = u.Constant(2);
-    if (training == nullptr || training->dtype() != DType::kBool || training->elements() != 1 || training->data<bool>()[0])
-      return Unsupported("training_mode must be constant false");
-  }
+  const Tensor* training = u.Constant(2);
+  if (u.HasInput(2) && (training == nullptr || training->dtype() != DType::kBool || training->elements() != 1 || training->data<bool>()[0]))
+    return TrainingDropout(u);
   if (u.OutputUsed(1)) {
     const ValueId shape = u.Apply("Shape", "shape", {u.node().input(0)});
     Attrs fill;
@@ -166,9 +185,42 @@ Status DropDropout(Upgrade& u) {
   return {};
 }
 
+// Training mode: normalizes by the batch's own statistics, and moves the running ones towards them.
+Status TrainingBatchNormalization(Upgrade& u) {
+  const TensorType x = u.InputType(0);
+  if (!x.shape.ranked() || x.dtype != DType::kFloat32) return Unsupported("training_mode=1 of {}", x.ToString());
+  std::vector<int64_t> axes;
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    if (d != 1) axes.push_back(d);
+  }
+  const ValueId input = u.node().input(0);
+  const ValueId list = u.AddConstant("axes", Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(axes.size())}, axes));
+  const auto mean_of = [&](const char* name, ValueId v, bool keep) {
+    Attrs attrs;
+    attrs.Set("keepdims", keep ? 1 : 0);
+    return u.Apply("ReduceMean", name, {v, list}, std::move(attrs));
+  };
+  const ValueId mean = mean_of("mean", input, false);
+  const ValueId centred = u.Apply("Sub", "centred", {input, mean_of("mean_kept", input, true)});
+  const ValueId variance = mean_of("variance", u.Apply("Mul", "squares", {centred, centred}), false);
+  const float momentum = u.attrs().Float("momentum", 0.9f);
+  const auto moved = [&](const char* name, size_t i, ValueId now) {
+    const ValueId old_part = u.Apply("Mul", std::string(name) + "_old", {u.node().input(i), u.AddConstant("momentum", Tensor::Scalar(momentum))});
+    const ValueId new_part = u.Apply("Mul", std::string(name) + "_new", {now, u.AddConstant("rest", Tensor::Scalar(1 - momentum))});
+    return u.Apply("Add", name, {old_part, new_part});
+  };
+  if (u.node().outputs.size() > 3) return InvalidInput("{} outputs, expected at most 3", u.node().outputs.size());
+  if (u.OutputUsed(1)) u.graph().ReplaceUses(u.node().outputs[1], moved("running_mean", 3, mean));
+  if (u.OutputUsed(2)) u.graph().ReplaceUses(u.node().outputs[2], moved("running_variance", 4, variance));
+  Attrs attrs;
+  attrs.Set("epsilon", u.attrs().Float("epsilon", 1e-5f));
+  u.ReplaceBy(u.Apply("BatchNormalization", "", {input, u.node().input(1), u.node().input(2), mean, variance}, std::move(attrs)));
+  return {};
+}
+
 Status CheckBatchNormalization(Upgrade& u) {
   if (u.version() < 9 && u.attrs().Int("spatial", 1) != 1) return Unsupported("spatial=0: statistics per element");
-  if (u.attrs().Int("training_mode", 0) != 0) return Unsupported("training_mode=1: evoq runs inference");
+  if (u.attrs().Int("training_mode", 0) != 0) return TrainingBatchNormalization(u);
   for (size_t i = 1; i < u.node().outputs.size(); ++i) {
     if (u.OutputUsed(i)) return Unsupported("output {} (training statistics) is read", i);
   }

@@ -35,6 +35,8 @@ class Upgrade {
   Status AttrToInput(const char* attr, size_t i);
   // A new node `op`, named after this one and `suffix`, with one output.
   ValueId Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs, Attrs attrs = {});
+  // A new node as it is, whose outputs the graph has.
+  void AddNode(Node node) { added_.push_back(graph_.AddNode(std::move(node))); }
   // Removes the node; readers of its output 0 read `value`, which takes over its name.
   void ReplaceBy(ValueId value);
   // Whether someone reads output i.
@@ -60,12 +62,14 @@ struct UpgradeRule {
 };
 
 std::span<const UpgradeRule> OnnxRules();       // upgrade.cc: operators of ai.onnx, in version order
-std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX, com.microsoft
+std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX
+std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
 
 // Whether a rule replaces this operator, of any version, by operators of the dialect.
 bool IsReplaced(std::string_view op, std::string_view domain);
 
-// Upgrades and infers all nodes; `versions` maps a domain to the file's opset.
-Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions);
+// Upgrades and infers all nodes; `versions` maps a domain to the file's opset. `lenient`: a node whose types cannot be
+// inferred is no error, as in a branch that is never taken.
+Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bool lenient = false);
 
 }  // namespace evoq

@@ -98,6 +98,41 @@ Status LinearConcat(Upgrade& u) {
   return {};
 }
 
+// QLinearSoftmax(x, s_x, z_x, s_y, z_y) is that of the operator set in its attribute.
+Status LinearSoftmax(Upgrade& u) {
+  const Shape& x = u.InputType(0).shape;
+  const int64_t opset = u.attrs().Int("opset", 13), axis = u.attrs().Int("axis", opset < 13 ? 1 : -1);
+  if (opset < 13 && axis != -1 && (!x.ranked() || axis != x.rank() - 1)) return Unsupported("axis {} of {} in operator set {}", axis, x.ToString(), opset);
+  u.attrs().Erase("opset");
+  u.attrs().Set("axis", axis);
+  return LinearReal(u);
+}
+
+// QGemm(a, s_a, z_a, b, s_b, z_b, c?, s_y?, z_y?): alpha * s_a * s_b * (a' b' + c), quantized when s_y is there.
+Status LinearGemm(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, 5));
+  const std::vector<ValueId> in = u.node().inputs;
+  const auto input = [&](size_t i) { return i < in.size() ? in[i] : ValueId{}; };
+  const bool b_rows = u.attrs().Int("transB") != 0;
+  std::vector<ValueId> inputs = {Dequantize(u, "a", in[0], in[1], in[2], 0), Dequantize(u, "b", in[3], in[4], input(5), b_rows ? 0 : 1)};
+  if (input(6).valid()) inputs.push_back(DequantizeBias(u, in[6], in[1], in[4]));
+  Attrs attrs = u.attrs();
+  attrs.Set("beta", u.attrs().Float("alpha", 1));
+  const ValueId y = u.Apply("Gemm", "float", std::move(inputs), std::move(attrs));
+  u.ReplaceBy(input(7).valid() ? Quantize(u, y, in[7], input(8)) : y);
+  return {};
+}
+
+// BipolarQuant(x, scale): scale where x >= 0, else -scale.
+Status Bipolar(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, 1));
+  if (!u.HasInput(1)) return InvalidInput("input 1 is missing");
+  const ValueId zero = u.AddConstant("zero", Tensor::Scalar(0.0f)), scale = u.node().input(1);
+  const ValueId positive = u.Apply("GreaterOrEqual", "positive", {u.node().input(0), zero});
+  u.ReplaceBy(u.Apply("Where", "", {positive, scale, u.Apply("Neg", "negative", {scale})}));
+  return {};
+}
+
 // An operator of com.microsoft that ONNX has adopted with the same meaning.
 Status SameInOnnx(Upgrade& u) {
   u.graph().SetOp(u.id(), u.node().op);
@@ -215,6 +250,11 @@ constexpr UpgradeRule kRules[] = {
     {"QLinearAveragePool", "com.microsoft", kAnyVersion, LinearReal},
     {"QLinearGlobalAveragePool", "com.microsoft", kAnyVersion, LinearReal},
     {"QLinearConcat", "com.microsoft", kAnyVersion, LinearConcat},
+    {"QLinearSoftmax", "com.microsoft", kAnyVersion, LinearSoftmax},
+    {"QGemm", "com.microsoft", kAnyVersion, LinearGemm},
+    {"BipolarQuant", "onnx.brevitas", kAnyVersion, Bipolar},
+    {"BipolarQuant", "qonnx.custom_op.general", kAnyVersion, Bipolar},
+    {"BipolarQuant", "finn.custom_op.general", kAnyVersion, Bipolar},
     {"Quant", "onnx.brevitas", kAnyVersion, QonnxQuant},
     {"Quant", "qonnx.custom_op.general", kAnyVersion, QonnxQuant},
     {"Quant", "finn.custom_op.general", kAnyVersion, QonnxQuant},

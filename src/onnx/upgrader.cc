@@ -1,6 +1,8 @@
 // The machinery behind the upgrade rules.
 #include "onnx/upgrade.h"
 
+#include "ops/control.h"
+
 namespace evoq {
 
 TensorType Upgrade::InputType(size_t i) const {
@@ -54,7 +56,7 @@ namespace {
 // Runs `visit` on the rules that apply to this operator and version, in order.
 template <typename Visit>
 void ForRules(std::string_view domain, const Visit& visit) {
-  for (const auto rules : {QuantizedRules(), OnnxRules()}) {
+  for (const auto rules : {QuantizedRules(), MicrosoftRules(), OnnxRules()}) {
     for (const UpgradeRule& rule : rules) {
       if (domain == rule.domain) visit(rule);
     }
@@ -62,8 +64,9 @@ void ForRules(std::string_view domain, const Visit& visit) {
 }
 
 // Infers the nodes in an order in which each finds its inputs' types. Those whose inputs never get one wait for
-// InferTypes, which reports them.
-Status InferAll(Graph& graph, std::vector<NodeId> nodes) {
+// InferTypes, which reports them. `lenient`: nodes that cannot be inferred keep no type (a branch that is never taken may
+// be impossible).
+Status InferAll(Graph& graph, std::vector<NodeId> nodes, bool lenient) {
   for (size_t left = nodes.size() + 1; !nodes.empty() && nodes.size() < left;) {
     left = nodes.size();
     std::vector<NodeId> waiting;
@@ -77,12 +80,34 @@ Status InferAll(Graph& graph, std::vector<NodeId> nodes) {
       }
       std::vector<TensorType> declared;
       for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType{});
-      EVOQ_ASSIGN(const std::vector<TensorType> types, InferNode(graph, node, declared));
+      const auto inferred = InferNode(graph, node, declared);
+      if (!inferred && lenient) continue;
+      EVOQ_ASSIGN(const std::vector<TensorType> types, inferred);
       for (size_t i = 0; i < node.outputs.size() && i < types.size(); ++i) {
         if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
       }
     }
     nodes = std::move(waiting);
+  }
+  return {};
+}
+
+// Upgrades the subgraphs of a node, from the types of the node's inputs. What is kept of those are element types and
+// containers: inference starts from the inputs at hand.
+Status UpgradeBodies(Graph& graph, NodeId id, const std::map<std::string, int>& versions) {
+  for (size_t i = 0; i < graph.node(id).bodies.size(); ++i) {
+    const Node& node = graph.node(id);
+    std::vector<TensorType> inputs;
+    for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).type : TensorType());
+    Graph body = *node.bodies[i];
+    EVOQ_ASSIGN(const std::vector<TensorType> types, BodyInputTypes(node, i, inputs));
+    for (size_t k = 0; k < types.size(); ++k) body.SetType(body.inputs()[k], types[k]);
+    EVOQ_TRY(WithContext(UpgradeNodes(body, versions, /*lenient=*/true), "subgraph " + body.name));
+    body.RemoveDeadNodes();
+    body = body.Compacted();
+    for (size_t k = 0; k < types.size(); ++k)
+      body.SetType(body.inputs()[k], TensorType::In(types[k].kind, types[k].dtype, Shape::UnknownRank()));
+    graph.SetBody(id, i, std::make_shared<const Graph>(std::move(body)));
   }
   return {};
 }
@@ -95,9 +120,10 @@ bool IsReplaced(std::string_view op, std::string_view domain) {
   return found;
 }
 
-Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions) {
+Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bool lenient) {
   const std::vector<NodeId> order = graph.order();
   for (NodeId id : order) {
+    EVOQ_TRY(WithContext(UpgradeBodies(graph, id, versions), NodeLabel(graph.node(id))));
     const std::string domain = graph.node(id).domain;
     // Rules may rely on output 0, also where only a later output is read.
     if (!graph.node(id).outputs[0].valid()) graph.SetOutput(id, 0, graph.AddValue(graph.node(id).name + "_unused"));
@@ -119,7 +145,7 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions) {
     std::vector<NodeId> pending = upgrade.added();
     if (graph.alive(id)) pending.push_back(id);
     std::erase_if(pending, [&](NodeId n) { return !graph.alive(n); });
-    EVOQ_TRY(InferAll(graph, std::move(pending)));
+    EVOQ_TRY(InferAll(graph, std::move(pending), lenient));
   }
   return graph.Sort();
 }

@@ -4,8 +4,7 @@
 
 #include "kernels/math/math.h"
 #include "ops/arithmetic.h"
-#include "ops/broadcast.h"
-#include "ops/op.h"
+#include "ops/integer_pair.h"
 
 namespace evoq {
 namespace {
@@ -64,6 +63,15 @@ EvalResult EvaluateMean(const EvalArgs& args) {
 InferResult InferFloats(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
   return InferNumbers(args);
+}
+
+// ---- Mul
+
+EvalResult EvaluateMulQuantized(const EvalArgs& args) {
+  const auto scale = [](const TensorType& type) { return type.quantized() ? type.quant->scales[0] : 1.0f; };
+  const float m = LinearMultiplier(scale(args.inputs[0].type()), scale(args.inputs[1].type()), scale(args.output_types[0]));
+  return EvaluateIntegerPair(
+      args, [m](int32_t a, int32_t b) { return static_cast<float>(static_cast<int64_t>(a) * b) * m; });
 }
 
 // ---- Mod
@@ -167,8 +175,8 @@ struct PReluFn {
 };
 
 template <typename F>
-constexpr OpDef BinaryOp(const char* name, QuantTrait quant = QuantTrait::kFloat) {
-  return {.name = name, .min_inputs = 2, .max_inputs = 2, .quant = quant, .elementwise = true, .infer = InferNumbers,
+constexpr OpDef BinaryOp(const char* name) {
+  return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferNumbers,
           .evaluate = EvaluateBinary<F>};
 }
 
@@ -180,7 +188,9 @@ constexpr OpDef VariadicOp(const char* name) {
 }  // namespace
 
 extern const OpDef kSub = BinaryOp<SubFn>("Sub");
-extern const OpDef kMul = BinaryOp<MulFn>("Mul", QuantTrait::kReal);
+extern const OpDef kMul = {.name = "Mul", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kReal, .elementwise = true,
+                           .infer = InferNumbers, .evaluate = EvaluateBinary<MulFn>,
+                           .evaluate_quantized = EvaluateMulQuantized};
 extern const OpDef kDiv = BinaryOp<DivFn>("Div");
 extern const OpDef kMax = VariadicOp<MaxFn>("Max");
 extern const OpDef kMin = VariadicOp<MinFn>("Min");

@@ -1,6 +1,8 @@
 // Cast and CastLike. Float to integer drops the fraction and saturates (NaN gives 0); integer to integer keeps the low
-// bits; to bool is x != 0; float64 goes to the 16-bit floats through float32, floats to the 4-bit integers through int64.
+// bits; to bool is x != 0; float64 goes to narrower floats than float32 through it, floats to
+// integers of fewer than 8 bits through int64; numbers as text have at most 8 digits.
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "ops/op.h"
@@ -9,15 +11,31 @@
 namespace evoq {
 namespace {
 
+// What the attributes saturate and round_mode say about tiny floats.
+struct TinyRounding {
+  bool saturate = true;
+  Rounding rounding = Rounding::kUp;
+};
+
+Result<TinyRounding> RoundingOf(const Node& node) {
+  const std::string mode = node.attrs.String("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest")
+    return InvalidInput("attribute round_mode is '{}', expected up, down or nearest", mode);
+  const Rounding rounding = mode == "up" ? Rounding::kUp : mode == "down" ? Rounding::kDown : Rounding::kNearest;
+  return TinyRounding{node.attrs.Int("saturate", 1) != 0, rounding};
+}
+
 InferResult InferCast(const InferArgs& args) {
   if (!args.node.attrs.Has("to")) return InvalidInput("attribute to is missing");
   EVOQ_ASSIGN(const int64_t to, IntAttr(args.node, "to", 0));
   const auto dtype = to > 0 && to < 1000 ? DTypeFromOnnx(static_cast<int>(to)) : std::nullopt;
+  EVOQ_TRY(RoundingOf(args.node));
   if (!dtype) return Unsupported("cast to ONNX element type {}", to);
   return std::vector<TensorType>{TensorType(*dtype, args.inputs[0].shape)};
 }
 
 InferResult InferCastLike(const InferArgs& args) {
+  EVOQ_TRY(RoundingOf(args.node));
   return std::vector<TensorType>{TensorType(args.inputs[1].dtype, args.inputs[0].shape)};
 }
 
@@ -52,43 +70,75 @@ Result<Tensor> ConvertPlain(const Tensor& x, DType to) {
   });
 }
 
-bool IsSmallFloat(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBfloat16; }
+bool IsNarrowFloat(DType dtype) { return IsFloat(dtype) && dtype != DType::kFloat32 && dtype != DType::kFloat64; }
 
-Result<Tensor> Convert(const Tensor& x, DType to) {
+Result<Tensor> Convert(const Tensor& x, DType to, const TinyRounding& r);
+
+// Text as C's strtod reads it ("1e-3", "-INF", "NaN"); integers are read as such.
+Result<Tensor> FromStrings(const Tensor& x, DType to, const TinyRounding& r) {
+  const bool whole = IsInteger(to);
+  Tensor wide = Tensor::Allocate(TensorType(whole ? DType::kInt64 : DType::kFloat64, x.shape()));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const std::string& text = x.data<std::string>()[i];
+    char* end = nullptr;
+    if (whole) {
+      wide.mutable_data<int64_t>()[i] = std::strtoll(text.c_str(), &end, 10);
+    } else {
+      wide.mutable_data<double>()[i] = std::strtod(text.c_str(), &end);
+    }
+    if (text.empty() || *end != 0) return InvalidInput("element {} is '{}', expected a number", i, text);
+  }
+  return Convert(wide, to, r);
+}
+
+std::string TextOf(double v) {
+  if (std::isnan(v)) return "NaN";
+  if (std::isinf(v)) return v < 0 ? "-INF" : "INF";
+  return fmt::format("{:.8g}", v);
+}
+
+Result<Tensor> ToStrings(const Tensor& x, const TinyRounding& r) {
+  Tensor y = Tensor::Allocate(TensorType(DType::kString, x.shape()));
+  const bool real = IsFloat(x.dtype());
+  EVOQ_ASSIGN(const Tensor wide, Convert(x, real ? DType::kFloat64 : DType::kInt64, r));
+  for (int64_t i = 0; i < x.elements(); ++i)
+    y.mutable_data<std::string>()[i] = real ? TextOf(wide.data<double>()[i]) : fmt::format("{}", wide.data<int64_t>()[i]);
+  return y;
+}
+
+Result<Tensor> Convert(const Tensor& x, DType to, const TinyRounding& r) {
   if (x.dtype() == to) return x;
-  if (IsSmallFloat(x.dtype())) {
+  if (x.dtype() == DType::kString) return FromStrings(x, to, r);
+  if (to == DType::kString) return ToStrings(x, r);
+  if (IsNarrowFloat(x.dtype())) {
     EVOQ_ASSIGN(const Tensor wide, ToFloat32(x));
-    return Convert(wide, to);
+    return Convert(wide, to, r);
   }
-  if (DTypeBits(x.dtype()) == 4) return Convert(UnpackNibbles(x), to);
-  if (IsSmallFloat(to)) {
+  if (DTypeBits(x.dtype()) < 8) return Convert(UnpackBits(x), to, r);
+  if (IsNarrowFloat(to)) {
     EVOQ_ASSIGN(const Tensor wide, ConvertPlain(x, DType::kFloat32));
-    return FromFloat32(wide, to);
+    return FromFloat32(wide, to, r.saturate, r.rounding);
   }
-  if (DTypeBits(to) != 4) return ConvertPlain(x, to);
+  if (DTypeBits(to) >= 8) return ConvertPlain(x, to);
   if (IsFloat(x.dtype())) {
     EVOQ_ASSIGN(const Tensor wide, ConvertPlain(x, DType::kInt64));
-    return Convert(wide, to);
+    return Convert(wide, to, r);
   }
   EVOQ_ASSIGN(const Tensor bytes, ConvertPlain(x, DType::kUint8));
-  return PackNibbles(bytes, to);
+  return PackBits(bytes, to);
 }
 
 EvalResult EvaluateCast(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferCast));
-  EVOQ_ASSIGN(Tensor y, Convert(args.inputs[0], types[0].dtype));
-  return One(std::move(y));
-}
-
-EvalResult EvaluateCastLike(const EvalArgs& args) {
-  EVOQ_ASSIGN(Tensor y, Convert(args.inputs[0], args.inputs[1].dtype()));
+  EVOQ_ASSIGN(const TinyRounding rounding, RoundingOf(args.node));
+  EVOQ_ASSIGN(Tensor y, Convert(args.inputs[0], args.output_types[0].dtype, rounding));
   return One(std::move(y));
 }
 
 }  // namespace
 
-extern const OpDef kCast = {.name = "Cast", .elementwise = true, .infer = InferCast, .evaluate = EvaluateCast};
+extern const OpDef kCast = {.name = "Cast", .elementwise = true, .strings = Strings::kOwn,
+                            .infer = InferCast, .evaluate = EvaluateCast};
 extern const OpDef kCastLike = {.name = "CastLike", .min_inputs = 2, .max_inputs = 2, .elementwise = true,
-                                .infer = InferCastLike, .evaluate = EvaluateCastLike};
+                                .strings = Strings::kOwn, .infer = InferCastLike, .evaluate = EvaluateCast};
 
 }  // namespace evoq

@@ -64,6 +64,14 @@ Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w,
   return s;
 }
 
+Result<std::vector<uint32_t>> ConvIntegerSums(const ConvExtents& s, bool transposed, const Tensor& x, const Tensor& w) {
+  EVOQ_ASSIGN(const std::vector<uint32_t> x_values, Centered(x));
+  EVOQ_ASSIGN(const std::vector<uint32_t> w_values, Centered(w));
+  std::vector<uint32_t> sums(s.batch * s.groups * s.out_channels * s.out_size());
+  ConvSums(s, transposed, x_values.data(), w_values.data(), sums.data());
+  return sums;
+}
+
 namespace {
 
 template <bool kTransposed>
@@ -72,7 +80,8 @@ InferResult InferConv(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 1));
   EVOQ_ASSIGN(Shape y, ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, kTransposed));
   EVOQ_TRY(CheckLinearExtras(args, y.ranked() ? y[1] : Dim(), y));
-  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, std::move(y))};
+  EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
+  return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }
 
 LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, const Activation& activation) {
@@ -82,6 +91,7 @@ LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, c
   call.w_axis = transposed ? 1 : 0;
   call.bias = args.has(2) ? &args.inputs[2] : nullptr;
   call.residual = args.has(3) ? &args.inputs[3] : nullptr;
+  call.table = args.has(4) ? &args.inputs[4] : nullptr;
   call.activation = activation;
   call.y = args.output_types[0];
   call.channels = {s.batch, s.groups * s.out_channels, s.out_size()};
@@ -99,14 +109,6 @@ EvalResult EvaluateConv(const EvalArgs& args) {
   return FinishFloat(CallOf(args, kTransposed, s, activation), sums);
 }
 
-Result<std::vector<uint32_t>> IntegerSums(const ConvExtents& s, bool transposed, const Tensor& x, const Tensor& w) {
-  EVOQ_ASSIGN(const std::vector<uint32_t> x_values, Centered(x));
-  EVOQ_ASSIGN(const std::vector<uint32_t> w_values, Centered(w));
-  std::vector<uint32_t> sums(s.batch * s.groups * s.out_channels * s.out_size());
-  ConvSums(s, transposed, x_values.data(), w_values.data(), sums.data());
-  return sums;
-}
-
 template <bool kTransposed>
 EvalResult EvaluateConvQuantized(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
@@ -114,12 +116,12 @@ EvalResult EvaluateConvQuantized(const EvalArgs& args) {
   EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
   const LinearCall call = CallOf(args, kTransposed, s, activation);
   EVOQ_TRY(CheckInteger(call));
-  EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(s, kTransposed, x, w));
+  EVOQ_ASSIGN(const std::vector<uint32_t> sums, ConvIntegerSums(s, kTransposed, x, w));
   return FinishInteger(call, sums);
 }
 
 template <bool kTransposed>
-int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+int64_t MacsOf(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
   const auto s = GeometryOf(node, inputs[0].shape, inputs[1].shape, kTransposed);
   if (!s) return 0;
   const int64_t positions = kTransposed ? s->in_size() : outputs[0].shape.elements().value_or(0) / std::max<int64_t>(1, outputs[0].shape[0].value * outputs[0].shape[1].value);
@@ -149,7 +151,7 @@ EvalResult EvaluateConvInteger(const EvalArgs& args) {
   EVOQ_ASSIGN(const Tensor x, WithZeroPoint(args.inputs[0], args, 2, -1));
   EVOQ_ASSIGN(const Tensor w, WithZeroPoint(args.inputs[1], args, 3, 0));
   EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), false));
-  EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(s, false, x, w));
+  EVOQ_ASSIGN(const std::vector<uint32_t> sums, ConvIntegerSums(s, false, x, w));
   Tensor y = Tensor::Allocate(args.output_types[0]);
   std::copy(sums.begin(), sums.end(), y.mutable_data<uint32_t>());
   return One(std::move(y));
@@ -182,31 +184,35 @@ EvalResult EvaluateQLinearConv(const EvalArgs& args) {
 
 }  // namespace
 
+int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+  return MacsOf<false>(node, inputs, outputs);
+}
+
 extern const OpDef kConv = {.name = "Conv",
                             .min_inputs = 2,
-                            .max_inputs = 4,
+                            .max_inputs = 5,
                             .quant = QuantTrait::kLinear,
                             .spatial = true,
                             .infer = InferConv<false>,
                             .evaluate = EvaluateConv<false>,
                             .evaluate_quantized = EvaluateConvQuantized<false>,
-                            .macs = ConvMacs<false>};
+                            .macs = ConvMacs};
 extern const OpDef kConvTranspose = {.name = "ConvTranspose",
                                      .min_inputs = 2,
-                                     .max_inputs = 4,
+                                     .max_inputs = 5,
                                      .quant = QuantTrait::kLinear,
                                      .spatial = true,
                                      .infer = InferConv<true>,
                                      .evaluate = EvaluateConv<true>,
                                      .evaluate_quantized = EvaluateConvQuantized<true>,
-                                     .macs = ConvMacs<true>};
+                                     .macs = MacsOf<true>};
 extern const OpDef kConvInteger = {.name = "ConvInteger",
                                    .min_inputs = 2,
                                    .max_inputs = 4,
                                    .spatial = true,
                                    .infer = InferConvInteger,
                                    .evaluate = EvaluateConvInteger,
-                                   .macs = ConvMacs<false>};
+                                   .macs = ConvMacs};
 extern const OpDef kQLinearConv = {.name = "QLinearConv",
                                    .min_inputs = 8,
                                    .max_inputs = 9,

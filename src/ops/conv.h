@@ -25,6 +25,11 @@ Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w,
 // Shape of y from (symbolic) shapes of x and w. Errors: kInvalidInput for ranks, channels or windows that do not fit.
 Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed);
 
+// The sums of a convolution of integers less their zero points, modulo 2^32, laid out as the output.
+Result<std::vector<uint32_t>> ConvIntegerSums(const ConvExtents& s, bool transposed, const Tensor& x, const Tensor& w);
+// OpDef::macs of Conv.
+int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs);
+
 // acc[n, g*M + m, o] = sum over c, k of x[n, g*C + c, i] * w[...]. Conv: i = o * stride + k * dilation - pad;
 // transposed: o = i * stride + k * dilation - pad. Pads contribute nothing. `acc` is zero at entry.
 template <typename In, typename Acc>

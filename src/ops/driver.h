@@ -1,6 +1,8 @@
 // Shared by the drivers (infer.cc, evaluate.cc, cost.cc); not for operators.
 #pragma once
 
+#include <map>
+
 #include "ops/op.h"
 
 namespace evoq {
@@ -14,6 +16,9 @@ Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t
 Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, std::span<const TensorType> inputs,
                                              std::span<const Tensor* const> constants,
                                              std::span<const TensorType> declared);
+
+// InferTypes, where the data of some values is known.
+Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
 
 // Whether the attribute channels_last=1 applies to input i / to the operator.
 bool IsChannelsLast(const OpDef& op, const Node& node);

@@ -1,4 +1,6 @@
 // The reference evaluator: what a node and a graph mean.
+#include <algorithm>
+
 #include "ops/driver.h"
 #include "ops/util.h"
 
@@ -12,6 +14,7 @@ Result<std::vector<Tensor>> RealInputs(std::span<const Tensor> inputs, bool wide
   std::vector<Tensor> real(inputs.begin(), inputs.end());
   for (Tensor& tensor : real) {
     if (!tensor.defined()) continue;
+    if (!tensor.type().is_tensor()) continue;
     if (tensor.type().quantized() || (widen && IsOtherFloat(tensor.dtype()))) {
       EVOQ_ASSIGN(tensor, ToFloat32(tensor));
     }
@@ -19,14 +22,79 @@ Result<std::vector<Tensor>> RealInputs(std::span<const Tensor> inputs, bool wide
   return real;
 }
 
+// Strings of all inputs become their ranks among them, so that operators move and compare int64; outputs become strings.
+Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+                                          std::span<const TensorType> types) {
+  std::vector<std::string> names;
+  for (const Tensor& t : inputs) {
+    if (t.defined() && t.dtype() == DType::kString) names.insert(names.end(), t.values<std::string>().begin(), t.values<std::string>().end());
+  }
+  names.emplace_back();  // what operators fill with
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<Tensor> ranks(inputs.begin(), inputs.end());
+  for (Tensor& t : ranks) {
+    if (!t.defined() || t.dtype() != DType::kString) continue;
+    Tensor rank = Tensor::Allocate(TensorType(DType::kInt64, t.shape()));
+    for (int64_t i = 0; i < t.elements(); ++i)
+      rank.mutable_data<int64_t>()[i] = std::lower_bound(names.begin(), names.end(), t.data<std::string>()[i]) - names.begin();
+    t = std::move(rank);
+  }
+  std::vector<TensorType> rank_types(types.begin(), types.end());
+  for (TensorType& type : rank_types) {
+    if (type.dtype == DType::kString) type.dtype = DType::kInt64;
+  }
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = ranks, .output_types = rank_types}));
+  for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
+    if (!outputs[i].defined() || types[i].dtype != DType::kString) continue;
+    Tensor strings = Tensor::Allocate(TensorType(DType::kString, outputs[i].shape()));
+    for (int64_t k = 0; k < strings.elements(); ++k)
+      strings.mutable_data<std::string>()[k] = names[static_cast<size_t>(outputs[i].data<int64_t>()[k])];
+    outputs[i] = std::move(strings);
+  }
+  return outputs;
+}
+
+bool IsSmall(DType dtype) { return DTypeBits(dtype) < 8 && dtype != DType::kUndefined; }
+
+// Moves elements of fewer than 8 bits as bytes.
+Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+                                             std::span<const TensorType> types) {
+  std::vector<Tensor> wide(inputs.begin(), inputs.end());
+  for (Tensor& t : wide) {
+    if (t.defined()) t = UnpackBits(t);
+  }
+  std::vector<TensorType> wide_types(types.begin(), types.end());
+  for (TensorType& type : wide_types) {
+    if (IsSmall(type.dtype)) type.dtype = IsInteger(type.dtype) && IsSigned(type.dtype) ? DType::kInt8 : DType::kUint8;
+  }
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = wide, .output_types = wide_types}));
+  for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
+    if (outputs[i].defined() && IsSmall(types[i].dtype)) outputs[i] = PackBits(outputs[i], types[i].dtype);
+  }
+  return outputs;
+}
+
 // The definition on real values. float16, bfloat16 and float64 are computed in float32 by operators that have no
 // arithmetic of their own for them.
 Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> types) {
+  bool other_float = false, small = false, strings = false;
+  for (const Tensor& tensor : inputs) {
+    if (!tensor.defined() || !tensor.type().is_tensor()) continue;
+    other_float |= IsOtherFloat(tensor.dtype());
+    small |= IsSmall(tensor.dtype());
+    strings |= tensor.dtype() == DType::kString;
+  }
+  const bool moves = op.quant == QuantTrait::kMove;
+  if (strings && op.strings != Strings::kOwn) {
+    if (!moves && op.strings != Strings::kRanks) return Unsupported("strings");
+    return EvaluateRanks(op, node, inputs, types);
+  }
   auto outputs = op.evaluate({.node = node, .inputs = inputs, .output_types = types});
-  bool other_float = false;
-  for (const Tensor& tensor : inputs) other_float |= tensor.defined() && IsOtherFloat(tensor.dtype());
-  if (outputs || outputs.error().code() != ErrorCode::kUnsupported || !other_float) return outputs;
+  if (outputs || outputs.error().code() != ErrorCode::kUnsupported) return outputs;
+  if (small && moves) return EvaluateUnpacked(op, node, inputs, types);
+  if (!other_float) return outputs;
   EVOQ_ASSIGN(const std::vector<Tensor> wide, RealInputs(inputs, /*widen=*/true));
   std::vector<TensorType> wide_types(types.begin(), types.end());
   for (TensorType& type : wide_types) {
@@ -95,7 +163,14 @@ Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> i
 }
 
 bool Fits(const TensorType& type, const TensorType& declared) {
-  if (type.dtype != declared.dtype || type.quantized() != declared.quantized()) return false;
+  if (type.dtype != declared.dtype) return false;
+  if (!declared.is_tensor()) {  // an optional takes what it may hold
+    const bool held = (declared.kind == ValueKind::kOptional && type.is_tensor()) ||
+                      (declared.kind == ValueKind::kOptionalSequence && type.kind == ValueKind::kSequence);
+    return held || type.kind == declared.kind;
+  }
+  if (!type.is_tensor()) return false;
+  if (type.quantized() != declared.quantized()) return false;
   if (type.quantized() && !(*type.quant == *declared.quant)) return false;
   if (!declared.shape.ranked()) return true;
   if (type.shape.rank() != declared.shape.rank()) return false;

@@ -22,7 +22,7 @@ Status CheckSize(const TensorType& type, const char* what, size_t index) {
     if (dim.value > kMaxTensorBytes)
       return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
   }
-  if (!type.shape.is_static()) return {};
+  if (!type.shape.is_static() || !type.is_tensor()) return {};
   const auto bytes = type.bytes();
   if (!bytes || *bytes > kMaxTensorBytes)
     return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
@@ -75,7 +75,7 @@ Result<std::vector<TensorType>> InferFrom(const Node& node, const NodeInputs& in
 
 // The value of Shape (slice [start, end) of the sizes) or Size, when the sizes that it needs are known.
 std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
-  if (!node.domain.empty() || !type.shape.ranked()) return std::nullopt;
+  if (!node.domain.empty() || !type.shape.ranked() || !type.is_tensor()) return std::nullopt;
   if (node.op == "Size") {
     const auto elements = type.shape.elements();
     return elements ? std::optional(Tensor::Scalar<int64_t>(*elements)) : std::nullopt;
@@ -94,7 +94,7 @@ std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
 
 bool IsSmall(const TensorType& type) {
   const auto elements = type.shape.elements();
-  return elements && *elements <= kMaxKnownElements && !type.quantized();
+  return elements && *elements <= kMaxKnownElements && !type.quantized() && type.is_tensor();
 }
 
 // Computes small integer outputs of a node whose inputs are all known, so that shapes that are computed in the graph
@@ -107,7 +107,7 @@ void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorT
     return;
   }
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->random) return;
+  if (op == nullptr || op->random || op->bodies > 0) return;
   bool wanted = false;
   for (const TensorType& type : outputs) wanted |= IsSmall(type);
   if (!wanted) return;
@@ -132,6 +132,7 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
   std::vector<TensorType> real(inputs.size());
   std::vector<const Tensor*> data(inputs.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_tensor() && !op.containers) return InvalidInput("input {} is {}, expected a tensor", i, inputs[i].ToString());
     const bool moved = InputIsChannelsLast(op, node, i);
     EVOQ_TRY(CheckSize(inputs[i], "input", i));
     real[i] = (moved ? ToChannelsFirst(inputs[i]) : inputs[i]).Dequantized();
@@ -154,8 +155,9 @@ Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node, 
   return InferFrom(node, NodeInputs(graph, node), declared);
 }
 
-Status InferTypes(Graph& graph) {
-  std::map<ValueId, Tensor> known;
+Status InferTypes(Graph& graph) { return InferTypes(graph, {}); }
+
+Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     std::vector<TensorType> declared;

@@ -39,6 +39,11 @@ Status CheckInteger(const LinearCall& call) {
   if (w.block != 0 || (!w.per_tensor() && w.axis != call.w_axis)) return NotInteger("weight", call.w->type());
   if (call.bias && (call.bias->dtype() != DType::kInt32 || call.bias->type().quantized()))
     return NotInteger("bias", call.bias->type());
+  if (call.table) {
+    const bool bytes = call.table->dtype() == DType::kUint8 && PerTensor(*call.table) && call.table->elements() == 256;
+    if (!bytes) return NotInteger("table", call.table->type());
+    if (call.y.dtype != DType::kUint8 || !call.y.quantized()) return NotInteger("output behind a table", call.y);
+  }
   const bool integer_residual = call.residual && PerTensor(*call.residual) && DTypeBits(call.residual->dtype()) <= 16;
   if (call.residual && !integer_residual && call.residual->dtype() != DType::kFloat32)
     return NotInteger("residual", call.residual->type());
@@ -63,6 +68,7 @@ Result<std::vector<uint32_t>> Centered(const Tensor& tensor) {
 }
 
 EvalResult FinishFloat(const LinearCall& call, std::span<const double> sums) {
+  if (call.table) return InvalidInput("a table behind float32 values");
   if (call.bias && call.bias->dtype() != DType::kFloat32)
     return InvalidInput("bias is {}, expected float32 where the inputs are not quantized", call.bias->type().ToString());
   if (call.residual && call.residual->dtype() != DType::kFloat32)
@@ -80,6 +86,13 @@ EvalResult FinishFloat(const LinearCall& call, std::span<const double> sums) {
 }
 
 EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums) {
+  if (call.table) {
+    LinearCall inner = call;
+    inner.table = nullptr;
+    inner.y = TensorType(DType::kUint8, call.y.shape, *call.table->type().quant);
+    EVOQ_ASSIGN(const std::vector<Tensor> before, FinishInteger(inner, sums));
+    return One(ThroughTable(before[0], *call.table, call.y));
+  }
   const float scale_x = call.x->type().quant->scales[0];
   const QuantParams& w = *call.w->type().quant;
   const bool to_integer = call.y.quantized();
@@ -116,6 +129,24 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
   return One(to_integer ? FromInt32s(call.y, integers) : std::move(reals));
 }
 
+Tensor ThroughTable(const Tensor& x, const Tensor& table, const TensorType& y) {
+  TensorType type = y;
+  type.shape = x.shape();
+  Tensor out = Tensor::Allocate(type);
+  const uint8_t *bytes = x.data<uint8_t>(), *entries = table.data<uint8_t>();
+  for (int64_t i = 0; i < x.elements(); ++i) out.mutable_data<uint8_t>()[i] = entries[bytes[i]];
+  return out;
+}
+
+Status CheckTable(const InferArgs& args, size_t i) {
+  if (!args.has(i)) return {};
+  const TensorType& table = args.inputs[i];
+  if (table.dtype != DType::kUint8 && table.dtype != DType::kFloat32)
+    return InvalidInput("table (input {}) is {}, expected uint8", i, table.ToString());
+  if (!(table.shape == Shape{256})) return InvalidInput("table (input {}) is {}, expected 256 elements", i, table.ToString());
+  return {};
+}
+
 Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values) {
   Tensor out = Tensor::Allocate(type);
   const auto fill = [&](auto tag) {
@@ -135,7 +166,7 @@ Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values) {
   return out;
 }
 
-Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y) {
+Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y, bool table) {
   EVOQ_TRY(ActivationFromAttrs(args.node.attrs));
   if (args.has(2)) {
     const TensorType& bias = args.inputs[2];
@@ -145,6 +176,7 @@ Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape
     if (bias.shape.ranked() && bias.shape[0].known() && channels.known() && bias.shape[0] != channels)
       return InvalidInput("bias (input 2) has {} elements, expected {}", bias.shape[0].value, channels.value);
   }
+  if (table) EVOQ_TRY(CheckTable(args, 4));
   if (!args.has(3)) return {};
   EVOQ_TRY(CheckFloat(args, 3));
   const Shape& residual = args.inputs[3].shape;
@@ -154,6 +186,14 @@ Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape
     agree = !y[i].known() || !residual[i].known() || y[i].value == residual[i].value;
   if (!agree) return InvalidInput("residual (input 3) is {}, expected {}", residual.ToString(), y.ToString());
   return {};
+}
+
+Result<DType> LinearOutputDType(const InferArgs& args) {
+  const DType x = args.inputs[0].dtype;
+  if (!args.node.attrs.Has("output_dtype")) return x;
+  const int64_t wanted = args.node.attrs.Int("output_dtype");
+  if (wanted == static_cast<int64_t>(DType::kFloat32) && IsFloat(x)) return DType::kFloat32;
+  return InvalidInput("attribute output_dtype is {} for {} inputs, expected 1 (float32) for a float type", wanted, DTypeName(x));
 }
 
 Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& scale, const Tensor* zero_point, int axis) {

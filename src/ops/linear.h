@@ -17,6 +17,7 @@ struct LinearCall {
   int w_axis = -1;                   // the output-channel axis of w; channel c has scale c % scales (groups repeat them)
   const Tensor* bias = nullptr;      // [channels] or nullptr
   const Tensor* residual = nullptr;  // as the output, or nullptr
+  const Tensor* table = nullptr;     // see ThroughTable; its type's parameters are those of the values before it
   Activation activation;
   TensorType y;
   AxisSplit channels;
@@ -36,12 +37,22 @@ EvalResult FinishFloat(const LinearCall& call, std::span<const double> sums);
 // kernels/requant.h, on sums without bias.
 EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums);
 
+// Input `table` of a linear operator and of Lookup: y = table[x] by bytes. In a linear operator it stands behind the
+// quantization to its own parameters: y = table[saturate(round(v) + zero)].
+Tensor ThroughTable(const Tensor& x, const Tensor& table, const TensorType& y);
+// Inference: input i is a list of 256 elements. One that is not there passes.
+Status CheckTable(const InferArgs& args, size_t i);
+
 // int32 values into an integer type of at most 32 bits; they must fit.
 Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values);
 
 // Checks of inference: the activation's name; bias of rank 1 with `channels` elements, float or int32; residual of shape
-// `y`. Inputs that are not there pass.
-Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y);
+// `y`; with `table`, input 4 a table. Inputs that are not there pass.
+Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y, bool table = true);
+
+// The stored type of y: input 0's, or the attribute output_dtype, which may make it float32 where input 0 is a float of 16
+// bits (the sums are float32 anyway).
+Result<DType> LinearOutputDType(const InferArgs& args);
 
 // Quantization parameters from the tensors of an ONNX operator: scales float32 (one, or one per index of `axis`), zero
 // points of `dtype` (nullptr: 0). Errors: kInvalidInput when they do not agree.

@@ -111,6 +111,7 @@ constexpr OpDef CompareOp(const char* name, EvaluateFn evaluate) {
           .min_inputs = 2,
           .max_inputs = 2,
           .elementwise = true,
+          .strings = Strings::kRanks,
           .infer = BroadcastToBool,
           .evaluate = evaluate};
 }
@@ -136,7 +137,7 @@ extern const OpDef kBitwiseOr = BitsOp("BitwiseOr", EvaluateBits<std::bit_or<>>)
 extern const OpDef kBitwiseXor = BitsOp("BitwiseXor", EvaluateBits<std::bit_xor<>>);
 extern const OpDef kBitShift = {.name = "BitShift", .min_inputs = 2, .max_inputs = 2, .elementwise = true,
                                 .infer = InferBitShift, .evaluate = EvaluateBitShift};
-extern const OpDef kWhere = {.name = "Where", .min_inputs = 3, .max_inputs = 3, .elementwise = true,
+extern const OpDef kWhere = {.name = "Where", .min_inputs = 3, .max_inputs = 3, .elementwise = true, .strings = Strings::kRanks,
                              .infer = InferWhere, .evaluate = EvaluateWhere};
 
 }  // namespace evoq

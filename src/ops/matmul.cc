@@ -1,4 +1,6 @@
 // MatMul, Gemm, MatMulInteger and QLinearMatMul.
+#include "ops/matmul.h"
+
 #include <algorithm>
 
 #include "base/math.h"
@@ -19,22 +21,6 @@ std::vector<Dim> AsMatrix(const Shape& shape, bool is_a) {
   std::vector<Dim> dims = shape.dims();
   if (dims.size() == 1) dims.insert(is_a ? dims.begin() : dims.end(), Dim(1));
   return dims;
-}
-
-Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
-  if ((a.ranked() && a.rank() == 0) || (b.ranked() && b.rank() == 0))
-    return InvalidInput("a scalar input, expected rank 1 or more");
-  if (!a.ranked() || !b.ranked()) return Shape::UnknownRank();
-  std::vector<Dim> x = AsMatrix(a, true), y = AsMatrix(b, false);
-  const Dim &kx = x.back(), &ky = y[y.size() - 2];
-  if (kx.known() && ky.known() && kx != ky)
-    return InvalidInput("{} by {}: {} columns, expected {}", a.ToString(), b.ToString(), kx.value, ky.value);
-  EVOQ_ASSIGN(const Shape batch, BroadcastShapes(Shape(std::vector<Dim>(x.begin(), x.end() - 2)),
-                                                 Shape(std::vector<Dim>(y.begin(), y.end() - 2))));
-  std::vector<Dim> dims = batch.dims();
-  if (a.rank() > 1) dims.push_back(x[x.size() - 2]);
-  if (b.rank() > 1) dims.push_back(y.back());
-  return Shape(std::move(dims));
 }
 
 MatMulGeometry GeometryOf(const Shape& a, const Shape& b) {
@@ -78,7 +64,7 @@ Result<std::vector<uint32_t>> IntegerSums(const MatMulGeometry& g, const Tensor&
   return MatMulSums<uint32_t, uint32_t>(g, left.data(), right.data());
 }
 
-// ---- MatMul(a, b, bias?, residual?)
+// ---- MatMul(a, b, bias?, residual?, table?)
 
 InferResult InferMatMul(const InferArgs& args) {
   if (args.inputs[0].dtype != args.inputs[1].dtype)
@@ -86,7 +72,8 @@ InferResult InferMatMul(const InferArgs& args) {
   EVOQ_ASSIGN(Shape y, MatMulShape(args.inputs[0].shape, args.inputs[1].shape));
   const Shape& b = args.inputs[1].shape;
   EVOQ_TRY(CheckLinearExtras(args, b.ranked() ? AsMatrix(b, false).back() : Dim(), y));
-  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, std::move(y))};
+  EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
+  return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }
 
 LinearCall CallOf(const EvalArgs& args, const MatMulGeometry& g, const Activation& activation) {
@@ -96,6 +83,7 @@ LinearCall CallOf(const EvalArgs& args, const MatMulGeometry& g, const Activatio
   call.w_axis = args.inputs[1].shape().rank() > 1 ? args.inputs[1].shape().rank() - 1 : -1;
   call.bias = args.has(2) ? &args.inputs[2] : nullptr;
   call.residual = args.has(3) ? &args.inputs[3] : nullptr;
+  call.table = args.has(4) ? &args.inputs[4] : nullptr;
   call.activation = activation;
   call.y = args.output_types[0];
   call.channels = {g.batches() * g.m, g.n, 1};
@@ -127,11 +115,6 @@ EvalResult EvaluateMatMulQuantized(const EvalArgs& args) {
   EVOQ_TRY(CheckInteger(call));
   EVOQ_ASSIGN(const std::vector<uint32_t> sums, IntegerSums(g, args.inputs[0], args.inputs[1]));
   return FinishInteger(call, sums);
-}
-
-int64_t MatMulMacs(const Node&, std::span<const TensorType> inputs, std::span<const TensorType>) {
-  const MatMulGeometry g = GeometryOf(inputs[0].shape, inputs[1].shape);
-  return g.batches() * g.m * g.k * g.n;
 }
 
 // ---- Gemm(a, b, c?) = alpha * a' * b' + beta * c
@@ -291,6 +274,31 @@ EvalResult EvaluateQLinearMatMul(const EvalArgs& args) {
 
 }  // namespace
 
+Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
+  if ((a.ranked() && a.rank() == 0) || (b.ranked() && b.rank() == 0))
+    return InvalidInput("a scalar input, expected rank 1 or more");
+  if (!a.ranked() || !b.ranked()) return Shape::UnknownRank();
+  std::vector<Dim> x = AsMatrix(a, true), y = AsMatrix(b, false);
+  const Dim &kx = x.back(), &ky = y[y.size() - 2];
+  if (kx.known() && ky.known() && kx != ky)
+    return InvalidInput("{} by {}: {} columns, expected {}", a.ToString(), b.ToString(), kx.value, ky.value);
+  EVOQ_ASSIGN(const Shape batch, BroadcastShapes(Shape(std::vector<Dim>(x.begin(), x.end() - 2)),
+                                                 Shape(std::vector<Dim>(y.begin(), y.end() - 2))));
+  std::vector<Dim> dims = batch.dims();
+  if (a.rank() > 1) dims.push_back(x[x.size() - 2]);
+  if (b.rank() > 1) dims.push_back(y.back());
+  return Shape(std::move(dims));
+}
+
+Result<std::vector<uint32_t>> MatMulIntegerSums(const Tensor& a, const Tensor& b) {
+  return IntegerSums(GeometryOf(a.shape(), b.shape()), a, b);
+}
+
+int64_t MatMulMacs(const Node&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+  const MatMulGeometry g = GeometryOf(inputs[0].shape, inputs[1].shape);
+  return g.batches() * g.m * g.k * g.n;
+}
+
 extern const OpDef kGemm = {.name = "Gemm",
                             .min_inputs = 2,
                             .max_inputs = 3,
@@ -301,7 +309,7 @@ extern const OpDef kGemm = {.name = "Gemm",
                             .macs = GemmMacs};
 extern const OpDef kMatMul = {.name = "MatMul",
                               .min_inputs = 2,
-                              .max_inputs = 4,
+                              .max_inputs = 5,
                               .quant = QuantTrait::kLinear,
                               .infer = InferMatMul,
                               .evaluate = EvaluateMatMul,

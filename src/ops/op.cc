@@ -54,6 +54,8 @@ Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t
   for (int i = 0; i < op->min_inputs; ++i) {
     if (i >= inputs || !present(i)) return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
   }
+  if (static_cast<int>(node.bodies.size()) != op->bodies)
+    return InvalidInput("{} subgraphs, expected {}", node.bodies.size(), op->bodies);
   if (outputs == 0) return InvalidInput("no outputs, expected at least 1");
   if (op->outputs >= 0 && outputs > op->outputs) return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
   return op;
@@ -66,7 +68,7 @@ bool IsChannelsLast(const OpDef& op, const Node& node) { return op.spatial && no
 bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i) {
   if (!IsChannelsLast(op, node)) return false;
   const std::string_view name = op.name;
-  return i == 0 || (i == 3 && (name == "Conv" || name == "ConvTranspose"));
+  return i == 0 || (i == 3 && (name == "Conv" || name == "ConvTranspose" || name == "DynamicConv"));
 }
 
 namespace {

@@ -21,6 +21,9 @@ enum class QuantTrait {
   kTable,   // a function of one value: a 256-entry table
 };
 
+// How an operator takes strings: not at all, as ranks (int64, in sorted order: for what moves or compares), or as they are.
+enum class Strings { kNone, kRanks, kOwn };
+
 // Inputs of type inference: types may be symbolic; `constants` hold the data of constant inputs, in plain layout.
 struct InferArgs {
   const Node& node;
@@ -57,6 +60,9 @@ struct OpDef {
   bool spatial = false;  // takes channels_last=1: input 0 and output 0 are N,spatial...,C
   bool elementwise = false;  // output element i depends on input elements i only (after broadcasting)
   bool random = false;       // never folded
+  bool containers = false;   // takes or gives sequences or optionals
+  Strings strings = Strings::kNone;  // an operator with QuantTrait::kMove takes ranks in any case
+  int bodies = 0;            // subgraphs
 
   // Output types from input types. With channels_last, the driver converts types around it: it only sees N,C,spatial...
   Result<std::vector<TensorType>> (*infer)(const InferArgs& args);

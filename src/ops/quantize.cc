@@ -2,6 +2,7 @@
 //
 // The dialect's one-input forms are the identity on real values: the driver quantizes to the output's type and
 // dequantizes from the input's. The forms with scale and zero-point inputs are ONNX's, on plain integer types.
+#include <algorithm>
 #include <cmath>
 
 #include "base/math.h"
@@ -12,7 +13,7 @@
 namespace evoq {
 namespace {
 
-bool IsStorage(DType dtype) { return IsInteger(dtype) && DTypeBits(dtype) <= 16; }
+bool IsStorage(DType dtype) { return (IsInteger(dtype) && DTypeBits(dtype) <= 16) || IsTinyFloat(dtype); }
 
 // The quantized type that scale (input 1), zero point (input 2), axis and block_size give to integers of `dtype`.
 Result<TensorType> TypeFromInputs(const EvalArgs& args, DType dtype) {
@@ -37,13 +38,42 @@ Result<TensorType> TypeFromInputs(const EvalArgs& args, DType dtype) {
   return TensorType(dtype, x.shape(), std::move(quant));
 }
 
+// The scale of every element, where the stored numbers are tiny floats: they have no zero point.
+Result<Tensor> ScalesOf(const EvalArgs& args) {
+  EvalArgs without_zero = args;
+  without_zero.inputs = args.inputs.first(2);
+  EVOQ_ASSIGN(const TensorType type, TypeFromInputs(without_zero, DType::kInt8));
+  Tensor ones = Tensor::Allocate(TensorType(DType::kInt8, type.shape));
+  std::fill_n(ones.mutable_data<int8_t>(), ones.elements(), int8_t{1});
+  return ToFloat32(ones.WithType(type));
+}
+
+// y = x / scale, rounded to `dtype`.
+EvalResult QuantizeToTiny(const EvalArgs& args, DType dtype) {
+  EVOQ_ASSIGN(Tensor scaled, ScalesOf(args));
+  EVOQ_ASSIGN(const Tensor real, ToFloat32(args.inputs[0]));
+  float* y = scaled.mutable_data<float>();
+  for (int64_t i = 0; i < real.elements(); ++i) y[i] = real.data<float>()[i] / y[i];
+  EVOQ_ASSIGN(Tensor stored, FromFloat32(scaled, dtype, args.node.attrs.Int("saturate", 1) != 0));
+  return One(std::move(stored));
+}
+
+EvalResult DequantizeTiny(const EvalArgs& args) {
+  EVOQ_ASSIGN(Tensor scaled, ScalesOf(args));
+  EVOQ_ASSIGN(const Tensor real, ToFloat32(args.inputs[0]));
+  float* y = scaled.mutable_data<float>();
+  for (int64_t i = 0; i < real.elements(); ++i) y[i] = real.data<float>()[i] * y[i];
+  EVOQ_ASSIGN(Tensor stored, FromFloat32(scaled, args.output_types[0].dtype));
+  return One(std::move(stored));
+}
+
 Status CheckScale(const InferArgs& args) {
   EVOQ_TRY(IntAttr(args.node, "axis", 1));
   EVOQ_TRY(IntAttr(args.node, "block_size", 0));
   EVOQ_TRY(IntAttr(args.node, "output_dtype", 0));
   EVOQ_TRY(CheckFloat(args, 1));
-  if (args.has(2) && !IsInteger(args.inputs[2].dtype))
-    return Unsupported("input 2 (zero point) is {}, expected an integer type", args.inputs[2].ToString());
+  if (args.has(2) && !IsInteger(args.inputs[2].dtype) && !IsTinyFloat(args.inputs[2].dtype))
+    return Unsupported("input 2 (zero point) is {}, expected an integer or 8-bit floating-point type", args.inputs[2].ToString());
   return {};
 }
 
@@ -69,6 +99,7 @@ InferResult InferQuantize(const InferArgs& args) {
 EvalResult EvaluateQuantize(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   if (!args.has(1)) return One(x);
+  if (IsTinyFloat(args.output_types[0].dtype)) return QuantizeToTiny(args, args.output_types[0].dtype);
   EVOQ_ASSIGN(const TensorType type, TypeFromInputs(args, args.output_types[0].dtype));
   EVOQ_ASSIGN(const Tensor real, ToFloat32(x));
   EVOQ_ASSIGN(const Tensor y, QuantizeTensor(real, type));
@@ -82,7 +113,7 @@ InferResult InferDequantize(const InferArgs& args) {
     return SameAsInput0(args);
   }
   EVOQ_TRY(CheckScale(args));
-  if (!IsInteger(x.dtype) || DTypeBits(x.dtype) > 32) return Unsupported("dequantizing {}", x.ToString());
+  if (!IsTinyFloat(x.dtype) && (!IsInteger(x.dtype) || DTypeBits(x.dtype) > 32)) return Unsupported("dequantizing {}", x.ToString());
   EVOQ_ASSIGN(const DType dtype, OutputDType(args.node, args.inputs[1].dtype));
   if (!IsFloat(dtype)) return Unsupported("dequantizing to {}", DTypeName(dtype));
   return std::vector<TensorType>{TensorType(dtype, x.shape)};
@@ -91,24 +122,31 @@ InferResult InferDequantize(const InferArgs& args) {
 EvalResult EvaluateDequantize(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   if (!args.has(1)) return One(x);
+  if (IsTinyFloat(x.dtype())) return DequantizeTiny(args);
   EVOQ_ASSIGN(TensorType type, TypeFromInputs(args, x.dtype()));
   EVOQ_ASSIGN(const Tensor y, ToFloat32(x.WithType(std::move(type))));
   EVOQ_ASSIGN(Tensor stored, FromFloat32(y, args.output_types[0].dtype));
   return One(std::move(stored));
 }
 
-// ---- DynamicQuantizeLinear(x) -> y: uint8, scale, zero point. The range is that of x and 0.
+// ---- DynamicQuantizeLinear(x, range?) -> y: uint8, scale, zero point. The range is that of x and 0; the dialect's second
+// input, float32[2], holds it where it is known already.
 
 InferResult InferDynamicQuantize(const InferArgs& args) {
   EVOQ_TRY(CheckDType(args, 0, std::array{DType::kFloat32}));
+  if (args.has(1)) {
+    EVOQ_TRY(CheckDType(args, 1, std::array{DType::kFloat32}));
+    if (!(args.inputs[1].shape == Shape{2})) return InvalidInput("input 1 (range) is {}, expected 2 elements", args.inputs[1].ToString());
+  }
   return std::vector<TensorType>{TensorType(DType::kUint8, args.inputs[0].shape), TensorType(DType::kFloat32, Shape{}),
                                  TensorType(DType::kUint8, Shape{})};
 }
 
 EvalResult EvaluateDynamicQuantize(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
-  const float low = std::fmin(MinF(x.data<float>(), x.elements()), 0.0f);
-  const float high = std::fmax(MaxF(x.data<float>(), x.elements()), 0.0f);
+  const float* range = args.has(1) ? args.inputs[1].data<float>() : nullptr;
+  const float low = range ? range[0] : std::fmin(MinF(x.data<float>(), x.elements()), 0.0f);
+  const float high = range ? range[1] : std::fmax(MaxF(x.data<float>(), x.elements()), 0.0f);
   const float scale = high > low ? (high - low) / 255.0f : 1.0f;
   const int32_t zero = RoundToInteger(-low / scale, 0, 0, 255);
   Tensor y = Tensor::Allocate(TensorType(DType::kUint8, x.shape()));
@@ -126,6 +164,7 @@ extern const OpDef kDequantizeLinear = {.name = "DequantizeLinear",
                                         .infer = InferDequantize,
                                         .evaluate = EvaluateDequantize};
 extern const OpDef kDynamicQuantizeLinear = {.name = "DynamicQuantizeLinear",
+                                             .max_inputs = 2,
                                              .outputs = 3,
                                              .infer = InferDynamicQuantize,
                                              .evaluate = EvaluateDynamicQuantize};

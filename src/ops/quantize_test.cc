@@ -22,7 +22,7 @@ TEST(Quantize, AxisAndBlocks) {
   const Attrs blocked = WithAttrs({{"axis", int64_t{1}}, {"block_size", int64_t{3}}, {"output_dtype", int64_t{22}}});
   const Tensor nibbles = Eval(NodeOf("QuantizeLinear", 2, blocked), {x, Floats({2, 2}, {1, 2, 1, 4})});
   EXPECT_EQ(nibbles.type().ToString(), "int4[2, 4]");
-  EXPECT_EQ(ToVector<int8_t>(UnpackNibbles(nibbles)), (std::vector<int8_t>{1, 2, 3, 2, 5, 6, 7, 2}));
+  EXPECT_EQ(ToVector<int8_t>(UnpackBits(nibbles)), (std::vector<int8_t>{1, 2, 3, 2, 5, 6, 7, 2}));
   EXPECT_EQ(EvalError(NodeOf("QuantizeLinear", 2, blocked), {x, Floats({2, 1}, {1, 2})}),
             "node node (QuantizeLinear): input 1 is float32[2, 1], expected size 2 on axis 1");
 }

@@ -20,7 +20,7 @@ std::vector<TensorType> OneType(const InferArgs& args, Shape shape) {
   return {TensorType(args.inputs[0].dtype, std::move(shape))};
 }
 
-InferResult InferIdentity(const InferArgs& args) { return OneType(args, args.inputs[0].shape); }
+EvalResult EvaluateIdentity(const EvalArgs& args) { return std::vector<Tensor>{args.inputs[0]}; }
 
 // The product of known dims and the unknown ones.
 struct Factors {
@@ -186,7 +186,7 @@ InferResult InferUnsqueeze(const InferArgs& args) {
 }  // namespace
 
 extern const OpDef kIdentity = {.name = "Identity", .quant = QuantTrait::kMove, .view = true, .elementwise = true,
-                                .infer = InferIdentity, .evaluate = EvaluateView<InferIdentity>};
+                                .containers = true, .strings = Strings::kOwn, .infer = SameAsInput0, .evaluate = EvaluateIdentity};
 extern const OpDef kReshape = {.name = "Reshape", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
                                .view = true, .infer = InferReshape, .evaluate = EvaluateView<InferReshape>};
 extern const OpDef kFlatten = {.name = "Flatten", .quant = QuantTrait::kMove, .view = true, .infer = InferFlatten,

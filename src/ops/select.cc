@@ -245,6 +245,6 @@ extern const OpDef kCompress = {.name = "Compress", .min_inputs = 2, .max_inputs
 extern const OpDef kNonZero = {.name = "NonZero", .infer = InferNonZero, .evaluate = EvaluateNonZero};
 extern const OpDef kTopK = {.name = "TopK", .min_inputs = 2, .max_inputs = 2, .outputs = 2, .infer = InferTopK,
                             .evaluate = EvaluateTopK};
-extern const OpDef kUnique = {.name = "Unique", .outputs = 4, .infer = InferUnique, .evaluate = EvaluateUnique};
+extern const OpDef kUnique = {.name = "Unique", .outputs = 4, .strings = Strings::kRanks, .infer = InferUnique, .evaluate = EvaluateUnique};
 
 }  // namespace evoq

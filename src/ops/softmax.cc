@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/math/math.h"
+#include "kernels/requant.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -34,15 +35,47 @@ EvalResult MapRows(const EvalArgs& args, const Row& row) {
   return One(std::move(y));
 }
 
-// e[k] = ExpF(x[k] - max); y[k] = e[k] / AxisSum(e).
+// e[k] = ExpF(x[k] - max); y[k] = e[k] * (1 / AxisSum(e)).
 EvalResult EvaluateSoftmax(const EvalArgs& args) {
   return MapRows(args, [](std::vector<float>& row, bool contiguous) {
     const auto n = static_cast<int64_t>(row.size());
     const float max = MaxF(row.data(), n);
     for (float& v : row) v = ExpF(v - max);
-    const float sum = AxisSum(row, contiguous);
-    for (float& v : row) v = v / sum;
+    const float inverse = 1.0f / AxisSum(row, contiguous);
+    for (float& v : row) v = v * inverse;
   });
+}
+
+// The integer definition of kernels/requant.h.
+EvalResult EvaluateSoftmaxQuantized(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const TensorType& out = args.output_types[0];
+  for (const TensorType* type : {&x.type(), &out}) {
+    if (!type->quantized() || !type->quant->per_tensor() || DTypeBits(type->dtype) != 8)
+      return Unsupported("{} to {}", x.type().ToString(), out.ToString());
+  }
+  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", -1), x.shape().rank()));
+  const AxisSplit split = SplitAt(x.sizes(), axis);
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(out.dtype, x.shape(), *out.quant)));
+  const bool is_signed = x.dtype() == DType::kInt8;
+  const auto read = [&](int64_t i) { return is_signed ? x.data<int8_t>()[i] : static_cast<int32_t>(x.data<uint8_t>()[i]); };
+  std::vector<float> e(static_cast<size_t>(split.size));
+  for (int64_t o = 0; o < split.outer; ++o) {
+    for (int64_t i = 0; i < split.inner; ++i) {
+      const int64_t base = o * split.size * split.inner + i;
+      int32_t max = -128;
+      for (int64_t k = 0; k < split.size; ++k) max = std::max(max, read(base + k * split.inner));
+      for (int64_t k = 0; k < split.size; ++k)
+        e[k] = ExpF(-static_cast<float>(max - read(base + k * split.inner)) * x.type().quant->scales[0]);
+      const float m = SoftmaxMultiplier(Sum64F(e.data(), split.size), out.quant->scales[0]);
+      for (int64_t k = 0; k < split.size; ++k) {
+        y.mutable_raw()[base + k * split.inner] = static_cast<std::byte>(
+            RoundToInteger(e[k] * m, out.quant->zero_points[0], static_cast<int32_t>(IntegerMin(out.dtype)),
+                           static_cast<int32_t>(IntegerMax(out.dtype))));
+      }
+    }
+  }
+  return One(std::move(y));
 }
 
 // y[k] = (x[k] - max) - LogF(AxisSum(ExpF(x - max))).
@@ -70,6 +103,7 @@ EvalResult EvaluateHardmax(const EvalArgs& args) {
 
 extern const OpDef kHardmax = {.name = "Hardmax", .infer = InferAlongAxis, .evaluate = EvaluateHardmax};
 extern const OpDef kLogSoftmax = {.name = "LogSoftmax", .infer = InferAlongAxis, .evaluate = EvaluateLogSoftmax};
-extern const OpDef kSoftmax = {.name = "Softmax", .quant = QuantTrait::kReal, .infer = InferAlongAxis, .evaluate = EvaluateSoftmax};
+extern const OpDef kSoftmax = {.name = "Softmax", .quant = QuantTrait::kReal, .infer = InferAlongAxis, .evaluate = EvaluateSoftmax,
+                               .evaluate_quantized = EvaluateSoftmaxQuantized};
 
 }  // namespace evoq

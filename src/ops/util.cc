@@ -117,7 +117,8 @@ InferResult InferFromValues(const EvalArgs& args, InferResult (*infer)(const Inf
 
 Result<int64_t> ElementBytes(const Tensor& tensor) {
   const int bits = DTypeBits(tensor.dtype());
-  if (bits < 8) return Unsupported("element type {}, expected one of whole bytes", DTypeName(tensor.dtype()));
+  if (bits < 8 || tensor.dtype() == DType::kString)
+    return Unsupported("element type {}, expected one of whole bytes", DTypeName(tensor.dtype()));
   return bits / 8;
 }
 
@@ -166,9 +167,9 @@ Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation) {
     to_sizes.push_back(sizes[axis]);
     to_strides.push_back(strides[axis]);
   }
-  if (DTypeBits(x.dtype()) == 4) {
-    EVOQ_ASSIGN(const Tensor wide, Permuted(UnpackNibbles(x), permutation));
-    return PackNibbles(wide, x.dtype());
+  if (DTypeBits(x.dtype()) < 8) {
+    EVOQ_ASSIGN(const Tensor wide, Permuted(UnpackBits(x), permutation));
+    return PackBits(wide, x.dtype());
   }
   return DispatchWidth(x.dtype(), [&](auto tag) -> Result<Tensor> {
     using T = decltype(tag);
@@ -180,30 +181,38 @@ Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation) {
   });
 }
 
-Tensor UnpackNibbles(const Tensor& tensor) {
-  if (DTypeBits(tensor.dtype()) != 4) return tensor;
-  const bool is_signed = IsSigned(tensor.dtype());
+Tensor UnpackBits(const Tensor& tensor) {
+  const int bits = DTypeBits(tensor.dtype());
+  if (bits >= 8) return tensor;
+  const bool is_signed = IsInteger(tensor.dtype()) && IsSigned(tensor.dtype());
   Tensor wide = Tensor::Allocate(TensorType(is_signed ? DType::kInt8 : DType::kUint8, tensor.shape()));
   uint8_t* out = wide.mutable_data<uint8_t>();
   for (int64_t i = 0; i < tensor.elements(); ++i) {
-    const uint8_t nibble = (static_cast<uint8_t>(tensor.raw()[i / 2]) >> (i % 2 * 4)) & 15;
-    out[i] = is_signed && nibble > 7 ? nibble | 0xf0 : nibble;
+    const uint8_t value = PackedBits(tensor.raw(), i, bits);
+    out[i] = static_cast<uint8_t>(is_signed && value >> (bits - 1) ? value | (0xff << bits) : value);
   }
   return wide;
 }
 
-Tensor PackNibbles(const Tensor& tensor, DType dtype) {
+Tensor PackBits(const Tensor& tensor, DType dtype) {
+  const int bits = DTypeBits(dtype);
+  if (bits >= 8) return tensor.WithType(TensorType(dtype, tensor.shape()));
   Tensor packed = Tensor::Allocate(TensorType(dtype, tensor.shape()));
-  std::byte* out = packed.mutable_raw();
   const uint8_t* in = tensor.data<uint8_t>();
-  for (int64_t i = 0; i < tensor.elements(); ++i) out[i / 2] |= static_cast<std::byte>((in[i] & 15) << (i % 2 * 4));
+  for (int64_t i = 0; i < tensor.elements(); ++i) SetPackedBits(packed.mutable_raw(), i, bits, in[i]);
   return packed;
 }
 
-Result<Tensor> FromFloat32(const Tensor& tensor, DType dtype) {
+Result<Tensor> FromFloat32(const Tensor& tensor, DType dtype, bool saturate, Rounding rounding) {
   if (dtype == DType::kFloat32) return tensor;
   Tensor out = Tensor::Allocate(TensorType(dtype, tensor.shape()));
   const float* x = tensor.data<float>();
+  if (IsTinyFloat(dtype)) {
+    const int bits = DTypeBits(dtype);
+    for (int64_t i = 0; i < tensor.elements(); ++i)
+      SetPackedBits(out.mutable_raw(), i, bits, FloatToTinyFloat(dtype, x[i], saturate, rounding));
+    return out;
+  }
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     switch (dtype) {
       case DType::kFloat16: out.mutable_data<uint16_t>()[i] = FloatToHalf(x[i]); break;

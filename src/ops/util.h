@@ -117,7 +117,8 @@ auto DispatchElement(DType dtype, Body&& body) -> decltype(body(float{})) {
   return DispatchNumber(dtype, body);
 }
 
-// For operators that only move elements: an unsigned integer of the element's width. Nibbles: see UnpackNibbles.
+// For operators that only move elements: an unsigned integer of the element's width. Fewer than 8 bits, strings: the driver brings
+// them into integers (evaluate.cc).
 template <typename Body>
 auto DispatchWidth(DType dtype, Body&& body) -> decltype(body(uint8_t{})) {
   switch (DTypeBits(dtype)) {
@@ -165,12 +166,13 @@ float AxisSum(std::span<const float> values, bool contiguous);
 // `x` with axes in the order `permutation`: y[i_0, ...] = x at axis permutation[d] = i_d. For whole-byte types.
 Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation);
 
-// int4 -> int8, uint4 -> uint8, same shape, no quantization. Other types pass unchanged.
-Tensor UnpackNibbles(const Tensor& tensor);
-// The inverse, keeping the low 4 bits. `dtype` is kInt4 or kUint4.
-Tensor PackNibbles(const Tensor& tensor, DType dtype);
+// The elements of a type of fewer than 8 bits, each in a byte: int8 for a signed integer type, else uint8. Same shape, no
+// quantization. Other types pass unchanged.
+Tensor UnpackBits(const Tensor& tensor);
+// The inverse, keeping the low bits: `dtype` has at most 8.
+Tensor PackBits(const Tensor& tensor, DType dtype);
 
-// float32 -> float16, bfloat16, float32 or float64 (round to nearest even).
-Result<Tensor> FromFloat32(const Tensor& tensor, DType dtype);
+// float32 -> any floating-point type, to nearest even (FloatToTinyFloat says what `saturate` and `rounding` mean).
+Result<Tensor> FromFloat32(const Tensor& tensor, DType dtype, bool saturate = true, Rounding rounding = Rounding::kUp);
 
 }  // namespace evoq

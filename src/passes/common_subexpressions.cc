@@ -66,7 +66,7 @@ Result<int> Run(Graph& graph) {
   for (NodeId id : NodesOf(graph)) {
     const Node& node = graph.node(id);
     const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || op->random || node.outputs.empty()) continue;
+    if (op == nullptr || op->random || op->bodies > 0 || node.outputs.empty()) continue;
     const auto [it, fresh] = seen.emplace(KeyOf(graph, node), id);
     if (fresh || !SameOutputs(graph, graph.node(it->second), node)) continue;
     changes += Merge(graph, it->second, id);

@@ -1,5 +1,6 @@
-// What no kernel computes on integers would fall to the reference evaluator. Both rewrites follow the definitions of
-// kernels/requant.h word by word, so results stay equal bit for bit.
+// What no kernel computes on integers or bfloat16 would fall to the reference evaluator. The rewrites follow the definitions
+// of kernels/requant.h and docs/bf16.md word by word, so results stay equal bit for bit.
+#include <algorithm>
 #include <map>
 
 #include "kernels/kernel.h"
@@ -75,6 +76,7 @@ class Fitter {
         if (type.dtype != DType::kUndefined && !type.shape.is_static()) return false;
       }
     }
+    if (HasBf16(call) && !quantized && !call.HasKernel()) return Widen(id, std::move(call));
     if (!quantized || call.HasKernel()) return false;
     return op->quant == QuantTrait::kLinear ? SplitActivation(id, std::move(call)) : ComputeInFloat(id, std::move(call));
   }
@@ -102,10 +104,16 @@ class Fitter {
     return true;
   }
 
+  // Operators that are not "dequantize, compute, quantize" (kernels/requant.h).
+  static bool HasIntegerDefinition(const Call& call) {
+    if (call.op == "Mul" || call.op == "Softmax")
+      return IsByteQuantized(call.inputs[0]) && IsByteQuantized(call.inputs.back()) && IsByteQuantized(call.outputs[0]);
+    return call.op == "Add" || call.op == "AveragePool" || call.op == "GlobalAveragePool" || call.op == "ReduceMean";
+  }
+
   // Dequantized inputs, float32 arithmetic, quantized outputs.
   bool ComputeInFloat(NodeId id, Call call) {
-    if (call.op == "Add" || call.op == "AveragePool" || call.op == "GlobalAveragePool" || call.op == "ReduceMean")
-      return false;  // these have integer definitions of their own
+    if (HasIntegerDefinition(call)) return false;
     for (auto* types : {&call.inputs, &call.outputs}) {
       for (TensorType& type : *types) type = type.Dequantized();
     }
@@ -137,6 +145,54 @@ class Fitter {
     return true;
   }
 
+  static bool HasBf16(const Call& call) {
+    const auto bf16 = [](const TensorType& type) { return type.dtype == DType::kBfloat16; };
+    return std::any_of(call.inputs.begin(), call.inputs.end(), bf16) || std::any_of(call.outputs.begin(), call.outputs.end(), bf16);
+  }
+
+  // Float32 arithmetic between Casts, as bfloat16 values are defined.
+  bool Widen(NodeId id, Call call) {
+    for (auto* types : {&call.inputs, &call.outputs}) {
+      for (TensorType& type : *types) {
+        if (type.dtype == DType::kBfloat16) type.dtype = DType::kFloat32;
+      }
+    }
+    if (call.op == "Cast" || call.op == "CastLike" || !call.HasKernel()) return false;
+    const Node node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId in = node.inputs[i];
+      if (in.valid() && graph_.value(in).type.dtype == DType::kBfloat16) graph_.SetInput(id, i, Widened(in));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId out = node.outputs[i];
+      if (!out.valid() || graph_.value(out).type.dtype != DType::kBfloat16) continue;
+      const std::string name = graph_.value(out).name;
+      const ValueId computed = graph_.AddValue(name + "_float32", TensorType(DType::kFloat32, graph_.value(out).type.shape));
+      graph_.SetOutput(id, i, computed);
+      graph_.AddNode({.op = "Cast", .name = name + "_narrow", .attrs = CastTo(DType::kBfloat16), .inputs = {computed}, .outputs = {out}});
+    }
+    graph_.attrs(id).Set("evoq.float_reason", fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
+    return true;
+  }
+
+  static Attrs CastTo(DType dtype) {
+    Attrs attrs;
+    attrs.Set("to", static_cast<int64_t>(dtype));
+    return attrs;
+  }
+
+  ValueId Widened(ValueId in) {
+    const auto [it, fresh] = widened_.emplace(in, ValueId{});
+    if (!fresh) return it->second;
+    const Value& value = graph_.value(in);
+    const std::string name = value.name + "_float32";
+    if (value.is_constant()) {
+      if (const auto wide = ToFloat32(value.constant)) return it->second = graph_.AddConstant(name, *wide);
+    }
+    const TensorType type(DType::kFloat32, value.type.shape);
+    return it->second = graph_.Apply("Cast", name, {in}, CastTo(DType::kFloat32), type);
+  }
+
   ValueId Dequantized(ValueId in, const std::string& name) {
     const auto [it, fresh] = dequantized_.emplace(in, ValueId{});
     if (fresh) it->second = graph_.Apply("DequantizeLinear", name, {in}, {}, graph_.value(in).type.Dequantized());
@@ -145,13 +201,17 @@ class Fitter {
 
   Graph& graph_;
   const Graph& example_;
-  std::map<ValueId, ValueId> dequantized_;
+  std::map<ValueId, ValueId> dequantized_, widened_;
 };
 
 Result<int> Run(Graph& graph) {
   bool quantized = false;
   for (NodeId id : graph.order()) {
-    for (ValueId out : graph.node(id).outputs) quantized |= out.valid() && graph.value(out).type.quantized();
+    for (ValueId out : graph.node(id).outputs) {
+      if (!out.valid()) continue;
+      const TensorType& type = graph.value(out).type;
+      quantized |= type.quantized() || type.dtype == DType::kBfloat16;
+    }
   }
   if (!quantized) return 0;
   Graph example = graph;

@@ -11,7 +11,7 @@ constexpr int64_t kMaxFoldedBytes = int64_t{64} << 20;
 // Dequantization of constants is import-qdq's business: folding it would lose the integers.
 bool MayFold(const Graph& graph, const Node& node) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->random || node.op == "DequantizeLinear") return false;
+  if (op == nullptr || op->random || op->bodies > 0 || node.op == "DequantizeLinear") return false;
   int64_t limit = kMaxFoldedBytes;
   for (ValueId in : node.inputs) {
     if (!in.valid()) continue;

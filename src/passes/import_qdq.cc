@@ -159,10 +159,21 @@ class Importer {
     return true;
   }
 
+  // The second operand of a MatMul, as in attention: bytes with one scale, and sums that int32 holds for certain.
+  bool IsComputedOperand(const Node& node, ValueId w) const {
+    const TensorType& type = TypeOf(w);
+    if (graph_.value(w).is_constant() || node.op != "MatMul" || node.input(2).valid() || !IsByteQuantized(type)) return false;
+    const int rank = type.shape.ranked() ? type.shape.rank() : 0;
+    const Shape& x = TypeOf(node.input(0)).shape;
+    constexpr int64_t kMaxDepth = 33000;
+    return rank >= 2 && x.ranked() && x.rank() >= 2 && (!type.shape[rank - 2].known() || type.shape[rank - 2].value <= kMaxDepth);
+  }
+
   // Weights that the exact integer arithmetic takes: constants of 4 or 8 bits, one scale or one per output channel.
   bool TakesWeights(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
     if (DTypeBits(type.dtype) > 8) return false;
+    if (IsComputedOperand(node, w)) return true;
     if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2)) return false;
     if (type.quant->per_tensor()) return true;
     if (type.quant->block != 0) return false;
@@ -176,7 +187,7 @@ class Importer {
     const ValueId x = Behind(node.input(0)), w = Behind(node.input(1));
     if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) || !TakesWeights(node, w)) return false;
     const auto channels = OutputChannels(graph_, node);
-    if (!PiecewiseLinear(node) || !channels || !HasIntegerKernel(node.op)) return false;
+    if (!PiecewiseLinear(node) || !HasIntegerKernel(node.op) || (!channels && !IsComputedOperand(node, w))) return false;
     std::optional<Tensor> bias, weights;
     const bool imported = x == node.input(0) && w == node.input(1);
     if (node.input(2).valid() && !imported) {

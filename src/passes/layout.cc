@@ -5,6 +5,10 @@
 namespace evoq {
 
 int LayoutWalk::Run() {
+  for (NodeId id : graph_.order()) {
+    const OpDef* op = FindOp(graph_.node(id).op, graph_.node(id).domain);
+    only_resizes_ = only_resizes_ && (op == nullptr || !op->spatial || graph_.node(id).op == "Resize");
+  }
   for (NodeId id : NodesOf(graph_)) {
     if (graph_.alive(id)) Visit(id);
   }
@@ -119,10 +123,14 @@ void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
   forms_[plain] = {perm, permuted};
 }
 
+bool LayoutWalk::StaysPlain(const Node& node) const {
+  return only_resizes_ && node.op == "Resize" && node.attrs.String("mode", "nearest") == "nearest" && FormOf(node.input(0)) == nullptr;
+}
+
 bool LayoutWalk::VisitSpatial(NodeId id) {
   const Node node = graph_.node(id);
   const Shape& x = ShapeOf(node.input(0));
-  if (node.attrs.Int("channels_last") != 0 || !x.ranked() || x.rank() < 3 || x.rank() != ShapeOf(node.outputs[0]).rank())
+  if (node.attrs.Int("channels_last") != 0 || StaysPlain(node) || !x.ranked() || x.rank() < 3 || x.rank() != ShapeOf(node.outputs[0]).rank())
     return false;
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
@@ -130,7 +138,7 @@ bool LayoutWalk::VisitSpatial(NodeId id) {
   }
   const Permutation perm = ChannelsLast(x.rank());
   graph_.SetInput(id, 0, Get(node.input(0), perm));
-  if (IsLinear(node) && node.input(3).valid()) graph_.SetInput(id, 3, Get(node.input(3), perm));
+  if ((IsLinear(node) || node.op == "DynamicConv") && node.input(3).valid()) graph_.SetInput(id, 3, Get(node.input(3), perm));
   graph_.attrs(id).Set("channels_last", 1);
   SetPermuted(id, 0, perm);
   ++converted_;

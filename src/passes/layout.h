@@ -31,6 +31,8 @@ class LayoutWalk {
   void Visit(NodeId id);
   void VisitTranspose(NodeId id);
   bool VisitSpatial(NodeId id);
+  // Resize that picks elements is as quick on planes; only neighbours make channels-last worth a Transpose.
+  bool StaysPlain(const Node& node) const;
   bool VisitElementwise(NodeId id, const Permutation& perm);
   bool VisitAxis(NodeId id, const Permutation& perm);    // Concat, Split, Softmax, ArgMax, ...: attribute `axis`
   bool VisitReduce(NodeId id, const Permutation& perm);  // input `axes`
@@ -53,6 +55,7 @@ class LayoutWalk {
 
   Graph& graph_;
   bool channels_last_;
+  bool only_resizes_ = true;  // no other spatial operator
   int converted_ = 0;
   std::map<ValueId, Form> forms_;                              // made by what computes the value
   std::map<std::pair<ValueId, Permutation>, ValueId> cached_;  // made by Get

@@ -19,7 +19,7 @@ bool IsImplied(const Activation& activation, const TensorType& type) {
 // A fused activation that saturation does anyway.
 bool DropActivation(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!HasActivation(node)) return false;
+  if (!HasActivation(node) || node.input(4).valid()) return false;  // behind a table, the output's range is not the sum's
   const auto activation = ActivationFromAttrs(node.attrs);
   if (!activation || !IsImplied(*activation, graph.value(node.outputs[0]).type)) return false;
   for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph.attrs(id).Erase(name);

@@ -4,33 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace evoq {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 double Ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
-// xorshift32: the same content everywhere.
-struct Random {
-  uint32_t state;
-  uint32_t Next() {
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    return state;
-  }
-};
-
-void Fill(Tensor& tensor, Random& random) {
-  if (tensor.dtype() == DType::kFloat32) {
-    for (int64_t i = 0; i < tensor.elements(); ++i)
-      tensor.mutable_data<float>()[i] = static_cast<float>(random.Next() >> 8) * 0x1p-23f - 1.0f;
-  } else if (DTypeBits(tensor.dtype()) == 8 && tensor.dtype() != DType::kBool) {
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random.Next() >> 16);
-  }
-  // Zeros are valid in every other type, also as indices and as bits of a float.
-}
 
 double Median(std::vector<double>& v) {
   if (v.empty()) return 0;
@@ -65,8 +45,8 @@ StepTime Describe(const Executor& executor, size_t s) {
   t.peak = kernel ? kernel->peak : Peak::kMemory;
   if (!node.outputs.empty() && node.outputs[0].valid())
     t.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
-  t.macs = step.macs;
-  t.bytes = step.bytes;
+  t.macs = step.macs * executor.repeats();
+  t.bytes = step.bytes * executor.repeats();
   return t;
 }
 
@@ -78,6 +58,13 @@ double RunTimes::mean() const {
   return sum / static_cast<double>(sorted_ms.size());
 }
 
+double RunTimes::variation() const {
+  const double center = mean();
+  double squares = 0;
+  for (double ms : sorted_ms) squares += (ms - center) * (ms - center);
+  return center > 0 ? std::sqrt(squares / static_cast<double>(sorted_ms.size())) / center : 0;
+}
+
 double RunTimes::Percentile(double percent) const {
   const double rank = percent / 100 * static_cast<double>(sorted_ms.size() - 1);
   const size_t below = static_cast<size_t>(rank);
@@ -85,25 +72,19 @@ double RunTimes::Percentile(double percent) const {
   return sorted_ms[below] + (rank - static_cast<double>(below)) * (sorted_ms[above] - sorted_ms[below]);
 }
 
-RunBuffers MakeBuffers(const Executor& executor, uint32_t seed) {
-  RunBuffers buffers;
-  Random random{seed * 2654435761u + 1};
-  for (const TensorType& type : executor.input_types()) {
-    buffers.inputs.push_back(Tensor::Allocate(type));
-    Fill(buffers.inputs.back(), random);
-  }
-  for (const TensorType& type : executor.output_types()) buffers.outputs.push_back(Tensor::Allocate(type));
-  return buffers;
-}
-
 Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options) {
   std::vector<RunTimes> times(executors.size());
+  Clock::time_point first;
   EVOQ_TRY(Repeat(options, [&](bool measured) -> Status {
     for (size_t i = 0; i < executors.size(); ++i) {
       const auto start = Clock::now();
       EVOQ_TRY(executors[i]->Run(buffers[i].inputs, buffers[i].outputs));
-      if (measured) times[i].sorted_ms.push_back(Ms(Clock::now() - start));
+      if (!measured) continue;
+      const double ms = Ms(Clock::now() - start);
+      if (times[0].spans.empty()) first = start;
+      times[i].sorted_ms.push_back(ms);
+      times[i].spans.push_back({Ms(start - first), ms});
     }
     return {};
   }));
@@ -135,9 +116,11 @@ Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const 
     return {};
   }));
   StepProfile profile;
+  profile.runs = static_cast<int64_t>(whole.size());
   profile.total_ms = Median(whole);
   for (size_t s = 0; s < count; ++s) {
     StepTime t = Describe(executor, s);
+    for (double ms : samples[s]) t.mean_ms += ms / static_cast<double>(samples[s].size());
     t.ms = Median(samples[s]);
     if (t.ms > 0) {
       t.gops = 2.0 * static_cast<double>(t.macs) / (t.ms * 1e6);

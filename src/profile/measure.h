@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "profile/limits.h"
-#include "runtime/executor.h"
+#include "runtime/buffers.h"
 
 namespace evoq {
 
@@ -18,24 +18,26 @@ struct MeasureOptions {
   std::function<void(double fraction)> progress;  // may be null
 };
 
+// One run: when it began, since the first measured run did, and what it took.
+struct RunSpan {
+  double start_ms = 0, ms = 0;
+};
+
 // Times of single runs, in milliseconds.
 struct RunTimes {
   std::vector<double> sorted_ms;
+  std::vector<RunSpan> spans;  // in order; empty where runs of several streams were put together
 
   int64_t runs() const { return static_cast<int64_t>(sorted_ms.size()); }
   double min() const { return sorted_ms.front(); }
   double max() const { return sorted_ms.back(); }
   double mean() const;
   double median() const { return Percentile(50); }
+  // Standard deviation over mean: how unstable the machine was.
+  double variation() const;
   // Linear interpolation between closest ranks; `percent` in [0, 100].
   double Percentile(double percent) const;
 };
-
-// Inputs with fixed pseudo-random content (floats in [-1, 1], bytes over their range) and outputs for an executor.
-struct RunBuffers {
-  std::vector<Tensor> inputs, outputs;
-};
-RunBuffers MakeBuffers(const Executor& executor, uint32_t seed = 1);
 
 // Warms up, then runs until both the duration and min_runs are reached.
 Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options);
@@ -48,7 +50,7 @@ Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> exec
 struct StepTime {
   std::string name, op, kernel, variant, precision, shape;
   Peak peak = Peak::kMemory;
-  double ms = 0;
+  double ms = 0, mean_ms = 0;  // median and mean
   double share = 0;  // of the sum of all steps
   int64_t macs = 0, bytes = 0;
   double gops = 0;            // 2 * macs / time
@@ -57,6 +59,7 @@ struct StepTime {
 
 struct StepProfile {
   double total_ms = 0;  // median of whole runs without step timing
+  int64_t runs = 0;     // measured with step timing
   double steps_ms = 0;  // sum of the steps' medians; the difference is the tax of measuring and what lies between steps
   std::vector<StepTime> steps;
 };

@@ -50,12 +50,53 @@ uint32_t CrcTable(uint32_t crc, std::span<const std::byte> bytes) {
 }
 
 #if defined(__x86_64__)
-// Three independent streams would be faster still; one runs at 8 bytes in 3 cycles, far above a disk.
+// The instruction takes 8 bytes per cycle but answers after three: three streams of kStream bytes side by side, joined by
+// what kStream zero bytes do to a checksum, a linear map over bits.
+constexpr size_t kStream = 1024;
+using CrcMap = std::array<uint32_t, 32>;  // the images of single bits
+
+constexpr uint32_t Apply(const CrcMap& map, uint32_t crc) {
+  uint32_t image = 0;
+  for (int i = 0; i < 32; ++i) image ^= crc >> i & 1 ? map[i] : 0;
+  return image;
+}
+
+// [k][b]: what kStream zero bytes make of b << 8k.
+constexpr std::array<std::array<uint32_t, 256>, 4> kStreamShift = [] {
+  CrcMap map{};  // of one zero byte, then of twice as many until kStream
+  for (int i = 0; i < 32; ++i) map[i] = kCrcTable[(1u << i) & 255] ^ ((1u << i) >> 8);
+  for (size_t bytes = 1; bytes < kStream; bytes *= 2) {
+    CrcMap twice{};
+    for (int i = 0; i < 32; ++i) twice[i] = Apply(map, map[i]);
+    map = twice;
+  }
+  std::array<std::array<uint32_t, 256>, 4> shift{};
+  for (int k = 0; k < 4; ++k) {
+    for (uint32_t b = 0; b < 256; ++b) shift[k][b] = Apply(map, b << (8 * k));
+  }
+  return shift;
+}();
+
+uint32_t ShiftStream(uint32_t crc) {
+  return kStreamShift[0][crc & 255] ^ kStreamShift[1][crc >> 8 & 255] ^ kStreamShift[2][crc >> 16 & 255] ^ kStreamShift[3][crc >> 24];
+}
+
 __attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc, std::span<const std::byte> bytes) {
-  uint64_t wide = crc;
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) wide = _mm_crc32_u64(wide, Get<uint64_t>(bytes.data() + i));
-  return CrcTable(static_cast<uint32_t>(wide), bytes.subspan(i));
+  uint64_t a = crc;
+  const std::byte* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 3 * kStream; left -= 3 * kStream, at += 3 * kStream) {
+    uint64_t b = 0, c = 0;
+    for (size_t i = 0; i < kStream; i += 8) {
+      a = _mm_crc32_u64(a, Get<uint64_t>(at + i));
+      b = _mm_crc32_u64(b, Get<uint64_t>(at + kStream + i));
+      c = _mm_crc32_u64(c, Get<uint64_t>(at + 2 * kStream + i));
+    }
+    const uint32_t joined = ShiftStream(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b);
+    a = ShiftStream(joined) ^ static_cast<uint32_t>(c);
+  }
+  for (; left >= 8; left -= 8, at += 8) a = _mm_crc32_u64(a, Get<uint64_t>(at));
+  return CrcTable(static_cast<uint32_t>(a), {at, left});
 }
 #endif
 

@@ -12,6 +12,7 @@ namespace evoq {
 namespace {
 
 constexpr int kMaxRank = 32;
+constexpr int kMaxNesting = 8;  // of subgraphs
 
 std::string Text(const flatbuffers::String* s) { return EtmText(s); }
 
@@ -22,7 +23,8 @@ uint32_t Count(const flatbuffers::Vector<T>* v) {
 
 class GraphReader {
  public:
-  GraphReader(const fb::Graph& from, Container::Bytes weights) : from_(from), weights_(std::move(weights)) {}
+  GraphReader(const fb::Graph& from, Container::Bytes weights, int depth = 0)
+      : from_(from), weights_(std::move(weights)), depth_(depth) {}
 
   Result<Graph> Read();
 
@@ -38,6 +40,7 @@ class GraphReader {
 
   const fb::Graph& from_;
   Container::Bytes weights_;
+  int depth_;  // of subgraphs around it
   Graph graph_;
 };
 
@@ -74,6 +77,8 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
   const auto dtype = DTypeFromOnnx(from.dtype());
   if (!dtype) return InvalidInput("element type number {}", from.dtype());
   TensorType type(*dtype, Shape::UnknownRank());
+  if (from.kind() < 0 || from.kind() > static_cast<int>(ValueKind::kOptionalSequence)) return InvalidInput("value kind {}", from.kind());
+  type.kind = static_cast<ValueKind>(from.kind());
   if (from.ranked()) {
     const uint32_t rank = Count(from.dims());
     if (rank > kMaxRank) return InvalidInput("rank {}, expected at most {}", rank, kMaxRank);
@@ -97,6 +102,7 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
 Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& from) const {
   EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
   const auto plain = type.bytes();
+  if (type.dtype == DType::kString) return InvalidInput("a constant of strings");
   if (!plain) return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
   // Blocked scales are indexed by element: their count must follow from the shape.
   if (type.quant && type.quant->block > 0) {
@@ -203,6 +209,12 @@ Status GraphReader::ReadNode(const fb::Node& from) {
     EVOQ_ASSIGN(AttrValue value, WithContext(Read(*attr), label + ": attribute " + Text(attr->name())));
     node.attrs.Set(Text(attr->name()), std::move(value));
   }
+  if (Count(from.bodies()) > 2 || (depth_ >= kMaxNesting && Count(from.bodies()) > 0))
+    return InvalidInput("{}: {} subgraphs at depth {}", label, Count(from.bodies()), depth_);
+  for (uint32_t i = 0; i < Count(from.bodies()); ++i) {
+    EVOQ_ASSIGN(Graph body, WithContext(GraphReader(*from.bodies()->Get(i), weights_, depth_ + 1).Read(), label));
+    node.bodies.push_back(std::make_shared<const Graph>(std::move(body)));
+  }
   EVOQ_ASSIGN(node.inputs, WithContext(Ids(from.inputs(), true), label));
   EVOQ_ASSIGN(node.outputs, WithContext(Ids(from.outputs(), true), label));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -250,6 +262,21 @@ Result<Graph> GraphReader::Read() {
   return std::move(graph_);
 }
 
+std::vector<Decision::Rejected> ReadRejected(const flatbuffers::Vector<flatbuffers::Offset<fb::Rejected>>* from) {
+  std::vector<Decision::Rejected> rejected;
+  for (uint32_t r = 0; r < Count(from); ++r) rejected.push_back({Text(from->Get(r)->kernel()), Text(from->Get(r)->code()), Text(from->Get(r)->why())});
+  return rejected;
+}
+
+Tuning ReadTuning(const fb::Tuning& from) {
+  Tuning tuning{Text(from.machine()), from.threads(), {}};
+  for (uint32_t i = 0; i < Count(from.steps()); ++i) {
+    const auto* s = from.steps()->Get(i);
+    tuning.steps[Text(s->node())] = {Text(s->variant()), s->threads() == 1 ? 1 : 0, ReadRejected(s->slower())};
+  }
+  return tuning;
+}
+
 std::vector<Plan> ReadPlans(const fb::Plans& from) {
   std::vector<Plan> plans;
   for (uint32_t p = 0; p < Count(from.plans()); ++p) {
@@ -267,11 +294,9 @@ std::vector<Plan> ReadPlans(const fb::Plans& from) {
       decision.precision = Text(d->precision());
       decision.float_code = Text(d->float_code());
       decision.float_why = Text(d->float_why());
-      for (uint32_t r = 0; r < Count(d->rejected()); ++r) {
-        const auto* rejected = d->rejected()->Get(r);
-        decision.rejected.push_back({Text(rejected->kernel()), Text(rejected->code()), Text(rejected->why())});
-      }
+      decision.rejected = ReadRejected(d->rejected());
     }
+    for (uint32_t i = 0; i < Count(source.tunings()); ++i) plan.tunings.push_back(ReadTuning(*source.tunings()->Get(i)));
     plans.push_back(std::move(plan));
   }
   return plans;

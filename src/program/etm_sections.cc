@@ -123,6 +123,13 @@ Result<std::string> DumpEtm(const std::string& path) {
       for (const auto& r : decision.rejected) out += fmt::format("    not {} ({}): {}\n", r.kernel, r.code, r.why);
       if (!decision.float_code.empty()) out += fmt::format("    float ({}): {}\n", decision.float_code, decision.float_why);
     }
+    for (const Tuning& tuning : plan.tunings) {
+      out += fmt::format("  tuned on {}, {} threads\n", tuning.machine, tuning.threads);
+      for (const auto& [node, step] : tuning.steps) {
+        out += fmt::format("    {}: {}, {} threads\n", node, step.variant.empty() ? "default" : step.variant, step.threads);
+        for (const auto& r : step.slower) out += fmt::format("      not {} ({}): {}\n", r.kernel, r.code, r.why);
+      }
+    }
   }
   return out;
 }

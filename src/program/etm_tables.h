@@ -13,7 +13,7 @@ inline constexpr uint32_t kMaxEtmItems = 1 << 22;
 template <typename Table>
 Result<const Table*> VerifiedTable(std::span<const std::byte> bytes, const char* blob) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  flatbuffers::Verifier verifier(data, bytes.size(), /*max_depth=*/16, /*max_tables=*/kMaxEtmItems);
+  flatbuffers::Verifier verifier(data, bytes.size(), /*max_depth=*/32, /*max_tables=*/kMaxEtmItems);
   if (bytes.size() < 8 || !verifier.VerifyBuffer<Table>(nullptr)) return InvalidInput("blob '{}' is not a valid table", blob);
   return flatbuffers::GetRoot<Table>(data);
 }

@@ -45,6 +45,7 @@ class EtmTest : public ::testing::Test {
     Plan plan;
     plan.shapes["x"] = {1, 3, 8, 8};
     plan.decisions["conv"] = {"conv_int8", "int8", {{"dwconv_int8", "shape", "group is 1"}}, "", ""};
+    plan.tunings.push_back({"some CPU", 2, {{"conv", {"7x64", 1, {{"conv_int8 14x32", "slower-when-measured", "2 us"}}}}}});
     model.plans.push_back(plan);
     return model;
   }
@@ -68,6 +69,13 @@ TEST_F(EtmTest, RoundTrip) {
     ASSERT_EQ(back->plans.size(), 1u);
     EXPECT_EQ(back->plans[0].shapes, model.plans[0].shapes);
     EXPECT_EQ(back->plans[0].decisions.at("conv").rejected[0].why, "group is 1");
+    ASSERT_EQ(back->plans[0].tunings.size(), 1u);
+    const Tuning& tuning = back->plans[0].tunings[0];
+    EXPECT_EQ(tuning.machine, "some CPU");
+    EXPECT_EQ(tuning.threads, 2);
+    EXPECT_EQ(tuning.steps.at("conv").variant, "7x64");
+    EXPECT_EQ(tuning.steps.at("conv").threads, 1);
+    EXPECT_EQ(tuning.steps.at("conv").slower[0].why, "2 us");
   }
 }
 
@@ -139,6 +147,17 @@ TEST(Crc32c, KnownAnswers) {
   const std::string digits = "123456789";
   EXPECT_EQ(Crc32c(std::as_bytes(std::span(digits))), 0xe3069283u);  // RFC 3720's check value
   EXPECT_EQ(Crc32c({}), 0u);
+  // Long spans, which are summed in streams, against the polynomial bit by bit.
+  std::vector<std::byte> bytes(20000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+  for (size_t size : {1, 7, 3071, 3072, 3073, 6151, 20000}) {
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < size; ++i) {
+      crc ^= static_cast<uint8_t>(bytes[i]);
+      for (int bit = 0; bit < 8; ++bit) crc = crc & 1 ? (crc >> 1) ^ 0x82f63b78u : crc >> 1;
+    }
+    EXPECT_EQ(Crc32c(std::span(bytes).first(size)), ~crc) << size;
+  }
 }
 
 }  // namespace

@@ -41,9 +41,10 @@ class WeightsBlob {
 
 class GraphWriter {
  public:
-  GraphWriter(const Graph& graph, WeightsBlob& weights) : graph_(graph), weights_(weights) {}
+  GraphWriter(const Graph& graph, WeightsBlob& weights, FlatBufferBuilder& builder)
+      : graph_(graph), weights_(weights), builder_(builder) {}
 
-  std::vector<std::byte> Write();
+  Offset<fb::Graph> Write();
 
  private:
   Offset<fb::Quant> Write(const QuantParams& q);
@@ -65,7 +66,7 @@ class GraphWriter {
 
   const Graph& graph_;
   WeightsBlob& weights_;
-  FlatBufferBuilder builder_;
+  FlatBufferBuilder& builder_;
 };
 
 Offset<fb::Quant> GraphWriter::Write(const QuantParams& q) {
@@ -98,7 +99,8 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
   const auto quant = type.quant ? Write(*type.quant) : Offset<fb::Quant>(0);
   const auto dims_offset = sizes ? builder_.CreateVector(dims) : Offset<fbs::Vector<int64_t>>(0);
   const auto symbols_offset = sizes && symbolic ? Write(symbols) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
-  return fb::CreateType(builder_, static_cast<int8_t>(type.dtype), sizes && type.shape.ranked(), dims_offset, symbols_offset, quant);
+  return fb::CreateType(builder_, static_cast<int8_t>(type.dtype), sizes && type.shape.ranked(), dims_offset, symbols_offset, quant,
+                        static_cast<int8_t>(type.kind));
 }
 
 Offset<fb::Constant> GraphWriter::Write(const Tensor& constant) {
@@ -144,10 +146,13 @@ Offset<fb::Node> GraphWriter::Write(const Node& node) {
   for (const auto& [name, value] : node.attrs) attrs.push_back(Write(name, value));
   const auto op = Text(node.op), domain = Text(node.domain), name = Text(node.name);
   const auto attrs_offset = attrs.empty() ? 0 : builder_.CreateVector(attrs);
-  return fb::CreateNode(builder_, op, domain, name, attrs_offset, Ids(node.inputs), Ids(node.outputs));
+  std::vector<Offset<fb::Graph>> bodies;
+  for (const auto& body : node.bodies) bodies.push_back(GraphWriter(*body, weights_, builder_).Write());
+  const auto bodies_offset = bodies.empty() ? 0 : builder_.CreateVector(bodies);
+  return fb::CreateNode(builder_, op, domain, name, attrs_offset, Ids(node.inputs), Ids(node.outputs), bodies_offset);
 }
 
-std::vector<std::byte> GraphWriter::Write() {
+Offset<fb::Graph> GraphWriter::Write() {
   std::vector<Offset<fb::Value>> values;
   for (int i = 0; i < graph_.value_count(); ++i) values.push_back(Write(graph_.value(ValueId{i}), graph_.IsInput(ValueId{i})));
   std::vector<Offset<fb::Node>> nodes;
@@ -161,14 +166,24 @@ std::vector<std::byte> GraphWriter::Write() {
   const auto nodes_offset = builder_.CreateVector(nodes);
   const auto inputs = Ids(graph_.inputs());
   const auto outputs = Ids(graph_.outputs());
-  builder_.Finish(fb::CreateGraph(builder_, name, facts_offset, values_offset, nodes_offset, inputs, outputs));
-  const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
-  return {data, data + builder_.GetSize()};
+  return fb::CreateGraph(builder_, name, facts_offset, values_offset, nodes_offset, inputs, outputs);
+}
+
+std::vector<std::byte> WriteGraph(const Graph& graph, WeightsBlob& weights) {
+  FlatBufferBuilder builder;
+  builder.Finish(GraphWriter(graph, weights, builder).Write());
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  return {data, data + builder.GetSize()};
 }
 
 std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
   FlatBufferBuilder builder;
   const auto text = [&](const std::string& s) { return s.empty() ? Offset<fbs::String>(0) : builder.CreateSharedString(s); };
+  const auto list = [&](const std::vector<Decision::Rejected>& from) -> Offset<fbs::Vector<Offset<fb::Rejected>>> {
+    std::vector<Offset<fb::Rejected>> to;
+    for (const auto& r : from) to.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
+    return to.empty() ? 0 : builder.CreateVector(to);
+  };
   std::vector<Offset<fb::Plan>> plan_offsets;
   for (const Plan& plan : plans) {
     std::vector<Offset<fb::InputShape>> shapes;
@@ -176,17 +191,40 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
       shapes.push_back(fb::CreateInputShape(builder, text(name), builder.CreateVector(sizes)));
     std::vector<Offset<fb::Decision>> decisions;
     for (const auto& [node, d] : plan.decisions) {
-      std::vector<Offset<fb::Rejected>> rejected;
-      for (const auto& r : d.rejected) rejected.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
-      const auto rejected_offset = rejected.empty() ? 0 : builder.CreateVector(rejected);
-      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision), rejected_offset,
+      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision), list(d.rejected),
                                              text(d.float_code), text(d.float_why)));
     }
-    plan_offsets.push_back(fb::CreatePlan(builder, builder.CreateVector(shapes), builder.CreateVector(decisions)));
+    std::vector<Offset<fb::Tuning>> tunings;
+    for (const Tuning& tuning : plan.tunings) {
+      std::vector<Offset<fb::StepTuning>> steps;
+      for (const auto& [node, s] : tuning.steps)
+        steps.push_back(fb::CreateStepTuning(builder, text(node), text(s.variant), s.threads, list(s.slower)));
+      tunings.push_back(fb::CreateTuning(builder, text(tuning.machine), tuning.threads, builder.CreateVector(steps)));
+    }
+    const auto tunings_offset = tunings.empty() ? 0 : builder.CreateVector(tunings);
+    plan_offsets.push_back(
+        fb::CreatePlan(builder, builder.CreateVector(shapes), builder.CreateVector(decisions), tunings_offset));
   }
   builder.Finish(fb::CreatePlans(builder, builder.CreateVector(plan_offsets)));
   const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
   return {data, data + builder.GetSize()};
+}
+
+// Strings have no bytes of their own in a file.
+Status RefuseStrings(const Graph& graph) {
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& value = graph.value(ValueId{i});
+    if (value.is_constant() && value.type.dtype == DType::kString) return Unsupported("constant {}: strings in an .etm", value.name);
+  }
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (const auto& [name, value] : node.attrs) {
+      const auto* tensor = std::get_if<Tensor>(&value);
+      if (tensor != nullptr && tensor->dtype() == DType::kString) return Unsupported("node {}: attribute {}: strings in an .etm", node.name, name);
+    }
+    for (const auto& body : node.bodies) EVOQ_TRY(RefuseStrings(*body));
+  }
+  return {};
 }
 
 int64_t ConstantBytes(const Graph& graph) {
@@ -198,10 +236,11 @@ int64_t ConstantBytes(const Graph& graph) {
 }  // namespace
 
 Status WriteEtm(const Model& model, const std::string& path) {
+  EVOQ_TRY(RefuseStrings(model.graph));
   const bool small = ConstantBytes(model.graph) < kSmallWeights;
   WeightsBlob weights(small ? 8 : 64);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
-  const std::vector<std::byte> graph = GraphWriter(model.graph, weights).Write();
+  const std::vector<std::byte> graph = WriteGraph(model.graph, weights);
   const std::vector<std::byte> plans = WritePlans(model.plans);
   const BlobSource blobs[] = {
       {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},

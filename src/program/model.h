@@ -30,10 +30,28 @@ struct Decision {
   std::string float_code, float_why;
 };
 
+// The code of a variant that lost.
+inline constexpr char kSlowerWhenMeasured[] = "slower-when-measured";
+
+// How a step is computed fastest where it was measured (docs/tuning.md).
+struct StepTuning {
+  std::string variant;  // one of KernelDef::variants; "": the kernel's own choice
+  int threads = 0;      // 1: on the caller alone; 0: on all threads of the executor
+  std::vector<Decision::Rejected> slower;  // what lost, with its time
+};
+
+// What was measured on one kind of machine with one number of threads, by node name. Steps without an entry take defaults.
+struct Tuning {
+  std::string machine;  // processor and instruction set, as MachineName() gives them
+  int threads = 0;
+  std::map<std::string, StepTuning> steps;
+};
+
 // The kernel choices for one set of input shapes: node name -> decision.
 struct Plan {
   InputShapes shapes;
   std::map<std::string, Decision> decisions;
+  std::vector<Tuning> tunings;
 };
 
 // The lowered graph (symbolic shapes allowed, constants packed) and the plans made for it so far.
@@ -52,6 +70,7 @@ struct Placement {
 struct Step {
   NodeId node;
   Decision decision;
+  StepTuning tuning;
   int64_t macs = 0;
   int64_t bytes = 0;  // inputs and outputs, as stored
 };
@@ -63,6 +82,7 @@ struct Program {
   std::vector<Step> steps;            // in execution order
   std::vector<Placement> placements;  // by ValueId::index
   int64_t arena_bytes = 0;
+  int64_t live_bytes = 0;  // the most that is alive at one step: no arena can be smaller
   int64_t weight_bytes = 0;  // constants that steps read, as stored
 };
 

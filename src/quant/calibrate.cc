@@ -5,7 +5,7 @@
 #include "quant/observer.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
-#include "quant/split_activation.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -63,7 +63,12 @@ class Calibrator {
     Graph graph = source;
     const std::vector<NodeId> nodes = graph.order();
     for (NodeId id : nodes) {
-      if (HasTableActivation(graph.node(id))) SplitActivation(graph, id);
+      if (HasResidual(graph.node(id))) SplitResidual(graph, id);
+    }
+    EVOQ_TRY(graph.Sort());
+    const std::vector<NodeId> parts = graph.order();
+    for (NodeId id : parts) {
+      if (HasForeignActivation(graph.node(id))) SplitActivation(graph, id);
     }
     EVOQ_TRY(graph.Sort());
     EVOQ_TRY(InferTypes(graph));

@@ -32,7 +32,9 @@ struct WeightView {
   bool depthwise() const { return inputs == 1 && groups > 1; }
 };
 
-bool IsScalable(const Node& node) { return IsLinearOp(node) && node.op != "ConvTranspose"; }
+bool IsScalable(const Graph& graph, const Node& node) {
+  return IsLinearOp(node) && node.op != "ConvTranspose" && !HasComputedOperand(graph, node);
+}
 
 class Equalizer {
  public:
@@ -48,7 +50,7 @@ class Equalizer {
  private:
   bool Equalize(NodeId producer) {
     const Node& node = graph_.node(producer);
-    if (!integer_.count(producer) || !IsScalable(node) || node.input(3).valid()) return false;
+    if (!integer_.count(producer) || !IsScalable(graph_, node) || node.input(3).valid()) return false;
     const ValueId v = node.outputs[0];
     auto range = ranges_.find(graph_.value(v).name);
     if (!IsHomogeneous(node) || graph_.IsOutput(v) || range == ranges_.end() || !(range->second.min >= 0)) return false;
@@ -81,7 +83,7 @@ class Equalizer {
 
   bool ReadsOnlyAsInput(NodeId user, ValueId v) const {
     const Node& node = graph_.node(user);
-    if (!integer_.count(user) || !IsScalable(node) || node.input(3) == v) return false;
+    if (!integer_.count(user) || !IsScalable(graph_, node) || node.input(3) == v) return false;
     const WeightView w(node, *graph_.ConstantInput(node, 1));
     return w.inputs * w.groups == static_cast<int64_t>(ranges_.at(graph_.value(v).name).channel_max.size());
   }

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "kernels/activation.h"
-#include "quant/split_activation.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -76,6 +76,7 @@ class Planner {
   std::optional<std::string> LinearReason(const Node& node) const {
     if (auto excluded = Excluded(node)) return excluded;
     if (!IsRealType(TypeOf(node.input(0)))) return "types: the input is not float32";
+    if (HasComputedOperand(graph_, node)) return PairReason(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return "weights-not-constant: the weight is computed";
     if (!IsRealType(w->type()) || !w->layout().empty()) return "types: the weight is not plain float32";
@@ -94,6 +95,22 @@ class Planner {
     if (graph_.value(node.input(0)).is_constant()) return "constant-input: the input is a constant";
     if (!ranges_.count(NameOf(node.input(0)))) return NoRange(node.input(0));
     if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3)))) return NoRange(node.input(3));
+    return NeedsOutputRange(node);
+  }
+
+  // The product of two computed operands.
+  std::optional<std::string> PairReason(const Node& node) const {
+    const TensorType b = TypeOf(node.input(1));
+    if (!IsRealType(b) || node.input(2).valid() || !b.shape.ranked() || b.shape.rank() < 2 || TypeOf(node.input(0)).shape.rank() < 2)
+      return "weights-not-constant: the weight is computed, but not as a matrix of float32";
+    const Dim& depth = b.shape[b.shape.rank() - 2];
+    if (depth.known() && depth.value > kMaxDepth)
+      return fmt::format("depth: sums of {} products may overflow int32, at most {}", depth.value, kMaxDepth);
+    for (size_t i : {0, 1, 3}) {
+      if (!node.input(i).valid()) continue;
+      if (graph_.value(node.input(i)).is_constant()) return "constant-input: an operand is a constant";
+      if (!ranges_.count(NameOf(node.input(i)))) return NoRange(node.input(i));
+    }
     return NeedsOutputRange(node);
   }
 
@@ -168,6 +185,10 @@ bool IsLinearOp(const Node& node) {
   return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
 }
 
+bool HasComputedOperand(const Graph& graph, const Node& node) {
+  return node.domain.empty() && node.op == "MatMul" && graph.ConstantInput(node, 1) == nullptr;
+}
+
 int WeightAxis(const Node& node, const Tensor& weight) {
   return node.op == "MatMul" ? weight.shape().rank() - 1 : node.op == "ConvTranspose" ? 1 : 0;
 }
@@ -175,7 +196,7 @@ int WeightAxis(const Node& node, const Tensor& weight) {
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
   std::vector<size_t> real;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!node.inputs[i].valid() || (IsLinearOp(node) && (i == 1 || i == 2))) continue;
+    if (!node.inputs[i].valid() || (IsLinearOp(node) && (i == 2 || (i == 1 && !HasComputedOperand(graph, node))))) continue;
     const Value& value = graph.value(node.inputs[i]);
     if (!IsRealType(value.type) || (value.is_constant() && !TakesConstants(node))) continue;
     real.push_back(i);

@@ -11,8 +11,11 @@
 namespace evoq {
 
 // The inputs of a node that hold real values to be quantized: float32 and not constant, or float32 constants
-// of Add, Mul and operators that move values. Of linear operators: x and the residual.
+// of Add, Mul and operators that move values. Of linear operators: x, the residual and a computed second operand.
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
+
+// A MatMul whose second operand is computed, as in attention.
+bool HasComputedOperand(const Graph& graph, const Node& node);
 
 // The output-channel axis of a linear operator's weight.
 int WeightAxis(const Node& node, const Tensor& weight);
@@ -26,7 +29,7 @@ struct QuantPlan {
   std::map<NodeId, std::string> reasons;   // why another node stays float: "code: sentence"
 };
 
-// 1. Linear operators with constant weights and known ranges become integer.
+// 1. Linear operators with constant weights (MatMul: also two computed operands) and known ranges become integer.
 // 2. In execution order, operators that move or compute on values follow when all their real inputs come from integer nodes
 //    (operators that only move: when one does).
 // 3. Backwards, those whose results no integer node reads stay float after all: requantizing would only lose accuracy.

@@ -48,6 +48,8 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
 Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples = 0);
 Result<Ranges> LoadRanges(const std::string& path);
 
+struct QdqTarget;
+
 struct QuantizeOptions {
   bool per_channel = true;
   DType activation = DType::kUint8;   // or kInt8
@@ -55,12 +57,13 @@ struct QuantizeOptions {
   bool skip_first_last = false;
   bool correct_bias = true;           // needs the ranges' channel means
   bool equalize = true;               // needs their channel maxima too (quant/equalize.h); with per_channel only
+  const QdqTarget* target = nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
   std::vector<std::string> exclude;   // glob patterns of node names that stay float
 };
 
 // Counts leave out nodes without real values (shape arithmetic).
 struct QuantizeReport {
-  int nodes_total = 0, nodes_int8 = 0, nodes_float = 0;
+  int nodes_total = 0, nodes_int8 = 0, nodes_bf16 = 0, nodes_float = 0;
   std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
   std::vector<std::string> warnings;
 };
@@ -68,6 +71,10 @@ struct QuantizeReport {
 // Static int8: types values with scales from `ranges`, quantizes weights and biases, puts QuantizeLinear and
 // DequantizeLinear where integers and floats meet. Nodes left float get the attribute evoq.float_reason.
 Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+
+// Dynamic int8: Conv and MatMul with constant weights compute with integers, on activations quantized at each run by their own
+// range; the weights of other operators become int8 as by QuantizeWeights.
+Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
 
 // Weights only: constant weights become int8 per channel, computation stays float32.
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options);

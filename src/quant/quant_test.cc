@@ -1,8 +1,10 @@
+#include "quant/bf16.h"
 #include "quant/quant.h"
 
 #include <gtest/gtest.h>
 
 #include "quant/test_net.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -26,7 +28,7 @@ int CountOps(const Graph& graph, std::string_view op) {
 }
 
 // The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
-const std::map<std::string, double> kLeastSqnr = {{"int8", 24}, {"int8-weights", 38}, {"float32", 200}};
+const std::map<std::string, double> kLeastSqnr = {{"int8", 24}, {"int8-dynamic", 30}, {"int8-weights", 38}, {"bf16", 40}, {"float32", 200}};
 
 TEST(Methods, EveryRowMeetsItsErrorBound) {
   const Graph net = MakeNet(kConvNet);
@@ -42,6 +44,19 @@ TEST(Methods, EveryRowMeetsItsErrorBound) {
     EXPECT_GE(sqnr, kLeastSqnr.at(method->name)) << method->name << "\n" << Print(quantized);
     RecordProperty(method->name, std::to_string(sqnr));
   }
+}
+
+TEST(Dynamic, EveryLayerWithWeightsComputesWithIntegers) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  auto report = QuantizeDynamic(q, {.exclude = {"depthwise"}});
+  ASSERT_TRUE(report) << report.error().message();
+  int linear = 0;
+  for (NodeId id : net.order()) linear += net.node(id).op == "Conv" || net.node(id).op == "MatMul";
+  EXPECT_EQ(CountOps(q, "ConvInteger") + CountOps(q, "MatMulInteger"), linear - 1) << Print(q);
+  EXPECT_EQ(CountOps(q, "Conv"), 1);
+  EXPECT_EQ(report->float_reasons.at("depthwise").substr(0, 9), "excluded:");
+  EXPECT_GE(Sqnr(net, q), 30);
 }
 
 TEST(Static, ConvNetIsIntegerFromStemToClassifier) {
@@ -105,6 +120,30 @@ TEST(Static, ExcludedNodesStayFloatWithAReason) {
   // project reads %s, float now, as its residual: that is quantized too.
   EXPECT_TRUE(q.value(q.node(q.FindNode("project")).input(3)).type.quantized());
   EXPECT_GE(Sqnr(net, q), 24);
+}
+
+TEST(Static, AResidualSumSplitsOnRequest) {
+  const Graph net = MakeNet(kConvNet);
+  const Ranges ranges = CalibrateOrDie(net);
+  Graph q = net;
+  auto report = QuantizeStatic(q, ranges, {.target = FindQdqTarget("ort")});
+  ASSERT_TRUE(report) << report.error().message();
+  const Node& project = q.node(q.FindNode("project"));
+  EXPECT_FALSE(project.input(3).valid());
+  EXPECT_TRUE(q.value(project.outputs[0]).type.quantized());
+  const Node& add = q.node(q.FindNode("project.add"));
+  ASSERT_EQ(add.op, "Add");
+  for (ValueId v : {add.input(0), add.input(1), add.outputs[0]}) EXPECT_TRUE(q.value(v).type.quantized());
+  EXPECT_GE(Sqnr(net, q), 24);
+
+  // Ranges from elsewhere may lack the product: the sum stays exact then.
+  Ranges without = ranges;
+  std::erase_if(without, [](const auto& entry) { return entry.first.ends_with(".product"); });
+  Graph exact = net;
+  report = QuantizeStatic(exact, without, {.target = FindQdqTarget("ort")});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_TRUE(exact.node(exact.FindNode("project")).input(3).valid());
+  EXPECT_EQ(report->warnings.size(), 1);
 }
 
 TEST(Static, ConcatSharesOneScaleAndSharedValuesAreConvertedOnce) {
@@ -254,6 +293,49 @@ TEST(Static, UncalibratedValuesStayFloat) {
   EXPECT_EQ(empty->nodes_int8, 0);
   EXPECT_EQ(empty->warnings.size(), 1);
   EXPECT_EQ(Sqnr(net, none), INFINITY);
+}
+
+TEST(Bf16, ConvNetStaysBfloat16FromStemToClassifier) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  auto report = ConvertToBf16(q, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_bf16, 5) << Print(q);
+  EXPECT_EQ(report->nodes_float, 0);
+  EXPECT_EQ(CountOps(q, "Cast"), 2);  // of the input and of the output
+  for (const char* name : {"s_bf16", "d_bf16", "p_bf16", "m_bf16", "l_bf16", "g_bf16", "f_bf16", "c_bf16", "w1.bf16", "w5.bf16"})
+    EXPECT_EQ(TypeOf(q, name).dtype, DType::kBfloat16) << name;
+  for (const char* name : {"x", "c", "b1", "b5"}) EXPECT_EQ(TypeOf(q, name).dtype, DType::kFloat32) << name;
+}
+
+// What only float32 reads is not rounded; an excluded node says why and its neighbours get Casts.
+TEST(Bf16, FloatReadersAndExclusionsStayFloat) {
+  const Graph net = MakeNet(R"(graph tail
+input %x: float32[4, 32]
+const %w: float32[32, 32]
+a: %a: float32[4, 32] = MatMul(%x, %w)
+r: %r: float32[4, 32] = Relu(%a)
+b: %b: float32[4, 32] = MatMul(%r, %w)
+s: %s: float32[4, 32] = Softmax(%b)
+output %s
+)");
+  Graph q = net;
+  auto report = ConvertToBf16(q, {});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_bf16, 2);
+  EXPECT_EQ(TypeOf(q, "r_bf16").dtype, DType::kBfloat16);
+  EXPECT_EQ(TypeOf(q, "s").dtype, DType::kFloat32);
+  EXPECT_EQ(q.node(q.FindNode("a")).input(1), q.node(q.FindNode("b")).input(1)) << "a shared weight stays shared";
+  EXPECT_GE(Sqnr(net, q), 40);
+  q = net;
+  QuantizeOptions options;
+  options.exclude = {"b"};
+  report = ConvertToBf16(q, options);
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_bf16, 1);
+  EXPECT_EQ(report->float_reasons.at("b").substr(0, 9), "excluded:");
+  EXPECT_EQ(TypeOf(q, "r").dtype, DType::kFloat32);
+  EXPECT_FALSE(q.FindValue("r_bf16").valid()) << "Relu has only float32 readers";
 }
 
 TEST(WeightsOnly, LargeWeightsBecomeInt8AndSharedOnesStayShared) {

@@ -5,7 +5,7 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
-#include "quant/split_activation.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -36,6 +36,7 @@ class StaticQuantizer {
     if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
       return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8", DTypeName(options_.activation));
     }
+    if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
     EVOQ_TRY(SplitActivations());
     plan_ = MakePlan(graph_, ranges_, options_);
     if (options_.equalize && options_.per_channel) EqualizeChannels(graph_, plan_.integer, ranges_);
@@ -50,7 +51,7 @@ class StaticQuantizer {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (ReadsInteger(id, i)) graph_.SetInput(id, i, integer_form_.at(inputs[i]));
       }
-      if (IsLinearOp(graph_.node(id))) QuantizeWeights(id);
+      if (IsLinearOp(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id))) QuantizeWeights(id);
     }
     for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set("evoq.float_reason", reason);
     FillReport();
@@ -62,10 +63,29 @@ class StaticQuantizer {
   }
 
  private:
-  Status SplitActivations() {
+  Status SplitResiduals() {
     const QuantPlan plan = MakePlan(graph_, ranges_, options_);
     for (NodeId id : plan.integer) {
-      if (HasTableActivation(graph_.node(id))) SplitActivation(graph_, id);
+      const Node& node = graph_.node(id);
+      if (!HasResidual(node)) continue;
+      const std::string product = graph_.value(node.outputs[0]).name + ".product";
+      if (ranges_.count(product)) {
+        SplitResidual(graph_, id);
+      } else {
+        report_.warnings.push_back(fmt::format("{} was not calibrated: its sum with the residual stays in float32", product));
+      }
+    }
+    EVOQ_TRY(graph_.Sort());
+    return InferTypes(graph_);
+  }
+
+  Status SplitActivations() {
+    if (options_.target && !options_.target->split_activation) return {};
+    const QuantPlan plan = MakePlan(graph_, ranges_, options_);
+    for (NodeId id : plan.integer) {
+      const Node& node = graph_.node(id);
+      const bool foreign = options_.target && HasForeignActivation(node) && ranges_.count(graph_.value(node.outputs[0]).name + ".linear");
+      if (HasTableActivation(node) || foreign) SplitActivation(graph_, id);
     }
     EVOQ_TRY(graph_.Sort());
     return InferTypes(graph_);
@@ -84,7 +104,7 @@ class StaticQuantizer {
   bool ReadsInteger(NodeId id, size_t i) const {
     const Node& node = graph_.node(id);
     if (!plan_.integer.count(id) || !node.input(i).valid()) return false;
-    if (IsLinearOp(node)) return i == 0 || (i == 3 && quantized_.count(node.outputs[0]));
+    if (IsLinearOp(node)) return i == 0 || (i == 1 && HasComputedOperand(graph_, node)) || (i == 3 && quantized_.count(node.outputs[0]));
     const auto real = RealInputs(graph_, node);
     return std::find(real.begin(), real.end(), i) != real.end();
   }
@@ -115,6 +135,9 @@ class StaticQuantizer {
     }
   }
 
+  // A second operand without a zero point saves the first one's row sums, and costs little where the range is nearly even.
+  static bool IsBalanced(const Range& range) { return range.min * -1.25f > range.max && range.max * 1.25f > -range.min; }
+
   Status ChooseParams() {
     Groups groups(graph_.value_count());
     for (NodeId id : plan_.integer) {
@@ -138,8 +161,14 @@ class StaticQuantizer {
       auto [it, fresh] = ranges.emplace(groups.Find(v), r);
       if (!fresh) it->second = {std::min(it->second.min, r.min), std::max(it->second.max, r.max)};
     }
+    std::set<int> balanced;
+    for (NodeId id : plan_.integer) {
+      if (HasComputedOperand(graph_, graph_.node(id)) && IsBalanced(ranges.at(groups.Find(graph_.node(id).input(1)))))
+        balanced.insert(groups.Find(graph_.node(id).input(1)));
+    }
     for (ValueId v : quantized_) {
-      const QuantParams params = ActivationParams(ranges.at(groups.Find(v)), options_.activation, options_.symmetric_activations);
+      const int group = groups.Find(v);
+      const QuantParams params = ActivationParams(ranges.at(group), options_.activation, options_.symmetric_activations || balanced.count(group));
       types_[v] = TensorType(options_.activation, graph_.value(v).type.shape, params);
     }
     return {};

@@ -16,7 +16,7 @@ struct CauseText {
   const char* fix;
 };
 constexpr CauseText kTexts[] = {
-    {"conversion", "Conversions between float32 and integers that the float model does not have.",
+    {"conversion", "Conversions between float32 and the smaller types that the float model does not have.",
      "Quantize the operators on both sides, or move the conversion to the model's border."},
     {"layout-change", "Transposes at the borders of the channels-last part.",
      "Feed channels-last data (N, H, W, C), or remove the operator that needs channels-first."},
@@ -26,6 +26,7 @@ constexpr CauseText kTexts[] = {
      "Fuse them into a neighbour (residual, activation) where the graph allows it."},
     {"stays-float", "Operators without integer arithmetic run in float32.", "None needed when their share is small."},
     {"no-int8-kernel", "No integer kernel takes these operators.", "Exclude them together with their neighbours to save conversions."},
+    {"no-bf16-kernel", "No bfloat16 kernel takes these operators.", "Exclude them together with their neighbours to save conversions."},
     {"not-quantized", "These operators are float32 in the model.", "Quantize the model: evoq quantize --scheme int8."},
     {"weights-only", "Only the weights are integers; the arithmetic is float32.", "Use --scheme int8 for integer arithmetic."},
     {"kept-float-by-user", "These operators were excluded by --exclude.", "Remove the exclusion if accuracy allows it."},
@@ -41,13 +42,19 @@ const CauseText* FindText(const std::string& code) {
   return nullptr;
 }
 
+// Of ONNX, or of the dialect (Silu, Lookup, DynamicConv, ...).
+const OpDef* OpOf(const StepTime& step) {
+  const OpDef* op = FindOp(step.op);
+  return op != nullptr ? op : FindOp(step.op, "evoq");
+}
+
 // The narrowest time of a step, from its measured float time.
-double IdealMs(const StepTime& step, const Limits& limits) {
-  const OpDef* op = FindOp(step.op, step.op == "Silu" ? "evoq" : "");
+double IdealMs(const StepTime& step, const Limits& limits, bool bf16) {
+  const OpDef* op = OpOf(step);
   const bool quantizable = op != nullptr && op->quant != QuantTrait::kFloat;
   if (!quantizable) return step.ms;
-  if (op->quant == QuantTrait::kLinear) return step.ms * limits.fp32_gflops / std::max(limits.int8_gops, 1e-9);
-  return step.ms / 4;
+  if (op->quant == QuantTrait::kLinear) return step.ms * limits.fp32_gflops / std::max(bf16 ? limits.bf16_gflops : limits.int8_gops, 1e-9);
+  return step.ms / (bf16 ? 2 : 4);
 }
 
 std::string CodeOf(const StepTime& step, const Step& decided, bool matched) {
@@ -55,7 +62,7 @@ std::string CodeOf(const StepTime& step, const Step& decided, bool matched) {
     return "conversion";
   if (step.op == "Transpose" && !matched) return "layout-change";
   if (!decided.decision.float_code.empty()) return decided.decision.float_code;
-  const OpDef* op = FindOp(step.op);
+  const OpDef* op = OpOf(step);
   if (op == nullptr || op->quant == QuantTrait::kFloat) return "stays-float";
   return op->quant == QuantTrait::kLinear ? "kernel-below-ideal" : "moves-bytes";
 }
@@ -71,7 +78,9 @@ TimeLedger BuildTimeLedger(const StepProfile& float_run, const StepProfile& quan
   // Steps are timed a little slower than whole runs; the float run's times are brought to its total.
   const double float_scale = float_run.steps_ms > 0 ? std::min(1.0, float_run.total_ms / float_run.steps_ms) : 1;
   const double scale = quantized_run.steps_ms > 0 ? std::min(1.0, quantized_run.total_ms / quantized_run.steps_ms) : 1;
-  for (const StepTime& step : float_run.steps) ideal[step.name] += IdealMs(step, limits) * float_scale;
+  const bool bf16 = std::any_of(quantized.steps.begin(), quantized.steps.end(),
+                                [](const Step& step) { return step.decision.precision == "bf16"; });
+  for (const StepTime& step : float_run.steps) ideal[step.name] += IdealMs(step, limits, bf16) * float_scale;
   for (const auto& [name, ms] : ideal) ledger.ideal_ms += ms;
 
   std::map<std::string, TimeCause> causes;

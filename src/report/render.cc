@@ -41,6 +41,8 @@ json DecisionsJson(const Program& program) {
     decisions.push_back({{"step", node.name}, {"op", node.op}, {"kernel", step.decision.kernel},
                          {"precision", step.decision.precision}, {"rejected", rejected},
                          {"code", step.decision.float_code}, {"why", step.decision.float_why}});
+    // What the compiler put into the step as a table (docs/passes.md, fuse-tables).
+    if (const std::string function = node.attrs.String("evoq.function"); !function.empty()) decisions.back()["function"] = function;
   }
   return decisions;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "graph/graph.h"
+#include "report/html.h"
 #include "report/ledger.h"
 #include "report/table.h"
 
@@ -55,6 +57,43 @@ TEST(TimeLedger, CausesAndRestAddUpToTheGap) {
   EXPECT_NEAR(causes["moves-bytes"], 0, 1e-12);
   EXPECT_NEAR(causes["between-steps"], 0.25, 1e-12);
   EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-12);
+}
+
+TEST(Accuracy, WilsonInterval) {
+  // Newcombe 1998, table I: 81 of 263 gives 0.2553 to 0.3662.
+  const Accuracy a = MakeAccuracy(81.0 / 263, 263);
+  EXPECT_NEAR(a.low, 0.2553, 5e-5);
+  EXPECT_NEAR(a.high, 0.3662, 5e-5);
+  EXPECT_NEAR(MakeAccuracy(1, 10).high, 1, 1e-12);
+}
+
+TEST(LiveBytes, AViewKeepsItsInputAlive) {
+  auto graph = ParseGraph(R"(graph g
+input %x: float32[4, 8]
+first: %a: float32[4, 8] = Relu(%x)
+view: %v: float32[32] = Flatten(%a)
+second: %b: float32[4, 8] = Neg(%x)
+third: %c: float32[32] = Abs(%v)
+last: %d: float32[4, 8] = Relu(%b)
+output %c
+output %d
+)");
+  ASSERT_TRUE(graph) << graph.error().message();
+  Program program;
+  for (const char* name : {"first", "second", "third", "last"}) {
+    Step step;
+    step.node = graph->FindNode(name);
+    program.steps.push_back(step);
+  }
+  program.placements.resize(graph->value_count());
+  const auto place = [&](const char* name, int64_t offset) {
+    program.placements[graph->FindValue(name).index] = {Placement::Kind::kArena, offset};
+  };
+  place("a", 0);
+  place("v", 0);
+  place("b", 128);
+  program.graph = std::make_shared<const Graph>(std::move(*graph));
+  EXPECT_EQ(LiveBytes(program), (std::vector<int64_t>{128, 256, 256, 128}));
 }
 
 }  // namespace

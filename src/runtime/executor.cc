@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <optional>
 
 #include "base/aligned.h"
+#include "base/math.h"
 #include "base/memory.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
@@ -13,11 +15,23 @@
 namespace evoq {
 namespace {
 
-// A step ready to run. Pointers to inputs and outputs of the model are filled in per run.
+// A kernel and how many threads work on it.
 struct BoundStep {
   BoundKernel kernel;
+  bool alone = false;  // on one thread
+};
+
+// Where a step reads and writes in one lane. Pointers to inputs and outputs of the model are filled in per run.
+struct StepPointers {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+};
+
+// Memory for one run at a time. Lanes share the bound kernels.
+struct Lane {
+  AlignedBuffer arena, scratch;
+  std::vector<StepPointers> steps;
+  std::vector<int64_t> step_ns;
 };
 
 // inputs/outputs[slot] of a step points to the caller's tensor `index`.
@@ -26,7 +40,19 @@ struct Patch {
 };
 
 // What went wrong in the present run, if anything did. Kernels cannot fail; a definition can, on data that it refuses.
-using Failure = std::optional<Error>;
+class Failure {
+ public:
+  void Reset() { error_.reset(); }
+  void Note(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = error;
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
 
 // Evaluates a node by its definition: for operators that no kernel takes. Allocates.
 struct ReferenceStep {
@@ -45,7 +71,7 @@ struct ReferenceStep {
       }
     }
     const auto results = EvaluateNode(node, inputs, output_types);
-    if (!results && !*failure) *failure = results.error();
+    if (!results) failure->Note(results.error());
     for (size_t i = 0; i < output_types.size(); ++i) {
       if (output_types[i].dtype == DType::kUndefined) continue;
       const size_t bytes = static_cast<size_t>(output_types[i].bytes().value_or(0));
@@ -73,7 +99,7 @@ bool WritesNothing(std::span<const TensorType> outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
 }
 
-Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOptions& options,
+Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions options,
                              const std::shared_ptr<Failure>& failure) {
   const Node& node = graph.node(step.node);
   std::vector<TensorType> inputs, outputs;
@@ -95,6 +121,7 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOpt
   const KernelCall call{node.op, node.attrs, inputs, outputs, constants};
   if (const auto rejection = kernel->reject(call))
     return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->why);
+  options.variant = step.tuning.variant;
   return kernel->bind(call, options);
 }
 
@@ -102,26 +129,34 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, const BindOpt
 
 struct Executor::Impl {
   std::shared_ptr<const Program> program;
-  ThreadPool pool;
-  AlignedBuffer arena, scratch;
+  int64_t repeats;
+  Isa isa;
+  ThreadPool pool, one_thread{1};
   std::vector<BoundStep> steps;
   std::vector<Patch> input_patches, output_patches;
+  std::vector<Lane> lanes;  // one, or one for each thread where threads take whole runs
   std::vector<TensorType> input_types, output_types;
   std::vector<std::string> variants;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
-  explicit Impl(int threads) : pool(threads) {}
+  explicit Impl(const ExecutorOptions& options) : repeats(std::max<int64_t>(options.repeats, 1)), isa(options.isa), pool(options.threads) {}
 
+  Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
-  Status Bind(const BindOptions& options);
-  void Place(const Graph& graph, int32_t step);
-  Status Prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs);
-  Status Finish() const;
+  Status Bind();
+  void Place(Lane& lane, int32_t step, bool first);
+  Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  void Point(Lane& lane, int64_t repeat, std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  template <bool kTimed>
+  void RunLane(Lane& lane);
+  template <bool kTimed>
+  Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 };
 
-void Executor::Impl::Place(const Graph& graph, int32_t index) {
+void Executor::Impl::Place(Lane& lane, int32_t index, bool first) {
+  const Graph& graph = *program->graph;
   const Node& node = graph.node(program->steps[index].node);
-  BoundStep& step = steps[index];
+  StepPointers& step = lane.steps[index];
   // A node without inputs still hands kernels a valid array.
   step.inputs.assign(std::max<size_t>(node.inputs.size(), 1), nullptr);
   step.outputs.assign(std::max<size_t>(node.outputs.size(), 1), nullptr);
@@ -132,9 +167,13 @@ void Executor::Impl::Place(const Graph& graph, int32_t index) {
     const int32_t slot = static_cast<int32_t>(i), where = static_cast<int32_t>(place.offset);
     switch (place.kind) {
       case Placement::Kind::kConstant: step.inputs[i] = graph.value(ValueId{where}).constant.raw(); break;
-      case Placement::Kind::kArena: step.inputs[i] = arena.data() + place.offset; break;
-      case Placement::Kind::kInput: input_patches.push_back({index, slot, where}); break;
-      case Placement::Kind::kOutput: output_patches.push_back({index, ~slot, where}); break;
+      case Placement::Kind::kArena: step.inputs[i] = lane.arena.data() + place.offset; break;
+      case Placement::Kind::kInput:
+        if (first) input_patches.push_back({index, slot, where});
+        break;
+      case Placement::Kind::kOutput:
+        if (first) output_patches.push_back({index, ~slot, where});
+        break;
       case Placement::Kind::kUnused: break;
     }
   }
@@ -142,15 +181,34 @@ void Executor::Impl::Place(const Graph& graph, int32_t index) {
     const ValueId id = node.outputs[i];
     if (!id.valid()) continue;
     const Placement& place = program->placements[id.index];
-    if (place.kind == Placement::Kind::kArena) step.outputs[i] = arena.data() + place.offset;
-    if (place.kind == Placement::Kind::kOutput)
+    if (place.kind == Placement::Kind::kArena) step.outputs[i] = lane.arena.data() + place.offset;
+    if (place.kind == Placement::Kind::kOutput && first)
       output_patches.push_back({index, static_cast<int32_t>(i), static_cast<int32_t>(place.offset)});
   }
 }
 
+// The program's types, with dimension 0 times the repeats.
+Status Executor::Impl::ReadTypes() {
+  const Graph& graph = *program->graph;
+  const auto read = [&](ValueId id, std::vector<TensorType>& types) -> Status {
+    TensorType type = graph.value(id).type;
+    if (repeats > 1) {
+      EVOQ_CHECK(type.shape.ranked() && type.shape.rank() > 0, "{} has no batch", graph.value(id).name);
+      const auto rows = CheckedMul(type.shape[0].value, repeats);
+      if (!rows) return Fail(ErrorCode::kTooLarge, "{}: {} samples", graph.value(id).name, repeats);
+      type.shape[0] = Dim(*rows);
+    }
+    types.push_back(std::move(type));
+    return {};
+  };
+  for (ValueId id : graph.inputs()) EVOQ_TRY(read(id, input_types));
+  for (ValueId id : graph.outputs()) EVOQ_TRY(read(id, output_types));
+  return {};
+}
+
 // Refuses a run that cannot get its memory: shapes come from files.
 Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
-  int64_t bytes = program->arena_bytes + static_cast<int64_t>(scratch_bytes);
+  int64_t bytes = (program->arena_bytes + static_cast<int64_t>(scratch_bytes)) * static_cast<int64_t>(lanes.size());
   for (const auto* types : {&input_types, &output_types}) {
     for (const TensorType& type : *types) bytes += type.bytes().value_or(0);
   }
@@ -159,28 +217,34 @@ Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
   return {};
 }
 
-Status Executor::Impl::Bind(const BindOptions& options) {
+Status Executor::Impl::Bind() {
   const Graph& graph = *program->graph;
-  for (ValueId id : graph.inputs()) input_types.push_back(graph.value(id).type);
-  for (ValueId id : graph.outputs()) output_types.push_back(graph.value(id).type);
+  EVOQ_TRY(ReadTypes());
+  lanes.resize(repeats > 1 ? static_cast<size_t>(std::min<int64_t>(pool.threads(), repeats)) : 1);
   EVOQ_TRY(CheckMemory(0));
-  arena = AlignedBuffer(static_cast<size_t>(program->arena_bytes));
-  std::memset(arena.data(), 0, arena.size());
   steps.resize(program->steps.size());
   size_t scratch_bytes = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = program->steps[i];
+    steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
+    const BindOptions options{isa, steps[i].alone ? 1 : pool.threads(), {}};
     EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure), NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
     variants.push_back(steps[i].kernel.variant);
-    Place(graph, static_cast<int32_t>(i));
   }
   EVOQ_TRY(CheckMemory(scratch_bytes));
-  scratch = AlignedBuffer(scratch_bytes);
+  for (Lane& lane : lanes) {
+    lane.arena = AlignedBuffer(static_cast<size_t>(program->arena_bytes));
+    std::memset(lane.arena.data(), 0, lane.arena.size());
+    lane.scratch = AlignedBuffer(scratch_bytes);
+    lane.steps.resize(steps.size());
+    lane.step_ns.resize(steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) Place(lane, static_cast<int32_t>(i), &lane == &lanes[0]);
+  }
   return {};
 }
 
-Status Executor::Impl::Prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const Graph& graph = *program->graph;
   if (inputs.size() != input_types.size() || outputs.size() != output_types.size())
     return Fail(ErrorCode::kUsage, "{} inputs and {} outputs given, expected {} and {}", inputs.size(), outputs.size(),
@@ -195,22 +259,58 @@ Status Executor::Impl::Prepare(std::span<const Tensor> inputs, std::span<Tensor>
     return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}", graph.value(graph.outputs()[i]).name,
                 outputs[i].type().ToString(), output_types[i].ToString());
   }
-  failure->reset();
-  for (const Patch& p : input_patches) steps[p.step].inputs[p.slot] = inputs[p.index].raw();
-  for (const Patch& p : output_patches) {
-    std::byte* data = outputs[p.index].mutable_raw();
-    // A step that reads what another one wrote into a model output: its slot is stored complemented.
-    if (p.slot < 0) {
-      steps[p.step].inputs[~p.slot] = data;
-    } else {
-      steps[p.step].outputs[p.slot] = data;
-    }
-  }
+  failure->Reset();
   return {};
 }
 
-Status Executor::Impl::Finish() const {
-  if (*failure) return tl::unexpected<Error>(**failure);
+// Lets the lane's steps read and write slice `repeat` of the caller's tensors.
+void Executor::Impl::Point(Lane& lane, int64_t repeat, std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
+  const auto offset = [&](const Tensor& t) { return static_cast<int64_t>(t.bytes()) / repeats * repeat; };
+  for (const Patch& p : input_patches) lane.steps[p.step].inputs[p.slot] = inputs[p.index].raw() + offset(inputs[p.index]);
+  for (const Patch& p : output_patches) {
+    std::byte* data = outputs[p.index].mutable_raw() + offset(outputs[p.index]);
+    // A step that reads what another one wrote into a model output: its slot is stored complemented.
+    if (p.slot < 0) {
+      lane.steps[p.step].inputs[~p.slot] = data;
+    } else {
+      lane.steps[p.step].outputs[p.slot] = data;
+    }
+  }
+}
+
+template <bool kTimed>
+void Executor::Impl::RunLane(Lane& lane) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point before;
+  if constexpr (kTimed) before = Clock::now();
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const BoundStep& step = steps[i];
+    step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(), lane.steps[i].outputs.data(),
+                    {step.alone ? one_thread : pool, lane.scratch.data()});
+    if constexpr (kTimed) {
+      const auto after = Clock::now();
+      lane.step_ns[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
+      before = after;
+    }
+  }
+}
+
+template <bool kTimed>
+Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  EVOQ_TRY(Check(inputs, outputs));
+  const auto runs = [&](int64_t begin, int64_t end, int thread) {
+    Lane& lane = lanes[static_cast<size_t>(thread)];
+    for (int64_t r = begin; r < end; ++r) {
+      Point(lane, r, inputs, outputs);
+      RunLane<kTimed>(lane);
+    }
+  };
+  if (lanes.size() == 1) {
+    runs(0, repeats, 0);
+  } else {
+    pool.ParallelFor(repeats, 1, runs);
+  }
+  if (failure->error()) return tl::unexpected<Error>(*failure->error());
   return {};
 }
 
@@ -219,40 +319,39 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program> program,
                                                    const ExecutorOptions& options) {
-  auto impl = std::make_unique<Impl>(options.threads);
+  auto impl = std::make_unique<Impl>(options);
   impl->program = std::move(program);
-  EVOQ_TRY(impl->Bind({options.isa, impl->pool.threads()}));
+  EVOQ_TRY(impl->Bind());
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
+Result<std::unique_ptr<Executor>> Executor::Another() const { return Create(impl_->program, {threads(), impl_->isa, impl_->repeats}); }
+
 const Program& Executor::program() const { return *impl_->program; }
 int Executor::threads() const { return impl_->pool.threads(); }
+int64_t Executor::repeats() const { return impl_->repeats; }
 const std::vector<TensorType>& Executor::input_types() const { return impl_->input_types; }
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }
 const std::vector<std::string>& Executor::variants() const { return impl_->variants; }
-int64_t Executor::arena_bytes() const { return static_cast<int64_t>(impl_->arena.size() + impl_->scratch.size()); }
-
-Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  EVOQ_TRY(impl_->Prepare(inputs, outputs));
-  const RunContext context{impl_->pool, impl_->scratch.data()};
-  for (const BoundStep& step : impl_->steps)
-    step.kernel.run(step.kernel.state.get(), step.inputs.data(), step.outputs.data(), context);
-  return impl_->Finish();
+int64_t Executor::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const Lane& lane : impl_->lanes) bytes += static_cast<int64_t>(lane.arena.size() + lane.scratch.size());
+  return bytes;
 }
 
+Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { return impl_->Run<false>(inputs, outputs); }
+
 Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) {
-  EVOQ_TRY(impl_->Prepare(inputs, outputs));
   EVOQ_CHECK(step_ns.size() == impl_->steps.size());
-  const RunContext context{impl_->pool, impl_->scratch.data()};
-  auto before = std::chrono::steady_clock::now();
+  for (Lane& lane : impl_->lanes) std::fill(lane.step_ns.begin(), lane.step_ns.end(), 0);
+  EVOQ_TRY(impl_->Run<true>(inputs, outputs));
+  const auto lanes = static_cast<int64_t>(impl_->lanes.size());
   for (size_t i = 0; i < step_ns.size(); ++i) {
-    const BoundStep& step = impl_->steps[i];
-    step.kernel.run(step.kernel.state.get(), step.inputs.data(), step.outputs.data(), context);
-    const auto after = std::chrono::steady_clock::now();
-    step_ns[i] = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
-    before = after;
+    step_ns[i] = 0;
+    for (const Lane& lane : impl_->lanes) step_ns[i] += lane.step_ns[i];
+    step_ns[i] /= lanes;
   }
-  return impl_->Finish();
+  return {};
 }
 
 }  // namespace evoq

@@ -15,6 +15,9 @@ namespace evoq {
 struct ExecutorOptions {
   int threads = 0;  // 0: all physical cores
   Isa isa = Isa::kScalar;
+  // The program is run so many times, over equal slices of inputs and outputs along axis 0: samples of a batch that do not
+  // depend on each other (compile/batch.h). With several threads each takes whole runs, with an arena of its own.
+  int64_t repeats = 1;
 };
 
 // A program bound to kernels, with its own arena and threads. One run at a time; for concurrent streams make one each
@@ -24,10 +27,13 @@ class Executor {
   // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine; kInvalidInput, kUnsupported from a kernel.
   static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program, const ExecutorOptions& options);
   ~Executor();
+  // A second executor of the same program with the same options and memory of its own, for a concurrent stream.
+  Result<std::unique_ptr<Executor>> Another() const;
 
   const Program& program() const;
   int threads() const;
-  // Types of the inputs and outputs, in the graph's order.
+  int64_t repeats() const;
+  // Types of the inputs and outputs, in the graph's order; dimension 0 is the program's times repeats().
   const std::vector<TensorType>& input_types() const;
   const std::vector<TensorType>& output_types() const;
 
@@ -36,12 +42,13 @@ class Executor {
   // definition refuses (an index out of range); the outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 
-  // As Run, and writes each step's nanoseconds (program().steps.size() of them).
+  // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats: where threads take whole
+  // runs, the mean over threads.
   Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns);
 
   // What each step's kernel chose inside ("avx512 14x32"), by step.
   const std::vector<std::string>& variants() const;
-  // Bytes of arena and scratch that this executor holds.
+  // Bytes of arenas and scratch that this executor holds.
   int64_t arena_bytes() const;
 
  private:

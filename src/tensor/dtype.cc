@@ -1,5 +1,6 @@
 #include "tensor/dtype.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -24,6 +25,7 @@ constexpr Row kRows[] = {
     {DType::kInt16, "int16", 16, false, true, true},
     {DType::kInt32, "int32", 32, false, true, true},
     {DType::kInt64, "int64", 64, false, true, true},
+    {DType::kString, "string", 8 * sizeof(std::string), false, false, false},
     {DType::kBool, "bool", 8, false, false, false},
     {DType::kFloat16, "float16", 16, true, false, true},
     {DType::kFloat64, "float64", 64, true, false, true},
@@ -32,6 +34,14 @@ constexpr Row kRows[] = {
     {DType::kBfloat16, "bfloat16", 16, true, false, true},
     {DType::kUint4, "uint4", 4, false, true, false},
     {DType::kInt4, "int4", 4, false, true, true},
+    {DType::kFloat8E4M3FN, "float8e4m3fn", 8, true, false, true},
+    {DType::kFloat8E4M3FNUZ, "float8e4m3fnuz", 8, true, false, true},
+    {DType::kFloat8E5M2, "float8e5m2", 8, true, false, true},
+    {DType::kFloat8E5M2FNUZ, "float8e5m2fnuz", 8, true, false, true},
+    {DType::kFloat4E2M1, "float4e2m1", 4, true, false, true},
+    {DType::kFloat8E8M0, "float8e8m0", 8, true, false, false},
+    {DType::kUint2, "uint2", 2, false, true, false},
+    {DType::kInt2, "int2", 2, false, true, true},
 };
 
 const Row& RowOf(DType dtype) {
@@ -61,6 +71,7 @@ std::optional<DType> DTypeFromOnnx(int number) {
 
 int DTypeBits(DType dtype) { return RowOf(dtype).bits; }
 bool IsFloat(DType dtype) { return RowOf(dtype).is_float; }
+bool IsTinyFloat(DType dtype) { return RowOf(dtype).is_float && RowOf(dtype).bits <= 8; }
 bool IsInteger(DType dtype) { return RowOf(dtype).is_integer; }
 bool IsSigned(DType dtype) { return RowOf(dtype).is_signed; }
 
@@ -105,6 +116,97 @@ uint16_t FloatToBfloat16(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+}
+
+namespace {
+
+// A format of sign, exponent and mantissa: value = (-1)^s * 2^(e - bias) * (1 + m / 2^mantissa), subnormal for e = 0.
+struct TinyFormat {
+  DType dtype;
+  int mantissa, exponent, bias;
+  bool infinity;   // e = all ones, m = 0 is infinity and other m are NaN, as in IEEE 754
+  int nan;         // the magnitude bits of NaN; -1: NaN is the negative zero; -2: none
+};
+
+constexpr TinyFormat kTinyFormats[] = {
+    {DType::kFloat8E4M3FN, 3, 4, 7, false, 0x7f},   {DType::kFloat8E4M3FNUZ, 3, 4, 8, false, -1},
+    {DType::kFloat8E5M2, 2, 5, 15, true, 0x7e},     {DType::kFloat8E5M2FNUZ, 2, 5, 16, false, -1},
+    {DType::kFloat4E2M1, 1, 2, 1, false, -2},
+};
+
+const TinyFormat& TinyFormatOf(DType dtype) {
+  for (const TinyFormat& format : kTinyFormats) {
+    if (format.dtype == dtype) return format;
+  }
+  return kTinyFormats[0];
+}
+
+// The value of magnitude bits that are neither NaN nor infinity.
+float TinyMagnitude(const TinyFormat& f, int bits) {
+  const int exponent = bits >> f.mantissa, mantissa = bits & ((1 << f.mantissa) - 1);
+  const float fraction = static_cast<float>(mantissa) / static_cast<float>(1 << f.mantissa);
+  return exponent == 0 ? std::ldexp(fraction, 1 - f.bias) : std::ldexp(1 + fraction, exponent - f.bias);
+}
+
+// The largest magnitude bits that are a number.
+int LargestTiny(const TinyFormat& f) {
+  const int all = (1 << (f.mantissa + f.exponent)) - 1;
+  if (f.infinity) return all - (1 << f.mantissa);
+  return f.nan >= 0 ? f.nan - 1 : all;
+}
+
+uint8_t FloatToE8M0(float value, bool saturate, Rounding rounding) {
+  if (std::isnan(value)) return 0xff;
+  const float magnitude = std::fabs(value);
+  if (std::isinf(magnitude)) return saturate ? 0xfe : 0xff;
+  if (magnitude == 0) return 0;
+  int exponent = 0;
+  const float fraction = std::frexp(magnitude, &exponent) * 2;  // in [1, 2), of 2^(exponent - 1)
+  int power = exponent - 1;
+  if (fraction > 1 && rounding == Rounding::kUp) ++power;
+  // A tie goes up: the exponent's neighbour is as near, and scales rather grow than clip.
+  if (fraction >= 1.5f && rounding == Rounding::kNearest) ++power;
+  if (power > 127) return saturate ? 0xfe : 0xff;
+  return static_cast<uint8_t>(power < -127 ? 0 : power + 127);
+}
+
+}  // namespace
+
+float TinyFloatToFloat(DType dtype, uint8_t bits) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  if (dtype == DType::kFloat8E8M0) return bits == 0xff ? kNan : std::ldexp(1.0f, bits - 127);
+  const TinyFormat& f = TinyFormatOf(dtype);
+  const int sign = 1 << (f.mantissa + f.exponent), magnitude = bits & (sign - 1);
+  const bool negative = (bits & sign) != 0;
+  if (f.nan == -1 && negative && magnitude == 0) return kNan;
+  if (magnitude > LargestTiny(f)) {
+    const bool infinite = f.infinity && (magnitude & ((1 << f.mantissa) - 1)) == 0;
+    return infinite ? (negative ? -1 : 1) * std::numeric_limits<float>::infinity() : kNan;
+  }
+  const float value = TinyMagnitude(f, magnitude);
+  return negative ? -value : value;
+}
+
+uint8_t FloatToTinyFloat(DType dtype, float value, bool saturate, Rounding rounding) {
+  if (dtype == DType::kFloat8E8M0) return FloatToE8M0(value, saturate, rounding);
+  const TinyFormat& f = TinyFormatOf(dtype);
+  const int sign = 1 << (f.mantissa + f.exponent), largest = LargestTiny(f);
+  const bool negative = std::signbit(value);
+  const auto with_sign = [&](int bits) { return static_cast<uint8_t>(negative ? bits | sign : bits); };
+  // Where NaN has no bits of its own it becomes the negative zero, as in ONNX's cases.
+  if (std::isnan(value)) return f.nan < 0 ? static_cast<uint8_t>(sign) : with_sign(f.nan);
+  const float magnitude = std::fabs(value);
+  // Steps of the format at this magnitude, rounded by the FPU; a carry goes into the exponent, whose bits are next.
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  const int lowest = 1 - f.bias, power = magnitude == 0 ? lowest : std::max(exponent - 1, lowest);
+  const float steps = std::isinf(magnitude) ? 0 : std::nearbyint(std::ldexp(magnitude, f.mantissa - power));
+  const int64_t bits = std::isinf(magnitude) ? largest + 1
+                                             : static_cast<int64_t>(steps) + (int64_t{power - lowest} << f.mantissa);
+  if (bits <= largest) return bits == 0 && f.nan == -1 ? 0 : with_sign(static_cast<int>(bits));
+  if (saturate || f.nan == -2) return with_sign(largest);
+  if (f.infinity) return with_sign(largest + 1);
+  return f.nan == -1 ? static_cast<uint8_t>(sign) : with_sign(f.nan);
 }
 
 }  // namespace evoq

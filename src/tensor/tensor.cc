@@ -1,5 +1,6 @@
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -57,10 +58,14 @@ bool DispatchElement(DType dtype, const Body& body) {
   }
 }
 
-int32_t Nibble(const std::byte* data, int64_t i, bool is_signed) {
-  const int value = (static_cast<int>(data[i / 2]) >> (i % 2 * 4)) & 15;
-  return is_signed && value > 7 ? value - 16 : value;
+// Element i of an integer type of 4 or 2 bits.
+int32_t PackedInteger(const Tensor& tensor, int64_t i) {
+  const int bits = DTypeBits(tensor.dtype()), value = PackedBits(tensor.raw(), i, bits);
+  return IsSigned(tensor.dtype()) && value >= 1 << (bits - 1) ? value - (1 << bits) : value;
 }
+
+// What a container points to, so that it is defined.
+constexpr std::byte kNoBytes{};
 
 }  // namespace
 
@@ -68,6 +73,14 @@ Tensor Tensor::Allocate(TensorType type) {
   Tensor t;
   t.bytes_ = StaticBytes(type);
   t.elements_ = *type.shape.elements();
+  if (type.dtype == DType::kString) {
+    auto strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(std::max<int64_t>(t.elements_, 1)));
+    t.data_ = reinterpret_cast<const std::byte*>(strings->data());
+    t.owner_ = std::move(strings);
+    t.type_ = std::move(type);
+    t.writable_ = true;
+    return t;
+  }
   auto buffer = std::make_shared<AlignedBuffer>(t.bytes_);
   std::memset(buffer->data(), 0, t.bytes_);
   t.data_ = buffer->data();
@@ -112,6 +125,32 @@ Tensor Tensor::PackedView(TensorType type, std::string layout, std::span<const s
   return t;
 }
 
+Tensor Tensor::Of(ValueKind kind, TensorType type, std::vector<Tensor> items) {
+  EVOQ_CHECK(kind != ValueKind::kTensor && (kind == ValueKind::kSequence || items.size() <= 1));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Shape& shape = items[i].shape();
+    if (i == 0) {
+      type.shape = shape;
+    } else if (!shape.ranked() || !type.shape.ranked() || shape.rank() != type.shape.rank()) {
+      type.shape = Shape::UnknownRank();
+    } else {
+      for (int d = 0; d < shape.rank(); ++d) {
+        if (type.shape[d] != shape[d]) type.shape[d] = Dim();
+      }
+    }
+  }
+  Tensor t;
+  t.type_ = TensorType::In(kind, type.dtype, std::move(type.shape));
+  t.data_ = &kNoBytes;
+  t.items_ = std::make_shared<const std::vector<Tensor>>(std::move(items));
+  return t;
+}
+
+const std::vector<Tensor>& Tensor::items() const {
+  static const std::vector<Tensor> kNone;
+  return items_ ? *items_ : kNone;
+}
+
 Tensor Tensor::WithType(TensorType type) const {
   EVOQ_CHECK(layout_.empty() && StaticBytes(type) == bytes_, "{} as {}", type_.ToString(), type.ToString());
   Tensor t = *this;
@@ -122,7 +161,12 @@ Tensor Tensor::WithType(TensorType type) const {
 
 Tensor Tensor::Clone() const {
   if (!layout_.empty()) return Packed(type_, layout_, std::vector<std::byte>(data_, data_ + bytes_));
+  if (items_) return *this;
   Tensor t = Allocate(type_);
+  if (dtype() == DType::kString) {
+    std::copy(data<std::string>(), data<std::string>() + elements_, t.mutable_data<std::string>());
+    return t;
+  }
   if (bytes_ > 0) std::memcpy(t.mutable_raw(), data_, bytes_);
   return t;
 }
@@ -136,7 +180,7 @@ Result<std::vector<int64_t>> ToInt64s(const Tensor& tensor) {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(tensor.data<T>()[i]);
   });
   if (!known) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = Nibble(tensor.raw(), i, IsSigned(tensor.dtype()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = PackedInteger(tensor, static_cast<int64_t>(i));
   }
   return values;
 }
@@ -168,8 +212,13 @@ Result<Tensor> ToFloat32(const Tensor& tensor) {
     for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(tensor.data<T>()[i]);
   });
   if (known) return out;
-  if (DTypeBits(tensor.dtype()) != 4) return Unsupported("{} has no real values", tensor.type().ToString());
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(Nibble(tensor.raw(), i, IsSigned(tensor.dtype())));
+  const int bits = DTypeBits(tensor.dtype());
+  if (IsTinyFloat(tensor.dtype())) {
+    for (int64_t i = 0; i < n; ++i) y[i] = TinyFloatToFloat(tensor.dtype(), PackedBits(tensor.raw(), i, bits));
+    return out;
+  }
+  if (!IsInteger(tensor.dtype()) || bits >= 8) return Unsupported("{} has no real values", tensor.type().ToString());
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(PackedInteger(tensor, i));
   return out;
 }
 
@@ -187,11 +236,10 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
     return static_cast<int64_t>(std::isnan(value) ? zero : std::fmin(std::fmax(value, low), high));
   };
   bool stored = false;
-  if (DTypeBits(type.dtype) == 4) {
+  if (const int bits = DTypeBits(type.dtype); bits < 8) {
     std::byte* y = out.mutable_raw();
-    ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) {
-      y[i / 2] |= static_cast<std::byte>((quantize(i, s) & 15) << (i % 2 * 4));
-    });
+    ForEachWithScale(tensor.sizes(), q,
+                     [&](int64_t i, int64_t s) { SetPackedBits(y, i, bits, static_cast<int>(quantize(i, s))); });
     stored = true;
   } else {
     stored = DispatchElement(type.dtype, [&](auto* tag) {
@@ -205,6 +253,14 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
 }
 
 bool BitEqual(const Tensor& a, const Tensor& b) {
+  if (a.defined() && b.defined() && a.type() == b.type()) {
+    if (!a.type().is_tensor())
+      return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(), BitEqual);
+    if (a.dtype() == DType::kString) {
+      const auto x = a.values<std::string>(), y = b.values<std::string>();
+      return std::equal(x.begin(), x.end(), y.begin(), y.end());
+    }
+  }
   return a.type() == b.type() && a.layout() == b.layout() && a.bytes() == b.bytes() &&
          (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
 }

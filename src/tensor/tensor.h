@@ -40,7 +40,13 @@ class Tensor {
     return FromValues<T>(Shape{}, {value});
   }
 
+  // A sequence of tensors of `type`'s dtype, or an optional, whose items are what it holds: none or one (a tensor, or a
+  // sequence). The shape of `type` is widened to fit all items.
+  static Tensor Of(ValueKind kind, TensorType type, std::vector<Tensor> items);
+
   bool defined() const { return data_ != nullptr; }
+  // What a container holds; empty for a tensor.
+  const std::vector<Tensor>& items() const;
   const TensorType& type() const { return type_; }
   DType dtype() const { return type_.dtype; }
   const Shape& shape() const { return type_.shape; }
@@ -90,7 +96,19 @@ class Tensor {
   size_t bytes_ = 0;
   bool writable_ = false;
   std::string layout_;
+  std::shared_ptr<const std::vector<Tensor>> items_;
 };
+
+// Element i of a type of fewer than 8 bits: its bits, low bits of the result.
+inline uint8_t PackedBits(const std::byte* data, int64_t i, int bits) {
+  const int per_byte = 8 / bits;
+  return static_cast<uint8_t>((static_cast<int>(data[i / per_byte]) >> (i % per_byte * bits)) & ((1 << bits) - 1));
+}
+// Writes it into memory that is zero there.
+inline void SetPackedBits(std::byte* data, int64_t i, int bits, int value) {
+  const int per_byte = 8 / bits;
+  data[i / per_byte] |= static_cast<std::byte>((value & ((1 << bits) - 1)) << (i % per_byte * bits));
+}
 
 // Elements of an integer or bool tensor as int64 (shapes, axes, pads). Errors: kInvalidInput for other types.
 Result<std::vector<int64_t>> ToInt64s(const Tensor& tensor);
@@ -103,7 +121,7 @@ Result<Tensor> ToFloat32(const Tensor& tensor);
 // ONNX QuantizeLinear does. NaN becomes the zero point.
 Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type);
 
-// Same type and the same bytes.
+// Same type and the same bytes (strings and items of containers are compared by value).
 bool BitEqual(const Tensor& a, const Tensor& b);
 
 }  // namespace evoq

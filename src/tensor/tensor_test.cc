@@ -65,5 +65,40 @@ TEST(Attrs, PrintsSortedWithKinds) {
   EXPECT_EQ(attrs.Int("alpha", 7), 7) << "another kind reads as the default";
 }
 
+// Every number of a tiny float is its own nearest one, and half a step decides between neighbours.
+TEST(TinyFloat, RoundTrip) {
+  for (DType dtype : {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ, DType::kFloat4E2M1,
+                      DType::kFloat8E8M0}) {
+    for (int bits = 0; bits < 1 << DTypeBits(dtype); ++bits) {
+      const float value = TinyFloatToFloat(dtype, static_cast<uint8_t>(bits));
+      if (std::isnan(value)) continue;
+      EXPECT_EQ(FloatToTinyFloat(dtype, value, /*saturate=*/false), bits) << DTypeName(dtype);
+    }
+  }
+}
+
+TEST(TinyFloat, Limits) {
+  const auto back = [](DType dtype, float v, bool saturate) { return TinyFloatToFloat(dtype, FloatToTinyFloat(dtype, v, saturate)); };
+  EXPECT_EQ(back(DType::kFloat8E4M3FN, 1e6f, true), 448.0f);
+  EXPECT_TRUE(std::isnan(back(DType::kFloat8E4M3FN, 1e6f, false)));
+  EXPECT_EQ(back(DType::kFloat8E5M2, 1e6f, true), 57344.0f);
+  EXPECT_TRUE(std::isinf(back(DType::kFloat8E5M2, -1e6f, false)));
+  EXPECT_EQ(back(DType::kFloat8E4M3FNUZ, 1e6f, true), 240.0f);
+  EXPECT_EQ(back(DType::kFloat4E2M1, -7.0f, true), -6.0f);
+  EXPECT_EQ(back(DType::kFloat8E4M3FN, 1.0625f, true), 1.0f);  // a tie goes to the even mantissa
+  EXPECT_EQ(back(DType::kFloat8E4M3FN, 1.1875f, true), 1.25f);
+}
+
+TEST(Tensor, StringsAndContainers) {
+  const Tensor words = Tensor::FromValues<std::string>(Shape{2}, {"a", std::string(100, 'b')});
+  EXPECT_TRUE(BitEqual(words, words.Clone()));
+  EXPECT_FALSE(BitEqual(words, Tensor::FromValues<std::string>(Shape{2}, {"a", "b"})));
+  const Tensor list = Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape{}), {Tensor::FromValues<float>(Shape{1, 2}, {1, 2}), Tensor::FromValues<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(list.type().ToString(), "sequence(float32[?, 2])");
+  EXPECT_TRUE(list.defined());
+  EXPECT_TRUE(BitEqual(list, list.Clone()));
+  EXPECT_FALSE(list.type().bytes().has_value());
+}
+
 }  // namespace
 }  // namespace evoq

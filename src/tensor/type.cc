@@ -8,7 +8,7 @@ namespace evoq {
 
 std::optional<int64_t> TensorType::bytes() const {
   const auto elements = shape.elements();
-  if (!elements) return std::nullopt;
+  if (!elements || !is_tensor()) return std::nullopt;
   const auto bits = CheckedMul(*elements, DTypeBits(dtype));
   if (!bits) return std::nullopt;
   return CeilDiv(*bits, 8);
@@ -16,6 +16,8 @@ std::optional<int64_t> TensorType::bytes() const {
 
 std::string TensorType::ToString() const {
   std::string text = fmt::format("{}{}", DTypeName(dtype), shape.ToString());
+  constexpr const char* kAround[] = {"{}", "sequence({})", "optional({})", "optional(sequence({}))"};
+  if (!is_tensor()) return fmt::format(fmt::runtime(kAround[static_cast<int>(kind)]), text);
   if (!quant) return text;
   if (quant->per_tensor()) return text + fmt::format("(scale {}, zero {})", quant->scales[0], quant->zero_points[0]);
   text += fmt::format("({} scales on axis {}", quant->scales.size(), quant->axis);
@@ -24,7 +26,7 @@ std::string TensorType::ToString() const {
 }
 
 bool TensorType::operator==(const TensorType& other) const {
-  if (dtype != other.dtype || shape != other.shape || quantized() != other.quantized()) return false;
+  if (dtype != other.dtype || kind != other.kind || shape != other.shape || quantized() != other.quantized()) return false;
   return !quant || quant == other.quant || *quant == *other.quant;
 }
 

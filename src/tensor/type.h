@@ -22,25 +22,37 @@ struct QuantParams {
   bool operator==(const QuantParams&) const = default;
 };
 
+// A value is a tensor, a list of tensors, or an option of either.
+enum class ValueKind : int8_t { kTensor = 0, kSequence = 1, kOptional = 2, kOptionalSequence = 3 };
+
 // dtype + shape + optional QuantParams. A type with `quant` means real numbers; its dtype says how they are stored.
 struct TensorType {
   DType dtype = DType::kUndefined;
   Shape shape;
   std::shared_ptr<const QuantParams> quant;  // shared because it is copied with every type; compared by value
+  ValueKind kind = ValueKind::kTensor;       // of a sequence or optional, dtype and shape are the elements'
 
   TensorType() = default;
   TensorType(DType d, Shape s) : dtype(d), shape(std::move(s)) {}
   TensorType(DType d, Shape s, QuantParams q)
       : dtype(d), shape(std::move(s)), quant(std::make_shared<const QuantParams>(std::move(q))) {}
 
+  static TensorType In(ValueKind kind, DType dtype, Shape shape) {
+    TensorType type(dtype, std::move(shape));
+    type.kind = kind;
+    return type;
+  }
+
   bool quantized() const { return quant != nullptr; }
+  bool is_tensor() const { return kind == ValueKind::kTensor; }
   // The type that operators reason about: float32 of the same shape for a quantized type, itself otherwise.
   TensorType Dequantized() const { return quantized() ? TensorType(DType::kFloat32, shape) : *this; }
 
-  // Bytes of a static type (nibbles rounded up); nothing when not static or too large for int64.
+  // Bytes of a static type (nibbles rounded up); nothing when not static, too large for int64, or a container.
   std::optional<int64_t> bytes() const;
 
-  // "float32[N, 3, 224, 224]", "uint8[1, 8](scale 0.02, zero 128)", "int8[64, 3, 3, 3](64 scales on axis 0)".
+  // "float32[N, 3, 224, 224]", "uint8[1, 8](scale 0.02, zero 128)", "int8[64, 3, 3, 3](64 scales on axis 0)",
+  // "sequence(float32[?, 3])".
   std::string ToString() const;
 
   bool operator==(const TensorType& other) const;

@@ -97,6 +97,29 @@ def structure():
     yield "nested_150_deep", h.make_model(nested, opset_imports=[h.make_opsetid("", 17)])
 
 
+def branch(node):
+    return h.make_graph([node], "branch", [], [info("t", None)])
+
+
+def loop(body_inputs, nodes, outputs):
+    """A Loop of 3 rounds over the state x."""
+    body = h.make_graph(nodes, "body", [info(n, None) for n in body_inputs], [info(n, None) for n in outputs])
+    return model([h.make_node("Loop", ["count", "", "x"], ["y"], body=body)], initializers=[h.make_tensor("count", TensorProto.INT64, [], [3])])
+
+
+def subgraphs():
+    yield "if_condition", model([h.make_node("If", ["x"], ["y"], then_branch=branch(h.make_node("Relu", ["x"], ["t"])),
+                                             else_branch=branch(h.make_node("Neg", ["x"], ["t"])))])
+    yield "loop_inputs", loop(["i", "c"], [h.make_node("Identity", ["c"], ["d"])], ["d", "x"])
+    yield "loop_type", loop(["i", "c", "s"], [h.make_node("Identity", ["c"], ["d"]), h.make_node("Cast", ["s"], ["t"], to=TensorProto.INT32)], ["d", "t"])
+    nested = h.make_graph([h.make_node("Relu", ["x"], ["t"])], "inner", [], [info("t", None)])
+    for _ in range(12):
+        node = h.make_node("If", ["c"], ["t"], then_branch=nested, else_branch=branch(h.make_node("Neg", ["x"], ["t"])))
+        nested = h.make_graph([node], "inner", [], [info("t", None)])
+    yield "subgraphs_deep", model([h.make_node("If", ["c"], ["y"], then_branch=nested, else_branch=branch(h.make_node("Neg", ["x"], ["t"])))],
+                                  inputs=[info("c", (), TensorProto.BOOL), info("x")])
+
+
 def operators():
     yield "unknown_operator", node_model("Frobnicate", ["x"])
     yield "unknown_operators", model([h.make_node("Frob", ["x"], ["a"], name="first"), h.make_node("Frob", ["a"], ["b"]),
@@ -108,11 +131,18 @@ def operators():
     m = model([h.make_node("Silu", ["x"], ["y"], domain="evoq")])
     m.opset_import.append(h.make_opsetid("evoq", 1))
     yield "evoq_domain", m
+    m = model([h.make_node("Again", ["x"], ["y"], domain="local", name="call")])
+    m.opset_import.append(h.make_opsetid("local", 1))
+    m.functions.append(h.make_function("local", "Again", ["a"], ["b"], [h.make_node("Again", ["a"], ["b"], domain="local")],
+                                       [h.make_opsetid("", 17), h.make_opsetid("local", 1)]))
+    yield "function_recursion", m
     m = model([h.make_node("Twice", ["x"], ["y"], domain="local")])
     m.opset_import.append(h.make_opsetid("local", 1))
     m.functions.append(h.make_function("local", "Twice", ["a"], ["b"], [h.make_node("Add", ["a", "a"], ["b"])],
-                                       [h.make_opsetid("", 17)]))
-    yield "function", m
+                                       [h.make_opsetid("", 18)]))
+    yield "function_opset", m
+    yield "subgraph_operators", model([h.make_node("If", ["c"], ["y"], then_branch=branch(h.make_node("Frob", ["x"], ["t"])),
+                                                   else_branch=branch(h.make_node("Nicate", ["x"], ["t"])))], inputs=[info("c", (), TensorProto.BOOL), info("x")])
     yield "no_operator", model([h.make_node("", ["x"], ["y"])])
 
 
@@ -196,8 +226,6 @@ def uses():
                                outputs=[info("y", None), info("z", None)])
     yield "cast_type", node_model("Cast", ["x"], {"to": 77})
     yield "quantize_one_input", node_model("QuantizeLinear", ["x"], outputs=[info("y", None, TensorProto.UINT8)])
-    yield "training_batch_norm", node_model("BatchNormalization", ["x"] + ["w"] * 4, {"training_mode": 1},
-                                            initializers=[weight([4], raw=bytes(16))])
 
 
 def bombs():
@@ -228,7 +256,7 @@ def bombs():
 
 
 def main():
-    for group in (structure, operators, values, tensors, uses, bombs):
+    for group in (structure, subgraphs, operators, values, tensors, uses, bombs):
         for name, content in group():
             data = content if isinstance(content, bytes) else content.SerializeToString()
             if len(data) > 4096:

@@ -61,6 +61,19 @@ TEST_F(CliTest, FromZooToLedger) {
   const auto profile = Run({"profile", etm, "--threads", "1", "--duration-s", "0.05", "--trace", At("trace.json")});
   ExpectFields(profile, {"total_ms", "steps"});
   ExpectFields(profile["steps"][0], {"name", "op", "kernel", "precision", "ms", "share", "macs", "bytes", "gops", "roofline_share"});
+  const auto compared = Run({"compare", onnx, etm, "--threads", "1", "--duration-s", "0.05", "--rounds", "3", "--warmup-ms", "5"});
+  ExpectFields(compared, {"a", "b", "speedup", "speedup_low", "speedup_high", "verdict"});
+  EXPECT_EQ(compared["b"]["model"], etm);
+  EXPECT_LE(compared["speedup_low"], compared["speedup_high"]);
+  // What bench exports in trtexec's layouts is read back as trtexec's.
+  const std::string saved = At("saved");
+  std::filesystem::create_directories(saved);
+  const auto exported = Run({"bench", etm, "--threads", "1", "--duration", "0.05", "--warmUp", "5", "--exportTimes", saved + "/t.json",
+                             "--exportProfile", saved + "/p.json", "--exportLayerInfo", saved + "/l.json", "--profilingVerbosity", "detailed"});
+  const auto read = Run({"explain", "--trtexec", saved, "--baseline", saved});
+  EXPECT_NEAR(read["end_to_end_ms"], exported["p50_ms"], 1e-3 * exported["p50_ms"].get<double>());
+  EXPECT_EQ(read["delta"]["layer_sum_ms"], 0);
+  EXPECT_EQ(Run({"compare", saved + "/t.json", saved + "/t.json", "--fail-slower", "1"})["verdict"], "same");
   const auto explain = Run({"explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.05"});
   ExpectFields(explain, {"time", "bytes", "decisions"});
   EXPECT_EQ(explain["bytes"]["unexplained_bytes"], 0);

@@ -1,8 +1,10 @@
-#include <chrono>
 #include <thread>
 
+#include "base/file.h"
+#include "cli/bench_json.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "report/trtexec_export.h"
 
 namespace evoq {
 namespace {
@@ -16,7 +18,45 @@ struct Options {
   std::vector<std::string> shapes;
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
+  std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
+  bool dump_profile = false, dump_layer_info = false;
+  TuneChoice tune;
 };
+
+Status WriteJson(const std::string& path, const json& value) {
+  if (path.empty()) return {};
+  return WriteFileAtomic(path, value.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+// What trtexec tells of the engine besides the runs; steps are timed after them, in runs of their own.
+Status TellLikeTrtexec(const Options& o, Executor& executor, const RunTimes& times) {
+  EVOQ_TRY(WriteJson(o.export_times, TimesAsTrtexec(times)));
+  if (o.verbosity != "none") {
+    const json layers = LayersAsTrtexec(executor.program(), o.verbosity == "detailed");
+    EVOQ_TRY(WriteJson(o.export_layer_info, layers));
+    if (o.dump_layer_info) Out("{}\n", layers.dump(1, ' ', false, json::error_handler_t::replace));
+  }
+  if (o.export_profile.empty() && !o.dump_profile) return {};
+  RunBuffers buffers = MakeBuffers(executor);
+  MeasureOptions options;
+  options.warmup_ms = o.warmup_ms / 4;
+  options.duration_s = o.duration_s / 2;
+  options.min_runs = o.iterations;
+  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(executor, buffers, Limits(), options));
+  EVOQ_TRY(WriteJson(o.export_profile, ProfileAsTrtexec(profile)));
+  if (o.dump_profile) Out("{}", ProfileText(profile));
+  return {};
+}
+
+// What makes the figures say less than they seem to.
+void Warn(const RunTimes& times, double first_ms, double load_ms) {
+  if (times.variation() > 0.1)
+    Log("warning: the runs vary by {:.0f}% (standard deviation over mean): the machine is busy or its clock is unstable; quote the median", 100 * times.variation());
+  if (first_ms > 10 * times.median())
+    Log("warning: the first run took {:.2f} ms, {:.0f} times the median: a process that runs once sees that, not the median", first_ms, first_ms / times.median());
+  if (load_ms > 1000 * times.median())
+    Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms, load_ms / times.median());
+}
 
 // Runs every stream on a thread of its own, each with an executor and threads of its own.
 Result<std::vector<RunTimes>> RunStreams(std::vector<Executor*> executors, const MeasureOptions& options) {
@@ -38,18 +78,28 @@ Result<std::vector<RunTimes>> RunStreams(std::vector<Executor*> executors, const
 }
 
 Result<json> Run(const Options& o, int threads) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
   EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
+  json tuned;
+  double tuning_ms = 0;
+  if (o.tune.measure()) {
+    EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
+    tuned = TellTuned(report);
+    tuning_ms = report.seconds * 1e3;
+  }
   EVOQ_ASSIGN(Executor* const executor, engine->At(shapes));
-  const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  const double load_ms = watch.ms() - tuning_ms;
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  RunBuffers buffers = MakeBuffers(*executor);
+  const Stopwatch first;
+  EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
+  const double first_ms = first.ms();
   std::vector<std::unique_ptr<Executor>> more;
   std::vector<Executor*> executors = {executor};
-  auto program = std::make_shared<const Program>(executor->program());
   for (int s = 1; s < o.streams; ++s) {
-    EVOQ_ASSIGN(auto extra, Executor::Create(program, {executor->threads(), isa}));
+    EVOQ_ASSIGN(auto extra, executor->Another());
     executors.push_back(extra.get());
     more.push_back(std::move(extra));
   }
@@ -61,20 +111,19 @@ Result<json> Run(const Options& o, int threads) {
   if (o.streams == 1) options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, options));
   RunTimes all;
+  if (streams.size() == 1) all.spans = streams[0].spans;
   double per_second = 0;
-  const std::vector<int64_t> input = executor->input_types().empty() ? std::vector<int64_t>() : executor->input_types()[0].shape.sizes();
-  const int64_t batch = input.empty() ? 1 : input[0];
+  const int64_t batch = BatchOf(*executor);
   for (const RunTimes& t : streams) {
     all.sorted_ms.insert(all.sorted_ms.end(), t.sorted_ms.begin(), t.sorted_ms.end());
     per_second += static_cast<double>(batch) * 1e3 / t.mean();
   }
   std::sort(all.sorted_ms.begin(), all.sorted_ms.end());
-  json out = {{"model", o.model}, {"isa", IsaName(isa)}, {"threads", executor->threads()}, {"batch", batch},
-              {"streams", o.streams}, {"runs", all.runs()}, {"p50_ms", all.median()}, {"mean_ms", all.mean()},
-              {"min_ms", all.min()}, {"p90_ms", all.Percentile(90)}, {"p95_ms", all.Percentile(95)},
-              {"p99_ms", all.Percentile(99)}, {"per_second", per_second}, {"load_ms", load_ms},
-              {"peak_rss_bytes", PeakRssBytes()}, {"arena_bytes", executor->arena_bytes()},
-              {"weight_bytes", executor->program().weight_bytes}};
+  json out = BenchJson(o.model, *executor, isa, o.streams, all, load_ms);
+  out["per_second"] = per_second;
+  out["first_ms"] = first_ms;
+  out["live_bytes"] = executor->program().live_bytes;
+  if (!tuned.is_null()) out["tuning"] = tuned;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = all.Percentile(p);
   Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, IsaName(isa), CpuName(), executor->threads(),
       executor->threads() == 1 ? "" : "s", batch, o.streams, o.streams == 1 ? "" : "s");
@@ -83,6 +132,8 @@ Result<json> Run(const Options& o, int threads) {
   for (double p : o.percentiles) Out("  p{} {:.3f} ms\n", p, all.Percentile(p));
   Out("  throughput {:.1f} per second; load {:.1f} ms; arena {:.2f} MB, weights {:.2f} MB\n", per_second, load_ms,
       out["arena_bytes"].get<double>() / 1e6, out["weight_bytes"].get<double>() / 1e6);
+  Warn(all, first_ms, load_ms);
+  EVOQ_TRY(TellLikeTrtexec(o, *executor, all));
   return out;
 }
 
@@ -91,11 +142,21 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--streams", o->streams, "Concurrent streams, each with --threads threads")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")->capture_default_str();
-  app.add_option("--duration-s", o->duration_s, "Time to measure")->capture_default_str();
+  app.add_option("--streams,--infStreams", o->streams, "Concurrent streams, each with --threads threads")->check(CLI::Range(1, 256))->capture_default_str();
+  AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
+  app.add_option("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")->capture_default_str();
+  app.add_option("--duration-s,--duration", o->duration_s, "Time to measure")->capture_default_str();
   app.add_option("--iterations", o->iterations, "Runs to measure at least")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--percentile", o->percentiles, "Also print these percentiles")->delimiter(',')->check(CLI::Range(0.0, 100.0));
+  app.add_option("--export-times,--exportTimes", o->export_times, "Write each run's times as trtexec does (one stream)");
+  app.add_option("--export-profile,--exportProfile", o->export_profile, "Write the steps' times as trtexec does");
+  app.add_option("--export-layer-info,--exportLayerInfo", o->export_layer_info, "Write the steps as trtexec writes its layers");
+  app.add_flag("--dump-profile,--dumpProfile", o->dump_profile, "Print the steps' times");
+  app.add_flag("--dump-layer-info,--dumpLayerInfo", o->dump_layer_info, "Print the steps");
+  app.add_option("--profiling-verbosity,--profilingVerbosity", o->verbosity, "What the layer info tells")
+      ->check(CLI::IsMember({"layer_names_only", "detailed", "none"}))->capture_default_str();
+  app.add_flag("--separate-profile-run,--separateProfileRun")->description("Steps are always timed in runs of their own: accepted, changes nothing");
+  app.add_flag("--spin-wait,--useSpinWait")->description("Waiting threads always spin briefly, then sleep: accepted, changes nothing");
   return [o, &common] { return Run(*o, common.threads); };
 }
 

@@ -14,27 +14,43 @@ using nlohmann::json;
 struct Options {
   std::string model, output;
   std::vector<std::string> shapes;
+  TuneChoice tune;
 };
 
-Result<json> Run(const Options& o) {
+Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
-  if (IsEtmFile(o.model)) return Fail(ErrorCode::kUsage, "{} is compiled already", o.model);
+  if (IsEtmFile(o.model) && !o.tune.measure())
+    return Fail(ErrorCode::kUsage, "{} is compiled already; --tune adds what is fastest on this machine", o.model);
   EVOQ_TRY(CheckOutputPath(o.output));
-  EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(o.model));
-  const int64_t float_bytes = FloatWeightBytes(graph);
-  EVOQ_ASSIGN(const Model model, WithContext(LowerAndPack(std::move(graph), shapes), o.model));
+  Model model;
+  int64_t float_bytes = 0;
+  if (IsEtmFile(o.model)) {
+    EVOQ_ASSIGN(model, ReadEtm(o.model));
+    float_bytes = FloatWeightBytes(model.graph);
+  } else {
+    EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(o.model));
+    float_bytes = FloatWeightBytes(graph);
+    EVOQ_ASSIGN(model, WithContext(LowerAndPack(std::move(graph), shapes), o.model));
+  }
+  json tuned;
+  if (o.tune.measure()) {
+    EVOQ_ASSIGN(tuned, WithContext(TuneAndTell(model, threads, shapes), o.model));
+  }
   EVOQ_TRY(WriteEtm(model, o.output));
   const int64_t bytes = static_cast<int64_t>(std::filesystem::file_size(o.output));
   Out("{} -> {}: {}, {} steps\n", o.model, o.output, HumanBytes(bytes), model.plans[0].decisions.size());
-  return json{{"output_bytes", bytes}, {"float_weight_bytes", float_bytes}, {"steps_total", model.plans[0].decisions.size()}};
+  json out = {{"output_bytes", bytes}, {"float_weight_bytes", float_bytes}, {"steps_total", model.plans[0].decisions.size()}};
+  if (!tuned.is_null()) out["tuning"] = tuned;
+  return out;
 }
 
-VerbRun Declare(CLI::App& app, const CommonOptions&) {
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.onnx")->required();
+  app.add_option("model", o->model, "MODEL.onnx, or a MODEL.etm to be tuned")->required();
   app.add_option("-o,--output", o->output, "The .etm file to write")->required();
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  return [o] { return Run(*o); };
+  AddTuneOptions(app, o->tune, "the default, the same bytes from the same model");
+  return [o, &common] { return Run(*o, common.threads); };
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 #include <filesystem>
 
+#include "base/file.h"
 #include "cli/common.h"
+#include "cli/report_model.h"
 #include "cli/verb.h"
+#include "doctor/source.h"
 #include "program/etm.h"
+#include "report/doctor_text.h"
+#include "report/html.h"
 #include "report/ledger.h"
 #include "report/table.h"
 
@@ -12,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string model, baseline;
+  std::string model, baseline, report, eval, baseline_eval;
+  std::vector<std::string> foreign;  // a path for each of AllForeignSources()
   std::vector<std::string> shapes;
   int batch = 0;
   double duration_s = 2;
@@ -23,20 +29,21 @@ int64_t MetadataNumber(const Graph& graph, const char* key) {
   return it == graph.metadata.end() ? 0 : std::strtoll(it->second.c_str(), nullptr, 10);
 }
 
-// Why each step that is not int8 is not.
+// Why each step that is neither int8 nor bf16 is not.
 void PrintFloatSteps(const Program& program) {
   TextTable table({"step", "op", "kernel", "code", "why"});
-  int count = 0;
+  int count = 0, bf16 = 0;
   for (const Step& step : program.steps) {
+    bf16 += step.decision.precision == "bf16";
     if (step.decision.float_code.empty()) continue;
     const Node& node = program.graph->node(step.node);
     table.Row({node.name, node.op, step.decision.kernel, step.decision.float_code, step.decision.float_why});
     ++count;
   }
   if (count == 0) {
-    Out("every step that could be int8 is\n");
+    Out("every step that could be {} is\n", bf16 > 0 ? "bf16" : "int8");
   } else {
-    Out("steps that could be int8 and are not:\n{}", table.ToString());
+    Out("steps that could be {} and are not:\n{}", bf16 > 0 ? "bf16" : "int8", table.ToString());
   }
 }
 
@@ -45,6 +52,13 @@ struct Measured {
   Executor* executor = nullptr;
   StepProfile profile;
 };
+
+Result<Comparison> CompareMeasured(const Options& o, const Measured& base, const Measured& model) {
+  CompareOptions compare;
+  compare.duration_s = 2 * o.duration_s;
+  EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*base.executor, *model.executor, compare));
+  return runs.result;
+}
 
 Result<Measured> Measure(const Options& o, const std::string& path, int threads, Limits& limits) {
   Measured m;
@@ -64,7 +78,9 @@ Result<Measured> Measure(const Options& o, const std::string& path, int threads,
 }
 
 Result<json> Run(const Options& o, int threads) {
+  if (!o.report.empty()) EVOQ_TRY(CheckOutputPath(o.report));
   Limits limits;
+  Report report;
   EVOQ_ASSIGN(const Measured model, Measure(o, o.model, threads, limits));
   json out;
   Out("{}", ToText(model.profile, limits));
@@ -72,31 +88,78 @@ Result<json> Run(const Options& o, int threads) {
   PrintFloatSteps(model.executor->program());
   out["profile"] = ToJson(model.profile);
   out["decisions"] = DecisionsJson(model.executor->program());
+  EVOQ_ASSIGN(report.model, ForReport(o.model, o.eval, *model.executor, model.profile));
+  std::optional<Measured> base;
   int64_t float_bytes = MetadataNumber(model.engine->model().graph, "evoq.float_weight_bytes");
   if (!o.baseline.empty()) {
-    EVOQ_ASSIGN(const Measured base, Measure(o, o.baseline, threads, limits));
-    const TimeLedger ledger = BuildTimeLedger(base.profile, model.profile, model.executor->program(), limits);
+    EVOQ_ASSIGN(base, Measure(o, o.baseline, threads, limits));
+    EVOQ_ASSIGN(report.baseline, ForReport(o.baseline, o.baseline_eval, *base->executor, base->profile));
+    const TimeLedger ledger = BuildTimeLedger(base->profile, model.profile, model.executor->program(), limits);
     Out("\n{}", ToText(ledger));
     out["time"] = ToJson(ledger);
-    if (float_bytes == 0) float_bytes = FloatWeightBytes(base.engine->model().graph);
+    report.time = ledger;
+    if (float_bytes == 0) float_bytes = FloatWeightBytes(base->engine->model().graph);
   }
   if (IsEtmFile(o.model)) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(o.model));
     const ByteLedger bytes = BuildByteLedger(sections, static_cast<int64_t>(std::filesystem::file_size(o.model)), float_bytes);
     Out("\n{}", ToText(bytes));
     out["bytes"] = ToJson(bytes);
+    report.bytes = bytes;
   }
+  if (o.report.empty()) return out;
+  if (base) {
+    EVOQ_ASSIGN(report.comparison, CompareMeasured(o, *base, model));
+  }
+  report.limits = limits;
+  EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
+  Out("\nwrote {}\n", o.report);
   return out;
+}
+
+// Another runtime's own files instead of a model.
+Result<json> RunDoctor(const Options& o, const ForeignSource& source, const std::string& path) {
+  EVOQ_ASSIGN(const ForeignRun run, source.read(path));
+  std::optional<ForeignRun> baseline;
+  if (!o.baseline.empty()) {
+    EVOQ_ASSIGN(baseline, source.read(o.baseline));
+  }
+  const ForeignRun* const before = baseline ? &*baseline : nullptr;
+  const Diagnosis diagnosis = Diagnose(run, before);
+  Out("{}", ToText(run, before, diagnosis));
+  return ToJson(run, before, diagnosis);
+}
+
+Result<json> Choose(const Options& o, int threads) {
+  const auto sources = AllForeignSources();
+  const ForeignSource* chosen = nullptr;
+  std::string path;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (o.foreign[i].empty()) continue;
+    if (chosen != nullptr) return Fail(ErrorCode::kUsage, "{} and {} exclude each other", chosen->option, sources[i]->option);
+    chosen = sources[i];
+    path = o.foreign[i];
+  }
+  if (chosen == nullptr && o.model.empty()) return Fail(ErrorCode::kUsage, "explain what? Give a MODEL, or another runtime's files with --trtexec, --ort-profile or --benchmark-app");
+  if (chosen == nullptr) return Run(o, threads);
+  if (!o.model.empty()) return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL", chosen->option);
+  return RunDoctor(o, *chosen, path);
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "MODEL.etm or MODEL.onnx")->required();
-  app.add_option("--baseline", o->baseline, "The float model, for the ledger from ideal to measured");
+  app.add_option("model", o->model, "MODEL.etm or MODEL.onnx");
+  app.add_option("--baseline", o->baseline, "The float model (or, with another runtime's files, those of the run to compare with)");
+  o->foreign.resize(AllForeignSources().size());
+  for (size_t i = 0; i < o->foreign.size(); ++i)
+    app.add_option(AllForeignSources()[i]->option, o->foreign[i], AllForeignSources()[i]->doc)->type_name(AllForeignSources()[i]->takes);
+  app.add_option("--report", o->report, "Also write it as one HTML file that opens offline");
+  app.add_option("--eval", o->eval, "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
+  app.add_option("--baseline-eval", o->baseline_eval, "For the report: the baseline's accuracy");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
   app.add_option("--duration-s", o->duration_s, "Time to measure each model")->capture_default_str();
-  return [o, &common] { return Run(*o, common.threads); };
+  return [o, &common] { return Choose(*o, common.threads); };
 }
 
 }  // namespace

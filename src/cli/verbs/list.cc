@@ -1,5 +1,6 @@
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "doctor/rule.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "passes/pass.h"
@@ -77,6 +78,15 @@ json ListVerbs(TextTable& table) {
   return rows;
 }
 
+json ListRules(TextTable& table) {
+  json rows = json::array();
+  for (const DoctorRule* rule : AllDoctorRules()) {
+    table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
+    rows.push_back({{"code", rule->code}, {"tool", rule->tool}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});
+  }
+  return rows;
+}
+
 struct Kind {
   const char* name;
   std::vector<std::string> columns;
@@ -90,6 +100,7 @@ const std::vector<Kind>& Kinds() {
       {"passes", {"pass", "stage", "what it does"}, ListPasses},
       {"methods", {"method", "needs", "what it does"}, ListMethods},
       {"observers", {"observer", "", "what it does"}, ListObservers},
+      {"rules", {"rule", "judges", "what it finds"}, ListRules},
       {"verbs", {"verb", "", "what it does"}, ListVerbs},
   };
   return kKinds;
@@ -97,7 +108,7 @@ const std::vector<Kind>& Kinds() {
 
 VerbRun Declare(CLI::App& app, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  app.add_option("what", *what, "ops, kernels, passes, methods, observers or verbs")->required();
+  app.add_option("what", *what, "ops, kernels, passes, methods, observers, rules or verbs")->required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
       if (*what != kind.name) continue;
@@ -106,7 +117,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
       Out("{}", table.ToString());
       return rows;
     }
-    return Fail(ErrorCode::kUsage, "list {}: expected ops, kernels, passes, methods, observers or verbs", *what);
+    return Fail(ErrorCode::kUsage, "list {}: expected ops, kernels, passes, methods, observers, rules or verbs", *what);
   };
 }
 

@@ -14,6 +14,7 @@ struct Options {
   int batch = 0;
   double warmup_ms = 200, duration_s = 2;
   bool sort = false;
+  TuneChoice tune;
 };
 
 // A run as a Chrome trace (chrome://tracing, Perfetto): the steps' medians one after the other.
@@ -32,8 +33,12 @@ Status WriteTrace(const StepProfile& profile, const std::string& path) {
 
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes));
+  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
   EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
+  if (o.tune.measure()) {
+    EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
+    TellTuned(report);
+  }
   EVOQ_ASSIGN(Executor* const executor, engine->At(shapes));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const Limits limits = MeasureLimits(isa, executor->threads());
@@ -55,6 +60,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
+  AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
   app.add_option("--layer-info", o->layer_info, "Write each step's kernel and the rejected candidates as JSON");

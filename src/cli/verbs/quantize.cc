@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/quantize.h"
 #include "cli/verb.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -56,9 +57,10 @@ void PrintFloatReasons(const json& reasons) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<QuantizeJob>();
   auto config = std::make_shared<std::string>();
+  auto tune = std::make_shared<TuneChoice>();
   app.add_option("model", o->model, "MODEL.onnx")->required();
   app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
-  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-weights, ... (evoq list methods)")->capture_default_str();
+  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-weights, bf16, float32 (evoq list methods)")->capture_default_str();
   app.add_option("--calib", o->calib, "Calibration data: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
   app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)")->check(CLI::PositiveNumber);
   auto* limit = app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
@@ -69,17 +71,23 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_flag("--per-tensor", o->per_tensor, "One scale per weight tensor instead of one per output channel");
   app.add_flag("--signed", o->signed_activations, "int8 activations instead of uint8");
   app.add_flag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
+  std::vector<std::string> targets;
+  for (const QdqTarget& target : AllQdqTargets()) targets.push_back(target.name);
+  app.add_option("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
+      ->check(CLI::IsMember(targets))->capture_default_str();
   app.add_option("--exclude", o->exclude, "Keep nodes of this name in float (a glob pattern; may be repeated)");
   app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  AddTuneOptions(app, *tune, "the default, the same bytes from the same command");
   app.add_option("--config", *config, "These options as a JSON file");
-  return [o, config, scheme, limit, percentile, &common]() -> Result<json> {
+  return [o, config, tune, scheme, limit, percentile, &common]() -> Result<json> {
     QuantizeJob job;
     EVOQ_TRY(ReadConfig(*config, job));
     const QuantizeJob from_file = job;
     job = *o;
     job.threads = common.threads;
+    job.tune = tune->measure();
     if (!config->empty()) {
       if (scheme->count() == 0) job.scheme = from_file.scheme;
       if (limit->count() == 0) job.calib_limit = from_file.calib_limit;
@@ -93,10 +101,11 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
       job.exclude.insert(job.exclude.end(), from_file.exclude.begin(), from_file.exclude.end());
     }
     EVOQ_ASSIGN(json out, Quantize(job));
-    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps int8, {} float, {:.1f} s\n", job.model, job.output,
+    const bool bf16 = out["steps_bf16"].get<int>() > 0;
+    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} s\n", job.model, job.output,
         HumanBytes(out["input_bytes"].get<int64_t>()), HumanBytes(out["output_bytes"].get<int64_t>()),
-        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out["steps_int8"].get<int>(),
-        out["steps_total"].get<int>(), out["steps_float"].get<int>(), out["seconds"].get<double>());
+        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out[bf16 ? "steps_bf16" : "steps_int8"].get<int>(),
+        out["steps_total"].get<int>(), bf16 ? "bf16" : "int8", out["steps_float"].get<int>(), out["seconds"].get<double>());
     PrintFloatReasons(out["float_reasons"]);
     for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
     return out;

@@ -1,5 +1,6 @@
 // conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group, weights constant.
 #include "kernels/conv/conv_rows_f32.h"
+#include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/pack_f32.h"
 
 namespace evoq {
@@ -34,20 +35,6 @@ struct ConvF32 {
   }
 };
 
-std::array<ConvAxisF32, 3> Axes(const ConvShapeF32& s) {
-  std::array<ConvAxisF32, 3> axes;
-  for (int i = 0; i < 3; ++i) {
-    ConvAxisF32& a = axes[i];
-    a.in = s.in[i], a.out = a.count = s.out[i], a.stride = s.stride[i];
-    a.delta.clear(), a.tap.clear();
-    for (int64_t k = 0; k < s.kernel[i]; ++k) {
-      a.delta.push_back(k * s.dilation[i] - s.pad[i]);
-      a.tap.push_back(k);
-    }
-  }
-  return axes;
-}
-
 std::optional<Rejection> RejectConv(const KernelCall& call) {
   ConvShapeF32 shape;
   return ReadConvShape(call, false, shape);
@@ -58,13 +45,32 @@ Result<Tensor> PackConv(const KernelCall& call, size_t input) {
   return PackWeightF32(kConvLayoutF32, call.constant(input));
 }
 
+constexpr const char* kDirect = "direct";
+constexpr const char* kWinograd2 = "winograd 2x2";
+constexpr const char* kWinograd4 = "winograd 4x4";
+
+std::vector<std::string> ConvVariants(const KernelCall& call, const BindOptions&) {
+  ConvShapeF32 shape;
+  if (ReadConvShape(call, false, shape) || !FitsWinogradF32(shape)) return {};
+  return {kDirect, kWinograd2, kWinograd4};
+}
+
+// The m of Winograd's F(m x m, 3 x 3), 0 for the plain sum over taps.
+int WinogradFor(const ConvShapeF32& shape, std::string_view variant) {
+  if (!FitsWinogradF32(shape) || variant == kDirect) return 0;
+  if (variant == kWinograd2) return 2;
+  return variant == kWinograd4 ? 4 : ChooseWinogradF32(shape);
+}
+
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
   if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->why);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
-  ConvRowsF32 map(shape, Axes(shape), shape.depth() * kPanelF32);
+  if (const int m = WinogradFor(shape, options.variant); m > 0)
+    return BindWinogradF32(shape, m, weights, activation, call.has_input(2), call.has_input(3), options);
+  ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
   GemmSizesF32 sizes;
   sizes.rows = map.rows();
   sizes.columns = shape.columns();
@@ -84,6 +90,6 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
 
 extern const KernelDef kConvF32;
 const KernelDef kConvF32 = {"conv_f32", "Conv",   "float32", Peak::kFloat32,
-                                  RejectConv, PackConv, BindConv};
+                            RejectConv, PackConv, BindConv,  ConvVariants};
 
 }  // namespace evoq

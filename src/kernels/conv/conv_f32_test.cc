@@ -196,7 +196,8 @@ TEST(ConvF32, TileHeightsAndSegments) {
   }
   for (const Sizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1),
                          Image(3, 1300, 18, 3, 1), Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2),
-                         Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1)}) {
+                         Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1),
+                         Image(6, 1024, 300, 1, 1)}) {
     CheckLinearF32(MakeCase(s, random));
   }
 }

@@ -1,3 +1,4 @@
+#include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_test_case.h"
 
 namespace evoq::int8_test {
@@ -133,6 +134,7 @@ Case RandomCase(uint32_t seed, bool integer) {
   c.y_zero = static_cast<int32_t>(pick({0, 128, 255, 17}));
   c.residual = rng() % 4 == 0 ? DType::kUint8 : DType::kUndefined;
   if (rng() % 3 == 0) c.activation = {ActivationKind::kRelu};
+  c.table = !integer && c.y_type == DType::kUint8 && rng() % 4 == 0;
   return c;
 }
 
@@ -142,6 +144,44 @@ TEST(ConvInt8, RandomShapes) {
 
 TEST(ConvInteger, RandomShapes) {
   for (uint32_t seed = 1001; seed <= 1200 && !HasFatalFailure(); ++seed) Check("conv_integer", RandomCase(seed, true));
+}
+
+// A random dynamic convolution: float32 residual, any activation.
+Case RandomDynamic(uint32_t seed) {
+  Case c = RandomCase(seed, false);
+  std::mt19937 rng(seed);
+  const ActivationKind kinds[] = {ActivationKind::kNone,      ActivationKind::kRelu, ActivationKind::kClip,
+                                  ActivationKind::kLeakyRelu, ActivationKind::kSilu, ActivationKind::kHardSwish};
+  c.op = "DynamicConv";
+  c.y_type = DType::kFloat32;
+  c.table = false;
+  c.residual = rng() % 3 == 0 ? DType::kFloat32 : DType::kUndefined;
+  c.activation = {kinds[rng() % 6], rng() % 2 == 0 ? 0.1f : -0.3f, 1.5f};
+  return c;
+}
+
+TEST(DynamicConv, RandomShapes) {
+  for (uint32_t seed = 2001; seed <= 2300 && !HasFatalFailure(); ++seed) Check("dynamic_conv", RandomDynamic(seed));
+}
+
+TEST(DynamicConv, Depthwise) {
+  uint32_t seed = 1;
+  for (int64_t channels : {1, 16, 21, 37, 64, 70, 144}) {
+    for (int64_t kernel : {3, 5, 7, 2}) {
+      for (int64_t stride : {1, 2}) {
+        const int64_t pad = kernel / 2;
+        Case c = RandomDynamic(3000 + seed);
+        const Case shape = Conv2D({2, 9, 11, channels}, {channels, 1, kernel, kernel}, {stride, stride}, {pad, pad, pad, pad}, channels);
+        c.x = shape.x, c.w = shape.w, c.group = shape.group;
+        c.strides = shape.strides, c.dilations = shape.dilations, c.pads = shape.pads;
+        c.x_type = DType::kUint8;
+        c.x_zero = static_cast<int32_t>(seed * 37 % 256);
+        c.seed = seed++;
+        Check("dynamic_dwconv", c);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
 }
 
 TEST(ConvInteger, Depthwise) {
@@ -155,6 +195,23 @@ TEST(ConvInteger, Depthwise) {
   }
 }
 
+// Models with free sizes keep auto_pad until their sizes are known.
+TEST(ConvInt8, AutoPad) {
+  Problem p = Build(Conv2D({1, 9, 8, 16}, {16, 16, 3, 3}, {2, 2}, {1, 0, 1, 1}));
+  p.attrs.Erase("pads");
+  const auto pads = [&](const char* mode) {
+    p.attrs.Set("auto_pad", mode);
+    Int8Geometry g;
+    const auto rejection = ReadConvGeometry(p.call(), g);
+    EXPECT_FALSE(rejection) << mode << ": " << rejection->why;
+    return Ints{g.pad[1], g.pad[2]};
+  };
+  EXPECT_EQ(pads("SAME_UPPER"), (Ints{1, 0}));
+  EXPECT_EQ(pads("SAME_LOWER"), (Ints{1, 1}));
+  p = Build(Conv2D({1, 9, 8, 16}, {16, 16, 3, 3}, {2, 2}));
+  EXPECT_EQ(pads("VALID"), (Ints{0, 0}));
+}
+
 TEST(ConvInt8, RejectsWithAReason) {
   const KernelDef* kernel = FindKernel("conv_int8");
   const Case good = Conv2D({1, 8, 8, 16}, {16, 16, 3, 3});
@@ -166,7 +223,8 @@ TEST(ConvInt8, RejectsWithAReason) {
   };
   EXPECT_EQ(code([](Problem&) {}), "");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Erase("channels_last"); }), "layout");
-  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME_UPPER"); }), "attribute");
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME_UPPER"); }), "shape") << "the output would be as large as the input";
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME"); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("pads", Ints{-1, 0, 0, 0}); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("strides", Ints{1, 1, 1}); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("dilations", Ints{1, 0}); }), "attribute");
@@ -182,6 +240,13 @@ TEST(ConvInt8, RejectsWithAReason) {
   EXPECT_EQ(code([](Problem& p) { p.inputs[0].shape[1] = Dim::Symbolic("H"); }), "shape");
   EXPECT_EQ(code([](Problem& p) { p.constants[1] = nullptr; }), "not-constant");
   EXPECT_EQ(code([](Problem& p) { p.constants[2] = nullptr; }), "not-constant");
+  const auto add_table = [](Problem& p, Shape shape) {
+    p.inputs.resize(5);
+    p.constants.resize(5);
+    p.inputs[4] = TensorType(DType::kUint8, shape, *p.outputs[0].quant);
+  };
+  EXPECT_EQ(code([&](Problem& p) { add_table(p, Shape{256}); }), "not-constant");
+  EXPECT_EQ(code([&](Problem& p) { add_table(p, Shape{255}); }), "types");
   EXPECT_EQ(code([](Problem& p) { p.inputs[0].quant = nullptr; }), "types");
   EXPECT_EQ(code([](Problem& p) { p.inputs[2].dtype = DType::kFloat32; }), "types");
   EXPECT_EQ(code([](Problem& p) { p.outputs[0].dtype = DType::kInt32; }), "types");

@@ -1,5 +1,6 @@
 #include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_kernels.h"
+#include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
 namespace {
@@ -22,9 +23,15 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   return BindIntegerLinear(call, geometry, options);
 }
 
+std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
+  Int8Geometry geometry;
+  if (ReadConvGeometry(call, geometry)) return {};
+  return Int8Variants(geometry, options);
+}
+
 }  // namespace
 
 extern const KernelDef kConvIntegerKernel;
-const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
+const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Reject, Pack, Bind, Variants};
 
 }  // namespace evoq

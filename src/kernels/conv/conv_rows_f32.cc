@@ -2,7 +2,39 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace evoq {
+
+std::array<ConvAxisF32, 3> ConvAxes(const ConvShapeF32& s) {
+  std::array<ConvAxisF32, 3> axes;
+  for (int i = 0; i < 3; ++i) {
+    ConvAxisF32& a = axes[i];
+    a.in = s.in[i], a.out = a.count = s.out[i], a.stride = s.stride[i];
+    a.delta.clear(), a.tap.clear();
+    for (int64_t k = 0; k < s.kernel[i]; ++k) {
+      a.delta.push_back(k * s.dilation[i] - s.pad[i]);
+      a.tap.push_back(k);
+    }
+  }
+  return axes;
+}
+
+ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
+  ConvAxisF32 a;
+  const int64_t stride = s.stride[axis];
+  a.in = s.in[axis], a.out = s.out[axis];
+  a.count = phase < a.out ? CeilDiv(a.out - phase, stride) : 0;
+  a.first = phase, a.step = stride;
+  a.delta.clear(), a.tap.clear();
+  for (int64_t k = 0; k < s.kernel[axis]; ++k) {
+    const int64_t distance = phase + s.pad[axis] - k * s.dilation[axis];
+    if (distance % stride != 0) continue;
+    a.delta.push_back(distance / stride);
+    a.tap.push_back(k);
+  }
+  return a;
+}
 
 ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> axes, int64_t b_tap)
     : batch(shape.batch), channels_in(shape.channels_in), channels_out(shape.channels_out), axis(std::move(axes)) {

@@ -24,6 +24,11 @@ struct ConvAxisF32 {
   bool Inside(int64_t from, int64_t to) const { return from + min_delta >= 0 && to + max_delta < in; }
 };
 
+// The axes of a convolution: every output, each with all taps.
+std::array<ConvAxisF32, 3> ConvAxes(const ConvShapeF32& shape);
+// The outputs o = phase, phase + stride, ... of one axis of a ConvTranspose, with the taps that reach them.
+ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& shape, int axis, int64_t phase);
+
 // Everything that FillConvRows needs; the same for all groups.
 struct ConvRowsF32 {
   // b_tap: floats of B per tap of the kernel.

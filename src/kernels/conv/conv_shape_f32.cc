@@ -21,7 +21,7 @@ std::optional<Rejection> RejectTypes(const KernelCall& call) {
   if (!w.quantized() && w.dtype != DType::kFloat32 && w.dtype != DType::kFloat16 && w.dtype != DType::kBfloat16)
     return Reject("types", "weight {}", w.ToString());
   if (call.constant(1) == nullptr) return Reject("not-constant", "the weight is computed");
-  return RejectUnknownShapes(call);
+  return std::nullopt;
 }
 
 std::optional<Rejection> ReadSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
@@ -63,6 +63,11 @@ int64_t FirstPad(const std::string& auto_pad, int64_t explicit_pad, int64_t tota
 
 std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& s) {
   if (auto why = RejectTypes(call)) return why;
+  return ReadConvSizes(call, transposed, s);
+}
+
+std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& s) {
+  if (auto why = RejectUnknownShapes(call)) return why;
   if (call.attrs.Int("channels_last") != 1) return Reject("layout", "the values are not channels-last");
   if (auto why = ReadSizes(call, transposed, s)) return why;
   if (!ActivationFromAttrs(call.attrs)) return Reject("attribute", "activation {}", call.attrs.String("activation"));

@@ -23,5 +23,7 @@ struct ConvShapeF32 {
 // Reads the shape of a Conv or (`transposed`) ConvTranspose call, or says why these kernels do not take it. Checks ranks,
 // sizes, attributes and the types of all inputs.
 std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& shape);
+// The same for a call with x, w and y of any types.
+std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& shape);
 
 }  // namespace evoq

@@ -46,23 +46,6 @@ struct ConvTransposeF32 {
   }
 };
 
-// The outputs o = phase, phase + stride, ... of one axis.
-ConvAxisF32 PhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
-  ConvAxisF32 a;
-  const int64_t stride = s.stride[axis];
-  a.in = s.in[axis], a.out = s.out[axis];
-  a.count = phase < a.out ? CeilDiv(a.out - phase, stride) : 0;
-  a.first = phase, a.step = stride;
-  a.delta.clear(), a.tap.clear();
-  for (int64_t k = 0; k < s.kernel[axis]; ++k) {
-    const int64_t distance = phase + s.pad[axis] - k * s.dilation[axis];
-    if (distance % stride != 0) continue;
-    a.delta.push_back(distance / stride);
-    a.tap.push_back(k);
-  }
-  return a;
-}
-
 std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
   ConvShapeF32 shape;
   if (auto why = ReadConvShape(call, true, shape)) return why;
@@ -88,9 +71,9 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
   for (int64_t i = 0; i < phases; ++i) {
     ConvRowsF32 map(shape,
-                    {PhaseAxis(shape, 0, i / shape.stride[2] / shape.stride[1]),
-                     PhaseAxis(shape, 1, i / shape.stride[2] % shape.stride[1]),
-                     PhaseAxis(shape, 2, i % shape.stride[2])},
+                    {ConvPhaseAxis(shape, 0, i / shape.stride[2] / shape.stride[1]),
+                     ConvPhaseAxis(shape, 1, i / shape.stride[2] % shape.stride[1]),
+                     ConvPhaseAxis(shape, 2, i % shape.stride[2])},
                     shape.channels_in * kPanelF32);
     if (map.rows() == 0) continue;
     GemmSizesF32 sizes;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/bounds.h"
+#include "kernels/gemm/curves_f32.h"
 #include "kernels/isa_table.h"
 #include "kernels/window.h"
 
@@ -26,6 +27,16 @@ struct DwShape {
   int64_t quads() const { return (h.kernel + 3) / 4; }  // groups of four rows of the kernel
 };
 
+// The channels that one walk of dwconv_walk.inl.h computes together. With 64 lanes, fewer than 33 channels leave room for
+// a second output row, fewer than 17 for four.
+struct DwRingBlock {
+  int64_t channel = 0;   // the first one
+  int64_t channels = 0;  // of one row
+  int64_t pieces = 1;    // rows
+
+  int64_t lanes() const { return 64 / pieces; }  // of one row
+};
+
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
@@ -36,20 +47,37 @@ struct DwInt8Args {
   const int16_t* taps = nullptr;   // [tap][C rounded up]: w - zero_w
   const int32_t* bias = nullptr;   // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;
+  const float* offset = nullptr;     // float outputs: added to the product with the multiplier; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
+  // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
+  //   64 lanes: int8 [part][block][kx][quad][4][16][4] as `quads`, in the order of dwconv_ring.inl.h
+  //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each other, zero past KH
+  const void* ring = nullptr;
+  int64_t ring_lanes = 64;
+  const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
+  const float* ring_multiplier = nullptr;  // 64 lanes: the same
+  const uint8_t* padding_row = nullptr;    // a row of x of zero_x
+  bool plain = false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30; one part
   OutputBounds bounds;
   bool float_output = false;
   bool has_residual = false;  // uint8 for an integer output, float32 for a float one
   float residual_multiplier = 0;
   int32_t residual_zero = 0;
+
+  DwRingBlock block(int64_t index) const {
+    const int64_t left = shape.channels - ring_lanes * index, channels = left < ring_lanes ? left : ring_lanes;
+    return {ring_lanes * index, channels, ring_lanes < 64 || channels > 32 ? 1 : channels > 16 ? 2 : 4};
+  }
 };
 
 struct DwFloatArgs {
   DwShape shape;
   const float* taps = nullptr;     // [tap][C rounded up]
   const float* bias = nullptr;
-  const float* padding = nullptr;  // C zeros
+  const void* padding = nullptr;   // C zeros
   OutputBounds bounds;
+  // Where not null: the activation, instead of the bounds.
+  CurveF32 curve = nullptr;
 };
 
 struct DwTable {
@@ -58,5 +86,11 @@ struct DwTable {
   void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y, int64_t begin, int64_t end);
 };
 EVOQ_ISA_TABLE(DwTable)
+
+// The same rows of bfloat16 values: taps, bias and sums in float32, y rounded once.
+struct DwBf16Table {
+  void (*rows)(const DwFloatArgs& args, const uint16_t* x, const uint16_t* residual, uint16_t* y, int64_t begin, int64_t end);
+};
+EVOQ_ISA_TABLE(DwBf16Table)
 
 }  // namespace evoq

@@ -1,8 +1,9 @@
-// int8 depthwise rows with 16-bit multiply-add: two taps of 16 channels beside each other make eight-lane sums of two
+// int8 depthwise rows with 16-bit multiply-add. Square kernels of 3, 5 and 7 take the walk; for others, two taps of 16 channels beside each other make eight-lane sums of two
 // products. A tile is kBytesTile outputs of one row, which share the interleaved weights.
 #define EVOQ_ISA avx2
 #include "kernels/dwconv/dwconv_f32.inl.h"
 #include "kernels/dwconv/dwconv_int8.inl.h"
+#include "kernels/dwconv/dwconv_walk.inl.h"
 
 namespace evoq::avx2 {
 namespace {
@@ -72,8 +73,91 @@ void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t
   if (whole < channels) Int8RowAny(args, x_image, oy, out_row, whole, residual, y);
 }
 
+// The walk's machine: two vertical taps of 8 channels to a vector. Channels past the last whole block take the plain rows.
+template <int K, int S>
+struct Ring {
+  using V = __m256i;
+  static constexpr int kK = K, kS = S, kGroups = (K + 1) / 2, kAll = 2;
+  struct RowPointers {
+    const uint8_t* at[K];
+  };
+
+  const DwInt8Args& args;
+  const int32_t* bias;
+  const float* multiplier;
+  const __m256i* weights;
+  const V outside;
+
+  Ring(const DwInt8Args& a, const RingWalk& walk)
+      : args(a),
+        bias(a.bias + walk.block.channel),
+        multiplier(a.multiplier + walk.block.channel),
+        weights(static_cast<const __m256i*>(a.ring) + walk.index * (K * kGroups * 2)),
+        outside(_mm256_set1_epi16(a.padding[0])) {}
+
+  static RowPointers Rows(const RingWalk& walk) {
+    RowPointers rows;
+    for (int ky = 0; ky < K; ++ky) rows.at[ky] = walk.rows[0][ky];
+    return rows;
+  }
+  V Outside() const { return outside; }
+  V Bias(int j) const { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bias) + j); }
+  V Weights(int tap, int j) const { return _mm256_load_si256(weights + 2 * tap + j); }
+  static V Dot(V acc, V x, V w) { return _mm256_add_epi32(acc, _mm256_madd_epi16(x, w)); }
+  V More(V acc, V, int, int) const { return acc; }
+
+  template <int kFirst, int kVectors>
+  void Column(const RowPointers& rows, int64_t offset, V* x) const {
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g, x += kVectors) {
+      const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g] + offset));
+      const __m128i b = 2 * g + 1 < K ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g + (2 * g + 1 < K)] + offset))
+                                      : _mm_setzero_si128();
+      if (kFirst == 0) x[0] = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
+      if (kFirst + kVectors == 2) x[1 - kFirst] = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
+    }
+  }
+
+  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual, void* y) const {
+    if (!args.plain) {
+      alignas(32) int32_t sums[kDwBlock];
+      _mm256_store_si256(reinterpret_cast<__m256i*>(sums), acc[0]);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(sums) + 1, acc[1]);
+      return FinishPixel(args, sums, walk.block.channel, kDwBlock, walk.y[0] + offset, residual, y);
+    }
+    __m256i q[2];
+    for (int j = 0; j < 2; ++j) {
+      __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc[j]), _mm256_loadu_ps(multiplier + 8 * j));
+      v = _mm256_min_ps(_mm256_max_ps(v, _mm256_set1_ps(args.bounds.low)), _mm256_set1_ps(args.bounds.high));
+      q[j] = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(args.bounds.zero));
+    }
+    const __m256i words = _mm256_packs_epi32(q[0], q[1]);
+    const __m256i bytes = _mm256_packus_epi16(words, words);  // channels 0-3, 8-11 and 4-7, 12-15
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(y) + walk.y[0] + offset),
+                     _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+  }
+};
+
+RingFn RingFor(const DwInt8Args& args) {
+  const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;
+  if (k == 3) return s == 1 ? WalkRow<Ring<3, 1>> : WalkRow<Ring<3, 2>>;
+  if (k == 5) return s == 1 ? WalkRow<Ring<5, 1>> : WalkRow<Ring<5, 2>>;
+  return s == 1 ? WalkRow<Ring<7, 1>> : WalkRow<Ring<7, 2>>;
+}
+
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
+  if (args.ring != nullptr) {
+    const int64_t whole = shape.channels / kDwBlock;
+    const RingFn run = RingFor(args);
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t block = 0; block < whole; ++block) RingRows(args, run, block, x, residual, y, row, row + 1);
+      if (whole * kDwBlock == shape.channels) continue;
+      const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
+      Int8RowAny(args, x_image, row % shape.h.out, row, whole * kDwBlock, residual, y);
+    }
+    return;
+  }
   if (shape.taps() >= kMaxTaps) return Int8RowsPlain(args, x, residual, y, begin, end);
   for (int64_t row = begin; row < end; ++row) {
     const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
@@ -83,6 +167,6 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
 
 }  // namespace
 
-extern const DwTable kDwTable = {Int8Rows, FloatRows};
+extern const DwTable kDwTable = {Int8Rows, RowsOf<float>};
 
 }  // namespace evoq::avx2

@@ -1,7 +1,9 @@
-// float32 depthwise rows on vectors of kLanes channels. A tile is kTile outputs of one row, so that each input pixel and
-// each weight is loaded once for all outputs that use it. Included by dwconv_ISA.cc.
+// Depthwise rows in float32 on vectors of kLanes channels, of values that are stored as T: float, or uint16_t for bfloat16.
+// A tile is kTile outputs of one row, so that each input pixel and each weight is loaded once for all outputs that use it.
+// Included by dwconv_ISA.cc and dwconv_bf16_ISA.cc.
 #include <cstring>
 
+#include "kernels/bf16/bf16_vec.h"
 #include "kernels/dwconv/dwconv.h"
 
 #if defined(__AVX2__)
@@ -42,6 +44,32 @@ inline void Store(float* p, Vec v, int n) {
   std::memcpy(p, &v, (kTail ? n : kLanes) * sizeof(float));
 }
 
+// bfloat16.
+template <bool kTail>
+inline Vec Load(const uint16_t* p, int n) {
+#if defined(__AVX512F__)
+  const __m256i bits = kTail ? _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p)
+                             : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+#else
+  evoq::Vec<uint16_t, kLanes> bits = {};
+  std::memcpy(&bits, p, (kTail ? n : kLanes) * sizeof(uint16_t));
+  const auto wide = LoadBf16<kLanes>(reinterpret_cast<const uint16_t*>(&bits));
+  Vec v;
+  std::memcpy(&v, &wide, sizeof(v));
+  return v;
+#endif
+}
+template <bool kTail>
+inline void Store(uint16_t* p, Vec v, int n) {
+  evoq::Vec<float, kLanes> wide;
+  std::memcpy(&wide, &v, sizeof(v));
+  if (!kTail) return StoreBf16<kLanes>(p, wide);
+  uint16_t bits[kLanes];
+  StoreBf16<kLanes>(bits, wide);
+  std::memcpy(p, bits, n * sizeof(uint16_t));
+}
+
 inline Vec Activate(const OutputBounds& bounds, Vec v) {
 #if defined(__AVX512F__)
   if (bounds.leaky) {
@@ -64,20 +92,37 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
 constexpr int kTile = 7;
 
 // Pixels [column][ky] under a tile, rows outside x replaced by padding.
-template <int KH, int KW, int S>
+template <int KH, int KW, int S, typename T>
 struct Pixels {
   static constexpr int kColumns = (kTile - 1) * S + KW;
-  const float* at[kColumns][KH];
+  const T* at[kColumns][KH];
 };
 
-template <int KH, int KW, int S, bool kTail>
-inline void FloatTile(const DwFloatArgs& args, const Pixels<KH, KW, S>& pixels, const float* residual, float* y, int count,
+// y of `count` vectors that lie `step` elements apart, after their sums and residual.
+template <bool kTail, typename T>
+inline void Finish(const DwFloatArgs& args, Vec* v, int count, int64_t step, int n, T* y) {
+  if (args.curve != nullptr) {
+    alignas(64) float values[kTile * kLanes];
+    for (int t = 0; t < count; ++t) Store<false>(values + t * kLanes, v[t], kLanes);
+    args.curve(values, count * kLanes);
+    for (int t = 0; t < count; ++t) Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
+    return;
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < kTile; ++t) {
+    if (t >= count) break;
+    Store<kTail>(y + t * step, Activate(args.bounds, v[t]), n);
+  }
+}
+
+template <int KH, int KW, int S, bool kTail, typename T>
+inline void FloatTile(const DwFloatArgs& args, const Pixels<KH, KW, S, T>& pixels, const T* residual, T* y, int count,
                       int64_t c, int n) {
   const int64_t channels = args.shape.channels, padded = args.shape.blocks() * kDwBlock;
   Vec acc[kTile];
   for (int t = 0; t < kTile; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
 #pragma GCC unroll 32
-  for (int column = 0; column < Pixels<KH, KW, S>::kColumns; ++column) {
+  for (int column = 0; column < Pixels<KH, KW, S, T>::kColumns; ++column) {
 #pragma GCC unroll 8
     for (int ky = 0; ky < KH; ++ky) {
       const Vec x = Load<kTail>(pixels.at[column][ky] + c, n);
@@ -89,20 +134,22 @@ inline void FloatTile(const DwFloatArgs& args, const Pixels<KH, KW, S>& pixels, 
       }
     }
   }
+  if (residual != nullptr) {
 #pragma GCC unroll 8
-  for (int t = 0; t < kTile; ++t) {
-    if (t >= count) break;
-    Vec v = acc[t];
-    if (residual != nullptr) v = v + Load<kTail>(residual + t * channels + c, n);
-    Store<kTail>(y + t * channels + c, Activate(args.bounds, v), n);
+    for (int t = 0; t < kTile; ++t) {
+      if (t >= count) break;
+      acc[t] = acc[t] + Load<kTail>(residual + t * channels + c, n);
+    }
   }
+  Finish<kTail>(args, acc, count, channels, n, y + c);
 }
 
-template <int KH, int KW, int S>
-void FloatRow(const DwFloatArgs& args, const float* const* rows, const float* residual, float* y) {
+template <int KH, int KW, int S, typename T>
+void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels;
-  using P = Pixels<KH, KW, S>;
+  using P = Pixels<KH, KW, S, T>;
+  const T* padding = static_cast<const T*>(args.padding);
   for (int64_t ox = 0; ox < shape.w.out; ox += kTile) {
     P pixels;
     const int64_t left = ox * S - shape.w.pad;
@@ -110,23 +157,24 @@ void FloatRow(const DwFloatArgs& args, const float* const* rows, const float* re
       const int64_t ix = left + column;
       const bool inside = ix >= 0 && ix < shape.w.in;
       for (int ky = 0; ky < KH; ++ky) {
-        pixels.at[column][ky] = inside && rows[ky] != nullptr ? rows[ky] + ix * channels : args.padding;
+        pixels.at[column][ky] = inside && rows[ky] != nullptr ? rows[ky] + ix * channels : padding;
       }
     }
     const int count = static_cast<int>(shape.w.out - ox < kTile ? shape.w.out - ox : kTile);
-    const float* r = residual == nullptr ? nullptr : residual + ox * channels;
+    const T* r = residual == nullptr ? nullptr : residual + ox * channels;
     int64_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
-      FloatTile<KH, KW, S, false>(args, pixels, r, y + ox * channels, count, c, kLanes);
+      FloatTile<KH, KW, S, false, T>(args, pixels, r, y + ox * channels, count, c, kLanes);
     }
     if (c < channels) {
-      FloatTile<KH, KW, S, true>(args, pixels, r, y + ox * channels, count, c, static_cast<int>(channels - c));
+      FloatTile<KH, KW, S, true, T>(args, pixels, r, y + ox * channels, count, c, static_cast<int>(channels - c));
     }
   }
 }
 
 // Any kernel, stride and dilation: one output pixel at a time.
-void FloatRowAny(const DwFloatArgs& args, const float* x_image, int64_t oy, const float* residual, float* y) {
+template <typename T>
+void FloatRowAny(const DwFloatArgs& args, const T* x_image, int64_t oy, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
   const int64_t y_begin = shape.h.TapBegin(oy), y_end = shape.h.TapEnd(oy), top = oy * shape.h.stride - shape.h.pad;
@@ -136,51 +184,53 @@ void FloatRowAny(const DwFloatArgs& args, const float* x_image, int64_t oy, cons
       const int n = static_cast<int>(channels - c < kLanes ? channels - c : kLanes);
       Vec acc = Load<false>(args.bias + c, kLanes);
       for (int64_t i = y_begin; i < y_end; ++i) {
-        const float* row = x_image + ((top + i * shape.h.dilation) * shape.w.in + left) * channels + c;
+        const T* row = x_image + ((top + i * shape.h.dilation) * shape.w.in + left) * channels + c;
         const float* taps = args.taps + i * shape.w.kernel * padded + c;
         for (int64_t j = x_begin; j < x_end; ++j) {
-          const float* p = row + j * shape.w.dilation * channels;
+          const T* p = row + j * shape.w.dilation * channels;
           const Vec x = n == kLanes ? Load<false>(p, n) : Load<true>(p, n);
           acc = MulAdd(x, Load<false>(taps + j * padded, kLanes), acc);
         }
       }
       if (residual != nullptr) acc = acc + Load<true>(residual + ox * channels + c, n);
-      acc = Activate(args.bounds, acc);
       if (n == kLanes) {
-        Store<false>(y + ox * channels + c, acc, n);
+        Finish<false>(args, &acc, 1, channels, n, y + ox * channels + c);
       } else {
-        Store<true>(y + ox * channels + c, acc, n);
+        Finish<true>(args, &acc, 1, channels, n, y + ox * channels + c);
       }
     }
   }
 }
 
-using FloatRowFn = void (*)(const DwFloatArgs&, const float* const*, const float*, float*);
+template <typename T>
+using FloatRowFn = void (*)(const DwFloatArgs&, const T* const*, const T*, T*);
 
-FloatRowFn FixedFloatRow(const DwShape& shape) {
+template <typename T>
+FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
   if (shape.h.kernel != shape.w.kernel || shape.h.dilation != 1 || shape.w.dilation != 1) return nullptr;
   const int64_t k = shape.w.kernel, s = shape.w.stride;
-  if (k == 3 && s == 1) return FloatRow<3, 3, 1>;
-  if (k == 3 && s == 2) return FloatRow<3, 3, 2>;
-  if (k == 5 && s == 1) return FloatRow<5, 5, 1>;
-  if (k == 5 && s == 2) return FloatRow<5, 5, 2>;
-  if (k == 7 && s == 1) return FloatRow<7, 7, 1>;
+  if (k == 3 && s == 1) return FloatRow<3, 3, 1, T>;
+  if (k == 3 && s == 2) return FloatRow<3, 3, 2, T>;
+  if (k == 5 && s == 1) return FloatRow<5, 5, 1, T>;
+  if (k == 5 && s == 2) return FloatRow<5, 5, 2, T>;
+  if (k == 7 && s == 1) return FloatRow<7, 7, 1, T>;
   return nullptr;
 }
 
-void FloatRows(const DwFloatArgs& args, const float* x, const float* residual, float* y, int64_t begin, int64_t end) {
+template <typename T>
+void RowsOf(const DwFloatArgs& args, const T* x, const T* residual, T* y, int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
   const int64_t in_row = shape.w.in * shape.channels, out_row = shape.w.out * shape.channels;
-  const FloatRowFn fixed = FixedFloatRow(shape);
+  const FloatRowFn<T> fixed = FixedFloatRow<T>(shape);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t image = row / shape.h.out, oy = row % shape.h.out, top = oy * shape.h.stride - shape.h.pad;
-    const float* x_image = x + image * shape.h.in * in_row;
-    const float* r = residual == nullptr ? nullptr : residual + row * out_row;
+    const T* x_image = x + image * shape.h.in * in_row;
+    const T* r = residual == nullptr ? nullptr : residual + row * out_row;
     if (fixed == nullptr) {
       FloatRowAny(args, x_image, oy, r, y + row * out_row);
       continue;
     }
-    const float* rows[8];
+    const T* rows[8];
     for (int64_t ky = 0; ky < shape.h.kernel; ++ky) {
       const int64_t iy = top + ky;
       rows[ky] = iy >= 0 && iy < shape.h.in ? x_image + iy * in_row : nullptr;

@@ -1,10 +1,133 @@
-#include <algorithm>
+#include "kernels/dwconv/dwconv_int8.h"
 
-#include "base/aligned.h"
-#include "kernels/dwconv/dwconv_call.h"
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
 #include "kernels/parallel.h"
+#include "kernels/quantize/table.h"
 
 namespace evoq {
+namespace {
+
+// Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
+bool UsesRing(const DwInt8Args& args, Isa isa) {
+  const WindowDim &h = args.shape.h, &w = args.shape.w;
+  return (isa == Isa::kAvx2 || (isa == Isa::kAvx512 && args.quads != nullptr)) && h.kernel == w.kernel &&
+         (w.kernel == 3 || w.kernel == 5 || w.kernel == 7) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+}
+
+}  // namespace
+
+int64_t DwRingChannel(const DwInt8Args& args, int64_t i) {
+  const DwRingBlock block = args.block(i / 64);
+  const int64_t j = i % 64 / 16, e = i % 16, lane = 16 * (e / 4) + 4 * j + e % 4, at = lane % block.lanes();
+  return at < block.channels ? block.channel + at : -1;
+}
+
+// Per lane of 64: int8 weights, and bias and multiplier in the order of the lanes.
+void DwInt8State::SetRing64() {
+  const DwShape& shape = args.shape;
+  const int64_t kernel = shape.w.kernel, quads = shape.quads(), padded = shape.blocks() * kDwBlock;
+  const int64_t blocks = CeilDiv(shape.channels, 64), part = blocks * kernel * quads * 256;
+  ring = AlignedBuffer(static_cast<size_t>(args.parts * part));
+  ring_bias = AlignedBuffer(static_cast<size_t>(blocks) * 64 * sizeof(int32_t));
+  ring_multiplier = AlignedBuffer(static_cast<size_t>(blocks) * 64 * sizeof(float));
+  auto* weights = reinterpret_cast<int8_t*>(ring.data());
+  auto* biases = reinterpret_cast<int32_t*>(ring_bias.data());
+  auto* multipliers = reinterpret_cast<float*>(ring_multiplier.data());
+  for (int64_t i = 0; i < blocks * 64; ++i) {
+    const int64_t c = DwRingChannel(args, i), j = i % 64 / 16, e = i % 16;
+    const bool real = c >= 0;
+    biases[i] = real ? args.bias[c] : 0;
+    multipliers[i] = real ? args.multiplier[c] : 0;
+    for (int64_t kx = 0; kx < kernel; ++kx) {
+      for (int64_t ky = 0; ky < 4 * quads; ++ky) {
+        const int64_t to = ((((i / 64 * kernel + kx) * quads + ky / 4) * 4 + j) * 16 + e) * 4 + ky % 4;
+        const int w = real && ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : 0;
+        const int first = args.parts == 1 ? w : w / 2;
+        weights[to] = static_cast<int8_t>(first);
+        if (args.parts == 2) weights[part + to] = static_cast<int8_t>(w - first);
+      }
+    }
+  }
+  args.ring_bias = biases;
+  args.ring_multiplier = multipliers;
+}
+
+void DwInt8State::SetRing16() {
+  const int64_t kernel = args.shape.w.kernel, pairs = (kernel + 1) / 2, padded = args.shape.blocks() * kDwBlock;
+  args.ring_lanes = kDwBlock;
+  ring = AlignedBuffer(static_cast<size_t>(padded * kernel * pairs) * 2 * sizeof(int16_t));
+  auto* weights = reinterpret_cast<int16_t*>(ring.data());
+  for (int64_t c = 0; c < padded; ++c) {
+    for (int64_t kx = 0; kx < kernel; ++kx) {
+      for (int64_t ky = 0; ky < 2 * pairs; ++ky) {
+        const int64_t to = (((c / kDwBlock * kernel + kx) * pairs + ky / 2) * kDwBlock + c % kDwBlock) * 2 + ky % 2;
+        weights[to] = ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : int16_t{0};
+      }
+    }
+  }
+}
+
+void DwInt8State::SetRing() {
+  if (!UsesRing(args, isa)) return;
+  const DwShape& shape = args.shape;
+  isa == Isa::kAvx512 ? SetRing64() : SetRing16();
+  args.ring = ring.data();
+  const size_t row = static_cast<size_t>(shape.w.in * shape.channels);
+  padding_row = AlignedBuffer(row);
+  std::fill_n(padding_row.data(), row, padding.data()[0]);
+  args.padding_row = reinterpret_cast<const uint8_t*>(padding_row.data());
+  double largest = 0;
+  for (int64_t c = 0; c < shape.channels; ++c) {
+    const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) + std::abs(static_cast<double>(args.bias[c]));
+    largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
+  }
+  args.plain = (isa != Isa::kAvx512 || args.parts == 1) && !args.float_output && !args.has_residual && !args.bounds.leaky &&
+               largest < 0x1p30;
+}
+
+void DwInt8State::SetGrain(int threads) {
+  const DwShape& shape = args.shape;
+  const double block_ns = args.ring != nullptr ? 0.4 + 0.07 * static_cast<double>(shape.taps())
+                                               : 2.0 + 0.2 * static_cast<double>(shape.taps());
+  const double row_ns = static_cast<double>(shape.w.out * shape.blocks()) * block_ns;
+  grain = RoundUp(Grain(shape.batch * shape.h.out, row_ns, threads), 4);
+}
+
+void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
+  const QuantParams& quant = *type.quant;
+  const DwShape& shape = args.shape;
+  const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel, groups = shape.quads();
+  taps = AlignedBuffer(static_cast<size_t>(shape.taps() * padded) * sizeof(int16_t));
+  auto* tap = reinterpret_cast<int16_t*>(taps.data());
+  int lowest = 0, highest = 0;
+  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
+    const int64_t c = i % padded;
+    const int q = type.dtype == DType::kInt8 ? static_cast<int>(static_cast<int8_t>(packed[i])) : static_cast<int>(packed[i]);
+    const int w = c < shape.channels ? q - quant.zero_points[quant.per_tensor() ? 0 : c] : 0;
+    tap[i] = static_cast<int16_t>(w);
+    lowest = std::min(lowest, w);
+    highest = std::max(highest, w);
+  }
+  args.taps = tap;
+  if (highest > 254) return;
+  args.parts = lowest < -128 || highest > 127 ? 2 : 1;
+  const int64_t part = padded * kw * groups * 4;
+  quads = AlignedBuffer(static_cast<size_t>(part * args.parts));
+  auto* quad = reinterpret_cast<int8_t*>(quads.data());
+  std::fill(quad, quad + part * args.parts, int8_t{0});
+  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
+    const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
+    const int64_t at = (((c / kDwBlock * kw + kx) * groups + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
+    const int first = args.parts == 1 ? tap[i] : tap[i] / 2;
+    quad[at] = static_cast<int8_t>(first);
+    if (args.parts == 2) quad[part + at] = static_cast<int8_t>(tap[i] - first);
+  }
+  args.quads = quad;
+}
+
 namespace {
 
 std::optional<Rejection> RejectInt8(const KernelCall& call) {
@@ -23,6 +146,7 @@ std::optional<Rejection> RejectInt8(const KernelCall& call) {
   if (call.has_input(3) && (y.quantized() ? !QuantizedU8(call.inputs[3]) : !PlainFloat(call.inputs[3]))) {
     return Reject("types", "residual is {} for an output {}", call.inputs[3].ToString(), y.ToString());
   }
+  if (auto rejection = RejectTable(call)) return rejection;
   if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
   const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
   if (!IsPiecewiseLinear(kind)) {
@@ -32,53 +156,22 @@ std::optional<Rejection> RejectInt8(const KernelCall& call) {
   return std::nullopt;
 }
 
-struct Int8State {
-  DwInt8Args args;
-  AlignedBuffer quads, taps, bias, multiplier, padding;
-  Isa isa;
-  int64_t grain;
-
+struct Int8State : DwInt8State {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto rows = DwTableFor(isa).int8_rows;
     const auto* x = static_cast<const uint8_t*>(in[0]);
     const void* residual = args.has_residual ? in[3] : nullptr;
-    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain,
-                             [&](int64_t begin, int64_t end) { rows(args, x, residual, out[0], begin, end); });
+    const int64_t row_bytes = args.shape.w.out * args.shape.channels;
+    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end) {
+      if (!finish.any()) return rows(args, x, residual, out[0], begin, end);
+      for (int64_t row = begin; row < end; row += 4) {
+        const int64_t count = std::min<int64_t>(4, end - row);
+        rows(args, x, residual, out[0], row, row + count);
+        finish.Rows(static_cast<uint8_t*>(out[0]) + row * row_bytes, count, row_bytes, row_bytes, nullptr);
+      }
+    });
   }
 };
-
-// The weights in the forms of DwInt8Args, from layout taps-c.
-void PrepareWeights(Int8State& state, const TensorType& type, const std::byte* packed) {
-  const QuantParams& quant = *type.quant;
-  const DwShape& shape = state.args.shape;
-  const int64_t padded = shape.blocks() * kDwBlock, kw = shape.w.kernel, quads = shape.quads();
-  state.taps = AlignedBuffer(static_cast<size_t>(shape.taps() * padded) * sizeof(int16_t));
-  auto* taps = reinterpret_cast<int16_t*>(state.taps.data());
-  int lowest = 0, highest = 0;
-  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
-    const int64_t c = i % padded;
-    const int q = type.dtype == DType::kInt8 ? static_cast<int>(static_cast<int8_t>(packed[i])) : static_cast<int>(packed[i]);
-    const int w = c < shape.channels ? q - quant.zero_points[quant.per_tensor() ? 0 : c] : 0;
-    taps[i] = static_cast<int16_t>(w);
-    lowest = std::min(lowest, w);
-    highest = std::max(highest, w);
-  }
-  state.args.taps = taps;
-  if (highest > 254) return;
-  state.args.parts = lowest < -128 || highest > 127 ? 2 : 1;
-  const int64_t part = padded * kw * quads * 4;
-  state.quads = AlignedBuffer(static_cast<size_t>(part * state.args.parts));
-  auto* quad = reinterpret_cast<int8_t*>(state.quads.data());
-  std::fill(quad, quad + part * state.args.parts, int8_t{0});
-  for (int64_t i = 0; i < shape.taps() * padded; ++i) {
-    const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
-    const int64_t at = (((c / kDwBlock * kw + kx) * quads + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
-    const int first = state.args.parts == 1 ? taps[i] : taps[i] / 2;
-    quad[at] = static_cast<int8_t>(first);
-    if (state.args.parts == 2) quad[part + at] = static_cast<int8_t>(taps[i] - first);
-  }
-  state.args.quads = quad;
-}
 
 void PrepareChannels(Int8State& state, const KernelCall& call) {
   const DwShape& shape = state.args.shape;
@@ -104,13 +197,15 @@ void PrepareChannels(Int8State& state, const KernelCall& call) {
   state.args.padding = reinterpret_cast<const uint8_t*>(state.padding.data());
 }
 
-Result<BoundKernel> BindInt8(const KernelCall& call, const BindOptions& options) {
-  EVOQ_TRY(CheckTaps(call));
+Result<BoundKernel> BindInt8(const KernelCall& with_table, const BindOptions& options) {
+  EVOQ_TRY(CheckTaps(with_table));
+  CallBeforeTable before(with_table);
+  const KernelCall& call = before.call;
   Int8State state;
-  state.isa = options.isa;
+  state.isa = state.finish.isa = options.isa;
+  state.finish.table = std::move(before.table);
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
-  const DwShape& shape = state.args.shape;
-  PrepareWeights(state, call.inputs[1], call.constant(1)->raw());
+  state.SetWeights(call.inputs[1], call.constant(1)->raw());
   PrepareChannels(state, call);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const TensorType& y = call.outputs[0];
@@ -122,8 +217,8 @@ Result<BoundKernel> BindInt8(const KernelCall& call, const BindOptions& options)
     state.args.residual_multiplier = ScaleRatio(ScaleOf(call.inputs[3]), ScaleOf(y));
     state.args.residual_zero = ZeroOf(call.inputs[3]);
   }
-  state.grain = Grain(shape.batch * shape.h.out,
-                      static_cast<double>(shape.w.out * shape.blocks()) * (2.0 + 0.2 * static_cast<double>(shape.taps())), options.threads);
+  state.SetRing();
+  state.SetGrain(options.threads);
   return BoundKernel::Of(std::move(state));
 }
 

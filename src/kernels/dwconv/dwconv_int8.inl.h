@@ -13,6 +13,9 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
   const OutputBounds bounds = args.bounds;
   float v[kN];
   for (int j = 0; j < kN; ++j) v[j] = static_cast<float>(acc[j]) * args.multiplier[c + j];
+  if (args.offset != nullptr) {
+    for (int j = 0; j < kN; ++j) v[j] = v[j] + args.offset[c + j];
+  }
   if (args.has_residual && args.float_output) {
     const float* r = static_cast<const float*>(residual) + at;
     for (int j = 0; j < kN; ++j) v[j] = v[j] + r[j];

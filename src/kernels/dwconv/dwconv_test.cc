@@ -1,5 +1,8 @@
 #include "kernels/dwconv/dwconv.h"
 
+#include <array>
+#include <random>
+
 #include "kernels/layout.h"
 #include "kernels/test_util.h"
 
@@ -13,13 +16,14 @@ struct Case {
   bool residual = false;
   bool float_output = false;
   bool asymmetric = false;  // uint8 weights with zero points
+  float scale_y = 0.11f;    // of an integer output
 };
 
 int64_t OutSize(int64_t in, int64_t k, const Case& s) { return (in + 2 * s.pad - (k - 1) * s.dilation - 1) / s.stride + 1; }
 
 std::string Label(const Case& s) {
-  return fmt::format("{}x{}x{}x{} k{}x{} s{} p{} d{} {} residual={} float={}", s.n, s.h, s.w, s.c, s.kh, s.kw, s.stride, s.pad,
-                     s.dilation, s.activation, s.residual, s.float_output);
+  return fmt::format("{}x{}x{}x{} k{}x{} s{} p{} d{} {} residual={} float={} asymmetric={} scale={}", s.n, s.h, s.w, s.c, s.kh, s.kw, s.stride, s.pad,
+                     s.dilation, s.activation, s.residual, s.float_output, s.asymmetric, s.scale_y);
 }
 
 TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
@@ -38,7 +42,7 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   per_channel.axis = 0;
   for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
   for (int64_t c = 0; c < s.c; ++c) per_channel.zero_points.push_back(s.asymmetric ? static_cast<int32_t>((c * 37 + s.c) % 256) : 0);
-  const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(0.11f, 117))
+  const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(s.scale_y, 117))
                                                      : TensorType(DType::kFloat32, y);
   TensorType r_type = y_type;
   if (int8 && !s.float_output) r_type.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.07f, 31));
@@ -116,6 +120,31 @@ TEST(DwConv, Int8EqualsTheDefinition) {
   }
 }
 
+TEST(DwConv, Int8RandomShapes) {
+  for (uint32_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
+    std::mt19937 rng(seed);
+    const auto pick = [&](std::initializer_list<int64_t> from) { return from.begin()[rng() % from.size()]; };
+    Case s = {};
+    s.n = pick({1, 1, 2});
+    s.c = pick({1, 3, 6, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 100, 128, 144, 150, 200});
+    s.kh = s.kw = pick({3, 3, 3, 5, 5, 7, 7, 2});
+    if (rng() % 8 == 0) s.kw = pick({1, 3, 4});
+    s.stride = pick({1, 1, 1, 2, 2, 3});
+    s.dilation = pick({1, 1, 1, 1, 2, 3});
+    s.pad = pick({0, s.kw / 2, s.kw / 2, s.kw / 2 * s.dilation, s.kw});
+    const int64_t least = std::max<int64_t>(1, (std::max(s.kh, s.kw) - 1) * s.dilation + 1 - 2 * s.pad);
+    s.h = least + pick({0, 1, 2, 5, 8});
+    s.w = least + pick({0, 1, 3, 7, 12, 40});
+    s.activation = std::array{"", "", "Relu", "Clip", "LeakyRelu"}[rng() % 5];
+    s.residual = rng() % 5 == 0;
+    s.float_output = rng() % 5 == 0;
+    s.asymmetric = rng() % 5 == 0;
+    s.scale_y = std::array{0.11f, 0.11f, 3.0f, 1e-12f}[rng() % 4];
+    const TestCall t = MakeCall(s, true, seed);
+    ExpectKernel(kDwConvInt8, t, {Int8Reference(t, s)}, Label(s));
+  }
+}
+
 TEST(DwConv, FloatIsWithinItsBound) {
   for (const Case& s : kCases) {
     for (const char* activation : {s.activation, "Silu"}) {
@@ -140,6 +169,37 @@ TEST(DwConv, FloatIsWithinItsBound) {
           ASSERT_NEAR(got[0].data<float>()[i], want[i], bound[i]) << IsaName(isa) << " " << i << " " << Label(with);
         }
       }
+    }
+  }
+}
+
+TEST(DwConv, TableBehindTheDefinition) {
+  for (const Case& s : kCases) {
+    if (s.float_output) continue;
+    TestCall t = MakeCall(s, true, 7);
+    Tensor want = Int8Reference(t, s);
+    t.inputs.resize(5);
+    t.inputs[4] = RandomTensor(TensorType(DType::kUint8, Shape{256}, *t.outputs[0].quant), 9);
+    t.is_constant = {false, true, true, false, true};
+    for (int64_t i = 0; i < want.elements(); ++i)
+      want.mutable_data<uint8_t>()[i] = t.inputs[4].data<uint8_t>()[want.data<uint8_t>()[i]];
+    t.outputs[0].quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.5f, 1));
+    ExpectKernel(kDwConvInt8, t, {want.WithType(t.outputs[0])}, Label(s));
+  }
+}
+
+// Weights stored as integers compute as the float32 weights that they stand for.
+TEST(DwConv, FloatWithQuantizedWeights) {
+  for (DType dtype : {DType::kInt8, DType::kUint8, DType::kInt4}) {
+    TestCall t = MakeCall(kCases[1], false, 5);
+    const bool is_signed = dtype != DType::kUint8;
+    const TensorType type(dtype, t.inputs[1].shape(), QuantParams::PerTensor(0.02f, is_signed ? 0 : 131));
+    const Tensor stored = RandomTensor(type, 8);
+    for (Isa isa : TestIsas()) {
+      t.inputs[1] = ToFloat32(stored).value();
+      const auto want = RunKernel(kDwConvFloat, t, isa, 1);
+      t.inputs[1] = stored;
+      EXPECT_TRUE(BitEqual(RunKernel(kDwConvFloat, t, isa, 2)[0], want[0])) << IsaName(isa) << " " << DTypeName(dtype);
     }
   }
 }

@@ -13,8 +13,9 @@ struct Sizes {
 };
 
 Result<Sizes> SizesOf(const TensorType& type) {
-  if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8 && type.dtype != DType::kFloat32) {
-    return InvalidInput("layout taps-c: {} weights, expected int8, uint8 or float32", DTypeName(type.dtype));
+  if (type.dtype != DType::kInt8 && type.dtype != DType::kUint8 && type.dtype != DType::kFloat32 &&
+      type.dtype != DType::kBfloat16) {
+    return InvalidInput("layout taps-c: {} weights, expected int8, uint8, float32 or bfloat16", DTypeName(type.dtype));
   }
   if (!type.bytes() || type.shape.rank() < 3 || type.shape[1].value != 1) {
     return InvalidInput("layout taps-c: weights {}, expected a static [C, 1, k...]", type.shape.ToString());

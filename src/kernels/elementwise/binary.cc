@@ -3,6 +3,7 @@
 #include "kernels/elementwise/binary.h"
 
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 
@@ -108,14 +109,15 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const BinaryKind kind = *KindOf(call.op);
-  const bool add = kind == BinaryKind::kAdd;
-  state.args = {kind,
-                add ? ScaleRatio(ScaleOf(a), ScaleOf(y)) : ScaleOf(a),
-                add ? ScaleRatio(ScaleOf(b), ScaleOf(y)) : ScaleOf(b),
-                ZeroOf(a),
-                ZeroOf(b),
-                ScaleOf(y),
-                OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
+  state.args = {kind,      ScaleOf(a), ScaleOf(b), ZeroOf(a),
+                ZeroOf(b), ScaleOf(y), OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
+  if (kind == BinaryKind::kAdd) {
+    state.args.scale_a = ScaleRatio(ScaleOf(a), ScaleOf(y));
+    state.args.scale_b = ScaleRatio(ScaleOf(b), ScaleOf(y));
+  } else if (kind == BinaryKind::kMul) {
+    state.args.scale_a = LinearMultiplier(ScaleOf(a), ScaleOf(b), ScaleOf(y));
+    state.args.scale_b = 0;
+  }
   state.plan = *PlanBroadcast(a.shape, b.shape, y.shape);
   state.isa = options.isa;
   state.grain = Grain(state.plan.elements, 0.15, options.threads);
@@ -125,8 +127,8 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 }  // namespace
 
 #define EVOQ_BINARY_ROWS(op, name)                                                                                      \
-  extern const KernelDef k##op##Byte = {name "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes};       \
-  extern const KernelDef k##op##Float = {name "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+  extern const KernelDef k##op##Byte = {name "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes, nullptr, SameSizeInputs};       \
+  extern const KernelDef k##op##Float = {name "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat, nullptr, SameSizeInputs};
 EVOQ_BINARY_ROWS(Add, "add")
 EVOQ_BINARY_ROWS(Sub, "sub")
 EVOQ_BINARY_ROWS(Mul, "mul")

@@ -60,6 +60,16 @@ void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, ui
   });
 }
 
+void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
+              int64_t b_step) {
+  const OutputBounds bounds = args.bounds;
+  const float scale = args.scale_a;
+  const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
+  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+    return ToByte(static_cast<float>((p - zero_a) * (q - zero_b)) * scale, bounds.low, bounds.high, bounds.zero);
+  });
+}
+
 template <BinaryKind kKind>
 void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
                int64_t b_step) {
@@ -77,15 +87,18 @@ void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8
   switch (args.kind) {
     case BinaryKind::kAdd:
       return args.bounds.leaky ? AddBytes<true>(args, a, b, y, n, a_step, b_step) : AddBytes<false>(args, a, b, y, n, a_step, b_step);
+    case BinaryKind::kMul: return MulBytes(args, a, b, y, n, a_step, b_step);
 #define EVOQ_BYTES(op) \
   case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, n, a_step, b_step);
-    EVOQ_BYTES(Sub) EVOQ_BYTES(Mul) EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
+    EVOQ_BYTES(Sub) EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
 #undef EVOQ_BYTES
   }
 }
 
 }  // namespace
 
+#ifndef EVOQ_OWN_BYTES
 extern const BinaryTable kBinaryTable = {Float, Bytes};
+#endif
 
 }  // namespace evoq::EVOQ_ISA

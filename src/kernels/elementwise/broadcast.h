@@ -21,17 +21,29 @@ struct BroadcastPlan {
   template <typename Row>
   void ForRows(int64_t begin, int64_t end, const Row& row) const {
     constexpr int64_t kPiece = 4096;
+    std::array<int64_t, kMaxOuter> at{};
+    int64_t a = 0, b = 0, offset = begin % inner;
+    for (int64_t i = outer_rank - 1, rest = begin / inner; i >= 0; --i) {
+      at[i] = rest % outer[i];
+      rest /= outer[i];
+      a += at[i] * a_stride[i];
+      b += at[i] * b_stride[i];
+    }
     while (begin < end) {
-      int64_t rest = begin / inner, a = 0, b = 0;
-      const int64_t offset = begin % inner;
-      for (int i = outer_rank - 1; i >= 0; --i) {
-        a += rest % outer[i] * a_stride[i];
-        b += rest % outer[i] * b_stride[i];
-        rest /= outer[i];
-      }
       const int64_t n = std::min({inner - offset, end - begin, kPiece});
       row(begin, a + offset * a_step, b + offset * b_step, n);
       begin += n;
+      offset += n;
+      if (offset < inner) continue;
+      offset = 0;
+      for (int i = outer_rank - 1; i >= 0; --i) {
+        a += a_stride[i];
+        b += b_stride[i];
+        if (++at[i] < outer[i]) break;
+        a -= outer[i] * a_stride[i];
+        b -= outer[i] * b_stride[i];
+        at[i] = 0;
+      }
     }
   }
 };

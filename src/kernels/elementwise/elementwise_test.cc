@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "kernels/elementwise/binary.h"
 #include "kernels/math/math.h"
@@ -107,6 +108,9 @@ TEST(Binary, BytesEqualTheDefinition) {
           if (add) {
             const float v = static_cast<float>(p - 100) * ScaleRatio(0.05f, 0.043f) + static_cast<float>(q - 17) * ScaleRatio(0.031f, 0.043f);
             result = RoundToInteger(Apply(ScaledActivation(a, 0.043f), v), 90, 0, 255);
+          } else if (std::string(op) == "Mul") {
+            const float v = static_cast<float>((p - 100) * (q - 17)) * LinearMultiplier(0.05f, 0.031f, 0.043f);
+            result = RoundToInteger(v, 90, 0, 255);
           } else {
             result = QuantizeValue(Definition(op, DequantizeValue(p, 0.05f, 100), DequantizeValue(q, 0.031f, 17)), 0.043f, 90, 0, 255);
           }
@@ -130,6 +134,34 @@ TEST(Binary, FusedActivation) {
   ExpectKernel(*FindKernel("add_f32"), t, {want}, "Silu");
   t.op = "Mul";
   EXPECT_STREQ(RejectOf(*FindKernel("mul_f32"), t)->code, "attribute");
+}
+
+// Written over an input of the same size, the output is what it is elsewhere: the planner relies on it.
+TEST(Binary, InPlaceEqualsOutOfPlace) {
+  for (const char* name : {"add_u8", "mul_u8", "sub_u8", "add_f32", "mul_f32"}) {
+    const KernelDef& kernel = *FindKernel(name);
+    for (const Shapes& s : kShapes) {
+      TestCall t = MakeCall(kernel.op, s, std::string(name).ends_with("u8"));
+      const auto types = t.InputTypes();
+      const std::vector<const Tensor*> none(2, nullptr);
+      const uint32_t mask = kernel.in_place(KernelCall{t.op, t.attrs, types, t.outputs, none});
+      EXPECT_EQ(mask, static_cast<uint32_t>(s.a == s.y) | static_cast<uint32_t>(s.b == s.y) << 1);
+      for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+        if (!IsaSupported(isa)) continue;
+        const Tensor want = RunKernel(kernel, t, isa)[0];
+        for (size_t input : {0, 1}) {
+          if ((mask >> input & 1) == 0) continue;
+          BoundTest bound = Bind(kernel, t, isa, 2);
+          Tensor both[2] = {t.inputs[0].Clone(), t.inputs[1].Clone()};
+          const void* in[] = {both[0].raw(), both[1].raw()};
+          void* out[] = {both[input].mutable_raw()};
+          ThreadPool pool(2);
+          bound.bound.run(bound.bound.state.get(), in, out, RunContext{pool, bound.scratch});
+          EXPECT_EQ(std::memcmp(out[0], want.raw(), want.bytes()), 0) << name << " " << IsaName(isa) << " over input " << input;
+        }
+      }
+    }
+  }
 }
 
 TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {

@@ -1,5 +1,6 @@
 // Rows of every operator of kernels/math/unary.h: float32 by vector loops, quantized bytes by a 256-entry table that holds
 // quantize(Apply(dequantize(q))).
+#include "kernels/in_place.h"
 #include "kernels/math/unary.h"
 
 #include "kernels/call_util.h"
@@ -110,8 +111,8 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 }  // namespace
 
 #define EVOQ_UNARY(op, definition)                                                                                   \
-  extern const KernelDef kUnary##op##Byte = {#op "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes}; \
-  extern const KernelDef kUnary##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+  extern const KernelDef kUnary##op##Byte = {#op "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes, nullptr, SameSizeInputs}; \
+  extern const KernelDef kUnary##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat, nullptr, SameSizeInputs};
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

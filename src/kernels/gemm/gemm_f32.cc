@@ -1,7 +1,6 @@
 #include "kernels/gemm/gemm_f32.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "base/check.h"
@@ -15,17 +14,8 @@ constexpr double kSharedBytes = 512 << 10;
 constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
 constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
 constexpr int64_t kOneTileRows = 10;        // fewer rows than L1 cache ways: no two evict each other
-constexpr int kCopyRows = 14;
-constexpr int64_t kCopyStride = kMaxDepthF32 + kPanelF32;
-
-const GemmKernelsF32& KernelsFor(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return kGemmKernelsF32Avx512;
-  if (isa == Isa::kAvx2) return kGemmKernelsF32Avx2;
-#endif
-  (void)isa;
-  return kGemmKernelsF32Scalar;
-}
+constexpr int kSpreadRows = 11;             // of tiles whose rows lie in the same sets of the L1 cache
+constexpr int64_t kSumsFloats = 48 << 10;   // of one task, where K is cut
 
 std::vector<SegmentF32> SplitK(int64_t taps, int64_t depth, int64_t limit) {
   std::vector<SegmentF32> segments;
@@ -67,19 +57,6 @@ void SetActivation(const Activation& activation, GemmTileF32& tile) {
   }
 }
 
-// Copies the floats that the tile's rows name to `copy`, [row][kCopyStride], and makes the rows name the copy.
-void CopyRows(int count, TileRowsF32& tile, float* copy) {
-  for (int64_t t = 0; t < tile.tap_count; ++t) {
-    for (int r = 0; r < count; ++r) {
-      std::memcpy(copy + r * kCopyStride + t * tile.depth, tile.rows[t * tile.row_stride + r] + tile.taps[t].a,
-                  static_cast<size_t>(tile.depth) * sizeof(float));
-    }
-    tile.taps[t].a = t * tile.depth;
-  }
-  for (int r = 0; r < count; ++r) tile.rows[r] = copy + r * kCopyStride;
-  tile.row_stride = 0;
-}
-
 // The register tiles of panels [panel, panel_end) for the rows in `rows`. Where `ahead` is not null, the panels there are
 // fetched meanwhile.
 void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const TileRowsF32& rows, int64_t panel,
@@ -104,6 +81,7 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
     tile.column_end = std::min<int64_t>(job.column_end - column, panels * kPanelF32);
     plan.kernels->tile[panels][count](tile);
     panel += panels;
+    tile.sums += count * panels * kPanelF32;
     if (ahead != nullptr) ahead += panels * plan.panel_stride;
   }
 }
@@ -120,19 +98,31 @@ const float* NextB(const GemmPlanF32& plan, const GemmJobF32& job, size_t s, int
 }
 
 void ActivateRows(const GemmPlanF32& plan, int count, const int64_t* row_offset, int64_t columns, float* y) {
-  for (int r = 0; r < count; ++r) plan.activate(plan.late, y + row_offset[r], y + row_offset[r], columns);
+  for (int r = 0; r < count;) {
+    int64_t run = columns;  // rows that follow each other without a gap are one
+    int end = r + 1;
+    for (; end < count && row_offset[end] == row_offset[r] + run; ++end) run += columns;
+    plan.curve(y + row_offset[r], run);
+    r = end;
+  }
 }
 
 }  // namespace
 
+const GemmKernelsF32& GemmKernelsForF32(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return kGemmKernelsF32Avx512;
+  if (isa == Isa::kAvx2) return kGemmKernelsF32Avx2;
+#endif
+  (void)isa;
+  return kGemmKernelsF32Scalar;
+}
+
 GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation, Isa isa, int threads) {
   GemmPlanF32 plan;
-  plan.kernels = &KernelsFor(isa);
+  plan.kernels = &GemmKernelsForF32(isa);
   plan.activation = activation;
-  if (!IsPiecewiseLinear(activation.kind)) {
-    plan.late = *UnaryFromActivation(activation);
-    plan.activate = UnaryTableFor(isa).apply;
-  }
+  plan.curve = CurveForF32(activation, isa);
   plan.rows = sizes.rows;
   plan.panel_stride = sizes.panel_stride;
   const GemmKernelsF32& kernels = *plan.kernels;
@@ -146,11 +136,10 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
     tile_rows = kernels.one_panel_rows;
     plan.panels = 1;
   }
+  if (!one_tile && sizes.row_bytes % 4096 == 0 && sizes.taps == 1) tile_rows = std::min(tile_rows, kSpreadRows);
   plan.segments = SplitK(sizes.taps, sizes.depth, one_tile ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
   const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
-  plan.copy_rows = !one_tile && sizes.row_bytes % 4096 == 0 && panels > plan.panels && sizes.taps == 1 &&
-                   tile_rows <= kCopyRows;
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
@@ -173,6 +162,11 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
     plan.column_blocks = std::clamp<int64_t>(CeilDiv(wanted(4), plan.row_blocks), plan.column_blocks,
                                              std::max<int64_t>(units, 1));
   }
+  if (plan.segments.size() > 1) {
+    const int64_t tiles = std::max<int64_t>(CeilDiv(plan.tiles, plan.row_blocks), 1);
+    const int64_t unit = tiles * tile_rows * plan.panels * kPanelF32;
+    plan.group_panels = std::min(plan.group_panels, std::max<int64_t>(kSumsFloats / unit, 1) * plan.panels);
+  }
   const double work = 1.0 * sizes.rows * sizes.columns * sizes.taps * sizes.depth * jobs;
   if (work <= kSmallWork) plan.grain = std::numeric_limits<int32_t>::max();
   return plan;
@@ -189,8 +183,10 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
   const int64_t end =
       std::min(end_panel, first_panel + PartBegin(units, plan.column_blocks, column_block + 1) * plan.panels);
 
+  if (first_tile == end_tile) return;
+  const int64_t first_row = PartBegin(plan.rows, plan.tiles, first_tile);
   TileRowsF32 rows;
-  alignas(64) float copy[kCopyRows * kCopyStride];
+  alignas(64) float sums[kSumsFloats];  // [row tile][panels of the group]: untouched where K is not cut
   GemmTileF32 tile = {};
   tile.b_step = plan.b_step;
   tile.panel_stride = plan.panel_stride;
@@ -213,9 +209,9 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);
         const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
         job.fill(job.source, row, count, plan.segments[s], rows);
-        if (plan.copy_rows) CopyRows(count, rows, copy);
+        tile.sums = sums + (row - first_row) * (group_end - group) * kPanelF32;
         RunPanels(plan, job, count, rows, group, group_end, ahead(i - first_tile), tile);
-        if (tile.last && plan.activate != nullptr) {
+        if (tile.last && plan.curve != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);
           const int64_t to = std::min(job.column_end, group_end * kPanelF32);
           ActivateRows(plan, count, rows.row_offset, to - from, job.y + from);

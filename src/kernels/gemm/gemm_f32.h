@@ -14,13 +14,16 @@
 
 #include "base/isa.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_f32_tile.h"
-#include "kernels/math/unary_loops.h"
 
 namespace evoq {
 
 inline constexpr int64_t kMaxTapsF32 = 64;    // of one segment
 inline constexpr int64_t kMaxDepthF32 = 640;  // taps * depth of one segment, unless the matrix has few rows
+
+// The micro-kernels of an instruction set.
+const GemmKernelsF32& GemmKernelsForF32(Isa isa);
 
 // A part of K that is summed in one go: taps [tap, tap + taps), of each the k in [k, k + depth).
 struct SegmentF32 {
@@ -45,13 +48,11 @@ struct GemmPlanF32 {
   const GemmKernelsF32* kernels = nullptr;
   Activation activation;
   // Applied to finished rows in the L1 cache when the activation is not piecewise linear; else null.
-  void (*activate)(const Unary& unary, const float* x, float* y, int64_t n) = nullptr;
-  Unary late;
+  CurveF32 curve = nullptr;
   int64_t rows = 0;
   int64_t b_step = kPanelF32;  // floats between rows of B
   int64_t panel_stride = 0;  // floats between panels of B
   int64_t k_stride = 0;      // floats of B per tap where taps follow each other in B; 0: nothing is fetched ahead
-  bool copy_rows = false;    // copy A tiles: their rows lie a multiple of 4 KiB apart and would evict each other
   std::vector<SegmentF32> segments;
   int64_t tiles = 0;           // row tiles, of nearly equal height
   int64_t row_blocks = 1, column_blocks = 1;

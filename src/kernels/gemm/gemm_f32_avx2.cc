@@ -29,10 +29,14 @@ void Tile(const GemmTileF32& t) {
   const __m256i mask[2] = {ColumnMask(t, 0), ColumnMask(t, 1)};
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
-    const float* start = t.accumulate ? t.c + t.row_offset[r] : t.bias;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h)
-      acc[r][h] = start == nullptr ? _mm256_setzero_ps() : _mm256_maskload_ps(start + h * 8, mask[h]);
+    for (int h = 0; h < 2; ++h) {
+      if (t.accumulate) {
+        acc[r][h] = _mm256_loadu_ps(t.sums + r * 16 + h * 8);
+      } else {
+        acc[r][h] = t.bias == nullptr ? _mm256_setzero_ps() : _mm256_maskload_ps(t.bias + h * 8, mask[h]);
+      }
+    }
   }
   const int64_t depth = t.depth, b_step = t.b_step;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
@@ -56,11 +60,13 @@ void Tile(const GemmTileF32& t) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       __m256 v = acc[r][h];
-      if (t.last) {
-        if (t.residual != nullptr)
-          v = _mm256_add_ps(v, _mm256_maskload_ps(t.residual + t.row_offset[r] + h * 8, mask[h]));
-        if (t.activation != TileActivationF32::kNone) v = Activate(t, v);
+      if (!t.last) {
+        _mm256_storeu_ps(t.sums + r * 16 + h * 8, v);
+        continue;
       }
+      if (t.residual != nullptr)
+        v = _mm256_add_ps(v, _mm256_maskload_ps(t.residual + t.row_offset[r] + h * 8, mask[h]));
+      if (t.activation != TileActivationF32::kNone) v = Activate(t, v);
       _mm256_maskstore_ps(t.c + t.row_offset[r] + h * 8, mask[h], v);
     }
   }

@@ -2,36 +2,10 @@
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/gemm/gemm_float_avx512.inl.h"
 
 namespace evoq {
 namespace {
-
-// Unrolled: for every row r and panel p of the tile.
-#define EVOQ_EACH_ACCUMULATOR                                    \
-  _Pragma("GCC unroll 28") for (int r = 0; r < kRows; ++r)       \
-  _Pragma("GCC unroll 4") for (int p = 0; p < kPanels; ++p)
-
-[[gnu::always_inline]] inline __mmask16 ColumnMask(const GemmTileF32& t, int panel) {
-  const int64_t begin = t.column_begin - panel * 16, end = t.column_end - panel * 16;
-  const uint32_t below_end = end >= 16 ? 0xffffu : end <= 0 ? 0u : (1u << end) - 1u;
-  const uint32_t below_begin = begin >= 16 ? 0xffffu : begin <= 0 ? 0u : (1u << begin) - 1u;
-  return static_cast<__mmask16>(below_end & ~below_begin);
-}
-
-template <int kRows, int kPanels>
-[[gnu::always_inline]] inline void Activate(const GemmTileF32& t, __m512 (&acc)[kRows][kPanels]) {
-  const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
-  if (t.activation == TileActivationF32::kRelu) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_max_ps(acc[r][p], zero);
-  } else if (t.activation == TileActivationF32::kClamp) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_min_ps(_mm512_max_ps(acc[r][p], low), high);
-  } else if (t.activation == TileActivationF32::kLeaky) {
-    EVOQ_EACH_ACCUMULATOR {
-      const __mmask16 negative = _mm512_cmp_ps_mask(acc[r][p], zero, _CMP_LT_OQ);
-      acc[r][p] = _mm512_mask_mul_ps(acc[r][p], negative, acc[r][p], low);
-    }
-  }
-}
 
 // Not instrumented by sanitizers: 48 unrolled kernels with a check at each access take minutes to compile. The AVX2 and
 // plain kernels, which are, have the same accesses.
@@ -42,14 +16,15 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(const G
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
   if (t.accumulate) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_maskz_loadu_ps(mask[p], t.c + t.row_offset[r] + p * 16);
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_loadu_ps(t.sums + (r * kPanels + p) * 16);
   } else {
     __m512 start[kPanels];
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p)
       start[p] = t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
     EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
-    // The lines that are written at the end arrive while the sum is computed.
+  }
+  if (t.last) {  // the lines that are written at the end arrive while the sum is computed
     EVOQ_EACH_ACCUMULATOR _mm_prefetch(reinterpret_cast<const char*>(t.c + t.row_offset[r] + p * 16), _MM_HINT_T0);
   }
   if (t.last && t.residual != nullptr) {
@@ -79,15 +54,17 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(const G
       }
     }
   }
-  if (t.last) {
-    if (t.residual != nullptr) {
-      EVOQ_EACH_ACCUMULATOR {
-        const float* residual = t.residual + t.row_offset[r] + p * 16;
-        acc[r][p] = _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], residual));
-      }
-    }
-    Activate<kRows, kPanels>(t, acc);
+  if (!t.last) {
+    EVOQ_EACH_ACCUMULATOR _mm512_storeu_ps(t.sums + (r * kPanels + p) * 16, acc[r][p]);
+    return;
   }
+  if (t.residual != nullptr) {
+    EVOQ_EACH_ACCUMULATOR {
+      const float* residual = t.residual + t.row_offset[r] + p * 16;
+      acc[r][p] = _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], residual));
+    }
+  }
+  Activate(t, acc);
   EVOQ_EACH_ACCUMULATOR _mm512_mask_storeu_ps(t.c + t.row_offset[r] + p * 16, mask[p], acc[r][p]);
 }
 

@@ -12,6 +12,7 @@ constexpr Sizes kSizes[] = {
     {1, 128, 768, 3072, true},  {1, 128, 3072, 768, true}, {1, 128, 768, 768, true},    {1, 1024, 1024, 1024, true},
     {1, 1, 4096, 4096, true},   {1, 8, 4096, 4096, true},  {1, 128, 4096, 4096, true},  {1, 3136, 576, 64, true},
     {12, 128, 64, 128, false},  {12, 128, 128, 64, false}, {12, 1, 64, 128, false},     {1, 2048, 2048, 2048, true},
+    {1, 4096, 4096, 4096, true},
 };
 
 void MatMul(benchmark::State& state, const Sizes& s, int threads) {

@@ -1,28 +1,19 @@
 // The float32 micro-kernel in plain C++: one rounding per multiplication and per addition.
 #include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/gemm/gemm_float_scalar.inl.h"
 
 namespace evoq {
 namespace {
-
-inline float Activate(const GemmTileF32& t, float v) {
-  switch (t.activation) {
-    case TileActivationF32::kNone: return v;
-    case TileActivationF32::kRelu: return v > 0 ? v : 0;
-    case TileActivationF32::kClamp:
-      v = v > t.low ? v : t.low;
-      return v < t.high ? v : t.high;
-    case TileActivationF32::kLeaky: return v < 0 ? v * t.low : v;
-  }
-  return v;
-}
 
 template <int kRows>
 void Tile(const GemmTileF32& t) {
   float acc[kRows][kPanelF32] = {};
   for (int r = 0; r < kRows; ++r) {
-    const float* start = t.accumulate ? t.c + t.row_offset[r] : t.bias;
-    if (start == nullptr) continue;
-    for (int64_t n = t.column_begin; n < t.column_end; ++n) acc[r][n] = start[n];
+    if (t.accumulate) {
+      for (int n = 0; n < kPanelF32; ++n) acc[r][n] = t.sums[r * kPanelF32 + n];
+    } else if (t.bias != nullptr) {
+      for (int64_t n = t.column_begin; n < t.column_end; ++n) acc[r][n] = t.bias[n];
+    }
   }
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* b = t.b + t.taps[tap].b;
@@ -34,13 +25,14 @@ void Tile(const GemmTileF32& t) {
     }
   }
   for (int r = 0; r < kRows; ++r) {
+    if (!t.last) {
+      for (int n = 0; n < kPanelF32; ++n) t.sums[r * kPanelF32 + n] = acc[r][n];
+      continue;
+    }
     for (int64_t n = t.column_begin; n < t.column_end; ++n) {
       float v = acc[r][n];
-      if (t.last) {
-        if (t.residual != nullptr) v += t.residual[t.row_offset[r] + n];
-        v = Activate(t, v);
-      }
-      t.c[t.row_offset[r] + n] = v;
+      if (t.residual != nullptr) v += t.residual[t.row_offset[r] + n];
+      t.c[t.row_offset[r] + n] = Activate(t, v);
     }
   }
 }

@@ -27,8 +27,9 @@ enum class TileActivationF32 : int32_t {
 //   v[r, n] = bias[n] + sum over taps t, 0 <= k < depth of A(t, r)[k] * B(t, n / 16)[k * b_step + n % 16]
 //   A(t, r) = rows[t * row_stride + r] + taps[t].a        B(t, p) = b + taps[t].b + p * panel_stride
 //   y       = c + row_offset[r] + n, written for column_begin <= n < column_end only
-// starting from bias, in this order of k, one fused multiply-add each. With `accumulate` it starts from y instead. With
-// `last`, y = activation(v + residual[row_offset[r] + n]); otherwise y = v. A null bias or residual is left out.
+// starting from bias, in this order of k, one fused multiply-add each. With `accumulate` it starts from sums[r * P * 16 + n]
+// instead. With `last`, y = activation(v + residual[row_offset[r] + n]); otherwise v goes to sums and y stays as it is. A
+// null bias or residual is left out.
 struct GemmTileF32 {
   const float* const* rows;
   int64_t row_stride;
@@ -51,6 +52,7 @@ struct GemmTileF32 {
   TileActivationF32 activation;
   float low;
   float high;
+  float* sums;  // where K is cut: outputs may lie so that they evict each other from the caches
 };
 
 using GemmTileF32Fn = void (*)(const GemmTileF32& tile);

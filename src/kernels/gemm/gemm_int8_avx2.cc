@@ -1,5 +1,7 @@
-// AVX2 tiles without VNNI: bytes widen to int16 and vpmaddwd adds pairs exactly (vpmaddubsw would saturate). A register
-// holds four columns x (channels 0+1, channels 2+3); the two halves of a column are added at the end.
+// AVX2 tiles without VNNI: vpmaddwd adds two exact products of int16 (vpmaddubsw would saturate). Activations widen once
+// per tile, into a slab on the stack; weights as they are used. 12 of the 16 registers accumulate: 6 rows x 16 columns.
+// Shifting splits four bytes into the pairs 0, 2 and 1, 3 without leaving their lane, so a register of weights is 8
+// columns x one pair, and its sums are in the order of the columns.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -19,6 +21,11 @@ inline __m256 AddResidual(const Int8Tile& tile, int row, int column, __m256 v) {
   return _mm256_add_ps(v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
 }
 
+inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
+  const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
+  return _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(tile.leaky_alpha)), negative);
+}
+
 // One row x 8 whole columns: from the sum to the stored output.
 inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
   uint8_t* y = tile.y + row * tile.y_stride;
@@ -32,11 +39,9 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
     return;
   }
   __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(tile.multiplier + column));
+  if (tile.offset != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(tile.offset + column));
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, v);
-  if (tile.leaky) {
-    const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
-    v = _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(tile.leaky_alpha)), negative);
-  }
+  if (tile.leaky) v = Leaky(tile, v);
   if (tile.clamp) {
     v = _mm256_max_ps(v, _mm256_set1_ps(tile.low));
     v = _mm256_min_ps(v, _mm256_set1_ps(tile.high));
@@ -52,69 +57,167 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(y + column), bytes);
 }
 
-// The epilogue of sums of rows x 16 columns x two halves. Out of line: it would cost the tile its registers.
-__attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m256i* halves) {
-  const uint32_t mask = tile.first_mask & tile.last_mask & 0xffff;
-  for (int r = 0; r < tile.row_count; ++r, halves += 4) {
-    // hadd leaves the columns in the order 0 1, 4 5, 2 3, 6 7.
-    const __m256i low = _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[0], halves[1]), 0xd8);
-    const __m256i high = _mm256_permute4x64_epi64(_mm256_hadd_epi32(halves[2], halves[3]), 0xd8);
-    if (mask == 0xffff) {
-      Finish(tile, r, 0, low);
-      Finish(tile, r, 8, high);
-      continue;
+// 16 whole columns of 8-bit outputs that are `small`: rows of sums[2].
+template <bool kPlain>
+void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
+  const int32_t zero = tile.y_zero + tile.y_flip;
+  const __m256i bias[2] = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)),
+                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column) + 1)};
+  const __m256 multiplier[2] = {_mm256_loadu_ps(tile.multiplier + column), _mm256_loadu_ps(tile.multiplier + column + 8)};
+  const __m256i zeros = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  const __m128i low = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.low) + zero));
+  const __m128i high = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.high) + zero));
+  const __m128i flip = _mm_set1_epi8(static_cast<char>(tile.y_flip));
+  uint8_t* y = tile.y + column;
+  const int64_t y_stride = tile.y_stride, rows = tile.row_count;
+  for (int64_t r = 0; r < rows; ++r, sums += 2, y += y_stride) {
+    __m256i q[2];
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
+      if (!kPlain && tile.residual_type != Int8Residual::kNone)
+        v = AddResidual(tile, static_cast<int>(r), column + 8 * j, v);
+      if (!kPlain && tile.leaky) v = Leaky(tile, v);
+      q[j] = _mm256_cvtps_epi32(v);
     }
-    alignas(32) int32_t sums[16];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(sums), low);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(sums) + 1, high);
-    for (int n = 0; n < 16; ++n) {
-      if (mask >> n & 1) FinishInt8Row(tile, r, sums, n, n + 1);
+    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zeros);
+    const __m256i pairs = _mm256_packus_epi16(words, words);  // columns 0-3, 8-11 and 4-7, 12-15
+    __m128i bytes = _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+  }
+}
+
+// The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its registers.
+__attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, const __m256i* sums) {
+  uint32_t mask = 0xffff;
+  if (panel == 0) mask &= tile.first_mask;
+  if (panel == tile.panel_count - 1) mask &= tile.last_mask;
+  const int column = 16 * panel;
+  if (mask == 0xffff && tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
+    const bool plain = tile.residual_type == Int8Residual::kNone && !tile.leaky;
+    return plain ? FinishBytes<true>(tile, column, sums) : FinishBytes<false>(tile, column, sums);
+  }
+  for (int r = 0; r < tile.row_count; ++r, sums += 2) {
+    for (int j = 0; j < 2; ++j) {
+      const uint32_t some = mask >> (8 * j) & 0xff;
+      if (some == 0xff) {
+        Finish(tile, r, column + 8 * j, sums[j]);
+      } else if (some != 0) {
+        alignas(32) int32_t acc[64];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(acc + column) + j, sums[j]);
+        for (int n = column + 8 * j; n < column + 8 * j + 8; ++n) {
+          if (mask >> (n - column) & 1) FinishInt8Row(tile, r, acc, n, n + 1);
+        }
+      }
     }
+  }
+}
+
+constexpr int kTileRows = 6, kTilePanels = 4;
+constexpr int64_t kSlabGroups = 128;
+
+// Pairs 0, 2 and 1, 3 of groups of four channels as int16.
+struct Slab {
+  alignas(32) int32_t even[kTileRows][kSlabGroups];
+  alignas(32) int32_t odd[kTileRows][kSlabGroups];
+};
+
+inline void Widen(const uint8_t* x, int64_t groups, int32_t* even, int32_t* odd) {
+  const __m256i mask = _mm256_set1_epi16(0xff);
+  int64_t g = 0;
+  for (; g + 8 <= groups; g += 8) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 4 * g));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(even + g), _mm256_and_si256(bytes, mask));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(odd + g), _mm256_srli_epi16(bytes, 8));
+  }
+  for (; groups >= 4 && g < groups; g += 4) {
+    const int64_t at = g + 4 <= groups ? g : groups - 4;  // the last ones may be done twice
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + 4 * at));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(even + at), _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(odd + at), _mm_srli_epi16(bytes, 8));
+  }
+  for (; groups >= 2 && g < groups; g += 2) {
+    const int64_t at = g + 2 <= groups ? g : groups - 2;
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + 4 * at));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(even + at), _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(odd + at), _mm_srli_epi16(bytes, 8));
+  }
+  for (; g < groups; ++g) {
+    uint32_t four;
+    __builtin_memcpy(&four, x + 4 * g, 4);
+    even[g] = static_cast<int32_t>(four & 0xff00ff);
+    odd[g] = static_cast<int32_t>(four >> 8 & 0xff00ff);
+  }
+}
+
+// acc += a * w, kept from being reordered with other sums: compilers would hold the products and spill the accumulators.
+inline void AddProduct(__m256i& acc, __m256i a, __m256i w) {
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(a, w));
+  asm("" : "+x"(acc));
+}
+
+// sums[r][j] (+)= the product of a slab and a panel's weights.
+template <int kRows, bool kAdd>
+void Product(const Slab& slab, int64_t groups, const int8_t* w, __m256i* sums) {
+  __m256i acc[kRows][2];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    acc[r][0] = kAdd ? sums[2 * r] : _mm256_setzero_si256();
+    acc[r][1] = kAdd ? sums[2 * r + 1] : _mm256_setzero_si256();
+  }
+  for (int64_t g = 0; g < groups; ++g, w += 64) {
+    const __m256i w0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(w));
+    const __m256i w1 = _mm256_load_si256(reinterpret_cast<const __m256i*>(w + 32));
+    const __m256i even0 = _mm256_srai_epi16(_mm256_slli_epi16(w0, 8), 8);
+    const __m256i even1 = _mm256_srai_epi16(_mm256_slli_epi16(w1, 8), 8);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i a = _mm256_set1_epi32(slab.even[r][g]);
+      AddProduct(acc[r][0], a, even0);
+      AddProduct(acc[r][1], a, even1);
+    }
+    const __m256i odd0 = _mm256_srai_epi16(w0, 8), odd1 = _mm256_srai_epi16(w1, 8);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      const __m256i a = _mm256_set1_epi32(slab.odd[r][g]);
+      AddProduct(acc[r][0], a, odd0);
+      AddProduct(acc[r][1], a, odd1);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    sums[2 * r] = acc[r][0];
+    sums[2 * r + 1] = acc[r][1];
   }
 }
 
 template <int kRows>
 void Tile(const Int8Tile& tile) {
-  __m256i acc[kRows * 4];
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows * 4; ++i) acc[i] = _mm256_setzero_si256();
-  const int8_t* w = tile.weights;
-  const int64_t bytes = 4 * tile.groups_of_4;
-  for (int64_t tap = 0; tap < tile.taps; ++tap) {
-    const uint8_t* x[kRows];
-#pragma GCC unroll 3
-    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
-    for (int64_t k = 0; k < bytes; k += 4, w += 64) {
-      __m256i a[kRows];
-#pragma GCC unroll 3
-      for (int r = 0; r < kRows; ++r) {
-        int32_t four;
-        __builtin_memcpy(&four, x[r] + k, 4);
-        a[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four));
-      }
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        const __m256i b = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(w) + j));
-#pragma GCC unroll 3
-        for (int r = 0; r < kRows; ++r) acc[4 * r + j] = _mm256_add_epi32(acc[4 * r + j], _mm256_madd_epi16(a[r], b));
-      }
+  __m256i sums[kTilePanels][2 * kRows];
+  Slab slab;
+  int64_t tap = 0, at = 0, done = 0;  // groups `at` of a tap comes next; `done` ones are added
+  while (tap < tile.taps) {
+    int64_t filled = 0;
+    while (tap < tile.taps && filled < kSlabGroups) {
+      const int64_t n = tile.groups_of_4 - at < kSlabGroups - filled ? tile.groups_of_4 - at : kSlabGroups - filled;
+      const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0) + 4 * at;
+      for (int r = 0; r < kRows; ++r)
+        Widen(tile.rows[tap * tile.row_stride + r] + offset, n, slab.even[r] + filled, slab.odd[r] + filled);
+      filled += n;
+      at += n;
+      if (at == tile.groups_of_4) ++tap, at = 0;
     }
+    for (int p = 0; p < tile.panel_count; ++p)
+      (done == 0 ? Product<kRows, false> : Product<kRows, true>)(slab, filled, tile.weights + p * tile.panel_bytes + 64 * done, sums[p]);
+    done += filled;
   }
-  __m256i halves[kRows * 4];
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows * 4; ++i) halves[i] = acc[i];
-  FinishTile(tile, halves);
+  for (int p = 0; p < tile.panel_count; ++p) FinishPanel(tile, p, sums[p]);
 }
 
 void RunTile(const Int8Tile& tile) {
-  switch (tile.row_count) {
-    case 1:
-      return Tile<1>(tile);
-    case 2:
-      return Tile<2>(tile);
-    default:
-      return Tile<3>(tile);
-  }
+  constexpr void (*kTiles[])(const Int8Tile&) = {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>};
+  kTiles[tile.row_count](tile);
 }
 
 // An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per lane.
@@ -132,6 +235,26 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   for (; i < count; ++i) {
     acc[i] = 0;
     for (int64_t t = 0; t < taps; ++t) acc[i] += x[t][i] * w[t * count + i];
+  }
+}
+
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
+             int32_t* sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    __m256i wide = _mm256_setzero_si256();
+    uint32_t rest = 0;
+    for (int64_t t = 0; t < taps; ++t) {
+      const uint8_t* x = rows[t * row_stride + i] + offset;
+      int64_t c = 0;
+      for (; c + 32 <= bytes; c += 32) {
+        const __m256i four = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + c));
+        wide = _mm256_add_epi64(wide, _mm256_sad_epu8(four, _mm256_setzero_si256()));
+      }
+      for (; c < bytes; ++c) rest += x[c];
+    }
+    alignas(32) uint64_t lanes[4];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), wide);
+    sums[i] = static_cast<int32_t>(rest + static_cast<uint32_t>(lanes[0] + lanes[1] + lanes[2] + lanes[3]));
   }
 }
 
@@ -158,6 +281,7 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileAvx2 = {"avx2", 1, {0, 3, 0, 0, 0}, false, RunTile, Depthwise, Pointers, Expand3};
+const Int8TileDef kInt8TileAvx2 = {"avx2", kTilePanels, {0, 6, 6, 6, 6}, false,    false,
+                                    RunTile, Depthwise,   SumRows,         Pointers, Expand3};
 
 }  // namespace evoq

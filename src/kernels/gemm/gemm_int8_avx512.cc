@@ -26,40 +26,25 @@ inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 m
   return _mm512_add_ps(v, _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(tile.residual_multiplier)));
 }
 
-// One row x 16 columns: from the sum to the stored output.
+inline __m512 Leaky(const Int8Tile& tile, __m512 v) {
+  const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
+  return _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
+}
+
+// One row x 16 columns of int32 or of bytes: from the sum to the stored output.
 inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m512i sum) {
   const int column = 16 * panel;
   uint8_t* y = tile.y + row * tile.y_stride;
-  sum = _mm512_add_epi32(sum, _mm512_loadu_si512(tile.bias + column));
-  if (tile.w_zero != nullptr) {
-    sum = _mm512_sub_epi32(
-        sum, _mm512_mullo_epi32(_mm512_loadu_si512(tile.w_zero + column), _mm512_set1_epi32(tile.row_sums[row])));
-  }
   if (tile.output == Int8Output::kInt32) {
     _mm512_mask_storeu_epi32(y + 4 * column, mask, sum);
     return;
   }
   __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(tile.multiplier + column));
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, mask, v);
-  if (tile.leaky) {
-    const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
-    v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
-  }
-  if (tile.clamp) {
-    v = _mm512_max_ps(v, _mm512_set1_ps(tile.low));
-    v = _mm512_min_ps(v, _mm512_set1_ps(tile.high));
-  }
-  if (tile.output == Int8Output::kFloat32) {
-    _mm512_mask_storeu_ps(y + 4 * column, mask, v);
-    return;
-  }
+  if (tile.leaky) v = Leaky(tile, v);
+  v = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(tile.low)), _mm512_set1_ps(tile.high));
   const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(tile.y_zero));
-  const __m128i bytes = _mm512_cvtepi32_epi8(q);
-  if (mask == 0xffff) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + column), bytes);
-  } else {
-    _mm_mask_storeu_epi8(y + column, mask, bytes);
-  }
+  _mm_mask_storeu_epi8(y + column, mask, _mm512_cvtepi32_epi8(q));
 }
 
 // Stores the 16 bytes of one row x panel.
@@ -73,27 +58,27 @@ inline void StoreBytes(uint8_t* y, uint32_t mask, __m128i bytes) {
 
 // The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is padded to whole
 // fours.
-template <int kPanels, bool kResidual>
+template <int kPanels, bool kResidual, bool kLeaky>
 void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const int count = tile.row_count * kPanels;
-  __m512i bias[4];
   __m512 multiplier[4];
   uint32_t mask[4];
   int64_t y_offset[4], r_offset[4];
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
     const int p = j % kPanels;
-    bias[j] = _mm512_loadu_si512(tile.bias + 16 * p);
     multiplier[j] = _mm512_loadu_ps(tile.multiplier + 16 * p);
     mask[j] = (p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff) & 0xffff;
     y_offset[j] = j / kPanels * tile.y_stride + 16 * p;
     r_offset[j] = j / kPanels * tile.residual_stride + 16 * p;
   }
+  const bool together = tile.y_stride == 16 * kPanels;  // neighbouring rows touch
   const bool whole = (mask[0] & mask[1] & mask[2] & mask[3]) == 0xffff;
   const int32_t zero = tile.y_zero + tile.y_flip;
+  const int32_t lowest = static_cast<int32_t>(tile.low) + zero, highest = static_cast<int32_t>(tile.high) + zero;
+  const bool clamp = lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
   const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const __m512i low = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.low) + zero));
-  const __m512i high = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.high) + zero));
+  const __m512i low = _mm512_set1_epi8(static_cast<char>(lowest)), high = _mm512_set1_epi8(static_cast<char>(highest));
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(tile.y_flip));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   uint8_t* y = tile.y;
@@ -102,7 +87,7 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
     __m512i q[4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(bias[j], sums[i + j])), multiplier[j]);
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[i + j]), multiplier[j]);
       if (kResidual && i + j < count) {
         const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual + r_offset[j]);
         const __m512i r =
@@ -110,13 +95,15 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
         const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
       }
+      if (kLeaky) v = Leaky(tile, v);
       q[j] = _mm512_cvtps_epi32(v);
     }
     const __m512i q01 = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zeros);
     const __m512i q23 = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zeros);
-    __m512i bytes = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(q01, q23), low), high);
-    bytes = _mm512_permutexvar_epi32(order, _mm512_xor_si512(bytes, flip));
-    if (whole && kPanels == 4) {
+    __m512i bytes = _mm512_packus_epi16(q01, q23);
+    if (clamp) bytes = _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, low), high), flip);
+    bytes = _mm512_permutexvar_epi32(order, bytes);
+    if (whole && (kPanels == 4 || (together && i + 4 <= count))) {
       _mm512_storeu_si512(y, bytes);
     } else if (whole && kPanels == 2) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
@@ -131,13 +118,55 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   }
 }
 
-// The epilogue of a tile's sums, rows x panels. Out of line: it would cost the tile its registers.
+// The epilogue of float32 outputs.
 template <int kPanels>
-__attribute__((noinline)) void FinishTile(const Int8Tile& tile, const __m512i* sums) {
-  if (tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
-    if (tile.residual_type == Int8Residual::kNone) return FinishBytes<kPanels, false>(tile, sums);
-    return FinishBytes<kPanels, true>(tile, sums);
+void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
+  const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
+  __m512 least = _mm512_setzero_ps(), most = least;
+  for (int p = 0; p < kPanels; ++p) {
+    const int column = 16 * p;
+    const auto mask =
+        static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff));
+    const __m512 multiplier = _mm512_loadu_ps(tile.multiplier + column);
+    const __m512 offset = tile.offset != nullptr ? _mm512_loadu_ps(tile.offset + column) : _mm512_setzero_ps();
+    uint8_t* y = tile.y + 4 * column;
+    for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r * kPanels + p]), multiplier);
+      if (tile.offset != nullptr) v = _mm512_add_ps(v, offset);
+      if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, column, mask, v);
+      if (tile.leaky) v = Leaky(tile, v);
+      if (tile.clamp) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+      if (tile.range != nullptr) {  // a NaN leaves the second operand
+        least = _mm512_mask_min_ps(least, mask, v, least);
+        most = _mm512_mask_max_ps(most, mask, v, most);
+      }
+      if (mask == 0xffff) {
+        _mm512_storeu_ps(y, v);
+      } else {
+        _mm512_mask_storeu_ps(y, mask, v);
+      }
+    }
   }
+  if (tile.range == nullptr) return;
+  _mm512_storeu_ps(tile.range, _mm512_min_ps(least, _mm512_loadu_ps(tile.range)));
+  _mm512_storeu_ps(tile.range + 16, _mm512_max_ps(most, _mm512_loadu_ps(tile.range + 16)));
+}
+
+// The epilogue of a tile's sums with their bias, rows x panels. Out of line: it would cost the tile its registers.
+template <int kPanels>
+__attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
+  if (tile.w_zero != nullptr) {
+    for (int i = 0; i < tile.row_count * kPanels; ++i) {
+      const __m512i zero = _mm512_loadu_si512(tile.w_zero + i % kPanels * 16);
+      sums[i] = _mm512_sub_epi32(sums[i], _mm512_mullo_epi32(zero, _mm512_set1_epi32(tile.row_sums[i / kPanels])));
+    }
+  }
+  if (tile.output == Int8Output::kInt8 && tile.small) {
+    const bool residual = tile.residual_type != Int8Residual::kNone;
+    if (tile.leaky) return (residual ? FinishBytes<kPanels, true, true> : FinishBytes<kPanels, false, true>)(tile, sums);
+    return (residual ? FinishBytes<kPanels, true, false> : FinishBytes<kPanels, false, false>)(tile, sums);
+  }
+  if (tile.output == Int8Output::kFloat32) return FinishFloats<kPanels>(tile, sums);
   for (int p = 0; p < kPanels; ++p) {
     uint32_t mask = 0xffff;
     if (p == 0) mask &= tile.first_mask;
@@ -150,13 +179,14 @@ template <int kRows, int kPanels>
 void Tile(const Int8Tile& tile) {
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
-  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_setzero_si512();
+  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_loadu_si512(tile.bias + i % kPanels * 16);
   const int8_t* w = tile.weights;
   const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
+    const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + tile.x_offset;
+    for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(w) + ahead, _MM_HINT_T1);
       __m512i b[kPanels];
@@ -181,12 +211,13 @@ template <int kRows>
 void LaneTile(const Int8Tile& tile) {
   __m512i acc[kRows];
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) acc[r] = _mm512_setzero_si512();
+  for (int r = 0; r < kRows; ++r) acc[r] = _mm512_loadu_si512(tile.bias);
   const __mmask16 words = static_cast<__mmask16>((1u << tile.lane_words) - 1);
   const __m512i lanes = _mm512_loadu_si512(tile.lanes);
   const int8_t* w = tile.weights;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* const* x = tile.rows + tap * tile.row_stride;
+    const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
     for (int64_t q = 0; q < tile.groups_of_4; ++q, w += 64) {
       const __m512i b = _mm512_load_si512(w);
       const __m512i lane = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int32_t>(q)));
@@ -194,8 +225,8 @@ void LaneTile(const Int8Tile& tile) {
       for (int r = 0; r < kRows; ++r) {
         const __m512i a =
             tile.lane_words == 4
-                ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + tile.x_offset)))
-                : _mm512_maskz_loadu_epi32(words, x[r] + tile.x_offset);
+                ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + offset)))
+                : _mm512_maskz_loadu_epi32(words, x[r] + offset);
         acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_permutexvar_epi32(lane, a), b);
       }
     }
@@ -240,6 +271,22 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
+             int32_t* sums) {
+  const __m512i zero = _mm512_setzero_si512();
+  const __mmask64 tail = (__mmask64{1} << (bytes % 64)) - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    __m512i sum = zero;
+    for (int64_t t = 0; t < taps; ++t) {
+      const uint8_t* x = rows[t * row_stride + i] + offset;
+      int64_t c = 0;
+      for (; c + 64 <= bytes; c += 64) sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_loadu_si512(x + c), zero));
+      if (tail != 0) sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_maskz_loadu_epi8(tail, x + c), zero));
+    }
+    sums[i] = static_cast<int32_t>(_mm512_reduce_add_epi64(sum));
+  }
+}
+
 void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
   const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
   const __m128i flips = _mm_set1_epi32(flip * 0x10101);
@@ -271,6 +318,6 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, true, RunTile, Depthwise, Pointers, Expand3};
+const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, true, true, RunTile, Depthwise, SumRows, Pointers, Expand3};
 
 }  // namespace evoq

@@ -30,7 +30,8 @@ void RunTile(const Int8Tile& tile) {
       uint32_t acc[16] = {};
       const int8_t* w = tile.weights + panel * tile.panel_bytes;
       for (int64_t tap = 0; tap < tile.taps; ++tap) {
-        const uint8_t* x = tile.rows[tap * tile.row_stride + row] + tile.x_offset;
+        const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
+        const uint8_t* x = tile.rows[tap * tile.row_stride + row] + offset;
         for (int64_t group = 0; group < tile.groups_of_4; ++group, w += 64, x += 4) {
           for (int n = 0; n < 16; ++n) {
             for (int i = 0; i < 4; ++i) acc[n] += static_cast<uint32_t>(x[i] * w[4 * n + i]);
@@ -53,6 +54,18 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   for (int64_t i = 0; i < count; ++i) {
     acc[i] = 0;
     for (int64_t t = 0; t < taps; ++t) acc[i] += x[t][i] * w[t * count + i];
+  }
+}
+
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
+             int32_t* sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t sum = 0;
+    for (int64_t t = 0; t < taps; ++t) {
+      const uint8_t* x = rows[t * row_stride + i] + offset;
+      for (int64_t c = 0; c < bytes; ++c) sum += x[c];
+    }
+    sums[i] = static_cast<int32_t>(sum);
   }
 }
 
@@ -88,6 +101,7 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
       continue;
     }
     float v = static_cast<float>(total) * tile.multiplier[n];
+    if (tile.offset != nullptr) v = v + tile.offset[n];
     v = AddResidual(tile, row, n, v);
     if (tile.leaky) v = v < 0 ? v * tile.leaky_alpha : v;
     if (tile.clamp) {
@@ -102,6 +116,6 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
   }
 }
 
-const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, RunTile, Depthwise, Pointers, Expand3};
+const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, false, RunTile, Depthwise, SumRows, Pointers, Expand3};
 
 }  // namespace evoq

@@ -2,13 +2,13 @@
 // epilogue. Plain data only: this header is what instruction-set files include.
 //
 //   acc[r][n] = sum over taps t, groups of four channels q, i < 4:
-//               rows[t * row_stride + r][x_offset + 4 q + i] * weights[n / 16][t * groups_of_4 + q][n % 16][i]
+//               rows[t * row_stride + r][x_offset + tap_offsets[t] + 4 q + i] * weights[n / 16][t * groups_of_4 + q][n % 16][i]
 //   acc[r][n] += bias[n] - w_zero[n] * row_sums[r]                       modulo 2^32
 //   y[r][n]    = acc                                                      kInt32
-//   v          = float32(acc) * multiplier[n] [+ residual] [leaky]        one rounding per operation
+//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]   one rounding per operation
 //   y[r][n]    = clamp(v, low, high)                                      kFloat32; clamped only when `clamp`
 //   y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero            kInt8: the low byte, for uint8 and int8 alike
-// With `lanes` (narrow groups whose columns share a panel), column n reads x_offset + 4 (lanes[n] + q) + i instead.
+// With `lanes` (narrow groups whose columns share a panel), column n reads 4 (lanes[n] + q) + i instead of 4 q + i.
 // where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation
 // and the saturation, both measured before the zero point is added, and are integers for kInt8.
 #pragma once
@@ -27,6 +27,7 @@ struct Int8Tile {
   int64_t taps;
   int64_t groups_of_4;
   int64_t x_offset;
+  const int64_t* tap_offsets;  // null: all 0. Not null: row_stride is 0, one pointer of a row serves all taps
   const int32_t* lanes;  // 16 numbers, or null; one panel, Int8TileDef::takes_lanes and no w_zero only
   int32_t lane_words;    // 4-byte words that may be read from x_offset on, 1 .. 16
   // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
@@ -44,8 +45,12 @@ struct Int8Tile {
   // Per column, from column 0 of the first panel, valid for whole panels.
   const int32_t* bias;
   const float* multiplier;
+  const float* offset;      // null: none; with kFloat32 only
   const int32_t* w_zero;    // null: all zero
   const int32_t* row_sums;  // per row; with w_zero only
+
+  // Not null, with Int8TileDef::takes_range and kFloat32 only: 16 numbers below 0 and then 16 above, widened by what is stored.
+  float* range;
 
   // Column 0 of the first panel of row 0; strides in bytes.
   uint8_t* y;
@@ -83,9 +88,13 @@ struct Int8TileDef {
   int max_panels;   // 1, 2 or 4: tiles of fewer panels (1, 2) run too
   int max_rows[5];  // by panel count
   bool takes_lanes;
+  bool takes_range;
   void (*run)(const Int8Tile& tile);
   // acc[i] = sum over t < taps: x[t][i] * w[t * count + i], i < count. |w| <= 255.
   void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count);
+  // sums[i] = sum over taps t and c < bytes of rows[t * row_stride + i][offset + c], i < count.
+  void (*sum_rows)(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
+                   int32_t* sums);
   // to[(a * inner_taps + b) * tile + i] = x + outer[a] + inner[b * width + i], or `padding` where either is negative.
   void (*pointers)(const Int8PointerRun& run);
   // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last pixel.

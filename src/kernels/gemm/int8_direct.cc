@@ -20,6 +20,7 @@ struct Int8Direct {
 
   void PrepareWeights();
   void Accumulate(const uint8_t* const* x, int32_t* acc) const;
+  float* RangeOf(std::byte* part) const { return reinterpret_cast<float*>(part + part_bytes - kRangeBytes); }
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
 };
 
@@ -62,7 +63,10 @@ void Int8Direct::Accumulate(const uint8_t* const* x, int32_t* acc) const {
 }
 
 void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& context) const {
-  if (rows.count() == 0) return;
+  if (rows.count() == 0) {
+    if (spec.finish.range) JoinRanges(nullptr, 0, 0, static_cast<float*>(out[1]));
+    return;
+  }
   const int64_t columns = spec.geometry.out_channels;
   std::byte* scratch = context.scratch;
   const int32_t zero = RunZero(spec, in);
@@ -74,11 +78,20 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
     folded[m] =
         static_cast<int32_t>(static_cast<uint32_t>(bias[m]) - static_cast<uint32_t>(stored_zero * weight_sum[m]));
   scratch += RoundUp(4 * columns, 64);
+  const float* multiplier = spec.epilogue.multiplier.data();
+  if (spec.x_scale_input >= 0) {
+    auto* scaled = reinterpret_cast<float*>(scratch);
+    const float scale = *static_cast<const float*>(in[spec.x_scale_input]);
+    for (int64_t m = 0; m < columns; ++m) scaled[m] = scale * spec.epilogue.multiplier[m];
+    multiplier = scaled;
+  }
+  scratch += RoundUp(4 * columns, 64);
 
   Int8Tile tile = {};
   spec.epilogue.Fill(tile);
   tile.bias = folded;
-  tile.multiplier = spec.epilogue.multiplier.data();
+  tile.multiplier = multiplier;
+  if (!spec.offset.empty()) tile.offset = spec.offset.data();
   tile.y = static_cast<uint8_t*>(out[0]);
   tile.y_stride = columns * spec.epilogue.y_bytes();
   if (tile.residual_type != Int8Residual::kNone) {
@@ -89,6 +102,8 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
     for (int64_t part = begin; part < end; ++part) {
       auto* acc = reinterpret_cast<int32_t*>(scratch + part * part_bytes);
       auto* x = reinterpret_cast<const uint8_t**>(scratch + part * part_bytes + RoundUp(4 * columns, 64));
+      float* range = RangeOf(scratch + part * part_bytes);
+      std::fill_n(range, kRangeBytes / 4, 0.0f);
       for (int64_t row = part * rows.count() / parts; row < (part + 1) * rows.count() / parts; ++row) {
         rows.Pointers(*isa, input, row, 1, 1, x);
         Accumulate(x, acc);
@@ -102,9 +117,11 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
         one.y += row * tile.y_stride;
         if (one.residual != nullptr) one.residual += row * tile.residual_stride;
         FinishInt8Row(one, 0, acc, 0, columns);
+        if (spec.finish.any()) spec.finish.Rows(one.y, 1, columns, one.y_stride, range);
       }
     }
   });
+  if (spec.finish.range) JoinRanges(scratch, part_bytes, parts, static_cast<float*>(out[1]));
 }
 
 }  // namespace
@@ -122,8 +139,8 @@ Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& optio
   const double work_ns = static_cast<double>(direct.rows.count()) * static_cast<double>(direct.w.size()) / 8;
   direct.parts =
       options.threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 4000), 1, 4 * options.threads);
-  direct.part_bytes = static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64));
-  const size_t scratch = direct.rows.scratch_bytes() + column_bytes + direct.parts * direct.part_bytes;
+  direct.part_bytes = static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64) + kRangeBytes);
+  const size_t scratch = direct.rows.scratch_bytes() + 2 * column_bytes + direct.parts * direct.part_bytes;
   std::string variant = fmt::format("{} direct", direct.isa->name);
   return BoundKernel::Of(std::move(direct), scratch, std::move(variant));
 }

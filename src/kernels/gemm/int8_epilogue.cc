@@ -23,13 +23,16 @@ void SetIntegerClamp(const Activation& scaled, int32_t zero, DType dtype, Int8Ep
   e.high = static_cast<float>(RoundToInteger(Apply(scaled, kInfinity), 0, low, high));
 }
 
-void SetFloatClamp(const Activation& activation, Int8Epilogue& e) {
-  e.clamp = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kClip;
-  e.low = activation.kind == ActivationKind::kClip ? activation.alpha : 0;
-  e.high = activation.kind == ActivationKind::kClip ? activation.beta : kInfinity;
-}
-
 }  // namespace
+
+void Int8Epilogue::SetFloatOutput(const Activation& activation) {
+  output = Int8Output::kFloat32;
+  clamp = activation.kind == ActivationKind::kRelu || activation.kind == ActivationKind::kClip;
+  low = activation.kind == ActivationKind::kClip ? activation.alpha : 0;
+  high = activation.kind == ActivationKind::kClip ? activation.beta : kInfinity;
+  leaky = activation.kind == ActivationKind::kLeakyRelu;
+  leaky_alpha = activation.alpha;
+}
 
 void Int8Epilogue::Fill(Int8Tile& tile) const {
   tile.output = output;
@@ -44,6 +47,14 @@ void Int8Epilogue::Fill(Int8Tile& tile) const {
   tile.leaky_alpha = leaky_alpha;
   tile.low = low;
   tile.high = high;
+}
+
+void Int8Epilogue::SetSmall(std::span<const double> sum_bounds) {
+  double largest = 0;
+  for (size_t c = 0; c < multiplier.size(); ++c)
+    largest = std::max(largest, std::min(sum_bounds[c], 0x1p31) * static_cast<double>(multiplier[c]));
+  largest += 512.0 * static_cast<double>(residual_multiplier);
+  small = largest * std::max(1.0, std::abs(static_cast<double>(leaky ? leaky_alpha : 1.0f))) < 0x1p29;
 }
 
 Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) {
@@ -80,11 +91,9 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
   if (y.quantized()) {
     e.y_zero = y.quant->zero_points[0];
     e.y_signed = y.dtype == DType::kInt8;
-    const float largest = *std::max_element(e.multiplier.begin(), e.multiplier.end());
-    e.small = largest * 0x1p31f + 512 * e.residual_multiplier < 0x1p29f && !e.leaky;
     SetIntegerClamp(scaled, e.y_zero, y.dtype, e);
   } else {
-    SetFloatClamp(scaled, e);
+    e.SetFloatOutput(activation);
   }
   return e;
 }

@@ -1,5 +1,7 @@
 #include "kernels/gemm/int8_geometry.h"
 
+#include <algorithm>
+
 #include "base/math.h"
 #include "base/text.h"
 
@@ -30,14 +32,33 @@ std::optional<Rejection> StaticShapes(const KernelCall& call) {
   return std::nullopt;
 }
 
+// The pads that auto_pad stands for with these sizes, per spatial dimension; `pads` stay as they are without one. Sizes and
+// dilations are at most kMaxSize and at least 0.
+std::optional<Rejection> ResolveAutoPad(const Attrs& attrs, const Ints& in, const Ints& kernel, const Ints& strides, const Ints& dilations,
+                                        Ints& pads) {
+  const std::string mode = attrs.String("auto_pad", "NOTSET");
+  if (mode.empty() || mode == "NOTSET") return std::nullopt;
+  if (mode == "VALID") {
+    std::fill(pads.begin(), pads.end(), 0);
+    return std::nullopt;
+  }
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return Rejection{"attribute", "auto_pad is " + mode};
+  for (size_t i = 0; i < in.size(); ++i) {
+    const auto span = CheckedMul(dilations[i], std::max<int64_t>(kernel[i] - 1, 0));
+    if (!span || *span > kMaxSize || in[i] > kMaxSize) return Rejection{"attribute", "the window of auto_pad is too large"};
+    const int64_t last = (CeilDiv(in[i], strides[i]) - 1) * strides[i];
+    const int64_t total = std::max<int64_t>(last + *span + 1 - in[i], 0);
+    pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[in.size() + i] = total - pads[i];
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& g) {
   if (auto rejection = StaticShapes(call)) return rejection;
   if (call.attrs.Int("channels_last") != 1) return Rejection{"layout", "channels_last is not set"};
-  const std::string auto_pad = call.attrs.String("auto_pad", "NOTSET");
-  if (auto_pad != "NOTSET" && !auto_pad.empty())
-    return Rejection{"attribute", "auto_pad is " + auto_pad + ", expected pads"};
   const Ints x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(), y = call.outputs[0].shape.sizes();
   const auto shapes = [&] {
     return fmt::format("x {}, w {}, y {}", call.inputs[0].shape.ToString(), call.inputs[1].shape.ToString(),
@@ -47,10 +68,12 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
   const size_t rank = x.size() - 2;
   const Ints strides = call.attrs.Ints("strides", Ints(rank, 1)),
              dilations = call.attrs.Ints("dilations", Ints(rank, 1));
-  const Ints pads = call.attrs.Ints("pads", Ints(2 * rank, 0));
+  Ints pads = call.attrs.Ints("pads", Ints(2 * rank, 0));
   if (strides.size() != rank || !AllWithin(strides, 1)) return BadAttribute("strides", strides, rank);
   if (dilations.size() != rank || !AllWithin(dilations, 1)) return BadAttribute("dilations", dilations, rank);
   if (pads.size() != 2 * rank || !AllWithin(pads, 0)) return BadAttribute("pads", pads, 2 * rank);
+  if (auto rejection = ResolveAutoPad(call.attrs, Ints(x.begin() + 1, x.end() - 1), Ints(w.begin() + 2, w.end()), strides, dilations, pads))
+    return rejection;
   g.batch = x[0];
   g.channels = x.back();
   g.out_channels = w[0];

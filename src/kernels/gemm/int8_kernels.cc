@@ -1,6 +1,7 @@
 #include "kernels/gemm/int8_kernels.h"
 
 #include "kernels/gemm/layout_k4n16.h"
+#include "kernels/quantize/table.h"
 #include "kernels/requant.h"
 
 namespace evoq {
@@ -64,7 +65,9 @@ std::vector<int32_t> ZeroPoints(const Tensor& tensor) {
   return zeros;
 }
 
-Result<BoundKernel> BindEither(const KernelCall& call, Int8LinearSpec spec, const BindOptions& options) {
+}  // namespace
+
+Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, const BindOptions& options) {
   spec.weights = *call.constant(1);
   if (UsesDirect(spec.geometry)) return BindInt8Direct(std::move(spec), options);
   if (spec.weights.layout().empty()) {
@@ -72,8 +75,6 @@ Result<BoundKernel> BindEither(const KernelCall& call, Int8LinearSpec spec, cons
   }
   return BindInt8Linear(std::move(spec), options);
 }
-
-}  // namespace
 
 std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, int w_axis) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
@@ -83,6 +84,7 @@ std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int
     return WrongType("y", y, "uint8 or int8 quantized per tensor, or float32");
   if (auto rejection = RejectWeights(call.inputs[1], geometry, w_axis)) return rejection;
   if (call.constant(1) == nullptr) return Rejection{"not-constant", "w is not constant"};
+  if (auto rejection = RejectTable(call)) return rejection;
   return RejectExtras(call, geometry);
 }
 
@@ -94,8 +96,11 @@ Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geomet
   spec.x_zero = call.inputs[0].quant->zero_points[0];
   spec.w_zero = call.inputs[1].quant->zero_points;
   if (call.has_input(2)) spec.bias = Int32s(call.constant(2));
-  EVOQ_ASSIGN(spec.epilogue, QuantizedEpilogue(call, geometry.out_channels));
-  return BindEither(call, std::move(spec), options);
+  CallBeforeTable before(call);
+  EVOQ_ASSIGN(spec.epilogue, QuantizedEpilogue(before.call, geometry.out_channels));
+  spec.finish.isa = options.isa;
+  spec.finish.table = std::move(before.table);
+  return BindInt8Either(call, std::move(spec), options);
 }
 
 std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry) {
@@ -131,12 +136,12 @@ Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry
     }
   }
   if (call.has_input(3)) spec.w_zero = ZeroPoints(*call.constant(3));
-  return BindEither(call, std::move(spec), options);
+  return BindInt8Either(call, std::move(spec), options);
 }
 
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry) {
   if (input != 1 || UsesDirect(geometry)) return Tensor();
-  const bool conv = call.op == "Conv" || call.op == "ConvInteger";
+  const bool conv = call.op == "Conv" || call.op == "ConvInteger" || call.op == "DynamicConv";
   return (conv ? kLayoutK4N16Conv : kLayoutK4N16MatMul).pack(*call.constant(1));
 }
 

@@ -14,6 +14,9 @@ Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geomet
 std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);
 Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options);
 
+// Binds `spec`, whose weights are the call's input 1, by the engine that takes its geometry.
+Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, const BindOptions& options);
+
 // Packs input 1 into k4n16 and leaves other inputs, and weights that Int8Direct reads, plain.
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
 

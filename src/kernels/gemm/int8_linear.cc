@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/gemm/int8_variants.h"
 #include "kernels/gemm/layout_k4n16.h"
 
 namespace evoq {
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kCacheBytes = 256 << 10;   // activations and outputs of one block of rows: a share of the L2 cache
 constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
+constexpr int64_t kMaxTileRows = 16;
 constexpr int64_t kL1Set = 4096;  // rows this far apart compete for the same lines of the L1 cache,
 constexpr int64_t kL1Ways = 12;   // which holds so many of them
 
@@ -23,7 +25,7 @@ struct Int8Linear {
   std::vector<int32_t> bias;  // per padded column: spec.bias - x_zero * weight_sum, without x_zero when it comes at run
   std::vector<int32_t> w_zero;      // per padded column, of the stored bytes; empty when all are 0
   std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero
-  std::vector<float> multiplier;
+  std::vector<float> multiplier, offset;
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
@@ -35,18 +37,23 @@ struct Int8Linear {
   int64_t groups() const { return lanes.empty() ? spec.geometry.group : 1; }
   int64_t group_columns() const { return spec.geometry.out_channels / groups(); }
   int64_t items() const { return blocks * groups() * splits; }
+  bool writes_range = false, range_in_tile = false;  // by the tiles, or else by FinishItem
+  int64_t column_bytes() const { return RoundUp(static_cast<int64_t>(4 * bias.size()), 64); }
   size_t scratch_bytes() const {
-    return rows.scratch_bytes() + RoundUp(static_cast<int64_t>(4 * bias.size()), 64) + parts * part_bytes;
+    return rows.scratch_bytes() + 2 * column_bytes() + parts * part_bytes;
   }
 
   void SumWeights();
   void PrepareColumns();
   void PrepareLanes();
-  void ChooseTile();
-  void ChooseBlocks(int threads);
+  void ChooseTile(int panels_wanted);
+  void ChooseBlocks(int threads, const Int8Variant& variant);
+  void ShareOut(int threads, double row_bytes, Int8Variant::Cut cut);
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
-  void RunPart(const Int8Tile& base, const Int8Rows::Input& input, int64_t begin, int64_t end,
+  void RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                std::byte* scratch) const;
+  float* RangeOf(std::byte* part) const { return reinterpret_cast<float*>(part + part_bytes - kRangeBytes); }
+  void FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split, float* range) const;
   void RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
                int32_t* row_sums) const;
   void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers, int32_t* row_sums) const;
@@ -79,6 +86,7 @@ void Int8Linear::PrepareColumns() {
   bias.assign(padded, 0);
   weight_sum.assign(padded, 0);
   multiplier.assign(padded, 0);
+  if (!spec.offset.empty()) offset.assign(padded, 0);
   w_zero.assign(padded, 0);
   SumWeights();
   bool any_zero = false;
@@ -90,8 +98,14 @@ void Int8Linear::PrepareColumns() {
     weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
     if (!spec.bias.empty()) bias[n] = spec.bias[n];
     if (!spec.epilogue.multiplier.empty()) multiplier[n] = spec.epilogue.multiplier[n];
+    if (!spec.offset.empty()) offset[n] = spec.offset[n];
   }
   if (!any_zero) w_zero.clear();
+  std::vector<double> bounds;
+  for (int64_t n = 0; n < weights.columns; ++n)
+    bounds.push_back(255.0 * 255.0 * static_cast<double>(weights.taps * weights.channels) +
+                     std::abs(static_cast<double>(bias[n])));
+  spec.epilogue.SetSmall(bounds);
 }
 
 void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int32_t* from, int32_t* to) {
@@ -110,26 +124,62 @@ void Int8Linear::PrepareLanes() {
 }
 
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the L1 cache.
-void Int8Linear::ChooseTile() {
+void Int8Linear::ChooseTile(int panels_wanted) {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
   const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64);
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   const int64_t count = std::max<int64_t>(1, rows.count());
-  const bool few = count <= isa->max_rows[4] || (crowded && count > kL1Ways - 2);
+  const bool few = count <= isa->max_rows[4] || isa->max_rows[4] == isa->max_rows[2] || (crowded && count > kL1Ways - 2);
   if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
+  if (panels_wanted > 0 && panels_wanted <= isa->max_panels && panels > panels_wanted / 2) tile_panels = panels_wanted;
   tile_rows =
       static_cast<int>(CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
 }
 
-void Int8Linear::ChooseBlocks(int threads) {
+// Cuts the blocks further, and panels into splits, so that the thread with the most to do is done first. An item costs its
+// tiles, the weights and activations that it brings into its core's cache, and a little for being one; what a thread that
+// comes late leaves to the others grows with the size of an item.
+void Int8Linear::ShareOut(int threads, double row_bytes, Int8Variant::Cut cut) {
+  constexpr double kMacsPerNs = 450, kBytesPerNs = 60, kItemNs = 100, kForkNs = 300, kLate = 0.03;
+  const int64_t count = std::max<int64_t>(1, rows.count()), tiles = CeilDiv(count, tile_rows), least = blocks;
+  const int64_t chunks = CeilDiv(CeilDiv(group_columns(), 16), tile_panels);
+  const double tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 * tile_panels / kMacsPerNs;
+  const double weight_ns = static_cast<double>(weights.panel_bytes) * tile_panels / kBytesPerNs;  // of one chunk
+  const double row_ns = row_bytes / kBytesPerNs / static_cast<double>(groups());
+  const auto cost = [&](int64_t cut_blocks, int64_t cut_splits) {
+    const double tiles_of_one = static_cast<double>(CeilDiv(tiles, cut_blocks)), chunks_of_one = static_cast<double>(CeilDiv(chunks, cut_splits));
+    const double item = tiles_of_one * (chunks_of_one * tile_ns + tile_rows * row_ns) + chunks_of_one * weight_ns + kItemNs;
+    const int64_t count_of_items = cut_blocks * groups() * cut_splits;
+    return static_cast<double>(CeilDiv(count_of_items, threads)) * item + (count_of_items > 1 ? kForkNs + kLate * item : 0);
+  };
+  double best = cost(least, 1);
+  for (int64_t target = threads; target <= 4 * threads; target += threads) {
+    const int64_t most = cut == Int8Variant::Cut::kRows ? 1 : std::min<int64_t>(target, chunks);
+    for (int64_t pieces = cut == Int8Variant::Cut::kColumns ? most : 1; pieces <= most; ++pieces) {
+      if (cut == Int8Variant::Cut::kByCost && target % pieces != 0) continue;
+      int64_t wanted = std::max(CeilDiv(target, pieces * groups()), least);
+      if (wanted * pieces * groups() % threads != 0) wanted = RoundUp(wanted, threads);
+      wanted = std::min(wanted, std::max(least, tiles));
+      const int64_t cut_blocks = CeilDiv(tiles, CeilDiv(tiles, wanted));
+      if (const double ns = cost(cut_blocks, pieces); ns < best) {
+        best = ns;
+        blocks = cut_blocks;
+        splits = pieces;
+      }
+    }
+  }
+  block_rows = CeilDiv(tiles, blocks) * tile_rows;
+}
+
+void Int8Linear::ChooseBlocks(int threads, const Int8Variant& variant) {
   const Int8Geometry& g = spec.geometry;
-  const int64_t count = std::max<int64_t>(1, rows.count()), panels = CeilDiv(group_columns(), 16);
+  const int64_t count = std::max<int64_t>(1, rows.count());
   const int64_t row_bytes =
       g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
-  const int64_t wanted = std::min(kCacheBytes / row_bytes, kPointerBytes / (8 * rows.taps()));
+  const int64_t larger = variant.large_blocks ? 4 : 1;
+  const int64_t wanted = std::min(larger * kCacheBytes / row_bytes, larger * kPointerBytes / (8 * rows.pointers_per_row()));
   const int64_t weight_bytes = weights.panels * weights.panel_bytes;
-  const int64_t max_splits = CeilDiv(panels, tile_panels);
   const auto set_blocks = [&](int64_t size) {
     size = std::clamp<int64_t>(size, 1, count);
     block_rows = RoundUp(CeilDiv(count, CeilDiv(count, size)), tile_rows);
@@ -138,31 +188,30 @@ void Int8Linear::ChooseBlocks(int threads) {
   // Weights that do not stay in the cache are read once per block: for many tiles.
   const bool weights_stay = weight_bytes <= 2 * kCacheBytes;
   set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
-  // Pieces shorter than what waking a thread costs are not worth cutting.
-  const double work_ns =
-      static_cast<double>(count) * g.out_channels * g.group_channels() * g.taps() / 400 + weight_bytes / 40;
-  const int64_t enough = threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 2000), 1, 4 * threads);
-  if (blocks * groups() < enough) {
-    // Weights larger than the activations are worth reading once: cut columns first.
-    const bool columns_first = weight_bytes > count * row_bytes;
-    if (!columns_first) set_blocks(count * groups() / enough);
-    splits = std::clamp<int64_t>(CeilDiv(enough, std::max<int64_t>(1, blocks * groups())), 1, max_splits);
-    if (columns_first && blocks * groups() * splits < enough) set_blocks(count * groups() * splits / enough);
-  }
-  parts = std::min(items(), enough);
-  part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.taps(), 64) + RoundUp(4 * block_rows, 64));
+  if (threads > 1) ShareOut(threads, static_cast<double>(row_bytes), variant.cut);
+  // Many items make parts of neighbours, which share their rows' pointers.
+  const int64_t even = CeilDiv(items(), 8 * threads);
+  parts = threads == 1 ? 1 : CeilDiv(items(), even);
+  part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.pointers_per_row(), 64) + RoundUp(4 * block_rows, 64) + kRangeBytes);
 }
 
 void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* pointers, int32_t* row_sums) const {
   const int64_t taps = rows.taps(), offset = group * rows.group_bytes();
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t sum = 0;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const uint8_t* x = pointers[(i / tile_rows * taps + tap) * tile_rows + i % tile_rows] + offset;
-      for (int64_t c = 0; c < rows.tap_bytes(); ++c) sum += x[c];
+  if (rows.tap_offsets() != nullptr) {
+    for (int64_t i = 0; i < count; i += tile_rows) {
+      const int64_t n = std::min<int64_t>(tile_rows, count - i);
+      std::fill_n(row_sums + i, n, 0);
+      for (int64_t t = 0; t < taps; ++t) {
+        int32_t sums[kMaxTileRows];
+        isa->sum_rows(pointers + i, 0, 1, offset + rows.tap_offsets()[t], rows.tap_bytes(), n, sums);
+        for (int64_t r = 0; r < n; ++r) row_sums[i + r] = static_cast<int32_t>(static_cast<uint32_t>(row_sums[i + r]) + static_cast<uint32_t>(sums[r]));
+      }
     }
-    row_sums[i] = static_cast<int32_t>(sum);
+    return;
   }
+  for (int64_t i = 0; i < count; i += tile_rows)
+    isa->sum_rows(pointers + i * taps, tile_rows, taps, offset, rows.tap_bytes(), std::min<int64_t>(tile_rows, count - i),
+                  row_sums + i);
 }
 
 void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
@@ -175,7 +224,7 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
   const int64_t end = first_panel + std::min(panels, (split + 1) * chunks / splits * tile_panels);
   const Int8Tile base = tile;
   tile.x_offset = group * rows.group_bytes();
-  tile.row_stride = tile_rows;
+  tile.row_stride = rows.tap_offsets() != nullptr ? 0 : tile_rows;
   for (int64_t panel = first_panel + split * chunks / splits * tile_panels; panel < end; panel += tile.panel_count) {
     const int64_t left = std::min<int64_t>(end - panel, tile_panels), column = 16 * panel;
     tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);
@@ -192,13 +241,14 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     tile.weights = base.weights + panel * weights.panel_bytes;
     tile.bias = base.bias + column;
     tile.multiplier = base.multiplier + column;
+    if (tile.offset != nullptr) tile.offset = base.offset + column;
     if (tile.w_zero != nullptr) tile.w_zero = base.w_zero + column;
     for (int64_t row = 0; row < count; row += tile_rows) {
       tile.row_count = static_cast<int32_t>(std::min<int64_t>(tile_rows, count - row));
       // Each tile fetches one of the panels that come next.
       const int64_t next = tile.panel_count + row / tile_rows;
       tile.prefetch = next < 2 * tile_panels && panel + next < end ? next * weights.panel_bytes : 0;
-      tile.rows = pointers + row * tile.taps;
+      tile.rows = pointers + row * rows.pointers_per_row();
       tile.row_sums = row_sums + row;
       tile.y = base.y + (first_row + row) * tile.y_stride + column * spec.epilogue.y_bytes();
       if (base.residual != nullptr) {
@@ -210,11 +260,24 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
   }
 }
 
-void Int8Linear::RunPart(const Int8Tile& base, const Int8Rows::Input& input, int64_t begin, int64_t end,
+// The finishing of the rows and columns that RunItem wrote.
+void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split, float* range) const {
+  const int64_t first_row = block * block_rows, count = std::min(block_rows, rows.count() - first_row);
+  const int64_t first_column = group * group_columns(), last_column = first_column + group_columns();
+  const int64_t first_panel = first_column / 16, chunks = CeilDiv(CeilDiv(last_column, 16) - first_panel, tile_panels);
+  const int64_t begin = std::max(first_column, 16 * (first_panel + split * chunks / splits * tile_panels));
+  const int64_t end = std::min(last_column, 16 * (first_panel + (split + 1) * chunks / splits * tile_panels));
+  uint8_t* y = base.y + first_row * base.y_stride + begin * spec.epilogue.y_bytes();
+  spec.finish.Rows(y, count, end - begin, base.y_stride, range);
+}
+
+void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                          std::byte* scratch) const {
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
-  auto* row_sums = reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.taps(), 64));
+  auto* row_sums = reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
   const int64_t per_block = groups() * splits;
+  float* range = RangeOf(scratch);
+  std::fill_n(range, kRangeBytes / 4, 0.0f);
   int64_t ready = -1;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t block = item / per_block;
@@ -223,12 +286,17 @@ void Int8Linear::RunPart(const Int8Tile& base, const Int8Rows::Input& input, int
       rows.Pointers(*isa, input, first, std::min(block_rows, rows.count() - first), tile_rows, pointers);
       ready = block;
     }
+    if (range_in_tile) base.range = range;
     RunItem(base, block, item % per_block / splits, item % splits, pointers, row_sums);
+    if (spec.finish.any()) FinishItem(base, block, item % per_block / splits, item % splits, range);
   }
 }
 
 void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& context) const {
-  if (rows.count() == 0) return;
+  if (rows.count() == 0) {
+    if (writes_range) JoinRanges(nullptr, 0, 0, static_cast<float*>(out[1]));
+    return;
+  }
   std::byte* scratch = context.scratch;
   const int32_t zero = RunZero(spec, in);
   const Int8Rows::Input input = rows.Prepare(*isa, in[0], zero, scratch, context.pool);
@@ -241,12 +309,20 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
     AddZeroTerm(weight_sum, zero + (spec.x_signed ? 128 : 0), bias.data(), folded);
     tile.bias = folded;
   }
-  scratch += RoundUp(static_cast<int64_t>(4 * bias.size()), 64);
+  tile.multiplier = multiplier.data();
+  if (spec.x_scale_input >= 0) {
+    auto* scaled = reinterpret_cast<float*>(scratch + column_bytes());
+    const float scale = *static_cast<const float*>(in[spec.x_scale_input]);
+    for (size_t n = 0; n < multiplier.size(); ++n) scaled[n] = scale * multiplier[n];
+    tile.multiplier = scaled;
+  }
+  scratch += 2 * column_bytes();
+  if (!offset.empty()) tile.offset = offset.data();
   tile.taps = rows.taps();
+  tile.tap_offsets = rows.tap_offsets();
   tile.groups_of_4 = rows.tap_bytes() / 4;
   tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw());
   tile.panel_bytes = weights.panel_bytes;
-  tile.multiplier = multiplier.data();
   tile.w_zero = w_zero.empty() ? nullptr : w_zero.data();
   tile.y = static_cast<uint8_t*>(out[0]);
   tile.y_stride = spec.geometry.out_channels * spec.epilogue.y_bytes();
@@ -258,6 +334,7 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
     for (int64_t part = begin; part < end; ++part)
       RunPart(tile, input, part * items() / parts, (part + 1) * items() / parts, scratch + part * part_bytes);
   });
+  if (writes_range) JoinRanges(scratch, part_bytes, parts, static_cast<float*>(out[1]));
 }
 
 }  // namespace
@@ -294,9 +371,13 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
     const int32_t zero = linear.spec.x_zero + (linear.spec.x_signed ? 128 : 0);
     AddZeroTerm(linear.weight_sum, zero, linear.bias.data(), linear.bias.data());
   }
+  linear.range_in_tile = linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
+  if (linear.range_in_tile) linear.spec.finish.range = false;
+  linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
   linear.PrepareLanes();
-  linear.ChooseTile();
-  linear.ChooseBlocks(options.threads);
+  const Int8Variant choice = ParseInt8Variant(options.variant);
+  linear.ChooseTile(choice.panels);
+  linear.ChooseBlocks(options.threads, choice);
   std::string variant = fmt::format("{} {}x{}", linear.isa->name, linear.tile_rows, 16 * linear.tile_panels);
   const size_t scratch = linear.scratch_bytes();
   return BoundKernel::Of(std::move(linear), scratch, std::move(variant));

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/gemm/gemm_int8_tile.h"
+#include "kernels/gemm/int8_finish.h"
 #include "kernels/gemm/int8_rows.h"
 #include "kernels/kernel.h"
 
@@ -24,6 +26,10 @@ struct Int8Epilogue {
   float leaky_alpha = 0, low = 0, high = 0;
 
   int64_t y_bytes() const { return output == Int8Output::kInt8 ? 1 : 4; }
+  // Sets `small` where it holds for sums of at most these magnitudes, one per output channel.
+  void SetSmall(std::span<const double> sum_bounds);
+  // float32 outputs with this activation; a curve is left to Int8Finish.
+  void SetFloatOutput(const Activation& activation);
   // The fields of `tile` that do not depend on where it is.
   void Fill(Int8Tile& tile) const;
 };
@@ -40,7 +46,11 @@ struct Int8LinearSpec {
   int32_t x_zero = 0;
   int x_zero_input = -1;      // >= 0: the zero point is this input's one element, read at each run
   std::vector<int32_t> bias;  // per output channel, or empty
+  // >= 0: the multipliers are this input's one float32 times those of the epilogue, at each run
+  int x_scale_input = -1;
+  std::vector<float> offset;  // float32 outputs: added to the scaled sums, per output channel; or empty
   Int8Epilogue epilogue;
+  Int8Finish finish;          // its range goes to output 1
 };
 
 // The rows of kernels/gemm/gemm_int8_tile.h for an instruction set; the scalar one where there is none of its own.

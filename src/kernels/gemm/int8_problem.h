@@ -13,7 +13,7 @@ namespace evoq::int8_test {
 using Ints = std::vector<int64_t>;
 
 struct Case {
-  std::string op = "Conv";  // Conv, MatMul, ConvInteger, MatMulInteger
+  std::string op = "Conv";  // Conv, MatMul, ConvInteger, MatMulInteger, DynamicConv, DynamicMatMul
   Ints x, w;                // channels-last x; ONNX w
   int64_t group = 1;
   Ints strides, dilations, pads;  // empty: defaults
@@ -24,17 +24,19 @@ struct Case {
   DType residual = DType::kUndefined;
   Activation activation;
   float y_gain = 1;  // multiplies the output scale
+  bool table = false;  // input 4, random: y_type is kUint8 then
   uint32_t seed = 1;
 
   bool integer() const { return op.ends_with("Integer"); }
-  bool conv() const { return op.starts_with("Conv"); }
+  bool dynamic() const { return op.starts_with("Dynamic"); }
+  bool conv() const { return op.find("Conv") != std::string::npos; }
   std::string ToString() const {
     return fmt::format(
         "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
-        "residual {} bias {} gain {}",
+        "residual {} bias {} gain {} table {}",
         op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
         Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
-        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain);
+        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain, table);
   }
 };
 
@@ -119,7 +121,20 @@ inline Problem Build(const Case& c) {
     p.inputs = {x, w, TensorType(c.x_type, Shape{})};
     if (c.w_zeros > 0) p.inputs.emplace_back(c.w_type, zeros == 1 ? Shape{} : Shape{columns});
   }
+  if (c.table) {  // of the values before it; the output's own parameters are arbitrary
+    p.inputs.resize(5);
+    p.inputs[4] = TensorType(DType::kUint8, Shape{256}, *out.quant);
+    out.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.4f, 3));
+  }
   p.outputs = {out};
+  if (c.dynamic()) {  // float32 around a plain x: x_scale and x_zero_point are inputs
+    p.inputs.resize(6);
+    p.inputs[0].quant = nullptr;
+    if (c.bias) p.inputs[2].dtype = DType::kFloat32;
+    p.inputs[4] = TensorType(DType::kFloat32, Shape{});
+    p.inputs[5] = TensorType(c.x_type, Shape{1});
+    p.outputs = {out, TensorType(DType::kFloat32, Shape{2})};
+  }
   for (const TensorType& type : p.inputs)
     p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
   if (c.integer()) {
@@ -130,6 +145,11 @@ inline Problem Build(const Case& c) {
   p.constants[1] = &p.data[1];
   if (p.data[2].defined() && !(c.integer() && c.runtime_zero)) p.constants[2] = &p.data[2];
   if (c.integer() && c.w_zeros > 0) p.constants[3] = &p.data[3];
+  if (c.table) p.constants[4] = &p.data[4];
+  if (c.dynamic()) {
+    p.data[4].mutable_data<float>()[0] = 0.023f;
+    p.data[5].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
+  }
   return p;
 }
 

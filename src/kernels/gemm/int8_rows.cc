@@ -22,6 +22,8 @@ std::vector<int64_t> AxisOffsets(int64_t out, int64_t taps, int64_t stride, int6
   return offsets;
 }
 
+constexpr int64_t kThinChannels = 16;
+
 bool IsPointwise(const Int8Geometry& g) {
   for (int i = 0; i < 3; ++i) {
     if (g.kernel[i] != 1 || g.stride[i] != 1 || g.pad[i] != 0 || g.in[i] != g.out[i]) return false;
@@ -35,7 +37,10 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
     : source_(geometry), rows_(geometry.rows()), group_bytes_(group_bytes) {
   const Int8Geometry& g = source_;
   flip_ = flip ? 0x80 : 0;
-  copy_ = flip || group_bytes != g.group_channels();
+  // Taps of few channels cost more to reach than to multiply: with the padding copied along, a kernel row is one tap.
+  const bool thin = merge && g.group == 1 && g.kernel[2] > 1 && g.dilation[2] == 1 && g.channels <= kThinChannels;
+  const bool reaches_out = g.pad[2] != 0 || (g.out[2] - 1) * g.stride[2] + g.kernel[2] > g.in[2];
+  copy_ = flip || group_bytes != g.group_channels() || (thin && reaches_out);
   pixel_bytes_ = g.group * group_bytes;
   dense_ = IsPointwise(g);
   int64_t pad[3];
@@ -44,8 +49,8 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
     extent_[i] = copy_ && !dense_ ? needed : g.in[i];
     pad[i] = copy_ && !dense_ ? 0 : g.pad[i];
   }
-  const bool inside = pad[2] == 0 && (g.out[2] - 1) * g.stride[2] + g.kernel[2] <= extent_[2];
-  const bool merged = merge && g.group == 1 && g.kernel[2] > 1 && g.dilation[2] == 1 && inside;
+  const bool whole = pad[2] == 0 && (g.out[2] - 1) * g.stride[2] + g.kernel[2] <= extent_[2];
+  const bool merged = merge && g.group == 1 && g.kernel[2] > 1 && g.dilation[2] == 1 && whole;
   inner_taps_ = merged ? 1 : g.kernel[2];
   outer_taps_ = g.kernel[0] * g.kernel[1];
   tap_bytes_ = merged ? g.kernel[2] * pixel_bytes_ : group_bytes;
@@ -73,12 +78,24 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
       }
     }
   }
+  const auto inside = [](const std::vector<int64_t>& offsets) {
+    return std::all_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset >= 0; });
+  };
+  if (!merge || rows_ == 0 || taps() == 1 || !inside(outer_) || !inside(inner_)) return;
+  for (int64_t a = 0; a < outer_taps_; ++a) {
+    for (int64_t b = 0; b < inner_taps_; ++b)
+      tap_offsets_.push_back(outer_[a] - outer_[0] + inner_[b * g.out[2]] - inner_[0]);
+  }
 }
 
 void Int8Rows::CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to) const {
   const int64_t channels = source_.group_channels();
   const int64_t pixels = std::min(source_.in[2], dense_ ? source_.in[2] : extent_[2] - source_.pad[2]);
   if (channels == group_bytes_) {
+    if (flip_ == 0) {
+      std::memcpy(to, from, static_cast<size_t>(pixels * pixel_bytes_));
+      return;
+    }
     for (int64_t i = 0; i < pixels * pixel_bytes_; ++i) to[i] = from[i] ^ flip_;
     return;
   }
@@ -144,8 +161,8 @@ void Int8Rows::Pointers(const Int8TileDef& isa, const Input& input, int64_t begi
   Int8PointerRun run = {};
   run.x = input.x + begin / width / lines * image;
   run.padding = input.padding;
-  run.outer_taps = outer_taps_;
-  run.inner_taps = inner_taps_;
+  run.outer_taps = tap_offsets_.empty() ? outer_taps_ : 1;
+  run.inner_taps = tap_offsets_.empty() ? inner_taps_ : 1;
   run.width = width;
   run.tile = tile;
   for (int64_t i = 0; i < count; i += run.count) {
@@ -153,7 +170,7 @@ void Int8Rows::Pointers(const Int8TileDef& isa, const Input& input, int64_t begi
     run.count = std::min({count - i, tile - row, width - w});
     run.outer = outer_.data() + line * outer_taps_;
     run.inner = inner_.data() + w;
-    run.to = pointers + (i - row) * taps() + row;
+    run.to = pointers + (i - row) * pointers_per_row() + row;
     isa.pointers(run);
     w += run.count;
     if (w == width) {

@@ -35,11 +35,15 @@ class Int8Rows {
  public:
   // `group_bytes`: bytes per pixel and group that the kernel reads, at least group_channels(). When it is more, or when
   // `flip` (int8 activations become uint8 by adding 128), the input is copied into scratch: spatially padded, each
-  // group's channels followed by zeros. `merge`: neighbouring taps of a kernel row may become one longer tap.
+  // group's channels followed by zeros. `merge`: neighbouring taps of a kernel row may become one longer tap, for which
+  // few channels are copied too, and taps may have offsets.
   Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge);
 
   int64_t count() const { return rows_; }
   int64_t taps() const { return outer_taps_ * inner_taps_; }
+  // Where no tap of any output lies outside, a row has one pointer, and tap t lies tap_offsets()[t] bytes behind it.
+  int64_t pointers_per_row() const { return tap_offsets_.empty() ? taps() : 1; }
+  const int64_t* tap_offsets() const { return tap_offsets_.empty() ? nullptr : tap_offsets_.data(); }
   int64_t tap_bytes() const { return tap_bytes_; }      // per group and tap
   int64_t pixel_bytes() const { return pixel_bytes_; }  // distance of neighbouring pixels
   int64_t group_bytes() const { return group_bytes_; }
@@ -53,7 +57,7 @@ class Int8Rows {
   // `zero` is the zero point of the stored (not yet flipped) activations.
   Input Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const;
 
-  // pointers[(i / tile * taps() + tap) * tile + i % tile] for output pixels begin + i, i < count.
+  // pointers[(i / tile * taps() + tap) * tile + i % tile], or pointers[i] with offsets, for output pixels begin + i, i < count.
   void Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count, int64_t tile,
                 const uint8_t** pointers) const;
 
@@ -71,7 +75,7 @@ class Int8Rows {
   bool copy_ = false, dense_ = false;
   size_t padding_bytes_ = 0, scratch_bytes_ = 0;
   // Byte offsets within an image, -1 for padding: [out depth x out height][kernel depth x height], [taps][out width].
-  std::vector<int64_t> outer_, inner_;
+  std::vector<int64_t> outer_, inner_, tap_offsets_;
 };
 
 }  // namespace evoq

@@ -69,7 +69,8 @@ inline Tensor Expected(const Problem& p) {
   const TensorType& type = p.outputs[0];
   Tensor y = Tensor::Allocate(type);
   const int64_t columns = p.c.conv() ? p.c.w[0] : p.c.w[1];
-  const float y_scale = type.quantized() ? type.quant->scales[0] : 1;
+  const QuantParams* quant = p.c.table ? p.inputs[4].quant.get() : type.quant.get();
+  const float y_scale = quant != nullptr ? quant->scales[0] : 1;
   for (int64_t i = 0; i < y.elements(); ++i) {
     const int64_t m = i % columns;
     int32_t acc = Accumulate(p, i / columns, m);
@@ -77,12 +78,19 @@ inline Tensor Expected(const Problem& p) {
       y.mutable_data<int32_t>()[i] = acc;
       continue;
     }
-    if (p.data[2].defined()) acc += p.data[2].data<int32_t>()[m];
     const QuantParams& w = *p.inputs[1].quant;
+    if (p.c.dynamic()) {
+      float v = static_cast<float>(acc) * (p.data[4].data<float>()[0] * w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)]);
+      if (p.data[2].defined()) v = v + p.data[2].data<float>()[m];
+      if (p.data[3].defined()) v = v + p.data[3].data<float>()[i];
+      y.mutable_data<float>()[i] = Apply(p.c.activation, v);
+      continue;
+    }
+    if (p.data[2].defined()) acc += p.data[2].data<int32_t>()[m];
     float v =
         static_cast<float>(acc) *
         LinearMultiplier(p.inputs[0].quant->scales[0], w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
-    if (p.inputs.size() > 3) {
+    if (p.inputs.size() > 3 && p.data[3].defined()) {
       if (p.inputs[3].quantized()) {
         const auto q = static_cast<int32_t>(ReadInteger(p.data[3], i)) - p.inputs[3].quant->zero_points[0];
         v = v + static_cast<float>(q) * ScaleRatio(p.inputs[3].quant->scales[0], y_scale);
@@ -98,6 +106,7 @@ inline Tensor Expected(const Problem& p) {
     } else {
       y.mutable_data<int8_t>()[i] = static_cast<int8_t>(RoundToInteger(v, p.c.y_zero, -128, 127));
     }
+    if (p.c.table) y.mutable_data<uint8_t>()[i] = p.data[4].data<uint8_t>()[y.data<uint8_t>()[i]];
   }
   return y;
 }
@@ -146,7 +155,8 @@ inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& ex
   std::vector<std::byte> y(expected.bytes() + 2 * kGuard, std::byte{0xa5});
   AlignedBuffer scratch(bound.scratch_bytes + 2 * kGuard);
   std::memset(scratch.data(), 0xa5, scratch.size());
-  void* out[] = {y.data() + kGuard};
+  float range[2] = {1, -1};
+  void* out[] = {y.data() + kGuard, range};
   bound.run(bound.state.get(), in.data(), out, RunContext{pool, scratch.data() + kGuard});
   const std::vector<std::byte> guard(kGuard, std::byte{0xa5});
   EXPECT_EQ(std::memcmp(y.data(), guard.data(), kGuard), 0) << "wrote before the output";
@@ -154,6 +164,12 @@ inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& ex
   EXPECT_EQ(std::memcmp(scratch.data(), guard.data(), kGuard), 0) << "wrote before the scratch";
   EXPECT_EQ(std::memcmp(scratch.data() + bound.scratch_bytes + kGuard, guard.data(), kGuard), 0)
       << "wrote behind the scratch";
+  if (p.c.dynamic()) {
+    float low = 0, high = 0;
+    for (float v : expected.values<float>()) low = std::min(low, v), high = std::max(high, v);
+    EXPECT_EQ(range[0], low);
+    EXPECT_EQ(range[1], high);
+  }
   for (size_t i = 0; i < expected.bytes(); ++i) {
     ASSERT_EQ(y[kGuard + i], expected.raw()[i]) << "byte " << i << " of " << expected.bytes();
   }
@@ -187,10 +203,18 @@ inline void Check(const char* kernel_name, const Case& c) {
   for (Isa isa : SupportedIsas()) {
     for (int threads : {1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{} {} threads", IsaName(isa), threads));
-      auto bound = kernel->bind(packed.call(), BindOptions{isa, threads});
-      ASSERT_TRUE(bound) << bound.error().message();
-      RunOnce(packed, *bound, expected, Pool(c.seed % 4 == 1 ? threads : 1));
-      if (testing::Test::HasFatalFailure()) return;
+      // The kernel's own choice, then each way that may be measured.
+      std::vector<std::string> variants = {"", "no such variant"};
+      if (kernel->variants != nullptr) {
+        for (std::string& name : kernel->variants(packed.call(), BindOptions{isa, threads, {}})) variants.push_back(std::move(name));
+      }
+      for (const std::string& variant : variants) {
+        SCOPED_TRACE("variant '" + variant + "'");
+        auto bound = kernel->bind(packed.call(), BindOptions{isa, threads, variant});
+        ASSERT_TRUE(bound) << bound.error().message();
+        RunOnce(packed, *bound, expected, Pool(c.seed % 4 == 1 ? threads : 1));
+        if (testing::Test::HasFatalFailure()) return;
+      }
     }
   }
 }

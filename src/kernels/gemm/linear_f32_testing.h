@@ -26,6 +26,7 @@ struct LinearCaseF32 {
   std::vector<Tensor> inputs;   // undefined: omitted
   std::vector<bool> constant;   // per input
   TensorType output;
+  std::string variant;          // BindOptions::variant
   // The exact result and the largest error that float32 arithmetic may make.
   std::vector<double> expected, bound;
 };
@@ -92,7 +93,7 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
   for (size_t i = 0; i < constants.size(); ++i) {
     if (constants[i] != nullptr) constants[i] = &packed[i];
   }
-  auto bound = c.kernel->bind(KernelCall{c.kernel->op, c.attrs, types, {&c.output, 1}, constants}, {isa, threads});
+  auto bound = c.kernel->bind(KernelCall{c.kernel->op, c.attrs, types, {&c.output, 1}, constants}, {isa, threads, c.variant});
   if (!bound) {
     ADD_FAILURE() << c.name << ": " << bound.error().message();
     return {};

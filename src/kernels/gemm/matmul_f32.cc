@@ -1,11 +1,11 @@
 // matmul_f32: y = activation(a b + bias + residual) in float32 with ONNX's broadcasting. A constant 2-D b is packed once;
 // any other b is packed into scratch at each run, or read in place where a has few rows.
 #include <algorithm>
-#include <limits>
 
 #include "base/math.h"
 #include "kernels/call_util.h"
 #include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/kernel.h"
 
@@ -14,17 +14,6 @@ namespace {
 
 // With fewer rows of a, packing a computed b costs more than it saves.
 constexpr int64_t kInPlaceRows = 8;
-
-// One product of a batch: indices of its matrices in a and b. y's are in order.
-struct Pair {
-  int64_t a, b;
-};
-
-struct MatMulShape {
-  int64_t m = 1, n = 1, k = 1;
-  int64_t b_count = 1;
-  std::vector<Pair> batch;
-};
 
 struct MatMulF32 {
   MatMulShape shape;
@@ -64,7 +53,7 @@ struct MatMulF32 {
   }
 
   void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
-    const Pair pair = shape.batch[index];
+    const MatMulPair pair = shape.batch[index];
     const int64_t y = index * shape.m * shape.n;
     const Rows rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n, plan.b_step};
     const GemmJobF32 job = {&rows,
@@ -96,21 +85,6 @@ struct MatMulF32 {
   };
 };
 
-// Index of the matrix that batch element `index` of `batch` (sizes) reads in a tensor with batch sizes `own`, aligned at
-// the end and broadcast where 1.
-int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, const std::vector<int64_t>& own) {
-  int64_t result = 0, stride = 1;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const int64_t size = batch[batch.size() - 1 - i], at = index % size;
-    index /= size;
-    if (i >= own.size()) continue;
-    const int64_t own_size = own[own.size() - 1 - i];
-    if (own_size != 1) result += at * stride;
-    stride *= own_size;
-  }
-  return result;
-}
-
 std::optional<Rejection> RejectTypes(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
     return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(), call.outputs.size());
@@ -127,47 +101,9 @@ std::optional<Rejection> RejectTypes(const KernelCall& call) {
   return RejectUnknownShapes(call);
 }
 
-// Sizes of the product of a's and b's batch sizes under ONNX's broadcasting, or nothing.
-std::optional<std::vector<int64_t>> BroadcastBatch(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  std::vector<int64_t> batch(std::max(a.size(), b.size()), 1);
-  for (const auto* own : {&a, &b}) {
-    for (size_t i = 0; i < own->size(); ++i) {
-      int64_t& size = batch[batch.size() - own->size() + i];
-      const int64_t d = (*own)[i];
-      if (size != 1 && d != 1 && d != size) return std::nullopt;
-      if (d != 1) size = d;
-    }
-  }
-  return batch;
-}
-
 std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& s) {
   if (auto why = RejectTypes(call)) return why;
-  std::vector<int64_t> a = call.inputs[0].shape.sizes(), b = call.inputs[1].shape.sizes();
-  if (a.empty() || b.empty()) return Reject("shape", "a scalar operand");
-  if (a.size() == 1) a.insert(a.begin(), 1);
-  if (b.size() == 1) b.push_back(1);
-  s.m = a[a.size() - 2], s.k = a.back(), s.n = b.back();
-  const std::vector<int64_t> a_batch(a.begin(), a.end() - 2), b_batch(b.begin(), b.end() - 2);
-  const std::vector<int64_t> batch = BroadcastBatch(a_batch, b_batch).value_or(std::vector<int64_t>{-1});
-  const auto count = CheckedProduct(batch), a_count = CheckedProduct(a_batch), b_count = CheckedProduct(b_batch);
-  const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n};
-  if (b[b.size() - 2] != s.k || !a_count || !b_count || CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
-    return Reject("shape", "{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
-                  call.outputs[0].ToString());
-  if (call.has_input(2) && call.inputs[2].shape != Shape({s.n}))
-    return Reject("shape", "bias {}", call.inputs[2].ToString());
-  if (call.has_input(3) && call.inputs[3].shape != call.outputs[0].shape)
-    return Reject("shape", "residual {}", call.inputs[3].ToString());
-  s.b_count = *b_count;
-  if (*b_count == 1 && *a_count == *count) {  // one matrix b: all rows of a in one product
-    s.m *= *count;
-    s.batch = {{0, 0}};
-    return std::nullopt;
-  }
-  if (*count > std::numeric_limits<int32_t>::max()) return Reject("shape", "a batch of {}", *count);
-  for (int64_t i = 0; i < *count; ++i) s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
-  return std::nullopt;
+  return ReadMatMulShape(call, s);
 }
 
 std::optional<Rejection> RejectMatMul(const KernelCall& call) {

@@ -38,11 +38,34 @@ TEST(MatMulInt8, Epilogues) {
       c.residual = y;
       c.activation = {ActivationKind::kLeakyRelu, 0.2f};
       Check("matmul_int8", c);
+      c.table = y == DType::kUint8;
+      Check("matmul_int8", c);
       c.x_type = DType::kInt8;
       c.x_zero = -3;
       c.w_type = DType::kUint8;
       c.activation = {ActivationKind::kClip, 0.0f, 6.0f};
       Check("matmul_int8", c);
+    }
+  }
+}
+
+TEST(DynamicMatMul, TypesAndZeroPoints) {
+  uint32_t seed = 1;
+  for (int64_t m : {0, 1, 5, 16, 300}) {
+    for (DType x : {DType::kUint8, DType::kInt8}) {
+      for (int w_zeros : {0, 1, 2}) {
+        Case c = Product({2, m, 36}, {36, 70});
+        c.op = "DynamicMatMul";
+        c.y_type = DType::kFloat32;
+        c.x_type = x;
+        c.x_zero = x == DType::kUint8 ? 131 : -77;
+        c.w_zeros = w_zeros;
+        c.residual = seed % 2 == 0 ? DType::kFloat32 : DType::kUndefined;
+        c.bias = seed % 3 != 0;
+        c.activation = {seed % 2 == 0 ? ActivationKind::kGelu : ActivationKind::kRelu};
+        c.seed = seed++;
+        Check("dynamic_matmul", c);
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_kernels.h"
+#include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
 namespace {
@@ -22,9 +23,15 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   return BindIntegerLinear(call, geometry, options);
 }
 
+std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
+  Int8Geometry geometry;
+  if (ReadMatMulGeometry(call, geometry)) return {};
+  return Int8Variants(geometry, options);
+}
+
 }  // namespace
 
 extern const KernelDef kMatMulIntegerKernel;
-const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger", "int8", Peak::kInt8, Reject, Pack, Bind};
+const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger", "int8", Peak::kInt8, Reject, Pack, Bind, Variants};
 
 }  // namespace evoq

@@ -20,6 +20,9 @@ float PowF(float x, float y) { return PowInline(x, y); }
 float SumF(const float* x, int64_t n) {
   return SumTerms(n, [x](int64_t i) { return x[i]; });
 }
+float Sum64F(const float* x, int64_t n) {
+  return Interleaved<64>(n, 0.0f, [x](int64_t i) { return x[i]; }, [](float a, float b) { return a + b; });
+}
 float SumSquaresF(const float* x, int64_t n, float mean) {
   return SumTerms(n, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
 }

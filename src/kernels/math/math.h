@@ -1,4 +1,4 @@
-// The elementary functions of evoq: a fixed sequence of float32 operations each, so that a result is the same bit pattern
+// The elementary functions of evoq: a fixed sequence of float32 operations each (fused multiply-adds where the code says so), so that a result is the same bit pattern
 // on every machine, instruction set and vector width. They are the definition of the operators named after them: the
 // reference evaluator and every kernel use them. Within 3 units in the last place of the exact value unless said.
 // NaN gives NaN.
@@ -28,7 +28,9 @@ float PowF(float x, float y);
 // p[j] = x[j] + x[j + 16] + ... in index order starting from 0, then p[j] += p[j + 8] for j < 8, then 4, 2, 1. Sums along
 // other axes are sequential in index order, starting from 0.
 float SumF(const float* x, int64_t n);
-// The same order over a derived term: sum of (x[i] - mean)^2.
+// The same with 64 partial sums, then 32, 16, ..., 1.
+float Sum64F(const float* x, int64_t n);
+// SumF's order over a derived term: sum of (x[i] - mean)^2.
 float SumSquaresF(const float* x, int64_t n, float mean);
 
 // The largest element: m = -infinity, then m = x > m ? x : m. NaNs are skipped. MinF likewise from +infinity. The sign of

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <cstdint>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 // A loop is vectorized only when everything it calls is inlined, which long polynomials do not look worth.
 #define EVOQ_INLINE inline __attribute__((always_inline))
 
@@ -15,29 +19,89 @@ namespace {
 EVOQ_INLINE float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 EVOQ_INLINE uint32_t ToBits(float x) { return __builtin_bit_cast(uint32_t, x); }
 
+// The functions below whose argument is of type F take a float, or 16 of them: the same operations on each.
+typedef float Floats16 __attribute__((vector_size(64)));
+typedef uint32_t Bits16 __attribute__((vector_size(64)));
+EVOQ_INLINE Floats16 FromBits(Bits16 bits) { return __builtin_bit_cast(Floats16, bits); }
+EVOQ_INLINE Bits16 ToBits(Floats16 x) { return __builtin_bit_cast(Bits16, x); }
+template <typename F>
+using UnsignedBits = decltype(ToBits(F{}));
+typedef int32_t Integers16 __attribute__((vector_size(64)));
+template <typename F>
+struct SignedBitsOf {
+  using type = int32_t;
+};
+template <>
+struct SignedBitsOf<Floats16> {
+  using type = Integers16;
+};
+template <typename F>
+using SignedBits = typename SignedBitsOf<F>::type;
+template <typename F>
+EVOQ_INLINE F Splat(float x) {
+  return F{} + x;
+}
+
 // Adding this rounds to an integer (ties to even) for |x| < 2^22, and leaves the integer in the low mantissa bits.
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23
 constexpr float kLn2High = 0.693359375f;    // ten bits: a product with an exponent is exact
 constexpr float kLn2Low = -2.12194440e-4f;
 constexpr float kInfinity = __builtin_inff();
 
-// r = x - n ln 2 in [-ln2/2, ln2/2]; e^r = 1 + r + r^2 P(r), fit 6e-11; times 2^n in two exact-exponent steps.
-EVOQ_INLINE float ExpInline(float x) {
-  float c = x < -104.0f ? -104.0f : x;
-  c = c > 89.0f ? 89.0f : c;
-  const float shifted = c * 1.44269504f + kRoundMagic;
-  const float n = shifted - kRoundMagic;
-  const float r = (c - n * kLn2High) - n * kLn2Low;
-  float p = 0.000197892659f;
-  p = p * r + 0.00139457535f;
-  p = p * r + 0.0083335042f;
-  p = p * r + 0.0416662805f;
-  p = p * r + 0.166666657f;
-  p = p * r + 0.5f;
-  const float y = p * (r * r) + r + 1.0f;
-  const int32_t k = static_cast<int32_t>(ToBits(shifted) - 0x4B400000u);
-  const int32_t half = k >> 1;
-  return y * FromBits(static_cast<uint32_t>(half + 127) << 23) * FromBits(static_cast<uint32_t>(k - half + 127) << 23);
+// a b + c, rounded once: part of the definitions, in hardware or not.
+EVOQ_INLINE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+EVOQ_INLINE Floats16 Fma(Floats16 a, Floats16 b, Floats16 c) {
+#ifdef __AVX512F__
+  return _mm512_fmadd_ps(a, b, c);
+#else
+  for (int i = 0; i < 16; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+#endif
+}
+// The next step of Horner's rule.
+template <typename F>
+EVOQ_INLINE F Step(F p, F x, float coefficient) {
+  return Fma(p, x, Splat<F>(coefficient));
+}
+
+// y 2^n for an integer n in [-151, 129] and y in [1/2, 2]: rounded once, when the result is denormal.
+template <typename F>
+EVOQ_INLINE F ScaleByPower(F y, F shifted) {
+  const auto k = __builtin_bit_cast(SignedBits<F>, ToBits(shifted) - 0x4B400000u);
+  const auto half = k >> 1;
+  const auto first = half + 127, second = k - half + 127;
+  return y * FromBits(__builtin_bit_cast(UnsignedBits<F>, first) << 23) * FromBits(__builtin_bit_cast(UnsignedBits<F>, second) << 23);
+}
+
+// r = x - n ln 2 in [-ln2/2, ln2/2]; e^r = 1 + r + r^2 P(r), fit 6e-11; times 2^n.
+template <typename F>
+EVOQ_INLINE F ExpInline(F x) {
+  F c = x < -104.0f ? Splat<F>(-104.0f) : x;
+  c = c > 89.0f ? Splat<F>(89.0f) : c;
+#ifdef __AVX512F__  // one instruction each, with the results of the operations beside them
+  F shifted = {}, n;
+  if constexpr (sizeof(F) == 64) {
+    n = _mm512_roundscale_ps(c * 1.44269504f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  } else {
+    shifted = c * 1.44269504f + kRoundMagic;
+    n = shifted - kRoundMagic;
+  }
+#else
+  const F shifted = c * 1.44269504f + kRoundMagic;
+  const F n = shifted - kRoundMagic;
+#endif
+  const F r = Fma(n, Splat<F>(-kLn2Low), c - n * kLn2High);
+  F p = Splat<F>(0.000197892659f);
+  p = Step(p, r, 0.00139457535f);
+  p = Step(p, r, 0.0083335042f);
+  p = Step(p, r, 0.0416662805f);
+  p = Step(p, r, 0.166666657f);
+  p = Step(p, r, 0.5f);
+  const F y = Fma(p, r * r, r) + 1.0f;
+#ifdef __AVX512F__
+  if constexpr (sizeof(F) == 64) return _mm512_scalef_ps(y, n);
+#endif
+  return ScaleByPower(y, shifted);
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt 2), f = m - 1; log m = f - f^2/2 + f^3 P(f), fit 8e-10.
@@ -74,43 +138,47 @@ EVOQ_INLINE float Log1pInline(float x) {
 }
 
 // |x| < 0.625: x + x^3 P(x^2), fit 1.5e-10; else 1 - 2 / (e^2|x| + 1).
-EVOQ_INLINE float TanhInline(float x) {
-  const float a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
-  float p = 0.00214752345f;
-  p = p * z + -0.00818265975f;
-  p = p * z + 0.021702962f;
-  p = p * z + -0.0539472029f;
-  p = p * z + 0.133332103f;
-  p = p * z + -0.333333313f;
-  const float small = x + x * (z * p);
-  const float large = 1.0f - 2.0f / (ExpInline(2.0f * a) + 1.0f);
+template <typename F>
+EVOQ_INLINE F TanhInline(F x) {
+  const F a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
+  F p = Splat<F>(0.00214752345f);
+  p = Step(p, z, -0.00818265975f);
+  p = Step(p, z, 0.021702962f);
+  p = Step(p, z, -0.0539472029f);
+  p = Step(p, z, 0.133332103f);
+  p = Step(p, z, -0.333333313f);
+  const F small = x + x * (z * p);
+  const F large = 1.0f - 2.0f / (ExpInline(2.0f * a) + 1.0f);
   return a < 0.625f ? small : FromBits(ToBits(large) | (ToBits(x) & 0x80000000u));
 }
 
-EVOQ_INLINE float SigmoidInline(float x) { return 1.0f / (1.0f + ExpInline(-x)); }
-EVOQ_INLINE float SiluInline(float x) { return x / (1.0f + ExpInline(-x)); }
+template <typename F>
+EVOQ_INLINE F SigmoidInline(F x) { return 1.0f / (1.0f + ExpInline(-x)); }
+template <typename F>
+EVOQ_INLINE F SiluInline(F x) { return x / (1.0f + ExpInline(-x)); }
 
 // |x| < 1: x P(x^2), fit 3e-11; else 1 - e^-Q(|x|), fit 2e-11 up to 4, where erf is 1 in float32.
-EVOQ_INLINE float ErfInline(float x) {
-  const float a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
-  float p = -9.64151604e-06f;
-  p = p * z + 0.000112569476f;
-  p = p * z + -0.000848282885f;
-  p = p * z + 0.00522094546f;
-  p = p * z + -0.0268654004f;
-  p = p * z + 0.112837821f;
-  p = p * z + -0.376126379f;
-  const float small = x * (p * z) + x * 1.12837923f;
-  const float b = a > 4.0f ? 4.0f : a;
-  float q = 2.16976387e-05f;
-  q = q * b + -0.000441472919f;
-  q = q * b + 0.00420528604f;
-  q = q * b + -0.0252103414f;
-  q = q * b + 0.108422101f;
-  q = q * b + 0.633216381f;
-  q = q * b + 1.12958026f;
-  q = q * b + -0.000188467791f;
-  const float large = 1.0f - ExpInline(-q);
+template <typename F>
+EVOQ_INLINE F ErfInline(F x) {
+  const F a = FromBits(ToBits(x) & 0x7fffffffu), z = x * x;
+  F p = Splat<F>(-9.64151604e-06f);
+  p = Step(p, z, 0.000112569476f);
+  p = Step(p, z, -0.000848282885f);
+  p = Step(p, z, 0.00522094546f);
+  p = Step(p, z, -0.0268654004f);
+  p = Step(p, z, 0.112837821f);
+  p = Step(p, z, -0.376126379f);
+  const F small = x * (p * z) + x * 1.12837923f;
+  const F b = a > 4.0f ? Splat<F>(4.0f) : a;
+  F q = Splat<F>(2.16976387e-05f);
+  q = Step(q, b, -0.000441472919f);
+  q = Step(q, b, 0.00420528604f);
+  q = Step(q, b, -0.0252103414f);
+  q = Step(q, b, 0.108422101f);
+  q = Step(q, b, 0.633216381f);
+  q = Step(q, b, 1.12958026f);
+  q = Step(q, b, -0.000188467791f);
+  const F large = 1.0f - ExpInline(-q);
   return a < 1.0f ? small : FromBits(ToBits(large) | (ToBits(x) & 0x80000000u));
 }
 
@@ -118,8 +186,10 @@ EVOQ_INLINE float SoftplusInline(float x) {
   const float a = FromBits(ToBits(x) & 0x7fffffffu);
   return (x > 0.0f ? x : 0.0f) + Log1pInline(ExpInline(-a));
 }
-EVOQ_INLINE float GeluInline(float x) { return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f)); }
-EVOQ_INLINE float GeluTanhInline(float x) {
+template <typename F>
+EVOQ_INLINE F GeluInline(F x) { return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f)); }
+template <typename F>
+EVOQ_INLINE F GeluTanhInline(F x) {
   return 0.5f * x * (1.0f + TanhInline(0.79788456080286536f * (x + 0.044715f * (x * x * x))));
 }
 EVOQ_INLINE float ClampUnit(float x) {

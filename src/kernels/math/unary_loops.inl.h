@@ -20,7 +20,7 @@ void Loop(float alpha, float beta, const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = UnaryFn<kKind>::Compute(x[i], alpha, beta);
 }
 
-void ApplyLoop(const Unary& unary, const float* x, float* y, int64_t n) {
+[[maybe_unused]] void ApplyLoop(const Unary& unary, const float* x, float* y, int64_t n) {
   switch (unary.kind) {
 #define EVOQ_UNARY(op, definition) \
   case UnaryKind::k##op: return Loop<UnaryKind::k##op>(unary.alpha, unary.beta, x, y, n);
@@ -31,6 +31,8 @@ void ApplyLoop(const Unary& unary, const float* x, float* y, int64_t n) {
 
 }  // namespace
 
+#ifndef EVOQ_OWN_UNARY
 extern const UnaryTable kUnaryTable = {ApplyLoop};
+#endif
 
 }  // namespace evoq::EVOQ_ISA

@@ -71,7 +71,7 @@ struct ConcatState {
           if (part.table >= 0) {
             lookup(tables[static_cast<size_t>(part.table)].map, x, to, n);
           } else if (n > 0) {
-            std::memcpy(to, x, static_cast<size_t>(n));
+            CopyRun(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(x), n);
           }
         }
       }

@@ -30,6 +30,16 @@ inline std::optional<Rejection> RejectUnlessSame(const KernelCall& call, size_t 
 // Nanoseconds that copying this many bytes takes, for Grain.
 inline double CopyNs(int64_t bytes) { return 2.0 + static_cast<double>(bytes) * 0.05; }
 
+// Short runs, which a call of memcpy would dominate; the two may not overlap.
+inline void CopyRun(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes < 16 || bytes > 512) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  for (int64_t i = 0; i + 16 < bytes; i += 16) __builtin_memcpy(to + i, from + i, 16);
+  __builtin_memcpy(to + bytes - 16, from + bytes - 16, 16);
+}
+
 // The integers of a constant input, or nothing.
 inline std::optional<std::vector<int64_t>> ConstantInts(const KernelCall& call, size_t i) {
   if (call.constant(i) == nullptr) return std::nullopt;

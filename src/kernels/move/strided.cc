@@ -29,6 +29,8 @@ void CopyRow(const std::byte* x, std::byte* y, int64_t n, int64_t stride) {
   if (stride == 0) {
     const T one = *from;
     for (int64_t i = 0; i < n; ++i) to[i] = one;
+  } else if (stride == 2) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
   } else {
     for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
   }
@@ -41,7 +43,7 @@ struct StridedState {
   void Row(const std::byte* x, std::byte* y) const {
     const int64_t n = view.sizes.back(), stride = view.strides.back();
     if (stride == 1) {
-      std::memcpy(y, x, static_cast<size_t>(n * element));
+      CopyRun(y, x, n * element);
       return;
     }
     switch (element) {

@@ -63,14 +63,19 @@ struct RunsState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
     const int64_t run = merged.sizes[last] * element;
+    const int64_t beside = last > 0 ? merged.sizes[last - 1] : 1, step = last > 0 ? merged.strides[last - 1] * element : 0;
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        int64_t rest = row, at = 0;
-        for (int64_t i = last - 1; i >= 0; --i) {
-          at += rest % merged.sizes[i] * merged.strides[i];
+      auto* y = static_cast<std::byte*>(out[0]) + begin * run;
+      while (begin < end) {
+        int64_t rest = begin / beside, at = begin % beside * step;
+        const int64_t n = std::min(end - begin, beside - begin % beside);
+        for (int64_t i = last - 2; i >= 0; --i) {
+          at += rest % merged.sizes[i] * merged.strides[i] * element;
           rest /= merged.sizes[i];
         }
-        std::memcpy(static_cast<std::byte*>(out[0]) + row * run, static_cast<const std::byte*>(in[0]) + at * element, run);
+        const auto* x = static_cast<const std::byte*>(in[0]) + at;
+        for (int64_t i = 0; i < n; ++i, x += step, y += run) CopyRun(y, x, run);
+        begin += n;
       }
     });
   }

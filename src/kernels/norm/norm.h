@@ -37,11 +37,22 @@ struct ReduceRow {
   float count;  // elements that each output combines
 };
 
+// Softmax of bytes with one scale each (kernels/requant.h).
+struct ByteSoftmax {
+  float e[256];                            // by distance from the row's largest byte
+  alignas(64) uint8_t e_bytes[4][256];     // byte k of e[d]'s bits
+  alignas(64) float e_lanes[4][4][16];     // e[64 c + 16 l + 4 g + t] at [c][g][4 l + t]: what Narrow of bytes512.h packs
+  float scale_y;
+  int32_t zero_y;
+};
+
 struct NormTable {
-  // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e / s, or (x - m) - LogF(s).
+  // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e * (1 / s), or (x - m) - LogF(s).
   void (*softmax_rows)(const float* x, float* y, int64_t rows, int64_t n, bool log);
   // The same along an axis of n with `inner` elements beside each other, for the columns [begin, end) of them; sequential.
   void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log);
+  // `rows` rows of n contiguous bytes.
+  void (*softmax_bytes)(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows, int64_t n);
   // y = (x - mean) * inverse * scale + bias over n contiguous values with mean = SumF(x) / n and
   // inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null. moments, where not null, get both.
   void (*layer_norm_row)(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon,
@@ -56,6 +67,11 @@ struct NormTable {
   void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
                         bool channels_last, int64_t begin, int64_t end, float epsilon);
   void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
+  // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of equals or the last: best = 0,
+  // then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] < x[best]), or x[k] == x[best] with `last`. n < 2^31.
+  void (*arg_rows)(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, bool last);
+  // The same down `width` columns, `stride` values from one of n rows to the next.
+  void (*arg_columns)(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max, bool last);
   // Sums of bytes: y[k] (or y[0]) = the sum over places (and the row).
   void (*sum_bytes)(const uint8_t* x, const ReduceRow& row, int32_t* y);
 };

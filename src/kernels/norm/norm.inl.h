@@ -1,5 +1,6 @@
 #include "kernels/math/math.inl.h"
 #include "kernels/norm/norm.h"
+#include "kernels/requant.h"
 
 namespace evoq::EVOQ_ISA {
 namespace {
@@ -16,9 +17,9 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
     } else {
       EVOQ_ELEMENTWISE
       for (int64_t i = 0; i < n; ++i) y[i] = ExpInline(x[i] - max);
-      const float sum = SumTerms(n, [y](int64_t i) { return y[i]; });
+      const float inverse = 1.0f / SumTerms(n, [y](int64_t i) { return y[i]; });
       EVOQ_ELEMENTWISE
-      for (int64_t i = 0; i < n; ++i) y[i] = y[i] / sum;
+      for (int64_t i = 0; i < n; ++i) y[i] = y[i] * inverse;
     }
   }
 }
@@ -38,13 +39,11 @@ inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, int
       if (!log) y[k * inner + j] = e;
     }
   }
-  if (log) {
-    for (int j = 0; j < width; ++j) sum[j] = LogInline(sum[j]);
-  }
+  for (int j = 0; j < width; ++j) sum[j] = log ? LogInline(sum[j]) : 1.0f / sum[j];
   for (int64_t k = 0; k < n; ++k) {
     for (int j = 0; j < width; ++j) {
       const int64_t at = k * inner + j;
-      y[at] = log ? (x[at] - max[j]) - sum[j] : y[at] / sum[j];
+      y[at] = log ? (x[at] - max[j]) - sum[j] : y[at] * sum[j];
     }
   }
 }
@@ -52,6 +51,30 @@ inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, int
 void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log) {
   for (; begin + kColumns <= end; begin += kColumns) SoftmaxBlock(x + begin, y + begin, n, inner, kColumns, log);
   if (begin < end) SoftmaxBlock(x + begin, y + begin, n, inner, static_cast<int>(end - begin), log);
+}
+
+// map[d] = the output for a byte d below the row's largest one.
+inline void SoftmaxOutputs(const ByteSoftmax& softmax, float sum, uint8_t* map) {
+  const float m = SoftmaxMultiplier(sum, softmax.scale_y);
+  const float low = static_cast<float>(-softmax.zero_y), high = static_cast<float>(255 - softmax.zero_y);
+  const int32_t zero = softmax.zero_y - 0x4B400000;
+  for (int d = 0; d < 256; ++d) {
+    float v = softmax.e[d] * m;
+    v = v > low ? v : low;
+    v = v < high ? v : high;
+    map[d] = static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic)) + zero);
+  }
+}
+
+[[maybe_unused]] void SoftmaxBytes(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    uint8_t max = 0, map[256];
+    for (int64_t i = 0; i < n; ++i) max = x[i] > max ? x[i] : max;
+    const float* e = softmax.e;
+    const auto term = [=](int64_t i) { return e[max - x[i]]; };
+    SoftmaxOutputs(softmax, Interleaved<64>(n, 0.0f, term, [](float a, float b) { return a + b; }), map);
+    for (int64_t i = 0; i < n; ++i) y[i] = map[max - x[i]];
+  }
 }
 
 void LayerNormRow(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon, float* mean_out,
@@ -201,9 +224,54 @@ void SumBytes(const uint8_t* x, const ReduceRow& r, int32_t* y) {
   }
 }
 
+template <bool kMax, bool kLast>
+inline bool IsBetter(float v, float found) {
+  return (kMax ? v > found : v < found) || (kLast && v == found);
+}
+
+template <bool kMax, bool kLast>
+void ArgRowsOf(const float* x, int64_t* y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    int64_t best = 0;
+    for (int64_t k = 1; k < n; ++k) best = IsBetter<kMax, kLast>(x[k], x[best]) ? k : best;
+    y[r] = best;
+  }
+}
+
+[[maybe_unused]] void ArgRows(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, bool last) {
+  if (max) return last ? ArgRowsOf<true, true>(x, y, rows, n) : ArgRowsOf<true, false>(x, y, rows, n);
+  last ? ArgRowsOf<false, true>(x, y, rows, n) : ArgRowsOf<false, false>(x, y, rows, n);
+}
+
+template <bool kMax, bool kLast>
+void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width) {
+  for (int64_t first = 0; first < width; first += kColumns) {
+    const int count = static_cast<int>(width - first < kColumns ? width - first : kColumns);
+    float found[kColumns];
+    int32_t best[kColumns];
+    for (int j = 0; j < count; ++j) found[j] = x[first + j], best[j] = 0;
+    for (int64_t k = 1; k < n; ++k) {
+      const float* row = x + k * stride + first;
+      for (int j = 0; j < count; ++j) {
+        const bool better = IsBetter<kMax, kLast>(row[j], found[j]);
+        found[j] = better ? row[j] : found[j];
+        best[j] = better ? static_cast<int32_t>(k) : best[j];
+      }
+    }
+    for (int j = 0; j < count; ++j) y[first + j] = best[j];
+  }
+}
+
+void ArgColumns(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max, bool last) {
+  if (max) return last ? ArgColumnsOf<true, true>(x, y, n, stride, width) : ArgColumnsOf<true, false>(x, y, n, stride, width);
+  last ? ArgColumnsOf<false, true>(x, y, n, stride, width) : ArgColumnsOf<false, false>(x, y, n, stride, width);
+}
+
 }  // namespace
 
-extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, LayerNormRow, RmsNormRow, AffinePixels,
-                                     AffineRun,   InstanceNorm,   Reduce,       SumBytes};
+#ifndef EVOQ_OWN_SOFTMAX
+extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, SoftmaxBytes, LayerNormRow, RmsNormRow, AffinePixels,
+                                     AffineRun,   InstanceNorm,   Reduce,       ArgRows,      ArgColumns,   SumBytes};
+#endif
 
 }  // namespace evoq::EVOQ_ISA

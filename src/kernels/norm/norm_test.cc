@@ -30,7 +30,7 @@ Tensor SoftmaxReference(const Tensor& x, int64_t outer, int64_t n, int64_t inner
       for (float v : row) exps.push_back(ExpF(v - max));
       const float sum = AxisSum(exps, inner == 1);
       for (int64_t k = 0; k < n; ++k) {
-        y.mutable_data<float>()[(o * n + k) * inner + i] = log ? (row[k] - max) - LogF(sum) : exps[k] / sum;
+        y.mutable_data<float>()[(o * n + k) * inner + i] = log ? (row[k] - max) - LogF(sum) : exps[k] * (1.0f / sum);
       }
     }
   }
@@ -49,13 +49,41 @@ TEST(Norm, SoftmaxAnyAxis) {
       ExpectKernel(log ? kLogSoftmaxFloat : kSoftmaxFloat, t, {SoftmaxReference(t.inputs[0], outer, n, inner, log)},
                    t.inputs[0].type().ToString());
     }
-    if (inner != 1) continue;
+  }
+}
+
+// The definition of kernels/requant.h.
+Tensor SoftmaxBytesReference(const Tensor& x, const TensorType& y_type, int64_t outer, int64_t n, int64_t inner) {
+  Tensor y = Tensor::Allocate(y_type);
+  for (int64_t o = 0; o < outer * inner; ++o) {
+    const int64_t base = o / inner * n * inner + o % inner;
+    int max = 0;
+    for (int64_t k = 0; k < n; ++k) max = std::max<int>(max, x.data<uint8_t>()[base + k * inner]);
+    std::vector<float> e;
+    for (int64_t k = 0; k < n; ++k)
+      e.push_back(ExpF(-static_cast<float>(max - x.data<uint8_t>()[base + k * inner]) * x.type().quant->scales[0]));
+    const float m = SoftmaxMultiplier(Sum64F(e.data(), n), y_type.quant->scales[0]);
+    for (int64_t k = 0; k < n; ++k)
+      y.mutable_data<uint8_t>()[base + k * inner] =
+          static_cast<uint8_t>(RoundToInteger(e[k] * m, y_type.quant->zero_points[0], 0, 255));
+  }
+  return y;
+}
+
+TEST(Norm, SoftmaxOfBytes) {
+  std::mt19937 rng(7);
+  const int64_t sizes[][3] = {{3, 1, 1}, {4, 128, 1}, {5, 77, 1}, {2, 10, 7}, {0, 4, 1}, {1, 1000, 1}, {2, 64, 3}, {1, 9000, 1}};
+  for (int i = 0; i < 300; ++i) {
+    int64_t outer = 1 + rng() % 4, n = 1 + rng() % 300, inner = rng() % 3 == 0 ? 1 + rng() % 5 : 1;
+    if (i < 8) outer = sizes[i][0], n = sizes[i][1], inner = sizes[i][2];
     TestCall t;
     t.op = "Softmax";
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{outer, n}, QuantParams::PerTensor(0.08f, 100)), 3)};
-    t.outputs = {TensorType(DType::kUint8, Shape{outer, n}, QuantParams::PerTensor(1.0f / 256, 0))};
-    const Tensor real = SoftmaxReference(ToFloat32(t.inputs[0]).value(), outer, n, 1, false);
-    ExpectKernel(kSoftmaxByte, t, {QuantizeTensor(real, t.outputs[0]).value()}, "u8");
+    t.attrs.Set("axis", 1);
+    const float scales[] = {0.08f, 0.5f, 1e-3f, 30.0f}, out_scales[] = {1.0f / 256, 0.004f, 0.0007f, 1e-39f};
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{outer, n, inner}, QuantParams::PerTensor(scales[rng() % 4], 100)), i)};
+    t.outputs = {TensorType(DType::kUint8, Shape{outer, n, inner},
+                            QuantParams::PerTensor(out_scales[rng() % 4], static_cast<int32_t>(rng() % 256)))};
+    ExpectKernel(kSoftmaxByte, t, {SoftmaxBytesReference(t.inputs[0], t.outputs[0], outer, n, inner)}, t.inputs[0].type().ToString());
   }
 }
 
@@ -233,6 +261,37 @@ TEST(Norm, ArgMaxTakesTheFirstOrTheLast) {
   ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {2, 1, 2, 1})}, "last");
   t.op = "ArgMin";
   ExpectKernel(kArgMinFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {0, 2, 1, 2})}, "least");
+}
+
+TEST(Norm, ArgMaxOfRandomShapes) {
+  std::mt19937 rng(9);
+  for (uint32_t i = 0; i < 300; ++i) {
+    const int64_t outer = 1 + rng() % 5, n = 1 + rng() % 70, inner = rng() % 2 == 0 ? 1 : 1 + rng() % 150;
+    TestCall t;
+    t.op = rng() % 2 == 0 ? "ArgMax" : "ArgMin";
+    t.attrs.Set("axis", 1);
+    t.attrs.Set("select_last_index", static_cast<int64_t>(rng() % 2));
+    Tensor x = RandomFloat(Shape{outer, n, inner}, i);
+    for (int64_t k = 0; k < x.elements(); ++k) {
+      float& v = x.mutable_data<float>()[k];
+      v = std::floor(v);  // many equals
+      if (rng() % 64 == 0) v = std::nanf("");
+    }
+    t.inputs = {x};
+    t.outputs = {TensorType(DType::kInt64, Shape{outer, 1, inner})};
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    const bool max = t.op == "ArgMax", last = t.attrs.Int("select_last_index") != 0;
+    for (int64_t o = 0; o < outer * inner; ++o) {
+      const float* row = x.data<float>() + o / inner * n * inner + o % inner;
+      int64_t best = 0;
+      for (int64_t k = 1; k < n; ++k) {
+        const float v = row[k * inner], found = row[best * inner];
+        if ((max ? v > found : v < found) || (last && v == found)) best = k;
+      }
+      want.mutable_data<int64_t>()[o] = best;
+    }
+    ExpectKernel(max ? kArgMaxFloat : kArgMinFloat, t, {want}, fmt::format("{} {} last {}", t.op, x.type().ToString(), last));
+  }
 }
 
 }  // namespace

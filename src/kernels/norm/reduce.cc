@@ -193,25 +193,19 @@ struct ArgState {
   int64_t outer = 1, size = 1, inner = 1, grain = 1;
   bool max = true, last = false;
 
-  template <bool kMax, bool kLast>
-  void Part(const float* x, int64_t* y, int64_t begin, int64_t end) const {
-    for (int64_t o = begin; o < end; ++o) {
-      const float* in = x + o / inner * size * inner + o % inner;
-      int64_t best = 0;
-      float found = in[0];
-      for (int64_t k = 1; k < size; ++k) {
-        const float v = in[k * inner];
-        if ((kMax ? v > found : v < found) || (kLast && v == found)) best = k, found = v;
-      }
-      y[o] = best;
-    }
-  }
+  Isa isa = Isa::kScalar;
+
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto* x = static_cast<const float*>(in[0]);
     auto* y = static_cast<int64_t*>(out[0]);
+    const NormTable& table = NormTableFor(isa);
     context.pool.ParallelFor(outer * inner, grain, [&](int64_t begin, int64_t end) {
-      if (max) return last ? Part<true, true>(x, y, begin, end) : Part<true, false>(x, y, begin, end);
-      last ? Part<false, true>(x, y, begin, end) : Part<false, false>(x, y, begin, end);
+      if (inner == 1) return table.arg_rows(x + begin * size, y + begin, end - begin, size, max, last);
+      while (begin < end) {
+        const int64_t column = begin % inner, width = std::min(inner - column, end - begin);
+        table.arg_columns(x + begin / inner * size * inner + column, y + begin, size, inner, width, max, last);
+        begin += width;
+      }
     });
   }
 };
@@ -233,6 +227,7 @@ std::optional<Rejection> RejectArg(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const auto state = ArgOf(call);
   if (!state) return Reject("attribute", "{}", state.error().message());
+  if (state->size > INT32_MAX) return Reject("shape", "{} along the axis", state->size);
   if (state->size == 0 || state->outer * state->inner != ElementsOf(call.outputs[0])) {
     return Reject("shape", "{} -> {}", call.inputs[0].ToString(), call.outputs[0].ToString());
   }
@@ -241,7 +236,8 @@ std::optional<Rejection> RejectArg(const KernelCall& call) {
 
 Result<BoundKernel> BindArg(const KernelCall& call, const BindOptions& options) {
   EVOQ_ASSIGN(ArgState state, ArgOf(call));
-  state.grain = Grain(state.outer * state.inner, static_cast<double>(state.size), options.threads);
+  state.isa = options.isa;
+  state.grain = Grain(state.outer * state.inner, static_cast<double>(state.size) * 0.1 + 3, options.threads);
   return BoundKernel::Of(state);
 }
 

@@ -1,5 +1,8 @@
-// Softmax and LogSoftmax along any axis, float32; Softmax on quantized uint8 along the last axis that has more than one
-// element: dequantize, compute, quantize.
+// Softmax and LogSoftmax along any axis, float32; Softmax on quantized uint8 by a table of exponentials
+// (kernels/requant.h).
+#include <bit>
+
+#include "kernels/math/math.h"
 #include "kernels/norm/norm.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
@@ -71,7 +74,7 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   return BoundKernel::Of(state);
 }
 
-constexpr int64_t kMaxByteRow = 8192;  // floats of a row on the stack
+constexpr int64_t kMaxColumn = 8192;  // bytes of a strided row, gathered on the stack
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
@@ -79,32 +82,34 @@ std::optional<Rejection> RejectBytes(const KernelCall& call) {
   }
   if (auto rejection = RejectShape(call)) return rejection;
   const Split split = *SplitOf(call);
-  if (split.inner != 1 || split.size > kMaxByteRow) {
-    return Reject("shape", "rows of {} with {} elements beside each other, expected at most {} contiguous ones", split.size,
-                  split.inner, kMaxByteRow);
-  }
+  if (split.inner != 1 && split.size > kMaxColumn)
+    return Reject("shape", "{} elements along an inner axis, expected at most {}", split.size, kMaxColumn);
   return std::nullopt;
 }
 
 struct ByteState {
+  ByteSoftmax softmax;
   Split split;
-  float scale_x, scale_y;
-  int32_t zero_x, zero_y;
   Isa isa;
   int64_t grain;
+
+  void Column(const uint8_t* x, uint8_t* y) const {
+    uint8_t column[kMaxColumn];
+    for (int64_t k = 0; k < split.size; ++k) column[k] = x[k * split.inner];
+    NormTableFor(isa).softmax_bytes(softmax, column, column, 1, split.size);
+    for (int64_t k = 0; k < split.size; ++k) y[k * split.inner] = column[k];
+  }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto* x = static_cast<const uint8_t*>(in[0]);
     auto* y = static_cast<uint8_t*>(out[0]);
-    const QuantizeTable& convert = QuantizeTableFor(isa);
-    const auto softmax = NormTableFor(isa).softmax_rows;
     const int64_t n = split.size;
-    context.pool.ParallelFor(split.outer, grain, [&](int64_t begin, int64_t end) {
-      float row[kMaxByteRow];
-      for (int64_t r = begin; r < end; ++r) {
-        convert.dequantize(x + r * n, IntegerKind::kUint8, row, n, scale_x, zero_x);
-        softmax(row, row, 1, n, false);
-        convert.quantize(row, y + r * n, n, scale_y, zero_y, ByteRange{});
+    if (n == 0) return;
+    context.pool.ParallelFor(split.outer * split.inner, grain, [&](int64_t begin, int64_t end) {
+      if (split.inner == 1) return NormTableFor(isa).softmax_bytes(softmax, x + begin * n, y + begin * n, end - begin, n);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i / split.inner * n * split.inner + i % split.inner;
+        Column(x + at, y + at);
       }
     });
   }
@@ -112,9 +117,19 @@ struct ByteState {
 
 Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
-  EVOQ_ASSIGN(const Split split, SplitOf(call));
-  const int64_t grain = Grain(split.outer, static_cast<double>(split.size) * 0.6 + 10, options.threads);
-  return BoundKernel::Of(ByteState{split, ScaleOf(x), ScaleOf(y), ZeroOf(x), ZeroOf(y), options.isa, grain});
+  ByteState state;
+  EVOQ_ASSIGN(state.split, SplitOf(call));
+  for (int d = 0; d < 256; ++d) {
+    state.softmax.e[d] = ExpF(-static_cast<float>(d) * ScaleOf(x));
+    const uint32_t bits = std::bit_cast<uint32_t>(state.softmax.e[d]);
+    for (int k = 0; k < 4; ++k) state.softmax.e_bytes[k][d] = static_cast<uint8_t>(bits >> (8 * k));
+    state.softmax.e_lanes[d / 64][d / 4 % 4][d / 16 % 4 * 4 + d % 4] = state.softmax.e[d];
+  }
+  state.softmax.scale_y = ScaleOf(y);
+  state.softmax.zero_y = ZeroOf(y);
+  state.isa = options.isa;
+  state.grain = Grain(state.split.outer * state.split.inner, static_cast<double>(state.split.size) * 0.1 + 10, options.threads);
+  return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "kernels/pool/pool.h"
 
+#include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
 
@@ -64,6 +65,11 @@ std::optional<Rejection> RejectFloat(const KernelCall& call) {
   return RejectShape(call);
 }
 
+std::optional<Rejection> RejectBf16(const KernelCall& call) {
+  if (auto why = RejectUnlessBf16(call, 1)) return why;
+  return RejectShape(call);
+}
+
 std::optional<Rejection> RejectAverageByte(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected uint8 with one scale each", call.inputs[0].ToString(), call.outputs[0].ToString());
@@ -89,6 +95,7 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   switch (call.inputs[0].dtype) {
     case DType::kUint8: state.tasks = max ? table.max_u8 : table.average_u8; break;
     case DType::kInt8: state.tasks = table.max_i8; break;
+    case DType::kBfloat16: state.tasks = max ? table.max_bf16 : table.average_bf16; break;
     default: state.tasks = max ? table.max_f32 : table.average_f32;
   }
   if (!max && call.inputs[0].quantized()) {
@@ -111,12 +118,16 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   extern const KernelDef symbol = {name, op, precision, Peak::kMemory, reject, nullptr, Bind};
 EVOQ_POOL(kMaxPoolByte, "maxpool_u8", "MaxPool", "int8", RejectMaxByte)
 EVOQ_POOL(kMaxPoolFloat, "maxpool_f32", "MaxPool", "float32", RejectFloat)
+EVOQ_POOL(kMaxPoolBf16, "maxpool_bf16", "MaxPool", "bf16", RejectBf16)
 EVOQ_POOL(kGlobalMaxPoolByte, "global_maxpool_u8", "GlobalMaxPool", "int8", RejectMaxByte)
 EVOQ_POOL(kGlobalMaxPoolFloat, "global_maxpool_f32", "GlobalMaxPool", "float32", RejectFloat)
+EVOQ_POOL(kGlobalMaxPoolBf16, "global_maxpool_bf16", "GlobalMaxPool", "bf16", RejectBf16)
 EVOQ_POOL(kAveragePoolByte, "avgpool_u8", "AveragePool", "int8", RejectAverageByte)
 EVOQ_POOL(kAveragePoolFloat, "avgpool_f32", "AveragePool", "float32", RejectFloat)
+EVOQ_POOL(kAveragePoolBf16, "avgpool_bf16", "AveragePool", "bf16", RejectBf16)
 EVOQ_POOL(kGlobalAveragePoolByte, "global_avgpool_u8", "GlobalAveragePool", "int8", RejectAverageByte)
 EVOQ_POOL(kGlobalAveragePoolFloat, "global_avgpool_f32", "GlobalAveragePool", "float32", RejectFloat)
+EVOQ_POOL(kGlobalAveragePoolBf16, "global_avgpool_bf16", "GlobalAveragePool", "bf16", RejectBf16)
 #undef EVOQ_POOL
 
 }  // namespace evoq

@@ -2,7 +2,7 @@
 // the taps of its window that lie inside x, in row-major order:
 //   max      m = the type's lowest value (-infinity for float32), then m = x > m ? x : m
 //   average  uint8: v = float32(sum of (x - zero_x)) * float32(double(s_x) / (double(s_y) * count)), rounded as in requant.h
-//            float32: y = (0 + x[0] + x[1] + ...) / float32(count)
+//            float32: y = (0 + x[0] + x[1] + ...) / float32(count); bfloat16: the same in float32, rounded at the end
 // count is at least 1: the number of taps inside x; with count_include_pad, of those inside x or its padding. Global pooling is the
 // same with the window of all of x, but that a zero maximum is +0.
 #pragma once
@@ -37,7 +37,7 @@ using PoolFn = void (*)(const PoolArgs& args, const void* x, void* y, int64_t be
 
 // Tasks [begin, end).
 struct PoolTable {
-  PoolFn max_u8, max_i8, max_f32, average_u8, average_f32;
+  PoolFn max_u8, max_i8, max_f32, max_bf16, average_u8, average_f32, average_bf16;
 };
 EVOQ_ISA_TABLE(PoolTable)
 

@@ -1,8 +1,15 @@
+#include "kernels/bf16/bf16_vec.h"
 #include "kernels/pool/pool.h"
 #include "kernels/vec.h"
 
 namespace evoq::EVOQ_ISA {
 namespace {
+
+#ifdef EVOQ_OWN_AVERAGE
+// to[i] = saturate(round((sum[i] + start) * multiplier) + zero) for 64 sums of `taps` bytes, or false when it takes other code.
+inline bool AverageOf64(const OutputBounds& bounds, const Vec<uint16_t, 64>& sum, int32_t start, int64_t taps, float multiplier,
+                        uint8_t* to);
+#endif
 
 // The taps of one output position: [begin, end) in each dimension, and where the window starts in x.
 struct Taps {
@@ -47,17 +54,116 @@ inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begi
   }
 }
 
-// Calls chunk.template operator()<kN>(c) for pieces of 64, 16 and 1 channels.
-template <typename Chunk>
+// A run: n neighbouring elements of y whose taps lie at the same distances. Element i is pooled from x[offsets[t] + i].
+constexpr int64_t kListedTaps = 256;  // a window of more taps goes position by position
+
+// Calls run(x, offsets, taps, count, n, y) for whole rows of y where neighbours read neighbours, else for positions.
+template <typename T, typename Run>
+inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, int64_t end, const Run& run) {
+  const WindowDim& w = args.w;
+  const int64_t channels = args.channels, image_size = args.d.in * args.h.in * w.in * channels;
+  int64_t offsets[kListedTaps], first = 0, last;  // outputs [first, last) have all their taps inside
+  while (first < w.out && w.TapBegin(first) > 0) ++first;
+  for (last = first; last < w.out && w.TapEnd(last) == w.kernel;) ++last;
+  // Columns go down all rows in bands, so that the lines of a window stay in the L1 cache.
+  constexpr int64_t kBandBytes = 24 << 10;
+  const int64_t line_bytes = (args.h.kernel * w.stride + 1) * channels * static_cast<int64_t>(sizeof(T));
+  const int64_t band = kBandBytes / line_bytes > 4 ? kBandBytes / line_bytes : 4;
+  for (int64_t left = 0; left < w.out; left += band) {
+    const int64_t right = left + band < w.out ? left + band : w.out;
+    const int64_t inside_left = first > left ? first : left, inside_right = last < right ? last : right;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t row = task / args.groups(), group = task % args.groups();
+      const int64_t oh = row % args.h.out, od = row / args.h.out % args.d.out;
+      const int64_t c0 = group * kPoolGroup, width = (c0 + kPoolGroup < channels ? kPoolGroup : channels - c0);
+      const int64_t padded_rows = args.d.PaddedTaps(od) * args.h.PaddedTaps(oh);
+      const T* image = x + row / args.h.out / args.d.out * image_size + c0;
+      T* to = y + row * w.out * channels + c0;
+      int64_t taps = 0;
+      // The taps [k0, k1) of each line of the window of output ow.
+      const auto list = [&](int64_t ow, int64_t k0, int64_t k1) {
+        taps = 0;
+        for (int64_t i = args.d.TapBegin(od); i < args.d.TapEnd(od); ++i) {
+          const int64_t z = od * args.d.stride - args.d.pad + i * args.d.dilation;
+          for (int64_t j = args.h.TapBegin(oh); j < args.h.TapEnd(oh); ++j) {
+            const int64_t line = (z * args.h.in + oh * args.h.stride - args.h.pad + j * args.h.dilation) * w.in + ow * w.stride - w.pad;
+            for (int64_t k = k0; k < k1; ++k) offsets[taps++] = (line + k * w.dilation) * channels;
+          }
+        }
+      };
+      const auto pool = [&](int64_t ow, int64_t shift, int64_t n) {
+        const int64_t taken = args.include_pad ? padded_rows * w.PaddedTaps(ow) : taps;
+        run(image + shift, offsets, taps, taken > 0 ? taken : 1, n, to + ow * channels);
+      };
+      for (int64_t ow = left; ow < right; ++ow) {
+        if (ow >= first && ow < last) continue;
+        list(ow, w.TapBegin(ow), w.TapEnd(ow));
+        pool(ow, 0, width);
+      }
+      if (inside_left >= inside_right) continue;
+      list(inside_left, 0, w.kernel);
+      if (w.stride == 1 && width == channels) {
+        pool(inside_left, 0, (inside_right - inside_left) * channels);
+      } else {
+        for (int64_t ow = inside_left; ow < inside_right; ++ow) pool(ow, (ow - inside_left) * w.stride * channels, width);
+      }
+    }
+  }
+}
+
+inline bool IsListed(const PoolArgs& args) {
+  return !args.global && args.d.kernel <= kListedTaps && args.h.kernel <= kListedTaps && args.w.kernel <= kListedTaps &&
+         args.d.kernel * args.h.kernel * args.w.kernel <= kListedTaps;
+}
+
+// Calls chunk.template operator()<kN>(c) for pieces of kMost, 64, 16 and 1 elements.
+template <int kMost = 64, typename Chunk>
 inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
+  if constexpr (kMost > 64) {
+    for (; c + kMost <= end; c += kMost) chunk.template operator()<kMost>(c);
+  }
   for (; c + 64 <= end; c += 64) chunk.template operator()<64>(c);
   for (; c + 16 <= end; c += 16) chunk.template operator()<16>(c);
   for (; c < end; ++c) chunk.template operator()<1>(c);
 }
 
+// body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls visit(element c of a tap) for each
+// tap in order. The taps of a 3 x 3 window stay in registers.
+template <int kMost, typename T, typename Body>
+inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, int64_t n, const Body& body) {
+  if (taps != 9) {
+    return ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
+      body.template operator()<kN>(c, [&](const auto& visit) {
+        for (int64_t t = 0; t < taps; ++t) visit(from + offsets[t] + c);
+      });
+    });
+  }
+  const T* p[9];
+  for (int t = 0; t < 9; ++t) p[t] = from + offsets[t];
+  ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
+    body.template operator()<kN>(c, [&](const auto& visit) {
+#pragma GCC unroll 9
+      for (int t = 0; t < 9; ++t) visit(p[t] + c);
+    });
+  });
+}
+
 template <typename T>
 void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
+  if (IsListed(args)) {
+    return ForEachRun(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
+                      [](const T* from, const int64_t* offsets, int64_t taps, int64_t, int64_t n, T* to) {
+                        ForTapChunks<256 / sizeof(T)>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+                          Vec<T, kN> m = Vec<T, kN>{} + kLowest;
+                          each_tap([&](const T* p) {
+                            const Vec<T, kN> v = LoadVec<T, kN>(p);
+                            m = v > m ? v : m;
+                          });
+                          StoreVec<T, kN>(to + c, m);
+                        });
+                      });
+  }
   const bool global = args.global;
   ForEachPosition(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
                   [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, T* out) {
@@ -75,6 +181,16 @@ void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64
 }
 
 void AverageFloatTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
+  if (IsListed(args)) {
+    return ForEachRun(args, static_cast<const float*>(x), static_cast<float*>(y), begin, end,
+                      [](const float* from, const int64_t* offsets, int64_t taps, int64_t count, int64_t n, float* to) {
+                        ForTapChunks<64>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+                          Vec<float, kN> sum = {};
+                          each_tap([&](const float* p) { sum = sum + LoadVec<float, kN>(p); });
+                          StoreVec<float, kN>(to + c, sum / static_cast<float>(count));
+                        });
+                      });
+  }
   ForEachPosition(args, static_cast<const float*>(x), static_cast<float*>(y), begin, end,
                   [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, float* out) {
                     ForChunks(c0, c1, [&]<int kN>(int64_t c) {
@@ -85,8 +201,55 @@ void AverageFloatTasks(const PoolArgs& args, const void* x, void* y, int64_t beg
                   });
 }
 
+void MaxBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
+  const bool global = args.global;
+  ForEachPosition(args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
+                  [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, uint16_t* out) {
+                    ForChunks(c0, c1, [&]<int kN>(int64_t c) {
+                      Vec<float, kN> m = Vec<float, kN>{} - __builtin_inff();
+                      each_tap([&](const uint16_t* p) {
+                        const Vec<float, kN> v = LoadBf16<kN>(p + c);
+                        m = v > m ? v : m;
+                      });
+                      if (global) m = m + 0.0f;
+                      StoreBf16<kN>(out + c, m);
+                    });
+                  });
+}
+
+void AverageBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
+  ForEachPosition(args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
+                  [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, uint16_t* out) {
+                    ForChunks(c0, c1, [&]<int kN>(int64_t c) {
+                      Vec<float, kN> sum = {};
+                      each_tap([&](const uint16_t* p) { sum = sum + LoadBf16<kN>(p + c); });
+                      StoreBf16<kN>(out + c, sum / static_cast<float>(count));
+                    });
+                  });
+}
+
 // Sums 256 taps at a time in 16 bits (256 * 255 fits), then in 32.
 void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
+  if (IsListed(args)) {
+    return ForEachRun(args, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), begin, end,
+                      [&args](const uint8_t* from, const int64_t* offsets, int64_t taps, int64_t count, int64_t n, uint8_t* to) {
+                        const float multiplier = static_cast<float>(args.scale_x / (args.scale_y * static_cast<double>(count)));
+                        const int32_t start = -args.zero_x * static_cast<int32_t>(taps);
+                        const OutputBounds bounds = args.bounds;
+                        ForTapChunks<64>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+                          Vec<uint16_t, kN> sum = {};  // kListedTaps * 255 fits
+                          each_tap([&](const uint8_t* p) { sum = sum + Convert<uint16_t, kN>(LoadVec<uint8_t, kN>(p)); });
+#ifdef EVOQ_OWN_AVERAGE
+                          if constexpr (kN == 64) {
+                            if (AverageOf64(bounds, sum, start, taps, multiplier, to + c)) return;
+                          }
+#endif
+                          const Vec<int32_t, kN> total = Convert<int32_t, kN>(sum) + start;
+                          const Vec<int32_t, kN> q = ToIntegers<kN>(bounds, Convert<float, kN>(total) * multiplier);
+                          StoreVec<uint8_t, kN>(to + c, Convert<uint8_t, kN>(q));
+                        });
+                      });
+  }
   ForEachPosition(args, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), begin, end,
                   [&args](const auto& each_tap, int64_t inside, int64_t count, int64_t c0, int64_t c1, uint8_t* out) {
                     const float multiplier =
@@ -113,6 +276,7 @@ void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begi
 
 }  // namespace
 
-extern const PoolTable kPoolTable = {MaxTasks<uint8_t>, MaxTasks<int8_t>, MaxTasks<float>, AverageByteTasks, AverageFloatTasks};
+extern const PoolTable kPoolTable = {MaxTasks<uint8_t>, MaxTasks<int8_t>, MaxTasks<float>, MaxBf16Tasks,
+                                    AverageByteTasks,  AverageFloatTasks, AverageBf16Tasks};
 
 }  // namespace evoq::EVOQ_ISA

@@ -76,8 +76,38 @@ const Case kCases[] = {
     {{4, 4}, {4, 4}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {}, 0, 8},
 };
 
+// Windows, strides and dilations around the edges of the input.
+std::vector<Case> RandomCases(int count) {
+  std::mt19937 rng(3);
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  while (static_cast<int>(cases.size()) < count) {
+    Case c;
+    c.batch = 1 + rng() % 2;
+    const int64_t channels[] = {1, 3, 16, 37, 64, 100, 300};
+    c.channels = channels[rng() % 7];
+    c.include_pad = rng() % 2 == 0;
+    c.pads.assign(4, 0);
+    for (int i = 0; i < 2; ++i) {
+      const int64_t kernel = 1 + rng() % 5, dilation = 1 + rng() % 2, stride = 1 + rng() % 3, in = 1 + rng() % 20;
+      const int64_t reach = (kernel - 1) * dilation;
+      c.kernel.push_back(kernel), c.dilations.push_back(dilation), c.strides.push_back(stride), c.in.push_back(in);
+      c.pads[i] = rng() % kernel, c.pads[i + 2] = rng() % kernel;
+      c.out.push_back((in + c.pads[i] + c.pads[i + 2] - reach - 1) / stride + 1);
+      if (in + c.pads[i] + c.pads[i + 2] <= reach) c.out.back() = 0;
+    }
+    // Every window has a tap inside, and the sizes are ONNX's.
+    bool fits = c.out[0] > 0 && c.out[1] > 0;
+    for (int i = 0; fits && i < 2; ++i) {
+      const WindowDim w{c.in[i], c.out[i], c.kernel[i], c.strides[i], c.dilations[i], c.pads[i], c.pads[i + 2]};
+      for (int64_t o = 0; o < w.out; ++o) fits = fits && w.TapBegin(o) < w.TapEnd(o);
+    }
+    if (fits) cases.push_back(c);
+  }
+  return cases;
+}
+
 TEST(Pool, MaxKeepsIntegersAndFloats) {
-  for (const Case& s : kCases) {
+  for (const Case& s : RandomCases(150)) {
     for (DType dtype : {DType::kUint8, DType::kInt8}) {
       const TensorType type(dtype, Shape{}, QuantParams::PerTensor(0.1f, 3));
       const TestCall t = MakeCall(s, "MaxPool", type, type);
@@ -87,7 +117,7 @@ TEST(Pool, MaxKeepsIntegersAndFloats) {
       } else {
         Reference<int8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) { want.mutable_data<int8_t>()[at] = *std::max_element(v.begin(), v.end()); });
       }
-      ExpectKernel(kMaxPoolByte, t, {want}, fmt::format("case {}", &s - kCases));
+      ExpectKernel(kMaxPoolByte, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
     }
     const TensorType f32(DType::kFloat32, Shape{});
     const TestCall t = MakeCall(s, "MaxPool", f32, f32);
@@ -95,12 +125,12 @@ TEST(Pool, MaxKeepsIntegersAndFloats) {
     Reference<float>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) {
       want.mutable_data<float>()[at] = *std::max_element(v.begin(), v.end());
     });
-    ExpectKernel(kMaxPoolFloat, t, {want}, fmt::format("case {}", &s - kCases));
+    ExpectKernel(kMaxPoolFloat, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
   }
 }
 
 TEST(Pool, AverageEqualsTheDefinition) {
-  for (const Case& s : kCases) {
+  for (const Case& s : RandomCases(150)) {
     const TestCall t = MakeCall(s, "AveragePool", TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 77)),
                                 TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.06f, 130)));
     Tensor want = Tensor::Allocate(t.outputs[0]);
@@ -110,7 +140,7 @@ TEST(Pool, AverageEqualsTheDefinition) {
       const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.06f) * static_cast<double>(count)));
       want.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(RoundToInteger(static_cast<float>(sum) * m, 130, 0, 255));
     });
-    ExpectKernel(kAveragePoolByte, t, {want}, fmt::format("case {}", &s - kCases));
+    ExpectKernel(kAveragePoolByte, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
 
     const TensorType f32(DType::kFloat32, Shape{});
     const TestCall f = MakeCall(s, "AveragePool", f32, f32);
@@ -120,7 +150,7 @@ TEST(Pool, AverageEqualsTheDefinition) {
       for (float v : values) sum += v;
       want_f.mutable_data<float>()[at] = sum / static_cast<float>(count);
     });
-    ExpectKernel(kAveragePoolFloat, f, {want_f}, fmt::format("case {}", &s - kCases));
+    ExpectKernel(kAveragePoolFloat, f, {want_f}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
   }
 }
 

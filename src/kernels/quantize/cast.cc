@@ -2,6 +2,7 @@
 // x != 0; integer to a narrower integer keeps the low bits, as C++ does.
 #include <limits>
 
+#include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
 
@@ -98,8 +99,31 @@ struct CastState {
   }
 };
 
+// Between float32 and bfloat16, in vectors.
+struct Bf16CastState {
+  Isa isa;
+  bool widens;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const Bf16Table& rows = Bf16TableFor(isa);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      if (widens) {
+        rows.widen(static_cast<const uint16_t*>(in[0]) + begin, static_cast<float*>(out[0]) + begin, end - begin);
+      } else {
+        rows.narrow(static_cast<const float*>(in[0]) + begin, static_cast<uint16_t*>(out[0]) + begin, end - begin);
+      }
+    });
+  }
+};
+
 Result<BoundKernel> BindCast(const KernelCall& call, const BindOptions& options) {
   const int64_t elements = ElementsOf(call.inputs[0]);
+  const DType from = call.inputs[0].dtype, to = call.outputs[0].dtype;
+  if ((from == DType::kBfloat16 && to == DType::kFloat32) || (from == DType::kFloat32 && to == DType::kBfloat16)) {
+    const int64_t grain = Grain(elements, 0.1, options.threads);
+    return BoundKernel::Of(Bf16CastState{options.isa, to == DType::kFloat32, elements, grain});
+  }
   return BoundKernel::Of(
       CastState{CastFor(call.inputs[0].dtype, call.outputs[0].dtype), elements, Grain(elements, 0.5, options.threads)});
 }

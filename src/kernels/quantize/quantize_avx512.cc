@@ -1,6 +1,7 @@
 #define EVOQ_ISA avx512
 #include <immintrin.h>
 
+#include "kernels/bytes512.h"
 #include "kernels/quantize/quantize.inl.h"
 
 namespace evoq::avx512 {
@@ -23,8 +24,36 @@ void Lookup(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n) {
   return has_vbmi ? LookupVbmi(table, x, y, n) : LookupPlain(table, x, y, n);
 }
 
+// x * (1 / scale) differs from x / scale by less than 2^-13 where it does not saturate (|.| < 512). So both round to the same
+// integer unless the product lies that close to a tie; blocks in which one does (or is NaN) divide.
+void Quantize512(const float* x, uint8_t* q, int64_t n, float scale, int32_t zero, ByteRange range) {
+  const float inverse = 1.0f / scale;
+  int64_t i = 0;
+  if (inverse > 1e-30f && inverse < 1e30f) {  // a normal number, correctly rounded
+    const __m512 factor = _mm512_set1_ps(inverse), most = _mm512_set1_ps(512.0f);
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), tie = _mm512_set1_epi32(0x3efff000);  // 0.5 - 2^-13
+    const __m512i zero16 = _mm512_set1_epi16(static_cast<int16_t>(zero)), order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (; i + 64 <= n; i += 64) {
+      Floats v;
+      __m512i off = _mm512_setzero_si512();
+      for (int k = 0; k < 4; ++k) {
+        v.part[k] = _mm512_min_ps(most, _mm512_mul_ps(_mm512_loadu_ps(x + i + 16 * k), factor));
+        const __m512 d = _mm512_reduce_ps(v.part[k], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        off = _mm512_max_epu32(off, _mm512_and_si512(_mm512_castps_si512(d), magnitude));
+      }
+      if (_mm512_cmpge_epu32_mask(off, tie) != 0) {
+        Quantize(x + i, q + i, 64, scale, zero, range);
+      } else {
+        const __m512i bytes = range.low < 0 ? NarrowSigned(v, zero16) : NarrowUnsigned(v, zero16);
+        _mm512_storeu_si512(q + i, _mm512_permutexvar_epi32(order, bytes));
+      }
+    }
+  }
+  Quantize(x + i, q + i, n - i, scale, zero, range);
+}
+
 }  // namespace
 
-extern const QuantizeTable kQuantizeTable = {Quantize, Dequantize, QuantizeEach, DequantizeEach, Range, Lookup};
+extern const QuantizeTable kQuantizeTable = {Quantize512, Dequantize, QuantizeEach, DequantizeEach, Range, Lookup};
 
 }  // namespace evoq::avx512

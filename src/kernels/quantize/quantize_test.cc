@@ -136,5 +136,25 @@ TEST(Quantize, RejectsWithAReason) {
   EXPECT_STREQ(RejectOf(kQuantizeRuntime, t)->code, "shape");
 }
 
+TEST(Quantize, GathersRowsOfBytes) {
+  for (bool per_row : {false, true}) {
+    QuantParams quant = QuantParams::PerTensor(0.02f, 3);
+    if (per_row) quant = {{0.01f, 0.02f, 0.03f, 0.5f, 1.0f}, {1, 0, -2, 3, 7}, 0, 0};
+    TestCall t;
+    t.op = "Gather";
+    t.inputs = {RandomTensor(TensorType(DType::kInt8, Shape{5, 37}, quant), 3),
+                Tensor::FromValues<int64_t>(Shape{2, 3}, std::vector<int64_t>{4, 0, -1, 2, -5, 1})};
+    t.is_constant = {true, false};
+    t.outputs = {TensorType(DType::kFloat32, Shape{2, 3, 37})};
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    const int64_t rows[] = {4, 0, 4, 2, 0, 1};
+    for (int64_t i = 0; i < want.elements(); ++i) {
+      const auto row = static_cast<size_t>(rows[i / 37]), s = per_row ? row : 0;
+      want.mutable_data<float>()[i] = DequantizeValue(t.inputs[0].data<int8_t>()[row * 37 + i % 37], quant.scales[s], quant.zero_points[s]);
+    }
+    ExpectKernel(*FindKernel("gather_dequantize"), t, {want}, per_row ? "per row" : "one scale");
+  }
+}
+
 }  // namespace
 }  // namespace evoq

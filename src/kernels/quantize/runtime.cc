@@ -1,4 +1,6 @@
 // QuantizeLinear and DequantizeLinear whose scale and zero point are inputs, and DynamicQuantizeLinear: plain integers.
+#include <utility>
+
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
 #include "kernels/requant.h"
@@ -97,6 +99,9 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
 std::optional<Rejection> RejectDynamic(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlainFloat(call.inputs[0])) return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
+  if (call.has_input(1) && (!PlainFloat(call.inputs[1]) || ElementsOf(call.inputs[1]) != 2)) {
+    return Reject("types", "range is {}, expected float32[2]", call.inputs[1].ToString());
+  }
   if (call.outputs.size() != 3) return Reject("types", "{} outputs, expected 3", call.outputs.size());
   if (call.outputs[0].dtype != DType::kUint8 || call.outputs[0].quantized()) {
     return Reject("types", "output 0 is {}, expected plain uint8", call.outputs[0].ToString());
@@ -112,10 +117,12 @@ struct DynamicState {
   int threads;
   Isa isa;
   bool writes_scale, writes_zero;
+  bool has_range;  // input 1 holds min(x, 0) and max(x, 0)
 
   int64_t pieces() const { return CeilDiv(elements, kPiece); }
 
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+  std::pair<float, float> RangeOf(const void* const* in, const RunContext& context) const {
+    if (has_range) return {static_cast<const float*>(in[1])[0], static_cast<const float*>(in[1])[1]};
     const QuantizeTable& table = QuantizeTableFor(isa);
     const auto* x = static_cast<const float*>(in[0]);
     auto* lows = reinterpret_cast<float*>(context.scratch);
@@ -127,6 +134,13 @@ struct DynamicState {
     });
     float low = 0, high = 0;
     for (int64_t i = 0; i < pieces(); ++i) low = std::min(low, lows[i]), high = std::max(high, highs[i]);
+    return {low, high};
+  }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const QuantizeTable& table = QuantizeTableFor(isa);
+    const auto* x = static_cast<const float*>(in[0]);
+    const auto [low, high] = RangeOf(in, context);
     const float scale = high == low ? 1.0f : (high - low) / 255.0f;
     const int32_t zero = QuantizeValue(0.0f - low, scale, 0, 0, 255);
     if (writes_scale) *static_cast<float*>(out[1]) = scale;
@@ -139,7 +153,7 @@ struct DynamicState {
 
 Result<BoundKernel> BindDynamic(const KernelCall& call, const BindOptions& options) {
   DynamicState state{ElementsOf(call.inputs[0]), options.threads, options.isa, call.outputs[1].dtype != DType::kUndefined,
-                     call.outputs[2].dtype != DType::kUndefined};
+                     call.outputs[2].dtype != DType::kUndefined, call.has_input(1)};
   const size_t scratch = static_cast<size_t>(state.pieces()) * 2 * sizeof(float);
   return BoundKernel::Of(state, scratch);
 }

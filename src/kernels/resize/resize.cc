@@ -29,22 +29,56 @@ std::optional<Rejection> RejectNearest(const KernelCall& call) {
   return RejectPlan(call);
 }
 
+// index[o] = o / 2: every element twice.
+bool IsDoubling(const AxisTaps& taps) {
+  for (int64_t o = 0; o < taps.out; ++o) {
+    if (taps.keep || taps.index[o] != o / 2) return false;
+  }
+  return taps.out == 2 * taps.in;
+}
+
 template <typename T>
 void PickElements(const void* x, void* y, const std::vector<int64_t>& index) {
   for (size_t o = 0; o < index.size(); ++o) static_cast<T*>(y)[o] = static_cast<const T*>(x)[index[o]];
 }
 
+// Each of n elements twice, 16 bytes at a time; the last 16 overlap those before.
+template <typename T>
+void DoubleElements(const std::byte* x, std::byte* y, int64_t n) {
+  constexpr int kStep = 16 / sizeof(T);
+  typedef T V __attribute__((vector_size(16)));
+  const auto step = [&](int64_t i) {
+    V v, low, high;
+    std::memcpy(&v, x + i * static_cast<int64_t>(sizeof(T)), 16);
+    if constexpr (kStep == 4) {
+      low = __builtin_shufflevector(v, v, 0, 0, 1, 1), high = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+    } else {
+      low = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+      high = __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+    }
+    std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)), &low, 16);
+    std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)) + 16, &high, 16);
+  };
+  if (n < kStep) {
+    for (int64_t i = 0; i < 2 * n; ++i) reinterpret_cast<T*>(y)[i] = reinterpret_cast<const T*>(x)[i / 2];
+    return;
+  }
+  for (int64_t i = 0; i + kStep < n; i += kStep) step(i);
+  step(n - kStep);
+}
+
 struct NearestState {
   ResizePlan plan;
   int64_t pixel, element, grain = 1;  // pixel: bytes of its channels
+  bool doubling = false;              // along w
 
   void Row(const std::byte* x, std::byte* y) const {
     if (plan.w.keep) {
       std::memcpy(y, x, static_cast<size_t>(plan.w.in * pixel));
     } else if (plan.channels == 1 && element == 1) {
-      PickElements<uint8_t>(x, y, plan.w.index);
+      doubling ? DoubleElements<uint8_t>(x, y, plan.w.in) : PickElements<uint8_t>(x, y, plan.w.index);
     } else if (plan.channels == 1 && element == 4) {
-      PickElements<uint32_t>(x, y, plan.w.index);
+      doubling ? DoubleElements<uint32_t>(x, y, plan.w.in) : PickElements<uint32_t>(x, y, plan.w.index);
     } else {
       for (int64_t o = 0; o < plan.w.out; ++o) std::memcpy(y + o * pixel, x + plan.w.index[o] * pixel, static_cast<size_t>(pixel));
     }
@@ -52,22 +86,22 @@ struct NearestState {
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const int64_t rows = plan.images * plan.d.out * plan.h.out, x_row = plan.w.in * pixel, y_row = plan.w.out * pixel;
-    const auto source = [&](int64_t row) {
-      const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
-      const int64_t ih = plan.h.keep ? oh : plan.h.index[oh], id = plan.d.keep ? od : plan.d.index[od];
-      return (image * plan.d.in + id) * plan.h.in + ih;
-    };
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       auto* y = static_cast<std::byte*>(out[0]);
-      int64_t previous = -1;
+      int64_t previous = -1, oh = begin % plan.h.out, od = begin / plan.h.out % plan.d.out, image = begin / plan.h.out / plan.d.out;
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t from = source(row);
+        const int64_t ih = plan.h.keep ? oh : plan.h.index[oh], id = plan.d.keep ? od : plan.d.index[od];
+        const int64_t from = (image * plan.d.in + id) * plan.h.in + ih;
         if (from == previous) {
           std::memcpy(y + row * y_row, y + (row - 1) * y_row, static_cast<size_t>(y_row));
         } else {
           Row(static_cast<const std::byte*>(in[0]) + from * x_row, y + row * y_row);
         }
         previous = from;
+        if (++oh < plan.h.out) continue;
+        oh = 0;
+        if (++od < plan.d.out) continue;
+        od = 0, ++image;
       }
     });
   }
@@ -78,6 +112,7 @@ Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& optio
   EVOQ_ASSIGN(state.plan, PlanResize(call));
   state.element = DTypeBits(call.inputs[0].dtype) / 8;
   state.pixel = state.plan.channels * state.element;
+  state.doubling = IsDoubling(state.plan.w);
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
   if (state.pixel == 0) state.plan.images = 0;
   state.grain = Grain(rows, static_cast<double>(state.plan.w.out) * (2 + 0.05 * static_cast<double>(state.pixel)), options.threads);

@@ -1,0 +1,101 @@
+"""Rows as lines, and as the tables of docs/performance.md between their markers."""
+import json
+import os
+import re
+
+from bars import BLOCK_FORMS, bars, geometric_mean
+
+KEYS = ("model", "net", "form", "block", "shape", "kind", "what", "threads", "batch")
+
+
+def number(value):
+    """Four significant digits."""
+    return "-" if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
+def times(value):
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def percent(value):
+    return "-" if value is None else f"{100 * value:.0f}%"
+
+
+def line(part, row):
+    """One row of a running benchmark."""
+    key = " ".join(f"{k} {row[k]}" if k in ("threads", "batch") else str(row[k]) for k in KEYS if k in row)
+    ms = "  ".join(f"{n} {number(v)}" for n, v in row["ms"].items())
+    derived = "  ".join(f"{k} {v:.2f}" for k, v in row.items() if isinstance(v, float) and k not in KEYS)
+    errors = "".join(f"\n    {n}: {e}" for n, e in row.get("errors", {}).items())
+    return f"{key}: {ms}  {derived}{errors}"
+
+
+def table(header, rows):
+    return "\n".join(["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def model_table(rows):
+    cells = []
+    for r in (r for r in rows if r["ms"]):
+        m = r["ms"]
+        cells.append([r["model"], str(r["threads"]), str(r["batch"]), *(number(m.get(f"{w}_fp32")) for w in ("evoq", "ort", "ov")),
+                      times(r["fp32_vs_faster"]), *(number(m.get(f"{w}_int8")) for w in ("evoq", "ort", "ov")), times(r["int8_vs_faster"]),
+                      times(r["int8_vs_own_fp32"]), percent(r["int8_of_peak"]), percent(r["fp32_of_peak"])])
+    means = [times(geometric_mean(r[k] for r in rows if r["ms"])) for k in ("fp32_vs_faster", "int8_vs_faster", "int8_vs_own_fp32")]
+    cells.append(["geometric mean", "", "", "", "", "", means[0], "", "", "", means[1], means[2], "", ""])
+    text = table(["model", "threads", "batch", "float32: evoq ms", "ONNX Runtime", "OpenVINO", "vs the faster", "int8: evoq ms", "ONNX Runtime",
+                  "OpenVINO", "vs the faster", "int8 vs own float32", "int8 of peak", "float32 of peak"], cells)
+    for r in rows:
+        if not r["ms"]:
+            text += f"\n\n{r['model']} batch {r['batch']}: {r['errors']['all']}."
+    return text
+
+
+def form_table(rows):
+    return table(["network", "form", "threads", "evoq ms", "ONNX Runtime", "OpenVINO"],
+                 [[r["net"], r["form"], str(r["threads"])] + [number(r["ms"].get(n)) for n in ("evoq", "ort", "ov")] for r in rows])
+
+
+def block_table(rows):
+    cells = []
+    for r in rows:
+        m = r["ms"]
+        cells.append([r["block"], str(r["threads"]), number(m["evoq_fp32"]), number(m.get("ort_fp32"))] +
+                     [c for f in BLOCK_FORMS for c in (number(m.get("evoq_" + f)), number(m.get("ort_" + f)))] + [times(r["qdq_u8s8_vs_own_fp32"])])
+    return table(["block", "threads", "float32: evoq ms", "ONNX Runtime"] +
+                 [t for f in ("u8s8", "s8s8", "dynamic") for t in (f + ": evoq ms", "ONNX Runtime")] + ["u8s8 vs own float32"], cells)
+
+
+def gemm_table(rows):
+    return table(["M x K x N", "types", "threads", "evoq ms", "ONNX Runtime", "oneDNN", "evoq of peak", "of the bandwidth of"],
+                 [[r["shape"], r["kind"], str(r["threads"])] + [number(r["ms"].get(n)) for n in ("evoq", "ort", "dnnl")] +
+                  [percent(r["of_peak"].get("evoq")), f"{r['bandwidth_level'].upper()} {percent(r['of_bandwidth'].get('evoq'))}"] for r in rows])
+
+
+def system_table(rows):
+    return table(["what", "threads", "ms"], [[r["what"], str(r["threads"]), ", ".join(f"{n} {number(v)}" for n, v in r["ms"].items())] for r in rows])
+
+
+TABLES = {"models": model_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
+
+
+def write(document, folder):
+    """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and bench:bars by the missed bars."""
+    with open(document) as f:
+        text = f.read()
+    results = {}
+    for part in TABLES:
+        path = os.path.join(folder, part + ".json")
+        if os.path.exists(path):
+            with open(path) as f:
+                results[part] = json.load(f)["rows"]
+    parts = {part: TABLES[part](rows) for part, rows in results.items()}
+    found = bars(results)
+    missed = [b for b in found if not b.met]
+    parts["bars"] = f"{len(found) - len(missed)} of {len(found)} bars are met." + (
+        " Missed:\n\n```\n" + "\n".join(b.text() for b in missed) + "\n```" if missed else "")
+    for part, content in parts.items():
+        pattern = re.compile(rf"(<!-- bench:{part} -->\n).*?(<!-- end -->)", re.S)
+        text = pattern.sub(lambda m: m.group(1) + content + "\n" + m.group(2), text)
+    with open(document, "w") as f:
+        f.write(text)

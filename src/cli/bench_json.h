@@ -1,0 +1,27 @@
+// What `bench` reports of one model, shared with `compare`.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/isa.h"
+#include "profile/measure.h"
+
+namespace evoq {
+
+class Stopwatch {
+ public:
+  double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Samples in one run: the first dimension of the first input.
+int64_t BatchOf(const Executor& executor);
+
+// The fields of CLI.md's `bench`; per_second is of `streams` equal streams.
+nlohmann::json BenchJson(const std::string& model, const Executor& executor, Isa isa, int streams, const RunTimes& times, double load_ms);
+
+}  // namespace evoq

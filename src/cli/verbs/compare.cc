@@ -1,0 +1,145 @@
+#include "base/file.h"
+#include "cli/bench_json.h"
+#include "cli/common.h"
+#include "cli/report_model.h"
+#include "cli/verb.h"
+#include "profile/compare.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string a, b, report;
+  std::vector<std::string> shapes;
+  int batch = 0;
+  CompareOptions compare;
+  double fail_slower = -1;
+};
+
+struct Side {
+  std::unique_ptr<Engine> engine;
+  Executor* executor = nullptr;
+  double load_ms = 0;
+};
+
+Result<Side> Load(const Options& o, const std::string& path, int threads) {
+  Side side;
+  const Stopwatch watch;
+  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
+  EVOQ_ASSIGN(side.engine, LoadEngine(path, threads, shapes));
+  EVOQ_ASSIGN(shapes, WithBatch(side.engine->model().graph, std::move(shapes), o.batch));
+  EVOQ_ASSIGN(side.executor, side.engine->At(shapes));
+  side.load_ms = watch.ms();
+  return side;
+}
+
+// B as the model, A as its baseline.
+Status WriteReport(const Options& o, const Side& a, const Side& b, Isa isa, const Comparison& comparison) {
+  Report report;
+  report.limits = MeasureLimits(isa, a.executor->threads());
+  MeasureOptions options;
+  options.duration_s = o.compare.duration_s / 4;
+  const auto measure = [&](const std::string& path, Executor& executor) -> Result<ReportModel> {
+    RunBuffers buffers = MakeBuffers(executor);
+    EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(executor, buffers, report.limits, options));
+    return ForReport(path, "", executor, profile);
+  };
+  EVOQ_ASSIGN(report.model, measure(o.b, *b.executor));
+  EVOQ_ASSIGN(report.baseline, measure(o.a, *a.executor));
+  report.comparison = comparison;
+  EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
+  Out("wrote {}\n", o.report);
+  return {};
+}
+
+Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
+  EVOQ_ASSIGN(const Side a, Load(o, o.a, threads));
+  EVOQ_ASSIGN(const Side b, Load(o, o.b, threads));
+  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  CompareOptions options = o.compare;
+  Progress progress("comparing");
+  options.progress = [&](double f) { progress.Update(f); };
+  EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*a.executor, *b.executor, options));
+  result = runs.result;
+  if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, isa, result));
+  return json{{"a", BenchJson(o.a, *a.executor, isa, 1, runs.a, a.load_ms)}, {"b", BenchJson(o.b, *b.executor, isa, 1, runs.b, b.load_ms)}};
+}
+
+bool IsSaved(const std::string& path) { return LowerExtension(path) == ".json"; }
+
+// The runs that `bench --export-times` saved (trtexec's layout), in the order in which they ran.
+Result<std::vector<double>> SavedRuns(const std::string& path) {
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
+  const json runs = json::parse(text, nullptr, false);
+  std::vector<double> ms;
+  for (size_t i = 0; runs.is_array() && i < runs.size(); ++i) {
+    const auto it = runs[i].is_object() ? runs[i].find("latencyMs") : runs[i].end();
+    if (!runs[i].is_object() || it == runs[i].end() || !it->is_number() || !(it->get<double>() > 0))
+      return InvalidInput("{}: run {} has no positive latencyMs", path, i);
+    ms.push_back(it->get<double>());
+  }
+  if (ms.empty()) return InvalidInput("{}: no runs; expected what `evoq bench --export-times F` or trtexec --exportTimes writes", path);
+  return ms;
+}
+
+json SavedJson(const std::string& path, std::vector<double> ms) {
+  std::sort(ms.begin(), ms.end());
+  const RunTimes times{ms};
+  return {{"model", path}, {"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
+          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)}};
+}
+
+Result<json> CompareSaved(const Options& o, Comparison& result) {
+  EVOQ_ASSIGN(const std::vector<double> a, SavedRuns(o.a));
+  EVOQ_ASSIGN(const std::vector<double> b, SavedRuns(o.b));
+  result = CompareSamples(a, b, o.compare.least_effect);
+  return json{{"a", SavedJson(o.a, a)}, {"b", SavedJson(o.b, b)}};
+}
+
+Result<json> Run(const Options& o, int threads) {
+  if (IsSaved(o.a) != IsSaved(o.b)) return Fail(ErrorCode::kUsage, "compare two models, or two files of `bench --export-times`, not one of each");
+  if (!o.report.empty()) {
+    if (IsSaved(o.a)) return Fail(ErrorCode::kUsage, "--report needs two models: saved times have no steps");
+    EVOQ_TRY(CheckOutputPath(o.report));
+  }
+  Comparison c;
+  EVOQ_ASSIGN(json out, IsSaved(o.a) ? CompareSaved(o, c) : CompareModels(o, threads, c));
+  out["speedup"] = c.speedup;
+  out["speedup_low"] = c.low;
+  out["speedup_high"] = c.high;
+  out["verdict"] = VerdictName(c.verdict);
+  Out("A {}: p50 {:.3f} ms\nB {}: p50 {:.3f} ms\n", o.a, out["a"]["p50_ms"].get<double>(), o.b, out["b"]["p50_ms"].get<double>());
+  if (c.verdict == Verdict::kSame) {
+    Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
+  } else {
+    Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
+  }
+  const double slower_percent = 100 * (1 / c.speedup - 1);
+  if (o.fail_slower >= 0 && c.verdict == Verdict::kSlower && slower_percent > o.fail_slower)
+    return Fail(ErrorCode::kConditionFailed, "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent, o.fail_slower);
+  return out;
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<Options>();
+  app.add_option("a", o->a, "MODEL, or a file of bench --export-times")->required();
+  app.add_option("b", o->b, "The other one")->required();
+  app.add_option("--batch", o->batch, "Samples per run, where the models leave it free")->check(CLI::PositiveNumber);
+  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--duration-s", o->compare.duration_s, "Time to measure, for both together")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--warmup-ms", o->compare.warmup_ms, "Time to run before measuring")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--rounds", o->compare.rounds, "Rounds, each with freshly loaded models")->check(CLI::Range(3, 1000))->capture_default_str();
+  app.add_option("--report", o->report, "Also write both side by side as one HTML file that opens offline");
+  app.add_option("--fail-slower", o->fail_slower, "Exit with 1 when B is slower than A by more than so many percent")->check(CLI::NonNegativeNumber);
+  return [o, &common] { return Run(*o, common.threads); };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbCompare;
+const VerbDef kVerbCompare = {"compare", "Says whether B is faster or slower than A, with a confidence interval.",
+                              "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
+
+}  // namespace evoq

@@ -1,0 +1,66 @@
+// What another runtime measured of one model: the one form that the readers of its files (source.h) produce and the rules
+// (rule.h) judge.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace evoq {
+
+// What a layer is for, in every tool's words alike.
+enum class LayerGroup { kConv, kReformatQdq, kPooling, kMatMul, kElementwise, kOther };
+inline constexpr int kLayerGroups = 6;
+// "conv", "reformat_qdq", "pooling", "matmul", "elementwise", "other": the keys of the JSON.
+const char* LayerGroupName(LayerGroup group);
+
+// A tensor as the tool describes it; what it does not say is empty.
+struct ForeignTensor {
+  std::string name;
+  std::vector<int64_t> dims;
+  std::string format;     // the tool's own words: "Row major linear FP32", "float"
+  std::string precision;  // "fp32", "fp16", "bf16", "fp8", "int8", "int4", "int32", "" unknown
+};
+
+// What a layer does to the precision of its data.
+enum class Conversion { kNone, kQuantize, kDequantize, kReformat, kCopy };
+
+struct ForeignLayer {
+  std::string name;
+  std::string type;  // as the tool names it: "CaskConvolution", "MemcpyToHost", "Reorder"
+  std::string where;  // execution provider, or kernel ("tactic", "exec_type")
+  std::string precision;  // what it computes in; "" unknown
+  LayerGroup group = LayerGroup::kOther;
+  Conversion conversion = Conversion::kNone;
+  double ms = 0;  // mean time per run
+  bool has_residual = false;  // an Add of two activations is fused into it
+  int64_t weight_bytes = 0;
+  std::vector<ForeignTensor> inputs, outputs;
+};
+
+struct ForeignRun {
+  std::string tool;    // "trtexec", "onnxruntime", "benchmark_app"
+  std::string path;    // what was read
+  std::string device;  // "" unknown
+  double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown
+  double layer_sum_ms = 0;
+  int64_t weight_bytes = 0;  // of the layers that say so
+  bool detailed = false;     // tensors and precisions are known, not names alone
+  std::vector<ForeignLayer> layers;  // in order of execution
+
+  double GroupMs(LayerGroup group) const;
+  // Whether any layer computes in integers.
+  bool quantized() const;
+};
+
+// "fp32" of "Row major linear FP32", "int8" of "Four wide channel vectorized row major Int8 format" or "jit_avx512_I8".
+std::string PrecisionIn(const std::string& words);
+int BitsOf(const std::string& precision);  // 32 for "fp32"; 0 unknown
+
+// The group of a layer from the tool's type and, where that says nothing, from the names of the operators in its name.
+LayerGroup GroupOf(const std::string& type, const std::string& name);
+
+// Sums what the layers say; called by every reader at its end.
+void Summarize(ForeignRun& run);
+
+}  // namespace evoq

@@ -1,0 +1,56 @@
+// Rules that judge a measured run of another runtime: one row each, named by one line in doctor/rules.inc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "doctor/foreign_run.h"
+
+namespace evoq {
+
+// A layer, and the part of its time that the rule says is lost.
+struct Loss {
+  size_t layer = 0;
+  double ms = 0;
+};
+
+// What a rule sees. A layer belongs to the first rule that names it: later rules do not see it as free.
+struct DoctorCase {
+  const ForeignRun& run;
+  const ForeignRun* baseline;  // null without one
+  std::vector<bool> taken;     // by layer
+  bool free(size_t layer) const { return !taken[layer]; }
+};
+
+struct DoctorRule {
+  const char* code;
+  const char* tool;      // the ForeignRun::tool it judges, "" every one
+  const char* sentence;  // what is wrong
+  const char* fix;       // what helps
+  const char* source;    // where the fact can be checked, with its version
+  std::vector<Loss> (*find)(const DoctorCase& c);
+};
+
+std::span<const DoctorRule* const> AllDoctorRules();
+
+struct Finding {
+  const DoctorRule* rule = nullptr;
+  double ms = 0;  // lost, as measured with the profiler on
+  std::vector<std::string> layers;
+};
+
+// Every rule over a run; findings with the largest loss first. Losses under a microsecond in sum are not reported.
+struct Diagnosis {
+  std::vector<Finding> findings;
+  double ideal_ms = 0;       // with a baseline: its layers, each at its time scaled by 8 over the bits it computes in
+  double below_ideal_ms = 0; // with a baseline: what the other layers take above ideal_ms
+};
+Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline);
+
+// Layers that read what `layer` writes: by tensor names, or by order where names are all there is.
+std::vector<size_t> Readers(const ForeignRun& run, size_t layer);
+// The share of a layer's time that computing in 8 bits instead would save.
+double NarrowingShare(const ForeignLayer& layer);
+
+}  // namespace evoq

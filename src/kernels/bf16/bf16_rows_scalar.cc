@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/bf16/bf16_rows.inl.h"

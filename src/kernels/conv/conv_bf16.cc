@@ -1,0 +1,238 @@
+// conv_bf16 and conv_transpose_bf16: y = activation(conv(x, w) + bias + residual) of bfloat16 values, channels-last, any
+// group, weights constant. Pixels are read in place as pairs of channels where a group has an even number of them; else
+// the rows of a tile are copied, taps beside each other as the packed weights are.
+#include <algorithm>
+#include <cstring>
+
+#include "base/math.h"
+#include "kernels/call_util.h"
+#include "kernels/conv/conv_rows_f32.h"
+#include "kernels/gemm/gemm_bf16.h"
+#include "kernels/gemm/pack_bf16.h"
+
+namespace evoq {
+namespace {
+
+// The shape with pairs of channels in the place of channels, for the row sources of float32. Needs an even depth.
+ConvShapeF32 InPairs(ConvShapeF32 shape) {
+  shape.channels_in /= 2;
+  return shape;
+}
+
+// Row sources: of pairs, in place.
+void FillPairs(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile, float*) {
+  FillConvRows(source, first, count, segment, tile);
+}
+
+using CopyRuns = decltype(GemmKernelsBf16::copy_runs);
+
+struct CopySource {
+  const ConvShapeF32* shape;
+  CopyRuns copy;
+  const uint16_t* x;  // at the group's first channel
+};
+
+bool Within(int64_t i, int64_t size) { return static_cast<uint64_t>(i) < static_cast<uint64_t>(size); }
+
+// All of K for the output pixel whose window starts at `at` (z, y, x): line by line of the window.
+void CopyWindow(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3], uint16_t* to) {
+  const int64_t depth = s.depth(), line = s.kernel[2] * depth, step = s.dilation[2] * s.channels_in;
+  const int64_t line_step = s.dilation[1] * s.in[2] * s.channels_in;
+  const bool inside = at[2] >= 0 && at[2] + (s.kernel[2] - 1) * s.dilation[2] < s.in[2];
+  const bool run = inside && s.group == 1 && s.dilation[2] == 1;  // a line's pixels lie side by side
+  for (int64_t kz = 0; kz < s.kernel[0]; ++kz) {
+    const int64_t z = at[0] + kz * s.dilation[0];
+    for (int64_t ky = 0; ky < s.kernel[1]; ++ky, to += line) {
+      const int64_t y = at[1] + ky * s.dilation[1];
+      const uint16_t* from = image + ((z * s.in[1] + y) * s.in[2] + at[2]) * s.channels_in;
+      if (!Within(z, s.in[0]) || !Within(y, s.in[1])) {
+        std::memset(to, 0, static_cast<size_t>(line) * sizeof(uint16_t));
+      } else if (run) {
+        int64_t lines = 1;  // those of the window that follow inside the input
+        while (ky + lines < s.kernel[1] && Within(y + lines * s.dilation[1], s.in[1])) ++lines;
+        copy(from, line_step, lines, line, to);
+        ky += lines - 1, to += (lines - 1) * line;
+      } else if (inside) {
+        copy(from, step, s.kernel[2], depth, to);
+      } else {
+        for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+          if (Within(at[2] + kx * s.dilation[2], s.in[2])) {
+            copy(from + kx * step, 0, 1, depth, to + kx * depth);
+          } else {
+            std::memset(to + kx * depth, 0, static_cast<size_t>(depth) * sizeof(uint16_t));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Elements [begin, end) of K alone.
+void CopyPart(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3], int64_t begin, int64_t end, uint16_t* to) {
+  const int64_t depth = s.depth();
+  for (int64_t k = begin; k < end;) {
+    const int64_t t = k / depth, n = std::min(depth - k % depth, end - k);
+    const int64_t z = at[0] + t / (s.kernel[1] * s.kernel[2]) * s.dilation[0];
+    const int64_t y = at[1] + t / s.kernel[2] % s.kernel[1] * s.dilation[1], x = at[2] + t % s.kernel[2] * s.dilation[2];
+    if (Within(z, s.in[0]) && Within(y, s.in[1]) && Within(x, s.in[2])) {
+      copy(image + ((z * s.in[1] + y) * s.in[2] + x) * s.channels_in + k % depth, 0, 1, n, to);
+    } else {
+      std::memset(to, 0, static_cast<size_t>(n) * sizeof(uint16_t));
+    }
+    k += n, to += n;
+  }
+}
+
+void FillCopies(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile, float* copy) {
+  const CopySource& c = *static_cast<const CopySource*>(source);
+  const ConvShapeF32& s = *c.shape;
+  const int64_t all = s.taps() * s.depth(), begin = 2 * segment.k, end = std::min(begin + 2 * segment.depth, all);
+  const int64_t image = s.in[0] * s.in[1] * s.in[2] * s.channels_in;
+  int64_t x = first % s.out[2], y = first / s.out[2], z = y / s.out[1], n = z / s.out[0];
+  y %= s.out[1], z %= s.out[0];
+  for (int r = 0; r < count; ++r) {
+    const int64_t at[3] = {z * s.stride[0] - s.pad[0], y * s.stride[1] - s.pad[1], x * s.stride[2] - s.pad[2]};
+    float* to = copy + r * kCopyStrideBf16;
+    if (segment.depth > 0) to[segment.depth - 1] = 0;
+    if (begin == 0 && end == all) {
+      CopyWindow(s, c.copy, c.x + n * image, at, reinterpret_cast<uint16_t*>(to));
+    } else {
+      CopyPart(s, c.copy, c.x + n * image, at, begin, end, reinterpret_cast<uint16_t*>(to));
+    }
+    tile.rows[r] = to;
+    tile.row_offset[r] = (first + r) * s.channels_out;
+    if (++x < s.out[2]) continue;
+    x = 0;
+    if (++y < s.out[1]) continue;
+    y = 0;
+    if (++z < s.out[0]) continue;
+    z = 0, ++n;
+  }
+  tile.row_stride = 0;
+  tile.taps[0] = {0, segment.k * kPanelF32};
+  tile.tap_count = segment.taps;
+  tile.depth = segment.depth;
+}
+
+// The outputs of a Conv, or of one phase of a ConvTranspose.
+struct Phase {
+  ConvRowsF32 map;  // in pairs; of no use where rows are copied
+  GemmPlanBf16 plan;
+};
+
+struct ConvBf16 {
+  ConvShapeF32 shape;
+  bool transposed = false, copied = false;
+  std::vector<Phase> phases;
+  const float* weights = nullptr;
+  bool has_bias = false, has_residual = false;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    for (const Phase& phase : phases) {
+      const int64_t tasks = phase.plan.tasks();
+      context.pool.ParallelFor(shape.group * tasks, phase.plan.blocks.grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) RunTask(phase, i / tasks, i % tasks, in, out);
+      });
+    }
+  }
+
+  // Groups share panels of Conv's weights; those of ConvTranspose lie behind each other along K.
+  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in, void* const* out) const {
+    const GemmPlanBf16& plan = phase.plan;
+    const uint16_t* x = static_cast<const uint16_t*>(in[0]) + group * shape.depth();
+    const ConvRowsSourceF32 pairs = {&phase.map, reinterpret_cast<const float*>(x)};
+    const CopySource copies = {&shape, plan.kernels->copy_runs, x};
+    const int64_t column = group * shape.columns(), first = transposed ? 0 : column, moved = transposed ? column : 0;
+    const GemmJobBf16 job = {copied ? static_cast<const void*>(&copies) : &pairs,
+                             copied ? FillCopies : FillPairs,
+                             weights + (transposed ? group * shape.depth() / 2 * kPanelF32 : 0),
+                             first,
+                             first + shape.columns(),
+                             OffsetBf16(out[0], plan.y_bf16, moved),
+                             has_bias ? static_cast<const float*>(in[2]) + moved : nullptr,
+                             has_residual ? OffsetBf16(in[3], plan.residual_bf16, moved) : nullptr};
+    RunGemmTaskBf16(plan, job, task);
+  }
+};
+
+std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, ConvShapeF32& shape) {
+  if (auto why = RejectTypesBf16(call)) return why;
+  if (call.constant(1) == nullptr) return Reject("not-constant", "the weight is computed");
+  const WideCall wide(call);
+  if (auto why = ReadConvShape(wide.call, transposed, shape)) return why;
+  if (!transposed) return std::nullopt;
+  if (shape.depth() % 2 != 0) return Reject("shape", "{} input channels in a group, expected an even number", shape.depth());
+  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
+  if (phases > 4096) return Reject("attribute", "{} phases (the product of the strides)", phases);
+  return std::nullopt;
+}
+
+template <bool kTransposed>
+std::optional<Rejection> RejectConv(const KernelCall& call) {
+  ConvShapeF32 shape;
+  return ReadShape(call, kTransposed, shape);
+}
+
+template <bool kTransposed>
+Result<Tensor> PackConv(const KernelCall& call, size_t input) {
+  if (input != 1) return Tensor();
+  return PackWeightBf16(kTransposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16, call.constant(input));
+}
+
+// Adds the outputs that `axes` describe, if there are any.
+void AddPhase(const KernelCall& call, const BindOptions& options, const Activation& activation,
+              std::array<ConvAxisF32, 3> axes, ConvBf16& state) {
+  const ConvShapeF32& s = state.shape;
+  const ConvShapeF32 pairs = state.copied ? s : InPairs(s);
+  // Channels that the weights of a tap have in memory: of all groups in a ConvTranspose.
+  const int64_t tap_channels = state.transposed ? s.channels_in : s.depth();
+  ConvRowsF32 map(pairs, std::move(axes), tap_channels / 2 * kPanelF32);
+  if (map.rows() == 0) return;
+  GemmSizesF32 sizes;
+  sizes.rows = map.rows();
+  sizes.columns = s.columns();
+  sizes.taps = state.copied ? 1 : map.taps();
+  sizes.depth = state.copied ? CeilDiv(s.taps() * s.depth(), 2) : pairs.depth();
+  sizes.panel_stride = PairPanelStride(s.taps() * tap_channels);
+  sizes.row_bytes = s.channels_in * (state.transposed ? 1 : s.stride[2]) * 2;
+  sizes.jobs = s.group;
+  sizes.taps_in_order = !state.transposed;
+  GemmPlanBf16 plan = PlanGemmBf16(sizes, state.copied, call, activation, options.isa, options.threads);
+  state.phases.push_back({std::move(map), std::move(plan)});
+}
+
+template <bool kTransposed>
+Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
+  ConvBf16 state;
+  if (const auto why = ReadShape(call, kTransposed, state.shape)) return Unsupported("{}", why->why);
+  const ConvShapeF32& s = state.shape;
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1), kTransposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16));
+  state.transposed = kTransposed;
+  state.copied = s.depth() % 2 != 0;
+  state.has_bias = call.has_input(2);
+  state.has_residual = call.has_input(3);
+  if (kTransposed) {
+    for (int64_t i = 0; i < s.stride[0] * s.stride[1] * s.stride[2]; ++i) {
+      AddPhase(call, options, activation,
+               {ConvPhaseAxis(s, 0, i / s.stride[2] / s.stride[1]), ConvPhaseAxis(s, 1, i / s.stride[2] % s.stride[1]),
+                ConvPhaseAxis(s, 2, i % s.stride[2])},
+               state);
+    }
+  } else {
+    AddPhase(call, options, activation, ConvAxes(s), state);
+  }
+  std::string variant = KernelsBf16For(options.isa).name;
+  return BoundKernel::Of(std::move(state), 0, std::move(variant));
+}
+
+}  // namespace
+
+extern const KernelDef kConvBf16;
+const KernelDef kConvBf16 = {"conv_bf16",       "Conv",          "bf16",          Peak::kBf16,
+                             RejectConv<false>, PackConv<false>, BindConv<false>};
+extern const KernelDef kConvTransposeBf16;
+const KernelDef kConvTransposeBf16 = {"conv_transpose_bf16", "ConvTranspose", "bf16",        Peak::kBf16,
+                                      RejectConv<true>,      PackConv<true>,  BindConv<true>};
+
+}  // namespace evoq

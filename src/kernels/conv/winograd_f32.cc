@@ -1,0 +1,267 @@
+#include "kernels/conv/winograd_f32.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "kernels/gemm/gemm_f32.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kChunkBytes = 512 << 10;    // of transformed input: it stays in the L2 cache while it is multiplied
+constexpr int64_t kLeastChunkTiles = 28;      // two register tiles: each panel of weights is used twice at least
+constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
+
+// Tiles are numbered row by row, image by image. A chunk of them is transformed into `v`, [position][tile][C], multiplied by
+// the weights, [M / 16][position][C][16], a group of panels at a time, into `product`, [position][tile][group], which is
+// transformed into y.
+struct WinogradF32 {
+  ConvShapeF32 shape;
+  int m = 4, n = 6;
+  int64_t tiles_y = 0, tiles_x = 0, tiles = 0;
+  int64_t chunks = 1, chunk_tiles = 0;  // at most chunk_tiles each
+  bool split_chunks = false;            // threads share each chunk
+  int64_t v_row = 0, v_position = 0;    // strides, floats
+  int64_t panels = 0, group_panels = 0, groups = 0;
+  int64_t product_row = 0, product_position = 0;
+  int64_t slot_floats = 0;              // scratch of one thread: v, then product
+  int threads = 1;
+  const GemmKernelsF32* kernels = nullptr;
+  const WinogradFnsF32* fns = nullptr;
+  std::shared_ptr<AlignedBuffer> weights, zeros;
+  OutputBounds bounds;
+  CurveF32 curve = nullptr;  // of an activation that is not piecewise linear
+  bool has_bias = false, has_residual = false;
+
+  int64_t positions() const { return int64_t{n} * n; }
+
+  // The tile's image and the y index of its first pixel.
+  struct Place {
+    int64_t image, y, x;
+  };
+  Place PlaceOf(int64_t tile) const {
+    const int64_t line = tile / tiles_x, x = tile - line * tiles_x, image = line / tiles_y;
+    return {image, (line - image * tiles_y) * m, x * m};
+  }
+
+  void TransformTile(const float* x, int64_t tile, float* v) const {
+    const Place place = PlaceOf(tile);
+    const float* pixels[kMaxWinogradSize * kMaxWinogradSize];
+    const auto* zero = reinterpret_cast<const float*>(zeros->data());
+    const int64_t height = shape.in[1], width = shape.in[2], top = place.y - shape.pad[1], left = place.x - shape.pad[2];
+    for (int i = 0; i < n; ++i) {
+      const int64_t iy = top + i;
+      const bool line = iy >= 0 && iy < height;
+      const float* row = x + ((place.image * height + iy) * width + left) * shape.channels_in;
+      for (int j = 0; j < n; ++j) {
+        const bool inside = line && left + j >= 0 && left + j < width;
+        pixels[i * n + j] = inside ? row + j * shape.channels_in : zero;
+      }
+    }
+    fns->input(pixels, shape.channels_in, v_position, v);
+  }
+
+  // The products of `count` tiles with the panels [panel, panel_end).
+  void Multiply(const float* v, int64_t count, int64_t panel, int64_t panel_end, float* product) const {
+    const auto* u = reinterpret_cast<const float*>(weights->data());
+    const bool few = count <= kernels->few_rows;
+    const bool one_panel = !few && panels == 1;
+    const int64_t most_rows = few ? kernels->few_rows : one_panel ? kernels->one_panel_rows : kernels->rows;
+    const int64_t most_panels = few ? kernels->few_rows_panels : one_panel ? 1 : kernels->panels;
+    const int64_t row_tiles = CeilDiv(count, most_rows), depth = shape.channels_in;
+    const float* rows[kMaxTileRowsF32];
+    int64_t row_offset[kMaxTileRowsF32];
+    for (int64_t i = 0; i < most_rows; ++i) row_offset[i] = i * product_row;
+    TapF32 tap = {0, 0};
+    GemmTileF32 tile = {};
+    tile.rows = rows, tile.row_offset = row_offset;
+    tile.taps = &tap, tile.tap_count = 1;
+    tile.depth = depth, tile.b_step = kPanelF32;
+    tile.panel_stride = positions() * depth * kPanelF32;
+    tile.ahead_step = kPanelF32;
+    tile.last = true;
+    for (int64_t position = 0; position < positions(); ++position) {
+      const float* b = u + position * depth * kPanelF32;
+      for (int64_t p = panel; p < panel_end;) {
+        int64_t width = most_panels;
+        while (width > panel_end - p) width /= 2;
+        tile.b = b + p * tile.panel_stride;
+        tile.column_end = width * kPanelF32;
+        for (int64_t i = 0, row = 0; i < row_tiles; ++i) {
+          const int64_t height = count / row_tiles + (i < count % row_tiles ? 1 : 0);
+          const float* a = v + position * v_position + row * v_row;
+          for (int64_t r = 0; r < height; ++r) rows[r] = a + r * v_row;
+          // Each tile fetches one of the panels that follow at the next position.
+          tile.ahead = tile.b + depth * kPanelF32 + std::min(i, width - 1) * tile.panel_stride;
+          tile.c = product + position * product_position + row * product_row + (p - panel) * kPanelF32;
+          kernels->tile[width][height](tile);
+          row += height;
+        }
+        p += width;
+      }
+    }
+  }
+
+  // Columns [column, column_end) of the tiles [first, first + count).
+  void TransformOutput(const float* product, int64_t first, int64_t count, int64_t column, int64_t column_end,
+                       const float* bias, const float* residual, float* y) const {
+    WinogradOutputF32 o;
+    o.position_stride = product_position;
+    o.columns = column_end - column;
+    o.pixel_stride = shape.channels_out;
+    o.line_stride = shape.out[2] * shape.channels_out;
+    o.bias = bias == nullptr ? nullptr : bias + column;
+    o.bounds = bounds;
+    for (int64_t i = 0; i < count; ++i) {
+      const Place place = PlaceOf(first + i);
+      o.product = product + i * product_row;
+      o.lines = static_cast<int>(std::min<int64_t>(m, shape.out[1] - place.y));
+      o.pixels = static_cast<int>(std::min<int64_t>(m, shape.out[2] - place.x));
+      const int64_t at = (place.image * shape.out[1] + place.y) * o.line_stride + place.x * o.pixel_stride + column;
+      o.y = y + at;
+      o.residual = residual == nullptr ? nullptr : residual + at;
+      fns->output(o);
+      if (curve == nullptr) continue;
+      for (int line = 0; line < o.lines; ++line) {
+        const int64_t runs = o.columns == o.pixel_stride ? 1 : o.pixels;
+        for (int64_t run = 0; run < runs; ++run) {
+          curve(o.y + line * o.line_stride + run * o.pixel_stride, o.columns * (o.pixels / runs));
+        }
+      }
+    }
+  }
+
+  int64_t ChunkBegin(int64_t chunk) const { return tiles / chunks * chunk + std::min(chunk, tiles % chunks); }
+
+  // Group `group` of the chunk's columns; v is transformed.
+  void RunGroup(int64_t chunk, int64_t group, const float* v, float* product, const void* const* in, float* y) const {
+    const int64_t begin = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - begin;
+    const int64_t panel = group * group_panels, panel_end = std::min(panels, panel + group_panels);
+    Multiply(v, count, panel, panel_end, product);
+    TransformOutput(product, begin, count, panel * kPanelF32, std::min(shape.channels_out, panel_end * kPanelF32),
+                    has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                    has_residual ? static_cast<const float*>(in[3]) : nullptr, y);
+  }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    EVOQ_CHECK(context.pool.threads() <= threads, "bound for {} threads, run with {}", threads, context.pool.threads());
+    const auto* x = static_cast<const float*>(in[0]);
+    auto* y = static_cast<float*>(out[0]);
+    auto* scratch = reinterpret_cast<float*>(context.scratch);
+    const auto v_of = [&](int64_t slot) { return scratch + slot * slot_floats; };
+    const auto product_of = [&](int64_t slot) { return v_of(slot) + positions() * v_position; };
+    if (!split_chunks) {
+      context.pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+          const int64_t first = ChunkBegin(chunk), last = ChunkBegin(chunk + 1);
+          for (int64_t tile = first; tile < last; ++tile) TransformTile(x, tile, v_of(thread) + (tile - first) * v_row);
+          for (int64_t group = 0; group < groups; ++group)
+            RunGroup(chunk, group, v_of(thread), product_of(thread), in, y);
+        }
+      });
+      return;
+    }
+    // At most as many chunks as threads: each has the v of one.
+    context.pool.ParallelFor(tiles, CeilDiv(tiles, int64_t{4} * threads), [&](int64_t begin, int64_t end) {
+      int64_t chunk = 0;
+      for (int64_t tile = begin; tile < end; ++tile) {
+        while (tile >= ChunkBegin(chunk + 1)) ++chunk;
+        TransformTile(x, tile, v_of(chunk) + (tile - ChunkBegin(chunk)) * v_row);
+      }
+    });
+    context.pool.ParallelFor(chunks * groups, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t i = begin; i < end; ++i) RunGroup(i / groups, i % groups, v_of(i / groups), product_of(thread), in, y);
+    });
+  }
+
+  void TransformWeights(const float* packed) {
+    const int64_t depth = shape.channels_in, panel_stride = positions() * depth * kPanelF32;
+    weights = std::make_shared<AlignedBuffer>(static_cast<size_t>(panels * panel_stride) * sizeof(float));
+    auto* u = reinterpret_cast<float*>(weights->data());
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      for (int64_t c = 0; c < depth; ++c)
+        fns->weights(packed + (panel * 9 * depth + c) * kPanelF32, depth * kPanelF32, depth * kPanelF32,
+                     u + panel * panel_stride + c * kPanelF32);
+    }
+  }
+};
+
+// Strides of a multiple of 512 bytes would put the rows of a tile into few sets of the L1 cache.
+int64_t SpreadStride(int64_t floats) { return floats % 128 == 0 ? floats + kPanelF32 : floats; }
+
+// How the tiles are cut for caches and threads.
+void PlanChunks(WinogradF32& w) {
+  const int64_t tile_bytes = w.positions() * RoundUp(w.shape.channels_in, kPanelF32) * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::max(kChunkBytes / tile_bytes, kLeastChunkTiles);
+  w.chunks = std::max<int64_t>(CeilDiv(w.tiles, most), 1);
+  if (w.threads > 1) {
+    w.split_chunks = w.tiles < w.threads * kLeastChunkTiles;
+    if (!w.split_chunks) w.chunks = std::min(RoundUp(w.chunks, w.threads), w.tiles);
+  }
+  w.chunk_tiles = CeilDiv(std::max<int64_t>(w.tiles, 1), w.chunks);
+  const int64_t panel_bytes = w.positions() * w.chunk_tiles * kPanelF32 * static_cast<int64_t>(sizeof(float));
+  const int64_t unit = w.chunk_tiles <= w.kernels->few_rows ? w.kernels->few_rows_panels : w.kernels->panels;
+  w.group_panels = RoundUp(std::max<int64_t>(kProductBytes / panel_bytes, 1), unit);
+  if (w.split_chunks) {
+    const int64_t share = CeilDiv(w.panels * w.chunks, int64_t{2} * w.threads);
+    w.group_panels = std::min(w.group_panels, RoundUp(share, unit));
+  }
+  w.groups = CeilDiv(w.panels, w.group_panels);
+  w.v_row = SpreadStride(RoundUp(w.shape.channels_in, kPanelF32));
+  w.v_position = SpreadStride(w.chunk_tiles * w.v_row);
+  w.product_row = w.group_panels * kPanelF32;
+  w.product_position = SpreadStride(w.chunk_tiles * w.product_row);
+  w.slot_floats = w.positions() * (w.v_position + w.product_position);
+}
+
+}  // namespace
+
+bool FitsWinogradF32(const ConvShapeF32& s) {
+  return s.group == 1 && s.kernel == std::array<int64_t, 3>{1, 3, 3} && s.stride == std::array<int64_t, 3>{1, 1, 1} &&
+         s.dilation == std::array<int64_t, 3>{1, 1, 1} && s.in[0] == 1 && s.out[0] == 1 && s.pad[0] == 0 &&
+         s.channels_in > 0 && s.channels_out > 0;
+}
+
+int ChooseWinogradF32(const ConvShapeF32& s) {
+  if (!FitsWinogradF32(s)) return 0;
+  // In multiply-adds. Fetching a weight costs as much as kWeight of them, and the transforms of one value of a tile, in or
+  // out, as much as kTransform.
+  constexpr double kWeight = 8, kTransform = 6;
+  const double channels = static_cast<double>(s.channels_in) * static_cast<double>(s.channels_out);
+  const double values = static_cast<double>(RoundUp(s.channels_in, kPanelF32) + RoundUp(s.channels_out, kPanelF32));
+  const double pixels = static_cast<double>(s.batch * s.out[1] * s.out[2]);
+  double best = 9 * channels * std::max(pixels, kWeight);
+  int choice = 0;
+  for (int m : {2, 4}) {
+    const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
+    const double cost = (m + 2) * (m + 2) * (channels * std::max(tiles, kWeight) + kTransform * tiles * values);
+    if (cost < best) best = cost, choice = m;
+  }
+  return choice;
+}
+
+BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights, const Activation& activation,
+                            bool has_bias, bool has_residual, const BindOptions& options) {
+  WinogradF32 w;
+  w.shape = shape;
+  w.m = m, w.n = m + 2;
+  w.tiles_y = CeilDiv(shape.out[1], m), w.tiles_x = CeilDiv(shape.out[2], m);
+  w.tiles = shape.batch * w.tiles_y * w.tiles_x;
+  w.panels = CeilDiv(shape.channels_out, kPanelF32);
+  w.threads = options.threads;
+  w.kernels = &GemmKernelsForF32(options.isa);
+  w.fns = m == 2 ? &WinogradTableFor(options.isa).two : &WinogradTableFor(options.isa).four;
+  w.has_bias = has_bias, w.has_residual = has_residual;
+  w.bounds = OutputBounds::Real(activation);
+  w.curve = CurveForF32(activation, options.isa);
+  w.zeros = std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.channels_in) * sizeof(float));
+  std::fill_n(reinterpret_cast<float*>(w.zeros->data()), shape.channels_in, 0.0f);
+  PlanChunks(w);
+  w.TransformWeights(weights);
+  const size_t scratch = static_cast<size_t>(w.slot_floats) * static_cast<size_t>(w.threads) * sizeof(float);
+  std::string variant = std::string(w.kernels->name) + (m == 2 ? " winograd 2x2" : " winograd 4x4");
+  return BoundKernel::Of(std::move(w), scratch, std::move(variant));
+}
+
+}  // namespace evoq

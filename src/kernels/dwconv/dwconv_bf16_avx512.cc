@@ -1,0 +1,6 @@
+#define EVOQ_ISA avx512
+#include "kernels/dwconv/dwconv_f32.inl.h"
+
+namespace evoq::avx512 {
+extern const DwBf16Table kDwBf16Table = {RowsOf<uint16_t>};
+}

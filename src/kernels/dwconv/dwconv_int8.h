@@ -1,0 +1,36 @@
+// What the kernels of int8 depthwise convolutions share: their arrays.
+#pragma once
+
+#include <vector>
+
+#include "base/aligned.h"
+#include "kernels/dwconv/dwconv_call.h"
+#include "kernels/gemm/int8_finish.h"
+
+namespace evoq {
+
+// DwInt8Args and the arrays that they point to.
+struct DwInt8State {
+  DwInt8Args args;
+  AlignedBuffer quads, taps, bias, multiplier, padding;
+  AlignedBuffer ring, ring_bias, ring_multiplier, padding_row;
+  Int8Finish finish;
+  Isa isa;
+  int64_t grain;
+
+  // The arrays of weights, from layout taps-c; args.shape is set.
+  void SetWeights(const TensorType& type, const std::byte* packed);
+  // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias, multiplier and padding.
+  void SetRing();
+  // Pieces of rows for this many threads.
+  void SetGrain(int threads);
+
+ private:
+  void SetRing64();
+  void SetRing16();
+};
+
+// The channel behind entry i of args.ring_bias, or -1.
+int64_t DwRingChannel(const DwInt8Args& args, int64_t i);
+
+}  // namespace evoq

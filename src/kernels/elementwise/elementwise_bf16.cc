@@ -1,0 +1,146 @@
+// Rows of one and of two bfloat16 values: chunks are widened to float32 on the stack, computed by the float32 loops of
+// this instruction set and narrowed. Add may carry any fused activation; it is rounded once, after it.
+#include "kernels/bf16/bf16.h"
+#include "kernels/call_util.h"
+#include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/broadcast.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/parallel.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kChunk = 1024;  // floats of a buffer: three of them stay in the L1 cache
+
+std::optional<BinaryKind> KindOf(std::string_view op) {
+#define EVOQ_BINARY(name, definition) \
+  if (op == #name) return BinaryKind::k##name;
+  EVOQ_BINARY_LIST
+#undef EVOQ_BINARY
+  return std::nullopt;
+}
+
+std::optional<Rejection> RejectBinary(const KernelCall& call) {
+  if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
+  if (auto why = RejectUnlessBf16(call, 2)) return why;
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
+    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", call.inputs[0].shape.ToString(),
+                  call.inputs[1].shape.ToString(), call.outputs[0].shape.ToString());
+  }
+  const auto activation = ActivationFromAttrs(call.attrs);
+  if (!activation) return Reject("attribute", "{}", activation.error().message());
+  if (activation->kind != ActivationKind::kNone && call.op != "Add")
+    return Reject("attribute", "{} with a fused activation, which only Add has", call.op);
+  return std::nullopt;
+}
+
+struct BinaryState {
+  BinaryKind kind;
+  BroadcastPlan plan;
+  std::optional<Unary> activation;
+  Isa isa;
+  int64_t grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto *a = static_cast<const uint16_t*>(in[0]), *b = static_cast<const uint16_t*>(in[1]);
+    auto* y = static_cast<uint16_t*>(out[0]);
+    context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
+      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
+        for (int64_t i = 0; i < n; i += kChunk)
+          Chunk(a + ia + i * plan.a_step, b + ib + i * plan.b_step, y + at + i, std::min(kChunk, n - i));
+      });
+    });
+  }
+
+  void Chunk(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) const {
+    alignas(64) float wide_a[kChunk], wide_b[kChunk], v[kChunk];
+    const Bf16Table& rows = Bf16TableFor(isa);
+    rows.widen(a, wide_a, plan.a_step == 0 ? 1 : n);
+    rows.widen(b, wide_b, plan.b_step == 0 ? 1 : n);
+    BinaryTableFor(isa).f32(kind, wide_a, wide_b, v, n, plan.a_step, plan.b_step);
+    if (activation) UnaryTableFor(isa).apply(*activation, v, v, n);
+    rows.narrow(v, y, n);
+  }
+};
+
+Result<BoundKernel> BindBinary(const KernelCall& call, const BindOptions& options) {
+  BinaryState state;
+  state.kind = *KindOf(call.op);
+  state.plan = *PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape);
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  state.activation = UnaryFromActivation(activation);
+  state.isa = options.isa;
+  state.grain = Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
+  return BoundKernel::Of(state);
+}
+
+// Clip's bounds are inputs 1 and 2, either of which may be missing.
+std::optional<Rejection> RejectUnary(const KernelCall& call) {
+  if (auto why = RejectUnlessBf16(call, call.inputs.size())) return why;
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (call.inputs[0].shape != call.outputs[0].shape)
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    if (call.has_input(i) && (call.op != "Clip" || ElementsOf(call.inputs[i]) != 1))
+      return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
+  }
+  return std::nullopt;
+}
+
+struct UnaryState {
+  Unary unary;
+  bool low_input = false, high_input = false;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    Unary now = unary;
+    if (low_input) now.alpha = Bfloat16ToFloat(*static_cast<const uint16_t*>(in[1]));
+    if (high_input) now.beta = Bfloat16ToFloat(*static_cast<const uint16_t*>(in[2]));
+    const auto* x = static_cast<const uint16_t*>(in[0]);
+    auto* y = static_cast<uint16_t*>(out[0]);
+    const Bf16Table& rows = Bf16TableFor(isa);
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) float v[kChunk];
+      for (int64_t i = begin; i < end; i += kChunk) {
+        const int64_t n = std::min(kChunk, end - i);
+        rows.widen(x + i, v, n);
+        UnaryTableFor(isa).apply(now, v, v, n);
+        rows.narrow(v, y + i, n);
+      }
+    });
+  }
+};
+
+Result<BoundKernel> BindUnary(const KernelCall& call, const BindOptions& options) {
+  UnaryState state;
+  state.unary = UnaryFromAttrs(*UnaryKindFromOp(call.op), call.attrs);
+  state.low_input = call.has_input(1);
+  state.high_input = call.has_input(2);
+  state.isa = options.isa;
+  state.elements = ElementsOf(call.inputs[0]);
+  state.grain = Grain(state.elements, 0.5, options.threads);
+  return BoundKernel::Of(state);
+}
+
+}  // namespace
+
+#define EVOQ_BINARY_ROW(op, name) \
+  extern const KernelDef k##op##Bf16 = {name "_bf16", #op, "bf16", Peak::kMemory, RejectBinary, nullptr, BindBinary};
+EVOQ_BINARY_ROW(Add, "add")
+EVOQ_BINARY_ROW(Sub, "sub")
+EVOQ_BINARY_ROW(Mul, "mul")
+EVOQ_BINARY_ROW(Div, "div")
+EVOQ_BINARY_ROW(Max, "max")
+EVOQ_BINARY_ROW(Min, "min")
+EVOQ_BINARY_ROW(Pow, "pow")
+EVOQ_BINARY_ROW(PRelu, "prelu")
+#undef EVOQ_BINARY_ROW
+
+#define EVOQ_UNARY(op, definition) \
+  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16", #op, "bf16", Peak::kMemory, RejectUnary, nullptr, BindUnary};
+EVOQ_UNARY_LIST
+#undef EVOQ_UNARY
+
+}  // namespace evoq

@@ -1,0 +1,39 @@
+// The bfloat16 micro-kernel in plain C++: pairs are widened to float32, one rounding per multiplication and per addition.
+#include "kernels/gemm/gemm_bf16_finish.inl.h"
+
+namespace evoq {
+namespace {
+
+inline float Element(const float* pair, int half) {
+  uint32_t bits;
+  std::memcpy(&bits, pair, sizeof(bits));
+  bits = half == 0 ? bits << 16 : bits & 0xffff0000u;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+template <int kRows>
+void Tile(const GemmTileBf16& t) {
+  float v[kRows][16];
+  for (int r = 0; r < kRows; ++r) StartRow(t, r, v[r]);
+  for (int64_t tap = 0; tap < t.tap_count; ++tap) {
+    const float* b = t.b + t.taps[tap].b;
+    for (int64_t k = 0; k < t.depth; ++k, b += 16) {
+      for (int half = 0; half < 2; ++half) {
+        for (int r = 0; r < kRows; ++r) {
+          const float a = Element(t.rows[tap * t.row_stride + r] + t.taps[tap].a + k, half);
+          for (int n = 0; n < 16; ++n) v[r][n] += a * Element(b + n, half);
+        }
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) FinishRow(t, r, v[r]);
+}
+
+}  // namespace
+
+const GemmKernelsBf16 kGemmKernelsBf16Scalar = {
+    "scalar 2x16", 2, 1, {{}, {nullptr, Tile<1>, Tile<2>}, {}, {}, {}}, PairRows, CopyRuns};
+
+}  // namespace evoq

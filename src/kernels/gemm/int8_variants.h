@@ -1,0 +1,30 @@
+// The ways in which the integer engine may go about one product (KernelDef::variants, docs/tuning.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/gemm/int8_rows.h"
+#include "kernels/kernel.h"
+
+namespace evoq {
+
+// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks".
+struct Int8Variant {
+  enum class Cut { kByCost, kRows, kColumns };
+  int panels = 0;             // of 16 columns in a tile; 0: the kernel's choice
+  Cut cut = Cut::kByCost;     // what threads share out
+  bool large_blocks = false;  // of rows, beyond the L2 cache: weights are read fewer times
+};
+
+// Those worth measuring for a product of this geometry.
+std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options);
+
+// All defaults for a name that is none of them.
+Int8Variant ParseInt8Variant(std::string_view name);
+
+// KernelDef::in_place: the residual, input 3, of which each element is read before that of the output is written.
+uint32_t Int8InPlace(const KernelCall& call);
+
+}  // namespace evoq

@@ -1,0 +1,2 @@
+#define EVOQ_ISA avx2
+#include "kernels/gemm/matmul_w8_rows.inl.h"

@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/gemm/matmul_w8_rows.inl.h"

@@ -1,0 +1,2 @@
+#define EVOQ_ISA avx2
+#include "kernels/gemm/pair_int8.inl.h"

@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/gemm/pair_int8.inl.h"

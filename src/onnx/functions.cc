@@ -1,0 +1,148 @@
+#include "onnx/functions.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace evoq {
+namespace {
+
+constexpr int kMaxNodes = 1'000'000;
+constexpr int kMaxDepth = 64;
+
+std::string Canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+using Names = std::map<std::string, std::string>;
+
+// Gives the names of a copied function's values those of the call.
+class Renamer {
+ public:
+  Renamer(Names names, std::string prefix) : names_(std::move(names)), prefix_(std::move(prefix)) {}
+  std::string operator()(const std::string& name) const {
+    if (name.empty()) return name;
+    const auto found = names_.find(name);
+    return found == names_.end() ? prefix_ + name : found->second;
+  }
+
+ private:
+  Names names_;
+  std::string prefix_;
+};
+
+class Inliner {
+ public:
+  explicit Inliner(onnx::ModelProto& model) : model_(model) {
+    for (const auto& function : model.functions()) functions_[{Canonical(function.domain()), function.name()}] = &function;
+  }
+
+  Status Run() {
+    if (functions_.empty()) return {};
+    for (const auto& [key, function] : functions_) EVOQ_TRY(CheckOperatorSets(*function));
+    return ExpandGraph(*model_.mutable_graph(), 0);
+  }
+
+ private:
+  // A node's version is its domain's in the model: a function's must agree. A domain that only the function imports joins.
+  Status CheckOperatorSets(const onnx::FunctionProto& function) {
+    for (const auto& wanted : function.opset_import()) {
+      bool found = false;
+      for (const auto& opset : model_.opset_import()) {
+        if (Canonical(opset.domain()) != Canonical(wanted.domain())) continue;
+        found = true;
+        if (opset.version() != wanted.version())
+          return Unsupported("function '{}' is of operator set {} of '{}', the model of {}", function.name(), wanted.version(),
+                             wanted.domain(), opset.version());
+      }
+      if (!found) *model_.add_opset_import() = wanted;
+    }
+    return {};
+  }
+
+  Status ExpandGraph(onnx::GraphProto& graph, int depth) {
+    google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+    nodes.Swap(graph.mutable_node());
+    for (auto& node : nodes) EVOQ_TRY(ExpandNode(std::move(node), depth, *graph.mutable_node()));
+    return {};
+  }
+
+  Status ExpandNode(onnx::NodeProto node, int depth, google::protobuf::RepeatedPtrField<onnx::NodeProto>& out) {
+    if (depth > kMaxDepth) return InvalidInput("functions and subgraphs nested more than {} deep, or a function that calls itself", kMaxDepth);
+    if (++nodes_ > kMaxNodes) return Fail(ErrorCode::kTooLarge, "more than {} nodes in functions", kMaxNodes);
+    for (auto& attr : *node.mutable_attribute()) {
+      if (attr.type() == onnx::AttributeProto::GRAPH) EVOQ_TRY(ExpandGraph(*attr.mutable_g(), depth + 1));
+    }
+    const auto found = functions_.find({Canonical(node.domain()), node.op_type()});
+    if (found == functions_.end()) {
+      *out.Add() = std::move(node);
+      return {};
+    }
+    return Call(node, *found->second, depth, out);
+  }
+
+  Status Call(const onnx::NodeProto& call, const onnx::FunctionProto& function, int depth,
+              google::protobuf::RepeatedPtrField<onnx::NodeProto>& out) {
+    if (call.input_size() > function.input_size() || call.output_size() > function.output_size())
+      return InvalidInput("node '{}' calls '{}' with {} inputs and {} outputs, expected at most {} and {}", call.name(), function.name(),
+                          call.input_size(), call.output_size(), function.input_size(), function.output_size());
+    Names names;
+    for (int i = 0; i < function.input_size(); ++i) names[function.input(i)] = i < call.input_size() ? call.input(i) : "";
+    for (int i = 0; i < function.output_size(); ++i) {
+      if (i >= call.output_size() || call.output(i).empty()) continue;
+      // A function may hand an input on: an Identity gives it the call's name.
+      if (names.count(function.output(i))) {
+        onnx::NodeProto& copy = *out.Add();
+        copy.set_op_type("Identity");
+        copy.add_input(names[function.output(i)]);
+        copy.add_output(call.output(i));
+        continue;
+      }
+      names[function.output(i)] = call.output(i);
+    }
+    const std::string prefix = fmt::format("{}_{}/", call.name().empty() ? function.name() : call.name(), ++calls_);
+    const Renamer rename(std::move(names), prefix);
+    for (const auto& inner : function.node()) {
+      onnx::NodeProto node = inner;
+      EVOQ_TRY(Adapt(node, call, rename, prefix));
+      EVOQ_TRY(ExpandNode(std::move(node), depth + 1, out));
+    }
+    return {};
+  }
+
+  // Puts the call's names and attributes into a copied node and its subgraphs.
+  static Status Adapt(onnx::NodeProto& node, const onnx::NodeProto& call, const Renamer& rename, const std::string& prefix) {
+    if (!node.name().empty()) node.set_name(prefix + node.name());
+    for (auto& name : *node.mutable_input()) name = rename(name);
+    for (auto& name : *node.mutable_output()) name = rename(name);
+    google::protobuf::RepeatedPtrField<onnx::AttributeProto> attributes;
+    attributes.Swap(node.mutable_attribute());
+    for (auto& attr : attributes) {
+      if (!attr.ref_attr_name().empty()) {
+        for (const auto& given : call.attribute()) {
+          if (given.name() != attr.ref_attr_name()) continue;
+          const std::string name = attr.name();
+          attr = given;
+          attr.set_name(name);
+        }
+        if (!attr.ref_attr_name().empty()) continue;  // not given: the operator's default
+      } else if (attr.type() == onnx::AttributeProto::GRAPH) {
+        onnx::GraphProto& graph = *attr.mutable_g();
+        for (auto& input : *graph.mutable_input()) input.set_name(rename(input.name()));
+        for (auto& output : *graph.mutable_output()) output.set_name(rename(output.name()));
+        for (auto& tensor : *graph.mutable_initializer()) tensor.set_name(rename(tensor.name()));
+        for (auto& inner : *graph.mutable_node()) EVOQ_TRY(Adapt(inner, call, rename, prefix));
+      }
+      *node.add_attribute() = std::move(attr);
+    }
+    return {};
+  }
+
+  onnx::ModelProto& model_;
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  int nodes_ = 0, calls_ = 0;
+};
+
+}  // namespace
+
+Status InlineFunctions(onnx::ModelProto& model) { return Inliner(model).Run(); }
+
+}  // namespace evoq

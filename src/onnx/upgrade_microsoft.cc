@@ -1,0 +1,526 @@
+// Operators of com.microsoft that exported transformers carry, as operators of the dialect.
+#include <array>
+#include <cmath>
+
+#include "base/math.h"
+#include "onnx/upgrade.h"
+
+namespace evoq {
+namespace {
+
+// ---- helpers. Suffixes name the nodes that are added.
+
+ValueId Ints(Upgrade& u, std::string_view suffix, std::vector<int64_t> values) {
+  const Shape shape{static_cast<int64_t>(values.size())};
+  return u.AddConstant(suffix, Tensor::FromValues<int64_t>(shape, values));
+}
+
+Attrs With(const char* name, AttrValue value) {
+  Attrs attrs;
+  attrs.Set(name, std::move(value));
+  return attrs;
+}
+
+ValueId Cast(Upgrade& u, std::string_view suffix, ValueId x, DType to) {
+  return u.Apply("Cast", suffix, {x}, With("to", AttrValue(static_cast<int64_t>(to))));
+}
+
+ValueId Reshaped(Upgrade& u, std::string_view suffix, ValueId x, std::vector<int64_t> sizes) {
+  return u.Apply("Reshape", suffix, {x, Ints(u, std::string(suffix) + "_shape", std::move(sizes))});
+}
+
+// Elements [start, end) of x along an axis.
+ValueId Part(Upgrade& u, const std::string& suffix, ValueId x, int64_t start, int64_t end, int64_t axis) {
+  return u.Apply("Slice", suffix, {x, Ints(u, suffix + "_start", {start}), Ints(u, suffix + "_end", {end}), Ints(u, suffix + "_axis", {axis})});
+}
+
+ValueId Added(Upgrade& u, std::string_view suffix, ValueId x, ValueId other) {
+  return other.valid() ? u.Apply("Add", suffix, {x, other}) : x;
+}
+
+Status NeedInputs(Upgrade& u, std::initializer_list<size_t> wanted) {
+  for (size_t i : wanted) {
+    if (!u.HasInput(i)) return InvalidInput("input {} is missing", i);
+  }
+  return {};
+}
+
+// Readers of output i read `value` instead.
+void GiveOutput(Upgrade& u, size_t i, ValueId value) {
+  if (u.OutputUsed(i)) u.graph().ReplaceUses(u.node().outputs[i], value);
+}
+
+Status RefuseOutput(Upgrade& u, size_t i, const char* what) {
+  return u.OutputUsed(i) ? Unsupported("output {} ({}) is read", i, what) : Status();
+}
+
+Status SameInOnnx(Upgrade& u) {
+  u.graph().SetOp(u.id(), u.node().op);
+  return {};
+}
+
+// ---- activations
+
+Status FastGelu(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0}));
+  const ValueId x = Added(u, "bias", u.node().input(0), u.node().input(1));
+  u.ReplaceBy(u.Apply("Gelu", "", {x}, With("approximate", AttrValue(std::string("tanh")))));
+  return {};
+}
+
+Status BiasGelu(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0}));
+  u.ReplaceBy(u.Apply("Gelu", "", {Added(u, "bias", u.node().input(0), u.node().input(1))}));
+  return {};
+}
+
+Status QuickGelu(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0}));
+  u.ReplaceBy(u.Apply("Swish", "", {u.node().input(0)}, With("alpha", AttrValue(u.attrs().Float("alpha", 1.702f)))));
+  return {};
+}
+
+// FusedConv(x, w, bias?, z?): y = activation(conv(x, w) + bias + z)
+Status FusedConv(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  Attrs attrs = u.attrs();
+  const std::string activation = attrs.String("activation");
+  const std::vector<float> params = attrs.Floats("activation_params");
+  attrs.Erase("activation");
+  attrs.Erase("activation_params");
+  std::vector<ValueId> inputs = {u.node().input(0), u.node().input(1)};
+  if (u.HasInput(2)) inputs.push_back(u.node().input(2));
+  ValueId y = Added(u, "sum", u.Apply("Conv", "conv", std::move(inputs), std::move(attrs)), u.node().input(3));
+  const auto param = [&](size_t i, float fallback) { return i < params.size() ? params[i] : fallback; };
+  if (activation == "Clip") {
+    y = u.Apply("Clip", "activation", {y, u.AddConstant("low", Tensor::Scalar(param(0, -INFINITY))), u.AddConstant("high", Tensor::Scalar(param(1, INFINITY)))});
+  } else if (activation == "LeakyRelu") {
+    y = u.Apply("LeakyRelu", "activation", {y}, With("alpha", AttrValue(param(0, 0.01f))));
+  } else if (activation == "HardSigmoid") {
+    Attrs slope = With("alpha", AttrValue(param(0, 0.2f)));
+    slope.Set("beta", param(1, 0.5f));
+    y = u.Apply("HardSigmoid", "activation", {y}, std::move(slope));
+  } else if (activation == "Relu" || activation == "Tanh" || activation == "Sigmoid") {
+    y = u.Apply(activation, "activation", {y});
+  } else if (!activation.empty()) {
+    return Unsupported("activation '{}'", activation);
+  }
+  u.ReplaceBy(y);
+  return {};
+}
+
+// FusedMatMul(a, b): alpha * a' b', where ' swaps the last two axes or moves the matrix's first axis from the batch.
+Status FusedMatMul(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  ValueId sides[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const bool swap = u.attrs().Int(i == 0 ? "transA" : "transB") != 0, batch = u.attrs().Int(i == 0 ? "transBatchA" : "transBatchB") != 0;
+    sides[i] = u.node().input(i);
+    const Shape shape = u.InputType(i).shape;
+    if (!swap && !batch) continue;
+    if (!shape.ranked()) return Unsupported("a transposed input {} of unknown rank", i);
+    const int64_t rank = shape.rank();
+    if (rank < 2) continue;  // a vector has no transpose
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < rank; ++d) perm.push_back(d);
+    if (batch) {  // [rows, batch..., columns] -> [batch..., rows, columns]
+      perm.erase(perm.begin());
+      perm.insert(perm.end() - 1, 0);
+    }
+    if (swap) std::swap(perm[rank - 1], perm[rank - 2]);
+    sides[i] = u.Apply("Transpose", i == 0 ? "a" : "b", {sides[i]}, With("perm", AttrValue(perm)));
+  }
+  ValueId y = u.Apply("MatMul", "product", {sides[0], sides[1]});
+  const float alpha = u.attrs().Float("alpha", 1);
+  if (alpha != 1) y = u.Apply("Mul", "scaled", {y, u.AddConstant("alpha", Tensor::Scalar(alpha))});
+  u.ReplaceBy(y);
+  return {};
+}
+
+// ---- normalizations
+
+Status SimplifiedLayerNorm(Upgrade& u) {
+  EVOQ_TRY(RefuseOutput(u, 1, "the inverse deviation"));
+  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-5f)));
+  attrs.Set("axis", u.attrs().Int("axis", -1));
+  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  u.ReplaceBy(u.Apply("RMSNormalization", "", {u.node().input(0), u.node().input(1)}, std::move(attrs)));
+  return {};
+}
+
+// Skip*LayerNormalization(x, skip, gamma, [beta,] bias?) -> y, mean, deviation, x + skip + bias
+Status SkipLayerNorm(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
+  const bool simple = u.node().op == "SkipSimplifiedLayerNormalization";
+  for (size_t i : {1, 2}) EVOQ_TRY(RefuseOutput(u, i, "a statistic"));
+  const ValueId bias = u.node().input(simple ? 3 : 4), beta = simple ? ValueId{} : u.node().input(3);
+  const ValueId sum = Added(u, "sum", u.Apply("Add", "skip", {u.node().input(0), u.node().input(1)}), bias);
+  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
+  attrs.Set("axis", -1);
+  std::vector<ValueId> inputs = {sum, u.node().input(2)};
+  if (beta.valid()) inputs.push_back(beta);
+  const ValueId y = u.Apply(simple ? "RMSNormalization" : "LayerNormalization", "norm", std::move(inputs), std::move(attrs));
+  GiveOutput(u, 3, sum);
+  u.ReplaceBy(y);
+  return {};
+}
+
+// EmbedLayerNormalization(ids, segments?, words, positions, segment table?, gamma, beta, mask?, position ids?)
+// -> y, how many of each row the mask keeps, the sum before normalization
+Status EmbedLayerNorm(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 2, 3, 5, 6}));
+  const std::vector<ValueId> in = u.node().inputs;
+  ValueId positions;
+  if (u.HasInput(8)) {
+    positions = u.Apply("Gather", "positions", {in[3], in[8]});
+  } else {
+    const ValueId length = u.Apply("Gather", "length", {u.Apply("Shape", "shape", {in[0]}), Ints(u, "one", {1})});
+    positions = u.Apply("Slice", "positions", {in[3], Ints(u, "zero", {0}), length, Ints(u, "axis", {0})});
+  }
+  ValueId sum = u.Apply("Add", "placed", {u.Apply("Gather", "words", {in[2], in[0]}), positions});
+  if (u.HasInput(1) && u.HasInput(4)) sum = u.Apply("Add", "sum", {sum, u.Apply("Gather", "segments", {in[4], in[1]})});
+  Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
+  attrs.Set("axis", -1);
+  const ValueId y = u.Apply("LayerNormalization", "norm", {sum, in[5], in[6]}, std::move(attrs));
+  if (u.OutputUsed(1)) {
+    if (!u.HasInput(7)) return Unsupported("output 1 (the mask's sums) is read, but there is no mask");
+    GiveOutput(u, 1, u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})}, With("keepdims", AttrValue(int64_t{0}))));
+  }
+  GiveOutput(u, 2, sum);
+  u.ReplaceBy(y);
+  return {};
+}
+
+// ---- quantized products
+
+ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero, int64_t axis) {
+  std::vector<ValueId> inputs = {x, scale};
+  if (zero.valid()) inputs.push_back(zero);
+  return u.Apply("DequantizeLinear", suffix, std::move(inputs), With("axis", AttrValue(axis)));
+}
+
+// MatMulIntegerToFloat(a, b, s_a, s_b, z_a?, z_b?, bias?)
+Status IntegerToFloat(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3}));
+  const Node& n = u.node();
+  const ValueId a = Dequantize(u, "a", n.input(0), n.input(2), n.input(4), -1);
+  const ValueId b = Dequantize(u, "b", u.node().input(1), u.node().input(3), u.node().input(5), -1);
+  u.ReplaceBy(Added(u, "bias", u.Apply("MatMul", "product", {a, b}), u.node().input(6)));
+  return {};
+}
+
+// DynamicQuantizeMatMul(a, b, s_b, z_b?, bias?): a is quantized by its own range.
+Status DynamicMatMul(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
+  const ValueId q = u.graph().AddValue(u.node().name + "_q"), s = u.graph().AddValue(u.node().name + "_s"), z = u.graph().AddValue(u.node().name + "_z");
+  Node dynamic;
+  dynamic.op = "DynamicQuantizeLinear";
+  dynamic.name = u.node().name + "_dynamic";
+  dynamic.inputs = {u.node().input(0)};
+  dynamic.outputs = {q, s, z};
+  u.AddNode(std::move(dynamic));
+  const ValueId a = Dequantize(u, "a", q, s, z, -1);
+  const ValueId b = Dequantize(u, "b", u.node().input(1), u.node().input(2), u.node().input(3), -1);
+  u.ReplaceBy(Added(u, "bias", u.Apply("MatMul", "product", {a, b}), u.node().input(4)));
+  return {};
+}
+
+// Element i of `bits` wide numbers, packed in bytes from the low bits on.
+uint8_t Packed(const Tensor& t, int64_t i, int bits) { return bits == 8 ? t.data<uint8_t>()[i] : PackedBits(t.raw(), i, bits); }
+
+// MatMulNBits(a, b [N, blocks, bytes], scales, zero points?, -, bias?): b[n, k] = (q - zero) * scale of the block of k.
+// Becomes a MatMul with a [K, N] constant quantized in blocks along K.
+Status MatMulNBits(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
+  const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"), bits = u.attrs().Int("bits", 4);
+  if (bits != 2 && bits != 4 && bits != 8) return Unsupported("bits={}, expected 2, 4 or 8", bits);
+  if (k < 1 || n < 1 || block < 16 || (block & (block - 1)) != 0 || !CheckedMul(k, n) || *CheckedMul(k, n) > int64_t{1} << 36)
+    return InvalidInput("K={}, N={}, block_size={}", k, n, block);
+  if (u.HasInput(4)) return Unsupported("input 4 (g_idx)");
+  const Tensor *weights = u.Constant(1), *scales = u.Constant(2), *zeros = u.Constant(3);
+  if (weights == nullptr || scales == nullptr || (u.HasInput(3) && zeros == nullptr)) return Unsupported("weights that are not constant");
+  const int64_t blocks = CeilDiv(k, block), bytes = block * bits / 8, zero_bytes = CeilDiv(blocks * bits, 8);
+  if (weights->dtype() != DType::kUint8 || weights->elements() != n * blocks * bytes)
+    return InvalidInput("input 1 is {}, expected uint8[{}, {}, {}]", weights->type().ToString(), n, blocks, bytes);
+  if (scales->dtype() != DType::kFloat32 || scales->elements() != n * blocks)
+    return InvalidInput("input 2 is {}, expected {} scales", scales->type().ToString(), n * blocks);
+  const bool real_zeros = zeros != nullptr && zeros->dtype() != DType::kUint8;
+  if (real_zeros && (zeros->dtype() != DType::kFloat32 || zeros->elements() != n * blocks)) return InvalidInput("input 3 is {}", zeros->type().ToString());
+  if (zeros != nullptr && !real_zeros && zeros->elements() != n * zero_bytes)
+    return InvalidInput("input 3 is {}, expected {} bytes", zeros->type().ToString(), n * zero_bytes);
+  const DType dtype = bits == 8 ? DType::kUint8 : bits == 4 ? DType::kUint4 : DType::kUint2;
+  const int width = static_cast<int>(bits);
+  const auto number = [&](int64_t row, int64_t i) { return Packed(*weights, (row * blocks + i / block) * block + i % block, width); };
+  ValueId b;
+  if (real_zeros) {
+    Tensor dense = Tensor::Allocate(TensorType(DType::kFloat32, Shape{k, n}));
+    for (int64_t i = 0; i < k * n; ++i) {
+      const int64_t at = i % n * blocks + i / n / block;
+      dense.mutable_data<float>()[i] = (static_cast<float>(number(i % n, i / n)) - zeros->data<float>()[at]) * scales->data<float>()[at];
+    }
+    b = u.AddConstant("weights", std::move(dense));
+  } else {
+    Tensor q = Tensor::Allocate(TensorType(dtype, Shape{k, n})), zero = Tensor::Allocate(TensorType(dtype, Shape{blocks, n}));
+    Tensor scale = Tensor::Allocate(TensorType(DType::kFloat32, Shape{blocks, n}));
+    const auto set = [&](Tensor& t, int64_t i, uint8_t v) {
+      if (width == 8) {
+        t.mutable_data<uint8_t>()[i] = v;
+      } else {
+        SetPackedBits(t.mutable_raw(), i, width, v);
+      }
+    };
+    for (int64_t i = 0; i < k * n; ++i) set(q, i, number(i % n, i / n));
+    for (int64_t i = 0; i < blocks * n; ++i) {
+      const int64_t row = i % n, at = i / n;
+      scale.mutable_data<float>()[i] = scales->data<float>()[row * blocks + at];
+      set(zero, i, zeros == nullptr ? static_cast<uint8_t>(1 << (width - 1)) : Packed(*zeros, row * (zero_bytes * 8 / width) + at, width));
+    }
+    Attrs attrs = With("axis", AttrValue(int64_t{0}));
+    attrs.Set("block_size", block);
+    b = u.Apply("DequantizeLinear", "real", {u.AddConstant("weights", std::move(q)), u.AddConstant("scale", std::move(scale)), u.AddConstant("zero", std::move(zero))},
+                std::move(attrs));
+  }
+  u.ReplaceBy(Added(u, "bias", u.Apply("MatMul", "product", {u.node().input(0), b}), u.node().input(5)));
+  return {};
+}
+
+// ---- attention. All forms become ai.onnx Attention on [batch, length, heads * size].
+
+struct AttentionParts {
+  ValueId q, k, v, mask, past_key, past_value, lengths;
+  int64_t heads = 0, kv_heads = 0;
+  bool causal = false;
+};
+
+// The node and its present keys and values (outputs 1 and 2).
+std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
+  Node node;
+  node.op = "Attention";
+  node.name = u.node().name + "_attention";
+  node.inputs = {p.q, p.k, p.v, p.mask, p.past_key, p.past_value, p.lengths};
+  while (!node.inputs.back().valid()) node.inputs.pop_back();
+  node.attrs.Set("q_num_heads", p.heads);
+  node.attrs.Set("kv_num_heads", p.kv_heads);
+  node.attrs.Set("is_causal", p.causal ? 1 : 0);
+  if (const float scale = u.attrs().Float("scale", 0); scale != 0) node.attrs.Set("scale", scale);
+  if (const float softcap = u.attrs().Float("softcap", 0); softcap != 0) node.attrs.Set("softcap", softcap);
+  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0) node.attrs.Set("left_window_size", window - 1);
+  std::array<ValueId, 3> out;
+  for (const char* name : {"", "_key", "_value"}) {
+    const size_t i = *name == 0 ? 0 : name[1] == 'k' ? 1 : 2;
+    out[i] = u.graph().AddValue(u.node().name + "_attention" + name);
+    node.outputs.push_back(out[i]);
+  }
+  u.AddNode(std::move(node));
+  return out;
+}
+
+// A mask of 1 (attend) and 0, by its shape: [B] counts keys from the left, [B, T] is per key, [B, S, T] per query and key.
+Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
+  if (!mask.valid()) return {};
+  const TensorType type = u.graph().value(mask).type;
+  if (!type.shape.ranked()) return Unsupported("a mask of unknown rank");
+  if (type.shape.rank() == 1) {
+    p.lengths = mask;
+    return {};
+  }
+  if (type.shape.rank() > 4) return Unsupported("a mask of {}", type.ToString());
+  ValueId bools = type.dtype == DType::kBool ? mask : Cast(u, "mask_bool", mask, DType::kBool);
+  if (type.shape.rank() == 2) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1, 2})});
+  if (type.shape.rank() == 3) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1})});
+  p.mask = bools;
+  return {};
+}
+
+// A bias of the scores beside a mask: both as an additive bias.
+void AddBias(Upgrade& u, ValueId bias, AttentionParts& p) {
+  if (!bias.valid()) return;
+  if (p.mask.valid()) {
+    const ValueId zero = u.AddConstant("attend", Tensor::Scalar(0.0f)), never = u.AddConstant("never", Tensor::Scalar(-INFINITY));
+    bias = u.Apply("Add", "scores_bias", {u.Apply("Where", "mask_bias", {p.mask, zero, never}), bias});
+  }
+  p.mask = bias;
+}
+
+// (x, weights, bias, mask?, past?, attention bias?) of Attention; x * weights + bias are the queries, keys and values.
+Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past, ValueId scores_bias) {
+  AttentionParts p;
+  p.heads = p.kv_heads = u.attrs().Int("num_heads");
+  p.causal = u.attrs().Int("unidirectional") != 0;
+  if (u.attrs().Int("do_rotary") != 0) return Unsupported("do_rotary=1");
+  const ValueId weights = u.node().input(1);
+  const Shape shape = u.graph().value(weights).type.shape;
+  if (!shape.ranked() || shape.rank() != 2 || !shape[1].known() || p.heads < 1) return Unsupported("weights of {} for {} heads", shape.ToString(), p.heads);
+  std::vector<int64_t> sizes = u.attrs().Ints("qkv_hidden_sizes");
+  if (sizes.empty()) sizes.assign(3, shape[1].value / 3);
+  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != shape[1].value) return InvalidInput("queries, keys and values do not fill {}", shape.ToString());
+  p.q = Part(u, "queries", projected, 0, sizes[0], -1);
+  p.k = Part(u, "keys", projected, sizes[0], sizes[0] + sizes[1], -1);
+  p.v = Part(u, "values", projected, sizes[0] + sizes[1], shape[1].value, -1);
+  EVOQ_TRY(TakeMask(u, mask, p));
+  AddBias(u, scores_bias, p);
+  if (past.valid()) {  // [2, batch, heads, past, size]
+    const ValueId axis = Ints(u, "past_axis", {0});
+    p.past_key = u.Apply("Squeeze", "past_key", {Part(u, "past_keys", past, 0, 1, 0), axis});
+    p.past_value = u.Apply("Squeeze", "past_value", {Part(u, "past_values", past, 1, 2, 0), axis});
+  }
+  const auto out = ApplyAttention(u, p);
+  if (u.OutputUsed(1)) {
+    const ValueId axis = Ints(u, "present_axis", {0});
+    const ValueId keys = u.Apply("Unsqueeze", "present_keys", {out[1], axis}), values = u.Apply("Unsqueeze", "present_values", {out[2], axis});
+    GiveOutput(u, 1, u.Apply("Concat", "present", {keys, values}, With("axis", AttrValue(int64_t{0}))));
+  }
+  u.ReplaceBy(out[0]);
+  return {};
+}
+
+Status MicrosoftAttention(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1}));
+  const ValueId projected = Added(u, "projected", u.Apply("MatMul", "project", {u.node().input(0), u.node().input(1)}), u.node().input(2));
+  return FinishAttention(u, projected, u.node().input(3), u.node().input(4), u.node().input(5));
+}
+
+// QAttention(x, weights, bias, s_x, s_w, mask?, z_x?, z_w?, past?)
+Status QuantizedAttention(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3, 4}));
+  const std::vector<ValueId> in = u.node().inputs;
+  const auto input = [&](size_t i) { return i < in.size() ? in[i] : ValueId{}; };
+  const ValueId x = Dequantize(u, "x", in[0], in[3], input(6), -1), w = Dequantize(u, "w", in[1], in[4], input(7), -1);
+  return FinishAttention(u, u.Apply("Add", "projected", {u.Apply("MatMul", "project", {x, w}), in[2]}), input(5), input(8), ValueId{});
+}
+
+// MultiHeadAttention(q, k, v, bias?, key mask?, scores bias?, past key?, past value?)
+Status MultiHeadAttention(Upgrade& u) {
+  if (!u.HasInput(0) || !u.HasInput(1) || !u.HasInput(2)) return Unsupported("packed queries, keys and values");
+  AttentionParts p{.q = u.node().input(0), .k = u.node().input(1), .v = u.node().input(2)};
+  p.heads = p.kv_heads = u.attrs().Int("num_heads");
+  p.causal = u.attrs().Int("unidirectional") != 0;
+  const TensorType q = u.InputType(0), k = u.InputType(1), v = u.InputType(2);
+  for (const TensorType* type : {&q, &k, &v}) {
+    if (type->shape.rank() != 3) return Unsupported("inputs {}, {} and {}, expected rank 3", q.ToString(), k.ToString(), v.ToString());
+  }
+  if (const ValueId bias = u.node().input(3); bias.valid()) {
+    if (!q.shape[2].known() || !v.shape[2].known()) return Unsupported("a bias for unknown sizes");
+    const int64_t size = q.shape[2].value, end = 2 * size + v.shape[2].value;
+    p.q = u.Apply("Add", "queries", {p.q, Part(u, "bias_q", bias, 0, size, 0)});
+    p.k = u.Apply("Add", "keys", {p.k, Part(u, "bias_k", bias, size, 2 * size, 0)});
+    p.v = u.Apply("Add", "values", {p.v, Part(u, "bias_v", bias, 2 * size, end, 0)});
+  }
+  EVOQ_TRY(TakeMask(u, u.node().input(4), p));
+  AddBias(u, u.node().input(5), p);
+  p.past_key = u.node().input(6);
+  p.past_value = u.node().input(7);
+  EVOQ_TRY(RefuseOutput(u, 3, "the scores"));
+  const auto out = ApplyAttention(u, p);
+  GiveOutput(u, 1, out[1]);
+  GiveOutput(u, 2, out[2]);
+  u.ReplaceBy(out[0]);
+  return {};
+}
+
+// Places first, first + 1, ... of `x` [batch, length, ...], as int64[batch, length]; `first` is an int64 scalar.
+ValueId Places(Upgrade& u, ValueId x, ValueId first) {
+  const ValueId shape = u.Apply("Shape", "x_shape", {x});
+  const ValueId length = u.Apply("Gather", "x_length", {shape, u.AddConstant("one", Tensor::Scalar<int64_t>(1))});
+  const ValueId end = u.Apply("Add", "end", {first, length});
+  const ValueId row = u.Apply("Range", "row", {first, end, u.AddConstant("step", Tensor::Scalar<int64_t>(1))});
+  return u.Apply("Expand", "places", {row, Part(u, "rows", shape, 0, 2, 0)});
+}
+
+// GroupQueryAttention(q, k, v, past key?, past value?, lengths, total, cos?, sin?): keys and values of this run follow the
+// past's; every item of the batch is as long as the others.
+Status GroupQueryAttention(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0}));
+  for (size_t i : {9, 10, 11}) {
+    if (u.HasInput(i)) return Unsupported("input {}", i);
+  }
+  AttentionParts p{.q = u.node().input(0), .k = u.node().input(1), .v = u.node().input(2)};
+  p.heads = u.attrs().Int("num_heads");
+  p.kv_heads = u.attrs().Int("kv_num_heads");
+  p.causal = true;
+  p.past_key = u.node().input(3);
+  p.past_value = u.node().input(4);
+  if (!p.k.valid()) {  // packed
+    const Shape shape = u.InputType(0).shape;
+    if (shape.rank() != 3 || !shape[2].known() || p.heads < 1 || p.kv_heads < 1) return Unsupported("packed queries, keys and values of {}", shape.ToString());
+    const int64_t size = shape[2].value / (p.heads + 2 * p.kv_heads), q_end = p.heads * size, k_end = q_end + p.kv_heads * size;
+    const ValueId packed = p.q;
+    p.q = Part(u, "queries", packed, 0, q_end, -1);
+    p.k = Part(u, "keys", packed, q_end, k_end, -1);
+    p.v = Part(u, "values", packed, k_end, shape[2].value, -1);
+  }
+  if (u.attrs().Int("do_rotary") != 0) {
+    EVOQ_TRY(NeedInputs(u, {7, 8}));
+    ValueId first = u.AddConstant("first", Tensor::Scalar<int64_t>(0));
+    if (p.past_key.valid()) {
+      const ValueId shape = u.Apply("Shape", "past_shape", {p.past_key});
+      first = u.Apply("Gather", "past_length", {shape, u.AddConstant("two", Tensor::Scalar<int64_t>(2))});
+    }
+    const ValueId places = Places(u, u.node().input(0), first);
+    const auto turned = [&](const char* name, ValueId x, int64_t heads) {
+      Attrs attrs = With("num_heads", AttrValue(heads));
+      attrs.Set("interleaved", u.attrs().Int("rotary_interleaved"));
+      return u.Apply("RotaryEmbedding", name, {x, u.node().input(7), u.node().input(8), places}, std::move(attrs));
+    };
+    p.q = turned("turned_queries", p.q, p.heads);
+    p.k = turned("turned_keys", p.k, p.kv_heads);
+  }
+  const auto out = ApplyAttention(u, p);
+  GiveOutput(u, 1, out[1]);
+  GiveOutput(u, 2, out[2]);
+  u.ReplaceBy(out[0]);
+  return {};
+}
+
+// RotaryEmbedding(x, places, cos, sin): places [batch, length], or one: that of the first token.
+Status MicrosoftRotary(Upgrade& u) {
+  EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3}));
+  const Shape x = u.InputType(0).shape, places = u.InputType(1).shape, cosines = u.InputType(2).shape;
+  if (!x.ranked() || !places.ranked()) return Unsupported("inputs of unknown rank");
+  if (u.attrs().Float("scale", 1) != 1) return Unsupported("scale={}", u.attrs().Float("scale"));
+  ValueId at = u.node().input(1);
+  if (places.rank() < 2) {
+    if (x.rank() != 3) return Unsupported("one place for an input of {}", x.ToString());
+    at = Places(u, u.node().input(0), Reshaped(u, "first", at, {}));
+  }
+  Attrs attrs = With("interleaved", AttrValue(u.attrs().Int("interleaved")));
+  int64_t heads = u.attrs().Int("num_heads");
+  const int64_t rotated = u.attrs().Int("rotary_embedding_dim");
+  if (x.rank() == 3 && heads == 0) {
+    if (!x[2].known() || cosines.rank() != 2 || !cosines[1].known() || cosines[1].value == 0) return Unsupported("an unknown number of heads");
+    heads = x[2].value / (2 * cosines[1].value);
+  }
+  attrs.Set("num_heads", heads);
+  attrs.Set("rotary_embedding_dim", rotated);
+  u.ReplaceBy(u.Apply("RotaryEmbedding", "", {u.node().input(0), u.node().input(2), u.node().input(3), at}, std::move(attrs)));
+  return {};
+}
+
+constexpr UpgradeRule kRules[] = {
+    {"Gelu", "com.microsoft", kAnyVersion, SameInOnnx},
+    {"LayerNormalization", "com.microsoft", kAnyVersion, SameInOnnx},
+    {"FastGelu", "com.microsoft", kAnyVersion, FastGelu},
+    {"BiasGelu", "com.microsoft", kAnyVersion, BiasGelu},
+    {"QuickGelu", "com.microsoft", kAnyVersion, QuickGelu},
+    {"FusedConv", "com.microsoft", kAnyVersion, FusedConv},
+    {"FusedMatMul", "com.microsoft", kAnyVersion, FusedMatMul},
+    {"SimplifiedLayerNormalization", "com.microsoft", kAnyVersion, SimplifiedLayerNorm},
+    {"SimplifiedLayerNormalization", "", kAnyVersion, SimplifiedLayerNorm},
+    {"SkipLayerNormalization", "com.microsoft", kAnyVersion, SkipLayerNorm},
+    {"SkipSimplifiedLayerNormalization", "com.microsoft", kAnyVersion, SkipLayerNorm},
+    {"EmbedLayerNormalization", "com.microsoft", kAnyVersion, EmbedLayerNorm},
+    {"MatMulIntegerToFloat", "com.microsoft", kAnyVersion, IntegerToFloat},
+    {"DynamicQuantizeMatMul", "com.microsoft", kAnyVersion, DynamicMatMul},
+    {"MatMulNBits", "com.microsoft", kAnyVersion, MatMulNBits},
+    {"Attention", "com.microsoft", kAnyVersion, MicrosoftAttention},
+    {"QAttention", "com.microsoft", kAnyVersion, QuantizedAttention},
+    {"MultiHeadAttention", "com.microsoft", kAnyVersion, MultiHeadAttention},
+    {"GroupQueryAttention", "com.microsoft", kAnyVersion, GroupQueryAttention},
+    {"RotaryEmbedding", "com.microsoft", kAnyVersion, MicrosoftRotary},
+};
+
+}  // namespace
+
+std::span<const UpgradeRule> MicrosoftRules() { return kRules; }
+
+}  // namespace evoq

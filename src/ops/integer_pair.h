@@ -1,0 +1,59 @@
+// The loop of operators with an integer definition on two quantized values (kernels/requant.h): Add and Mul.
+#pragma once
+
+#include "kernels/requant.h"
+#include "ops/broadcast.h"
+#include "ops/op.h"
+
+namespace evoq {
+
+// Reads element i of an 8- or 16-bit integer tensor.
+struct IntegerReader {
+  explicit IntegerReader(const Tensor& t) : data(t.raw()), dtype(t.dtype()) {}
+  int32_t operator[](int64_t i) const {
+    switch (dtype) {
+      case DType::kUint8: return reinterpret_cast<const uint8_t*>(data)[i];
+      case DType::kInt8: return reinterpret_cast<const int8_t*>(data)[i];
+      case DType::kUint16: return reinterpret_cast<const uint16_t*>(data)[i];
+      default: return reinterpret_cast<const int16_t*>(data)[i];
+    }
+  }
+  const std::byte* data;
+  DType dtype;
+};
+
+inline bool HasIntegerDefinition(const TensorType& type) {
+  const int bits = DTypeBits(type.dtype);
+  return type.quantized() && type.quant->per_tensor() && (bits == 8 || bits == 16);
+}
+
+// y = saturate(round_half_even(v(a - zero_a, b - zero_b)) + zero_y), with broadcasting; v gives float32. Errors: kUnsupported
+// for types that are not 8- or 16-bit with one scale each.
+template <typename V>
+EvalResult EvaluateIntegerPair(const EvalArgs& args, const V& v) {
+  const Tensor &a = args.inputs[0], &b = args.inputs[1];
+  const TensorType& out = args.output_types[0];
+  if (!HasIntegerDefinition(a.type()) || !HasIntegerDefinition(b.type()) || !HasIntegerDefinition(out))
+    return Unsupported("{} and {} to {}", a.type().ToString(), b.type().ToString(), out.ToString());
+  const int32_t za = a.type().quant->zero_points[0], zb = b.type().quant->zero_points[0], zy = out.quant->zero_points[0];
+  const int32_t low = static_cast<int32_t>(IntegerMin(out.dtype)), high = static_cast<int32_t>(IntegerMax(out.dtype));
+  EVOQ_ASSIGN(Shape shape, BroadcastShapes(a.shape(), b.shape()));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(out.dtype, std::move(shape), *out.quant)));
+  std::byte* to = y.mutable_raw();
+  const bool wide = DTypeBits(out.dtype) == 16;
+  const IntegerReader read_a(a), read_b(b);
+  ForEachBroadcastRow(a.sizes(), b.sizes(), y.sizes(), [&](int64_t first, int64_t ia, int64_t a_step, int64_t ib,
+                                                           int64_t b_step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t q = RoundToInteger(v(read_a[ia + i * a_step] - za, read_b[ib + i * b_step] - zb), zy, low, high);
+      if (wide) {
+        reinterpret_cast<uint16_t*>(to)[first + i] = static_cast<uint16_t>(q);
+      } else {
+        reinterpret_cast<uint8_t*>(to)[first + i] = static_cast<uint8_t>(q);
+      }
+    }
+  });
+  return One(std::move(y));
+}
+
+}  // namespace evoq

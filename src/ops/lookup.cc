@@ -1,0 +1,39 @@
+// evoq::Lookup(x, table): y = table[x] on the bytes of a uint8 value; `table` is uint8[256]. What a chain of functions of one
+// quantized value becomes (docs/passes.md, fuse-tables).
+#include "ops/linear.h"
+
+namespace evoq {
+namespace {
+
+InferResult Infer(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  EVOQ_TRY(CheckTable(args, 1));
+  return SameAsInput0(args);
+}
+
+EvalResult Evaluate(const EvalArgs& args) {
+  return InvalidInput("input 0 is {}, expected quantized uint8", args.inputs[0].type().ToString());
+}
+
+EvalResult EvaluateQuantized(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const TensorType& y = args.output_types[0];
+  if (x.dtype() != DType::kUint8 || y.dtype != DType::kUint8 || !x.type().quantized() || !y.quantized())
+    return InvalidInput("{} to {}, expected quantized uint8", x.type().ToString(), y.ToString());
+  if (args.inputs[1].dtype() != DType::kUint8)
+    return InvalidInput("table (input 1) is {}, expected uint8", args.inputs[1].type().ToString());
+  return One(ThroughTable(x, args.inputs[1], y));
+}
+
+}  // namespace
+
+extern const OpDef kLookup = {.name = "Lookup",
+                       .domain = "evoq",
+                       .min_inputs = 2,
+                       .max_inputs = 2,
+                       .quant = QuantTrait::kTable,
+                       .infer = Infer,
+                       .evaluate = Evaluate,
+                       .evaluate_quantized = EvaluateQuantized};
+
+}  // namespace evoq

@@ -1,0 +1,358 @@
+// Sampling of regions: RoiAlign, MaxRoiPool, AffineGrid, DeformConv.
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "ops/indexing.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+Status NeedFloat32(const EvalArgs& args, std::initializer_list<size_t> inputs) {
+  for (size_t i : inputs) {
+    if (args.has(i) && args.inputs[i].dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(args.inputs[i].dtype()));
+  }
+  return {};
+}
+
+constexpr int64_t kMaxSize = int64_t{1} << 20;
+
+// ---- bilinear samples of a plane [height, width]
+
+struct Tap {
+  int64_t at[4] = {0, 0, 0, 0};
+  float weight[4] = {0, 0, 0, 0};
+  float Sum(const float* plane) const {
+    float sum = 0;
+    for (int i = 0; i < 4; ++i) sum += weight[i] * plane[at[i]];
+    return sum;
+  }
+};
+
+// ---- RoiAlign(x, rois, batch_indices): per region [x1, y1, x2, y2] a grid of bins, each the mean (or, with mode max, the
+// largest weighted neighbour) of sampling_ratio^2 bilinear samples (as many as fit when 0). Samples more than one pixel outside are 0.
+
+Tap RoiTap(float y, float x, int64_t height, int64_t width) {
+  Tap tap;
+  if (!(y >= -1 && y <= static_cast<float>(height) && x >= -1 && x <= static_cast<float>(width))) return tap;
+  const auto place = [](float at, int64_t size, int64_t* low, int64_t* high) {
+    at = std::max(at, 0.0f);
+    *low = std::min(static_cast<int64_t>(at), size - 1);
+    *high = std::min(*low + 1, size - 1);
+    return *high == *low ? 0.0f : at - static_cast<float>(*low);
+  };
+  int64_t y0, y1, x0, x1;
+  const float ly = place(y, height, &y0, &y1), lx = place(x, width, &x0, &x1);
+  const int64_t at[4] = {y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1};
+  const float weight[4] = {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx};
+  std::copy_n(at, 4, tap.at);
+  std::copy_n(weight, 4, tap.weight);
+  return tap;
+}
+
+InferResult InferRoiAlign(const InferArgs& args) {
+  for (size_t i : {0, 1}) EVOQ_TRY(CheckFloat(args, i));
+  EVOQ_TRY(CheckRank(args, 0, 4));
+  EVOQ_TRY(CheckRank(args, 1, 2));
+  EVOQ_TRY(CheckRank(args, 2, 1));
+  EVOQ_TRY(CheckIndexType(args, 2));
+  EVOQ_ASSIGN(const std::string mode, StringAttr(args.node, "mode", "avg"));
+  if (mode != "avg" && mode != "max") return InvalidInput("attribute mode is '{}', expected avg or max", mode);
+  EVOQ_ASSIGN(const int64_t height, IntAttr(args.node, "output_height", 1));
+  EVOQ_ASSIGN(const int64_t width, IntAttr(args.node, "output_width", 1));
+  EVOQ_ASSIGN(const int64_t ratio, IntAttr(args.node, "sampling_ratio", 0));
+  EVOQ_TRY(FloatAttr(args.node, "spatial_scale", 1));
+  if (height < 1 || width < 1 || height > kMaxSize || width > kMaxSize || ratio < 0 || ratio > 1024)
+    return InvalidInput("{} x {} bins of {} samples", height, width, ratio);
+  const Shape &x = args.inputs[0].shape, &rois = args.inputs[1].shape;
+  if (rois.ranked() && rois[1].known() && rois[1].value != 4) return InvalidInput("input 1 is {}, expected 4 coordinates", rois.ToString());
+  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(), Dim(height), Dim(width)}))};
+}
+
+EvalResult EvaluateRoiAlign(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args, {0, 1}));
+  const Tensor& x = args.inputs[0];
+  const std::vector<int64_t> in = x.sizes();
+  EVOQ_ASSIGN(const std::vector<int64_t> batches, IndicesInput(args, 2, in[0]));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  const std::vector<int64_t> out = y.sizes();
+  if (static_cast<int64_t>(batches.size()) != out[0]) return InvalidInput("{} regions and {} batch indices", out[0], batches.size());
+  if (in[2] * in[3] == 0 && y.elements() > 0) return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
+  const Attrs& attrs = args.node.attrs;
+  const bool half = attrs.String("coordinate_transformation_mode", "half_pixel") == "half_pixel", mean = attrs.String("mode", "avg") == "avg";
+  const float scale = attrs.Float("spatial_scale", 1), offset = half ? 0.5f : 0.0f;
+  const int64_t ratio = attrs.Int("sampling_ratio", 0);
+  std::vector<Tap> taps;
+  for (int64_t r = 0; r < out[0]; ++r) {
+    const float* roi = args.inputs[1].data<float>() + r * 4;
+    const float x1 = roi[0] * scale - offset, y1 = roi[1] * scale - offset;
+    float width = roi[2] * scale - offset - x1, height = roi[3] * scale - offset - y1;
+    if (!half) width = std::max(width, 1.0f), height = std::max(height, 1.0f);
+    const float bin_h = height / static_cast<float>(out[2]), bin_w = width / static_cast<float>(out[3]);
+    const auto samples = [&](float bin) { return ratio > 0 ? ratio : static_cast<int64_t>(std::min(std::max(std::ceil(bin), 0.0f), 4096.0f)); };
+    const int64_t rows = samples(bin_h), columns = samples(bin_w);
+    const float count = static_cast<float>(std::max<int64_t>(rows * columns, 1));
+    for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
+      taps.clear();
+      for (int64_t i = 0; i < rows * columns; ++i) {
+        const float at_y = y1 + static_cast<float>(bin / out[3]) * bin_h + (static_cast<float>(i / columns) + 0.5f) * bin_h / static_cast<float>(rows);
+        const float at_x = x1 + static_cast<float>(bin % out[3]) * bin_w + (static_cast<float>(i % columns) + 0.5f) * bin_w / static_cast<float>(columns);
+        taps.push_back(RoiTap(at_y, at_x, in[2], in[3]));
+      }
+      for (int64_t c = 0; c < in[1]; ++c) {
+        const float* plane = x.data<float>() + (batches[r] * in[1] + c) * in[2] * in[3];
+        float value = 0;
+        for (size_t i = 0; i < taps.size(); ++i) {
+          if (mean) {
+            value += taps[i].Sum(plane);
+            continue;
+          }
+          for (int k = 0; k < 4; ++k) {
+            const float v = taps[i].weight[k] * plane[taps[i].at[k]];
+            value = i + k == 0 ? v : std::max(value, v);
+          }
+        }
+        y.mutable_data<float>()[(r * in[1] + c) * out[2] * out[3] + bin] = mean ? value / count : value;
+      }
+    }
+  }
+  return One(std::move(y));
+}
+
+// ---- MaxRoiPool(x, rois): regions [batch, x1, y1, x2, y2] in whole pixels, the largest of each bin (0 for an empty one).
+
+InferResult InferMaxRoiPool(const InferArgs& args) {
+  for (size_t i : {0, 1}) EVOQ_TRY(CheckFloat(args, i));
+  EVOQ_TRY(CheckRank(args, 0, 4));
+  EVOQ_TRY(CheckRank(args, 1, 2));
+  EVOQ_TRY(FloatAttr(args.node, "spatial_scale", 1));
+  EVOQ_ASSIGN(const std::vector<int64_t> pooled, IntsAttr(args.node, "pooled_shape"));
+  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > kMaxSize || pooled[1] > kMaxSize)
+    return InvalidInput("attribute pooled_shape must be two sizes");
+  const Shape &x = args.inputs[0].shape, &rois = args.inputs[1].shape;
+  if (rois.ranked() && rois[1].known() && rois[1].value != 5) return InvalidInput("input 1 is {}, expected 5 values", rois.ToString());
+  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(), Dim(pooled[0]), Dim(pooled[1])}))};
+}
+
+EvalResult EvaluateMaxRoiPool(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args, {0, 1}));
+  const Tensor& x = args.inputs[0];
+  const std::vector<int64_t> in = x.sizes();
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  const std::vector<int64_t> out = y.sizes();
+  const float scale = args.node.attrs.Float("spatial_scale", 1);
+  for (int64_t r = 0; r < out[0]; ++r) {
+    const float* roi = args.inputs[1].data<float>() + r * 5;
+    if (!(roi[0] >= 0 && roi[0] < static_cast<float>(in[0]))) return InvalidInput("region {} is of batch item {} of {}", r, roi[0], in[0]);
+    const auto pixel = [&](int i) { return std::round(std::clamp(roi[i] * scale, -1e9f, 1e9f)); };
+    const float x1 = pixel(1), y1 = pixel(2), width = std::max(pixel(3) - x1 + 1, 1.0f), height = std::max(pixel(4) - y1 + 1, 1.0f);
+    const auto range = [](int64_t bin, int64_t bins, float start, float length, int64_t size) {
+      const float step = length / static_cast<float>(bins), last = static_cast<float>(size);
+      const float low = std::floor(static_cast<float>(bin) * step) + start, high = std::ceil(static_cast<float>(bin + 1) * step) + start;
+      return std::pair{static_cast<int64_t>(std::clamp(low, 0.0f, last)), static_cast<int64_t>(std::clamp(high, 0.0f, last))};
+    };
+    for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
+      const auto [top, bottom] = range(bin / out[3], out[2], y1, height, in[2]);
+      const auto [left, right] = range(bin % out[3], out[3], x1, width, in[3]);
+      for (int64_t c = 0; c < in[1]; ++c) {
+        const float* plane = x.data<float>() + (static_cast<int64_t>(roi[0]) * in[1] + c) * in[2] * in[3];
+        const bool empty = top >= bottom || left >= right;
+        float value = empty ? 0 : plane[top * in[3] + left];
+        for (int64_t i = top; i < bottom; ++i) {
+          for (int64_t j = left; j < right; ++j) value = std::max(value, plane[i * in[3] + j]);
+        }
+        y.mutable_data<float>()[(r * in[1] + c) * out[2] * out[3] + bin] = value;
+      }
+    }
+  }
+  return One(std::move(y));
+}
+
+// ---- AffineGrid(theta, size): grid[n, place] = theta[n] * (place's coordinates from -1 to 1, last axis first, and 1).
+
+InferResult InferAffineGrid(const InferArgs& args) {
+  EVOQ_TRY(CheckFloat(args, 0));
+  EVOQ_TRY(CheckRank(args, 0, 3));
+  EVOQ_TRY(IntAttr(args.node, "align_corners", 0));
+  EVOQ_ASSIGN(const auto size, ConstantInts(args, 1));
+  const Shape& theta = args.inputs[0].shape;
+  const DType dtype = args.inputs[0].dtype;
+  if (!size) {
+    const Shape& sizes = args.inputs[1].shape;
+    if (!sizes.ranked() || sizes.rank() != 1 || !sizes[0].known()) return std::vector<TensorType>{TensorType(dtype, Shape::UnknownRank())};
+    EVOQ_TRY(CheckRankLimit(sizes[0].value));
+    return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>(static_cast<size_t>(sizes[0].value))))};
+  }
+  if (size->size() != 4 && size->size() != 5) return InvalidInput("input 1 has {} sizes, expected 4 or 5", size->size());
+  const int64_t axes = static_cast<int64_t>(size->size()) - 2;
+  for (int64_t s : *size) {
+    if (s < 0) return InvalidInput("input 1 has the size {}", s);
+  }
+  const std::vector<Dim> wanted = {Dim((*size)[0]), Dim(axes), Dim(axes + 1)};
+  for (int d = 0; theta.ranked() && d < 3; ++d) {
+    if (theta[d].known() && theta[d].value != wanted[d].value)
+      return InvalidInput("input 0 is {}, expected {}", theta.ToString(), Shape(wanted).ToString());
+  }
+  std::vector<Dim> dims = {wanted[0]};
+  for (size_t d = 2; d < size->size(); ++d) dims.emplace_back((*size)[d]);
+  dims.emplace_back(axes);
+  return std::vector<TensorType>{TensorType(dtype, Shape(std::move(dims)))};
+}
+
+EvalResult EvaluateAffineGrid(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args, {0}));
+  EVOQ_ASSIGN(Tensor grid, AllocateGrown(args.output_types[0]));
+  const std::vector<int64_t> sizes = grid.sizes();
+  const int64_t axes = sizes.back(), batch = sizes[0];
+  const bool align = args.node.attrs.Int("align_corners") != 0;
+  const int64_t places = batch == 0 || axes == 0 ? 0 : grid.elements() / batch / axes;
+  for (int64_t n = 0; n < batch; ++n) {
+    const float* theta = args.inputs[0].data<float>() + n * axes * (axes + 1);
+    for (int64_t p = 0; p < places; ++p) {
+      float at[4] = {0, 0, 0, 1};
+      at[axes] = 1;
+      int64_t rest = p;
+      for (int64_t d = 0; d < axes; ++d) {  // the last axis of the grid comes first
+        const int64_t size = sizes[axes - d], i = rest % size;
+        rest /= size;
+        const float count = static_cast<float>(size), index = static_cast<float>(i);
+        at[d] = align ? (size == 1 ? -1.0f : -1 + 2 * index / (count - 1)) : (2 * index + 1) / count - 1;
+      }
+      for (int64_t d = 0; d < axes; ++d) {
+        float sum = 0;
+        for (int64_t k = 0; k <= axes; ++k) sum += theta[d * (axes + 1) + k] * at[k];
+        grid.mutable_data<float>()[(n * places + p) * axes + d] = sum;
+      }
+    }
+  }
+  return One(std::move(grid));
+}
+
+// ---- DeformConv(x, w, offset, bias?, mask?): a convolution whose tap (i, j) reads, with bilinear weights and zeros outside, at
+// its place plus offset[group, i, j, (y, x)], times mask[group, i, j]. Two spatial axes. Sums are sequential: channel, then tap.
+
+struct DeformPlan {
+  int64_t kernel[2], strides[2], dilations[2], pads[4], group, offset_group;
+};
+
+Result<DeformPlan> DeformPlanOf(const Node& node, const Shape& w) {
+  DeformPlan p{};
+  EVOQ_ASSIGN(const std::vector<int64_t> strides, IntsAttr(node, "strides", {1, 1}));
+  EVOQ_ASSIGN(const std::vector<int64_t> dilations, IntsAttr(node, "dilations", {1, 1}));
+  EVOQ_ASSIGN(const std::vector<int64_t> pads, IntsAttr(node, "pads", {0, 0, 0, 0}));
+  EVOQ_ASSIGN(const std::vector<int64_t> kernel, IntsAttr(node, "kernel_shape", {w[2].value, w[3].value}));
+  EVOQ_ASSIGN(p.group, IntAttr(node, "group", 1));
+  EVOQ_ASSIGN(p.offset_group, IntAttr(node, "offset_group", 1));
+  if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 || kernel.size() != 2)
+    return Unsupported("a deformable convolution of other than two spatial axes");
+  if (p.group < 1 || p.offset_group < 1) return InvalidInput("{} groups and {} offset groups", p.group, p.offset_group);
+  for (int d = 0; d < 2; ++d) {
+    if (w[2 + d].known() && kernel[d] != w[2 + d].value) return InvalidInput("attribute kernel_shape differs from input 1, {}", w.ToString());
+    if (strides[d] < 1 || dilations[d] < 1 || strides[d] > kMaxSize || dilations[d] > kMaxSize)
+      return InvalidInput("strides and dilations must be at least 1");
+  }
+  for (int64_t pad : pads) {
+    if (pad < 0 || pad > kMaxSize) return InvalidInput("a pad of {}", pad);
+  }
+  std::copy_n(strides.begin(), 2, p.strides);
+  std::copy_n(dilations.begin(), 2, p.dilations);
+  std::copy_n(kernel.begin(), 2, p.kernel);
+  std::copy_n(pads.begin(), 4, p.pads);
+  return p;
+}
+
+InferResult InferDeformConv(const InferArgs& args) {
+  for (size_t i = 0; i < 5; ++i) EVOQ_TRY(CheckFloat(args, i));
+  const Shape &x = args.inputs[0].shape, &w = args.inputs[1].shape, &offset = args.inputs[2].shape;
+  const auto unknown = [&] { return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())}; };
+  if (!x.ranked() || !w.ranked() || !offset.ranked()) return unknown();
+  for (size_t i : {0, 1, 2, 4}) {
+    if (args.has(i) && args.inputs[i].shape.ranked() && args.inputs[i].shape.rank() != 4)
+      return Unsupported("input {} is {}, expected rank 4: two spatial axes", i, args.inputs[i].ToString());
+  }
+  EVOQ_TRY(CheckRank(args, 3, 1));
+  EVOQ_ASSIGN(const DeformPlan p, DeformPlanOf(args.node, w));
+  const auto differ = [](const Dim& a, int64_t b) { return a.known() && a.value != b; };
+  if (x[1].known() && w[1].known() && (x[1].value % p.group != 0 || differ(w[1], x[1].value / p.group) || x[1].value % p.offset_group != 0))
+    return InvalidInput("{} channels, {} weights, {} groups, {} offset groups", x[1].value, w.ToString(), p.group, p.offset_group);
+  if (w[0].known() && w[0].value % p.group != 0) return InvalidInput("{} output channels in {} groups", w[0].value, p.group);
+  std::vector<Dim> dims = {x[0], w[0]};
+  for (int d = 0; d < 2; ++d) {
+    Dim size = offset[2 + d];
+    if (x[2 + d].known() && p.kernel[d] >= 0) {
+      const int64_t room = x[2 + d].value + p.pads[d] + p.pads[2 + d] - (p.kernel[d] - 1) * p.dilations[d] - 1;
+      if (room < 0) return InvalidInput("the kernel is larger than {}", x.ToString());
+      size = Dim(room / p.strides[d] + 1);
+      if (differ(offset[2 + d], size.value)) return InvalidInput("input 2 is {}, expected {} places on axis {}", offset.ToString(), size.value, 2 + d);
+    }
+    dims.push_back(size);
+  }
+  if (args.has(3) && args.inputs[3].shape.ranked() && w[0].known() && differ(args.inputs[3].shape[0], w[0].value))
+    return InvalidInput("input 3 is {}, expected {} biases", args.inputs[3].ToString(), w[0].value);
+  if (p.kernel[0] >= 0 && p.kernel[1] >= 0) {
+    const int64_t taps = CheckedProduct(std::vector<int64_t>{p.offset_group, p.kernel[0], p.kernel[1], 2}).value_or(-1);
+    if (differ(offset[1], taps)) return InvalidInput("input 2 is {}, expected {} channels", offset.ToString(), taps);
+    if (args.has(4) && args.inputs[4].shape.ranked() && differ(args.inputs[4].shape[1], taps / 2))
+      return InvalidInput("input 4 is {}, expected {} channels", args.inputs[4].ToString(), taps / 2);
+  }
+  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::move(dims)))};
+}
+
+// Zeros outside, weights of the four neighbours inside.
+Tap DeformTap(float y, float x, int64_t height, int64_t width) {
+  Tap tap;
+  if (!(y > -1 && y < static_cast<float>(height) && x > -1 && x < static_cast<float>(width))) return tap;
+  const float y0 = std::floor(y), x0 = std::floor(x), ly = y - y0, lx = x - x0;
+  const float weights[4] = {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx};
+  for (int k = 0; k < 4; ++k) {
+    const int64_t row = static_cast<int64_t>(y0) + k / 2, column = static_cast<int64_t>(x0) + k % 2;
+    if (row < 0 || row >= height || column < 0 || column >= width) continue;
+    tap.at[k] = row * width + column;
+    tap.weight[k] = weights[k];
+  }
+  return tap;
+}
+
+EvalResult EvaluateDeformConv(const EvalArgs& args) {
+  EVOQ_TRY(NeedFloat32(args, {0, 1, 2, 3, 4}));
+  const Tensor &x = args.inputs[0], &w = args.inputs[1], &offset = args.inputs[2];
+  EVOQ_ASSIGN(const DeformPlan p, DeformPlanOf(args.node, w.shape()));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  const std::vector<int64_t> in = x.sizes(), out = y.sizes();
+  const int64_t taps = p.kernel[0] * p.kernel[1], places = out[2] * out[3], channels = w.sizes()[1], per_offset = in[1] / p.offset_group;
+  const auto fits = [&](const Tensor& t, int64_t count) { return t.sizes() == std::vector<int64_t>{in[0], count, out[2], out[3]}; };
+  if (!fits(offset, p.offset_group * taps * 2) || (args.has(4) && !fits(args.inputs[4], p.offset_group * taps)))
+    return InvalidInput("offsets {} do not fit the output {}", offset.type().ToString(), y.type().ToString());
+  std::vector<float> samples(static_cast<size_t>(in[1] * taps));
+  for (int64_t n = 0; n < in[0]; ++n) {
+    for (int64_t place = 0; place < places; ++place) {
+      for (int64_t c = 0; c < in[1]; ++c) {
+        const int64_t group = c / per_offset;
+        for (int64_t k = 0; k < taps; ++k) {
+          const float* shift = offset.data<float>() + ((n * p.offset_group + group) * taps + k) * 2 * places + place;
+          const float at_y = static_cast<float>(place / out[3] * p.strides[0] - p.pads[0] + k / p.kernel[1] * p.dilations[0]) + shift[0];
+          const float at_x = static_cast<float>(place % out[3] * p.strides[1] - p.pads[1] + k % p.kernel[1] * p.dilations[1]) + shift[places];
+          const float v = DeformTap(at_y, at_x, in[2], in[3]).Sum(x.data<float>() + (n * in[1] + c) * in[2] * in[3]);
+          samples[c * taps + k] = args.has(4) ? v * args.inputs[4].data<float>()[((n * p.offset_group + group) * taps + k) * places + place] : v;
+        }
+      }
+      for (int64_t m = 0; m < out[1]; ++m) {
+        const float* from = samples.data() + m / (out[1] / p.group) * channels * taps;
+        float sum = args.has(3) ? args.inputs[3].data<float>()[m] : 0.0f;
+        for (int64_t i = 0; i < channels * taps; ++i) sum += w.data<float>()[m * channels * taps + i] * from[i];
+        y.mutable_data<float>()[(n * out[1] + m) * places + place] = sum;
+      }
+    }
+  }
+  return One(std::move(y));
+}
+
+}  // namespace
+
+extern const OpDef kAffineGrid = {.name = "AffineGrid", .min_inputs = 2, .max_inputs = 2, .infer = InferAffineGrid, .evaluate = EvaluateAffineGrid};
+extern const OpDef kDeformConv = {.name = "DeformConv", .min_inputs = 3, .max_inputs = 5, .infer = InferDeformConv, .evaluate = EvaluateDeformConv};
+extern const OpDef kMaxRoiPool = {.name = "MaxRoiPool", .min_inputs = 2, .max_inputs = 2, .infer = InferMaxRoiPool, .evaluate = EvaluateMaxRoiPool};
+extern const OpDef kRoiAlign = {.name = "RoiAlign", .min_inputs = 3, .max_inputs = 3, .infer = InferRoiAlign, .evaluate = EvaluateRoiAlign};
+
+}  // namespace evoq

@@ -1,0 +1,245 @@
+// Operators on strings: StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer. Strings are UTF-8.
+#include <clocale>
+#include <cwctype>
+#include <locale.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/math.h"
+#include "ops/broadcast.h"
+#include "ops/indexing.h"
+#include "ops/util.h"
+
+namespace evoq {
+namespace {
+
+Status CheckStrings(const InferArgs& args, size_t i) { return CheckDType(args, i, std::array{DType::kString}); }
+
+// ---- StringConcat(a, b)
+
+InferResult InferConcat(const InferArgs& args) {
+  for (size_t i : {0, 1}) EVOQ_TRY(CheckStrings(args, i));
+  return BroadcastInputs(args);
+}
+
+EvalResult EvaluateConcat(const EvalArgs& args) {
+  EVOQ_ASSIGN(Tensor y, (BroadcastMap<std::string, std::string>(args.inputs[0], args.inputs[1], DType::kString,
+                                                               [](const std::string& a, const std::string& b) { return a + b; })));
+  return One(std::move(y));
+}
+
+// ---- StringNormalizer(x [C] or [1, C]): drops stop words, changes the case of the rest; at least one (empty) string is left.
+
+std::string ChangedCase(const std::string& text, bool upper) {
+  static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t k) { return static_cast<uint8_t>(text[k]); };
+    const size_t length = byte(i) < 0x80 ? 1 : byte(i) < 0xe0 ? 2 : byte(i) < 0xf0 ? 3 : 4;
+    wint_t code = length == 1 ? byte(i) : byte(i) & (0x7f >> length);
+    bool valid = i + length <= text.size() && (length == 1 || byte(i) >= 0xc0);
+    for (size_t k = 1; valid && k < length; ++k) {
+      valid = (byte(i + k) & 0xc0) == 0x80;
+      code = (code << 6) | (byte(i + k) & 0x3f);
+    }
+    if (!valid) {  // passes as it is
+      out += text[i++];
+      continue;
+    }
+    i += length;
+    if (length == 1) {
+      code = static_cast<wint_t>(upper ? (code >= 'a' && code <= 'z' ? code - 32 : code) : (code >= 'A' && code <= 'Z' ? code + 32 : code));
+    } else if (kUtf8 != nullptr) {
+      code = upper ? towupper_l(code, kUtf8) : towlower_l(code, kUtf8);
+    }
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else {
+      const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+      out += static_cast<char>((0xf00 >> more & 0xff) | (code >> (6 * more)));
+      for (int k = more - 1; k >= 0; --k) out += static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3f));
+    }
+  }
+  return out;
+}
+
+InferResult InferNormalizer(const InferArgs& args) {
+  EVOQ_TRY(CheckStrings(args, 0));
+  EVOQ_ASSIGN(const std::string action, StringAttr(args.node, "case_change_action", "NONE"));
+  if (action != "NONE" && action != "LOWER" && action != "UPPER")
+    return InvalidInput("attribute case_change_action is '{}', expected NONE, LOWER or UPPER", action);
+  const Shape& x = args.inputs[0].shape;
+  if (!x.ranked()) return SameAsInput0(args);
+  if (x.rank() < 1 || x.rank() > 2 || (x.rank() == 2 && x[0].known() && x[0].value != 1))
+    return InvalidInput("input 0 is {}, expected [C] or [1, C]", x.ToString());
+  std::vector<Dim> dims(static_cast<size_t>(x.rank()));
+  if (x.rank() == 2) dims[0] = Dim(1);
+  return std::vector<TensorType>{TensorType(DType::kString, Shape(std::move(dims)))};
+}
+
+EvalResult EvaluateNormalizer(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const Attrs& attrs = args.node.attrs;
+  const std::string action = attrs.String("case_change_action", "NONE");
+  const bool sensitive = attrs.Int("is_case_sensitive", 0) != 0;
+  const auto folded = [&](const std::string& s) { return sensitive ? s : ChangedCase(s, false); };
+  std::vector<std::string> stops, kept;
+  for (const std::string& s : attrs.Strings("stopwords")) stops.push_back(folded(s));
+  for (const std::string& s : x.values<std::string>()) {
+    if (std::find(stops.begin(), stops.end(), folded(s)) != stops.end()) continue;
+    kept.push_back(action == "NONE" ? s : ChangedCase(s, action == "UPPER"));
+  }
+  if (kept.empty()) kept.emplace_back();
+  const int64_t count = static_cast<int64_t>(kept.size());
+  return One(Tensor::FromValues(x.shape().rank() == 2 ? Shape{1, count} : Shape{count}, kept));
+}
+
+// ---- StringSplit(x) -> parts [x..., most parts] filled up with empty strings, and how many there are of each. Without a
+// delimiter at white space; at most `maxsplit` times.
+
+std::vector<std::string> Parts(const std::string& text, const std::string& delimiter, int64_t most) {
+  std::vector<std::string> parts;
+  const char* const spaces = " \t\n\v\f\r";
+  const bool white = delimiter.empty();
+  size_t at = white ? text.find_first_not_of(spaces) : 0;
+  while (at != std::string::npos) {
+    const size_t end = white ? text.find_first_of(spaces, at) : text.find(delimiter, at);
+    if (end == std::string::npos || static_cast<int64_t>(parts.size()) >= most) {
+      std::string rest = text.substr(at);
+      if (white) rest.erase(rest.find_last_not_of(spaces) + 1);
+      parts.push_back(std::move(rest));
+      break;
+    }
+    parts.push_back(text.substr(at, end - at));
+    at = white ? text.find_first_not_of(spaces, end) : end + delimiter.size();
+  }
+  return parts;
+}
+
+InferResult InferSplit(const InferArgs& args) {
+  EVOQ_TRY(CheckStrings(args, 0));
+  EVOQ_TRY(StringAttr(args.node, "delimiter", ""));
+  EVOQ_TRY(IntAttr(args.node, "maxsplit", 0));
+  Shape shape = args.inputs[0].shape;
+  if (shape.ranked()) shape.mutable_dims().emplace_back();
+  return std::vector<TensorType>{TensorType(DType::kString, shape), TensorType(DType::kInt64, args.inputs[0].shape)};
+}
+
+EvalResult EvaluateSplit(const EvalArgs& args) {
+  const Tensor& x = args.inputs[0];
+  const std::string delimiter = args.node.attrs.String("delimiter");
+  const int64_t most = args.node.attrs.Has("maxsplit") ? args.node.attrs.Int("maxsplit") : std::numeric_limits<int64_t>::max();
+  Tensor counts = Tensor::Allocate(TensorType(DType::kInt64, x.shape()));
+  std::vector<std::vector<std::string>> parts;
+  size_t longest = 0;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    parts.push_back(Parts(x.data<std::string>()[i], delimiter, most));
+    counts.mutable_data<int64_t>()[i] = static_cast<int64_t>(parts.back().size());
+    longest = std::max(longest, parts.back().size());
+  }
+  std::vector<int64_t> sizes = x.sizes();
+  sizes.push_back(static_cast<int64_t>(longest));
+  EVOQ_ASSIGN(Tensor y, AllocateGrown(TensorType(DType::kString, Shape(sizes))));
+  for (size_t i = 0; i < parts.size(); ++i) std::copy(parts[i].begin(), parts[i].end(), y.mutable_data<std::string>() + i * longest);
+  return std::vector<Tensor>{std::move(y), std::move(counts)};
+}
+
+// ---- TfIdfVectorizer(x [C] or [N, C]): counts the pool's n-grams of min_gram_length to max_gram_length tokens with up to
+// max_skip_count tokens between two of them; mode IDF gives the weight of those that occur, TFIDF weight times count.
+
+struct Grams {
+  std::map<std::vector<int64_t>, int64_t> columns;  // token numbers -> column of the output
+  std::map<std::string, int64_t> tokens;            // of a pool of strings
+  int64_t width = 0, shortest = 1, longest = 1, skips = 0;
+};
+
+Result<Grams> GramsOf(const Node& node) {
+  Grams g;
+  EVOQ_ASSIGN(g.shortest, IntAttr(node, "min_gram_length", 1));
+  EVOQ_ASSIGN(g.longest, IntAttr(node, "max_gram_length", 1));
+  EVOQ_ASSIGN(g.skips, IntAttr(node, "max_skip_count", 0));
+  EVOQ_ASSIGN(const std::vector<int64_t> indexes, IntsAttr(node, "ngram_indexes"));
+  EVOQ_ASSIGN(const std::vector<int64_t> starts, IntsAttr(node, "ngram_counts"));
+  EVOQ_ASSIGN(std::vector<int64_t> pool, IntsAttr(node, "pool_int64s"));
+  const std::string mode = node.attrs.String("mode");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return InvalidInput("attribute mode is '{}', expected TF, IDF or TFIDF", mode);
+  if (g.shortest < 1 || g.longest < g.shortest || g.longest > 1024 || g.skips < 0)
+    return InvalidInput("n-grams of {} to {} tokens with {} skips", g.shortest, g.longest, g.skips);
+  for (const std::string& s : node.attrs.Strings("pool_strings"))
+    pool.push_back(g.tokens.emplace(s, static_cast<int64_t>(g.tokens.size())).first->second);
+  for (int64_t index : indexes) {
+    if (index < 0 || index >= int64_t{1} << 26) return InvalidInput("attribute ngram_indexes has {}", index);
+    g.width = std::max(g.width, index + 1);
+  }
+  size_t gram = 0;
+  for (size_t n = 0; n < starts.size(); ++n) {
+    const int64_t begin = starts[n], end = n + 1 < starts.size() ? starts[n + 1] : static_cast<int64_t>(pool.size());
+    const int64_t size = static_cast<int64_t>(n) + 1;
+    if (begin < 0 || end < begin || end > static_cast<int64_t>(pool.size()) || (end - begin) % size != 0)
+      return InvalidInput("attribute ngram_counts does not fit a pool of {} tokens", pool.size());
+    for (int64_t at = begin; at < end; at += size, ++gram) {
+      if (gram >= indexes.size()) return InvalidInput("attribute ngram_indexes has {} numbers, fewer than n-grams", indexes.size());
+      if (size >= g.shortest && size <= g.longest) g.columns[std::vector<int64_t>(pool.begin() + at, pool.begin() + at + size)] = indexes[gram];
+    }
+  }
+  return g;
+}
+
+InferResult InferTfIdf(const InferArgs& args) {
+  EVOQ_ASSIGN(const Grams grams, GramsOf(args.node));
+  EVOQ_TRY(CheckDType(args, 0, std::array{DType::kString, DType::kInt32, DType::kInt64}));
+  const Shape& x = args.inputs[0].shape;
+  if (!x.ranked()) return std::vector<TensorType>{TensorType(DType::kFloat32, Shape::UnknownRank())};
+  if (x.rank() > 2) return InvalidInput("input 0 is {}, expected [C] or [N, C]", x.ToString());
+  std::vector<Dim> dims = {Dim(grams.width)};
+  if (x.rank() == 2) dims.insert(dims.begin(), x[0]);
+  return std::vector<TensorType>{TensorType(DType::kFloat32, Shape(std::move(dims)))};
+}
+
+EvalResult EvaluateTfIdf(const EvalArgs& args) {
+  EVOQ_ASSIGN(const Grams grams, GramsOf(args.node));
+  const Tensor& x = args.inputs[0];
+  const int64_t rows = x.shape().rank() == 2 ? x.sizes()[0] : 1, length = rows == 0 ? 0 : x.elements() / rows;
+  std::vector<int64_t> tokens;
+  if (x.dtype() == DType::kString) {
+    for (const std::string& s : x.values<std::string>()) {
+      const auto found = grams.tokens.find(s);
+      tokens.push_back(found == grams.tokens.end() ? -1 : found->second);
+    }
+  } else {
+    EVOQ_ASSIGN(tokens, ToInt64s(x));
+  }
+  EVOQ_ASSIGN(Tensor y, AllocateGrown(args.output_types[0]));
+  float* counts = y.mutable_data<float>();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t size = grams.shortest; size <= grams.longest; ++size) {
+      const int64_t steps = size == 1 ? 1 : std::min(grams.skips, length) + 1;
+      for (int64_t step = 1; step <= steps && step * (size - 1) < length; ++step) {
+        for (int64_t start = 0; start + step * (size - 1) < length; ++start) {
+          std::vector<int64_t> gram;
+          for (int64_t k = 0; k < size; ++k) gram.push_back(tokens[row * length + start + k * step]);
+          const auto found = grams.columns.find(gram);
+          if (found != grams.columns.end()) counts[row * grams.width + found->second] += 1;
+        }
+      }
+    }
+  }
+  const std::string mode = args.node.attrs.String("mode");
+  const std::vector<float> weights = args.node.attrs.Floats("weights");
+  if (!weights.empty() && static_cast<int64_t>(weights.size()) < grams.width) return InvalidInput("{} weights, expected {}", weights.size(), grams.width);
+  for (int64_t i = 0; i < y.elements() && mode != "TF"; ++i) {
+    const float weight = weights.empty() ? 1.0f : weights[i % grams.width];
+    counts[i] = mode == "IDF" ? (counts[i] > 0 ? weight : 0.0f) : counts[i] * weight;
+  }
+  return One(std::move(y));
+}
+
+}  // namespace
+
+extern const OpDef kStringConcat = {.name = "StringConcat", .min_inputs = 2, .max_inputs = 2, .strings = Strings::kOwn, .infer = InferConcat, .evaluate = EvaluateConcat};
+extern const OpDef kStringNormalizer = {.name = "StringNormalizer", .strings = Strings::kOwn, .infer = InferNormalizer, .evaluate = EvaluateNormalizer};
+extern const OpDef kStringSplit = {.name = "StringSplit", .outputs = 2, .strings = Strings::kOwn, .infer = InferSplit, .evaluate = EvaluateSplit};
+extern const OpDef kTfIdfVectorizer = {.name = "TfIdfVectorizer", .strings = Strings::kOwn, .infer = InferTfIdf, .evaluate = EvaluateTfIdf};
+
+}  // namespace evoq

@@ -1,0 +1,111 @@
+#include "profile/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "base/check.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kResamples = 2000;
+
+double MedianOf(std::vector<double>& v) {
+  const auto middle = v.begin() + static_cast<ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), middle, v.end());
+  if (v.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(v.begin(), middle)) / 2;
+}
+
+// An even choice of [0, count), the same on every machine (std::uniform_int_distribution is not).
+size_t Choose(std::mt19937_64& random, size_t count) { return static_cast<size_t>((random() >> 32) * count >> 32); }
+
+Comparison Judge(double speedup, std::vector<double>& resampled, double least_effect) {
+  std::sort(resampled.begin(), resampled.end());
+  Comparison c;
+  c.speedup = speedup;
+  c.low = resampled[static_cast<size_t>(0.025 * kResamples)];
+  c.high = resampled[static_cast<size_t>(0.975 * kResamples) - 1];
+  if (c.low > 1 && speedup > 1 + least_effect) c.verdict = Verdict::kFaster;
+  if (c.high < 1 && speedup < 1 / (1 + least_effect)) c.verdict = Verdict::kSlower;
+  return c;
+}
+
+// The median of blocks drawn from `runs`, about as many runs as there are.
+double BlockMedian(std::span<const double> runs, std::mt19937_64& random, std::vector<double>& drawn) {
+  const size_t block = std::max<size_t>(1, runs.size() / 25);
+  drawn.clear();
+  while (drawn.size() < runs.size()) {
+    const size_t begin = Choose(random, runs.size() - block + 1);
+    drawn.insert(drawn.end(), runs.begin() + static_cast<ptrdiff_t>(begin), runs.begin() + static_cast<ptrdiff_t>(begin + block));
+  }
+  return MedianOf(drawn);
+}
+
+}  // namespace
+
+const char* VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFaster: return "faster";
+    case Verdict::kSlower: return "slower";
+    case Verdict::kSame: return "same";
+  }
+  return "";
+}
+
+Comparison CompareRatios(std::span<const double> ratios, double least_effect) {
+  EVOQ_CHECK(!ratios.empty());
+  std::mt19937_64 random(1);
+  std::vector<double> drawn(ratios.begin(), ratios.end()), medians(kResamples);
+  const double speedup = MedianOf(drawn);
+  for (double& median : medians) {
+    for (double& d : drawn) d = ratios[Choose(random, ratios.size())];
+    median = MedianOf(drawn);
+  }
+  return Judge(speedup, medians, least_effect);
+}
+
+Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms, double least_effect) {
+  EVOQ_CHECK(!a_ms.empty() && !b_ms.empty());
+  std::mt19937_64 random(1);
+  std::vector<double> drawn(a_ms.begin(), a_ms.end()), ratios(kResamples);
+  const double a = MedianOf(drawn);
+  drawn.assign(b_ms.begin(), b_ms.end());
+  const double speedup = a / MedianOf(drawn);
+  for (double& ratio : ratios) {
+    const double drawn_a = BlockMedian(a_ms, random, drawn);
+    ratio = drawn_a / BlockMedian(b_ms, random, drawn);
+  }
+  return Judge(speedup, ratios, least_effect);
+}
+
+Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const CompareOptions& compare) {
+  CompareRuns runs;
+  std::vector<double> ratios;
+  const int rounds = std::max(compare.rounds, 3);
+  for (int round = 0; round < rounds; ++round) {
+    const bool swapped = round % 2 == 1;
+    EVOQ_ASSIGN(auto first, (swapped ? b : a).Another());
+    EVOQ_ASSIGN(auto second, (swapped ? a : b).Another());
+    RunBuffers buffers[] = {MakeBuffers(*first), MakeBuffers(*second)};
+    Executor* const executors[] = {first.get(), second.get()};
+    MeasureOptions measure;
+    measure.warmup_ms = round == 0 ? compare.warmup_ms : compare.warmup_ms / 10;
+    measure.duration_s = compare.duration_s / rounds;
+    measure.min_runs = 5;
+    EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureInterleaved(executors, buffers, measure));
+    const RunTimes& time_a = times[swapped ? 1 : 0];
+    const RunTimes& time_b = times[swapped ? 0 : 1];
+    ratios.push_back(time_a.median() / time_b.median());
+    runs.a.sorted_ms.insert(runs.a.sorted_ms.end(), time_a.sorted_ms.begin(), time_a.sorted_ms.end());
+    runs.b.sorted_ms.insert(runs.b.sorted_ms.end(), time_b.sorted_ms.begin(), time_b.sorted_ms.end());
+    if (compare.progress) compare.progress(static_cast<double>(round + 1) / rounds);
+  }
+  std::sort(runs.a.sorted_ms.begin(), runs.a.sorted_ms.end());
+  std::sort(runs.b.sorted_ms.begin(), runs.b.sorted_ms.end());
+  runs.result = CompareRatios(ratios, compare.least_effect);
+  return runs;
+}
+
+}  // namespace evoq

@@ -1,0 +1,134 @@
+#include "report/html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+
+#include "base/version.h"
+
+// EVOQ_REPORT_HTML and EVOQ_CHART_JS are paths of files, given by the build.
+__asm__(
+    ".section .rodata\n"
+    ".globl evoq_report_html_begin\nevoq_report_html_begin:\n.incbin \"" EVOQ_REPORT_HTML "\"\n"
+    ".globl evoq_report_html_end\nevoq_report_html_end:\n.byte 0\n"
+    ".globl evoq_chart_js_begin\nevoq_chart_js_begin:\n.incbin \"" EVOQ_CHART_JS "\"\n"
+    ".globl evoq_chart_js_end\nevoq_chart_js_end:\n.byte 0\n"
+    ".text\n");
+extern "C" const char evoq_report_html_begin[], evoq_report_html_end[], evoq_chart_js_begin[], evoq_chart_js_end[];
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+std::string_view Between(const char* begin, const char* end) { return {begin, static_cast<size_t>(end - begin)}; }
+
+// JSON inside a script element: no text in it may close the element or open a comment.
+std::string ScriptText(const json& value) {
+  std::string out;
+  for (char c : value.dump(-1, ' ', false, json::error_handler_t::replace)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+json ModelJson(const ReportModel& model) {
+  json profile = ToJson(model.profile);
+  const std::vector<Step>& steps = model.program->steps;
+  for (size_t i = 0; i < steps.size() && i < profile["steps"].size(); ++i) profile["steps"][i]["why"] = steps[i].decision.float_why;
+  json out = {{"name", model.name}, {"file_bytes", model.file_bytes}, {"p50_ms", model.profile.total_ms}, {"profile", profile},
+              {"memory", {{"arena_bytes", model.arena_bytes}, {"planned_bytes", model.program->arena_bytes}, {"live_bytes", LiveBytes(*model.program)}}}};
+  if (model.accuracy)
+    out["accuracy"] = {{"top1", model.accuracy->top1}, {"low", model.accuracy->low}, {"high", model.accuracy->high}, {"samples", model.accuracy->samples}};
+  return out;
+}
+
+void Replace(std::string& page, std::string_view mark, std::string_view text) {
+  page.replace(page.find(mark), mark.size(), text);
+}
+
+}  // namespace
+
+Accuracy MakeAccuracy(double top1, int64_t samples) {
+  constexpr double z = 1.959964;  // of 95%
+  const double n = static_cast<double>(std::max<int64_t>(samples, 1));
+  const double center = (top1 + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z / (1 + z * z / n) * std::sqrt(top1 * (1 - top1) / n + z * z / (4 * n * n));
+  return {top1, std::max(0.0, center - half), std::min(1.0, center + half), samples};
+}
+
+std::vector<int64_t> LiveBytes(const Program& program) {
+  const Graph& graph = *program.graph;
+  std::map<int32_t, size_t> step_of;  // by NodeId::index; views have none
+  for (size_t s = 0; s < program.steps.size(); ++s) step_of[program.steps[s].node.index] = s;
+  // A view's output lives where its input does: both are one span.
+  std::vector<int32_t> root(program.placements.size());
+  for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<int32_t>(v);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (step_of.count(id.index) || node.inputs.empty() || !node.input(0).valid()) continue;
+    for (ValueId y : node.outputs) {
+      if (y.valid()) root[y.index] = root[node.input(0).index];
+    }
+  }
+  struct Span {
+    int64_t begin = INT64_MAX, end = 0;
+    size_t first = SIZE_MAX, last = 0;
+  };
+  std::map<int32_t, Span> spans;  // by root
+  for (size_t v = 0; v < root.size(); ++v) {
+    const Placement& place = program.placements[v];
+    if (place.kind != Placement::Kind::kArena) continue;
+    const Value& value = graph.value(ValueId{static_cast<int32_t>(v)});
+    Span& span = spans[root[v]];
+    span.begin = std::min(span.begin, place.offset);
+    span.end = std::max(span.end, place.offset + value.type.bytes().value_or(0));
+    const auto touch = [&](NodeId node) {
+      const auto it = step_of.find(node.index);
+      if (it == step_of.end()) return;
+      span.first = std::min(span.first, it->second);
+      span.last = std::max(span.last, it->second);
+    };
+    if (value.producer.valid()) touch(value.producer);
+    for (NodeId user : value.users) touch(user);
+  }
+  std::vector<int64_t> live(program.steps.size());
+  for (size_t s = 0; s < live.size(); ++s) {
+    std::vector<std::pair<int64_t, int64_t>> held;
+    for (const auto& [v, span] : spans) {
+      if (span.first <= s && s <= span.last) held.emplace_back(span.begin, span.end);
+    }
+    std::sort(held.begin(), held.end());
+    int64_t reached = 0;  // a step that works in place holds one piece of the arena for two values
+    for (const auto& [begin, end] : held) {
+      live[s] += std::max<int64_t>(0, end - std::max(begin, reached));
+      reached = std::max(reached, end);
+    }
+  }
+  return live;
+}
+
+std::string ToHtml(const Report& report) {
+  const Limits& limits = report.limits;
+  json data = {{"version", EVOQ_VERSION}, {"models", json::array({ModelJson(report.model)})},
+               {"limits", {{"cpu", limits.cpu}, {"isa", IsaName(limits.isa)}, {"threads", limits.threads}, {"int8_gops", limits.int8_gops},
+                           {"fp32_gops", limits.fp32_gflops}, {"l3_read_gbps", limits.l3_read_gbps}, {"dram_read_gbps", limits.dram_read_gbps}}}};
+  if (report.baseline) data["models"].push_back(ModelJson(*report.baseline));
+  if (report.time) data["time"] = ToJson(*report.time);
+  if (report.bytes) data["bytes"] = ToJson(*report.bytes);
+  if (report.comparison)
+    data["compare"] = {{"speedup", report.comparison->speedup}, {"speedup_low", report.comparison->low},
+                       {"speedup_high", report.comparison->high}, {"verdict", VerdictName(report.comparison->verdict)}};
+  std::string page(Between(evoq_report_html_begin, evoq_report_html_end));
+  // The library first: the data may hold any text, also that of a mark.
+  Replace(page, "@CHART@", Between(evoq_chart_js_begin, evoq_chart_js_end));
+  Replace(page, "@DATA@", ScriptText(data));
+  return page;
+}
+
+}  // namespace evoq

@@ -1,0 +1,45 @@
+// The report: one HTML file that opens without a network.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "profile/compare.h"
+#include "report/ledger.h"
+
+namespace evoq {
+
+// Share of right answers with its 95% interval (Wilson 1927).
+struct Accuracy {
+  double top1 = 0, low = 0, high = 0;
+  int64_t samples = 0;
+};
+Accuracy MakeAccuracy(double top1, int64_t samples);
+
+struct ReportModel {
+  std::string name;
+  int64_t file_bytes = 0;
+  int64_t arena_bytes = 0;  // with scratch, as Executor::arena_bytes
+  StepProfile profile;
+  const Program* program = nullptr;
+  std::optional<Accuracy> accuracy;
+};
+
+struct Report {
+  Limits limits;
+  ReportModel model;
+  std::optional<ReportModel> baseline;
+  std::optional<TimeLedger> time;
+  std::optional<ByteLedger> bytes;
+  std::optional<Comparison> comparison;  // of the model against the baseline
+};
+
+// Bytes of the arena that hold a value which a later step or this one reads, while each step runs. The largest is the least
+// that any plan of the arena needs.
+std::vector<int64_t> LiveBytes(const Program& program);
+
+// The page. Names in it come from files: they are data to the page, never markup.
+std::string ToHtml(const Report& report);
+
+}  // namespace evoq

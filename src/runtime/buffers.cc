@@ -1,0 +1,40 @@
+#include "runtime/buffers.h"
+
+namespace evoq {
+namespace {
+
+// xorshift32: the same content everywhere.
+struct Random {
+  uint32_t state;
+  uint32_t Next() {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state;
+  }
+};
+
+void Fill(Tensor& tensor, Random& random) {
+  if (tensor.dtype() == DType::kFloat32) {
+    for (int64_t i = 0; i < tensor.elements(); ++i)
+      tensor.mutable_data<float>()[i] = static_cast<float>(random.Next() >> 8) * 0x1p-23f - 1.0f;
+  } else if (DTypeBits(tensor.dtype()) == 8 && tensor.dtype() != DType::kBool) {
+    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random.Next() >> 16);
+  }
+  // Zeros are valid in every other type, also as indices and as bits of a float.
+}
+
+}  // namespace
+
+RunBuffers MakeBuffers(const Executor& executor, uint32_t seed) {
+  RunBuffers buffers;
+  Random random{seed * 2654435761u + 1};
+  for (const TensorType& type : executor.input_types()) {
+    buffers.inputs.push_back(Tensor::Allocate(type));
+    Fill(buffers.inputs.back(), random);
+  }
+  for (const TensorType& type : executor.output_types()) buffers.outputs.push_back(Tensor::Allocate(type));
+  return buffers;
+}
+
+}  // namespace evoq
