@@ -17,6 +17,6 @@ asan:
 tsan:
 	tools/sanitize.sh tsan
 gcc:
-	cmake --preset gcc && cmake --build --preset gcc && tools/run_tests.sh build/gcc
+	cmake --preset gcc && cmake --build --preset gcc && tools/run_tests.py build/gcc
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

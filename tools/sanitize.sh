@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 tools/setup.sh --test
 cmake --preset "$1" >/dev/null
 cmake --build --preset "$1"
-tools/run_tests.sh "build/$1"
+tools/run_tests.py "build/$1"

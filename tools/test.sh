@@ -4,9 +4,11 @@ set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh --test
 cmake --preset release -DEVOQ_TESTS=ON -DEVOQ_BENCH=ON >/dev/null
+started=$(date +%s)
 cmake --build --preset release
+echo "built in $(($(date +%s) - started)) s"
 # Comparisons with other runtimes take packages from PyPI; without them those tests skip and say so.
 if [ ! -x build/venv/bin/python ]; then python3 -m venv build/venv; fi
 build/venv/bin/pip install -q --disable-pip-version-check numpy onnx onnxruntime pillow ||
   echo "test: PyPI is not reachable; tests that compare with other runtimes will skip" >&2
-tools/run_tests.sh build/release
+tools/run_tests.py build/release
