@@ -1,4 +1,7 @@
 // conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group, weights constant.
+#include <algorithm>
+
+#include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/conv/winograd_f32.h"
 #include "kernels/gemm/pack_f32.h"
@@ -14,21 +17,26 @@ struct ConvF32 {
   std::shared_ptr<AlignedBuffer> owned;
   bool has_bias, has_residual;
 
+  // Narrow groups that share a panel are computed together.
+  int64_t groups_of_job() const { return plan.lanes.empty() ? 1 : kPanelF32 / shape.columns(); }
+  int64_t jobs() const { return CeilDiv(shape.group, groups_of_job()); }
+
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const float* x = static_cast<const float*>(in[0]);
     const int64_t tasks = plan.tasks();
-    context.pool.ParallelFor(shape.group * tasks, plan.grain, [&](int64_t begin, int64_t end) {
+    context.pool.ParallelFor(jobs() * tasks, plan.grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t group = i / tasks;
+        const int64_t group = i / tasks * groups_of_job(), end_group = std::min(group + groups_of_job(), shape.group);
         const ConvRowsSourceF32 source = {&map, x + group * shape.depth()};
         const GemmJobF32 job = {&source,
                                 FillConvRows,
                                 weights,
                                 group * shape.columns(),
-                                (group + 1) * shape.columns(),
+                                end_group * shape.columns(),
                                 static_cast<float*>(out[0]),
                                 has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                                has_residual ? static_cast<const float*>(in[3]) : nullptr};
+                                has_residual ? static_cast<const float*>(in[3]) : nullptr,
+                                static_cast<int32_t>(plan.lanes.empty() ? 0 : (end_group - group) * shape.depth())};
         RunGemmTaskF32(plan, job, i % tasks);
       }
     });
@@ -79,8 +87,13 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   sizes.panel_stride = shape.taps() * shape.depth() * kPanelF32;
   sizes.row_bytes = shape.channels_in * shape.stride[2] * static_cast<int64_t>(sizeof(float));
   sizes.jobs = shape.group;
+  if (shape.group > 1 && FitsLanesF32(shape.depth(), shape.columns(), options.isa)) {
+    sizes.lane_columns = shape.columns();
+    sizes.columns = kPanelF32;
+    sizes.jobs = CeilDiv(shape.channels_out, kPanelF32);
+  }
   GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
-  std::string variant = plan.kernels->name;
+  std::string variant = std::string(plan.kernels->name) + (plan.lanes.empty() ? "" : " lanes");
   return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned), call.has_input(2),
                                  call.has_input(3)},
                          0, std::move(variant));

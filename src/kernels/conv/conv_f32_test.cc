@@ -202,6 +202,21 @@ TEST(ConvF32, TileHeightsAndSegments) {
   }
 }
 
+// Narrow groups share a panel of 16 columns; the last panel is not full, and 9 x 9 taps make two segments.
+TEST(ConvF32, NarrowGroups) {
+  std::mt19937 random(8);
+  for (int64_t columns : {1, 2, 4, 8}) {
+    for (int64_t depth = 1; depth <= columns + 1 && !testing::Test::HasFatalFailure(); ++depth) {
+      for (int64_t groups : {2, 5, 8, 16}) {
+        Sizes s = Image(9, groups * depth, groups * columns, depth == columns ? 9 : 3, 1 + groups % 2);
+        s.group = groups;
+        s.residual = groups == 5;
+        CheckLinearF32(MakeCase(s, random));
+      }
+    }
+  }
+}
+
 // auto_pad and output_shape give the pads that their explicit form has.
 TEST(ConvF32, AutoPad) {
   std::mt19937 random(6);

@@ -62,7 +62,7 @@ ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> a
   for (size_t i = 1; contiguous && i < last.delta.size(); ++i)
     contiguous = last.delta[i] == last.delta[i - 1] + 1 && last.tap[i] == last.tap[i - 1] + 1;
   if (contiguous) merge = static_cast<int64_t>(last.delta.size());
-  zeros.assign(static_cast<size_t>(shape.depth()), 0.0f);
+  zeros.assign(static_cast<size_t>(std::max<int64_t>(shape.depth(), kPanelF32)), 0.0f);
 }
 
 namespace {

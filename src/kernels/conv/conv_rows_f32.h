@@ -45,7 +45,7 @@ struct ConvRowsF32 {
   std::array<ConvAxisF32, 3> axis;
   std::vector<Tap> tap;
   int64_t merge = 1;  // neighbouring taps whose input is contiguous in memory
-  std::vector<float> zeros;
+  std::vector<float> zeros;  // what taps outside the input read: `depth` floats, and what a lane tile reads
 };
 
 struct ConvRowsSourceF32 {

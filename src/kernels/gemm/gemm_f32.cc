@@ -79,7 +79,7 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
     tile.residual = job.residual == nullptr ? nullptr : job.residual + column;
     tile.column_begin = std::max<int64_t>(job.column_begin - column, 0);
     tile.column_end = std::min<int64_t>(job.column_end - column, panels * kPanelF32);
-    plan.kernels->tile[panels][count](tile);
+    (plan.lanes.empty() ? plan.kernels->tile[panels][count] : plan.kernels->lane_tile[count])(tile);
     panel += panels;
     tile.sums += count * panels * kPanelF32;
     if (ahead != nullptr) ahead += panels * plan.panel_stride;
@@ -118,6 +118,11 @@ const GemmKernelsF32& GemmKernelsForF32(Isa isa) {
   return kGemmKernelsF32Scalar;
 }
 
+bool FitsLanesF32(int64_t depth, int64_t columns, Isa isa) {
+  return GemmKernelsForF32(isa).lane_rows > 0 && columns >= 1 && columns <= kPanelF32 / 2 && kPanelF32 % columns == 0 &&
+         kPanelF32 / columns * depth <= kPanelF32;
+}
+
 GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation, Isa isa, int threads) {
   GemmPlanF32 plan;
   plan.kernels = &GemmKernelsForF32(isa);
@@ -129,7 +134,11 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   const bool one_tile = sizes.rows <= kOneTileRows;  // B is read once, best in long runs
   int tile_rows = kernels.rows;
   plan.panels = kernels.panels;
-  if (sizes.rows <= kernels.few_rows) {
+  if (sizes.lane_columns > 0) {
+    tile_rows = kernels.lane_rows;
+    plan.panels = 1;
+    for (int64_t n = 0; n < kPanelF32; ++n) plan.lanes.push_back(static_cast<int32_t>(n / sizes.lane_columns * sizes.depth));
+  } else if (sizes.rows <= kernels.few_rows) {
     tile_rows = kernels.few_rows;
     plan.panels = kernels.few_rows_panels;
   } else if (sizes.columns <= kPanelF32) {
@@ -190,6 +199,8 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
   GemmTileF32 tile = {};
   tile.b_step = plan.b_step;
   tile.panel_stride = plan.panel_stride;
+  tile.lanes = plan.lanes.data();
+  tile.lane_words = job.lane_words;
   SetActivation(plan.activation, tile);
   for (int64_t group = begin; group < end; group += plan.group_panels) {
     const int64_t group_end = std::min(end, group + plan.group_panels);

@@ -59,6 +59,7 @@ struct GemmPlanF32 {
   int panels = 1;              // of a register tile
   int64_t group_panels = 1;    // panels whose B stays in the L2 cache
   int64_t grain = 1;           // tasks that one thread takes at once
+  std::vector<int32_t> lanes;  // of lane tiles; else empty
 
   // Tasks of one job.
   int64_t tasks() const { return row_blocks * column_blocks; }
@@ -73,6 +74,7 @@ struct GemmJobF32 {
   float* y;
   const float* bias;          // may be null
   const float* residual;      // may be null; same offsets as y
+  int32_t lane_words = 0;     // of lane tiles
 };
 
 struct GemmSizesF32 {
@@ -82,7 +84,11 @@ struct GemmSizesF32 {
   int64_t row_bytes;         // distance of neighbouring rows of A
   int64_t jobs = 1;          // jobs that run side by side
   bool taps_in_order = true;  // B[panel] holds the K of this product and nothing else
+  int64_t lane_columns = 0;   // not 0: a panel holds groups of so many columns, each with a depth of its own (lane tiles)
 };
+
+// Whether groups of this depth and so many columns can share a panel of lane tiles.
+bool FitsLanesF32(int64_t depth, int64_t columns, Isa isa);
 
 GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation, Isa isa, int threads);
 

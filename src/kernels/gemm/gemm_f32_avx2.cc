@@ -76,6 +76,6 @@ void Tile(const GemmTileF32& t) {
 
 const GemmKernelsF32 kGemmKernelsF32Avx2 = {
     "avx2 6x16", 6, 1, 6, 1, 6,
-    {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}}};
+    {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}}, 0, {}};
 
 }  // namespace evoq

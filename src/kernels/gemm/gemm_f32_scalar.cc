@@ -40,6 +40,6 @@ void Tile(const GemmTileF32& t) {
 }  // namespace
 
 const GemmKernelsF32 kGemmKernelsF32Scalar = {
-    "scalar 2x16", 2, 1, 2, 1, 2, {{}, {nullptr, Tile<1>, Tile<2>}, {}, {}, {}}};
+    "scalar 2x16", 2, 1, 2, 1, 2, {{}, {nullptr, Tile<1>, Tile<2>}, {}, {}, {}}, 0, {}};
 
 }  // namespace evoq

@@ -30,6 +30,8 @@ enum class TileActivationF32 : int32_t {
 // starting from bias, in this order of k, one fused multiply-add each. With `accumulate` it starts from sums[r * P * 16 + n]
 // instead. With `last`, y = activation(v + residual[row_offset[r] + n]); otherwise v goes to sums and y stays as it is. A
 // null bias or residual is left out.
+// A lane tile has one panel whose columns read different k, as narrow groups of a convolution do that share a panel:
+// A(t, r)[lanes[n] + k] for column n.
 struct GemmTileF32 {
   const float* const* rows;
   int64_t row_stride;
@@ -53,6 +55,9 @@ struct GemmTileF32 {
   float low;
   float high;
   float* sums;  // where K is cut: outputs may lie so that they evict each other from the caches
+  // Of lane tiles only.
+  const int32_t* lanes;  // 16 numbers
+  int32_t lane_words;    // floats that may be read from A(t, r) on, 1 .. 16; lanes[n] + k is below
 };
 
 using GemmTileF32Fn = void (*)(const GemmTileF32& tile);
@@ -64,6 +69,8 @@ struct GemmKernelsF32 {
   int few_rows, few_rows_panels;  // the tile for at most few_rows rows
   int one_panel_rows;             // the height of the tile for at most 16 columns
   GemmTileF32Fn tile[kMaxTilePanelsF32 + 1][kMaxTileRowsF32 + 1];
+  int lane_rows;  // the height of the lane tile; 0: there is none
+  GemmTileF32Fn lane_tile[kMaxTileRowsF32 + 1];
 };
 
 extern const GemmKernelsF32 kGemmKernelsF32Scalar;
