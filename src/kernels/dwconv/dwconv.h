@@ -74,7 +74,6 @@ struct DwFloatArgs {
   DwShape shape;
   const float* taps = nullptr;     // [tap][C rounded up]
   const float* bias = nullptr;
-  const void* padding = nullptr;   // C zeros
   OutputBounds bounds;
   // Where not null: the activation, instead of the bounds.
   CurveF32 curve = nullptr;

@@ -20,7 +20,7 @@ std::optional<Rejection> RejectBf16(const KernelCall& call) {
 
 struct Bf16State {
   DwFloatArgs args;
-  AlignedBuffer taps, bias, padding;
+  AlignedBuffer taps, bias;
   bool has_residual = false;
   Isa isa = Isa::kScalar;
   int64_t grain = 1;
@@ -49,14 +49,12 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
   const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock), taps = padded * static_cast<size_t>(shape.taps());
   state.taps = ZeroFloats(taps);
   state.bias = ZeroFloats(padded);
-  state.padding = ZeroFloats(padded);
   auto* wide = reinterpret_cast<float*>(state.taps.data());
   Bf16TableFor(options.isa).widen(reinterpret_cast<const uint16_t*>(call.constant(1)->raw()), wide, static_cast<int64_t>(taps));
   auto* bias = reinterpret_cast<float*>(state.bias.data());
   if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
   state.args.taps = wide;
   state.args.bias = bias;
-  state.args.padding = state.padding.data();
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.args.bounds = OutputBounds::Real(activation);
   state.args.curve = CurveForF32(activation, options.isa);

@@ -18,7 +18,7 @@ std::optional<Rejection> RejectFloat(const KernelCall& call) {
 
 struct FloatState {
   DwFloatArgs args;
-  AlignedBuffer bias, padding;
+  AlignedBuffer bias;
   Tensor taps;  // the weights as layout taps-c, float32
   CurveF32 curve = nullptr;  // an activation that is not piecewise linear, applied row by row
   bool has_residual = false;
@@ -65,15 +65,11 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   const DwShape& shape = state.args.shape;
   const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock);
   state.bias = AlignedBuffer(padded * sizeof(float));
-  state.padding = AlignedBuffer(padded * sizeof(float));
   auto* bias = reinterpret_cast<float*>(state.bias.data());
-  auto* padding = reinterpret_cast<float*>(state.padding.data());
   std::fill(bias, bias + padded, 0.0f);
-  std::fill(padding, padding + padded, 0.0f);
   if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
   state.args.taps = reinterpret_cast<const float*>(state.taps.raw());
   state.args.bias = bias;
-  state.args.padding = padding;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.args.bounds = OutputBounds::Real(activation);
   state.curve = CurveForF32(activation, options.isa);

@@ -1,5 +1,4 @@
 // Depthwise rows in float32 on vectors of kLanes channels, of values that are stored as T: float, or uint16_t for bfloat16.
-// A tile is kTile outputs of one row, so that each input pixel and each weight is loaded once for all outputs that use it.
 // Included by dwconv_ISA.cc and dwconv_bf16_ISA.cc.
 #include <cstring>
 
@@ -89,85 +88,88 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
 #endif
 }
 
-constexpr int kTile = 7;
+constexpr int kTile = 7;       // outputs of one row that are computed together,
+constexpr int kNarrowTile = 3;  // or so many at its end
 
-// Pixels [column][ky] under a tile, rows outside x replaced by padding.
-template <int KH, int KW, int S, typename T>
-struct Pixels {
-  static constexpr int kColumns = (kTile - 1) * S + KW;
-  const T* at[kColumns][KH];
-};
-
-// y of `count` vectors that lie `step` elements apart, after their sums and residual.
-template <bool kTail, typename T>
-inline void Finish(const DwFloatArgs& args, Vec* v, int count, int64_t step, int n, T* y) {
-  if (args.curve != nullptr) {
-    alignas(64) float values[kTile * kLanes];
-    for (int t = 0; t < count; ++t) Store<false>(values + t * kLanes, v[t], kLanes);
-    args.curve(values, count * kLanes);
-    for (int t = 0; t < count; ++t) Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
+// y of `count` vectors that lie `step` elements apart, after their sums and residual. Constant indices keep `v` in registers.
+template <int kOutputs, bool kTail, typename T>
+[[gnu::always_inline]] inline void Finish(const DwFloatArgs& args, const Vec (&v)[kOutputs], int count, int64_t step, int n, T* y) {
+  if (args.curve == nullptr) {
+#pragma GCC unroll 8
+    for (int t = 0; t < kOutputs; ++t) {
+      if (t < count) Store<kTail>(y + t * step, Activate(args.bounds, v[t]), n);
+    }
     return;
   }
+  alignas(64) float values[kOutputs * kLanes];
 #pragma GCC unroll 8
-  for (int t = 0; t < kTile; ++t) {
-    if (t >= count) break;
-    Store<kTail>(y + t * step, Activate(args.bounds, v[t]), n);
-  }
+  for (int t = 0; t < kOutputs; ++t) Store<false>(values + t * kLanes, v[t], kLanes);
+  args.curve(values, count * kLanes);
+  for (int t = 0; t < count; ++t) Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
 }
 
-template <int KH, int KW, int S, bool kTail, typename T>
-inline void FloatTile(const DwFloatArgs& args, const Pixels<KH, KW, S, T>& pixels, const T* residual, T* y, int count,
-                      int64_t c, int n) {
-  const int64_t channels = args.shape.channels, padded = args.shape.blocks() * kDwBlock;
-  Vec acc[kTile];
-  for (int t = 0; t < kTile; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
+// Outputs of kernels K x K from column `left` of x on, of which `count` are stored: row by row of the kernel, whose weights stay
+// in registers, each pixel loaded once. `rows` are null where they lie outside x; columns do only where not kInside.
+template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
+[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual, T* y,
+                                             int count, int64_t c, int n) {
+  constexpr int kColumns = (kOutputs - 1) * S + K;
+  const int64_t channels = args.shape.channels, width = args.shape.w.in, padded = args.shape.blocks() * kDwBlock;
+  Vec acc[kOutputs];
+#pragma GCC unroll 8
+  for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
+#pragma GCC unroll 8
+  for (int ky = 0; ky < K; ++ky) {
+    if (rows[ky] == nullptr) continue;
+    const T* x = rows[ky] + left * channels + c;
+    Vec taps[K];
+#pragma GCC unroll 8
+    for (int kx = 0; kx < K; ++kx) taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
 #pragma GCC unroll 32
-  for (int column = 0; column < Pixels<KH, KW, S, T>::kColumns; ++column) {
+    for (int column = 0; column < kColumns; ++column) {
+      if (!kInside && (left + column < 0 || left + column >= width)) continue;
+      const Vec v = Load<kTail>(x + column * channels, n);
 #pragma GCC unroll 8
-    for (int ky = 0; ky < KH; ++ky) {
-      const Vec x = Load<kTail>(pixels.at[column][ky] + c, n);
-#pragma GCC unroll 8
-      for (int kx = 0; kx < KW; ++kx) {
+      for (int kx = 0; kx < K; ++kx) {
         const int t = (column - kx) / S;
-        if (column < kx || (column - kx) % S != 0 || t >= kTile) continue;
-        acc[t] = MulAdd(x, Load<false>(args.taps + (ky * KW + kx) * padded + c, kLanes), acc[t]);
+        if (column < kx || (column - kx) % S != 0 || t >= kOutputs) continue;
+        acc[t] = MulAdd(v, taps[kx], acc[t]);
       }
     }
   }
   if (residual != nullptr) {
 #pragma GCC unroll 8
-    for (int t = 0; t < kTile; ++t) {
-      if (t >= count) break;
-      acc[t] = acc[t] + Load<kTail>(residual + t * channels + c, n);
+    for (int t = 0; t < kOutputs; ++t) {
+      if (t < count) acc[t] = acc[t] + Load<kTail>(residual + t * channels + c, n);
     }
   }
-  Finish<kTail>(args, acc, count, channels, n, y + c);
+  Finish<kOutputs, kTail>(args, acc, count, channels, n, y + c);
 }
 
-template <int KH, int KW, int S, typename T>
+// One tile of all channels.
+template <int K, int S, int kOutputs, bool kInside, typename T>
+void FloatTiles(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual, T* y, int count) {
+  const int64_t channels = args.shape.channels;
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes)
+    FloatTile<K, S, kOutputs, kInside, false, T>(args, rows, left, residual, y, count, c, kLanes);
+  if (c < channels)
+    FloatTile<K, S, kOutputs, kInside, true, T>(args, rows, left, residual, y, count, c, static_cast<int>(channels - c));
+}
+
+template <int K, int S, typename T>
 void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, T* y) {
   const DwShape& shape = args.shape;
-  const int64_t channels = shape.channels;
-  using P = Pixels<KH, KW, S, T>;
-  const T* padding = static_cast<const T*>(args.padding);
   for (int64_t ox = 0; ox < shape.w.out; ox += kTile) {
-    P pixels;
-    const int64_t left = ox * S - shape.w.pad;
-    for (int column = 0; column < P::kColumns; ++column) {
-      const int64_t ix = left + column;
-      const bool inside = ix >= 0 && ix < shape.w.in;
-      for (int ky = 0; ky < KH; ++ky) {
-        pixels.at[column][ky] = inside && rows[ky] != nullptr ? rows[ky] + ix * channels : padding;
-      }
-    }
+    const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels;
     const int count = static_cast<int>(shape.w.out - ox < kTile ? shape.w.out - ox : kTile);
-    const T* r = residual == nullptr ? nullptr : residual + ox * channels;
-    int64_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) {
-      FloatTile<KH, KW, S, false, T>(args, pixels, r, y + ox * channels, count, c, kLanes);
-    }
-    if (c < channels) {
-      FloatTile<KH, KW, S, true, T>(args, pixels, r, y + ox * channels, count, c, static_cast<int>(channels - c));
+    const T* r = residual == nullptr ? nullptr : residual + at;
+    if (count <= kNarrowTile) {
+      FloatTiles<K, S, kNarrowTile, false, T>(args, rows, left, r, y + at, count);
+    } else if (left >= 0 && left + (kTile - 1) * S + K <= shape.w.in) {
+      FloatTiles<K, S, kTile, true, T>(args, rows, left, r, y + at, count);
+    } else {
+      FloatTiles<K, S, kTile, false, T>(args, rows, left, r, y + at, count);
     }
   }
 }
@@ -182,21 +184,21 @@ void FloatRowAny(const DwFloatArgs& args, const T* x_image, int64_t oy, const T*
     const int64_t x_begin = shape.w.TapBegin(ox), x_end = shape.w.TapEnd(ox), left = ox * shape.w.stride - shape.w.pad;
     for (int64_t c = 0; c < channels; c += kLanes) {
       const int n = static_cast<int>(channels - c < kLanes ? channels - c : kLanes);
-      Vec acc = Load<false>(args.bias + c, kLanes);
+      Vec acc[1] = {Load<false>(args.bias + c, kLanes)};
       for (int64_t i = y_begin; i < y_end; ++i) {
         const T* row = x_image + ((top + i * shape.h.dilation) * shape.w.in + left) * channels + c;
         const float* taps = args.taps + i * shape.w.kernel * padded + c;
         for (int64_t j = x_begin; j < x_end; ++j) {
           const T* p = row + j * shape.w.dilation * channels;
           const Vec x = n == kLanes ? Load<false>(p, n) : Load<true>(p, n);
-          acc = MulAdd(x, Load<false>(taps + j * padded, kLanes), acc);
+          acc[0] = MulAdd(x, Load<false>(taps + j * padded, kLanes), acc[0]);
         }
       }
-      if (residual != nullptr) acc = acc + Load<true>(residual + ox * channels + c, n);
+      if (residual != nullptr) acc[0] = acc[0] + Load<true>(residual + ox * channels + c, n);
       if (n == kLanes) {
-        Finish<false>(args, &acc, 1, channels, n, y + ox * channels + c);
+        Finish<1, false>(args, acc, 1, channels, n, y + ox * channels + c);
       } else {
-        Finish<true>(args, &acc, 1, channels, n, y + ox * channels + c);
+        Finish<1, true>(args, acc, 1, channels, n, y + ox * channels + c);
       }
     }
   }
@@ -209,11 +211,11 @@ template <typename T>
 FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
   if (shape.h.kernel != shape.w.kernel || shape.h.dilation != 1 || shape.w.dilation != 1) return nullptr;
   const int64_t k = shape.w.kernel, s = shape.w.stride;
-  if (k == 3 && s == 1) return FloatRow<3, 3, 1, T>;
-  if (k == 3 && s == 2) return FloatRow<3, 3, 2, T>;
-  if (k == 5 && s == 1) return FloatRow<5, 5, 1, T>;
-  if (k == 5 && s == 2) return FloatRow<5, 5, 2, T>;
-  if (k == 7 && s == 1) return FloatRow<7, 7, 1, T>;
+  if (k == 3 && s == 1) return FloatRow<3, 1, T>;
+  if (k == 3 && s == 2) return FloatRow<3, 2, T>;
+  if (k == 5 && s == 1) return FloatRow<5, 1, T>;
+  if (k == 5 && s == 2) return FloatRow<5, 2, T>;
+  if (k == 7 && s == 1) return FloatRow<7, 1, T>;
   return nullptr;
 }
 
