@@ -7,7 +7,41 @@ namespace {
 
 constexpr int kColumns = 64;  // columns of a strided axis computed together
 
+// `width` rows of at most kSmallRow floats, kRowsBeside beside each other; sums in the order of SumF.
+constexpr int64_t kSmallRow = 8;
+constexpr int kRowsBeside = 16;
+constexpr int64_t kFewRows = 4;  // which are faster one by one
+inline void SoftmaxSmallRows(const float* x, float* y, int width, int64_t n, bool log) {
+  float v[kSmallRow][kRowsBeside], e[kSmallRow][kRowsBeside], max[kRowsBeside], sum[kSmallRow][kRowsBeside];
+  for (int64_t k = 0; k < n; ++k) {
+    for (int r = 0; r < width; ++r) v[k][r] = x[r * n + k];
+    for (int r = width; r < kRowsBeside; ++r) v[k][r] = 0.0f;
+  }
+  for (int r = 0; r < kRowsBeside; ++r) max[r] = -kInfinity;
+  for (int64_t k = 0; k < n; ++k) {
+    for (int r = 0; r < kRowsBeside; ++r) max[r] = v[k][r] > max[r] ? v[k][r] : max[r];
+  }
+  for (int r = 0; r < kRowsBeside; ++r) max[r] = max[r] + 0.0f;
+  for (int64_t k = 0; k < n; ++k) {
+    EVOQ_ELEMENTWISE
+    for (int r = 0; r < kRowsBeside; ++r) sum[k][r] = e[k][r] = ExpInline(v[k][r] - max[r]);
+  }
+  for (int64_t half = kSmallRow / 2; half > 0; half /= 2) {
+    for (int64_t k = half; k < n && k < 2 * half; ++k) {
+      for (int r = 0; r < kRowsBeside; ++r) sum[k - half][r] = sum[k - half][r] + sum[k][r];
+    }
+  }
+  EVOQ_ELEMENTWISE
+  for (int r = 0; r < kRowsBeside; ++r) sum[0][r] = log ? LogInline(sum[0][r]) : 1.0f / sum[0][r];
+  for (int64_t k = 0; k < n; ++k) {
+    for (int r = 0; r < kRowsBeside; ++r) e[k][r] = log ? (v[k][r] - max[r]) - sum[0][r] : e[k][r] * sum[0][r];
+    for (int r = 0; r < width; ++r) y[r * n + k] = e[k][r];
+  }
+}
+
 void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  for (; n <= kSmallRow && rows >= kFewRows; rows -= kRowsBeside, x += kRowsBeside * n, y += kRowsBeside * n)
+    SoftmaxSmallRows(x, y, static_cast<int>(rows < kRowsBeside ? rows : kRowsBeside), n, log);
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const float max = MaxInline(x, n);
     if (log) {

@@ -64,7 +64,7 @@ inline void ScaleRow(float* y, int64_t n, float factor) {
 }
 
 void SoftmaxRows512(const float* x, float* y, int64_t rows, int64_t n, bool log) {
-  if (log) return SoftmaxRows(x, y, rows, n, log);
+  if (log || (n <= kSmallRow && rows >= kFewRows)) return SoftmaxRows(x, y, rows, n, log);
   float value[kRowsTogether];
   for (int step; rows > 0; rows -= step, x += step * n, y += step * n) {
     step = RowsTogether(rows, n);
