@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the fuzzers for a few seconds each; a crash, a hang over 10 s or 2 GiB of memory fails. Builds them first.
+"""Runs the fuzzers for a few seconds each; a crash, a hang over 5 s or 1 GiB of memory fails. Builds them first.
 
 Skips (exit status 77) where the build has no fuzz targets (g++).
 """
@@ -23,7 +23,7 @@ def main():
         print(built.stdout[-2000:] + built.stderr[-2000:])
         return 1
     for name in names:
-        done = subprocess.run(["sh", f"{ROOT}/tests/fuzz/run.sh", name, SECONDS, BUILD], capture_output=True, text=True)
+        done = subprocess.run(["sh", f"{ROOT}/tests/fuzz/run.sh", name, "--seconds", SECONDS, "--build", BUILD], capture_output=True, text=True)
         runs = [line for line in done.stderr.splitlines() if "number_of_executed_units" in line]
         print(f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit status {done.returncode}", flush=True)
         if done.returncode != 0:

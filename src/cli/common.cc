@@ -29,7 +29,7 @@ Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
     while (at < end) {
       int64_t size = -1;
       const auto [next, error] = std::from_chars(at, end, size);
-      if (error != std::errc() || size < 0 || (next < end && *next != 'x')) return bad();
+      if (error != std::errc() || size < 1 || (next < end && *next != 'x')) return bad();
       sizes.push_back(size);
       at = next + 1;
     }

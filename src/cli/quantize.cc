@@ -89,10 +89,11 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Quan
   return ranges;
 }
 
-// Steps of the plan by precision.
+// Steps of the plan by precision; a model whose sizes depend on its data has none.
 void CountSteps(const Model& model, json& out) {
   int total = 0, int8 = 0, bf16 = 0, floats = 0;
-  for (const auto& [node, decision] : model.plans[0].decisions) {
+  const Plan plan = model.plans.empty() ? Plan() : model.plans[0];
+  for (const auto& [node, decision] : plan.decisions) {
     ++total;
     int8 += decision.precision == "int8";
     bf16 += decision.precision == "bf16";

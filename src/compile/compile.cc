@@ -136,11 +136,21 @@ bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
   return !kernel->reject(args.call);
 }
 
+bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
+
+Status RequireNumbers(const Graph& graph) {
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (!IsNumbers(input.type)) return Unsupported("input {} is {}, which only the reference evaluator takes", input.name, input.type.ToString());
+  }
+  return {};
+}
+
 Status RequireStatic(const Graph& graph, const Node& node) {
   for (ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const TensorType& type = graph.value(id).type;
-    if (!type.is_tensor() || type.dtype == DType::kString)
+    if (!IsNumbers(type))
       return Unsupported("{}: output {} is {}, which only the reference evaluator computes", NodeLabel(node), graph.value(id).name, type.ToString());
     if (type.dtype == DType::kUndefined || !type.bytes())
       return Unsupported("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
@@ -229,6 +239,7 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph
 Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   Graph bound = lowered;
   EVOQ_TRY(BindShapes(bound, shapes));
+  EVOQ_TRY(RequireNumbers(bound));
   Model model;
   Plan plan;
   plan.shapes = ShapesOf(bound);
@@ -260,6 +271,7 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
 Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key) {
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
+  EVOQ_TRY(RequireNumbers(*graph));
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
   Program program;

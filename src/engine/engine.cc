@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compile/batch.h"
@@ -13,14 +14,27 @@ namespace evoq {
 
 namespace {
 
-// Whether every value of a bound graph is a tensor of known size.
+// Whether every value of a bound graph is a tensor of numbers, of known size.
 bool HasStaticShapes(const Graph& graph) {
-  for (NodeId id : graph.order()) {
-    for (ValueId out : graph.node(id).outputs) {
-      if (out.valid() && (!graph.value(out).type.bytes() || graph.value(out).type.dtype == DType::kString)) return false;
-    }
-  }
-  return true;
+  const auto known = [&](ValueId id) {
+    return !id.valid() || (graph.value(id).type.bytes() && graph.value(id).type.dtype != DType::kString);
+  };
+  if (!std::all_of(graph.inputs().begin(), graph.inputs().end(), known)) return false;
+  return std::all_of(graph.order().begin(), graph.order().end(),
+                     [&](NodeId id) { return std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), known); });
+}
+
+// The packed model; the lowered graph as it is, without a plan, where sizes depend on data or values are no tensors of numbers:
+// `why` then says so.
+Result<Model> PackWhereStatic(Graph lowered, const InputShapes& shapes, std::string& why) {
+  Graph bound = lowered;
+  EVOQ_TRY(BindShapes(bound, shapes));
+  auto packed = PackModel(lowered, shapes);
+  if (packed || packed.error().code() != ErrorCode::kUnsupported || HasStaticShapes(bound)) return packed;
+  why = packed.error().message();
+  Model model;
+  model.graph = std::move(lowered);
+  return model;
 }
 
 }  // namespace
@@ -33,7 +47,8 @@ Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions
 
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
   EVOQ_TRY(RunPasses(optimized, Stage::kLower));
-  return PackModel(std::move(optimized), shapes);
+  std::string why;
+  return PackWhereStatic(std::move(optimized), shapes, why);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options) {
@@ -56,14 +71,7 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
   const Status known = BindShapes(bound, options.shapes);
   std::string needs_evaluator;
   if (known) {
-    auto packed = PackModel(graph, options.shapes);
-    if (!packed && (packed.error().code() != ErrorCode::kUnsupported || HasStaticShapes(bound))) return tl::unexpected(packed.error());
-    if (packed) {
-      model = std::move(*packed);
-    } else {
-      needs_evaluator = packed.error().message();
-      model.graph = std::move(graph);
-    }
+    EVOQ_ASSIGN(model, PackWhereStatic(std::move(graph), options.shapes, needs_evaluator));
   } else if (options.shapes.empty()) {
     model.graph = std::move(graph);  // free sizes: the first run brings them
   } else {
@@ -157,22 +165,9 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = model_.graph.value(model_.graph.inputs()[i]);
     if (!inputs[i].defined()) return Fail(ErrorCode::kUsage, "input {} is missing", value.name);
-    if (!value.type.is_tensor() || value.type.dtype == DType::kString) {
-      needs_evaluator_ = fmt::format("input {} is {}", value.name, value.type.ToString());
-      return {};
-    }
-    shapes[value.name] = inputs[i].sizes();
+    if (value.type.is_tensor()) shapes[value.name] = inputs[i].sizes();
   }
-  Graph bound = model_.graph;
-  EVOQ_TRY(BindShapes(bound, shapes));
-  auto packed = PackModel(model_.graph, shapes);
-  if (packed) {
-    model_ = std::move(*packed);
-  } else if (packed.error().code() == ErrorCode::kUnsupported && !HasStaticShapes(bound)) {
-    needs_evaluator_ = packed.error().message();
-  } else {
-    return tl::unexpected(packed.error());
-  }
+  EVOQ_ASSIGN(model_, PackWhereStatic(model_.graph, shapes, needs_evaluator_));
   return {};
 }
 

@@ -61,7 +61,8 @@ class Engine {
 // Import and the optimize passes: what quantize, inspect and optimize start from.
 Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
 
-// Optimized graph -> packed model (lower passes, packing, first plan).
+// Optimized graph -> packed model (lower passes, packing, first plan). A model whose sizes depend on its data, or that has
+// sequences, optionals or strings, comes without a plan.
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
 
 }  // namespace evoq

@@ -183,7 +183,7 @@ Status BindSymbols(const std::string& name, const Shape& declared, const std::ve
     return UsageError(fmt::format("input {}: shape {} has rank {}, the model's is {}", name,
                                   Bracketed(std::span<const int64_t>(sizes)), sizes.size(), declared.ToString()));
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 1) return UsageError(fmt::format("input {}: dimension {} is {}, expected at least 1", name, i, sizes[i]));
+    if (sizes[i] < 0) return UsageError(fmt::format("input {}: dimension {} is {}, expected at least 0", name, i, sizes[i]));
     if (!declared.ranked()) continue;
     const Dim& dim = declared[static_cast<int>(i)];
     if (dim.known() && dim.value != sizes[i])
@@ -227,13 +227,14 @@ Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>
   // Dimension 0 of inputs that nobody named: 1, and then everywhere its symbol stands.
   for (ValueId id : graph.inputs()) {
     const Shape& shape = graph.value(id).type.shape;
-    if (shapes.count(graph.value(id).name) || !shape.ranked() || shape.rank() == 0 || shape[0].known()) continue;
+    if (!graph.value(id).type.is_tensor() || shapes.count(graph.value(id).name) || !shape.ranked() || shape.rank() == 0 || shape[0].known()) continue;
     if (!shape[0].symbol.empty()) symbols.emplace(shape[0].symbol, 1);
   }
   std::vector<std::pair<ValueId, TensorType>> bound;
   for (ValueId id : graph.inputs()) {
     const Value& value = graph.value(id);
     TensorType type = value.type;
+    if (!type.is_tensor()) continue;  // a run brings the sizes
     if (auto it = shapes.find(value.name); it != shapes.end()) {
       type.shape = Shape(it->second);
     } else {

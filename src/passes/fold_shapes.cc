@@ -2,6 +2,7 @@
 // arithmetic element by element, so that a computed shape becomes a constant where all its elements are known, and a
 // Reshape's target where at most one is not.
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "passes/match.h"
@@ -26,7 +27,7 @@ class ShapeFolder {
       if (node.outputs.size() != 1 || !node.domain.empty()) continue;
       const ValueId out = node.outputs[0];
       const auto elements = Compute(node);
-      if (!elements || elements->size() > kMaxElements) continue;
+      if (!elements || elements->size() > kMaxElements || !Holds(graph_.value(out).type.dtype, *elements)) continue;
       known_[out.index] = *elements;
       if (MakeConstant(out, *elements)) ++changes;
     }
@@ -56,6 +57,13 @@ class ShapeFolder {
     if (node.op == "Slice") return Slice(node);
     if (node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div") return Arithmetic(node);
     return std::nullopt;
+  }
+
+  // Whether the type has these numbers: others would wrap.
+  static bool Holds(DType type, const Elements& elements) {
+    return type == DType::kInt64 || (type == DType::kInt32 && std::all_of(elements.begin(), elements.end(), [](const Dim& d) {
+                                       return d.value <= std::numeric_limits<int32_t>::max();
+                                     }));
   }
 
   std::optional<Elements> OfShape(const Node& node) {
@@ -95,7 +103,7 @@ class ShapeFolder {
     const auto data = Of(node.input(0));
     const auto starts = IntsOf(graph_, node.input(1)), ends = IntsOf(graph_, node.input(2));
     const auto steps = node.input(4).valid() ? IntsOf(graph_, node.input(4)) : std::vector<int64_t>{1};
-    if (!data || !starts || !ends || !steps || starts->size() != 1 || ends->size() != 1 || (*steps)[0] != 1 ||
+    if (!data || !starts || !ends || !steps || starts->size() != 1 || ends->size() != 1 || *steps != std::vector<int64_t>{1} ||
         graph_.value(node.input(0)).type.shape.rank() != 1)
       return std::nullopt;
     const int64_t size = static_cast<int64_t>(data->size());
@@ -109,7 +117,8 @@ class ShapeFolder {
     if (!a || !b || !IsInteger(graph_.value(node.outputs[0]).type.dtype)) return std::nullopt;
     if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return std::nullopt;
     Elements out;
-    for (size_t i = 0; i < std::max(a->size(), b->size()); ++i) {
+    const size_t count = a->size() == 1 ? b->size() : a->size();  // one element goes with none, too
+    for (size_t i = 0; i < count; ++i) {
       const Dim &x = (*a)[a->size() == 1 ? 0 : i], &y = (*b)[b->size() == 1 ? 0 : i];
       out.push_back(x.known() && y.known() ? Combine(node.op, x.value, y.value) : Dim());
     }

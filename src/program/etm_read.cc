@@ -99,10 +99,19 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
   return type;
 }
 
+Result<Tensor> ReadStrings(const TensorType& type, const fb::Constant& from) {
+  const auto* strings = from.strings();
+  if (!type.is_tensor() || type.quantized() || type.bytes() != int64_t{Count(strings)} * static_cast<int64_t>(sizeof(std::string)))
+    return InvalidInput("{} strings for {}", Count(strings), type.ToString());
+  std::vector<std::string> values;
+  for (uint32_t i = 0; i < Count(strings); ++i) values.push_back(Text(strings->Get(i)));
+  return Tensor::FromValues(type.shape, values);
+}
+
 Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& from) const {
+  if (type.dtype == DType::kString) return ReadStrings(type, from);
   EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
   const auto plain = type.bytes();
-  if (type.dtype == DType::kString) return InvalidInput("a constant of strings");
   if (!plain) return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
   // Blocked scales are indexed by element: their count must follow from the shape.
   if (type.quant && type.quant->block > 0) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 #include "program/etm.h"
@@ -41,17 +42,21 @@ std::vector<Part> WeightParts(const fb::Graph& graph, int64_t size) {
     parts.push_back({name, category, offset, payload});
     parts.push_back({name, "packing padding", offset + payload, total - payload});
   };
-  for (uint32_t i = 0; i < EtmCount(graph.values()); ++i) {
-    const fb::Value* v = graph.values()->Get(i);
-    add(EtmText(v->name()), v->type() ? Category(*v->type()) : "", v->type(), v->constant());
-  }
-  for (uint32_t i = 0; i < EtmCount(graph.nodes()); ++i) {
-    const fb::Node* n = graph.nodes()->Get(i);
-    for (uint32_t a = 0; a < EtmCount(n->attrs()); ++a) {
-      const fb::Attr* attr = n->attrs()->Get(a);
-      add(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes", attr->tensor_type(), attr->tensor());
+  const std::function<void(const fb::Graph&)> walk = [&](const fb::Graph& g) {
+    for (uint32_t i = 0; i < EtmCount(g.values()); ++i) {
+      const fb::Value* v = g.values()->Get(i);
+      add(EtmText(v->name()), v->type() ? Category(*v->type()) : "", v->type(), v->constant());
     }
-  }
+    for (uint32_t i = 0; i < EtmCount(g.nodes()); ++i) {
+      const fb::Node* n = g.nodes()->Get(i);
+      for (uint32_t a = 0; a < EtmCount(n->attrs()); ++a) {
+        const fb::Attr* attr = n->attrs()->Get(a);
+        add(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes", attr->tensor_type(), attr->tensor());
+      }
+      for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) walk(*n->bodies()->Get(b));
+    }
+  };
+  walk(graph);
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
   std::vector<Part> all;
   int64_t at = 0;

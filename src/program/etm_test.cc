@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "program/container.h"
+#include "program/etm_tables.h"
 
 namespace evoq {
 namespace {
@@ -130,6 +131,41 @@ TEST_F(EtmTest, BoolBytesAreZeroOrOne) {
     ASSERT_TRUE(WriteEtm(model, path_));
     EXPECT_EQ(ReadEtm(path_).has_value(), byte == 1);
   }
+}
+
+// Strings are elements of a constant and of an attribute; a file's number of them must fit the shape.
+TEST_F(EtmTest, Strings) {
+  const Tensor words = Tensor::FromValues<std::string>(Shape{2, 2}, {"a", "", std::string("nul\0l", 5), "Zürich"});
+  Model model;
+  const ValueId x = model.graph.AddConstant("x", words);
+  Attrs attrs;
+  attrs.Set("value", Tensor::Scalar<std::string>("one"));
+  model.graph.MarkOutput(model.graph.Apply("Identity", "copy", {x}, attrs, words.type()));
+  ASSERT_TRUE(WriteEtm(model, path_));
+  const auto back = ReadEtm(path_);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("x")).constant, words));
+  const auto& value = back->graph.node(back->graph.FindNode("copy")).attrs.begin()->second;
+  EXPECT_EQ(std::get<Tensor>(value).values<std::string>()[0], "one");
+
+  fb::GraphT graph;
+  graph.outputs = {0};
+  graph.values.push_back(std::make_unique<fb::ValueT>());
+  fb::ValueT& value_of_two = *graph.values[0];
+  value_of_two.name = "x";
+  value_of_two.type = std::make_unique<fb::TypeT>();
+  value_of_two.type->dtype = static_cast<int8_t>(DType::kString);
+  value_of_two.type->dims = {3};
+  value_of_two.constant = std::make_unique<fb::ConstantT>();
+  value_of_two.constant->strings = {"a", "b"};
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(fb::Graph::Pack(builder, &graph));
+  const BlobSource blobs[] = {{.name = "graph", .pieces = {std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))}},
+                              {.name = "weights", .pieces = {}}};
+  ASSERT_TRUE(WriteContainer(path_, blobs));
+  const auto refused = ReadEtm(path_);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("value x: 2 strings for string[3]"), std::string::npos) << refused.error().message();
 }
 
 TEST_F(EtmTest, UnknownBlobs) {

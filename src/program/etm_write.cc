@@ -104,6 +104,10 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
 }
 
 Offset<fb::Constant> GraphWriter::Write(const Tensor& constant) {
+  if (constant.dtype() == DType::kString) {
+    const auto values = constant.values<std::string>();
+    return fb::CreateConstant(builder_, 0, 0, 0, Write(std::vector<std::string>(values.begin(), values.end())));
+  }
   const int64_t offset = weights_.Add({constant.raw(), constant.bytes()});
   return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(), Text(constant.layout()));
 }
@@ -210,23 +214,6 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
   return {data, data + builder.GetSize()};
 }
 
-// Strings have no bytes of their own in a file.
-Status RefuseStrings(const Graph& graph) {
-  for (int i = 0; i < graph.value_count(); ++i) {
-    const Value& value = graph.value(ValueId{i});
-    if (value.is_constant() && value.type.dtype == DType::kString) return Unsupported("constant {}: strings in an .etm", value.name);
-  }
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    for (const auto& [name, value] : node.attrs) {
-      const auto* tensor = std::get_if<Tensor>(&value);
-      if (tensor != nullptr && tensor->dtype() == DType::kString) return Unsupported("node {}: attribute {}: strings in an .etm", node.name, name);
-    }
-    for (const auto& body : node.bodies) EVOQ_TRY(RefuseStrings(*body));
-  }
-  return {};
-}
-
 int64_t ConstantBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) bytes += static_cast<int64_t>(graph.value(ValueId{i}).constant.bytes());
@@ -236,7 +223,6 @@ int64_t ConstantBytes(const Graph& graph) {
 }  // namespace
 
 Status WriteEtm(const Model& model, const std::string& path) {
-  EVOQ_TRY(RefuseStrings(model.graph));
   const bool small = ConstantBytes(model.graph) < kSmallWeights;
   WeightsBlob weights(small ? 8 : 64);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.

@@ -18,6 +18,7 @@
 #include "program/etm.h"
 #include "program/etm_tables.h"
 #include "runtime/executor.h"
+#include "tests/fuzz/time_limit.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
@@ -430,6 +431,7 @@ bool MutateTables(Blobs& blobs, Random& random) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const TimeLimit limit;
   const Blobs blobs = Split(std::span(data, size));
   if (blobs.graph.empty()) return 0;
   const Status written = WriteBlobs(blobs);

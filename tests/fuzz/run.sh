@@ -1,21 +1,33 @@
 #!/bin/sh
-# Runs a fuzzer: run.sh NAME [SECONDS [BUILD]]. The corpus of onnx starts from small conformance models and from tests/must_fail,
-# that of etm from models which the fuzzer makes; both stay in the build folder. Findings are files crash-*, oom-* and timeout-* there.
+# Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR]. Limits for each input: 5 s of processor time (300 s by the clock)
+# and 1 GiB of memory. The corpus of onnx starts from the conformance models and tests/must_fail, that of etm from models which
+# the fuzzer makes; both grow in the build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
 set -eu
 name=$1
-seconds=${2:-60}
+shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=${3:-$root/build/asan-ubsan}
+build=$root/build/asan-ubsan
+end="-max_total_time=60"
+while [ $# -gt 0 ]; do
+  case $1 in
+    --seconds) end="-max_total_time=$2" ;;
+    --inputs) end="-runs=$2" ;;
+    --build) build=$2 ;;
+    *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+  esac
+  shift 2
+done
 data=${EVOQ_DATA:-$root/../shared/data}
 corpus=$build/fuzz/$name
 mkdir -p "$corpus/start" "$corpus/found"
 if [ "$name" = onnx ]; then
-  find "$data/onnx-backend-tests" -name model.onnx -size -4k 2>/dev/null | while read -r file; do
+  find "$data/onnx-backend-tests" -name model.onnx -size -16k 2>/dev/null | while read -r file; do
     cp -n "$file" "$corpus/start/$(basename "$(dirname "$file")").onnx"
   done
   cp "$root"/tests/must_fail/*.onnx "$corpus/start/"
 fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
-exec "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
+exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=1024 -malloc_limit_mb=1024 -max_len=16384 \
   -keep_seed=1 -print_final_stats=1 found start

@@ -434,7 +434,7 @@ TEST_F(BadFiles, Usage) {
   Expect("compile @net.onnx -o @out/c.etm --shape y=1x3x8x8", 2, "the model has no input y; it has x");
   Expect("compile @net.onnx -o @out/c.etm --shape x=1x3x8", 2, "input x: shape [1, 3, 8] has rank 3, the model's is [N, 3, 8, 8]");
   Expect("compile @net.onnx -o @out/c.etm --shape x=1x3x8x9", 2, "input x: dimension 3 is 9, the model's is fixed to 8");
-  Expect("compile @net.onnx -o @out/c.etm --shape x=0x3x8x8", 2, "input x: dimension 0 is 0, expected at least 1");
+  Expect("compile @net.onnx -o @out/c.etm --shape x=0x3x8x8", 2, "--shape x=0x3x8x8: expected NAME=1x3x224x224");
   Expect("compile @net.onnx -o @out/c.etm --shape x=9999999999x3x8x8", 3, "input x would be float32[9999999999, 3, 8, 8], more than");
   Expect(std::string("bench @net.etm --shape x=9999999x3x8x8") + kBench, 3, "bytes of memory, expected at most 7/8 of this machine's");
 }

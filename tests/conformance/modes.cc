@@ -1,0 +1,53 @@
+#include "tests/conformance/modes.h"
+
+#include "engine/engine.h"
+#include "ops/op.h"
+#include "program/etm.h"
+
+namespace evoq {
+namespace {
+
+using Outputs = Result<std::vector<Tensor>>;
+
+// What `evoq compile --shape` is told: the sizes of the inputs.
+InputShapes ShapesOf(const Graph& graph, std::span<const Tensor> inputs) {
+  InputShapes shapes;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].type().is_tensor()) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+  }
+  return shapes;
+}
+
+Outputs Reference(const Graph& graph, std::span<const Tensor> inputs, const std::string&) { return EvaluateGraph(graph, inputs); }
+
+template <int kThreads>
+Outputs Compiled(const Graph& graph, std::span<const Tensor> inputs, const std::string&) {
+  Graph optimized = graph;
+  EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
+  EVOQ_ASSIGN(auto engine, Engine::FromGraph(std::move(optimized), {.threads = kThreads}));
+  return engine->Run(inputs);
+}
+
+template <int kThreads>
+Outputs FromEtm(const Graph& graph, std::span<const Tensor> inputs, const std::string& file) {
+  Graph optimized = graph;
+  EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
+  EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized), ShapesOf(graph, inputs)));
+  EVOQ_TRY(WriteEtm(model, file));
+  EVOQ_ASSIGN(auto engine, Engine::Load(file, {.threads = kThreads}));
+  return engine->Run(inputs);
+}
+
+constexpr Mode kModes[] = {
+    {"reference", "by its definition: the imported graph, evaluated", Reference},
+    {"compiled", "optimized, lowered, compiled, run on 1 thread", Compiled<1>},
+    {"compiled-2", "the same on 2 threads", Compiled<2>},
+    {"etm", "compiled to an .etm file, loaded, run on 1 thread", FromEtm<1>},
+    {"etm-2", "the same on 2 threads", FromEtm<2>},
+};
+
+}  // namespace
+
+std::span<const Mode> AllModes() { return kModes; }
+
+}  // namespace evoq
