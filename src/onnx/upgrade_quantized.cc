@@ -15,6 +15,12 @@ ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale
   return u.Apply("DequantizeLinear", suffix, std::move(inputs), std::move(attrs));
 }
 
+// The float operator, marked with what the file has: runtimes take an integer operator of the file as it is (src/placement).
+ValueId ApplyFloat(Upgrade& u, const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+  attrs.Set("evoq.from", u.node().op);
+  return u.Apply(op, "float", std::move(inputs), std::move(attrs));
+}
+
 ValueId Quantize(Upgrade& u, ValueId x, ValueId scale, ValueId zero) {
   std::vector<ValueId> inputs = {x, scale};
   if (zero.valid()) inputs.push_back(zero);
@@ -55,7 +61,7 @@ Status LinearConv(Upgrade& u) {
   const ValueId w = Dequantize(u, "w", in[3], in[4], in[5], 0);
   std::vector<ValueId> inputs = {x, w};
   if (in.size() > 8 && in[8].valid()) inputs.push_back(DequantizeBias(u, in[8], in[1], in[4]));
-  const ValueId y = u.Apply("Conv", "float", std::move(inputs), u.attrs());
+  const ValueId y = ApplyFloat(u, "Conv", std::move(inputs), u.attrs());
   u.ReplaceBy(Quantize(u, y, in[6], in[7]));
   return {};
 }
@@ -66,7 +72,7 @@ Status LinearMatMul(Upgrade& u) {
   const std::vector<ValueId> in = u.node().inputs;
   const ValueId a = Dequantize(u, "a", in[0], in[1], in[2], -2);
   const ValueId b = Dequantize(u, "b", in[3], in[4], in[5], -1);
-  u.ReplaceBy(Quantize(u, u.Apply("MatMul", "float", {a, b}), in[6], in[7]));
+  u.ReplaceBy(Quantize(u, ApplyFloat(u, "MatMul", {a, b}), in[6], in[7]));
   return {};
 }
 
@@ -81,7 +87,7 @@ Status LinearReal(Upgrade& u) {
   for (size_t i = 0; i < values; ++i) real.push_back(Dequantize(u, i == 0 ? "a" : "b", in[3 * i], in[3 * i + 1], in[3 * i + 2], 0));
   Attrs attrs = u.attrs();
   attrs.Erase("channels_last");
-  const ValueId y = u.Apply(op, "float", std::move(real), std::move(attrs));
+  const ValueId y = ApplyFloat(u, op, std::move(real), std::move(attrs));
   u.ReplaceBy(Quantize(u, y, in[3 * values], u.node().input(3 * values + 1)));
   return {};
 }
@@ -94,7 +100,7 @@ Status LinearConcat(Upgrade& u) {
   for (size_t i = 2; i + 2 < in.size(); i += 3) {
     parts.push_back(Dequantize(u, fmt::format("part_{}", i / 3), in[i], in[i + 1], in[i + 2], 0));
   }
-  u.ReplaceBy(Quantize(u, u.Apply("Concat", "float", std::move(parts), u.attrs()), in[0], in[1]));
+  u.ReplaceBy(Quantize(u, ApplyFloat(u, "Concat", std::move(parts), u.attrs()), in[0], in[1]));
   return {};
 }
 
@@ -118,7 +124,7 @@ Status LinearGemm(Upgrade& u) {
   if (input(6).valid()) inputs.push_back(DequantizeBias(u, in[6], in[1], in[4]));
   Attrs attrs = u.attrs();
   attrs.Set("beta", u.attrs().Float("alpha", 1));
-  const ValueId y = u.Apply("Gemm", "float", std::move(inputs), std::move(attrs));
+  const ValueId y = ApplyFloat(u, "Gemm", std::move(inputs), std::move(attrs));
   u.ReplaceBy(input(7).valid() ? Quantize(u, y, in[7], input(8)) : y);
   return {};
 }

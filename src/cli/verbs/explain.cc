@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "cli/common.h"
+#include "cli/explain_target.h"
 #include "cli/report_model.h"
 #include "cli/verb.h"
 #include "doctor/source.h"
@@ -18,6 +19,8 @@ using nlohmann::json;
 
 struct Options {
   std::string model, baseline, report, eval, baseline_eval;
+  std::string target, output;  // with a target, nothing is measured
+  bool fix = false;
   std::vector<std::string> foreign;  // a path for each of AllForeignSources()
   std::vector<std::string> shapes;
   int batch = 0;
@@ -141,6 +144,11 @@ Result<json> Choose(const Options& o, int threads) {
     path = o.foreign[i];
   }
   if (chosen == nullptr && o.model.empty()) return Fail(ErrorCode::kUsage, "explain what? Give a MODEL, or another runtime's files with --trtexec, --ort-profile or --benchmark-app");
+  if (!o.target.empty()) {
+    if (chosen != nullptr) return Fail(ErrorCode::kUsage, "{} and --target exclude each other", chosen->option);
+    return ExplainTarget(o.model, o.target, o.fix, o.output);
+  }
+  if (o.fix || !o.output.empty()) return Fail(ErrorCode::kUsage, "--fix needs the runtime to repair for: --target NAME");
   if (chosen == nullptr) return Run(o, threads);
   if (!o.model.empty()) return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL", chosen->option);
   return RunDoctor(o, *chosen, path);
@@ -153,6 +161,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   o->foreign.resize(AllForeignSources().size());
   for (size_t i = 0; i < o->foreign.size(); ++i)
     app.add_option(AllForeignSources()[i]->option, o->foreign[i], AllForeignSources()[i]->doc)->type_name(AllForeignSources()[i]->takes);
+  app.add_option("--target", o->target, "Say from the graph alone what this runtime will make of an .onnx: ort-cpu, ort-cuda, tensorrt, openvino");
+  app.add_flag("--fix", o->fix, "With --target: repair the placement of Q/DQ, and write it to -o");
+  app.add_option("-o,--output", o->output, "The repaired .onnx");
   app.add_option("--report", o->report, "Also write it as one HTML file that opens offline");
   app.add_option("--eval", o->eval, "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
   app.add_option("--baseline-eval", o->baseline_eval, "For the report: the baseline's accuracy");

@@ -4,6 +4,7 @@
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "placement/rule.h"
 #include "quant/observer.h"
 #include "report/table.h"
 
@@ -83,6 +84,10 @@ json ListRules(TextTable& table) {
   for (const DoctorRule* rule : AllDoctorRules()) {
     table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
     rows.push_back({{"code", rule->code}, {"tool", rule->tool}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});
+  }
+  for (const PlacementRule* rule : AllPlacementRules()) {
+    table.Row({rule->code, fmt::format("graphs for {}", rule->runtimes), rule->sentence});
+    rows.push_back({{"code", rule->code}, {"tool", rule->runtimes}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});
   }
   return rows;
 }

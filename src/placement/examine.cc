@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "ops/op.h"
+#include "placement/rule.h"
+
+namespace evoq {
+
+#define EVOQ_ROW(name) extern const PlacementRule name;
+#include "placement/rules.inc"
+#undef EVOQ_ROW
+
+std::span<const PlacementRule* const> AllPlacementRules() {
+#define EVOQ_ROW(name) &name,
+  static const PlacementRule* const kRules[] = {
+#include "placement/rules.inc"
+  };
+#undef EVOQ_ROW
+  return kRules;
+}
+
+namespace {
+
+bool Names(const PlacementRule& rule, std::string_view runtime) {
+  return (" " + std::string(rule.runtimes) + " ").find(" " + std::string(runtime) + " ") != std::string::npos;
+}
+
+}  // namespace
+
+int Examination::repairable() const {
+  int count = 0;
+  for (const PlacementFinding& finding : findings) count += finding.repairable;
+  return count;
+}
+
+Examination Examine(const Graph& graph, const Runtime& runtime) {
+  Examination result;
+  result.runtime = &runtime;
+  result.forecast = runtime.forecast(graph);
+  PlacementCase c{graph, runtime, result.forecast, {}};
+  for (const PlacementRule* rule : AllPlacementRules()) {
+    if (!Names(*rule, runtime.name)) continue;
+    PlacementFinding finding{.rule = rule, .faults = rule->find(c)};
+    if (finding.faults.empty()) continue;
+    for (Fault& fault : finding.faults) {
+      fault.repairable = fault.repairable && rule->repair != nullptr;
+      finding.repairable += fault.repairable;
+      c.taken.insert(fault.node);
+    }
+    result.findings.push_back(std::move(finding));
+  }
+  return result;
+}
+
+namespace {
+
+Status Settle(Graph& graph) {
+  EVOQ_TRY(graph.Sort());
+  graph.RemoveDeadNodes();
+  EVOQ_TRY(graph.Sort());
+  EVOQ_TRY(InferTypes(graph));
+  return graph.Verify();
+}
+
+// The places of one rule. What it changes is forecast anew before the next rule looks.
+Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule& rule) {
+  const Examination seen = Examine(graph, runtime);
+  int places = 0;
+  for (const PlacementFinding& finding : seen.findings) {
+    if (finding.rule != &rule) continue;
+    const PlacementCase c{graph, runtime, seen.forecast, {}};
+    for (const Fault& fault : finding.faults) {
+      if (!fault.repairable || !graph.alive(fault.node)) continue;
+      EVOQ_ASSIGN(const bool changed, rule.repair(graph, c, fault));
+      places += changed;
+    }
+  }
+  if (places > 0) EVOQ_TRY(WithContext(Settle(graph), rule.code));
+  return places;
+}
+
+}  // namespace
+
+Result<std::vector<Repair>> RepairPlacement(Graph& graph, const Runtime& runtime) {
+  constexpr int kMaxRounds = 8;
+  std::vector<Repair> repairs;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    int places = 0;
+    for (const PlacementRule* rule : AllPlacementRules()) {
+      if (rule->repair == nullptr || !Names(*rule, runtime.name)) continue;
+      EVOQ_ASSIGN(const int changed, RepairOne(graph, runtime, *rule));
+      if (changed == 0) continue;
+      places += changed;
+      auto known = std::find_if(repairs.begin(), repairs.end(), [&](const Repair& r) { return r.rule == rule; });
+      if (known == repairs.end()) known = repairs.insert(repairs.end(), Repair{rule, 0});
+      known->places += changed;
+    }
+    if (places == 0) break;
+  }
+  return repairs;
+}
+
+}  // namespace evoq

@@ -1,0 +1,71 @@
+// Faults of Q/DQ placement, told from the graph alone for a runtime, and their repairs: one row each, named by one line in
+// placement/rules.inc.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "placement/runtime.h"
+
+namespace evoq {
+
+// What a rule sees. A node belongs to the first rule that names it.
+struct PlacementCase {
+  const Graph& graph;
+  const Runtime& runtime;
+  const Forecast& forecast;
+  std::set<NodeId> taken;
+
+  bool IsFor(std::string_view name) const { return name == runtime.name; }
+  // A free node that computes in floating point.
+  bool IsFloat(NodeId id) const { return forecast.at(id) == Fate::kFloat && !taken.count(id); }
+};
+
+struct Fault {
+  NodeId node;
+  std::string detail = {};    // "" where the node's name says it all
+  bool repairable = true;     // of rules with a repair: the graph holds what the repair needs
+};
+
+struct PlacementRule {
+  const char* code;
+  const char* runtimes;  // names of Runtime rows, with spaces between
+  const char* sentence;  // what is wrong
+  const char* fix;       // what helps
+  const char* source;    // where the fact can be checked, with its version
+  std::vector<Fault> (*find)(const PlacementCase& c);
+  // Changes the graph; nullptr where only the model's maker can. False when an earlier repair made it superfluous. The driver sorts,
+  // removes dead nodes, infers types and verifies afterwards.
+  Result<bool> (*repair)(Graph& graph, const PlacementCase& c, const Fault& fault) = nullptr;
+};
+std::span<const PlacementRule* const> AllPlacementRules();
+
+struct PlacementFinding {
+  const PlacementRule* rule = nullptr;
+  std::vector<Fault> faults;
+  int repairable = 0;
+};
+
+struct Examination {
+  const Runtime* runtime = nullptr;
+  Forecast forecast;
+  std::vector<PlacementFinding> findings;  // in the rules' order
+
+  int repairable() const;
+};
+
+// A graph as imported (no passes).
+Examination Examine(const Graph& graph, const Runtime& runtime);
+
+// Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. Returns for each rule that
+// changed something how many places it changed.
+struct Repair {
+  const PlacementRule* rule = nullptr;
+  int places = 0;
+};
+Result<std::vector<Repair>> RepairPlacement(Graph& graph, const Runtime& runtime);
+
+}  // namespace evoq

@@ -1,0 +1,155 @@
+#include "placement/runtime.h"
+
+#include <algorithm>
+
+#include "placement/qdq.h"
+
+namespace evoq {
+
+#define EVOQ_ROW(name) extern const Runtime name;
+#include "placement/runtimes.inc"
+#undef EVOQ_ROW
+
+std::span<const Runtime* const> AllRuntimes() {
+#define EVOQ_ROW(name) &name,
+  static const Runtime* const kRuntimes[] = {
+#include "placement/runtimes.inc"
+  };
+#undef EVOQ_ROW
+  return kRuntimes;
+}
+
+const Runtime* FindRuntime(std::string_view name) {
+  for (const Runtime* runtime : AllRuntimes()) {
+    if (name == runtime->name) return runtime;
+  }
+  return nullptr;
+}
+
+const char* FateName(Fate fate) {
+  switch (fate) {
+    case Fate::kNone: return "none";
+    case Fate::kInteger: return "integer";
+    case Fate::kMoved: return "moved";
+    case Fate::kAbsorbed: return "absorbed";
+    case Fate::kFloat: return "float";
+    case Fate::kHost: return "host";
+  }
+  return "";
+}
+
+int Forecast::Count(Fate fate) const { return static_cast<int>(std::count(nodes.begin(), nodes.end(), fate)); }
+
+bool HasFate(const Graph& graph, const Node& node) {
+  if (IsQuantize(node) || IsDequantize(node)) return false;
+  const auto computed = [&](ValueId v) { return v.valid() && !IsConstantLike(graph, v); };
+  if (!node.inputs.empty() && std::none_of(node.inputs.begin(), node.inputs.end(), computed)) return false;
+  const auto real = [&](ValueId v) {
+    if (!v.valid()) return false;
+    const TensorType& type = graph.value(v).type;
+    return type.quantized() || IsFloat(type.dtype) || DTypeBits(type.dtype) == 8;
+  };
+  return std::any_of(node.outputs.begin(), node.outputs.end(), real) ||
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return computed(v) && real(v); });
+}
+
+namespace {
+
+class Table {
+ public:
+  Table(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&))
+      : graph_(graph), table_(table), takes_(takes) {}
+
+  Forecast Run() {
+    for (NodeId id : graph_.order()) forecast_.nodes.resize(std::max<size_t>(forecast_.nodes.size(), id.index + 1), Fate::kNone);
+    for (NodeId id : graph_.order()) {
+      if (HasFate(graph_, graph_.node(id))) forecast_.nodes[id.index] = FateOf(id);
+    }
+    for (NodeId id : graph_.order()) CountConversion(id);
+    return std::move(forecast_);
+  }
+
+ private:
+  const IntegerForm* FormOf(const Node& node) const {
+    if (!node.domain.empty()) return nullptr;
+    for (const IntegerOp& row : table_) {
+      if (node.op == row.op) return &row.form;
+    }
+    return nullptr;
+  }
+
+  bool IntegerBefore(ValueId x) const {
+    const NodeId producer = graph_.value(x).producer;
+    if (!graph_.alive(producer)) return false;
+    const Fate fate = forecast_.at(producer);
+    return graph_.OnlyUser(x).valid() && (fate == Fate::kInteger || fate == Fate::kAbsorbed);
+  }
+
+  // Every activation it reads is dequantized; `but_one` may come straight from an integer operator, which then adds it itself.
+  bool ReadsGrids(const Node& node, bool but_one) const {
+    int other = 0, grids = 0;
+    for (ValueId v : node.inputs) {
+      if (!v.valid() || IsConstantLike(graph_, v) || !IsFloat(graph_.value(v).type.dtype)) continue;
+      if (ReadGrid(graph_, v) != nullptr) ++grids;
+      else if (but_one && IntegerBefore(v)) ++other;
+      else return false;
+    }
+    return grids > 0 && other <= 1;
+  }
+
+  Fate FateOf(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.inputs.empty() || !node.inputs[0].valid()) return Fate::kFloat;
+    if (graph_.value(node.inputs[0]).type.quantized()) return Fate::kMoved;  // integers as the file has them
+    const IntegerForm* form = FormOf(node);
+    if (form == nullptr) return Fate::kFloat;
+    switch (*form) {
+      case IntegerForm::kWeighted: {
+        const TensorType *x = ReadGrid(graph_, node.input(0)), *w = ReadGrid(graph_, node.input(1));
+        return x != nullptr && w != nullptr && takes_(*x, *w) ? Fate::kInteger : Fate::kFloat;
+      }
+      case IntegerForm::kEvery: {
+        const bool add = node.op == "Add";
+        if (!ReadsGrids(node, add)) return Fate::kFloat;
+        const bool absorbed = add && !ReadsGrids(node, false);
+        return absorbed ? Fate::kAbsorbed : WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kInteger : Fate::kFloat;
+      }
+      case IntegerForm::kMove: {
+        const bool reads = ReadsGrids(node, false);
+        return reads || WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kMoved : Fate::kFloat;
+      }
+      case IntegerForm::kAfter: return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;
+    }
+    return Fate::kFloat;
+  }
+
+  static bool OnIntegers(Fate fate) { return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed; }
+
+  // A conversion is no node of its own when an integer operator stands on its real side.
+  void CountConversion(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (IsQuantize(node)) {
+      const NodeId producer = graph_.value(node.input(0)).producer;
+      if (!graph_.alive(producer) || !OnIntegers(forecast_.at(producer))) forecast_.conversions.push_back(id);
+    } else if (IsDequantize(node) && !graph_.value(node.input(0)).is_constant()) {
+      const ValueId real = node.outputs[0];
+      const auto& users = graph_.value(real).users;
+      const bool inside = !graph_.IsOutput(real) &&
+                          std::all_of(users.begin(), users.end(), [&](NodeId u) { return OnIntegers(forecast_.at(u)); });
+      if (!inside) forecast_.conversions.push_back(id);
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const IntegerOp> table_;
+  bool (*takes_)(const TensorType&, const TensorType&);
+  Forecast forecast_;
+};
+
+}  // namespace
+
+Forecast ForecastByTable(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&)) {
+  return Table(graph, table, takes).Run();
+}
+
+}  // namespace evoq

@@ -1,0 +1,18 @@
+// How a forecast for another runtime is shown.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "placement/rule.h"
+
+namespace evoq {
+
+// {"target","source","fates":{"integer":N,...},"nodes":[{"name","op","fate"}],"conversions":[names],"weights_dequantized":[names],
+//  "copies":[{"value","to":"host|device"}],"findings":[{"code","places":[{"name","detail","repairable"}],"repairable","sentence","fix","source"}]}
+nlohmann::json ToJson(const Graph& graph, const Examination& examination);
+std::string ToText(const Graph& graph, const Examination& examination);
+std::string ToText(std::span<const Repair> repairs);
+nlohmann::json ToJson(std::span<const Repair> repairs);  // [{"code","places"}]
+
+}  // namespace evoq
