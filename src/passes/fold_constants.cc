@@ -5,13 +5,16 @@
 namespace evoq {
 namespace {
 
-// A folded constant may be this large, or as large as what it is computed from.
-constexpr int64_t kMaxFoldedBytes = int64_t{64} << 20;
+// A folded constant may be this large, or as large as what it is computed from, and cost this much: a file of a few bytes may
+// ask for products of huge constants.
+constexpr int64_t kMaxFoldedBytes = int64_t{16} << 20;
+constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 
 // Dequantization of constants is import-qdq's business: folding it would lose the integers.
 bool MayFold(const Graph& graph, const Node& node) {
   const OpDef* op = FindOp(node.op, node.domain);
   if (op == nullptr || op->random || op->bodies > 0 || node.op == "DequantizeLinear") return false;
+  if (NodeCost(graph, node).macs > kMaxFoldedMacs) return false;
   int64_t limit = kMaxFoldedBytes;
   for (ValueId in : node.inputs) {
     if (!in.valid()) continue;
