@@ -108,27 +108,28 @@ template <int kOutputs, bool kTail, typename T>
   for (int t = 0; t < count; ++t) Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
 }
 
-// Outputs of kernels K x K from column `left` of x on, of which `count` are stored: row by row of the kernel, whose weights stay
+// Outputs of kernels K x K, a dilation apart, from column `left` of x on, of which `count` are stored: row by row of the kernel, whose weights stay
 // in registers, each pixel loaded once. `rows` are null where they lie outside x; columns do only where not kInside.
 template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
 [[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual, T* y,
                                              int count, int64_t c, int n) {
   constexpr int kColumns = (kOutputs - 1) * S + K;
-  const int64_t channels = args.shape.channels, width = args.shape.w.in, padded = args.shape.blocks() * kDwBlock;
+  const int64_t dilation = args.shape.w.dilation, step = dilation * args.shape.channels;
+  const int64_t width = args.shape.w.in, padded = args.shape.blocks() * kDwBlock;
   Vec acc[kOutputs];
 #pragma GCC unroll 8
   for (int t = 0; t < kOutputs; ++t) acc[t] = Load<false>(args.bias + c, kLanes);
 #pragma GCC unroll 8
   for (int ky = 0; ky < K; ++ky) {
     if (rows[ky] == nullptr) continue;
-    const T* x = rows[ky] + left * channels + c;
+    const T* x = rows[ky] + left * args.shape.channels + c;
     Vec taps[K];
 #pragma GCC unroll 8
     for (int kx = 0; kx < K; ++kx) taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
 #pragma GCC unroll 32
     for (int column = 0; column < kColumns; ++column) {
-      if (!kInside && (left + column < 0 || left + column >= width)) continue;
-      const Vec v = Load<kTail>(x + column * channels, n);
+      if (!kInside && (left + column * dilation < 0 || left + column * dilation >= width)) continue;
+      const Vec v = Load<kTail>(x + column * step, n);
 #pragma GCC unroll 8
       for (int kx = 0; kx < K; ++kx) {
         const int t = (column - kx) / S;
@@ -140,10 +141,10 @@ template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
   if (residual != nullptr) {
 #pragma GCC unroll 8
     for (int t = 0; t < kOutputs; ++t) {
-      if (t < count) acc[t] = acc[t] + Load<kTail>(residual + t * channels + c, n);
+      if (t < count) acc[t] = acc[t] + Load<kTail>(residual + t * step + c, n);
     }
   }
-  Finish<kOutputs, kTail>(args, acc, count, channels, n, y + c);
+  Finish<kOutputs, kTail>(args, acc, count, step, n, y + c);
 }
 
 // One tile of all channels.
@@ -160,16 +161,19 @@ void FloatTiles(const DwFloatArgs& args, const T* const* rows, int64_t left, con
 template <int K, int S, typename T>
 void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, T* y) {
   const DwShape& shape = args.shape;
-  for (int64_t ox = 0; ox < shape.w.out; ox += kTile) {
-    const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels;
-    const int count = static_cast<int>(shape.w.out - ox < kTile ? shape.w.out - ox : kTile);
-    const T* r = residual == nullptr ? nullptr : residual + at;
-    if (count <= kNarrowTile) {
-      FloatTiles<K, S, kNarrowTile, false, T>(args, rows, left, r, y + at, count);
-    } else if (left >= 0 && left + (kTile - 1) * S + K <= shape.w.in) {
-      FloatTiles<K, S, kTile, true, T>(args, rows, left, r, y + at, count);
-    } else {
-      FloatTiles<K, S, kTile, false, T>(args, rows, left, r, y + at, count);
+  const int64_t dilation = shape.w.dilation;
+  for (int64_t first = 0; first < dilation && first < shape.w.out; ++first) {
+    for (int64_t ox = first; ox < shape.w.out; ox += kTile * dilation) {
+      const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels, rest = (shape.w.out - 1 - ox) / dilation + 1;
+      const int count = static_cast<int>(rest < kTile ? rest : kTile);
+      const T* r = residual == nullptr ? nullptr : residual + at;
+      if (count <= kNarrowTile) {
+        FloatTiles<K, S, kNarrowTile, false, T>(args, rows, left, r, y + at, count);
+      } else if (left >= 0 && left + ((kTile - 1) * S + K - 1) * dilation < shape.w.in) {
+        FloatTiles<K, S, kTile, true, T>(args, rows, left, r, y + at, count);
+      } else {
+        FloatTiles<K, S, kTile, false, T>(args, rows, left, r, y + at, count);
+      }
     }
   }
 }
@@ -209,8 +213,8 @@ using FloatRowFn = void (*)(const DwFloatArgs&, const T* const*, const T*, T*);
 
 template <typename T>
 FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
-  if (shape.h.kernel != shape.w.kernel || shape.h.dilation != 1 || shape.w.dilation != 1) return nullptr;
   const int64_t k = shape.w.kernel, s = shape.w.stride;
+  if (shape.h.kernel != k || (s > 1 && shape.w.dilation > 1)) return nullptr;
   if (k == 3 && s == 1) return FloatRow<3, 1, T>;
   if (k == 3 && s == 2) return FloatRow<3, 2, T>;
   if (k == 5 && s == 1) return FloatRow<5, 1, T>;
@@ -234,7 +238,7 @@ void RowsOf(const DwFloatArgs& args, const T* x, const T* residual, T* y, int64_
     }
     const T* rows[8];
     for (int64_t ky = 0; ky < shape.h.kernel; ++ky) {
-      const int64_t iy = top + ky;
+      const int64_t iy = top + ky * shape.h.dilation;
       rows[ky] = iy >= 0 && iy < shape.h.in ? x_image + iy * in_row : nullptr;
     }
     fixed(args, rows, r, y + row * out_row);
