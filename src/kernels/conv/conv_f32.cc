@@ -70,9 +70,19 @@ int WinogradFor(const ConvShapeF32& shape, std::string_view variant) {
   return variant == kWinograd4 ? 4 : ChooseWinogradF32(shape);
 }
 
+// The pixels of a 1 x 1 convolution of stride 1 may lie on one line, which has no ends within.
+ConvShapeF32 OnOneLine(ConvShapeF32 s) {
+  const std::array<int64_t, 3> ones = {1, 1, 1}, none = {0, 0, 0};
+  if (s.kernel != ones || s.stride != ones || s.pad != none || s.in != s.out) return s;
+  s.in = s.out = {1, 1, s.batch * s.in[0] * s.in[1] * s.in[2]};
+  s.batch = 1;
+  return s;
+}
+
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvShapeF32 shape;
   if (const auto why = ReadConvShape(call, false, shape)) return Unsupported("{}", why->why);
+  shape = OnOneLine(shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   std::shared_ptr<AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));

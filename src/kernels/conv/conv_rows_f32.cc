@@ -90,6 +90,10 @@ void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run
     const float* row = s.x + (run->in + taps[0].a + segment.k);
     for (int i = 0; i < run->rows; ++i) tile.rows[run->row + i] = row + i * next;
   }
+  if (run_count == 1 && tile.tap_count == 1 && tile.depth == next) {
+    tile.next = tile.rows[0] + runs->rows * next;
+    tile.next_step = CeilDiv(runs->rows, kPanelF32) * kPanelF32;
+  }
 }
 
 void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs, int run_count,
@@ -120,8 +124,11 @@ void FillConvRows(const void* source, int64_t first, int count, const SegmentF32
   const ConvRowsSourceF32& s = *static_cast<const ConvRowsSourceF32*>(source);
   const ConvRowsF32& map = *s.map;
   const ConvAxisF32 &az = map.axis[0], &ay = map.axis[1], &ax = map.axis[2];
-  int64_t y = first / ax.count, x = first - y * ax.count, z = 0, n = 0;
-  if (y >= ay.count) {  // a division costs as much as the rest
+  int64_t y = 0, x = first, z = 0, n = 0;
+  if (x >= ax.count) {  // a division costs as much as the rest
+    y = first / ax.count, x -= y * ax.count;
+  }
+  if (y >= ay.count) {
     z = y / ay.count, y %= ay.count;
     n = z / az.count, z %= az.count;
   }
@@ -145,6 +152,7 @@ void FillConvRows(const void* source, int64_t first, int count, const SegmentF32
     if (++z < az.count) continue;
     z = 0, ++n;
   }
+  tile.next = nullptr;
   if (segment.taps == 0) {
     tile.tap_count = tile.depth = tile.row_stride = 0;
   } else if (inside) {

@@ -57,23 +57,29 @@ void SetActivation(const Activation& activation, GemmTileF32& tile) {
   }
 }
 
-// The register tiles of panels [panel, panel_end) for the rows in `rows`. Where `ahead` is not null, the panels there are
-// fetched meanwhile.
+// What the register tiles of some panels fetch meanwhile.
+struct Ahead {
+  const float* from = nullptr;
+  int64_t step = 0;    // floats per k
+  int64_t panels = 0;  // floats per panel; 0: the first tile fetches all of it
+};
+
+// The register tiles of panels [panel, panel_end) for the rows in `rows`.
 void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const TileRowsF32& rows, int64_t panel,
-               int64_t panel_end, const float* ahead, GemmTileF32& tile) {
+               int64_t panel_end, Ahead ahead, GemmTileF32& tile) {
   tile.rows = rows.rows;
   tile.row_stride = rows.row_stride;
   tile.taps = rows.taps;
   tile.tap_count = rows.tap_count;
   tile.depth = rows.depth;
   tile.row_offset = rows.row_offset;
-  tile.ahead_step = ahead == nullptr ? 0 : kPanelF32;
   while (panel < panel_end) {
     int panels = plan.panels;
     while (panels > panel_end - panel) panels /= 2;
     const int64_t column = panel * kPanelF32;
     tile.b = job.b + panel * plan.panel_stride;
-    tile.ahead = ahead == nullptr ? tile.b : ahead;
+    tile.ahead = ahead.from == nullptr ? tile.b : ahead.from;
+    tile.ahead_step = ahead.from == nullptr ? 0 : ahead.step;
     tile.c = job.y + column;
     tile.bias = job.bias == nullptr ? nullptr : job.bias + column;
     tile.residual = job.residual == nullptr ? nullptr : job.residual + column;
@@ -82,7 +88,7 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
     (plan.lanes.empty() ? plan.kernels->tile[panels][count] : plan.kernels->lane_tile[count])(tile);
     panel += panels;
     tile.sums += count * panels * kPanelF32;
-    if (ahead != nullptr) ahead += panels * plan.panel_stride;
+    ahead.from = ahead.panels == 0 || ahead.from == nullptr ? nullptr : ahead.from + panels * ahead.panels;
   }
 }
 
@@ -209,12 +215,13 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
       tile.last = s + 1 == plan.segments.size();
       const float* next = NextB(plan, job, s, group, group_end);
       // What row tile `i` fetches: one panel of each register tile of the next part. The very first one fetches what it
-      // needs next itself.
-      const auto ahead = [&](int64_t i) -> const float* {
+      // needs next itself. Where nothing is left of B, what the next row tile reads.
+      const auto ahead = [&](int64_t i) -> Ahead {
         const bool cold = group == begin && s == 0 && plan.k_stride > 0;
-        if (cold && i == 0) return job.b + (group + plan.panels) * plan.panel_stride;
+        if (cold && i == 0) return {job.b + (group + plan.panels) * plan.panel_stride, kPanelF32, plan.panel_stride};
         const int64_t panel = cold ? i - 1 : i;
-        return next != nullptr && panel < plan.panels ? next + panel * plan.panel_stride : nullptr;
+        if (next != nullptr && panel < plan.panels) return {next + panel * plan.panel_stride, kPanelF32, plan.panel_stride};
+        return {rows.next, rows.next_step, 0};
       };
       for (int64_t i = first_tile; i < end_tile; ++i) {
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);

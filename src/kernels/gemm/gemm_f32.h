@@ -38,6 +38,10 @@ struct TileRowsF32 {
   TapF32 taps[kMaxTapsF32];
   int64_t tap_count, depth;
   int64_t row_offset[kMaxTileRowsF32];
+  // What the following rows read, where all of it lies right behind these rows, else null; a tile fetches it in steps of so many
+  // floats per k.
+  const float* next;
+  int64_t next_step;
 };
 
 // Fills `tile` for rows [first, first + count) and one segment. `source` is the caller's own state.

@@ -73,6 +73,7 @@ EVOQ_PLAIN_CODE void Tile(const GemmTileF32& t) {
       for (int p = 0; p < kPanels; ++p) vb[p] = _mm512_loadu_ps(b + p * panel_stride);
       b += b_step;
       _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      if (kRows > 16) _mm_prefetch(reinterpret_cast<const char*>(ahead + 16), _MM_HINT_T1);
       ahead += ahead_step;
 #pragma GCC unroll 28
       for (int r = 0; r < kRows; ++r) {

@@ -41,7 +41,7 @@ struct GemmTileF32 {
   const float* b;
   int64_t b_step;
   int64_t panel_stride;
-  const float* ahead;  // fetched into the L2 cache while the tile is computed: one line per k,
+  const float* ahead;  // fetched into the L2 cache while the tile is computed: one line per k, two by tiles of more than 16 rows,
   int64_t ahead_step;  // this many floats apart
   float* c;
   const int64_t* row_offset;

@@ -78,6 +78,8 @@ struct MatMulF32 {
         tile.row_offset[r] = (first + r) * rows.n;
       }
       tile.row_stride = 0;
+      tile.next = segment.depth == rows.k ? tile.rows[0] + count * rows.k : nullptr;
+      tile.next_step = RoundUp(count, kPanelF32);
       tile.taps[0] = {0, segment.k * rows.b_step};
       tile.tap_count = segment.taps;
       tile.depth = segment.depth;
