@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "kernels/math/math.h"
 #include "kernels/requant.h"
+#include "kernels/window.h"
 #include "ops/linear.h"
 #include "ops/window.h"
 
@@ -17,65 +18,68 @@ namespace {
 // inside the padded input.
 struct Taps {
   std::vector<int64_t> offsets;
-  int64_t padded = 0;
+  int64_t padded = 1;
 };
 
 // A window of more values than this is refused.
 constexpr int64_t kMaxTaps = int64_t{1} << 26;
 
-// Planes [batch * channels] of in_size values, each giving one output per entry of `taps`.
-struct PoolPlan {
-  int64_t planes = 0, in_size = 1;
-  std::vector<Taps> taps;
-};
-
 std::vector<Dim> KernelDims(const std::vector<int64_t>& kernel) { return {kernel.begin(), kernel.end()}; }
 
-PoolPlan PlanOf(const Window& w, const std::vector<int64_t>& sizes) {
-  PoolPlan plan;
-  plan.planes = sizes[0] * sizes[1];
-  const std::vector<int64_t> in(sizes.begin() + 2, sizes.end());
-  const std::vector<int64_t> strides = RowMajorStrides(in);
-  std::vector<int64_t> out;
-  for (const Dim& d : w.output) out.push_back(d.value);
-  for (int64_t s : in) plan.in_size *= s;
-  plan.taps.resize(CheckedProduct(out).value_or(0));
-  const std::vector<int64_t> out_strides = RowMajorStrides(out), tap_strides = RowMajorStrides(w.kernel);
-  const int64_t kernel_size = CheckedProduct(w.kernel).value_or(0);
-  for (size_t o = 0; o < plan.taps.size(); ++o) {
-    for (int64_t k = 0; k < kernel_size; ++k) {
-      bool inside = true, inside_pads = true;
-      int64_t offset = 0;
-      for (size_t d = 0; d < in.size(); ++d) {
-        const int64_t at = static_cast<int64_t>(o) / out_strides[d] % out[d] * w.strides[d] +
-                           k / tap_strides[d] % w.kernel[d] * w.dilations[d] - w.pad_begin[d];
-        inside &= at >= 0 && at < in[d];
-        inside_pads &= at < in[d] + w.pad_end[d];
-        offset += at * strides[d];
-      }
-      if (inside) plan.taps[o].offsets.push_back(offset);
-      plan.taps[o].padded += inside_pads;
+// Planes [batch * channels] of in_size values, each giving as many outputs; the work is that of the taps inside.
+class PoolPlan {
+ public:
+  // One window that covers the plane.
+  explicit PoolPlan(const std::vector<int64_t>& sizes) : planes(sizes[0] * sizes[1]), strides_(sizes.begin() + 2, sizes.end()) {
+    for (int64_t size : strides_) {
+      window_.push_back({.in = size, .kernel = size});
+      in_size *= size;
+    }
+    strides_ = RowMajorStrides(strides_);
+  }
+  PoolPlan(const Window& w, const std::vector<int64_t>& sizes) : PoolPlan(sizes) {
+    outputs = 1;
+    for (size_t d = 0; d < window_.size(); ++d) {
+      window_[d] = {sizes[d + 2], w.output[d].value, w.kernel[d], w.strides[d], w.dilations[d], w.pad_begin[d], w.pad_end[d]};
+      outputs *= w.output[d].value;
     }
   }
-  return plan;
-}
 
-// One window that covers the plane.
-PoolPlan GlobalPlan(const std::vector<int64_t>& sizes) {
-  PoolPlan plan;
-  plan.planes = sizes[0] * sizes[1];
-  for (size_t d = 2; d < sizes.size(); ++d) plan.in_size *= sizes[d];
-  plan.taps.resize(1);
-  plan.taps[0].padded = plan.in_size;
-  for (int64_t i = 0; i < plan.in_size; ++i) plan.taps[0].offsets.push_back(i);
-  return plan;
-}
+  void SetTaps(int64_t output, Taps& taps) const {
+    taps.padded = 1;
+    std::vector<int64_t> at(window_.size());
+    for (size_t d = window_.size(); d-- > 0; output /= window_[d].out) {
+      at[d] = output % window_[d].out;
+      taps.padded *= window_[d].PaddedTaps(at[d]);
+    }
+    taps.offsets.clear();
+    AddOffsets(at, 0, 0, taps.offsets);
+  }
 
-// y[plane, o] = pool(the plane's values, taps).
+  int64_t planes = 0, in_size = 1, outputs = 1;
+
+ private:
+  void AddOffsets(const std::vector<int64_t>& at, size_t d, int64_t offset, std::vector<int64_t>& offsets) const {
+    if (d == window_.size()) return offsets.push_back(offset);
+    const WindowDim& w = window_[d];
+    for (int64_t k = w.TapBegin(at[d]); k < w.TapEnd(at[d]); ++k)
+      AddOffsets(at, d + 1, offset + (at[d] * w.stride - w.pad + k * w.dilation) * strides_[d], offsets);
+  }
+
+  std::vector<WindowDim> window_;  // by spatial axis
+  std::vector<int64_t> strides_;
+};
+
+// y[i] = pool(the plane's values, taps, i), i = plane * outputs + output.
 template <typename In, typename Out, typename Pool>
 void RunPlan(const PoolPlan& plan, const In* x, Out* y, const Pool& pool) {
-  for (int64_t p = 0; p < plan.planes; ++p) {
-    for (const Taps& taps : plan.taps) *y++ = pool(x + p * plan.in_size, taps);
+  Taps taps;
+  for (int64_t o = 0; o < plan.outputs && plan.planes > 0; ++o) {
+    plan.SetTaps(o, taps);
+    for (int64_t p = 0; p < plan.planes; ++p) {
+      const int64_t i = p * plan.outputs + o;
+      y[i] = pool(x + p * plan.in_size, taps, i);
+    }
   }
 }
 
@@ -132,22 +136,22 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape()));
   const std::vector<int64_t> sizes = x.sizes();
-  const PoolPlan plan = PlanOf(w, sizes);
+  const PoolPlan plan(w, sizes);
   const bool columns = args.node.attrs.Int("storage_order") != 0;
   return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(x.dtype(), args.output_types[0].shape)));
     EVOQ_ASSIGN(Tensor indices, AllocateOutput(TensorType(DType::kInt64, y.shape())));
-    int64_t* index = indices.mutable_data<int64_t>();
+    int64_t* const index = indices.mutable_data<int64_t>();
     using Limits = std::numeric_limits<T>;
     const T lowest = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
-    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps) {
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps, int64_t i) {
       T best = lowest;
       int64_t at = taps.offsets.empty() ? 0 : taps.offsets[0];
       for (int64_t offset : taps.offsets) {
         if (plane[offset] > best) best = plane[at = offset];
       }
-      *index++ = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
+      index[i] = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
       return best;
     });
     return std::vector<Tensor>{std::move(y), std::move(indices)};
@@ -158,18 +162,18 @@ EvalResult EvaluateGlobalMaxPool(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  const PoolPlan plan = GlobalPlan(x.sizes());
+  const PoolPlan plan(x.sizes());
   RunPlan(plan, x.data<float>(), y.mutable_data<float>(),
-          [&](const float* plane, const Taps&) { return MaxF(plane, plan.in_size); });
+          [&](const float* plane, const Taps&, int64_t) { return MaxF(plane, plan.in_size); });
   return One(std::move(y));
 }
 
 // ---- averages
 
 Result<PoolPlan> AveragePlan(const Node& node, const Shape& x, bool global) {
-  if (global) return GlobalPlan(x.sizes());
+  if (global) return PoolPlan(x.sizes());
   EVOQ_ASSIGN(const Window w, WindowOf(node, x));
-  return PlanOf(w, x.sizes());
+  return PoolPlan(w, x.sizes());
 }
 
 int64_t CountOf(const Taps& taps, const Node& node) {
@@ -184,7 +188,7 @@ EvalResult EvaluateAverage(const EvalArgs& args) {
   if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps) {
+  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps, int64_t) {
     float sum = 0;
     for (int64_t offset : taps.offsets) sum += plane[offset];
     return sum / static_cast<float>(CountOf(taps, args.node));
@@ -206,8 +210,8 @@ EvalResult EvaluateAverageQuantized(const EvalArgs& args) {
   const double scale_x = x.type().quant->scales[0], scale_y = y.quant->scales[0];
   const int32_t zero = y.quant->zero_points[0];
   const auto low = static_cast<int32_t>(IntegerMin(y.dtype)), high = static_cast<int32_t>(IntegerMax(y.dtype));
-  std::vector<int32_t> out(plan.planes * plan.taps.size());
-  RunPlan(plan, values.data(), out.data(), [&](const uint32_t* plane, const Taps& taps) {
+  std::vector<int32_t> out(plan.planes * plan.outputs);
+  RunPlan(plan, values.data(), out.data(), [&](const uint32_t* plane, const Taps& taps, int64_t) {
     uint32_t sum = 0;
     for (int64_t offset : taps.offsets) sum += plane[offset];
     const auto multiplier = static_cast<float>(scale_x / (scale_y * static_cast<double>(CountOf(taps, args.node))));
@@ -227,7 +231,7 @@ EvalResult EvaluateLpPool(const EvalArgs& args) {
   const float power = static_cast<float>(p);
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps) {
+  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps, int64_t) {
     float sum = 0;
     for (int64_t offset : taps.offsets) sum += PowF(std::fabs(plane[offset]), power);
     return PowF(sum, 1 / power);

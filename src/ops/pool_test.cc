@@ -39,6 +39,13 @@ TEST(Pool, GlobalMaxAndLp) {
   EXPECT_EQ(ToVector(Eval(NodeOf("GlobalLpPool", 1), {x}))[0], 5);
 }
 
+// The taps outside the input, here 2^26 for each output, cost nothing.
+TEST(Pool, HugeWindowOverASmallInput) {
+  const Tensor x = Tensor::FromValues<float>(Shape{1, 1, 3000}, std::vector<float>(3000, 1));
+  const Node node = NodeOf("LpPool", 1, WithAttrs({{"kernel_shape", Ints{1 << 26}}, {"auto_pad", "SAME_UPPER"}, {"p", 1}}));
+  EXPECT_EQ(ToVector(Eval(node, {x})), std::vector<float>(3000, 3000));
+}
+
 TEST(Softmax, ByHand) {
   const Tensor y = Eval(NodeOf("Softmax", 1, WithAttrs({{"axis", int64_t{0}}})), {Floats({2, 2}, {0, 5, 0, 5})});
   EXPECT_EQ(ToVector(y), (std::vector<float>{0.5f, 0.5f, 0.5f, 0.5f}));

@@ -39,11 +39,19 @@ bool HasBodies(const Graph& graph) {
   return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId id) { return !graph.node(id).bodies.empty(); });
 }
 
+// What a window reads for all outputs, at most.
+int64_t WindowTaps(const Graph& graph, const Node& node) {
+  double taps = node.outputs[0].valid() ? static_cast<double>(graph.value(node.outputs[0]).type.bytes().value_or(0)) : 0;
+  if (!node.attrs.Has("kernel_shape")) return 0;
+  for (int64_t k : node.attrs.Ints("kernel_shape")) taps *= static_cast<double>(k);
+  return static_cast<int64_t>(std::min(taps, 1e12));
+}
+
 // Whether a run is short: a file may ask for an endless loop.
 bool IsSmall(const Program& program) {
   int64_t bytes = program.arena_bytes, macs = 0;
   for (int i = 0; i < program.graph->value_count(); ++i) bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
-  for (const Step& step : program.steps) macs += step.macs;
+  for (const Step& step : program.steps) macs += step.macs + WindowTaps(*program.graph, program.graph->node(step.node));
   return bytes <= kMaxBytes && macs <= kMaxMacs && !HasBodies(*program.graph);
 }
 

@@ -29,5 +29,5 @@ fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
-exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=1024 -malloc_limit_mb=1024 -max_len=16384 \
+exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=1024 -malloc_limit_mb=1024 -max_len=16384 -mutate_depth=2 \
   -keep_seed=1 -print_final_stats=1 found start
