@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -80,9 +79,7 @@ class Converter {
 
   // Why a linear operator stays float32, or nothing.
   std::optional<std::string> LinearReason(const Node& node) const {
-    for (const std::string& pattern : options_.exclude) {
-      if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
-    }
+    if (auto kept = KeptByOptions(node, options_)) return kept;
     for (size_t i : {0, 1}) {
       if (!IsFloat32(TypeOf(node.input(i)))) return fmt::format("types: input {} is {}, expected float32", i, TypeOf(node.input(i)).ToString());
     }
@@ -108,9 +105,7 @@ class Converter {
   // Reads a bfloat16 value, or looks up rows of a constant table.
   bool Follows(const Node& node) const {
     if (!HasBf16Kernel(node)) return false;
-    for (const std::string& pattern : options_.exclude) {
-      if (GlobMatch(pattern, node.name)) return false;
-    }
+    if (KeptByOptions(node, options_)) return false;
     bool narrow = false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i].valid() || !IsValueInput(node, i)) continue;

@@ -1,6 +1,5 @@
 // QuantizeDynamic: integer arithmetic whose activation scales are computed at each run, written as ONNX has it:
 //   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s, s_w)) + bias + residual)
-#include "base/text.h"
 #include "kernels/activation.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -56,9 +55,7 @@ class Dynamic {
   std::optional<std::string> Refusal(const Node& node) const {
     if (!node.domain.empty() || (node.op != "Conv" && node.op != "MatMul"))
       return fmt::format("operator: {} has no dynamic form", node.op);
-    for (const std::string& pattern : options_.exclude) {
-      if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
-    }
+    if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return "not-constant: the weight is computed at run time";
     if (w->dtype() != DType::kFloat32 || !w->layout().empty() || w->type().quantized())

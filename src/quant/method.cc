@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "quant/quant.h"
 
 namespace evoq {
@@ -13,6 +14,14 @@ std::span<const QuantMethod* const> AllMethods() {
 #undef EVOQ_METHOD
   };
   return kAll;
+}
+
+std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options) {
+  if (const auto kept = options.keep.find(node.name); kept != options.keep.end()) return kept->second;
+  for (const std::string& pattern : options.exclude) {
+    if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
+  }
+  return std::nullopt;
 }
 
 const QuantMethod* FindMethod(std::string_view name) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text.h"
 #include "kernels/activation.h"
 #include "quant/unfuse.h"
 
@@ -47,13 +46,6 @@ class Planner {
  private:
   void Keep(NodeId id, std::string reason) { plan_.reasons[id] = std::move(reason); }
 
-  std::optional<std::string> Excluded(const Node& node) const {
-    for (const std::string& pattern : options_.exclude) {
-      if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
-    }
-    return std::nullopt;
-  }
-
   void PlanLinear() {
     std::vector<NodeId> linear;
     for (NodeId id : graph_.order()) {
@@ -74,7 +66,7 @@ class Planner {
 
   // Why a linear operator cannot become integer arithmetic, or nothing.
   std::optional<std::string> LinearReason(const Node& node) const {
-    if (auto excluded = Excluded(node)) return excluded;
+    if (auto kept = KeptByOptions(node, options_)) return kept;
     if (!IsRealType(TypeOf(node.input(0)))) return "types: the input is not float32";
     if (HasComputedOperand(graph_, node)) return PairReason(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
@@ -137,7 +129,7 @@ class Planner {
     if (op == nullptr || op->quant == QuantTrait::kFloat || PrefersFloat(node)) {
       return Keep(id, fmt::format("operator: {} is computed in float32", node.op));
     }
-    if (auto excluded = Excluded(node)) return Keep(id, *excluded);
+    if (auto kept = KeptByOptions(node, options_)) return Keep(id, *kept);
     int integer = 0, real = 0;
     for (size_t i : RealInputs(graph_, node)) {
       const Value& value = graph_.value(node.inputs[i]);

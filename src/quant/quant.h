@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,7 +60,11 @@ struct QuantizeOptions {
   bool equalize = true;               // needs their channel maxima too (quant/equalize.h); with per_channel only
   const QdqTarget* target = nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
   std::vector<std::string> exclude;   // glob patterns of node names that stay float
+  std::map<std::string, std::string> keep;  // nodes that stay as they are, by name, and why: "code: sentence" (quant/mixed.h)
 };
+
+// Why the options keep this node as it is ("code: sentence"), or nothing.
+std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options);
 
 // Counts leave out nodes without real values (shape arithmetic).
 struct QuantizeReport {
@@ -84,6 +89,7 @@ struct QuantMethod {
   const char* name;  // "int8", "int8-weights"
   const char* doc;
   bool needs_calibration;
+  DType values;  // what its layers give to each other: kFloat32, kUint8 or kBfloat16
   Result<QuantizeReport> (*run)(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 };
 std::span<const QuantMethod* const> AllMethods();

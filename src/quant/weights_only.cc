@@ -1,5 +1,4 @@
 // QuantizeWeights: int8 constants, float32 arithmetic.
-#include "base/text.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -26,9 +25,7 @@ std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> Refusal(const Tensor& weight, const Node& node, const QuantizeOptions& options) {
-  for (const std::string& pattern : options.exclude) {
-    if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
-  }
+  if (auto kept = KeptByOptions(node, options)) return kept;
   if (weight.dtype() != DType::kFloat32 || !weight.layout().empty() || weight.type().quantized()) {
     return fmt::format("types: the weight is {}, expected plain float32", weight.type().ToString());
   }

@@ -1,0 +1,69 @@
+#include "quant/mixed.h"
+
+#include <algorithm>
+
+#include "quant/plan.h"
+
+namespace evoq {
+namespace {
+
+const LayerChoice& ChoiceFor(const MixedPlan& plan, const std::string& name) {
+  static const LayerChoice kFloat{"float32", "plan: the plan leaves it in float32"};
+  const auto choice = plan.find(name);
+  return choice == plan.end() ? kFloat : choice->second;
+}
+
+// What a method must leave alone: the layers of other methods, and tables.
+std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan& plan) {
+  std::map<std::string, std::string> keep;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == "Gather") keep[node.name] = "table: a plan by layer leaves tables in float32";
+    if (!IsLinearOp(node)) continue;
+    const LayerChoice& choice = ChoiceFor(plan, node.name);
+    if (choice.scheme != scheme) keep[node.name] = choice.why.empty() ? "plan: computed as " + choice.scheme : choice.why;
+  }
+  return keep;
+}
+
+}  // namespace
+
+std::vector<NodeId> Layers(const Graph& graph) {
+  std::vector<NodeId> layers;
+  for (NodeId id : graph.order()) {
+    if (IsLinearOp(graph.node(id))) layers.push_back(id);
+  }
+  return layers;
+}
+
+Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges, const QuantizeOptions& options, const MixedPlan& plan) {
+  for (const auto& [name, choice] : plan) {
+    if (FindMethod(choice.scheme) == nullptr) return Fail(ErrorCode::kUsage, "layer {}: {} is no method", name, choice.scheme);
+  }
+  std::map<std::string, std::vector<std::string>> by_scheme;
+  for (NodeId id : Layers(graph)) by_scheme[ChoiceFor(plan, graph.node(id).name).scheme].push_back(graph.node(id).name);
+  QuantizeReport all;
+  for (const QuantMethod* method : AllMethods()) {
+    const auto layers = by_scheme.find(method->name);
+    if (layers == by_scheme.end()) continue;
+    QuantizeOptions own = options;
+    own.keep = KeptFrom(method->name, graph, plan);
+    EVOQ_ASSIGN(QuantizeReport report, WithContext(method->run(graph, ranges, own), method->name));
+    const bool narrows = method->name != std::string_view("float32");
+    for (const std::string& name : layers->second) {
+      if (!narrows) report.float_reasons[name] = ChoiceFor(plan, name).why;
+      const auto refused = report.float_reasons.find(name);
+      if (refused == report.float_reasons.end()) {
+        (method->name == std::string_view("bf16") ? all.nodes_bf16 : all.nodes_int8) += 1;
+        continue;
+      }
+      ++all.nodes_float;
+      all.float_reasons[name] = refused->second;
+      graph.attrs(graph.FindNode(name)).Set("evoq.float_reason", refused->second);
+    }
+  }
+  all.nodes_total = all.nodes_int8 + all.nodes_bf16 + all.nodes_float;
+  return all;
+}
+
+}  // namespace evoq

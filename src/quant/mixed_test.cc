@@ -1,0 +1,75 @@
+#include "quant/mixed.h"
+
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+Ranges RangesOf(const Graph& graph) {
+  auto ranges = Calibrate(graph, Reference(), RandomSamples(graph, 8), {});
+  EXPECT_TRUE(ranges) << ranges.error().message();
+  return ranges.value_or(Ranges{});
+}
+
+TEST(Mixed, LayersAreTheLinearOperatorsInOrder) {
+  const Graph net = MakeNet(kConvNet);
+  std::vector<std::string> names;
+  for (NodeId id : Layers(net)) names.push_back(net.node(id).name);
+  EXPECT_EQ(names, std::vector<std::string>({"stem", "depthwise", "project", "last", "classes"}));
+}
+
+TEST(Mixed, EachLayerGetsItsMethod) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  const MixedPlan plan = {{"stem", {"int8", ""}},  {"depthwise", {"int8-dynamic", ""}}, {"project", {"bf16", ""}},
+                          {"last", {"float32", "slower-when-measured: 2 ms"}}, {"classes", {"int8-weights", ""}}};
+  const auto report = QuantizeMixed(q, RangesOf(net), {}, plan);
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_total, 5);
+  EXPECT_EQ(report->nodes_int8, 2);  // of classes, 160 weights are too few
+  EXPECT_EQ(report->nodes_bf16, 1);
+  EXPECT_EQ(report->nodes_float, 2);
+  EXPECT_EQ(report->float_reasons.at("last"), "slower-when-measured: 2 ms");
+  EXPECT_EQ(report->float_reasons.at("classes").substr(0, 6), "small:");
+  EXPECT_EQ(q.node(q.FindNode("last")).attrs.String("evoq.float_reason"), "slower-when-measured: 2 ms");
+  EXPECT_TRUE(q.value(q.node(q.FindNode("stem")).input(1)).type.quantized()) << Print(q);
+  EXPECT_EQ(q.node(q.FindNode("depthwise")).op, "ConvInteger") << Print(q);
+  EXPECT_EQ(q.value(q.node(q.FindNode("project")).input(1)).type.dtype, DType::kBfloat16) << Print(q);
+  EXPECT_EQ(q.value(q.node(q.FindNode("last")).input(1)).type, net.value(net.node(net.FindNode("last")).input(1)).type);
+  EXPECT_GE(Sqnr(net, q), 24);
+}
+
+TEST(Mixed, AUniformPlanIsTheMethodItself) {
+  const Graph net = MakeNet(kConvNet);
+  const Ranges ranges = RangesOf(net);
+  for (const QuantMethod* method : AllMethods()) {
+    Graph mixed = net, uniform = net;
+    MixedPlan plan;
+    for (NodeId id : Layers(net)) plan[net.node(id).name] = {method->name, ""};
+    ASSERT_TRUE(QuantizeMixed(mixed, ranges, {}, plan));
+    ASSERT_TRUE(method->run(uniform, ranges, {}));
+    for (Graph* graph : {&mixed, &uniform}) {
+      for (NodeId id : graph->order()) graph->attrs(id).Erase("evoq.float_reason");
+    }
+    EXPECT_EQ(Print(mixed), Print(uniform)) << method->name;
+  }
+}
+
+TEST(Mixed, LayersWithoutAnEntryStayFloat) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"bf16", ""}}});
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report->nodes_bf16, 1);
+  EXPECT_EQ(report->float_reasons.at("classes"), "plan: the plan leaves it in float32");
+}
+
+TEST(Mixed, AnUnknownSchemeIsRefused) {
+  Graph q = MakeNet(kConvNet);
+  const auto report = QuantizeMixed(q, {}, {}, {{"stem", {"int3", ""}}});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().message(), "layer stem: int3 is no method");
+}
+
+}  // namespace
+}  // namespace evoq
