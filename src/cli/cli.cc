@@ -44,6 +44,12 @@ const VerbDef* FindVerb(std::string_view name) {
 
 }  // namespace
 
+Status WriteJson(const std::string& path, const nlohmann::json& result) {
+  if (path.empty()) return {};
+  // Names from files may hold any bytes; JSON is UTF-8.
+  return WriteFileAtomic(path, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
 int RunCommandLine(int argc, const char* const* argv) {
   CLI::App app("evoq: make a neural network smaller and really faster, and explain every millisecond and byte.");
   app.require_subcommand(1);
@@ -73,9 +79,7 @@ int RunCommandLine(int argc, const char* const* argv) {
     if (!result) return Report(result.error());
     std::fflush(stdout);
     if (common.json_path.empty()) return 0;
-    // Names from files may hold any bytes; JSON is UTF-8.
-    const std::string text = result->dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    if (const Status written = WriteFileAtomic(common.json_path, text); !written) return Report(written.error());
+    if (const Status written = WriteJson(common.json_path, *result); !written) return Report(written.error());
     return 0;
   }
   return 2;

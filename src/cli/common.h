@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,19 @@ class Progress {
   int64_t start_ns_;
   int64_t last_ns_ = 0;
   bool shown_ = false;
+};
+
+// The bars of one stage of work after the other.
+class StageProgress {
+ public:
+  void Update(const std::string& stage, double fraction) {
+    if (stage != stage_) bar_.emplace(stage_ = stage);
+    bar_->Update(fraction);
+  }
+
+ private:
+  std::string stage_;
+  std::optional<Progress> bar_;
 };
 
 // Bytes of all float32 weights that the model's constants stand for: elements of float and quantized constants x 4.

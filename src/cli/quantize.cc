@@ -38,49 +38,28 @@ SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit) {
   };
 }
 
-// Uniform noise in the input types' natural range, the same on every machine.
-Result<SamplesFn> RandomSamples(const Graph& graph, int count) {
-  Graph bound = graph;
-  EVOQ_TRY(BindShapes(bound, {}));
-  std::vector<TensorType> types;
-  for (ValueId id : bound.inputs()) types.push_back(bound.value(id).type);
-  return SamplesFn([types, count](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-    uint64_t state = 88172645463325252ull;
-    const auto next = [&state] {
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-      return static_cast<uint32_t>(state >> 32);
-    };
-    for (int n = 0; n < count; ++n) {
-      std::vector<Tensor> inputs;
-      for (const TensorType& type : types) {
-        Tensor t = Tensor::Allocate(type);
-        if (type.dtype == DType::kFloat32) {
-          for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = static_cast<float>(next() >> 8) * 0x1p-23f - 1.0f;
-        } else if (DTypeBits(type.dtype) == 8) {
-          for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(next());
-        }
-        inputs.push_back(std::move(t));
-      }
-      EVOQ_TRY(use(inputs));
-    }
+SamplesFn EachOf(const Samples& samples) {
+  return [&samples](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+    for (const auto& inputs : samples.inputs) EVOQ_TRY(use(inputs));
     return {};
-  });
+  };
 }
 
-Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const QuantMethod& method, int* samples_used) {
-  if (!method.needs_calibration) return Ranges();
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool needed, int* samples_used) {
+  if (!needed) return Ranges();
   if (!job.ranges_in.empty()) return LoadRanges(job.ranges_in);
   CalibrationOptions options;
   options.percentile = job.percentile;
   if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
   SamplesFn samples;
-  if (!job.calib.empty()) {
-    EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(job.calib, graph, job.model, job.preprocess, ""));
+  Samples random;
+  const std::string& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
+  if (!calib.empty()) {
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(calib, graph, job.model, job.preprocess, ""));
     samples = SamplesOf(std::move(data), job.calib_limit);
   } else if (job.calib_random > 0) {
-    EVOQ_ASSIGN(samples, RandomSamples(graph, job.calib_random));
+    EVOQ_ASSIGN(random, RandomInputs(graph, job.calib_random));
+    samples = EachOf(random);
   } else {
     return Fail(ErrorCode::kUsage, "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
   }
@@ -116,15 +95,85 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
   return bytes;
 }
 
+// Steps, and the file, of a graph without a certificate.
+Status Write(const QuantizeJob& job, Graph graph, const QuantizeReport& report, json& out) {
+  if (LowerExtension(job.output) == ".onnx") {
+    EVOQ_TRY(ExportOnnx(graph, job.output));
+    out["steps_total"] = report.nodes_total;
+    out["steps_int8"] = report.nodes_int8;
+    out["steps_bf16"] = report.nodes_bf16;
+    out["steps_float"] = report.nodes_float;
+    return {};
+  }
+  EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph)), job.model));
+  if (job.tune) {
+    EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, {}), job.model));
+  }
+  EVOQ_TRY(WriteEtm(model, job.output));
+  CountSteps(model, out);
+  return {};
+}
+
+Status CheckCertifiable(const QuantizeJob& job) {
+  if (LowerExtension(job.output) == ".onnx") return Fail(ErrorCode::kUsage, "{}: promises are kept in an .etm", job.output);
+  if (job.tune) return Fail(ErrorCode::kUsage, "--tune: the certificate is about the defaults; `evoq compile {} --tune` adds to them", job.output);
+  if (job.data.empty() && job.calib_random == 0)
+    return Fail(ErrorCode::kUsage, "--scheme auto, --max-drop, --min-sqnr and --never-slower need data to measure on: --data DIR or --calib-random N");
+  return {};
+}
+
+Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Ranges& ranges, const QuantizeOptions& options) {
+  EVOQ_TRY(BindShapes(graph, {}));
+  Samples samples;
+  if (job.data.empty()) {
+    EVOQ_ASSIGN(samples, RandomInputs(graph, job.calib_random));
+  } else {
+    EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
+    EVOQ_ASSIGN(samples, LoadSamples(*data, job.data_limit));
+  }
+  CertifyJob certify;
+  certify.onnx_path = job.model;
+  certify.scheme = job.scheme;
+  certify.promise = job.promise;
+  certify.search_s = job.search_s;
+  certify.measure_s = job.measure_s;
+  certify.choose.graph = std::move(graph);
+  certify.choose.ranges = ranges;
+  certify.choose.options = options;
+  certify.choose.threads = job.threads;
+  StageProgress progress;
+  certify.choose.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
+  return WithContext(QuantizeCertified(std::move(certify), samples), job.model);
+}
+
+void TellCertified(const Certified& certified, json& out) {
+  json tried = json::array();
+  for (const TriedPlan& plan : certified.chosen.tried) {
+    tried.push_back({{"plan", plan.name}, {"p50_ms", plan.ms}, {"keeps", plan.keeps}});
+    if (plan.accuracy.samples > 0) tried.back()["accuracy"] = ToText(plan.accuracy);
+    Out("  tried {}: {:.3f} ms{}\n", plan.name, plan.ms,
+        plan.accuracy.samples == 0 ? "" : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
+  }
+  if (!certified.why_float.empty()) Out("  the float model is written: {}\n", certified.why_float);
+  Out("{}", ToText(certified.certificate));
+  out["certificate"] = ToJson(certified.certificate);
+  out["certificate"]["float_model"].erase("graph");
+  out["certificate"]["float_model"].erase("classes");
+  out["tried"] = std::move(tried);
+  out["search"] = {{"seconds", certified.chosen.seconds}, {"candidates", certified.chosen.candidates}, {"accuracies", certified.chosen.accuracies}};
+  out["why_float"] = certified.why_float;
+}
+
 }  // namespace
 
 Result<json> Quantize(const QuantizeJob& job) {
   const auto start = std::chrono::steady_clock::now();
   const QuantMethod* method = FindMethod(job.scheme);
-  if (method == nullptr) return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
+  if (method == nullptr && job.scheme != "auto") return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
   if (IsEtmFile(job.model)) return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
     return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+  if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
   EVOQ_TRY(CheckOutputPath(job.output));
   if (!job.ranges_out.empty()) EVOQ_TRY(CheckOutputPath(job.ranges_out));
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(job.model));
@@ -132,33 +181,35 @@ Result<json> Quantize(const QuantizeJob& job) {
   if (!shapes.empty()) EVOQ_TRY(BindShapes(graph, shapes));
   const int64_t float_bytes = FloatWeightBytes(graph);
   int samples_used = 0;
-  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, *method, &samples_used));
+  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, method == nullptr || method->needs_calibration, &samples_used));
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
   options.exclude = job.exclude;
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq") options.target = FindQdqTarget(job.target);
-  EVOQ_ASSIGN(const QuantizeReport report, WithContext(method->run(graph, ranges, options), job.model));
-  graph.metadata["evoq.scheme"] = job.scheme;
-  graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_bytes);
-  json out = {{"float_weight_bytes", float_bytes}, {"quantized_weight_bytes", QuantizedWeightBytes(graph)},
-              {"samples_used", samples_used}, {"warnings", report.warnings}, {"float_reasons", report.float_reasons}};
+  json out = {{"float_weight_bytes", float_bytes}, {"samples_used", samples_used}};
   out["input_bytes"] = std::filesystem::file_size(job.model);
-  if (LowerExtension(job.output) == ".onnx") {
-    EVOQ_TRY(ExportOnnx(graph, job.output));
-    out["steps_total"] = report.nodes_total;
-    out["steps_int8"] = report.nodes_int8;
-    out["steps_bf16"] = report.nodes_bf16;
-    out["steps_float"] = report.nodes_float;
+  const auto note = [&](Graph& made) {
+    made.metadata["evoq.scheme"] = job.scheme;
+    made.metadata["evoq.float_weight_bytes"] = std::to_string(float_bytes);
+    out["quantized_weight_bytes"] = QuantizedWeightBytes(made);
+  };
+  QuantizeReport report;
+  if (job.certified()) {
+    EVOQ_ASSIGN(Certified certified, Certify(job, std::move(graph), ranges, options));
+    note(certified.model.graph);
+    EVOQ_TRY(WriteEtm(certified.model, job.output));
+    CountSteps(certified.model, out);
+    TellCertified(certified, out);
+    report = std::move(certified.report);
   } else {
-    EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph)), job.model));
-    if (job.tune) {
-      EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, {}), job.model));
-    }
-    EVOQ_TRY(WriteEtm(model, job.output));
-    CountSteps(model, out);
+    EVOQ_ASSIGN(report, WithContext(method->run(graph, ranges, options), job.model));
+    note(graph);
+    EVOQ_TRY(Write(job, std::move(graph), report, out));
   }
+  out["warnings"] = report.warnings;
+  out["float_reasons"] = report.float_reasons;
   out["output_bytes"] = std::filesystem::file_size(job.output);
   out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;

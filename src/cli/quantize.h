@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "certify/certify.h"
 #include "cli/common.h"
 
 namespace evoq {
 
 struct QuantizeJob {
   std::string model, output;  // .onnx -> .etm or .onnx
-  std::string scheme = "int8";
+  std::string scheme = "int8";    // a method, or "auto"
   std::string calib, preprocess;  // a data set
   int calib_random = 0;           // this many random samples instead
   int calib_limit = 200;          // at most so many samples, evenly spread over the data set
@@ -25,6 +26,14 @@ struct QuantizeJob {
   std::string target = "ort";     // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
   bool tune = false;              // of an .etm: measure each step's choices (docs/tuning.md)
   int threads = 0;
+
+  // A certificate (docs/certificate.md): of --scheme auto, and of any scheme with a promise.
+  Promise promise;
+  std::string data, labels;       // what accuracy is measured on; also calibrates when `calib` is empty
+  int data_limit = 2000;          // at most so many samples, evenly spread over the data set
+  double search_s = 60, measure_s = 6;
+
+  bool certified() const { return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.never_slower; }
 };
 
 // Returns the JSON of CLI.md's `quantize`.

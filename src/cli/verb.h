@@ -29,6 +29,10 @@ struct VerbDef {
 
 std::span<const VerbDef* const> AllVerbs();
 
+// Writes what --json FILE asks for; nothing for "". RunCommandLine does it for a verb that succeeds; one whose stated condition fails
+// may do it before it returns the error.
+Status WriteJson(const std::string& path, const nlohmann::json& result);
+
 // The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of CLI.md:
 // 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
 int RunCommandLine(int argc, const char* const* argv);

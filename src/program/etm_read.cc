@@ -334,6 +334,10 @@ Result<Model> ReadEtm(const std::string& path) {
     EVOQ_ASSIGN(const fb::Plans* plans, WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans"), path));
     model.plans = ReadPlans(*plans);
   }
+  if (container.Find("certificate") != nullptr) {
+    EVOQ_ASSIGN(const auto text, read("certificate"));
+    model.certificate.assign(reinterpret_cast<const char*>(text.data.data()), text.data.size());
+  }
   return model;
 }
 

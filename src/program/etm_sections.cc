@@ -118,6 +118,7 @@ Result<std::string> DumpEtm(const std::string& path) {
     out += fmt::format("blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
                        b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
   for (const auto& [key, value] : model.graph.metadata) out += fmt::format("meta {} = {}\n", key, value);
+  if (!model.certificate.empty()) out += fmt::format("certificate {}\n", model.certificate);
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {
     std::vector<std::string> shapes;

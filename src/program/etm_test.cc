@@ -60,13 +60,15 @@ class EtmTest : public ::testing::Test {
 
 TEST_F(EtmTest, RoundTrip) {
   for (int64_t channels : {4, 4000}) {  // compressed, and mapped
-    const Model model = Sample(channels);
+    Model model = Sample(channels);
+    model.certificate = R"({"speed": 2})";
     ASSERT_TRUE(WriteEtm(model, path_));
     const auto back = ReadEtm(path_);
     ASSERT_TRUE(back) << back.error().message();
     EXPECT_EQ(Print(back->graph), Print(model.graph));
     EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("w")).constant, model.graph.value(model.graph.FindValue("w")).constant));
     EXPECT_EQ(back->graph.metadata, model.graph.metadata);
+    EXPECT_EQ(back->certificate, model.certificate);
     ASSERT_EQ(back->plans.size(), 1u);
     EXPECT_EQ(back->plans[0].shapes, model.plans[0].shapes);
     EXPECT_EQ(back->plans[0].decisions.at("conv").rejected[0].why, "group is 1");

@@ -228,11 +228,14 @@ Status WriteEtm(const Model& model, const std::string& path) {
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
   const std::vector<std::byte> graph = WriteGraph(model.graph, weights);
   const std::vector<std::byte> plans = WritePlans(model.plans);
-  const BlobSource blobs[] = {
+  std::vector<BlobSource> blobs = {
       {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
       {.name = "plans", .pieces = {plans}, .alignment = 8, .compress = true, .required = false},
       {.name = "weights", .pieces = weights.pieces(), .alignment = small ? 8 : kPage, .compress = small},
   };
+  if (!model.certificate.empty()) {
+    blobs.push_back({.name = "certificate", .pieces = {std::as_bytes(std::span(model.certificate))}, .compress = true, .required = false});
+  }
   return WriteContainer(path, blobs);
 }
 

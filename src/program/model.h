@@ -58,6 +58,7 @@ struct Plan {
 struct Model {
   Graph graph;
   std::vector<Plan> plans;
+  std::string certificate;  // what is guaranteed of it, as JSON (docs/certificate.md); "": nothing
 };
 
 // Where a value lives while a program runs.

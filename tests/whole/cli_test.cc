@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "cli/verb.h"
+#include "program/etm.h"
 #include "tests/whole/models.h"
 
 namespace evoq {
@@ -81,6 +82,44 @@ TEST_F(CliTest, FromZooToLedger) {
   double sum = explain["time"]["unexplained_ms"];
   for (const auto& cause : explain["time"]["causes"]) sum += cause["ms"].get<double>();
   EXPECT_NEAR(sum, explain["time"]["actual_ms"].get<double>() - explain["time"]["ideal_ms"].get<double>(), 1e-9);
+}
+
+TEST_F(CliTest, CertificateFromQuantizeToVerify) {
+  const std::string onnx = At("lenet.onnx"), etm = At("lenet.etm");
+  Run({"zoo", "lenet", "-o", onnx});
+  const std::vector<std::string> quantize = {"quantize", onnx, "--calib-random", "8", "--threads", "1", "--search-s", "0.5", "--measure-s", "0.1"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> words = quantize;
+    words.insert(words.end(), more);
+    return words;
+  };
+  const auto made = Run(with({"--scheme", "auto", "--max-drop", "20", "--never-slower", "-o", etm}));
+  ExpectFields(made, {"certificate", "tried", "search", "why_float", "input_bytes", "output_bytes", "steps_total", "steps_int8", "steps_float"});
+  ExpectFields(made["certificate"], {"scheme", "machine", "threads", "speed", "accuracy", "layers", "never_slower", "is_float"});
+  EXPECT_GE(made["certificate"]["speed"]["guaranteed"], 1);
+  EXPECT_LE(made["certificate"]["accuracy"]["drop"]["value"], 20);
+  // What time it takes is not for a test: only the rest of the file is held to its certificate.
+  Model model = Must(ReadEtm(etm), etm);
+  auto certificate = nlohmann::json::parse(model.certificate);
+  certificate["speed"]["guaranteed"] = 0.01;
+  certificate["is_float"] = false;
+  model.certificate = certificate.dump();
+  Must(WriteEtm(model, etm).map([] { return true; }), etm);
+  const auto verified = Run({"verify", etm, "--measure-s", "0.05"});
+  ExpectFields(verified, {"model", "holds", "lines", "float_p50_ms", "p50_ms", "ratio", "guaranteed", "drop", "sqnr_db"});
+  EXPECT_EQ(verified["holds"], true);
+  Run({"verify", etm, "--measure-s", "0.05", "--baseline", onnx});
+  certificate["speed"]["guaranteed"] = 1000;
+  model.certificate = certificate.dump();
+  Must(WriteEtm(model, etm).map([] { return true; }), etm);
+  Run({"verify", etm, "--measure-s", "0.05"}, 1);
+  // Without certificate, without data, to ONNX, and a promise that a method cannot keep.
+  Run({"quantize", onnx, "--calib-random", "4", "-o", etm});
+  Run({"verify", etm}, 3);
+  Run({"quantize", onnx, "--scheme", "auto", "-o", etm}, 2);
+  Run(with({"--scheme", "auto", "-o", At("x.onnx")}), 2);
+  Run(with({"--scheme", "int8", "--min-sqnr", "300", "-o", At("refused.etm")}), 1);
+  EXPECT_FALSE(std::filesystem::exists(At("refused.etm")));
 }
 
 TEST_F(CliTest, Lists) {

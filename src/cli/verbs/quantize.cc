@@ -54,13 +54,26 @@ void PrintFloatReasons(const json& reasons) {
   }
 }
 
+// docs/certificate.md
+void AddPromise(CLI::App& app, QuantizeJob& job) {
+  app.add_option("--max-drop", job.promise.max_drop, "Promise: at most so many points of top-1 (without labels: of the float model's classes) are lost")
+      ->check(CLI::Range(0.0, 100.0));
+  app.add_option("--min-sqnr", job.promise.min_sqnr_db, "Promise: signal to noise of the outputs against the float model's, in dB");
+  app.add_flag("--never-slower", job.promise.never_slower, "Promise: not slower than the float model on this machine");
+  app.add_option("--data", job.data, "What accuracy is measured on, as --calib; also calibrates when --calib is not given");
+  app.add_option("--labels", job.labels, "A .tsv with the columns file and class_index, or an idx label file");
+  app.add_option("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto, about")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--measure-s", job.measure_s, "Time for the last measurement of speed")->check(CLI::PositiveNumber)->capture_default_str();
+}
+
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<QuantizeJob>();
   auto config = std::make_shared<std::string>();
   auto tune = std::make_shared<TuneChoice>();
   app.add_option("model", o->model, "MODEL.onnx")->required();
   app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
-  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-weights, bf16, float32 (evoq list methods)")->capture_default_str();
+  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list methods), or auto: a method for each layer, by measuring")->capture_default_str();
   app.add_option("--calib", o->calib, "Calibration data: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
   app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)")->check(CLI::PositiveNumber);
   auto* limit = app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
@@ -79,6 +92,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  AddPromise(app, *o);
   AddTuneOptions(app, *tune, "the default, the same bytes from the same command");
   app.add_option("--config", *config, "These options as a JSON file");
   return [o, config, tune, scheme, limit, percentile, &common]() -> Result<json> {

@@ -1,0 +1,54 @@
+// What is guaranteed of a model against the float model that it was made from: docs/certificate.md.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "certify/accuracy.h"
+#include "profile/compare.h"
+
+namespace evoq {
+
+struct SpeedClaim {
+  double float_p50_ms = 0, p50_ms = 0;
+  Comparison ratio;       // float time over this model's: its interval
+  double guaranteed = 1;  // what another measurement finds at least
+};
+// What another measurement of the same length finds at least: the errors of both measurements, sqrt(2) times the lower half of the
+// interval, below the ratio; then `kMeasurementDrift` for what differs between two processes.
+inline constexpr double kMeasurementDrift = 0.02;
+double GuaranteedRatio(const Comparison& ratio);
+
+struct Certificate {
+  std::string scheme;  // "auto" or a method
+  std::string machine;  // as MachineName gives it
+  int threads = 1;
+  InputShapes shapes;
+  bool never_slower = false;
+  bool is_float = false;  // nothing paid: this is the float model
+  SpeedClaim speed;
+
+  AccuracyLimit limit;
+  Accuracy accuracy;
+  uint32_t samples_crc = 0;
+  int64_t random_samples = 0;          // made by RandomInputs, 0: read
+  std::vector<int64_t> float_classes;  // the float model's answers; not for kSqnr
+
+  std::map<std::string, int> layers;  // how many, by scheme
+  std::string float_file;             // name, size and CRC-32C of the .onnx
+  int64_t float_file_bytes = 0;
+  uint32_t float_file_crc = 0;
+  std::string float_graph;  // the float model without its weights (certify/twin.h); "": the file is needed for a re-check
+};
+
+nlohmann::json ToJson(const Certificate& certificate);
+// Errors: kInvalidInput naming the field.
+Result<Certificate> ParseCertificate(std::string_view text);
+nlohmann::json ToJson(const Interval& interval);
+
+// What it says, a line each: speed, accuracy, conditions.
+std::string ToText(const Certificate& certificate);
+std::string ToText(const Accuracy& accuracy);
+std::string ToText(const SpeedClaim& speed);
+
+}  // namespace evoq

@@ -1,0 +1,181 @@
+#include "certify/certify.h"
+
+#include "base/file.h"
+#include "certify/speed.h"
+#include "certify/twin.h"
+#include "program/container.h"
+
+namespace evoq {
+namespace {
+
+constexpr AccuracyLimit kDefaultLimit;  // of "auto"
+
+struct Runner {
+  std::unique_ptr<Engine> engine;
+  Executor* executor = nullptr;
+};
+
+Result<Runner> Prepare(Graph graph, int threads) {
+  Runner r;
+  EVOQ_ASSIGN(r.engine, Engine::FromGraph(std::move(graph), {threads, {}}));
+  if (!r.engine->needs_evaluator().empty())
+    return Unsupported("the model cannot be compiled, so its speed cannot be promised: {}", r.engine->needs_evaluator());
+  EVOQ_ASSIGN(r.executor, r.engine->Default());
+  return r;
+}
+
+Result<Metric> MetricFor(const Promise& promise, const Samples& samples, const Answers& answers) {
+  if (promise.min_sqnr_db && !promise.max_drop) return Metric::kSqnr;
+  const Metric metric = ChooseMetric(samples, answers);
+  if (metric == Metric::kSqnr && promise.max_drop)
+    return Fail(ErrorCode::kUsage, "--max-drop counts classes, and the first output, {}, is no list of scores: promise --min-sqnr DB",
+                answers.outputs[0].type().ToString());
+  return metric;
+}
+
+// The float model's structure, where it can be rebuilt from it.
+std::string TwinOf(const Graph& graph, const Executor& reference, int threads) {
+  std::string text = TwinText(graph);
+  Result<Graph> twin = BuildTwin(text);
+  if (!twin) return "";
+  const Result<Runner> runner = Prepare(std::move(*twin), threads);
+  return runner && SameSteps(runner->executor->program(), reference.program()) ? text : "";
+}
+
+// Layers by what computes them.
+std::map<std::string, int> CountLayers(const Graph& graph, const QuantizeReport& report, const std::function<std::string(const std::string&)>& scheme_of) {
+  std::map<std::string, int> counts;
+  for (NodeId id : Layers(graph)) {
+    const std::string& name = graph.node(id).name;
+    ++counts[report.float_reasons.count(name) ? "float32" : scheme_of(name)];
+  }
+  return counts;
+}
+
+class Certifier {
+ public:
+  Certifier(CertifyJob& job, const Samples& samples) : job_(job), samples_(samples) {}
+
+  Result<Certified> Run() {
+    EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose.threads));
+    EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, Stage("running the float model")));
+    EVOQ_ASSIGN(metric_, MetricFor(job_.promise, samples_, reference_));
+    Certificate& c = out_.certificate;
+    c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop), job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db)};
+    const bool automatic = job_.scheme == "auto";
+    EVOQ_ASSIGN(Runner narrow, automatic ? Choose() : QuantizeAll());
+    EVOQ_TRY(Measure(narrow));
+    if (automatic) {
+      out_.why_float = Broken();
+      if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
+      if (!out_.why_float.empty()) EVOQ_TRY(KeepFloat());
+    } else if (const std::string broken = Broken(); !broken.empty()) {
+      return Fail(ErrorCode::kConditionFailed, "{}: {}; nothing was written (--scheme auto looks for a mix that keeps the promise)", job_.scheme, broken);
+    } else {
+      TakeMeasuredLimit();
+    }
+    out_.model = (out_.why_float.empty() ? narrow : float_).engine->model();
+    EVOQ_TRY(Describe());
+    out_.model.certificate = ToJson(c).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return std::move(out_);
+  }
+
+ private:
+  std::function<void(double)> Stage(const char* name) const {
+    if (!job_.choose.progress) return nullptr;
+    return [this, name](double fraction) { job_.choose.progress(name, fraction); };
+  }
+
+  Result<Runner> Choose() {
+    job_.choose.limit = out_.certificate.limit;
+    job_.choose.seconds = job_.search_s;
+    EVOQ_ASSIGN(out_.chosen, ChoosePrecisions(job_.choose, samples_, reference_, metric_));
+    Graph graph = job_.choose.graph;
+    EVOQ_ASSIGN(out_.report, QuantizeMixed(graph, job_.choose.ranges, job_.choose.options, out_.chosen.plan));
+    out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string& name) { return out_.chosen.plan.at(name).scheme; });
+    return Prepare(std::move(graph), job_.choose.threads);
+  }
+
+  Result<Runner> QuantizeAll() {
+    Graph graph = job_.choose.graph;
+    EVOQ_ASSIGN(out_.report, FindMethod(job_.scheme)->run(graph, job_.choose.ranges, job_.choose.options));
+    out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string&) { return job_.scheme; });
+    return Prepare(std::move(graph), job_.choose.threads);
+  }
+
+  Status Measure(const Runner& narrow) {
+    Certificate& c = out_.certificate;
+    EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_, Stage("measuring accuracy")));
+    EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, answers, samples_));
+    SpeedOptions options;
+    options.duration_s = job_.measure_s;
+    options.progress = Stage("measuring speed");
+    EVOQ_ASSIGN(c.speed, MeasureSpeed(*float_.executor, *narrow.executor, options));
+    c.is_float = SameSteps(float_.executor->program(), narrow.executor->program());
+    return {};
+  }
+
+  // Which promise does not hold; "": all do.
+  std::string Broken() const {
+    const Certificate& c = out_.certificate;
+    const bool limited = job_.scheme == "auto" || job_.promise.max_drop || job_.promise.min_sqnr_db;
+    if (limited && !c.accuracy.Keeps(c.limit)) return "too much accuracy is lost: " + ToText(c.accuracy);
+    if (job_.promise.never_slower && !c.is_float && c.speed.guaranteed < 1)
+      return fmt::format("it may be slower: {}, at least {:.3f}x is certain", ToText(c.speed), c.speed.guaranteed);
+    return "";
+  }
+
+  // Without a stated limit the guarantee is what the measured interval allows.
+  void TakeMeasuredLimit() {
+    Certificate& c = out_.certificate;
+    if (!job_.promise.max_drop && metric_ != Metric::kSqnr) c.limit.max_drop = c.accuracy.drop.high;
+    if (!job_.promise.min_sqnr_db && metric_ == Metric::kSqnr) c.limit.min_sqnr_db = c.accuracy.sqnr_db.low;
+  }
+
+  Status KeepFloat() {
+    Certificate& c = out_.certificate;
+    c.is_float = true;
+    c.layers = {{"float32", static_cast<int>(Layers(job_.choose.graph).size())}};
+    const double ms = c.speed.float_p50_ms;
+    c.speed = {ms, ms, {1, 1, 1, Verdict::kSame}, 1};
+    EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, reference_, samples_));
+    return {};
+  }
+
+  // Where, on what, against what.
+  Status Describe() {
+    Certificate& c = out_.certificate;
+    EVOQ_ASSIGN(const Isa isa, SelectIsa());
+    c.scheme = job_.scheme;
+    c.machine = MachineName(isa);
+    c.threads = float_.executor->threads();
+    const Graph& graph = *float_.executor->program().graph;
+    for (ValueId id : graph.inputs()) c.shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
+    c.never_slower = job_.promise.never_slower;
+    c.samples_crc = samples_.Crc();
+    c.random_samples = samples_.random;
+    if (metric_ != Metric::kSqnr) c.float_classes = reference_.classes;
+    EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.onnx_path));
+    c.float_file = BaseName(job_.onnx_path);
+    c.float_file_bytes = static_cast<int64_t>(file->bytes().size());
+    c.float_file_crc = Crc32c(file->bytes());
+    c.float_graph = TwinOf(job_.choose.graph, *float_.executor, job_.choose.threads);
+    return {};
+  }
+
+  CertifyJob& job_;
+  const Samples& samples_;
+  Runner float_;
+  Answers reference_;
+  Metric metric_ = Metric::kAgreement;
+  Certified out_;
+};
+
+}  // namespace
+
+Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples) {
+  if (samples.size() == 0) return Fail(ErrorCode::kUsage, "a promise needs data to measure on: --data DIR or --calib-random N");
+  return Certifier(job, samples).Run();
+}
+
+}  // namespace evoq

@@ -1,0 +1,66 @@
+// Quantizes with promises, and checks them again.
+#pragma once
+
+#include "certify/certificate.h"
+#include "certify/choose.h"
+
+namespace evoq {
+
+// What the user asks for.
+struct Promise {
+  std::optional<double> max_drop;     // points of top-1 or of agreement
+  std::optional<double> min_sqnr_db;
+  bool never_slower = false;
+};
+
+struct CertifyJob {
+  std::string onnx_path;  // the float model's file
+  std::string scheme = "auto";  // or the name of a method
+  Promise promise;
+  double search_s = 60;   // of the search, about
+  double measure_s = 6;   // of the last measurement of speed
+  ChooseJob choose;       // graph, ranges, options, threads, progress; its limit and seconds are set from the promise and search_s
+};
+
+struct Certified {
+  Model model;  // carries the certificate
+  Certificate certificate;
+  QuantizeReport report;
+  ChosenPlan chosen;        // of "auto"
+  std::string why_float;    // of "auto": why the float model was kept; "": it was not
+};
+
+// "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A method: kConditionFailed when it
+// breaks the promise, with what was measured. Errors: also those of ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
+Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples);
+
+struct VerifyJob {
+  std::string path;      // .etm
+  std::string baseline;  // the float model's .onnx; "": its twin and its answers are taken from the certificate
+  int threads = 0;       // 0: the certificate's
+  double measure_s = 6;
+  std::function<void(double fraction)> progress;  // may be null
+};
+
+// One line of the certificate, measured again.
+struct VerifyLine {
+  std::string name;  // "speed", "accuracy", "machine"
+  enum class State { kHolds, kFails, kUnchecked } state = State::kHolds;
+  std::string text;
+};
+
+struct Verification {
+  Certificate certificate;
+  std::vector<VerifyLine> lines;
+  SpeedClaim speed;
+  std::optional<Accuracy> accuracy;
+
+  bool holds() const;
+};
+
+// `samples` may be null: accuracy is then checked only where the certificate's samples were random. On other samples than the
+// certificate's the accuracy fails when its interval excludes the limit.
+// Errors: kInvalidInput for a file without a certificate or another baseline than the certificate's; kUsage where a baseline is needed.
+Result<Verification> Verify(const VerifyJob& job, const Samples* samples);
+
+}  // namespace evoq

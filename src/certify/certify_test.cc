@@ -1,0 +1,258 @@
+// From a small float model to a certificate and back. Speed itself is not tested: only what is concluded from it.
+#include "certify/certify.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "certify/attribution.h"
+#include "certify/speed.h"
+#include "certify/twin.h"
+#include "onnx/onnx.h"
+#include "program/etm.h"
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+class CertifyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_certify_{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+    net_ = MakeNet(kConvNet);
+    ASSERT_TRUE(ExportOnnx(net_, At("net.onnx")));
+    for (int i = 0; i < 24; ++i) {
+      samples_.inputs.push_back({RandomInput(net_, i)});
+      samples_.labels.emplace_back();
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+
+  CertifyJob Job(const std::string& scheme, const Promise& promise) {
+    CertifyJob job;
+    job.onnx_path = At("net.onnx");
+    job.scheme = scheme;
+    job.promise = promise;
+    job.search_s = 1;
+    job.measure_s = 0.1;
+    job.choose.graph = net_;
+    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
+      return {};
+    };
+    auto ranges = Calibrate(net_, Reference(), each, {});
+    EXPECT_TRUE(ranges) << ranges.error().message();
+    job.choose.ranges = *ranges;
+    job.choose.threads = 1;
+    return job;
+  }
+
+  // Writes a certified model whose certificate went through `change`.
+  void Write(Certified certified, const std::string& path, const std::function<void(Certificate&)>& change = nullptr) {
+    if (change) {
+      change(certified.certificate);
+      certified.model.certificate = ToJson(certified.certificate).dump();
+    }
+    ASSERT_TRUE(WriteEtm(certified.model, path));
+  }
+
+  // "speed accuracy" of the lines that fail.
+  std::string Failures(const std::string& path, const Samples* samples, const std::string& baseline = "") {
+    const auto v = Verify({path, baseline, 0, 0.05, nullptr}, samples);
+    EXPECT_TRUE(v) << v.error().message();
+    std::vector<std::string> failed;
+    if (v) {
+      for (const VerifyLine& line : v->lines) {
+        if (line.state == VerifyLine::State::kFails) failed.push_back(line.name);
+      }
+      EXPECT_EQ(v->holds(), failed.empty());
+    }
+    return fmt::format("{}", fmt::join(failed, " "));
+  }
+
+  std::filesystem::path folder_;
+  Graph net_;
+  Samples samples_;
+};
+
+constexpr auto kAnySpeed = [](Certificate& c) { c.speed.guaranteed = 0.001; };
+
+TEST_F(CertifyTest, AutomaticChoiceIsVerified) {
+  const auto certified = QuantizeCertified(Job("auto", {.max_drop = 10}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  EXPECT_EQ(certified->certificate.accuracy.metric, Metric::kAgreement);
+  EXPECT_LE(certified->certificate.accuracy.drop.value, 10);
+  EXPECT_EQ(certified->certificate.float_classes.size(), 24u);
+  EXPECT_FALSE(certified->certificate.float_graph.empty());
+  int layers = 0;
+  for (const auto& [scheme, count] : certified->certificate.layers) layers += count;
+  EXPECT_EQ(layers, 5);
+  Write(*certified, At("auto.etm"), kAnySpeed);
+  EXPECT_EQ(Failures(At("auto.etm"), &samples_), "");
+  EXPECT_EQ(Failures(At("auto.etm"), &samples_, At("net.onnx")), "");
+  const auto blind = Verify({At("auto.etm"), "", 0, 0.05, nullptr}, nullptr);
+  ASSERT_TRUE(blind) << blind.error().message();
+  EXPECT_EQ(blind->lines[1].state, VerifyLine::State::kUnchecked);
+}
+
+TEST_F(CertifyTest, NothingKeepsThePromiseSoFloatIsWritten) {
+  const auto certified = QuantizeCertified(Job("auto", {.min_sqnr_db = 200}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  EXPECT_TRUE(certified->certificate.is_float);
+  EXPECT_EQ(certified->certificate.speed.guaranteed, 1);
+  EXPECT_EQ(certified->certificate.layers, (std::map<std::string, int>{{"float32", 5}}));
+  for (const auto& [node, decision] : certified->model.plans[0].decisions) EXPECT_NE(decision.precision, "int8") << node;
+  Write(*certified, At("float.etm"));
+  EXPECT_EQ(Failures(At("float.etm"), &samples_, At("net.onnx")), "");
+}
+
+TEST_F(CertifyTest, AMethodThatBreaksThePromiseIsRefused) {
+  const auto certified = QuantizeCertified(Job("int8", {.min_sqnr_db = 100}), samples_);
+  ASSERT_FALSE(certified);
+  EXPECT_EQ(certified.error().code(), ErrorCode::kConditionFailed);
+  EXPECT_NE(certified.error().message().find("too much accuracy is lost"), std::string::npos) << certified.error().message();
+}
+
+TEST_F(CertifyTest, AWorseModelFails) {
+  auto certified = QuantizeCertified(Job("int8", {.min_sqnr_db = 15}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  Write(*certified, At("good.etm"), kAnySpeed);
+  EXPECT_EQ(Failures(At("good.etm"), &samples_, At("net.onnx")), "");
+  // The same certificate on other weights.
+  Graph other = MakeNet(kConvNet, 0.3f, 7);
+  ASSERT_TRUE(QuantizeStatic(other, Job("int8", {}).choose.ranges, {}));
+  auto model = LowerAndPack(std::move(other));
+  ASSERT_TRUE(model) << model.error().message();
+  certified->model.graph = model->graph;
+  certified->model.plans = model->plans;
+  Write(*certified, At("worse.etm"), kAnySpeed);
+  EXPECT_EQ(Failures(At("worse.etm"), &samples_, At("net.onnx")), "accuracy");
+}
+
+TEST_F(CertifyTest, ASlowerModelFails) {
+  const auto certified = QuantizeCertified(Job("int8", {.max_drop = 100}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  Write(*certified, At("slow.etm"), [](Certificate& c) { c.speed.guaranteed = 1000; });
+  EXPECT_EQ(Failures(At("slow.etm"), nullptr), "speed");
+}
+
+TEST_F(CertifyTest, OtherSamplesNeedTheFloatModel) {
+  const auto certified = QuantizeCertified(Job("int8", {.max_drop = 50}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  Write(*certified, At("net.etm"), kAnySpeed);
+  Samples other = samples_;
+  other.inputs[0] = {RandomInput(net_, 99)};
+  const auto alone = Verify({At("net.etm"), "", 0, 0.05, nullptr}, &other);
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().code(), ErrorCode::kUsage);
+  EXPECT_EQ(Failures(At("net.etm"), &other, At("net.onnx")), "");
+  ASSERT_TRUE(ExportOnnx(MakeNet(kConvNet, 0.3f, 7), At("other.onnx")));
+  const auto wrong = Verify({At("net.etm"), At("other.onnx"), 0, 0.05, nullptr}, &other);
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message().find("is not the float model of the certificate"), std::string::npos) << wrong.error().message();
+}
+
+TEST_F(CertifyTest, LabelsMakeItTop1) {
+  auto engine = Engine::FromGraph(net_, {1, {}});
+  ASSERT_TRUE(engine);
+  const auto answers = Answer(**engine, samples_);
+  ASSERT_TRUE(answers);
+  for (size_t i = 0; i < samples_.labels.size(); ++i) samples_.labels[i] = i < 18 ? answers->classes[i] : (answers->classes[i] + 1) % 10;
+  const auto certified = QuantizeCertified(Job("bf16", {.max_drop = 10}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  EXPECT_EQ(certified->certificate.accuracy.metric, Metric::kTop1);
+  EXPECT_EQ(certified->certificate.accuracy.reference.value, 18.0 / 24);
+}
+
+TEST_F(CertifyTest, CertificatesSurviveJsonAndSayWhatIsWrong) {
+  const auto certified = QuantizeCertified(Job("int8", {.max_drop = 50, .never_slower = false}), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  const nlohmann::json good = ToJson(certified->certificate);
+  const auto back = ParseCertificate(good.dump());
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(ToJson(*back), good);
+  EXPECT_EQ(ToText(*back), ToText(certified->certificate));
+  const auto message = [&](const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json bad = good;
+    change(bad);
+    const auto parsed = ParseCertificate(bad.dump());
+    return parsed ? "" : parsed.error().message();
+  };
+  EXPECT_EQ(message([](auto& c) { c["speed"].erase("guaranteed"); }), "the certificate's field speed.guaranteed is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["threads"] = 0; }), "the certificate's field threads is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["shapes"]["x"] = "3"; }), "the certificate's field shapes.x is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["version"] = 2; }), "a certificate of version 2, this evoq knows 1");
+  EXPECT_FALSE(ParseCertificate("[]"));
+  EXPECT_FALSE(ParseCertificate(""));
+}
+
+TEST_F(CertifyTest, TheTwinHasTheFloatModelsStepsAndNotItsWeights) {
+  const std::string text = TwinText(net_);
+  EXPECT_LT(text.size(), 4000u);
+  auto twin = BuildTwin(text);
+  ASSERT_TRUE(twin) << twin.error().message();
+  auto a = Engine::FromGraph(net_, {1, {}}), b = Engine::FromGraph(*twin, {1, {}});
+  ASSERT_TRUE(a && b);
+  EXPECT_TRUE(SameSteps((*(*a)->Default())->program(), (*(*b)->Default())->program()));
+  Graph q = net_;
+  ASSERT_TRUE(QuantizeWeights(q, {}));
+  auto c = Engine::FromGraph(q, {1, {}});
+  ASSERT_TRUE(c);
+  EXPECT_FALSE(SameSteps((*(*a)->Default())->program(), (*(*c)->Default())->program()));
+  const Tensor input = RandomInput(net_, 5);
+  const auto out = (*b)->Run(std::span(&input, 1));
+  ASSERT_TRUE(out);
+  for (float v : (*out)[0].values<float>()) EXPECT_TRUE(std::isnormal(v) && std::fabs(v) < 1e3f) << v;
+}
+
+TEST_F(CertifyTest, StepsBelongToLayers) {
+  const Attribution attribution(net_);
+  ASSERT_EQ(attribution.layers(), 5);
+  EXPECT_EQ(attribution.name(2), "project");
+  for (const char* scheme : {"float32", "int8", "int8-dynamic", "bf16"}) {
+    Graph q = net_;
+    ASSERT_TRUE(FindMethod(scheme)->run(q, Job(scheme, {}).choose.ranges, {}));
+    auto engine = Engine::FromGraph(q, {1, {}});
+    ASSERT_TRUE(engine);
+    const Program& program = (*(*engine)->Default())->program();
+    const std::vector<int> owners = attribution.OfSteps(program);
+    const std::map<std::string, int> wanted = {{"stem", 0}, {"depthwise", 1}, {"project", 2}, {"pool", 2}, {"last", 3}, {"mean", 3}, {"classes", 4}};
+    std::set<int> seen(owners.begin(), owners.end());
+    EXPECT_EQ(seen.size(), 5u) << scheme;
+    for (size_t s = 0; s < owners.size(); ++s) {
+      const std::string& name = program.graph->node(program.steps[s].node).name;
+      if (wanted.count(name)) EXPECT_EQ(owners[s], wanted.at(name)) << scheme << " " << name;
+    }
+  }
+  // stem's result is read by depthwise and, as a residual, by project.
+  const auto stem = std::find_if(attribution.links().begin(), attribution.links().end(), [](const auto& link) { return link.from == 0; });
+  ASSERT_NE(stem, attribution.links().end());
+  EXPECT_EQ(stem->to, std::vector<int>({1, 2}));
+  EXPECT_EQ(stem->elements, 8 * 12 * 12);
+}
+
+TEST(Guarantee, LiesBelowTheIntervalByBothErrorsAndTheDrift) {
+  EXPECT_NEAR(GuaranteedRatio({2, 2, 2, Verdict::kFaster}), 2 * 0.98, 1e-12);
+  const double wide = GuaranteedRatio({2, 1.8, 2.2, Verdict::kFaster});
+  EXPECT_LT(wide, 1.8 * 0.98);
+  EXPECT_GT(wide, 1.6);
+}
+
+TEST(Accuracy, LimitsAreOnTheValueOrOnTheInterval) {
+  Accuracy a;
+  a.metric = Metric::kTop1;
+  a.drop = {0.8, -0.2, 1.8};
+  EXPECT_FALSE(a.Keeps({0.5, 0}));
+  EXPECT_TRUE(a.Keeps({0.5, 0}, /*certain=*/true));
+  EXPECT_TRUE(a.Keeps({0.8, 0}));
+  a.metric = Metric::kSqnr;
+  a.sqnr_db = {19, 18, 21};
+  EXPECT_FALSE(a.Keeps({0, 20}));
+  EXPECT_TRUE(a.Keeps({0, 20}, /*certain=*/true));
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,384 @@
+#include "certify/choose.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "certify/attribution.h"
+#include "certify/speed.h"
+#include "quant/search.h"
+
+namespace evoq {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kNoiseSamples = 16;
+constexpr int kTries = 40;            // assignments whose accuracy the search may ask for
+constexpr double kNearlyAsFast = 1.03;  // what the model's errors may hide
+constexpr double kFaster = 0.99;      // a measured gain that counts
+constexpr size_t kGroup = 4;          // candidates measured in turn
+
+double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+struct Candidate {
+  std::unique_ptr<Engine> engine;
+  Executor* executor = nullptr;
+  std::map<std::string, std::string> refused;  // layers that the method does not take
+};
+
+class Chooser {
+ public:
+  Chooser(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric)
+      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(job.graph), start_(NowSeconds()) {}
+
+  Result<ChosenPlan> Run() {
+    EVOQ_TRY(MeasureMethods());
+    EVOQ_TRY(MeasureConversions());
+    EVOQ_ASSIGN(Assignment best, Search());
+    EVOQ_TRY(Refine(best));
+    EVOQ_TRY(Contest(best));
+    result_.plan = PlanOf(best);
+    result_.seconds = Elapsed();
+    return std::move(result_);
+  }
+
+ private:
+  double Elapsed() const { return NowSeconds() - start_; }
+  bool OutOfTime(double share = 1) const { return Elapsed() > share * job_.seconds; }
+  void Tell(const char* stage, double fraction) const {
+    if (job_.progress) job_.progress(stage, fraction);
+  }
+  size_t layers() const { return model_.layers.size(); }
+  bool Exists(size_t layer, int scheme) const { return std::isfinite(model_.layers[layer].ms[static_cast<size_t>(scheme)]); }
+
+  // The scheme on every layer that has it.
+  Assignment Uniform(int scheme) const {
+    Assignment a(layers(), 0);
+    for (size_t i = 0; i < layers(); ++i) a[i] = Exists(i, scheme) ? scheme : 0;
+    return a;
+  }
+
+  MixedPlan PlanOf(const Assignment& a) const {
+    MixedPlan plan;
+    for (size_t i = 0; i < a.size(); ++i) {
+      plan[attribution_.name(static_cast<int>(i))] = {methods_[static_cast<size_t>(a[i])]->name, a[i] == 0 ? WhyFloat(a, i) : ""};
+    }
+    return plan;
+  }
+
+  // Why layer i is float32 in `a`; "" before anything is measured.
+  std::string WhyFloat(const Assignment& a, size_t i) const {
+    if (model_.layers.empty()) return "";
+    const std::vector<double>& ms = model_.layers[i].ms;
+    size_t narrow = 0;
+    for (size_t s = 1; s < ms.size(); ++s) {
+      if (std::isfinite(ms[s]) && (narrow == 0 || ms[s] < ms[narrow])) narrow = s;
+    }
+    if (narrow == 0) {
+      const auto refused = refused_.find(attribution_.name(static_cast<int>(i)));
+      return refused == refused_.end() ? "slower-when-measured: no other method gains" : refused->second;
+    }
+    const char* name = methods_[narrow]->name;
+    if (ms[narrow] >= kFaster * ms[0])
+      return fmt::format("slower-when-measured: {:.4f} ms as {}, {:.4f} ms in float32", ms[narrow], name, ms[0]);
+    Assignment narrowed = a;
+    narrowed[i] = static_cast<int>(narrow);
+    if (const double with = model_.Ms(narrowed), without = model_.Ms(a); with >= kFaster * without)
+      return fmt::format("slower-when-measured: {} saves {:.4f} ms here and costs {:.4f} ms around it", name, ms[0] - ms[narrow],
+                         with - without + ms[0] - ms[narrow]);
+    return fmt::format("layer-kept-float-by-budget: {} would save {:.4f} ms and lose too much accuracy", name, ms[0] - ms[narrow]);
+  }
+
+  Result<Candidate> Build(const MixedPlan& plan) {
+    Graph graph = job_.graph;
+    EVOQ_ASSIGN(QuantizeReport report, QuantizeMixed(graph, job_.ranges, job_.options, plan));
+    Candidate candidate;
+    candidate.refused = std::move(report.float_reasons);
+    EVOQ_ASSIGN(candidate.engine, Engine::FromGraph(std::move(graph), {job_.threads, {}}));
+    if (!candidate.engine->needs_evaluator().empty())
+      return Unsupported("the model cannot be compiled, so nothing can be chosen by speed: {}", candidate.engine->needs_evaluator());
+    EVOQ_ASSIGN(candidate.executor, candidate.engine->Default());
+    ++result_.candidates;
+    return candidate;
+  }
+  Result<Candidate> Build(const Assignment& a) { return Build(PlanOf(a)); }
+
+  // Fills the costs of layers; methods that no layer takes are left out.
+  Status MeasureMethods() {
+    Tell("measuring every method by steps", 0);
+    std::vector<const QuantMethod*> methods = {FindMethod("float32")};
+    for (const QuantMethod* method : AllMethods()) {
+      if (method != methods[0]) methods.push_back(method);
+    }
+    std::vector<Candidate> candidates;
+    std::vector<Executor*> executors;
+    for (const QuantMethod* method : methods) {
+      MixedPlan plan;
+      for (int i = 0; i < attribution_.layers(); ++i) plan[attribution_.name(i)] = {method->name, ""};
+      EVOQ_ASSIGN(Candidate candidate, Build(plan));
+      const bool narrows = !methods_.empty();
+      if (narrows && candidate.refused.size() == static_cast<size_t>(attribution_.layers())) continue;
+      if (narrows) refused_.insert(candidate.refused.begin(), candidate.refused.end());
+      if (!narrows) candidate.refused.clear();
+      methods_.push_back(method);
+      executors.push_back(candidate.executor);
+      candidates.push_back(std::move(candidate));
+    }
+    EVOQ_ASSIGN(const auto steps, MedianSteps(executors, 0.06 * job_.seconds));
+    model_.layers.assign(static_cast<size_t>(attribution_.layers()), {std::vector<double>(methods_.size()), std::vector<double>(methods_.size())});
+    model_.links = attribution_.links();
+    for (size_t m = 0; m < methods_.size(); ++m) {
+      const std::vector<int> owners = attribution_.OfSteps(executors[m]->program());
+      for (size_t s = 0; s < owners.size(); ++s) model_.layers[static_cast<size_t>(owners[s])].ms[m] += steps[m][s];
+      for (size_t i = 0; i < layers(); ++i) {
+        if (candidates[m].refused.count(attribution_.name(static_cast<int>(i)))) model_.layers[i].ms[m] = kNever;
+      }
+      const DType values = methods_[m]->values;
+      const auto form = std::find(forms_.begin(), forms_.end(), values);
+      model_.forms.push_back(static_cast<int>(form - forms_.begin()));
+      if (form == forms_.end()) forms_.push_back(values);
+    }
+    model_.convert_ms.assign(forms_.size(), std::vector<double>(forms_.size()));
+    // Where values stay float32, a method that does not gain on a layer is worse than none.
+    for (CostModel::Layer& layer : model_.layers) {
+      for (size_t m = 1; m < methods_.size(); ++m) {
+        if (model_.forms[m] == 0 && layer.ms[m] >= layer.ms[0]) layer.ms[m] = kNever;
+      }
+    }
+    return {};
+  }
+
+  // For each two forms a plan that alternates between them: what it takes beyond its layers, per converted element.
+  Status MeasureConversions() {
+    Tell("measuring conversions", 0);
+    struct Probe {
+      int a, b;  // forms
+      Assignment plan;
+    };
+    std::vector<Probe> probes;
+    for (int b = 1; b < static_cast<int>(forms_.size()); ++b) {
+      for (int a = 0; a < b; ++a) probes.push_back({a, b, Alternating(FastestOf(a), FastestOf(b))});
+    }
+    std::vector<Candidate> candidates;
+    EVOQ_ASSIGN(Candidate float32, Build(Uniform(0)));
+    candidates.push_back(std::move(float32));
+    for (const Probe& probe : probes) {
+      EVOQ_ASSIGN(Candidate candidate, Build(probe.plan));
+      candidates.push_back(std::move(candidate));
+    }
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.04 * job_.seconds));
+    const double drift = model_.Ms(Uniform(0)) / ms[0];
+    const CostModel unconverted = model_;
+    for (size_t p = 0; p < probes.size(); ++p) {
+      const auto& [a, b, plan] = probes[p];
+      CostModel counting = unconverted;
+      counting.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = counting.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = 1;
+      const double layers_ms = unconverted.Ms(plan), elements = counting.Ms(plan) - layers_ms;
+      const double each = elements > 0 ? std::max(0.0, ms[p + 1] * drift - layers_ms) / elements : 0;
+      model_.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = model_.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = each;
+    }
+    return {};
+  }
+
+  Result<std::vector<double>> Measure(std::span<const Candidate> candidates, double seconds) {
+    std::vector<Executor*> executors;
+    for (const Candidate& c : candidates) executors.push_back(c.executor);
+    return MedianRuns(executors, seconds);
+  }
+
+  // The scheme of this form whose uniform plan is fastest.
+  int FastestOf(int form) const {
+    int fastest = -1;
+    for (int s = 0; s < model_.schemes(); ++s) {
+      if (model_.forms[static_cast<size_t>(s)] == form && (fastest < 0 || model_.Ms(Uniform(s)) < model_.Ms(Uniform(fastest)))) fastest = s;
+    }
+    return fastest;
+  }
+
+  Assignment Alternating(int even, int odd) const {
+    Assignment a(layers(), 0);
+    for (size_t i = 0; i < layers(); ++i) {
+      const int scheme = i % 2 == 0 ? even : odd;
+      a[i] = Exists(i, scheme) ? scheme : 0;
+    }
+    return a;
+  }
+
+  Result<Accuracy> AccuracyOf(const Assignment& a) {
+    if (const auto known = accuracies_.find(a); known != accuracies_.end()) return known->second;
+    EVOQ_ASSIGN(const Candidate candidate, Build(a));
+    EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, samples_));
+    EVOQ_ASSIGN(const Accuracy accuracy, CompareAnswers(metric_, reference_, answers, samples_));
+    ++result_.accuracies;
+    return accuracies_[a] = accuracy;
+  }
+  Result<bool> Holds(const Assignment& a) {
+    EVOQ_ASSIGN(const Accuracy accuracy, AccuracyOf(a));
+    return accuracy.Keeps(job_.limit);
+  }
+
+  Result<Assignment> Search() {
+    Tell("searching", 0);
+    const Assignment fastest = Cheapest(model_, 0);
+    EVOQ_ASSIGN(const bool at_once, Holds(fastest));
+    if (at_once) return fastest;
+    EVOQ_TRY(MeasureNoise());
+    int asked = 0;
+    return FastestThatHolds(model_, kTries, [&](const Assignment& a) -> Result<bool> {
+      Tell("searching", static_cast<double>(++asked) / kTries);
+      if (OutOfTime(0.8) && !accuracies_.count(a)) return false;
+      return Holds(a);
+    });
+  }
+
+  // What each layer alone adds to the error of the outputs. A method whose error on all layers together is small beside the
+  // largest one's is shared out evenly: it is not what has to be saved.
+  Status MeasureNoise() {
+    Samples few;
+    Answers wanted;
+    const size_t count = std::min<size_t>(kNoiseSamples, samples_.inputs.size());
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = i * samples_.inputs.size() / count;
+      few.inputs.push_back(samples_.inputs[at]);
+      wanted.outputs.push_back(reference_.outputs[at]);
+    }
+    const auto noise_of = [&](const Assignment& a) -> Result<double> {
+      EVOQ_ASSIGN(const Candidate candidate, Build(a));
+      EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, few));
+      return RelativeNoise(wanted, answers);
+    };
+    std::vector<double> whole(methods_.size());
+    for (int s = 1; s < model_.schemes(); ++s) {
+      EVOQ_ASSIGN(whole[static_cast<size_t>(s)], noise_of(Uniform(s)));
+    }
+    const double most = *std::max_element(whole.begin(), whole.end());
+    for (int s = 1; s < model_.schemes(); ++s) {
+      const double share = whole[static_cast<size_t>(s)] / static_cast<double>(layers());
+      for (size_t i = 0; i < layers(); ++i) {
+        double& noise = model_.layers[i].noise[static_cast<size_t>(s)];
+        noise = share;
+        if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most || OutOfTime(0.5)) continue;
+        Tell("measuring what each layer loses", static_cast<double>(i) / static_cast<double>(layers()));
+        Assignment alone(layers(), 0);
+        alone[i] = s;
+        EVOQ_ASSIGN(noise, noise_of(alone));
+      }
+    }
+    return {};
+  }
+
+  // Single changes that the model calls about as fast, in whole runs; the samples decide on what gains.
+  Status Refine(Assignment& best) {
+    std::set<Assignment> seen = {best};
+    for (bool moved = true; moved && !OutOfTime(0.9);) {
+      moved = false;
+      const std::vector<Assignment> near = Neighbours(best, seen);
+      for (size_t first = 0; first < near.size() && !moved && !OutOfTime(0.9); first += kGroup) {
+        Tell("measuring changes of single layers", static_cast<double>(first) / static_cast<double>(near.size()));
+        EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)), best, moved));
+        for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i) seen.insert(near[i]);
+      }
+    }
+    return {};
+  }
+
+  std::vector<Assignment> Neighbours(const Assignment& best, const std::set<Assignment>& seen) const {
+    std::vector<std::pair<double, Assignment>> near;
+    const double ms = model_.Ms(best);
+    for (size_t i = 0; i < layers(); ++i) {
+      for (int s = 0; s < model_.schemes(); ++s) {
+        Assignment a = best;
+        a[i] = s;
+        if (s == best[i] || !Exists(i, s) || seen.count(a) || model_.Ms(a) > kNearlyAsFast * ms) continue;
+        near.emplace_back(model_.Ms(a), a);
+      }
+    }
+    std::sort(near.begin(), near.end());
+    std::vector<Assignment> sorted;
+    for (auto& [_, a] : near) sorted.push_back(std::move(a));
+    return sorted;
+  }
+
+  Status TryGroup(std::span<const Assignment> group, Assignment& best, bool& moved) {
+    std::vector<Candidate> candidates;
+    EVOQ_ASSIGN(Candidate current, Build(best));
+    candidates.push_back(std::move(current));
+    for (const Assignment& a : group) {
+      EVOQ_ASSIGN(Candidate candidate, Build(a));
+      candidates.push_back(std::move(candidate));
+    }
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.01 * job_.seconds));
+    std::vector<size_t> order;
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (ms[i + 1] < kFaster * ms[0]) order.push_back(i);
+    }
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a + 1] < ms[b + 1]; });
+    for (size_t i : order) {
+      EVOQ_ASSIGN(const bool holds, Holds(group[i]));
+      if (!holds) continue;
+      best = group[i];
+      moved = true;
+      break;
+    }
+    return {};
+  }
+
+  // The found plan, float32 and every uniform plan in turn; the fastest that keeps the limit wins.
+  Status Contest(Assignment& best) {
+    Tell("measuring the result", 0);
+    std::vector<Assignment> plans = {best};
+    for (int s = 0; s < model_.schemes(); ++s) {
+      if (std::find(plans.begin(), plans.end(), Uniform(s)) == plans.end()) plans.push_back(Uniform(s));
+    }
+    std::vector<Candidate> candidates;
+    for (const Assignment& plan : plans) {
+      EVOQ_ASSIGN(Candidate candidate, Build(plan));
+      candidates.push_back(std::move(candidate));
+    }
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.05 * job_.seconds));
+    size_t winner = 0;
+    for (size_t i = 0; i < plans.size(); ++i) {
+      TriedPlan tried{NameOf(plans[i]), ms[i], {}, false};
+      // Slower ones need no accuracy, but for the table: what is known of them is told.
+      if (i == 0 || ms[i] < ms[winner] || accuracies_.count(plans[i])) {
+        EVOQ_ASSIGN(tried.accuracy, AccuracyOf(plans[i]));
+        tried.keeps = tried.accuracy.Keeps(job_.limit);
+        if (tried.keeps && ms[i] < ms[winner]) winner = i;
+      }
+      result_.tried.push_back(std::move(tried));
+    }
+    best = plans[winner];
+    return {};
+  }
+
+  std::string NameOf(const Assignment& a) const {
+    for (int s = 0; s < model_.schemes(); ++s) {
+      if (a == Uniform(s)) return methods_[static_cast<size_t>(s)]->name;
+    }
+    return "mixed";
+  }
+
+  const ChooseJob& job_;
+  const Samples& samples_;
+  const Answers& reference_;
+  const Metric metric_;
+  const Attribution attribution_;
+  const double start_;
+  std::vector<const QuantMethod*> methods_;     // schemes of model_; float32 first
+  std::vector<DType> forms_;                    // of model_
+  std::map<std::string, std::string> refused_;  // layer -> why a method does not take it
+  CostModel model_;
+  std::map<Assignment, Accuracy> accuracies_;
+  ChosenPlan result_;
+};
+
+}  // namespace
+
+Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric) {
+  if (Layers(job.graph).empty()) return Unsupported("the model has no Conv or MatMul: there is nothing to choose");
+  return Chooser(job, samples, reference, metric).Run();
+}
+
+}  // namespace evoq

@@ -1,0 +1,49 @@
+// Chooses the precision of each layer by measured speed and accuracy.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "certify/accuracy.h"
+#include "quant/mixed.h"
+
+namespace evoq {
+
+struct ChooseJob {
+  Graph graph;  // optimized; shapes bound
+  Ranges ranges;
+  QuantizeOptions options;
+  AccuracyLimit limit;
+  int threads = 0;      // 0: all physical cores
+  double seconds = 60;  // of trying and measuring, about
+  std::function<void(const std::string& stage, double fraction)> progress;  // may be null
+};
+
+// A plan that was measured in earnest.
+struct TriedPlan {
+  std::string name;  // a method on every layer, or "mixed"
+  double ms = 0;
+  Accuracy accuracy;
+  bool keeps = false;  // the limit
+};
+
+struct ChosenPlan {
+  MixedPlan plan;
+  std::vector<TriedPlan> tried;
+  int accuracies = 0;   // measured on all samples
+  int candidates = 0;   // compiled
+  double seconds = 0;
+};
+
+// 1. Every method on all layers, measured by steps: what each layer costs in it; half-and-half plans: what conversions between
+//    them cost (quant/search.h).
+// 2. The fastest plan of that model; where it loses too much, the noise that each layer adds to the outputs, and the search
+//    with the samples as judge.
+// 3. Changes of single layers that the model calls about as fast, measured against the plan in whole runs.
+// 4. The result against the uniform plans that keep the limit, in whole runs: the fastest is chosen.
+// Errors: of quantization, compilation and runs; kUnsupported for a graph without layers or one that cannot be compiled.
+Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric);
+
+}  // namespace evoq

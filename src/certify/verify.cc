@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "base/file.h"
+#include "certify/certify.h"
+#include "certify/speed.h"
+#include "certify/twin.h"
+#include "program/container.h"
+#include "program/etm.h"
+
+namespace evoq {
+namespace {
+
+using State = VerifyLine::State;
+
+class Verifier {
+ public:
+  explicit Verifier(const VerifyJob& job) : job_(job) {}
+
+  Result<Verification> Run(const Samples* samples) {
+    EVOQ_ASSIGN(Model model, ReadEtm(job_.path));
+    if (model.certificate.empty())
+      return InvalidInput("{} carries no certificate: `evoq quantize --scheme auto`, --max-drop or --never-slower give it one", job_.path);
+    EVOQ_ASSIGN(out_.certificate, WithContext(ParseCertificate(model.certificate), job_.path));
+    const Certificate& c = out_.certificate;
+    const EngineOptions options{job_.threads > 0 ? job_.threads : c.threads, c.shapes};
+    EVOQ_ASSIGN(model_, Engine::Load(job_.path, options));
+    EVOQ_ASSIGN(float_, FloatModel(options));
+    EVOQ_TRY(CheckSpeed());
+    Samples random;
+    if (samples == nullptr && c.random_samples > 0) {
+      EVOQ_ASSIGN(random, RandomInputs(model_->model().graph, c.random_samples));
+      samples = &random;
+    }
+    EVOQ_TRY(CheckAccuracy(samples));
+    EVOQ_TRY(CheckMachine(options.threads));
+    return std::move(out_);
+  }
+
+ private:
+  Result<std::unique_ptr<Engine>> FloatModel(const EngineOptions& options) {
+    const Certificate& c = out_.certificate;
+    if (job_.baseline.empty()) {
+      if (c.float_graph.empty())
+        return Fail(ErrorCode::kUsage, "{}: the float model cannot be rebuilt from the certificate: give --baseline {}", job_.path, c.float_file);
+      EVOQ_ASSIGN(Graph twin, WithContext(BuildTwin(c.float_graph), job_.path + ": the certificate's float model"));
+      return Engine::FromGraph(std::move(twin), options);
+    }
+    EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.baseline));
+    if (static_cast<int64_t>(file->bytes().size()) != c.float_file_bytes || Crc32c(file->bytes()) != c.float_file_crc)
+      return InvalidInput("{} is not the float model of the certificate: found {} bytes, CRC-32C {:08x}, expected {} bytes, {:08x} ({})", job_.baseline,
+                          file->bytes().size(), Crc32c(file->bytes()), c.float_file_bytes, c.float_file_crc, c.float_file);
+    return Engine::Load(job_.baseline, options);
+  }
+
+  void Add(const char* name, State state, std::string text) { out_.lines.push_back({name, state, std::move(text)}); }
+
+  // Fails when the measured interval lies below the guarantee. An interval around it is measured once more, twice as long.
+  Status CheckSpeed() {
+    const Certificate& c = out_.certificate;
+    EVOQ_ASSIGN(Executor* const model, model_->At(c.shapes));
+    EVOQ_ASSIGN(Executor* const reference, float_->At(c.shapes));
+    SpeedOptions options;
+    options.progress = job_.progress;
+    SpeedClaim& speed = out_.speed;
+    for (int factor : {1, 2}) {
+      options.duration_s = factor * job_.measure_s;
+      options.rounds *= factor;
+      EVOQ_ASSIGN(speed, MeasureSpeed(*reference, *model, options));
+      if (speed.ratio.low >= c.speed.guaranteed || speed.ratio.high < c.speed.guaranteed) break;
+    }
+    const bool same = SameSteps(reference->program(), model->program());
+    const bool holds = same ? c.speed.guaranteed <= 1 : speed.ratio.high >= c.speed.guaranteed;
+    Add("speed", holds ? State::kHolds : State::kFails,
+        same ? fmt::format("{:.3f} ms: it is the float model, {:.3f}x guaranteed", speed.p50_ms, c.speed.guaranteed)
+             : fmt::format("{}, at least {:.3f}x guaranteed", ToText(speed), c.speed.guaranteed));
+    return {};
+  }
+
+  Status CheckAccuracy(const Samples* samples) {
+    const Certificate& c = out_.certificate;
+    if (samples == nullptr) {
+      Add("accuracy", State::kUnchecked, "not checked: give the samples with --data");
+      return {};
+    }
+    const bool same = samples->Crc() == c.samples_crc;
+    Answers reference;
+    if (!job_.baseline.empty()) {
+      EVOQ_ASSIGN(reference, Answer(*float_, *samples));
+    } else if (c.accuracy.metric == Metric::kSqnr) {
+      return Fail(ErrorCode::kUsage, "the promise is about the float model's outputs: give --baseline {}", c.float_file);
+    } else if (!same || static_cast<int64_t>(c.float_classes.size()) != samples->size()) {
+      return Fail(ErrorCode::kUsage, "these are not the samples of the certificate ({} of them): give --baseline {} to measure the float model on them too",
+                  c.accuracy.samples, c.float_file);
+    } else {
+      reference.classes = c.float_classes;
+    }
+    EVOQ_ASSIGN(const Answers answers, Answer(*model_, *samples));
+    EVOQ_ASSIGN(out_.accuracy, CompareAnswers(c.accuracy.metric, reference, answers, *samples));
+    const bool sqnr = c.accuracy.metric == Metric::kSqnr;
+    Add("accuracy", out_.accuracy->Keeps(c.limit, /*certain=*/!same) ? State::kHolds : State::kFails,
+        fmt::format("{}{}, {}", ToText(*out_.accuracy), same ? "" : " (other samples than the certificate's)",
+                    sqnr ? fmt::format("at least {:g} dB guaranteed", c.limit.min_sqnr_db)
+                         : fmt::format("at most {:g} points guaranteed", c.limit.max_drop)));
+    return {};
+  }
+
+  // Says what differs; what that means for speed was measured.
+  Status CheckMachine(int threads) {
+    const Certificate& c = out_.certificate;
+    EVOQ_ASSIGN(const Isa isa, SelectIsa());
+    const std::string here = MachineName(isa);
+    std::string text = fmt::format("{}, {} thread{}", here, threads, threads == 1 ? "" : "s");
+    const bool same = here == c.machine && threads == c.threads;
+    if (!same) text += fmt::format("; the certificate was made on {}, {} threads", c.machine, c.threads);
+    Add("machine", same ? State::kHolds : State::kUnchecked, std::move(text));
+    return {};
+  }
+
+  const VerifyJob& job_;
+  std::unique_ptr<Engine> model_, float_;
+  Verification out_;
+};
+
+}  // namespace
+
+bool Verification::holds() const {
+  return std::none_of(lines.begin(), lines.end(), [](const VerifyLine& line) { return line.state == State::kFails; });
+}
+
+Result<Verification> Verify(const VerifyJob& job, const Samples* samples) { return Verifier(job).Run(samples); }
+
+}  // namespace evoq

@@ -1,0 +1,77 @@
+#include "certify/certify.h"
+#include "cli/common.h"
+#include "cli/verb.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  VerifyJob job;
+  std::string data, labels, preprocess;
+  int data_limit = 2000;
+};
+
+const char* StateName(VerifyLine::State state) {
+  switch (state) {
+    case VerifyLine::State::kHolds: return "holds";
+    case VerifyLine::State::kFails: return "FAILS";
+    case VerifyLine::State::kUnchecked: return "note";
+  }
+  return "";
+}
+
+json ToJson(const Verification& v) {
+  json lines = json::array();
+  for (const VerifyLine& line : v.lines) lines.push_back({{"line", line.name}, {"state", StateName(line.state)}, {"text", line.text}});
+  json out = {{"holds", v.holds()}, {"lines", lines}, {"float_p50_ms", v.speed.float_p50_ms}, {"p50_ms", v.speed.p50_ms},
+              {"ratio", ToJson(Interval{v.speed.ratio.speedup, v.speed.ratio.low, v.speed.ratio.high})}, {"guaranteed", v.certificate.speed.guaranteed}};
+  if (v.accuracy) out["drop"] = ToJson(v.accuracy->drop);
+  if (v.accuracy) out["sqnr_db"] = ToJson(v.accuracy->sqnr_db);
+  return out;
+}
+
+Result<json> Run(Options o, const CommonOptions& common) {
+  o.job.threads = common.threads;
+  Progress progress("verifying");
+  o.job.progress = [&](double fraction) { progress.Update(fraction); };
+  Samples samples;
+  if (!o.data.empty()) {
+    EVOQ_ASSIGN(const auto engine, LoadEngine(o.job.path, common.threads));
+    EVOQ_ASSIGN(const auto data, OpenData(o.data, engine->model().graph, o.job.path, o.preprocess, o.labels));
+    EVOQ_ASSIGN(samples, LoadSamples(*data, o.data_limit));
+  }
+  EVOQ_ASSIGN(const Verification v, Verify(o.job, o.data.empty() ? nullptr : &samples));
+  Out("{}: certificate of --scheme {}\n", o.job.path, v.certificate.scheme);
+  for (const VerifyLine& line : v.lines) Out("  {:5}  {:8}  {}\n", StateName(line.state), line.name, line.text);
+  json out = ToJson(v);
+  out["model"] = o.job.path;
+  if (v.holds()) return out;
+  EVOQ_TRY(WriteJson(common.json_path, out));
+  std::vector<std::string> failed;
+  for (const VerifyLine& line : v.lines) {
+    if (line.state == VerifyLine::State::kFails) failed.push_back(line.name);
+  }
+  return Fail(ErrorCode::kConditionFailed, "{}: the certificate does not hold: {}", o.job.path, fmt::join(failed, ", "));
+}
+
+VerbRun Declare(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->job.path, "MODEL.etm with a certificate")->required();
+  app.add_option("--data", o->data, "The samples that it was measured on: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
+  app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
+  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
+  app.add_option("--data-limit", o->data_limit, "As it was given to quantize")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--baseline", o->job.baseline, "The float model's .onnx; needed for other samples than the certificate's");
+  app.add_option("--measure-s", o->job.measure_s, "Time to measure speed")->check(CLI::PositiveNumber)->capture_default_str();
+  return [o, &common] { return Run(*o, common); };
+}
+
+}  // namespace
+
+extern const VerbDef kVerbVerify;
+const VerbDef kVerbVerify = {"verify", "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
+                             "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv --preprocess mobilenetv2.preprocess.json", Declare};
+
+}  // namespace evoq
