@@ -139,9 +139,11 @@ bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
 bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
 
 Status RequireNumbers(const Graph& graph) {
-  for (ValueId id : graph.inputs()) {
-    const Value& input = graph.value(id);
-    if (!IsNumbers(input.type)) return Unsupported("input {} is {}, which only the reference evaluator takes", input.name, input.type.ToString());
+  for (const auto* ends : {&graph.inputs(), &graph.outputs()}) {
+    for (ValueId id : *ends) {
+      const Value& value = graph.value(id);
+      if (!IsNumbers(value.type)) return Unsupported("{} is {}, which only the reference evaluator takes", value.name, value.type.ToString());
+    }
   }
   return {};
 }

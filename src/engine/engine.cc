@@ -19,7 +19,9 @@ bool HasStaticShapes(const Graph& graph) {
   const auto known = [&](ValueId id) {
     return !id.valid() || (graph.value(id).type.bytes() && graph.value(id).type.dtype != DType::kString);
   };
-  if (!std::all_of(graph.inputs().begin(), graph.inputs().end(), known)) return false;
+  for (const auto* ends : {&graph.inputs(), &graph.outputs()}) {
+    if (!std::all_of(ends->begin(), ends->end(), known)) return false;
+  }
   return std::all_of(graph.order().begin(), graph.order().end(),
                      [&](NodeId id) { return std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), known); });
 }
