@@ -4,12 +4,13 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// 16 x 16 bytes in registers, by four rounds of interleaving: after round r, pairs 8 >> r rows apart are merged.
-inline void Block16(const uint8_t* x, uint8_t* y, int64_t x_stride, int64_t y_stride) {
-  using V = Vec<uint8_t, 16>;
+// 16 x 16 elements in registers, by four rounds of interleaving: after round r, pairs 8 >> r rows apart are merged.
+template <typename T>
+inline void Block16(const T* x, T* y, int64_t x_stride, int64_t y_stride) {
+  using V = Vec<T, 16>;
   V a[16], b[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = LoadVec<uint8_t, 16>(x + i * x_stride);
+  for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
 #pragma GCC unroll 4
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
@@ -21,7 +22,7 @@ inline void Block16(const uint8_t* x, uint8_t* y, int64_t x_stride, int64_t y_st
     for (int i = 0; i < 16; ++i) a[i] = b[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) StoreVec<uint8_t, 16>(y + i * y_stride, a[i]);
+  for (int i = 0; i < 16; ++i) StoreVec<T, 16>(y + i * y_stride, a[i]);
 }
 
 inline void Block4(const uint32_t* x, uint32_t* y, int64_t x_stride, int64_t y_stride) {
@@ -80,9 +81,10 @@ void Plain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, in
   }
 }
 
-// Tiles of kTile rows by kTile columns through `block`, the edges plainly.
-template <typename T, int kTile, typename Block>
-void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, const Block& block) {
+// Tiles of kTile rows by kTile columns through `block`, what is left beside and below through `edge`.
+template <typename T, int kTile, typename Block, typename Edge>
+void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, const Block& block,
+           const Edge& edge) {
   if (columns == 3) return Narrow<T, 3>(x, y, rows, x_stride, y_stride);
   if (columns == 4) return Narrow<T, 4>(x, y, rows, x_stride, y_stride);
   if (rows == 3) return Planes3<T>(x, y, columns, x_stride, y_stride);
@@ -96,8 +98,8 @@ void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, in
       for (int64_t i = i0; i < i1; i += kTile) block(x + i * x_stride + j, y + j * y_stride + i);
     }
   }
-  Plain(x + whole_columns, y + whole_columns * y_stride, whole_rows, columns - whole_columns, x_stride, y_stride);
-  Plain(x + whole_rows * x_stride, y + whole_rows, rows - whole_rows, columns, x_stride, y_stride);
+  edge(x + whole_columns, y + whole_columns * y_stride, whole_rows, columns - whole_columns, x_stride, y_stride);
+  edge(x + whole_rows * x_stride, y + whole_rows, rows - whole_rows, columns, x_stride, y_stride);
 }
 
 template <typename T>
@@ -106,19 +108,37 @@ void TiledPlain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_strid
     for (int j = 0; j < 8; ++j) {
       for (int i = 0; i < 8; ++i) q[j * y_stride + i] = p[i * x_stride + j];
     }
-  });
+  }, Plain<T>);
+}
+
+void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+  Tiled<uint32_t, 4>(x, y, rows, columns, x_stride, y_stride,
+                     [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); }, Plain<uint32_t>);
+}
+
+void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+#if defined(__AVX512F__)
+  // Planes to pixels: whole lines of 16 planes at once. Those are more streams than the hardware follows, and lines of y arrive
+  // late for their stores: both are fetched here.
+  const auto block = [=](const uint32_t* p, uint32_t* q) {
+    for (int i = 0; i < 16; ++i) __builtin_prefetch(p + i * x_stride + 32);
+    for (int i = 16; i < 32; ++i) __builtin_prefetch(q + i * y_stride, 1);
+    Block16<uint32_t>(p, q, x_stride, y_stride);
+  };
+  if (x_stride > y_stride) return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);
+#endif
+  Words4(x, y, rows, columns, x_stride, y_stride);
 }
 
 void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, int size) {
   switch (size) {
     case 1:
       return Tiled<uint8_t, 16>(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_stride, y_stride,
-                                [=](const uint8_t* p, uint8_t* q) { Block16(p, q, x_stride, y_stride); });
+                                [=](const uint8_t* p, uint8_t* q) { Block16<uint8_t>(p, q, x_stride, y_stride); }, Plain<uint8_t>);
     case 2:
       return TiledPlain(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns, x_stride, y_stride);
     case 4:
-      return Tiled<uint32_t, 4>(static_cast<const uint32_t*>(x), static_cast<uint32_t*>(y), rows, columns, x_stride, y_stride,
-                                [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); });
+      return Words(static_cast<const uint32_t*>(x), static_cast<uint32_t*>(y), rows, columns, x_stride, y_stride);
     default:
       return TiledPlain(static_cast<const uint64_t*>(x), static_cast<uint64_t*>(y), rows, columns, x_stride, y_stride);
   }
