@@ -64,13 +64,15 @@ LayerGroup GroupOfPart(std::string part) {
 // work names the group.
 LayerGroup GroupOfName(const std::string& lower) {
   if (lower.starts_with("reformatting copynode")) return LayerGroup::kReformatQdq;
+  if (lower.starts_with("{foreignnode")) return LayerGroup::kOther;  // a whole part of the graph, from its first layer to its last
   constexpr LayerGroup kByWork[] = {LayerGroup::kConv, LayerGroup::kMatMul, LayerGroup::kPooling, LayerGroup::kReformatQdq,
                                     LayerGroup::kElementwise};
   bool found[kLayerGroups] = {};
-  for (size_t begin = 0; begin <= lower.size();) {
-    const size_t end = std::min(lower.find(" + ", begin), lower.size());
+  for (size_t begin = 0; begin <= lower.size();) {  // " || " stands between layers that were merged side by side
+    const size_t plus = std::min(lower.find(" + ", begin), lower.size()), bars = std::min(lower.find(" || ", begin), lower.size());
+    const size_t end = std::min(plus, bars);
     found[static_cast<int>(GroupOfPart(lower.substr(begin, end - begin)))] = true;
-    begin = end + 3;
+    begin = end + (bars < plus ? 4 : 3);
   }
   for (LayerGroup group : kByWork) {
     if (found[static_cast<int>(group)]) return group;

@@ -1,8 +1,8 @@
 // trtexec's --exportProfile, --exportLayerInfo and --exportTimes files. Which file is which is told by their content, so any
 // names will do:
-//   profile     [{"count": N}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, ...]
+//   profile     [{"count": N}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, ...]; older versions leave averageMs out
 //   layer info  {"Layers": [...], "Bindings": [...]}; a layer is a string, or an object with --profilingVerbosity=detailed
-//   times       [{"latencyMs", "computeMs", "h2dMs", ...}, ...], one per run, measured without the profiler
+//   times       [{"latencyMs", "computeMs", "h2dMs", ...}, ...], one per run and stream, measured without the profiler
 //   metadata    {"device_information": {...}} as saved by TensorRT's engine explorer (optional)
 #include <algorithm>
 #include <filesystem>
@@ -26,11 +26,14 @@ bool IsProfile(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_object() && value[0].contains("count");
 }
 bool IsTimes(const json& value) {
-  return value.is_array() && !value.empty() && value[0].is_object() && value[0].contains("latencyMs");
+  return value.is_array() && !value.empty() && value[0].is_object() && (value[0].contains("latencyMs") || value[0].contains("computeMs"));
 }
 
+// Files that are no JSON are an error where their name says that they are.
 Status Take(const std::string& path, Files& files) {
-  EVOQ_ASSIGN(json value, ReadJsonFile(path));
+  auto read = ReadJsonFile(path);
+  if (!read && LowerExtension(path) != ".json") return {};
+  EVOQ_ASSIGN(json value, std::move(read));
   if (IsProfile(value)) {
     if (!files.profile.is_null()) return InvalidInput("{}: a second profile beside {}", path, files.profile_path);
     files.profile = std::move(value);
@@ -64,15 +67,29 @@ int64_t WeightBytes(const json& layer, const char* key) {
   return bytes > 0 && bytes < 1e15 ? static_cast<int64_t>(bytes) : 0;
 }
 
+// "[ONNX Layer: /a/Conv]\x1e[ONNX Layer: /b/Relu]", which TensorRT 9 and newer say of layers that they name themselves, as "/a/Conv + /b/Relu".
+std::string OnnxNames(const std::string& metadata) {
+  constexpr std::string_view kMark = "[ONNX Layer: ";
+  std::string names;
+  for (size_t at = metadata.find(kMark); at != std::string::npos; at = metadata.find(kMark, at)) {
+    at += kMark.size();
+    const size_t end = std::min(metadata.find(']', at), metadata.size());
+    names += (names.empty() ? "" : " + ") + metadata.substr(at, end - at);
+  }
+  return names;
+}
+
+bool IsNarrow(const std::string& precision) { return precision == "int8" || precision == "fp8" || precision == "int4"; }
+
 Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
   if (layer.group != LayerGroup::kReformatQdq) return Conversion::kNone;
   if (layer.inputs.empty() || layer.outputs.empty()) {  // names only
     if (layer.name.find("DequantizeLinear") != std::string::npos) return Conversion::kDequantize;
     return layer.name.find("QuantizeLinear") != std::string::npos ? Conversion::kQuantize : Conversion::kReformat;
   }
-  const bool from_int8 = layer.inputs[0].precision == "int8", to_int8 = layer.outputs[0].precision == "int8";
-  if (to_int8 && !from_int8) return Conversion::kQuantize;
-  if (from_int8 && !to_int8) return Conversion::kDequantize;
+  const bool from_narrow = IsNarrow(layer.inputs[0].precision), to_narrow = IsNarrow(layer.outputs[0].precision);
+  if (to_narrow && !from_narrow) return Conversion::kQuantize;
+  if (from_narrow && !to_narrow) return Conversion::kDequantize;
   return origin == "QDQ" ? Conversion::kQuantize : Conversion::kReformat;
 }
 
@@ -92,8 +109,11 @@ void Describe(const json& value, ForeignLayer& layer) {
   }
   const bool said = !parameter_type.empty() && GroupOf(parameter_type, "") != LayerGroup::kOther;
   layer.group = said ? GroupOf(parameter_type, "") : GroupOf(layer.type, layer.name);
+  const std::string onnx_names = OnnxNames(JsonText(value, "Metadata"));
+  if (layer.group == LayerGroup::kOther && !onnx_names.empty()) layer.group = GroupOf("", onnx_names);
   layer.conversion = ConversionOf(layer, origin);
-  layer.has_residual = layer.group == LayerGroup::kConv && (layer.inputs.size() > 1 || layer.name.find("Add") != std::string::npos);
+  const bool adds = layer.name.find("Add") != std::string::npos || onnx_names.find("Add") != std::string::npos;
+  layer.has_residual = layer.group == LayerGroup::kConv && (layer.inputs.size() > 1 || adds);
 }
 
 Result<ForeignRun> Build(const Files& files, const std::string& path) {
@@ -108,12 +128,13 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
     run.detailed = true;
   }
   static const json kNothing;
+  const double count = JsonNumber(files.profile[0], "count", 0);
   for (size_t i = 1; i < files.profile.size(); ++i) {
     const json& entry = files.profile[i];
     ForeignLayer layer;
     layer.name = JsonText(entry, "name");
     if (layer.name.empty()) return InvalidInput("{}: entry {} has no name", files.profile_path, i);
-    layer.ms = JsonNumber(entry, "averageMs", -1);
+    layer.ms = JsonNumber(entry, "averageMs", count > 0 ? JsonNumber(entry, "timeMs", -1) / count : -1);
     if (!(layer.ms >= 0)) return InvalidInput("{}: entry {} ({}): averageMs is missing or negative", files.profile_path, i, layer.name);
     const auto it = described.find(layer.name);
     Describe(it == described.end() ? kNothing : *it->second, layer);
@@ -121,7 +142,7 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
   }
   std::vector<double> latencies;
   for (const json& t : files.times) {
-    if (const double ms = JsonNumber(t, "latencyMs", -1); ms >= 0) latencies.push_back(ms);
+    if (const double ms = JsonNumber(t, "latencyMs", JsonNumber(t, "computeMs", -1)); ms >= 0) latencies.push_back(ms);
   }
   if (!latencies.empty()) {
     std::sort(latencies.begin(), latencies.end());
@@ -137,7 +158,11 @@ Result<ForeignRun> Read(const std::string& path) {
   std::vector<std::string> paths = {path};
   if (std::filesystem::is_directory(path, code)) {
     EVOQ_ASSIGN(paths, ListFiles(path));
-    std::erase_if(paths, [](const std::string& p) { return LowerExtension(p) != ".json"; });
+    // Engines and logs lie beside them.
+    std::erase_if(paths, [](const std::string& p) {
+      const std::string extension = LowerExtension(p);
+      return extension != ".json" && extension != ".txt" && !extension.empty();
+    });
   }
   Files files;
   for (const std::string& p : paths) EVOQ_TRY(Take(p, files));

@@ -1,0 +1,263 @@
+// Engines of other versions and settings than those of the test data: the same layers, told differently, must give the same groups.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "doctor/rule.h"
+#include "doctor/source.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+struct Layer {
+  const char* name;
+  const char* type;  // LayerType
+  double ms;
+  const char *from, *to;  // formats of the first input and the output
+};
+
+// A residual network's beginning with Q/DQ on convolutions only: the residual and the pooling stay in float.
+constexpr Layer kInt8[] = {
+    {"/q/QuantizeLinear", "Reformat", 0.06, "Row major linear FP32", "Four wide channel vectorized row major Int8 format"},
+    {"conv1.weight + /q1/QuantizeLinear + /conv1/Conv + /relu/Relu", "CaskConvolution", 0.20, "Four wide channel vectorized row major Int8 format",
+     "Channel major FP16 format where channel % 8 == 0"},
+    {"/maxpool/MaxPool", "CaskPooling", 0.09, "Channel major FP16 format where channel % 8 == 0", "Channel major FP16 format where channel % 8 == 0"},
+    {"/q2/QuantizeLinear", "Reformat", 0.03, "Channel major FP16 format where channel % 8 == 0", "Thirty-two wide channel vectorized row major Int8 format"},
+    {"w2 + /q3/QuantizeLinear + /layer1/conv1/Conv + /layer1/relu/Relu", "CaskConvolution", 0.04, "Thirty-two wide channel vectorized row major Int8 format",
+     "Thirty-two wide channel vectorized row major Int8 format"},
+    {"w3 + /q4/QuantizeLinear + /layer1/conv2/Conv + /layer1/Add + /layer1/relu_1/Relu", "CaskConvolution", 0.05,
+     "Thirty-two wide channel vectorized row major Int8 format", "Channel major FP16 format where channel % 8 == 0"},
+    {"/q5/QuantizeLinear", "Reformat", 0.02, "Channel major FP16 format where channel % 8 == 0", "Thirty-two wide channel vectorized row major Int8 format"},
+    {"w4 + /q6/QuantizeLinear + /fc/Gemm", "CaskGemmConvolution", 0.01, "Thirty-two wide channel vectorized row major Int8 format", "Row major linear FP32"},
+};
+
+class Trtexec : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("evoq_trtexec_" + std::to_string(getpid()));
+    Clear();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Clear() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+
+  // The files of an engine, changed by `change` before they are written.
+  struct Files {
+    json profile = json::array(), layers = json::array(), times = json::array();
+    std::string profile_name = "profile.json", layers_name = "layers.json", times_name = "times.json";
+  };
+  Result<ForeignRun> Read(const std::function<void(Files&)>& change = nullptr) {
+    Clear();
+    Files f;
+    f.profile.push_back({{"count", 100}});
+    int i = 0;
+    for (const Layer& layer : kInt8) {
+      f.profile.push_back({{"name", layer.name}, {"timeMs", layer.ms * 100}, {"averageMs", layer.ms}, {"medianMs", layer.ms}, {"percentage", 10}});
+      const auto tensor = [&](int at, const char* format) {
+        return json{{"Name", fmt::format("t{}", at)}, {"Location", "Device"}, {"Dimensions", {1, 64, 56, 56}}, {"Format/Datatype", format}};
+      };
+      json object = {{"Name", layer.name}, {"LayerType", layer.type}, {"Inputs", {tensor(i, layer.from)}}, {"Outputs", {tensor(i + 1, layer.to)}},
+                     {"TacticName", "sm80_xmma"}, {"StreamId", 0}, {"Metadata", ""}};
+      f.layers.push_back(object);
+      ++i;
+    }
+    for (double ms : {0.50, 0.40, 0.45}) f.times.push_back({{"latencyMs", ms + 0.1}, {"computeMs", ms}, {"h2dMs", 0.05}, {"d2hMs", 0.05}});
+    if (change) change(f);
+    const auto write = [&](const std::string& name, const json& value) {
+      if (!value.is_null()) EXPECT_TRUE(WriteFileAtomic((folder_ / name).string(), value.dump()));
+    };
+    write(f.profile_name, f.profile);
+    write(f.layers_name, f.layers.is_null() ? json() : json{{"Layers", f.layers}, {"Bindings", {"x", "y"}}});
+    write(f.times_name, f.times);
+    for (const ForeignSource* source : AllForeignSources()) {
+      if (std::string_view(source->tool) == "trtexec") return source->read(folder_.string());
+    }
+    return Fail(ErrorCode::kInternal, "no reader");
+  }
+
+  static void ExpectGroups(const Result<ForeignRun>& run) {
+    ASSERT_TRUE(run) << run.error().message();
+    // A classifier is a convolution to the engine, a Gemm by its name.
+    EXPECT_NEAR(run->GroupMs(LayerGroup::kConv) + run->GroupMs(LayerGroup::kMatMul), 0.30, 1e-9);
+    EXPECT_NEAR(run->GroupMs(LayerGroup::kReformatQdq), 0.11, 1e-9);
+    EXPECT_NEAR(run->GroupMs(LayerGroup::kPooling), 0.09, 1e-9);
+    EXPECT_NEAR(run->layer_sum_ms, 0.50, 1e-9);
+  }
+
+  static std::map<std::string, double> Lost(const ForeignRun& run, const ForeignRun* baseline = nullptr) {
+    std::map<std::string, double> lost;
+    for (const Finding& f : Diagnose(run, baseline).findings) lost[f.rule->code] = f.ms;
+    return lost;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Trtexec, Detailed) {
+  const auto run = Read();
+  ExpectGroups(run);
+  EXPECT_NEAR(run->end_to_end_ms, 0.55, 1e-9);
+  const auto lost = Lost(*run);
+  EXPECT_NEAR(lost.at("residual-not-quantized"), 0.02, 1e-9);
+  EXPECT_NEAR(lost.at("pooling-in-float"), 0.045 + 0.03, 1e-9);
+  EXPECT_NEAR(lost.at("input-conversion"), 0.06, 1e-9);
+}
+
+TEST_F(Trtexec, NamesOnly) {
+  const auto run = Read([](Files& f) {
+    for (json& layer : f.layers) layer = layer["Name"];
+  });
+  ExpectGroups(run);
+  EXPECT_FALSE(run->detailed);
+  const auto lost = Lost(*run);
+  EXPECT_NEAR(lost.at("residual-not-quantized"), 0.02, 1e-9);
+  EXPECT_TRUE(lost.count("pooling-in-float"));
+}
+
+TEST_F(Trtexec, ProfileAlone) {
+  const auto run = Read([](Files& f) { f.layers = f.times = nullptr; });
+  ExpectGroups(run);
+  EXPECT_EQ(run->end_to_end_ms, 0);
+  EXPECT_TRUE(Lost(*run).count("residual-not-quantized"));
+}
+
+TEST_F(Trtexec, NoAverages) {
+  ExpectGroups(Read([](Files& f) {
+    for (size_t i = 1; i < f.profile.size(); ++i) {
+      f.profile[i].erase("averageMs");
+      f.profile[i].erase("medianMs");
+    }
+  }));
+}
+
+TEST_F(Trtexec, FileNamesWithoutExtensionAndOthersBeside) {
+  ExpectGroups(Read([this](Files& f) {
+    f.profile_name = "prof";
+    f.layers_name = "layer_info.txt";
+    ASSERT_TRUE(WriteFileAtomic((folder_ / "engine.plan").string(), std::string("\x01\x02 no json")));
+    ASSERT_TRUE(WriteFileAtomic((folder_ / "build.txt").string(), std::string("[I] === Model Options ===")));
+    ASSERT_TRUE(WriteFileAtomic((folder_ / "metadata.json").string(), std::string("{\"device_information\": {\"Selected Device\": \"L4\"}}")));
+  }));
+}
+
+// TensorRT 9 and newer give layers names of their own and tell the ONNX layers in Metadata.
+TEST_F(Trtexec, NamesInMetadata) {
+  const auto run = Read([](Files& f) {
+    for (size_t i = 0; i < f.layers.size(); ++i) {
+      json& layer = f.layers[i];
+      std::string metadata;
+      for (std::string rest = layer["Name"]; !rest.empty();) {
+        const size_t end = std::min(rest.find(" + "), rest.size());
+        metadata += (metadata.empty() ? "" : "\x1e") + ("[ONNX Layer: " + rest.substr(0, end) + "]");
+        rest = end + 3 < rest.size() ? rest.substr(end + 3) : "";
+      }
+      layer["Metadata"] = metadata;
+      layer["Name"] = f.profile[i + 1]["name"] = fmt::format("__myl_Fus_{}", i);
+      layer["LayerType"] = "kgen";
+    }
+  });
+  ExpectGroups(run);
+  EXPECT_NEAR(Lost(*run).at("residual-not-quantized"), 0.02, 1e-9);
+}
+
+// Newer files tell format and type apart; FP8 narrows as int8 does.
+TEST_F(Trtexec, FormatAndDatatypeApart) {
+  for (const char* narrow : {"Int8", "FP8"}) {
+    const auto run = Read([&](Files& f) {
+      for (json& layer : f.layers) {
+        for (const char* side : {"Inputs", "Outputs"}) {
+          json& tensor = layer[side][0];
+          const std::string format = tensor["Format/Datatype"];
+          tensor.erase("Format/Datatype");
+          tensor["Format"] = "N/C/H/W linear";
+          tensor["Datatype"] = format.find("Int8") != std::string::npos ? narrow : format.find("FP16") != std::string::npos ? "Half" : "Float";
+        }
+      }
+    });
+    ExpectGroups(run);
+    EXPECT_TRUE(run->quantized()) << narrow;
+    EXPECT_NEAR(Lost(*run).at("residual-not-quantized"), 0.02, 1e-9) << narrow;
+  }
+}
+
+// With several streams the runs of all streams are in one list, and layers on them in one profile.
+TEST_F(Trtexec, SeveralStreams) {
+  const auto run = Read([](Files& f) {
+    json times = json::array();
+    for (const json& t : f.times) {
+      for (int stream = 0; stream < 2; ++stream) times.push_back(t);
+    }
+    f.times = times;
+    for (size_t i = 0; i < f.layers.size(); ++i) f.layers[i]["StreamId"] = i % 2;
+  });
+  ExpectGroups(run);
+  EXPECT_NEAR(run->end_to_end_ms, 0.55, 1e-9);
+}
+
+TEST_F(Trtexec, TimesWithoutTransfers) {
+  const auto run = Read([](Files& f) {
+    for (json& t : f.times) t = {{"computeMs", t["computeMs"]}};
+  });
+  ExpectGroups(run);
+  EXPECT_NEAR(run->end_to_end_ms, 0.45, 1e-9);
+}
+
+// A layer of the profile that the layer information lacks counts by its name; the reverse is nothing.
+TEST_F(Trtexec, LayersInOneFileOnly) {
+  const auto run = Read([](Files& f) {
+    f.profile.push_back({{"name", "Reformatting CopyNode for Input Tensor 0 to /fc/Gemm"}, {"averageMs", 0.5}});
+    f.layers.push_back({{"Name", "never ran"}, {"LayerType", "CaskConvolution"}});
+    f.layers.push_back(nullptr);
+  });
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_NEAR(run->GroupMs(LayerGroup::kReformatQdq), 0.61, 1e-9);
+  EXPECT_EQ(run->layers.size(), 9);
+}
+
+TEST_F(Trtexec, Float32Baseline) {
+  const auto int8 = Read();
+  const auto fp32 = Read([](Files& f) {
+    json profile = json::array({f.profile[0]}), layers = json::array();
+    for (size_t i = 0; i < f.layers.size(); ++i) {
+      if (f.layers[i]["LayerType"] == "Reformat") continue;
+      for (const char* side : {"Inputs", "Outputs"}) f.layers[i][side][0]["Format/Datatype"] = "Row major linear FP32";
+      f.profile[i + 1]["averageMs"] = 4 * f.profile[i + 1]["averageMs"].get<double>();
+      profile.push_back(f.profile[i + 1]);
+      layers.push_back(f.layers[i]);
+    }
+    f.profile = profile;
+    f.layers = layers;
+  });
+  ASSERT_TRUE(int8 && fp32);
+  const Diagnosis diagnosis = Diagnose(*int8, &*fp32);
+  EXPECT_NEAR(diagnosis.ideal_ms, fp32->layer_sum_ms / 4, 1e-9);
+  double sum = diagnosis.ideal_ms + diagnosis.below_ideal_ms;
+  for (const Finding& f : diagnosis.findings) sum += f.ms;
+  EXPECT_NEAR(sum, int8->layer_sum_ms, 1e-9);
+  EXPECT_TRUE(Diagnose(*fp32, nullptr).findings.empty());
+}
+
+TEST_F(Trtexec, MergedNames) {
+  EXPECT_EQ(GroupOf("", "/a/Relu || /b/conv/Conv"), LayerGroup::kConv);
+  EXPECT_EQ(GroupOf("", "/branch_conv/Relu || /branch_conv/Add"), LayerGroup::kElementwise);
+  EXPECT_EQ(GroupOf("", "{ForeignNode[/a/Conv.../b/Add]}"), LayerGroup::kOther);
+}
+
+TEST_F(Trtexec, BadFiles) {
+  const auto error = [](const Result<ForeignRun>& run) { return run ? std::string("read") : run.error().message(); };
+  EXPECT_NE(error(Read([](Files& f) { f.profile = nullptr; })).find("no profile among"), std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) { f.profile[3].erase("name"); })).find("entry 3 has no name"), std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) { f.profile[2] = {{"name", "a"}, {"averageMs", -1}}; })).find("averageMs is missing or negative"), std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) { f.times = f.profile; })).find("a second profile beside"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace evoq
