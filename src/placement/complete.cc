@@ -86,6 +86,16 @@ bool TouchesIntegers(const Graph& graph, const Node& node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(), near) || (!node.outputs.empty() && ResultGrid(graph, node.outputs[0]) != nullptr);
 }
 
+bool LeadsToIntegers(const Graph& graph, ValueId value) {
+  if (GridElsewhere(graph, value) != nullptr) return true;
+  return std::any_of(graph.value(value).users.begin(), graph.value(value).users.end(), [&](NodeId user) {
+    const Node& node = graph.node(user);
+    if (node.outputs.empty() || IsQuantize(node)) return IsQuantize(node);
+    if (IsWeighted(node)) return ReadGrid(graph, node.input(1)) != nullptr;
+    return WrittenGrid(graph, node.outputs[0]) != nullptr || (MovesOnly(node) && LeadsToIntegers(graph, node.outputs[0]));
+  });
+}
+
 Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing, bool output_needed) {
   Completion plan;
   plan.complete = true;

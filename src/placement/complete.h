@@ -17,6 +17,10 @@ Missing MissingPairs(const Graph& graph, const Node& node);
 // A neighbour's integers are near: an activation that it reads, or its result, is quantized somewhere, or the other inputs are dequantized.
 bool TouchesIntegers(const Graph& graph, const Node& node);
 
+// Whether a reader of the value, perhaps behind operators that only move values, has integer weights or a quantized result: integers
+// that nobody uses afterwards only cost accuracy.
+bool LeadsToIntegers(const Graph& graph, ValueId value);
+
 // The grids that the missing pairs would get; empty types where the graph does not determine them:
 //   * a value that is quantized elsewhere has that grid;
 //   * operators that move values have one grid on both sides;

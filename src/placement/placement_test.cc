@@ -339,6 +339,12 @@ TEST(Placement, AddendsTakeTheRangeThatTheSumLeaves) {
   EXPECT_NEAR(HighOf(*grid), 5.1, 0.06);
 }
 
+// At the model's end integers would be made for nobody.
+TEST(Placement, PoolingIntoFloatsIsNoFault) {
+  Net n;
+  EXPECT_TRUE(Examine(n.Done({n.Op("GlobalAveragePool", {Healthy(n)})}), *FindRuntime("ort-cpu")).findings.empty());
+}
+
 TEST(Placement, WhatOnlyDataCanTellIsNotRepaired) {
   Net n;
   const ValueId x = n.Pair(n.x, 0.02f, 128);

@@ -85,6 +85,12 @@ class Table {
     return graph_.OnlyUser(x).valid() && (fate == Fate::kInteger || fate == Fate::kAbsorbed);
   }
 
+  // A bias behind the operator that it belongs to.
+  bool AddsConstant(const Node& node) const {
+    return (IsConstantLike(graph_, node.input(0)) && IntegerBefore(node.input(1))) ||
+           (IsConstantLike(graph_, node.input(1)) && IntegerBefore(node.input(0)));
+  }
+
   // Every activation it reads is dequantized; `but_one` may come straight from an integer operator, which then adds it itself.
   bool ReadsGrids(const Node& node, bool but_one) const {
     int other = 0, grids = 0;
@@ -110,6 +116,7 @@ class Table {
       }
       case IntegerForm::kEvery: {
         const bool add = node.op == "Add";
+        if (add && AddsConstant(node)) return Fate::kAbsorbed;
         if (!ReadsGrids(node, add)) return Fate::kFloat;
         const bool absorbed = add && !ReadsGrids(node, false);
         return absorbed ? Fate::kAbsorbed : WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kInteger : Fate::kFloat;

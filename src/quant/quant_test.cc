@@ -146,6 +146,41 @@ TEST(Static, AResidualSumSplitsOnRequest) {
   EXPECT_EQ(report->warnings.size(), 1);
 }
 
+// What TensorRT reads: int8 with zero point 0, biases in float.
+TEST(Static, TensorrtGetsNoZeroPointsAndFloatBiases) {
+  const Graph net = MakeNet(kConvNet);
+  Graph q = net;
+  ASSERT_TRUE(QuantizeStatic(q, CalibrateOrDie(net), {.target = FindQdqTarget("tensorrt")}));
+  int quantized = 0;
+  for (int i = 0; i < q.value_count(); ++i) {
+    const TensorType& type = q.value(ValueId{i}).type;
+    EXPECT_NE(type.dtype, DType::kInt32) << q.value(ValueId{i}).name;
+    if (!type.quantized()) continue;
+    ++quantized;
+    EXPECT_EQ(type.dtype, DType::kInt8) << q.value(ValueId{i}).name;
+    for (int32_t zero : type.quant->zero_points) EXPECT_EQ(zero, 0) << q.value(ValueId{i}).name;
+  }
+  EXPECT_GT(quantized, 4);
+  EXPECT_GE(Sqnr(net, q), 22);
+}
+
+// ONNX Runtime's integer convolution writes integers: without a pair behind it, it is a float one that dequantizes its weights at each run.
+TEST(Static, ConvolutionsForOnnxRuntimeWriteIntegers) {
+  const Graph net = MakeNet(R"(graph last
+input %x: float32[1, 4, 6, 6]
+const %w: float32[8, 4, 3, 3]
+conv: %y: float32[1, 8, 4, 4] = Conv{}(%x, %w)
+exp: %z: float32[1, 8, 4, 4] = Exp{}(%y)
+output %z
+)");
+  const Ranges ranges = CalibrateOrDie(net);
+  for (const char* target : {"ort", "openvino"}) {
+    Graph q = net;
+    ASSERT_TRUE(QuantizeStatic(q, ranges, {.target = FindQdqTarget(target)}));
+    EXPECT_EQ(q.value(q.node(q.FindNode("conv")).outputs[0]).type.quantized(), std::string_view(target) == "ort") << target;
+  }
+}
+
 TEST(Static, ConcatSharesOneScaleAndSharedValuesAreConvertedOnce) {
   const Graph net = MakeNet(R"(graph fire
 input %x: float32[1, 4, 6, 6]

@@ -36,6 +36,10 @@ class StaticQuantizer {
     if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
       return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8", DTypeName(options_.activation));
     }
+    if (options_.target && options_.target->symmetric) {
+      options_.activation = DType::kInt8;
+      options_.symmetric_activations = true;
+    }
     if (options_.target && options_.target->split_residual) EVOQ_TRY(SplitResiduals());
     EVOQ_TRY(SplitActivations());
     plan_ = MakePlan(graph_, ranges_, options_);
@@ -125,7 +129,8 @@ class StaticQuantizer {
       const Node& node = graph_.node(*it);
       if (!plan_.integer.count(*it)) continue;
       for (ValueId y : node.outputs) {
-        if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && (!IsLinearOp(node) || HasIntegerReader(y))) {
+        const bool wanted = !IsLinearOp(node) || HasIntegerReader(y) || (node.op == "Conv" && options_.target && options_.target->quantize_results);
+        if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && wanted) {
           quantized_.insert(y);
         }
       }
@@ -229,7 +234,9 @@ class StaticQuantizer {
     Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
     const std::string name = b.valid() ? graph_.value(b).name : node.name + ".bias";
     CorrectBias(node, weight, q, bias);
-    if (bias.defined()) graph_.SetInput(id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
+    const bool float_bias = options_.target && options_.target->symmetric;
+    if (bias.defined() && float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name, bias));
+    if (bias.defined() && !float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
     graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(w).name + ".int8", q));
   }
 
@@ -256,7 +263,7 @@ class StaticQuantizer {
 
   Graph& graph_;
   Ranges ranges_;  // a copy: equalizing changes channels
-  const QuantizeOptions& options_;
+  QuantizeOptions options_;  // a copy: the target may ask for other activations
   QuantPlan plan_;
   std::set<ValueId> quantized_;               // values that have an integer form
   std::map<ValueId, TensorType> types_;       // of those forms

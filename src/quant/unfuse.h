@@ -31,6 +31,8 @@ struct QdqTarget {
   const char* doc;
   bool split_residual;          // on the product that a residual is added to
   bool split_activation;        // between the operator and an activation that is not Relu or Clip
+  bool quantize_results;        // of convolutions that only float operators read: its integer convolution writes integers
+  bool symmetric;               // int8 activations with zero point 0, biases in float: what it reads, not what it prefers
 };
 std::span<const QdqTarget> AllQdqTargets();
 const QdqTarget* FindQdqTarget(std::string_view name);

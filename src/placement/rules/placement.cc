@@ -22,7 +22,7 @@ std::vector<Fault> FindIncomplete(const PlacementCase& c, bool (*of_kind)(const 
     const Node& node = c.graph.node(id);
     if (!c.IsFloat(id) || !of_kind(c.graph, node) || !TouchesIntegers(c.graph, node)) continue;
     const Missing missing = MissingPairs(c.graph, node);
-    if (missing.inputs.empty() && !(missing.output && NeedsOutput(c))) continue;
+    if (missing.inputs.empty() && !(missing.output && NeedsOutput(c) && LeadsToIntegers(c.graph, node.outputs[0]))) continue;
     Fault fault{.node = id};
     for (size_t i : missing.inputs) fault.detail += (fault.detail.empty() ? "input " : ", input ") + std::to_string(i);
     if (missing.output && NeedsOutput(c)) fault.detail += fault.detail.empty() ? "result" : ", result";

@@ -15,6 +15,7 @@ constexpr IntegerOp kTable[] = {
     {"Flatten", IntegerForm::kMove},         {"Squeeze", IntegerForm::kMove},               {"Unsqueeze", IntegerForm::kMove},
     {"Slice", IntegerForm::kMove},           {"Gather", IntegerForm::kMove},                {"Split", IntegerForm::kMove},
     {"DepthToSpace", IntegerForm::kMove},    {"SpaceToDepth", IntegerForm::kMove},          {"Expand", IntegerForm::kMove},
+    {"Pad", IntegerForm::kMove},
     {"Relu", IntegerForm::kAfter},           {"Clip", IntegerForm::kAfter},                 {"LeakyRelu", IntegerForm::kAfter},
     {"Sigmoid", IntegerForm::kAfter},        {"Tanh", IntegerForm::kAfter},                 {"HardSwish", IntegerForm::kAfter},
 };

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What `evoq quantize --target` writes has no fault that `evoq explain --target` knows; of files with faults (bench/faults.py), the
+forecast for ONNX Runtime equals its profile, and --fix keeps the outputs and leaves nothing to repair.
+
+Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+try:
+    import faults
+    import forecast
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+RUNTIMES = {"ort": "ort-cpu", "tensorrt": "tensorrt", "openvino": "openvino"}
+NETWORKS = ("lenet", "mobilenetv2", "resnet18")
+# The largest difference of outputs that a repair may make, as a share of the largest output. Random weights and data: rounding
+# once more where nothing was rounded shows fully.
+TOLERANCE = 0.25
+
+
+def explain(model, target, folder, fixed=None):
+    path = os.path.join(folder, "explain.json")
+    forecast.evoq("explain", model, "--target", target, "--json", path, *(["--fix", "-o", fixed] if fixed else []))
+    with open(path) as f:
+        return json.load(f)
+
+
+def main():
+    failures = []
+
+    def check(holds, what):
+        print(("ok      " if holds else "FAILED  ") + what, flush=True)
+        if not holds:
+            failures.append(what)
+
+    with tempfile.TemporaryDirectory() as folder:
+        for network in NETWORKS:
+            source = os.path.join(folder, network + ".onnx")
+            forecast.evoq("zoo", network, "-o", source)
+            for target, runtime in RUNTIMES.items():
+                quantized = os.path.join(folder, f"{network}.{target}.onnx")
+                forecast.evoq("quantize", source, "-o", quantized, "--scheme", "int8", "--target", target, "--calib-random", 1)
+                told = explain(quantized, runtime, folder)
+                found = [f["code"] for f in told["findings"] if f["code"] != "no-integer-kernel"]
+                check(not found and told["fates"]["integer"] > 0, f"{network} for {target}: {told['fates']} {found}")
+        good, fixed = os.path.join(folder, "mobilenetv2.ort.onnx"), os.path.join(folder, "fixed.onnx")
+        for fault in faults.FAULTS:
+            planted = os.path.join(folder, "planted.onnx")
+            if not faults.plant(fault, good, planted):
+                continue
+            told = explain(planted, "ort-cpu", folder, fixed)
+            count, _, wrong = forecast.compare(told, forecast.executed(planted, folder))
+            check(not wrong and count[True][0] + count[False][0] > 50, f"{fault.__name__}: forecast as executed {wrong[:2]}")
+            left = sum(f["repairable"] for f in told["fixed"]["findings"])
+            more = told["fixed"]["fates"]["integer"] >= told["fates"]["integer"]
+            differs = forecast.difference(forecast.session(planted), forecast.session(fixed))
+            repaired = ", ".join(r["code"] for r in told["repairs"])
+            check(told["repairs"] and not left and more and differs <= TOLERANCE, f"{fault.__name__}: {repaired}, differs by {differs:.4f}, {left} left")
+            _, _, wrong = forecast.compare(told["fixed"], forecast.executed(fixed, folder))
+            check(not wrong, f"{fault.__name__}, repaired: forecast as executed {wrong[:2]}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
