@@ -16,16 +16,63 @@
 namespace evoq {
 namespace {
 
+void CollectDomains(const Graph& graph, std::set<std::string>& domains) {
+  for (NodeId id : graph.order()) {
+    domains.insert(graph.node(id).domain);
+    for (const auto& body : graph.node(id).bodies) CollectDomains(*body, domains);
+  }
+}
+
+void WriteHeader(const Graph& graph, onnx::ModelProto& model) {
+  const int opset = OpsetNeeded(graph);
+  model.set_ir_version(IrVersionOf(opset));
+  model.set_producer_name("evoq");
+  onnx::OperatorSetIdProto& import = *model.add_opset_import();
+  import.set_domain("");
+  import.set_version(opset);
+  std::set<std::string> domains;
+  CollectDomains(graph, domains);
+  for (const std::string& domain : domains) {
+    if (domain.empty() || domain == "evoq") continue;
+    onnx::OperatorSetIdProto& other = *model.add_opset_import();
+    other.set_domain(domain);
+    other.set_version(1);
+  }
+  for (const auto& [key, value] : graph.metadata) {
+    if (key.starts_with("onnx.")) continue;
+    onnx::StringStringEntryProto& entry = *model.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
+void WriteTensorType(const TensorType& type, onnx::TypeProto::Tensor& to) {
+  to.set_elem_type(static_cast<int>(type.dtype));
+  if (!type.shape.ranked()) return;
+  auto& shape = *to.mutable_shape();
+  for (const Dim& dim : type.shape.dims()) {
+    auto& d = *shape.add_dim();
+    if (dim.known()) d.set_dim_value(dim.value);
+    if (!dim.known() && !dim.symbol.empty()) d.set_dim_param(dim.symbol);
+  }
+}
+
+void WriteType(const TensorType& type, onnx::TypeProto& to) {
+  const bool optional = type.kind == ValueKind::kOptional || type.kind == ValueKind::kOptionalSequence;
+  onnx::TypeProto& held = optional ? *to.mutable_optional_type()->mutable_elem_type() : to;
+  const bool sequence = type.kind == ValueKind::kSequence || type.kind == ValueKind::kOptionalSequence;
+  WriteTensorType(type, *(sequence ? *held.mutable_sequence_type()->mutable_elem_type() : held).mutable_tensor_type());
+}
+
+// Writes one graph: the model's, or a subgraph, whose captured inputs are values of the graphs around it.
 class Exporter {
  public:
-  explicit Exporter(const Graph& graph) : graph_(graph), proto_(*model_.mutable_graph()) {
-    for (int i = 0; i < graph.value_count(); ++i) names_.insert(graph.value(ValueId{i}).name);
-    for (NodeId id : graph.order()) names_.insert(graph.node(id).name);
-  }
+  // `names`: all names in use, of values and nodes of the whole model.
+  Exporter(const Graph& graph, onnx::GraphProto& proto, std::set<std::string>& names) : graph_(graph), proto_(proto), names_(names) {}
 
-  Result<onnx::ModelProto> Run() {
-    WriteHeader();
-    for (ValueId in : graph_.inputs()) WriteInfo(in, *proto_.add_input());
+  Status Run(size_t own_inputs) {
+    proto_.set_name(graph_.name.empty() ? "graph" : graph_.name);
+    for (size_t i = 0; i < own_inputs; ++i) WriteInfo(graph_.inputs()[i], *proto_.add_input());
     for (NodeId id : graph_.order()) EVOQ_TRY(WithContext(WriteNode(graph_.node(id)), NodeLabel(graph_.node(id))));
     for (ValueId out : graph_.outputs()) {
       if (graph_.value(out).is_constant()) {
@@ -33,46 +80,14 @@ class Exporter {
       }
       WriteInfo(out, *proto_.add_output());
     }
-    return std::move(model_);
+    return {};
   }
 
  private:
-  void WriteHeader() {
-    const int opset = OpsetNeeded(graph_);
-    model_.set_ir_version(IrVersionOf(opset));
-    model_.set_producer_name("evoq");
-    onnx::OperatorSetIdProto& import = *model_.add_opset_import();
-    import.set_domain("");
-    import.set_version(opset);
-    std::set<std::string> domains;
-    for (NodeId id : graph_.order()) domains.insert(graph_.node(id).domain);
-    for (const std::string& domain : domains) {
-      if (domain.empty() || domain == "evoq") continue;
-      onnx::OperatorSetIdProto& other = *model_.add_opset_import();
-      other.set_domain(domain);
-      other.set_version(1);
-    }
-    for (const auto& [key, value] : graph_.metadata) {
-      if (key.starts_with("onnx.")) continue;
-      onnx::StringStringEntryProto& entry = *model_.add_metadata_props();
-      entry.set_key(key);
-      entry.set_value(value);
-    }
-    proto_.set_name(graph_.name.empty() ? "graph" : graph_.name);
-  }
-
   void WriteInfo(ValueId id, onnx::ValueInfoProto& info) {
     const Value& value = graph_.value(id);
     info.set_name(value.name);
-    auto& type = *info.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(static_cast<int>(value.type.dtype));
-    if (!value.type.shape.ranked()) return;
-    auto& shape = *type.mutable_shape();
-    for (const Dim& dim : value.type.shape.dims()) {
-      auto& d = *shape.add_dim();
-      if (dim.known()) d.set_dim_value(dim.value);
-      if (!dim.known() && !dim.symbol.empty()) d.set_dim_param(dim.symbol);
-    }
+    if (value.type.dtype != DType::kUndefined) WriteType(value.type, *info.mutable_type());
   }
 
   // ---- names and small constants
@@ -154,6 +169,7 @@ class Exporter {
   Status WriteConstant(ValueId id) {
     if (!written_.insert(id.index).second) return {};
     const Value& value = graph_.value(id);
+    if (!value.type.is_tensor()) return Unsupported("constant {} is {}", value.name, value.type.ToString());
     if (!value.constant.layout().empty())
       return Unsupported("constant {} is packed as '{}': export the graph before compiling", value.name, value.constant.layout());
     TensorToProto(value.constant, value.name, *proto_.add_initializer());
@@ -209,9 +225,6 @@ class Exporter {
 
   Status WriteNode(const Node& node) {
     if (node.attrs.Int("channels_last") != 0) return Unsupported("channels-last layout: export the graph before lowering");
-    if (!node.bodies.empty()) return Unsupported("subgraphs are not written");
-    if (const OpDef* op = FindOp(node.op, node.domain); op != nullptr && op->containers)
-      return Unsupported("sequences and optionals are not written");
     if (node.domain == "evoq" && node.op != "Silu") return Unsupported("ONNX has no operator of this name");
     if (node.op == "QuantizeLinear" && node.inputs.size() == 1) return WriteQuantize(node);
     if (node.op == "DequantizeLinear" && node.inputs.size() == 1) return WriteDequantize(node);
@@ -230,17 +243,43 @@ class Exporter {
     }
     Attrs attrs = node.attrs;
     attrs.Erase("channels_last");
+    if (!node.bodies.empty()) attrs.Erase("captured");
+    const size_t own = OwnInputsOf(node);
     onnx::NodeProto& proto = *proto_.add_node();
     proto.set_op_type(node.op);
     proto.set_domain(node.domain);
     proto.set_name(node.name);
-    for (const std::string& input : inputs) proto.add_input(input);
+    for (size_t i = 0; i < own; ++i) proto.add_input(inputs[i]);
+    if (node.op == "Optional" && attrs.Has("type")) WriteOptionalType(attrs, proto);
     WriteAttrs(attrs, proto);
+    EVOQ_TRY(WriteBodies(node, std::vector<std::string>(inputs.begin() + static_cast<int64_t>(own), inputs.end()), proto));
     std::vector<std::string> reals;
     for (ValueId out : node.outputs) reals.push_back(RealName(out));
     for (const std::string& real : reals) proto.add_output(real);
     for (size_t i = 0; i < reals.size(); ++i) EVOQ_TRY(Finish(node.outputs[i], reals[i]));
     return {};
+  }
+
+  Status WriteBodies(const Node& node, const std::vector<std::string>& captured, onnx::NodeProto& proto) {
+    for (size_t i = 0; i < node.bodies.size(); ++i) {
+      EVOQ_ASSIGN(const Graph body, BodyForExport(graph_, node, i, captured, names_));
+      onnx::AttributeProto& attr = *proto.add_attribute();
+      attr.set_name(node.op != "If" ? "body" : i == 0 ? "then_branch" : "else_branch");
+      attr.set_type(onnx::AttributeProto::GRAPH);
+      EVOQ_TRY(WithContext(Exporter(body, *attr.mutable_g(), names_).Run(body.inputs().size() - captured.size()), "subgraph " + body.name));
+    }
+    return {};
+  }
+
+  // The numbers that stand for the attribute `type` in the graph.
+  static void WriteOptionalType(Attrs& attrs, onnx::NodeProto& proto) {
+    onnx::AttributeProto& attr = *proto.add_attribute();
+    attr.set_name("type");
+    attr.set_type(onnx::AttributeProto::TYPE_PROTO);
+    const ValueKind kind = attrs.Int("type_is_sequence") != 0 ? ValueKind::kSequence : ValueKind::kTensor;
+    WriteType(TensorType::In(kind, static_cast<DType>(attrs.Int("type")), Shape::UnknownRank()), *attr.mutable_tp());
+    attrs.Erase("type");
+    attrs.Erase("type_is_sequence");
   }
 
   Status WriteQuantize(const Node& node) {
@@ -340,9 +379,8 @@ class Exporter {
   }
 
   const Graph& graph_;
-  onnx::ModelProto model_;
   onnx::GraphProto& proto_;
-  std::set<std::string> names_;                    // all names in use, of values and nodes
+  std::set<std::string>& names_;
   std::set<int32_t> written_;                      // constants that are initializers already
   std::map<int32_t, std::string> dequantized_;     // value -> name of its real numbers
   std::map<int32_t, Grid> grids_;                  // value -> its scale and zero point
@@ -351,7 +389,12 @@ class Exporter {
 }  // namespace
 
 Status ExportOnnx(const Graph& graph, const std::string& path) {
-  EVOQ_ASSIGN(const onnx::ModelProto model, WithContext(Exporter(graph).Run(), path));
+  onnx::ModelProto model;
+  WriteHeader(graph, model);
+  std::set<std::string> names;
+  for (int i = 0; i < graph.value_count(); ++i) names.insert(graph.value(ValueId{i}).name);
+  for (NodeId id : graph.order()) names.insert(graph.node(id).name);
+  EVOQ_TRY(WithContext(Exporter(graph, *model.mutable_graph(), names).Run(graph.inputs().size()), path));
   if (model.ByteSizeLong() > INT_MAX)
     return Fail(ErrorCode::kTooLarge, "{}: the model is {} bytes, an ONNX file holds at most 2 GB", path, model.ByteSizeLong());
   return WriteFileAtomic(path, model.SerializeAsString());

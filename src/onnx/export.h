@@ -1,6 +1,11 @@
 // Parts of the exporter.
 #pragma once
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
 #include "graph/graph.h"
 
 namespace evoq {
@@ -11,5 +16,13 @@ constexpr int kExportOpset = 17;  // of models that need nothing newer
 int OpsetNeeded(const Graph& graph);
 // The file format version that goes with an operator set.
 int IrVersionOf(int opset);
+
+// How many inputs of a node with subgraphs are its own ones; captured values follow.
+size_t OwnInputsOf(const Node& node);
+
+// A copy of subgraph `i` of `node` that can be written into its attribute: its types are inferred as far as they can be, its outputs
+// are outputs of its nodes, its names differ from all `names` (and join them), but for the captured inputs, which have the
+// names that the outer graph reads them by.
+Result<Graph> BodyForExport(const Graph& graph, const Node& node, size_t i, const std::vector<std::string>& captured, std::set<std::string>& names);
 
 }  // namespace evoq

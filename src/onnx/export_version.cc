@@ -39,6 +39,8 @@ constexpr OperatorSince kSince[] = {
     {"AveragePool", 19, [](const Node& n) { return HasAttr(n, "dilations"); }},
     {"Cast", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
     {"CastLike", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
+    {"OptionalHasElement", 18, nullptr},
+    {"OptionalGetElement", 18, nullptr},
     {"BitwiseAnd", 18, nullptr},
     {"BitwiseNot", 18, nullptr},
     {"BitwiseOr", 18, nullptr},
@@ -88,6 +90,7 @@ int OpsetNeeded(const Graph& graph) {
   int opset = kExportOpset;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
+    for (const auto& body : node.bodies) opset = std::max(opset, OpsetNeeded(*body));
     for (const OperatorSince& row : kSince) {
       if (node.op == row.op && node.domain.empty() && (row.uses == nullptr || row.uses(node))) opset = std::max(opset, row.opset);
     }

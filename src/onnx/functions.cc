@@ -1,8 +1,13 @@
 #include "onnx/functions.h"
 
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
+
+#include "onnx/upgrade.h"
 
 namespace evoq {
 namespace {
@@ -37,25 +42,38 @@ class Inliner {
 
   Status Run() {
     if (functions_.empty()) return {};
-    for (const auto& [key, function] : functions_) EVOQ_TRY(CheckOperatorSets(*function));
+    ClearNotes(*model_.mutable_graph());
+    for (const auto& [key, function] : functions_) EVOQ_TRY(TakeOperatorSets(*function));
     return ExpandGraph(*model_.mutable_graph(), 0);
   }
 
  private:
-  // A node's version is its domain's in the model: a function's must agree. A domain that only the function imports joins.
-  Status CheckOperatorSets(const onnx::FunctionProto& function) {
+  // A domain that only functions import joins the model's; nodes of a function that imports another version carry that.
+  Status TakeOperatorSets(const onnx::FunctionProto& function) {
     for (const auto& wanted : function.opset_import()) {
-      bool found = false;
-      for (const auto& opset : model_.opset_import()) {
-        if (Canonical(opset.domain()) != Canonical(wanted.domain())) continue;
-        found = true;
-        if (opset.version() != wanted.version())
-          return Unsupported("function '{}' is of operator set {} of '{}', the model of {}", function.name(), wanted.version(),
-                             wanted.domain(), opset.version());
+      const std::string domain = Canonical(wanted.domain());
+      if (domain.empty() && (wanted.version() < kOldestOpset || wanted.version() > kNewestOpset))
+        return Unsupported("function '{}' is of operator set {}, evoq reads {} to {}", function.name(), wanted.version(), kOldestOpset, kNewestOpset);
+      const auto same = [&](const auto& opset) { return Canonical(opset.domain()) == domain; };
+      const auto& imports = model_.opset_import();
+      const auto found = std::find_if(imports.begin(), imports.end(), same);
+      if (found == imports.end()) {
+        *model_.add_opset_import() = wanted;
+      } else if (found->version() != wanted.version()) {
+        versions_[{&function, domain}] = static_cast<int>(std::clamp<int64_t>(wanted.version(), 0, INT_MAX));
       }
-      if (!found) *model_.add_opset_import() = wanted;
     }
     return {};
+  }
+
+  // Nodes' texts are free for NoteVersions.
+  static void ClearNotes(onnx::GraphProto& graph) {
+    for (auto& node : *graph.mutable_node()) {
+      node.clear_doc_string();
+      for (auto& attr : *node.mutable_attribute()) {
+        if (attr.type() == onnx::AttributeProto::GRAPH) ClearNotes(*attr.mutable_g());
+      }
+    }
   }
 
   Status ExpandGraph(onnx::GraphProto& graph, int depth) {
@@ -103,9 +121,20 @@ class Inliner {
     for (const auto& inner : function.node()) {
       onnx::NodeProto node = inner;
       EVOQ_TRY(Adapt(node, call, rename, prefix));
+      NoteVersions(function, node);
       EVOQ_TRY(ExpandNode(std::move(node), depth + 1, out));
     }
     return {};
+  }
+
+  // Writes the versions that the function imports, where they are not the model's, onto a node and those of its subgraphs.
+  void NoteVersions(const onnx::FunctionProto& function, onnx::NodeProto& node) const {
+    const auto found = versions_.find({&function, Canonical(node.domain())});
+    node.set_doc_string(found == versions_.end() ? "" : std::to_string(found->second));
+    for (auto& attr : *node.mutable_attribute()) {
+      if (attr.type() != onnx::AttributeProto::GRAPH) continue;
+      for (auto& inner : *attr.mutable_g()->mutable_node()) NoteVersions(function, inner);
+    }
   }
 
   // Puts the call's names and attributes into a copied node and its subgraphs.
@@ -138,11 +167,16 @@ class Inliner {
 
   onnx::ModelProto& model_;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  std::map<std::pair<const onnx::FunctionProto*, std::string>, int> versions_;  // of a function's domains, where not the model's
   int nodes_ = 0, calls_ = 0;
 };
 
 }  // namespace
 
 Status InlineFunctions(onnx::ModelProto& model) { return Inliner(model).Run(); }
+
+int FunctionOpset(const onnx::ModelProto& model, const onnx::NodeProto& node) {
+  return model.functions_size() == 0 || node.doc_string().empty() ? 0 : std::atoi(node.doc_string().c_str());
+}
 
 }  // namespace evoq

@@ -20,11 +20,9 @@
 namespace evoq {
 namespace {
 
-constexpr int kOldestOpset = 6;
 // Operators of older sets that have meant the same since the first one.
 constexpr std::array<std::string_view, 12> kUnchanged = {"ArgMax", "ArgMin", "Conv", "Constant", "GlobalAveragePool", "GlobalMaxPool",
                                                          "Identity", "MatMul", "Not", "Shape", "Size", "Transpose"};
-constexpr int kNewestOpset = 28;
 
 std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string ShownDomain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
@@ -282,6 +280,8 @@ class Importer {
       node.name = proto_node.name().empty() ? fmt::format("{}_{}", node.op, index) : proto_node.name();
       const std::string label = fmt::format("node {} ({})", node.name, node.op);
       EVOQ_ASSIGN(node.attrs, WithContext(AttrsFromProto(proto_node, external_), label));
+      node.attrs.Erase(kOpsetAttr);  // the file's own
+      if (const int version = FunctionOpset(model_, proto_node); version != 0) node.attrs.Set(kOpsetAttr, version);
       for (const std::string& input : proto_node.input()) {
         const auto found = values_.find(input);
         if (!input.empty() && found == values_.end()) return InvalidInput("{}: input '{}' is not defined anywhere", label, input);
@@ -328,7 +328,7 @@ class Importer {
       inner.graph_.RemoveDeadNodes();
       node.bodies.push_back(std::make_shared<const Graph>(std::move(inner.graph_)));
     }
-    return node.op == "Scan" && versions_.at(node.domain) < 9 ? BatchedScan(node) : Status();
+    return node.op == "Scan" && VersionOf(node, versions_) < 9 ? BatchedScan(node) : Status();
   }
 
   // Scan of opset 8 has a batch axis in front of all values: a Scan along it, of the Scan that is meant.

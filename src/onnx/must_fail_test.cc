@@ -64,7 +64,7 @@ constexpr Expected kExpected[] = {
     {"field_of_other_type", kInvalid, "initializer 'w': 0 values in its data field, float32[4] needs 4"},
     {"field_too_short", kInvalid, "initializer 'w': 3 values in its data field, float32[4] needs 4"},
     {"float8_tensor", kInvalid, "node Add_0 (Add): input 1 is float8e4m3fn[1], expected float32 as input 0"},
-    {"function_opset", kUnsupported, "function 'Twice' is of operator set 18 of '', the model of 17"},
+    {"function_opset", kUnsupported, "function 'Twice' is of operator set 99, evoq reads 6 to 28"},
     {"function_recursion", kInvalid, "functions and subgraphs nested more than 64 deep, or a function that calls itself"},
     {"fused_inputs", kInvalid, "node Conv_0 (Conv): 4 inputs, expected 2 to 3"},
     {"if_condition", kInvalid, "node If_0 (If): input 0 is float32[1, 4], expected one bool"},

@@ -51,6 +51,15 @@ class Upgrade {
   std::vector<NodeId> added_;
 };
 
+// The operator sets of ai.onnx that are read.
+inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
+
+// An attribute of nodes that a function of the model brought from another operator set than the model's; UpgradeNodes removes it.
+inline constexpr char kOpsetAttr[] = "evoq.opset";
+
+// The operator set of the node's domain; `versions` are the model's.
+int VersionOf(const Node& node, const std::map<std::string, int>& versions);
+
 constexpr int kAnyVersion = 1 << 20;  // a rule for the operator in every version: it is not part of the dialect
 
 // Applies to nodes of opsets older than `before`.

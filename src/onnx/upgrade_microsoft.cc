@@ -290,6 +290,7 @@ struct AttentionParts {
   ValueId q, k, v, mask, past_key, past_value, lengths;
   int64_t heads = 0, kv_heads = 0;
   bool causal = false;
+  bool windowed = true;  // the attribute local_window_size is the node's business
 };
 
 // The node and its present keys and values (outputs 1 and 2).
@@ -304,7 +305,7 @@ std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
   node.attrs.Set("is_causal", p.causal ? 1 : 0);
   if (const float scale = u.attrs().Float("scale", 0); scale != 0) node.attrs.Set("scale", scale);
   if (const float softcap = u.attrs().Float("softcap", 0); softcap != 0) node.attrs.Set("softcap", softcap);
-  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0) node.attrs.Set("left_window_size", window - 1);
+  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0 && p.windowed) node.attrs.Set("left_window_size", window - 1);
   std::array<ValueId, 3> out;
   for (const char* name : {"", "_key", "_value"}) {
     const size_t i = *name == 0 ? 0 : name[1] == 'k' ? 1 : 2;
@@ -427,48 +428,100 @@ ValueId Places(Upgrade& u, ValueId x, ValueId first) {
   return u.Apply("Expand", "places", {row, Part(u, "rows", shape, 0, 2, 0)});
 }
 
-// GroupQueryAttention(q, k, v, past key?, past value?, lengths, total, cos?, sin?): keys and values of this run follow the
-// past's; every item of the batch is as long as the others.
+// Item b of the batch has lengths[b] + 1 keys in all, the last ones of this run: its tokens have the places before[b], before[b] + 1,
+// ... with before[b] = max(lengths[b] + 1 - S, 0). In a first run of items of different lengths the shorter ones end in padding, whose
+// results mean nothing.
+struct Ragged {
+  ValueId before;  // int64[batch]
+  ValueId places;  // int64[batch, S]
+};
+
+Ragged RaggedPlaces(Upgrade& u) {
+  const ValueId shape = u.Apply("Shape", "x_shape", {u.node().input(0)});
+  const ValueId length = Part(u, "x_length", shape, 1, 2, 0);
+  const ValueId lengths = Reshaped(u, "lengths", Cast(u, "lengths_long", u.node().input(5), DType::kInt64), {-1});
+  const ValueId ends = u.Apply("Add", "ends", {lengths, Ints(u, "ends_one", {1})});
+  Ragged ragged;
+  ragged.before = u.Apply("Max", "before", {u.Apply("Sub", "ends_before", {ends, length}), Ints(u, "before_zero", {0})});
+  const ValueId zero = u.AddConstant("zero", Tensor::Scalar<int64_t>(0)), one = u.AddConstant("one", Tensor::Scalar<int64_t>(1));
+  const ValueId row = u.Apply("Range", "row", {zero, Reshaped(u, "x_count", length, {}), one});
+  ragged.places = u.Apply("Add", "places", {u.Apply("Unsqueeze", "before_rows", {ragged.before, Ints(u, "before_axis", {1})}), row});
+  return ragged;
+}
+
+// [batch, S, heads * size] -> [batch, heads, S, size]
+ValueId SplitHeads(Upgrade& u, const std::string& name, ValueId x, int64_t heads) {
+  const ValueId split = Reshaped(u, name + "_split", x, {0, 0, heads, -1});
+  return u.Apply("Transpose", name + "_heads", {split}, With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+}
+
+// The past with this run's keys or values [batch, heads, S, size] at each item's place, as long as the longer of the past and `total`
+// (int64[1]): past and present may be one buffer.
+ValueId Present(Upgrade& u, const std::string& name, ValueId past, ValueId x, ValueId total, const Ragged& ragged) {
+  const ValueId size = Part(u, name + "_past_size", u.Apply("Shape", name + "_past_shape", {past}), 2, 3, 0);
+  const ValueId more = u.Apply("Max", name + "_more", {u.Apply("Sub", name + "_missing", {total, size}), Ints(u, name + "_none", {0})});
+  const ValueId pads = u.Apply("Concat", name + "_pads", {Ints(u, name + "_pads_before", {0, 0, 0, 0, 0, 0}), more, Ints(u, name + "_pads_after", {0})},
+                               With("axis", AttrValue(int64_t{0})));
+  return u.Apply("TensorScatter", name + "_present", {u.Apply("Pad", name + "_longer", {past, pads}), x, ragged.before});
+}
+
+// Key j counts for a token at place p: j <= p, and p - j < window where there is one. bool[batch, 1, S, keys]
+ValueId VisibleKeys(Upgrade& u, ValueId keys, const Ragged& ragged) {
+  const ValueId zero = u.AddConstant("first_key", Tensor::Scalar<int64_t>(0)), one = u.AddConstant("next_key", Tensor::Scalar<int64_t>(1));
+  const ValueId count = Part(u, "key_count", u.Apply("Shape", "key_shape", {keys}), 2, 3, 0);
+  const ValueId row = u.Apply("Range", "key_places", {zero, Reshaped(u, "key_number", count, {}), one});
+  const ValueId places = u.Apply("Unsqueeze", "query_places", {ragged.places, Ints(u, "query_axes", {1, 3})});
+  const ValueId past = u.Apply("LessOrEqual", "not_later", {row, places});
+  const int64_t window = u.attrs().Int("local_window_size", -1);
+  if (window <= 0) return past;
+  const ValueId first = u.Apply("Sub", "window_begin", {places, u.AddConstant("window", Tensor::Scalar<int64_t>(window))});
+  return u.Apply("And", "visible", {past, u.Apply("Greater", "in_window", {row, first})});
+}
+
+// GroupQueryAttention(q, k, v, past key?, past value?, lengths, total, cos?, sin?)
 Status GroupQueryAttention(Upgrade& u) {
-  EVOQ_TRY(NeedInputs(u, {0}));
+  EVOQ_TRY(NeedInputs(u, {0, 5, 6}));
   for (size_t i : {9, 10, 11}) {
     if (u.HasInput(i)) return Unsupported("input {}", i);
   }
-  AttentionParts p{.q = u.node().input(0), .k = u.node().input(1), .v = u.node().input(2)};
-  p.heads = u.attrs().Int("num_heads");
-  p.kv_heads = u.attrs().Int("kv_num_heads");
-  p.causal = true;
-  p.past_key = u.node().input(3);
-  p.past_value = u.node().input(4);
-  if (!p.k.valid()) {  // packed
+  if (u.HasInput(3) != u.HasInput(4)) return InvalidInput("one of past_key and past_value is missing");
+  const int64_t heads = u.attrs().Int("num_heads"), kv_heads = u.attrs().Int("kv_num_heads");
+  if (heads < 1 || kv_heads < 1) return InvalidInput("num_heads={}, kv_num_heads={}", heads, kv_heads);
+  ValueId q = u.node().input(0), k = u.node().input(1), v = u.node().input(2);
+  if (!k.valid()) {  // packed
     const Shape shape = u.InputType(0).shape;
-    if (shape.rank() != 3 || !shape[2].known() || p.heads < 1 || p.kv_heads < 1) return Unsupported("packed queries, keys and values of {}", shape.ToString());
-    const int64_t size = shape[2].value / (p.heads + 2 * p.kv_heads), q_end = p.heads * size, k_end = q_end + p.kv_heads * size;
-    const ValueId packed = p.q;
-    p.q = Part(u, "queries", packed, 0, q_end, -1);
-    p.k = Part(u, "keys", packed, q_end, k_end, -1);
-    p.v = Part(u, "values", packed, k_end, shape[2].value, -1);
+    if (shape.rank() != 3 || !shape[2].known()) return Unsupported("packed queries, keys and values of {}", shape.ToString());
+    const int64_t size = shape[2].value / (heads + 2 * kv_heads), q_end = heads * size, k_end = q_end + kv_heads * size;
+    const ValueId packed = q;
+    q = Part(u, "queries", packed, 0, q_end, -1);
+    k = Part(u, "keys", packed, q_end, k_end, -1);
+    v = Part(u, "values", packed, k_end, shape[2].value, -1);
   }
+  const Ragged ragged = RaggedPlaces(u);
   if (u.attrs().Int("do_rotary") != 0) {
     EVOQ_TRY(NeedInputs(u, {7, 8}));
-    ValueId first = u.AddConstant("first", Tensor::Scalar<int64_t>(0));
-    if (p.past_key.valid()) {
-      const ValueId shape = u.Apply("Shape", "past_shape", {p.past_key});
-      first = u.Apply("Gather", "past_length", {shape, u.AddConstant("two", Tensor::Scalar<int64_t>(2))});
-    }
-    const ValueId places = Places(u, u.node().input(0), first);
-    const auto turned = [&](const char* name, ValueId x, int64_t heads) {
-      Attrs attrs = With("num_heads", AttrValue(heads));
+    const auto turned = [&](const char* name, ValueId x, int64_t count) {
+      Attrs attrs = With("num_heads", AttrValue(count));
       attrs.Set("interleaved", u.attrs().Int("rotary_interleaved"));
-      return u.Apply("RotaryEmbedding", name, {x, u.node().input(7), u.node().input(8), places}, std::move(attrs));
+      return u.Apply("RotaryEmbedding", name, {x, u.node().input(7), u.node().input(8), ragged.places}, std::move(attrs));
     };
-    p.q = turned("turned_queries", p.q, p.heads);
-    p.k = turned("turned_keys", p.k, p.kv_heads);
+    q = turned("turned_queries", q, heads);
+    k = turned("turned_keys", k, kv_heads);
   }
-  const auto out = ApplyAttention(u, p);
-  GiveOutput(u, 1, out[1]);
-  GiveOutput(u, 2, out[2]);
-  u.ReplaceBy(out[0]);
+  AttentionParts p{.q = SplitHeads(u, "q", q, heads), .k = SplitHeads(u, "k", k, kv_heads), .v = SplitHeads(u, "v", v, kv_heads)};
+  p.heads = heads;
+  p.kv_heads = kv_heads;
+  p.windowed = false;  // the mask has the window
+  if (u.HasInput(3)) {
+    const ValueId total = Reshaped(u, "total", Cast(u, "total_long", u.node().input(6), DType::kInt64), {1});
+    p.k = Present(u, "k", u.node().input(3), p.k, total, ragged);
+    p.v = Present(u, "v", u.node().input(4), p.v, total, ragged);
+  }
+  p.mask = VisibleKeys(u, p.k, ragged);
+  GiveOutput(u, 1, p.k);
+  GiveOutput(u, 2, p.v);
+  const ValueId y = u.Apply("Transpose", "y_rows", {ApplyAttention(u, p)[0]}, With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+  u.ReplaceBy(Reshaped(u, "", y, {0, 0, -1}));
   return {};
 }
 

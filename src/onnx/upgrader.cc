@@ -120,6 +120,12 @@ bool IsReplaced(std::string_view op, std::string_view domain) {
   return found;
 }
 
+int VersionOf(const Node& node, const std::map<std::string, int>& versions) {
+  if (node.attrs.Has(kOpsetAttr)) return static_cast<int>(node.attrs.Int(kOpsetAttr));
+  const auto found = versions.find(node.domain);
+  return found == versions.end() ? kAnyVersion - 1 : found->second;
+}
+
 Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bool lenient) {
   const std::vector<NodeId> order = graph.order();
   for (NodeId id : order) {
@@ -128,8 +134,8 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bo
     // Rules may rely on output 0, also where only a later output is read.
     if (!graph.node(id).outputs[0].valid()) graph.SetOutput(id, 0, graph.AddValue(graph.node(id).name + "_unused"));
     const std::string label = NodeLabel(graph.node(id));
-    const auto found = versions.find(domain);
-    Upgrade upgrade(graph, id, found == versions.end() ? kAnyVersion - 1 : found->second);
+    Upgrade upgrade(graph, id, VersionOf(graph.node(id), versions));
+    graph.attrs(id).Erase(kOpsetAttr);
     const std::vector<ValueId> outputs = graph.node(id).outputs;
     Status status;
     ForRules(domain, [&](const UpgradeRule& rule) {

@@ -139,7 +139,7 @@ def operators():
     m = model([h.make_node("Twice", ["x"], ["y"], domain="local")])
     m.opset_import.append(h.make_opsetid("local", 1))
     m.functions.append(h.make_function("local", "Twice", ["a"], ["b"], [h.make_node("Add", ["a", "a"], ["b"])],
-                                       [h.make_opsetid("", 18)]))
+                                       [h.make_opsetid("", 99)]))
     yield "function_opset", m
     yield "subgraph_operators", model([h.make_node("If", ["c"], ["y"], then_branch=branch(h.make_node("Frob", ["x"], ["t"])),
                                                    else_branch=branch(h.make_node("Nicate", ["x"], ["t"])))], inputs=[info("c", (), TensorProto.BOOL), info("x")])
