@@ -61,8 +61,8 @@ class Session {
   const std::vector<ArrayInfo>& inputs() const;
   const std::vector<ArrayInfo>& outputs() const;
 
-  // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape prepares it. Outputs keep
-  // their memory when they come back in with the right size: a repeated run at one shape allocates nothing.
+  // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape prepares it. The outputs' shapes
+  // may depend on the inputs' content (NonZero, NonMaxSuppression, Loop). Where they do not, outputs keep their memory when they come back in with the right size: a repeated run at one shape allocates nothing.
   bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs, std::string* error = nullptr);
 
  private:

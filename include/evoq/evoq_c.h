@@ -36,6 +36,11 @@ int evoq_session_output_shape(const evoq_session* session, int index, int64_t* s
 int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count, const evoq_array* outputs,
                      int output_count, char* error, size_t error_size);
 
+/* The same where the outputs' shapes are not known before: evoq_session_result gives them. 0 on success. */
+int evoq_session_compute(evoq_session* session, const evoq_array* inputs, int input_count, char* error, size_t error_size);
+/* Output `index` of the last run; its shape and data belong to the session and are valid until its next run. 0 on success. */
+int evoq_session_result(evoq_session* session, int index, evoq_array* result);
+
 const char* evoq_version(void);
 
 #ifdef __cplusplus

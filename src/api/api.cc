@@ -14,7 +14,7 @@ void Say(std::string* to, const Error& error) {
 
 ArrayInfo Describe(const Graph& graph, ValueId id) {
   const Value& v = graph.value(id);
-  return {v.name, static_cast<ElementType>(v.type.dtype), v.type.shape.sizes()};
+  return {v.name, static_cast<ElementType>(v.type.dtype), v.type.shape.ranked() ? v.type.shape.sizes() : std::vector<int64_t>{}};
 }
 
 Array ToArray(const Tensor& tensor) {
@@ -53,11 +53,10 @@ struct Session::Impl {
   InputShapes shapes;
   Executor* executor = nullptr;  // for `shapes`
 
-  // Makes `in` views of the arrays, with the model's types. Shapes that differ from the last run's get their executor.
-  Status Bind(const std::vector<Array>& arrays) {
+  // Whether the arrays have the model's types, and the bytes of their shapes.
+  Status Check(const std::vector<Array>& arrays) const {
     if (arrays.size() != inputs.size())
       return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", arrays.size(), inputs.size());
-    bool same = executor != nullptr;
     for (size_t i = 0; i < arrays.size(); ++i) {
       const ArrayInfo& info = inputs[i];
       if (arrays[i].type != info.type)
@@ -67,8 +66,14 @@ struct Session::Impl {
       if (!bytes || static_cast<size_t>(*bytes) != arrays[i].bytes.size())
         return Fail(ErrorCode::kUsage, "input {}: {} bytes for shape {}", info.name, arrays[i].bytes.size(),
                     Shape(arrays[i].shape).ToString());
-      same = same && shapes[info.name] == arrays[i].shape;
     }
+    return {};
+  }
+
+  // Makes `in` views of the arrays, with the model's types. Shapes that differ from the last run's get their executor.
+  Status Bind(const std::vector<Array>& arrays) {
+    bool same = executor != nullptr;
+    for (size_t i = 0; i < arrays.size(); ++i) same = same && shapes[inputs[i].name] == arrays[i].shape;
     if (!same) {
       for (size_t i = 0; i < arrays.size(); ++i) shapes[inputs[i].name] = arrays[i].shape;
       EVOQ_ASSIGN(executor, engine->At(shapes));
@@ -79,7 +84,35 @@ struct Session::Impl {
     return {};
   }
 
+  // A model whose sizes depend on its data: its outputs are what they are.
+  Status RunRegions(const std::vector<Array>& arrays, std::vector<Array>* results) {
+    in.clear();
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      TensorType type = engine->model().graph.value(engine->model().graph.inputs()[i]).type;
+      type.shape = Shape(arrays[i].shape);
+      in.push_back(Tensor::View(type, arrays[i].bytes.data(), nullptr));
+    }
+    EVOQ_ASSIGN(const std::vector<Tensor> values, engine->Run(in));
+    results->resize(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].type().is_tensor() || ElementBytes(static_cast<ElementType>(values[i].dtype())) == 0)
+        return Unsupported("output {} is {}, which arrays do not carry", outputs[i].name, values[i].type().ToString());
+      Array& a = (*results)[i];
+      a.type = static_cast<ElementType>(values[i].dtype());
+      a.shape = values[i].sizes();
+      a.bytes.assign(values[i].raw(), values[i].raw() + values[i].bytes());
+    }
+    return {};
+  }
+
   Status Run(const std::vector<Array>& arrays, std::vector<Array>* results) {
+    EVOQ_TRY(Check(arrays));
+    if (executor == nullptr) {
+      InputShapes all;
+      for (size_t i = 0; i < arrays.size(); ++i) all[inputs[i].name] = arrays[i].shape;
+      EVOQ_TRY(engine->Settle(all));
+    }
+    if (!engine->needs_evaluator().empty()) return RunRegions(arrays, results);
     EVOQ_TRY(Bind(arrays));
     const auto& types = executor->output_types();
     results->resize(types.size());

@@ -79,5 +79,46 @@ TEST_F(ApiTest, CInterface) {
   evoq_session_free(session);
 }
 
+// Sizes that depend on data, and a subgraph: NonZero and an If.
+TEST_F(ApiTest, OutputsOfAnySize) {
+  auto graph = ParseGraph(
+      "input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
+      "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
+      "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput %i\noutput %y\n");
+  ASSERT_TRUE(graph) << graph.error().message();
+  ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize));
+  Model model;
+  model.graph = *graph;
+  ASSERT_TRUE(WriteEtm(model, path_));
+  std::string error;
+  auto session = Session::Load(path_, {1}, &error);
+  ASSERT_TRUE(session) << error;
+  std::vector<Array> outputs;
+  for (int64_t zeros : {0, 3, 1, 4}) {
+    Array x = Array::Zeros(ElementType::kFloat32, {4}), c = Array::Zeros(ElementType::kBool, {});
+    for (int64_t i = zeros; i < 4; ++i) x.data<float>()[i] = static_cast<float>(i + 1);
+    c.bytes[0] = static_cast<std::byte>(zeros % 2);
+    ASSERT_TRUE(session->Run({x, c}, &outputs, &error)) << error;
+    EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{1, 4 - zeros}));
+    for (int64_t i = zeros; i < 4; ++i) {
+      EXPECT_EQ(outputs[0].data<int64_t>()[i - zeros], i);
+      EXPECT_EQ(outputs[1].data<float>()[i], zeros % 2 ? static_cast<float>((i + 1) * (i + 1)) : static_cast<float>(-i - 1));
+    }
+  }
+  evoq_session* c_session = evoq_session_load(path_.c_str(), 1, nullptr, 0);
+  ASSERT_NE(c_session, nullptr);
+  float x[] = {0, 2, 0};
+  bool c = true;
+  const int64_t size[] = {3};
+  const evoq_array in[] = {{1, 1, size, x}, {9, 0, size, &c}};
+  EXPECT_EQ(evoq_session_compute(c_session, in, 2, nullptr, 0), 0);
+  evoq_array found;
+  ASSERT_EQ(evoq_session_result(c_session, 0, &found), 0);
+  EXPECT_EQ(found.shape[1], 1);
+  EXPECT_EQ(static_cast<const int64_t*>(found.data)[0], 1);
+  EXPECT_NE(evoq_session_result(c_session, 2, &found), 0);
+  evoq_session_free(c_session);
+}
+
 }  // namespace
 }  // namespace evoq

@@ -60,8 +60,7 @@ int evoq_session_output_shape(const evoq_session* s, int i, int64_t* shape, int 
   return WriteShape(s->session.outputs(), i, shape, capacity);
 }
 
-int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count, const evoq_array* outputs, int output_count,
-                     char* error, size_t error_size) {
+int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_count, char* error, size_t error_size) {
   s->inputs.resize(static_cast<size_t>(std::max(input_count, 0)));
   for (int i = 0; i < input_count; ++i) {
     evoq::Array& a = s->inputs[i];
@@ -71,10 +70,21 @@ int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count,
     if (!a.bytes.empty()) std::memcpy(a.bytes.data(), inputs[i].data, a.bytes.size());
   }
   std::string why;
-  if (!s->session.Run(s->inputs, &s->outputs, &why)) {
-    Copy(why, error, error_size);
-    return 1;
-  }
+  if (s->session.Run(s->inputs, &s->outputs, &why)) return 0;
+  Copy(why, error, error_size);
+  return 1;
+}
+
+int evoq_session_result(evoq_session* s, int index, evoq_array* result) {
+  if (index < 0 || static_cast<size_t>(index) >= s->outputs.size()) return 1;
+  evoq::Array& a = s->outputs[index];
+  *result = {static_cast<int>(a.type), static_cast<int>(a.shape.size()), a.shape.data(), a.bytes.data()};
+  return 0;
+}
+
+int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count, const evoq_array* outputs, int output_count,
+                     char* error, size_t error_size) {
+  if (evoq_session_compute(s, inputs, input_count, error, error_size) != 0) return 1;
   if (static_cast<size_t>(output_count) != s->outputs.size()) {
     Copy("the number of outputs differs from the model's", error, error_size);
     return 1;

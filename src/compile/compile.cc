@@ -6,6 +6,7 @@
 #include "compile/choose.h"
 #include "compile/memory.h"
 #include "kernels/layout.h"
+#include "ops/driver.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -149,6 +150,7 @@ Status RequireNumbers(const Graph& graph) {
 }
 
 Status RequireStatic(const Graph& graph, const Node& node) {
+  if (!node.bodies.empty()) return Unsupported("{}: it has subgraphs, which are compiled when they are run", NodeLabel(node));
   for (ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const TensorType& type = graph.value(id).type;
@@ -236,12 +238,19 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph
   return InvalidInput("plan 0: {}", bound.error().message());
 }
 
+// Sizes that the graph computes are known once its inputs' are: they become constants, which more kernels take, and take no steps.
+Status FoldSizes(Graph& bound) {
+  const auto asks = [&](NodeId id) { return bound.node(id).op == "Shape" || bound.node(id).op == "Size"; };
+  return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound) : Status();
+}
+
 }  // namespace
 
 Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   Graph bound = lowered;
   EVOQ_TRY(BindShapes(bound, shapes));
   EVOQ_TRY(RequireNumbers(bound));
+  EVOQ_TRY(FoldSizes(bound));
   Model model;
   Plan plan;
   plan.shapes = ShapesOf(bound);
@@ -256,6 +265,7 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
         EVOQ_ASSIGN(Tensor packed, WithContext(PackInput(*kernel, args, i), NodeLabel(node)));
         if (!packed.defined() || packed.bytes() * 20 > args.constants[i]->bytes() * 21) continue;  // packed at load
         const ValueId old = node.inputs[i];
+        if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
         if (lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
           lowered.SetConstant(old, std::move(packed));
         } else {
@@ -274,6 +284,7 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes, const Tun
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
   EVOQ_TRY(RequireNumbers(*graph));
+  EVOQ_TRY(FoldSizes(*graph));
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
   Program program;

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "compile/batch.h"
@@ -14,7 +15,7 @@ namespace evoq {
 
 namespace {
 
-// Whether every value of a bound graph is a tensor of numbers, of known size.
+// Whether every value of a bound graph is a tensor of numbers, of known size, and no node has subgraphs.
 bool HasStaticShapes(const Graph& graph) {
   const auto known = [&](ValueId id) {
     return !id.valid() || (graph.value(id).type.bytes() && graph.value(id).type.dtype != DType::kString);
@@ -23,7 +24,7 @@ bool HasStaticShapes(const Graph& graph) {
     if (!std::all_of(ends->begin(), ends->end(), known)) return false;
   }
   return std::all_of(graph.order().begin(), graph.order().end(),
-                     [&](NodeId id) { return std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), known); });
+                     [&](NodeId id) { return graph.node(id).bodies.empty() && std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), known); });
 }
 
 // The packed model; the lowered graph as it is, without a plan, where sizes depend on data or values are no tensors of numbers:
@@ -169,6 +170,11 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
     if (!inputs[i].defined()) return Fail(ErrorCode::kUsage, "input {} is missing", value.name);
     if (value.type.is_tensor()) shapes[value.name] = inputs[i].sizes();
   }
+  return Settle(shapes);
+}
+
+Status Engine::Settle(const InputShapes& shapes) {
+  if (!needs_evaluator_.empty() || !model_.plans.empty()) return {};
   EVOQ_ASSIGN(model_, PackWhereStatic(model_.graph, shapes, needs_evaluator_));
   return {};
 }
@@ -176,12 +182,28 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
 Result<Executor*> Engine::At(const InputShapes& shapes) {
   auto it = executors_.find(shapes);
   if (it == executors_.end()) {
+    const auto start = std::chrono::steady_clock::now();
     auto prepared = Prepare(shapes);
     if (!path_.empty()) prepared = WithContext(std::move(prepared), path_);
     EVOQ_ASSIGN(auto executor, std::move(prepared));
     it = executors_.emplace(shapes, std::move(executor)).first;
+    prepare_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
   return it->second.get();
+}
+
+Engine::Prepared Engine::prepared() const {
+  return {static_cast<int64_t>(executors_.size()) + region_context_->prepared, prepare_ms_ + region_context_->prepare_ms};
+}
+
+Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
+  if (regions_ == nullptr) {
+    region_context_->isa = isa_;
+    region_context_->pool = std::make_shared<ThreadPool>(options_.threads);
+    regions_ = std::make_unique<Region>(model_.graph, Region::Form::kLowered, region_context_);
+  }
+  auto outputs = regions_->Run(inputs);
+  return path_.empty() ? std::move(outputs) : WithContext(std::move(outputs), path_);
 }
 
 Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
@@ -189,7 +211,7 @@ Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size())
     return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
   if (needs_evaluator_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
-  if (!needs_evaluator_.empty()) return EvaluateGraph(graph, inputs);
+  if (!needs_evaluator_.empty()) return RunRegions(inputs);
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   EVOQ_ASSIGN(Executor* const executor, At(shapes));

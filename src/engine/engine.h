@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compile/compile.h"
+#include "engine/regions.h"
 #include "engine/tune.h"
 #include "passes/pass.h"
 #include "runtime/executor.h"
@@ -28,8 +29,23 @@ class Engine {
   static Result<std::unique_ptr<Engine>> FromGraph(Graph graph, const EngineOptions& options = {});
 
   const Model& model() const { return model_; }
-  // Why the model cannot be compiled; empty when it can.
+  // Why the model is no single Program but runs in regions (engine/regions.h); empty when it is one. Known after the first run
+  // of a model with free sizes.
   const std::string& needs_evaluator() const { return needs_evaluator_; }
+  // Its regions, null before the first run and where it has none.
+  Region* regions() { return regions_.get(); }
+  // What was prepared so far: Programs for shapes, stages of regions.
+  struct Prepared {
+    int64_t count = 0;
+    double ms = 0;
+  };
+  Prepared prepared() const;
+  // Finds out whether the model is one Program at these shapes (by input name; those of all inputs): needs_evaluator() says then.
+  Status Settle(const InputShapes& shapes);
+  Isa isa() const { return isa_; }
+  int threads() const { return options_.threads > 0 ? options_.threads : PhysicalCores(); }
+  // Notes what each step of the regions takes from now on (Region::Collect).
+  void TimeRegions(bool on) { region_context_->timed = on; }
   // The executor for these input shapes; prepared on first use and kept.
   Result<Executor*> At(const InputShapes& shapes);
   // The executor for the shapes given at load (symbols: the plan's, or 1 for the batch).
@@ -38,13 +54,14 @@ class Engine {
   // Measures the choices for these shapes and threads, or takes them from the cache, and uses them from now on.
   Result<TuneReport> Tune(const InputShapes& shapes);
 
-  // Inputs by the graph's order; shapes pick the executor. Returns fresh outputs. A model whose sizes depend on its data, or
-  // that has sequences, optionals or strings, has no plan: it is computed by its definition, slowly (needs_evaluator()).
+  // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh outputs. A model whose sizes
+  // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (needs_evaluator()).
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
  private:
   Engine(Model model, EngineOptions options, Isa isa, std::string path = "")
-      : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)) {}
+      : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)), region_context_(std::make_shared<RegionContext>()) {}
+  Result<std::vector<Tensor>> RunRegions(std::span<const Tensor> inputs);
   Status PackFor(std::span<const Tensor> inputs);
   Status Pack(const InputShapes& shapes);
   TuningKey KeyFor(int threads) const;
@@ -56,6 +73,9 @@ class Engine {
   std::string needs_evaluator_;
   std::string path_;  // for messages, "" when it came from no file
   std::map<InputShapes, std::unique_ptr<Executor>> executors_;
+  double prepare_ms_ = 0;  // of the executors
+  std::shared_ptr<RegionContext> region_context_;
+  std::unique_ptr<Region> regions_;
 };
 
 // Import and the optimize passes: what quantize, inspect and optimize start from.

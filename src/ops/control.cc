@@ -51,8 +51,13 @@ Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const Ten
   return types;
 }
 
-Result<std::vector<Tensor>> RunBody(const Graph& body, std::span<const Tensor> inputs) {
-  return WithContext(EvaluateGraph(body, inputs), "subgraph " + body.name);
+// Subgraphs by their definition.
+RunBody ByDefinition(const Node& node) {
+  return [&node](size_t body, std::span<const Tensor> inputs) { return EvaluateGraph(*node.bodies[body], inputs); };
+}
+
+Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body, std::span<const Tensor> inputs) {
+  return WithContext(run(body, inputs), "subgraph " + node.bodies[body]->name);
 }
 
 Result<bool> ConditionOf(const Tensor& t) {
@@ -96,9 +101,9 @@ InferResult InferIf(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateIf(const EvalArgs& args) {
+EvalResult RunIf(const EvalArgs& args, const RunBody& run) {
   EVOQ_ASSIGN(const bool taken, ConditionOf(args.inputs[0]));
-  return RunBody(*args.node.bodies[taken ? 0 : 1], args.inputs.subspan(1));
+  return Run(run, args.node, taken ? 0 : 1, args.inputs.subspan(1));
 }
 
 // ---- Loop(count?, condition?, states..., captured...): body(i, condition, states..., captured...) -> condition, states...,
@@ -172,7 +177,7 @@ InferResult InferLoop(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateLoop(const EvalArgs& args) {
+EvalResult RunLoop(const EvalArgs& args, const RunBody& run) {
   EVOQ_ASSIGN(const LoopSizes sizes, LoopSizesOf(args.node));
   const int64_t count = args.has(0) ? args.inputs[0].data<int64_t>()[0] : std::numeric_limits<int64_t>::max();
   bool condition = true;
@@ -184,7 +189,7 @@ EvalResult EvaluateLoop(const EvalArgs& args) {
   for (int64_t i = 0; i < count && condition; ++i) {
     inputs[0] = Tensor::Scalar<int64_t>(i);
     inputs[1] = Tensor::Scalar(condition);
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, RunBody(*args.node.bodies[0], inputs));
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     EVOQ_ASSIGN(condition, ConditionOf(outputs[0]));
     for (size_t s = 0; s < sizes.states; ++s) inputs[2 + s] = outputs[1 + s];
     for (size_t r = 0; r < sizes.rows; ++r) rows[r].push_back(outputs[1 + sizes.states + r]);
@@ -268,7 +273,7 @@ InferResult InferScan(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateScan(const EvalArgs& args) {
+EvalResult RunScan(const EvalArgs& args, const RunBody& run) {
   EVOQ_ASSIGN(const ScanPlan p, ScanPlanOf(args.node));
   std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
   std::vector<int> axes;
@@ -285,7 +290,7 @@ EvalResult EvaluateScan(const EvalArgs& args) {
     for (size_t s = 0; s < p.sequences; ++s) {
       EVOQ_ASSIGN(inputs[p.states + s], TakeAlong(args.inputs[p.states + s], axes[s], p.in_backwards[s] ? length - 1 - i : i));
     }
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, RunBody(*args.node.bodies[0], inputs));
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     std::copy_n(outputs.begin(), p.states, inputs.begin());
     for (size_t r = 0; r < p.rows; ++r) rows[r].push_back(outputs[p.states + r]);
   }
@@ -317,7 +322,7 @@ InferResult InferSequenceMap(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateSequenceMap(const EvalArgs& args) {
+EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
   EVOQ_ASSIGN(const size_t own, OwnInputs(args.node, 1));
   const size_t count = args.inputs[0].items().size();
   std::vector<std::vector<Tensor>> results(args.node.bodies[0]->outputs().size());
@@ -328,7 +333,7 @@ EvalResult EvaluateSequenceMap(const EvalArgs& args) {
       if (args.inputs[i].items().size() != count) return InvalidInput("sequences of {} and {} items", count, args.inputs[i].items().size());
       inputs[i] = args.inputs[i].items()[k];
     }
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, RunBody(*args.node.bodies[0], inputs));
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     for (size_t i = 0; i < outputs.size(); ++i) results[i].push_back(std::move(outputs[i]));
   }
   std::vector<Tensor> sequences;
@@ -405,9 +410,42 @@ Result<Tensor> Stacked(std::span<const Tensor> rows, int axis, const TensorType&
   return y;
 }
 
-extern const OpDef kIf = {.name = "If", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 2, .infer = InferIf, .evaluate = EvaluateIf};
-extern const OpDef kLoop = {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferLoop, .evaluate = EvaluateLoop};
-extern const OpDef kScan = {.name = "Scan", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferScan, .evaluate = EvaluateScan};
-extern const OpDef kSequenceMap = {.name = "SequenceMap", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferSequenceMap, .evaluate = EvaluateSequenceMap};
+namespace {
+
+using RunControl = EvalResult (*)(const EvalArgs& args, const RunBody& run);
+
+template <RunControl kRun>
+EvalResult Evaluate(const EvalArgs& args) {
+  return kRun(args, ByDefinition(args.node));
+}
+
+constexpr std::pair<std::string_view, RunControl> kControls[] = {{"If", RunIf}, {"Loop", RunLoop}, {"Scan", RunScan}, {"SequenceMap", RunSequenceMap}};
+
+}  // namespace
+
+Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types,
+                                            const RunBody& run) {
+  const auto control = std::find_if(std::begin(kControls), std::end(kControls), [&](const auto& c) { return node.op == c.first; });
+  EVOQ_CHECK(control != std::end(kControls), "{} has no subgraphs", node.op);
+  std::vector<Tensor> real(inputs.begin(), inputs.end());
+  for (Tensor& t : real) {
+    if (!t.defined() || !t.type().quantized()) continue;
+    EVOQ_ASSIGN(t, ToFloat32(t));
+  }
+  EVOQ_ASSIGN(std::vector<Tensor> outputs,
+              WithContext(control->second({.node = node, .inputs = real, .output_types = output_types}, run), NodeLabel(node)));
+  for (size_t i = 0; i < outputs.size() && i < output_types.size(); ++i) {
+    if (!output_types[i].quantized() || !outputs[i].defined()) continue;
+    TensorType type = output_types[i];
+    type.shape = outputs[i].shape();
+    EVOQ_ASSIGN(outputs[i], QuantizeTensor(outputs[i], type));
+  }
+  return outputs;
+}
+
+extern const OpDef kIf = {.name = "If", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 2, .infer = InferIf, .evaluate = Evaluate<RunIf>};
+extern const OpDef kLoop = {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferLoop, .evaluate = Evaluate<RunLoop>};
+extern const OpDef kScan = {.name = "Scan", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferScan, .evaluate = Evaluate<RunScan>};
+extern const OpDef kSequenceMap = {.name = "SequenceMap", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferSequenceMap, .evaluate = Evaluate<RunSequenceMap>};
 
 }  // namespace evoq

@@ -2,6 +2,8 @@
 // `captured` of the node counts those.
 #pragma once
 
+#include <functional>
+
 #include "ops/op.h"
 
 namespace evoq {
@@ -10,6 +12,13 @@ namespace evoq {
 // sizes of values that one round hands to the next are unknown. An undefined type where an input has none yet.
 // Errors: kInvalidInput when the node's inputs do not fit the subgraph.
 Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body, std::span<const TensorType> inputs);
+
+// Computes the outputs of subgraph `body` of a node.
+using RunBody = std::function<Result<std::vector<Tensor>>(size_t body, std::span<const Tensor> inputs)>;
+
+// EvaluateNode of an operator with subgraphs, which `run` computes; the outputs' types are not inferred again.
+Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types,
+                                            const RunBody& run);
 
 // Row i of `x` along `axis`, without that axis. Whole-byte types.
 Result<Tensor> TakeAlong(const Tensor& x, int axis, int64_t i);

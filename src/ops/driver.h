@@ -1,4 +1,4 @@
-// Shared by the drivers (infer.cc, evaluate.cc, cost.cc); not for operators.
+// Shared by the drivers (infer.cc, evaluate.cc, cost.cc) and by who runs graphs; not for operators.
 #pragma once
 
 #include <map>
@@ -19,6 +19,13 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
 
 // InferTypes, where the data of some values is known.
 Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
+
+// InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and nodes that nobody reads
+// any more go. For a graph whose inputs have their types.
+Status FoldKnown(Graph& graph);
+
+// Errors: kUsage naming the first input that is missing or does not fit the graph's type of it.
+Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs);
 
 // Whether the attribute channels_last=1 applies to input i / to the operator.
 bool IsChannelsLast(const OpDef& op, const Node& node);

@@ -182,6 +182,18 @@ bool Fits(const TensorType& type, const TensorType& declared) {
 
 }  // namespace
 
+Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
+  if (inputs.size() != graph.inputs().size())
+    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = graph.value(graph.inputs()[i]);
+    if (!inputs[i].defined() || !Fits(inputs[i].type(), value.type))
+      return Fail(ErrorCode::kUsage, "input {} is {}, expected {}", value.name,
+                  inputs[i].defined() ? inputs[i].type().ToString() : "missing", value.type.ToString());
+  }
+  return {};
+}
+
 Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> output_types) {
   return WithContext(Evaluate(node, inputs, output_types), NodeLabel(node));
@@ -189,19 +201,12 @@ Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tenso
 
 Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Tensor> inputs,
                                           const std::function<void(ValueId, const Tensor&)>& watch) {
-  if (inputs.size() != graph.inputs().size())
-    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+  EVOQ_TRY(CheckInputs(graph, inputs));
   std::vector<Tensor> values(graph.value_count());
   std::vector<size_t> readers(graph.value_count());
   for (int i = 0; i < graph.value_count(); ++i) readers[i] = graph.value(ValueId{i}).users.size();
   for (ValueId id : graph.outputs()) ++readers[id.index];
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Value& value = graph.value(graph.inputs()[i]);
-    if (!inputs[i].defined() || !Fits(inputs[i].type(), value.type))
-      return Fail(ErrorCode::kUsage, "input {} is {}, expected {}", value.name,
-                  inputs[i].defined() ? inputs[i].type().ToString() : "missing", value.type.ToString());
-    values[graph.inputs()[i].index] = inputs[i];
-  }
+  for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs()[i].index] = inputs[i];
   const auto read = [&](ValueId id) -> Tensor {
     if (!id.valid()) return {};
     return graph.value(id).is_constant() ? graph.value(id).constant : values[id.index];

@@ -124,6 +124,22 @@ void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorT
   }
 }
 
+// Infers every value; `known` gets what is computed on the way.
+Status InferValues(Graph& graph, std::map<ValueId, Tensor>& known) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    std::vector<TensorType> declared;
+    for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType());
+    const NodeInputs in(graph, node, &known);
+    EVOQ_ASSIGN(const std::vector<TensorType> types, InferFrom(node, in, declared));
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
+    }
+    LearnValues(node, in, types, known);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, std::span<const TensorType> inputs,
@@ -157,21 +173,21 @@ Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node, 
 
 Status InferTypes(Graph& graph) { return InferTypes(graph, {}); }
 
-Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known) {
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    std::vector<TensorType> declared;
-    for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType());
-    const NodeInputs in(graph, node, &known);
-    EVOQ_ASSIGN(const std::vector<TensorType> types, InferFrom(node, in, declared));
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
-    }
-    LearnValues(node, in, types, known);
+Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known) { return InferValues(graph, known); }
+
+Status FoldKnown(Graph& graph) {
+  std::map<ValueId, Tensor> known;
+  EVOQ_TRY(InferValues(graph, known));
+  for (auto& [id, tensor] : known) {
+    const NodeId producer = graph.value(id).producer;
+    if (!producer.valid() || graph.node(producer).outputs.size() != 1) continue;
+    graph.RemoveNode(producer);
+    graph.SetConstant(id, std::move(tensor));
   }
+  EVOQ_TRY(graph.Sort());
+  graph.RemoveDeadNodes();
   return {};
 }
-
 namespace {
 
 Status UsageError(std::string message) { return tl::unexpected<Error>(Error(ErrorCode::kUsage, std::move(message))); }

@@ -92,6 +92,23 @@ Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> exec
   return times;
 }
 
+Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options) {
+  RunTimes times;
+  Clock::time_point first;
+  EVOQ_TRY(Repeat(options, [&](bool measured) -> Status {
+    const auto start = Clock::now();
+    EVOQ_TRY(call());
+    if (!measured) return {};
+    const double ms = Ms(Clock::now() - start);
+    if (times.spans.empty()) first = start;
+    times.sorted_ms.push_back(ms);
+    times.spans.push_back({Ms(start - first), ms});
+    return {};
+  }));
+  std::sort(times.sorted_ms.begin(), times.sorted_ms.end());
+  return times;
+}
+
 Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options) {
   Executor* const one[] = {&executor};
   EVOQ_ASSIGN(auto times, MeasureInterleaved(one, std::span(&buffers, 1), options));

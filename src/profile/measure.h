@@ -42,6 +42,9 @@ struct RunTimes {
 // Warms up, then runs until both the duration and min_runs are reached.
 Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options);
 
+// The same for anything that runs.
+Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options);
+
 // Runs several executors in turn, one run each, so that a change of the machine's speed hits all alike.
 Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);

@@ -26,6 +26,11 @@ void Fill(Tensor& tensor, Random& random) {
 
 }  // namespace
 
+void FillForSpeed(Tensor& tensor, uint32_t seed) {
+  Random random{seed * 2654435761u + 1};
+  Fill(tensor, random);
+}
+
 RunBuffers MakeBuffers(const Executor& executor, uint32_t seed) {
   RunBuffers buffers;
   Random random{seed * 2654435761u + 1};

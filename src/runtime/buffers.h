@@ -7,6 +7,9 @@
 
 namespace evoq {
 
+// Fixed pseudo-random content: floats in [-1, 1], bytes over their range, zeros in every other type.
+void FillForSpeed(Tensor& tensor, uint32_t seed);
+
 // Inputs with fixed pseudo-random content (floats in [-1, 1], bytes over their range) and outputs for an executor.
 struct RunBuffers {
   std::vector<Tensor> inputs, outputs;

@@ -131,7 +131,8 @@ struct Executor::Impl {
   std::shared_ptr<const Program> program;
   int64_t repeats;
   Isa isa;
-  ThreadPool pool, one_thread{1};
+  std::shared_ptr<ThreadPool> pool;
+  ThreadPool one_thread{1};
   std::vector<BoundStep> steps;
   std::vector<Patch> input_patches, output_patches;
   std::vector<Lane> lanes;  // one, or one for each thread where threads take whole runs
@@ -139,7 +140,9 @@ struct Executor::Impl {
   std::vector<std::string> variants;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
-  explicit Impl(const ExecutorOptions& options) : repeats(std::max<int64_t>(options.repeats, 1)), isa(options.isa), pool(options.threads) {}
+  explicit Impl(const ExecutorOptions& options)
+      : repeats(std::max<int64_t>(options.repeats, 1)), isa(options.isa),
+        pool(options.pool != nullptr ? options.pool : std::make_shared<ThreadPool>(options.threads)) {}
 
   Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
@@ -220,14 +223,14 @@ Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
 Status Executor::Impl::Bind() {
   const Graph& graph = *program->graph;
   EVOQ_TRY(ReadTypes());
-  lanes.resize(repeats > 1 ? static_cast<size_t>(std::min<int64_t>(pool.threads(), repeats)) : 1);
+  lanes.resize(repeats > 1 ? static_cast<size_t>(std::min<int64_t>(pool->threads(), repeats)) : 1);
   EVOQ_TRY(CheckMemory(0));
   steps.resize(program->steps.size());
   size_t scratch_bytes = 0;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = program->steps[i];
     steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
-    const BindOptions options{isa, steps[i].alone ? 1 : pool.threads(), {}};
+    const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
     EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure), NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
     variants.push_back(steps[i].kernel.variant);
@@ -286,7 +289,7 @@ void Executor::Impl::RunLane(Lane& lane) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const BoundStep& step = steps[i];
     step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(), lane.steps[i].outputs.data(),
-                    {step.alone ? one_thread : pool, lane.scratch.data()});
+                    {step.alone ? one_thread : *pool, lane.scratch.data()});
     if constexpr (kTimed) {
       const auto after = Clock::now();
       lane.step_ns[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
@@ -308,7 +311,7 @@ Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> out
   if (lanes.size() == 1) {
     runs(0, repeats, 0);
   } else {
-    pool.ParallelFor(repeats, 1, runs);
+    pool->ParallelFor(repeats, 1, runs);
   }
   if (failure->error()) return tl::unexpected<Error>(*failure->error());
   return {};
@@ -328,7 +331,7 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
 Result<std::unique_ptr<Executor>> Executor::Another() const { return Create(impl_->program, {threads(), impl_->isa, impl_->repeats}); }
 
 const Program& Executor::program() const { return *impl_->program; }
-int Executor::threads() const { return impl_->pool.threads(); }
+int Executor::threads() const { return impl_->pool->threads(); }
 int64_t Executor::repeats() const { return impl_->repeats; }
 const std::vector<TensorType>& Executor::input_types() const { return impl_->input_types; }
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }

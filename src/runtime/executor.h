@@ -18,6 +18,8 @@ struct ExecutorOptions {
   // The program is run so many times, over equal slices of inputs and outputs along axis 0: samples of a batch that do not
   // depend on each other (compile/batch.h). With several threads each takes whole runs, with an arena of its own.
   int64_t repeats = 1;
+  // Threads to share with executors that never run at the same time; null: `threads` of its own.
+  std::shared_ptr<ThreadPool> pool;
 };
 
 // A program bound to kernels, with its own arena and threads. One run at a time; for concurrent streams make one each

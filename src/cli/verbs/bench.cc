@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "cli/bench_json.h"
 #include "cli/common.h"
+#include "cli/measure_regions.h"
 #include "cli/verb.h"
 #include "report/trtexec_export.h"
 
@@ -15,7 +16,7 @@ struct Options {
   std::string model;
   int batch = 0, streams = 1;
   int64_t iterations = 10;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, inputs;
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
@@ -77,11 +78,56 @@ Result<std::vector<RunTimes>> RunStreams(std::vector<Executor*> executors, const
   return times;
 }
 
+MeasureOptions MeasureAs(const Options& o) {
+  MeasureOptions options;
+  options.warmup_ms = o.warmup_ms;
+  options.duration_s = o.duration_s;
+  options.min_runs = o.iterations;
+  return options;
+}
+
+void Tell(const Options& o, const json& out, const RunTimes& times, double first_ms) {
+  Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(), CpuName(), out["threads"].get<int>(),
+      out["threads"] == 1 ? "" : "s", out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
+  Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} runs)\n", times.median(), times.mean(),
+      times.min(), times.Percentile(90), times.Percentile(95), times.Percentile(99), times.runs());
+  for (double p : o.percentiles) Out("  p{} {:.3f} ms\n", p, times.Percentile(p));
+  Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; arena {:.2f} MB, weights {:.2f} MB\n",
+      out["per_second"].get<double>(), out["load_ms"].get<double>(), out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
+      out["weight_bytes"].get<double>() / 1e6);
+  Warn(times, first_ms, out["load_ms"].get<double>());
+}
+
+// A model that is no single Program.
+Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes, const Stopwatch& watch) {
+  if (o.streams > 1) return Fail(ErrorCode::kUsage, "--streams {}: {} runs in regions, one stream at a time ({})", o.streams, o.model, engine.needs_evaluator());
+  EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
+  const double load_ms = watch.ms();
+  const Stopwatch first;
+  EVOQ_TRY(engine.Run(inputs));
+  const double first_ms = first.ms(), prepare_ms = engine.prepared().ms;
+  EVOQ_ASSIGN(const RunTimes times, MeasureCalls([&]() -> Status { EVOQ_TRY(engine.Run(inputs)); return {}; }, MeasureAs(o)));
+  json out = RegionsJson(o.model, engine, inputs, times, load_ms + prepare_ms);
+  out["first_ms"] = first_ms;
+  out["prepare_ms"] = prepare_ms;
+  for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = times.Percentile(p);
+  Tell(o, out, times, first_ms - prepare_ms);
+  Out("  in regions: {}\n", engine.needs_evaluator());
+  return out;
+}
+
 Result<json> Run(const Options& o, int threads) {
   const Stopwatch watch;
   EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
   EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
+  // Sizes that nobody names are At's to report.
+  if (const auto all = ShapesToMeasure(engine->model().graph, shapes, o.inputs); all || !o.inputs.empty()) {
+    EVOQ_TRY(all);
+    EVOQ_TRY(engine->Settle(*all));
+    if (!engine->needs_evaluator().empty()) return RunRegions(o, *engine, *all, watch);
+    if (!o.inputs.empty()) shapes = *all;
+  }
   json tuned;
   double tuning_ms = 0;
   if (o.tune.measure()) {
@@ -93,6 +139,9 @@ Result<json> Run(const Options& o, int threads) {
   const double load_ms = watch.ms() - tuning_ms;
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   RunBuffers buffers = MakeBuffers(*executor);
+  if (!o.inputs.empty()) {
+    EVOQ_ASSIGN(buffers.inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
+  }
   const Stopwatch first;
   EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
   const double first_ms = first.ms();
@@ -103,10 +152,7 @@ Result<json> Run(const Options& o, int threads) {
     executors.push_back(extra.get());
     more.push_back(std::move(extra));
   }
-  MeasureOptions options;
-  options.warmup_ms = o.warmup_ms;
-  options.duration_s = o.duration_s;
-  options.min_runs = o.iterations;
+  MeasureOptions options = MeasureAs(o);
   Progress progress("measuring");
   if (o.streams == 1) options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, options));
@@ -122,17 +168,11 @@ Result<json> Run(const Options& o, int threads) {
   json out = BenchJson(o.model, *executor, isa, o.streams, all, load_ms);
   out["per_second"] = per_second;
   out["first_ms"] = first_ms;
+  out["prepare_ms"] = engine->prepared().ms;
   out["live_bytes"] = executor->program().live_bytes;
   if (!tuned.is_null()) out["tuning"] = tuned;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = all.Percentile(p);
-  Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, IsaName(isa), CpuName(), executor->threads(),
-      executor->threads() == 1 ? "" : "s", batch, o.streams, o.streams == 1 ? "" : "s");
-  Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} runs)\n", all.median(), all.mean(),
-      all.min(), all.Percentile(90), all.Percentile(95), all.Percentile(99), all.runs());
-  for (double p : o.percentiles) Out("  p{} {:.3f} ms\n", p, all.Percentile(p));
-  Out("  throughput {:.1f} per second; load {:.1f} ms; arena {:.2f} MB, weights {:.2f} MB\n", per_second, load_ms,
-      out["arena_bytes"].get<double>() / 1e6, out["weight_bytes"].get<double>() / 1e6);
-  Warn(all, first_ms, load_ms);
+  Tell(o, out, all, first_ms);
   EVOQ_TRY(TellLikeTrtexec(o, *executor, all));
   return out;
 }
@@ -142,6 +182,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--streams,--infStreams", o->streams, "Concurrent streams, each with --threads threads")->check(CLI::Range(1, 256))->capture_default_str();
   AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
   app.add_option("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")->capture_default_str();

@@ -40,7 +40,7 @@ Result<json> Run(const Options& o, int threads) {
   const int64_t bytes = static_cast<int64_t>(std::filesystem::file_size(o.output));
   const size_t steps = model.plans.empty() ? 0 : model.plans[0].decisions.size();
   Out("{} -> {}: {}, {}\n", o.model, o.output, HumanBytes(bytes),
-      !model.plans.empty() ? fmt::format("{} steps", steps) : "no plan: its sizes depend on data, or it has other values than tensors of numbers; it is computed by its definition");
+      !model.plans.empty() ? fmt::format("{} steps", steps) : "no plan: its sizes depend on data, or it has other values than tensors of numbers; it runs in regions (docs/dynamic.md)");
   json out = {{"output_bytes", bytes}, {"float_weight_bytes", float_bytes}, {"steps_total", steps}};
   if (!tuned.is_null()) out["tuning"] = tuned;
   return out;

@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "cli/common.h"
+#include "cli/measure_regions.h"
 #include "cli/verb.h"
 #include "report/ledger.h"
 
@@ -10,7 +11,7 @@ using nlohmann::json;
 
 struct Options {
   std::string model, trace, layer_info;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, inputs;
   int batch = 0;
   double warmup_ms = 200, duration_s = 2;
   bool sort = false;
@@ -31,10 +32,34 @@ Status WriteTrace(const StepProfile& profile, const std::string& path) {
   return WriteFileAtomic(path, trace.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
+// A model that is no single Program.
+Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes) {
+  EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
+  const Limits limits = MeasureLimits(engine.isa(), engine.threads());
+  EVOQ_TRY(engine.Run(inputs));
+  MeasureOptions options;
+  options.warmup_ms = o.warmup_ms;
+  options.duration_s = o.duration_s / 2;
+  EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
+  Out("{}", ToText(profile, limits, o.sort));
+  Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.needs_evaluator(), engine.prepared().count, engine.prepared().ms);
+  if (!o.trace.empty()) EVOQ_TRY(WriteTrace(profile, o.trace));
+  json out = ToJson(profile);
+  out["stages"] = engine.prepared().count;
+  out["prepare_ms"] = engine.prepared().ms;
+  return out;
+}
+
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
   EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
+  if (const auto all = ShapesToMeasure(engine->model().graph, shapes, o.inputs); all || !o.inputs.empty()) {
+    EVOQ_TRY(all);
+    EVOQ_TRY(engine->Settle(*all));
+    if (!engine->needs_evaluator().empty()) return RunRegions(o, *engine, *all);
+    if (!o.inputs.empty()) shapes = *all;
+  }
   if (o.tune.measure()) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
     TellTuned(report);
@@ -43,6 +68,9 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const Limits limits = MeasureLimits(isa, executor->threads());
   RunBuffers buffers = MakeBuffers(*executor);
+  if (!o.inputs.empty()) {
+    EVOQ_ASSIGN(buffers.inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
+  }
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
@@ -53,7 +81,9 @@ Result<json> Run(const Options& o, int threads) {
   if (!o.trace.empty()) EVOQ_TRY(WriteTrace(profile, o.trace));
   if (!o.layer_info.empty())
     EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
-  return ToJson(profile);
+  json out = ToJson(profile);
+  out["prepare_ms"] = engine->prepared().ms;
+  return out;
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
@@ -62,6 +92,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
   AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
   app.add_option("--layer-info", o->layer_info, "Write each step's kernel and the rejected candidates as JSON");
   app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")->capture_default_str();

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "ops/control.h"
 
 namespace evoq {
 namespace {
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 struct Options {
   std::string model, output_dir, preprocess, labels;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, states;
   int topk = 0;
 };
 
@@ -50,6 +51,59 @@ Result<std::vector<std::string>> ReadLabelNames(const std::string& path) {
   return lines;
 }
 
+// Output `from` of a step is input `to` of the next one.
+struct State {
+  size_t from, to;
+};
+
+Result<std::vector<State>> ParseStates(const std::vector<std::string>& options, const Graph& graph) {
+  std::vector<State> states;
+  const auto place = [&](const std::vector<ValueId>& values, const std::string& name) {
+    return static_cast<size_t>(std::find_if(values.begin(), values.end(), [&](ValueId id) { return graph.value(id).name == name; }) - values.begin());
+  };
+  for (const std::string& option : options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) return Fail(ErrorCode::kUsage, "--state {}: expected OUTPUT=INPUT", option);
+    const State state{place(graph.outputs(), option.substr(0, equals)), place(graph.inputs(), option.substr(equals + 1))};
+    if (state.from == graph.outputs().size()) return Fail(ErrorCode::kUsage, "--state {}: the model has no output of that name", option);
+    if (state.to == graph.inputs().size()) return Fail(ErrorCode::kUsage, "--state {}: the model has no input of that name", option);
+    states.push_back(state);
+  }
+  return states;
+}
+
+// Runs the model once for each row of the inputs that have an axis more than the model's, in front; the other inputs are the same in each
+// step, but for the states. Outputs are stacked in front.
+Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs, const std::vector<State>& states) {
+  const Graph& graph = engine.model().graph;
+  std::vector<size_t> stepped;
+  int64_t steps = -1;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& shape = graph.value(graph.inputs()[i]).type.shape;
+    if (!shape.ranked() || inputs[i].shape().rank() != shape.rank() + 1) continue;
+    if (steps >= 0 && inputs[i].sizes()[0] != steps) return Fail(ErrorCode::kUsage, "inputs of {} and {} steps", steps, inputs[i].sizes()[0]);
+    steps = inputs[i].sizes()[0];
+    stepped.push_back(i);
+  }
+  if (steps < 1) return Fail(ErrorCode::kUsage, "--state: expected an input with the steps as an axis in front of the model's");
+  const std::vector<Tensor> given = inputs;
+  std::vector<std::vector<Tensor>> rows(graph.outputs().size());
+  for (int64_t step = 0; step < steps; ++step) {
+    for (size_t i : stepped) {
+      EVOQ_ASSIGN(inputs[i], TakeAlong(given[i], 0, step));
+    }
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine.Run(inputs));
+    for (size_t i = 0; i < outputs.size(); ++i) rows[i].push_back(outputs[i]);
+    for (const State& state : states) inputs[state.to] = outputs[state.from];
+  }
+  std::vector<Tensor> stacked;
+  for (const std::vector<Tensor>& row : rows) {
+    EVOQ_ASSIGN(Tensor tensor, Stacked(row, 0, row[0].type()));
+    stacked.push_back(std::move(tensor));
+  }
+  return stacked;
+}
+
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads));
   const Graph& graph = engine->model().graph;
@@ -65,7 +119,8 @@ Result<json> Run(const Options& o, int threads) {
     if (!inputs[i].defined())
       return Fail(ErrorCode::kUsage, "input {} is missing: --input {}=F.npy", graph.value(graph.inputs()[i]).name, graph.value(graph.inputs()[i]).name);
   }
-  EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(inputs));
+  EVOQ_ASSIGN(const std::vector<State> states, ParseStates(o.states, graph));
+  EVOQ_ASSIGN(const std::vector<Tensor> outputs, states.empty() ? engine->Run(inputs) : RunSteps(*engine, inputs, states));
   if (!o.output_dir.empty()) EVOQ_TRY(MakeDirectories(o.output_dir));
   json out = {{"model", o.model}, {"outputs", json::array()}};
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -110,6 +165,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
   app.add_option("--input", o->inputs, "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")->required();
+  app.add_option("--state", o->states, "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its output to the next one's input; "
+                                         "outputs are stacked");
   app.add_option("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
   app.add_option("--preprocess", o->preprocess, "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
   app.add_option("--topk", o->topk, "Print the K largest values of the first output");

@@ -1,0 +1,84 @@
+#include "cli/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "cli/bench_json.h"
+#include "cli/common.h"
+#include "data/npy.h"
+#include "data/tokenizer.h"
+
+namespace evoq {
+namespace {
+
+Status CheckModel(const Graph& graph, const std::string& path) {
+  const bool one = graph.inputs().size() == 1 && !graph.outputs().empty();
+  const DType dtype = one ? graph.value(graph.inputs()[0]).type.dtype : DType::kUndefined;
+  if (dtype == DType::kInt64 || dtype == DType::kInt32) return {};
+  return Unsupported("{}: expected a model of one input, token numbers [batch, length], and logits as its first output", path);
+}
+
+Tensor TokensAs(DType dtype, std::span<const int64_t> tokens) {
+  Tensor t = Tensor::Allocate(TensorType(dtype, Shape{1, static_cast<int64_t>(tokens.size())}));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (dtype == DType::kInt64) t.mutable_data<int64_t>()[i] = tokens[i];
+    if (dtype == DType::kInt32) t.mutable_data<int32_t>()[i] = static_cast<int32_t>(tokens[i]);
+  }
+  return t;
+}
+
+// -log softmax(logits)[target], in float64.
+double LossOf(const float* logits, int64_t n, int64_t target) {
+  const float max = *std::max_element(logits, logits + n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
+  return std::log(sum) - (static_cast<double>(logits[target]) - max);
+}
+
+}  // namespace
+
+double PerplexityResult::perplexity() const { return std::exp(nll); }
+
+Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
+  EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(job.tokenizer));
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
+  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, LoadEngine(job.model, job.threads));
+  const Graph& graph = engine->model().graph;
+  EVOQ_TRY(CheckModel(graph, job.model));
+  std::vector<int64_t> tokens = tokenizer.Encode(" " + text);
+  tokens.insert(tokens.begin(), Tokenizer::kBegin);
+  if (!job.tokens.empty()) EVOQ_TRY(WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens), job.tokens));
+  const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
+  if (all < 1) return InvalidInput("{}: no text", job.text);
+  const int64_t window = std::min(job.window, all), whole = all / window;
+  const int64_t windows = job.limit > 0 ? std::min(job.limit, whole) : whole;
+  PerplexityResult result;
+  double ms = 0;
+  Progress progress("evaluating");
+  for (int64_t w = 0; w < windows; ++w) {
+    const std::span<const int64_t> seen = std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window));
+    const Tensor input = TokensAs(graph.value(graph.inputs()[0]).type.dtype, seen);
+    const Stopwatch watch;
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
+    ms += watch.ms();
+    EVOQ_ASSIGN(const Tensor logits, ToFloat32(outputs[0]));
+    const std::vector<int64_t> sizes = logits.sizes();
+    if (sizes.size() != 3 || sizes[0] != 1 || sizes[1] != window || sizes[2] < tokenizer.size())
+      return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", job.model, logits.type().ToString(), window, tokenizer.size());
+    for (int64_t i = 0; i < window; ++i) {
+      const float* row = logits.data<float>() + i * sizes[2];
+      const int64_t target = tokens[static_cast<size_t>(w * window + i + 1)];
+      result.nll += LossOf(row, sizes[2], target);
+      result.right += std::max_element(row, row + sizes[2]) - row == target;
+    }
+    result.tokens += window;
+    ++result.windows;
+    progress.Update(static_cast<double>(w + 1) / static_cast<double>(windows));
+  }
+  result.nll /= static_cast<double>(result.tokens);
+  result.ms_per_token = ms / static_cast<double>(result.tokens);
+  return result;
+}
+
+}  // namespace evoq
