@@ -326,6 +326,17 @@ TEST(Placement, OrtPropagatesPairsItself) {
   EXPECT_TRUE(e.findings.empty());
 }
 
+// Grids hold behind operators that only move values: TensorRT and OpenVINO carry DequantizeLinear down.
+TEST(Placement, GridsHoldBehindMoves) {
+  for (const char* runtime : {"tensorrt", "openvino"}) {
+    Net n;
+    const ValueId y = n.Op("Flatten", {n.Pair(n.x, 0.02f, 0, DType::kInt8)});
+    const Examination e = Examine(n.Done({n.Op("Gemm", {y, n.Stored({288, 10}, 1)})}), *FindRuntime(runtime));
+    EXPECT_EQ(e.forecast.Count(Fate::kInteger), 1) << runtime;
+    EXPECT_EQ(e.forecast.Count(Fate::kFloat), 0) << runtime;
+  }
+}
+
 // The range of an addend follows from the sum's and the other's; nothing that reaches the result is lost.
 TEST(Placement, AddendsTakeTheRangeThatTheSumLeaves) {
   Net n;

@@ -91,12 +91,22 @@ class Table {
            (IsConstantLike(graph_, node.input(1)) && IntegerBefore(node.input(0)));
   }
 
+  // The grid of a value that is dequantized, or was before operators that only move it.
+  const TensorType* GridThrough(ValueId v) const {
+    for (;;) {
+      if (const TensorType* grid = ReadGrid(graph_, v)) return grid;
+      const NodeId producer = graph_.value(v).producer;
+      if (!graph_.alive(producer) || forecast_.at(producer) != Fate::kMoved || graph_.node(producer).op == "Concat") return nullptr;
+      v = graph_.node(producer).input(0);
+    }
+  }
+
   // Every activation it reads is dequantized; `but_one` may come straight from an integer operator, which then adds it itself.
   bool ReadsGrids(const Node& node, bool but_one) const {
     int other = 0, grids = 0;
     for (ValueId v : node.inputs) {
       if (!v.valid() || IsConstantLike(graph_, v) || !IsFloat(graph_.value(v).type.dtype)) continue;
-      if (ReadGrid(graph_, v) != nullptr) ++grids;
+      if (GridThrough(v) != nullptr) ++grids;
       else if (but_one && IntegerBefore(v)) ++other;
       else return false;
     }
@@ -111,7 +121,7 @@ class Table {
     if (form == nullptr) return Fate::kFloat;
     switch (*form) {
       case IntegerForm::kWeighted: {
-        const TensorType *x = ReadGrid(graph_, node.input(0)), *w = ReadGrid(graph_, node.input(1));
+        const TensorType *x = GridThrough(node.input(0)), *w = ReadGrid(graph_, node.input(1));
         return x != nullptr && w != nullptr && takes_(*x, *w) ? Fate::kInteger : Fate::kFloat;
       }
       case IntegerForm::kEvery: {
