@@ -1,5 +1,7 @@
 #include "profile/limits.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -7,6 +9,8 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/thread_pool.h"
+#include "profile/machine.h"
 #include "profile/peak_loops.h"
 
 namespace evoq {
@@ -15,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int64_t kDramBytes = int64_t{256} << 20;
 constexpr int64_t kL3Bytes = int64_t{8} << 20;  // above every L2, within a common L3
+constexpr int64_t kL2Bytes = int64_t{256} << 10;  // above every L1, within a common L2
 
 double Seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
 
@@ -95,6 +100,53 @@ double ReadBandwidth(const PeakLoops& loops, int64_t bytes, int repeats, int thr
   return best;
 }
 
+// Cycles per nanosecond: an addition that waits for the one before takes a cycle everywhere.
+double ClockGhz() {
+  double best = 0;
+  for (int i = 0; i < 9; ++i) {
+    constexpr int64_t kRounds = 100'000;
+    uint64_t x = 1;
+    const auto start = Clock::now();
+    for (int64_t r = 0; r < kRounds; ++r) {
+#pragma GCC unroll 16
+      for (int k = 0; k < 16; ++k) {
+        x += x;
+        __asm__ volatile("" : "+r"(x));
+      }
+    }
+    best = std::max(best, 16.0 * kRounds / (Seconds(start) * 1e9));
+  }
+  return best;
+}
+
+double ForkNs(int threads) {
+  if (threads == 1) return 0;
+  ThreadPool pool(threads);
+  std::vector<double> ns;
+  for (int i = 0; i < 2000; ++i) {
+    const auto start = Clock::now();
+    pool.ParallelFor(threads, 1, [](int64_t begin, int64_t) { __asm__ volatile("" : : "r"(begin)); });
+    ns.push_back(Seconds(start) * 1e9);
+  }
+  std::nth_element(ns.begin(), ns.begin() + 1000, ns.end());
+  return ns[1000];
+}
+
+const PeakLoops& LoopsOf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx2) return Avx2PeakLoops();
+  if (isa == Isa::kAvx512) return Avx512PeakLoops();
+#endif
+  (void)isa;
+  return ScalarPeakLoops();
+}
+
+int64_t CoreCacheBytes() {
+  constexpr int64_t kUnknown = 512 << 10;
+  const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? bytes : kUnknown;
+}
+
 }  // namespace
 
 const PeakLoops& ScalarPeakLoops() {
@@ -107,17 +159,33 @@ Limits MeasureLimits(Isa isa, int threads) {
   limits.cpu = CpuName();
   limits.isa = isa;
   limits.threads = threads;
-  const PeakLoops* loops = &ScalarPeakLoops();
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx2) loops = &Avx2PeakLoops();
-  if (isa == Isa::kAvx512) loops = &Avx512PeakLoops();
-#endif
+  const PeakLoops* loops = &LoopsOf(isa);
   limits.int8_gops = ComputePeak(loops->int8, threads);
   limits.fp32_gflops = ComputePeak(loops->fp32, threads);
   if (HasBf16()) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
   limits.l3_read_gbps = ReadBandwidth(*loops, kL3Bytes * threads, 8, threads);
   limits.dram_read_gbps = ReadBandwidth(*loops, kDramBytes, 1, threads);
   return limits;
+}
+
+MachineLimits MeasureMachine(Isa isa, int threads) {
+  MachineLimits limits{MeasureLimits(isa, threads)};
+  limits.clock_ghz = ClockGhz();
+  limits.fork_ns = ForkNs(threads);
+  limits.l2_bytes = CoreCacheBytes();
+  limits.l3_bytes = LargestCacheBytes();
+  limits.l2_read_gbps = ReadBandwidth(LoopsOf(isa), kL2Bytes * threads, 256, threads);
+  return limits;
+}
+
+double PresentFp32Gflops(Isa isa, int threads) {
+  const PeakLoops& loops = LoopsOf(isa);
+  int64_t rounds = 1;
+  for (auto start = Clock::now(); loops.fp32(rounds), Seconds(start) < 0.0005; start = Clock::now()) rounds *= 2;
+  constexpr int kTimes = 8;
+  double sum = 0;
+  for (int i = 0; i < kTimes; ++i) sum += Rate(threads, [&](int) { return loops.fp32(rounds); });
+  return sum / kTimes;
 }
 
 double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes) {

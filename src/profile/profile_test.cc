@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "profile/limits.h"
+#include "profile/limits_file.h"
 #include "profile/measure.h"
 
 namespace evoq {
@@ -29,6 +34,82 @@ TEST(Limits, RooflineIsTheLargerOfArithmeticAndMemory) {
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kInt8, 10, 5000), 100);
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 1 << 30, 50), 1) << "moving bytes has no arithmetic limit";
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 0, int64_t{1} << 30), static_cast<double>(int64_t{1} << 30) / 5);
+}
+
+class LimitsFile : public ::testing::Test {
+ protected:
+  void SetUp() override { path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_limits_{}.json", ::getpid())).string(); }
+  void TearDown() override { std::filesystem::remove(path_); }
+  void Write(const std::string& text) const { std::ofstream(path_) << text; }
+
+  static MachineLimits SomeLimits(int threads) {
+    MachineLimits limits{{"a machine", Isa::kAvx2, threads, 400, 0, 200, 20, 60}, 120, 3.5, 700, 1 << 20, 32 << 20};
+    return limits;
+  }
+  std::string path_;
+};
+
+TEST_F(LimitsFile, ReadsWhatWasWritten) {
+  Write(ToJson(SomeLimits(2)).dump());
+  const auto limits = LoadLimits(path_);
+  ASSERT_TRUE(limits.has_value()) << limits.error().message();
+  EXPECT_EQ(ToJson(*limits), ToJson(SomeLimits(2)));
+  EXPECT_EQ(limits->isa, Isa::kAvx2);
+}
+
+TEST_F(LimitsFile, BadFilesAreRefusedByName) {
+  const auto error = [&](const nlohmann::json& json) {
+    Write(json.dump());
+    const auto limits = LoadLimits(path_);
+    return limits ? std::string("accepted") : limits.error().message();
+  };
+  nlohmann::json json = ToJson(SomeLimits(2));
+  json["fp32_gflops"] = 0;
+  EXPECT_NE(error(json).find("fp32_gflops is 0, expected a positive number"), std::string::npos) << error(json);
+  json = ToJson(SomeLimits(2));
+  json.erase("clock_ghz");
+  EXPECT_NE(error(json).find("clock_ghz is null"), std::string::npos) << error(json);
+  json = ToJson(SomeLimits(2));
+  json["isa"] = "MMX";
+  EXPECT_NE(error(json).find("isa is \"MMX\""), std::string::npos) << error(json);
+  json = ToJson(SomeLimits(2));
+  json["threads"] = 0;
+  EXPECT_NE(error(json).find("threads is 0"), std::string::npos) << error(json);
+  json = ToJson(SomeLimits(2));
+  json["l2_bytes"] = "1M";
+  EXPECT_NE(error(json).find("l2_bytes is \"1M\""), std::string::npos) << error(json);
+  EXPECT_NE(error(nlohmann::json::array()).find("expected what `evoq limits --json F` writes"), std::string::npos);
+  EXPECT_FALSE(LoadLimits(path_ + ".none").has_value());
+}
+
+TEST_F(LimitsFile, KeepsOnePerMachineAndThreads) {
+  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1).has_value());
+  ASSERT_TRUE(KeepLimits(path_, SomeLimits(1)).has_value());
+  ASSERT_TRUE(KeepLimits(path_, SomeLimits(2)).has_value());
+  for (int threads : {1, 2}) {
+    const auto limits = FindLimits(path_, Isa::kAvx2, threads);
+    ASSERT_TRUE(limits.has_value());
+    EXPECT_EQ(limits->threads, threads);
+  }
+  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 3).has_value());
+  EXPECT_FALSE(FindLimits(path_, Isa::kAvx512, 1).has_value()) << "measured with other instructions";
+  Write("{ damaged");
+  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1).has_value());
+  ASSERT_TRUE(KeepLimits(path_, SomeLimits(1)).has_value()) << "a damaged file is replaced";
+  EXPECT_TRUE(FindLimits(path_, Isa::kAvx2, 1).has_value());
+  EXPECT_TRUE(KeepLimits("", SomeLimits(1)).has_value()) << "no cache";
+}
+
+TEST(Machine, CachesClockAndThreads) {
+  const Isa isa = SelectIsa().value();
+  const MachineLimits limits = MeasureMachine(isa, 1);
+  EXPECT_GT(limits.fp32_gflops, 0.1);
+  EXPECT_GT(limits.l2_read_gbps, 0.1);
+  EXPECT_GT(limits.clock_ghz, 0.1);
+  EXPECT_EQ(limits.fork_ns, 0) << "one thread has nothing to wake";
+  EXPECT_GT(limits.l2_bytes, 0);
+  EXPECT_GT(limits.l3_bytes, 0);
+  EXPECT_GT(PresentFp32Gflops(isa, 1), 0.01 * limits.fp32_gflops);
 }
 
 TEST(RunTimes, PercentilesInterpolate) {

@@ -156,9 +156,17 @@ uint32_t Crc32c(std::span<const std::byte> bytes) {
   return ~CrcTable(~0u, bytes);
 }
 
-Status WriteContainer(const std::string& path, std::span<const BlobSource> sources) {
+namespace {
+
+// The blobs as stored, with their places.
+struct Arranged {
   std::vector<BlobInfo> blobs;
   std::vector<std::vector<std::byte>> stored;
+  int64_t bytes = 0;  // of the whole file
+};
+
+Arranged Arrange(std::span<const BlobSource> sources) {
+  Arranged file;
   int64_t at = kEtmHeaderBytes + kEtmEntryBytes * static_cast<int64_t>(sources.size());
   for (const BlobSource& source : sources) {
     BlobInfo blob;
@@ -181,9 +189,20 @@ Status WriteContainer(const std::string& path, std::span<const BlobSource> sourc
     at = RoundUp(at, alignment);
     blob.offset = at;
     at += blob.stored_bytes;
-    blobs.push_back(std::move(blob));
-    stored.push_back(std::move(bytes));
+    file.blobs.push_back(std::move(blob));
+    file.stored.push_back(std::move(bytes));
   }
+  file.bytes = at;
+  return file;
+}
+
+}  // namespace
+
+int64_t ContainerBytes(std::span<const BlobSource> sources) { return Arrange(sources).bytes; }
+
+Status WriteContainer(const std::string& path, std::span<const BlobSource> sources) {
+  const Arranged file = Arrange(sources);
+  const auto& [blobs, stored, at] = file;
   std::vector<std::byte> head(kEtmHeaderBytes + kEtmEntryBytes * sources.size());
   std::memcpy(head.data(), kEtmMagic, sizeof(kEtmMagic));
   Put<uint32_t>(head.data() + 8, kEtmVersion);

@@ -40,6 +40,8 @@ struct BlobSource {
 };
 
 Status WriteContainer(const std::string& path, std::span<const BlobSource> blobs);
+// How large the file would be.
+int64_t ContainerBytes(std::span<const BlobSource> blobs);
 
 class Container {
  public:

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "program/container.h"
+#include "program/etm_size.h"
 #include "program/etm_tables.h"
 
 namespace evoq {
@@ -85,6 +86,7 @@ TEST_F(EtmTest, RoundTrip) {
 TEST_F(EtmTest, SectionsCoverTheFile) {
   for (int64_t channels : {4, 4000}) {
     ASSERT_TRUE(WriteEtm(Sample(channels), path_));
+    EXPECT_EQ(static_cast<uint64_t>(EtmBytes(Sample(channels))), std::filesystem::file_size(path_));
     const auto sections = EtmSections(path_);
     ASSERT_TRUE(sections) << sections.error().message();
     int64_t at = 0, weights = 0;

@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "program/container.h"
 #include "program/etm.h"
+#include "program/etm_size.h"
 #include "program/etm_generated.h"
 
 namespace evoq {
@@ -220,9 +221,9 @@ int64_t ConstantBytes(const Graph& graph) {
   return bytes;
 }
 
-}  // namespace
-
-Status WriteEtm(const Model& model, const std::string& path) {
+// Calls use(blobs) with the blobs of the model's file.
+template <typename Use>
+auto WithBlobs(const Model& model, const Use& use) {
   const bool small = ConstantBytes(model.graph) < kSmallWeights;
   WeightsBlob weights(small ? 8 : 64);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
@@ -236,7 +237,17 @@ Status WriteEtm(const Model& model, const std::string& path) {
   if (!model.certificate.empty()) {
     blobs.push_back({.name = "certificate", .pieces = {std::as_bytes(std::span(model.certificate))}, .compress = true, .required = false});
   }
-  return WriteContainer(path, blobs);
+  return use(std::span<const BlobSource>(blobs));
+}
+
+}  // namespace
+
+Status WriteEtm(const Model& model, const std::string& path) {
+  return WithBlobs(model, [&](std::span<const BlobSource> blobs) { return WriteContainer(path, blobs); });
+}
+
+int64_t EtmBytes(const Model& model) {
+  return WithBlobs(model, [](std::span<const BlobSource> blobs) { return ContainerBytes(blobs); });
 }
 
 }  // namespace evoq

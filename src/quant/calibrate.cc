@@ -2,12 +2,23 @@
 #include <cmath>
 
 #include "ops/op.h"
+#include "quant/channels.h"
 #include "quant/observer.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
+
+int ChannelAxis(const Graph& graph, ValueId v) {
+  for (NodeId user : graph.value(v).users) {
+    const Node& node = graph.node(user);
+    if (!IsLinearOp(node) || node.input(0) != v || !graph.value(v).type.shape.ranked()) continue;
+    return node.op == "MatMul" ? graph.value(v).type.shape.rank() - 1 : 1;
+  }
+  return -1;
+}
+
 namespace {
 
 struct Watched {
@@ -42,16 +53,6 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
-}
-
-// The axis over which the linear operators that read the value sum, or -1 when none does.
-int ChannelAxis(const Graph& graph, ValueId v) {
-  for (NodeId user : graph.value(v).users) {
-    const Node& node = graph.node(user);
-    if (!IsLinearOp(node) || node.input(0) != v || !graph.value(v).type.shape.ranked()) continue;
-    return node.op == "MatMul" ? graph.value(v).type.shape.rank() - 1 : 1;
-  }
-  return -1;
 }
 
 class Calibrator {

@@ -1,0 +1,160 @@
+"""Fits the constants of src/predict/efficiency.inc: for each family and instruction set, how many times the nanoseconds of each
+term (src/predict/cost.h) pass in earnest. From steps that `evoq predict --check` measured on the networks of predict_nets.py."""
+import collections
+import os
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+TERMS = ("call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "stream", "weights")
+# Where the data say nothing: what a decent kernel does.
+PRIOR = np.array([0.05, 1.1, 0.3, 0.5, 1.0, 4.0, 0.5, 0.5, 0.8])
+PRIOR_WEIGHT = 0.003
+UNDISTURBED = 0.93  # share of its limits that the machine had while a scheme was measured; others are left out
+# Families of which the networks have too few steps take the constants of another, with a wide spread.
+LIKE = {"direct_int8": "product_int8", "transposed_int8": "product_int8", "transposed_bf16": "product_bf16",
+        "transposed_f32": "product_f32", "softmax_bf16": "softmax", "normalize_bf16": "normalize", "reference": "recurrent", "pool_bf16": "pool_f32", "pool_int8": "pool_f32"}
+FEW = 6
+FOREIGN_SPREAD = 0.4
+PIECE_NS = 4000  # kPieceNs of src/predict/cost.cc
+HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
+// EVOQ_EFFICIENCY(isa, family, parallel, fork, spread, call, arithmetic, feed, rows, outputs, curve, tiles, stream, weights)
+"""
+
+
+@dataclass
+class Step:
+    net: str
+    scheme: str
+    isa: str
+    threads: int
+    fork_ns: float
+    family: str
+    kernel: str
+    terms: np.ndarray  # ns
+    ns: float          # measured
+    share: float       # of its run
+
+
+def steps_of(net, forecast):
+    """The steps of one `evoq predict --check --json`."""
+    for scheme in forecast["schemes"]:
+        if "unavailable" in scheme or scheme["machine_share"] < UNDISTURBED:
+            continue
+        total = max(sum(s["measured_ms"] for s in scheme["steps"]), 1e-9)
+        for s in scheme["steps"]:
+            yield Step(net, scheme["scheme"], forecast["isa"], forecast["threads"], forecast["limits"]["fork_ns"], s["family"], s["kernel"],
+                       np.array([s["terms_ns"].get(t, 0.0) for t in TERMS]), max(s["measured_ms"] * 1e6, 1.0), s["measured_ms"] / total)
+
+
+MOST = np.array([10, 10, 20, 100, 20, 60, 20, 10, 10])  # no kernel is further from the limits than that
+
+
+def bounded(a, b, start):
+    """argmin |a x - b| for 0 <= x <= MOST, by coordinate descent."""
+    gram, target, x = a.T @ a, a.T @ b, start.copy()
+    for _ in range(3000):
+        before = x.copy()
+        for i in range(len(x)):
+            if gram[i, i] > 0:
+                x[i] = np.clip(x[i] + (target[i] - gram[i] @ x) / gram[i, i], 0, MOST[i])
+        if np.abs(x - before).max() < 1e-9:
+            break
+    return x
+
+
+def fit_times(steps):
+    """Least squares of relative errors, those above a third counted linearly; steps that matter in their run count more."""
+    terms, ns = np.array([s.terms for s in steps]), np.array([s.ns for s in steps])
+    weight = np.sqrt(np.array([s.share for s in steps]) + 0.002)
+    a, b = terms / ns[:, None], np.ones(len(ns))
+    scale = np.maximum((a * weight[:, None]).max(axis=0), 1e-9)  # the prior pulls all terms alike, whatever their size
+    x = PRIOR.copy()
+    for _ in range(30):
+        error = np.abs(a @ x - b)
+        robust = weight * np.sqrt(np.minimum(1, 0.33 / np.maximum(error, 1e-9)))
+        pull = np.sqrt(PRIOR_WEIGHT * (robust ** 2).sum()) * scale / (weight.max() or 1)
+        rows = np.vstack([a * robust[:, None], np.diag(pull)])
+        x = bounded(rows, np.concatenate([b * robust, pull * PRIOR]), x)
+    return x
+
+
+def used_threads(serial, threads):
+    return np.clip(serial / PIECE_NS, 1, threads)
+
+
+def fit_parallel(steps, times):
+    serial = np.array([s.terms @ times for s in steps])
+    ns, fork_ns = np.array([s.ns for s in steps]), np.array([s.fork_ns for s in steps])
+    used = used_threads(serial, np.array([s.threads for s in steps]))
+    weight = np.array([s.share for s in steps]) + 0.002
+    best = (np.inf, 0.9, 1.0)
+    if (used > 1).sum() < 3:
+        return best[1:]
+    for parallel in np.arange(0.6, 1.01, 0.05):
+        for fork in (0, 0.5, 1, 1.5, 2, 3, 4, 6):
+            error = np.abs((serial / (1 + (used - 1) * parallel) + (used > 1) * fork * fork_ns) / ns - 1)
+            cost = (weight * np.where(error < 0.33, error ** 2, 0.33 * (2 * error - 0.33))).sum()
+            best = min(best, (cost, parallel, fork))
+    return best[1:]
+
+
+def predict_ns(step, times, parallel, fork):
+    serial = float(step.terms @ times)
+    used = float(used_threads(serial, step.threads))
+    return serial / (1 + (used - 1) * parallel) + (fork * step.fork_ns if used > 1 else 0)
+
+
+def fit(steps):
+    """{(isa, family): (times, parallel, fork, spread)}"""
+    groups = collections.defaultdict(list)
+    for s in steps:
+        groups[s.isa, s.family].append(s)
+        if s.family not in ("reference", "recurrent"):  # what no family takes is like the average step that is no product
+            if not s.family.startswith(("product", "winograd", "depthwise", "direct", "transposed")):
+                groups[s.isa, "other"].append(s)
+    out = {}
+    for key, group in sorted(groups.items()):
+        alone = [s for s in group if s.threads == 1]
+        if len(alone) < FEW:
+            continue
+        times = fit_times(alone)
+        parallel, fork = fit_parallel([s for s in group if s.threads > 1], times)
+        sums = collections.defaultdict(lambda: [0.0, 0.0, 0.0])
+        for s in group:
+            run = sums[s.net, s.scheme, s.threads]
+            run[0] += predict_ns(s, times, parallel, fork)
+            run[1] += s.ns
+            run[2] += s.share
+        logs = [(np.log(p / m), share) for p, m, share in sums.values() if share > 0.02]
+        # The mean error, as the deviation of a normal one: single disturbed runs count little.
+        spread = 1.25 * sum(share * abs(l) for l, share in logs) / sum(share for _, share in logs) if logs else 0.5
+        out[key] = (times, float(parallel), float(fork), max(float(spread), 0.03))
+    for isa in {isa for isa, _ in out}:
+        for family in set(families()) - {family for i, family in out if i == isa}:
+            times, parallel, fork, _ = out.get((isa, LIKE.get(family)), out[isa, "other"])
+            out[isa, family] = (times, parallel, fork, FOREIGN_SPREAD)
+    return out
+
+
+def families():
+    """Names of src/predict/families/."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "predict", "families")
+    for f in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, f)) as file:
+            yield from re.findall(r'const CostFamily kFamily\w+ = {"(\w+)"', file.read())
+
+
+ISAS = {"AVX512": "Isa::kAvx512", "AVX2": "Isa::kAvx2", "SCALAR": "Isa::kScalar", "NEON": "Isa::kNeon"}
+
+
+def write(constants, path):
+    lines = [HEADER]
+    for (isa, family), (times, parallel, fork, spread) in sorted(constants.items()):
+        numbers = ", ".join(f"{x:.4g}" for x in times)
+        lines.append(f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {parallel:.2f}, {fork:.2g}, {spread:.3f}, {numbers})\n')
+    temporary = f"{path}.{os.getpid()}"
+    with open(temporary, "w") as f:
+        f.writelines(lines)
+    os.replace(temporary, path)

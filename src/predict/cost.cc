@@ -1,0 +1,161 @@
+#include "predict/cost.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "kernels/activation.h"
+
+namespace evoq {
+
+#define EVOQ_FAMILY(symbol) extern const CostFamily symbol;
+#include "predict/families.inc"
+#undef EVOQ_FAMILY
+
+namespace {
+
+constexpr double kPieceNs = 4000;  // as Grain: work that is worth a thread
+
+constexpr Efficiency kEfficiencies[] = {
+#define EVOQ_EFFICIENCY(isa, family, parallel, fork, spread, ...) {isa, family, {__VA_ARGS__}, parallel, fork, spread},
+#include "predict/efficiency.inc"
+#undef EVOQ_EFFICIENCY
+};
+
+bool MatchesOne(std::string_view patterns, std::string_view name) {
+  while (!patterns.empty()) {
+    const size_t space = patterns.find(' ');
+    if (GlobMatch(patterns.substr(0, space), name)) return true;
+    if (space == std::string_view::npos) break;
+    patterns.remove_prefix(space + 1);
+  }
+  return false;
+}
+
+const Efficiency* FindEfficiency(Isa isa, std::string_view family) {
+  for (const Efficiency& e : kEfficiencies) {
+    if (e.isa == isa && e.family == family) return &e;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const char* TermName(Term term) {
+  static constexpr const char* kNames[kTermCount] = {"call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "stream", "weights"};
+  return kNames[term];
+}
+
+std::span<const CostFamily* const> AllCostFamilies() {
+  static constexpr const CostFamily* kAll[] = {
+#define EVOQ_FAMILY(symbol) &symbol,
+#include "predict/families.inc"
+#undef EVOQ_FAMILY
+  };
+  return kAll;
+}
+
+const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view variant) {
+  const std::string& kernel = step.decision.kernel;
+  const std::string name = kernel == kReferenceKernel ? fmt::format("{}/{}", kernel, op) : kernel;
+  for (const CostFamily* family : AllCostFamilies()) {
+    if (MatchesOne(family->kernels, name) && GlobMatch(family->variant, variant)) return *family;
+  }
+  return *AllCostFamilies().back();
+}
+
+const Efficiency& EfficiencyOf(Isa isa, std::string_view family, bool& own) {
+  const Efficiency* found = FindEfficiency(isa, family);
+  own = found != nullptr;
+  for (Isa other : {Isa::kAvx512, Isa::kAvx2}) {
+    if (found == nullptr) found = FindEfficiency(other, family);
+  }
+  if (found == nullptr) found = FindEfficiency(Isa::kAvx512, AllCostFamilies().back()->name);
+  EVOQ_CHECK(found != nullptr, "no efficiency of {}", family);
+  return *found;
+}
+
+Rates::Rates(const MachineLimits& l) : cycle_ns(1 / l.clock_ghz), limits(l) {}
+
+double Rates::mac_ns(Peak peak) const {
+  const double giga = peak == Peak::kInt8                              ? limits.int8_gops
+                      : peak == Peak::kBf16 && limits.bf16_gflops > 0 ? limits.bf16_gflops
+                      : peak == Peak::kMemory                         ? 0
+                                                                      : limits.fp32_gflops;
+  return giga > 0 ? 2 * limits.threads / giga : cycle_ns;
+}
+
+double Rates::stream_ns(double bytes, double working_set) const {
+  const double l2 = 0.75 * static_cast<double>(limits.l2_bytes), l3 = 0.5 * static_cast<double>(limits.l3_bytes) / limits.threads;
+  const double gbps = working_set <= l2 ? limits.l2_read_gbps : working_set <= l3 ? limits.l3_read_gbps : limits.dram_read_gbps;
+  return bytes * limits.threads / gbps;
+}
+
+CostInput::CostInput(const Graph& g, const Step& s, std::string_view v, int64_t bytes)
+    : graph(g), node(g.node(s.node)), step(s), variant(v), run_bytes(bytes), args(g, node) {}
+
+int64_t CostInput::Elements(const TensorType& type) const {
+  return type.dtype == DType::kUndefined ? 0 : type.shape.elements().value_or(0);
+}
+
+int64_t CostInput::out_elements() const {
+  int64_t sum = 0;
+  for (const TensorType& type : args.outputs) sum += Elements(type);
+  return sum;
+}
+
+int64_t CostInput::in_elements() const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    if (args.constants[i] == nullptr) sum += Elements(args.inputs[i]);
+  }
+  return sum;
+}
+
+int64_t CostInput::activation_bytes() const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    if (args.constants[i] == nullptr) sum += args.inputs[i].bytes().value_or(0);
+  }
+  for (const TensorType& type : args.outputs) sum += type.bytes().value_or(0);
+  return sum;
+}
+
+int64_t CostInput::weight_bytes() const {
+  int64_t sum = 0;
+  for (const Tensor* constant : args.constants) {
+    if (constant != nullptr) sum += static_cast<int64_t>(constant->bytes());
+  }
+  return sum;
+}
+
+bool CostInput::has_curve() const {
+  const auto activation = ActivationFromAttrs(node.attrs);
+  if (!activation) return false;
+  switch (activation->kind) {
+    case ActivationKind::kNone:
+    case ActivationKind::kRelu:
+    case ActivationKind::kClip:
+    case ActivationKind::kLeakyRelu: return false;
+    default: return true;
+  }
+}
+
+StepCost CostOf(const CostInput& input, const Rates& rates, int threads) {
+  StepCost cost{};
+  cost.family = &FamilyOf(input.step, input.node.op, input.variant);
+  cost.terms[kCall] = 1000 * rates.cycle_ns;
+  cost.family->count(input, rates, cost.terms);
+  bool own = false;
+  const Efficiency& e = EfficiencyOf(rates.limits.isa, cost.family->name, own);
+  for (int t = 0; t < kTermCount; ++t) {
+    cost.weighed[t] = cost.terms[t] * e.times[t];
+    cost.serial_ns += cost.weighed[t];
+  }
+  const double used = std::clamp(cost.serial_ns / kPieceNs, 1.0, static_cast<double>(threads));
+  cost.ns = cost.serial_ns / (1 + (used - 1) * e.parallel) + (used > 1 ? e.fork * rates.limits.fork_ns : 0);
+  constexpr double kForeignSpread = 0.5;  // constants of another instruction set or of another family
+  cost.spread = own ? e.spread : kForeignSpread;
+  return cost;
+}
+
+}  // namespace evoq

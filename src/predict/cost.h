@@ -1,0 +1,96 @@
+// What a step costs, from its shapes and the machine's limits.
+//
+// A family of kernels has a formula (CostFamily) that counts what a step must do, each count as the nanoseconds that the
+// machine's limits allow for it on one thread. How many of those nanoseconds pass in earnest is a constant per family and
+// instruction set (Efficiency): 1.1 means 10% more than the limit. So the constants carry over to machines with other limits.
+//   one thread:  ns = sum over terms: efficiency.times[t] * terms[t]
+//   n threads:   ns / (1 + (u - 1) * efficiency.parallel) + efficiency.fork * fork_ns,
+// u = the threads that the step is worth waking (kernels/parallel.h).
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compile/choose.h"
+#include "profile/machine.h"
+#include "program/model.h"
+
+namespace evoq {
+
+enum Term {
+  kCall,        // being a step: a thousand cycles
+  kArithmetic,  // multiply-adds at peak, padded to whole vectors
+  kFeed,        // loads that feed them, a cycle per vector
+  kRows,        // rows to be set up, a cycle each (a row: what a kernel's inner loop runs over)
+  kOutputs,     // results, a cycle per 16
+  kCurve,       // results that go through a function which is not piecewise linear, a cycle per 16
+  kTiles,       // calls of a micro-kernel, ten cycles each
+  kStream,      // activations read and written, at the bandwidth of the cache that they fit
+  kWeights,     // constants read, at the bandwidth of the cache that holds the whole run
+  kTermCount,
+};
+const char* TermName(Term term);  // "call", "arithmetic", ...
+using Terms = std::array<double, kTermCount>;
+
+// The machine's limits for one of the threads that run together.
+struct Rates {
+  explicit Rates(const MachineLimits& limits);
+  double cycle_ns;
+  double mac_ns(Peak peak) const;                  // one multiply-add; of kMemory: a cycle
+  double stream_ns(double bytes, double working_set) const;  // bytes of a working set, both of one thread
+  MachineLimits limits;
+};
+
+// A step with static types, and what its run has in memory.
+struct CostInput {
+  const Graph& graph;
+  const Node& node;
+  const Step& step;
+  std::string_view variant;  // what its kernel chose when it was bound
+  int64_t run_bytes;         // weights and activations of the whole run
+  NodeCall args;
+
+  CostInput(const Graph& graph, const Step& step, std::string_view variant, int64_t run_bytes);
+  int64_t Elements(const TensorType& type) const;
+  int64_t out_elements() const;
+  int64_t in_elements() const;  // of activations
+  int64_t activation_bytes() const;  // read and written
+  int64_t weight_bytes() const;
+  bool has_curve() const;  // a fused activation that is not piecewise linear
+};
+
+// One row per family, in predict/families/, named in predict/families.inc; the first that takes a step counts it.
+struct CostFamily {
+  const char* name;
+  const char* kernels;  // glob patterns of kernel names, separated by spaces; "reference/OP": OP by its definition
+  const char* variant;  // glob pattern of the bound kernel's variant
+  void (*count)(const CostInput& input, const Rates& rates, Terms& terms);
+};
+std::span<const CostFamily* const> AllCostFamilies();
+const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view variant);  // the last family takes everything
+
+// Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
+struct Efficiency {
+  Isa isa;
+  const char* family;
+  Terms times;
+  double parallel, fork;
+  double spread;  // how far single runs were off in this family, as a share
+};
+// Of the nearest instruction set that was fitted. `own`: whether it is this one and this family.
+const Efficiency& EfficiencyOf(Isa isa, std::string_view family, bool& own);
+
+struct StepCost {
+  const CostFamily* family;
+  Terms terms;    // counts, nanoseconds at the limits
+  Terms weighed;  // the same with their efficiencies
+  double serial_ns;
+  double ns;      // with the machine's threads
+  double spread;
+};
+// `threads`: that the step may use.
+StepCost CostOf(const CostInput& input, const Rates& rates, int threads);
+
+}  // namespace evoq

@@ -1,0 +1,114 @@
+// Matrix products and convolutions as matrix products: [rows, depth] by [depth, columns] for each of `groups`, by tiles of a
+// register block.
+#include <algorithm>
+#include <charconv>
+
+#include "predict/families/count.h"
+
+namespace evoq {
+namespace {
+
+struct Product {
+  int64_t rows = 1, columns = 1, depth = 1, groups = 1;
+  int64_t taps = 1;
+  int64_t channels() const { return std::max<int64_t>(depth / taps, 1); }
+};
+
+Product ProductOf(const CostInput& input) {
+  Product p;
+  const int64_t outputs = std::max<int64_t>(input.Elements(input.args.outputs[0]), 1);
+  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes();
+  const int64_t last = y.empty() ? 1 : std::max<int64_t>(y.back(), 1);
+  if (input.node.op.find("MatMul") != std::string::npos) {
+    p.columns = last;
+    p.depth = std::max<int64_t>(input.args.inputs[0].shape.sizes().back(), 1);
+    if (w.size() > 2) p.groups = std::max<int64_t>(input.Elements(input.args.inputs[1]) / (p.depth * last), 1);
+    p.rows = std::max<int64_t>(outputs / last / p.groups, 1);
+    return p;
+  }
+  p.groups = std::max<int64_t>(input.node.attrs.Int("group", 1), 1);
+  p.columns = std::max<int64_t>(last / p.groups, 1);
+  p.rows = std::max<int64_t>(outputs / last, 1);
+  for (size_t i = 2; i < w.size(); ++i) p.taps *= w[i];
+  p.taps = std::max<int64_t>(p.taps, 1);
+  p.depth = std::max<int64_t>(input.step.macs / outputs, 1);
+  if (p.depth < p.taps) p.taps = p.depth;
+  return p;
+}
+
+// "avx512 14x32" -> 14 rows, 2 panels of 16 columns.
+struct Tile {
+  int64_t rows = 1, panels = 1;
+};
+
+Tile TileOf(std::string_view variant, const Product& p, bool whole_panels) {
+  Tile tile{14, 2};
+  const size_t x = variant.rfind('x'), space = variant.rfind(' ');
+  if (x != std::string_view::npos && space != std::string_view::npos && space < x) {
+    int64_t columns = 32;
+    std::from_chars(variant.data() + space + 1, variant.data() + x, tile.rows);
+    std::from_chars(variant.data() + x + 1, variant.data() + variant.size(), columns);
+    tile.panels = std::max<int64_t>(columns / 16, 1);
+  }
+  if (whole_panels && tile.panels == 2) {  // the floating-point kernels' own shapes for few columns and for few rows
+    if (p.rows <= 6) tile = {6, 4};
+    else if (p.columns <= 16) tile = {28, 1};
+  }
+  tile.rows = std::max<int64_t>(std::min(tile.rows, p.rows), 1);
+  return tile;
+}
+
+// lane: products that one multiply-add instruction sums per 32-bit accumulator.
+void CountProduct(const Product& p, const Tile& tile, int64_t lane, Peak peak, const Rates& rates, Terms& terms) {
+  const int64_t panels = CeilDiv(p.columns, 16), chunks = CeilDiv(panels, tile.panels), tiles = CeilDiv(p.rows, tile.rows);
+  const double steps = static_cast<double>(p.taps * CeilDiv(p.channels(), lane)), groups = static_cast<double>(p.groups);
+  const double rows = static_cast<double>(p.rows);
+  terms[kArithmetic] = groups * rows * static_cast<double>(16 * panels) * steps * static_cast<double>(lane) * rates.mac_ns(peak);
+  terms[kFeed] = groups * steps * (rows * static_cast<double>(chunks) + static_cast<double>(tiles * panels)) * rates.cycle_ns;
+  terms[kRows] = groups * rows * static_cast<double>(p.taps) * rates.cycle_ns;
+  terms[kOutputs] = groups * rows * static_cast<double>(panels) * rates.cycle_ns;
+  terms[kTiles] = 10 * groups * static_cast<double>(tiles * chunks) * rates.cycle_ns;
+}
+
+template <int64_t kLane, Peak kPeak>
+void Count(const CostInput& input, const Rates& rates, Terms& terms) {
+  const Product p = ProductOf(input);
+  CountProduct(p, TileOf(input.variant, p, kPeak != Peak::kInt8), kLane, kPeak, rates, terms);
+  if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+}
+
+// F(m x m, 3 x 3): (m + 2)^2 products of a matrix of tiles, transforms of what goes in and comes out.
+void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
+  const int64_t m = input.variant.ends_with("2x2") ? 2 : 4, positions = (m + 2) * (m + 2);
+  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes();
+  Product p;
+  p.groups = positions;
+  p.rows = y[0] * CeilDiv(y[1], m) * CeilDiv(y[2], m);
+  p.columns = w[0];
+  p.depth = w[1];
+  CountProduct(p, TileOf("avx512 14x32", p, true), 1, Peak::kFloat32, rates, terms);
+  terms[kRows] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.depth, 16)) * rates.cycle_ns;  // into V
+  terms[kOutputs] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.columns, 16)) * rates.cycle_ns;
+  if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+  terms[kWeights] *= static_cast<double>(positions) / 9;
+}
+
+}  // namespace
+
+extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8, kFamilyProductDynamic, kFamilyProductPair,
+    kFamilyProductWeights8, kFamilyProductBf16, kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat;
+const CostFamily kFamilyWinograd = {"winograd_f32", "conv_f32", "*winograd*", CountWinograd};
+const CostFamily kFamilyDirectInt8 = {"direct_int8", "conv_int8 conv_integer dynamic_conv*", "*direct", Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductInt8 = {"product_int8", "conv_int8 matmul_int8", "*", Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductDynamic = {"product_dynamic", "conv_integer matmul_integer dynamic_conv* dynamic_matmul", "*", Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductPair = {"product_pair", "matmul_pair_int8", "*", Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductWeights8 = {"product_w8", "matmul_w8", "*", Count<1, Peak::kFloat32>};
+const CostFamily kFamilyProductBf16 = {"product_bf16", "conv_bf16 matmul_bf16", "*", Count<2, Peak::kBf16>};
+const CostFamily kFamilyProductFloat = {"product_f32", "conv_f32 matmul_f32", "*", Count<1, Peak::kFloat32>};
+const CostFamily kFamilyTransposedInt8 = {"transposed_int8", "conv_transpose_int8", "*", Count<4, Peak::kInt8>};
+const CostFamily kFamilyTransposedBf16 = {"transposed_bf16", "conv_transpose_bf16", "*", Count<2, Peak::kBf16>};
+const CostFamily kFamilyTransposedFloat = {"transposed_f32", "conv_transpose_f32", "*", Count<1, Peak::kFloat32>};
+
+}  // namespace evoq

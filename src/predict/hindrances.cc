@@ -1,0 +1,93 @@
+// Why steps do not gain. The reasons are rows, asked in order; the first that holds is given.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "predict/predict.h"
+
+namespace evoq {
+namespace {
+
+constexpr double kNoGain = 0.95;  // of the float32 step's time: a step that takes more does not gain
+
+struct Pair {
+  const StepForecast* float32;  // null: float32 has no such step
+  const StepForecast& now;
+  const Step& step;
+  const MachineLimits& limits;
+
+  double Share(Term term) const {
+    const double sum = std::accumulate(now.weighed.begin(), now.weighed.end(), 0.0);
+    return sum > 0 ? now.weighed[term] / sum : 0;
+  }
+};
+
+struct Reason {
+  const char* code;  // null: the decision's own
+  bool (*holds)(const Pair& pair);
+  std::string (*sentence)(const Pair& pair);
+};
+
+bool IsConversion(const Pair& p) {
+  for (const char* op : {"QuantizeLinear", "DequantizeLinear", "Cast", "DynamicQuantizeLinear", "Transpose"}) {
+    if (p.float32 == nullptr && p.now.op == op) return true;
+  }
+  return false;
+}
+
+std::string Always(const char* text) { return text; }
+
+constexpr Reason kReasons[] = {
+    {"conversion", IsConversion,
+     [](const Pair&) { return Always("float32 does not have these steps: they convert values between integers and floats"); }},
+    {"added-step", [](const Pair& p) { return p.float32 == nullptr; },
+     [](const Pair&) { return Always("float32 does not have these steps, or has them within others"); }},
+    {nullptr, [](const Pair& p) { return !p.step.decision.float_code.empty(); },
+     [](const Pair& p) { return p.step.decision.float_why; }},
+    {"same-kernel", [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
+     [](const Pair&) { return Always("they take the kernels that float32 takes, on values of the same width"); }},
+    {"winograd", [](const Pair& p) { return p.float32->variant.find("winograd") != std::string::npos; },
+     [](const Pair&) {
+       return Always("in float32, Winograd's convolution saves 2 to 4 times the multiplications, which integers cannot do exactly");
+     }},
+    {"fixed-cost", [](const Pair& p) { return p.Share(kCall) + p.Share(kTiles) > 0.4; },
+     [](const Pair&) { return Always("they are so small that being called takes most of their time, whatever the width of the values"); }},
+    {"memory-bound", [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
+     [](const Pair&) { return Always("they wait for memory, and read or write as many bytes as in float32"); }},
+    {"narrow", [](const Pair& p) { return p.Share(kRows) + p.Share(kFeed) + p.Share(kOutputs) > 0.5; },
+     [](const Pair&) {
+       return Always("their channels are too few to fill the integer instructions: setting up rows and rounding results takes most of the time");
+     }},
+    {"kernel", [](const Pair&) { return true; }, [](const Pair&) { return Always("their kernels are not faster on narrower values at these shapes"); }},
+};
+
+}  // namespace
+
+void FindHindrances(const SchemeForecast& float32, const Program& program, const MachineLimits& limits, SchemeForecast& scheme) {
+  std::map<std::string, const StepForecast*> before;
+  for (const StepForecast& s : float32.step_list) before[s.name] = &s;
+  std::map<std::string, Hindrance> found;  // by code
+  for (size_t i = 0; i < scheme.step_list.size(); ++i) {
+    const StepForecast& now = scheme.step_list[i];
+    const auto it = before.find(now.name);
+    const Pair pair{it == before.end() ? nullptr : it->second, now, program.steps[i], limits};
+    const double float_ms = pair.float32 == nullptr ? 0 : pair.float32->ms;
+    if (now.ms <= kNoGain * float_ms) continue;
+    for (const Reason& reason : kReasons) {
+      if (!reason.holds(pair)) continue;
+      Hindrance& h = found[reason.code != nullptr ? reason.code : pair.step.decision.float_code];
+      if (h.steps.empty()) h.sentence = reason.sentence(pair);
+      h.steps.push_back(now.name);
+      h.ms += now.ms;
+      h.lost_ms += now.ms - float_ms;
+      break;
+    }
+  }
+  for (auto& [code, hindrance] : found) {
+    hindrance.code = code;
+    scheme.hindrances.push_back(std::move(hindrance));
+  }
+  std::stable_sort(scheme.hindrances.begin(), scheme.hindrances.end(), [](const Hindrance& a, const Hindrance& b) { return a.ms > b.ms; });
+}
+
+}  // namespace evoq

@@ -1,0 +1,169 @@
+#include "predict/predict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/op.h"
+#include "profile/measure.h"
+#include "profile/machine.h"
+#include "program/etm_size.h"
+#include "quant/assume.h"
+#include "quant/quant.h"
+
+namespace evoq {
+namespace {
+
+constexpr double kSameShare = 0.05;   // of float32's time: no payoff either way
+constexpr double kRunNs = 300;        // of a run outside its steps
+// What all steps of a run are off together (the clock, neighbours, memory), as a share.
+constexpr double kCommonSpread = 0.08;
+constexpr double kDeviations = 1.65;  // nine of ten
+
+// The model that quantize would write.
+Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method, int64_t float_weight_bytes, const PredictOptions& options) {
+  Ranges ranges;
+  if (method.needs_calibration) {
+    Graph bound = graph;
+    EVOQ_TRY(BindShapes(bound, options.shapes));
+    ranges = AssumedRanges(bound);
+  }
+  EVOQ_TRY(method.run(graph, ranges, {}));
+  graph.metadata["evoq.scheme"] = method.name;  // as quantize notes it
+  graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_weight_bytes);
+  return Engine::FromGraph(std::move(graph), {options.limits.threads, options.shapes, /*stored_tuning=*/false});
+}
+
+// Measures again while the machine is busy with something else; the least disturbed time counts.
+Status Measure(Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
+  constexpr int kAttempts = 4;
+  constexpr double kUndisturbed = 0.95;
+  RunBuffers buffers = MakeBuffers(executor);
+  MeasureOptions options;
+  options.warmup_ms = 30;
+  options.duration_s = 0.15;
+  options.min_runs = 5;
+  StepProfile profile;
+  double pace = PresentFp32Gflops(limits.isa, limits.threads);
+  for (int i = 0; i < kAttempts && scheme.machine_share < kUndisturbed; ++i) {
+    EVOQ_ASSIGN(StepProfile now, MeasureSteps(executor, buffers, limits, options));
+    const double after = PresentFp32Gflops(limits.isa, limits.threads), share = std::min(pace, after) / limits.fp32_gflops;
+    pace = after;
+    if (share <= scheme.machine_share) continue;
+    scheme.machine_share = share;
+    profile = std::move(now);
+  }
+  scheme.measured_ms = profile.total_ms;
+  // Reading the clock between steps takes time too.
+  const double tax = std::max(profile.steps_ms - profile.total_ms, 0.0) / static_cast<double>(std::max<size_t>(profile.steps.size(), 1));
+  for (size_t i = 0; i < profile.steps.size(); ++i)
+    scheme.step_list[i].measured_ms = std::max(profile.steps[i].ms - tax, 0.2 * profile.steps[i].ms);
+  return {};
+}
+
+void CountPrecision(const Decision& decision, SchemeForecast& scheme) {
+  ++scheme.steps;
+  scheme.steps_int8 += decision.precision == "int8";
+  scheme.steps_bf16 += decision.precision == "bf16";
+  scheme.steps_float += decision.precision == "float32";
+}
+
+// Every step's cost and their sum.
+void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
+  const Program& program = executor.program();
+  const Rates rates(limits);
+  // Where threads take whole samples, each step has one thread and several are under way.
+  const int64_t repeats = executor.repeats(), lanes = std::min<int64_t>(repeats, executor.threads());
+  const int threads = repeats > 1 ? 1 : executor.threads();
+  const double runs = static_cast<double>(repeats) / static_cast<double>(lanes);
+  std::map<const CostFamily*, double> off;  // ns that a family may be off
+  double ns = kRunNs;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    const CostInput input(*program.graph, step, executor.variants()[i], program.weight_bytes + program.live_bytes);
+    const StepCost cost = CostOf(input, rates, threads);
+    StepForecast s;
+    s.name = input.node.name;
+    s.op = input.node.op;
+    s.kernel = step.decision.kernel;
+    s.variant = executor.variants()[i];
+    s.precision = step.decision.precision;
+    if (input.node.outputs[0].valid()) s.shape = program.graph->value(input.node.outputs[0]).type.shape.ToString();
+    s.family = cost.family;
+    s.ms = cost.ns * runs / 1e6;
+    s.terms = cost.terms;
+    s.weighed = cost.weighed;
+    ns += cost.ns * runs;
+    off[cost.family] += cost.ns * runs * cost.spread;
+    CountPrecision(step.decision, scheme);
+    scheme.step_list.push_back(std::move(s));
+  }
+  double variance = kCommonSpread * kCommonSpread;
+  for (const auto& [family, family_off] : off) variance += family_off / ns * (family_off / ns);
+  const double factor = std::exp(kDeviations * std::sqrt(variance));
+  scheme.ms = ns / 1e6;
+  scheme.low_ms = scheme.ms / factor;
+  scheme.high_ms = scheme.ms * factor;
+}
+
+Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method, const Forecast& forecast, const PredictOptions& options) {
+  SchemeForecast scheme;
+  scheme.scheme = method.name;
+  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, Carry(graph, method, forecast.float_weight_bytes, options));
+  if (!engine->needs_evaluator().empty()) return Unsupported("{}", engine->needs_evaluator());
+  EVOQ_ASSIGN(Executor* const executor, engine->At(options.run_shapes.empty() ? options.shapes : options.run_shapes));
+  scheme.file_bytes = EtmBytes(engine->model());
+  scheme.weight_bytes = executor->program().weight_bytes;
+  scheme.arena_bytes = executor->arena_bytes();
+  Estimate(*executor, options.limits, scheme);
+  const SchemeForecast* float32 = forecast.schemes.empty() ? nullptr : &forecast.schemes[0];
+  if (float32 != nullptr && float32->unavailable.empty()) {
+    scheme.speedup = float32->ms / scheme.ms;
+    if (scheme.speedup > 1 + kSameShare) scheme.payoff = Payoff::kFaster;
+    if (scheme.speedup < 1 / (1 + kSameShare)) scheme.payoff = Payoff::kSlower;
+    FindHindrances(*float32, executor->program(), options.limits, scheme);
+  }
+  if (options.check) EVOQ_TRY(Measure(*executor, options.limits, scheme));
+  return scheme;
+}
+
+// float32, which the others are compared with, then those asked for in the list's order.
+Result<std::vector<const QuantMethod*>> Methods(const std::vector<std::string>& names) {
+  std::vector<const QuantMethod*> methods = {FindMethod("float32")};
+  EVOQ_CHECK(methods[0] != nullptr);
+  for (const std::string& name : names) {
+    if (FindMethod(name) == nullptr) return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", name);
+  }
+  for (const QuantMethod* method : AllMethods()) {
+    const bool wanted = names.empty() || std::find(names.begin(), names.end(), method->name) != names.end();
+    if (wanted && method != methods[0]) methods.push_back(method);
+  }
+  return methods;
+}
+
+}  // namespace
+
+const char* PayoffName(Payoff payoff) { return payoff == Payoff::kFaster ? "faster" : payoff == Payoff::kSame ? "same" : "slower"; }
+
+Result<Forecast> Predict(const Graph& optimized, const std::string& name, const PredictOptions& options) {
+  EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));
+  Graph graph = optimized;
+  if (!options.shapes.empty()) EVOQ_TRY(BindShapes(graph, options.shapes));
+  Forecast forecast;
+  forecast.model = name;
+  forecast.limits = options.limits;
+  forecast.float_weight_bytes = options.float_weight_bytes;
+  for (const QuantMethod* method : methods) {
+    Result<SchemeForecast> scheme = PredictScheme(graph, *method, forecast, options);
+    if (scheme) {
+      forecast.schemes.push_back(std::move(*scheme));
+    } else if (forecast.schemes.empty()) {
+      return tl::unexpected(std::move(scheme.error()));  // the model itself
+    } else {
+      forecast.schemes.push_back({.scheme = method->name, .unavailable = scheme.error().message()});
+    }
+    if (options.progress) options.progress(static_cast<double>(forecast.schemes.size()) / static_cast<double>(methods.size()));
+  }
+  return forecast;
+}
+
+}  // namespace evoq

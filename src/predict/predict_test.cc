@@ -1,0 +1,223 @@
+#include "predict/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/kernel.h"
+#include "quant/quant.h"
+
+namespace evoq {
+namespace {
+
+// A machine that stays as it is.
+MachineLimits SomeMachine(int threads = 1) {
+  MachineLimits limits;
+  limits.cpu = "a machine";
+  limits.isa = Isa::kAvx512;
+  limits.threads = threads;
+  limits.int8_gops = 900.0 * threads, limits.bf16_gflops = 440.0 * threads, limits.fp32_gflops = 220.0 * threads;
+  limits.dram_read_gbps = 20, limits.l3_read_gbps = 80.0 * threads, limits.l2_read_gbps = 160.0 * threads;
+  limits.clock_ghz = 3.5;
+  limits.fork_ns = threads > 1 ? 500 : 0;
+  limits.l2_bytes = 1 << 20, limits.l3_bytes = 32 << 20;
+  return limits;
+}
+
+Graph Parsed(const std::string& text) {
+  Result<Graph> graph = ParseGraph(text);
+  EVOQ_CHECK(graph.has_value(), "{}", graph ? "" : graph.error().message());
+  return std::move(*graph);
+}
+
+// Two 3 x 3 convolutions with stride 2, which Winograd does not compute.
+Graph Convolutions(int64_t channels, int64_t size) {
+  return Parsed(fmt::format(R"(
+    input %x: float32[1, {0}, {1}, {1}]
+    const %w: float32[{0}, {0}, 3, 3]
+    const %v: float32[{0}, {0}, 3, 3]
+    first: %a: float32[1, {0}, {2}, {2}] = Conv{{pads=[1, 1, 1, 1], strides=[2, 2]}}(%x, %w)
+    second: %y: float32[1, {0}, {3}, {3}] = Conv{{pads=[1, 1, 1, 1], strides=[2, 2]}}(%a, %v)
+    output %y
+  )", channels, size, size / 2, size / 4));
+}
+
+// What Winograd's convolution computes with a quarter of the multiplications, in float32 only.
+Graph WideConvolution() {
+  return Parsed(R"(
+    input %x: float32[1, 256, 56, 56]
+    const %w: float32[256, 256, 3, 3]
+    wide: %y: float32[1, 256, 56, 56] = Conv{pads=[1, 1, 1, 1]}(%x, %w)
+    output %y
+  )");
+}
+
+Forecast MustPredict(const Graph& graph, const MachineLimits& limits, std::vector<std::string> schemes = {}) {
+  PredictOptions options;
+  options.limits = limits;
+  options.schemes = std::move(schemes);
+  Result<Forecast> forecast = Predict(graph, "m.onnx", options);
+  EVOQ_CHECK(forecast.has_value(), "{}", forecast ? "" : forecast.error().message());
+  return std::move(*forecast);
+}
+
+const SchemeForecast& Scheme(const Forecast& forecast, std::string_view name) {
+  for (const SchemeForecast& s : forecast.schemes) {
+    if (s.scheme == name) return s;
+  }
+  EVOQ_CHECK(false, "no scheme {}", name);
+  return forecast.schemes[0];
+}
+
+TEST(Predict, EverySchemeWithFloat32First) {
+  const Forecast forecast = MustPredict(Convolutions(32, 32), SomeMachine());
+  ASSERT_EQ(forecast.schemes.size(), AllMethods().size());
+  EXPECT_EQ(forecast.schemes[0].scheme, "float32");
+  for (const SchemeForecast& s : forecast.schemes) {
+    EXPECT_EQ(s.unavailable, "") << s.scheme;
+    EXPECT_GT(s.file_bytes, 0) << s.scheme;
+    EXPECT_LT(s.low_ms, s.ms) << s.scheme;
+    EXPECT_GT(s.high_ms, s.ms) << s.scheme;
+    EXPECT_EQ(s.measured_ms, -1) << s.scheme << " was run";
+    double sum = 0;
+    for (const StepForecast& step : s.step_list) sum += step.ms;
+    EXPECT_NEAR(sum, s.ms, 0.001) << s.scheme;
+  }
+}
+
+TEST(Predict, OnlyTheSchemesAskedFor) {
+  const Forecast forecast = MustPredict(Convolutions(16, 16), SomeMachine(), {"int8"});
+  ASSERT_EQ(forecast.schemes.size(), 2u);
+  EXPECT_EQ(forecast.schemes[1].scheme, "int8");
+  PredictOptions options;
+  options.limits = SomeMachine();
+  options.schemes = {"int3"};
+  const auto refused = Predict(Convolutions(16, 16), "m.onnx", options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUsage);
+}
+
+TEST(Predict, NarrowWeightsTakeFewerBytes) {
+  const Forecast forecast = MustPredict(Convolutions(128, 16), SomeMachine());
+  const auto bytes = [&](const char* name) { return static_cast<double>(Scheme(forecast, name).file_bytes); };
+  EXPECT_NEAR(bytes("bf16") / bytes("float32"), 0.5, 0.03);
+  for (const char* name : {"int8", "int8-dynamic", "int8-weights"}) EXPECT_NEAR(bytes(name) / bytes("float32"), 0.25, 0.03) << name;
+}
+
+TEST(Predict, MoreWorkTakesLonger) {
+  for (const QuantMethod* method : AllMethods()) {
+    double before = 0;
+    for (const int64_t channels : {16, 32, 64, 128}) {
+      const double ms = Scheme(MustPredict(Convolutions(channels, 32), SomeMachine(), {method->name}), method->name).ms;
+      EXPECT_GT(ms, before) << method->name << ", " << channels << " channels";
+      before = ms;
+    }
+    before = 0;
+    for (const int64_t size : {16, 32, 64, 128}) {
+      const double ms = Scheme(MustPredict(Convolutions(32, size), SomeMachine(), {method->name}), method->name).ms;
+      EXPECT_GT(ms, before) << method->name << ", " << size << " pixels";
+      before = ms;
+    }
+  }
+}
+
+TEST(Predict, AMachineWithTwiceTheLimitsTakesHalfTheTime) {
+  MachineLimits fast = SomeMachine();
+  using Rate = double MachineLimits::*;
+  for (const Rate rate : std::initializer_list<Rate>{&MachineLimits::int8_gops, &MachineLimits::bf16_gflops, &MachineLimits::fp32_gflops, &MachineLimits::dram_read_gbps,
+                               &MachineLimits::l3_read_gbps, &MachineLimits::l2_read_gbps, &MachineLimits::clock_ghz})
+    fast.*rate *= 2;
+  const Forecast slow = MustPredict(Convolutions(64, 64), SomeMachine()), quick = MustPredict(Convolutions(64, 64), fast);
+  for (size_t i = 0; i < slow.schemes.size(); ++i)
+    EXPECT_NEAR(quick.schemes[i].ms / slow.schemes[i].ms, 0.5, 0.02) << slow.schemes[i].scheme;
+}
+
+TEST(Predict, ThreadsShareLargeStepsOnly) {
+  const double one = MustPredict(Convolutions(128, 64), SomeMachine(1), {"float32"}).schemes[0].ms;
+  const double two = MustPredict(Convolutions(128, 64), SomeMachine(2), {"float32"}).schemes[0].ms;
+  EXPECT_LT(two, 0.75 * one);
+  EXPECT_GT(two, 0.45 * one);
+  const double tiny_one = MustPredict(Convolutions(4, 8), SomeMachine(1), {"float32"}).schemes[0].ms;
+  EXPECT_EQ(MustPredict(Convolutions(4, 8), SomeMachine(2), {"float32"}).schemes[0].ms, tiny_one);
+}
+
+TEST(Predict, IntegersPayForLargeConvolutions) {
+  const Forecast forecast = MustPredict(Convolutions(128, 64), SomeMachine());
+  EXPECT_EQ(Scheme(forecast, "int8").payoff, Payoff::kFaster);
+  EXPECT_GT(Scheme(forecast, "int8").speedup, 2);
+  EXPECT_EQ(Scheme(forecast, "int8-weights").payoff, Payoff::kSame);
+  EXPECT_EQ(ToText(forecast).find("will be slower"), std::string::npos);
+}
+
+TEST(Predict, SaysWhereASchemeWillBeSlower) {
+  const Forecast forecast = MustPredict(WideConvolution(), SomeMachine(), {"bf16"});
+  const SchemeForecast& bf16 = Scheme(forecast, "bf16");
+  EXPECT_EQ(bf16.payoff, Payoff::kSlower);
+  EXPECT_NE(ToText(forecast).find("will be slower"), std::string::npos);
+  EXPECT_EQ(ToJson(forecast)["schemes"][1]["payoff"], "slower");
+  ASSERT_FALSE(bf16.hindrances.empty());
+  EXPECT_EQ(bf16.hindrances[0].code, "winograd") << "the costliest comes first";
+  EXPECT_EQ(bf16.hindrances[0].steps, std::vector<std::string>{"wide"});
+  EXPECT_GT(bf16.hindrances[0].lost_ms, 0);
+}
+
+TEST(Predict, ConversionsAndWhatStaysFloatAreNamed) {
+  const Forecast forecast = MustPredict(Convolutions(64, 64), SomeMachine());
+  const auto codes = [&](const char* scheme) {
+    std::set<std::string> codes;
+    for (const Hindrance& h : Scheme(forecast, scheme).hindrances) {
+      codes.insert(h.code);
+      EXPECT_FALSE(h.steps.empty()) << h.code;
+      EXPECT_FALSE(h.sentence.empty()) << h.code;
+      EXPECT_GT(h.ms, 0) << h.code;
+    }
+    return codes;
+  };
+  EXPECT_TRUE(codes("int8").count("conversion")) << "the input has to be quantized";
+  EXPECT_TRUE(codes("int8-weights").count("weights-only"));
+  EXPECT_TRUE(codes("float32").empty());
+}
+
+TEST(Predict, FreeSizesMustBeNamed) {
+  const Graph graph = Parsed(R"(
+    input %x: float32[1, C]
+    y: %y: float32[1, C] = Relu(%x)
+    output %y
+  )");
+  PredictOptions options;
+  options.limits = SomeMachine();
+  EXPECT_FALSE(Predict(graph, "m.onnx", options).has_value());
+  options.shapes = {{"x", {1, 64}}};
+  EXPECT_TRUE(Predict(graph, "m.onnx", options).has_value());
+}
+
+TEST(Cost, EveryFamilyHasConstantsOfItsOwn) {
+  for (const CostFamily* family : AllCostFamilies()) {
+    bool own = false;
+    const Efficiency& e = EfficiencyOf(Isa::kAvx512, family->name, own);
+    EXPECT_TRUE(own) << family->name << ": bench/predict.py fit";
+    for (double times : e.times) EXPECT_TRUE(times >= 0 && times < 1000) << family->name;
+    EXPECT_GT(*std::max_element(e.times.begin(), e.times.end()), 0) << family->name;
+    EXPECT_GT(e.spread, 0) << family->name;
+  }
+}
+
+TEST(Cost, EveryFamilyTakesAKernel) {
+  std::map<std::string, int> taken;
+  const auto take = [&](const std::string& kernel, const char* variant, const char* op = "Einsum") {
+    Step step;
+    step.decision.kernel = kernel;
+    ++taken[FamilyOf(step, op, variant).name];
+  };
+  for (const KernelDef* kernel : AllKernels()) {
+    for (const char* variant : {"", "avx512 direct", "avx512 14x32 winograd 4x4"}) take(kernel->name, variant);
+  }
+  take(kReferenceKernel, "");
+  take(kReferenceKernel, "", "LSTM");
+  take("a kernel of another version", "");
+  for (const CostFamily* family : AllCostFamilies()) EXPECT_GT(taken[family->name], 0) << family->name;
+}
+
+}  // namespace
+}  // namespace evoq

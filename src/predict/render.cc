@@ -1,0 +1,100 @@
+#include <cmath>
+
+#include "base/text.h"
+#include "predict/predict.h"
+#include "profile/limits_file.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kWorthTelling = 0.02;  // of the run: hindrances below it are in the JSON only
+
+json TermsJson(const Terms& terms) {
+  json out = json::object();
+  for (int t = 0; t < kTermCount; ++t) {
+    if (terms[t] > 0) out[TermName(static_cast<Term>(t))] = terms[t];
+  }
+  return out;
+}
+
+json StepJson(const StepForecast& s) {
+  json out = {{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
+              {"shape", s.shape}, {"family", s.family->name}, {"ms", s.ms}, {"terms_ns", TermsJson(s.terms)}};
+  if (s.measured_ms >= 0) out["measured_ms"] = s.measured_ms;
+  return out;
+}
+
+json SchemeJson(const SchemeForecast& s) {
+  if (!s.unavailable.empty()) return {{"scheme", s.scheme}, {"unavailable", s.unavailable}};
+  json steps = json::array(), hindrances = json::array();
+  for (const StepForecast& step : s.step_list) steps.push_back(StepJson(step));
+  for (const Hindrance& h : s.hindrances)
+    hindrances.push_back({{"code", h.code}, {"sentence", h.sentence}, {"steps", h.steps}, {"ms", h.ms}, {"lost_ms", h.lost_ms}});
+  json out = {{"scheme", s.scheme}, {"file_bytes", s.file_bytes}, {"weight_bytes", s.weight_bytes}, {"arena_bytes", s.arena_bytes},
+              {"steps_total", s.steps}, {"steps_int8", s.steps_int8}, {"steps_bf16", s.steps_bf16}, {"steps_float", s.steps_float},
+              {"ms", s.ms}, {"low_ms", s.low_ms}, {"high_ms", s.high_ms}, {"speedup", s.speedup}, {"payoff", PayoffName(s.payoff)},
+              {"steps", steps}, {"hindrances", hindrances}};
+  if (s.measured_ms >= 0) {
+    out["measured_ms"] = s.measured_ms;
+    out["machine_share"] = s.machine_share;
+  }
+  return out;
+}
+
+// "slower than float32", "1.9 to 2.6 times as fast"
+std::string PayoffText(const SchemeForecast& s) {
+  switch (s.payoff) {
+    case Payoff::kFaster: return fmt::format("{:.2f}x", s.speedup);
+    case Payoff::kSame: return fmt::format("{:.2f}x  no faster", s.speedup);
+    case Payoff::kSlower: return fmt::format("{:.2f}x  will be slower", s.speedup);
+  }
+  return "";
+}
+
+std::string Range(const SchemeForecast& s) {
+  const int digits = s.ms >= 10 ? 1 : s.ms >= 1 ? 2 : 4;
+  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", s.ms, digits, s.low_ms, digits, s.high_ms, digits);
+}
+
+}  // namespace
+
+json ToJson(const Forecast& forecast) {
+  json schemes = json::array();
+  for (const SchemeForecast& s : forecast.schemes) schemes.push_back(SchemeJson(s));
+  return {{"model", forecast.model}, {"isa", IsaName(forecast.limits.isa)}, {"threads", forecast.limits.threads},
+          {"float_weight_bytes", forecast.float_weight_bytes}, {"limits", ToJson(forecast.limits)}, {"schemes", schemes}};
+}
+
+std::string ToText(const Forecast& forecast) {
+  const MachineLimits& limits = forecast.limits;
+  std::string out = fmt::format("{}: forecast for {} on {}, {} thread{}; nothing was run\n", forecast.model, IsaName(limits.isa), limits.cpu,
+                                limits.threads, limits.threads == 1 ? "" : "s");
+  const bool checked = !forecast.schemes.empty() && forecast.schemes[0].measured_ms >= 0;
+  if (checked) out = fmt::format("{}: forecast and measurement for {} on {}, {} thread{}\n", forecast.model, IsaName(limits.isa), limits.cpu,
+                                 limits.threads, limits.threads == 1 ? "" : "s");
+  out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
+  for (const SchemeForecast& s : forecast.schemes) {
+    if (!s.unavailable.empty()) {
+      out += fmt::format("  {:<14} not available: {}\n", s.scheme, s.unavailable);
+      continue;
+    }
+    const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1)) : "";
+    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes), Range(s), measured,
+                       s.scheme == "float32" ? "" : PayoffText(s));
+  }
+  for (const SchemeForecast& s : forecast.schemes) {
+    std::string told;
+    for (const Hindrance& h : s.hindrances) {
+      if (h.ms < kWorthTelling * s.ms) continue;
+      const std::span<const std::string> first(h.steps.data(), std::min<size_t>(h.steps.size(), 3));
+      told += fmt::format("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms, h.steps.size(), h.steps.size() == 1 ? "" : "s",
+                          fmt::join(first, ", "), h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
+    }
+    if (!told.empty()) out += fmt::format("  {}: will not gain:\n{}", s.scheme, told);
+  }
+  return out;
+}
+
+}  // namespace evoq

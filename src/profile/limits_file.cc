@@ -1,0 +1,119 @@
+#include "profile/limits_file.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/file.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr size_t kMaxBytes = 1 << 20;
+
+struct RateField {
+  const char* name;
+  double MachineLimits::*value;
+  bool may_be_zero;
+};
+constexpr RateField kRates[] = {
+    {"int8_gops", &MachineLimits::int8_gops, false},           {"bf16_gflops", &MachineLimits::bf16_gflops, true},
+    {"fp32_gflops", &MachineLimits::fp32_gflops, false},       {"dram_read_gbps", &MachineLimits::dram_read_gbps, false},
+    {"l3_read_gbps", &MachineLimits::l3_read_gbps, false},     {"l2_read_gbps", &MachineLimits::l2_read_gbps, false},
+    {"clock_ghz", &MachineLimits::clock_ghz, false},           {"fork_ns", &MachineLimits::fork_ns, true},
+};
+struct SizeField {
+  const char* name;
+  int64_t MachineLimits::*value;
+};
+constexpr SizeField kSizes[] = {{"l2_bytes", &MachineLimits::l2_bytes}, {"l3_bytes", &MachineLimits::l3_bytes}};
+
+Result<Isa> ParseIsa(const json& name) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    if (name == IsaName(isa)) return isa;
+  }
+  return InvalidInput("isa is {}, expected SCALAR, AVX2, AVX512 or NEON", name.dump());
+}
+
+Result<MachineLimits> FromJson(const json& from) {
+  if (!from.is_object()) return InvalidInput("no limits: expected what `evoq limits --json F` writes");
+  MachineLimits limits;
+  const json cpu = from.value("cpu", json()), threads = from.value("threads", json());
+  if (!cpu.is_string()) return InvalidInput("cpu is {}, expected a name", cpu.dump());
+  limits.cpu = cpu.get<std::string>();
+  EVOQ_ASSIGN(limits.isa, ParseIsa(from.value("isa", json())));
+  if (!threads.is_number_integer() || threads < 1 || threads > 4096) return InvalidInput("threads is {}, expected 1 to 4096", threads.dump());
+  limits.threads = threads.get<int>();
+  for (const RateField& field : kRates) {
+    const json value = from.value(field.name, json());
+    const double rate = value.is_number() ? value.get<double>() : NAN;
+    if (!(rate < 1e9 && (rate > 1e-6 || (field.may_be_zero && rate == 0))))
+      return InvalidInput("{} is {}, expected a positive number", field.name, value.dump());
+    limits.*field.value = rate;
+  }
+  for (const SizeField& field : kSizes) {
+    const json value = from.value(field.name, json());
+    if (!value.is_number_integer() || value < 1024 || value > (int64_t{1} << 40))
+      return InvalidInput("{} is {}, expected the bytes of a cache", field.name, value.dump());
+    limits.*field.value = value.get<int64_t>();
+  }
+  return limits;
+}
+
+std::string Key(Isa isa, int threads) { return fmt::format("{}; {} threads", MachineName(isa), threads); }
+
+// The entries of the file, none where it is missing, damaged or of another version.
+json Entries(const std::string& path) {
+  if (path.empty() || !std::filesystem::exists(path)) return json::object();
+  const Result<std::string> text = ReadTextFile(path, kMaxBytes);
+  if (!text) return json::object();
+  const json root = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const bool known = root.is_object() && root.value("version", json()) == kVersion && root.contains("entries") && root["entries"].is_object();
+  return known ? root["entries"] : json::object();
+}
+
+}  // namespace
+
+json ToJson(const MachineLimits& limits) {
+  json out = {{"cpu", limits.cpu}, {"isa", IsaName(limits.isa)}, {"threads", limits.threads}};
+  for (const RateField& field : kRates) out[field.name] = limits.*field.value;
+  for (const SizeField& field : kSizes) out[field.name] = limits.*field.value;
+  return out;
+}
+
+Result<MachineLimits> LoadLimits(const std::string& path) {
+  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, kMaxBytes));
+  return WithContext(FromJson(json::parse(text, nullptr, /*allow_exceptions=*/false)), path);
+}
+
+std::string LimitsCachePath() {
+  if (const char* path = std::getenv("EVOQ_LIMITS_CACHE")) return path;
+  const auto folder = [](const char* variable, const char* below) -> std::string {
+    const char* value = std::getenv(variable);
+    return value == nullptr || *value == 0 ? "" : std::string(value) + below;
+  };
+  if (const std::string path = folder("XDG_CACHE_HOME", "/evoq/limits.json"); !path.empty()) return path;
+  return folder("HOME", "/.cache/evoq/limits.json");
+}
+
+std::optional<MachineLimits> FindLimits(const std::string& path, Isa isa, int threads) {
+  const json entries = Entries(path);
+  const std::string key = Key(isa, threads);
+  if (!entries.contains(key)) return std::nullopt;
+  const Result<MachineLimits> limits = FromJson(entries[key]);
+  if (!limits || limits->isa != isa || limits->threads != threads) return std::nullopt;
+  return *limits;
+}
+
+Status KeepLimits(const std::string& path, const MachineLimits& limits) {
+  if (path.empty()) return {};
+  EVOQ_TRY(MakeDirectories(std::filesystem::path(path).parent_path().string()));
+  json entries = Entries(path);
+  entries[Key(limits.isa, limits.threads)] = ToJson(limits);
+  return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace evoq
