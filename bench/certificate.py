@@ -130,7 +130,7 @@ class Bench:
             if code != 0:
                 print(f"| {model} | {scheme} | {threads} | | {error} | | | | | no |", flush=True)
                 continue
-            words = ["verify", out] + (self.source(data) + self.preprocess(self.model(model)) if data else [])
+            words = ["verify", out] + self.source(data)
             if "--min-sqnr" in options:
                 words += ["--baseline", self.model(model)]
             code, again, error = self.run(words)

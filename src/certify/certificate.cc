@@ -109,7 +109,7 @@ json ToJson(const Certificate& c) {
                      {"guaranteed", s.guaranteed}}},
           {"accuracy", {{"metric", MetricName(a.metric)}, {"samples", a.samples}, {"float", ToJson(a.reference)}, {"model", ToJson(a.model)},
                         {"drop", ToJson(a.drop)}, {"max_drop", c.limit.max_drop}, {"sqnr_db", ToJson(a.sqnr_db)}, {"min_sqnr_db", c.limit.min_sqnr_db},
-                        {"samples_crc32c", c.samples_crc}, {"random_samples", c.random_samples}}},
+                        {"samples_crc32c", c.samples_crc}, {"random_samples", c.random_samples}, {"data_limit", c.data_limit}, {"preprocess", c.preprocess}}},
           {"layers", c.layers},
           {"float_model", {{"file", c.float_file}, {"bytes", c.float_file_bytes}, {"crc32c", c.float_file_crc}, {"classes", c.float_classes},
                            {"graph", c.float_graph}}}};
@@ -147,6 +147,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   accuracy.Read("min_sqnr_db", c.limit.min_sqnr_db);
   accuracy.Read("samples_crc32c", c.samples_crc);
   accuracy.Read("random_samples", c.random_samples);
+  accuracy.Read("data_limit", c.data_limit);
+  accuracy.Read("preprocess", c.preprocess);
   fields.Each("layers", [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.layers[key]); });
   Fields model = fields.At("float_model");
   model.Read("file", c.float_file);
@@ -164,6 +166,12 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   if (!wrong.empty()) return InvalidInput("the certificate's field {} is missing or of the wrong kind", wrong);
   if (version != 1) return Unsupported("a certificate of version {}, this evoq knows 1", version);
   return c;
+}
+
+Result<Certificate> CertificateOf(const Model& model, const std::string& path) {
+  if (model.certificate.empty())
+    return InvalidInput("{} carries no certificate: `evoq quantize --scheme auto`, --max-drop or --never-slower give it one", path);
+  return WithContext(ParseCertificate(model.certificate), path);
 }
 
 std::string ToText(const SpeedClaim& s) {

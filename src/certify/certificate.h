@@ -32,6 +32,8 @@ struct Certificate {
   Accuracy accuracy;
   uint32_t samples_crc = 0;
   int64_t random_samples = 0;          // made by RandomInputs, 0: read
+  int64_t data_limit = 0;              // of LoadSamples
+  std::string preprocess;              // the text of NAME.preprocess.json; "": none was used
   std::vector<int64_t> float_classes;  // the float model's answers; not for kSqnr
 
   std::map<std::string, int> layers;  // how many, by scheme
@@ -44,6 +46,8 @@ struct Certificate {
 nlohmann::json ToJson(const Certificate& certificate);
 // Errors: kInvalidInput naming the field.
 Result<Certificate> ParseCertificate(std::string_view text);
+// Of the model read from `path`. Errors: kInvalidInput also where it carries none.
+Result<Certificate> CertificateOf(const Model& model, const std::string& path);
 nlohmann::json ToJson(const Interval& interval);
 
 // What it says, a line each: speed, accuracy, conditions.

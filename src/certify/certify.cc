@@ -154,6 +154,8 @@ class Certifier {
     c.never_slower = job_.promise.never_slower;
     c.samples_crc = samples_.Crc();
     c.random_samples = samples_.random;
+    c.data_limit = job_.data_limit;
+    c.preprocess = job_.preprocess;
     if (metric_ != Metric::kSqnr) c.float_classes = reference_.classes;
     EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.onnx_path));
     c.float_file = BaseName(job_.onnx_path);

@@ -15,6 +15,8 @@ struct Promise {
 
 struct CertifyJob {
   std::string onnx_path;  // the float model's file
+  std::string preprocess;  // how images became the samples, as text, and at most how many were read: for verify
+  int64_t data_limit = 0;
   std::string scheme = "auto";  // or the name of a method
   Promise promise;
   double search_s = 60;   // of the search, about

@@ -14,8 +14,8 @@ namespace evoq {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kNoiseSamples = 16;
-constexpr int kTries = 40;            // assignments whose accuracy the search may ask for
+constexpr int kNoiseSamples = 8;
+constexpr int kTries = 300;           // assignments whose accuracy the search may ask for while there is time
 constexpr double kNearlyAsFast = 1.03;  // what the model's errors may hide
 constexpr double kFaster = 0.99;      // a measured gain that counts
 constexpr size_t kGroup = 4;          // candidates measured in turn
@@ -225,9 +225,8 @@ class Chooser {
     EVOQ_ASSIGN(const bool at_once, Holds(fastest));
     if (at_once) return fastest;
     EVOQ_TRY(MeasureNoise());
-    int asked = 0;
     return FastestThatHolds(model_, kTries, [&](const Assignment& a) -> Result<bool> {
-      Tell("searching", static_cast<double>(++asked) / kTries);
+      Tell("searching", std::min(1.0, Elapsed() / (0.8 * job_.seconds)));
       if (OutOfTime(0.8) && !accuracies_.count(a)) return false;
       return Holds(a);
     });

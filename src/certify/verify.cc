@@ -17,10 +17,8 @@ class Verifier {
   explicit Verifier(const VerifyJob& job) : job_(job) {}
 
   Result<Verification> Run(const Samples* samples) {
-    EVOQ_ASSIGN(Model model, ReadEtm(job_.path));
-    if (model.certificate.empty())
-      return InvalidInput("{} carries no certificate: `evoq quantize --scheme auto`, --max-drop or --never-slower give it one", job_.path);
-    EVOQ_ASSIGN(out_.certificate, WithContext(ParseCertificate(model.certificate), job_.path));
+    EVOQ_ASSIGN(const Model model, ReadEtm(job_.path));
+    EVOQ_ASSIGN(out_.certificate, CertificateOf(model, job_.path));
     const Certificate& c = out_.certificate;
     const EngineOptions options{job_.threads > 0 ? job_.threads : c.threads, c.shapes};
     EVOQ_ASSIGN(model_, Engine::Load(job_.path, options));

@@ -133,6 +133,10 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Ranges& ran
   }
   CertifyJob certify;
   certify.onnx_path = job.model;
+  certify.data_limit = job.data_limit;
+  if (const std::string file = FindPreprocess(job.model, job.preprocess); !job.data.empty() && !file.empty()) {
+    EVOQ_ASSIGN(certify.preprocess, ReadTextFile(file, 1 << 20));
+  }
   certify.scheme = job.scheme;
   certify.promise = job.promise;
   certify.search_s = job.search_s;

@@ -1,6 +1,7 @@
 #include "certify/certify.h"
 #include "cli/common.h"
 #include "cli/verb.h"
+#include "program/etm.h"
 
 namespace evoq {
 namespace {
@@ -10,7 +11,6 @@ using nlohmann::json;
 struct Options {
   VerifyJob job;
   std::string data, labels, preprocess;
-  int data_limit = 2000;
 };
 
 const char* StateName(VerifyLine::State state) {
@@ -32,15 +32,32 @@ json ToJson(const Verification& v) {
   return out;
 }
 
+// Read as the certificate says that its own were.
+Result<Samples> SamplesAsCertified(const Options& o) {
+  EVOQ_ASSIGN(const Model model, ReadEtm(o.job.path));
+  EVOQ_ASSIGN(const Certificate certificate, CertificateOf(model, o.job.path));
+  if (model.graph.inputs().size() != 1) return Unsupported("{}: the model has {} inputs; data sets feed models with one", o.data, model.graph.inputs().size());
+  DatasetOptions options;
+  if (!o.preprocess.empty()) {
+    EVOQ_ASSIGN(options.preprocess, LoadPreprocess(o.preprocess));
+  } else if (!certificate.preprocess.empty()) {
+    EVOQ_ASSIGN(options.preprocess, WithContext(ParsePreprocess(certificate.preprocess), o.job.path + ": the certificate's preprocessing"));
+  }
+  const TensorType& type = model.graph.value(model.graph.inputs()[0]).type;
+  options.labels = o.labels;
+  options.input_sizes = type.shape.sizes();
+  options.input_dtype = type.dtype;
+  EVOQ_ASSIGN(const auto data, OpenDataset(o.data, options));
+  return LoadSamples(*data, certificate.data_limit);
+}
+
 Result<json> Run(Options o, const CommonOptions& common) {
   o.job.threads = common.threads;
   Progress progress("verifying");
   o.job.progress = [&](double fraction) { progress.Update(fraction); };
   Samples samples;
   if (!o.data.empty()) {
-    EVOQ_ASSIGN(const auto engine, LoadEngine(o.job.path, common.threads));
-    EVOQ_ASSIGN(const auto data, OpenData(o.data, engine->model().graph, o.job.path, o.preprocess, o.labels));
-    EVOQ_ASSIGN(samples, LoadSamples(*data, o.data_limit));
+    EVOQ_ASSIGN(samples, SamplesAsCertified(o));
   }
   EVOQ_ASSIGN(const Verification v, Verify(o.job, o.data.empty() ? nullptr : &samples));
   Out("{}: certificate of --scheme {}\n", o.job.path, v.certificate.scheme);
@@ -61,8 +78,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("model", o->job.path, "MODEL.etm with a certificate")->required();
   app.add_option("--data", o->data, "The samples that it was measured on: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
   app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
-  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
-  app.add_option("--data-limit", o->data_limit, "As it was given to quantize")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: as the certificate's did)");
   app.add_option("--baseline", o->job.baseline, "The float model's .onnx; needed for other samples than the certificate's");
   app.add_option("--measure-s", o->job.measure_s, "Time to measure speed")->check(CLI::PositiveNumber)->capture_default_str();
   return [o, &common] { return Run(*o, common); };
@@ -72,6 +88,6 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 extern const VerbDef kVerbVerify;
 const VerbDef kVerbVerify = {"verify", "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
-                             "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv --preprocess mobilenetv2.preprocess.json", Declare};
+                             "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
 
 }  // namespace evoq
