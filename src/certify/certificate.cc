@@ -1,5 +1,6 @@
 #include "certify/certificate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -85,9 +86,9 @@ std::string Decibel(const Interval& i) { return fmt::format("{:.1f} dB [{:.1f}, 
 
 }  // namespace
 
-double GuaranteedRatio(const Comparison& ratio) {
+double GuaranteedRatio(const Comparison& ratio, double rested) {
   const double below = std::log(ratio.speedup / ratio.low);
-  return ratio.speedup * std::exp(-std::sqrt(2.0) * below) * (1 - kMeasurementDrift);
+  return std::min(ratio.speedup * std::exp(-std::sqrt(2.0) * below), rested) * (1 - kMeasurementDrift);
 }
 
 json ToJson(const Interval& interval) {
@@ -106,7 +107,7 @@ json ToJson(const Certificate& c) {
           {"never_slower", c.never_slower},
           {"is_float", c.is_float},
           {"speed", {{"float_p50_ms", s.float_p50_ms}, {"p50_ms", s.p50_ms}, {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
-                     {"guaranteed", s.guaranteed}}},
+                     {"rested", s.rested}, {"guaranteed", s.guaranteed}}},
           {"accuracy", {{"metric", MetricName(a.metric)}, {"samples", a.samples}, {"float", ToJson(a.reference)}, {"model", ToJson(a.model)},
                         {"drop", ToJson(a.drop)}, {"max_drop", c.limit.max_drop}, {"sqnr_db", ToJson(a.sqnr_db)}, {"min_sqnr_db", c.limit.min_sqnr_db},
                         {"samples_crc32c", c.samples_crc}, {"random_samples", c.random_samples}, {"data_limit", c.data_limit}, {"preprocess", c.preprocess}}},
@@ -135,6 +136,7 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   Interval ratio;
   speed.Read("ratio", ratio);
   c.speed.ratio = {ratio.value, ratio.low, ratio.high, Verdict::kSame};
+  speed.Read("rested", c.speed.rested);
   speed.Read("guaranteed", c.speed.guaranteed);
   Fields accuracy = fields.At("accuracy");
   accuracy.Read("metric", metric);

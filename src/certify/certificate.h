@@ -12,12 +12,13 @@ namespace evoq {
 struct SpeedClaim {
   double float_p50_ms = 0, p50_ms = 0;
   Comparison ratio;       // float time over this model's: its interval
+  double rested = 1;      // the same of each model's fastest runs: the ratio on a machine at rest
   double guaranteed = 1;  // what another measurement finds at least
 };
 // What another measurement of the same length finds at least: the errors of both measurements, sqrt(2) times the lower half of the
-// interval, below the ratio; then `kMeasurementDrift` for what differs between two processes.
+// interval, below the ratio, and no more than `rested`; then `kMeasurementDrift` for what differs between two processes.
 inline constexpr double kMeasurementDrift = 0.02;
-double GuaranteedRatio(const Comparison& ratio);
+double GuaranteedRatio(const Comparison& ratio, double rested);
 
 struct Certificate {
   std::string scheme;  // "auto" or a method

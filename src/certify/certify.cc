@@ -137,7 +137,7 @@ class Certifier {
     c.is_float = true;
     c.layers = {{"float32", static_cast<int>(Layers(job_.choose.graph).size())}};
     const double ms = c.speed.float_p50_ms;
-    c.speed = {ms, ms, {1, 1, 1, Verdict::kSame}, 1};
+    c.speed = {ms, ms, {1, 1, 1, Verdict::kSame}, 1, 1};
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, reference_, samples_));
     return {};
   }

@@ -85,7 +85,7 @@ class Chooser {
       return fmt::format("slower-when-measured: {:.4f} ms as {}, {:.4f} ms in float32", ms[narrow], name, ms[0]);
     Assignment narrowed = a;
     narrowed[i] = static_cast<int>(narrow);
-    if (const double with = model_.Ms(narrowed), without = model_.Ms(a); with >= kFaster * without)
+    if (const double with = model_.Ms(narrowed), without = model_.Ms(a); with >= without)
       return fmt::format("slower-when-measured: {} saves {:.4f} ms here and costs {:.4f} ms around it", name, ms[0] - ms[narrow],
                          with - without + ms[0] - ms[narrow]);
     return fmt::format("layer-kept-float-by-budget: {} would save {:.4f} ms and lose too much accuracy", name, ms[0] - ms[narrow]);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kLeastRounds = 7;
 constexpr double kMostWarmMs = 50;
+constexpr double kRestedPercent = 5;  // runs that nothing disturbed
 
 using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -44,11 +45,12 @@ Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model
   compare.rounds = options.rounds;
   compare.progress = options.progress;
   EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(reference, model, compare));
-  SpeedClaim claim{runs.a.median(), runs.b.median(), runs.result, 1};
+  SpeedClaim claim{runs.a.median(), runs.b.median(), runs.result, runs.a.Percentile(kRestedPercent) / runs.b.Percentile(kRestedPercent), 1};
   if (SameSteps(reference.program(), model.program())) {
     claim.ratio = {1, 1, 1, Verdict::kSame};
+    claim.rested = 1;
   } else {
-    claim.guaranteed = GuaranteedRatio(claim.ratio);
+    claim.guaranteed = GuaranteedRatio(claim.ratio, claim.rested);
   }
   return claim;
 }
