@@ -10,7 +10,6 @@
 
 #include "data/dataset.h"
 #include "engine/engine.h"
-#include "profile/measure.h"
 #include "quant/quant.h"
 
 namespace evoq {

@@ -170,6 +170,13 @@ void TellCertified(const Certified& certified, json& out) {
 
 }  // namespace
 
+Result<Ranges> RandomRanges(const Graph& graph, const InputShapes& shapes, int threads) {
+  Graph bound = graph;
+  EVOQ_TRY(BindShapes(bound, shapes));
+  EVOQ_ASSIGN(const Samples samples, RandomInputs(bound, 1));
+  return Calibrate(graph, PrepareWithEngine(threads), EachOf(samples), {});
+}
+
 Result<json> Quantize(const QuantizeJob& job) {
   const auto start = std::chrono::steady_clock::now();
   const QuantMethod* method = FindMethod(job.scheme);

@@ -39,4 +39,7 @@ struct QuantizeJob {
 // Returns the JSON of CLI.md's `quantize`.
 Result<nlohmann::json> Quantize(const QuantizeJob& job);
 
+// Ranges of one random sample: for quantized models of which only the speed matters.
+Result<Ranges> RandomRanges(const Graph& graph, const InputShapes& shapes, int threads);
+
 }  // namespace evoq

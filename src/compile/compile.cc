@@ -254,6 +254,7 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   Model model;
   Plan plan;
   plan.shapes = ShapesOf(bound);
+  std::map<ValueId, std::vector<ValueId>> packed_of;  // packed forms of constants with several readers
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
     EVOQ_TRY(RequireStatic(bound, node));
@@ -266,11 +267,14 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
         if (!packed.defined() || packed.bytes() * 20 > args.constants[i]->bytes() * 21) continue;  // packed at load
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
-        if (lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
+        std::vector<ValueId>& forms = packed_of[old];
+        auto form = std::find_if(forms.begin(), forms.end(), [&](ValueId v) { return BitEqual(lowered.value(v).constant, packed); });
+        if (form == forms.end() && lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
           lowered.SetConstant(old, std::move(packed));
-        } else {
-          lowered.SetInput(id, i, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+          continue;
         }
+        if (form == forms.end()) form = forms.insert(form, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+        lowered.SetInput(id, i, *form);
       }
     }
     plan.decisions[node.name] = std::move(decision);

@@ -16,6 +16,7 @@ struct MeasureOptions {
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
   std::function<void(double fraction)> progress;  // may be null
+  std::function<void()> host;  // what the caller does for each run besides running (decoding, copying); may be null
 };
 
 // One run: when it began, since the first measured run did, and what it took.
@@ -49,25 +50,41 @@ Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const Measure
 Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);
 
-// What one step took, in the median over runs.
+// What one step took. `ms` is the mean over the middle half of the runs, ordered by what they took in all: as robust as a
+// median, and the steps' times add up.
 struct StepTime {
   std::string name, op, kernel, variant, precision, shape;
   Peak peak = Peak::kMemory;
-  double ms = 0, mean_ms = 0;  // median and mean
+  double ms = 0, median_ms = 0, mean_ms = 0;  // the latter two over all runs
   double share = 0;  // of the sum of all steps
   int64_t macs = 0, bytes = 0;
   double gops = 0;            // 2 * macs / time
   double roofline_share = 0;  // roofline time / measured time
 };
 
+// One run as it happened, since the first one began.
+struct RecordedRun {
+  double start_ms = 0, ms = 0;
+  std::vector<double> steps_ms;  // empty for a run without step timing
+};
+
+// total_ms + tax_ms() == steps_ms + host_ms.
 struct StepProfile {
-  double total_ms = 0;  // median of whole runs without step timing
+  double total_ms = 0;  // a whole run without step timing, over the middle half of the runs
   int64_t runs = 0;     // measured with step timing
-  double steps_ms = 0;  // sum of the steps' medians; the difference is the tax of measuring and what lies between steps
+  double steps_ms = 0;  // sum of the steps
+  double host_ms = 0;   // what a run takes outside its steps: MeasureOptions::host, checks, waking threads
   std::vector<StepTime> steps;
+  std::vector<RecordedRun> recorded;  // the first measured runs, in order
+
+  double tax_ms() const { return steps_ms + host_ms - total_ms; }  // what timing the steps adds to a run
 };
 Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits,
                                  const MeasureOptions& options);
+// Several executors in turn, in blocks of runs whose first one is not counted, so that a change of the machine's speed hits
+// all alike and each finds its own data in the caches. `options.duration_s` is for each of them; `host` is the last one's.
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
+                                                         const Limits& limits, const MeasureOptions& options);
 
 // Peak resident memory of this process so far, in bytes.
 int64_t PeakRssBytes();

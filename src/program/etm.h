@@ -11,7 +11,9 @@ namespace evoq {
 // A stretch of the file and what it is for; the sections of a file cover it without gap or overlap.
 struct EtmSection {
   std::string name;      // blob or constant name: "header", "directory", "graph", "weights/conv_1.w", "weights/padding"
-  std::string category;  // "int8 weights", "float32 weights", "bias", "scales", "graph", "strings", "plan", "alignment", ...
+  // "int8 weights", "float32 weights", "int32 bias", "scales", "zero points", "shape constants", "attributes", "duplicates" (what an earlier
+  // constant holds already), "packing padding", "alignment", "graph", "strings", "plans", "header and directory"
+  std::string category;
   int64_t offset = 0;
   int64_t bytes = 0;
 };

@@ -1,14 +1,16 @@
 #include <algorithm>
-#include <functional>
+#include <map>
+#include <set>
 
 #include "base/text.h"
+#include "kernels/layout.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
 
 namespace evoq {
 namespace {
 
-// Payload and packing padding of a constant, by what it is for.
+// A stretch of a blob, by what it is for.
 struct Part {
   std::string name, category;
   int64_t offset, bytes;  // in the decoded blob
@@ -27,48 +29,136 @@ int64_t PlainBytes(const fb::Type& type) {
   return TensorType(dtype, Shape(std::move(dims))).bytes().value_or(0);
 }
 
-// Everything in the blob "weights", in order, with the alignment between. The graph was validated by ReadEtm.
-std::vector<Part> WeightParts(const fb::Graph& graph, int64_t size) {
-  std::vector<Part> parts;
-  const auto add_type = [&](const std::string& name, const fb::Type* type) {
-    if (type == nullptr || type->quant() == nullptr || type->quant()->scale_count() == 1) return;
-    parts.push_back({name, "scales", static_cast<int64_t>(type->quant()->scales_offset()), 4 * int64_t{type->quant()->scale_count()}});
-  };
-  const auto add = [&](const std::string& name, const std::string& category, const fb::Type* type, const fb::Constant* constant) {
-    add_type(name, type);
-    if (constant == nullptr || type == nullptr) return;
-    const int64_t offset = static_cast<int64_t>(constant->offset()), total = static_cast<int64_t>(constant->bytes());
-    const int64_t payload = std::min(total, PlainBytes(*type));
-    parts.push_back({name, category, offset, payload});
-    parts.push_back({name, "packing padding", offset + payload, total - payload});
-  };
-  const std::function<void(const fb::Graph&)> walk = [&](const fb::Graph& g) {
-    for (uint32_t i = 0; i < EtmCount(g.values()); ++i) {
-      const fb::Value* v = g.values()->Get(i);
-      add(EtmText(v->name()), v->type() ? Category(*v->type()) : "", v->type(), v->constant());
+// Finds constants that hold what an earlier one holds, perhaps in another layout.
+class Repeats {
+ public:
+  bool Holds(const Tensor& constant) {
+    constexpr size_t kLeastBytes = 64;  // equal small ones are chance
+    if (constant.bytes() < kLeastBytes || constant.dtype() == DType::kString) return false;
+    const auto plain = ToPlain(constant);
+    if (!plain) return false;
+    std::vector<Tensor>& alike = by_sum_[Crc32c({plain->raw(), plain->bytes()})];
+    for (const Tensor& other : alike) {
+      const auto known = ToPlain(other);
+      if (known && BitEqual(*known, *plain)) return true;
     }
-    for (uint32_t i = 0; i < EtmCount(g.nodes()); ++i) {
-      const fb::Node* n = g.nodes()->Get(i);
+    alike.push_back(constant);
+    return false;
+  }
+
+ private:
+  std::map<uint32_t, std::vector<Tensor>> by_sum_;  // of the plain bytes
+};
+
+// Collects what the blob "weights" holds. The graph was validated by ReadEtm, which made `model` of the same tables.
+class WeightCollector {
+ public:
+  void Add(const fb::Graph& graph, const Graph& model) {
+    for (uint32_t i = 0; i < EtmCount(graph.values()); ++i) {
+      const fb::Value* v = graph.values()->Get(i);
+      if (v->type() == nullptr) continue;
+      const std::string name = EtmText(v->name());
+      const ValueId id = model.FindValue(name);
+      const bool repeated = v->constant() != nullptr && id.valid() && repeats_.Holds(model.value(id).constant);
+      AddConstant(name, Category(*v->type()), *v->type(), v->constant(), repeated);
+    }
+    for (uint32_t i = 0; i < EtmCount(graph.nodes()); ++i) {
+      const fb::Node* n = graph.nodes()->Get(i);
       for (uint32_t a = 0; a < EtmCount(n->attrs()); ++a) {
         const fb::Attr* attr = n->attrs()->Get(a);
-        add(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes", attr->tensor_type(), attr->tensor());
+        if (attr->tensor_type()) AddConstant(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes", *attr->tensor_type(), attr->tensor(), false);
       }
-      for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) walk(*n->bodies()->Get(b));
+      const NodeId id = model.FindNode(EtmText(n->name()));
+      for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) {
+        if (id.valid() && b < model.node(id).bodies.size()) Add(*n->bodies()->Get(b), *model.node(id).bodies[b]);
+      }
     }
-  };
-  walk(graph);
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
-  std::vector<Part> all;
-  int64_t at = 0;
-  for (const Part& p : parts) {
-    if (p.offset < at || p.bytes == 0) continue;  // the same bytes under a second name
-    if (p.offset > at) all.push_back({"", "alignment", at, p.offset - at});
-    all.push_back(p);
-    at = p.offset + p.bytes;
   }
-  if (at < size) all.push_back({"", "alignment", at, size - at});
-  return all;
-}
+
+  // In order, with the alignment between.
+  std::vector<Part> Parts(int64_t size) {
+    std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
+    std::vector<Part> all;
+    int64_t at = 0;
+    for (const Part& p : parts_) {
+      if (p.offset < at || p.bytes == 0) continue;  // the same bytes under a second name
+      if (p.offset > at) all.push_back({"", "alignment", at, p.offset - at});
+      all.push_back(p);
+      at = p.offset + p.bytes;
+    }
+    if (at < size) all.push_back({"", "alignment", at, size - at});
+    return all;
+  }
+
+ private:
+  void AddConstant(const std::string& name, const std::string& category, const fb::Type& type, const fb::Constant* constant, bool repeated) {
+    if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->scale_count() > 1)
+      parts_.push_back({name, repeated ? "duplicates" : "scales", static_cast<int64_t>(quant->scales_offset()), 4 * int64_t{quant->scale_count()}});
+    if (constant == nullptr) return;
+    const int64_t offset = static_cast<int64_t>(constant->offset()), total = static_cast<int64_t>(constant->bytes());
+    const int64_t payload = std::min(total, PlainBytes(type));
+    parts_.push_back({name, repeated ? "duplicates" : category, offset, payload});
+    parts_.push_back({name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
+  }
+
+  Repeats repeats_;
+  std::vector<Part> parts_;
+};
+
+// What the tables of a graph hold besides its structure, each string and vector once as FlatBuffers shares them.
+class TableCollector {
+ public:
+  void Add(const fb::Graph& graph) {
+    AddText(graph.name());
+    for (uint32_t i = 0; i < EtmCount(graph.metadata()); ++i) {
+      AddText(graph.metadata()->Get(i)->key());
+      AddText(graph.metadata()->Get(i)->value());
+    }
+    for (uint32_t i = 0; i < EtmCount(graph.values()); ++i) {
+      const fb::Value* v = graph.values()->Get(i);
+      AddText(v->name());
+      AddZeros(v->type());
+      if (v->constant()) AddTexts(v->constant()->strings());
+    }
+    for (uint32_t i = 0; i < EtmCount(graph.nodes()); ++i) {
+      const fb::Node* n = graph.nodes()->Get(i);
+      AddText(n->op());
+      AddText(n->domain());
+      AddText(n->name());
+      for (uint32_t a = 0; a < EtmCount(n->attrs()); ++a) {
+        const fb::Attr* attr = n->attrs()->Get(a);
+        AddText(attr->name());
+        AddText(attr->s());
+        AddTexts(attr->strings());
+        AddZeros(attr->tensor_type());
+        if (attr->tensor()) AddTexts(attr->tensor()->strings());
+      }
+      for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) Add(*n->bodies()->Get(b));
+    }
+  }
+
+  std::vector<Part> Parts(int64_t size) const {
+    int64_t strings = 0;
+    for (const flatbuffers::String* text : texts_) strings += 4 + (int64_t{text->size()} + 1 + 3) / 4 * 4;  // length, characters, terminator
+    strings = std::min(strings, size);  // a hostile file may let strings overlap
+    const int64_t zeros = std::min(zeros_, size - strings);
+    return {{"", "strings", 0, strings}, {"", "zero points", strings, zeros}, {"", "graph", strings + zeros, size - strings - zeros}};
+  }
+
+ private:
+  void AddText(const flatbuffers::String* text) {
+    if (text != nullptr) texts_.insert(text);
+  }
+  void AddTexts(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* texts) {
+    for (uint32_t i = 0; i < EtmCount(texts); ++i) AddText(texts->Get(i));
+  }
+  void AddZeros(const fb::Type* type) {
+    if (type != nullptr && type->quant() != nullptr && type->quant()->zeros() != nullptr) zeros_ += 4 + 4 * int64_t{type->quant()->zeros()->size()};
+  }
+
+  std::set<const flatbuffers::String*> texts_;
+  int64_t zeros_ = 0;
+};
 
 // Spreads the stored bytes of a compressed blob over its parts in proportion, without a remainder.
 void Scale(std::vector<Part>& parts, int64_t raw, int64_t stored) {
@@ -96,16 +186,24 @@ Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
     sections.push_back({std::move(name), std::move(category), at, bytes});
     at += bytes;
   };
+  const auto add_parts = [&](const BlobInfo& blob, std::vector<Part> parts) {
+    if (blob.codec != Codec::kRaw) Scale(parts, blob.raw_bytes, blob.stored_bytes);
+    for (const Part& p : parts) add(p.name.empty() ? blob.name : blob.name + "/" + p.name, p.category, p.bytes);
+  };
+  WeightCollector weights;
+  weights.Add(*graph, model.graph);
+  TableCollector tables;
+  tables.Add(*graph);
   add("directory", "header and directory", kEtmEntryBytes * static_cast<int64_t>(container.blobs().size()));
   for (const BlobInfo& blob : container.blobs()) {
     add("padding", "alignment", blob.offset - at);
-    if (blob.name != "weights") {
+    if (blob.name == "weights") {
+      add_parts(blob, weights.Parts(blob.raw_bytes));
+    } else if (blob.name == "graph") {
+      add_parts(blob, tables.Parts(blob.raw_bytes));
+    } else {
       add(blob.name, blob.name, blob.stored_bytes);
-      continue;
     }
-    std::vector<Part> parts = WeightParts(*graph, blob.raw_bytes);
-    if (blob.codec != Codec::kRaw) Scale(parts, blob.raw_bytes, blob.stored_bytes);
-    for (const Part& p : parts) add("weights/" + p.name, p.category, p.bytes);
   }
   return sections;
 }

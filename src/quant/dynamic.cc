@@ -54,10 +54,10 @@ class Dynamic {
 
   std::optional<std::string> Refusal(const Node& node) const {
     if (!node.domain.empty() || (node.op != "Conv" && node.op != "MatMul"))
-      return fmt::format("operator: {} has no dynamic form", node.op);
+      return fmt::format("no-int8-kernel: {} has no dynamic form", node.op);
     if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
-    if (w == nullptr) return "not-constant: the weight is computed at run time";
+    if (w == nullptr) return "weights-not-constant: the weight is computed at run time";
     if (w->dtype() != DType::kFloat32 || !w->layout().empty() || w->type().quantized())
       return fmt::format("types: the weight is {}, expected plain float32", w->type().ToString());
     if (w->elements() == 0 || w->shape().rank() < 2 || (node.op == "MatMul" && w->shape().rank() != 2))

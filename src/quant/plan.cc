@@ -127,7 +127,7 @@ class Planner {
     if (!HasRealValues(node)) return;
     const OpDef* op = DefOf(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || PrefersFloat(node)) {
-      return Keep(id, fmt::format("operator: {} is computed in float32", node.op));
+      return Keep(id, fmt::format("no-int8-kernel: {} is computed in float32", node.op));
     }
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, *kept);
     int integer = 0, real = 0;

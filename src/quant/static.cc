@@ -237,7 +237,15 @@ class StaticQuantizer {
     const bool float_bias = options_.target && options_.target->symmetric;
     if (bias.defined() && float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name, bias));
     if (bias.defined() && !float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
-    graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(w).name + ".int8", q));
+    graph_.SetInput(id, 1, SharedConstant(w, q));
+  }
+
+  // The quantized form of a weight: one for all readers that agree on it.
+  ValueId SharedConstant(ValueId weight, const Tensor& q) {
+    std::vector<ValueId>& forms = weight_forms_[weight];
+    auto form = std::find_if(forms.begin(), forms.end(), [&](ValueId v) { return BitEqual(graph_.value(v).constant, q); });
+    if (form == forms.end()) form = forms.insert(form, graph_.AddConstant(graph_.value(weight).name + ".int8", q));
+    return *form;
   }
 
   // Takes the mean error that rounding the weights causes off the bias, which is made where there is none.
@@ -268,6 +276,7 @@ class StaticQuantizer {
   std::set<ValueId> quantized_;               // values that have an integer form
   std::map<ValueId, TensorType> types_;       // of those forms
   std::map<ValueId, ValueId> integer_form_;   // the value itself, or its quantized copy
+  std::map<ValueId, std::vector<ValueId>> weight_forms_;  // of a weight, by its float32 constant
   std::map<ValueId, std::string> real_name_;  // of an integer form: the name in the ranges
   QuantizeReport report_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,37 +13,69 @@ namespace evoq {
 
 // A part of the gap between what quantization allows and what was measured. Negative ms: better than ideal.
 struct TimeCause {
-  std::string code;  // "no-int8-kernel", "conversion", "kernel-below-ideal", ... (docs/explain.md)
+  std::string code;  // of an ExplainRule ("no-int8-kernel", ...), or of a decision that no rule knows
   double ms = 0;
   std::vector<std::string> steps;
   std::string sentence, fix;
+  double gain_ms = 0;  // what the fix is predicted to win
 };
 
-// ideal: each step of the float run at its measured time divided by what the narrower type allows on this machine: the
-// ratio of the int8 to the float32 peak for linear operators, 4 for steps that move bytes. The causes and unexplained_ms
-// add up to actual_ms - ideal_ms.
+// The causes and unexplained_ms add up to actual_ms - ideal_ms.
 struct TimeLedger {
-  double float_ms = 0, ideal_ms = 0, actual_ms = 0;
+  double float_ms = 0;       // the float run
+  double ideal_ms = 0;       // its steps at what the narrower type allows on this machine
+  double attainable_ms = 0;  // actual_ms less the gains of all fixes
+  double actual_ms = 0;      // the quantized run
   std::vector<TimeCause> causes;  // largest first
   double unexplained_ms = 0;
 };
-TimeLedger BuildTimeLedger(const StepProfile& float_run, const StepProfile& quantized_run, const Program& quantized,
-                           const Limits& limits);
 
-// What each category of the file's sections takes. They add up to the file's size; ideal is a quarter of the float32
-// weights.
+// A measured run and the program that ran.
+struct LedgerRun {
+  const StepProfile* profile = nullptr;
+  const Program* program = nullptr;
+};
+
+// `attainable`: the float model as evoq itself would quantize it, without what breaks chains of integers, measured beside the other two; without
+// it (null) what a faulty step could take is estimated from the model's healthy steps.
+//
+// Each step of the float run has an ideal: its measured time divided by what the narrower type allows, the ratio of the peaks for
+// linear operators, 4 (bfloat16: 2) for what moves bytes. An operator without integer arithmetic is ideal at a quarter of its bytes at the
+// speed of memory. What a step takes above its ideal is lost to its own cause up to what it takes in the attainable run, and to
+// what makes the runs differ above that: excluded from quantization, a dynamic scale, an operator without an integer kernel. Conversions and float
+// steps belong to the operator that causes them.
+TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits);
+// Whether every step of `quantized` runs the same kernel on the same types as its namesake in `attainable`: measuring
+// `attainable` then tells nothing new.
+bool RunsSameSteps(const Program& quantized, const Program& attainable);
+
+// Whether bfloat16 is the narrow type of a program: no step computes on integers.
+bool NarrowsToBf16(const Program& program);
+// Names of the steps that run in float32 because their operator has no integer form: the attainable run is without them.
+std::set<std::string> StepsWithoutIntegerForm(const Program& program);
+
+// What each category of the file's sections takes. They add up to the file's size.
+struct BytePart {
+  std::string name;  // of a tensor, or an element type
+  int64_t bytes = 0;
+  std::string why;
+};
 struct ByteCause {
   std::string code;
   int64_t bytes = 0;
-  std::string sentence;
+  std::string sentence, fix;
+  int64_t gain_bytes = 0;       // what the fix is predicted to save
+  std::vector<BytePart> parts;  // largest first; may be empty
 };
 struct ByteLedger {
-  int64_t float_weights = 0, ideal_file = 0, actual_file = 0;
+  int64_t float_weights = 0;
+  int64_t ideal_file = 0;  // a quarter of the float32 weights
+  int64_t actual_file = 0;
   std::vector<ByteCause> causes;  // largest first
   int64_t unexplained_bytes = 0;
 };
-// `float_weights`: bytes of the float32 weights, 0 when unknown.
-ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_bytes, int64_t float_weights);
+// `float_weights`: bytes of the float32 weights, 0 when unknown. `model`: what the file holds, for the reasons of what stays float.
+ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_bytes, int64_t float_weights, const Model& model);
 
 nlohmann::json ToJson(const TimeLedger& ledger);
 nlohmann::json ToJson(const ByteLedger& ledger);

@@ -11,14 +11,18 @@ using nlohmann::json;
 json ToJson(const TimeLedger& ledger) {
   json causes = json::array();
   for (const TimeCause& c : ledger.causes)
-    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}});
-  return {{"float_ms", ledger.float_ms}, {"ideal_ms", ledger.ideal_ms}, {"actual_ms", ledger.actual_ms},
+    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_ms", c.gain_ms}});
+  return {{"float_ms", ledger.float_ms}, {"ideal_ms", ledger.ideal_ms}, {"attainable_ms", ledger.attainable_ms}, {"actual_ms", ledger.actual_ms},
           {"causes", causes}, {"unexplained_ms", ledger.unexplained_ms}};
 }
 
 json ToJson(const ByteLedger& ledger) {
   json causes = json::array();
-  for (const ByteCause& c : ledger.causes) causes.push_back({{"code", c.code}, {"bytes", c.bytes}, {"sentence", c.sentence}});
+  for (const ByteCause& c : ledger.causes) {
+    json parts = json::array();
+    for (const BytePart& p : c.parts) parts.push_back({{"name", p.name}, {"bytes", p.bytes}, {"why", p.why}});
+    causes.push_back({{"code", c.code}, {"bytes", c.bytes}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_bytes", c.gain_bytes}, {"parts", parts}});
+  }
   return {{"float_file", ledger.float_weights}, {"ideal_file", ledger.ideal_file}, {"actual_file", ledger.actual_file},
           {"causes", causes}, {"unexplained_bytes", ledger.unexplained_bytes}};
 }
@@ -29,7 +33,7 @@ json ToJson(const StepProfile& profile) {
     steps.push_back({{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
                      {"shape", s.shape}, {"ms", s.ms}, {"share", s.share}, {"macs", s.macs}, {"bytes", s.bytes},
                      {"gops", s.gops}, {"roofline_share", s.roofline_share}});
-  return {{"total_ms", profile.total_ms}, {"steps_ms", profile.steps_ms}, {"steps", steps}};
+  return {{"total_ms", profile.total_ms}, {"steps_ms", profile.steps_ms}, {"host_ms", profile.host_ms}, {"tax_ms", profile.tax_ms()}, {"steps", steps}};
 }
 
 json DecisionsJson(const Program& program) {
@@ -47,27 +51,46 @@ json DecisionsJson(const Program& program) {
   return decisions;
 }
 
+namespace {
+
+// The first names of a list: "conv_1, conv_2, ... 5 more".
+std::string FirstOf(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
+  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kShown ? fmt::format(", ... {} more", names.size() - kShown) : "");
+}
+
+}  // namespace
+
 std::string ToText(const TimeLedger& ledger) {
-  std::string out = fmt::format("time: float {:.3f} ms -> ideal {:.3f} ms -> measured {:.3f} ms ({:.2f}x of {:.2f}x possible)\n",
-                                ledger.float_ms, ledger.ideal_ms, ledger.actual_ms, ledger.float_ms / ledger.actual_ms,
+  std::string out = fmt::format("time: float {:.3f} ms -> ideal {:.3f} ms -> attainable {:.3f} ms -> measured {:.3f} ms ({:.2f}x of {:.2f}x possible)\n",
+                                ledger.float_ms, ledger.ideal_ms, ledger.attainable_ms, ledger.actual_ms, ledger.float_ms / ledger.actual_ms,
                                 ledger.float_ms / std::max(ledger.ideal_ms, 1e-9));
-  TextTable table({">ms over ideal", ">steps", "cause", "why, and what helps"});
+  TextTable table({">ms over ideal", ">a fix wins", "cause", ">steps", "which"});
   for (const TimeCause& c : ledger.causes)
-    table.Row({fmt::format("{:+.3f}", c.ms), c.steps.empty() ? "" : std::to_string(c.steps.size()), c.code,
-               c.fix.empty() ? c.sentence : c.sentence + " " + c.fix});
-  table.Row({fmt::format("{:+.3f}", ledger.unexplained_ms), "", "unexplained", ""});
-  return out + table.ToString();
+    table.Row({fmt::format("{:+.4f}", c.ms), c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
+               c.steps.empty() ? "" : std::to_string(c.steps.size()), FirstOf(c.steps)});
+  table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "unexplained", "", ""});
+  out += table.ToString();
+  for (const TimeCause& c : ledger.causes) out += fmt::format("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
+  return out;
 }
 
 std::string ToText(const ByteLedger& ledger) {
+  constexpr size_t kShown = 3;
   std::string out = fmt::format("bytes: file {} ({} bytes)", HumanBytes(ledger.actual_file), ledger.actual_file);
   if (ledger.float_weights > 0)
     out += fmt::format(", {:.3f} of the float32 weights' {}", static_cast<double>(ledger.actual_file) / ledger.float_weights,
                        HumanBytes(ledger.float_weights));
   out += "\n";
-  TextTable table({">bytes", ">share", "what", "why"});
-  for (const ByteCause& c : ledger.causes)
-    table.Row({std::to_string(c.bytes), fmt::format("{:.1f}%", 100.0 * c.bytes / std::max<int64_t>(ledger.actual_file, 1)), c.code, c.sentence});
+  TextTable table({">bytes", ">share", "what", "why, and what helps"});
+  for (const ByteCause& c : ledger.causes) {
+    table.Row({std::to_string(c.bytes), fmt::format("{:.1f}%", 100.0 * c.bytes / std::max<int64_t>(ledger.actual_file, 1)), c.code,
+               c.gain_bytes > 0 ? fmt::format("{} {} ({} bytes)", c.sentence, c.fix, c.gain_bytes) : c.sentence});
+    for (size_t i = 0; i < c.parts.size() && i < kShown && (c.parts.size() > 1 || c.code == "left-float"); ++i)
+      table.Row({"", "", "", fmt::format("{} {}{}{}", c.parts[i].bytes, c.parts[i].name, c.parts[i].why.empty() ? "" : ": ", c.parts[i].why)});
+    if (c.parts.size() > kShown) table.Row({"", "", "", fmt::format("... {} more", c.parts.size() - kShown)});
+  }
   table.Row({std::to_string(ledger.unexplained_bytes), "", "unexplained", ""});
   return out + table.ToString();
 }

@@ -54,7 +54,7 @@ json ProfileAsTrtexec(const StepProfile& profile) {
   out.push_back({{"count", profile.runs}});
   for (const StepTime& s : profile.steps)
     out.push_back({{"name", s.name}, {"timeMs", s.mean_ms * static_cast<double>(profile.runs)}, {"averageMs", s.mean_ms},
-                   {"medianMs", s.ms}, {"percentage", 100 * s.share}});
+                   {"medianMs", s.median_ms}, {"percentage", 100 * s.share}});
   return out;
 }
 
@@ -79,7 +79,7 @@ std::string ProfileText(const StepProfile& profile) {
     const double time = s.mean_ms * static_cast<double>(profile.runs);
     total += time;
     mean += s.mean_ms;
-    table.Row({fmt::format("{:.2f}", time), fmt::format("{:.4f}", s.mean_ms), fmt::format("{:.4f}", s.ms), fmt::format("{:.1f}", 100 * s.share), s.name});
+    table.Row({fmt::format("{:.2f}", time), fmt::format("{:.4f}", s.mean_ms), fmt::format("{:.4f}", s.median_ms), fmt::format("{:.1f}", 100 * s.share), s.name});
   }
   table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean), fmt::format("{:.4f}", profile.steps_ms), "100.0", "Total"});
   return table.ToString();

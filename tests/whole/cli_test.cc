@@ -1,10 +1,12 @@
 // The verbs from their command line: exit codes and the fields of the JSON that other programs read.
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.h"
 #include "cli/verb.h"
 #include "program/etm.h"
+#include "report/explain_rule.h"
 #include "tests/whole/models.h"
 
 namespace evoq {
@@ -60,7 +62,20 @@ TEST_F(CliTest, FromZooToLedger) {
                        "per_second", "load_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes"});
   EXPECT_EQ(bench["batch"], 2);
   const auto profile = Run({"profile", etm, "--threads", "1", "--duration-s", "0.05", "--trace", At("trace.json")});
-  ExpectFields(profile, {"total_ms", "steps"});
+  ExpectFields(profile, {"total_ms", "steps", "host_ms", "tax_ms"});
+  std::ifstream trace_file(At("trace.json"));
+  const auto trace = nlohmann::json::parse(trace_file, nullptr, false);
+  std::map<int, double> row_end_us;
+  size_t step_events = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    double& end = row_end_us[event["tid"].get<int>()];
+    EXPECT_GE(event["ts"].get<double>(), end - 1e-3) << event["name"] << " begins before its neighbour on the row ends";
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    step_events += event["tid"] == 1 && event["cat"] != "host";
+  }
+  EXPECT_GT(step_events, 0u);
+  EXPECT_EQ(step_events % profile["steps"].size(), 0u) << "whole runs";
   ExpectFields(profile["steps"][0], {"name", "op", "kernel", "precision", "ms", "share", "macs", "bytes", "gops", "roofline_share"});
   const auto compared = Run({"compare", onnx, etm, "--threads", "1", "--duration-s", "0.05", "--rounds", "3", "--warmup-ms", "5"});
   ExpectFields(compared, {"a", "b", "speedup", "speedup_low", "speedup_high", "verdict"});
@@ -125,6 +140,12 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
 TEST_F(CliTest, Lists) {
   for (const char* what : {"ops", "kernels", "passes", "methods", "observers", "verbs"}) EXPECT_GT(Run({"list", what}).size(), 2u) << what;
   EXPECT_EQ(Run({"zoo"}).size(), 8u);
+  std::set<std::pair<std::string, std::string>> listed;
+  for (const auto& rule : Run({"list", "rules"})) {
+    if (rule["tool"] == "evoq") listed.emplace(rule["code"].get<std::string>(), rule["ledger"].get<std::string>());
+  }
+  for (const ExplainRule* rule : AllExplainRules())
+    EXPECT_TRUE(listed.count(std::pair<std::string, std::string>(rule->code, rule->ledger == LedgerKind::kTime ? "time" : "bytes"))) << rule->code << " is not listed";
 }
 
 TEST_F(CliTest, ExitCodes) {

@@ -9,6 +9,7 @@
 #include "cli/verb.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
+#include "profile/measure.h"
 #include "report/table.h"
 #include "zoo/zoo.h"
 

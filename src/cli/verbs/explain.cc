@@ -1,12 +1,10 @@
-#include <filesystem>
-
 #include "base/file.h"
 #include "cli/common.h"
+#include "cli/explain.h"
 #include "cli/explain_target.h"
 #include "cli/report_model.h"
 #include "cli/verb.h"
 #include "doctor/source.h"
-#include "program/etm.h"
 #include "report/doctor_text.h"
 #include "report/html.h"
 #include "report/ledger.h"
@@ -27,11 +25,6 @@ struct Options {
   double duration_s = 2;
 };
 
-int64_t MetadataNumber(const Graph& graph, const char* key) {
-  auto it = graph.metadata.find(key);
-  return it == graph.metadata.end() ? 0 : std::strtoll(it->second.c_str(), nullptr, 10);
-}
-
 // Why each step that is neither int8 nor bf16 is not.
 void PrintFloatSteps(const Program& program) {
   TextTable table({"step", "op", "kernel", "code", "why"});
@@ -50,73 +43,48 @@ void PrintFloatSteps(const Program& program) {
   }
 }
 
-struct Measured {
-  std::unique_ptr<Engine> engine;
-  Executor* executor = nullptr;
-  StepProfile profile;
-};
-
-Result<Comparison> CompareMeasured(const Options& o, const Measured& base, const Measured& model) {
+Result<Comparison> CompareMeasured(const Options& o, const MeasuredModel& base, const MeasuredModel& model) {
   CompareOptions compare;
   compare.duration_s = 2 * o.duration_s;
   EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*base.executor, *model.executor, compare));
   return runs.result;
 }
 
-Result<Measured> Measure(const Options& o, const std::string& path, int threads, Limits& limits) {
-  Measured m;
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(m.engine, LoadEngine(path, threads, shapes));
-  EVOQ_ASSIGN(shapes, WithBatch(m.engine->model().graph, std::move(shapes), o.batch));
-  EVOQ_ASSIGN(m.executor, m.engine->At(shapes));
-  if (limits.cpu.empty()) {
-    EVOQ_ASSIGN(const Isa isa, SelectIsa());
-    limits = MeasureLimits(isa, m.executor->threads());
+Status WriteReport(const Options& o, const Explanation& e) {
+  Report report;
+  report.limits = e.limits;
+  report.time = e.time;
+  report.bytes = e.bytes;
+  EVOQ_ASSIGN(report.model, ForReport(o.model, o.eval, *e.model.executor, e.model.profile));
+  if (e.baseline) {
+    EVOQ_ASSIGN(report.baseline, ForReport(o.baseline, o.baseline_eval, *e.baseline->executor, e.baseline->profile));
+    EVOQ_ASSIGN(report.comparison, CompareMeasured(o, *e.baseline, e.model));
   }
-  RunBuffers buffers = MakeBuffers(*m.executor);
-  MeasureOptions options;
-  options.duration_s = o.duration_s;
-  EVOQ_ASSIGN(m.profile, MeasureSteps(*m.executor, buffers, limits, options));
-  return m;
+  EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
+  Out("\nwrote {}\n", o.report);
+  return {};
 }
 
 Result<json> Run(const Options& o, int threads) {
   if (!o.report.empty()) EVOQ_TRY(CheckOutputPath(o.report));
-  Limits limits;
-  Report report;
-  EVOQ_ASSIGN(const Measured model, Measure(o, o.model, threads, limits));
+  EVOQ_ASSIGN(const Explanation e, Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}}));
   json out;
-  Out("{}", ToText(model.profile, limits));
+  Out("{}", ToText(e.model.profile, e.limits));
   Out("\n");
-  PrintFloatSteps(model.executor->program());
-  out["profile"] = ToJson(model.profile);
-  out["decisions"] = DecisionsJson(model.executor->program());
-  EVOQ_ASSIGN(report.model, ForReport(o.model, o.eval, *model.executor, model.profile));
-  std::optional<Measured> base;
-  int64_t float_bytes = MetadataNumber(model.engine->model().graph, "evoq.float_weight_bytes");
-  if (!o.baseline.empty()) {
-    EVOQ_ASSIGN(base, Measure(o, o.baseline, threads, limits));
-    EVOQ_ASSIGN(report.baseline, ForReport(o.baseline, o.baseline_eval, *base->executor, base->profile));
-    const TimeLedger ledger = BuildTimeLedger(base->profile, model.profile, model.executor->program(), limits);
-    Out("\n{}", ToText(ledger));
-    out["time"] = ToJson(ledger);
-    report.time = ledger;
-    if (float_bytes == 0) float_bytes = FloatWeightBytes(base->engine->model().graph);
+  PrintFloatSteps(e.model.executor->program());
+  out["profile"] = ToJson(e.model.profile);
+  out["decisions"] = DecisionsJson(e.model.executor->program());
+  if (e.time) {
+    if (!e.attainable_why.empty())
+      Log("note: what faulty steps could take is estimated, because evoq cannot quantize the baseline itself: {}", e.attainable_why);
+    Out("\n{}", ToText(*e.time));
+    out["time"] = ToJson(*e.time);
   }
-  if (IsEtmFile(o.model)) {
-    EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(o.model));
-    const ByteLedger bytes = BuildByteLedger(sections, static_cast<int64_t>(std::filesystem::file_size(o.model)), float_bytes);
-    Out("\n{}", ToText(bytes));
-    out["bytes"] = ToJson(bytes);
-    report.bytes = bytes;
+  if (e.bytes) {
+    Out("\n{}", ToText(*e.bytes));
+    out["bytes"] = ToJson(*e.bytes);
   }
-  if (o.report.empty()) return out;
-  if (base) {
-    EVOQ_ASSIGN(report.comparison, CompareMeasured(o, *base, model));
-  }
-  report.limits = limits;
-  EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
-  Out("\nwrote {}\n", o.report);
+  if (!o.report.empty()) EVOQ_TRY(WriteReport(o, e));
   return out;
 }
 

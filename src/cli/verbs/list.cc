@@ -6,6 +6,7 @@
 #include "passes/pass.h"
 #include "placement/rule.h"
 #include "quant/observer.h"
+#include "report/explain_rule.h"
 #include "report/table.h"
 
 namespace evoq {
@@ -81,6 +82,12 @@ json ListVerbs(TextTable& table) {
 
 json ListRules(TextTable& table) {
   json rows = json::array();
+  for (const ExplainRule* rule : AllExplainRules()) {
+    const char* judges = rule->ledger == LedgerKind::kTime ? "evoq, time" : "evoq, bytes";
+    table.Row({rule->code, judges, rule->sentence});
+    rows.push_back({{"code", rule->code}, {"tool", "evoq"}, {"ledger", rule->ledger == LedgerKind::kTime ? "time" : "bytes"},
+                    {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", "docs/explain.md"}});
+  }
   for (const DoctorRule* rule : AllDoctorRules()) {
     table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
     rows.push_back({{"code", rule->code}, {"tool", rule->tool}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});

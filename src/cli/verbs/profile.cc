@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/file.h"
 #include "cli/common.h"
 #include "cli/measure_regions.h"
@@ -18,18 +20,43 @@ struct Options {
   TuneChoice tune;
 };
 
-// A run as a Chrome trace (chrome://tracing, Perfetto): the steps' medians one after the other.
-Status WriteTrace(const StepProfile& profile, const std::string& path) {
+json Span(const std::string& name, const std::string& category, int row, double start_ms, double ms, json args = json::object()) {
+  return {{"name", name}, {"cat", category}, {"ph", "X"}, {"pid", 1}, {"tid", row}, {"ts", start_ms * 1e3}, {"dur", ms * 1e3}, {"args", std::move(args)}};
+}
+
+// The first measured runs as a Chrome trace (chrome://tracing, Perfetto), as they happened: on one row the runs, without and
+// with step timing in turn; on the other the steps of the latter. What a run takes outside its steps is drawn before them.
+json TraceOf(const StepProfile& profile) {
   json events = json::array();
-  double at_us = 0;
-  for (const StepTime& s : profile.steps) {
-    events.push_back({{"name", s.name}, {"cat", s.op}, {"ph", "X"}, {"pid", 1}, {"tid", 1}, {"ts", at_us}, {"dur", s.ms * 1e3},
-                      {"args", {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}, {"gops", s.gops},
-                                {"roofline_share", s.roofline_share}}}});
-    at_us += s.ms * 1e3;
+  const auto name_row = [&](int row, const char* name) {
+    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}});
+  };
+  name_row(0, "runs");
+  name_row(1, "steps");
+  for (const RecordedRun& run : profile.recorded) {
+    const bool timed = !run.steps_ms.empty();
+    events.push_back(Span(timed ? "run, steps timed" : "run", "run", 0, run.start_ms, run.ms));
+    if (!timed) continue;
+    double host_ms = run.ms;
+    for (double ms : run.steps_ms) host_ms -= ms;
+    host_ms = std::max(host_ms, 0.0);
+    events.push_back(Span("host", "host", 1, run.start_ms, host_ms));
+    double at_ms = run.start_ms + host_ms;
+    for (size_t i = 0; i < run.steps_ms.size(); ++i) {
+      const StepTime& s = profile.steps[i];
+      events.push_back(Span(s.name, s.op, 1, at_ms, run.steps_ms[i], {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}}));
+      at_ms += run.steps_ms[i];
+    }
   }
-  const json trace = {{"traceEvents", events}, {"displayTimeUnit", "ns"}};
-  return WriteFileAtomic(path, trace.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return {{"traceEvents", events}, {"displayTimeUnit", "ns"}};
+}
+
+// What makes the figures say less than they seem to.
+void Warn(const StepProfile& profile) {
+  if (profile.host_ms > profile.steps_ms)
+    Log("warning: a run takes {:.3f} ms outside its steps and {:.3f} ms in them: the host is the bottleneck", profile.host_ms, profile.steps_ms);
+  if (profile.tax_ms() > 0.1 * profile.total_ms)
+    Log("warning: timing the steps adds {:.0f}% to a run: compare steps with each other, not with `evoq bench`", 100 * profile.tax_ms() / profile.total_ms);
 }
 
 // A model that is no single Program.
@@ -78,7 +105,8 @@ Result<json> Run(const Options& o, int threads) {
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
-  if (!o.trace.empty()) EVOQ_TRY(WriteTrace(profile, o.trace));
+  Warn(profile);
+  if (!o.trace.empty()) EVOQ_TRY(WriteFileAtomic(o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
   if (!o.layer_info.empty())
     EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   json out = ToJson(profile);

@@ -1,0 +1,190 @@
+// Models with a fault that costs time or bytes, each beside the same model without it: for the benchmark that holds `explain` to the
+// true cost, and for the tests of what it names.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/quantize.h"
+#include "engine/engine.h"
+#include "onnx/onnx.h"
+#include "ops/op.h"
+#include "program/etm.h"
+#include "quant/quant.h"
+#include "zoo/zoo.h"
+
+namespace evoq {
+
+// Optimized graphs. `real`: the float model that `faulty` was made from: explain's baseline.
+struct PlantedFault {
+  std::string code;  // of the ExplainRule that must name it
+  Graph real, sound, faulty;
+};
+
+struct FaultModel {
+  Graph graph;  // float, optimized
+  Ranges ranges;
+};
+
+// Eight 1x1 convolutions of 64 channels on 56 x 56: little arithmetic for their bytes, so that conversions weigh.
+inline Graph Pointwise() {
+  Graph g;
+  g.name = "pointwise";
+  ValueId x = g.AddInput("input", TensorType(DType::kFloat32, Shape{1, 64, 56, 56}));
+  uint32_t state = 1;
+  for (int i = 1; i <= 8; ++i) {
+    Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{64, 64, 1, 1}));
+    for (int64_t k = 0; k < w.elements(); ++k) {
+      state = state * 1664525u + 1013904223u;
+      w.mutable_data<float>()[k] = (static_cast<float>(state >> 8) * 0x1p-23f - 1) * 0.3f;
+    }
+    x = g.Apply("Conv", fmt::format("conv_{}", i), {x, g.AddConstant(fmt::format("conv_{}.w", i), w)});
+    x = g.Apply("Relu", fmt::format("relu_{}", i), {x});
+  }
+  g.MarkOutput(x);
+  return g;
+}
+
+// "pointwise", or a model of the zoo on one image of 224 x 224.
+inline Result<FaultModel> MakeFaultModel(const std::string& name, int threads) {
+  const ZooModel* zoo = FindZooModel(name);
+  if (zoo == nullptr && name != "pointwise") return Fail(ErrorCode::kUsage, "no model {}", name);
+  FaultModel m{zoo != nullptr ? zoo->build({}) : Pointwise(), {}};
+  InputShapes shapes;
+  if (zoo != nullptr) shapes[m.graph.value(m.graph.inputs()[0]).name] = {1, 3, 224, 224};
+  EVOQ_TRY(InferTypes(m.graph));
+  EVOQ_TRY(BindShapes(m.graph, shapes));
+  EVOQ_TRY(RunPasses(m.graph, Stage::kOptimize));
+  EVOQ_ASSIGN(m.ranges, RandomRanges(m.graph, {}, threads));
+  return m;
+}
+
+inline Result<Graph> Quantized(Graph graph, const Ranges& ranges, std::vector<std::string> exclude = {}) {
+  QuantizeOptions options;
+  options.exclude = std::move(exclude);
+  EVOQ_ASSIGN(const QuantizeReport report, QuantizeStatic(graph, ranges, options));
+  if (report.nodes_int8 == 0) return Fail(ErrorCode::kInternal, "nothing was quantized");
+  return graph;
+}
+
+// The convolutions of a float graph in execution order.
+inline std::vector<NodeId> Convolutions(const Graph& graph) {
+  std::vector<NodeId> found;
+  for (NodeId id : graph.order()) {
+    if (graph.node(id).op == "Conv") found.push_back(id);
+  }
+  return found;
+}
+
+// A Q/DQ pair before a convolution that stays float: two passes over its input.
+inline Result<PlantedFault> ExtraQdqBeforeFloat(const FaultModel& m, size_t conv) {
+  const std::string name = m.graph.node(Convolutions(m.graph)[conv]).name;
+  PlantedFault fault{"extra-conversion", m.graph, {}, {}};
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges, {name}));
+  fault.faulty = fault.sound;
+  Graph& graph = fault.faulty;
+  const NodeId id = graph.FindNode(name);
+  const ValueId x = graph.node(id).input(0);
+  const TensorType real = graph.value(x).type;
+  const ValueId q = graph.Apply("QuantizeLinear", "planted_q", {x}, {}, TensorType(DType::kUint8, real.shape, QuantParams::PerTensor(0.05f, 7)));
+  graph.SetInput(id, 0, graph.Apply("DequantizeLinear", "planted_dq", {q}, {}, real));
+  EVOQ_TRY(graph.Sort());
+  return fault;
+}
+
+// A Q/DQ pair of another scale before a convolution of a chain of integers: a table in the convolution before it.
+inline Result<PlantedFault> ExtraQdq(const FaultModel& m, size_t conv) {
+  PlantedFault fault{"extra-conversion", m.graph, {}, {}};
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges));
+  fault.faulty = fault.sound;
+  Graph& graph = fault.faulty;
+  const NodeId id = graph.FindNode(m.graph.node(Convolutions(m.graph)[conv]).name);
+  const ValueId x = graph.node(id).input(0);
+  const TensorType bytes = graph.value(x).type;
+  const ValueId dq = graph.Apply("DequantizeLinear", "planted_dq", {x}, {}, bytes.Dequantized());
+  const TensorType other(bytes.dtype, bytes.shape, QuantParams::PerTensor(bytes.quant->scales[0] * 1.25f, bytes.quant->zero_points[0]));
+  graph.SetInput(id, 0, graph.Apply("QuantizeLinear", "planted_q", {dq}, {}, other));
+  EVOQ_TRY(graph.Sort());
+  return fault;
+}
+
+inline Result<PlantedFault> ExcludedLayer(const FaultModel& m, size_t conv) {
+  PlantedFault fault{"excluded", m.graph, {}, {}};
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges));
+  EVOQ_ASSIGN(fault.faulty, Quantized(m.graph, m.ranges, {m.graph.node(Convolutions(m.graph)[conv]).name}));
+  return fault;
+}
+
+// An operator without integer arithmetic before a convolution.
+inline Result<PlantedFault> NoIntegerKernel(const FaultModel& m, size_t conv, const std::string& op) {
+  PlantedFault fault{"no-int8-kernel", m.graph, {}, {}};
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges));
+  Graph& real = fault.real;
+  const NodeId id = Convolutions(real)[conv];
+  const ValueId x = real.node(id).input(0);
+  Attrs attrs;
+  if (op == "LRN") attrs.Set("size", 3);
+  if (op == "LpNormalization") attrs.Set("axis", 1);
+  const ValueId y = real.Apply(op, "planted", {x}, attrs, real.value(x).type);
+  for (NodeId user : std::vector<NodeId>(real.value(x).users)) {
+    if (user != real.value(y).producer && user == id) real.SetInput(user, 0, y);
+  }
+  EVOQ_TRY(real.Sort());
+  Ranges ranges = m.ranges;
+  ranges[real.value(y).name] = ranges.at(real.value(x).name);
+  EVOQ_ASSIGN(fault.faulty, Quantized(real, ranges));
+  return fault;
+}
+
+// The convolutions from `first` to `last` find their inputs' scales at each run.
+inline Result<PlantedFault> DynamicScales(const FaultModel& m, size_t first, size_t last) {
+  PlantedFault fault{"scale-is-dynamic", m.graph, {}, {}};
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges));
+  QuantizeOptions others;
+  const std::vector<NodeId> convs = Convolutions(m.graph);
+  std::set<std::string> dynamic;
+  for (size_t i = first; i <= last; ++i) dynamic.insert(m.graph.node(convs[i]).name);
+  for (NodeId id : m.graph.order()) {
+    if (!dynamic.count(m.graph.node(id).name)) others.exclude.push_back(m.graph.node(id).name);
+  }
+  Graph graph = m.graph;
+  // Their results keep the names that the ranges know.
+  std::vector<std::pair<std::string, std::pair<std::string, size_t>>> readers;
+  for (const std::string& name : dynamic) {
+    const Value& y = graph.value(graph.node(graph.FindNode(name)).outputs[0]);
+    const Node& user = graph.node(y.users.at(0));
+    const auto input = std::find(user.inputs.begin(), user.inputs.end(), graph.node(graph.FindNode(name)).outputs[0]) - user.inputs.begin();
+    readers.push_back({y.name, {user.name, static_cast<size_t>(input)}});
+  }
+  Ranges ranges = m.ranges;
+  EVOQ_ASSIGN(const QuantizeReport report, QuantizeDynamic(graph, others));
+  for (const auto& [value, reader] : readers) {
+    const NodeId id = graph.FindNode(reader.first);
+    if (id.valid()) ranges[graph.value(graph.node(id).input(reader.second)).name] = m.ranges.at(value);
+  }
+  EVOQ_ASSIGN(fault.faulty, Quantized(std::move(graph), ranges));
+  return fault;
+}
+
+// Convolution `copy` has the weights of `original`: as the same initializer in `sound`, as one of its own in `faulty`.
+inline Result<PlantedFault> WeightsTwice(const FaultModel& m, size_t original, size_t copy) {
+  PlantedFault fault{"duplicates", m.graph, {}, {}};
+  const std::vector<NodeId> convs = Convolutions(m.graph);
+  const ValueId w = m.graph.node(convs[original]).input(1);
+  Graph shared = m.graph, twice = m.graph;
+  shared.SetInput(convs[copy], 1, w);
+  twice.SetConstant(twice.node(convs[copy]).input(1), m.graph.value(w).constant);
+  // Equalizing would scale the two differently.
+  QuantizeOptions options;
+  options.equalize = false;
+  for (auto& [graph, to] : {std::pair<Graph*, Graph*>{&shared, &fault.sound}, {&twice, &fault.faulty}}) {
+    EVOQ_ASSIGN(const QuantizeReport report, QuantizeStatic(*graph, m.ranges, options));
+    *to = std::move(*graph);
+  }
+  return fault;
+}
+
+}  // namespace evoq

@@ -1,0 +1,56 @@
+#include "cli/attainable.h"
+
+#include "cli/quantize.h"
+#include "ops/op.h"
+#include "program/etm.h"
+
+namespace evoq {
+namespace {
+
+bool IsQuantized(const Graph& graph) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" || node.op == "DynamicQuantizeLinear") return true;
+    for (ValueId v : node.outputs) {
+      if (v.valid() && graph.value(v).type.quantized()) return true;
+    }
+  }
+  return false;
+}
+
+// Lets the readers of these nodes read their input instead, where types allow it.
+Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
+  const std::vector<NodeId> nodes = graph.order();
+  for (NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    if (!names.count(node.name) || !node.bodies.empty() || node.outputs.size() != 1 || !node.input(0).valid()) continue;
+    const ValueId x = node.input(0), y = node.outputs[0];
+    const TensorType& type = graph.value(x).type;
+    const bool inside = graph.value(x).producer.valid() && !graph.IsOutput(y);
+    if (inside && type.dtype == DType::kFloat32 && type == graph.value(y).type) graph.ReplaceUses(y, x);
+  }
+  graph.RemoveDeadNodes();
+  EVOQ_TRY(graph.Sort());
+  return InferTypes(graph);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const std::string& scheme, const std::set<std::string>& leave_out,
+                                               const EngineOptions& options) {
+  if (IsEtmFile(path)) return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
+  EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
+  if (IsQuantized(graph)) return Unsupported("{} is quantized already", path);
+  const QuantMethod* method = FindMethod(scheme);
+  EVOQ_CHECK(method != nullptr, "scheme {}", scheme);
+  Ranges ranges;
+  if (method->needs_calibration) {
+    EVOQ_ASSIGN(ranges, RandomRanges(graph, options.shapes, options.threads));
+  }
+  EVOQ_TRY(LeaveOut(graph, leave_out));
+  const auto report = method->run(graph, ranges, {});
+  if (!report) return tl::unexpected(report.error());
+  return Engine::FromGraph(std::move(graph), options);
+}
+
+}  // namespace evoq

@@ -1,0 +1,276 @@
+#include <algorithm>
+#include <map>
+
+#include "ops/op.h"
+#include "report/explain_rule.h"
+#include "report/ledger.h"
+#include "report/step_causes.h"
+
+namespace evoq {
+namespace {
+
+// Of ONNX, or of the dialect (Silu, Lookup, DynamicConv, ...).
+const OpDef* OpOf(const StepTime& step) {
+  const OpDef* op = FindOp(step.op);
+  return op != nullptr ? op : FindOp(step.op, "evoq");
+}
+
+bool HasReals(const Program& program, size_t s) {
+  const Node& node = program.graph->node(program.steps[s].node);
+  const auto real = [&](ValueId id) { return id.valid() && (IsFloat(program.graph->value(id).type.dtype) || program.graph->value(id).type.quantized()); };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), real) || std::any_of(node.outputs.begin(), node.outputs.end(), real);
+}
+
+// What narrower types allow for step `s` of the float run, from its measured time `ms`.
+double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, bool bf16) {
+  const StepTime& step = run.profile->steps[s];
+  if (!HasReals(*run.program, s)) return ms;
+  const OpDef* op = OpOf(step);
+  const double bytes_ratio = bf16 ? 2 : 4;
+  if (op == nullptr || op->quant == QuantTrait::kFloat) {
+    const auto bytes = static_cast<int64_t>(static_cast<double>(step.bytes) / bytes_ratio);
+    return std::min(ms, RooflineNs(limits, Peak::kMemory, 0, bytes) / 1e6);
+  }
+  if (op->quant == QuantTrait::kLinear) return ms * limits.fp32_gflops / std::max(bf16 ? limits.bf16_gflops : limits.int8_gops, 1e-9);
+  return ms / bytes_ratio;
+}
+
+constexpr int kNone = -1;
+
+// For each step of `a` its counterpart in `b`, or kNone: by name; where exporters renamed nodes, the n-th linear step of a
+// shape meets the n-th.
+std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
+  std::map<std::string, int> by_name;
+  for (size_t i = 0; i < b.steps.size(); ++i) by_name.emplace(b.steps[i].name, static_cast<int>(i));
+  std::vector<int> pairs(a.steps.size(), kNone);
+  std::vector<bool> taken(b.steps.size());
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    const auto it = by_name.find(a.steps[i].name);
+    if (it == by_name.end()) continue;
+    pairs[i] = it->second;
+    taken[static_cast<size_t>(it->second)] = true;
+  }
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    if (pairs[i] != kNone || a.steps[i].macs == 0) continue;
+    for (size_t k = 0; k < b.steps.size(); ++k) {
+      if (taken[k] || b.steps[k].macs != a.steps[i].macs || b.steps[k].shape != a.steps[i].shape) continue;
+      pairs[i] = static_cast<int>(k);
+      taken[k] = true;
+      break;
+    }
+  }
+  return pairs;
+}
+
+class Account {
+ public:
+  void Add(const std::string& code, double ms, const std::string& step, const std::string& why = "") {
+    TimeCause& cause = causes_[code];
+    if (cause.code.empty()) {
+      const ExplainRule* rule = FindExplainRule(code, LedgerKind::kTime);
+      cause.code = code;
+      cause.sentence = rule != nullptr ? rule->sentence : why;
+      cause.fix = rule != nullptr ? rule->fix : "";
+    }
+    cause.ms += ms;
+    if (!step.empty() && std::find(cause.steps.begin(), cause.steps.end(), step) == cause.steps.end()) cause.steps.push_back(step);
+  }
+
+  void Close(TimeLedger& ledger) {
+    ledger.unexplained_ms = ledger.actual_ms - ledger.ideal_ms;
+    ledger.attainable_ms = ledger.actual_ms;
+    for (auto& [code, cause] : causes_) {
+      const ExplainRule* rule = FindExplainRule(code, LedgerKind::kTime);
+      cause.gain_ms = rule != nullptr ? rule->recoverable * std::max(cause.ms, 0.0) : 0;
+      ledger.attainable_ms -= cause.gain_ms;
+      ledger.unexplained_ms -= cause.ms;
+      ledger.causes.push_back(std::move(cause));
+    }
+    std::sort(ledger.causes.begin(), ledger.causes.end(), [](const TimeCause& a, const TimeCause& b) { return a.ms > b.ms; });
+  }
+
+ private:
+  std::map<std::string, TimeCause> causes_;
+};
+
+class TimeLedgerBuilder {
+ public:
+  TimeLedgerBuilder(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits)
+      : real_(real), quantized_(quantized), attainable_(attainable), causes_(*quantized.program), f_of_q_(Pairs(*quantized.profile, *real.profile)) {
+    const bool bf16 = NarrowsToBf16(*quantized.program);
+    // The float run's steps, less what timing them added.
+    const StepProfile& run = *real.profile;
+    const double untaxed = run.steps_ms > 0 ? (run.steps_ms - run.tax_ms()) / run.steps_ms : 1;
+    for (size_t f = 0; f < run.steps.size(); ++f) ideal_.push_back(IdealMs(real, f, run.steps[f].ms * untaxed, limits, bf16));
+  }
+
+  TimeLedger Build() {
+    TimeLedger ledger;
+    const StepProfile& run = *quantized_.profile;
+    ledger.float_ms = real_.profile->total_ms;
+    ledger.actual_ms = run.total_ms;
+    for (double ms : ideal_) ledger.ideal_ms += ms;
+    if (attainable_.profile != nullptr) {
+      AgainstAttainable();
+    } else {
+      AgainstEstimates();
+    }
+    account_.Add("host-time", run.host_ms, "");
+    account_.Add("measurement-tax", -run.tax_ms(), "");
+    account_.Close(ledger);
+    return ledger;
+  }
+
+ private:
+  const StepTime& step(size_t q) const { return quantized_.profile->steps[q]; }
+  double IdealOf(int f) const { return f == kNone ? 0 : ideal_[static_cast<size_t>(f)]; }
+  const std::string& Why(size_t q) const { return quantized_.program->steps[q].decision.float_why; }
+
+  void AgainstAttainable();
+  void AgainstEstimates();
+  std::string CodeOfLacking(size_t r, const std::vector<int>& q_of_r) const;
+  std::string CodeOfDifference(size_t q) const;
+  // Step q takes what it takes instead of `ms`.
+  void Differs(size_t q, double ms) { account_.Add(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q)); }
+
+  const LedgerRun &real_, &quantized_, &attainable_;
+  StepCauses causes_;
+  std::vector<int> f_of_q_;
+  std::vector<double> ideal_;  // by step of the float run
+  Account account_;
+};
+
+// Why a step runs otherwise than in the attainable run.
+std::string TimeLedgerBuilder::CodeOfDifference(size_t q) const {
+  if (std::string code = causes_.Fault(q); !code.empty()) return code;
+  if (OnlyRescales(quantized_.program->graph->node(quantized_.program->steps[q].node))) return "extra-conversion";
+  if (std::string code = causes_.Beside(q); !code.empty()) return code;
+  return "other-kernel";
+}
+
+// What a step of the attainable run that the quantized one lacks would have been there for: it is made up for by the fault
+// beside it (the input of an excluded first layer is quantized behind it instead).
+std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q_of_r) const {
+  const Program& best = *attainable_.program;
+  const Graph& graph = *best.graph;
+  std::vector<NodeId> reached = {best.steps[r].node};  // lacking steps and views from here on
+  const auto reach = [&](NodeId id) {
+    if (id.valid() && std::find(reached.begin(), reached.end(), id) == reached.end()) reached.push_back(id);
+  };
+  for (size_t i = 0; i < reached.size(); ++i) {
+    size_t step = 0;
+    while (step < best.steps.size() && best.steps[step].node != reached[i]) ++step;
+    if (step < best.steps.size() && q_of_r[step] != kNone) {
+      const auto q = static_cast<size_t>(q_of_r[step]);
+      if (!SameStep(*quantized_.program, q, best, step)) return CodeOfDifference(q);
+      continue;
+    }
+    for (ValueId v : graph.node(reached[i]).outputs) {
+      if (!v.valid()) continue;
+      for (NodeId user : graph.value(v).users) reach(user);
+    }
+    for (ValueId v : graph.node(reached[i]).inputs) {
+      if (v.valid()) reach(graph.value(v).producer);
+    }
+  }
+  return "fused-away";
+}
+
+void TimeLedgerBuilder::AgainstAttainable() {
+  const StepProfile& best = *attainable_.profile;
+  const std::vector<int> f_of_r = Pairs(best, *real_.profile), q_of_r = Pairs(best, *quantized_.profile);
+  const StepCauses best_causes(*attainable_.program);
+  std::vector<int> r_of_q(quantized_.profile->steps.size(), kNone);
+  std::vector<bool> f_seen(ideal_.size());
+  for (size_t r = 0; r < best.steps.size(); ++r) {
+    const int q = q_of_r[r], f = f_of_r[r];
+    if (q != kNone) r_of_q[static_cast<size_t>(q)] = static_cast<int>(r);
+    const bool same = q != kNone && SameStep(*quantized_.program, static_cast<size_t>(q), *attainable_.program, r);
+    const std::string neighbour = same ? causes_.Neighbour(static_cast<size_t>(q)) : "";
+    // Two runs of one step differ by noise only, unless a fault beside it took its data out of the caches.
+    const double ms = same && neighbour.empty() ? step(static_cast<size_t>(q)).ms : best.steps[r].ms;
+    if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
+    account_.Add(best_causes.Of(r, f != kNone), ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
+    if (q == kNone) {
+      account_.Add(CodeOfLacking(r, q_of_r), -ms, best.steps[r].name);
+    } else if (!same) {
+      Differs(static_cast<size_t>(q), ms);
+    } else if (!neighbour.empty()) {
+      account_.Add(neighbour, step(static_cast<size_t>(q)).ms - ms, "");
+    }
+  }
+  for (size_t q = 0; q < r_of_q.size(); ++q) {
+    if (r_of_q[q] != kNone) continue;
+    const int f = f_of_q_[q];
+    const bool fresh = f != kNone && !f_seen[static_cast<size_t>(f)];
+    if (fresh) f_seen[static_cast<size_t>(f)] = true;
+    Differs(q, fresh ? IdealOf(f) : 0);
+  }
+  for (size_t f = 0; f < ideal_.size(); ++f) {
+    if (!f_seen[f]) account_.Add("fused-away", -ideal_[f], real_.profile->steps[f].name);
+  }
+}
+
+// Without an attainable run: a faulty linear step could take its ideal times what the sound steps of its operator take over
+// theirs, another one its ideal, a conversion nothing.
+void TimeLedgerBuilder::AgainstEstimates() {
+  std::vector<std::string> codes;
+  std::map<std::string, std::pair<double, double>> sound;  // by operator: measured and ideal
+  for (size_t q = 0; q < quantized_.profile->steps.size(); ++q) {
+    codes.push_back(causes_.Of(q, f_of_q_[q] != kNone));
+    if (codes[q] != "kernel-below-ideal" || f_of_q_[q] == kNone) continue;
+    sound[step(q).op].first += step(q).ms;
+    sound[step(q).op].second += IdealOf(f_of_q_[q]);
+  }
+  std::vector<bool> f_seen(ideal_.size());
+  for (size_t q = 0; q < codes.size(); ++q) {
+    const int f = f_of_q_[q];
+    const double ideal = IdealOf(f);
+    if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
+    double could = ideal;
+    const auto kin = sound.find(step(q).op);
+    const bool faulty = f != kNone && !causes_.Fault(q).empty() && !IsConversion(quantized_.program->graph->node(quantized_.program->steps[q].node));
+    if (faulty && kin != sound.end() && kin->second.second > 0) could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
+    if (could != ideal) account_.Add("kernel-below-ideal", could - ideal, step(q).name);
+    account_.Add(codes[q], step(q).ms - could, step(q).name, Why(q));
+  }
+  for (size_t f = 0; f < ideal_.size(); ++f) {
+    if (!f_seen[f]) account_.Add("fused-away", -ideal_[f], real_.profile->steps[f].name);
+  }
+}
+
+}  // namespace
+
+TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits) {
+  return TimeLedgerBuilder(real, quantized, attainable, limits).Build();
+}
+
+bool NarrowsToBf16(const Program& program) {
+  const auto has = [&](const char* precision) {
+    return std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& step) { return step.decision.precision == precision; });
+  };
+  return has("bf16") && !has("int8");
+}
+
+std::set<std::string> StepsWithoutIntegerForm(const Program& program) {
+  constexpr char kCode[] = "no-int8-kernel";
+  std::set<std::string> names;
+  for (const Step& step : program.steps) {
+    if (step.decision.float_code == kCode || step.decision.float_code == "no-bf16-kernel" || FindExplainRule(kCode, LedgerKind::kTime)->claims(*program.graph, step))
+      names.insert(program.graph->node(step.node).name);
+  }
+  return names;
+}
+
+bool RunsSameSteps(const Program& quantized, const Program& attainable) {
+  std::map<std::string, size_t> by_name;
+  for (size_t r = 0; r < attainable.steps.size(); ++r) by_name.emplace(attainable.graph->node(attainable.steps[r].node).name, r);
+  if (quantized.steps.size() != attainable.steps.size()) return false;
+  for (size_t q = 0; q < quantized.steps.size(); ++q) {
+    const auto it = by_name.find(quantized.graph->node(quantized.steps[q].node).name);
+    if (it == by_name.end() || !SameStep(quantized, q, attainable, it->second)) return false;
+  }
+  return true;
+}
+
+}  // namespace evoq

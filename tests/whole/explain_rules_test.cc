@@ -1,0 +1,421 @@
+// Every cause that `explain` knows: a model that triggers it and one that does not, a section of documentation, a place in the list.
+// Times are made up from types and sizes, so that nothing here depends on the machine.
+#include <map>
+#include <set>
+
+#include "base/file.h"
+#include "bench/fault_models.h"
+#include "passes/pass.h"
+#include "program/etm.h"
+#include "report/explain_rule.h"
+#include "report/ledger.h"
+#include "tests/whole/models.h"
+
+namespace evoq {
+namespace {
+
+Limits TestLimits() {
+  Limits limits;
+  limits.int8_gops = 400;
+  limits.bf16_gflops = 200;
+  limits.fp32_gflops = 100;
+  limits.l3_read_gbps = limits.dram_read_gbps = 100;
+  return limits;
+}
+
+// A program with made-up times: `linear` float32 linear operators take 4 ms, others 1 ms, on integers a quarter of that.
+struct TimedProgram {
+  Program program;
+  StepProfile profile;
+
+  LedgerRun run() const { return {&profile, &program}; }
+  void Slow(size_t step, double ms) {
+    for (double* time : {&profile.steps[step].ms, &profile.steps_ms, &profile.total_ms}) *time += ms;
+  }
+};
+
+bool IsFloatStep(const Graph& graph, const Node& node) {
+  const Value& in = graph.value(node.input(0)), &out = graph.value(node.outputs[0]);
+  return !in.type.quantized() && !out.type.quantized() && in.type.dtype != DType::kBfloat16;
+}
+
+TimedProgram Timed(Graph graph) {
+  auto model = LowerAndPack(std::move(graph));
+  EVOQ_CHECK(model.has_value(), "{}", model ? "" : model.error().message());
+  TimedProgram timed{Must(Compile(*model), "compile"), {}};
+  for (const Step& step : timed.program.steps) {
+    const Node& node = timed.program.graph->node(step.node);
+    StepTime t;
+    t.name = node.name;
+    t.op = node.op;
+    t.macs = step.macs;
+    t.bytes = step.bytes;
+    t.shape = timed.program.graph->value(node.outputs[0]).type.shape.ToString();
+    t.ms = (step.macs > 0 ? 4.0 : 1.0) / (IsFloatStep(*timed.program.graph, node) ? 1 : 4);
+    timed.profile.steps_ms += t.ms;
+    timed.profile.steps.push_back(t);
+  }
+  timed.profile.total_ms = timed.profile.steps_ms;
+  return timed;
+}
+
+// All values between -1 and 1.
+Ranges EvenRanges(const Graph& graph) {
+  Ranges ranges;
+  for (int i = 0; i < graph.value_count(); ++i) ranges[graph.value(ValueId{i}).name] = {.min = -1, .max = 1};
+  return ranges;
+}
+
+Graph Parsed(const std::string& text) {
+  Graph graph = Must(ParseGraph(text), text);
+  Must(InferTypes(graph).map([] { return true; }), text);
+  return graph;
+}
+
+struct CaseModel {
+  Graph real, quantized;
+};
+
+using Quantizer = std::function<Result<QuantizeReport>(Graph&)>;
+
+Result<QuantizeReport> Static(Graph& graph, const QuantizeOptions& options = {}, const char* without_range = "") {
+  Ranges ranges = EvenRanges(graph);
+  ranges.erase(without_range);
+  return QuantizeStatic(graph, ranges, options);
+}
+
+CaseModel Made(const std::string& text, const Quantizer& quantize = [](Graph& g) { return Static(g); }) {
+  CaseModel m{Parsed(text), Parsed(text)};
+  Must(quantize(m.quantized), text);
+  return m;
+}
+
+std::map<std::string, TimeCause> Causes(const TimeLedger& ledger) {
+  std::map<std::string, TimeCause> causes;
+  for (const TimeCause& c : ledger.causes) {
+    if (std::fabs(c.ms) > 1e-9) causes[c.code] = c;
+  }
+  return causes;
+}
+
+TimeLedger LedgerOf(const CaseModel& m) { return BuildTimeLedger(Timed(m.real).run(), Timed(m.quantized).run(), {}, TestLimits()); }
+
+// Three products in a row; `middle` between the first two.
+std::string Chain(const std::string& middle = "", const std::string& behind = "%a", const std::string& more = "") {
+  return "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, 64]\nconst %w3: float32[64, 64]\n" + more +
+         "c1: %a: float32[8, 64] = MatMul(%x, %w1)\n" + middle + "c2: %b: float32[8, 64] = MatMul(" + behind +
+         ", %w2)\nc3: %c: float32[8, 64] = MatMul(%b, %w3)\noutput %c\n";
+}
+
+std::string Images(const std::string& rest) {
+  return "graph g\ninput %x: float32[1, 16, 8, 8]\nconst %w1: float32[16, 16, 3, 3]\nconst %w2: float32[16, 16, 3, 3]\n"
+         "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1)\n" + rest;
+}
+
+// Integers from the input to the output, each step as fast as integers allow: nothing to say.
+CaseModel SoundModel() {
+  CaseModel m;
+  m.real = Parsed(Chain());
+  m.quantized = Parsed(R"(graph g
+input %x: uint8[8, 64](scale 0.01, zero 128)
+const %w1: int8[64, 64](scale 0.01, zero 0)
+const %w2: int8[64, 64](scale 0.01, zero 0)
+const %w3: int8[64, 64](scale 0.01, zero 0)
+c1: %a: uint8[8, 64](scale 0.01, zero 128) = MatMul(%x, %w1)
+c2: %b: uint8[8, 64](scale 0.01, zero 128) = MatMul(%a, %w2)
+c3: %c: uint8[8, 64](scale 0.01, zero 128) = MatMul(%b, %w3)
+output %c
+)");
+  return m;
+}
+
+QuantizeOptions Excluding(const std::string& name) {
+  QuantizeOptions options;
+  options.exclude = {name};
+  return options;
+}
+
+QuantizeOptions Keeping(const std::string& name, const std::string& code) {
+  QuantizeOptions options;
+  options.keep[name] = code + ": as the test asks";
+  return options;
+}
+
+// Ledgers in which the cause of that code is there.
+std::map<std::string, std::function<TimeLedger()>> TimeCases() {
+  const auto of = [](const std::string& text, const Quantizer& quantize = [](Graph& g) { return Static(g); }) {
+    return [=] { return LedgerOf(Made(text, quantize)); };
+  };
+  const Quantizer nothing = [](Graph&) { return QuantizeReport(); };
+  const auto changed = [](const std::function<void(TimedProgram&)>& change, bool attainable = false) {
+    return [=] {
+      const CaseModel sound = SoundModel();
+      const TimedProgram real = Timed(sound.real), best = Timed(sound.quantized);
+      TimedProgram quantized = Timed(sound.quantized);
+      change(quantized);
+      return BuildTimeLedger(real.run(), quantized.run(), attainable ? best.run() : LedgerRun(), TestLimits());
+    };
+  };
+  return {
+      {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
+      {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"))},
+      {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"), [](Graph& g) { return FindMethod("bf16")->run(g, {}, {}); })},
+      {"excluded", of(Chain(), [](Graph& g) { return Static(g, Excluding("c2")); })},
+      {"first-or-last", of(Chain(), [](Graph& g) { QuantizeOptions o; o.skip_first_last = true; return Static(g, o); })},
+      {"no-range", of(Chain(), [](Graph& g) { return Static(g, {}, "b"); })},
+      {"not-quantized", of(Chain(), nothing)},
+      {"weights-only", of(Chain(), [](Graph& g) { return QuantizeWeights(g, {}); })},
+      {"weights-not-constant", of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %w: float32[16, 16, 3, 3]\nconst %w1: float32[16, 16, 3, 3]\n"
+                                  "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\n"
+                                  "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w1)\noutput %b\n")},
+      {"bias-not-constant", of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %bias: float32[16]\nconst %w1: float32[16, 16, 3, 3]\n"
+                               "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1, %bias)\noutput %a\n")},
+      {"constant-input", of("graph g\ninput %x: float32[8, 64]\nconst %k: float32[8, 64]\nconst %w1: float32[64, 64]\n"
+                            "c1: %a: float32[8, 64] = MatMul(%k, %w1)\nsum: %b: float32[8, 64] = Add(%a, %x)\noutput %b\n")},
+      {"types", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float16[64, 64]\n"
+                   "c1: %a: float32[8, 64] = MatMul(%x, %w1)\ndown: %h: float16[8, 64] = Cast{to=10}(%a)\n"
+                   "c2: %b: float16[8, 64] = MatMul(%h, %w2)\noutput %b\n")},
+      {"shape", of(Chain("op: %m: float32[2, 4, 64] = MatMul(%t, %w4)\nr2: %q: float32[8, 64] = Reshape(%m, %s2)\n", "%q",
+                         "const %w4: float32[2, 64, 64]\nconst %s: int64[3] = [2, 4, 64]\nconst %s2: int64[2] = [8, 64]\n"
+                         "r1: %t: float32[2, 4, 64] = Reshape(%x, %s)\n"))},
+      {"depth", of("graph g\ninput %x: float32[2, 40000]\nconst %w1: float32[40000, 8]\nc1: %a: float32[2, 8] = MatMul(%x, %w1)\noutput %a\n")},
+      {"outputs", of(Images("pool: %p: float32[1, 16, 4, 4], %i: int64[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
+                            "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\noutput %i\n"))},
+      {"small", of("graph g\ninput %x: float32[2, 4]\nconst %w1: float32[4, 4]\nc1: %a: float32[2, 4] = MatMul(%x, %w1)\noutput %a\n",
+                   [](Graph& g) { return QuantizeWeights(g, {}); })},
+      {"slower-when-measured", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "slower-when-measured")); })},
+      {"layer-kept-float-by-budget", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
+      {"plan", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "plan")); })},
+      {"table", of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
+                   "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, %w1)\noutput %a\n",
+                   [](Graph& g) { return Static(g, Keeping("look", "table")); })},
+      {"float-inputs", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nr: %y: float32[8, 64] = Tanh(%x)\n"
+                          "c1: %a: float32[8, 64] = MatMul(%y, %w1)\noutput %a\n")},
+      {"float-readers", of(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\noutput %p\n"))},
+      {"extra-conversion", [] {
+         CaseModel m = Made(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"));
+         Graph& g = m.quantized;
+         const NodeId op = g.FindNode("op");
+         const ValueId x = g.node(op).input(0);
+         const ValueId q = g.Apply("QuantizeLinear", "planted_q", {x}, {}, TensorType(DType::kUint8, Shape{8, 64}, QuantParams::PerTensor(0.1f, 3)));
+         g.SetInput(op, 0, g.Apply("DequantizeLinear", "planted_dq", {q}, {}, g.value(x).type));
+         EVOQ_CHECK(g.Sort().has_value());
+         return LedgerOf(m);
+       }},
+      {"border-conversion", of(Chain())},
+      {"layout-change", of(Images("c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w2)\noutput %b\n"), [](Graph& g) {
+         // The float model computes channels-last from its input on: it has no Transpose.
+         return Static(g);
+       })},
+      {"other-kernel", changed([](TimedProgram& t) { t.program.steps[1].decision.kernel = "another"; t.Slow(1, 1); }, true)},
+      {"kernel-below-ideal", changed([](TimedProgram& t) { t.Slow(1, 0.5); })},
+      {"moves-bytes", [] {
+         const CaseModel m = Made(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
+                                          "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\n"));
+         TimedProgram quantized = Timed(m.quantized);
+         for (size_t s = 0; s < quantized.profile.steps.size(); ++s) quantized.Slow(s, quantized.profile.steps[s].op == "MaxPool" ? 0.5 : 0);
+         return BuildTimeLedger(Timed(m.real).run(), quantized.run(), {}, TestLimits());
+       }},
+      {"fused-away", of(Chain("t1: %t: float32[8, 64] = Tanh(%a)\nop: %m: float32[8, 64] = Neg(%t)\n", "%m"))},
+      {"host-time", changed([](TimedProgram& t) { t.profile.host_ms = 1; t.profile.total_ms += 1; })},
+      {"measurement-tax", changed([](TimedProgram& t) { t.profile.total_ms -= 0.1; })},
+  };
+}
+
+TEST(ExplainRules, EachTimeRuleHasAModelThatTriggersIt) {
+  const auto cases = TimeCases();
+  for (const ExplainRule* rule : AllExplainRules()) {
+    if (rule->ledger != LedgerKind::kTime) continue;
+    const auto it = cases.find(rule->code);
+    ASSERT_NE(it, cases.end()) << rule->code << " has no model";
+    const TimeLedger ledger = it->second();
+    const auto causes = Causes(ledger);
+    EXPECT_TRUE(causes.count(rule->code)) << rule->code << " is not named:\n" << ToText(ledger);
+    double sum = ledger.unexplained_ms;
+    for (const TimeCause& c : ledger.causes) {
+      sum += c.ms;
+      EXPECT_NE(FindExplainRule(c.code, LedgerKind::kTime), nullptr) << c.code;
+    }
+    EXPECT_NEAR(sum, ledger.actual_ms - ledger.ideal_ms, 1e-9) << rule->code;
+    EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9) << rule->code;
+  }
+  for (const auto& [code, make] : cases) EXPECT_NE(FindExplainRule(code, LedgerKind::kTime), nullptr) << code << " is no rule";
+}
+
+TEST(ExplainRules, WhatTheStepsDoNotHoldIsUnexplained) {
+  const CaseModel sound = SoundModel();
+  TimedProgram quantized = Timed(sound.quantized);
+  quantized.profile.steps[1].ms -= 0.25;  // steps_ms and total_ms know nothing of it
+  EXPECT_NEAR(BuildTimeLedger(Timed(sound.real).run(), quantized.run(), {}, TestLimits()).unexplained_ms, 0.25, 1e-9);
+}
+
+TEST(ExplainRules, ASoundModelTriggersNone) {
+  const TimeLedger ledger = LedgerOf(SoundModel());
+  EXPECT_TRUE(Causes(ledger).empty()) << ToText(ledger);
+  EXPECT_NEAR(ledger.ideal_ms, 3, 1e-9);
+}
+
+// Two layers with weights of their own or of one initializer; biases, a reshape, and room for every kind of bytes.
+std::string ByteNet(bool shared) {
+  const std::string w2 = shared ? "%w1" : "%w2";
+  return "graph g\ninput %x: float32[1, 16, 8, 8]\nconst %w1: float32[16, 16, 3, 3]\n" +
+         std::string(shared ? "" : "const %w2: float32[16, 16, 3, 3]\n") +
+         "const %bias: float32[16]\nconst %w3: float32[1024, 64]\nconst %s: int64[2] = [1, 1024]\n"
+         "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1, %bias)\n"
+         "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, " + w2 + ")\n"
+         "flat: %f: float32[1, 1024] = Reshape(%b, %s)\nc3: %c: float32[1, 64] = MatMul(%f, %w3)\noutput %c\n";
+}
+
+// 1,000 columns are rounded up to whole registers.
+constexpr char kOddNet[] = "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 1000]\nc1: %a: float32[8, 1000] = MatMul(%x, %w1)\noutput %a\n";
+
+class ByteRules : public ::testing::Test {
+ protected:
+  void SetUp() override { path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_bytes_{}.etm", ::getpid())).string(); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  // Writes the model and returns its ledger, which adds up to the file.
+  ByteLedger Written(const Model& model) {
+    Must(WriteEtm(model, path_).map([] { return true; }), path_);
+    const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path_));
+    const ByteLedger ledger = BuildByteLedger(Must(EtmSections(path_), path_), file_bytes, 0, Must(ReadEtm(path_), path_));
+    int64_t sum = 0;
+    for (const ByteCause& c : ledger.causes) {
+      sum += c.bytes;
+      EXPECT_NE(FindExplainRule(c.code, LedgerKind::kBytes), nullptr) << c.code << " is no rule";
+    }
+    EXPECT_EQ(sum, file_bytes);
+    EXPECT_EQ(ledger.unexplained_bytes, 0);
+    return ledger;
+  }
+  // Random weights; with `twin` %w2 holds what %w1 does.
+  ByteLedger Written(const std::string& text, const QuantizeOptions& options = {}, bool twin = false) {
+    Graph graph = Parsed(text);
+    for (int i = 0; i < graph.value_count(); ++i) {
+      const Value& v = graph.value(ValueId{i});
+      const bool second = twin && v.name == "w2";
+      if (v.is_constant() && v.type.dtype == DType::kFloat32) graph.SetConstant(ValueId{i}, RandomTensor(v.type, second ? graph.FindValue("w1").index : i));
+    }
+    Must(Static(graph, options), text);
+    return Written(Must(LowerAndPack(std::move(graph)), text));
+  }
+  static int64_t Bytes(const ByteLedger& ledger, const std::string& code) {
+    for (const ByteCause& c : ledger.causes) {
+      if (c.code == code) return c.bytes;
+    }
+    return 0;
+  }
+  static const std::vector<BytePart>& Parts(const ByteLedger& ledger, const std::string& code) {
+    static const std::vector<BytePart> kNone;
+    for (const ByteCause& c : ledger.causes) {
+      if (c.code == code) return c.parts;
+    }
+    return kNone;
+  }
+  std::string path_;
+};
+
+Graph GraphWith(const QuantParams& params, bool attribute) {
+  Graph g;
+  const ValueId x = g.AddInput("x", TensorType(DType::kUint8, Shape{1, 4, 8, 8}, QuantParams::PerTensor(0.5f, 3)));
+  const ValueId w = g.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt8, Shape{4, 4, 3, 3}, params)));
+  Attrs attrs;
+  if (attribute) attrs.Set("table", Tensor::FromValues<float>(Shape{2}, {1, 2}));
+  g.MarkOutput(g.Apply("Conv", "c1", {x, w}, attrs, TensorType(DType::kUint8, Shape{1, 4, 6, 6}, QuantParams::PerTensor(0.1f, 0))));
+  return g;
+}
+
+TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
+  QuantizeOptions per_tensor;
+  per_tensor.per_channel = false;
+  const ByteLedger net = Written(ByteNet(false)), chain = Written(Chain(), per_tensor);
+  const QuantParams even{{0.5f, 0.25f, 0.5f, 0.5f}, {0, 0, 0, 0}, 0, 0}, uneven{even.scales, {0, 1, 2, 3}, 0, 0};
+  const ByteLedger zeros = Written(Model{GraphWith(uneven, true), {}}), no_zeros = Written(Model{GraphWith(even, false), {}});
+  const ByteLedger odd = Written(kOddNet);
+  Model promising{GraphWith(even, false), {}};
+  promising.certificate = "{}";
+  const ByteLedger certified = Written(promising);
+  const ByteLedger excluded = Written(ByteNet(false), Excluding("c3"));
+  const ByteLedger nothing = BuildByteLedger({}, 0, 0, {});
+  const std::map<std::string, std::pair<const ByteLedger*, const ByteLedger*>> cases = {
+      {"quantized-weights", {&net, &nothing}}, {"scales", {&net, &chain}}, {"zero-points", {&zeros, &no_zeros}}, {"bias", {&net, &chain}},
+      {"left-float", {&excluded, &net}}, {"shape-constants", {&net, &chain}}, {"attributes", {&zeros, &no_zeros}}, {"packing", {&odd, &chain}},
+      {"alignment", {&net, &nothing}}, {"graph", {&net, &nothing}}, {"strings", {&net, &nothing}}, {"plans", {&net, &nothing}}, {"header", {&net, &nothing}}, {"certificate", {&certified, &net}},
+  };
+  for (const ExplainRule* rule : AllExplainRules()) {
+    if (rule->ledger != LedgerKind::kBytes || std::string(rule->code) == "duplicates") continue;  // duplicates: below
+    const auto it = cases.find(rule->code);
+    ASSERT_NE(it, cases.end()) << rule->code << " has no file";
+    EXPECT_GT(Bytes(*it->second.first, rule->code), 0) << rule->code << "\n" << ToText(*it->second.first);
+    EXPECT_EQ(Bytes(*it->second.second, rule->code), 0) << rule->code << "\n" << ToText(*it->second.second);
+  }
+}
+
+TEST_F(ByteRules, WhatStaysFloatSaysWhy) {
+  const ByteLedger ledger = Written(ByteNet(false), Excluding("c3"));
+  const std::vector<BytePart>& parts = Parts(ledger, "left-float");
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].bytes, 4 * 1024 * 64);
+  EXPECT_NE(parts[0].why.find("c3 (excluded)"), std::string::npos) << parts[0].why;
+}
+
+TEST_F(ByteRules, WeightsStoredTwice) {
+  QuantizeOptions options;
+  options.equalize = false;
+  const ByteLedger twice = Written(ByteNet(false), options, true), shared = Written(ByteNet(true), options);
+  EXPECT_EQ(Bytes(shared, "duplicates"), 0) << "an initializer with two readers is stored once";
+  const double truth = static_cast<double>(twice.actual_file - shared.actual_file);
+  const double ratio = static_cast<double>(Bytes(twice, "duplicates")) / truth;
+  EXPECT_GT(Bytes(twice, "duplicates"), 16 * 16 * 9);
+  EXPECT_NEAR(ratio, 1, 0.15) << truth << " bytes in truth";
+  EXPECT_EQ(Bytes(Written(ByteNet(false), options), "duplicates"), 0);
+}
+
+TEST(ExplainRules, EachHasASectionOfDocumentation) {
+  const std::string docs = Must(ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/docs/explain.md"), "docs/explain.md");
+  std::set<std::string> codes;
+  for (const ExplainRule* rule : AllExplainRules()) {
+    EXPECT_NE(docs.find(fmt::format("\n### {}\n", rule->code)), std::string::npos) << rule->code;
+    EXPECT_TRUE(codes.insert(rule->code).second) << rule->code << " stands twice";
+    EXPECT_NE(std::string(rule->sentence), "") << rule->code;
+  }
+}
+
+// The benchmark's faults: with made-up times, what is charged to the right cause is what the faulty model takes longer, but for
+// steps whose kernel is the same and whose neighbours are not faulty.
+TEST(TimeLedger, PlantedFaultsAreNamed) {
+  const FaultModel m = Must(MakeFaultModel("pointwise", 1), "pointwise");
+  for (const PlantedFault& fault : {Must(ExcludedLayer(m, 3), "excluded"), Must(NoIntegerKernel(m, 4, "LpNormalization"), "kernel"),
+                                    Must(DynamicScales(m, 3, 3), "dynamic"), Must(DynamicScales(m, 2, 5), "dynamic"), Must(ExtraQdq(m, 4), "qdq")}) {
+    const TimedProgram real = Timed(fault.real), sound = Timed(fault.sound);
+    TimedProgram faulty = Timed(fault.faulty);
+    for (size_t s = 0; s < faulty.program.steps.size(); ++s) {  // a table in a convolution costs as much as one beside it
+      if (faulty.program.graph->node(faulty.program.steps[s].node).attrs.Has("evoq.function")) faulty.Slow(s, 0.25);
+    }
+    const TimeLedger ledger = BuildTimeLedger(real.run(), faulty.run(), sound.run(), TestLimits());
+    const double truth = faulty.profile.total_ms - sound.profile.total_ms;
+    EXPECT_GT(truth, 0.2) << fault.code;
+    EXPECT_NEAR(Causes(ledger)[fault.code].ms, truth, 0.15 * truth) << fault.code << "\n" << ToText(ledger);
+    EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9);
+  }
+}
+
+// The chain c1, c2, c3 with c2 in float: what that costs is its own time and both conversions, nothing else.
+TEST(TimeLedger, AFaultIsChargedWithWhatItCosts) {
+  const std::string text = Chain();
+  const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c2")); });
+  const TimedProgram real = Timed(m.real), quantized = Timed(m.quantized), best = Timed(Made(text).quantized);
+  for (const bool measured : {true, false}) {
+    const TimeLedger ledger = BuildTimeLedger(real.run(), quantized.run(), measured ? best.run() : LedgerRun(), TestLimits());
+    auto causes = Causes(ledger);
+    EXPECT_NEAR(causes["excluded"].ms, quantized.profile.total_ms - best.profile.total_ms, 1e-9) << ToText(ledger);
+    EXPECT_NEAR(causes["excluded"].gain_ms, causes["excluded"].ms, 1e-9);
+    EXPECT_EQ(causes.size(), 2u) << ToText(ledger);
+    EXPECT_TRUE(causes.count("border-conversion")) << ToText(ledger);
+  }
+  EXPECT_TRUE(RunsSameSteps(best.program, best.program));
+  EXPECT_FALSE(RunsSameSteps(quantized.program, best.program));
+}
+
+}  // namespace
+}  // namespace evoq
