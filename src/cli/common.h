@@ -10,6 +10,7 @@
 
 #include "data/dataset.h"
 #include "engine/engine.h"
+#include "profile/measure.h"
 #include "quant/quant.h"
 
 namespace evoq {
