@@ -51,6 +51,11 @@ json TraceOf(const StepProfile& profile) {
   return {{"traceEvents", events}, {"displayTimeUnit", "ns"}};
 }
 
+Status WriteTrace(const Options& o, const StepProfile& profile) {
+  if (o.trace.empty()) return {};
+  return WriteFileAtomic(o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
 // What makes the figures say less than they seem to.
 void Warn(const StepProfile& profile) {
   if (profile.host_ms > profile.steps_ms)
@@ -70,7 +75,8 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
   Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.needs_evaluator(), engine.prepared().count, engine.prepared().ms);
-  if (!o.trace.empty()) EVOQ_TRY(WriteTrace(profile, o.trace));
+  Warn(profile);
+  EVOQ_TRY(WriteTrace(o, profile));
   json out = ToJson(profile);
   out["stages"] = engine.prepared().count;
   out["prepare_ms"] = engine.prepared().ms;
@@ -106,7 +112,7 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
   Warn(profile);
-  if (!o.trace.empty()) EVOQ_TRY(WriteFileAtomic(o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
+  EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())
     EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   json out = ToJson(profile);
