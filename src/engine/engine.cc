@@ -175,7 +175,9 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
 
 Status Engine::Settle(const InputShapes& shapes) {
   if (!needs_evaluator_.empty() || !model_.plans.empty()) return {};
-  EVOQ_ASSIGN(model_, PackWhereStatic(model_.graph, shapes, needs_evaluator_));
+  auto packed = PackWhereStatic(model_.graph, shapes, needs_evaluator_);
+  if (!path_.empty()) packed = WithContext(std::move(packed), path_);
+  EVOQ_ASSIGN(model_, std::move(packed));
   return {};
 }
 

@@ -204,7 +204,7 @@ output %c
   const NodeId join = q.FindNode("join");
   const QuantParams params = *q.value(q.node(join).outputs[0]).type.quant;
   for (ValueId in : q.node(join).inputs) EXPECT_EQ(*q.value(in).type.quant, params);
-  EXPECT_EQ(report->float_reasons.at("soft").substr(0, 9), "operator:");
+  EXPECT_EQ(report->float_reasons.at("soft").substr(0, 15), "no-int8-kernel:");
   EXPECT_EQ(TypeOf(q, "l").dtype, DType::kFloat32) << "the last convolution gives float32 to Softmax";
   // Outputs of the model keep name and type.
   ASSERT_EQ(q.outputs().size(), 3);
