@@ -103,6 +103,23 @@ TEST(ThreadPool, SleepsWhenIdleAndWakes) {
   }
 }
 
+// A worker that is late for the only loop may meet the end of its pool in the middle of its first look: pools end at all
+// moments from 0 to 100 us after the loop.
+TEST(ThreadPool, EndsWhileWorkersAreLate) {
+  constexpr int kRounds = 10000;
+  int64_t items = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<int64_t> part{0};
+    ThreadPool pool(2);
+    pool.ParallelFor(4, 1, [&](int64_t begin, int64_t end) { part += end - begin; });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(round % 2000 * 50);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    items += part;
+  }
+  EXPECT_EQ(items, 4 * kRounds);
+}
+
 TEST(Isa, SelectedIsSupported) {
   const auto isa = SelectIsa();
   ASSERT_TRUE(isa) << isa.error().message();

@@ -98,8 +98,8 @@ struct ThreadPool::Impl {
         published.wait(seen);
         asleep.fetch_sub(1);
       }
-      if (stop.load()) return;
       const uint32_t now = published.load();
+      if (stop.load()) return;  // set before the last number is published: a thread that read that number sees it
       if (now == seen) continue;
       seen = now;
       inside.fetch_add(1);
