@@ -1,6 +1,6 @@
 # Turns src/rooms.txt into targets: a static library evoq_ROOM from src/ROOM/**/*.cc, a test binary
 # evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found by name, so that
-# adding an operator, a kernel or a test never edits a build file.
+# adding an operator, a kernel or a test never edits a build file. A room with a CMakeLists.txt says its own.
 #   NAME_avx2.cc / NAME_avx512.cc / NAME_neon.cc  are compiled for that instruction set, and only on its processor.
 
 add_library(evoq_flags INTERFACE)
@@ -91,6 +91,9 @@ endfunction()
 
 function(evoq_add_rooms)
   foreach(room IN LISTS EVOQ_ROOMS)
+    if(EXISTS ${CMAKE_SOURCE_DIR}/src/${room}/CMakeLists.txt)
+      continue()
+    endif()
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.cc)
     set(tests ${sources})
     set(benches ${sources})
@@ -150,7 +153,7 @@ function(evoq_add_extras)
     target_link_libraries(evoq PRIVATE evoq_cli)
     set_target_properties(evoq PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   endif()
-  foreach(folder include examples tests bench)
+  foreach(folder include examples tests bench src/python)
     if(EXISTS ${CMAKE_SOURCE_DIR}/${folder}/CMakeLists.txt)
       add_subdirectory(${folder})
     endif()

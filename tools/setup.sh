@@ -5,8 +5,9 @@ set -eu
 
 build="clang-19 cmake ninja-build pkg-config ccache libhwy-dev libcpuinfo-dev libexpected-dev
 libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev libzstd-dev libflatbuffers-dev
-flatbuffers-compiler flatbuffers-compiler-dev protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js"
-tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev g++ python3 python3-venv chromium"
+flatbuffers-compiler flatbuffers-compiler-dev protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
+python3-dev python3-venv"
+tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev g++ python3 chromium"
 
 packages=$build
 if [ "${1:-}" = "--test" ]; then packages="$packages $tests"; fi

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstdio>
 
-#include "base/version.h"
 #include "base/file.h"
+#include "base/version.h"
+#include "cli/common.h"
 #include "cli/verb.h"
 
 namespace evoq {
@@ -42,12 +44,38 @@ const VerbDef* FindVerb(std::string_view name) {
   return nullptr;
 }
 
+Error NoVerb(std::string_view name) {
+  return Error(ErrorCode::kUsage, fmt::format("'{}' is no verb, expected one of those of `evoq --help`", name));
+}
+
+// Declares the verb's options and those of every verb.
+VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
+  app.add_option("--threads", common.threads, "Threads (default: all physical cores)")->check(CLI::Range(0, 1024));
+  return verb.declare(app, common);
+}
+
 }  // namespace
 
 Status WriteJson(const std::string& path, const nlohmann::json& result) {
   if (path.empty()) return {};
   // Names from files may hold any bytes; JSON is UTF-8.
   return WriteFileAtomic(path, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments, CommonOptions common) {
+  const VerbDef* verb = FindVerb(name);
+  if (verb == nullptr) return tl::unexpected(NoVerb(name));
+  CLI::App app;
+  const VerbRun run = DeclareVerb(*verb, app, common);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& e) {
+    return Fail(ErrorCode::kUsage, "{}: {}", name, e.what());
+  }
+  KeptOutput kept;
+  EVOQ_ASSIGN(nlohmann::json json, run());
+  return VerbOutput{std::move(json), std::move(kept.out), std::move(kept.log)};
 }
 
 int RunCommandLine(int argc, const char* const* argv) {
@@ -60,11 +88,10 @@ int RunCommandLine(int argc, const char* const* argv) {
     CLI::App* sub = app.add_subcommand(verb->name, verb->doc);
     sub->footer(std::string("Example:\n  ") + verb->example);
     sub->add_option("--json", common.json_path, "Also write the result as JSON to this file");
-    sub->add_option("--threads", common.threads, "Threads (default: all physical cores)")->check(CLI::Range(0, 1024));
-    verbs.emplace_back(sub, verb->declare(*sub, common));
+    verbs.emplace_back(sub, DeclareVerb(*verb, *sub, common));
   }
   if (argc > 1 && argv[1][0] != '-' && FindVerb(argv[1]) == nullptr)
-    return Report(Error(ErrorCode::kUsage, fmt::format("'{}' is no verb, expected one of those of `evoq --help`", argv[1])));
+    return Report(NoVerb(argv[1]));
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -6,16 +6,41 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/check.h"
 #include "engine/tuning_cache.h"
 
 namespace evoq {
 namespace {
+
+thread_local KeptOutput* kept = nullptr;
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
+
+KeptOutput::KeptOutput() {
+  EVOQ_CHECK(kept == nullptr, "a verb runs within a verb");
+  kept = this;
+}
+KeptOutput::~KeptOutput() { kept = nullptr; }
+
+void WriteOut(std::string_view text) {
+  if (kept != nullptr) {
+    kept->out += text;
+  } else {
+    fmt::print("{}", text);
+  }
+}
+
+void WriteLog(std::string_view line) {
+  if (kept != nullptr) {
+    kept->log.emplace_back(line);
+  } else {
+    fmt::print(stderr, "{}\n", line);
+  }
+}
 
 Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
   InputShapes shapes;
@@ -108,7 +133,7 @@ Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& 
   return OpenDataset(path, options);
 }
 
-Progress::Progress(std::string label) : label_(std::move(label)), active_(isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
+Progress::Progress(std::string label) : label_(std::move(label)), active_(kept == nullptr && isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "\r\033[K");

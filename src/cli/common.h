@@ -43,7 +43,7 @@ Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& 
 // The preprocess file to use, "" when there is none.
 std::string FindPreprocess(const std::string& model_path, const std::string& given);
 
-// A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise.
+// A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise, or while output is kept.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -75,15 +75,28 @@ class StageProgress {
 // The bias of a quantized operator (int32) counts as float32 too.
 int64_t FloatWeightBytes(const Graph& graph);
 
+// While it lives, what this thread would print is kept here, and no progress is shown: for callers in the same process.
+class KeptOutput {
+ public:
+  KeptOutput();
+  ~KeptOutput();
+  KeptOutput(const KeptOutput&) = delete;
+  KeptOutput& operator=(const KeptOutput&) = delete;
+  std::string out;               // of stdout
+  std::vector<std::string> log;  // lines of stderr
+};
+void WriteOut(std::string_view text);
+void WriteLog(std::string_view line);
+
 // Prints to stdout.
 template <typename... Args>
 void Out(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(format, std::forward<Args>(args)...);
+  WriteOut(fmt::format(format, std::forward<Args>(args)...));
 }
 // Prints a line to stderr.
 template <typename... Args>
 void Log(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(stderr, "{}\n", fmt::format(format, std::forward<Args>(args)...));
+  WriteLog(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace evoq

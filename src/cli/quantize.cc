@@ -51,10 +51,12 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool neede
   CalibrationOptions options;
   options.percentile = job.percentile;
   if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
-  SamplesFn samples;
+  SamplesFn samples = job.samples;
   Samples random;
   const std::string& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
-  if (!calib.empty()) {
+  if (samples != nullptr) {
+    if (!job.calib.empty() || job.calib_random > 0) return Fail(ErrorCode::kUsage, "calibration samples from memory and --calib exclude each other");
+  } else if (!calib.empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(calib, graph, job.model, job.preprocess, ""));
     samples = SamplesOf(std::move(data), job.calib_limit);
   } else if (job.calib_random > 0) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "quant/quant.h"
 
 namespace evoq {
 
@@ -14,6 +15,7 @@ namespace evoq {
 struct CommonOptions {
   std::string json_path;  // --json FILE
   int threads = 0;        // --threads N; 0: all physical cores
+  SamplesFn samples;      // calibration samples of a caller in this process, instead of files; may be null
 };
 
 // Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to --json.
@@ -36,5 +38,15 @@ Status WriteJson(const std::string& path, const nlohmann::json& result);
 // The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of CLI.md:
 // 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
 int RunCommandLine(int argc, const char* const* argv);
+
+struct VerbOutput {
+  nlohmann::json json;           // what --json writes
+  std::string out;               // what stdout would show
+  std::vector<std::string> log;  // lines of stderr: warnings, progress by pass
+};
+
+// One verb for a caller in this process, `arguments` as on the command line. Prints nothing. Errors: the verb's; kUsage for
+// its options.
+Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments, CommonOptions common = {});
 
 }  // namespace evoq

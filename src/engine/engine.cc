@@ -208,21 +208,30 @@ Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
   return path_.empty() ? std::move(outputs) : WithContext(std::move(outputs), path_);
 }
 
-Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
+Result<Executor*> Engine::For(std::span<const Tensor> inputs) {
   const Graph& graph = model_.graph;
   if (inputs.size() != graph.inputs().size())
     return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
   if (needs_evaluator_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
-  if (!needs_evaluator_.empty()) return RunRegions(inputs);
+  if (!needs_evaluator_.empty()) return nullptr;
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
-  EVOQ_ASSIGN(Executor* const executor, At(shapes));
+  return At(shapes);
+}
+
+Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Tensor> inputs) const {
   std::vector<Tensor> outputs;
-  for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
-  Status ran = executor->Run(inputs, outputs);
+  for (const TensorType& type : executor.output_types()) outputs.push_back(Tensor::Allocate(type));
+  Status ran = executor.Run(inputs, outputs);
   if (!path_.empty()) ran = WithContext(std::move(ran), path_);
   EVOQ_TRY(std::move(ran));
   return outputs;
+}
+
+Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
+  EVOQ_ASSIGN(Executor* const executor, For(inputs));
+  if (executor == nullptr) return RunRegions(inputs);
+  return RunOn(*executor, inputs);
 }
 
 }  // namespace evoq

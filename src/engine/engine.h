@@ -54,6 +54,11 @@ class Engine {
   // Measures the choices for these shapes and threads, or takes them from the cache, and uses them from now on.
   Result<TuneReport> Tune(const InputShapes& shapes);
 
+  // The executor for inputs like these (by the graph's order), prepared on first use; null for a model that runs in regions.
+  Result<Executor*> For(std::span<const Tensor> inputs);
+  // One run of an executor of this model. Returns fresh outputs.
+  Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
+
   // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh outputs. A model whose sizes
   // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (needs_evaluator()).
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);

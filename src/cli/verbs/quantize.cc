@@ -101,6 +101,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     const QuantizeJob from_file = job;
     job = *o;
     job.threads = common.threads;
+    job.samples = common.samples;
     job.tune = tune->measure();
     if (!config->empty()) {
       if (scheme->count() == 0) job.scheme = from_file.scheme;

@@ -1,0 +1,20 @@
+"""evoq: make a neural network smaller and really faster, and explain every millisecond and byte.
+
+    import evoq
+
+    evoq.quantize("mobilenetv2.onnx", "mobilenetv2.etm", calibration=images)   # numpy: [n, 3, 224, 224]
+    model = evoq.load("mobilenetv2.etm", threads=2)
+    scores = model.run({"input": image})["output"]
+    print(evoq.explain("mobilenetv2.etm", baseline="mobilenetv2.onnx").text)
+
+evoq.backend is the ONNX backend interface. docs/python.md has more.
+"""
+from ._error import Error
+from ._evoq import Model, ValueInfo, __version__
+from ._model import load
+from ._tools import Report, bench, compare, compile, explain, inspect, limits, optimize, profile, quantize, tool
+
+__all__ = [
+    "Error", "Model", "Report", "ValueInfo", "__version__", "bench", "compare", "compile", "explain", "inspect", "limits",
+    "load", "optimize", "profile", "quantize", "tool",
+]

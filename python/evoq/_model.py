@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _evoq
+from ._source import to_bytes, to_path
+
+
+def load(
+    model: Any,
+    *,
+    threads: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    streams: int = 1,
+    tuned: bool = True,
+) -> _evoq.Model:
+    """Loads a model to be run.
+
+    model: the path of an .etm or .onnx file, the bytes of an ONNX file, or an onnx.ModelProto.
+    threads: of each run; 0: one per physical core.
+    shapes: sizes of the inputs, by name, to prepare the model for at once. Other shapes are prepared when they come.
+    streams: how many runs may go on at once, each on threads of its own.
+    tuned: follow what was measured for this machine and stored in the .etm (``compile(..., tune=True)``).
+
+    Raises evoq.Error: 'not found', 'invalid input' for a damaged file, 'unsupported' with all operators that evoq lacks.
+
+    >>> model = evoq.load("mobilenetv2.etm", threads=1)
+    >>> scores = model.run({"input": image})["output"]
+    """
+    data = to_bytes(model)
+    sizes = {name: [int(size) for size in shape] for name, shape in (shapes or {}).items()}
+    return _evoq.load(to_path(model) if data is None else data, threads, sizes, streams, tuned)

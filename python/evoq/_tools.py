@@ -1,0 +1,287 @@
+"""The verbs of the command line as functions: the same options, the same JSON, as dicts."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _evoq
+from ._error import Error
+from ._source import as_file
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+class Report(dict):
+    """What a tool found: the JSON of ``evoq VERB --json`` as a dict. ``print(report.text)`` shows what the command prints."""
+
+    text: str = ""
+
+
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    arguments = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            arguments.append(option)
+        elif isinstance(value, Mapping):
+            arguments += [f"{option}={key}={'x'.join(str(int(size)) for size in sizes)}" for key, sizes in value.items()]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            arguments += [f"{option}={_text(item)}" for item in value]
+        else:
+            arguments.append(f"{option}={_text(value)}")
+    return arguments
+
+
+def _text(value: Any) -> str:
+    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else str(value)
+
+
+def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **options: Any) -> Report:
+    """Runs any verb of the command line (``evoq --help``) in this process.
+
+    models: what stands without a dash: paths, bytes of ONNX files or onnx.ModelProtos.
+    options: the verb's options by their names, dashes as underscores; True for a flag, a list for a repeated option, a
+    mapping from names to sizes for ``shape``. None and False leave an option out.
+    A verb that gives a list (``list``, ``zoo``) has it as ``items``. Warnings are RuntimeWarnings. Raises evoq.Error: 'usage' for options; the verb's own errors; 'condition failed' where the
+    command would exit with 1.
+
+    >>> evoq.tool("eval", "mobilenetv2.etm", data="images/", labels="labels.tsv")["top1"]
+    """
+    with contextlib.ExitStack() as stack:
+        paths = [stack.enter_context(as_file(model)) for model in models]
+        text, out, log = _evoq.verb(verb, [*_arguments(options), "--", *paths], [list(s) for s in samples])
+    for line in log:
+        if line.startswith("warning: "):
+            warnings.warn(line.removeprefix("warning: "), RuntimeWarning, stacklevel=3)
+    found = json.loads(text)
+    report = Report(found if isinstance(found, dict) else {"items": found})
+    report.text = out
+    return report
+
+
+def inspect(model: Any, *, shapes: Shapes | None = None) -> Report:
+    """Inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions of a model.
+
+    shapes: sizes of free inputs, by name, for the counts that depend on them (``macs`` is None without).
+    """
+    return tool("inspect", model, shape=shapes)
+
+
+def optimize(
+    model: Any,
+    output: Any,
+    *,
+    disable: Sequence[str] = (),
+    stop_after: int | None = None,
+    config: Any = None,
+    **options: Any,
+) -> Report:
+    """Runs the graph passes only and writes ONNX to `output`.
+
+    disable: passes to leave out, as glob patterns. stop_after: run only the first N passes that change something.
+    config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
+    """
+    return tool("optimize", model, output=output, disable=list(disable), stop_after=stop_after, config=config, **options)
+
+
+def compile(
+    model: Any, output: Any, *, shapes: Shapes | None = None, tune: bool = False, threads: int = 0, **options: Any
+) -> Report:
+    """Writes a model as .etm to `output` without a change of precision.
+
+    shapes: sizes of free inputs to prepare for. tune: measure what each step does fastest on this machine with `threads`
+    threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``, ``steps_total``.
+    """
+    return tool("compile", model, output=output, shape=shapes, tune=tune, threads=threads, **options)
+
+
+def _samples(model: Any, calibration: Any) -> list[list[Any]]:
+    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the order of its inputs."""
+    inputs = inspect(model)["inputs"]
+    names = [value["name"] for value in inputs]
+    fixed = [value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1 for value in inputs]
+    batches = [calibration] if isinstance(calibration, Mapping) or hasattr(calibration, "dtype") else calibration
+    samples = []
+    for batch in batches:
+        if isinstance(batch, Mapping):
+            missing = [name for name in names if name not in batch]
+            if missing:
+                raise Error(f"calibration: a sample lacks {', '.join(missing)}, the inputs are {', '.join(names)}")
+            arrays = [batch[name] for name in names]
+        else:
+            arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
+        if len(arrays) != len(names):
+            raise Error(f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs")
+        arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
+        counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
+        if len(counts) > 1:
+            raise Error(f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, expected equal numbers")
+        for i in range(counts.pop() if counts else 1):
+            samples.append([a[i * n : (i + 1) * n] if len(a.shape) > 0 and n > 0 else a for a, n in zip(arrays, fixed)])
+    if not samples:
+        raise Error("calibration: there are no samples")
+    return samples
+
+
+def quantize(
+    model: Any,
+    output: Any,
+    *,
+    scheme: str = "int8",
+    calibration: Any = None,
+    calibration_limit: int = 200,
+    preprocess: Any = None,
+    observer: str | None = None,
+    percentile: float | None = None,
+    per_tensor: bool = False,
+    signed: bool = False,
+    symmetric: bool = False,
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    ranges: Any = None,
+    save_ranges: Any = None,
+    shapes: Shapes | None = None,
+    tune: bool = False,
+    config: Any = None,
+    threads: int = 0,
+    **options: Any,
+) -> Report:
+    """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and DequantizeLinear.
+
+    model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
+    scheme: 'int8', 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
+    calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an .npy, .npz, MNIST or CIFAR
+    file); an array whose first axis counts samples; a mapping from input names to such arrays; an iterable of arrays, of
+    tuples of arrays or of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
+    calibration_limit: use at most so many samples, evenly spread (0: all).
+    preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average', 'percentile', 'entropy', 'mse'.
+    per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero points in the middle.
+    exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is written for.
+    ranges, save_ranges: files of calibrated ranges. config: options as a JSON file. Further options as `evoq quantize` has.
+
+    Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``, ``steps_total``,
+    ``steps_int8``, ``steps_float``, ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
+    Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for NaN in the data.
+    """
+    samples: list[list[Any]] = []
+    if isinstance(calibration, (str, bytes, os.PathLike)):
+        options["calib"] = calibration
+        options["calib_limit"] = calibration_limit
+    elif isinstance(calibration, int):
+        options["calib_random"] = calibration
+    elif calibration is not None:
+        samples = _samples(model, calibration)
+        if 0 < calibration_limit < len(samples):
+            samples = [samples[i * len(samples) // calibration_limit] for i in range(calibration_limit)]
+    return tool(
+        "quantize", model, samples=samples, output=output, scheme=scheme, preprocess=preprocess, observer=observer,
+        percentile=percentile, per_tensor=per_tensor, signed=signed, symmetric=symmetric, exclude=list(exclude),
+        target=target, ranges=ranges, save_ranges=save_ranges, shape=shapes, tune=tune, config=config, threads=threads,
+        **options,
+    )
+
+
+def bench(
+    model: Any,
+    *,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    streams: int = 1,
+    threads: int = 0,
+    warmup_ms: float = 200,
+    duration_s: float = 3,
+    iterations: int = 10,
+    percentiles: Sequence[float] = (),
+    **options: Any,
+) -> Report:
+    """Measures latency, throughput, load time and memory of a model on random inputs.
+
+    batch: samples per run, where the model leaves it free. streams: concurrent runs, each with `threads` threads.
+    Returns ``p50_ms``, ``mean_ms``, ``p99_ms``, ``per_second``, ``load_ms``, ``arena_bytes``, ``weight_bytes``, ...
+    """
+    return tool(
+        "bench", model, batch=batch, shape=shapes, streams=streams, threads=threads, warmup_ms=warmup_ms,
+        duration_s=duration_s, iterations=iterations, percentile=list(percentiles), **options,
+    )
+
+
+def profile(
+    model: Any,
+    *,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    threads: int = 0,
+    warmup_ms: float = 200,
+    duration_s: float = 2,
+    trace: Any = None,
+    **options: Any,
+) -> Report:
+    """What each step of a model takes: ``total_ms`` and ``steps`` with ms, share, gops and share of the roofline.
+
+    trace: also write a Chrome trace.
+    """
+    return tool(
+        "profile", model, batch=batch, shape=shapes, threads=threads, warmup_ms=warmup_ms, duration_s=duration_s, trace=trace,
+        **options,
+    )
+
+
+def explain(
+    model: Any = None,
+    *,
+    baseline: Any = None,
+    report: Any = None,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    threads: int = 0,
+    duration_s: float = 2,
+    **options: Any,
+) -> Report:
+    """Where each millisecond and each byte of a model went, why, and what helps.
+
+    baseline: the float model to compare with; with it the result has ``time``. An .etm gives ``bytes``. Always there:
+    ``profile`` and ``decisions``. report: also write one HTML file that opens offline.
+    Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F, benchmark_app=F (docs/doctor.md).
+    """
+    with contextlib.ExitStack() as stack:
+        path = None if baseline is None else stack.enter_context(as_file(baseline))
+        return tool(
+            "explain", *([] if model is None else [model]), baseline=path, report=report, batch=batch, shape=shapes,
+            threads=threads, duration_s=duration_s, **options,
+        )
+
+
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    threads: int = 0,
+    duration_s: float = 10,
+    rounds: int = 20,
+    report: Any = None,
+    fail_slower: float | None = None,
+    **options: Any,
+) -> Report:
+    """Whether `b` is faster or slower than `a`, from interleaved runs: ``verdict``, ``speedup`` and its 95% interval.
+
+    fail_slower: raise evoq.Error ('condition failed') when b is slower by more than so many percent.
+    """
+    return tool(
+        "compare", a, b, batch=batch, shape=shapes, threads=threads, duration_s=duration_s, rounds=rounds, report=report,
+        fail_slower=fail_slower, **options,
+    )
+
+
+def limits(*, threads: int = 0) -> Report:
+    """What this machine can do at most: operations per second by type, bytes per second by level of memory."""
+    return tool("limits", threads=threads)
