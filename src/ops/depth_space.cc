@@ -14,6 +14,12 @@ Result<int64_t> BlockSize(const InferArgs& args) {
   return block;
 }
 
+Status CheckMode(const Node& node) {
+  const std::string mode = node.attrs.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return InvalidInput("attribute mode is '{}', expected DCR or CRD", mode);
+  return {};
+}
+
 Result<Dim> Times(const Dim& dim, int64_t factor) {
   if (!dim.known()) return Dim();
   const auto product = CheckedMul(dim.value, factor);
@@ -29,8 +35,7 @@ Result<Dim> Over(const Dim& dim, int64_t divisor, const char* what) {
 
 InferResult InferDepthToSpace(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t block, BlockSize(args));
-  const std::string mode = args.node.attrs.String("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") return InvalidInput("attribute mode is '{}', expected DCR or CRD", mode);
+  EVOQ_TRY(CheckMode(args.node));
   TensorType y = args.inputs[0];
   if (!y.shape.ranked()) return std::vector<TensorType>{y};
   EVOQ_ASSIGN(y.shape[1], Over(y.shape[1], block * block, "number of channels"));
@@ -41,6 +46,7 @@ InferResult InferDepthToSpace(const InferArgs& args) {
 
 InferResult InferSpaceToDepth(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t block, BlockSize(args));
+  EVOQ_TRY(CheckMode(args.node));
   TensorType y = args.inputs[0];
   if (!y.shape.ranked()) return std::vector<TensorType>{y};
   EVOQ_ASSIGN(y.shape[1], Times(y.shape[1], block * block));
@@ -64,11 +70,12 @@ EvalResult EvaluateDepthToSpace(const EvalArgs& args) {
   return Rearranged(args, {s[0], c, b, b, s[2], s[3]}, {0, 1, 4, 2, 5, 3});
 }
 
-// y[n, (i b + j) C + c, h, w] = x[n, c, h b + i, w b + j].
+// DCR: y[n, (i b + j) C + c, h, w] = x[n, c, h b + i, w b + j]; CRD: y[n, (c b + i) b + j, h, w].
 EvalResult EvaluateSpaceToDepth(const EvalArgs& args) {
   const std::vector<int64_t> s = args.inputs[0].sizes();
   const int64_t b = args.node.attrs.Int("blocksize");
-  return Rearranged(args, {s[0], s[1], s[2] / b, b, s[3] / b, b}, {0, 3, 5, 1, 2, 4});
+  return Rearranged(args, {s[0], s[1], s[2] / b, b, s[3] / b, b},
+                    args.node.attrs.String("mode", "DCR") == "DCR" ? std::vector<int>{0, 3, 5, 1, 2, 4} : std::vector<int>{0, 1, 3, 5, 2, 4});
 }
 
 }  // namespace

@@ -86,6 +86,11 @@ TEST(BinaryOps, IntegersNeverTrap) {
   left.Set("direction", "LEFT");
   EXPECT_EQ(Values<uint8_t>(Eval("BitShift", {Make<uint8_t>({3}, {1, 0x81, 1}), Make<uint8_t>({3}, {3, 1, 200})}, left)),
             (std::vector<uint8_t>{8, 2, 0}));
+  const Tensor x = Make<int8_t>({5}, {64, -64, -8, 4, -1}), n = Make<int8_t>({5}, {1, 1, 1, 9, -1});
+  EXPECT_EQ(Values<int8_t>(Eval("BitShift", {x, n}, left)), (std::vector<int8_t>{-128, -128, -16, 0, 0}));
+  Attrs right;
+  right.Set("direction", "RIGHT");
+  EXPECT_EQ(Values<int8_t>(Eval("BitShift", {x, n}, right)), (std::vector<int8_t>{32, -32, -4, 0, -1}));
 }
 
 TEST(BinaryOps, VariadicAndWhere) {

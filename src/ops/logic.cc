@@ -50,14 +50,13 @@ EvalResult EvaluateBits(const EvalArgs& args) {
   });
 }
 
-// ---- BitShift: x << n or x >> n; 0 when n is the width or more.
+// ---- BitShift: x << n or x >> n, the sign kept by the right shift; 0 when n is the width or more or negative, but -1 for the right
+// shift of a negative x.
 
 InferResult InferBitShift(const InferArgs& args) {
   EVOQ_ASSIGN(const std::string direction, StringAttr(args.node, "direction", ""));
   if (direction != "LEFT" && direction != "RIGHT")
     return InvalidInput("direction is '{}', expected LEFT or RIGHT", direction);
-  if (IsSigned(args.inputs[0].dtype))
-    return InvalidInput("input 0 is {}, expected an unsigned type", args.inputs[0].ToString());
   return InferBits(args);
 }
 
@@ -67,9 +66,9 @@ EvalResult EvaluateBitShift(const EvalArgs& args) {
   return DispatchInteger(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [left](T x, T n) -> T {
-                  if (n < 0 || n >= static_cast<T>(std::numeric_limits<T>::digits)) return 0;
-                  const uint64_t bits = static_cast<uint64_t>(x);
-                  return static_cast<T>(left ? bits << n : bits >> n);
+                  constexpr int kBits = 8 * sizeof(T);
+                  if (n < 0 || static_cast<uint64_t>(n) >= kBits) return static_cast<T>(!left && x < 0 ? -1 : 0);
+                  return static_cast<T>(left ? static_cast<uint64_t>(x) << n : x >> n);
                 })));
     return One(std::move(y));
   });

@@ -120,6 +120,7 @@ TEST(DepthToSpace, BothModesAndBack) {
   const Tensor crd = Eval(NodeOf("DepthToSpace", 1, WithAttrs({{"blocksize", int64_t{2}}, {"mode", std::string("CRD")}})), {x});
   EXPECT_EQ(ToVector(crd), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_TRUE(BitEqual(Eval(NodeOf("SpaceToDepth", 1, WithAttrs({{"blocksize", int64_t{2}}})), {dcr}), x));
+  EXPECT_TRUE(BitEqual(Eval(NodeOf("SpaceToDepth", 1, WithAttrs({{"blocksize", int64_t{2}}, {"mode", std::string("CRD")}})), {crd}), x));
   EXPECT_EQ(EvalError(NodeOf("DepthToSpace", 1, WithAttrs({{"blocksize", int64_t{3}}})), {x}),
             "node node (DepthToSpace): number of channels 8 is not a multiple of 9");
 }

@@ -164,8 +164,8 @@ Rearrangement RearrangementOf(const KernelCall& call) {
   const int64_t b = call.attrs.Int("blocksize");
   const bool last = call.attrs.Int("channels_last") == 1, crd = call.attrs.String("mode", "DCR") == "CRD";
   if (call.op == "SpaceToDepth") {
-    if (last) return {{s[0], s[1] / b, b, s[2] / b, b, s[3]}, {0, 1, 3, 2, 4, 5}};
-    return {{s[0], s[1], s[2] / b, b, s[3] / b, b}, {0, 3, 5, 1, 2, 4}};
+    if (last) return {{s[0], s[1] / b, b, s[2] / b, b, s[3]}, crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 1, 3, 2, 4, 5}};
+    return {{s[0], s[1], s[2] / b, b, s[3] / b, b}, crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4}};
   }
   const int64_t c = s[last ? 3 : 1] / (b * b);
   if (last && crd) return {{s[0], s[1], s[2], c, b, b}, {0, 1, 4, 2, 5, 3}};

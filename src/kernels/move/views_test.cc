@@ -105,22 +105,24 @@ TEST(Move, DepthAndSpace) {
       const auto at = [&](int64_t i, int64_t ci, int64_t hi, int64_t wi, int64_t channels, int64_t rows, int64_t columns) {
         return last ? ((i * rows + hi) * columns + wi) * channels + ci : ((i * channels + ci) * rows + hi) * columns + wi;
       };
-      for (const char* mode : {"DCR", "CRD", "space"}) {
+      for (const char* mode : {"DCR", "CRD", "space", "space CRD"}) {
         const std::string m = mode;
         TestCall t;
-        t.op = m == "space" ? "SpaceToDepth" : "DepthToSpace";
+        const bool to_depth = m.starts_with("space");
+        t.op = to_depth ? "SpaceToDepth" : "DepthToSpace";
         t.attrs.Set("blocksize", 2);
-        if (m == "CRD") t.attrs.Set("mode", mode);
+        if (m.ends_with("CRD")) t.attrs.Set("mode", "CRD");
         if (last) t.attrs.Set("channels_last", 1);
         t.inputs = {RandomTensor(TensorType(dtype, shape(c, h, w)), 1)};
-        t.outputs = {TensorType(dtype, m == "space" ? shape(c * 4, h / 2, w / 2) : shape(c / 4, h * 2, w * 2))};
+        t.outputs = {TensorType(dtype, to_depth ? shape(c * 4, h / 2, w / 2) : shape(c / 4, h * 2, w * 2))};
         const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
           const int64_t ci = i[last ? 3 : 1], hi = i[last ? 1 : 2], wi = i[last ? 2 : 3];
+          if (m == "space CRD") return at(i[0], ci / (b * b), hi * b + ci / b % b, wi * b + ci % b, c, h, w);
           if (m == "space") return at(i[0], ci % c, hi * b + ci / c / b, wi * b + ci / c % b, c, h, w);
           const int64_t r = hi % b, s = wi % b;
           return at(i[0], m == "DCR" ? (r * b + s) * (c / 4) + ci : (ci * b + r) * b + s, hi / b, wi / b, c, h, w);
         });
-        ExpectKernel(*FindKernel(m == "space" ? "space_to_depth" : "depth_to_space"), t, {want}, m);
+        ExpectKernel(*FindKernel(to_depth ? "space_to_depth" : "depth_to_space"), t, {want}, m);
       }
     }
   }
