@@ -60,7 +60,7 @@ def main():
         used = subprocess.run([venv / "bin/python", "-c", USE, model], cwd=folder, env=environment, capture_output=True, text=True)
         assert used.returncode == 0, used.stderr
         command = subprocess.run([venv / "bin/evoq", "inspect", model], cwd=folder, env=environment, capture_output=True, text=True)
-        assert command.returncode == 0 and "input  input" in command.stdout, command
+        assert command.returncode == 0 and "input  image" in command.stdout, command
         print(f"works outside the tree: {used.stdout.strip()}")
 
 
