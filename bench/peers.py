@@ -56,6 +56,16 @@ def source_commit():
     return done.stdout.strip() or None
 
 
+def processor(limits):
+    """The processor with what tells its kinds apart, and its int8 peak."""
+    facts = {}
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as f:
+            facts = dict((part.strip() for part in line.split(":", 1)) for line in f if ":" in line)
+    kind = f" family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
+    return f"{limits['cpu']}{kind}, {limits['isa']}, {limits['int8_gops']:.0f} GOPS int8 a core"
+
+
 def numbers(text):
     return [int(t) for t in text.split(",")]
 
@@ -91,12 +101,12 @@ def main():
     bench.peers = {n: p for n, p in bench.peers.items() if n in args.peers.split(",")}
     limits = bench.peak(1)
     machine = {"cpu": limits["cpu"], "isa": limits["isa"], "cores": os.cpu_count(), "system": platform.platform()}
-    commit = source_commit()
+    commit, cpu = source_commit(), processor(limits)
     for part in args.parts or PARTS:
         run, key = PARTS[part]
         start, rows, bench.rooflines = time.time(), [], True
         for row in run(bench, args.prepare):
-            row["commit"] = commit
+            row.update(commit=commit, cpu=cpu)
             rows.append(row)
             print(tables.line(part, row), flush=True)
             store(args.out, part, key, [row], machine)

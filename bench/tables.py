@@ -79,6 +79,12 @@ def system_table(rows):
 TABLES = {"models": model_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
 
 
+def machines(rows):
+    """Which machines and commits the rows come from."""
+    found = sorted({(r.get("cpu", "an earlier machine"), r.get("commit") or "unknown") for r in rows})
+    return "\n\nMeasured on " + "; ".join(f"{cpu} (commit {commit})" for cpu, commit in found) + "."
+
+
 def write(document, folder):
     """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and bench:bars by the missed bars."""
     with open(document) as f:
@@ -89,7 +95,7 @@ def write(document, folder):
         if os.path.exists(path):
             with open(path) as f:
                 results[part] = json.load(f)["rows"]
-    parts = {part: TABLES[part](rows) for part, rows in results.items()}
+    parts = {part: TABLES[part](rows) + machines(rows) for part, rows in results.items()}
     found = bars(results)
     missed = [b for b in found if not b.met]
     parts["bars"] = f"{len(found) - len(missed)} of {len(found)} bars are met." + (
