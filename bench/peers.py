@@ -7,7 +7,7 @@
 
 Parts: models (whole models, float32 and int8), forms (the int8 forms of ResNet-50 and MobileNetV2), blocks (small blocks,
 int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine, AVX2). Default: all.
-A run replaces the rows that it measured in bench/results/PART.json and keeps the others. --prepare only makes the files.
+A run replaces the rows that it measured in bench/results/PART.json and keeps the others of the same processor. --prepare only makes the files.
 int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same ranges.
 Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from PyPI.
 """
@@ -39,10 +39,10 @@ def load(folder):
 
 
 def store(folder, part, key, rows, machine):
-    """Replaces rows of equal key; the rest stays."""
+    """Replaces rows of equal key; the rest stays, where this processor measured it."""
     of = lambda row: tuple(row.get(k) for k in key)
     fresh = {of(r): r for r in rows}
-    old = load(folder).get(part, [])
+    old = [r for r in load(folder).get(part, []) if r.get("cpu") == rows[0]["cpu"]]
     kept = [fresh.pop(of(r), r) for r in old]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, part + ".json"), "w") as f:
@@ -57,13 +57,13 @@ def source_commit():
 
 
 def processor(limits):
-    """The processor with what tells its kinds apart, and its int8 peak."""
+    """The processor with what tells its kinds apart."""
     facts = {}
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo") as f:
             facts = dict((part.strip() for part in line.split(":", 1)) for line in f if ":" in line)
     kind = f" family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
-    return f"{limits['cpu']}{kind}, {limits['isa']}, {limits['int8_gops']:.0f} GOPS int8 a core"
+    return f"{limits['cpu']}{kind}, {limits['isa']}"
 
 
 def numbers(text):

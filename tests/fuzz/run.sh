@@ -12,11 +12,15 @@ while [ $# -gt 0 ]; do
   case $1 in
     --seconds) end="-max_total_time=$2" ;;
     --inputs) end="-runs=$2" ;;
-    --build) build=$2 ;;
+    --build) build=$(cd "$2" && pwd) ;;
     *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
   esac
   shift 2
 done
+if [ ! -x "$build/tests/fuzz/fuzz_$name" ]; then
+  echo "run.sh: $build/tests/fuzz/fuzz_$name is not built: cmake --build $build --target fuzz_$name" >&2
+  exit 2
+fi
 data=${EVOQ_DATA:-$root/../shared/data}
 corpus=$build/fuzz/$name
 mkdir -p "$corpus/start" "$corpus/found"
