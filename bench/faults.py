@@ -114,20 +114,26 @@ def batch_norm(model):
     return found
 
 
+def parameters(graph, data_type):
+    """(DequantizeLinear, its initializer) where that is of this type."""
+    for node in graph.node:
+        value = constant(graph, node.input[0]) if node.op_type == "DequantizeLinear" else None
+        if value is not None and value.data_type == data_type:
+            yield node, value
+
+
+def give(graph, node, index, suffix, array):
+    """Input `index` of the node becomes this constant."""
+    graph.initializer.append(numpy_helper.from_array(array, node.output[0] + suffix))
+    node.input[index] = node.output[0] + suffix
+
+
 def unsigned_weights(model):
     """Weights as uint8 with zero point 128."""
     graph, found = model.graph, 0
-    for node in graph.node:
-        if node.op_type != "DequantizeLinear" or constant(graph, node.input[0]) is None:
-            continue
-        weights = constant(graph, node.input[0])
-        if weights.data_type != onnx.TensorProto.INT8:
-            continue
-        zero = constant(graph, node.input[2])
-        shifted = (numpy_helper.to_array(weights).astype(np.int32) + 128).astype(np.uint8)
-        graph.initializer.append(numpy_helper.from_array(shifted, node.output[0] + "/unsigned"))
-        graph.initializer.append(numpy_helper.from_array(np.full(zero.dims, 128, np.uint8), node.output[0] + "/middle"))
-        node.input[0], node.input[2] = node.output[0] + "/unsigned", node.output[0] + "/middle"
+    for node, weights in parameters(graph, onnx.TensorProto.INT8):
+        give(graph, node, 2, "/middle", np.full(constant(graph, node.input[2]).dims, 128, np.uint8))
+        give(graph, node, 0, "/unsigned", (numpy_helper.to_array(weights).astype(np.int32) + 128).astype(np.uint8))
         found += 1
     return found
 
@@ -135,17 +141,11 @@ def unsigned_weights(model):
 def bias_int8(model):
     """Biases as int8 with one scale."""
     graph, found = model.graph, 0
-    for node in graph.node:
-        if node.op_type != "DequantizeLinear" or constant(graph, node.input[0]) is None:
-            continue
-        bias = constant(graph, node.input[0])
-        if bias.data_type != onnx.TensorProto.INT32:
-            continue
+    for node, bias in parameters(graph, onnx.TensorProto.INT32):
         real = numpy_helper.to_array(bias) * numpy_helper.to_array(constant(graph, node.input[1]))
         scale = np.asarray(max(np.abs(real).max(), 1e-6) / 127, np.float32)
-        graph.initializer.append(numpy_helper.from_array(np.rint(real / scale).astype(np.int8), node.output[0] + "/int8"))
-        graph.initializer.append(numpy_helper.from_array(scale, node.output[0] + "/scale"))
-        node.input[0], node.input[1] = node.output[0] + "/int8", node.output[0] + "/scale"
+        give(graph, node, 0, "/int8", np.rint(real / scale).astype(np.int8))
+        give(graph, node, 1, "/scale", scale)
         del node.attribute[:]
         found += 1
     return found

@@ -28,21 +28,11 @@ from runners import versions
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def load(folder):
-    results = {}
-    for part in PARTS:
-        path = os.path.join(folder, part + ".json")
-        if os.path.exists(path):
-            with open(path) as f:
-                results[part] = json.load(f)["rows"]
-    return results
-
-
 def store(folder, part, key, rows, machine):
     """Replaces rows of equal key; the rest stays, where this processor measured it."""
     of = lambda row: tuple(row.get(k) for k in key)
     fresh = {of(r): r for r in rows}
-    old = [r for r in load(folder).get(part, []) if r.get("cpu") == rows[0]["cpu"]]
+    old = [r for r in tables.load(folder).get(part, []) if r.get("cpu") == rows[0]["cpu"]]
     kept = [fresh.pop(of(r), r) for r in old]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, part + ".json"), "w") as f:
@@ -87,7 +77,7 @@ def main():
     parser.add_argument("--missed", action="store_true", help="bars: only those that are missed")
     args = parser.parse_args()
     if args.parts == ["bars"]:
-        found = bars(load(args.out))
+        found = bars(tables.load(args.out))
         print("\n".join(b.text() for b in found if not (args.missed and b.met)))
         print(f"{sum(b.met for b in found)} of {len(found)} bars met")
         return 0

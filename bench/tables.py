@@ -79,6 +79,17 @@ def system_table(rows):
 TABLES = {"models": model_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
 
 
+def load(folder):
+    """The stored rows of each part."""
+    results = {}
+    for part in TABLES:
+        path = os.path.join(folder, part + ".json")
+        if os.path.exists(path):
+            with open(path) as f:
+                results[part] = json.load(f)["rows"]
+    return results
+
+
 def machines(rows):
     """Which machines and commits the rows come from."""
     found = sorted({(r.get("cpu", "an earlier machine"), r.get("commit") or "unknown") for r in rows})
@@ -89,12 +100,7 @@ def write(document, folder):
     """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and bench:bars by the missed bars."""
     with open(document) as f:
         text = f.read()
-    results = {}
-    for part in TABLES:
-        path = os.path.join(folder, part + ".json")
-        if os.path.exists(path):
-            with open(path) as f:
-                results[part] = json.load(f)["rows"]
+    results = load(folder)
     parts = {part: TABLES[part](rows) + machines(rows) for part, rows in results.items()}
     found = bars(results)
     missed = [b for b in found if not b.met]

@@ -35,11 +35,16 @@ inline double CopySeconds(ThreadPool& pool, double bytes) {
   return best;
 }
 
+// 1, or what EVOQ_THREADS says.
+inline int BenchThreads() {
+  const char* wanted = std::getenv("EVOQ_THREADS");
+  return wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
+}
+
 // Counters: GB/s of inputs and outputs, and `of_copy`, the share of what memcpy reaches on as many bytes (the roofline of kernels
 // that memory bounds). `ops`: operations of one run (2 per multiply-accumulate), or 0. EVOQ_THREADS chooses the threads.
 inline void RunBenchmark(benchmark::State& state, const KernelDef& kernel, const TestCall& test, double ops = 0) {
-  const char* wanted = std::getenv("EVOQ_THREADS");
-  const int threads = wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
+  const int threads = BenchThreads();
   BoundTest b = Bind(kernel, test, SelectIsa().value(), threads);
   ThreadPool pool(threads);
   std::vector<const void*> in;

@@ -1,6 +1,6 @@
 // Rows of Add, Sub, Mul, Div, Max, Min, Pow and PRelu with broadcasting, for float32 and for quantized uint8. Add may carry
 // a fused activation: any for float32, a piecewise-linear one for uint8.
-#include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/binary_call.h"
 
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/in_place.h"
@@ -8,9 +8,8 @@
 #include "kernels/parallel.h"
 
 namespace evoq {
-namespace {
 
-std::optional<BinaryKind> KindOf(std::string_view op) {
+std::optional<BinaryKind> BinaryKindFromOp(std::string_view op) {
 #define EVOQ_BINARY(name, definition) \
   if (op == #name) return BinaryKind::k##name;
   EVOQ_BINARY_LIST
@@ -18,7 +17,7 @@ std::optional<BinaryKind> KindOf(std::string_view op) {
   return std::nullopt;
 }
 
-std::optional<Rejection> RejectShapes(const KernelCall& call) {
+std::optional<Rejection> RejectBinaryShapes(const KernelCall& call) {
   if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
@@ -33,12 +32,14 @@ std::optional<Rejection> RejectShapes(const KernelCall& call) {
   return std::nullopt;
 }
 
+namespace {
+
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   for (const TensorType& type : call.inputs) {
     if (!PlainFloat(type)) return Reject("types", "an input is {}, expected float32", type.ToString());
   }
   if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
-  return RejectShapes(call);
+  return RejectBinaryShapes(call);
 }
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
@@ -48,7 +49,7 @@ std::optional<Rejection> RejectBytes(const KernelCall& call) {
   if (!QuantizedU8(call.outputs[0])) {
     return Reject("types", "output is {}, expected uint8 with one scale", call.outputs[0].ToString());
   }
-  if (auto rejection = RejectShapes(call)) return rejection;
+  if (auto rejection = RejectBinaryShapes(call)) return rejection;
   const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
   if (!IsPiecewiseLinear(kind)) return Reject("attribute", "activation {} is not piecewise linear", ActivationName(kind));
   return std::nullopt;
@@ -77,7 +78,7 @@ struct FloatState {
 
 Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options) {
   FloatState state;
-  state.kind = *KindOf(call.op);
+  state.kind = *BinaryKindFromOp(call.op);
   state.plan = *PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.activation = UnaryFromActivation(activation);
@@ -108,7 +109,7 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
   ByteState state;
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  const BinaryKind kind = *KindOf(call.op);
+  const BinaryKind kind = *BinaryKindFromOp(call.op);
   state.args = {kind,      ScaleOf(a), ScaleOf(b), ZeroOf(a),
                 ZeroOf(b), ScaleOf(y), OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
   if (kind == BinaryKind::kAdd) {

@@ -2,7 +2,7 @@
 // this instruction set and narrowed. Add may carry any fused activation; it is rounded once, after it.
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
-#include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/binary_call.h"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
@@ -12,27 +12,9 @@ namespace {
 
 constexpr int64_t kChunk = 1024;  // floats of a buffer: three of them stay in the L1 cache
 
-std::optional<BinaryKind> KindOf(std::string_view op) {
-#define EVOQ_BINARY(name, definition) \
-  if (op == #name) return BinaryKind::k##name;
-  EVOQ_BINARY_LIST
-#undef EVOQ_BINARY
-  return std::nullopt;
-}
-
 std::optional<Rejection> RejectBinary(const KernelCall& call) {
-  if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
-  if (auto why = RejectUnlessBf16(call, 2)) return why;
-  if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
-    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", call.inputs[0].shape.ToString(),
-                  call.inputs[1].shape.ToString(), call.outputs[0].shape.ToString());
-  }
-  const auto activation = ActivationFromAttrs(call.attrs);
-  if (!activation) return Reject("attribute", "{}", activation.error().message());
-  if (activation->kind != ActivationKind::kNone && call.op != "Add")
-    return Reject("attribute", "{} with a fused activation, which only Add has", call.op);
-  return std::nullopt;
+  if (auto why = RejectUnlessBf16(call, call.inputs.size())) return why;
+  return RejectBinaryShapes(call);
 }
 
 struct BinaryState {
@@ -66,7 +48,7 @@ struct BinaryState {
 
 Result<BoundKernel> BindBinary(const KernelCall& call, const BindOptions& options) {
   BinaryState state;
-  state.kind = *KindOf(call.op);
+  state.kind = *BinaryKindFromOp(call.op);
   state.plan = *PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.activation = UnaryFromActivation(activation);

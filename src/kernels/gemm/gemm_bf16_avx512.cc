@@ -60,15 +60,7 @@ EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Ti
   __mmask16 mask[kPanels];
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
-  if (t.accumulate) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_loadu_ps(t.sums + r * t.sums_step + p * 16);
-  } else {
-    __m512 start[kPanels];
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p)
-      start[p] = t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
-  }
+  Start(t, t.sums_step, mask, acc);
   FetchLines<kRows, kPanels>(t);
   const float* ahead = t.ahead;
   const int64_t ahead_step = t.ahead_step;

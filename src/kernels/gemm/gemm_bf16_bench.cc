@@ -1,48 +1,25 @@
 // The bfloat16 linear kernels. Counters: GFLOPS, and `peak`, the share of what a register loop of the micro-kernel reaches on
 // operands in the L1 cache, in the same process with as many threads.
-#include <chrono>
-
 #include "kernels/bench_util.h"
 #include "kernels/gemm/gemm_bf16.h"
+#include "kernels/gemm/peak_bench.h"
 
 namespace evoq {
 namespace {
 
-int Threads() {
-  const char* wanted = std::getenv("EVOQ_THREADS");
-  return wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
-}
-
-// Best of 20, each thread its own operands.
 double PeakGflops(const GemmKernelsBf16& kernels, int threads) {
-  constexpr int64_t kDepth = 64, kRepeats = 400;
-  ThreadPool pool(threads);
-  double best = 0;
-  for (int round = 0; round < 20; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
-      alignas(64) float a[kMaxTileRowsF32 * kDepth] = {}, b[kMaxTilePanelsF32 * kDepth * kPanelF32] = {};
-      alignas(64) float sums[kMaxTileRowsF32 * kMaxTilePanelsF32 * kPanelF32] = {};
-      const float* rows[kMaxTileRowsF32];
-      const int64_t row_offset[kMaxTileRowsF32] = {};
-      for (int r = 0; r < kMaxTileRowsF32; ++r) rows[r] = a + r * kDepth;
-      const std::vector<TapF32> taps(kRepeats, TapF32{0, 0});
-      GemmTileBf16 tile = {};
-      tile.rows = rows, tile.taps = taps.data(), tile.tap_count = kRepeats, tile.depth = kDepth;
-      tile.b = tile.ahead = b, tile.panel_stride = kDepth * kPanelF32;
-      tile.sums = sums, tile.sums_step = kMaxTilePanelsF32 * kPanelF32, tile.row_offset = row_offset;
-      for (int64_t i = begin; i < end; ++i) kernels.tile[kernels.panels][kernels.rows](tile);
-      benchmark::DoNotOptimize(sums[0]);
-    });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 4e-9 * kernels.rows * kernels.panels * kPanelF32 * kDepth * kRepeats * threads / seconds);
-  }
-  return best;
+  return TilePeakGflops(kernels, 4, threads, [](PeakOperands& o) {
+    GemmTileBf16 tile = {};
+    tile.rows = o.rows, tile.taps = o.taps.data(), tile.tap_count = PeakOperands::kTaps, tile.depth = PeakOperands::kDepth;
+    tile.b = tile.ahead = o.b, tile.panel_stride = PeakOperands::kDepth * kPanelF32;
+    tile.sums = o.sums, tile.sums_step = PeakOperands::kRowStep, tile.row_offset = o.row_offset;
+    return tile;
+  });
 }
 
 void Run(benchmark::State& state, const char* kernel, const TestCall& call, double macs) {
   RunBenchmark(state, *FindKernel(kernel), call, 2 * macs);
-  static const double peak = PeakGflops(KernelsBf16For(*SelectIsa()), Threads());
+  static const double peak = PeakGflops(KernelsBf16For(*SelectIsa()), BenchThreads());
   state.counters["peak"] = benchmark::Counter(2e-9 * macs * static_cast<double>(state.iterations()) / peak, benchmark::Counter::kIsRate);
 }
 

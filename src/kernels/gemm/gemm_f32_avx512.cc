@@ -12,19 +12,11 @@ namespace {
 // plain kernels, which are, have the same accesses.
 #define EVOQ_PLAIN_CODE __attribute__((no_sanitize("address", "undefined", "thread")))
 
-// What the accumulators start from; the lines that are written at the end arrive while the sum is computed.
+// The accumulators start; the lines that are written at the end arrive while the sum is computed.
 template <int kRows, int kPanels>
 [[gnu::always_inline]] EVOQ_PLAIN_CODE inline void Begin(const GemmTileF32& t, const __mmask16 (&mask)[kPanels],
                                                          __m512 (&acc)[kRows][kPanels]) {
-  if (t.accumulate) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_loadu_ps(t.sums + (r * kPanels + p) * 16);
-  } else {
-    __m512 start[kPanels];
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p)
-      start[p] = t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
-  }
+  Start(t, kPanels * 16, mask, acc);
   if (t.last) {
     EVOQ_EACH_ACCUMULATOR _mm_prefetch(reinterpret_cast<const char*>(t.c + t.row_offset[r] + p * 16), _MM_HINT_T0);
   }

@@ -21,6 +21,21 @@ template <typename TileT>
   return static_cast<__mmask16>(below_end & ~below_begin);
 }
 
+// What the accumulators start from: the sums so far, sums[r * sums_step + n], or the bias.
+template <typename TileT, int kRows, int kPanels>
+[[gnu::always_inline]] inline void Start(const TileT& t, int64_t sums_step, const __mmask16 (&mask)[kPanels],
+                                         __m512 (&acc)[kRows][kPanels]) {
+  if (t.accumulate) {
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_loadu_ps(t.sums + r * sums_step + p * 16);
+    return;
+  }
+  __m512 start[kPanels];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p)
+    start[p] = t.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask[p], t.bias + p * 16);
+  EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
+}
+
 template <typename TileT, int kRows, int kPanels>
 [[gnu::always_inline]] inline void Activate(const TileT& t, __m512 (&acc)[kRows][kPanels]) {
   const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);

@@ -5,15 +5,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <random>
 #include <vector>
 
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/isa.h"
-#include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/gemm/peak_bench.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -27,33 +25,15 @@ inline const GemmKernelsF32& BenchKernelsF32(Isa isa) {
   return kGemmKernelsF32Scalar;
 }
 
-// GFLOPS of the micro-kernel on operands that stay in the L1 cache, best of 20, each thread its own.
 inline double PeakGflopsF32(Isa isa, int threads) {
   const GemmKernelsF32& kernels = BenchKernelsF32(isa);
-  constexpr int64_t kDepth = 64, kRepeats = 400;
-  ThreadPool pool(threads);
-  double best = 0;
-  for (int round = 0; round < 20; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    pool.ParallelFor(threads, 1, [&](int64_t begin, int64_t end) {
-      alignas(64) float a[kMaxTileRowsF32 * kDepth] = {}, b[kMaxTilePanelsF32 * kDepth * kPanelF32] = {};
-      alignas(64) float c[kMaxTileRowsF32 * kMaxTilePanelsF32 * kPanelF32] = {};
-      const float* rows[kMaxTileRowsF32];
-      int64_t row_offset[kMaxTileRowsF32];
-      for (int r = 0; r < kMaxTileRowsF32; ++r) {
-        rows[r] = a + r * kDepth;
-        row_offset[r] = r * kMaxTilePanelsF32 * kPanelF32;
-      }
-      std::vector<TapF32> taps(kRepeats, TapF32{0, 0});
-      GemmTileF32 tile = {rows, 0, taps.data(), kRepeats, kDepth, b, kPanelF32, kDepth * kPanelF32, b, 0, c, row_offset, 0,
-                          kernels.panels * kPanelF32, nullptr, nullptr, false, true, TileActivationF32::kNone, 0, 0};
-      for (int64_t i = begin; i < end; ++i) kernels.tile[kernels.panels][kernels.rows](tile);
-      benchmark::DoNotOptimize(c[0]);
-    });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2e-9 * kernels.rows * kernels.panels * kPanelF32 * kDepth * kRepeats * threads / seconds);
-  }
-  return best;
+  return TilePeakGflops(kernels, 2, threads, [&](PeakOperands& o) {
+    GemmTileF32 tile = {};
+    tile.rows = o.rows, tile.taps = o.taps.data(), tile.tap_count = PeakOperands::kTaps, tile.depth = PeakOperands::kDepth;
+    tile.b = tile.ahead = o.b, tile.b_step = kPanelF32, tile.panel_stride = PeakOperands::kDepth * kPanelF32;
+    tile.c = o.sums, tile.row_offset = o.row_offset, tile.column_end = kernels.panels * kPanelF32, tile.last = true;
+    return tile;
+  });
 }
 
 // Runs `kernel` on random float32 inputs of these types; the inputs marked constant are packed. `macs`: of one run.
