@@ -127,4 +127,18 @@ TEST(Isa, SelectedIsSupported) {
 }
 
 }  // namespace
+TEST(Text, Utf8CharactersAndBytesThatAreNone) {
+  const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
+  std::vector<uint32_t> codes;
+  for (size_t at = 0; at < text.size(); at += Utf8At(text, at).bytes) codes.push_back(Utf8At(text, at).code);
+  EXPECT_EQ(codes, (std::vector<uint32_t>{'a', 0xe9, 0x20ac, 0x1f600}));
+  // A continuation alone, a lead without its rest, leads that no character has.
+  for (const char* wrong : {"\x80", "\xc3", "\xe2\x82", "\xc3g", "\xf8\x88\x80\x80\x80", "\xff"}) {
+    const Utf8Character c = Utf8At(wrong, 0);
+    EXPECT_FALSE(c.valid) << wrong;
+    EXPECT_EQ(c.bytes, 1u);
+    EXPECT_EQ(c.code, static_cast<unsigned char>(wrong[0]));
+  }
+}
+
 }  // namespace evoq

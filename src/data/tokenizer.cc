@@ -13,16 +13,6 @@ namespace {
 constexpr size_t kMaxFileBytes = 64 << 20;
 constexpr int32_t kMaxPieceBytes = 1 << 12;
 
-// The bytes of the UTF-8 character at `at`; 1 for a byte that begins none.
-size_t CharacterBytes(std::string_view text, size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  const size_t wanted = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF8 ? 4 : 1;
-  for (size_t i = 1; i < wanted; ++i) {
-    if (at + i >= text.size() || (static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 1;
-  }
-  return wanted;
-}
-
 // A join of two neighbours: largest score first, then the first place.
 struct Join {
   float score;
@@ -96,7 +86,7 @@ std::vector<int64_t> Tokenizer::Encode(std::string_view text) const {
     tokens.push_back({piece, i - 1, -1});
   };
   for (size_t at = 0, size; at < text.size(); at += size) {
-    size = CharacterBytes(text, at);
+    size = Utf8At(text, at).bytes;
     if (const auto found = index_.find(text.substr(at, size)); found != index_.end()) {
       append(found->second);
       continue;

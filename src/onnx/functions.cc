@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -14,8 +13,6 @@ namespace {
 
 constexpr int kMaxNodes = 1'000'000;
 constexpr int kMaxDepth = 64;
-
-std::string Canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
 using Names = std::map<std::string, std::string>;
 
@@ -37,12 +34,12 @@ class Renamer {
 class Inliner {
  public:
   explicit Inliner(onnx::ModelProto& model) : model_(model) {
-    for (const auto& function : model.functions()) functions_[{Canonical(function.domain()), function.name()}] = &function;
+    for (const auto& function : model.functions()) functions_[{CanonicalDomain(function.domain()), function.name()}] = &function;
   }
 
   Status Run() {
-    if (functions_.empty()) return {};
     ClearNotes(*model_.mutable_graph());
+    if (functions_.empty()) return {};
     for (const auto& [key, function] : functions_) EVOQ_TRY(TakeOperatorSets(*function));
     return ExpandGraph(*model_.mutable_graph(), 0);
   }
@@ -51,10 +48,10 @@ class Inliner {
   // A domain that only functions import joins the model's; nodes of a function that imports another version carry that.
   Status TakeOperatorSets(const onnx::FunctionProto& function) {
     for (const auto& wanted : function.opset_import()) {
-      const std::string domain = Canonical(wanted.domain());
+      const std::string domain = CanonicalDomain(wanted.domain());
       if (domain.empty() && (wanted.version() < kOldestOpset || wanted.version() > kNewestOpset))
         return Unsupported("function '{}' is of operator set {}, evoq reads {} to {}", function.name(), wanted.version(), kOldestOpset, kNewestOpset);
-      const auto same = [&](const auto& opset) { return Canonical(opset.domain()) == domain; };
+      const auto same = [&](const auto& opset) { return CanonicalDomain(opset.domain()) == domain; };
       const auto& imports = model_.opset_import();
       const auto found = std::find_if(imports.begin(), imports.end(), same);
       if (found == imports.end()) {
@@ -66,14 +63,19 @@ class Inliner {
     return {};
   }
 
-  // Nodes' texts are free for NoteVersions.
+  // Takes the file's own notes, which mean nothing.
   static void ClearNotes(onnx::GraphProto& graph) {
     for (auto& node : *graph.mutable_node()) {
-      node.clear_doc_string();
+      EraseNote(node);
       for (auto& attr : *node.mutable_attribute()) {
         if (attr.type() == onnx::AttributeProto::GRAPH) ClearNotes(*attr.mutable_g());
       }
     }
+  }
+
+  static void EraseNote(onnx::NodeProto& node) {
+    auto& attributes = *node.mutable_attribute();
+    attributes.erase(std::remove_if(attributes.begin(), attributes.end(), [](const auto& attr) { return attr.name() == kOpsetAttr; }), attributes.end());
   }
 
   Status ExpandGraph(onnx::GraphProto& graph, int depth) {
@@ -89,7 +91,7 @@ class Inliner {
     for (auto& attr : *node.mutable_attribute()) {
       if (attr.type() == onnx::AttributeProto::GRAPH) EVOQ_TRY(ExpandGraph(*attr.mutable_g(), depth + 1));
     }
-    const auto found = functions_.find({Canonical(node.domain()), node.op_type()});
+    const auto found = functions_.find({CanonicalDomain(node.domain()), node.op_type()});
     if (found == functions_.end()) {
       *out.Add() = std::move(node);
       return {};
@@ -129,8 +131,14 @@ class Inliner {
 
   // Writes the versions that the function imports, where they are not the model's, onto a node and those of its subgraphs.
   void NoteVersions(const onnx::FunctionProto& function, onnx::NodeProto& node) const {
-    const auto found = versions_.find({&function, Canonical(node.domain())});
-    node.set_doc_string(found == versions_.end() ? "" : std::to_string(found->second));
+    const auto found = versions_.find({&function, CanonicalDomain(node.domain())});
+    EraseNote(node);
+    if (found != versions_.end()) {
+      onnx::AttributeProto& note = *node.add_attribute();
+      note.set_name(kOpsetAttr);
+      note.set_type(onnx::AttributeProto::INT);
+      note.set_i(found->second);
+    }
     for (auto& attr : *node.mutable_attribute()) {
       if (attr.type() != onnx::AttributeProto::GRAPH) continue;
       for (auto& inner : *attr.mutable_g()->mutable_node()) NoteVersions(function, inner);
@@ -174,9 +182,5 @@ class Inliner {
 }  // namespace
 
 Status InlineFunctions(onnx::ModelProto& model) { return Inliner(model).Run(); }
-
-int FunctionOpset(const onnx::ModelProto& model, const onnx::NodeProto& node) {
-  return model.functions_size() == 0 || node.doc_string().empty() ? 0 : std::atoi(node.doc_string().c_str());
-}
 
 }  // namespace evoq

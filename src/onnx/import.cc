@@ -24,7 +24,6 @@ namespace {
 constexpr std::array<std::string_view, 12> kUnchanged = {"ArgMax", "ArgMin", "Conv", "Constant", "GlobalAveragePool", "GlobalMaxPool",
                                                          "Identity", "MatMul", "Not", "Shape", "Size", "Transpose"};
 
-std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 std::string ShownDomain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 constexpr int kMaxNesting = 8;  // of subgraphs
@@ -280,8 +279,6 @@ class Importer {
       node.name = proto_node.name().empty() ? fmt::format("{}_{}", node.op, index) : proto_node.name();
       const std::string label = fmt::format("node {} ({})", node.name, node.op);
       EVOQ_ASSIGN(node.attrs, WithContext(AttrsFromProto(proto_node, external_), label));
-      node.attrs.Erase(kOpsetAttr);  // the file's own
-      if (const int version = FunctionOpset(model_, proto_node); version != 0) node.attrs.Set(kOpsetAttr, version);
       for (const std::string& input : proto_node.input()) {
         const auto found = values_.find(input);
         if (!input.empty() && found == values_.end()) return InvalidInput("{}: input '{}' is not defined anywhere", label, input);

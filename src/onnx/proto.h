@@ -12,3 +12,12 @@
 #include <onnx/onnx_pb.h>
 #include <onnx/onnx-data.pb.h>
 #pragma GCC diagnostic pop
+
+#include <string>
+
+namespace evoq {
+
+// The standard's own domain has two names.
+inline std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+}  // namespace evoq

@@ -53,7 +53,7 @@ bool Upgrade::OutputUsed(size_t i) const {
 
 namespace {
 
-// Runs `visit` on the rules that apply to this operator and version, in order.
+// Runs `visit` on the rules of a domain in order: a rule may make its node one of an operator that later rules are for.
 template <typename Visit>
 void ForRules(std::string_view domain, const Visit& visit) {
   for (const auto rules : {QuantizedRules(), MicrosoftRules(), OnnxRules()}) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
 
@@ -29,17 +30,9 @@ using Code = std::vector<Instruction>;
 std::vector<uint32_t> CodePoints(const std::string& text) {
   std::vector<uint32_t> points;
   for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) { return k < text.size() ? static_cast<uint8_t>(text[k]) : 0u; };
-    const uint32_t first = byte(i);
-    const size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
-    uint32_t point = more == 0 ? first : first & (0x3f >> more);
-    bool valid = more > 0;
-    for (size_t k = 1; k <= more; ++k) {
-      valid &= (byte(i + k) & 0xc0) == 0x80;
-      point = (point << 6) | (byte(i + k) & 0x3f);
-    }
-    points.push_back(valid ? point : first);
-    i += valid ? more + 1 : 1;
+    const Utf8Character character = Utf8At(text, i);
+    points.push_back(character.code);
+    i += character.bytes;
   }
   return points;
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "ops/broadcast.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
@@ -35,20 +36,14 @@ std::string ChangedCase(const std::string& text, bool upper) {
   static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   std::string out;
   for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) { return static_cast<uint8_t>(text[k]); };
-    const size_t length = byte(i) < 0x80 ? 1 : byte(i) < 0xe0 ? 2 : byte(i) < 0xf0 ? 3 : 4;
-    wint_t code = length == 1 ? byte(i) : byte(i) & (0x7f >> length);
-    bool valid = i + length <= text.size() && (length == 1 || byte(i) >= 0xc0);
-    for (size_t k = 1; valid && k < length; ++k) {
-      valid = (byte(i + k) & 0xc0) == 0x80;
-      code = (code << 6) | (byte(i + k) & 0x3f);
-    }
-    if (!valid) {  // passes as it is
+    const Utf8Character character = Utf8At(text, i);
+    if (!character.valid) {  // passes as it is
       out += text[i++];
       continue;
     }
-    i += length;
-    if (length == 1) {
+    i += character.bytes;
+    wint_t code = character.code;
+    if (character.bytes == 1) {
       code = static_cast<wint_t>(upper ? (code >= 'a' && code <= 'z' ? code - 32 : code) : (code >= 'A' && code <= 'Z' ? code + 32 : code));
     } else if (kUtf8 != nullptr) {
       code = upper ? towupper_l(code, kUtf8) : towlower_l(code, kUtf8);

@@ -3,7 +3,9 @@
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/elementwise/binary_call.h"
+#include "kernels/elementwise/unary_call.h"
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 
@@ -57,17 +59,9 @@ Result<BoundKernel> BindBinary(const KernelCall& call, const BindOptions& option
   return BoundKernel::Of(state);
 }
 
-// Clip's bounds are inputs 1 and 2, either of which may be missing.
 std::optional<Rejection> RejectUnary(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, call.inputs.size())) return why;
-  if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (call.inputs[0].shape != call.outputs[0].shape)
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
-  for (size_t i = 1; i < call.inputs.size(); ++i) {
-    if (call.has_input(i) && (call.op != "Clip" || ElementsOf(call.inputs[i]) != 1))
-      return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
-  }
-  return std::nullopt;
+  return RejectUnaryShapes(call, DType::kBfloat16);
 }
 
 struct UnaryState {
@@ -109,7 +103,7 @@ Result<BoundKernel> BindUnary(const KernelCall& call, const BindOptions& options
 }  // namespace
 
 #define EVOQ_BINARY_ROW(op, name) \
-  extern const KernelDef k##op##Bf16 = {name "_bf16", #op, "bf16", Peak::kMemory, RejectBinary, nullptr, BindBinary};
+  extern const KernelDef k##op##Bf16 = {name "_bf16", #op, "bf16", Peak::kMemory, RejectBinary, nullptr, BindBinary, nullptr, SameSizeInputs};
 EVOQ_BINARY_ROW(Add, "add")
 EVOQ_BINARY_ROW(Sub, "sub")
 EVOQ_BINARY_ROW(Mul, "mul")
@@ -121,7 +115,7 @@ EVOQ_BINARY_ROW(PRelu, "prelu")
 #undef EVOQ_BINARY_ROW
 
 #define EVOQ_UNARY(op, definition) \
-  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16", #op, "bf16", Peak::kMemory, RejectUnary, nullptr, BindUnary};
+  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16", #op, "bf16", Peak::kMemory, RejectUnary, nullptr, BindUnary, nullptr, SameSizeInputs};
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

@@ -4,6 +4,7 @@
 #include "kernels/math/unary.h"
 
 #include "kernels/call_util.h"
+#include "kernels/elementwise/unary_call.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
@@ -12,28 +13,31 @@
 namespace evoq {
 namespace {
 
-// Clip's bounds are inputs 1 and 2, either of which may be missing.
 bool HasBounds(const KernelCall& call) { return call.op == "Clip"; }
 
-std::optional<Rejection> RejectCommon(const KernelCall& call) {
+}  // namespace
+
+std::optional<Rejection> RejectUnaryShapes(const KernelCall& call, DType bounds) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
     return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
   }
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (!call.has_input(i)) continue;
-    if (!HasBounds(call) || !PlainFloat(call.inputs[i]) || ElementsOf(call.inputs[i]) != 1) {
+    if (!HasBounds(call) || call.inputs[i] != TensorType(bounds, call.inputs[i].shape) || ElementsOf(call.inputs[i]) != 1) {
       return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
     }
   }
   return std::nullopt;
 }
 
+namespace {
+
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
     return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
   }
-  return RejectCommon(call);
+  return RejectUnaryShapes(call, DType::kFloat32);
 }
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
@@ -44,7 +48,7 @@ std::optional<Rejection> RejectBytes(const KernelCall& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && call.constant(i) == nullptr) return Reject("not-constant", "input {} is computed at run time", i);
   }
-  return RejectCommon(call);
+  return RejectUnaryShapes(call, DType::kFloat32);
 }
 
 struct FloatState {

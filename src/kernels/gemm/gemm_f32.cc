@@ -187,6 +187,20 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
   return plan;
 }
 
+void DenseRowsF32::Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
+  const DenseRowsF32& rows = *static_cast<const DenseRowsF32*>(source);
+  for (int r = 0; r < count; ++r) {
+    tile.rows[r] = rows.a + (first + r) * rows.depth + segment.k;
+    tile.row_offset[r] = (first + r) * rows.columns;
+  }
+  tile.row_stride = 0;
+  tile.next = segment.depth == rows.depth ? tile.rows[0] + count * rows.depth : nullptr;
+  tile.next_step = RoundUp(count, kPanelF32);
+  tile.taps[0] = {0, segment.k * rows.b_step};
+  tile.tap_count = segment.taps;
+  tile.depth = segment.depth;
+}
+
 void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task) {
   const int64_t row_block = task / plan.column_blocks, column_block = task % plan.column_blocks;
   const int64_t first_tile = PartBegin(plan.tiles, plan.row_blocks, row_block);

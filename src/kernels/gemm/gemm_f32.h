@@ -40,8 +40,8 @@ struct TileRowsF32 {
   int64_t row_offset[kMaxTileRowsF32];
   // What the following rows read, where all of it lies right behind these rows, else null; a tile fetches it in steps of so many
   // floats per k.
-  const float* next;
-  int64_t next_step;
+  const float* next = nullptr;
+  int64_t next_step = 0;
 };
 
 // Fills `tile` for rows [first, first + count) and one segment. `source` is the caller's own state.
@@ -89,6 +89,14 @@ struct GemmSizesF32 {
   int64_t jobs = 1;          // jobs that run side by side
   bool taps_in_order = true;  // B[panel] holds the K of this product and nothing else
   int64_t lane_columns = 0;   // not 0: a panel holds groups of so many columns, each with a depth of its own (lane tiles)
+};
+
+// The row source of a matrix: row r is a + r * depth, its output y + r * columns.
+struct DenseRowsF32 {
+  const float* a;
+  int64_t depth, columns, b_step;
+
+  static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile);
 };
 
 // Whether groups of this depth and so many columns can share a panel of lane tiles.

@@ -11,22 +11,14 @@
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/isa.h"
+#include "kernels/gemm/gemm_f32.h"
 #include "kernels/gemm/peak_bench.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
 
-inline const GemmKernelsF32& BenchKernelsF32(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return kGemmKernelsF32Avx512;
-  if (isa == Isa::kAvx2) return kGemmKernelsF32Avx2;
-#endif
-  (void)isa;
-  return kGemmKernelsF32Scalar;
-}
-
 inline double PeakGflopsF32(Isa isa, int threads) {
-  const GemmKernelsF32& kernels = BenchKernelsF32(isa);
+  const GemmKernelsF32& kernels = GemmKernelsForF32(isa);
   return TilePeakGflops(kernels, 2, threads, [&](PeakOperands& o) {
     GemmTileF32 tile = {};
     tile.rows = o.rows, tile.taps = o.taps.data(), tile.tap_count = PeakOperands::kTaps, tile.depth = PeakOperands::kDepth;

@@ -55,9 +55,9 @@ struct MatMulF32 {
   void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
     const MatMulPair pair = shape.batch[index];
     const int64_t y = index * shape.m * shape.n;
-    const Rows rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n, plan.b_step};
+    const DenseRowsF32 rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n, plan.b_step};
     const GemmJobF32 job = {&rows,
-                            Rows::Fill,
+                            DenseRowsF32::Fill,
                             b + pair.b * b_stride,
                             0,
                             shape.n,
@@ -66,25 +66,6 @@ struct MatMulF32 {
                             has_residual ? static_cast<const float*>(in[3]) + y : nullptr};
     RunGemmTaskF32(plan, job, task);
   }
-
-  struct Rows {
-    const float* a;
-    int64_t k, n, b_step;
-
-    static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
-      const Rows& rows = *static_cast<const Rows*>(source);
-      for (int r = 0; r < count; ++r) {
-        tile.rows[r] = rows.a + (first + r) * rows.k + segment.k;
-        tile.row_offset[r] = (first + r) * rows.n;
-      }
-      tile.row_stride = 0;
-      tile.next = segment.depth == rows.k ? tile.rows[0] + count * rows.k : nullptr;
-      tile.next_step = RoundUp(count, kPanelF32);
-      tile.taps[0] = {0, segment.k * rows.b_step};
-      tile.tap_count = segment.taps;
-      tile.depth = segment.depth;
-    }
-  };
 };
 
 std::optional<Rejection> RejectTypes(const KernelCall& call) {

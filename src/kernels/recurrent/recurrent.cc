@@ -32,25 +32,9 @@ struct Product {
   std::shared_ptr<AlignedBuffer> panels;
   std::vector<float> bias;  // empty: none
 
-  struct Rows {
-    const float* a;
-    int64_t depth, columns;
-    static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
-      const Rows& rows = *static_cast<const Rows*>(source);
-      for (int r = 0; r < count; ++r) {
-        tile.rows[r] = rows.a + (first + r) * rows.depth + segment.k;
-        tile.row_offset[r] = (first + r) * rows.columns;
-      }
-      tile.row_stride = 0;
-      tile.taps[0] = {0, segment.k * kPanelF32};
-      tile.tap_count = segment.taps;
-      tile.depth = segment.depth;
-    }
-  };
-
   void Run(const float* a, float* y, ThreadPool& pool) const {
-    const Rows rows = {a, depth, columns};
-    const GemmJobF32 job = {&rows, Rows::Fill, reinterpret_cast<const float*>(panels->data()), 0, columns, y,
+    const DenseRowsF32 rows = {a, depth, columns, kPanelF32};
+    const GemmJobF32 job = {&rows, DenseRowsF32::Fill, reinterpret_cast<const float*>(panels->data()), 0, columns, y,
                             bias.empty() ? nullptr : bias.data(), nullptr};
     pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) RunGemmTaskF32(plan, job, task);
