@@ -79,9 +79,8 @@ struct ByteClamp {
       : zero(_mm512_set1_epi16(static_cast<int16_t>(b.zero))),
         low(_mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(__builtin_nearbyintf(b.low)) + b.zero))),
         high(_mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(__builtin_nearbyintf(b.high)) + b.zero))) {}
-  __m512i Finish(const Floats& v) const {
-    return _mm512_min_epu8(_mm512_max_epu8(NarrowUnsigned(v, zero), low), high);
-  }
+  __m512i Clamp(__m512i bytes) const { return _mm512_min_epu8(_mm512_max_epu8(bytes, low), high); }
+  __m512i Finish(const Floats& v) const { return Clamp(NarrowUnsigned(v, zero)); }
 };
 
 }  // namespace

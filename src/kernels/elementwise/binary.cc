@@ -98,8 +98,8 @@ struct ByteState {
     auto* y = static_cast<uint8_t*>(out[0]);
     const auto loop = BinaryTableFor(isa).u8;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
-        loop(args, a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
+      plan.ForGroups(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n, int64_t count, int64_t a_row, int64_t b_row) {
+        loop(args, a + ia, b + ib, y + at, {n, count, plan.a_step, plan.b_step, a_row, b_row});
       });
     });
   }

@@ -35,11 +35,18 @@ struct BinaryByteArgs {
   OutputBounds bounds;
 };
 
-// Rows of n elements; an input with step 0 is one element for all.
+// `rows` rows of n elements, those of y behind each other: y[r n + i] = f(a[r a_row + i a_step], b[r b_row + i b_step]).
+// A step is 1, or 0 for one element along the row.
+struct BinaryRows {
+  int64_t n = 0, rows = 1;
+  int64_t a_step = 1, b_step = 1;
+  int64_t a_row = 0, b_row = 0;
+};
+
 struct BinaryTable {
+  // A row of n elements.
   void (*f32)(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step, int64_t b_step);
-  void (*u8)(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
-             int64_t b_step);
+  void (*u8)(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows);
 };
 EVOQ_ISA_TABLE(BinaryTable)
 

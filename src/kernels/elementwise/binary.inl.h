@@ -40,6 +40,11 @@ void Float(BinaryKind kind, const float* a, const float* b, float* y, int64_t n,
   }
 }
 
+template <typename F>
+inline void RowSteps(const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& r, const F& f) {
+  for (int64_t i = 0; i < r.rows; ++i) Steps(a + i * r.a_row, b + i * r.b_row, y + i * r.n, r.n, r.a_step, r.b_step, f);
+}
+
 // v inside the bounds, so that the sum's last mantissa bits are the rounded integer.
 inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
   v = v > low ? v : low;
@@ -47,34 +52,43 @@ inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
   return static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic) - 0x4B400000u) + zero);
 }
 
+// Both ratios 1: v is an integer, and 16 bits hold it.
+void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+  const int32_t offset = args.bounds.zero - args.zero_a - args.zero_b;
+  const auto low = static_cast<int16_t>(RoundToInteger(args.bounds.low, args.bounds.zero, 0, 255));
+  const auto high = static_cast<int16_t>(RoundToInteger(args.bounds.high, args.bounds.zero, 0, 255));
+  RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
+    const auto v = static_cast<int16_t>(p + q + offset);
+    const int16_t above = v > low ? v : low;
+    return static_cast<uint8_t>(above < high ? above : high);
+  });
+}
+
 template <bool kLeaky>
-void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
-              int64_t b_step) {
+void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const OutputBounds bounds = args.bounds;
   const float scale_a = args.scale_a, scale_b = args.scale_b;
   const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
-  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+  RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
     float v = static_cast<float>(p - zero_a) * scale_a + static_cast<float>(q - zero_b) * scale_b;
     if (kLeaky) v = v < 0.0f ? v * bounds.slope : v;
     return ToByte(v, bounds.low, bounds.high, bounds.zero);
   });
 }
 
-void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
-              int64_t b_step) {
+void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const OutputBounds bounds = args.bounds;
   const float scale = args.scale_a;
   const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
-  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+  RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
     return ToByte(static_cast<float>((p - zero_a) * (q - zero_b)) * scale, bounds.low, bounds.high, bounds.zero);
   });
 }
 
 template <BinaryKind kKind>
-void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
-               int64_t b_step) {
+void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const BinaryByteArgs local = args;
-  Steps(a, b, y, n, a_step, b_step, [=](uint8_t p, uint8_t q) {
+  RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
     const float x = static_cast<float>(p - local.zero_a) * local.scale_a;
     const float z = static_cast<float>(q - local.zero_b) * local.scale_b;
     const float v = BinaryFn<kKind>::Compute(x, z) / local.scale_y;
@@ -82,14 +96,14 @@ void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, u
   });
 }
 
-void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n, int64_t a_step,
-           int64_t b_step) {
+void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   switch (args.kind) {
     case BinaryKind::kAdd:
-      return args.bounds.leaky ? AddBytes<true>(args, a, b, y, n, a_step, b_step) : AddBytes<false>(args, a, b, y, n, a_step, b_step);
-    case BinaryKind::kMul: return MulBytes(args, a, b, y, n, a_step, b_step);
+      if (args.scale_a == 1.0f && args.scale_b == 1.0f && !args.bounds.leaky) return AddEqual(args, a, b, y, rows);
+      return args.bounds.leaky ? AddBytes<true>(args, a, b, y, rows) : AddBytes<false>(args, a, b, y, rows);
+    case BinaryKind::kMul: return MulBytes(args, a, b, y, rows);
 #define EVOQ_BYTES(op) \
-  case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, n, a_step, b_step);
+  case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, rows);
     EVOQ_BYTES(Sub) EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
 #undef EVOQ_BYTES
   }

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "kernels/elementwise/binary.h"
 #include "kernels/math/math.h"
@@ -50,6 +51,10 @@ const Shapes kShapes[] = {
     {{3, 1}, {1, 40}, {3, 40}},
     {{1, 4, 1, 3}, {2, 1, 5, 1}, {2, 4, 5, 3}},
     {{3, 9000}, {3, 9000}, {3, 9000}},
+    {{1, 7, 196}, {1, 7, 1}, {1, 7, 196}},
+    {{2, 3, 1}, {2, 3, 49}, {2, 3, 49}},
+    {{9, 240}, {1, 240}, {9, 240}},
+    {{1, 83}, {5, 83}, {5, 83}},
 };
 
 TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {
@@ -121,6 +126,35 @@ TEST(Binary, BytesEqualTheDefinition) {
         ExpectKernel(*FindKernel(name + "_u8"), t, {want}, s.a.ToString() + s.b.ToString() + activation);
       }
     }
+  }
+}
+
+// Products that a row or a column of factors scales, and sums of equal scales, on random shapes and parameters.
+TEST(Binary, RandomRowsEqualTheDefinition) {
+  std::mt19937 random(5);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int round = 0; round < 300; ++round) {
+    const int64_t images = pick(1, 3), rows = pick(1, 9), n = pick(1, 300);
+    const Shape whole{images, rows, n}, factors[] = {{images, rows, 1}, {1, 1, n}, {images, 1, n}, whole};
+    const Shape& part = factors[pick(0, 3)];
+    const bool add = pick(0, 1) == 0, swapped = pick(0, 1) == 0;
+    const float scale_a = 0.05f, scale_b = add && pick(0, 1) == 0 ? 0.05f : 0.013f * static_cast<float>(pick(1, 9));
+    const float scale_y = add ? 0.05f : scale_a * scale_b * static_cast<float>(pick(20, 900)) / 3;
+    const int zero_a = pick(0, 255), zero_b = pick(0, 255), zero_y = pick(0, 255);
+    TestCall t;
+    t.op = add ? "Add" : "Mul";
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, swapped ? part : whole, QuantParams::PerTensor(scale_a, zero_a)), round),
+                RandomTensor(TensorType(DType::kUint8, swapped ? whole : part, QuantParams::PerTensor(scale_b, zero_b)), round + 1000)};
+    t.outputs = {TensorType(DType::kUint8, whole, QuantParams::PerTensor(scale_y, zero_y))};
+    Tensor want = Tensor::Allocate(t.outputs[0]);
+    for (int64_t i = 0; i < want.elements(); ++i) {
+      const int p = t.inputs[0].data<uint8_t>()[Source(t.inputs[0].shape(), whole, i)] - zero_a;
+      const int q = t.inputs[1].data<uint8_t>()[Source(t.inputs[1].shape(), whole, i)] - zero_b;
+      const float v = add ? static_cast<float>(p) * ScaleRatio(scale_a, scale_y) + static_cast<float>(q) * ScaleRatio(scale_b, scale_y)
+                          : static_cast<float>(p * q) * LinearMultiplier(scale_a, scale_b, scale_y);
+      want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(RoundToInteger(v, zero_y, 0, 255));
+    }
+    ExpectKernel(*FindKernel(add ? "add_u8" : "mul_u8"), t, {want}, fmt::format("{} with {}", whole.ToString(), part.ToString()));
   }
 }
 
