@@ -162,8 +162,6 @@ std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, Conv
   if (auto why = ReadConvShape(wide.call, transposed, shape)) return why;
   if (!transposed) return std::nullopt;
   if (shape.depth() % 2 != 0) return Reject("shape", "{} input channels in a group, expected an even number", shape.depth());
-  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
-  if (phases > 4096) return Reject("attribute", "{} phases (the product of the strides)", phases);
   return std::nullopt;
 }
 
@@ -213,12 +211,7 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
   if (kTransposed) {
-    for (int64_t i = 0; i < s.stride[0] * s.stride[1] * s.stride[2]; ++i) {
-      AddPhase(call, options, activation,
-               {ConvPhaseAxis(s, 0, i / s.stride[2] / s.stride[1]), ConvPhaseAxis(s, 1, i / s.stride[2] % s.stride[1]),
-                ConvPhaseAxis(s, 2, i % s.stride[2])},
-               state);
-    }
+    for (int64_t i = 0; i < s.phases(); ++i) AddPhase(call, options, activation, ConvPhaseAxes(s, i), state);
   } else {
     AddPhase(call, options, activation, ConvAxes(s), state);
   }

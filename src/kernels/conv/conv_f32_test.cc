@@ -268,6 +268,21 @@ TEST(ConvF32, RejectsWithAReason) {
   EXPECT_EQ(code(), "types");
 }
 
+// The product of these strides is 4 modulo 2^64.
+TEST(ConvTransposeF32, RejectsMorePhasesThanItCounts) {
+  const Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 1, 2, 2, 2}));
+  const std::vector<TensorType> types = {TensorType(DType::kFloat32, Shape{1, 1, 1, 1, 1}), w.type()};
+  const TensorType y(DType::kFloat32, Shape{1, 2, 2, 2, 1});
+  const std::vector<const Tensor*> constants = {nullptr, &w};
+  for (const int64_t stride : {int64_t{1}, int64_t{1} << 22}) {
+    Attrs attrs;
+    attrs.Set("channels_last", 1);
+    attrs.Set("strides", std::vector<int64_t>{stride, stride, stride});
+    const auto why = FindKernel("conv_transpose_f32")->reject(KernelCall{"ConvTranspose", attrs, types, {&y, 1}, constants});
+    EXPECT_EQ(why ? why->code : "", std::string(stride == 1 ? "" : "attribute")) << stride;
+  }
+}
+
 TEST(LayoutF32, RoundTrip) {
   std::mt19937 random(5);
   for (const char* name : {"k1n16-conv-f32", "k1n16-convtranspose-f32", "k1n16-matmul-f32"}) {

@@ -36,6 +36,11 @@ ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
   return a;
 }
 
+std::array<ConvAxisF32, 3> ConvPhaseAxes(const ConvShapeF32& s, int64_t i) {
+  const std::array<int64_t, 3> phase = s.phase(i);
+  return {ConvPhaseAxis(s, 0, phase[0]), ConvPhaseAxis(s, 1, phase[1]), ConvPhaseAxis(s, 2, phase[2])};
+}
+
 ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> axes, int64_t b_tap)
     : batch(shape.batch), channels_in(shape.channels_in), channels_out(shape.channels_out), axis(std::move(axes)) {
   for (ConvAxisF32& a : axis) {

@@ -28,6 +28,8 @@ struct ConvAxisF32 {
 std::array<ConvAxisF32, 3> ConvAxes(const ConvShapeF32& shape);
 // The outputs o = phase, phase + stride, ... of one axis of a ConvTranspose, with the taps that reach them.
 ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& shape, int axis, int64_t phase);
+// The axes of phase i of shape.phases().
+std::array<ConvAxisF32, 3> ConvPhaseAxes(const ConvShapeF32& shape, int64_t i);
 
 // Everything that FillConvRows needs; the same for all groups.
 struct ConvRowsF32 {

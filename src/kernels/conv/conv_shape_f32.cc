@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/math.h"
 #include "kernels/activation.h"
 #include "kernels/call_util.h"
 
@@ -94,6 +95,9 @@ std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed, 
                                      : (s.out[a] - 1) * s.stride[a] + extent - s.in[a];
     s.pad[a] = FirstPad(auto_pad, pads[i], total, transposed && call.attrs.Has("output_shape"));
   }
+  constexpr int64_t kMaxPhases = 4096;
+  if (transposed && CheckedProduct(s.stride).value_or(kMost) > kMaxPhases)
+    return Reject("attribute", "more than {} phases (the product of the strides)", kMaxPhases);
   return std::nullopt;
 }
 

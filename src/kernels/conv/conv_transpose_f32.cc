@@ -48,10 +48,7 @@ struct ConvTransposeF32 {
 
 std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
   ConvShapeF32 shape;
-  if (auto why = ReadConvShape(call, true, shape)) return why;
-  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
-  if (phases > 4096) return Rejection{"attribute", fmt::format("{} phases (the product of the strides)", phases)};
-  return std::nullopt;
+  return ReadConvShape(call, true, shape);
 }
 
 Result<Tensor> PackConvTranspose(const KernelCall& call, size_t input) {
@@ -68,13 +65,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   state.shape = shape;
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
-  const int64_t phases = shape.stride[0] * shape.stride[1] * shape.stride[2];
-  for (int64_t i = 0; i < phases; ++i) {
-    ConvRowsF32 map(shape,
-                    {ConvPhaseAxis(shape, 0, i / shape.stride[2] / shape.stride[1]),
-                     ConvPhaseAxis(shape, 1, i / shape.stride[2] % shape.stride[1]),
-                     ConvPhaseAxis(shape, 2, i % shape.stride[2])},
-                    shape.channels_in * kPanelF32);
+  for (int64_t i = 0; i < shape.phases(); ++i) {
+    ConvRowsF32 map(shape, ConvPhaseAxes(shape, i), shape.channels_in * kPanelF32);
     if (map.rows() == 0) continue;
     GemmSizesF32 sizes;
     sizes.rows = map.rows();

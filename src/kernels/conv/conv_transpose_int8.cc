@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/math.h"
-#include "kernels/conv/conv_shape_f32.h"
+#include "kernels/conv/conv_rows_f32.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/layout_k4n16.h"
 #include "kernels/parallel.h"
@@ -57,37 +57,26 @@ std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
   if (auto why = ReadConvSizes(call, true, shape)) return why;
   const auto activation = ActivationFromAttrs(call.attrs);
   if (!activation || !IsPiecewiseLinear(activation->kind)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
-  if (shape.stride[0] * shape.stride[1] * shape.stride[2] > 4096) return Reject("attribute", "more than 4096 phases");
   if (auto why = RejectSizes(shape)) return why;
   return RejectTypes(call, shape);
 }
 
-// One axis of a phase: outputs first, first + stride, ... (`count` of them); output j reads inputs j + low + t * step for
-// t < taps.size() through tap taps[t] of the kernel, or through none (-1).
+// One axis of a phase as a Conv of stride 1: output j reads inputs j + low + t * step for t < taps.size() through tap taps[t] of the
+// kernel, or through none (-1).
 struct PhaseAxis {
-  int64_t count = 0, low = 0, step = 1;
+  int64_t low = 0, step = 1;
   std::vector<int64_t> taps;
-};
 
-PhaseAxis AxisOf(const ConvShapeF32& s, int axis, int64_t first) {
-  PhaseAxis a;
-  a.count = first < s.out[axis] ? CeilDiv(s.out[axis] - first, s.stride[axis]) : 0;
-  int64_t high = 0;  // 0 takes part, so that no pad is negative
-  std::vector<std::pair<int64_t, int64_t>> deltas;
-  for (int64_t k = 0; k < s.kernel[axis]; ++k) {
-    const int64_t distance = first + s.pad[axis] - k * s.dilation[axis];
-    if (distance % s.stride[axis] != 0) continue;
-    deltas.emplace_back(distance / s.stride[axis], k);
-    a.low = std::min(a.low, deltas.back().first);
-    high = std::max(high, deltas.back().first);
+  explicit PhaseAxis(const ConvAxisF32& axis) {
+    int64_t high = 0;  // 0 takes part, so that no pad is negative
+    for (int64_t delta : axis.delta) low = std::min(low, delta), high = std::max(high, delta);
+    step = -low;
+    for (int64_t delta : axis.delta) step = std::gcd(step, delta - low);
+    step = std::max<int64_t>(step, 1);
+    taps.assign(static_cast<size_t>((high - low) / step + 1), -1);
+    for (size_t i = 0; i < axis.tap.size(); ++i) taps[static_cast<size_t>((axis.delta[i] - low) / step)] = axis.tap[i];
   }
-  a.step = -a.low;
-  for (const auto& [delta, k] : deltas) a.step = std::gcd(a.step, delta - a.low);
-  a.step = std::max<int64_t>(a.step, 1);
-  a.taps.assign(static_cast<size_t>((high - a.low) / a.step + 1), -1);
-  for (const auto& [delta, k] : deltas) a.taps[static_cast<size_t>((delta - a.low) / a.step)] = k;
-  return a;
-}
+};
 
 // The weights of a phase as a Conv's [M, C/group, k, k, k]; missing taps hold zero points.
 Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, const PhaseAxis (&axes)[3]) {
@@ -114,7 +103,7 @@ Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, const PhaseA
 
 struct Phase {
   BoundKernel kernel;
-  int64_t first[3], count[3];
+  std::array<int64_t, 3> first, count;
   int64_t pixels(int64_t batch) const { return batch * count[0] * count[1] * count[2]; }
 };
 
@@ -194,14 +183,14 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   state.y_pixel = s.channels_out * common.epilogue.y_bytes();
   if (call.has_input(3)) state.r_pixel = s.channels_out * (PlainFloat(call.inputs[3]) ? 4 : 1);
   size_t inner = 0;
-  for (int64_t i = 0; i < s.stride[0] * s.stride[1] * s.stride[2]; ++i) {
-    const int64_t first[3] = {i / s.stride[2] / s.stride[1], i / s.stride[2] % s.stride[1], i % s.stride[2]};
-    const PhaseAxis axes[3] = {AxisOf(s, 0, first[0]), AxisOf(s, 1, first[1]), AxisOf(s, 2, first[2])};
+  for (int64_t i = 0; i < s.phases(); ++i) {
+    const std::array<ConvAxisF32, 3> outputs = ConvPhaseAxes(s, i);
+    const PhaseAxis axes[3] = {PhaseAxis(outputs[0]), PhaseAxis(outputs[1]), PhaseAxis(outputs[2])};
     Int8LinearSpec spec = common;
     Phase phase;
     for (int a = 0; a < 3; ++a) {
-      phase.first[a] = first[a];
-      phase.count[a] = spec.geometry.out[a] = axes[a].count;
+      phase.first[a] = outputs[a].first;
+      phase.count[a] = spec.geometry.out[a] = outputs[a].count;
       spec.geometry.in[a] = s.in[a];
       spec.geometry.kernel[a] = static_cast<int64_t>(axes[a].taps.size());
       spec.geometry.dilation[a] = axes[a].step;
