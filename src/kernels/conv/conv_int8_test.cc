@@ -69,6 +69,54 @@ TEST(ConvInt8, Extremes) {
   }
 }
 
+// Nothing saturates on the way: sums of least and largest values, with the zero point at either end.
+TEST(ConvInt8, LeastAndLargestValues) {
+  for (int extremes : {1, 2}) {
+    for (DType x : {DType::kUint8, DType::kInt8}) {
+      for (bool high_zero : {false, true}) {
+        Case c = Conv2D({1, 8, 7, 64}, {24, 64, 3, 3}, {}, {1, 1, 1, 1});
+        c.x_type = x;
+        c.x_zero = (x == DType::kInt8 ? -128 : 0) + (high_zero ? 255 : 0);
+        c.extremes = extremes;
+        c.y_type = DType::kFloat32;
+        Check("conv_int8", c);
+        c.w = {24, 64, 1, 1};
+        c.pads = {};
+        Check("conv_int8", c);
+      }
+    }
+  }
+  Case deep = Conv2D({1, 4, 4, 1824}, {16, 1824, 3, 3}, {}, {1, 1, 1, 1});
+  deep.x_zero = 0;
+  deep.y_type = DType::kFloat32;
+  deep.extremes = 2;
+  Check("conv_int8", deep);
+}
+
+// Sizes around those of Winograd's tiles, of runs and chunks of them, and of panels; every epilogue.
+TEST(ConvInt8, ThreeByThree) {
+  uint32_t seed = 5001;
+  for (int64_t size : {1, 2, 3, 8, 31, 33, 66}) {
+    for (int64_t pad : {0, 1, 2}) {
+      if (size + 2 * pad < 3) continue;
+      std::mt19937 rng(seed);
+      Case c = Conv2D({1 + static_cast<int64_t>(rng() % 2), size, 1 + size * 2 / 3 + pad, 16 << rng() % 3}, {}, {}, {pad, pad, pad, pad});
+      c.w = {std::array<int64_t, 6>{1, 15, 16, 17, 48, 81}[rng() % 6], c.x[3], 3, 3};
+      if (c.x[2] + 2 * pad < 3) c.pads[3] += 2;
+      c.x_type = rng() % 2 == 0 ? DType::kInt8 : DType::kUint8;
+      c.w_type = rng() % 4 == 0 ? DType::kUint8 : DType::kInt8;
+      c.x_zero = static_cast<int32_t>(rng() % 256) - (c.x_type == DType::kInt8 ? 128 : 0);
+      c.y_type = std::array{DType::kUint8, DType::kInt8, DType::kFloat32}[rng() % 3];
+      c.residual = std::array{DType::kUndefined, DType::kUint8, DType::kInt8}[rng() % 3];
+      c.activation = {std::array{ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kLeakyRelu}[rng() % 3], 0.1f};
+      c.table = c.y_type == DType::kUint8 && rng() % 3 == 0;
+      c.seed = seed++;
+      Check("conv_int8", c);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(ConvInt8, EpiloguesAndTypes) {
   const Activation activations[] = {{ActivationKind::kNone},
                                     {ActivationKind::kRelu},

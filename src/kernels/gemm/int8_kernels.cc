@@ -1,5 +1,6 @@
 #include "kernels/gemm/int8_kernels.h"
 
+#include "kernels/gemm/int8_winograd.h"
 #include "kernels/gemm/layout_k4n16.h"
 #include "kernels/quantize/table.h"
 #include "kernels/requant.h"
@@ -73,6 +74,7 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, 
   if (spec.weights.layout().empty()) {
     EVOQ_ASSIGN(spec.weights, PackInt8Weights(call, 1, spec.geometry));
   }
+  if (TakesInt8Winograd(spec, options)) return BindInt8Winograd(std::move(spec), options);
   return BindInt8Linear(std::move(spec), options);
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/math.h"
 #include "kernels/gemm/int8_variants.h"
-#include "kernels/gemm/layout_k4n16.h"
 
 namespace evoq {
 namespace {
@@ -354,16 +353,20 @@ int32_t RunZero(const Int8LinearSpec& spec, const void* const* in) {
                        : *static_cast<const uint8_t*>(in[spec.x_zero_input]);
 }
 
-Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options) {
-  const bool conv = spec.weights.layout() == kK4N16Conv;
-  if (!conv && spec.weights.layout() != kK4N16MatMul)
-    return InvalidInput("weights have layout '{}', expected k4n16", spec.weights.layout());
-  EVOQ_ASSIGN(const K4N16 weights, conv ? K4N16OfConv(spec.weights.type()) : K4N16OfMatMul(spec.weights.type()));
-  if (spec.weights.bytes() != static_cast<size_t>(weights.panels * weights.panel_bytes))
-    return InvalidInput("packed weights have {} bytes, expected {}", spec.weights.bytes(),
-                        weights.panels * weights.panel_bytes);
-  if (reinterpret_cast<uintptr_t>(spec.weights.raw()) % 64 != 0)
+Result<K4N16> CheckPackedWeights(const Tensor& weights) {
+  const bool conv = weights.layout() == kK4N16Conv;
+  if (!conv && weights.layout() != kK4N16MatMul)
+    return InvalidInput("weights have layout '{}', expected k4n16", weights.layout());
+  EVOQ_ASSIGN(const K4N16 packed, conv ? K4N16OfConv(weights.type()) : K4N16OfMatMul(weights.type()));
+  if (weights.bytes() != static_cast<size_t>(packed.panels * packed.panel_bytes))
+    return InvalidInput("packed weights have {} bytes, expected {}", weights.bytes(), packed.panels * packed.panel_bytes);
+  if (reinterpret_cast<uintptr_t>(weights.raw()) % 64 != 0)
     return InvalidInput("packed weights are not aligned to 64 bytes");
+  return packed;
+}
+
+Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options) {
+  EVOQ_ASSIGN(const K4N16 weights, CheckPackedWeights(spec.weights));
   Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
   linear.PrepareColumns();

@@ -9,6 +9,7 @@
 #include "kernels/gemm/gemm_int8_tile.h"
 #include "kernels/gemm/int8_finish.h"
 #include "kernels/gemm/int8_rows.h"
+#include "kernels/gemm/layout_k4n16.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -59,6 +60,9 @@ const Int8TileDef& Int8TileFor(Isa isa);
 // Weights whose groups have fewer than four channels waste most of a four-channel lane: those convolutions take
 // Int8Direct, which reads plain weights.
 bool UsesDirect(const Int8Geometry& geometry);
+
+// The dimensions of packed weights. Errors: kInvalidInput when layout, size or alignment are not those of k4n16.
+Result<K4N16> CheckPackedWeights(const Tensor& weights);
 
 // Either way. Errors: kInvalidInput when the packed weights do not have the size that their type says.
 Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options);

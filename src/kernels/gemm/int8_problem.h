@@ -25,6 +25,7 @@ struct Case {
   Activation activation;
   float y_gain = 1;  // multiplies the output scale
   bool table = false;  // input 4, random: y_type is kUint8 then
+  int extremes = 0;  // 1: x and w hold only their least and largest values; 2: the largest of x and the least of w
   uint32_t seed = 1;
 
   bool integer() const { return op.ends_with("Integer"); }
@@ -33,10 +34,11 @@ struct Case {
   std::string ToString() const {
     return fmt::format(
         "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
-        "residual {} bias {} gain {} table {}",
+        "residual {} bias {} gain {} table {} extremes {}",
         op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
         Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
-        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain, table);
+        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain, table,
+        extremes);
   }
 };
 
@@ -64,6 +66,15 @@ inline Tensor Random(TensorType type, std::mt19937& rng) {
     for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(rng() >> 8);
   }
   return t;
+}
+
+// Makes every byte the least or the largest of its type: by its lowest bit, or all alike.
+inline void ToExtremes(Tensor& t, int extremes, bool largest) {
+  const auto least = static_cast<uint8_t>(t.dtype() == DType::kInt8 ? 0x80 : 0);
+  for (size_t i = 0; i < t.bytes(); ++i) {
+    const bool high = extremes == 1 ? (t.raw()[i] & std::byte{1}) != std::byte{0} : largest;
+    t.mutable_raw()[i] = static_cast<std::byte>(high ? least ^ 0xff : least);
+  }
 }
 
 inline Problem Build(const Case& c) {
@@ -137,6 +148,10 @@ inline Problem Build(const Case& c) {
   }
   for (const TensorType& type : p.inputs)
     p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
+  if (c.extremes != 0) {
+    ToExtremes(p.data[0], c.extremes, true);
+    ToExtremes(p.data[1], c.extremes, false);
+  }
   if (c.integer()) {
     p.data[2].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
     for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i) p.data[3].mutable_raw()[i] = static_cast<std::byte>(w_zero[i]);

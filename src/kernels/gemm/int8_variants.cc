@@ -1,7 +1,7 @@
 #include "kernels/gemm/int8_variants.h"
 
 #include "base/text.h"
-#include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_winograd.h"
 #include "kernels/in_place.h"
 
 namespace evoq {
@@ -20,6 +20,7 @@ bool Eat(std::string_view& text, std::string_view suffix) {
 std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOptions& options) {
   std::vector<std::string> names;
   if (UsesDirect(geometry)) return names;
+  if (FitsInt8Winograd(geometry, options.isa)) names.emplace_back(kInt8Winograd);
   for (const int panels : {2, 4}) {
     if (panels > Int8TileFor(options.isa).max_panels || geometry.group_columns() <= 8 * panels) continue;
     const std::string width = fmt::format("{} wide", 16 * panels);

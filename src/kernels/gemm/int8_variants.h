@@ -10,7 +10,7 @@
 
 namespace evoq {
 
-// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks".
+// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks"; or kInt8Winograd, which is no Int8Variant.
 struct Int8Variant {
   enum class Cut { kByCost, kRows, kColumns };
   int panels = 0;             // of 16 columns in a tile; 0: the kernel's choice
