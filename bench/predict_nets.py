@@ -233,10 +233,12 @@ def recurrent(rng, seed):
     y = g.op("Relu", [g.op("Conv", [x.name, g.const(w), g.const(np.zeros(hidden, np.float32))], kernel_shape=[3], pads=[1, 1])])
     y = g.op("Transpose", [y], perm=[2, 0, 1])
     kind, gates = pick(rng, ("LSTM", 4), ("GRU", 3))
-    w, r = ((g.rng.standard_normal((1, gates * hidden, hidden)) * 0.1).astype(np.float32) for _ in range(2))
-    y = g.op(kind, [y, g.const(w), g.const(r), g.const(np.zeros((1, 2 * gates * hidden), np.float32))], hidden_size=hidden)
-    y = g.op("Reshape", [y, g.const(np.array([steps, hidden], np.int64))])
-    g.output(Value(g.op("Sigmoid", [g.dense(Value(y, hidden), int(pick(rng, 1, 64, 257))).name]), 1))
+    ways = int(pick(rng, 1, 1, 2))
+    w, r = ((g.rng.standard_normal((ways, gates * hidden, hidden)) * 0.1).astype(np.float32) for _ in range(2))
+    y = g.op(kind, [y, g.const(w), g.const(r), g.const(np.zeros((ways, 2 * gates * hidden), np.float32))], hidden_size=hidden,
+             direction="bidirectional" if ways == 2 else "forward")
+    y = g.op("Reshape", [y, g.const(np.array([steps, ways * hidden], np.int64))])
+    g.output(Value(g.op("Sigmoid", [g.dense(Value(y, ways * hidden), int(pick(rng, 1, 64, 257))).name]), 1))
     return g.model("recurrent")
 
 
@@ -271,8 +273,8 @@ def filters(rng, seed):
     length, channels = int(pick(rng, 1000, 3000, 12000)), int(pick(rng, 1, 1, 2, 6))
     x = g.input([1, channels, length])
     name = x.name
-    for _ in range(2):
-        kernel = int(pick(rng, 65, 129, 256, 400))
+    for longest in (400, 129):  # a second one fits what the first leaves
+        kernel = min(int(pick(rng, 65, 129, 256, 400)), longest)
         w = (g.rng.standard_normal((channels, 1, kernel)) * 0.05).astype(np.float32)
         name = g.op("Conv", [name, g.const(w)], kernel_shape=[kernel], strides=[int(pick(rng, 1, 2))], group=channels)
     compared = g.op(pick(rng, "Equal", "Less", "Greater"), [name, g.const(np.float32(0.1))])
@@ -307,8 +309,98 @@ def moves(rng, seed):
     return g.model("moves")
 
 
+def odd_channels(rng, seed):
+    """Convolutions whose channels fill neither vectors nor pairs, in two and three dimensions, dilated or not, and in groups."""
+    g = Graph(FLOAT, seed)
+    volume = rng.random() < 0.4
+    size, channels = int(pick(rng, 12, 20, 32)) if volume else int(pick(rng, 20, 40, 80, 160)), int(pick(rng, 3, 5, 7, 9, 11, 13, 15, 21))
+    dims = 3 if volume else 2
+    x = g.input([1, int(pick(rng, 1, 3))] + [size] * dims)
+    for _ in range(int(rng.integers(3, 6))):
+        kernel, d = int(pick(rng, 1, 3, 3, 5)), int(pick(rng, 1, 1, 2, 4))
+        group = x.channels if x.channels == channels and not volume and rng.random() < 0.4 else 1
+        pad = d * (kernel // 2)
+        w = (g.rng.standard_normal([channels, x.channels // group] + [kernel] * dims) * 0.2).astype(np.float32)
+        y = g.op("Conv", [x.name, g.const(w), g.const(np.zeros(channels, np.float32))], kernel_shape=[kernel] * dims, pads=[pad] * 2 * dims,
+                 dilations=[d] * dims, group=group)
+        x = Value(g.op("Relu", [y]), channels)
+    g.output(x)
+    return g.model("odd_channels")
+
+
+def pools(rng, seed):
+    """Windows of any size and stride, maximum and mean, around small convolutions."""
+    g = Graph(FLOAT, seed)
+    size, channels = int(pick(rng, 13, 26, 56, 112)), int(pick(rng, 8, 16, 24, 64, 128))
+    x = g.conv(g.input([1, 3, size, size]), channels, 3, act="relu")
+    outs = []
+    for _ in range(4):
+        kernel, stride = int(pick(rng, 2, 3, 5, 9, 13)), int(pick(rng, 1, 1, 2))
+        pad = kernel // 2
+        if (size + 2 * pad - kernel) // stride < 2:
+            continue
+        op = str(pick(rng, "MaxPool", "MaxPool", "AveragePool"))
+        y = Value(g.op(op, [x.name], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4), channels)
+        outs.append(g.conv(y, 8, 1))
+    for y in outs:
+        g.output(y)
+    return g.model("pools")
+
+
+def rotary(rng, seed):
+    """Attention with positions turned in pairs: halves of heads, products broadcast over heads, gathers of what was stacked."""
+    g = Graph(FLOAT, seed)
+    heads, half, tokens = int(pick(rng, 2, 4, 8, 12)), int(pick(rng, 4, 8, 16, 32)), int(pick(rng, 1, 8, 32, 64, 128))
+    width = 2 * half * heads
+    i64 = lambda *v: g.const(np.array(v, np.int64))
+    ids = g.input([1, tokens, width], channels=width)
+    x = ids
+    for _ in range(int(rng.integers(1, 3))):
+        turned = []
+        for _ in range(2):
+            q = g.op("Reshape", [matmul(g, x, width, rng, bias=False).name, i64(1, tokens, heads, 2 * half)])
+            parts = [g.op("Slice", [q, i64(i * half), i64((i + 1) * half), i64(3)]) for i in range(2)]
+            cos, sin = (g.const(g.rng.standard_normal((1, tokens, 1, half)).astype(np.float32)) for _ in range(2))
+            a = g.op("Sub", [g.op("Mul", [parts[0], cos]), g.op("Mul", [parts[1], sin])])
+            b = g.op("Add", [g.op("Mul", [parts[0], sin]), g.op("Mul", [parts[1], cos])])
+            turned.append(g.op("Transpose", [g.op("Concat", [a, b], axis=3)], perm=[0, 2, 1, 3]))
+        scores = g.op("MatMul", [turned[0], g.op("Transpose", [turned[1]], perm=[0, 1, 3, 2])])
+        mask = g.const(np.triu(np.full((tokens, tokens), -1e4, np.float32), 1))
+        weights = g.op("Softmax", [g.op("Add", [g.op("Mul", [scores, g.const(np.float32(0.25))]), mask])], axis=-1)
+        v = g.op("Transpose", [g.op("Reshape", [matmul(g, x, width, rng, bias=False).name, i64(1, tokens, heads, 2 * half)])], perm=[0, 2, 1, 3])
+        mixed = g.op("Transpose", [g.op("MatMul", [weights, v])], perm=[0, 2, 1, 3])
+        mixed = Value(g.op("Reshape", [mixed, i64(1, tokens, width)]), width)
+        x = Value(g.op("Add", [x.name, matmul(g, mixed, width, rng, bias=False).name]), width)
+    stacked = g.op("Concat", [g.op("Unsqueeze", [x.name, i64(0)]), g.op("Unsqueeze", [ids.name, i64(0)])], axis=0)
+    g.output(Value(g.op("Gather", [stacked, i64(1)], axis=0), width))
+    g.output(x)
+    return g.model("rotary")
+
+
+def selections(rng, seed):
+    """Comparisons, one-hot products, sums over short and long last axes, gathers and turns of many shapes."""
+    g = Graph(FLOAT, seed)
+    rows, columns, depth = int(pick(rng, 50, 300, 1500)), int(pick(rng, 16, 60, 250)), int(pick(rng, 8, 32, 64))
+    i64 = lambda *v: g.const(np.array(v, np.int64))
+    x = g.input([1, rows, 1], channels=1)
+    hot = g.op("Cast", [g.op("Equal", [x.name, g.const(np.arange(columns, dtype=np.float32).reshape(1, 1, columns))])], to=1)
+    y = matmul(g, Value(hot, columns), depth, rng)
+    e = g.op("Mul", [g.op("Mul", [y.name, g.const(np.float32(0.5))]), g.op("Add", [g.op("Erf", [g.op("Mul", [y.name, g.const(np.float32(0.7071))])]), g.const(np.float32(1))])])
+    pairs = g.op("Reshape", [e, i64(1, rows, depth // 2, 2)])
+    short = g.op("ReduceSum", [g.op("Mul", [pairs, pairs]), i64(3)], keepdims=0)
+    g.output(Value(short, depth // 2))
+    long = g.op(str(pick(rng, "ReduceMax", "ReduceMean")), [g.op("Transpose", [e], perm=[0, 2, 1])], axes=[2], keepdims=0)
+    g.output(Value(long, depth))
+    picked = g.op("Gather", [e, i64(*[int(v) for v in g.rng.integers(0, rows, size=rows // 2)])], axis=1)
+    four = g.op("Transpose", [g.op("Reshape", [picked, i64(1, rows // 2, depth, 1)])], perm=[0, 2, 1, 3])
+    cut = g.op("Slice", [four, i64(0, 0), i64(depth // 2, rows // 4), i64(1, 2)])
+    g.output(Value(g.op("Where", [g.op("Greater", [cut, g.const(np.float32(0))]), cut, g.const(np.float32(0))]), 1))
+    return g.model("selections")
+
+
 KINDS = [(plain, 14), (bottleneck, 6), (mobile, 10), (detector, 8), (image_to_image, 8), (volume, 4), (transformer, 12), (dense_layers, 8),
-         (recurrent, 4), (signal, 4), (filters, 6), (moves, 8)]
+         (recurrent, 8), (signal, 4), (filters, 6), (moves, 8),
+         (odd_channels, 8), (pools, 6), (rotary, 8), (selections, 6)]
 
 
 def networks():

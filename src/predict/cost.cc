@@ -41,7 +41,7 @@ const Efficiency* FindEfficiency(Isa isa, std::string_view family) {
 }  // namespace
 
 const char* TermName(Term term) {
-  static constexpr const char* kNames[kTermCount] = {"call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "stream", "weights"};
+  static constexpr const char* kNames[kTermCount] = {"call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "edges", "copies", "stream", "weights"};
   return kNames[term];
 }
 
@@ -121,9 +121,14 @@ int64_t CostInput::activation_bytes() const {
 }
 
 int64_t CostInput::weight_bytes() const {
+  const bool widens = step.decision.kernel.ends_with("_f32");
   int64_t sum = 0;
-  for (const Tensor* constant : args.constants) {
-    if (constant != nullptr) sum += static_cast<int64_t>(constant->bytes());
+  for (size_t i = 0; i < args.constants.size(); ++i) {
+    const Tensor* constant = args.constants[i];
+    if (constant == nullptr) continue;
+    const auto stored = static_cast<int64_t>(constant->bytes());
+    const bool narrow = constant->type().quantized() || constant->dtype() == DType::kFloat16 || constant->dtype() == DType::kBfloat16;
+    sum += widens && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
   }
   return sum;
 }

@@ -27,6 +27,8 @@ enum Term {
   kOutputs,     // results, a cycle per 16
   kCurve,       // results that go through a function which is not piecewise linear, a cycle per 16
   kTiles,       // calls of a micro-kernel, ten cycles each
+  kEdges,       // rows of tiles that reach over the end of a line of the image, a cycle for each tap
+  kCopies,      // values laid beside each other for a kernel, by the cycles that it takes
   kStream,      // activations read and written, at the bandwidth of the cache that they fit
   kWeights,     // constants read, at the bandwidth of the cache that holds the whole run
   kTermCount,
@@ -49,7 +51,7 @@ struct CostInput {
   const Node& node;
   const Step& step;
   std::string_view variant;  // what its kernel chose when it was bound
-  int64_t run_bytes;         // weights and activations of the whole run
+  int64_t run_bytes;         // weights, as kernels hold them, and activations of the whole run
   NodeCall args;
 
   CostInput(const Graph& graph, const Step& step, std::string_view variant, int64_t run_bytes);
@@ -57,7 +59,7 @@ struct CostInput {
   int64_t out_elements() const;
   int64_t in_elements() const;  // of activations
   int64_t activation_bytes() const;  // read and written
-  int64_t weight_bytes() const;
+  int64_t weight_bytes() const;  // constants as the kernel holds them: one in float32 holds narrower weights as floats
   bool has_curve() const;  // a fused activation that is not piecewise linear
 };
 

@@ -54,7 +54,7 @@ constexpr Reason kReasons[] = {
      [](const Pair&) { return Always("they are so small that being called takes most of their time, whatever the width of the values"); }},
     {"memory-bound", [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
      [](const Pair&) { return Always("they wait for memory, and read or write as many bytes as in float32"); }},
-    {"narrow", [](const Pair& p) { return p.Share(kRows) + p.Share(kFeed) + p.Share(kOutputs) > 0.5; },
+    {"narrow", [](const Pair& p) { return p.Share(kRows) + p.Share(kEdges) + p.Share(kCopies) + p.Share(kFeed) + p.Share(kOutputs) > 0.5; },
      [](const Pair&) {
        return Always("their channels are too few to fill the integer instructions: setting up rows and rounding results takes most of the time");
      }},

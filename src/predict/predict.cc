@@ -67,6 +67,18 @@ void CountPrecision(const Decision& decision, SchemeForecast& scheme) {
   scheme.steps_float += decision.precision == "float32";
 }
 
+// What a run has in memory: constants that a kernel holds as floats count as those.
+int64_t RunBytes(const Executor& executor) {
+  const Program& program = executor.program();
+  int64_t bytes = program.weight_bytes + program.live_bytes;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const CostInput input(*program.graph, program.steps[i], executor.variants()[i], 0);
+    for (const Tensor* constant : input.args.constants) bytes -= constant == nullptr ? 0 : static_cast<int64_t>(constant->bytes());
+    bytes += input.weight_bytes();
+  }
+  return bytes;
+}
+
 // Every step's cost and their sum.
 void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
@@ -77,9 +89,10 @@ void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForec
   const double runs = static_cast<double>(repeats) / static_cast<double>(lanes);
   std::map<const CostFamily*, double> off;  // ns that a family may be off
   double ns = kRunNs;
+  const int64_t run_bytes = RunBytes(executor);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    const CostInput input(*program.graph, step, executor.variants()[i], program.weight_bytes + program.live_bytes);
+    const CostInput input(*program.graph, step, executor.variants()[i], run_bytes);
     const StepCost cost = CostOf(input, rates, threads);
     StepForecast s;
     s.name = input.node.name;

@@ -17,6 +17,7 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kArithmetic] = static_cast<double>(pixels * taps) * blocks * static_cast<double>(kLanes / 16) * rates.cycle_ns;
   terms[kFeed] = static_cast<double>(pixels) * blocks * rates.cycle_ns;
   if (taps > kManyTaps) terms[kTiles] = static_cast<double>(pixels * across * height) * rates.cycle_ns;
+  if (channels % 16 != 0) terms[kCopies] = 10 * static_cast<double>(pixels) * rates.cycle_ns;  // one by one, or under a mask
   terms[kRows] = 10 * static_cast<double>(pixels / std::max<int64_t>(width, 1)) * blocks * rates.cycle_ns;
   CountOutputs(input, rates, terms);
   CountBytes(input, rates, terms);

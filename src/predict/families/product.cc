@@ -11,6 +11,7 @@ namespace {
 struct Product {
   int64_t rows = 1, columns = 1, depth = 1, groups = 1;
   int64_t taps = 1;
+  int64_t width = 1;  // of a line of output pixels
   int64_t channels() const { return std::max<int64_t>(depth / taps, 1); }
 };
 
@@ -31,6 +32,7 @@ Product ProductOf(const CostInput& input) {
   p.rows = std::max<int64_t>(outputs / last, 1);
   for (size_t i = 2; i < w.size(); ++i) p.taps *= w[i];
   p.taps = std::max<int64_t>(p.taps, 1);
+  if (y.size() > 1) p.width = std::max<int64_t>(y[y.size() - 2], 1);
   p.depth = std::max<int64_t>(input.step.macs / outputs, 1);
   if (p.depth < p.taps) p.taps = p.depth;
   return p;
@@ -68,14 +70,68 @@ void CountProduct(const Product& p, const Tile& tile, int64_t lane, Peak peak, c
   terms[kRows] = groups * rows * static_cast<double>(p.taps) * rates.cycle_ns;
   terms[kOutputs] = groups * rows * static_cast<double>(panels) * rates.cycle_ns;
   terms[kTiles] = 10 * groups * static_cast<double>(tiles * chunks) * rates.cycle_ns;
+  if (p.taps > 1) terms[kEdges] = terms[kRows] * std::min(1.0, static_cast<double>(tile.rows) / static_cast<double>(p.width));
+}
+
+int64_t LastKernelSize(const CostInput& input) {
+  const std::vector<int64_t> w = input.args.inputs[1].shape.sizes();
+  return w.size() > 2 && input.node.op.find("MatMul") == std::string::npos ? w.back() : 1;
+}
+
+bool Dilated(const CostInput& input) {
+  const std::vector<int64_t> dilations = input.node.attrs.Ints("dilations", {});
+  return !dilations.empty() && dilations.back() != 1;
+}
+
+// Integer kernels copy pixels whose channels are no whole quads, padded, and take a line of a window of few channels as one tap.
+void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
+  constexpr int64_t kThinChannels = 16;
+  const int64_t across = LastKernelSize(input), channels = p.channels(), pixels = input.in_elements() / std::max<int64_t>(channels * p.groups, 1);
+  const bool whole = channels % 4 == 0, merges = p.groups == 1 && across > 1 && channels <= kThinChannels && !Dilated(input);
+  if (!whole) {
+    // One to three channels expand by a shuffle of vectors.
+    terms[kCopies] = (channels < 4 ? 1 : 30) * static_cast<double>(pixels * p.groups) * rates.cycle_ns;
+  } else if (merges) {
+    terms[kCopies] = Vectors(input.in_elements()) * rates.cycle_ns;
+  }
+  if (!merges) return;
+  p.depth = p.taps * RoundUp(channels, 4);
+  p.taps /= across;
+}
+
+// Pairs of bfloat16 cannot be read in place from an odd number of channels: a pixel's whole window is copied.
+void CopyWindows(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
+  if (p.channels() % 2 == 0) return;
+  const int64_t runs = p.groups == 1 && !Dilated(input) ? CeilDiv(p.taps, LastKernelSize(input)) : p.taps;
+  terms[kCopies] = static_cast<double>(p.groups * p.rows * (25 + 8 * runs)) * rates.cycle_ns;
+  p.taps = 1;
 }
 
 template <int64_t kLane, Peak kPeak>
 void Count(const CostInput& input, const Rates& rates, Terms& terms) {
-  const Product p = ProductOf(input);
+  Product p = ProductOf(input);
+  if (kPeak == Peak::kInt8) MergeLines(input, rates, p, terms);
+  if (kPeak == Peak::kBf16) CopyWindows(input, rates, p, terms);
   CountProduct(p, TileOf(input.variant, p, kPeak != Peak::kInt8), kLane, kPeak, rates, terms);
   if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
   CountBytes(input, rates, terms);
+}
+
+// A product of all steps' inputs, then one of the state for each step, whose weights are read again, and the gates' functions.
+void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
+  const std::vector<int64_t> x = input.args.inputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes(), r = input.args.inputs[2].shape.sizes();
+  const bool batch_first = input.node.attrs.Int("layout", 0) == 1;
+  const int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], directions = w[0], gates = w[1], hidden = r[2];
+  const Product all{.rows = steps * batch, .columns = gates, .depth = w[2]}, one{.rows = batch, .columns = gates, .depth = hidden};
+  Terms whole{}, step{};
+  CountProduct(all, TileOf("", all, true), 1, Peak::kFloat32, rates, whole);
+  CountProduct(one, TileOf("", one, true), 1, Peak::kFloat32, rates, step);
+  for (int t = 0; t < kTermCount; ++t) terms[t] += static_cast<double>(directions) * (whole[t] + static_cast<double>(steps) * step[t]);
+  terms[kCall] += 1000 * static_cast<double>(directions * steps) * rates.cycle_ns;
+  terms[kCurve] = static_cast<double>(directions * steps * batch) * Vectors(gates + hidden) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+  const double state = 4 * static_cast<double>(gates * hidden);
+  if (steps > 1) terms[kWeights] += rates.stream_ns(static_cast<double>(directions * (steps - 1)) * state, state);
 }
 
 // F(m x m, 3 x 3): (m + 2)^2 products of a matrix of tiles, transforms of what goes in and comes out.
@@ -98,7 +154,8 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
 }  // namespace
 
 extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8, kFamilyProductDynamic, kFamilyProductPair,
-    kFamilyProductWeights8, kFamilyProductBf16, kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat;
+    kFamilyProductWeights8, kFamilyProductBf16, kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
+    kFamilyRecurrent;
 const CostFamily kFamilyWinograd = {"winograd_f32", "conv_f32", "*winograd*", CountWinograd};
 const CostFamily kFamilyDirectInt8 = {"direct_int8", "conv_int8 conv_integer dynamic_conv*", "*direct", Count<4, Peak::kInt8>};
 const CostFamily kFamilyProductInt8 = {"product_int8", "conv_int8 matmul_int8", "*", Count<4, Peak::kInt8>};
@@ -110,5 +167,6 @@ const CostFamily kFamilyProductFloat = {"product_f32", "conv_f32 matmul_f32", "*
 const CostFamily kFamilyTransposedInt8 = {"transposed_int8", "conv_transpose_int8", "*", Count<4, Peak::kInt8>};
 const CostFamily kFamilyTransposedBf16 = {"transposed_bf16", "conv_transpose_bf16", "*", Count<2, Peak::kBf16>};
 const CostFamily kFamilyTransposedFloat = {"transposed_f32", "conv_transpose_f32", "*", Count<1, Peak::kFloat32>};
+const CostFamily kFamilyRecurrent = {"recurrent", "lstm_f32 gru_f32 rnn_f32", "*", CountRecurrent};
 
 }  // namespace evoq

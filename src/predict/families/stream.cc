@@ -1,6 +1,7 @@
 // Steps that read each value about once: windows, functions of single values, sums over an axis, moves of bytes.
 #include <algorithm>
 
+#include "kernels/elementwise/broadcast.h"
 #include "ops/op.h"
 #include "predict/families/count.h"
 
@@ -21,12 +22,65 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
-// Values of one shape, or broadcast: rows of the last axis are set up only for what is broadcast.
+// Rows along which both inputs go on or stand still.
 void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
-  bool broadcast = false;
-  for (const TensorType& type : input.args.inputs) broadcast |= input.Elements(type) > 1 && type.shape != input.args.outputs[0].shape;
-  if (!broadcast) terms[kRows] = 0;
+  terms[kRows] = 0;
+  if (input.args.inputs.size() < 2) return;
+  const auto plan = PlanBroadcast(input.args.inputs[0].shape, input.args.inputs[1].shape, input.args.outputs[0].shape);
+  if (plan && plan->inner > 0) terms[kRows] = static_cast<double>(plan->elements / plan->inner) * rates.cycle_ns;
+}
+
+// Moves of `runs` pieces that lie in order on both sides. Of constants, no more is read than comes out.
+void CountRuns(const CostInput& input, const Rates& rates, int64_t runs, Terms& terms) {
+  terms[kRows] = static_cast<double>(runs) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+  const auto out = static_cast<double>(input.args.outputs[0].bytes().value_or(0));
+  terms[kWeights] = rates.stream_ns(std::min(static_cast<double>(input.weight_bytes()), out), out);
+}
+
+// Elements of `type` behind axis `axis`.
+int64_t Behind(const TensorType& type, int64_t axis) {
+  const std::vector<int64_t> sizes = type.shape.sizes();
+  int64_t elements = 1;
+  for (int64_t i = axis + 1; i < static_cast<int64_t>(sizes.size()); ++i) elements *= sizes[static_cast<size_t>(i)];
+  return std::max<int64_t>(elements, 1);
+}
+
+int64_t AxisOf(const CostInput& input, const TensorType& type) {
+  const int64_t axis = input.node.attrs.Int("axis", 0);
+  return axis < 0 ? axis + type.shape.rank() : axis;
+}
+
+// Concat and Split: of each part a run from the axis on, for each place before it. A copy is one run.
+void CountParts(const CostInput& input, const Rates& rates, Terms& terms) {
+  const bool split = input.node.op == "Split";
+  const std::vector<TensorType>& parts = split ? input.args.outputs : input.args.inputs;
+  int64_t runs = 1;
+  if (split || input.node.op == "Concat") {
+    runs = 0;
+    for (const TensorType& part : parts) {
+      const int64_t elements = input.Elements(part);
+      if (elements > 0 && part.shape.rank() > 0) runs += elements / std::max<int64_t>(Behind(part, AxisOf(input, part) - 1), 1);
+    }
+  }
+  CountRuns(input, rates, runs, terms);
+}
+
+// Windows and repetitions of what is there: runs of the axes that stay whole, and of the next one unless it is taken in steps.
+void CountView(const CostInput& input, const Rates& rates, Terms& terms) {
+  const TensorType &x = input.args.inputs[0], &y = input.args.outputs[0];
+  const int64_t rank = y.shape.rank();
+  int64_t run = 1;
+  if (x.shape.rank() == rank) {
+    int64_t axis = rank - 1;
+    for (; axis >= 0 && x.shape[static_cast<int>(axis)] == y.shape[static_cast<int>(axis)]; --axis) run = Behind(y, axis - 1);
+    const auto steps = input.args.constants.size() > 4 && input.args.constants[4] != nullptr ? ToInt64s(*input.args.constants[4]) : Result<std::vector<int64_t>>();
+    const bool strided = steps && std::any_of(steps->begin(), steps->end(), [](int64_t s) { return s != 1; });
+    const bool repeated = axis >= 0 && x.shape[static_cast<int>(axis)].value == 1;
+    if (axis >= 0 && !strided && !repeated) run = Behind(y, axis - 1);
+  }
+  CountRuns(input, rates, input.out_elements() / std::max<int64_t>(run, 1), terms);
 }
 
 // One value after the other.
@@ -35,14 +89,11 @@ void CountUnary(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kRows] = 0;
 }
 
-// Runs of what lies behind the axis.
+// Runs of what lies behind the axis; GatherElements takes single values.
 void CountGather(const CostInput& input, const Rates& rates, Terms& terms) {
-  Count(input, rates, terms);
-  const std::vector<int64_t> x = input.args.inputs[0].shape.sizes();
-  const int64_t rank = static_cast<int64_t>(x.size()), axis = input.node.attrs.Int("axis", 0);
-  int64_t run = 1;
-  for (int64_t i = (axis < 0 ? axis + rank : axis) + 1; i < rank; ++i) run *= x[static_cast<size_t>(i)];
-  terms[kRows] = static_cast<double>(input.out_elements() / std::max<int64_t>(run, 1)) * rates.cycle_ns;
+  const TensorType& x = input.args.inputs[0];
+  const int64_t run = input.node.op == "Gather" ? Behind(x, AxisOf(input, x)) : 1;
+  CountRuns(input, rates, input.out_elements() / run, terms);
 }
 
 // Windows over channels-last values. What is left beside whole vectors of channels goes one by one.
@@ -63,18 +114,43 @@ void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kTiles] = 10 * static_cast<double>(input.out_elements()) * rates.cycle_ns / 16;
 }
 
-// Runs of what stays in order at the end or, where the last axis moves, blocks of 16 x 16 of the planes that are turned.
+// Axes that stay together are one. Runs of the last one where it stays last or, where it moves, blocks of 16 x 16 of the
+// planes that are turned.
 void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
-  Count(input, rates, terms);
-  const std::vector<int64_t> perm = input.node.attrs.Ints("perm", {});
-  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes();
-  int64_t run = 1;
-  for (size_t i = y.size(); i-- > 0 && perm.size() == y.size() && perm[i] == static_cast<int64_t>(i);) run *= y[i];
-  terms[kRows] = static_cast<double>(input.out_elements() / std::max<int64_t>(run, 1)) * rates.cycle_ns;
-  if (run > 1) return;
-  const int64_t from = LastOf(input.args.inputs[0]), to = LastOf(input.args.outputs[0]);
-  terms[kRows] = 0;
-  terms[kTiles] = static_cast<double>(16 * CeilDiv(from, 16) * CeilDiv(to, 16) * (input.out_elements() / (from * to))) * rates.cycle_ns;
+  CountBytes(input, rates, terms);
+  const std::vector<int64_t> perm = input.node.attrs.Ints("perm", {}), x = input.args.inputs[0].shape.sizes();
+  struct Axis {
+    int64_t size, last;  // the axis of x at its end
+  };
+  std::vector<Axis> merged;
+  const auto next = [&](int64_t axis) {  // the following axis of x that is longer than one
+    do ++axis;
+    while (axis < static_cast<int64_t>(x.size()) && x[static_cast<size_t>(axis)] == 1);
+    return axis;
+  };
+  for (int64_t p : perm) {
+    const int64_t size = x[static_cast<size_t>(p)];
+    if (size == 1) continue;
+    if (!merged.empty() && next(merged.back().last) == p) {
+      merged.back() = {merged.back().size * size, p};
+    } else {
+      merged.push_back({size, p});
+    }
+  }
+  const int64_t elements = input.out_elements();
+  if (merged.size() < 2 || elements == 0) {
+    terms[kRows] = rates.cycle_ns;
+    return;
+  }
+  const Axis to = merged.back();
+  const Axis from = *std::max_element(merged.begin(), merged.end(), [](const Axis& a, const Axis& b) { return a.last < b.last; });
+  if (from.last == to.last) {
+    terms[kRows] = static_cast<double>(elements / to.size) * rates.cycle_ns;
+  } else {
+    terms[kTiles] = static_cast<double>(16 * CeilDiv(from.size, 16) * CeilDiv(to.size, 16) * (elements / (from.size * to.size))) * rates.cycle_ns;
+    // Short rows are written one by one, but for those of three planes.
+    if (to.size < 16 && to.size != 3) terms[kOutputs] = static_cast<double>(4 * elements / to.size) * rates.cycle_ns;
+  }
 }
 
 // Multiply-adds of the nodes of a subgraph, and how many nodes there are.
@@ -113,8 +189,8 @@ void CountReference(const CostInput& input, const Rates& rates, Terms& terms) {
 }  // namespace
 
 extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFamilyResize, kFamilyNormalizeBf16, kFamilyNormalize, kFamilySoftmaxBf16, kFamilySoftmax, kFamilyReduce,
-    kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyCurve, kFamilyUnaryFloat,
-    kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyRecurrent, kFamilyReference,
+    kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat,
+    kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference,
     kFamilyOther;
 const CostFamily kFamilyPoolInt8 = {"pool_int8", "*maxpool_u8 *avgpool_u8", "*", CountPool};
 const CostFamily kFamilyPoolBf16 = {"pool_bf16", "*maxpool_bf16 *avgpool_bf16", "*", CountPool};
@@ -131,17 +207,20 @@ const CostFamily kFamilyBinaryFloat = {"binary_f32", "add_f32 sub_f32 mul_f32 di
 const CostFamily kFamilyCheapUnary = {"cheap_unary", "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 Reciprocal_f32 Floor_f32 Ceil_f32 Round_f32 Sign_f32", "*", CountUnary};
 const CostFamily kFamilyUnaryByte = {"unary_u8", "?*_u8", "*", CountUnary};
 const CostFamily kFamilyUnaryBf16 = {"unary_bf16", "?*_bf16", "*", CountUnary};
-const CostFamily kFamilyCurve = {"curve_f32", "Sigmoid_f32 Tanh_f32 Exp_f32 Erf_f32 Gelu_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32", "*", CountUnary};
+const CostFamily kFamilyErf = {"erf", "Erf_f32 Gelu_f32 Erf_bf16 Gelu_bf16", "*", CountUnary};
+const CostFamily kFamilyTanh = {"tanh", "Tanh_f32 Tanh_bf16", "*", CountUnary};
+const CostFamily kFamilyCurve = {"curve_f32", "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32", "*", CountUnary};
 const CostFamily kFamilyUnaryFloat = {"unary_f32", "?*_f32", "*", CountUnary};
 const CostFamily kFamilyQuantize = {"quantize", "quantize_*", "*", Count};
 const CostFamily kFamilyDequantize = {"dequantize", "dequantize*", "*", Count};
 const CostFamily kFamilyDynamicQuantize = {"dynamic_quantize", "dynamic_quantize", "*", Count};
 const CostFamily kFamilyCast = {"cast", "cast*", "*", Count};
 const CostFamily kFamilyTranspose = {"transpose", "transpose", "*", CountTranspose};
-const CostFamily kFamilyCopy = {"copy", "copy* concat split", "*", Count};
+const CostFamily kFamilyCopy = {"copy", "copy* concat split", "*", CountParts};
 const CostFamily kFamilyGather = {"gather", "gather*", "*", CountGather};
-const CostFamily kFamilyMove = {"move", "pad slice expand tile *space*", "*", Count};
-const CostFamily kFamilyRecurrent = {"recurrent", "reference/LSTM reference/GRU reference/RNN", "*", CountReference};
+const CostFamily kFamilyMove = {"move", "slice expand tile *space*", "*", CountView};
+const CostFamily kFamilyPad = {"pad", "pad", "*", Count};
+const CostFamily kFamilyCompare = {"compare", "reference/Equal reference/Greater* reference/Less* reference/And reference/Or reference/Not reference/Where", "*", CountReference};
 const CostFamily kFamilyReference = {"reference", "reference/*", "*", CountReference};
 const CostFamily kFamilyOther = {"other", "*", "*", Count};
 
