@@ -10,21 +10,20 @@ namespace {
 constexpr int kAccumulators = 12;
 constexpr int kRepeats = 64;
 
-// The exact 8-bit product on AVX2 is a 16-bit multiply-add and an addition.
+// The fewest instructions for exact products of bytes without VNNI: two that multiply, and an addition, for 32 products.
 double Int8Loop(int64_t rounds) {
   __m256i acc[kAccumulators];
   for (auto& a : acc) a = _mm256_setzero_si256();
-  __m256i x = _mm256_set1_epi16(1), w = _mm256_set1_epi16(2);
+  __m256i x = _mm256_set1_epi8(1), w = _mm256_set1_epi8(2), ones = _mm256_set1_epi16(1);
   for (int64_t r = 0; r < rounds * kRepeats; ++r) {
 #pragma GCC unroll 12
     for (int i = 0; i < kAccumulators; ++i) {
-      __m256i product = _mm256_madd_epi16(x, w);
-      __asm__ volatile("" : "+x"(product));
-      acc[i] = _mm256_add_epi32(acc[i], product);
+      __asm__ volatile("" : "+x"(x), "+x"(w));  // or else the product is taken out of the loop
+      acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), ones));
     }
   }
   for (auto& a : acc) __asm__ volatile("" : : "x"(a));
-  return 32.0 * kAccumulators * kRepeats * static_cast<double>(rounds);
+  return 64.0 * kAccumulators * kRepeats * static_cast<double>(rounds);
 }
 
 double Fp32Loop(int64_t rounds) {

@@ -93,6 +93,24 @@ TEST(ConvInt8, LeastAndLargestValues) {
   Check("conv_int8", deep);
 }
 
+// Few weights are large, so that few pairs of products leave int16: on their own, in all columns of a panel, on both sides of
+// a tap's end and beyond what one tile keeps; and pairs at the edge.
+TEST(ConvInt8, FewUnsafePairs) {
+  for (const Ints& w : {Ints{16, 64, 1, 1}, Ints{33, 76, 1, 1}, Ints{80, 20, 3, 2}, Ints{24, 1024, 1, 6}, Ints{24, 1028, 1, 6}}) {
+    Case c = Conv2D({1, 5, 7, w[1]}, w, {}, {1, 1, 1, 1});
+    c.w_small = true;
+    c.y_type = DType::kFloat32;
+    Check("conv_int8", c);
+    if (HasFatalFailure()) return;
+  }
+  Problem p = Build(Conv2D({1, 1, 13, 64}, {16, 64, 1, 1}));
+  const int8_t pairs[][2] = {{127, 1}, {127, 2}, {127, 127}, {-128, -1}, {-128, 0}, {-128, -128}, {-128, 127}, {64, 64}, {64, 65}, {-64, -65}};
+  for (size_t i = 0; i < p.data[1].bytes(); ++i)
+    p.data[1].mutable_raw()[i] = static_cast<std::byte>(i / 64 % 7 == 1 && i % 64 < 20 ? pairs[i % 64 / 2][i % 2] : 0);
+  for (size_t i = 0; i < p.data[0].bytes(); ++i) p.data[0].mutable_raw()[i] = std::byte{255};
+  CheckProblem("conv_int8", p);
+}
+
 // Sizes around those of Winograd's tiles, of runs and chunks of them, and of panels; every epilogue.
 TEST(ConvInt8, ThreeByThree) {
   uint32_t seed = 5001;
@@ -183,6 +201,7 @@ Case RandomCase(uint32_t seed, bool integer) {
   c.residual = rng() % 4 == 0 ? DType::kUint8 : DType::kUndefined;
   if (rng() % 3 == 0) c.activation = {ActivationKind::kRelu};
   c.table = !integer && c.y_type == DType::kUint8 && rng() % 4 == 0;
+  c.w_small = rng() % 2 == 0;
   return c;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/gemm_int8_avx2.inl.h"
+#include "kernels/gemm/gemm_int8_bounded_avx2.h"
 
 namespace evoq {
 namespace {
@@ -170,9 +171,14 @@ void Pointers(const Int8PointerRun& run) {
   }
 }
 
+constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&), const Int8TileDef* bounded) {
+  return {name, kTilePanels, {0, 6, 6, 6, 6}, false, false, run, Depthwise, SumRows, Pointers, Expand3, bounded, UnsafePairsAvx2};
+}
+
+constexpr Int8TileDef kBounded = DefOf("avx2 bytes", RunBoundedTileAvx2, nullptr);
+
 }  // namespace
 
-const Int8TileDef kInt8TileAvx2 = {"avx2", kTilePanels, {0, 6, 6, 6, 6}, false,    false,
-                                    RunTile, Depthwise,   SumRows,         Pointers, Expand3};
+const Int8TileDef kInt8TileAvx2 = DefOf("avx2", RunTile, &kBounded);
 
 }  // namespace evoq

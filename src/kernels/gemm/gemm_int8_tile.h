@@ -20,6 +20,12 @@ namespace evoq {
 enum class Int8Output : int32_t { kInt8, kFloat32, kInt32 };
 enum class Int8Residual : int32_t { kNone, kUint8, kInt8, kFloat32 };
 
+// What a group of four weights of a column lacks (Int8TileDef::bounded).
+struct Int8Excess {
+  int32_t group;  // counted through all taps
+  int8_t delta[4];
+};
+
 struct Int8Tile {
   // Activations, uint8. Four bytes are read at a time, so each row has 4 * groups_of_4 readable bytes from x_offset on.
   const uint8_t* const* rows;
@@ -33,6 +39,10 @@ struct Int8Tile {
   // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
   const int8_t* weights;
   int64_t panel_bytes;
+  // With tiles of Int8TileDef::bounded, not null: to the weights of column n of panel p come the excess[i].delta,
+  // excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
+  const Int8Excess* excess;
+  const uint32_t* excess_begin;
   int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0: nothing to fetch
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
@@ -99,7 +109,14 @@ struct Int8TileDef {
   void (*pointers)(const Int8PointerRun& run);
   // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last pixel.
   void (*expand3)(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip);
+  // Not null: tiles of the same sizes that are faster for weights of which no pair is unsafe (the others go to the excess), for
+  // up to kMaxBoundedGroups groups of all taps.
+  const Int8TileDef* bounded;
+  // Pairs of 16 columns x 4 weights, bit i for the weights 2 i and 2 i + 1, whose products with two bytes may leave int16.
+  uint32_t (*unsafe_pairs)(const int8_t* w);
 };
+
+inline constexpr int64_t kMaxBoundedGroups = 1536;  // the tile keeps as many of its rows on the stack
 
 extern const Int8TileDef kInt8TileScalar;
 #if defined(__x86_64__)

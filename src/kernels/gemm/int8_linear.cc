@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/math.h"
+#include "kernels/gemm/int8_excess.h"
 #include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
@@ -25,6 +26,7 @@ struct Int8Linear {
   std::vector<int32_t> w_zero;      // per padded column, of the stored bytes; empty when all are 0
   std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero
   std::vector<float> multiplier, offset;
+  BoundedInt8 bounded;         // of the instruction set's bounded tiles
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
@@ -45,6 +47,7 @@ struct Int8Linear {
   void SumWeights();
   void PrepareColumns();
   void PrepareLanes();
+  void PrepareBounded();
   void ChooseTile(int panels_wanted);
   void ChooseBlocks(int threads, const Int8Variant& variant);
   void ShareOut(int threads, double row_bytes, Int8Variant::Cut cut);
@@ -120,6 +123,15 @@ void Int8Linear::PrepareLanes() {
   if (!isa->takes_lanes || g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty()) return;
   if (16 / columns * weights.groups_of_4 > 16) return;
   for (int64_t n = 0; n < 16; ++n) lanes.push_back(static_cast<int32_t>(n / columns * weights.groups_of_4));
+}
+
+// For several tiles of rows, whose products are long enough to make up for transposing them.
+void Int8Linear::PrepareBounded() {
+  constexpr int64_t kLeastRows = 12, kLeastGroups = 16;
+  const int64_t groups = weights.panel_bytes / 64;
+  if (isa->bounded == nullptr || rows.count() < kLeastRows || groups < kLeastGroups || groups > kMaxBoundedGroups) return;
+  bounded = BoundInt8Weights(reinterpret_cast<const int8_t*>(spec.weights.raw()), weights, *isa);
+  if (bounded.weights != nullptr) isa = isa->bounded;
 }
 
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the L1 cache.
@@ -238,6 +250,7 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
           static_cast<int32_t>(std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
     }
     tile.weights = base.weights + panel * weights.panel_bytes;
+    if (tile.excess_begin != nullptr) tile.excess_begin = base.excess_begin + 17 * panel;
     tile.bias = base.bias + column;
     tile.multiplier = base.multiplier + column;
     if (tile.offset != nullptr) tile.offset = base.offset + column;
@@ -321,6 +334,11 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.tap_offsets = rows.tap_offsets();
   tile.groups_of_4 = rows.tap_bytes() / 4;
   tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw());
+  if (bounded.weights != nullptr) {
+    tile.weights = reinterpret_cast<const int8_t*>(bounded.weights->data());
+    tile.excess = bounded.excess.data();
+    tile.excess_begin = bounded.begin.data();
+  }
   tile.panel_bytes = weights.panel_bytes;
   tile.w_zero = w_zero.empty() ? nullptr : w_zero.data();
   tile.y = static_cast<uint8_t*>(out[0]);
@@ -378,6 +396,7 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   if (linear.range_in_tile) linear.spec.finish.range = false;
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
   linear.PrepareLanes();
+  linear.PrepareBounded();
   const Int8Variant choice = ParseInt8Variant(options.variant);
   linear.ChooseTile(choice.panels);
   linear.ChooseBlocks(options.threads, choice);

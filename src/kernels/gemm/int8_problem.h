@@ -26,6 +26,7 @@ struct Case {
   float y_gain = 1;  // multiplies the output scale
   bool table = false;  // input 4, random: y_type is kUint8 then
   int extremes = 0;  // 1: x and w hold only their least and largest values; 2: the largest of x and the least of w
+  bool w_small = false;  // seven of eight weights are a quarter of what they may be
   uint32_t seed = 1;
 
   bool integer() const { return op.ends_with("Integer"); }
@@ -34,11 +35,11 @@ struct Case {
   std::string ToString() const {
     return fmt::format(
         "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
-        "residual {} bias {} gain {} table {} extremes {}",
+        "residual {} bias {} gain {} table {} extremes {} small {}",
         op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
         Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
         DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain, table,
-        extremes);
+        extremes, w_small);
   }
 };
 
@@ -148,6 +149,11 @@ inline Problem Build(const Case& c) {
   }
   for (const TensorType& type : p.inputs)
     p.data.push_back(type.dtype == DType::kUndefined ? Tensor() : Random(type, rng));
+  for (size_t i = 0; c.w_small && i < p.data[1].bytes(); ++i) {
+    const int flip = c.w_type == DType::kUint8 ? 0x80 : 0;
+    std::byte& b = p.data[1].mutable_raw()[i];
+    if (rng() % 8 != 0) b = static_cast<std::byte>((static_cast<int8_t>(std::to_integer<int>(b) ^ flip) / 4) ^ flip);
+  }
   if (c.extremes != 0) {
     ToExtremes(p.data[0], c.extremes, true);
     ToExtremes(p.data[1], c.extremes, false);

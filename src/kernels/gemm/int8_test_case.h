@@ -182,8 +182,8 @@ inline ThreadPool& Pool(int threads) {
 
 // The kernel on every instruction set, cut for 1 to 3 threads, against the formula. Real threads run on every fourth
 // case: where a machine has fewer cores they wait for one another.
-inline void Check(const char* kernel_name, const Case& c) {
-  const Problem p = Build(c);
+inline void CheckProblem(const char* kernel_name, const Problem& p) {
+  const Case& c = p.c;
   const KernelDef* kernel = FindKernel(kernel_name);
   ASSERT_NE(kernel, nullptr);
   SCOPED_TRACE(c.ToString());
@@ -218,5 +218,7 @@ inline void Check(const char* kernel_name, const Case& c) {
     }
   }
 }
+
+inline void Check(const char* kernel_name, const Case& c) { CheckProblem(kernel_name, Build(c)); }
 
 }  // namespace evoq::int8_test
