@@ -1,10 +1,59 @@
 #!/usr/bin/env python3
-"""Rejects an #include that src/rooms.txt does not allow: a room sees what its row names and what those rows imply."""
+"""Holds the sources to src/rooms.txt: a room includes what its row names and what those rows imply. And to one meaning for each name: no two
+files may define a type of one name in one named namespace, because the linker takes one of them for both without a word."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What a definition of types is read by: names of namespaces, heads of types, braces; comments and literals are skipped.
+TOKENS = re.compile(
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|\#(?:[^\n\\]|\\.)*)
+      |(?P<namespace>\bnamespace\b\s*(?P<path>[\w:]*)\s*\{)
+      |\b(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?(?P<type>\w+)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?(?P<body>\{)
+      |(?P<open>\{)|(?P<close>\})""",
+    re.VERBOSE | re.DOTALL)
+
+
+def types_of(text):
+    """The types that a file defines in named namespaces: "evoq::Name"."""
+    stack, types = [], []  # of open braces: a namespace's path ("" without a name), or None for others
+    for match in TOKENS.finditer(text):
+        if match["namespace"]:
+            stack.append(match["path"])
+        elif match["body"]:
+            if all(stack):  # inside named namespaces alone
+                types.append("::".join([*stack, match["type"]]))
+            stack.append(None)
+        elif match["open"]:
+            stack.append(None)
+        elif match["close"] and stack:
+            stack.pop()
+    return types
+
+
+def repeated_types(files):
+    """What `files` (name, text) define twice."""
+    first, errors = {}, []
+    for name, text in files:
+        for kind in types_of(text):
+            if first.setdefault(kind, name) != name:
+                errors.append(f"{name}: {kind} is also defined in {first[kind]}")
+    return errors
+
+
+def check_reader():
+    """Two files that differ in a type are told apart from two that do not."""
+    a = "namespace evoq {\nstruct Share {\n  int count; };\nenum class Kind : int { kA };\n}"
+    same = ["namespace evoq { class Share final : public Base { }; }", "namespace evoq {\nnamespace {\nint f() { return 0; }\n}\nstruct Share { }; }",
+            "namespace evoq::inner {} namespace evoq { enum class Kind { kB }; }"]
+    other = ["namespace evoq { struct Share; }", "namespace evoq { namespace { struct Share { }; } }", "namespace evoq::inner { struct Share { }; }",
+             "namespace evoq { // struct Share {\nstruct B { struct Share { }; }; const char* k = \"struct Share {\"; }"]
+    for text in same:
+        assert repeated_types([("a", a), ("b", text)]), text
+    for text in other:
+        assert not repeated_types([("a", a), ("b", text)]), text
 
 
 def read_rooms():
@@ -23,8 +72,9 @@ def read_rooms():
 
 
 def main():
+    check_reader()
     allowed = read_rooms()
-    errors, includes = [], 0
+    errors, includes, files = [], 0, []
     for path in sorted((ROOT / "src").rglob("*")):
         if path.suffix not in {".h", ".cc", ".inc"}:
             continue
@@ -32,17 +82,21 @@ def main():
         if room not in allowed:
             errors.append(f"{path}: the folder is no room of src/rooms.txt")
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        text = path.read_text()
+        files.append((str(path.relative_to(ROOT)), text))
+        for number, line in enumerate(text.splitlines(), 1):
             match = re.match(r'\s*#\s*include "([a-z]+)/', line)
             if not match or match.group(1) not in allowed:
                 continue
             includes += 1
             if match.group(1) not in allowed[room]:
                 errors.append(f"{path.relative_to(ROOT)}:{number}: room {room} may not include {match.group(1)}")
-    for error in errors:
+    repeated = repeated_types(files)
+    for error in errors + repeated:
         print(error)
-    print(f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed")
-    return 1 if errors or includes < 100 else 0
+    types = sum(len(types_of(text)) for _, text in files)
+    print(f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed; {types} types, {len(repeated)} defined twice")
+    return 1 if errors or repeated or includes < 100 or types < 200 else 0
 
 
 if __name__ == "__main__":

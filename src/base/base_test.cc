@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/isa.h"
 #include "base/math.h"
+#include "base/median.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 
@@ -118,6 +119,14 @@ TEST(ThreadPool, EndsWhileWorkersAreLate) {
     items += part;
   }
   EXPECT_EQ(items, 4 * kRounds);
+}
+
+TEST(Median, IsTheMeanOfBothMiddleValues) {
+  std::vector<double> one = {3}, odd = {5, 1, 3}, even = {4, 1, 10, 2}, none;
+  EXPECT_EQ(Median(one), 3);
+  EXPECT_EQ(Median(odd), 3);
+  EXPECT_EQ(Median(even), 3);
+  EXPECT_EQ(Median(none), 0);
 }
 
 TEST(Isa, SelectedIsSupported) {

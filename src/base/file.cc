@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace evoq {
 namespace {
@@ -123,6 +125,15 @@ Status MakeDirectories(const std::string& path) {
   std::filesystem::create_directories(path, code);
   if (code) return Fail(ErrorCode::kIo, "{}: cannot make the directory: {}", path, code.message());
   return {};
+}
+
+std::string CachePath(const char* variable, const std::string& name) {
+  if (const char* path = std::getenv(variable)) return path;
+  for (const auto& [folder, below] : {std::pair("XDG_CACHE_HOME", "/evoq/"), std::pair("HOME", "/.cache/evoq/")}) {
+    const char* value = std::getenv(folder);
+    if (value != nullptr && *value != 0) return value + (below + name);
+  }
+  return "";
 }
 
 Result<std::vector<std::string>> ListFiles(const std::string& directory) {

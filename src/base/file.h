@@ -47,6 +47,10 @@ Status CheckOutputPath(const std::string& path);
 // Makes the directory and its parents where missing. Errors: kIo.
 Status MakeDirectories(const std::string& path);
 
+// Where evoq keeps `name` ("tuning.json") from run to run: $VARIABLE where it is set ("": nowhere), else evoq/NAME in $XDG_CACHE_HOME or
+// in ~/.cache. "": nowhere.
+std::string CachePath(const char* variable, const std::string& name);
+
 // The regular files below `directory` (not below its subdirectories) as full paths, sorted by name.
 // Errors: kNotFound when it is not a directory.
 Result<std::vector<std::string>> ListFiles(const std::string& directory);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "certify/interval.h"
 #include "certify/samples.h"
 #include "engine/engine.h"
+#include "profile/interval.h"
 
 namespace evoq {
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json_file.h"
+
 namespace evoq {
 namespace {
 
@@ -117,7 +119,7 @@ json ToJson(const Certificate& c) {
 }
 
 Result<Certificate> ParseCertificate(std::string_view text) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const json root, WithContext(ParseJson(text), "the certificate"));
   if (!root.is_object()) return InvalidInput("the certificate is no JSON object");
   Certificate c;
   std::string wrong, metric;

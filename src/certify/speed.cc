@@ -4,6 +4,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/median.h"
+
 namespace evoq {
 namespace {
 
@@ -13,12 +15,6 @@ constexpr double kRestedPercent = 5;  // runs that nothing disturbed
 
 using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double Median(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
 
 std::string StepText(const Program& program, const Step& step) {
   const Node& node = program.graph->node(step.node);

@@ -2,6 +2,11 @@
 
 namespace evoq {
 
+nlohmann::json TimesJson(const RunTimes& times) {
+  return {{"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
+          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)}};
+}
+
 int64_t BatchOf(const Executor& executor) {
   if (executor.input_types().empty()) return 1;
   const std::vector<int64_t> sizes = executor.input_types()[0].shape.sizes();
@@ -10,12 +15,12 @@ int64_t BatchOf(const Executor& executor) {
 
 nlohmann::json BenchJson(const std::string& model, const Executor& executor, Isa isa, int streams, const RunTimes& times, double load_ms) {
   const int64_t batch = BatchOf(executor);
-  return {{"model", model}, {"isa", IsaName(isa)}, {"threads", executor.threads()}, {"batch", batch}, {"streams", streams},
-          {"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
-          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)},
-          {"per_second", static_cast<double>(streams * batch) * 1e3 / times.mean()}, {"load_ms", load_ms},
-          {"peak_rss_bytes", PeakRssBytes()}, {"arena_bytes", executor.arena_bytes()},
-          {"weight_bytes", executor.program().weight_bytes}};
+  nlohmann::json out = TimesJson(times);
+  out.update({{"model", model}, {"isa", IsaName(isa)}, {"threads", executor.threads()}, {"batch", batch}, {"streams", streams},
+              {"per_second", static_cast<double>(streams * batch) * 1e3 / times.mean()}, {"load_ms", load_ms},
+              {"peak_rss_bytes", PeakRssBytes()}, {"arena_bytes", executor.arena_bytes()},
+              {"weight_bytes", executor.program().weight_bytes}});
+  return out;
 }
 
 }  // namespace evoq

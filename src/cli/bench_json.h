@@ -18,6 +18,9 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// {"runs", "p50_ms", "mean_ms", "min_ms", "p90_ms", "p95_ms", "p99_ms"}.
+nlohmann::json TimesJson(const RunTimes& times);
+
 // Samples in one run: the first dimension of the first input.
 int64_t BatchOf(const Executor& executor);
 

@@ -54,7 +54,8 @@ Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
     while (at < end) {
       int64_t size = -1;
       const auto [next, error] = std::from_chars(at, end, size);
-      if (error != std::errc() || size < 1 || (next < end && *next != 'x')) return bad();
+      if (error != std::errc() || size < 0 || (next < end && *next != 'x')) return bad();
+      if (size == 0) return Fail(ErrorCode::kUsage, "--shape {}: dimension {} has size 0, expected at least 1", option, sizes.size());
       sizes.push_back(size);
       at = next + 1;
     }

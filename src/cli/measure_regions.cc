@@ -33,6 +33,21 @@ Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const std::v
 
 }  // namespace
 
+Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const WhatToMeasure& what) {
+  ModelToMeasure m;
+  EVOQ_ASSIGN(m.shapes, ParseShapes(what.shapes));
+  EVOQ_ASSIGN(m.engine, LoadEngine(path, threads, m.shapes, what.stored_tuning));
+  const Graph& graph = m.engine->model().graph;
+  EVOQ_ASSIGN(m.shapes, WithBatch(graph, std::move(m.shapes), what.batch));
+  const auto all = ShapesToMeasure(graph, m.shapes, what.inputs);
+  if (!all && what.inputs.empty()) return m;  // sizes that nobody names are At's to report
+  EVOQ_TRY(all);
+  EVOQ_TRY(m.engine->Settle(*all));
+  m.in_regions = !m.engine->needs_evaluator().empty();
+  if (m.in_regions || !what.inputs.empty()) m.shapes = *all;
+  return m;
+}
+
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes, const std::vector<std::string>& files) {
   EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
   InputShapes all = shapes;
@@ -75,12 +90,12 @@ Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShape
 
 nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::vector<Tensor>& inputs, const RunTimes& times, double load_ms) {
   const int64_t batch = inputs.empty() || inputs[0].shape().rank() == 0 ? 1 : inputs[0].sizes()[0];
-  return {{"model", model}, {"isa", IsaName(engine.isa())}, {"threads", engine.threads()}, {"batch", batch}, {"streams", 1},
-          {"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
-          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)},
-          {"per_second", static_cast<double>(batch) * 1e3 / times.mean()}, {"load_ms", load_ms}, {"peak_rss_bytes", PeakRssBytes()},
-          {"arena_bytes", engine.regions()->arena_bytes()}, {"weight_bytes", engine.regions()->weight_bytes()},
-          {"stages", engine.prepared().count}, {"regions", engine.needs_evaluator()}};
+  nlohmann::json out = TimesJson(times);
+  out.update({{"model", model}, {"isa", IsaName(engine.isa())}, {"threads", engine.threads()}, {"batch", batch}, {"streams", 1},
+              {"per_second", static_cast<double>(batch) * 1e3 / times.mean()}, {"load_ms", load_ms}, {"peak_rss_bytes", PeakRssBytes()},
+              {"arena_bytes", engine.regions()->arena_bytes()}, {"weight_bytes", engine.regions()->weight_bytes()},
+              {"stages", engine.prepared().count}, {"regions", engine.needs_evaluator()}});
+  return out;
 }
 
 Result<StepProfile> ProfileRegions(Engine& engine, const std::vector<Tensor>& inputs, const Limits& limits, const MeasureOptions& options) {

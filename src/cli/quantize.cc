@@ -38,9 +38,14 @@ SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit) {
   };
 }
 
-SamplesFn EachOf(const Samples& samples) {
-  return [&samples](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-    for (const auto& inputs : samples.inputs) EVOQ_TRY(use(inputs));
+// At most `limit` of them (0: all), evenly spread.
+SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit) {
+  return [samples, limit](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+    const size_t count = limit > 0 ? std::min(samples.size(), static_cast<size_t>(limit)) : samples.size();
+    for (size_t i = 0; i < count; ++i) {
+      const size_t at = i * samples.size() / count;
+      EVOQ_TRY(WithContext(use(samples[at]), fmt::format("sample {}", at)));
+    }
     return {};
   };
 }
@@ -51,17 +56,18 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool neede
   CalibrationOptions options;
   options.percentile = job.percentile;
   if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
-  SamplesFn samples = job.samples;
+  SamplesFn samples;
   Samples random;
   const std::string& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
-  if (samples != nullptr) {
+  if (!job.samples.empty()) {
+    samples = SamplesOf(job.samples, job.calib_limit);
     if (!job.calib.empty() || job.calib_random > 0) return Fail(ErrorCode::kUsage, "calibration samples from memory and --calib exclude each other");
   } else if (!calib.empty()) {
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(calib, graph, job.model, job.preprocess, ""));
     samples = SamplesOf(std::move(data), job.calib_limit);
   } else if (job.calib_random > 0) {
     EVOQ_ASSIGN(random, RandomInputs(graph, job.calib_random));
-    samples = EachOf(random);
+    samples = SamplesOf(random.inputs, 0);
   } else {
     return Fail(ErrorCode::kUsage, "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
   }
@@ -176,7 +182,7 @@ Result<Ranges> RandomRanges(const Graph& graph, const InputShapes& shapes, int t
   Graph bound = graph;
   EVOQ_TRY(BindShapes(bound, shapes));
   EVOQ_ASSIGN(const Samples samples, RandomInputs(bound, 1));
-  return Calibrate(graph, PrepareWithEngine(threads), EachOf(samples), {});
+  return Calibrate(graph, PrepareWithEngine(threads), SamplesOf(samples.inputs, 0), {});
 }
 
 Result<json> Quantize(const QuantizeJob& job) {

@@ -14,7 +14,7 @@ struct QuantizeJob {
   std::string model, output;  // .onnx -> .etm or .onnx
   std::string scheme = "int8";    // a method, or "auto"
   std::string calib, preprocess;  // a data set
-  SamplesFn samples;              // these instead; may be null
+  std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
   int calib_random = 0;           // this many random samples instead
   int calib_limit = 200;          // at most so many samples, evenly spread over the data set
   std::string observer;           // "" is the method's default

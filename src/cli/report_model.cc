@@ -1,9 +1,10 @@
 #include "cli/report_model.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
-#include "doctor/source.h"
+#include "base/json_file.h"
 
 namespace evoq {
 namespace {
@@ -11,13 +12,14 @@ namespace {
 using nlohmann::json;
 
 // top-1 and samples as `evoq eval --json` wrote them.
-Result<std::optional<Accuracy>> ReadAccuracy(const std::string& path) {
-  if (path.empty()) return std::nullopt;
+Status ReadAccuracy(const std::string& path, ReportModel& model) {
   EVOQ_ASSIGN(const json eval, ReadJsonFile(path));
   const double top1 = JsonNumber(eval, "top1", -1), samples = JsonNumber(eval, "samples", 0);
   if (!(top1 >= 0 && top1 <= 1 && samples >= 1 && samples < 1e15))
     return InvalidInput("{}: no top1 and samples; expected what `evoq eval --json F` writes", path);
-  return MakeAccuracy(top1, static_cast<int64_t>(samples));
+  model.samples = static_cast<int64_t>(samples);
+  model.top1 = ShareInterval(std::llround(top1 * samples), model.samples);
+  return {};
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ Result<ReportModel> ForReport(const std::string& path, const std::string& eval, 
   model.arena_bytes = executor.arena_bytes();
   model.profile = profile;
   model.program = &executor.program();
-  EVOQ_ASSIGN(model.accuracy, ReadAccuracy(eval));
+  if (!eval.empty()) EVOQ_TRY(ReadAccuracy(eval, model));
   return model;
 }
 

@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "quant/quant.h"
@@ -15,7 +17,7 @@ namespace evoq {
 struct CommonOptions {
   std::string json_path;  // --json FILE
   int threads = 0;        // --threads N; 0: all physical cores
-  SamplesFn samples;      // calibration samples of a caller in this process, instead of files; may be null
+  std::span<const std::vector<Tensor>> samples;  // for calibration, of a caller in this process, instead of files: by sample, by input
 };
 
 // Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to --json.

@@ -1,5 +1,6 @@
 #include "compile/choose.h"
 
+#include "graph/float_reason.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -16,7 +17,7 @@ bool AnyQuantized(std::span<const TensorType> types) {
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   const OpDef* op = FindOp(node.op, node.domain);
   if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8" || decision.precision == "bf16") return;
-  if (const std::string reason = node.attrs.String("evoq.float_reason"); !reason.empty()) {
+  if (const std::string reason = node.attrs.String(kFloatReason); !reason.empty()) {
     const size_t colon = reason.find(": ");
     decision.float_code = reason.substr(0, colon);
     decision.float_why = colon == std::string::npos ? "" : reason.substr(colon + 2);
@@ -28,7 +29,7 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
     decision.float_why = "its weights are stored as integers and its activations are float32, so it computes in float32";
   } else if (AnyQuantized(args.inputs) || AnyQuantized(args.outputs)) {
     if (decision.kernel != kReferenceKernel && decision.precision != "float32") return;
-    decision.float_code = "no-int8-kernel";
+    decision.float_code = kNoInt8Kernel;
     decision.float_why = fmt::format("no integer kernel takes {} with these types; it runs in {}", node.op,
                                      decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel);
   } else if (op->quant == QuantTrait::kLinear) {

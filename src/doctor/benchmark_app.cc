@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "doctor/source.h"
 
 namespace evoq {
@@ -80,8 +81,7 @@ Result<ForeignRun> Read(const std::string& path) {
 
 }  // namespace
 
-extern const ForeignSource kSourceBenchmarkApp;
-const ForeignSource kSourceBenchmarkApp = {"benchmark_app", "--benchmark-app", "F",
-                                           "Counters report written by OpenVINO's benchmark_app (JSON)", Read};
+extern const ForeignSource kSourceBenchmarkApp = {"benchmark_app", "--benchmark-app", "F",
+                                                  "Counters report written by OpenVINO's benchmark_app (JSON)", Read};
 
 }  // namespace evoq

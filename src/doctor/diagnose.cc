@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "doctor/rule.h"
 
@@ -15,6 +16,14 @@ std::span<const DoctorRule* const> AllDoctorRules() {
   };
 #undef EVOQ_ROW
   return kRules;
+}
+
+std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(const ForeignLayer&)>& so, double share) {
+  std::vector<Loss> losses;
+  for (size_t i = 0; i < run.layers.size(); ++i) {
+    if (so(run.layers[i])) losses.push_back({i, run.layers[i].ms * share});
+  }
+  return losses;
 }
 
 std::vector<size_t> Readers(const ForeignRun& run, size_t layer) {
@@ -43,15 +52,16 @@ double NarrowingShare(const ForeignLayer& layer) {
 
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
   Diagnosis diagnosis;
-  DoctorCase c{run, baseline, std::vector<bool>(run.layers.size())};
+  const DoctorCase c{run, baseline};
+  std::vector<bool> taken(run.layers.size());
   double lost = 0;
   for (const DoctorRule* rule : AllDoctorRules()) {
     if (*rule->tool != '\0' && run.tool != rule->tool) continue;
     Finding finding;
     finding.rule = rule;
     for (const Loss& loss : rule->find(c)) {
-      if (c.taken[loss.layer]) continue;
-      c.taken[loss.layer] = true;
+      if (taken[loss.layer]) continue;
+      taken[loss.layer] = true;
       finding.ms += loss.ms;
       finding.layers.push_back(run.layers[loss.layer].name);
     }
@@ -59,7 +69,9 @@ Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
     lost += finding.ms;
     diagnosis.findings.push_back(std::move(finding));
   }
-  std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(), [](const Finding& a, const Finding& b) { return a.ms > b.ms; });
+  std::sort(diagnosis.findings.begin(), diagnosis.findings.end(), [](const Finding& a, const Finding& b) {
+    return a.ms != b.ms ? a.ms > b.ms : std::string_view(a.rule->code) < b.rule->code;
+  });
   if (baseline != nullptr) {
     for (const ForeignLayer& layer : baseline->layers) diagnosis.ideal_ms += layer.ms * (1 - NarrowingShare(layer));
     diagnosis.below_ideal_ms = run.layer_sum_ms - lost - diagnosis.ideal_ms;

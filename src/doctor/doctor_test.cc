@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "doctor/rule.h"
 #include "doctor/source.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/json_file.h"
+#include "base/median.h"
 #include "doctor/source.h"
 
 namespace evoq {
@@ -93,18 +95,14 @@ Result<ForeignRun> Read(const std::string& path) {
   for (const auto& [us, count] : sums) runs = std::max(runs, count);
   if (!runs_ms.empty()) runs = static_cast<int64_t>(runs_ms.size());
   for (size_t i = 0; i < sums.size(); ++i) run.layers[i].ms = sums[i].first / 1e3 / static_cast<double>(runs);
-  if (!runs_ms.empty()) {
-    std::sort(runs_ms.begin(), runs_ms.end());
-    run.end_to_end_ms = (runs_ms[(runs_ms.size() - 1) / 2] + runs_ms[runs_ms.size() / 2]) / 2;
-  }
+  run.end_to_end_ms = Median(runs_ms);
   Summarize(run);
   return run;
 }
 
 }  // namespace
 
-extern const ForeignSource kSourceOrtProfile;
-const ForeignSource kSourceOrtProfile = {"onnxruntime", "--ort-profile", "F",
-                                         "Profile written by ONNX Runtime (enable_profiling)", Read};
+extern const ForeignSource kSourceOrtProfile = {"onnxruntime", "--ort-profile", "F",
+                                                "Profile written by ONNX Runtime (enable_profiling)", Read};
 
 }  // namespace evoq

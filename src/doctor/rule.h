@@ -1,6 +1,7 @@
 // Rules that judge a measured run of another runtime: one row each, named by one line in doctor/rules.inc.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,12 +16,10 @@ struct Loss {
   double ms = 0;
 };
 
-// What a rule sees. A layer belongs to the first rule that names it: later rules do not see it as free.
+// What a rule sees.
 struct DoctorCase {
   const ForeignRun& run;
   const ForeignRun* baseline;  // null without one
-  std::vector<bool> taken;     // by layer
-  bool free(size_t layer) const { return !taken[layer]; }
 };
 
 struct DoctorRule {
@@ -29,6 +28,7 @@ struct DoctorRule {
   const char* sentence;  // what is wrong
   const char* fix;       // what helps
   const char* source;    // where the fact can be checked, with its version
+  // A layer belongs to the first rule that names it, once: Diagnose leaves out what names it again.
   std::vector<Loss> (*find)(const DoctorCase& c);
 };
 
@@ -48,6 +48,8 @@ struct Diagnosis {
 };
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline);
 
+// For rules: the layers that are so, each losing that share of its time.
+std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(const ForeignLayer&)>& so, double share = 1);
 // Layers that read what `layer` writes: by tensor names, or by order where names are all there is.
 std::vector<size_t> Readers(const ForeignRun& run, size_t layer);
 // The share of a layer's time that computing in 8 bits instead would save.

@@ -9,6 +9,8 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/json_file.h"
+#include "base/median.h"
 #include "doctor/source.h"
 
 namespace evoq {
@@ -144,11 +146,7 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
   for (const json& t : files.times) {
     if (const double ms = JsonNumber(t, "latencyMs", JsonNumber(t, "computeMs", -1)); ms >= 0) latencies.push_back(ms);
   }
-  if (!latencies.empty()) {
-    std::sort(latencies.begin(), latencies.end());
-    const size_t n = latencies.size();
-    run.end_to_end_ms = (latencies[(n - 1) / 2] + latencies[n / 2]) / 2;
-  }
+  run.end_to_end_ms = Median(latencies);
   Summarize(run);
   return run;
 }
@@ -174,8 +172,7 @@ Result<ForeignRun> Read(const std::string& path) {
 
 }  // namespace
 
-extern const ForeignSource kSourceTrtexec;
-const ForeignSource kSourceTrtexec = {"trtexec", "--trtexec", "DIR",
-                                      "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files", Read};
+extern const ForeignSource kSourceTrtexec = {"trtexec", "--trtexec", "DIR",
+                                             "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files", Read};
 
 }  // namespace evoq

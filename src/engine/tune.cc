@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/median.h"
 #include "compile/choose.h"
 #include "compile/compile.h"
 #include "engine/tuning_cache.h"
@@ -18,11 +19,6 @@ constexpr double kGain = 0.97;  // a variant must be faster than the default by 
 constexpr int kMinRounds = 5, kMaxRounds = 40, kVerifyRounds = 11;
 
 double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double Median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 // Steps that are alike, and what they may be.
 struct Kind {
@@ -111,7 +107,7 @@ Status Measure(std::span<const std::unique_ptr<Executor>> executors, std::vector
 
 StepTuning Choose(const Kind& kind) {
   std::vector<double> ns;
-  for (const auto& samples : kind.samples) ns.push_back(Median(samples));
+  for (std::vector<double> samples : kind.samples) ns.push_back(Median(samples));
   const size_t fastest = static_cast<size_t>(std::min_element(ns.begin(), ns.end()) - ns.begin());
   const size_t chosen = ns[fastest] < kGain * ns[0] ? fastest : 0;
   StepTuning tuning = kind.candidates[chosen];

@@ -1,10 +1,9 @@
 #include "engine/tuning_cache.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_file.h"
 
 namespace evoq {
 namespace {
@@ -14,11 +13,6 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr size_t kMaxBytes = 64 << 20;
 constexpr size_t kMaxEntries = 1 << 16;  // more are not kept: the cache starts afresh
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 Result<StepTuning> ReadEntry(const std::string& key, const json& from) {
   const auto bad = [&] { return InvalidInput("entry '{}' is not {{variant, threads, slower}}", key); };
@@ -35,19 +29,13 @@ Result<StepTuning> ReadEntry(const std::string& key, const json& from) {
 
 }  // namespace
 
-std::string TuningCachePath() {
-  if (const char* path = std::getenv("EVOQ_TUNING_CACHE")) return path;
-  if (const std::string cache = Environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/evoq/tuning.json";
-  const std::string home = Environment("HOME");
-  return home.empty() ? "" : home + "/.cache/evoq/tuning.json";
-}
+std::string TuningCachePath() { return CachePath("EVOQ_TUNING_CACHE", "tuning.json"); }
 
 Result<TuningCache> TuningCache::Open(const std::string& path) {
   TuningCache cache;
   std::error_code code;
   if (path.empty() || !std::filesystem::exists(path, code)) return cache;
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, kMaxBytes));
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
   if (!root.is_object() || !root.contains("version") || !root.contains("entries") || !root["entries"].is_object())
     return InvalidInput("{}: no tuning cache: expected an object with version and entries", path);
   if (root["version"] != kVersion) return cache;

@@ -8,8 +8,7 @@
 
 namespace evoq {
 
-// $EVOQ_TUNING_CACHE where it is set ("": none), else evoq/tuning.json in $XDG_CACHE_HOME or in ~/.cache. "": there is none.
-std::string TuningCachePath();
+std::string TuningCachePath();  // CachePath of $EVOQ_TUNING_CACHE, tuning.json
 
 class TuningCache {
  public:

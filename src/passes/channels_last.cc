@@ -17,8 +17,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kChannelsLast;
-const PassDef kChannelsLast = {
+extern const PassDef kChannelsLast = {
     "channels-last",
     "Spatial operators take channels_last=1; Transposes are pushed through everything between them to the graph's borders.",
     Stage::kLower, Run};

@@ -10,8 +10,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kCleanLowered;
-const PassDef kCleanLowered = {
+extern const PassDef kCleanLowered = {
     "clean-lowered", "clean-transpose and clean-reshape again, on what channels-last left at the borders.", Stage::kLower, Run};
 
 }  // namespace evoq

@@ -40,8 +40,7 @@ namespace {
 Result<int> Run(Graph& graph) { return JoinReshapes(graph); }
 }  // namespace
 
-extern const PassDef kCleanReshape;
-const PassDef kCleanReshape = {
+extern const PassDef kCleanReshape = {
     "clean-reshape", "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.", Stage::kOptimize, Run};
 
 }  // namespace evoq

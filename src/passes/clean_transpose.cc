@@ -52,8 +52,7 @@ namespace {
 Result<int> Run(Graph& graph) { return JoinTransposes(graph); }
 }  // namespace
 
-extern const PassDef kCleanTranspose;
-const PassDef kCleanTranspose = {
+extern const PassDef kCleanTranspose = {
     "clean-transpose", "Two Transposes in a row become one; one that moves only dimensions of size 1 becomes a Reshape.",
     Stage::kOptimize, Run};
 

@@ -76,8 +76,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kCommonSubexpressions;
-const PassDef kCommonSubexpressions = {
+extern const PassDef kCommonSubexpressions = {
     "common-subexpressions", "Computes equal nodes once and keeps equal small constants once.", Stage::kOptimize, Run};
 
 }  // namespace evoq

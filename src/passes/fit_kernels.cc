@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "passes/match.h"
 
@@ -141,7 +142,7 @@ class Fitter {
       graph_.SetOutput(id, i, computed);
       graph_.AddNode({.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {computed}, .outputs = {out}});
     }
-    graph_.attrs(id).Set("evoq.float_reason", fmt::format("no-int8-kernel: no integer kernel takes {} with these types", node.op));
+    graph_.attrs(id).Set(kFloatReason, fmt::format("{}: no integer kernel takes {} with these types", kNoInt8Kernel, node.op));
     return true;
   }
 
@@ -171,7 +172,7 @@ class Fitter {
       graph_.SetOutput(id, i, computed);
       graph_.AddNode({.op = "Cast", .name = name + "_narrow", .attrs = CastTo(DType::kBfloat16), .inputs = {computed}, .outputs = {out}});
     }
-    graph_.attrs(id).Set("evoq.float_reason", fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
+    graph_.attrs(id).Set(kFloatReason, fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
     return true;
   }
 
@@ -222,8 +223,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFitKernels;
-const PassDef kFitKernels = {
+extern const PassDef kFitKernels = {
     "fit-kernels",
     "Integer operators that no kernel computes: tabulated activations leave the linear operator, others compute in float32.",
     Stage::kLower, Run};

@@ -41,8 +41,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFoldBias;
-const PassDef kFoldBias = {
+extern const PassDef kFoldBias = {
     "fold-bias", "Moves a constant per channel added after a linear operator into its bias.", Stage::kOptimize, Run};
 
 }  // namespace evoq

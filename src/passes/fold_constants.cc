@@ -58,8 +58,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFoldConstants;
-const PassDef kFoldConstants = {
+extern const PassDef kFoldConstants = {
     "fold-constants", "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
     Stage::kOptimize, Run};
 

@@ -39,8 +39,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFoldScale;
-const PassDef kFoldScale = {
+extern const PassDef kFoldScale = {
     "fold-scale", "Moves a constant factor or divisor per channel after a linear operator into its weights and bias.",
     Stage::kOptimize, Run};
 

@@ -174,8 +174,7 @@ Result<int> Run(Graph& graph) { return ShapeFolder(graph).Run(); }
 
 }  // namespace
 
-extern const PassDef kFoldShapes;
-const PassDef kFoldShapes = {
+extern const PassDef kFoldShapes = {
     "fold-shapes", "Follows shape arithmetic with partly known sizes and turns computed shapes into constants.",
     Stage::kOptimize, Run};
 

@@ -59,8 +59,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseActivation;
-const PassDef kFuseActivation = {
+extern const PassDef kFuseActivation = {
     "fuse-activation", "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, ConvTranspose, MatMul or Add become its activation.",
     Stage::kOptimize, Run};
 

@@ -75,8 +75,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseBatchNorm;
-const PassDef kFuseBatchNorm = {
+extern const PassDef kFuseBatchNorm = {
     "fuse-batch-norm",
     "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one becomes Mul and Add by channel.",
     Stage::kOptimize, Run};

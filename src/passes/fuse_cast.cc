@@ -25,8 +25,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseCast;
-const PassDef kFuseCast = {
+extern const PassDef kFuseCast = {
     "fuse-cast", "A linear operator on bfloat16 that only a Cast to float32 reads gives its float32 sums unrounded.",
     Stage::kLower, Run};
 

@@ -61,7 +61,6 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 
 }  // namespace
 
-extern const PassDef kFuseGelu;
-const PassDef kFuseGelu = {"fuse-gelu", "x / 2 * (1 + Erf(x / sqrt 2)), or its Tanh form, becomes one Gelu.", Stage::kOptimize, Run};
+extern const PassDef kFuseGelu = {"fuse-gelu", "x / 2 * (1 + Erf(x / sqrt 2)), or its Tanh form, becomes one Gelu.", Stage::kOptimize, Run};
 
 }  // namespace evoq

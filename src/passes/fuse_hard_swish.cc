@@ -47,8 +47,7 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 
 }  // namespace
 
-extern const PassDef kFuseHardSwish;
-const PassDef kFuseHardSwish = {
+extern const PassDef kFuseHardSwish = {
     "fuse-hard-swish", "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.", Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -111,8 +111,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseLayerNorm;
-const PassDef kFuseLayerNorm = {
+extern const PassDef kFuseLayerNorm = {
     "fuse-layer-norm", "(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis becomes one LayerNormalization; without the mean, "
     "one RMSNormalization.",
     Stage::kOptimize, Run};

@@ -94,8 +94,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFusePad;
-const PassDef kFusePad = {
+extern const PassDef kFusePad = {
     "fuse-pad", "Moves a Pad by zeros into the Conv, AveragePool or (after a value >= 0) MaxPool that reads it.",
     Stage::kOptimize, Run};
 

@@ -70,8 +70,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseResidual;
-const PassDef kFuseResidual = {
+extern const PassDef kFuseResidual = {
     "fuse-residual", "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
     Stage::kOptimize, Run};
 

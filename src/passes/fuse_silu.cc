@@ -17,7 +17,6 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 
 }  // namespace
 
-extern const PassDef kFuseSilu;
-const PassDef kFuseSilu = {"fuse-silu", "x * Sigmoid(x) becomes one Silu.", Stage::kOptimize, Run};
+extern const PassDef kFuseSilu = {"fuse-silu", "x * Sigmoid(x) becomes one Silu.", Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -86,8 +86,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kGemmToMatmul;
-const PassDef kGemmToMatmul = {
+extern const PassDef kGemmToMatmul = {
     "gemm-to-matmul", "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
     Stage::kOptimize, Run};
 

@@ -265,8 +265,7 @@ Result<int> Run(Graph& graph) { return Importer(graph).Run(); }
 
 }  // namespace
 
-extern const PassDef kImportQdq;
-const PassDef kImportQdq = {
+extern const PassDef kImportQdq = {
     "import-qdq", "QuantizeLinear and DequantizeLinear around operators become quantized types; biases become int32.",
     Stage::kOptimize, Run};
 

@@ -60,7 +60,6 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kInlineIf;
-const PassDef kInlineIf = {"inline-if", "An If with a constant condition becomes the nodes of the branch that it takes.", Stage::kOptimize, Run};
+extern const PassDef kInlineIf = {"inline-if", "An If with a constant condition becomes the nodes of the branch that it takes.", Stage::kOptimize, Run};
 
 }  // namespace evoq

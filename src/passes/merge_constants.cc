@@ -58,8 +58,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kMergeConstants;
-const PassDef kMergeConstants = {
+extern const PassDef kMergeConstants = {
     "merge-constants", "Factors and offsets by constants in a row become one factor and one offset.", Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -20,8 +20,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kNameDimensions;
-const PassDef kNameDimensions = {
+extern const PassDef kNameDimensions = {
     "name-dimensions", "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be equal.",
     Stage::kOptimize, Run};
 

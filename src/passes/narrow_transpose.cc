@@ -44,8 +44,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kNarrowTranspose;
-const PassDef kNarrowTranspose = {
+extern const PassDef kNarrowTranspose = {
     "narrow-transpose", "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of the floats.",
     Stage::kLower, Run};
 

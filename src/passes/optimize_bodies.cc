@@ -44,7 +44,6 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kOptimizeBodies;
-const PassDef kOptimizeBodies = {"optimize-bodies", "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.", Stage::kOptimize, Run};
+extern const PassDef kOptimizeBodies = {"optimize-bodies", "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.", Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -19,8 +19,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kPushTranspose;
-const PassDef kPushTranspose = {
+extern const PassDef kPushTranspose = {
     "push-transpose",
     "Pushes Transposes down through operators that do not care about the order of axes, where that makes some of them vanish.",
     Stage::kOptimize, Run};

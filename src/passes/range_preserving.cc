@@ -89,8 +89,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kRangePreserving;
-const PassDef kRangePreserving = {
+extern const PassDef kRangePreserving = {
     "range-preserving",
     "Operators that only move values get equal parameters in and out; a Relu or Clip that the integer range implies goes.",
     Stage::kLower, Run};

@@ -97,8 +97,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kRemoveIdentity;
-const PassDef kRemoveIdentity = {
+extern const PassDef kRemoveIdentity = {
     "remove-identity",
     "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the same shape, Pad by 0, Slice of "
     "everything, Concat of one, x * 1, x + 0.",

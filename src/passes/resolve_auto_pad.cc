@@ -80,8 +80,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kResolveAutoPad;
-const PassDef kResolveAutoPad = {
+extern const PassDef kResolveAutoPad = {
     "resolve-auto-pad", "Writes auto_pad as explicit pads where the spatial sizes decide them.", Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -83,8 +83,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kUnsignedActivations;
-const PassDef kUnsignedActivations = {
+extern const PassDef kUnsignedActivations = {
     "unsigned-activations", "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
     Stage::kLower, Run};
 

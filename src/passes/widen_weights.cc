@@ -32,8 +32,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kWidenWeights;
-const PassDef kWidenWeights = {
+extern const PassDef kWidenWeights = {
     "widen-weights", "4-bit weights of integer operators become 8-bit weights of the same values.", Stage::kLower, Run};
 
 }  // namespace evoq

@@ -18,6 +18,18 @@ std::span<const PlacementRule* const> AllPlacementRules() {
   return kRules;
 }
 
+std::vector<Fault> FaultsWhere(const PlacementCase& c, const std::function<std::optional<Fault>(NodeId, const Node&)>& find) {
+  std::vector<Fault> faults;
+  for (NodeId id : c.graph.order()) {
+    if (c.taken.count(id)) continue;
+    std::optional<Fault> fault = find(id, c.graph.node(id));
+    if (!fault) continue;
+    fault->node = id;
+    faults.push_back(std::move(*fault));
+  }
+  return faults;
+}
+
 namespace {
 
 bool Names(const PlacementRule& rule, std::string_view runtime) {
@@ -35,8 +47,8 @@ int Examination::repairable() const {
 Examination Examine(const Graph& graph, const Runtime& runtime) {
   Examination result;
   result.runtime = &runtime;
-  result.forecast = runtime.forecast(graph);
-  PlacementCase c{graph, runtime, result.forecast, {}};
+  result.fates = runtime.forecast(graph);
+  PlacementCase c{graph, runtime, result.fates, {}};
   for (const PlacementRule* rule : AllPlacementRules()) {
     if (!Names(*rule, runtime.name)) continue;
     PlacementFinding finding{.rule = rule, .faults = rule->find(c)};
@@ -67,7 +79,7 @@ Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule&
   int places = 0;
   for (const PlacementFinding& finding : seen.findings) {
     if (finding.rule != &rule) continue;
-    const PlacementCase c{graph, runtime, seen.forecast, {}};
+    const PlacementCase c{graph, runtime, seen.fates, {}};
     for (const Fault& fault : finding.faults) {
       if (!fault.repairable || !graph.alive(fault.node)) continue;
       EVOQ_ASSIGN(const bool changed, rule.repair(graph, c, fault));

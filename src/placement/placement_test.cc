@@ -275,9 +275,9 @@ TEST(Placement, RepairsMakeIntegers) {
     const Case& c = *std::find_if(Cases().begin(), Cases().end(), [&](const Case& k) { return std::string_view(k.code) == code; });
     Graph graph = c.make(true);
     const Runtime& runtime = *FindRuntime(c.runtime);
-    EXPECT_GT(Examine(graph, runtime).forecast.Count(Fate::kFloat), 0) << code;
+    EXPECT_GT(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
     ASSERT_TRUE(RepairPlacement(graph, runtime));
-    EXPECT_EQ(Examine(graph, runtime).forecast.Count(Fate::kFloat), 0) << code;
+    EXPECT_EQ(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
   }
 }
 
@@ -287,8 +287,8 @@ TEST(Placement, MemcpyNodesAreCounted) {
   ValueId y = n.Op("Relu", {n.x});
   for (int i = 0; i < 12; ++i) y = n.Op("Relu", {n.Op("Tan", {y})});
   const Examination e = Examine(n.Done({y}), *FindRuntime("ort-cuda"));
-  EXPECT_EQ(e.forecast.copies.size(), 24);
-  EXPECT_EQ(e.forecast.Count(Fate::kHost), 12);
+  EXPECT_EQ(e.fates.copies.size(), 24);
+  EXPECT_EQ(e.fates.Count(Fate::kHost), 12);
   EXPECT_EQ(FindingOf(e, "cpu-fallback")->faults.size(), 12);
 }
 
@@ -298,8 +298,8 @@ TEST(Placement, ShapeArithmeticStaysOnTheHost) {
   const ValueId shape = n.Op("Shape", {n.Op("Relu", {n.x})});
   const ValueId half = n.Op("Mul", {shape, n.graph.AddConstant("one", Tensor::FromValues<int64_t>(Shape{4}, {1, 1, 1, 1}))});
   const Examination e = Examine(n.Done({n.Op("Reshape", {n.Op("Exp", {n.x}), half})}), *FindRuntime("ort-cuda"));
-  EXPECT_TRUE(e.forecast.copies.empty());
-  EXPECT_EQ(e.forecast.Count(Fate::kHost), 0);
+  EXPECT_TRUE(e.fates.copies.empty());
+  EXPECT_EQ(e.fates.Count(Fate::kHost), 0);
 }
 
 // int32 biases are read from the host by CUDA at every inference.
@@ -308,12 +308,12 @@ TEST(Placement, BiasesAreCopiedToTheGpu) {
   const ValueId y = n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), {}, n.Stored({8}, -1, DType::kInt32)), 0.05f, 128);
   Graph graph = n.Done({y});
   const Runtime& cuda = *FindRuntime("ort-cuda");
-  EXPECT_EQ(Examine(graph, cuda).forecast.copies.size(), 1);
+  EXPECT_EQ(Examine(graph, cuda).fates.copies.size(), 1);
   ASSERT_TRUE(RepairPlacement(graph, cuda));
   const Examination after = Examine(graph, cuda);
-  EXPECT_TRUE(after.forecast.copies.empty());
-  EXPECT_TRUE(after.forecast.conversions.empty());
-  EXPECT_TRUE(after.forecast.weights.empty());
+  EXPECT_TRUE(after.fates.copies.empty());
+  EXPECT_TRUE(after.fates.conversions.empty());
+  EXPECT_TRUE(after.fates.weights.empty());
 }
 
 // ONNX Runtime repeats pairs around Reshape, Transpose and the like by itself.
@@ -321,8 +321,8 @@ TEST(Placement, OrtPropagatesPairsItself) {
   Net n;
   const ValueId y = n.Op("Transpose", {Healthy(n)});
   const Examination e = Examine(n.Done({n.Pair(n.Conv(y, n.Stored({8, 6, 3, 3}, 0)), 0.05f, 128)}), *FindRuntime("ort-cpu"));
-  EXPECT_EQ(e.forecast.Count(Fate::kMoved), 1);
-  EXPECT_EQ(e.forecast.Count(Fate::kFloat), 0);
+  EXPECT_EQ(e.fates.Count(Fate::kMoved), 1);
+  EXPECT_EQ(e.fates.Count(Fate::kFloat), 0);
   EXPECT_TRUE(e.findings.empty());
 }
 
@@ -332,8 +332,8 @@ TEST(Placement, GridsHoldBehindMoves) {
     Net n;
     const ValueId y = n.Op("Flatten", {n.Pair(n.x, 0.02f, 0, DType::kInt8)});
     const Examination e = Examine(n.Done({n.Op("Gemm", {y, n.Stored({288, 10}, 1)})}), *FindRuntime(runtime));
-    EXPECT_EQ(e.forecast.Count(Fate::kInteger), 1) << runtime;
-    EXPECT_EQ(e.forecast.Count(Fate::kFloat), 0) << runtime;
+    EXPECT_EQ(e.fates.Count(Fate::kInteger), 1) << runtime;
+    EXPECT_EQ(e.fates.Count(Fate::kFloat), 0) << runtime;
   }
 }
 

@@ -9,6 +9,7 @@ namespace evoq {
 
 bool IsQuantize(const Node& node) { return node.op == "QuantizeLinear" && node.domain.empty(); }
 bool IsDequantize(const Node& node) { return node.op == "DequantizeLinear" && node.domain.empty(); }
+bool IsClamp(const Node& node) { return node.domain.empty() && (node.op == "Relu" || node.op == "Clip"); }
 
 const TensorType* GridOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
@@ -23,8 +24,6 @@ NodeId DequantizerOf(const Graph& graph, ValueId real) {
   const NodeId id = graph.value(real).producer;
   return graph.alive(id) && IsDequantize(graph.node(id)) ? id : NodeId{};
 }
-
-bool IsClamp(const Node& node) { return node.domain.empty() && (node.op == "Relu" || node.op == "Clip"); }
 
 }  // namespace
 

@@ -13,6 +13,7 @@ namespace evoq {
 
 bool IsQuantize(const Node& node);
 bool IsDequantize(const Node& node);
+bool IsClamp(const Node& node);  // Relu or Clip
 
 // The type of the integers that a QuantizeLinear writes or a DequantizeLinear reads; nullptr where scale and zero point are
 // computed or their readers disagree.

@@ -2,6 +2,8 @@
 // placement/rules.inc.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -16,19 +18,22 @@ namespace evoq {
 struct PlacementCase {
   const Graph& graph;
   const Runtime& runtime;
-  const Forecast& forecast;
+  const Fates& fates;
   std::set<NodeId> taken;
 
   bool IsFor(std::string_view name) const { return name == runtime.name; }
   // A free node that computes in floating point.
-  bool IsFloat(NodeId id) const { return forecast.at(id) == Fate::kFloat && !taken.count(id); }
+  bool IsFloat(NodeId id) const { return fates.at(id) == Fate::kFloat && !taken.count(id); }
 };
 
 struct Fault {
-  NodeId node;
+  NodeId node = {};
   std::string detail = {};    // "" where the node's name says it all
   bool repairable = true;     // of rules with a repair: the graph holds what the repair needs
 };
+
+// For rules: a fault at each node that no rule has named and for which `find` gives one (it may leave out Fault::node).
+std::vector<Fault> FaultsWhere(const PlacementCase& c, const std::function<std::optional<Fault>(NodeId id, const Node& node)>& find);
 
 struct PlacementRule {
   const char* code;
@@ -51,7 +56,7 @@ struct PlacementFinding {
 
 struct Examination {
   const Runtime* runtime = nullptr;
-  Forecast forecast;
+  Fates fates;
   std::vector<PlacementFinding> findings;  // in the rules' order
 
   int repairable() const;

@@ -38,7 +38,9 @@ const char* FateName(Fate fate) {
   return "";
 }
 
-int Forecast::Count(Fate fate) const { return static_cast<int>(std::count(nodes.begin(), nodes.end(), fate)); }
+bool OnIntegers(Fate fate) { return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed; }
+
+int Fates::Count(Fate fate) const { return static_cast<int>(std::count(nodes.begin(), nodes.end(), fate)); }
 
 bool HasFate(const Graph& graph, const Node& node) {
   if (IsQuantize(node) || IsDequantize(node)) return false;
@@ -60,13 +62,13 @@ class Table {
   Table(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&))
       : graph_(graph), table_(table), takes_(takes) {}
 
-  Forecast Run() {
-    for (NodeId id : graph_.order()) forecast_.nodes.resize(std::max<size_t>(forecast_.nodes.size(), id.index + 1), Fate::kNone);
+  Fates Run() {
+    for (NodeId id : graph_.order()) fates_.nodes.resize(std::max<size_t>(fates_.nodes.size(), id.index + 1), Fate::kNone);
     for (NodeId id : graph_.order()) {
-      if (HasFate(graph_, graph_.node(id))) forecast_.nodes[id.index] = FateOf(id);
+      if (HasFate(graph_, graph_.node(id))) fates_.nodes[id.index] = FateOf(id);
     }
     for (NodeId id : graph_.order()) CountConversion(id);
-    return std::move(forecast_);
+    return std::move(fates_);
   }
 
  private:
@@ -81,7 +83,7 @@ class Table {
   bool IntegerBefore(ValueId x) const {
     const NodeId producer = graph_.value(x).producer;
     if (!graph_.alive(producer)) return false;
-    const Fate fate = forecast_.at(producer);
+    const Fate fate = fates_.at(producer);
     return graph_.OnlyUser(x).valid() && (fate == Fate::kInteger || fate == Fate::kAbsorbed);
   }
 
@@ -96,7 +98,7 @@ class Table {
     for (;;) {
       if (const TensorType* grid = ReadGrid(graph_, v)) return grid;
       const NodeId producer = graph_.value(v).producer;
-      if (!graph_.alive(producer) || forecast_.at(producer) != Fate::kMoved || graph_.node(producer).op == "Concat") return nullptr;
+      if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved || graph_.node(producer).op == "Concat") return nullptr;
       v = graph_.node(producer).input(0);
     }
   }
@@ -140,32 +142,30 @@ class Table {
     return Fate::kFloat;
   }
 
-  static bool OnIntegers(Fate fate) { return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed; }
-
   // A conversion is no node of its own when an integer operator stands on its real side.
   void CountConversion(NodeId id) {
     const Node& node = graph_.node(id);
     if (IsQuantize(node)) {
       const NodeId producer = graph_.value(node.input(0)).producer;
-      if (!graph_.alive(producer) || !OnIntegers(forecast_.at(producer))) forecast_.conversions.push_back(id);
+      if (!graph_.alive(producer) || !OnIntegers(fates_.at(producer))) fates_.conversions.push_back(id);
     } else if (IsDequantize(node) && !graph_.value(node.input(0)).is_constant()) {
       const ValueId real = node.outputs[0];
       const auto& users = graph_.value(real).users;
       const bool inside = !graph_.IsOutput(real) &&
-                          std::all_of(users.begin(), users.end(), [&](NodeId u) { return OnIntegers(forecast_.at(u)); });
-      if (!inside) forecast_.conversions.push_back(id);
+                          std::all_of(users.begin(), users.end(), [&](NodeId u) { return OnIntegers(fates_.at(u)); });
+      if (!inside) fates_.conversions.push_back(id);
     }
   }
 
   const Graph& graph_;
   std::span<const IntegerOp> table_;
   bool (*takes_)(const TensorType&, const TensorType&);
-  Forecast forecast_;
+  Fates fates_;
 };
 
 }  // namespace
 
-Forecast ForecastByTable(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&)) {
+Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&)) {
   return Table(graph, table, takes).Run();
 }
 

@@ -20,6 +20,7 @@ enum class Fate {
   kHost,      // runs on the CPU although the runtime computes elsewhere
 };
 const char* FateName(Fate fate);  // "none", "integer", "moved", "absorbed", "float", "host"
+bool OnIntegers(Fate fate);       // kInteger, kMoved or kAbsorbed
 
 // Copies of one value between the device and the host.
 struct HostCopy {
@@ -27,7 +28,7 @@ struct HostCopy {
   bool to_host = false;
 };
 
-struct Forecast {
+struct Fates {
   std::vector<Fate> nodes;            // by NodeId
   std::vector<NodeId> conversions;    // QuantizeLinear and DequantizeLinear of activations that run as nodes of their own
   std::vector<NodeId> weights;        // DequantizeLinear of constants that run at every inference
@@ -43,7 +44,7 @@ struct Runtime {
   const char* source;   // where its tables can be checked, with version
   const char* placement;  // the QdqTarget (quant/unfuse.h) whose placement it wants; "" where integers do not pay at all
   // The graph as imported: Q/DQ are nodes.
-  Forecast (*forecast)(const Graph& graph);
+  Fates (*forecast)(const Graph& graph);
 };
 std::span<const Runtime* const> AllRuntimes();
 const Runtime* FindRuntime(std::string_view name);
@@ -63,8 +64,8 @@ struct IntegerOp {
 };
 // The fates by such a table: what runtimes do that move Q/DQ through the graph themselves. `takes` says which grids weights and
 // activations may have.
-Forecast ForecastByTable(const Graph& graph, std::span<const IntegerOp> table,
-                         bool (*takes)(const TensorType& activation, const TensorType& weights));
+Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
+                  bool (*takes)(const TensorType& activation, const TensorType& weights));
 
 // Nodes with real values that are not Q/DQ nor constant: what has a fate.
 bool HasFate(const Graph& graph, const Node& node);

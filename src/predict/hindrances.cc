@@ -87,7 +87,7 @@ void FindHindrances(const SchemeForecast& float32, const Program& program, const
     hindrance.code = code;
     scheme.hindrances.push_back(std::move(hindrance));
   }
-  std::stable_sort(scheme.hindrances.begin(), scheme.hindrances.end(), [](const Hindrance& a, const Hindrance& b) { return a.ms > b.ms; });
+  std::sort(scheme.hindrances.begin(), scheme.hindrances.end(), [](const Hindrance& a, const Hindrance& b) { return a.ms != b.ms ? a.ms > b.ms : a.code < b.code; });
 }
 
 }  // namespace evoq

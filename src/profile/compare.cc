@@ -5,18 +5,12 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/median.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kResamples = 2000;
-
-double MedianOf(std::vector<double>& v) {
-  const auto middle = v.begin() + static_cast<ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  if (v.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(v.begin(), middle)) / 2;
-}
 
 // An even choice of [0, count), the same on every machine (std::uniform_int_distribution is not).
 size_t Choose(std::mt19937_64& random, size_t count) { return static_cast<size_t>((random() >> 32) * count >> 32); }
@@ -40,7 +34,7 @@ double BlockMedian(std::span<const double> runs, std::mt19937_64& random, std::v
     const size_t begin = Choose(random, runs.size() - block + 1);
     drawn.insert(drawn.end(), runs.begin() + static_cast<ptrdiff_t>(begin), runs.begin() + static_cast<ptrdiff_t>(begin + block));
   }
-  return MedianOf(drawn);
+  return Median(drawn);
 }
 
 }  // namespace
@@ -58,10 +52,10 @@ Comparison CompareRatios(std::span<const double> ratios, double least_effect) {
   EVOQ_CHECK(!ratios.empty());
   std::mt19937_64 random(1);
   std::vector<double> drawn(ratios.begin(), ratios.end()), medians(kResamples);
-  const double speedup = MedianOf(drawn);
+  const double speedup = Median(drawn);
   for (double& median : medians) {
     for (double& d : drawn) d = ratios[Choose(random, ratios.size())];
-    median = MedianOf(drawn);
+    median = Median(drawn);
   }
   return Judge(speedup, medians, least_effect);
 }
@@ -70,9 +64,9 @@ Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> 
   EVOQ_CHECK(!a_ms.empty() && !b_ms.empty());
   std::mt19937_64 random(1);
   std::vector<double> drawn(a_ms.begin(), a_ms.end()), ratios(kResamples);
-  const double a = MedianOf(drawn);
+  const double a = Median(drawn);
   drawn.assign(b_ms.begin(), b_ms.end());
-  const double speedup = a / MedianOf(drawn);
+  const double speedup = a / Median(drawn);
   for (double& ratio : ratios) {
     const double drawn_a = BlockMedian(a_ms, random, drawn);
     ratio = drawn_a / BlockMedian(b_ms, random, drawn);

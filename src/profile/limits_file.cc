@@ -1,10 +1,10 @@
 #include "profile/limits_file.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/json_file.h"
 
 namespace evoq {
 namespace {
@@ -65,14 +65,13 @@ Result<MachineLimits> FromJson(const json& from) {
 
 std::string Key(Isa isa, int threads) { return fmt::format("{}; {} threads", MachineName(isa), threads); }
 
-// The entries of the file, none where it is missing, damaged or of another version.
-json Entries(const std::string& path) {
+// The entries of the file, none where it is missing or of another version.
+Result<json> Entries(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path)) return json::object();
-  const Result<std::string> text = ReadTextFile(path, kMaxBytes);
-  if (!text) return json::object();
-  const json root = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const bool known = root.is_object() && root.value("version", json()) == kVersion && root.contains("entries") && root["entries"].is_object();
-  return known ? root["entries"] : json::object();
+  EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
+  if (!root.is_object() || !root.contains("version") || !root.contains("entries") || !root["entries"].is_object())
+    return InvalidInput("{}: no limits cache: expected an object with version and entries", path);
+  return root["version"] == kVersion ? root["entries"] : json::object();
 }
 
 }  // namespace
@@ -85,33 +84,25 @@ json ToJson(const MachineLimits& limits) {
 }
 
 Result<MachineLimits> LoadLimits(const std::string& path) {
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, kMaxBytes));
-  return WithContext(FromJson(json::parse(text, nullptr, /*allow_exceptions=*/false)), path);
+  EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
+  return WithContext(FromJson(root), path);
 }
 
-std::string LimitsCachePath() {
-  if (const char* path = std::getenv("EVOQ_LIMITS_CACHE")) return path;
-  const auto folder = [](const char* variable, const char* below) -> std::string {
-    const char* value = std::getenv(variable);
-    return value == nullptr || *value == 0 ? "" : std::string(value) + below;
-  };
-  if (const std::string path = folder("XDG_CACHE_HOME", "/evoq/limits.json"); !path.empty()) return path;
-  return folder("HOME", "/.cache/evoq/limits.json");
-}
+std::string LimitsCachePath() { return CachePath("EVOQ_LIMITS_CACHE", "limits.json"); }
 
-std::optional<MachineLimits> FindLimits(const std::string& path, Isa isa, int threads) {
-  const json entries = Entries(path);
+Result<std::optional<MachineLimits>> FindLimits(const std::string& path, Isa isa, int threads) {
+  EVOQ_ASSIGN(const json entries, Entries(path));
   const std::string key = Key(isa, threads);
-  if (!entries.contains(key)) return std::nullopt;
-  const Result<MachineLimits> limits = FromJson(entries[key]);
-  if (!limits || limits->isa != isa || limits->threads != threads) return std::nullopt;
-  return *limits;
+  if (!entries.contains(key)) return std::optional<MachineLimits>();
+  EVOQ_ASSIGN(MachineLimits limits, WithContext(WithContext(FromJson(entries[key]), key), path));
+  if (limits.isa != isa || limits.threads != threads) return std::optional<MachineLimits>();
+  return std::optional<MachineLimits>(std::move(limits));
 }
 
 Status KeepLimits(const std::string& path, const MachineLimits& limits) {
   if (path.empty()) return {};
   EVOQ_TRY(MakeDirectories(std::filesystem::path(path).parent_path().string()));
-  json entries = Entries(path);
+  json entries = Entries(path).value_or(json::object());
   entries[Key(limits.isa, limits.threads)] = ToJson(limits);
   return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }

@@ -16,14 +16,14 @@ nlohmann::json ToJson(const MachineLimits& limits);
 // or with figures that no machine has.
 Result<MachineLimits> LoadLimits(const std::string& path);
 
-// $EVOQ_LIMITS_CACHE where it is set ("": none), else evoq/limits.json in $XDG_CACHE_HOME or in ~/.cache. "": there is none.
-std::string LimitsCachePath();
+std::string LimitsCachePath();  // CachePath of $EVOQ_LIMITS_CACHE, limits.json
 
 // What is kept in the file at `path` for this machine, instruction set, version and number of threads; nothing where it does
-// not say or cannot be read.
-std::optional<MachineLimits> FindLimits(const std::string& path, Isa isa, int threads);
+// not say. Errors (kInvalidInput, kIo): the file cannot be read or is damaged; the caller tells the user and measures, and
+// KeepLimits replaces it.
+Result<std::optional<MachineLimits>> FindLimits(const std::string& path, Isa isa, int threads);
 
-// Adds the limits to the file. Atomic. Errors: kIo.
+// Adds the limits to what the file holds, or replaces it where it is damaged. Atomic. Errors: kIo.
 Status KeepLimits(const std::string& path, const MachineLimits& limits);
 
 }  // namespace evoq

@@ -6,17 +6,13 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/median.h"
+
 namespace evoq {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 double Ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
-
-double Median(std::vector<double>& v) {
-  if (v.empty()) return 0;
-  std::nth_element(v.begin(), v.begin() + static_cast<ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
 
 // Runs `once` until the options are satisfied, after the warm-up.
 Status Repeat(const MeasureOptions& options, const std::function<Status(bool measured)>& once) {
@@ -183,7 +179,7 @@ class StepSamples {
   static std::vector<size_t> MiddleHalf(const std::vector<double>& ms) {
     std::vector<size_t> order(ms.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a] < ms[b]; });
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a] != ms[b] ? ms[a] < ms[b] : a < b; });
     const size_t cut = order.size() / 4;
     return {order.begin() + static_cast<ptrdiff_t>(cut), order.end() - static_cast<ptrdiff_t>(cut)};
   }

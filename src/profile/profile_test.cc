@@ -83,20 +83,29 @@ TEST_F(LimitsFile, BadFilesAreRefusedByName) {
 }
 
 TEST_F(LimitsFile, KeepsOnePerMachineAndThreads) {
-  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1).has_value());
+  const auto find = [&](Isa isa, int threads) { return FindLimits(path_, isa, threads).value(); };
+  EXPECT_FALSE(find(Isa::kAvx2, 1).has_value());
   ASSERT_TRUE(KeepLimits(path_, SomeLimits(1)).has_value());
   ASSERT_TRUE(KeepLimits(path_, SomeLimits(2)).has_value());
   for (int threads : {1, 2}) {
-    const auto limits = FindLimits(path_, Isa::kAvx2, threads);
+    const auto limits = find(Isa::kAvx2, threads);
     ASSERT_TRUE(limits.has_value());
     EXPECT_EQ(limits->threads, threads);
   }
-  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 3).has_value());
-  EXPECT_FALSE(FindLimits(path_, Isa::kAvx512, 1).has_value()) << "measured with other instructions";
-  Write("{ damaged");
-  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1).has_value());
-  ASSERT_TRUE(KeepLimits(path_, SomeLimits(1)).has_value()) << "a damaged file is replaced";
-  EXPECT_TRUE(FindLimits(path_, Isa::kAvx2, 1).has_value());
+  EXPECT_FALSE(find(Isa::kAvx2, 3).has_value());
+  EXPECT_FALSE(find(Isa::kAvx512, 1).has_value()) << "measured with other instructions";
+  Write(R"({"version": 2, "entries": 3})");
+  EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1)) << "entries must be an object";
+  Write(R"({"version": 0, "entries": {}})");
+  EXPECT_FALSE(find(Isa::kAvx2, 1).has_value()) << "another version";
+  for (const char* damaged : {"{ damaged", "[]", "{\"version\": 1}"}) {
+    Write(damaged);
+    const auto found = FindLimits(path_, Isa::kAvx2, 1);
+    ASSERT_FALSE(found) << damaged;
+    EXPECT_NE(found.error().message().find(path_), std::string::npos) << found.error().message();
+    ASSERT_TRUE(KeepLimits(path_, SomeLimits(1)).has_value()) << "a damaged file is replaced";
+    EXPECT_TRUE(find(Isa::kAvx2, 1).has_value());
+  }
   EXPECT_TRUE(KeepLimits("", SomeLimits(1)).has_value()) << "no cache";
 }
 

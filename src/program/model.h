@@ -25,8 +25,8 @@ struct Decision {
     std::string kernel, code, why;
   };
   std::vector<Rejected> rejected;  // preferred kernels that do not take this step, with their reasons
-  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel", "kept-float-by-user",
-  // "not-calibrated", "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty otherwise.
+  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel", "excluded", "no-range",
+  // "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty otherwise.
   std::string float_code, float_why;
 };
 

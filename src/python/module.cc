@@ -18,14 +18,6 @@ std::string ToText(const nlohmann::json& json) { return json.dump(-1, ' ', false
 
 nb::object Decode(const std::string& text) { return nb::bytes(text.data(), text.size()).attr("decode")("utf-8", "replace"); }
 
-// Samples as the quantizer asks for them; the tensors point into `samples`.
-SamplesFn SamplesOf(const std::vector<std::vector<Tensor>>& samples) {
-  return [&samples](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-    for (size_t i = 0; i < samples.size(); ++i) EVOQ_TRY(WithContext(use(samples[i]), fmt::format("sample {}", i)));
-    return {};
-  };
-}
-
 // -> (JSON, text, log lines)
 nb::tuple Verb(const std::string& name, std::vector<std::string> arguments, const std::vector<std::vector<nb::object>>& samples) {
   ArrayInputs arrays;
@@ -35,7 +27,7 @@ nb::tuple Verb(const std::string& name, std::vector<std::string> arguments, cons
     for (const nb::object& array : samples[i]) inputs.push_back(Unwrap(arrays.Take(array, TensorType(), fmt::format("of sample {}", i))));
   }
   CommonOptions common;
-  if (!tensors.empty()) common.samples = SamplesOf(tensors);
+  common.samples = tensors;
   auto output = [&] {
     const nb::gil_scoped_release release;
     return RunVerb(name, std::move(arguments), std::move(common));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -71,7 +72,7 @@ class Converter {
       }
       ++report_.nodes_float;
       report_.float_reasons[node.name] = *reason;
-      graph_.attrs(id).Set("evoq.float_reason", *reason);
+      graph_.attrs(id).Set(kFloatReason, *reason);
     } else if (Follows(node)) {
       narrow_nodes_.insert(id);
     }

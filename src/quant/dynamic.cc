@@ -1,5 +1,6 @@
 // QuantizeDynamic: integer arithmetic whose activation scales are computed at each run, written as ONNX has it:
 //   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s, s_w)) + bias + residual)
+#include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -27,7 +28,7 @@ class Dynamic {
     const ValueId scales = graph_.AddConstant(name + ".scale", Channels(spatial, q.type().quant->scales));
     const Input& x = Quantized(node.input(0));
     Attrs attrs = node.attrs, to_float;
-    for (const char* fused : {"activation", "activation_alpha", "activation_beta", "evoq.float_reason"}) attrs.Erase(fused);
+    for (const char* fused : {"activation", "activation_alpha", "activation_beta", kFloatReason}) attrs.Erase(fused);
     to_float.Set("to", static_cast<int>(DType::kFloat32));
     graph_.RenameNode(id, node.name + "_float");
     ValueId y = graph_.Apply(conv ? "ConvInteger" : "MatMulInteger", node.name, {x.values, w, x.zero}, std::move(attrs));
@@ -54,7 +55,7 @@ class Dynamic {
 
   std::optional<std::string> Refusal(const Node& node) const {
     if (!node.domain.empty() || (node.op != "Conv" && node.op != "MatMul"))
-      return fmt::format("no-int8-kernel: {} has no dynamic form", node.op);
+      return fmt::format("{}: {} has no dynamic form", kNoInt8Kernel, node.op);
     if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return "weights-not-constant: the weight is computed at run time";

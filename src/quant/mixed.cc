@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/float_reason.h"
 #include "quant/plan.h"
 
 namespace evoq {
@@ -59,7 +60,7 @@ Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges, const Q
       }
       ++all.nodes_float;
       all.float_reasons[name] = refused->second;
-      graph.attrs(graph.FindNode(name)).Set("evoq.float_reason", refused->second);
+      graph.attrs(graph.FindNode(name)).Set(kFloatReason, refused->second);
     }
   }
   all.nodes_total = all.nodes_int8 + all.nodes_bf16 + all.nodes_float;

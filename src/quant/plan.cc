@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/unfuse.h"
 
@@ -127,7 +128,7 @@ class Planner {
     if (!HasRealValues(node)) return;
     const OpDef* op = DefOf(node);
     if (op == nullptr || op->quant == QuantTrait::kFloat || PrefersFloat(node)) {
-      return Keep(id, fmt::format("no-int8-kernel: {} is computed in float32", node.op));
+      return Keep(id, fmt::format("{}: {} is computed in float32", kNoInt8Kernel, node.op));
     }
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, *kept);
     int integer = 0, real = 0;

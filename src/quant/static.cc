@@ -1,6 +1,7 @@
 // QuantizeStatic: types, weights and conversions for the nodes that the plan makes integer.
 #include <algorithm>
 
+#include "graph/float_reason.h"
 #include "quant/equalize.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -57,7 +58,7 @@ class StaticQuantizer {
       }
       if (IsLinearOp(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id))) QuantizeWeights(id);
     }
-    for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set("evoq.float_reason", reason);
+    for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set(kFloatReason, reason);
     FillReport();
     EVOQ_TRY(graph_.Sort());
     graph_ = graph_.Compacted();

@@ -1,4 +1,5 @@
 // QuantizeWeights: int8 constants, float32 arithmetic.
+#include "graph/float_reason.h"
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
@@ -51,7 +52,7 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     if (auto reason = Refusal(weight, node, options)) {
       ++report.nodes_float;
       report.float_reasons[node.name] = *reason;
-      graph.attrs(id).Set("evoq.float_reason", *reason);
+      graph.attrs(id).Set(kFloatReason, *reason);
       continue;
     }
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));

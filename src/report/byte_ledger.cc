@@ -2,6 +2,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "graph/float_reason.h"
 #include "report/explain_rule.h"
 #include "report/ledger.h"
 
@@ -29,7 +30,7 @@ std::string WhyFloat(const Model& model, const std::string& name) {
   const auto it = model.plans[0].decisions.find(reader.name);
   if (it != model.plans[0].decisions.end() && !it->second.float_code.empty())
     return fmt::format("{} ({}): {}", reader.name, it->second.float_code, it->second.float_why);
-  if (const std::string reason = reader.attrs.String("evoq.float_reason"); !reason.empty()) return fmt::format("{} ({})", reader.name, reason);
+  if (const std::string reason = reader.attrs.String(kFloatReason); !reason.empty()) return fmt::format("{} ({})", reader.name, reason);
   if (reader.input(2) == id) return fmt::format("{}: a bias, added in float32", reader.name);
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }
@@ -64,10 +65,10 @@ ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_by
       cause.gain_bytes = static_cast<int64_t>(rule->recoverable * static_cast<double>(cause.bytes));
     }
     for (const auto& [name, bytes] : parts[code]) cause.parts.push_back({name, bytes, code == "left-float" ? WhyFloat(model, name) : ""});
-    std::stable_sort(cause.parts.begin(), cause.parts.end(), [](const BytePart& a, const BytePart& b) { return a.bytes > b.bytes; });
+    std::sort(cause.parts.begin(), cause.parts.end(), [](const BytePart& a, const BytePart& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name; });
     ledger.causes.push_back(std::move(cause));
   }
-  std::sort(ledger.causes.begin(), ledger.causes.end(), [](const ByteCause& a, const ByteCause& b) { return a.bytes > b.bytes; });
+  std::sort(ledger.causes.begin(), ledger.causes.end(), [](const ByteCause& a, const ByteCause& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.code < b.code; });
   return ledger;
 }
 

@@ -1,7 +1,6 @@
 #include "report/html.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 
@@ -43,8 +42,8 @@ json ModelJson(const ReportModel& model) {
   for (size_t i = 0; i < steps.size() && i < profile["steps"].size(); ++i) profile["steps"][i]["why"] = steps[i].decision.float_why;
   json out = {{"name", model.name}, {"file_bytes", model.file_bytes}, {"p50_ms", model.profile.total_ms}, {"profile", profile},
               {"memory", {{"arena_bytes", model.arena_bytes}, {"planned_bytes", model.program->arena_bytes}, {"live_bytes", LiveBytes(*model.program)}}}};
-  if (model.accuracy)
-    out["accuracy"] = {{"top1", model.accuracy->top1}, {"low", model.accuracy->low}, {"high", model.accuracy->high}, {"samples", model.accuracy->samples}};
+  if (model.top1)
+    out["accuracy"] = {{"top1", model.top1->value}, {"low", model.top1->low}, {"high", model.top1->high}, {"samples", model.samples}};
   return out;
 }
 
@@ -53,14 +52,6 @@ void Replace(std::string& page, std::string_view mark, std::string_view text) {
 }
 
 }  // namespace
-
-Accuracy MakeAccuracy(double top1, int64_t samples) {
-  constexpr double z = 1.959964;  // of 95%
-  const double n = static_cast<double>(std::max<int64_t>(samples, 1));
-  const double center = (top1 + z * z / (2 * n)) / (1 + z * z / n);
-  const double half = z / (1 + z * z / n) * std::sqrt(top1 * (1 - top1) / n + z * z / (4 * n * n));
-  return {top1, std::max(0.0, center - half), std::min(1.0, center + half), samples};
-}
 
 std::vector<int64_t> LiveBytes(const Program& program) {
   const Graph& graph = *program.graph;

@@ -6,16 +6,10 @@
 #include <string>
 
 #include "profile/compare.h"
+#include "profile/interval.h"
 #include "report/ledger.h"
 
 namespace evoq {
-
-// Share of right answers with its 95% interval (Wilson 1927).
-struct Accuracy {
-  double top1 = 0, low = 0, high = 0;
-  int64_t samples = 0;
-};
-Accuracy MakeAccuracy(double top1, int64_t samples);
 
 struct ReportModel {
   std::string name;
@@ -23,7 +17,8 @@ struct ReportModel {
   int64_t arena_bytes = 0;  // with scratch, as Executor::arena_bytes
   StepProfile profile;
   const Program* program = nullptr;
-  std::optional<Accuracy> accuracy;
+  std::optional<Interval> top1;  // the share of right answers
+  int64_t samples = 0;           // of top1
 };
 
 struct Report {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/text.h"
 #include "report/table.h"
@@ -26,13 +27,13 @@ const char* Says(Fate fate) {
 }
 
 // "Conv 20, Add 3": operators of one fate, most frequent first.
-std::string Operators(const Graph& graph, const Forecast& forecast, Fate fate) {
+std::string Operators(const Graph& graph, const Fates& fates, Fate fate) {
   std::map<std::string, int> counts;
   for (NodeId id : graph.order()) {
-    if (forecast.at(id) == fate) ++counts[graph.node(id).op];
+    if (fates.at(id) == fate) ++counts[graph.node(id).op];
   }
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return std::tie(b.second, a.first) < std::tie(a.second, b.first); });
   std::string out;
   constexpr size_t kMost = 8;
   for (size_t i = 0; i < sorted.size() && i < kMost; ++i) out += fmt::format("{}{} {}", i ? ", " : "", sorted[i].first, sorted[i].second);
@@ -60,13 +61,13 @@ json Names(const Graph& graph, const std::vector<NodeId>& nodes) {
 }  // namespace
 
 json ToJson(const Graph& graph, const Examination& e) {
-  json fates, nodes = json::array(), copies = json::array(), findings = json::array();
-  for (Fate fate : kShown) fates[FateName(fate)] = e.forecast.Count(fate);
+  json counts, nodes = json::array(), copies = json::array(), findings = json::array();
+  for (Fate fate : kShown) counts[FateName(fate)] = e.fates.Count(fate);
   for (NodeId id : graph.order()) {
-    const Fate fate = e.forecast.at(id);
+    const Fate fate = e.fates.at(id);
     if (fate != Fate::kNone) nodes.push_back({{"name", graph.node(id).name}, {"op", graph.node(id).op}, {"fate", FateName(fate)}});
   }
-  for (const HostCopy& copy : e.forecast.copies)
+  for (const HostCopy& copy : e.fates.copies)
     copies.push_back({{"value", graph.value(copy.value).name}, {"to", copy.to_host ? "host" : "device"}});
   for (const PlacementFinding& f : e.findings) {
     json places = json::array();
@@ -75,8 +76,8 @@ json ToJson(const Graph& graph, const Examination& e) {
     findings.push_back({{"code", f.rule->code}, {"places", places}, {"repairable", f.repairable}, {"sentence", f.rule->sentence},
                         {"fix", f.rule->fix}, {"source", f.rule->source}});
   }
-  return {{"target", e.runtime->name}, {"source", e.runtime->source}, {"fates", fates}, {"nodes", nodes},
-          {"conversions", Names(graph, e.forecast.conversions)}, {"weights_dequantized", Names(graph, e.forecast.weights)}, {"copies", copies},
+  return {{"target", e.runtime->name}, {"source", e.runtime->source}, {"fates", counts}, {"nodes", nodes},
+          {"conversions", Names(graph, e.fates.conversions)}, {"weights_dequantized", Names(graph, e.fates.weights)}, {"copies", copies},
           {"findings", findings}};
 }
 
@@ -84,14 +85,14 @@ std::string ToText(const Graph& graph, const Examination& e) {
   std::string out = fmt::format("{}: {}\n", e.runtime->name, e.runtime->doc);
   TextTable fates({">nodes", "that", "operators"});
   for (Fate fate : kShown) {
-    if (const int count = e.forecast.Count(fate); count > 0) fates.Row({std::to_string(count), Says(fate), Operators(graph, e.forecast, fate)});
+    if (const int count = e.fates.Count(fate); count > 0) fates.Row({std::to_string(count), Says(fate), Operators(graph, e.fates, fate)});
   }
   out += fates.ToString();
-  out += fmt::format("conversions between them that run: {}; weights dequantized at every inference: {}", e.forecast.conversions.size(),
-                     e.forecast.weights.size());
-  if (!e.forecast.copies.empty()) {
-    const auto to_host = std::count_if(e.forecast.copies.begin(), e.forecast.copies.end(), [](const HostCopy& copy) { return copy.to_host; });
-    out += fmt::format("; Memcpy nodes: {} ({} to the host)", e.forecast.copies.size(), to_host);
+  out += fmt::format("conversions between them that run: {}; weights dequantized at every inference: {}", e.fates.conversions.size(),
+                     e.fates.weights.size());
+  if (!e.fates.copies.empty()) {
+    const auto to_host = std::count_if(e.fates.copies.begin(), e.fates.copies.end(), [](const HostCopy& copy) { return copy.to_host; });
+    out += fmt::format("; Memcpy nodes: {} ({} to the host)", e.fates.copies.size(), to_host);
   }
   out += "\n";
   if (e.findings.empty()) return out + "no known fault of Q/DQ placement\n";

@@ -98,7 +98,7 @@ std::string ToText(const ByteLedger& ledger) {
 std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, int limit) {
   std::vector<const StepTime*> steps;
   for (const StepTime& s : profile.steps) steps.push_back(&s);
-  if (sort) std::stable_sort(steps.begin(), steps.end(), [](auto* a, auto* b) { return a->ms > b->ms; });
+  if (sort) std::sort(steps.begin(), steps.end(), [](auto* a, auto* b) { return a->ms != b->ms ? a->ms > b->ms : a < b; });  // by place in the program where equal
   if (limit >= 0 && steps.size() > static_cast<size_t>(limit)) steps.resize(limit);
   TextTable table({"step", "op", "shape", "precision", "kernel", ">ms", ">share", ">GOPS", ">roofline"});
   for (const StepTime* s : steps) {

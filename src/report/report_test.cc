@@ -26,14 +26,6 @@ TEST(ByteLedger, AddsUp) {
   EXPECT_EQ(BuildByteLedger(sections, 190, 600, {}).unexplained_bytes, 8) << "a gap shows";
 }
 
-TEST(Accuracy, WilsonInterval) {
-  // Newcombe 1998, table I: 81 of 263 gives 0.2553 to 0.3662.
-  const Accuracy a = MakeAccuracy(81.0 / 263, 263);
-  EXPECT_NEAR(a.low, 0.2553, 5e-5);
-  EXPECT_NEAR(a.high, 0.3662, 5e-5);
-  EXPECT_NEAR(MakeAccuracy(1, 10).high, 1, 1e-12);
-}
-
 TEST(LiveBytes, AViewKeepsItsInputAlive) {
   auto graph = ParseGraph(R"(graph g
 input %x: float32[4, 8]

@@ -53,7 +53,6 @@ Graph BertBase(const ZooOptions& options) {
 
 }  // namespace
 
-extern const ZooModel kZooBertBase;
-const ZooModel kZooBertBase = {"bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
+extern const ZooModel kZooBertBase = {"bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
 
 }  // namespace evoq

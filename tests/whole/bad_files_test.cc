@@ -434,7 +434,8 @@ TEST_F(BadFiles, Usage) {
   Expect("compile @net.onnx -o @out/c.etm --shape y=1x3x8x8", 2, "the model has no input y; it has x");
   Expect("compile @net.onnx -o @out/c.etm --shape x=1x3x8", 2, "input x: shape [1, 3, 8] has rank 3, the model's is [N, 3, 8, 8]");
   Expect("compile @net.onnx -o @out/c.etm --shape x=1x3x8x9", 2, "input x: dimension 3 is 9, the model's is fixed to 8");
-  Expect("compile @net.onnx -o @out/c.etm --shape x=0x3x8x8", 2, "--shape x=0x3x8x8: expected NAME=1x3x224x224");
+  Expect("compile @net.onnx -o @out/c.etm --shape x=0x3x8x8", 2, "--shape x=0x3x8x8: dimension 0 has size 0, expected at least 1");
+  Expect("compile @net.onnx -o @out/c.etm --shape x=1x3x0x8", 2, "--shape x=1x3x0x8: dimension 2 has size 0, expected at least 1");
   Expect("compile @net.onnx -o @out/c.etm --shape x=9999999999x3x8x8", 3, "input x would be float32[9999999999, 3, 8, 8], more than");
   Expect(std::string("bench @net.etm --shape x=9999999x3x8x8") + kBench, 3, "bytes of memory, expected at most 7/8 of this machine's");
 }
@@ -446,8 +447,14 @@ TEST_F(BadFiles, Configurations) {
   Expect("quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json", 2, "percentile 150, expected");
   SaveText("bad.json", R"({"stop_after": -1})");
   Expect("optimize @net.onnx -o @out/o.onnx --config @bad.json", 3, "bad.json: field 'stop_after', expected");
-  SaveText("bad.json", "{{{");
+  SaveText("bad.json", "[]");
   Expect("optimize @net.onnx -o @out/o.onnx --config @bad.json", 3, "bad.json: expected a JSON object");
+  SaveText("bad.json", "{{{");
+  Expect("optimize @net.onnx -o @out/o.onnx --config @bad.json", 3, "bad.json: not JSON (3 bytes)");
+  SaveText("bad.json", std::string(100, '[') + std::string(100, ']'));
+  for (const char* verb : {"optimize @net.onnx -o @out/o.onnx --config @bad.json", "quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json",
+                           "predict @net.onnx --limits @bad.json", "compare @bad.json @bad.json", "explain @net.etm --report @out/r.html --duration-s 0.01 --eval @bad.json"})
+    Expect(verb, 3, "bad.json: nested deeper than 64 levels");
 }
 
 TEST_F(BadFiles, OutputsThatCannotBeWritten) {

@@ -118,16 +118,10 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
 
 Result<json> Run(const Options& o, int threads) {
   const Stopwatch watch;
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
-  EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
-  // Sizes that nobody names are At's to report.
-  if (const auto all = ShapesToMeasure(engine->model().graph, shapes, o.inputs); all || !o.inputs.empty()) {
-    EVOQ_TRY(all);
-    EVOQ_TRY(engine->Settle(*all));
-    if (!engine->needs_evaluator().empty()) return RunRegions(o, *engine, *all, watch);
-    if (!o.inputs.empty()) shapes = *all;
-  }
+  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+  Engine* const engine = m.engine.get();
+  const InputShapes& shapes = m.shapes;
+  if (m.in_regions) return RunRegions(o, *engine, shapes, watch);
   json tuned;
   double tuning_ms = 0;
   if (o.tune.measure()) {
@@ -203,7 +197,6 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbBench;
-const VerbDef kVerbBench = {"bench", "Measures latency, throughput, load time and memory.", "evoq bench mobilenetv2.etm --threads 1", Declare};
+extern const VerbDef kVerbBench = {"bench", "Measures latency, throughput, load time and memory.", "evoq bench mobilenetv2.etm --threads 1", Declare};
 
 }  // namespace evoq

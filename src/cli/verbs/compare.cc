@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/json_file.h"
 #include "cli/bench_json.h"
 #include "cli/common.h"
 #include "cli/report_model.h"
@@ -71,8 +72,7 @@ bool IsSaved(const std::string& path) { return LowerExtension(path) == ".json"; 
 
 // The runs that `bench --export-times` saved (trtexec's layout), in the order in which they ran.
 Result<std::vector<double>> SavedRuns(const std::string& path) {
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path));
-  const json runs = json::parse(text, nullptr, false);
+  EVOQ_ASSIGN(const json runs, ReadJsonFile(path));
   std::vector<double> ms;
   for (size_t i = 0; runs.is_array() && i < runs.size(); ++i) {
     const auto it = runs[i].is_object() ? runs[i].find("latencyMs") : runs[i].end();
@@ -87,8 +87,9 @@ Result<std::vector<double>> SavedRuns(const std::string& path) {
 json SavedJson(const std::string& path, std::vector<double> ms) {
   std::sort(ms.begin(), ms.end());
   const RunTimes times{ms};
-  return {{"model", path}, {"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
-          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)}};
+  json out = TimesJson(times);
+  out["model"] = path;
+  return out;
 }
 
 Result<json> CompareSaved(const Options& o, Comparison& result) {
@@ -138,8 +139,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbCompare;
-const VerbDef kVerbCompare = {"compare", "Says whether B is faster or slower than A, with a confidence interval.",
-                              "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
+extern const VerbDef kVerbCompare = {"compare", "Says whether B is faster or slower than A, with a confidence interval.",
+                                     "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
 
 }  // namespace evoq

@@ -57,8 +57,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbCompile;
-const VerbDef kVerbCompile = {"compile", "Writes a model as .etm as it is, without a change of precision.",
-                              "evoq compile mobilenetv2.onnx -o mobilenetv2.etm", Declare};
+extern const VerbDef kVerbCompile = {"compile", "Writes a model as .etm as it is, without a change of precision.",
+                                     "evoq compile mobilenetv2.onnx -o mobilenetv2.etm", Declare};
 
 }  // namespace evoq

@@ -164,8 +164,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbDemo;
-const VerbDef kVerbDemo = {"demo", "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.", "evoq demo",
-                           Declare};
+extern const VerbDef kVerbDemo = {"demo", "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.", "evoq demo",
+                                  Declare};
 
 }  // namespace evoq

@@ -69,8 +69,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbEval;
-const VerbDef kVerbEval = {"eval", "Measures accuracy on labelled data, agreement with another model, or a language model's perplexity.",
-                           "evoq eval mobilenetv2.etm --data images/ --labels labels.tsv --reference mobilenetv2.onnx", Declare};
+extern const VerbDef kVerbEval = {"eval", "Measures accuracy on labelled data, agreement with another model, or a language model's perplexity.",
+                                  "evoq eval mobilenetv2.etm --data images/ --labels labels.tsv --reference mobilenetv2.onnx", Declare};
 
 }  // namespace evoq

@@ -5,6 +5,7 @@
 #include "cli/report_model.h"
 #include "cli/verb.h"
 #include "doctor/source.h"
+#include "placement/runtime.h"
 #include "report/doctor_text.h"
 #include "report/html.h"
 #include "report/ledger.h"
@@ -111,7 +112,11 @@ Result<json> Choose(const Options& o, int threads) {
     chosen = sources[i];
     path = o.foreign[i];
   }
-  if (chosen == nullptr && o.model.empty()) return Fail(ErrorCode::kUsage, "explain what? Give a MODEL, or another runtime's files with --trtexec, --ort-profile or --benchmark-app");
+  if (chosen == nullptr && o.model.empty()) {
+    std::vector<std::string> options;
+    for (const ForeignSource* source : sources) options.push_back(source->option);
+    return Fail(ErrorCode::kUsage, "explain what? Give a MODEL, or another runtime's files with {}", fmt::join(options, " or "));
+  }
   if (!o.target.empty()) {
     if (chosen != nullptr) return Fail(ErrorCode::kUsage, "{} and --target exclude each other", chosen->option);
     return ExplainTarget(o.model, o.target, o.fix, o.output);
@@ -129,7 +134,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   o->foreign.resize(AllForeignSources().size());
   for (size_t i = 0; i < o->foreign.size(); ++i)
     app.add_option(AllForeignSources()[i]->option, o->foreign[i], AllForeignSources()[i]->doc)->type_name(AllForeignSources()[i]->takes);
-  app.add_option("--target", o->target, "Say from the graph alone what this runtime will make of an .onnx: ort-cpu, ort-cuda, tensorrt, openvino");
+  std::vector<std::string> runtimes;
+  for (const Runtime* runtime : AllRuntimes()) runtimes.push_back(runtime->name);
+  app.add_option("--target", o->target, fmt::format("Say from the graph alone what this runtime will make of an .onnx: {}", fmt::join(runtimes, ", ")));
   app.add_flag("--fix", o->fix, "With --target: repair the placement of Q/DQ, and write it to -o");
   app.add_option("-o,--output", o->output, "The repaired .onnx");
   app.add_option("--report", o->report, "Also write it as one HTML file that opens offline");
@@ -143,8 +150,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbExplain;
-const VerbDef kVerbExplain = {"explain", "Says where each millisecond and each byte went, why, and what helps.",
-                              "evoq explain mobilenetv2.etm --baseline mobilenetv2.onnx", Declare};
+extern const VerbDef kVerbExplain = {"explain", "Says where each millisecond and each byte went, why, and what helps.",
+                                     "evoq explain mobilenetv2.etm --baseline mobilenetv2.onnx", Declare};
 
 }  // namespace evoq

@@ -119,8 +119,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbInspect;
-const VerbDef kVerbInspect = {"inspect", "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
-                              "evoq inspect mobilenetv2.onnx", Declare};
+extern const VerbDef kVerbInspect = {"inspect", "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
+                                     "evoq inspect mobilenetv2.onnx", Declare};
 
 }  // namespace evoq

@@ -26,8 +26,7 @@ VerbRun Declare(CLI::App&, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbLimits;
-const VerbDef kVerbLimits = {"limits", "Measures what this machine can do at most, per instruction family and memory level.",
-                             "evoq limits --threads 1", Declare};
+extern const VerbDef kVerbLimits = {"limits", "Measures what this machine can do at most, per instruction family and memory level.",
+                                    "evoq limits --threads 1", Declare};
 
 }  // namespace evoq

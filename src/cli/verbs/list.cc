@@ -135,8 +135,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbList;
-const VerbDef kVerbList = {"list", "Lists what this evoq has: operators, kernels, passes, quantization methods.", "evoq list kernels",
-                           Declare};
+extern const VerbDef kVerbList = {"list", "Lists what this evoq has: operators, kernels, passes, quantization methods.", "evoq list kernels",
+                                  Declare};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "base/json_file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -19,8 +20,7 @@ struct Options {
 // {"disable": ["fuse-*"], "stop_after": 3}: the options as a file.
 Status ReadConfig(Options& o) {
   if (o.config.empty()) return {};
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(o.config, 1 << 20));
-  const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const json config, ReadJsonFile(o.config, 1 << 20));
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", o.config);
   for (const auto& [key, value] : config.items()) {
     if (key == "disable" && value.is_array()) {
@@ -70,8 +70,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbOptimize;
-const VerbDef kVerbOptimize = {"optimize", "Runs the graph passes only and writes ONNX.",
-                               "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes", Declare};
+extern const VerbDef kVerbOptimize = {"optimize", "Runs the graph passes only and writes ONNX.",
+                                      "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes", Declare};
 
 }  // namespace evoq

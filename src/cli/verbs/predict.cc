@@ -28,7 +28,11 @@ Result<MachineLimits> FindOrMeasure(const Options& o, int threads) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int wanted = threads > 0 ? threads : PhysicalCores();
   const std::string path = LimitsCachePath();
-  if (const std::optional<MachineLimits> kept = FindLimits(path, isa, wanted)) return *kept;
+  if (const Result<std::optional<MachineLimits>> kept = FindLimits(path, isa, wanted); !kept) {
+    Log("warning: the limits cache is ignored: {}", kept.error().message());
+  } else if (*kept) {
+    return **kept;
+  }
   const MachineLimits limits = MeasureMachine(isa, wanted);
   if (const Status kept = KeepLimits(path, limits); !kept) Log("warning: {}", kept.error().message());
   return limits;
@@ -66,8 +70,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbPredict;
-const VerbDef kVerbPredict = {"predict", "Forecasts size and latency of each quantization scheme, without data and without running the model.",
-                              "evoq predict mobilenetv2.onnx --threads 1", Declare};
+extern const VerbDef kVerbPredict = {"predict", "Forecasts size and latency of each quantization scheme, without data and without running the model.",
+                                     "evoq predict mobilenetv2.onnx --threads 1", Declare};
 
 }  // namespace evoq

@@ -84,15 +84,10 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
 }
 
 Result<json> Run(const Options& o, int threads) {
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads, shapes, o.tune.stored()));
-  EVOQ_ASSIGN(shapes, WithBatch(engine->model().graph, std::move(shapes), o.batch));
-  if (const auto all = ShapesToMeasure(engine->model().graph, shapes, o.inputs); all || !o.inputs.empty()) {
-    EVOQ_TRY(all);
-    EVOQ_TRY(engine->Settle(*all));
-    if (!engine->needs_evaluator().empty()) return RunRegions(o, *engine, *all);
-    if (!o.inputs.empty()) shapes = *all;
-  }
+  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+  Engine* const engine = m.engine.get();
+  const InputShapes& shapes = m.shapes;
+  if (m.in_regions) return RunRegions(o, *engine, shapes);
   if (o.tune.measure()) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
     TellTuned(report);
@@ -137,8 +132,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbProfile;
-const VerbDef kVerbProfile = {"profile", "Shows what each step takes: time, share, operations per second, share of the roofline.",
-                              "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
+extern const VerbDef kVerbProfile = {"profile", "Shows what each step takes: time, share, operations per second, share of the roofline.",
+                                     "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
 
 }  // namespace evoq

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "base/text.h"
 #include "cli/quantize.h"
 #include "cli/verb.h"
@@ -14,8 +15,7 @@ using nlohmann::json;
 // Options from a JSON file; what the command line says wins.
 Status ReadConfig(const std::string& path, QuantizeJob& job) {
   if (path.empty()) return {};
-  EVOQ_ASSIGN(const std::string text, ReadTextFile(path, 1 << 20));
-  const json config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
   const std::map<std::string, std::string*> strings = {
       {"scheme", &job.scheme}, {"observer", &job.observer}, {"calib", &job.calib}, {"preprocess", &job.preprocess}};
@@ -129,8 +129,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbQuantize;
-const VerbDef kVerbQuantize = {
+extern const VerbDef kVerbQuantize = {
     "quantize", "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and DequantizeLinear.",
     "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess mobilenetv2.preprocess.json -o mobilenetv2.etm", Declare};
 

@@ -176,8 +176,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbRun;
-const VerbDef kVerbRun = {"run", "Runs a model once on files and writes its outputs.",
-                          "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5", Declare};
+extern const VerbDef kVerbRun = {"run", "Runs a model once on files and writes its outputs.",
+                                 "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5", Declare};
 
 }  // namespace evoq

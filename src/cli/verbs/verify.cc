@@ -86,8 +86,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbVerify;
-const VerbDef kVerbVerify = {"verify", "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
-                             "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
+extern const VerbDef kVerbVerify = {"verify", "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
+                                    "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
 
 }  // namespace evoq

@@ -49,8 +49,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbZoo;
-const VerbDef kVerbZoo = {"zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
-                          "evoq zoo resnet50 -o resnet50.onnx", Declare};
+extern const VerbDef kVerbZoo = {"zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
+                                 "evoq zoo resnet50 -o resnet50.onnx", Declare};
 
 }  // namespace evoq

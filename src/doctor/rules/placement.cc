@@ -16,7 +16,7 @@ std::vector<Loss> FindResidual(const DoctorCase& c) {
     const ForeignLayer& layer = c.run.layers[i];
     if (!layer.has_residual || (!layer.outputs.empty() && !IsFloat(layer.outputs[0].precision))) continue;
     for (size_t reader : Readers(c.run, i)) {
-      if (c.free(reader) && IsConversion(c.run.layers[reader])) losses.push_back({reader, c.run.layers[reader].ms});
+      if (IsConversion(c.run.layers[reader])) losses.push_back({reader, c.run.layers[reader].ms});
     }
   }
   return losses;
@@ -45,12 +45,12 @@ std::vector<Loss> FindPooling(const DoctorCase& c) {
     double lost = layer.ms * (precision.empty() ? 0 : 1 - 8.0 / BitsOf(precision));
     if (before >= 0 && layer.ms - before > lost) lost = layer.ms - before;
     losses.push_back({i, lost});
-    if (i > 0 && c.free(i - 1) && c.run.layers[i - 1].conversion == Conversion::kReformat) losses.push_back({i - 1, c.run.layers[i - 1].ms});
+    if (i > 0 && c.run.layers[i - 1].conversion == Conversion::kReformat) losses.push_back({i - 1, c.run.layers[i - 1].ms});
     for (size_t reader : Readers(c.run, i)) {
-      if (!c.free(reader) || c.run.layers[reader].group != LayerGroup::kReformatQdq) continue;
+      if (c.run.layers[reader].group != LayerGroup::kReformatQdq) continue;
       losses.push_back({reader, c.run.layers[reader].ms});
       for (size_t next : Readers(c.run, reader)) {
-        if (c.free(next) && c.run.layers[next].conversion == Conversion::kQuantize) losses.push_back({next, c.run.layers[next].ms});
+        if (c.run.layers[next].conversion == Conversion::kQuantize) losses.push_back({next, c.run.layers[next].ms});
       }
     }
   }
@@ -59,47 +59,34 @@ std::vector<Loss> FindPooling(const DoctorCase& c) {
 
 // Conversions of the model's own input.
 std::vector<Loss> FindInput(const DoctorCase& c) {
-  std::vector<Loss> losses;
-  for (size_t i = 0; i < c.run.layers.size(); ++i) {
-    const ForeignLayer& layer = c.run.layers[i];
-    if (layer.conversion != Conversion::kQuantize && layer.conversion != Conversion::kReformat) continue;
-    if (i == 0 && c.free(i)) losses.push_back({i, layer.ms});
-  }
-  return losses;
+  if (c.run.layers.empty()) return {};
+  const ForeignLayer& first = c.run.layers[0];
+  if (first.conversion != Conversion::kQuantize && first.conversion != Conversion::kReformat) return {};
+  return {{0, first.ms}};
 }
 
-std::vector<Loss> FindUnfused(const DoctorCase& c) {
-  std::vector<Loss> losses;
-  for (size_t i = 0; i < c.run.layers.size(); ++i) {
-    if (c.free(i) && IsConversion(c.run.layers[i])) losses.push_back({i, c.run.layers[i].ms});
-  }
-  return losses;
-}
+std::vector<Loss> FindUnfused(const DoctorCase& c) { return LossesWhere(c.run, IsConversion); }
 
 }  // namespace
 
-extern const DoctorRule kRuleResidualNotQuantized;
-const DoctorRule kRuleResidualNotQuantized = {
+extern const DoctorRule kRuleResidualNotQuantized = {
     "residual-not-quantized", "",
     "The residual Add reads float, so that the integer convolution before it writes float and a separate layer quantizes the sum.",
     "Place Q/DQ on both inputs of every residual Add, the shortcut included: the convolution then adds and writes int8 itself.",
     "TensorRT issue 1992; TensorRT developer guide 8.6 and 10, Q/DQ placement", FindResidual};
 
-extern const DoctorRule kRulePoolingInFloat;
-const DoctorRule kRulePoolingInFloat = {
+extern const DoctorRule kRulePoolingInFloat = {
     "pooling-in-float", "",
     "Pooling runs in float between integer layers: four times the bytes, and conversions on both sides.",
     "Place Q/DQ before the pooling, global pooling included: integers pass through it.",
     "TensorRT developer guide 8.6 and 10, Q/DQ placement; ONNX Runtime quantization guide", FindPooling};
 
-extern const DoctorRule kRuleInputConversion;
-const DoctorRule kRuleInputConversion = {
+extern const DoctorRule kRuleInputConversion = {
     "input-conversion", "", "The first layer converts the model's float input.",
     "Feed the input in the format of the first convolution (int8 or fp16, channels-last), or quantize it where it is produced.",
     "trtexec 8.6 to 11 --inputIOFormats; ONNX Runtime quantization guide", FindInput};
 
-extern const DoctorRule kRuleUnfusedQdq;
-const DoctorRule kRuleUnfusedQdq = {
+extern const DoctorRule kRuleUnfusedQdq = {
     "unfused-qdq", "", "QuantizeLinear and DequantizeLinear run as layers of their own.",
     "Place Q/DQ on all inputs of an operator that has an integer kernel, and remove pairs around operators that have none.",
     "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20", FindUnfused};

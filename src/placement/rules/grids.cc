@@ -9,27 +9,22 @@
 namespace evoq {
 namespace {
 
-bool IsClamp(const Node& node) { return node.domain.empty() && (node.op == "Relu" || node.op == "Clip"); }
-
 // ---- an activation behind a pair of its own
 
 std::vector<Fault> FindApart(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (c.taken.count(id) || !IsClamp(node)) continue;
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!IsClamp(node)) return std::nullopt;
     const NodeId dequantize = ProducedBy(c.graph, node.input(0), "DequantizeLinear");
-    if (!dequantize.valid() || !OnlyQuantizer(c.graph, node.outputs[0]).valid()) continue;
+    if (!dequantize.valid() || !OnlyQuantizer(c.graph, node.outputs[0]).valid()) return std::nullopt;
     const NodeId quantize = c.graph.value(c.graph.node(dequantize).input(0)).producer;
-    if (!c.graph.alive(quantize) || !IsQuantize(c.graph.node(quantize))) continue;
+    if (!c.graph.alive(quantize) || !IsQuantize(c.graph.node(quantize))) return std::nullopt;
     const ValueId x = c.graph.node(quantize).input(0);
     const NodeId producer = c.graph.value(x).producer;
-    if (!c.graph.alive(producer) || !(IsWeighted(c.graph.node(producer)) || c.graph.node(producer).op == "Add")) continue;
+    if (!c.graph.alive(producer) || !(IsWeighted(c.graph.node(producer)) || c.graph.node(producer).op == "Add")) return std::nullopt;
     const bool alone = c.graph.OnlyUser(c.graph.node(quantize).outputs[0]) == dequantize && c.graph.OnlyUser(x) == quantize &&
                        c.graph.OnlyUser(node.input(0)) == id;
-    faults.push_back({.node = id, .repairable = alone});
-  }
-  return faults;
+    return Fault{.repairable = alone};
+  });
 }
 
 Result<bool> JoinActivation(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -43,16 +38,13 @@ Result<bool> JoinActivation(Graph& graph, const PlacementCase&, const Fault& fau
 // ---- two pairs in a row
 
 std::vector<Fault> FindDouble(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (!IsQuantize(node) || c.taken.count(id)) continue;
+  return FaultsWhere(c, [&](NodeId, const Node& node) -> std::optional<Fault> {
+    if (!IsQuantize(node)) return std::nullopt;
     const NodeId dequantize = ProducedBy(c.graph, node.input(0), "DequantizeLinear");
-    if (!dequantize.valid() || c.graph.IsOutput(node.input(0))) continue;
+    if (!dequantize.valid() || c.graph.IsOutput(node.input(0))) return std::nullopt;
     const NodeId first = c.graph.value(c.graph.node(dequantize).input(0)).producer;
-    faults.push_back({.node = id, .repairable = c.graph.alive(first) && IsQuantize(c.graph.node(first))});
-  }
-  return faults;
+    return Fault{.repairable = c.graph.alive(first) && IsQuantize(c.graph.node(first))};
+  });
 }
 
 Result<bool> SkipFirstPair(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -66,15 +58,12 @@ Result<bool> SkipFirstPair(Graph& graph, const PlacementCase&, const Fault& faul
 // ---- a Relu or Clip that rounding could do
 
 std::vector<Fault> FindKept(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     const NodeId quantize = c.IsFloat(id) && IsClamp(node) ? OnlyQuantizer(c.graph, node.outputs[0]) : NodeId{};
     const TensorType* grid = quantize.valid() ? GridOf(c.graph, quantize) : nullptr;
-    if (grid == nullptr || !grid->quant->per_tensor() || !ActivationOf(c.graph, node)) continue;
-    faults.push_back({.node = id, .repairable = DTypeBits(grid->dtype) == 8 && HighOf(*grid) > 0});
-  }
-  return faults;
+    if (grid == nullptr || !grid->quant->per_tensor() || !ActivationOf(c.graph, node)) return std::nullopt;
+    return Fault{.repairable = DTypeBits(grid->dtype) == 8 && HighOf(*grid) > 0};
+  });
 }
 
 // A grid that begins and ends where the clamp does, or within.
@@ -106,15 +95,13 @@ bool BesideFloat(const PlacementCase& c, NodeId quantize) {
 }
 
 std::vector<Fault> FindSigned(const PlacementCase& c) {
-  std::vector<Fault> faults;
   bool matters = false;
-  for (NodeId id : c.graph.order()) {
-    if (!IsQuantize(c.graph.node(id))) continue;
-    const TensorType* grid = GridOf(c.graph, id);
-    if (grid == nullptr || grid->dtype != DType::kInt8 || !grid->quant->per_tensor()) continue;
+  std::vector<Fault> faults = FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    const TensorType* grid = IsQuantize(node) ? GridOf(c.graph, id) : nullptr;
+    if (grid == nullptr || grid->dtype != DType::kInt8 || !grid->quant->per_tensor()) return std::nullopt;
     matters = matters || BesideFloat(c, id);
-    faults.push_back({.node = id, .repairable = !c.graph.IsOutput(c.graph.node(id).outputs[0])});
-  }
+    return Fault{.repairable = !c.graph.IsOutput(node.outputs[0])};
+  });
   return matters ? faults : std::vector<Fault>();
 }
 
@@ -128,6 +115,7 @@ Result<bool> MakeUnsigned(Graph& graph, const PlacementCase&, const Fault& fault
 
 // ---- zero points where there may be none
 
+// Also where another rule names the node: TensorRT refuses the file.
 std::vector<Fault> FindAsymmetric(const PlacementCase& c) {
   std::vector<Fault> faults;
   for (NodeId id : c.graph.order()) {
@@ -149,30 +137,25 @@ Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& faul
 
 }  // namespace
 
-extern const PlacementRule kPlaceActivationApart;
-const PlacementRule kPlaceActivationApart = {
+extern const PlacementRule kPlaceActivationApart = {
     "activation-apart", "ort-cpu tensorrt openvino", "Q/DQ stand between an operator and its Relu or Clip, which then computes on its own.",
     "One pair, behind the activation: the operator rounds once and the activation costs nothing.",
     "ONNX Runtime 1.31 IsClipMadeRedundantByQ; TensorRT 10 Explicit Quantization, fusion with activations", FindApart, JoinActivation};
 
-extern const PlacementRule kPlaceDoublePair;
-const PlacementRule kPlaceDoublePair = {
+extern const PlacementRule kPlaceDoublePair = {
     "double-pair", "tensorrt openvino", "A dequantized value is quantized again at once, with other numbers: a requantization that nothing needs.",
     "The second pair alone.", "TensorRT 10 Explicit Quantization; ONNX Runtime 1.31 removes them itself (DoubleQDQPairsRemover)", FindDouble, SkipFirstPair};
 
-extern const PlacementRule kPlaceReluKept;
-const PlacementRule kPlaceReluKept = {
+extern const PlacementRule kPlaceReluKept = {
     "relu-kept", "ort-cpu", "The scale behind a Relu or Clip reaches beyond its bounds, so that it cannot become part of the rounding and the operator before it runs in float.",
     "A scale that begins at the activation's lower bound (zero point at the type's minimum): it is finer, too.",
     "ONNX Runtime 1.31 IsClipMadeRedundantByQ, ReluQuantFusion", FindKept, FitGrid};
 
-extern const PlacementRule kPlaceSignedActivations;
-const PlacementRule kPlaceSignedActivations = {
+extern const PlacementRule kPlaceSignedActivations = {
     "signed-activations", "ort-cpu", "Activations are int8: there is no fast int8 x int8 kernel on x86, and what the session cannot turn into uint8 by itself runs in float.",
     "uint8 with zero point + 128: the same numbers.", "ONNX Runtime 1.31 QDQS8ToU8Transformer, ConvSelector with int8_allowed = false", FindSigned, MakeUnsigned};
 
-extern const PlacementRule kPlaceAsymmetricActivations;
-const PlacementRule kPlaceAsymmetricActivations = {
+extern const PlacementRule kPlaceAsymmetricActivations = {
     "asymmetric-activations", "tensorrt", "Activations have a zero point or are unsigned: TensorRT refuses the file.",
     "int8 with zero point 0 and the scale of the larger side.", "NVIDIA/TensorRT#2774; TensorRT 10 Working with Quantized Types (symmetric only)",
     FindAsymmetric, MakeSymmetric};

@@ -1,6 +1,5 @@
 // Operators for which the runtime has no integer kernel, or no kernel at all.
 #include <algorithm>
-#include <set>
 
 #include "passes/match.h"
 #include "placement/qdq.h"
@@ -12,11 +11,10 @@ namespace {
 // ---- QLinearConv and the like, as the file has them
 
 std::vector<Fault> FindQlinear(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    if (const Node& node = c.graph.node(id); node.attrs.Has("evoq.from")) faults.push_back({.node = id, .detail = node.attrs.String("evoq.from")});
-  }
-  return faults;
+  return FaultsWhere(c, [](NodeId, const Node& node) -> std::optional<Fault> {
+    if (!node.attrs.Has("evoq.from")) return std::nullopt;
+    return Fault{.detail = node.attrs.String("evoq.from")};
+  });
 }
 
 // The importer has made Q/DQ of them already: what is written no longer has them.
@@ -74,13 +72,11 @@ std::optional<Dynamic> DynamicOf(const Graph& graph, NodeId id) {
 }
 
 std::vector<Fault> FindDynamic(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
+  return FaultsWhere(c, [&](NodeId id, const Node&) -> std::optional<Fault> {
     // ONNX Runtime's CPU provider gains from integer matrix products.
-    if (IsOp(c.graph, id, "ConvInteger") || (IsOp(c.graph, id, "MatMulInteger") && !c.IsFor("ort-cpu")))
-      faults.push_back({.node = id, .repairable = DynamicOf(c.graph, id).has_value()});
-  }
-  return faults;
+    if (!IsOp(c.graph, id, "ConvInteger") && (!IsOp(c.graph, id, "MatMulInteger") || c.IsFor("ort-cpu"))) return std::nullopt;
+    return Fault{.repairable = DynamicOf(c.graph, id).has_value()};
+  });
 }
 
 Result<bool> MakeFloat(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -101,42 +97,32 @@ bool ReadsGrid(const PlacementCase& c, const Node& node) {
 }
 
 std::vector<Fault> FindNoKernel(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (!c.IsFloat(id) || node.outputs.empty()) continue;
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!c.IsFloat(id) || node.outputs.empty()) return std::nullopt;
     const bool between = ReadsGrid(c, node) && (WrittenGrid(c.graph, node.outputs[0]) != nullptr || IsWeighted(node));
-    if (between) faults.push_back({.node = id, .detail = node.op, .repairable = false});
-  }
-  return faults;
+    if (!between) return std::nullopt;
+    return Fault{.detail = node.op, .repairable = false};
+  });
 }
 
 // ---- pairs that serve nobody
 
-bool OnIntegers(const Forecast& forecast, NodeId id) {
-  const Fate fate = forecast.at(id);
-  return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed;
-}
-
 // A QuantizeLinear whose integers no operator uses: both it and its DequantizeLinear nodes run.
 std::vector<Fault> FindUseless(const PlacementCase& c) {
-  const std::set<NodeId> runs(c.forecast.conversions.begin(), c.forecast.conversions.end());
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (!IsQuantize(node) || c.taken.count(id)) continue;
+  const auto useless = [&](NodeId reader) {
+    if (!IsDequantize(c.graph.node(reader))) return false;
+    const auto& users = c.graph.value(c.graph.node(reader).outputs[0]).users;
+    return std::none_of(users.begin(), users.end(), [&](NodeId user) { return OnIntegers(c.fates.at(user)) || IsQuantize(c.graph.node(user)); });
+  };
+  return FaultsWhere(c, [&](NodeId, const Node& node) -> std::optional<Fault> {
+    if (!IsQuantize(node)) return std::nullopt;
     const ValueId stored = node.outputs[0];
     const NodeId producer = c.graph.value(node.input(0)).producer;
-    if (c.graph.IsOutput(stored) || (c.graph.alive(producer) && OnIntegers(c.forecast, producer))) continue;
-    const auto useless = [&](NodeId reader) {
-      if (!IsDequantize(c.graph.node(reader))) return false;
-      const auto& users = c.graph.value(c.graph.node(reader).outputs[0]).users;
-      return std::none_of(users.begin(), users.end(), [&](NodeId user) { return OnIntegers(c.forecast, user) || IsQuantize(c.graph.node(user)); });
-    };
+    if (c.graph.IsOutput(stored) || (c.graph.alive(producer) && OnIntegers(c.fates.at(producer)))) return std::nullopt;
     const auto& readers = c.graph.value(stored).users;
-    if (!readers.empty() && std::all_of(readers.begin(), readers.end(), useless)) faults.push_back({.node = id});
-  }
-  return faults;
+    if (readers.empty() || !std::all_of(readers.begin(), readers.end(), useless)) return std::nullopt;
+    return Fault{};
+  });
 }
 
 Result<bool> RemovePair(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -148,50 +134,42 @@ Result<bool> RemovePair(Graph& graph, const PlacementCase&, const Fault& fault) 
 // ---- operators without a CUDA kernel
 
 std::vector<Fault> FindHost(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (c.forecast.at(id) != Fate::kHost || c.taken.count(id) || IsDequantize(node)) continue;  // of biases: bias-quantized
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (c.fates.at(id) != Fate::kHost || IsDequantize(node)) return std::nullopt;  // of biases: bias-quantized
     int copies = 0;
-    for (const HostCopy& copy : c.forecast.copies) {
+    for (const HostCopy& copy : c.fates.copies) {
       const bool reads = copy.to_host && std::find(node.inputs.begin(), node.inputs.end(), copy.value) != node.inputs.end();
       const bool writes = !copy.to_host && std::find(node.outputs.begin(), node.outputs.end(), copy.value) != node.outputs.end();
       copies += reads || writes;
     }
-    faults.push_back({.node = id, .detail = fmt::format("{}, {} Memcpy", node.op, copies), .repairable = false});
-  }
-  return faults;
+    return Fault{.detail = fmt::format("{}, {} Memcpy", node.op, copies), .repairable = false};
+  });
 }
 
 }  // namespace
 
-extern const PlacementRule kPlaceQlinearOperators;
-const PlacementRule kPlaceQlinearOperators = {
+extern const PlacementRule kPlaceQlinearOperators = {
     "qlinear-operators", "ort-cuda tensorrt", "Integer operators written as such (QLinearConv, ...): CUDA has no kernel for them, so they run on the CPU; TensorRT does not read them.",
     "Q/DQ nodes around float operators say the same.", "microsoft/onnxruntime#24807; ONNX Runtime docs/OperatorKernels.md; onnx-tensorrt 10 docs/operators.md", FindQlinear,
     ForgetQlinear};
 
-extern const PlacementRule kPlaceDynamicQuantization;
-const PlacementRule kPlaceDynamicQuantization = {
+extern const PlacementRule kPlaceDynamicQuantization = {
     "dynamic-quantization", "ort-cpu ort-cuda tensorrt openvino",
     "ConvInteger (and, but for ONNX Runtime's CPU provider, MatMulInteger) on ranges measured at every inference has no fast kernel.",
     "Static quantization (evoq quantize --scheme int8 --calib DIR --target ...); without data, float weights.",
     "ONNX Runtime 1.30 CPU: 2 to 7 times slower than float Conv; docs/OperatorKernels.md: no DynamicQuantizeLinear, ConvInteger on CUDA", FindDynamic, MakeFloat};
 
-extern const PlacementRule kPlaceNoIntegerKernel;
-const PlacementRule kPlaceNoIntegerKernel = {
+extern const PlacementRule kPlaceNoIntegerKernel = {
     "no-integer-kernel", "ort-cpu tensorrt openvino", "An operator between Q/DQ for which the runtime has no integer form: it computes in float between two conversions.",
     "Replace it by one that has a form (docs/doctor.md lists them), or leave its neighbours in float too.",
     "ONNX Runtime 1.31 QDQSelectorActionTransformer; TensorRT 10 Explicit Quantization; OpenVINO 2025 Low Precision Transformations", FindNoKernel};
 
-extern const PlacementRule kPlacePairBetweenFloats;
-const PlacementRule kPlacePairBetweenFloats = {
+extern const PlacementRule kPlacePairBetweenFloats = {
     "pair-between-floats", "ort-cpu ort-cuda tensorrt openvino", "Q/DQ between operators that compute in float: two passes over the data for nothing.",
     "No pair there. (CUDA's kernels for Q/DQ models are float: for integers on that GPU use the TensorRT provider.)",
     "ONNX Runtime 1.31 QDQFinalCleanup keeps such pairs; docs/OperatorKernels.md", FindUseless, RemovePair};
 
-extern const PlacementRule kPlaceCpuFallback;
-const PlacementRule kPlaceCpuFallback = {
+extern const PlacementRule kPlaceCpuFallback = {
     "cpu-fallback", "ort-cuda", "No CUDA kernel: the operator runs on the CPU and Memcpy nodes carry its values there and back.",
     "Replace it by operators that have kernels, or move it to the model's border.", "ONNX Runtime docs/OperatorKernels.md (operator set 24); microsoft/onnxruntime#18032, #5958", FindHost};
 

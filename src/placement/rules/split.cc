@@ -28,15 +28,12 @@ TensorType InputGrid(const Graph& graph, const Node& node) {
 }
 
 std::vector<Fault> Find(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (!c.IsFloat(id) || !node.domain.empty() || (node.op != "LeakyRelu" && node.op != "Sigmoid")) continue;
-    if (!IsActivation(c.graph, node.input(0)) || ReadGrid(c.graph, node.input(0)) != nullptr) continue;
-    const TensorType grid = InputGrid(c.graph, node);
-    if (grid.quantized()) faults.push_back({.node = id});
-  }
-  return faults;
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!c.IsFloat(id) || !node.domain.empty() || (node.op != "LeakyRelu" && node.op != "Sigmoid")) return std::nullopt;
+    if (!IsActivation(c.graph, node.input(0)) || ReadGrid(c.graph, node.input(0)) != nullptr) return std::nullopt;
+    if (!InputGrid(c.graph, node).quantized()) return std::nullopt;
+    return Fault{};
+  });
 }
 
 Result<bool> Split(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -49,8 +46,7 @@ Result<bool> Split(Graph& graph, const PlacementCase&, const Fault& fault) {
 
 }  // namespace
 
-extern const PlacementRule kPlaceActivationNotSplit;
-const PlacementRule kPlaceActivationNotSplit = {
+extern const PlacementRule kPlaceActivationNotSplit = {
     "activation-not-split", "ort-cpu", "LeakyRelu or Sigmoid stands between an operator and its QuantizeLinear without a pair on its own input: both run in float.",
     "Q/DQ between the two: each is an integer operator of its own (the range follows from the result's).",
     "ONNX Runtime 1.31 UnarySelector (QLinearLeakyRelu, QLinearSigmoid)", Find, Split};

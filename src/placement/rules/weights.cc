@@ -17,11 +17,10 @@ const TensorType* WeightGridOf(const Graph& graph, const Node& node) {
 }
 
 std::vector<Fault> FindWeighted(const PlacementCase& c, bool (*faulty)(const PlacementCase&, NodeId)) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    if (IsWeighted(c.graph.node(id)) && !c.taken.count(id) && faulty(c, id)) faults.push_back({.node = id});
-  }
-  return faults;
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!IsWeighted(node) || !faulty(c, id)) return std::nullopt;
+    return Fault{};
+  });
 }
 
 // ---- integers
@@ -121,15 +120,12 @@ std::optional<Normalization> NormalizationOf(const Graph& graph, const Node& nod
 }
 
 std::vector<Fault> FindBatchNorm(const PlacementCase& c) {
-  std::vector<Fault> faults;
-  for (NodeId id : c.graph.order()) {
-    const Node& node = c.graph.node(id);
-    if (node.op != "BatchNormalization" || !node.domain.empty() || c.taken.count(id)) continue;
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (node.op != "BatchNormalization" || !node.domain.empty()) return std::nullopt;
     const NodeId linear = c.graph.value(node.input(0)).producer;
-    if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) || WeightGridOf(c.graph, c.graph.node(linear)) == nullptr) continue;
-    faults.push_back({.node = id, .repairable = c.graph.OnlyUser(node.input(0)) == id && NormalizationOf(c.graph, node).has_value()});
-  }
-  return faults;
+    if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) || WeightGridOf(c.graph, c.graph.node(linear)) == nullptr) return std::nullopt;
+    return Fault{.repairable = c.graph.OnlyUser(node.input(0)) == id && NormalizationOf(c.graph, node).has_value()};
+  });
 }
 
 Result<bool> FoldBatchNorm(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -159,40 +155,34 @@ Result<bool> FoldWeights(Graph& graph, const PlacementCase&, const Fault& fault)
 
 }  // namespace
 
-extern const PlacementRule kPlaceUnsignedWeights;
-const PlacementRule kPlaceUnsignedWeights = {
+extern const PlacementRule kPlaceUnsignedWeights = {
     "unsigned-weights", "ort-cpu tensorrt openvino",
     "Weights are uint8 or have a zero point: slower kernels in ONNX Runtime, bf16 or float convolutions in OpenVINO, refused by TensorRT.",
     "int8 weights with zero point 0, per output channel.",
     "ONNX Runtime 1.31 (MLAS u8u8 takes 2 to 3 times as long as u8s8 on x86 with VNNI); executed graphs of OpenVINO 2026.4; NVIDIA/TensorRT#2774", FindUnsigned,
     MakeSymmetric};
 
-extern const PlacementRule kPlaceWeightAxis;
-const PlacementRule kPlaceWeightAxis = {
+extern const PlacementRule kPlaceWeightAxis = {
     "weight-axis", "ort-cpu tensorrt openvino", "Weights have a scale per index of an axis that does not number output channels.",
     "Scales per output channel: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul and Gemm.",
     "ONNX Runtime 1.31 QLinearConv, QLinearMatMul; TensorRT 10 Working with Quantized Types, per-channel", FindAxis, MakeSymmetric};
 
-extern const PlacementRule kPlaceBiasNotInt32;
-const PlacementRule kPlaceBiasNotInt32 = {
+extern const PlacementRule kPlaceBiasNotInt32 = {
     "bias-not-int32", "ort-cpu", "The bias is quantized to another type than int32, or with another scale than s_x * s_w, so the whole operator runs in float.",
     "int32 at scale s_x * s_w, or float: since 1.21 ONNX Runtime quantizes a float bias itself.",
     "ONNX Runtime 1.31.1 ConvSelector, GemmSelector, WeightBiasQuantization; tried: a bias scale 1% off is taken, 2% is not", FindOddBias, MakeInt32};
 
-extern const PlacementRule kPlaceBiasQuantized;
-const PlacementRule kPlaceBiasQuantized = {
+extern const PlacementRule kPlaceBiasQuantized = {
     "bias-quantized", "tensorrt ort-cuda", "The bias stands behind a DequantizeLinear of int32, for which there is no kernel: TensorRT refuses it, CUDA copies it from the host at every inference.",
     "A float bias.", "microsoft/onnxruntime#14229 (TensorRT: only activation types); ONNX Runtime docs/OperatorKernels.md, DequantizeLinear on CUDA", FindStoredBias,
     FoldBias};
 
-extern const PlacementRule kPlaceBatchNormApart;
-const PlacementRule kPlaceBatchNormApart = {
+extern const PlacementRule kPlaceBatchNormApart = {
     "batch-norm-apart", "ort-cpu ort-cuda tensorrt openvino", "A BatchNormalization stands between a quantized operator and the QuantizeLinear: both run in float.",
     "Fold it into the weights (evoq does, into their scales) and the bias.",
     "ONNX Runtime 1.31 ConvBNFusion takes float weights only; TensorRT 10 Explicit Quantization, placement", FindBatchNorm, FoldBatchNorm};
 
-extern const PlacementRule kPlaceWeightsDequantizedEachRun;
-const PlacementRule kPlaceWeightsDequantizedEachRun = {
+extern const PlacementRule kPlaceWeightsDequantizedEachRun = {
     "weights-dequantized-each-run", "ort-cpu ort-cuda", "Weights are stored as integers but the operator computes in float: they are dequantized at every inference and block the fast float layout.",
     "Quantize the activations too (evoq quantize --target ort); where they must stay float, keep float weights.",
     "ONNX Runtime 1.31 ConstantFolding leaves DequantizeLinear; ResNet-50 1.4 times slower than float", FindWeightOnly, FoldWeights};

@@ -24,12 +24,11 @@ bool Takes(const TensorType& activation, const TensorType& weights) {
          std::all_of(weights.quant->zero_points.begin(), weights.quant->zero_points.end(), [](int32_t z) { return z == 0; });
 }
 
-Forecast Run(const Graph& graph) { return ForecastByTable(graph, kTable, Takes); }
+Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
 
 }  // namespace
 
-extern const Runtime kRuntimeOpenvino;
-const Runtime kRuntimeOpenvino = {
+extern const Runtime kRuntimeOpenvino = {
     "openvino", "OpenVINO's CPU plug-in",
     "OpenVINO 2025 documentation, Low Precision Transformations; executed graphs of OpenVINO 2026.4 (weights in uint8 run in bf16 or f32)",
     "openvino", Run};

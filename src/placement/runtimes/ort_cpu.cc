@@ -50,23 +50,23 @@ class Selector {
  public:
   Selector(const Graph& source, OrtGraph ort) : source_(source), graph_(std::move(ort.graph)), removed_(std::move(ort.removed)) {}
 
-  Forecast Run() {
-    Forecast forecast;
-    for (NodeId id : source_.order()) forecast.nodes.resize(std::max<size_t>(forecast.nodes.size(), id.index + 1), Fate::kNone);
+  Fates Run() {
+    Fates fates;
+    for (NodeId id : source_.order()) fates.nodes.resize(std::max<size_t>(fates.nodes.size(), id.index + 1), Fate::kNone);
     for (NodeId id : source_.order()) {
-      if (HasFate(source_, source_.node(id))) forecast.nodes[id.index] = FateOf(id);
+      if (HasFate(source_, source_.node(id))) fates.nodes[id.index] = FateOf(id);
     }
     for (NodeId id : NodesOf(graph_)) {
       const Node& node = graph_.node(id);
       if (inside_.count(id) || (!IsQuantize(node) && !IsDequantize(node))) continue;
       const bool weights = IsDequantize(node) && graph_.value(node.input(0)).is_constant();
-      (weights ? forecast.weights : forecast.conversions).push_back(id);
+      (weights ? fates.weights : fates.conversions).push_back(id);
     }
     // Nodes that the transformers added are told as the ones they repeat.
-    const auto added = [&](NodeId id) { return id.index >= static_cast<int>(forecast.nodes.size()); };
-    std::erase_if(forecast.weights, added);
-    std::erase_if(forecast.conversions, added);
-    return forecast;
+    const auto added = [&](NodeId id) { return id.index >= static_cast<int>(fates.nodes.size()); };
+    std::erase_if(fates.weights, added);
+    std::erase_if(fates.conversions, added);
+    return fates;
   }
 
  private:
@@ -237,14 +237,13 @@ class Selector {
   std::set<NodeId> inside_;  // conversions that integer operators take in
 };
 
-Forecast Run(const Graph& graph) { return Selector(graph, MakeOrtGraph(graph)).Run(); }
+Fates Run(const Graph& graph) { return Selector(graph, MakeOrtGraph(graph)).Run(); }
 
 }  // namespace
 
-extern const Runtime kRuntimeOrtCpu;
-const Runtime kRuntimeOrtCpu = {
+extern const Runtime kRuntimeOrtCpu = {
     "ort-cpu", "ONNX Runtime's CPU provider on x86, all optimizations, default session options",
-    "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, weight and bias quantization); checked against 1.31.1 by bench/forecast.py",
+    "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, weight and bias quantization); checked against 1.31.1 by bench/fates.py",
     "ort", Run};
 
 }  // namespace evoq

@@ -49,7 +49,7 @@ class Cuda {
  public:
   explicit Cuda(const Graph& graph) : graph_(graph) {}
 
-  Forecast Run() {
+  Fates Run() {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (IsFolded(node)) continue;
@@ -62,7 +62,7 @@ class Cuda {
     }
     for (NodeId id : graph_.order()) Tell(id);
     for (int i = 0; i < graph_.value_count(); ++i) CountCopies(ValueId{i});
-    return std::move(forecast_);
+    return std::move(fates_);
   }
 
  private:
@@ -109,21 +109,21 @@ class Cuda {
 
   void Tell(NodeId id) {
     const Node& node = graph_.node(id);
-    forecast_.nodes.resize(std::max<size_t>(forecast_.nodes.size(), id.index + 1), Fate::kNone);
+    fates_.nodes.resize(std::max<size_t>(fates_.nodes.size(), id.index + 1), Fate::kNone);
     if (host_.count(id)) {
-      if (HasFate(graph_, node) || IsDequantize(node)) forecast_.nodes[id.index] = Fate::kHost;
+      if (HasFate(graph_, node) || IsDequantize(node)) fates_.nodes[id.index] = Fate::kHost;
     } else if (HasFate(graph_, node)) {
       const bool integers = node.op == "MatMulInteger" || IsWeightOnly(node);
       const bool moved = node.input(0).valid() && graph_.value(node.inputs[0]).type.quantized();
-      forecast_.nodes[id.index] = integers ? Fate::kInteger : moved ? Fate::kMoved : Fate::kFloat;
+      fates_.nodes[id.index] = integers ? Fate::kInteger : moved ? Fate::kMoved : Fate::kFloat;
     }
     if (!IsQuantize(node) && !IsDequantize(node)) return;
     const bool weights = IsDequantize(node) && graph_.value(node.input(0)).is_constant();
     if (weights) {
       const auto& users = graph_.value(node.outputs[0]).users;
-      if (!std::all_of(users.begin(), users.end(), [&](NodeId user) { return IsWeightOnly(graph_.node(user)); })) forecast_.weights.push_back(id);
+      if (!std::all_of(users.begin(), users.end(), [&](NodeId user) { return IsWeightOnly(graph_.node(user)); })) fates_.weights.push_back(id);
     } else {
-      forecast_.conversions.push_back(id);
+      fates_.conversions.push_back(id);
     }
   }
 
@@ -149,21 +149,20 @@ class Cuda {
       }
     }
     const bool from_host = input || OnHost(v);
-    if (input ? by_host && by_device : from_host && by_device) forecast_.copies.push_back({v, false});
-    if (!from_host && by_host) forecast_.copies.push_back({v, true});
+    if (input ? by_host && by_device : from_host && by_device) fates_.copies.push_back({v, false});
+    if (!from_host && by_host) fates_.copies.push_back({v, true});
   }
 
   const Graph& graph_;
   std::set<NodeId> host_, shapes_;  // on the CPU; of those, the ones that could run elsewhere
-  Forecast forecast_;
+  Fates fates_;
 };
 
-Forecast Run(const Graph& graph) { return Cuda(graph).Run(); }
+Fates Run(const Graph& graph) { return Cuda(graph).Run(); }
 
 }  // namespace
 
-extern const Runtime kRuntimeOrtCuda;
-const Runtime kRuntimeOrtCuda = {
+extern const Runtime kRuntimeOrtCuda = {
     "ort-cuda", "ONNX Runtime's CUDA provider",
     "ONNX Runtime docs/OperatorKernels.md (operator set 24), CUDAExecutionProvider; microsoft/onnxruntime#18032 (Memcpy), #24807 (no QLinearConv), #7745",
     "", Run};

@@ -28,12 +28,11 @@ bool Takes(const TensorType& activation, const TensorType& weights) {
   return zero(activation) && zero(weights) && activation.quant->per_tensor();
 }
 
-Forecast Run(const Graph& graph) { return ForecastByTable(graph, kTable, Takes); }
+Fates Run(const Graph& graph) { return FatesByTable(graph, kTable, Takes); }
 
 }  // namespace
 
-extern const Runtime kRuntimeTensorrt;
-const Runtime kRuntimeTensorrt = {
+extern const Runtime kRuntimeTensorrt = {
     "tensorrt", "TensorRT 8.6 to 11 with explicit quantization (Q/DQ in the ONNX file)",
     "TensorRT 10 and 11 documentation, Explicit Quantization: Q/DQ propagation, placement recommendations; NVIDIA/TensorRT#1992, #2774",
     "tensorrt", Run};

@@ -62,8 +62,7 @@ Range Choose(const Observed& observed, const CalibrationOptions&) {
 
 }  // namespace
 
-extern const ObserverDef kEntropyObserver;
-const ObserverDef kEntropyObserver = {
+extern const ObserverDef kEntropyObserver = {
     "entropy", Observer::kEntropy,
     "The magnitude whose 8-bit histogram loses least information (Kullback-Leibler divergence) against the full one.",
     HistogramKind::kMagnitude, Choose};

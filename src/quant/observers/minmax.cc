@@ -2,8 +2,7 @@
 
 namespace evoq {
 
-extern const ObserverDef kMinMaxObserver;
-const ObserverDef kMinMaxObserver = {
+extern const ObserverDef kMinMaxObserver = {
     "minmax", Observer::kMinMax, "The smallest and the largest value seen: nothing is ever cut off.", HistogramKind::kNone,
     [](const Observed& observed, const CalibrationOptions&) { return observed.range; }};
 

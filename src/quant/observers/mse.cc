@@ -46,8 +46,7 @@ Range Choose(const Observed& observed, const CalibrationOptions&) {
 
 }  // namespace
 
-extern const ObserverDef kMseObserver;
-const ObserverDef kMseObserver = {"mse", Observer::kMse, "The range with the least mean squared error of 8-bit quantization.",
-                                  HistogramKind::kSigned, Choose};
+extern const ObserverDef kMseObserver = {"mse", Observer::kMse, "The range with the least mean squared error of 8-bit quantization.",
+                                         HistogramKind::kSigned, Choose};
 
 }  // namespace evoq

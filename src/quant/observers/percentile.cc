@@ -21,9 +21,8 @@ Range Choose(const Observed& observed, const CalibrationOptions& options) {
 
 }  // namespace
 
-extern const ObserverDef kPercentileObserver;
-const ObserverDef kPercentileObserver = {"percentile", Observer::kPercentile,
-                                         "The range that holds the given percentage of the elements, cut equally at both ends.",
-                                         HistogramKind::kSigned, Choose};
+extern const ObserverDef kPercentileObserver = {"percentile", Observer::kPercentile,
+                                                "The range that holds the given percentage of the elements, cut equally at both ends.",
+                                                HistogramKind::kSigned, Choose};
 
 }  // namespace evoq

@@ -1,4 +1,4 @@
-#include "certify/interval.h"
+#include "profile/interval.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,8 @@ TEST(Interval, WilsonsShare) {
   EXPECT_EQ(ShareInterval(0, 20).low, 0);
   EXPECT_GT(ShareInterval(0, 20).high, 0.1);
   EXPECT_EQ(ShareInterval(20, 20).high, 1);
+  EXPECT_NEAR(ShareInterval(81, 263).low, 0.2553, 5e-5);  // Newcombe 1998, table I
+  EXPECT_NEAR(ShareInterval(81, 263).high, 0.3662, 5e-5);
 }
 
 TEST(Interval, PairedDropCountsDiscordantPairs) {

@@ -1,4 +1,4 @@
-#include "certify/interval.h"
+#include "profile/interval.h"
 
 #include <algorithm>
 #include <cmath>
