@@ -1,4 +1,7 @@
-"""The verbs of the command line as functions: the same options, the same JSON, as dicts."""
+"""The verbs of the command line as functions: the same options, the same JSON, as dicts.
+
+An option that is not given is left to the command: its defaults stand in one place.
+"""
 from __future__ import annotations
 
 import contextlib
@@ -53,7 +56,7 @@ def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **optio
     A verb that gives a list (``list``, ``zoo``) has it as ``items``. Warnings are RuntimeWarnings. Raises evoq.Error: 'usage' for options; the verb's own errors; 'condition failed' where the
     command would exit with 1.
 
-    >>> evoq.tool("eval", "mobilenetv2.etm", data="images/", labels="labels.tsv")["top1"]
+    >>> evoq.tool("zoo", "resnet50", output="resnet50.onnx")["output_bytes"]
     """
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(as_file(model)) for model in models]
@@ -93,7 +96,7 @@ def optimize(
 
 
 def compile(
-    model: Any, output: Any, *, shapes: Shapes | None = None, tune: bool = False, threads: int = 0, **options: Any
+    model: Any, output: Any, *, shapes: Shapes | None = None, tune: bool = False, threads: int | None = None, **options: Any
 ) -> Report:
     """Writes a model as .etm to `output` without a change of precision.
 
@@ -135,9 +138,9 @@ def quantize(
     model: Any,
     output: Any,
     *,
-    scheme: str = "int8",
+    scheme: str | None = None,
     calibration: Any = None,
-    calibration_limit: int = 200,
+    calibration_limit: int | None = None,
     preprocess: Any = None,
     observer: str | None = None,
     percentile: float | None = None,
@@ -151,13 +154,13 @@ def quantize(
     shapes: Shapes | None = None,
     tune: bool = False,
     config: Any = None,
-    threads: int = 0,
+    threads: int | None = None,
     **options: Any,
 ) -> Report:
     """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and DequantizeLinear.
 
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
-    scheme: 'int8', 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
+    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
     calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an .npy, .npz, MNIST or CIFAR
     file); an array whose first axis counts samples; a mapping from input names to such arrays; an iterable of arrays, of
     tuples of arrays or of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
@@ -174,15 +177,12 @@ def quantize(
     samples: list[list[Any]] = []
     if isinstance(calibration, (str, bytes, os.PathLike)):
         options["calib"] = calibration
-        options["calib_limit"] = calibration_limit
     elif isinstance(calibration, int):
         options["calib_random"] = calibration
     elif calibration is not None:
         samples = _samples(model, calibration)
-        if 0 < calibration_limit < len(samples):
-            samples = [samples[i * len(samples) // calibration_limit] for i in range(calibration_limit)]
     return tool(
-        "quantize", model, samples=samples, output=output, scheme=scheme, preprocess=preprocess, observer=observer,
+        "quantize", model, samples=samples, output=output, scheme=scheme, calib_limit=calibration_limit, preprocess=preprocess, observer=observer,
         percentile=percentile, per_tensor=per_tensor, signed=signed, symmetric=symmetric, exclude=list(exclude),
         target=target, ranges=ranges, save_ranges=save_ranges, shape=shapes, tune=tune, config=config, threads=threads,
         **options,
@@ -194,11 +194,11 @@ def bench(
     *,
     batch: int | None = None,
     shapes: Shapes | None = None,
-    streams: int = 1,
-    threads: int = 0,
-    warmup_ms: float = 200,
-    duration_s: float = 3,
-    iterations: int = 10,
+    streams: int | None = None,
+    threads: int | None = None,
+    warmup_ms: float | None = None,
+    duration_s: float | None = None,
+    iterations: int | None = None,
     percentiles: Sequence[float] = (),
     **options: Any,
 ) -> Report:
@@ -218,9 +218,9 @@ def profile(
     *,
     batch: int | None = None,
     shapes: Shapes | None = None,
-    threads: int = 0,
-    warmup_ms: float = 200,
-    duration_s: float = 2,
+    threads: int | None = None,
+    warmup_ms: float | None = None,
+    duration_s: float | None = None,
     trace: Any = None,
     **options: Any,
 ) -> Report:
@@ -241,8 +241,8 @@ def explain(
     report: Any = None,
     batch: int | None = None,
     shapes: Shapes | None = None,
-    threads: int = 0,
-    duration_s: float = 2,
+    threads: int | None = None,
+    duration_s: float | None = None,
     **options: Any,
 ) -> Report:
     """Where each millisecond and each byte of a model went, why, and what helps.
@@ -265,9 +265,9 @@ def compare(
     *,
     batch: int | None = None,
     shapes: Shapes | None = None,
-    threads: int = 0,
-    duration_s: float = 10,
-    rounds: int = 20,
+    threads: int | None = None,
+    duration_s: float | None = None,
+    rounds: int | None = None,
     report: Any = None,
     fail_slower: float | None = None,
     **options: Any,
@@ -282,6 +282,96 @@ def compare(
     )
 
 
-def limits(*, threads: int = 0) -> Report:
+def limits(*, threads: int | None = None) -> Report:
     """What this machine can do at most: operations per second by type, bytes per second by level of memory."""
     return tool("limits", threads=threads)
+
+
+def predict(
+    model: Any,
+    *,
+    scheme: Sequence[str] = (),
+    batch: int | None = None,
+    shapes: Shapes | None = None,
+    limits: Any = None,
+    check: bool = False,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """What each quantization scheme would give, without data and without running the model: ``schemes`` with size, ms and payoff.
+
+    scheme: only these; float32 is always there to compare with. limits: those of another machine, as a JSON file of
+    ``evoq limits``. check: then run every scheme, and say what it takes.
+    """
+    return tool(
+        "predict", model, scheme=list(scheme), batch=batch, shape=shapes, limits=limits, check=check, threads=threads, **options,
+    )
+
+
+def verify(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    baseline: Any = None,
+    measure_s: float | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """Measures again what the certificate of an .etm guarantees: ``holds``, ``lines``, ``ratio``, ``drop``, ...
+
+    data, labels: the samples that it was measured on, as paths. baseline: the float model; needed for other samples.
+    Raises evoq.Error: 'condition failed' where it does not hold; 'invalid input' where there is no certificate.
+    """
+    with contextlib.ExitStack() as stack:
+        path = None if baseline is None else stack.enter_context(as_file(baseline))
+        return tool("verify", model, data=data, labels=labels, baseline=path, measure_s=measure_s, threads=threads, **options)
+
+
+def eval_(
+    model: Any,
+    *,
+    data: Any = None,
+    labels: Any = None,
+    reference: Any = None,
+    text: Any = None,
+    tokenizer: Any = None,
+    limit: int | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a reference, ``perplexity`` on a text.
+
+    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file. labels: a .tsv with file and class_index.
+    reference: another model, to measure agreement with. text, tokenizer: a language model's, instead of data.
+    limit: use the first so many samples only.
+    """
+    with contextlib.ExitStack() as stack:
+        path = None if reference is None else stack.enter_context(as_file(reference))
+        return tool(
+            "eval", model, data=data, labels=labels, reference=path, text=text, tokenizer=tokenizer, limit=limit, threads=threads,
+            **options,
+        )
+
+
+def run(
+    model: Any,
+    inputs: Mapping[str, Any],
+    *,
+    output_dir: Any = None,
+    topk: int | None = None,
+    labels: Any = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Report:
+    """Runs a model once on files: ``outputs`` with name, type, shape and range; with topk ``top``. (On arrays: evoq.load.)
+
+    inputs: paths of .npy, .jpg or .png files by input. output_dir: write each output there as NAME.npy.
+    """
+    files = [f"{name}={_text(path)}" for name, path in inputs.items()]
+    return tool("run", model, input=files, output_dir=output_dir, topk=topk, labels=labels, threads=threads, **options)
+
+
+def list_(what: str) -> Report:
+    """What this evoq has: 'ops', 'kernels', 'passes', 'methods', 'observers', 'rules' or 'verbs', as ``items``."""
+    return tool("list", what)

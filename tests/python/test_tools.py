@@ -1,6 +1,8 @@
 """The verbs as functions: the same JSON as the command, models and data from memory."""
 import json
 import os
+import re
+import shutil
 import subprocess
 import warnings
 
@@ -8,7 +10,7 @@ import evoq
 import numpy as np
 import onnx
 import pytest
-from models import DIGITS, EVOQ, convolutions, digits, float32, model
+from models import DIGITS, EVOQ, ROOT, convolutions, digits, float32, model
 from onnx import helper
 
 
@@ -66,6 +68,8 @@ def test_quantize_from_memory_and_limits(tmp_path):
     assert report["samples_used"] == 7 and report["steps_int8"] > 0
     onnx.checker.check_model(tmp_path / "a.onnx")
     assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=3)["samples_used"] == 3
+    assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250))["samples_used"] == 200  # the command's limit
+    assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250), calibration_limit=0)["samples_used"] == 250
     assert evoq.quantize(DIGITS, tmp_path / "c.etm", scheme="int8-weights")["samples_used"] == 0
 
 
@@ -105,6 +109,77 @@ def test_compile_measure_explain(etm, tmp_path):
     assert sum(cause["bytes"] for cause in ledger["causes"]) + ledger["unexplained_bytes"] == etm.stat().st_size
     assert (tmp_path / "report.html").stat().st_size > 10000
     assert compared["verdict"] in ("faster", "slower", "same") and compared["a"]["model"] == DIGITS
+
+
+def test_every_verb_is_a_function():
+    without = {"demo", "zoo"}  # no models go in: evoq.tool
+    verbs = {verb["name"] for verb in evoq.list("verbs")["items"]}
+    assert verbs - without <= set(evoq.__all__) and without <= verbs
+
+
+def test_predict_is_the_command(tmp_path):
+    limits = tmp_path / "limits.json"
+    limits.write_text(json.dumps(evoq.limits(threads=1)))
+    mine = evoq.predict(onnx.load(DIGITS), scheme=["int8", "bf16"], limits=limits)
+    theirs = command("predict", DIGITS, "--scheme", "int8,bf16", "--limits", limits, tmp_path=tmp_path)
+    assert [s["scheme"] for s in mine["schemes"]] == ["float32", "int8", "bf16"] and mine["schemes"] == theirs["schemes"]
+    with pytest.raises(evoq.Error) as error:
+        evoq.predict(DIGITS, limits=limits, threads=2)
+    assert error.value.code == "usage"
+
+
+def test_eval_and_run_are_the_command(etm, tmp_path):
+    np.save(tmp_path / "images.npy", digits(40))
+    mine = evoq.eval(etm, data=tmp_path / "images.npy", reference=onnx.load(DIGITS), limit=30)
+    theirs = command("eval", etm, "--reference", DIGITS, "--limit", 30, "--data", tmp_path / "images.npy", tmp_path=tmp_path)
+    assert mine["samples"] == 30 and 0 < mine["agreement"] <= 1 and mine.pop("ms_per_sample") > 0
+    assert mine == {key: value for key, value in theirs.items() if key != "ms_per_sample"}
+    np.save(tmp_path / "x.npy", digits(1))
+    report = evoq.run(etm, {"image": tmp_path / "x.npy"}, output_dir=tmp_path / "out", topk=3)
+    assert len(report["top"]) == 3 and report["outputs"][0]["name"] == "scores"
+    assert np.array_equal(np.load(tmp_path / "out" / "scores.npy"), evoq.load(etm)(digits(1)))
+
+
+def test_verify_reads_the_certificate(etm, tmp_path):
+    data = tmp_path / "images.npy"
+    np.save(data, digits(40))
+    certified = tmp_path / "certified.etm"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a busy machine
+        evoq.quantize(DIGITS, certified, max_drop=50.0, calibration=data, data=data, measure_s=0.1, threads=1)
+        found = evoq.verify(certified, baseline=onnx.load(DIGITS), measure_s=0.1, data=data)
+    assert found["holds"] is True and found["lines"]
+    with pytest.raises(evoq.Error) as error:
+        evoq.verify(etm)
+    assert error.value.code == "invalid input" and "carries no certificate" in str(error.value)
+
+
+def test_options_that_are_not_given_are_the_commands(monkeypatch):
+    """The defaults stand in C++ alone: a call without options passes none."""
+    given = []
+    monkeypatch.setattr(evoq._tools._evoq, "verb", lambda verb, arguments, samples: given.append(arguments) or ("{}", "", []))
+    for function in (evoq.bench, evoq.profile, evoq.explain, evoq.inspect, evoq.predict, evoq.verify, evoq.eval):
+        function(DIGITS)
+    evoq.compare(DIGITS, DIGITS)
+    for function in (evoq.quantize, evoq.compile, evoq.optimize):
+        function(DIGITS, "out")
+    assert [[a for a in arguments if a.startswith("--") and a != "--"] for arguments in given] == [[]] * 8 + [["--output=out"]] * 3
+
+
+def test_the_pages_snippets(tmp_path, monkeypatch):
+    """docs/python.md says what it prints."""
+    page = open(os.path.join(ROOT, "docs/python.md")).read()
+    snippets = [part.split("```")[0] for part in page.split("```python\n")[1:]]
+    snippets = [text for text in snippets if "backend" not in text]
+    assert len(snippets) >= 3
+    shutil.copy(DIGITS, tmp_path / "digits.onnx")
+    monkeypatch.chdir(tmp_path)
+    printed, names = [], {}
+    names["print"] = lambda *values: printed.extend(" ".join(map(str, values)).splitlines())
+    for text in snippets:
+        exec(text, names)
+    expected = re.findall(r"^# (.*)$|^print.*\)  +# (.*)$", "\n".join(snippets), re.M)
+    assert [line.rstrip() for line in printed] == [(a or b).rstrip() for a, b in expected]
 
 
 def test_tools_print_nothing(etm, capfd):
