@@ -7,21 +7,12 @@ DIR holds models/, quantized/, images/, cifar10/, mnist/. Calibration takes 100 
 training samples of CIFAR-10 and MNIST); accuracy is measured on the others: no image is used for both.
 """
 import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
 
+from runners import run_evoq
+
 IMAGES = ["mobilenetv2", "squeezenet1.1", "tiny_darknet"]
-
-
-def run(command, out):
-    done = subprocess.run(command + ["--json", out], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    with open(out) as f:
-        return json.load(f)
 
 
 def main():
@@ -48,10 +39,10 @@ def main():
         for name, model, calibration, scoring in jobs:
             preprocess = ["--preprocess", f"{data}/models/{name}.preprocess.json"]
             etm = os.path.join(folder, name + ".etm")
-            q = run([args.evoq, "quantize", model, "--scheme", args.scheme, "--calib", calibration, "--calib-limit", "100", "-o", etm]
-                    + preprocess + args.quantize_option, out)
-            real = run([args.evoq, "eval", model] + scoring + preprocess, out)
-            quantized = run([args.evoq, "eval", etm, "--reference", model] + scoring + preprocess, out)
+            q = run_evoq([args.evoq, "quantize", model, "--scheme", args.scheme, "--calib", calibration, "--calib-limit", "100", "-o", etm]
+                         + preprocess + args.quantize_option, out)
+            real = run_evoq([args.evoq, "eval", model] + scoring + preprocess, out)
+            quantized = run_evoq([args.evoq, "eval", etm, "--reference", model] + scoring + preprocess, out)
             rows.append((name, real["samples"], real["top1"], quantized["top1"], quantized["agreement"],
                          q["output_bytes"] / q["float_weight_bytes"]))
             print(f"{name:18} {real['samples']:6} samples  float {real['top1']:.4f}  {args.scheme} {quantized['top1']:.4f}  "

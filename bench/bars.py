@@ -104,6 +104,14 @@ def system_bars(rows):
 BARS = {"models": model_bars, "forms": form_bars, "blocks": block_bars, "gemm": gemm_bars, "system": system_bars}
 
 
+def check_measured(rows):
+    """Refuses rows of models that no measurement wrote: one writes the machine's peaks and the model's work beside the times."""
+    typed = [f"{r['model']} threads {r['threads']} batch {r['batch']}" for r in rows if r["ms"] and not ("peak" in r and r.get("macs"))]
+    if typed:
+        raise ValueError(f"models.json: rows without peak and macs, which bench/peers.py did not write; measure them: {', '.join(typed)}")
+
+
 def bars(results):
-    """results: part -> rows"""
+    """results: part -> rows. Raises ValueError for rows that were not measured."""
+    check_measured(results.get("models", []))
     return [bar for part, rows in results.items() for bar in BARS[part](rows)]

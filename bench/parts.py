@@ -301,7 +301,10 @@ def system(bench, prepare):
 
 
 def load_and_memory(bench, etm, qdq):
-    """Medians over rounds of the load time and the largest peak memory of ResNet-50 int8, one thread."""
+    """Medians over rounds of the load time and the largest peak memory of ResNet-50 int8, one thread.
+
+    What is allowed: 1.5 times the weights and the two largest activations, for all of the process.
+    """
     ours = Evoq(bench.evoq, etm, 1)
     load, memory = [], []
     for _ in range(max(5, bench.rounds)):

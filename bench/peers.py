@@ -60,6 +60,17 @@ def numbers(text):
     return [int(t) for t in text.split(",")]
 
 
+def tell(args):
+    """What was measured: bars, or tables."""
+    if args.parts == ["tables"]:
+        tables.write(os.path.join(ROOT, "docs/performance.md"), args.out)
+        return 0
+    found = bars(tables.load(args.out))
+    print("\n".join(b.text() for b in found if not (args.missed and b.met)))
+    print(f"{sum(b.met for b in found)} of {len(found)} bars met")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="models forms blocks gemm system, or bars, or tables")
@@ -76,14 +87,11 @@ def main():
     parser.add_argument("--out", default=os.path.join(ROOT, "bench/results"))
     parser.add_argument("--missed", action="store_true", help="bars: only those that are missed")
     args = parser.parse_args()
-    if args.parts == ["bars"]:
-        found = bars(tables.load(args.out))
-        print("\n".join(b.text() for b in found if not (args.missed and b.met)))
-        print(f"{sum(b.met for b in found)} of {len(found)} bars met")
-        return 0
-    if args.parts == ["tables"]:
-        tables.write(os.path.join(ROOT, "docs/performance.md"), args.out)
-        return 0
+    if args.parts in (["bars"], ["tables"]):
+        try:
+            return tell(args)
+        except ValueError as error:
+            sys.exit(f"peers.py: {error}")
     unknown = [p for p in args.parts if p not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]}: expected {', '.join(PARTS)}, bars or tables")

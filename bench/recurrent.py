@@ -7,10 +7,8 @@ Runs alternate, a second of each at a time, three times; figures are medians. Th
 peak (`evoq limits`); a step's weights that do not fit the L1 cache come from further away, which no order of steps avoids at batch 1.
 """
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import tempfile
 import time
 
@@ -18,6 +16,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
+
+from runners import run_evoq
 
 LAYERS = [("LSTM", 100, 1, 128, 128), ("LSTM", 100, 1, 256, 256), ("LSTM", 50, 1, 512, 512), ("LSTM", 50, 8, 256, 256), ("GRU", 100, 1, 256, 256)]
 
@@ -51,13 +51,11 @@ def theirs(path, feeds, seconds):
 
 
 def ours(evoq, path, feeds, seconds, folder):
-    words = [evoq, "bench", path, "--threads", "1", "--duration-s", str(seconds), "--warmup-ms", "100", "--json", folder + "/out.json"]
+    words = [evoq, "bench", path, "--threads", "1", "--duration-s", str(seconds), "--warmup-ms", "100"]
     for name, value in feeds.items():
         np.save(f"{folder}/{name}.npy", value)
         words += ["--input", f"{name}={folder}/{name}.npy"]
-    subprocess.run(words, check=True, capture_output=True)
-    with open(folder + "/out.json") as f:
-        return json.load(f)["p50_ms"]
+    return run_evoq(words, folder + "/out.json")["p50_ms"]
 
 
 def main():
@@ -67,9 +65,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([args.evoq, "limits", "--threads", "1", "--json", folder + "/limits.json"], check=True, capture_output=True)
-        with open(folder + "/limits.json") as f:
-            peak = json.load(f)["fp32_gflops"]
+        peak = run_evoq([args.evoq, "limits", "--threads", "1"], folder + "/limits.json")["fp32_gflops"]
         jobs = [(f"{op}, {steps} steps, batch {batch}, {size} -> {hidden}", *layer(op, steps, batch, size, hidden, folder)) for op, steps, batch, size, hidden in LAYERS]
         if args.vad:
             feeds = {"input": (0.1 * np.random.default_rng(1).standard_normal((1, 576))).astype(np.float32), "state": np.zeros((2, 1, 128), np.float32),

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import subprocess
 
 from bars import BLOCK_FORMS, bars, geometric_mean
 
@@ -73,7 +74,10 @@ def gemm_table(rows):
 
 
 def system_table(rows):
-    return table(["what", "threads", "ms"], [[r["what"], str(r["threads"]), ", ".join(f"{n} {number(v)}" for n, v in r["ms"].items())] for r in rows])
+    megabytes = lambda row, key: f"{row[key] / 1e6:.1f}" if key in row else ""
+    return table(["what", "threads", "ms", "peak memory, MB", "allowed, MB"],
+                 [[r["what"], str(r["threads"]), ", ".join(f"{n} {number(v)}" for n, v in r["ms"].items()),
+                   megabytes(r, "peak_rss_bytes"), megabytes(r, "allowed_bytes")] for r in rows])
 
 
 TABLES = {"models": model_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
@@ -90,10 +94,21 @@ def load(folder):
     return results
 
 
+def in_history(commit):
+    folder = os.path.dirname(os.path.abspath(__file__))
+    return subprocess.run(["git", "-C", folder, "cat-file", "-e", f"{commit}^{{commit}}"], stderr=subprocess.DEVNULL).returncode == 0
+
+
 def machines(rows):
-    """Which machines and commits the rows come from."""
-    found = sorted({(r.get("cpu", "an earlier machine"), r.get("commit") or "unknown") for r in rows})
-    return "\n\nMeasured on " + "; ".join(f"{cpu} (commit {commit})" for cpu, commit in found) + "."
+    """Which machines and commits the rows come from, and how many cannot be measured again."""
+    found = sorted({(r["cpu"], r["commit"]) for r in rows if r.get("cpu") and r.get("commit")})
+    known = {commit for _, commit in found if in_history(commit)}
+    lost = sum(r.get("commit") not in known for r in rows)
+    sentences = ["Measured on " + "; ".join(f"{cpu} (commit {commit})" for cpu, commit in found if commit in known) + "."] if known else []
+    if lost:
+        rows_ = f"{lost} of {len(rows)} rows" if known else "These rows"
+        sentences.append(f"{rows_} are of an earlier machine and of sources that are not in this history: they are not reproducible from it.")
+    return "\n\n" + " ".join(sentences)
 
 
 def write(document, folder):
