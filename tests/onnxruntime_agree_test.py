@@ -9,22 +9,17 @@ Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI, or the data f
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-    from onnx import numpy_helper
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+import agree
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DATA = os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data"))
-EVOQ = os.path.join(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")), "bin/evoq")
+agree.need("numpy", "onnx", "onnxruntime")
+import numpy as np
+import onnx
+from agree import DATA
+from onnx import numpy_helper
+
 TOLERANCE = 1e-3
 # model, sizes of its symbols, range of the input, part of the largest output that a difference may be
 CASES = [
@@ -66,23 +61,13 @@ LANGUAGE = [
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
 
 
-def reference(path):
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def evoq(path, feeds, folder, states=()):
+def run(path, feeds, folder, states=()):
     """Outputs by name, of one run on these arrays, or of a run for each row of them with states handed on."""
     arguments = [word for state in states for word in ("--state", state)]
     for i, (name, values) in enumerate(feeds.items()):
         np.save(f"{folder}/in{i}.npy", values)
         arguments += ["--input", f"{name}={folder}/in{i}.npy"]
-    done = subprocess.run([EVOQ, "run", path, "--output-dir", folder + "/out", "--json", folder + "/out.json"] + arguments,
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"evoq: {done.stderr.strip()}")
+    agree.evoq("run", path, "--output-dir", folder + "/out", "--json", folder + "/out.json", *arguments)
     with open(folder + "/out.json") as f:
         return {entry["name"]: np.load(entry["file"]) for entry in json.load(f)["outputs"]}
 
@@ -111,13 +96,13 @@ def smooth(rng, shape, low, high):
 
 
 def compare(path, symbols, low, high, tolerance, folder):
-    session = reference(path)
+    session = agree.session(path)
     rng, feeds = np.random.default_rng(5), {}
     for info in session.get_inputs():
         shape = [d if isinstance(d, int) else symbols[d] for d in info.shape]
         values = smooth(rng, shape, low, high) if tolerance > TOLERANCE else rng.uniform(low, high, shape)
         feeds[info.name] = values.astype(TYPES[info.type])
-    got = evoq(path, feeds, folder)
+    got = run(path, feeds, folder)
     problems, worst = [], 0.0
     for info, want in zip(session.get_outputs(), session.run(None, feeds)):
         problem, part = difference(info.name, got[info.name], want, tolerance)
@@ -168,7 +153,7 @@ def step_inputs(shapes, states, fixed):
 
 def compare_steps(path, states, shapes, fixed, folder):
     """Each side hands on its own state, so that errors would add up; speech is found in the same calls."""
-    session = reference(path)
+    session = agree.session(path)
     inputs = step_inputs(shapes, states, fixed)
     start = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if name in states.values()}
     names, rows, state = [o.name for o in session.get_outputs()], [], dict(start)
@@ -176,7 +161,7 @@ def compare_steps(path, states, shapes, fixed, folder):
         wanted = dict(zip(names, session.run(None, {**{k: v[call] for k, v in inputs.items()}, **state, **fixed})))
         state = {into: wanted[out] for out, into in states.items()}
         rows.append(wanted)
-    got = evoq(path, {**inputs, **start, **fixed}, folder, [f"{out}={into}" for out, into in states.items()])
+    got = run(path, {**inputs, **start, **fixed}, folder, [f"{out}={into}" for out, into in states.items()])
     problems, worst = [], 0.0
     for name in names:
         want = np.stack([row[name] for row in rows])
@@ -193,13 +178,11 @@ def compare_steps(path, states, shapes, fixed, folder):
 def compare_text(path, tokenizer, text, windows, folder):
     """`evoq eval`'s perplexity beside that of ONNX Runtime's logits on the same tokens."""
     result = os.path.join(folder, "eval.json")
-    done = subprocess.run([EVOQ, "eval", path, "--text", os.path.join(DATA, text), "--tokenizer", os.path.join(DATA, tokenizer), "--limit", str(windows),
-                           "--json", result, "--tokens", os.path.join(folder, "tokens.npy")], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"evoq: {done.stderr.strip()}")
+    agree.evoq("eval", path, "--text", os.path.join(DATA, text), "--tokenizer", os.path.join(DATA, tokenizer), "--limit", str(windows),
+               "--json", result, "--tokens", os.path.join(folder, "tokens.npy"))
     with open(result) as f:
         ours = json.load(f)
-    tokens, session, losses = np.load(os.path.join(folder, "tokens.npy")), reference(path), []
+    tokens, session, losses = np.load(os.path.join(folder, "tokens.npy")), agree.session(path), []
     window = ours["tokens"] // ours["samples"]
     for i in range(windows):
         seen, target = tokens[i * window:(i + 1) * window], tokens[i * window + 1:(i + 1) * window + 1]
@@ -240,10 +223,10 @@ def without_quant(path, folder):
 
 
 def compare_qonnx(path, folder):
-    session = reference(without_quant(path, folder))
+    session = agree.session(without_quant(path, folder))
     info, output = session.get_inputs()[0], session.get_outputs()[0]
     feeds = {info.name: smooth(np.random.default_rng(5), info.shape, 0, 1)}
-    got, want = evoq(path, feeds, folder)[output.name], session.run(None, feeds)[0]
+    got, want = run(path, feeds, folder)[output.name], session.run(None, feeds)[0]
     # Scales are powers of two, so that many sums of its 4-bit layers are ties, which float32 decides by its errors and integers exactly:
     # what 8-bit outputs make of that is about one step in the mean.
     mean = float(np.abs(got - want).mean() / np.abs(want).max())
@@ -263,15 +246,12 @@ def compare_light(path, folder):
         shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
         n = int(np.prod(shape))
         feeds[info.name] = (np.arange(n, dtype=np.float64).reshape(shape) / n).astype(np.float32)
-    got = evoq(path, feeds, folder)
+    got = run(path, feeds, folder)
     problem, worst = difference(model.graph.output[0].name, got[model.graph.output[0].name], want, TOLERANCE)
     return problem, worst
 
 
 def main():
-    if not os.path.isdir(DATA):
-        print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
-        return 77
     checks = [(model, lambda p, f, c=(symbols, low, high, t): compare(p, *c, f)) for model, symbols, (low, high), t in CASES]
     checks += [(model, lambda p, f, c=rest: compare_steps(p, *c, f)) for model, *rest in STEPWISE]
     checks += [(model, lambda p, f, c=rest: compare_text(p, *c, f)) for model, *rest in LANGUAGE]

@@ -9,31 +9,20 @@ its 52 layers to about the noise of the quantization itself, so that classes tha
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-    from PIL import Image
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+import agree
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-DATA = os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data"))
-EVOQ = os.path.join(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")), "bin/evoq")
+agree.need("numpy", "onnx", "onnxruntime", "PIL")
+import numpy as np
+import onnx
+from agree import DATA, evoq
+from PIL import Image
+
 # model, samples, calibration data, least share of equal classes
 CASES = [("mobilenetv2", "images/imagenet", "images/imagenet", 0.93), ("squeezenet1.1", "images/imagenet", "images/imagenet", 0.99),
          ("resnet20_cifar10", "cifar10/test_1000.bin", "cifar10/train_5000.bin", 0.99)]
-
-
-def evoq(*arguments):
-    done = subprocess.run([EVOQ, *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"evoq {' '.join(arguments)}: {done.stderr}")
 
 
 def network_input(pixels, how):
@@ -77,10 +66,7 @@ def agreement(model, data, calibration, limit, folder):
     evoq("eval", quantized, "--data", os.path.join(DATA, data), "--preprocess", preprocess, "--predictions", classes, *(["--limit", str(limit)] if limit else []))
     with open(classes) as file:
         ours = dict(line.rstrip("\n").split("\t") for line in list(file)[1:])
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    session = ort.InferenceSession(quantized, options, providers=["CPUExecutionProvider"])
+    session = agree.session(quantized)
     name = session.get_inputs()[0].name
     equal = total = 0
     for sample, pixels in samples(os.path.join(DATA, data)):
@@ -96,9 +82,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=int, default=100)
     limit = parser.parse_args().limit
-    if not os.path.isdir(DATA):
-        print(f"skipped: no data folder {DATA} (set EVOQ_DATA)")
-        return 77
     failures = 0
     for model, data, calibration, least in CASES:
         with tempfile.TemporaryDirectory() as folder:
