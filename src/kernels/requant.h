@@ -1,5 +1,5 @@
 // The exact meaning of integer arithmetic on quantized values: the scalar definition that the reference evaluator computes
-// and every kernel equals bit for bit. One rounding to float32 per written operation; no fused multiply-add.
+// and every kernel equals bit for bit. One rounding to float32 per written operation; no fused multiply-add but Add's.
 //
 // Linear operators (Conv, ConvTranspose, MatMul; x and w quantized, w symmetric or not):
 //   acc[c] = bias[c] + sum_k (x[k] - zero_x) * (w[k,c] - zero_w[c])              exact, int32
@@ -12,8 +12,8 @@
 // An activation that is not piecewise linear takes v in real units (s_y = 1) and gives QuantizeValue(activation(v)).
 // bias is int32 at scale s_x * s_w[c]; a float32 bias is not quantized arithmetic (quantize it first).
 //
-// Add of two quantized values:  v = float32(a - zero_a) * (s_a / s_y) + float32(b - zero_b) * (s_b / s_y), multipliers
-//   float32(double / double), then activation and rounding as above.
+// Add of two quantized values: kernels/add_terms.h. It rounds as ONNX Runtime's QLinearAdd, where the output's zero point is
+//   inside of what is rounded.
 // Mul of two quantized values:  v = float32((a - zero_a) * (b - zero_b)) * float32(double(s_a) * double(s_b) / double(s_y)),
 //   then rounding as above.
 // Softmax of 8-bit values, m = the largest x along the axis:  e[d] = ExpF(-float32(d) * s_x), d = m - x;  sum = the sum of the

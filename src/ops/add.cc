@@ -1,4 +1,7 @@
-// Add: y = activation(a + b), with broadcasting. Quantized: kernels/requant.h.
+// Add: y = activation(a + b), with broadcasting. Quantized: kernels/add_terms.h.
+#include <algorithm>
+
+#include "kernels/add_terms.h"
 #include "kernels/math/unary.h"
 #include "ops/arithmetic.h"
 #include "ops/integer_pair.h"
@@ -29,15 +32,24 @@ EvalResult Evaluate(const EvalArgs& args) {
   });
 }
 
+// A piecewise-linear activation where `zero` stands for the real 0 and a step for `scale`.
+float ApplyAbout(float zero, const Activation& activation, float scale, float v) {
+  switch (activation.kind) {
+    case ActivationKind::kRelu: return std::max(v, zero);
+    case ActivationKind::kClip: return std::min(std::max(v, ScaleRatio(activation.alpha, scale) + zero), ScaleRatio(activation.beta, scale) + zero);
+    case ActivationKind::kLeakyRelu: return v < zero ? (v - zero) * activation.alpha + zero : v;
+    default: return v;
+  }
+}
+
 EvalResult EvaluateQuantized(const EvalArgs& args) {
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   if (!IsPiecewiseLinear(activation.kind)) return Unsupported("activation {}", ActivationName(activation.kind));
-  const auto scale = [](const TensorType& type) { return type.quantized() ? type.quant->scales[0] : 1.0f; };
-  const float scale_y = scale(args.output_types[0]);
-  const float ra = ScaleRatio(scale(args.inputs[0].type()), scale_y), rb = ScaleRatio(scale(args.inputs[1].type()), scale_y);
-  const Activation scaled = ScaledActivation(activation, scale_y);
-  return EvaluateIntegerPair(args, [&](int32_t a, int32_t b) {
-    return Apply(scaled, static_cast<float>(a) * ra + static_cast<float>(b) * rb);
+  const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
+  const AddTerms terms(a.scale, a.zero - a.low, b.scale, b.zero - b.low, y.scale, y.zero - y.low);
+  return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {
+    const float v = ApplyAbout(static_cast<float>(y.zero - y.low), activation, y.scale, terms.Sum(p - a.low, q - b.low));
+    return RoundToInteger(v, 0, 0, y.high - y.low) + y.low;
   });
 }
 

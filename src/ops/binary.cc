@@ -68,10 +68,11 @@ InferResult InferFloats(const InferArgs& args) {
 // ---- Mul
 
 EvalResult EvaluateMulQuantized(const EvalArgs& args) {
-  const auto scale = [](const TensorType& type) { return type.quantized() ? type.quant->scales[0] : 1.0f; };
-  const float m = LinearMultiplier(scale(args.inputs[0].type()), scale(args.inputs[1].type()), scale(args.output_types[0]));
-  return EvaluateIntegerPair(
-      args, [m](int32_t a, int32_t b) { return static_cast<float>(static_cast<int64_t>(a) * b) * m; });
+  const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
+  const float m = LinearMultiplier(a.scale, b.scale, y.scale);
+  return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {
+    return RoundToInteger(static_cast<float>(static_cast<int64_t>(p - a.zero) * (q - b.zero)) * m, y.zero, y.low, y.high);
+  });
 }
 
 // ---- Mod

@@ -27,16 +27,24 @@ inline bool HasIntegerDefinition(const TensorType& type) {
   return type.quantized() && type.quant->per_tensor() && (bits == 8 || bits == 16);
 }
 
-// y = saturate(round_half_even(v(a - zero_a, b - zero_b)) + zero_y), with broadcasting; v gives float32. Errors: kUnsupported
-// for types that are not 8- or 16-bit with one scale each.
-template <typename V>
-EvalResult EvaluateIntegerPair(const EvalArgs& args, const V& v) {
+// Scale and zero point of a type with HasIntegerDefinition; any other's do not matter, EvaluateIntegerPair refuses it.
+struct IntegerScale {
+  explicit IntegerScale(const TensorType& type)
+      : scale(type.quantized() ? type.quant->scales[0] : 1.0f),
+        zero(type.quantized() ? type.quant->zero_points[0] : 0),
+        low(static_cast<int32_t>(IntegerMin(type.dtype))),
+        high(static_cast<int32_t>(IntegerMax(type.dtype))) {}
+  float scale;
+  int32_t zero, low, high;
+};
+
+// y = f(a, b) of stored integers, with broadcasting. Errors: kUnsupported for types that are not 8- or 16-bit with one scale each.
+template <typename F>
+EvalResult EvaluateIntegerPair(const EvalArgs& args, const F& f) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   const TensorType& out = args.output_types[0];
   if (!HasIntegerDefinition(a.type()) || !HasIntegerDefinition(b.type()) || !HasIntegerDefinition(out))
     return Unsupported("{} and {} to {}", a.type().ToString(), b.type().ToString(), out.ToString());
-  const int32_t za = a.type().quant->zero_points[0], zb = b.type().quant->zero_points[0], zy = out.quant->zero_points[0];
-  const int32_t low = static_cast<int32_t>(IntegerMin(out.dtype)), high = static_cast<int32_t>(IntegerMax(out.dtype));
   EVOQ_ASSIGN(Shape shape, BroadcastShapes(a.shape(), b.shape()));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(out.dtype, std::move(shape), *out.quant)));
   std::byte* to = y.mutable_raw();
@@ -45,7 +53,7 @@ EvalResult EvaluateIntegerPair(const EvalArgs& args, const V& v) {
   ForEachBroadcastRow(a.sizes(), b.sizes(), y.sizes(), [&](int64_t first, int64_t ia, int64_t a_step, int64_t ib,
                                                            int64_t b_step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
-      const int32_t q = RoundToInteger(v(read_a[ia + i * a_step] - za, read_b[ib + i * b_step] - zb), zy, low, high);
+      const int32_t q = f(read_a[ia + i * a_step], read_b[ib + i * b_step]);
       if (wide) {
         reinterpret_cast<uint16_t*>(to)[first + i] = static_cast<uint16_t>(q);
       } else {

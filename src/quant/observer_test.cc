@@ -130,16 +130,37 @@ TEST(Params, ZeroIsExactAndTheRangeIsCovered) {
   EXPECT_EQ(ActivationParams({0, 6}, DType::kInt8, false).zero_points[0], -128);
 }
 
+// So that the product of two scales is exact in float32, whoever multiplies them.
+TEST(Params, ScalesAreShort) {
+  const auto is_short = [](float scale) {
+    int exponent;
+    const float bits = std::ldexp(std::frexp(scale, &exponent), 12);
+    return bits == std::floor(bits);
+  };
+  const Tensor w = Tensor::FromValues<float>(Shape{3, 2}, {0.1f, -0.7f, 1e-20f, 3, 0.333f, 1});
+  const QuantParams weights = *QuantizeWeight(w, 0).type().quant;
+  for (float max : {1e-30f, 0.1f, 5.99f, 6.0f, 1e20f, 3e38f}) {
+    for (bool symmetric : {false, true}) {
+      const float x = ActivationParams({-0.3f * max, max}, DType::kUint8, symmetric).scales[0];
+      EXPECT_TRUE(is_short(x)) << max;
+      for (float y : weights.scales) {
+        EXPECT_TRUE(is_short(y));
+        EXPECT_EQ(static_cast<double>(x * y), static_cast<double>(x) * y) << max;
+      }
+    }
+  }
+}
+
 TEST(Params, WeightsPerChannelAndBias) {
   const Tensor w = Tensor::FromValues<float>(Shape{3, 2}, {1, -2, 0, 0, 127, 12.7f});
   const Tensor q = QuantizeWeight(w, 0);
   const QuantParams& p = *q.type().quant;
-  EXPECT_FLOAT_EQ(p.scales[0], 2 / 127.0f);
+  EXPECT_EQ(p.scales[0], 2065 * 0x1p-17f);  // 2 / 127 to 12 bits, rounded up
   EXPECT_EQ(p.scales[1], 1);
-  EXPECT_EQ(std::vector<int8_t>(q.values<int8_t>().begin(), q.values<int8_t>().end()), (std::vector<int8_t>{64, -127, 0, 0, 127, 13}));
+  EXPECT_EQ(std::vector<int8_t>(q.values<int8_t>().begin(), q.values<int8_t>().end()), (std::vector<int8_t>{63, -127, 0, 0, 127, 13}));
   const Tensor bias = Tensor::FromValues<float>(Shape{3}, {0.5f, 1e9f, -2});
   const Tensor b = QuantizeBias(bias, 0.1f, *QuantizeWeight(w, 0, LeastWeightScales(bias, 0.1f)).type().quant);
-  EXPECT_EQ(b.values<int32_t>()[0], 317);  // 0.5 / (0.1f * (2 / 127)) = 317.499995
+  EXPECT_EQ(b.values<int32_t>()[0], 317);  // 0.5 / (0.1f * 2065 * 2^-17) = 317.37
   // The zero channel's scale rose so that its bias fits.
   EXPECT_GT(b.values<int32_t>()[1], 1 << 29);
   EXPECT_LT(b.values<int32_t>()[1], 1 << 30);

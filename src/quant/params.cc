@@ -10,8 +10,14 @@ namespace {
 
 constexpr float kLeastScale = 0x1p-60f;
 constexpr double kMaxBias = 0x1p30;
+constexpr int kScaleBits = 12;
 
-float SaneScale(double scale) { return std::max(static_cast<float>(scale), kLeastScale); }
+// At least `scale`, with at most 12 significant bits.
+float ShortScale(double scale) {
+  int exponent;
+  const double fraction = std::frexp(scale, &exponent);
+  return std::max(static_cast<float>(std::ldexp(std::ceil(std::ldexp(fraction, kScaleBits)), exponent - kScaleBits)), kLeastScale);
+}
 
 // Channels of a tensor as (outer, size, inner) around the axis; one channel for axis -1.
 struct Channels {
@@ -31,8 +37,8 @@ QuantParams ActivationParams(Range range, DType dtype, bool symmetric) {
   const auto low = static_cast<int32_t>(IntegerMin(dtype)), high = static_cast<int32_t>(IntegerMax(dtype));
   const int32_t middle = IsSigned(dtype) ? 0 : (high + 1) / 2;
   if (min == 0 && max == 0) return QuantParams::PerTensor(1, symmetric ? middle : low);
-  if (symmetric) return QuantParams::PerTensor(SaneScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
-  const float scale = SaneScale((max - min) / (high - low));
+  if (symmetric) return QuantParams::PerTensor(ShortScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
+  const float scale = ShortScale((max - min) / (high - low));
   const double zero = std::nearbyint(low - min / scale);
   return QuantParams::PerTensor(scale, static_cast<int32_t>(std::clamp<double>(zero, low, high)));
 }
@@ -52,7 +58,7 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
     float least = least_scale.empty() ? 0 : least_scale[c % least_scale.size()];
     if (axis < 0 && !least_scale.empty()) least = *std::max_element(least_scale.begin(), least_scale.end());
     const double scale = std::max<double>(params.scales[c] / 127.0, least);
-    params.scales[c] = scale == 0 ? 1.0f : SaneScale(scale);
+    params.scales[c] = scale == 0 ? 1.0f : ShortScale(scale);
   }
   Tensor q = Tensor::Allocate(TensorType(DType::kInt8, weight.shape(), params));
   auto* to = q.mutable_data<int8_t>();

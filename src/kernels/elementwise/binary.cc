@@ -2,6 +2,7 @@
 // a fused activation: any for float32, a piecewise-linear one for uint8.
 #include "kernels/elementwise/binary_call.h"
 
+#include "kernels/add_terms.h"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
@@ -110,11 +111,15 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const BinaryKind kind = *BinaryKindFromOp(call.op);
-  state.args = {kind,      ScaleOf(a), ScaleOf(b), ZeroOf(a),
-                ZeroOf(b), ScaleOf(y), OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
+  state.args = {.kind = kind, .scale_a = ScaleOf(a), .scale_b = ScaleOf(b), .zero_a = ZeroOf(a), .zero_b = ZeroOf(b), .scale_y = ScaleOf(y),
+                .bounds = OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
   if (kind == BinaryKind::kAdd) {
-    state.args.scale_a = ScaleRatio(ScaleOf(a), ScaleOf(y));
-    state.args.scale_b = ScaleRatio(ScaleOf(b), ScaleOf(y));
+    const AddTerms terms(ScaleOf(a), ZeroOf(a), ScaleOf(b), ZeroOf(b), ScaleOf(y), ZeroOf(y));
+    state.args.scale_a = terms.ratio_a;
+    state.args.scale_b = terms.ratio_b;
+    state.args.constant = terms.constant;
+    state.args.middle = static_cast<float>(ZeroOf(y));
+    state.args.bounds = AddBounds(activation, ScaleOf(y), ZeroOf(y), 0, 255);
   } else if (kind == BinaryKind::kMul) {
     state.args.scale_a = LinearMultiplier(ScaleOf(a), ScaleOf(b), ScaleOf(y));
     state.args.scale_b = 0;

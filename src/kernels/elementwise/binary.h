@@ -1,5 +1,5 @@
 // Operators of two values. float32: y = a op b. Quantized uint8: dequantize, compute in float32, quantize (division by the
-// scale), but Add and Mul, which have their own definitions in kernels/requant.h.
+// scale), but Add and Mul, which have their own definitions: kernels/add_terms.h, kernels/requant.h.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,9 @@ enum class BinaryKind {
 
 struct BinaryByteArgs {
   BinaryKind kind = BinaryKind::kAdd;
-  // Add: the scales' ratios to the output's. Mul: scale_a is the product's multiplier, scale_b unused (0).
+  // Add: AddTerms' ratios. Mul: scale_a is the product's multiplier, scale_b unused (0).
   float scale_a = 1, scale_b = 1;
+  float constant = 0, middle = 0;  // of Add: AddTerms' constant and the output's zero point
   int32_t zero_a = 0, zero_b = 0;
   float scale_y = 1;
   OutputBounds bounds;

@@ -54,7 +54,7 @@ inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
 
 // Both ratios 1: v is an integer, and 16 bits hold it.
 void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
-  const int32_t offset = args.bounds.zero - args.zero_a - args.zero_b;
+  const auto offset = static_cast<int32_t>(args.constant);
   const auto low = static_cast<int16_t>(RoundToInteger(args.bounds.low, args.bounds.zero, 0, 255));
   const auto high = static_cast<int16_t>(RoundToInteger(args.bounds.high, args.bounds.zero, 0, 255));
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
@@ -67,11 +67,10 @@ void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, ui
 template <bool kLeaky>
 void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const OutputBounds bounds = args.bounds;
-  const float scale_a = args.scale_a, scale_b = args.scale_b;
-  const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
+  const float scale_a = args.scale_a, scale_b = args.scale_b, constant = args.constant, middle = args.middle;
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
-    float v = static_cast<float>(p - zero_a) * scale_a + static_cast<float>(q - zero_b) * scale_b;
-    if (kLeaky) v = v < 0.0f ? v * bounds.slope : v;
+    float v = __builtin_fmaf(static_cast<float>(p), scale_a, __builtin_fmaf(static_cast<float>(q), scale_b, constant));
+    if (kLeaky) v = v < middle ? (v - middle) * bounds.slope + middle : v;
     return ToByte(v, bounds.low, bounds.high, bounds.zero);
   });
 }

@@ -36,14 +36,14 @@ inline __attribute__((always_inline)) void ForBytes(const uint8_t* a, const uint
 
 void AddBytes512(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const ByteClamp clamp(args.bounds);
-  const __m512 zero_a = Raised(args.zero_a), zero_b = Raised(args.zero_b);
+  const __m512 raised = Raised(0), constant = _mm512_set1_ps(args.constant);
   const __m512 scale_a = _mm512_set1_ps(args.scale_a), scale_b = _mm512_set1_ps(args.scale_b);
   ForBytes(a, b, y, rows, [&](__m512i left, __m512i right) {
     const Floats p = WidenRaised(left), q = WidenRaised(right);
     Floats v;
     for (int k = 0; k < 4; ++k) {
-      v.part[k] = _mm512_add_ps(_mm512_mul_ps(_mm512_sub_ps(p.part[k], zero_a), scale_a),
-                                _mm512_mul_ps(_mm512_sub_ps(q.part[k], zero_b), scale_b));
+      v.part[k] = _mm512_fmadd_ps(_mm512_sub_ps(p.part[k], raised), scale_a,
+                                  _mm512_fmadd_ps(_mm512_sub_ps(q.part[k], raised), scale_b, constant));
     }
     return clamp.Finish(v);
   });
@@ -53,7 +53,7 @@ void AddBytes512(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b,
 void AddEqual512(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
   const ByteClamp clamp(args.bounds);
   const __m512i none = _mm512_setzero_si512();
-  const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(args.zero_a + args.zero_b - args.bounds.zero));
+  const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(-args.constant));
   ForBytes(a, b, y, rows, [&](__m512i left, __m512i right) {
     const Words p = WidenBytes(left, zero), q = WidenBytes(right, none);
     return clamp.Clamp(_mm512_packus_epi16(_mm512_add_epi16(p.part[0], q.part[0]), _mm512_add_epi16(p.part[1], q.part[1])));

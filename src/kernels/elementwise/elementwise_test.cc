@@ -2,6 +2,7 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/add_terms.h"
 #include "kernels/elementwise/binary.h"
 #include "kernels/math/math.h"
 #include "kernels/math/unary.h"
@@ -111,8 +112,11 @@ TEST(Binary, BytesEqualTheDefinition) {
           const int p = t.inputs[0].data<uint8_t>()[Source(s.a, s.y, i)], q = t.inputs[1].data<uint8_t>()[Source(s.b, s.y, i)];
           int32_t result;
           if (add) {
-            const float v = static_cast<float>(p - 100) * ScaleRatio(0.05f, 0.043f) + static_cast<float>(q - 17) * ScaleRatio(0.031f, 0.043f);
-            result = RoundToInteger(Apply(ScaledActivation(a, 0.043f), v), 90, 0, 255);
+            const float v = AddTerms(0.05f, 100, 0.031f, 17, 0.043f, 90).Sum(p, q);
+            const float low = a.kind == ActivationKind::kRelu ? 90 : a.kind == ActivationKind::kClip ? ScaleRatio(a.alpha, 0.043f) + 90 : 0;
+            const float high = a.kind == ActivationKind::kClip ? ScaleRatio(a.beta, 0.043f) + 90 : 255;
+            const float leaky = a.kind == ActivationKind::kLeakyRelu && v < 90 ? (v - 90) * a.alpha + 90 : v;
+            result = RoundToInteger(std::min(std::max(leaky, low), high), 0, 0, 255);
           } else if (std::string(op) == "Mul") {
             const float v = static_cast<float>((p - 100) * (q - 17)) * LinearMultiplier(0.05f, 0.031f, 0.043f);
             result = RoundToInteger(v, 90, 0, 255);
@@ -148,11 +152,12 @@ TEST(Binary, RandomRowsEqualTheDefinition) {
     t.outputs = {TensorType(DType::kUint8, whole, QuantParams::PerTensor(scale_y, zero_y))};
     Tensor want = Tensor::Allocate(t.outputs[0]);
     for (int64_t i = 0; i < want.elements(); ++i) {
-      const int p = t.inputs[0].data<uint8_t>()[Source(t.inputs[0].shape(), whole, i)] - zero_a;
-      const int q = t.inputs[1].data<uint8_t>()[Source(t.inputs[1].shape(), whole, i)] - zero_b;
-      const float v = add ? static_cast<float>(p) * ScaleRatio(scale_a, scale_y) + static_cast<float>(q) * ScaleRatio(scale_b, scale_y)
-                          : static_cast<float>(p * q) * LinearMultiplier(scale_a, scale_b, scale_y);
-      want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(RoundToInteger(v, zero_y, 0, 255));
+      const int p = t.inputs[0].data<uint8_t>()[Source(t.inputs[0].shape(), whole, i)];
+      const int q = t.inputs[1].data<uint8_t>()[Source(t.inputs[1].shape(), whole, i)];
+      const float product = static_cast<float>((p - zero_a) * (q - zero_b)) * LinearMultiplier(scale_a, scale_b, scale_y);
+      const int32_t y = add ? RoundToInteger(AddTerms(scale_a, zero_a, scale_b, zero_b, scale_y, zero_y).Sum(p, q), 0, 0, 255)
+                            : RoundToInteger(product, zero_y, 0, 255);
+      want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(y);
     }
     ExpectKernel(*FindKernel(add ? "add_u8" : "mul_u8"), t, {want}, fmt::format("{} with {}", whole.ToString(), part.ToString()));
   }
