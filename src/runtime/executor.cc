@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
+#include "runtime/guard.h"
 
 namespace evoq {
 namespace {
@@ -39,7 +40,7 @@ struct Patch {
   int32_t step, slot, index;
 };
 
-// What went wrong in the present run, if anything did. Kernels cannot fail; a definition can, on data that it refuses.
+// What went wrong in the present run, if anything did. Kernels cannot fail; a guard can, and a definition, on data that it refuses.
 class Failure {
  public:
   void Reset() { error_.reset(); }
@@ -84,6 +85,19 @@ struct ReferenceStep {
   }
 };
 
+// Runs a kernel where its guard lets it.
+struct GuardedStep {
+  Guard guard;
+  BoundKernel kernel;
+  std::shared_ptr<Failure> failure;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const Status allowed = guard.Check(in);
+    if (!allowed) return failure->Note(allowed.error());
+    kernel.run(kernel.state.get(), in, out, context);
+  }
+};
+
 // Gives a view of an input or a constant a place of its own (a model output must have one).
 struct CopyStep {
   size_t bytes;
@@ -122,7 +136,12 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions o
   if (const auto rejection = kernel->reject(call))
     return InvalidInput("kernel {} does not take it: {}", kernel->name, rejection->why);
   options.variant = step.tuning.variant;
-  return kernel->bind(call, options);
+  EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
+  std::optional<Guard> guard = GuardOf(node, inputs);
+  if (!guard) return bound;
+  const size_t scratch = bound.scratch_bytes;
+  std::string variant = bound.variant;
+  return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch, std::move(variant));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gather(x, indices): y[outer, j, inner] = x[outer, indices[j], inner]. Negative indices count from the end. A run cannot
-// fail, so an index outside [-size, size) that only appears at run time is clamped into x.
+// Gather(x, indices): y[outer, j, inner] = x[outer, indices[j], inner]. Negative indices count from the end. A kernel
+// cannot fail: the executor refuses a run with an index outside [-size, size) (runtime/guard.h), and here it is clamped into x.
 #include "kernels/move/move_call.h"
 
 namespace evoq {
