@@ -2,7 +2,9 @@
 // (v, between a QuantizeLinear and its readers' DequantizeLinear), and what readers see (v/dequantized).
 #include "onnx/export.h"
 
+#include <charconv>
 #include <climits>
+#include <optional>
 #include <set>
 
 #include "base/file.h"
@@ -57,6 +59,16 @@ void WriteTensorType(const TensorType& type, onnx::TypeProto::Tensor& to) {
   }
 }
 
+// The rank that the imported file declares for an output; nothing where it does not or what stands there is no rank.
+std::optional<int> DeclaredRank(const Graph& graph, const std::string& output) {
+  const auto fact = graph.metadata.find(kOutputRank + output);
+  if (fact == graph.metadata.end()) return std::nullopt;
+  int rank = -1;
+  const std::string& text = fact->second;
+  std::from_chars(text.data(), text.data() + text.size(), rank);
+  return rank >= 0 && rank <= 64 ? std::optional(rank) : std::nullopt;
+}
+
 void WriteType(const TensorType& type, onnx::TypeProto& to) {
   const bool optional = type.kind == ValueKind::kOptional || type.kind == ValueKind::kOptionalSequence;
   onnx::TypeProto& held = optional ? *to.mutable_optional_type()->mutable_elem_type() : to;
@@ -78,7 +90,15 @@ class Exporter {
       if (graph_.value(out).is_constant()) {
         EVOQ_TRY(WriteConstant(out));
       }
-      WriteInfo(out, *proto_.add_output());
+      onnx::ValueInfoProto& info = *proto_.add_output();
+      WriteInfo(out, info);
+      // ONNX wants a rank of every output.
+      const TensorType& type = graph_.value(out).type;
+      const auto rank = type.is_tensor() && !type.shape.ranked() ? DeclaredRank(graph_, info.name()) : std::nullopt;
+      if (rank) {
+        onnx::TensorShapeProto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
+        while (shape.dim_size() < *rank) shape.add_dim();
+      }
     }
     return {};
   }

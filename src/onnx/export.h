@@ -10,6 +10,10 @@
 
 namespace evoq {
 
+// A fact of the graph (Graph::metadata) for each output whose rank no inference knows: this and the output's name -> the rank that
+// the imported file declares.
+inline constexpr const char* kOutputRank = "onnx.output_rank.";
+
 constexpr int kExportOpset = 17;  // of models that need nothing newer
 
 // The oldest operator set, from kExportOpset on, in which the graph's operators and types exist.

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "onnx/attributes.h"
+#include "onnx/export.h"
 #include "onnx/functions.h"
 #include "onnx/quantize.h"
 #include "onnx/tensor_proto.h"
@@ -49,6 +50,7 @@ class Importer {
     Graph graph = graph_.Compacted();
     EVOQ_TRY(InferTypes(graph));
     EVOQ_TRY(CheckOutputTypes(graph));
+    KeepDeclaredRanks(graph);
     return graph;
   }
 
@@ -428,6 +430,17 @@ class Importer {
                           value.type.ToString());
     }
     return {};
+  }
+
+  // Where no rank follows from the nodes (branches of an If that differ), the file's word for it goes into what is exported; nothing
+  // here computes with it.
+  void KeepDeclaredRanks(Graph& graph) {
+    for (const auto& output : proto().output()) {
+      const auto& type = output.type().tensor_type();
+      const ValueId id = graph.FindValue(output.name());
+      if (!id.valid() || graph.value(id).type.shape.ranked() || !type.has_shape()) continue;
+      graph.metadata[kOutputRank + output.name()] = std::to_string(type.shape().dim_size());
+    }
   }
 
   void AddMetadata() {

@@ -320,6 +320,29 @@ TEST(Export, NibblesNeedOperatorSet21) {
   EXPECT_EQ(read->metadata.at("onnx.opset"), "21");
 }
 
+// ONNX wants a rank of every output, also where only the file knows it.
+TEST(Export, KeepsTheDeclaredRankOfAnOutput) {
+  const auto graph = ImportText(Opset(17) + "graph { name: 'g' input " + Info("c", 9, "") + " input " + Shaped("x", 1, {2, 1}) + " output " +
+                                Info("y", 1, "dim { dim_param: 'N' } dim { dim_value: 1 }") +
+                                " node { op_type: 'If' input: 'c' output: 'y'"
+                                " attribute { name: 'then_branch' type: GRAPH g { name: 't' output { name: 'a' } node { op_type: 'Identity' input: 'x' output: 'a' } } }"
+                                " attribute { name: 'else_branch' type: GRAPH g { name: 'e' output { name: 'b' } node { op_type: 'Squeeze' input: 'x' output: 'b' } } } } }");
+  ASSERT_TRUE(graph) << ErrorOf(graph);
+  EXPECT_FALSE(graph->value(graph->FindValue("y")).type.shape.ranked());
+  const auto written = [](const Graph& g) {
+    const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evoq_rank_{}.onnx", ::getpid())).string();
+    EXPECT_TRUE(ExportOnnx(g, path));
+    onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
+    std::filesystem::remove(path);
+    return model.graph().output(0).type().tensor_type();
+  };
+  EXPECT_EQ(written(*graph).shape().dim_size(), 2);
+  Graph forged = *graph;
+  forged.metadata["onnx.output_rank.y"] = "2000000000";
+  EXPECT_FALSE(written(forged).has_shape());
+}
+
 TEST(Export, LoweredGraphsAreRefused) {
   const auto parsed = ParseGraph("graph g\ninput %x: float32[1, 2, 2, 3]\np: %y: float32[1, 1, 1, 3] = GlobalAveragePool{channels_last=1}(%x)\noutput %y\n");
   ASSERT_TRUE(parsed) << parsed.error().message();
