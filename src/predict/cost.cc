@@ -85,9 +85,11 @@ double Rates::mac_ns(Peak peak) const {
 }
 
 double Rates::stream_ns(double bytes, double working_set) const {
-  const double l2 = 0.75 * static_cast<double>(limits.l2_bytes), l3 = 0.5 * static_cast<double>(limits.l3_bytes) / limits.threads;
-  const double gbps = working_set <= l2 ? limits.l2_read_gbps : working_set <= l3 ? limits.l3_read_gbps : limits.dram_read_gbps;
-  return bytes * limits.threads / gbps;
+  // The share that a cache does not hold grows from none, where the working set just fits, to all, where it is twice that.
+  const auto beyond = [&](double cache) { return std::clamp(working_set / cache - 1, 0.0, 1.0); };
+  const double l2 = beyond(0.75 * static_cast<double>(limits.l2_bytes)), l3 = beyond(0.5 * static_cast<double>(limits.l3_bytes) / limits.threads);
+  const double per_byte = (1 - l2) / limits.l2_read_gbps + l2 * ((1 - l3) / limits.l3_read_gbps + l3 / limits.dram_read_gbps);
+  return bytes * limits.threads * per_byte;
 }
 
 CostInput::CostInput(const Graph& g, const Step& s, std::string_view v, int64_t bytes)

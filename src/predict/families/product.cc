@@ -99,11 +99,16 @@ void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& t
   p.taps /= across;
 }
 
-// Pairs of bfloat16 cannot be read in place from an odd number of channels: a pixel's whole window is copied.
+// Pairs of bfloat16 cannot be read in place from an odd number of channels: a pixel's whole window is copied, line by line, tap
+// by tap where they do not lie side by side, and each by itself at the image's sides. Cycles as measured for single windows.
 void CopyWindows(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
   if (p.channels() % 2 == 0) return;
-  const int64_t runs = p.groups == 1 && !Dilated(input) ? CeilDiv(p.taps, LastKernelSize(input)) : p.taps;
-  terms[kCopies] = static_cast<double>(p.groups * p.rows * (25 + 8 * runs)) * rates.cycle_ns;
+  const bool dilated = Dilated(input), beside = p.groups == 1 && !dilated;
+  const int64_t across = LastKernelSize(input), lines = CeilDiv(p.taps, across);
+  const int64_t line = 8 + (beside ? 0 : std::min(7 * across, 60 + 3 * across));
+  const double sides = std::min(1.0, static_cast<double>((across - 1) * (dilated ? 2 : 1)) / static_cast<double>(p.width));
+  const double window = static_cast<double>(15 + lines * line) + 10 * sides * static_cast<double>(p.taps);
+  terms[kCopies] = static_cast<double>(p.groups * p.rows) * window * rates.cycle_ns;
   p.taps = 1;
 }
 
