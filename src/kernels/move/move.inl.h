@@ -1,26 +1,46 @@
 #include "kernels/move/move.h"
 #include "kernels/vec.h"
 
+#ifdef __AVX512BW__
+#include <immintrin.h>
+#endif
+
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// 16 x 16 elements in registers, by four rounds of interleaving: after round r, pairs 8 >> r rows apart are merged.
 template <typename T>
-inline void Block16(const T* x, T* y, int64_t x_stride, int64_t y_stride) {
-  using V = Vec<T, 16>;
-  V a[16], b[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
+struct InterleaveVec {
+  static Vec<T, 16> Low(Vec<T, 16> a, Vec<T, 16> b) {
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  }
+  static Vec<T, 16> High(Vec<T, 16> a, Vec<T, 16> b) {
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  }
+};
+
+// 16 rows become 16 columns by four rounds of interleaving: after round r, pairs 8 >> r rows apart are merged.
+template <typename Interleave, typename V>
+inline void Turn16(V (&a)[16]) {
+  V b[16];
 #pragma GCC unroll 4
   for (int round = 0; round < 4; ++round) {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
-      b[2 * i] = __builtin_shufflevector(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      b[2 * i] = Interleave::Low(a[i], a[i + 8]);
+      b[2 * i + 1] = Interleave::High(a[i], a[i + 8]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) a[i] = b[i];
   }
+}
+
+// 16 x 16 elements in registers.
+template <typename T>
+inline void Block16(const T* x, T* y, int64_t x_stride, int64_t y_stride) {
+  Vec<T, 16> a[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
+  Turn16<InterleaveVec<T>>(a);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) StoreVec<T, 16>(y + i * y_stride, a[i]);
 }
@@ -130,11 +150,90 @@ void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_
   Words4(x, y, rows, columns, x_stride, y_stride);
 }
 
+#if defined(__AVX512BW__)
+struct InterleaveLanes {
+  static __m512i Low(__m512i a, __m512i b) { return _mm512_unpacklo_epi8(a, b); }
+  static __m512i High(__m512i a, __m512i b) { return _mm512_unpackhi_epi8(a, b); }
+};
+
+// 16 rows of 64 bytes: each 128-bit lane is a block of 16 x 16.
+inline void Block64(const uint8_t* x, uint8_t* y, int64_t x_stride, int64_t y_stride) {
+  __m512i a[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(x + i * x_stride);
+  Turn16<InterleaveLanes>(a);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    const auto store = [&](int lane, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(y + (16 * lane + i) * y_stride), v); };
+    store(0, _mm512_castsi512_si128(a[i]));
+    store(1, _mm512_extracti32x4_epi32(a[i], 1));
+    store(2, _mm512_extracti32x4_epi32(a[i], 2));
+    store(3, _mm512_extracti32x4_epi32(a[i], 3));
+  }
+}
+constexpr int kBlockColumns = 64;
+#else
+inline void Block64(const uint8_t*, uint8_t*, int64_t, int64_t) {}
+constexpr int kBlockColumns = 16;
+#endif
+
+// At least 16 rows and columns: the last block beside and below overlaps the one before it.
+void ByteBlocks(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+  constexpr int64_t kBand = 64;  // a line of y's rows stays in the cache while x streams by
+  const int64_t step = columns >= kBlockColumns ? kBlockColumns : 16;
+  for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
+    const int64_t i1 = i0 + kBand < rows ? i0 + kBand : rows;
+    for (int64_t j0 = 0; j0 < columns; j0 += step) {
+      const int64_t j = j0 + step < columns ? j0 : columns - step;
+      for (int64_t i = i0; i < i1; i += 16) {
+        const int64_t row = i + 16 < rows ? i : rows - 16;
+        const uint8_t* from = x + row * x_stride + j;
+        uint8_t* to = y + j * y_stride + row;
+        step == 64 ? Block64(from, to, x_stride, y_stride) : Block16<uint8_t>(from, to, x_stride, y_stride);
+      }
+    }
+  }
+}
+
+// Fewer than 16 planes to pixels that lie behind each other: 16 bytes are stored for each pixel, and the next pixel's are
+// stored over what was too many. The last pixels go by themselves.
+void FewPlanes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride) {
+  int64_t j = 0;
+  for (; (j + 15) * rows + 16 <= columns * rows; j += 16) {
+    Vec<uint8_t, 16> a[16] = {};
+    for (int64_t i = 0; i < rows; ++i) a[i] = LoadVec<uint8_t, 16>(x + i * x_stride + j);
+    Turn16<InterleaveVec<uint8_t>>(a);
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) StoreVec<uint8_t, 16>(y + (j + k) * rows, a[k]);
+  }
+  Plain(x + j, y + j * rows, rows, columns - j, x_stride, rows);
+}
+
+// Pixels of fewer than 16 bytes behind each other to planes.
+void FewColumns(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t y_stride) {
+  int64_t i = 0;
+  for (; (i + 15) * columns + 16 <= rows * columns; i += 16) {
+    Vec<uint8_t, 16> a[16];
+#pragma GCC unroll 16
+    for (int k = 0; k < 16; ++k) a[k] = LoadVec<uint8_t, 16>(x + (i + k) * columns);
+    Turn16<InterleaveVec<uint8_t>>(a);
+    for (int64_t k = 0; k < columns; ++k) StoreVec<uint8_t, 16>(y + k * y_stride + i, a[k]);
+  }
+  Plain(x + i * columns, y + i, rows - i, columns, columns, y_stride);
+}
+
+void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+  if (rows == 3) return Planes3(x, y, columns, x_stride, y_stride);
+  if (rows >= 16 && columns >= 16) return ByteBlocks(x, y, rows, columns, x_stride, y_stride);
+  if (rows < 16 && columns >= 16 && y_stride == rows) return FewPlanes(x, y, rows, columns, x_stride);
+  if (columns < 16 && rows >= 16 && x_stride == columns) return FewColumns(x, y, rows, columns, y_stride);
+  TiledPlain(x, y, rows, columns, x_stride, y_stride);
+}
+
 void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, int size) {
   switch (size) {
     case 1:
-      return Tiled<uint8_t, 16>(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_stride, y_stride,
-                                [=](const uint8_t* p, uint8_t* q) { Block16<uint8_t>(p, q, x_stride, y_stride); }, Plain<uint8_t>);
+      return Bytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_stride, y_stride);
     case 2:
       return TiledPlain(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns, x_stride, y_stride);
     case 4:

@@ -1,6 +1,7 @@
 #include "kernels/move/move.h"
 
 #include <numeric>
+#include <random>
 
 #include "kernels/requant.h"
 #include "kernels/test_util.h"
@@ -45,6 +46,22 @@ TEST(Move, TransposeAnyPermutation) {
       t.outputs = {TensorType(dtype, Shape(out))};
       ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
     }
+  }
+}
+
+TEST(Move, TransposeRandomShapesOfBytes) {
+  std::mt19937 random(7);
+  const auto pick = [&](int high) { return std::uniform_int_distribution<int64_t>(1, high)(random); };
+  const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {1, 0, 2}, {2, 1, 0}};
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150), pick(round % 3 == 0 ? 20 : 300)};
+    const auto& perm = perms[round % std::size(perms)];
+    TestCall t;
+    t.op = "Transpose";
+    t.attrs.Set("perm", perm);
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(sizes)), round)};
+    t.outputs = {TensorType(DType::kUint8, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
+    ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
   }
 }
 

@@ -31,11 +31,18 @@ std::optional<Rejection> RejectDequantize(const KernelCall& call) {
   return std::nullopt;
 }
 
-void QuantizePart(const QuantizeTable& table, const BoundScales& to, ByteRange range, const float* x, uint8_t* y,
-                  int64_t begin, int64_t end) {
+// Those of a tensor's scales.
+std::vector<Divisor> DivisorsOf(const BoundScales& to) {
+  std::vector<Divisor> divisors;
+  for (float scale : to.scales) divisors.push_back(Divisor::Of(scale));
+  return divisors;
+}
+
+void QuantizePart(const QuantizeTable& table, const BoundScales& to, const std::vector<Divisor>& by, ByteRange range,
+                  const float* x, uint8_t* y, int64_t begin, int64_t end) {
   to.view.ForRuns(
       begin, end,
-      [&](int64_t at, int64_t n, int64_t i) { table.quantize(x + (at - begin), y + at, n, to.scales[i], to.zeros[i], range); },
+      [&](int64_t at, int64_t n, int64_t i) { table.quantize(x + (at - begin), y + at, n, by[i], to.zeros[i], range); },
       [&](int64_t at, int64_t n, int64_t i) {
         table.quantize_each(x + (at - begin), y + at, n, &to.scales[i], &to.zeros[i], range);
       });
@@ -53,6 +60,7 @@ void DequantizePart(const QuantizeTable& table, const BoundScales& from, Integer
 
 struct QuantizeState {
   BoundScales to;
+  std::vector<Divisor> by;
   ByteRange range;
   Isa isa;
   int64_t elements, grain;
@@ -60,7 +68,7 @@ struct QuantizeState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto* x = static_cast<const float*>(in[0]);
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
-      QuantizePart(QuantizeTableFor(isa), to, range, x + begin, static_cast<uint8_t*>(out[0]), begin, end);
+      QuantizePart(QuantizeTableFor(isa), to, by, range, x + begin, static_cast<uint8_t*>(out[0]), begin, end);
     });
   }
 };
@@ -82,6 +90,7 @@ struct DequantizeState {
 // Integers to integers through float32, a block at a time.
 struct RequantizeState {
   BoundScales from, to;
+  std::vector<Divisor> by;
   IntegerKind kind;
   ByteRange range;
   Isa isa;
@@ -94,7 +103,7 @@ struct RequantizeState {
       for (int64_t at = begin; at < end; at += 1024) {
         const int64_t stop = std::min<int64_t>(at + 1024, end);
         DequantizePart(table, from, kind, in[0], block, at, stop);
-        QuantizePart(table, to, range, block, static_cast<uint8_t*>(out[0]), at, stop);
+        QuantizePart(table, to, by, range, block, static_cast<uint8_t*>(out[0]), at, stop);
       }
     });
   }
@@ -129,7 +138,7 @@ LookupState RequantizeTable(const TensorType& x, const TensorType& y) {
 Result<BoundKernel> BindQuantize(const KernelCall& call, const BindOptions& options) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   const int64_t elements = ElementsOf(x), grain = Grain(elements, 0.15, options.threads);
-  if (PlainFloat(x)) return BoundKernel::Of(QuantizeState{*ScalesOf(y), RangeOf(y.dtype), options.isa, elements, grain});
+  if (PlainFloat(x)) return BoundKernel::Of(QuantizeState{*ScalesOf(y), DivisorsOf(*ScalesOf(y)), RangeOf(y.dtype), options.isa, elements, grain});
   if (QuantizedByte(x) && QuantizedByte(y)) {
     LookupState state = RequantizeTable(x, y);
     state.isa = options.isa;
@@ -138,7 +147,7 @@ Result<BoundKernel> BindQuantize(const KernelCall& call, const BindOptions& opti
     return BoundKernel::Of(std::move(state));
   }
   return BoundKernel::Of(
-      RequantizeState{*ScalesOf(x), *ScalesOf(y), *IntegerKindOf(x.dtype), RangeOf(y.dtype), options.isa, elements, grain});
+      RequantizeState{*ScalesOf(x), *ScalesOf(y), DivisorsOf(*ScalesOf(y)), *IntegerKindOf(x.dtype), RangeOf(y.dtype), options.isa, elements, grain});
 }
 
 Result<BoundKernel> BindDequantize(const KernelCall& call, const BindOptions& options) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/isa_table.h"
+#include "kernels/quantize/divisor.h"
 
 namespace evoq {
 
@@ -19,7 +20,7 @@ enum class IntegerKind { kUint8, kInt8, kInt32 };
 
 struct QuantizeTable {
   // n elements with one scale.
-  void (*quantize)(const float* x, uint8_t* q, int64_t n, float scale, int32_t zero, ByteRange range);
+  void (*quantize)(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range);
   void (*dequantize)(const void* q, IntegerKind kind, float* x, int64_t n, float scale, int32_t zero);
   // n elements with a scale and a zero point each.
   void (*quantize_each)(const float* x, uint8_t* q, int64_t n, const float* scale, const int32_t* zero, ByteRange range);

@@ -12,7 +12,8 @@ inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
   return static_cast<uint8_t>(static_cast<int32_t>(ToBits(v + kRoundMagic) - 0x4B400000u) + zero);
 }
 
-void Quantize(const float* x, uint8_t* q, int64_t n, float scale, int32_t zero, ByteRange range) {
+void Quantize(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range) {
+  const float scale = by.scale;
   const float low = static_cast<float>(range.low - zero), high = static_cast<float>(range.high - zero);
   for (int64_t i = 0; i < n; ++i) q[i] = ToByte(x[i] / scale, low, high, zero);
 }

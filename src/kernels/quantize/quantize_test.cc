@@ -1,6 +1,8 @@
 #include "kernels/quantize/quantize.h"
 
 #include <cmath>
+#include <limits>
+#include <random>
 
 #include "kernels/requant.h"
 #include "kernels/test_util.h"
@@ -54,6 +56,47 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       t.op = "QuantizeLinear";
       t.outputs = {TensorType(DType::kInt8, s.shape, QuantParams::PerTensor(0.013f, 4))};
       ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()}, s.shape.ToString());
+    }
+  }
+}
+
+// Beside every tie, the multiplication rounds as the division does.
+TEST(Quantize, DivisorsRoundAsDivisionDoes) {
+  std::mt19937 random(3);
+  int exact = 0;
+  for (int round = 0; round < 500; ++round) {
+    const float scale = round < 20 ? std::ldexp(1.0f, round - 10) : std::exp(std::uniform_real_distribution<float>(-12, 12)(random));
+    const Divisor by = Divisor::Of(scale);
+    exact += by.exact;
+    for (int k = 0; by.exact && k < 256; ++k) {
+      float x = scale * (static_cast<float>(k) + 0.5f);
+      for (int i = 0; i < 4; ++i) x = std::nextafter(x, 0.0f);
+      for (int i = 0; i < 9; ++i, x = std::nextafter(x, 1e30f)) {
+        ASSERT_EQ(std::nearbyint(std::fma(x, by.high, x * by.low)), std::nearbyint(x / scale)) << scale << " " << x;
+      }
+    }
+  }
+  EXPECT_GT(exact, 480);
+}
+
+// Long rows of values on ties and beside them, infinities and NaNs, for scales that kernels multiply by.
+TEST(Quantize, TiesAndInfinities) {
+  for (float scale : {0.05f, 0.25f, 0.0371f, 3.3f}) {
+    for (DType dtype : {DType::kUint8, DType::kInt8}) {
+      TestCall t;
+      t.op = "QuantizeLinear";
+      Tensor x = Tensor::Allocate(TensorType(DType::kFloat32, Shape{3000}));
+      for (int i = 0; i < 3000; ++i) {
+        float v = scale * (static_cast<float>(i % 600 - 300) + 0.5f);
+        for (int k = 0; k < i / 600; ++k) v = std::nextafter(v, 1e30f);
+        x.mutable_data<float>()[i] = v;
+      }
+      const float inf = std::numeric_limits<float>::infinity();
+      const float special[] = {inf, -inf, std::nanf(""), 3e38f, -3e38f, 1e-44f, -0.0f};
+      for (size_t i = 0; i < std::size(special); ++i) x.mutable_data<float>()[100 + 150 * i] = special[i];
+      t.inputs = {x};
+      t.outputs = {TensorType(dtype, x.shape(), QuantParams::PerTensor(scale, dtype == DType::kInt8 ? -7 : 131))};
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(x, t.outputs[0]).value()}, fmt::format("{}", scale));
     }
   }
 }

@@ -145,8 +145,9 @@ struct DynamicState {
     const int32_t zero = QuantizeValue(0.0f - low, scale, 0, 0, 255);
     if (writes_scale) *static_cast<float*>(out[1]) = scale;
     if (writes_zero) *static_cast<uint8_t*>(out[2]) = static_cast<uint8_t>(zero);
+    const Divisor by = elements < kPiece ? Divisor(scale) : Divisor::Of(scale);
     context.pool.ParallelFor(elements, Grain(elements, 0.15, threads), [&](int64_t begin, int64_t end) {
-      table.quantize(x + begin, static_cast<uint8_t*>(out[0]) + begin, end - begin, scale, zero, ByteRange{0, 255});
+      table.quantize(x + begin, static_cast<uint8_t*>(out[0]) + begin, end - begin, by, zero, ByteRange{0, 255});
     });
   }
 };

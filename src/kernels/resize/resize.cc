@@ -133,13 +133,16 @@ std::optional<Rejection> RejectLinear(const KernelCall& call) {
 struct LinearState {
   ResizePlan plan;
   bool bytes = false;
-  float scale_x = 1, scale_y = 1;
+  float scale_x = 1;
+  Divisor by;
   int32_t zero_x = 0, zero_y = 0;
   Isa isa = Isa::kScalar;
   int64_t pieces = 1;
 
   int64_t row_floats() const { return plan.w.in * plan.channels; }
-  int64_t slot_floats() const { return 2 * row_floats() + plan.w.out * plan.channels; }
+  // Pixels of an output row that are quantized while they are in the nearest cache.
+  int64_t pixels() const { return std::max<int64_t>(1, 1024 / std::max<int64_t>(1, plan.channels)); }
+  int64_t slot_floats() const { return 2 * row_floats() + (bytes ? pixels() * plan.channels : 0); }
 
   // x's row blended along d: into `to`, or where it lies already.
   const float* BlendedD(const void* x, int64_t image, int64_t od, int64_t ih, float* to) const {
@@ -161,12 +164,12 @@ struct LinearState {
     return to;
   }
 
-  // One output row; `slot` holds two input rows and an output row.
+  // One output row; `slot` holds two input rows and, of bytes, a part of an output row.
   void Row(const void* x, void* y, int64_t row, float* slot) const {
     const ResizeTable& table = ResizeTableFor(isa);
     const int64_t n = row_floats(), c = plan.channels, out_floats = plan.w.out * c;
     const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
-    float *a = slot, *b = slot + n, *result = slot + 2 * n;
+    float *a = slot, *b = slot + n;
     const float* blended;
     if (plan.h.keep) {
       blended = BlendedD(x, image, od, oh, a);
@@ -182,14 +185,24 @@ struct LinearState {
       }
       blended = a;
     }
-    float* to = bytes ? result : static_cast<float*>(y) + row * out_floats;
+    if (bytes) return ByteRow(blended, static_cast<uint8_t*>(y) + row * out_floats, slot + 2 * n);
+    float* to = static_cast<float*>(y) + row * out_floats;
     if (plan.w.keep) {
       std::memcpy(to, blended, static_cast<size_t>(out_floats) * sizeof(float));
     } else {
       table.blend_pixels(blended, plan.w.index.data(), plan.w.weight.data(), to, plan.w.out, c);
     }
-    if (bytes) {
-      QuantizeTableFor(isa).quantize(to, static_cast<uint8_t*>(y) + row * out_floats, out_floats, scale_y, zero_y, ByteRange{});
+  }
+
+  // What is left to do of a row behind the blending along d and h; `part` holds pixels().
+  void ByteRow(const float* blended, uint8_t* y, float* part) const {
+    const auto quantize = QuantizeTableFor(isa).quantize;
+    const int64_t c = plan.channels;
+    if (plan.w.keep) return quantize(blended, y, plan.w.out * c, by, zero_y, ByteRange{});
+    for (int64_t o = 0; o < plan.w.out; o += pixels()) {
+      const int64_t count = std::min(pixels(), plan.w.out - o);
+      ResizeTableFor(isa).blend_pixels(blended, plan.w.index.data() + 2 * o, plan.w.weight.data() + 2 * o, part, count, c);
+      quantize(part, y + o * c, count * c, by, zero_y, ByteRange{});
     }
   }
 
@@ -213,7 +226,7 @@ Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& option
   state.bytes = x.quantized();
   if (state.bytes) {
     state.scale_x = ScaleOf(x), state.zero_x = ZeroOf(x);
-    state.scale_y = ScaleOf(y), state.zero_y = ZeroOf(y);
+    state.by = Divisor::Of(ScaleOf(y)), state.zero_y = ZeroOf(y);
   }
   state.isa = options.isa;
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
