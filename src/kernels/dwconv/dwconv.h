@@ -57,6 +57,8 @@ struct DwInt8Args {
   const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
   const float* ring_multiplier = nullptr;  // 64 lanes: the same
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
+  bool real = false;   // float output, not leaky; one part (64 lanes)
+  float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by them, without NaNs
   bool plain = false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30; one part
   OutputBounds bounds;
   bool float_output = false;

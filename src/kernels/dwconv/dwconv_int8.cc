@@ -84,6 +84,7 @@ void DwInt8State::SetRing() {
     const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) + std::abs(static_cast<double>(args.bias[c]));
     largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
   }
+  args.real = isa == Isa::kAvx512 && args.parts == 1 && args.float_output && !args.bounds.leaky;
   args.plain = (isa != Isa::kAvx512 || args.parts == 1) && !args.float_output && !args.has_residual && !args.bounds.leaky &&
                largest < 0x1p30;
 }

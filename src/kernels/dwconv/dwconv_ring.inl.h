@@ -11,7 +11,10 @@
 namespace evoq::avx512 {
 namespace {
 
-template <int K, int S, int kPieces, bool kMasked, bool kPlain>
+// What finishes sums: `plain` and `real` of DwInt8Args, or any epilogue.
+enum class RingFinish { kAny, kPlain, kReal };
+
+template <int K, int S, int kPieces, bool kMasked, RingFinish kFinish>
 struct Ring {
   using V = __m512i;
   static constexpr int kK = K, kS = S, kGroups = (K + 3) / 4, kAll = 4;
@@ -25,6 +28,9 @@ struct Ring {
   const int32_t* bias;
   const int8_t* weights;
   const int64_t part_bytes;
+  const bool has_offset, has_residual;
+  float* const range;
+  mutable __m512 least = _mm512_setzero_ps(), most = _mm512_setzero_ps();  // of what was stored
 
   Ring(const DwInt8Args& a, const RingWalk& walk)
       : args(a),
@@ -32,7 +38,15 @@ struct Ring {
         mask(walk.block.channels >= 64 ? ~__mmask64{0} : (__mmask64{1} << walk.block.channels) - 1),
         bias(a.ring_bias + walk.index * 64),
         weights(static_cast<const int8_t*>(a.ring) + walk.index * (K * kGroups * 256)),
-        part_bytes((a.shape.channels + 63) / 64 * (K * kGroups * 256)) {}
+        part_bytes((a.shape.channels + 63) / 64 * (K * kGroups * 256)),
+        has_offset(a.offset != nullptr),
+        has_residual(a.has_residual),
+        range(a.range) {}
+  ~Ring() {
+    if (kFinish != RingFinish::kReal || range == nullptr) return;
+    _mm512_storeu_ps(range, _mm512_min_ps(least, _mm512_loadu_ps(range)));
+    _mm512_storeu_ps(range + 16, _mm512_max_ps(most, _mm512_loadu_ps(range + 16)));
+  }
 
   static RowPointers Rows(const RingWalk& walk) {
     RowPointers rows;
@@ -46,11 +60,13 @@ struct Ring {
   V Weights(int tap, int j) const { return _mm512_loadu_si512(weights + 256 * tap + 64 * j); }
   static V Dot(V acc, V x, V w) { return _mm512_dpbusd_epi32(acc, x, w); }
   V More(V acc, V x, int tap, int j) const {
-    if (kPlain || args.parts == 1) return acc;
+    if (kFinish != RingFinish::kAny || args.parts == 1) return acc;
     return _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + part_bytes + 256 * tap + 64 * j));
   }
   void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual, void* y) const {
-    if (kPlain) return StorePlain(walk, acc, offset, static_cast<uint8_t*>(y));
+    if constexpr (kFinish == RingFinish::kPlain) return StorePlain(walk, acc, offset, static_cast<uint8_t*>(y));
+    if constexpr (kFinish == RingFinish::kReal)
+      return StoreReal(walk, acc, offset, static_cast<const float*>(residual), static_cast<float*>(y));
     StoreAny(walk, acc, offset, residual, y);
   }
 
@@ -134,39 +150,68 @@ struct Ring {
     }
   }
 
-  // Any epilogue, 16 lanes at a time.
-  void StoreAny(const RingWalk& walk, const __m512i* acc, int64_t offset, const void* residual, void* y) const {
+  // store(sums, piece, channel, mask): the sums of 16 neighbouring channels of a piece at a time.
+  template <typename Store16>
+  inline __attribute__((always_inline)) void By16(const RingWalk& walk, const __m512i* acc, const Store16& store) const {
     const __m512i even01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0x88), odd01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0xdd);
     const __m512i even23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0x88), odd23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0xdd);
     const __m512i lanes[4] = {
         _mm512_shuffle_i32x4(even01, even23, 0x88), _mm512_shuffle_i32x4(odd01, odd23, 0x88),
         _mm512_shuffle_i32x4(even01, even23, 0xdd), _mm512_shuffle_i32x4(odd01, odd23, 0xdd)};
     constexpr int kLanes = 4 / kPieces;  // of 16 channels in a piece
+#pragma GCC unroll 4
     for (int l = 0; l < 4; ++l) {
       const int piece = l / kLanes, channel = 16 * (l % kLanes);
       const auto some = static_cast<__mmask16>(mask >> channel);
-      if (piece >= walk.live || some == 0) continue;
-      epilogue.Store(lanes[l], walk.block.channel + channel, walk.y[piece] + offset + channel, some, residual, y);
+      if ((kPieces > 1 && piece >= walk.live) || (kMasked && some == 0)) continue;
+      store(lanes[l], piece, channel, some);
     }
+  }
+
+  void StoreReal(const RingWalk& walk, const __m512i* acc, int64_t offset, const float* residual, float* y) const {
+    By16(walk, acc, [&](__m512i sums, int piece, int channel, __mmask16 some) {
+      const int64_t c = walk.block.channel + channel, at = walk.y[piece] + offset + channel;
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(args.multiplier + c));
+      if (has_offset) v = _mm512_add_ps(v, _mm512_loadu_ps(args.offset + c));
+      if (has_residual) v = _mm512_add_ps(v, kMasked ? _mm512_maskz_loadu_ps(some, residual + at) : _mm512_loadu_ps(residual + at));
+      v = _mm512_min_ps(_mm512_max_ps(v, epilogue.low), epilogue.high);
+      // Where v is NaN, both leave what there was. Lanes without a channel hold 0, clamped like the others.
+      least = _mm512_min_ps(v, least);
+      most = _mm512_max_ps(v, most);
+      kMasked ? _mm512_mask_storeu_ps(y + at, some, v) : _mm512_storeu_ps(y + at, v);
+    });
+  }
+
+  // Any epilogue, 16 lanes at a time.
+  void StoreAny(const RingWalk& walk, const __m512i* acc, int64_t offset, const void* residual, void* y) const {
+    By16(walk, acc, [&](__m512i sums, int piece, int channel, __mmask16 some) {
+      epilogue.Store(sums, walk.block.channel + channel, walk.y[piece] + offset + channel, some, residual, y);
+    });
   }
 };
 
-template <int K, int S, bool kMasked, bool kPlain>
+template <int K, int S, bool kMasked, RingFinish kFinish>
 RingFn RingOf(int64_t pieces) {
-  return pieces == 1   ? WalkRow<Ring<K, S, 1, kMasked, kPlain>>
-         : pieces == 2 ? WalkRow<Ring<K, S, 2, kMasked, kPlain>>
-                       : WalkRow<Ring<K, S, 4, kMasked, kPlain>>;
+  return pieces == 1   ? WalkRow<Ring<K, S, 1, kMasked, kFinish>>
+         : pieces == 2 ? WalkRow<Ring<K, S, 2, kMasked, kFinish>>
+                       : WalkRow<Ring<K, S, 4, kMasked, kFinish>>;
 }
 template <int K, int S>
-RingFn RingFor(const DwRingBlock& block, bool plain) {
-  if (!plain) return RingOf<K, S, true, false>(block.pieces);
-  return block.channels < block.lanes() ? RingOf<K, S, true, true>(block.pieces) : RingOf<K, S, false, true>(block.pieces);
+RingFn RingFor(const DwRingBlock& block, const DwInt8Args& args) {
+  const bool masked = block.channels < block.lanes();
+  if (args.plain) {
+    return masked ? RingOf<K, S, true, RingFinish::kPlain>(block.pieces) : RingOf<K, S, false, RingFinish::kPlain>(block.pieces);
+  }
+  if (args.real) {
+    return masked ? RingOf<K, S, true, RingFinish::kReal>(block.pieces) : RingOf<K, S, false, RingFinish::kReal>(block.pieces);
+  }
+  return RingOf<K, S, true, RingFinish::kAny>(block.pieces);
 }
 RingFn RingFor(const DwInt8Args& args, const DwRingBlock& block) {
   const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;
-  if (k == 3) return s == 1 ? RingFor<3, 1>(block, args.plain) : RingFor<3, 2>(block, args.plain);
-  if (k == 5) return s == 1 ? RingFor<5, 1>(block, args.plain) : RingFor<5, 2>(block, args.plain);
-  return s == 1 ? RingFor<7, 1>(block, args.plain) : RingFor<7, 2>(block, args.plain);
+  if (k == 3) return s == 1 ? RingFor<3, 1>(block, args) : RingFor<3, 2>(block, args);
+  if (k == 5) return s == 1 ? RingFor<5, 1>(block, args) : RingFor<5, 2>(block, args);
+  return s == 1 ? RingFor<7, 1>(block, args) : RingFor<7, 2>(block, args);
 }
 
 }  // namespace

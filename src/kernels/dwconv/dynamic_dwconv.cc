@@ -63,6 +63,11 @@ struct DynamicDwState : DwInt8State {
     context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end, int thread) {
       if (!finish.any()) return rows(now, x, residual, out[0], begin, end);
       auto* range = reinterpret_cast<float*>(ranges + thread * kRangeBytes);
+      if (args.real && !finish.curve) {  // the rows find it
+        DwInt8Args mine = now;
+        mine.range = range;
+        return rows(mine, x, residual, out[0], begin, end);
+      }
       for (int64_t row = begin; row < end; row += 4) {
         const int64_t count = std::min<int64_t>(4, end - row);
         rows(now, x, residual, out[0], row, row + count);
