@@ -1,4 +1,5 @@
 // Transpose: y[i_perm[0], i_perm[1], ...] = x[i_0, i_1, ...].
+// evoq::DequantizeTranspose: the same of a quantized x, with a float32 y.
 #include "base/text.h"
 #include "ops/op.h"
 #include "ops/strided.h"
@@ -52,5 +53,7 @@ EvalResult Evaluate(const EvalArgs& args) {
 }  // namespace
 
 extern const OpDef kTranspose = {.name = "Transpose", .quant = QuantTrait::kMove, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kDequantizeTranspose = {
+    .name = "DequantizeTranspose", .domain = "evoq", .quant = QuantTrait::kReal, .infer = Infer, .evaluate = Evaluate};
 
 }  // namespace evoq

@@ -39,10 +39,11 @@ struct DynamicDwState : DwInt8State {
     auto* multiplier_now = reinterpret_cast<float*>(scratch + 4 * padded());
     auto* ring_now = reinterpret_cast<int32_t*>(scratch + 8 * padded());
     auto* padding_now = reinterpret_cast<uint8_t*>(scratch + 8 * padded() + 4 * lanes());
-    for (int64_t c = 0; c < padded(); ++c) {
-      bias_now[c] = -zero * weight_sum[c];
-      multiplier_now[c] = scale * args.multiplier[c];
-    }
+    const int64_t count = padded();
+    const int32_t* __restrict sum = weight_sum.data();
+    const float* __restrict weight_scale = args.multiplier;
+    for (int64_t c = 0; c < count; ++c) bias_now[c] = -zero * sum[c];
+    for (int64_t c = 0; c < count; ++c) multiplier_now[c] = scale * weight_scale[c];
     for (int64_t i = 0; i < lanes(); ++i) ring_now[i] = ring_channel[i] < 0 ? 0 : bias_now[ring_channel[i]];
     std::fill_n(padding_now, padding_bytes(), static_cast<uint8_t>(zero));
     now.bias = bias_now;

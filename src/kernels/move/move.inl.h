@@ -230,6 +230,85 @@ void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t 
   TiledPlain(x, y, rows, columns, x_stride, y_stride);
 }
 
+template <typename T>
+using Vec16 = Vec<T, 16>;
+
+template <typename T>
+struct Dequantizer {
+  float scale;
+  int32_t zero;
+
+  float Real(T q) const { return static_cast<float>(q - zero) * scale; }
+  void Store(float* to, Vec<T, 16> q) const { StoreVec<float, 16>(to, Convert<float, 16>(Convert<int32_t, 16>(q) - zero) * scale); }
+};
+
+// 16 rows, some of 16 columns.
+template <typename T>
+inline void RealBlock16(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride, int64_t y_stride, int64_t columns) {
+  Vec<T, 16> a[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
+  Turn16<InterleaveVec<T>>(a);
+  for (int64_t i = 0; i < columns; ++i) by.Store(y + i * y_stride, a[i]);
+}
+
+#if defined(__AVX512BW__)
+// The lines of y that are written next but one are fetched.
+template <typename T>
+inline void RealBlock64(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride, int64_t y_stride) {
+  __m512i a[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(x + i * x_stride);
+  Turn16<InterleaveLanes>(a);
+  const auto store = [&](int column, __m128i q) {
+    float* to = y + column * y_stride;
+    __builtin_prefetch(to + 32, 1);
+    by.Store(to, __builtin_bit_cast(Vec16<T>, q));
+  };
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    store(i, _mm512_castsi512_si128(a[i]));
+    store(16 + i, _mm512_extracti32x4_epi32(a[i], 1));
+    store(32 + i, _mm512_extracti32x4_epi32(a[i], 2));
+    store(48 + i, _mm512_extracti32x4_epi32(a[i], 3));
+  }
+}
+#else
+template <typename T>
+inline void RealBlock64(const Dequantizer<T>&, const T*, float*, int64_t, int64_t) {}
+#endif
+
+template <typename T>
+void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+  int64_t done = 0;
+  if (rows >= 16 && columns >= 16) {  // the last blocks overlap those before
+    const int64_t step = columns >= kBlockColumns ? kBlockColumns : 16;
+    for (int64_t j0 = 0; j0 < columns; j0 += step) {
+      const int64_t j = j0 + step < columns ? j0 : columns - step;
+      for (int64_t i0 = 0; i0 < rows; i0 += 16) {
+        const int64_t i = i0 + 16 < rows ? i0 : rows - 16;
+        const T* from = x + i * x_stride + j;
+        float* to = y + j * y_stride + i;
+        step == 64 ? RealBlock64(by, from, to, x_stride, y_stride) : RealBlock16(by, from, to, x_stride, y_stride, 16);
+      }
+    }
+    return;
+  }
+  if (columns < 16 && x_stride == columns) {  // pixels of few channels behind each other
+    for (; (done + 15) * columns + 16 <= rows * columns; done += 16) {
+      RealBlock16(by, x + done * columns, y + done, columns, y_stride, columns);
+    }
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t i = done; i < rows; ++i) y[j * y_stride + i] = by.Real(x[i * x_stride + j]);
+  }
+}
+
+void Dequantize(const ByteScale& by, const uint8_t* x, float* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+  if (!by.is_signed) return DequantizeBytes<uint8_t>({by.scale, by.zero}, x, y, rows, columns, x_stride, y_stride);
+  DequantizeBytes<int8_t>({by.scale, by.zero}, reinterpret_cast<const int8_t*>(x), y, rows, columns, x_stride, y_stride);
+}
+
 void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, int size) {
   switch (size) {
     case 1:
@@ -245,6 +324,6 @@ void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_
 
 }  // namespace
 
-extern const MoveTable kMoveTable = {Transpose};
+extern const MoveTable kMoveTable = {Transpose, Dequantize};
 
 }  // namespace evoq::EVOQ_ISA

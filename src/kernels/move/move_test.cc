@@ -7,7 +7,7 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kTransposeKernel, kConcatKernel;
+extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel;
 namespace {
 
 Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm, const TensorType& type) {
@@ -62,6 +62,24 @@ TEST(Move, TransposeRandomShapesOfBytes) {
     t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(sizes)), round)};
     t.outputs = {TensorType(DType::kUint8, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
     ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
+  }
+}
+
+TEST(Move, DequantizeTransposeRandomShapes) {
+  std::mt19937 random(11);
+  const auto pick = [&](int high) { return std::uniform_int_distribution<int64_t>(1, high)(random); };
+  const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 1, 2}};
+  for (int round = 0; round < 300; ++round) {
+    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150), pick(round % 3 == 0 ? 20 : 300)};
+    const auto& perm = perms[round % std::size(perms)];
+    const DType dtype = round % 4 == 0 ? DType::kInt8 : DType::kUint8;
+    TestCall t;
+    t.op = "DequantizeTranspose";
+    t.attrs.Set("perm", perm);
+    t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes), QuantParams::PerTensor(0.037f, round % 100)), round)};
+    t.outputs = {TensorType(DType::kFloat32, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
+    const Tensor want = TransposeReference(ToFloat32(t.inputs[0]).value(), perm, t.outputs[0]);
+    ExpectKernel(kDequantizeTransposeKernel, t, {want}, Shape(sizes).ToString() + Shape(perm).ToString());
   }
 }
 

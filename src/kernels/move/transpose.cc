@@ -2,6 +2,7 @@
 // last axis stays last, else 2-D transposes of the planes of input's and output's last axes.
 #include "kernels/move/move.h"
 #include "kernels/move/move_call.h"
+#include "kernels/quantize/quantize.h"
 
 namespace evoq {
 namespace {
@@ -42,9 +43,7 @@ Merged Merge(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm
   return merged;
 }
 
-std::optional<Rejection> RejectTranspose(const KernelCall& call) {
-  if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
+std::optional<Rejection> RejectPermutation(const KernelCall& call) {
   const auto perm = PermOf(call);
   if (!perm) return Reject("attribute", "perm does not permute {} axes", call.inputs[0].shape.rank());
   for (size_t i = 0; i < perm->size(); ++i) {
@@ -53,6 +52,20 @@ std::optional<Rejection> RejectTranspose(const KernelCall& call) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<Rejection> RejectTranspose(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
+  return RejectPermutation(call);
+}
+
+std::optional<Rejection> RejectDequantizing(const KernelCall& call) {
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;
+  if (!QuantizedByte(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
+    return Reject("types", "{} -> {}, expected bytes with one scale and float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+  }
+  return RejectPermutation(call);
 }
 
 // Runs of y's last axis, which is x's last axis too.
@@ -90,11 +103,12 @@ struct PlanesState {
   int64_t planes, bands, grain;
   int element;
   Isa isa;
+  std::optional<ByteScale> real;  // y is float32
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto* x = static_cast<const std::byte*>(in[0]);
     auto* y = static_cast<std::byte*>(out[0]);
-    const auto transpose = MoveTableFor(isa).transpose;
+    const MoveTable& table = MoveTableFor(isa);
     context.pool.ParallelFor(planes * bands, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         int64_t rest = task / bands, from = 0, to = 0;
@@ -104,25 +118,30 @@ struct PlanesState {
           rest /= outer_sizes[i];
         }
         const int64_t first = task % bands * kBand, n = std::min(kBand, columns - first);
-        transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows, n, x_stride, y_stride, element);
+        if (real) {
+          table.dequantize(*real, static_cast<const uint8_t*>(in[0]) + from + first, static_cast<float*>(out[0]) + to + first * y_stride,
+                           rows, n, x_stride, y_stride);
+        } else {
+          table.transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows, n, x_stride, y_stride, element);
+        }
       }
     });
   }
 };
 
-}  // namespace
-
-BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
-                            const BindOptions& options) {
+int64_t Elements(const std::vector<int64_t>& sizes) {
   int64_t elements = 1;
   for (int64_t size : sizes) elements *= size;
+  return elements;
+}
+
+// Nothing where y's last axis is x's, or nothing moves.
+std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
+                                    const BindOptions& options) {
+  const int64_t elements = Elements(sizes);
   const Merged merged = Merge(sizes, perm);
   const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
-  if (elements == 0 || merged.strides[last] == 1) {
-    const int64_t rows = elements == 0 ? 0 : elements / merged.sizes[last];
-    const double row_ns = 5 + CopyNs(merged.sizes[last] * element);
-    return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0, "runs");
-  }
+  if (elements == 0 || merged.strides[last] == 1) return std::nullopt;
   PlanesState state;
   const auto y_strides = RowMajorStrides(merged.sizes);
   state.rows = merged.sizes[last];
@@ -143,10 +162,52 @@ BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector
   state.isa = options.isa;
   const double task_ns = static_cast<double>(state.rows * std::min(state.columns, PlanesState::kBand)) * 0.4;
   state.grain = Grain(state.planes * state.bands, task_ns, options.threads);
-  return BoundKernel::Of(std::move(state), 0, "planes");
+  return state;
+}
+
+}  // namespace
+
+BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
+                            const BindOptions& options) {
+  if (auto planes = PlanesOf(sizes, perm, element, options)) return BoundKernel::Of(std::move(*planes), 0, "planes");
+  const Merged merged = Merge(sizes, perm);
+  const int64_t elements = Elements(sizes), rows = elements == 0 ? 0 : elements / merged.sizes.back();
+  const double row_ns = 5 + CopyNs(merged.sizes.back() * element);
+  return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0, "runs");
 }
 
 namespace {
+
+// Where runs move, they move first; the one thing left is element-wise.
+struct RunsThenReal {
+  BoundKernel runs;
+  ByteScale by;
+  Isa isa;
+  int64_t elements, grain;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    void* moved[] = {context.scratch};
+    runs.run(runs.state.get(), in, moved, context);
+    const auto* q = reinterpret_cast<const uint8_t*>(context.scratch);
+    const IntegerKind kind = by.is_signed ? IntegerKind::kInt8 : IntegerKind::kUint8;
+    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
+      QuantizeTableFor(isa).dequantize(q + begin, kind, static_cast<float*>(out[0]) + begin, end - begin, by.scale, by.zero);
+    });
+  }
+};
+
+Result<BoundKernel> BindDequantizing(const KernelCall& call, const BindOptions& options) {
+  const TensorType& x = call.inputs[0];
+  const std::vector<int64_t> sizes = x.shape.sizes(), perm = *PermOf(call);
+  const ByteScale by{ScaleOf(x), ZeroOf(x), x.dtype == DType::kInt8};
+  if (auto planes = PlanesOf(sizes, perm, 1, options)) {
+    planes->real = by;
+    return BoundKernel::Of(std::move(*planes), 0, "planes");
+  }
+  const int64_t elements = Elements(sizes);
+  return BoundKernel::Of(RunsThenReal{BindPermutation(sizes, perm, 1, options), by, options.isa, elements, Grain(elements, 0.1, options.threads)},
+                         static_cast<size_t>(elements), "runs");
+}
 
 Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& options) {
   const TensorType& x = call.inputs[0];
@@ -156,5 +217,7 @@ Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& opt
 }  // namespace
 
 extern const KernelDef kTransposeKernel = {"transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
+extern const KernelDef kDequantizeTransposeKernel = {"dequantize_transpose", "DequantizeTranspose", "int8",  Peak::kMemory,
+                                                     RejectDequantizing,     nullptr,               BindDequantizing};
 
 }  // namespace evoq

@@ -142,7 +142,7 @@ struct LinearState {
   int64_t row_floats() const { return plan.w.in * plan.channels; }
   // Pixels of an output row that are quantized while they are in the nearest cache.
   int64_t pixels() const { return std::max<int64_t>(1, 1024 / std::max<int64_t>(1, plan.channels)); }
-  int64_t slot_floats() const { return 2 * row_floats() + (bytes ? pixels() * plan.channels : 0); }
+  int64_t slot_floats() const { return 3 * row_floats() + (bytes ? pixels() * plan.channels : 0); }
 
   // x's row blended along d: into `to`, or where it lies already.
   const float* BlendedD(const void* x, int64_t image, int64_t od, int64_t ih, float* to) const {
@@ -164,8 +164,23 @@ struct LinearState {
     return to;
   }
 
-  // One output row; `slot` holds two input rows and, of bytes, a part of an output row.
-  void Row(const void* x, void* y, int64_t row, float* slot) const {
+  // Rows of bytes as floats, which neighbouring output rows share.
+  struct RealRows {
+    float* row[2];
+    int64_t number[2] = {-1, -1};  // of the image's rows, over all images
+  };
+  const float* Real(const uint8_t* x, int64_t number, int64_t other, RealRows& rows) const {
+    for (int k : {0, 1}) {
+      if (rows.number[k] == number) return rows.row[k];
+    }
+    const int k = rows.number[0] == other ? 1 : 0;
+    rows.number[k] = number;
+    QuantizeTableFor(isa).dequantize(x + number * row_floats(), IntegerKind::kUint8, rows.row[k], row_floats(), scale_x, zero_x);
+    return rows.row[k];
+  }
+
+  // One output row; `slot` holds a blended row, `real` and, of bytes, a part of an output row.
+  void Row(const void* x, void* y, int64_t row, float* slot, RealRows& real) const {
     const ResizeTable& table = ResizeTableFor(isa);
     const int64_t n = row_floats(), c = plan.channels, out_floats = plan.w.out * c;
     const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
@@ -177,15 +192,16 @@ struct LinearState {
       const int64_t h0 = plan.h.index[2 * oh], h1 = plan.h.index[2 * oh + 1];
       const float w0 = plan.h.weight[2 * oh], w1 = plan.h.weight[2 * oh + 1];
       if (bytes && plan.d.keep) {
-        const auto* q = static_cast<const uint8_t*>(x) + (image * plan.d.in + od) * plan.h.in * n;
-        table.blend_bytes(q + h0 * n, q + h1 * n, w0, w1, scale_x, zero_x, a, n);
+        const int64_t first = (image * plan.d.in + od) * plan.h.in;
+        const float* p0 = Real(static_cast<const uint8_t*>(x), first + h0, first + h1, real);
+        table.blend(p0, Real(static_cast<const uint8_t*>(x), first + h1, first + h0, real), w0, w1, a, n);
       } else {
         const float *p0 = BlendedD(x, image, od, h0, a), *p1 = BlendedD(x, image, od, h1, b);
         table.blend(p0, p1, w0, w1, a, n);
       }
       blended = a;
     }
-    if (bytes) return ByteRow(blended, static_cast<uint8_t*>(y) + row * out_floats, slot + 2 * n);
+    if (bytes) return ByteRow(blended, static_cast<uint8_t*>(y) + row * out_floats, slot + 3 * n);
     float* to = static_cast<float*>(y) + row * out_floats;
     if (plan.w.keep) {
       std::memcpy(to, blended, static_cast<size_t>(out_floats) * sizeof(float));
@@ -211,8 +227,10 @@ struct LinearState {
     auto* slots = reinterpret_cast<float*>(context.scratch);
     context.pool.ParallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
+        float* slot = slots + piece * slot_floats();
+        RealRows real{{slot + row_floats(), slot + 2 * row_floats()}};
         for (int64_t row = rows * piece / pieces; row < rows * (piece + 1) / pieces; ++row) {
-          Row(in[0], out[0], row, slots + piece * slot_floats());
+          Row(in[0], out[0], row, slot, real);
         }
       }
     });
