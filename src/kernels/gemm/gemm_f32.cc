@@ -10,11 +10,11 @@ namespace evoq {
 namespace {
 
 constexpr int64_t kGroupBytes = 256 << 10;  // of B: this group and the next one stay in a 1 MiB L2 cache
-constexpr double kSharedBytes = 512 << 10;
-constexpr int64_t kBlockTiles = 16;         // row tiles of one task: their A stays in the L2 cache too
+constexpr int64_t kBlockRows = 224;         // of one task: their A stays in the L2 cache too
 constexpr int64_t kSmallWork = 64 << 10;    // multiply-adds that are not worth waking another thread for
 constexpr int64_t kOneTileRows = 10;        // fewer rows than L1 cache ways: no two evict each other
-constexpr int kSpreadRows = 11;             // of tiles whose rows lie in the same sets of the L1 cache
+constexpr int64_t kL1Set = 4096;            // rows this far apart compete for the same lines of the L1 cache,
+constexpr int kL1Rows = 7;                  // of whose eight ways a tile may take so many
 constexpr int64_t kSumsFloats = 48 << 10;   // of one task, where K is cut
 
 std::vector<SegmentF32> SplitK(int64_t taps, int64_t depth, int64_t limit) {
@@ -113,6 +113,34 @@ void ActivateRows(const GemmPlanF32& plan, int count, const int64_t* row_offset,
   }
 }
 
+// Cuts rows and columns so that the thread with the most to do is done first. A task costs its multiplications and what it
+// brings into its core's caches; what a thread that comes late leaves to the others grows with the size of a task.
+void ShareOut(const GemmSizesF32& sizes, int tile_rows, int threads, GemmPlanF32& plan) {
+  constexpr double kMacsPerNs = 56, kBytesPerNs = 30, kTaskNs = 200, kForkNs = 300, kLate = 0.03;
+  const int64_t jobs = std::max<int64_t>(sizes.jobs, 1), least = plan.row_blocks;
+  const int64_t units = std::max<int64_t>(CeilDiv(CeilDiv(sizes.columns, kPanelF32), plan.panels), 1);
+  const double columns = plan.panels * kPanelF32, depth = static_cast<double>(sizes.taps) * static_cast<double>(sizes.depth);
+  const double tile_ns = tile_rows * columns * depth / kMacsPerNs;
+  const double a_ns = 4 * tile_rows * depth / kBytesPerNs, b_ns = 4 * columns * depth / kBytesPerNs;
+  const auto cost = [&](int64_t row_blocks, int64_t column_blocks) {
+    const double tiles_of_one = static_cast<double>(CeilDiv(plan.tiles, row_blocks)), units_of_one = static_cast<double>(CeilDiv(units, column_blocks));
+    const double task = tiles_of_one * (units_of_one * tile_ns + a_ns) + units_of_one * b_ns + kTaskNs;
+    const int64_t tasks = row_blocks * column_blocks * jobs;
+    return static_cast<double>(CeilDiv(tasks, threads)) * task + (tasks > 1 ? kForkNs + kLate * task : 0);
+  };
+  double best = cost(least, 1);
+  for (int64_t target = threads; target <= 8 * threads; target += threads) {
+    for (int64_t columns_cut = 1; columns_cut <= std::min(target, units); ++columns_cut) {
+      const int64_t rows_cut = std::clamp(CeilDiv(target, columns_cut * jobs), least, std::max(least, plan.tiles));
+      if (const double ns = cost(rows_cut, columns_cut); ns < best) {
+        best = ns;
+        plan.row_blocks = rows_cut;
+        plan.column_blocks = columns_cut;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 const GemmKernelsF32& GemmKernelsForF32(Isa isa) {
@@ -151,38 +179,26 @@ GemmPlanF32 PlanGemmF32(const GemmSizesF32& sizes, const Activation& activation,
     tile_rows = kernels.one_panel_rows;
     plan.panels = 1;
   }
-  if (!one_tile && sizes.row_bytes % 4096 == 0 && sizes.taps == 1) tile_rows = std::min(tile_rows, kSpreadRows);
+  if (!one_tile && sizes.row_bytes % kL1Set == 0 && sizes.taps == 1 && tile_rows > kL1Rows) {
+    const bool wide = sizes.columns > 2 * kPanelF32;
+    tile_rows = wide ? std::min(kernels.few_rows, kL1Rows) : kL1Rows;
+    if (wide) plan.panels = kernels.few_rows_panels;
+  }
   plan.segments = SplitK(sizes.taps, sizes.depth, one_tile ? std::numeric_limits<int64_t>::max() : kMaxDepthF32);
   plan.tiles = CeilDiv(sizes.rows, tile_rows);
-  const int64_t panels = CeilDiv(sizes.columns, kPanelF32);
   if (sizes.taps_in_order && plan.tiles > 1) plan.k_stride = sizes.depth * kPanelF32;
   const SegmentF32& first = plan.segments.front();
   const int64_t panel_bytes = std::max<int64_t>(first.taps * first.depth, 1) * kPanelF32 * sizeof(float);
   plan.group_panels = std::max<int64_t>(kGroupBytes / panel_bytes / plan.panels, 1) * plan.panels;
 
-  const int64_t jobs = std::max<int64_t>(sizes.jobs, 1), units = CeilDiv(panels, plan.panels);
-  const auto wanted = [&](int64_t per_thread) { return threads > 1 ? CeilDiv(threads * per_thread, jobs) : 1; };
-  plan.row_blocks = std::max<int64_t>(CeilDiv(plan.tiles, kBlockTiles), 1);
-  // A B that stays in each core's cache may be read by all threads; a larger one is shared out first. In doubles, as
-  // below: only the order of magnitude matters.
-  if (1.0 * panels * kPanelF32 * sizes.taps * sizes.depth * sizeof(float) > kSharedBytes) {
-    const int64_t blocks = CeilDiv(wanted(plan.tiles <= 4 ? 4 : 2), plan.row_blocks);
-    plan.column_blocks = std::clamp<int64_t>(blocks, 1, std::max<int64_t>(units, 1));
-  }
-  if (plan.tiles > 4 || plan.column_blocks == 1) {
-    plan.row_blocks = std::clamp<int64_t>(CeilDiv(wanted(8), plan.column_blocks), plan.row_blocks,
-                                          std::max<int64_t>(plan.tiles, 1));
-  }
-  if (plan.row_blocks * plan.column_blocks < wanted(4)) {
-    plan.column_blocks = std::clamp<int64_t>(CeilDiv(wanted(4), plan.row_blocks), plan.column_blocks,
-                                             std::max<int64_t>(units, 1));
-  }
+  plan.row_blocks = std::max<int64_t>(CeilDiv(plan.tiles, std::max<int64_t>(kBlockRows / tile_rows, 1)), 1);
+  if (threads > 1) ShareOut(sizes, tile_rows, threads, plan);
   if (plan.segments.size() > 1) {
     const int64_t tiles = std::max<int64_t>(CeilDiv(plan.tiles, plan.row_blocks), 1);
     const int64_t unit = tiles * tile_rows * plan.panels * kPanelF32;
     plan.group_panels = std::min(plan.group_panels, std::max<int64_t>(kSumsFloats / unit, 1) * plan.panels);
   }
-  const double work = 1.0 * sizes.rows * sizes.columns * sizes.taps * sizes.depth * jobs;
+  const double work = 1.0 * sizes.rows * sizes.columns * sizes.taps * sizes.depth * std::max<int64_t>(sizes.jobs, 1);
   if (work <= kSmallWork) plan.grain = std::numeric_limits<int32_t>::max();
   return plan;
 }

@@ -20,7 +20,7 @@
 namespace evoq {
 
 inline constexpr int64_t kMaxTapsF32 = 64;    // of one segment
-inline constexpr int64_t kMaxDepthF32 = 640;  // taps * depth of one segment, unless the matrix has few rows
+inline constexpr int64_t kMaxDepthF32 = 1024;  // taps * depth of one segment, unless the matrix has few rows
 
 // The micro-kernels of an instruction set.
 const GemmKernelsF32& GemmKernelsForF32(Isa isa);

@@ -31,14 +31,10 @@ inline __m512 Leaky(const Int8Tile& tile, __m512 v) {
   return _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
 }
 
-// One row x 16 columns of int32 or of bytes: from the sum to the stored output.
+// One row x 16 columns of bytes: from the sum to the stored output.
 inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m512i sum) {
   const int column = 16 * panel;
   uint8_t* y = tile.y + row * tile.y_stride;
-  if (tile.output == Int8Output::kInt32) {
-    _mm512_mask_storeu_epi32(y + 4 * column, mask, sum);
-    return;
-  }
   __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(tile.multiplier + column));
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, mask, v);
   if (tile.leaky) v = Leaky(tile, v);
@@ -152,6 +148,23 @@ void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
   _mm512_storeu_ps(tile.range + 16, _mm512_max_ps(most, _mm512_loadu_ps(tile.range + 16)));
 }
 
+// The epilogue of int32 outputs.
+template <int kPanels>
+void FinishInts(const Int8Tile& tile, const __m512i* sums) {
+  for (int p = 0; p < kPanels; ++p) {
+    const auto mask =
+        static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff));
+    uint8_t* y = tile.y + 64 * p;
+    for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
+      if (mask == 0xffff) {
+        _mm512_storeu_si512(y, sums[r * kPanels + p]);
+      } else {
+        _mm512_mask_storeu_epi32(y, mask, sums[r * kPanels + p]);
+      }
+    }
+  }
+}
+
 // The epilogue of a tile's sums with their bias, rows x panels. Out of line: it would cost the tile its registers.
 template <int kPanels>
 __attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
@@ -167,6 +180,7 @@ __attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
     return (residual ? FinishBytes<kPanels, true, false> : FinishBytes<kPanels, false, false>)(tile, sums);
   }
   if (tile.output == Int8Output::kFloat32) return FinishFloats<kPanels>(tile, sums);
+  if (tile.output == Int8Output::kInt32) return FinishInts<kPanels>(tile, sums);
   for (int p = 0; p < kPanels; ++p) {
     uint32_t mask = 0xffff;
     if (p == 0) mask &= tile.first_mask;
@@ -175,8 +189,20 @@ __attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
   }
 }
 
+// The lines of wide outputs arrive while the sums are computed. In the L2 cache: in the L1 cache rows may evict one another.
+template <int kPanels>
+inline void FetchOutput(const Int8Tile& tile) {
+  if (tile.output == Int8Output::kInt8) return;
+  const char* y = reinterpret_cast<const char*>(tile.y);
+  for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) _mm_prefetch(y + 64 * p, _MM_HINT_T1);
+  }
+}
+
 template <int kRows, int kPanels>
 void Tile(const Int8Tile& tile) {
+  FetchOutput<kPanels>(tile);
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
   for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_loadu_si512(tile.bias + i % kPanels * 16);

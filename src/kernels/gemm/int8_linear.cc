@@ -137,7 +137,8 @@ void Int8Linear::PrepareBounded() {
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the L1 cache.
 void Int8Linear::ChooseTile(int panels_wanted) {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
-  const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64);
+  const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64) ||
+                       spec.geometry.out_channels * spec.epilogue.y_bytes() % kL1Set == 0;
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   const int64_t count = std::max<int64_t>(1, rows.count());
