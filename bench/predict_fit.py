@@ -16,6 +16,7 @@ UNDISTURBED = 0.93  # share of its limits that the machine had while a scheme wa
 LIKE = {"direct_int8": "product_int8", "transposed_int8": "product_int8", "transposed_bf16": "product_bf16",
         "transposed_f32": "product_f32", "softmax_bf16": "softmax", "normalize_bf16": "normalize", "compare": "reference", "pool_bf16": "pool_f32", "pool_int8": "pool_f32"}
 FEW = 6
+THREADS = (0.7, 11.0)  # parallel and fork where no networks were measured with several threads: as whole models gain
 FOREIGN_SPREAD = 0.4
 PIECE_NS = 4000  # kPieceNs of src/predict/cost.cc
 HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
@@ -89,11 +90,11 @@ def fit_parallel(steps, times):
     ns, fork_ns = np.array([s.ns for s in steps]), np.array([s.fork_ns for s in steps])
     used = used_threads(serial, np.array([s.threads for s in steps]))
     weight = np.array([s.share for s in steps]) + 0.002
-    best = (np.inf, 0.9, 1.0)
+    best = (np.inf, *THREADS)
     if (used > 1).sum() < 3:
         return best[1:]
     for parallel in np.arange(0.6, 1.01, 0.05):
-        for fork in (0, 0.5, 1, 1.5, 2, 3, 4, 6):
+        for fork in (0, 1, 2, 4, 6, 8, 11, 16):
             error = np.abs((serial / (1 + (used - 1) * parallel) + (used > 1) * fork * fork_ns) / ns - 1)
             cost = (weight * np.where(error < 0.33, error ** 2, 0.33 * (2 * error - 0.33))).sum()
             best = min(best, (cost, parallel, fork))
