@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -29,18 +30,23 @@ struct FaultModel {
   Ranges ranges;
 };
 
+// Deterministic weights in [-scale, scale].
+inline Tensor FaultWeights(const Shape& shape, float scale, uint32_t state) {
+  Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, shape));
+  for (float* v = w.mutable_data<float>(), *end = v + w.elements(); v != end; ++v) {
+    state = state * 1664525u + 1013904223u;
+    *v = (static_cast<float>(state >> 8) * 0x1p-23f - 1) * scale;
+  }
+  return w;
+}
+
 // Eight 1x1 convolutions of 64 channels on 56 x 56: little arithmetic for their bytes, so that conversions weigh.
 inline Graph Pointwise() {
   Graph g;
   g.name = "pointwise";
   ValueId x = g.AddInput("input", TensorType(DType::kFloat32, Shape{1, 64, 56, 56}));
-  uint32_t state = 1;
   for (int i = 1; i <= 8; ++i) {
-    Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{64, 64, 1, 1}));
-    for (int64_t k = 0; k < w.elements(); ++k) {
-      state = state * 1664525u + 1013904223u;
-      w.mutable_data<float>()[k] = (static_cast<float>(state >> 8) * 0x1p-23f - 1) * 0.3f;
-    }
+    const Tensor w = FaultWeights(Shape{64, 64, 1, 1}, 0.3f, static_cast<uint32_t>(i));
     x = g.Apply("Conv", fmt::format("conv_{}", i), {x, g.AddConstant(fmt::format("conv_{}.w", i), w)});
     x = g.Apply("Relu", fmt::format("relu_{}", i), {x});
   }
@@ -48,11 +54,42 @@ inline Graph Pointwise() {
   return g;
 }
 
-// "pointwise", or a model of the zoo on one image of 224 x 224.
+// The shape of MLPerf Tiny's ResNet-8: three residual blocks of 16, 32 and 64 channels on 3 x 32 x 32, a pool, ten classes.
+inline Graph Residual8() {
+  Graph g;
+  g.name = "resnet8";
+  const auto conv = [&](const std::string& name, ValueId x, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+    const float scale = 1.7f / std::sqrt(static_cast<float>(in * kernel * kernel));
+    const ValueId w = g.AddConstant(name + ".w", FaultWeights(Shape{out, in, kernel, kernel}, scale, static_cast<uint32_t>(in * 7 + out + kernel)));
+    const int64_t pad = kernel / 2;
+    Attrs attrs;
+    attrs.Set("pads", std::vector<int64_t>{pad, pad, pad, pad});
+    attrs.Set("strides", std::vector<int64_t>{stride, stride});
+    return g.Apply("Conv", name, {x, w}, std::move(attrs));
+  };
+  ValueId x = g.AddInput("input", TensorType(DType::kFloat32, Shape{1, 3, 32, 32}));
+  x = g.Apply("Relu", "relu_1", {conv("conv_1", x, 3, 16, 3, 1)});
+  int64_t in = 16;
+  for (int64_t out : {16, 32, 64}) {
+    const std::string block = fmt::format("block_{}", out);
+    const int64_t stride = out == in ? 1 : 2;
+    ValueId y = g.Apply("Relu", block + ".relu_1", {conv(block + ".conv_1", x, in, out, 3, stride)});
+    y = conv(block + ".conv_2", y, out, out, 3, 1);
+    if (stride == 2) x = conv(block + ".shortcut", x, in, out, 1, 2);
+    x = g.Apply("Relu", block + ".relu_2", {g.Apply("Add", block + ".sum", {y, x})});
+    in = out;
+  }
+  x = g.Apply("Flatten", "flatten", {g.Apply("GlobalAveragePool", "pool", {x})});
+  x = g.Apply("MatMul", "classes", {x, g.AddConstant("classes.w", FaultWeights(Shape{64, 10}, 0.2f, 5))});
+  g.MarkOutput(x);
+  return g;
+}
+
+// "pointwise", "resnet8", or a model of the zoo on one image of 224 x 224.
 inline Result<FaultModel> MakeFaultModel(const std::string& name, int threads) {
   const ZooModel* zoo = FindZooModel(name);
-  if (zoo == nullptr && name != "pointwise") return Fail(ErrorCode::kUsage, "no model {}", name);
-  FaultModel m{zoo != nullptr ? zoo->build({}) : Pointwise(), {}};
+  if (zoo == nullptr && name != "pointwise" && name != "resnet8") return Fail(ErrorCode::kUsage, "no model {}", name);
+  FaultModel m{zoo != nullptr ? zoo->build({}) : name == "resnet8" ? Residual8() : Pointwise(), {}};
   InputShapes shapes;
   if (zoo != nullptr) shapes[m.graph.value(m.graph.inputs()[0]).name] = {1, 3, 224, 224};
   EVOQ_TRY(InferTypes(m.graph));
@@ -151,19 +188,16 @@ inline Result<PlantedFault> DynamicScales(const FaultModel& m, size_t first, siz
     if (!dynamic.count(m.graph.node(id).name)) others.exclude.push_back(m.graph.node(id).name);
   }
   Graph graph = m.graph;
-  // Their results keep the names that the ranges know.
-  std::vector<std::pair<std::string, std::pair<std::string, size_t>>> readers;
-  for (const std::string& name : dynamic) {
-    const Value& y = graph.value(graph.node(graph.FindNode(name)).outputs[0]);
-    const Node& user = graph.node(y.users.at(0));
-    const auto input = std::find(user.inputs.begin(), user.inputs.end(), graph.node(graph.FindNode(name)).outputs[0]) - user.inputs.begin();
-    readers.push_back({y.name, {user.name, static_cast<size_t>(input)}});
-  }
   Ranges ranges = m.ranges;
   EVOQ_ASSIGN(const QuantizeReport report, QuantizeDynamic(graph, others));
-  for (const auto& [value, reader] : readers) {
-    const NodeId id = graph.FindNode(reader.first);
-    if (id.valid()) ranges[graph.value(graph.node(id).input(reader.second)).name] = m.ranges.at(value);
+  // What such a convolution writes has the range that the convolution's result had: the last node of its chain writes it.
+  for (const std::string& name : dynamic) {
+    for (const char* last : {"_activation", "_sum", "_biased", "_scaled"}) {
+      const NodeId id = graph.FindNode(name + last);
+      if (!id.valid()) continue;
+      ranges[graph.value(graph.node(id).outputs[0]).name] = m.ranges.at(m.graph.value(m.graph.node(m.graph.FindNode(name)).outputs[0]).name);
+      break;
+    }
   }
   EVOQ_ASSIGN(fault.faulty, Quantized(std::move(graph), ranges));
   return fault;

@@ -1,7 +1,8 @@
 // Plants faults that cost time or bytes in models, measures what each truly costs (the model with it against the model without it,
-// run in turn), lets `explain` explain the faulty model, and compares.
-//   evoq_planted_faults [--threads N] [--duration-s D] [--only TEXT] [--json FILE]
-// Exit code 1 when a cause is named at less than 85% or more than 115% of the true cost, or the ledger does not add up.
+// in turn with what `explain` measures), lets `explain` explain the faulty model, and compares.
+//   evoq_planted_faults [--threads N] [--duration-s D] [--repeat R] [--only TEXT] [--json FILE]
+// Exit code 1 when the median over the repetitions names a cause at less than 85% or more than 115% of the true cost, or a ledger does not
+// add up.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 struct Settings {
-  int threads = 1;
+  int threads = 1, repeat = 1;
   double duration_s = 3;
   std::string only, json_path;
   std::filesystem::path folder;
@@ -29,14 +30,17 @@ struct Settings {
 struct Outcome {
   std::string model, fault, code, unit;
   double truth = 0, explained = 0;    // ms or bytes
+  double spread = 0;                  // half of explain's interval, ms
+  std::vector<double> parts;          // the true cost in parts of the time
   double unexplained = 0, gap = 0, total = 0;  // of the ledger
   json ledger;
 
   double ratio() const { return truth > 0 ? explained / truth : 0; }
-  bool holds() const {
+  bool adds_up() const {
     const double rest = std::fabs(unexplained);
-    return ratio() >= 0.85 && ratio() <= 1.15 && (unit == "bytes" ? rest == 0 : rest <= 0.03 * gap || rest <= 0.01 * total);
+    return unit == "bytes" ? rest == 0 : rest <= 0.03 * gap || rest <= 0.01 * total;
   }
+  bool holds() const { return ratio() >= 0.85 && ratio() <= 1.15 && adds_up(); }
 };
 
 // 1 ms of the caller's own time: busy, as decoding would be.
@@ -46,29 +50,8 @@ void HostDelay() {
   }
 }
 
-// Milliseconds that `faulty` takes above `sound`; `host` is what the caller does for each of the former's runs. The mean over rounds with
-// fresh executors: where memory lies is luck.
-Result<double> TrueCost(const Settings& s, const std::string& sound, const std::string& faulty, const std::function<void()>& host) {
-  constexpr int kRounds = 4;
-  EVOQ_ASSIGN(const auto a, LoadEngine(sound, s.threads));
-  EVOQ_ASSIGN(const auto b, LoadEngine(faulty, s.threads));
-  EVOQ_ASSIGN(Executor* const sound_executor, a->Default());
-  EVOQ_ASSIGN(Executor* const faulty_executor, b->Default());
-  MeasureOptions options;
-  options.warmup_ms = 50;
-  options.duration_s = s.duration_s / kRounds;
-  options.host = host;
-  double cost = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    EVOQ_ASSIGN(const auto ea, sound_executor->Another());
-    EVOQ_ASSIGN(const auto eb, faulty_executor->Another());
-    Executor* const executors[] = {ea.get(), eb.get()};
-    RunBuffers buffers[] = {MakeBuffers(*ea), MakeBuffers(*eb)};
-    EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(executors, buffers, Limits(), options));
-    cost += (profiles[1].total_ms - profiles[0].total_ms) / kRounds;
-  }
-  return cost;
-}
+// What a run takes, with and without step timing alike: twice the runs to average.
+double RunMs(const StepProfile& profile) { return profile.total_ms + profile.tax_ms() / 2; }
 
 Result<Outcome> Judge(const Settings& s, const std::string& model, const std::string& name, const PlantedFault& fault,
                       const std::function<void()>& host = {}) {
@@ -84,8 +67,9 @@ Result<Outcome> Judge(const Settings& s, const std::string& model, const std::st
   job.threads = s.threads;
   job.duration_s = s.duration_s;
   job.host = host;
+  job.beside = {at("sound.etm")};
   EVOQ_ASSIGN(const Explanation e, Explain(job));
-  Outcome outcome{model, name, fault.code, "ms", 0, 0, 0, 0, 0, {}};
+  Outcome outcome{model, name, fault.code, "ms", 0, 0, 0, {}, 0, 0, 0, {}};
   if (FindExplainRule(fault.code, LedgerKind::kBytes) != nullptr) {
     outcome.unit = "bytes";
     outcome.truth = static_cast<double>(std::filesystem::file_size(at("faulty.etm"))) - static_cast<double>(std::filesystem::file_size(at("sound.etm")));
@@ -94,8 +78,16 @@ Result<Outcome> Judge(const Settings& s, const std::string& model, const std::st
     outcome.ledger = ToJson(*e.bytes);
     return outcome;
   }
-  EVOQ_ASSIGN(outcome.truth, TrueCost(s, at("sound.etm"), at("faulty.etm"), host));
-  for (const TimeCause& c : e.time->causes) outcome.explained += c.code == fault.code ? c.ms : 0;
+  outcome.truth = RunMs(e.model.profile) - RunMs(e.beside[0].profile);
+  for (size_t p = 0; p < e.model.profile.parts.size(); ++p) {
+    const StepSums &with = e.model.profile.parts[p], &without = e.beside[0].profile.parts[p];
+    outcome.parts.push_back((with.total_ms + with.timed_ms - without.total_ms - without.timed_ms) / 2);
+  }
+  for (const TimeCause& c : e.time->causes) {
+    if (c.code != fault.code) continue;
+    outcome.explained += c.ms;
+    outcome.spread = c.spread_ms;
+  }
   outcome.unexplained = e.time->unexplained_ms;
   outcome.gap = e.time->actual_ms - e.time->ideal_ms;
   outcome.total = e.time->actual_ms;
@@ -117,39 +109,88 @@ std::vector<Case> Cases() {
     fault.faulty = fault.sound;
     return fault;
   };
+  const auto qdq = [](size_t conv) { return [=](const FaultModel& m) { return ExtraQdqBeforeFloat(m, conv); }; };
+  const auto excluded = [](size_t conv) { return [=](const FaultModel& m) { return ExcludedLayer(m, conv); }; };
+  const auto without_kernel = [](size_t conv, const char* op) { return [=](const FaultModel& m) { return NoIntegerKernel(m, conv, op); }; };
+  const auto dynamic = [](size_t first, size_t last) { return [=](const FaultModel& m) { return DynamicScales(m, first, std::min(last, Convolutions(m.graph).size() - 1)); }; };
+  const auto twice = [](size_t original, size_t copy) { return [=](const FaultModel& m) { return WeightsTwice(m, original, copy); }; };
+  constexpr size_t kAll = 1000;
   return {
-      {"pointwise", "an extra Q/DQ pair", [](const FaultModel& m) { return ExtraQdqBeforeFloat(m, 4); }},
-      {"pointwise", "a layer excluded", [](const FaultModel& m) { return ExcludedLayer(m, 3); }},
-      {"resnet18", "the first layer excluded", [](const FaultModel& m) { return ExcludedLayer(m, 0); }},
-      {"mobilenetv2", "a layer excluded", [](const FaultModel& m) { return ExcludedLayer(m, 3); }},
-      {"pointwise", "LpNormalization in the chain", [](const FaultModel& m) { return NoIntegerKernel(m, 4, "LpNormalization"); }},
-      {"resnet18", "LRN in the chain", [](const FaultModel& m) { return NoIntegerKernel(m, 2, "LRN"); }},
-      {"pointwise", "dynamic activations, one layer", [](const FaultModel& m) { return DynamicScales(m, 3, 3); }},
-      {"pointwise", "dynamic activations, four layers", [](const FaultModel& m) { return DynamicScales(m, 2, 5); }},
-      {"resnet18", "dynamic activations, all layers", [](const FaultModel& m) { return DynamicScales(m, 0, Convolutions(m.graph).size() - 1); }},
-      {"resnet18", "1 ms host delay", host, HostDelay},
+      {"pointwise", "an extra Q/DQ pair", qdq(4)},
+      {"resnet8", "an extra Q/DQ pair", qdq(1)},
+      {"mobilenetv2", "an extra Q/DQ pair", qdq(4)},
+      {"pointwise", "a layer excluded", excluded(3)},
+      {"resnet8", "a layer excluded", excluded(1)},
+      {"mobilenetv2", "a layer excluded", excluded(3)},
+      {"resnet18", "the first layer excluded", excluded(0)},
+      {"pointwise", "LpNormalization in the chain", without_kernel(4, "LpNormalization")},
+      {"resnet8", "LpNormalization in the chain", without_kernel(1, "LpNormalization")},
+      {"mobilenetv2", "LpNormalization in the chain", without_kernel(4, "LpNormalization")},
+      {"resnet18", "LRN in the chain", without_kernel(2, "LRN")},
+      {"pointwise", "dynamic activations, one layer", dynamic(3, 3)},
+      {"pointwise", "dynamic activations, four layers", dynamic(2, 5)},
+      {"resnet8", "dynamic activations, all layers", dynamic(0, kAll)},
+      {"mobilenetv2", "dynamic activations, one layer", dynamic(3, 3)},
+      {"resnet18", "dynamic activations, all layers", dynamic(0, kAll)},
+      {"resnet8", "1 ms host delay", host, HostDelay},
       {"mobilenetv2", "1 ms host delay", host, HostDelay},
-      {"resnet18", "weights stored twice", [](const FaultModel& m) { return WeightsTwice(m, 13, 14); }},
+      {"resnet18", "1 ms host delay", host, HostDelay},
+      {"mobilenetv2", "weights stored twice", twice(26, 29)},
+      {"resnet18", "weights stored twice", twice(13, 14)},
   };
+}
+
+json ToJson(const Outcome& o) {
+  return {{"model", o.model}, {"fault", o.fault}, {"code", o.code}, {"unit", o.unit}, {"true_cost", o.truth}, {"true_cost_parts", o.parts},
+          {"explained", o.explained}, {"spread", o.spread}, {"ratio", o.ratio()}, {"unexplained", o.unexplained}, {"holds", o.holds()}, {"ledger", o.ledger}};
+}
+
+// One line for all repetitions of a case; whether its median holds, and every ledger adds up.
+bool Summarize(const std::vector<Outcome>& outcomes, TextTable& table) {
+  std::vector<double> ratios, truths, explained;
+  double rest = 0;
+  bool adds_up = true;
+  for (const Outcome& o : outcomes) {
+    ratios.push_back(o.ratio());
+    truths.push_back(o.truth);
+    explained.push_back(o.explained);
+    rest = std::max(rest, std::fabs(o.unexplained));
+    adds_up = adds_up && o.adds_up();
+  }
+  for (auto* list : {&ratios, &truths, &explained}) std::sort(list->begin(), list->end());
+  const Outcome& o = outcomes.front();
+  const size_t middle = ratios.size() / 2;
+  const bool holds = adds_up && ratios[middle] >= 0.85 && ratios[middle] <= 1.15;
+  const auto within = static_cast<size_t>(std::count_if(ratios.begin(), ratios.end(), [](double r) { return r >= 0.85 && r <= 1.15; }));
+  const auto shown = [&](double v) { return o.unit == "ms" ? fmt::format("{:.4f} ms", v) : fmt::format("{:.0f} B", v); };
+  table.Row({o.model, o.fault, o.code, shown(truths[middle]), shown(explained[middle]), fmt::format("{:.1f}%", 100 * ratios.front()),
+             fmt::format("{:.1f}%", 100 * ratios[middle]), fmt::format("{:.1f}%", 100 * ratios.back()), fmt::format("{}/{}", within, ratios.size()), shown(rest), holds ? "holds" : "FAILS"});
+  return holds;
 }
 
 Result<int> Run(const Settings& s) {
   std::map<std::string, FaultModel> models;
-  TextTable table({"model", "fault", "cause", ">true cost", ">explained", ">ratio", ">unexplained", ""});
+  const std::vector<Case> cases = Cases();
+  std::map<size_t, std::vector<Outcome>> outcomes;  // by case
+  for (int repetition = 0; repetition < s.repeat; ++repetition) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const Case& c = cases[i];
+      if ((c.model + " " + c.fault).find(s.only) == std::string::npos) continue;
+      if (!models.count(c.model)) {
+        EVOQ_ASSIGN(models[c.model], MakeFaultModel(c.model, s.threads));
+      }
+      EVOQ_ASSIGN(const PlantedFault fault, c.plant(models[c.model]));
+      EVOQ_ASSIGN(const Outcome o, Judge(s, c.model, c.fault, fault, c.host));
+      Log("{} {}: {:.1f}% of {:.4g} {}, explain's interval +-{:.4f}", o.model, o.fault, 100 * o.ratio(), o.truth, o.unit, o.spread);
+      outcomes[i].push_back(o);
+    }
+  }
+  TextTable table({"model", "fault", "cause", ">true cost", ">explained", ">least", ">median", ">most", ">within 15%", ">unexplained", ""});
   json rows = json::array();
   int failed = 0;
-  for (const Case& c : Cases()) {
-    if ((c.model + " " + c.fault).find(s.only) == std::string::npos) continue;
-    if (!models.count(c.model)) {
-      EVOQ_ASSIGN(models[c.model], MakeFaultModel(c.model, s.threads));
-    }
-    EVOQ_ASSIGN(const PlantedFault fault, c.plant(models[c.model]));
-    EVOQ_ASSIGN(const Outcome o, Judge(s, c.model, c.fault, fault, c.host));
-    const auto shown = [&](double v) { return o.unit == "ms" ? fmt::format("{:.4f} ms", v) : fmt::format("{:.0f} B", v); };
-    table.Row({o.model, o.fault, o.code, shown(o.truth), shown(o.explained), fmt::format("{:.1f}%", 100 * o.ratio()), shown(o.unexplained), o.holds() ? "holds" : "FAILS"});
-    rows.push_back({{"model", o.model}, {"fault", o.fault}, {"code", o.code}, {"unit", o.unit}, {"true_cost", o.truth}, {"explained", o.explained},
-                    {"ratio", o.ratio()}, {"unexplained", o.unexplained}, {"holds", o.holds()}, {"ledger", o.ledger}});
-    failed += !o.holds();
+  for (const auto& [index, repeated] : outcomes) {
+    failed += !Summarize(repeated, table);
+    for (const Outcome& o : repeated) rows.push_back(ToJson(o));
   }
   Out("{}", table.ToString());
   if (!s.json_path.empty()) EVOQ_TRY(WriteFileAtomic(s.json_path, rows.dump(1) + "\n"));
@@ -165,6 +206,7 @@ int main(int argc, char** argv) {
   CLI::App app("Plants faults and compares what explain says with what they cost.");
   app.add_option("--threads", settings.threads)->capture_default_str();
   app.add_option("--duration-s", settings.duration_s, "Time to measure each model")->capture_default_str();
+  app.add_option("--repeat", settings.repeat, "Times to measure all of it")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--only", settings.only, "Only the cases whose model and fault contain this");
   app.add_option("--json", settings.json_path, "Also write the figures and ledgers");
   CLI11_PARSE(app, argc, argv);

@@ -20,6 +20,7 @@ struct ExplainJob {
   int threads = 0;
   double duration_s = 2;       // to measure each model
   std::function<void()> host;  // MeasureOptions::host of the model's runs; may be null
+  std::vector<std::string> beside;  // files of models to measure in the same rounds
 };
 
 struct MeasuredModel {
@@ -32,6 +33,8 @@ struct Explanation {
   Limits limits;
   MeasuredModel model;
   std::optional<MeasuredModel> baseline;
+  std::optional<MeasuredModel> attainable;  // where its steps are others than the model's
+  std::vector<MeasuredModel> beside;
   std::string attainable_why;      // why no attainable run was measured, where one would have helped
   std::optional<TimeLedger> time;  // with a baseline
   std::optional<ByteLedger> bytes;  // of an .etm

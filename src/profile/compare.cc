@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "base/check.h"
@@ -11,6 +12,7 @@ namespace evoq {
 namespace {
 
 constexpr int kResamples = 2000;
+constexpr double kCalmPercent = 25;  // of a round's runs: other work may disturb half of them and more
 
 // An even choice of [0, count), the same on every machine (std::uniform_int_distribution is not).
 size_t Choose(std::mt19937_64& random, size_t count) { return static_cast<size_t>((random() >> 32) * count >> 32); }
@@ -38,6 +40,32 @@ double BlockMedian(std::span<const double> runs, std::mt19937_64& random, std::v
 }
 
 }  // namespace
+
+std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b) {
+  constexpr double kLeastShare = 0.005, kErrors = 4;
+  const size_t parts = std::min(a.parts.size(), b.parts.size());
+  std::map<std::string, std::pair<int, int>> steps;  // in a and in b, -1 where it has none
+  for (size_t i = 0; i < a.steps.size(); ++i) steps.emplace(a.steps[i].name, std::pair(-1, -1)).first->second.first = static_cast<int>(i);
+  for (size_t i = 0; i < b.steps.size(); ++i) steps.emplace(b.steps[i].name, std::pair(-1, -1)).first->second.second = static_cast<int>(i);
+  const auto in_part = [](const StepProfile& p, size_t part, int step) { return step < 0 ? 0 : p.parts[part].steps_ms[static_cast<size_t>(step)]; };
+  const auto whole = [](const StepProfile& p, int step) { return step < 0 ? 0 : p.steps[static_cast<size_t>(step)].ms; };
+  std::vector<StepChange> changes;
+  for (const auto& [name, at] : steps) {
+    double sum = 0, squares = 0;
+    for (size_t part = 0; part < parts; ++part) {
+      const double d = in_part(b, part, at.second) - in_part(a, part, at.first);
+      sum += d;
+      squares += d * d;
+    }
+    const double n = static_cast<double>(parts), mean = sum / std::max(n, 1.0);
+    if (parts < 2 || mean * mean <= kErrors * kErrors * std::max(0.0, squares / n - mean * mean) / (n - 1)) continue;
+    const StepChange change{name, whole(a, at.first), whole(b, at.second)};
+    if (std::fabs(change.b_ms - change.a_ms) >= kLeastShare * a.total_ms) changes.push_back(change);
+  }
+  const auto size = [](const StepChange& c) { return std::fabs(c.b_ms - c.a_ms); };
+  std::sort(changes.begin(), changes.end(), [&](const StepChange& x, const StepChange& y) { return size(x) != size(y) ? size(x) > size(y) : x.name < y.name; });
+  return changes;
+}
 
 const char* VerdictName(Verdict verdict) {
   switch (verdict) {
@@ -91,7 +119,7 @@ Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const
     EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureInterleaved(executors, buffers, measure));
     const RunTimes& time_a = times[swapped ? 1 : 0];
     const RunTimes& time_b = times[swapped ? 0 : 1];
-    ratios.push_back(time_a.median() / time_b.median());
+    ratios.push_back(time_a.Percentile(kCalmPercent) / time_b.Percentile(kCalmPercent));
     runs.a.sorted_ms.insert(runs.a.sorted_ms.end(), time_a.sorted_ms.begin(), time_a.sorted_ms.end());
     runs.b.sorted_ms.insert(runs.b.sorted_ms.end(), time_b.sorted_ms.begin(), time_b.sorted_ms.end());
     if (compare.progress) compare.progress(static_cast<double>(round + 1) / rounds);

@@ -75,5 +75,34 @@ TEST(Compare, DriftingRunsMeasuredApart) {
   EXPECT_EQ(CompareSamples(one, two, 0.01).verdict, Verdict::kFaster);
 }
 
+// Profiles of steps whose times in eight parts alternate by `scatter` around `ms`.
+StepProfile ProfileOf(const std::vector<std::pair<std::string, double>>& steps, double scatter) {
+  StepProfile p;
+  p.parts.resize(8);
+  for (const auto& [name, ms] : steps) {
+    StepTime t;
+    t.name = name;
+    t.ms = ms;
+    p.total_ms += ms;
+    p.steps.push_back(t);
+    for (size_t part = 0; part < p.parts.size(); ++part) p.parts[part].steps_ms.push_back(ms + (part % 2 == 0 ? scatter : -scatter));
+  }
+  return p;
+}
+
+TEST(ChangedSteps, NamesWhatSurelyDiffersTheLargestFirst) {
+  const std::vector<std::pair<std::string, double>> a = {{"conv_1", 1}, {"conv_2", 2}, {"fc", 1}}, b = {{"fc", 1.5}, {"conv_1", 1.018}, {"conv_2", 2.001}, {"new", 0.1}};
+  const auto changes = ChangedSteps(ProfileOf(a, 0), ProfileOf(b, 0.01));
+  ASSERT_EQ(changes.size(), 2u) << "conv_1 differs by more than four errors, but by less than 0.5% of the run";
+  EXPECT_EQ(changes[0].name, "fc");
+  EXPECT_DOUBLE_EQ(changes[0].b_ms - changes[0].a_ms, 0.5);
+  EXPECT_EQ(changes[1].name, "new");
+  EXPECT_EQ(changes[1].a_ms, 0);
+  EXPECT_EQ(ChangedSteps(ProfileOf(a, 0), ProfileOf(b, 0.1)).size(), 1u) << "the parts differ as much as the models";
+  StepProfile single = ProfileOf(b, 0);
+  single.parts.clear();
+  EXPECT_TRUE(ChangedSteps(ProfileOf(a, 0), single).empty()) << "too few runs to be sure";
+}
+
 }  // namespace
 }  // namespace evoq

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/median.h"
 
@@ -113,61 +114,99 @@ Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const Meas
 
 namespace {
 
-// Runs of one executor in turn without and with step timing.
+// The indices of `ms` in ascending order of it.
+std::vector<size_t> Ascending(const std::vector<double>& ms) {
+  std::vector<size_t> order(ms.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a] != ms[b] ? ms[a] < ms[b] : a < b; });
+  return order;
+}
+
+// Runs of one program in turn without and with step timing, in blocks.
 class StepSamples {
  public:
-  StepSamples(Executor& executor, RunBuffers& buffers, std::function<void()> host)
-      : executor_(executor), buffers_(buffers), host_(std::move(host)), ns_(executor.program().steps.size()), steps_(ns_.size()) {}
+  explicit StepSamples(std::function<void()> host) : host_(std::move(host)) {}
 
-  // A run without and a run with step timing, so that both see the same machine.
-  Status Pair(bool counted) {
-    const auto plain = Clock::now();
-    if (host_) host_();
-    EVOQ_TRY(executor_.Run(buffers_.inputs, buffers_.outputs));
-    const auto timed = Clock::now();
-    if (host_) host_();
-    EVOQ_TRY(executor_.RunTimed(buffers_.inputs, buffers_.outputs, ns_));
-    const auto end = Clock::now();
-    if (!counted) return {};
-    plain_.push_back(Ms(timed - plain));
-    timed_.push_back(Ms(end - timed));
-    for (size_t s = 0; s < ns_.size(); ++s) steps_[s].push_back(static_cast<double>(ns_[s]) / 1e6);
-    if (recorded_.size() < kRecorded) Record(plain, timed, end);
+  void Use(Executor& executor, RunBuffers& buffers) {
+    executor_ = &executor;
+    buffers_ = &buffers;
+    ns_.resize(executor.program().steps.size());
+    all_steps_.resize(ns_.size());
+  }
+  Status WarmUp(double ms) {
+    for (const auto start = Clock::now(); Ms(Clock::now() - start) < ms;) EVOQ_TRY(Pair(nullptr));
     return {};
   }
-  double counted_ms() const {
-    double sum = 0;
-    for (size_t i = 0; i < plain_.size(); ++i) sum += plain_[i] + timed_[i];
-    return sum;
+  // After a pair that fills the caches.
+  Status MeasureBlock() {
+    EVOQ_TRY(Pair(nullptr));
+    Block block;
+    block.steps.resize(ns_.size());
+    const auto start = Clock::now();
+    do {
+      EVOQ_TRY(Pair(&block));
+    } while (block.plain.size() < kLeastPairs || Ms(Clock::now() - start) < kBlockMs);
+    blocks_.push_back(SumsOf(block));
+    return {};
   }
-  int64_t runs() const { return static_cast<int64_t>(timed_.size()); }
+  double counted_ms() const { return counted_ms_; }
+  int64_t runs() const { return runs_; }
 
   StepProfile Profile(const Limits& limits) {
     StepProfile profile;
     profile.recorded = std::move(recorded_);
     profile.runs = runs();
-    profile.total_ms = MeanOf(plain_, MiddleHalf(plain_));
-    const std::vector<size_t> middle = MiddleHalf(timed_);
-    for (size_t s = 0; s < steps_.size(); ++s) {
-      StepTime t = Describe(executor_, s);
-      t.ms = MeanOf(steps_[s], middle);
-      for (double ms : steps_[s]) t.mean_ms += ms / static_cast<double>(steps_[s].size());
-      t.median_ms = Median(steps_[s]);
-      if (t.ms > 0) {
-        t.gops = 2.0 * static_cast<double>(t.macs) / (t.ms * 1e6);
-        t.roofline_share = RooflineNs(limits, t.peak, t.macs, t.bytes) / (t.ms * 1e6);
-      }
-      profile.steps_ms += t.ms;
+    for (size_t s = 0; s < ns_.size(); ++s) {
+      StepTime t = Describe(*executor_, s);
+      for (double ms : all_steps_[s]) t.mean_ms += ms / static_cast<double>(all_steps_[s].size());
+      t.median_ms = Median(all_steps_[s]);
       profile.steps.push_back(std::move(t));
     }
-    profile.host_ms = MeanOf(timed_, middle) - profile.steps_ms;
-    for (StepTime& t : profile.steps) t.share = profile.steps_ms > 0 ? t.ms / profile.steps_ms : 0;
+    SetTimes(profile, Calm(blocks_), limits);
+    if (blocks_.size() >= kParts * kLeastOfPart) {
+      for (size_t part = 0; part < kParts; ++part) {
+        const auto at = [&](size_t p) { return static_cast<ptrdiff_t>(blocks_.size() * p / kParts); };
+        profile.parts.push_back(Calm(std::span(blocks_).subspan(at(part), at(part + 1) - at(part))));
+      }
+    }
+    std::vector<double> times;
+    for (const StepSums& block : blocks_) times.push_back(block.total_ms);
+    if (profile.total_ms > 0) profile.busy = std::max(0.0, Median(times) / profile.total_ms - 1);
     return profile;
   }
 
  private:
   static constexpr size_t kRecorded = 40;
+  static constexpr size_t kLeastPairs = 2;
+  static constexpr double kBlockMs = 10;
+  static constexpr size_t kParts = 8, kLeastOfPart = 3;
 
+  struct Block {
+    std::vector<double> plain, timed;        // whole runs without and with step timing
+    std::vector<std::vector<double>> steps;  // by step, by run
+  };
+
+  // A run without and a run with step timing, so that both see the same machine. `block`: null for one that does not count.
+  Status Pair(Block* block) {
+    const auto plain = Clock::now();
+    if (host_) host_();
+    EVOQ_TRY(executor_->Run(buffers_->inputs, buffers_->outputs));
+    const auto timed = Clock::now();
+    if (host_) host_();
+    EVOQ_TRY(executor_->RunTimed(buffers_->inputs, buffers_->outputs, ns_));
+    const auto end = Clock::now();
+    if (block == nullptr) return {};
+    block->plain.push_back(Ms(timed - plain));
+    block->timed.push_back(Ms(end - timed));
+    for (size_t s = 0; s < ns_.size(); ++s) {
+      block->steps[s].push_back(static_cast<double>(ns_[s]) / 1e6);
+      all_steps_[s].push_back(block->steps[s].back());
+    }
+    if (recorded_.size() < kRecorded) Record(plain, timed, end);
+    counted_ms_ += Ms(end - plain);
+    ++runs_;
+    return {};
+  }
   void Record(Clock::time_point plain, Clock::time_point timed, Clock::time_point end) {
     if (recorded_.empty()) first_ = plain;
     recorded_.push_back({Ms(plain - first_), Ms(timed - plain), {}});
@@ -177,49 +216,65 @@ class StepSamples {
   }
   // The runs between the quartiles of what runs took.
   static std::vector<size_t> MiddleHalf(const std::vector<double>& ms) {
-    std::vector<size_t> order(ms.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a] != ms[b] ? ms[a] < ms[b] : a < b; });
-    const size_t cut = order.size() / 4;
-    return {order.begin() + static_cast<ptrdiff_t>(cut), order.end() - static_cast<ptrdiff_t>(cut)};
+    const std::vector<size_t> order = Ascending(ms);
+    const auto cut = static_cast<ptrdiff_t>(order.size() / 4);
+    return {order.begin() + cut, order.end() - cut};
   }
   static double MeanOf(const std::vector<double>& ms, const std::vector<size_t>& which) {
     double sum = 0;
     for (size_t i : which) sum += ms[i];
     return which.empty() ? 0 : sum / static_cast<double>(which.size());
   }
+  static StepSums SumsOf(const Block& block) {
+    const std::vector<size_t> middle = MiddleHalf(block.timed);
+    StepSums sums{MeanOf(block.plain, MiddleHalf(block.plain)), MeanOf(block.timed, middle), {}};
+    for (const auto& step : block.steps) sums.steps_ms.push_back(MeanOf(step, middle));
+    return sums;
+  }
+  // The mean over the blocks within 3% of the fastest tenth.
+  static StepSums Calm(std::span<const StepSums> blocks) {
+    constexpr double kWithin = 1.03;
+    std::vector<double> ms;
+    for (const StepSums& b : blocks) ms.push_back(b.total_ms + b.timed_ms);
+    std::vector<size_t> calm = Ascending(ms);
+    const double fast = ms[calm[calm.size() / 10]];
+    while (ms[calm.back()] > kWithin * fast) calm.pop_back();
+    const double share = 1 / static_cast<double>(calm.size());
+    StepSums mean;
+    mean.steps_ms.resize(blocks[0].steps_ms.size());
+    for (size_t i : calm) {
+      mean.total_ms += share * blocks[i].total_ms;
+      mean.timed_ms += share * blocks[i].timed_ms;
+      for (size_t s = 0; s < mean.steps_ms.size(); ++s) mean.steps_ms[s] += share * blocks[i].steps_ms[s];
+    }
+    return mean;
+  }
 
-  Executor& executor_;
-  RunBuffers& buffers_;
   std::function<void()> host_;
+  Executor* executor_ = nullptr;
+  RunBuffers* buffers_ = nullptr;
   std::vector<int64_t> ns_;
-  std::vector<std::vector<double>> steps_;  // by step, by run
-  std::vector<double> plain_, timed_;       // whole runs without and with step timing
+  std::vector<StepSums> blocks_;
+  std::vector<std::vector<double>> all_steps_;  // by step, by run
+  double counted_ms_ = 0;
+  int64_t runs_ = 0;
   std::vector<RecordedRun> recorded_;
   Clock::time_point first_;
 };
 
-}  // namespace
-
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
-                                                         const Limits& limits, const MeasureOptions& options) {
-  constexpr double kBlockMs = 20;  // of one executor, then it is the next one's turn
-  std::vector<StepSamples> samples;
-  for (size_t i = 0; i < executors.size(); ++i)
-    samples.emplace_back(*executors[i], buffers[i], i + 1 == executors.size() ? options.host : nullptr);
-  for (StepSamples& s : samples) {
-    for (const auto start = Clock::now(); Ms(Clock::now() - start) < options.warmup_ms;) EVOQ_TRY(s.Pair(false));
-  }
+// `prepare` runs before each turn.
+Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples, const std::function<Status()>& prepare, const Limits& limits,
+                                               const MeasureOptions& options) {
   const auto enough = [&](const StepSamples& s) {
     return s.runs() >= options.max_runs || (s.runs() >= options.min_runs && s.counted_ms() >= options.duration_s * 1e3);
   };
-  while (!std::all_of(samples.begin(), samples.end(), enough)) {
+  for (size_t turn = 0; turn == 0 || !std::all_of(samples.begin(), samples.end(), enough); ++turn) {
+    EVOQ_TRY(prepare());
     double done = 1;
-    for (StepSamples& s : samples) {
-      if (samples.size() > 1) EVOQ_TRY(s.Pair(false));
-      const int64_t runs = s.runs();
-      const auto start = Clock::now();
-      while (s.runs() < runs + 3 || Ms(Clock::now() - start) < kBlockMs) EVOQ_TRY(s.Pair(true));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      StepSamples& s = samples[(turn + i) % samples.size()];
+      if (turn == 0) EVOQ_TRY(s.WarmUp(options.warmup_ms));
+      EVOQ_TRY(s.MeasureBlock());
       done = std::min(done, s.counted_ms() / std::max(options.duration_s * 1e3, 1e-9));
     }
     if (options.progress) options.progress(done);
@@ -229,9 +284,50 @@ Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<Executor* con
   return profiles;
 }
 
+}  // namespace
+
+void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits) {
+  profile.total_ms = sums.total_ms;
+  profile.steps_ms = 0;
+  for (size_t s = 0; s < profile.steps.size(); ++s) {
+    StepTime& t = profile.steps[s];
+    t.ms = sums.steps_ms[s];
+    profile.steps_ms += t.ms;
+    t.gops = t.ms > 0 ? 2.0 * static_cast<double>(t.macs) / (t.ms * 1e6) : 0;
+    t.roofline_share = t.ms > 0 ? RooflineNs(limits, t.peak, t.macs, t.bytes) / (t.ms * 1e6) : 0;
+  }
+  profile.host_ms = sums.timed_ms - profile.steps_ms;
+  for (StepTime& t : profile.steps) t.share = profile.steps_ms > 0 ? t.ms / profile.steps_ms : 0;
+}
+
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executor* const> executors, const Limits& limits,
+                                                         const MeasureOptions& options) {
+  std::vector<StepSamples> samples;
+  for (size_t i = 0; i < executors.size(); ++i) samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr);
+  std::vector<std::unique_ptr<Executor>> fresh(executors.size());
+  std::vector<RunBuffers> buffers(executors.size());
+  const auto prepare = [&]() -> Status {
+    // The old ones stay until all new ones are made: otherwise these would lie where those lay.
+    std::vector<std::unique_ptr<Executor>> made;
+    std::vector<RunBuffers> made_buffers;
+    for (const Executor* executor : executors) {
+      EVOQ_ASSIGN(auto another, executor->Another());
+      made_buffers.push_back(MakeBuffers(*another));
+      made.push_back(std::move(another));
+    }
+    fresh = std::move(made);
+    buffers = std::move(made_buffers);
+    for (size_t i = 0; i < samples.size(); ++i) samples[i].Use(*fresh[i], buffers[i]);
+    return {};
+  };
+  return MeasureBlocks(samples, prepare, limits, options);
+}
+
 Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits, const MeasureOptions& options) {
-  Executor* const one[] = {&executor};
-  EVOQ_ASSIGN(auto profiles, MeasureStepsInterleaved(one, std::span(&buffers, 1), limits, options));
+  std::vector<StepSamples> one;
+  one.emplace_back(options.host);
+  one[0].Use(executor, buffers);
+  EVOQ_ASSIGN(auto profiles, MeasureBlocks(one, [] { return Status(); }, limits, options));
   return std::move(profiles[0]);
 }
 

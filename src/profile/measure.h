@@ -50,8 +50,7 @@ Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const Measure
 Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);
 
-// What one step took. `ms` is the mean over the middle half of the runs, ordered by what they took in all: as robust as a
-// median, and the steps' times add up.
+// What one step took. `ms` is of the calm blocks (see StepProfile); the times of steps add up.
 struct StepTime {
   std::string name, op, kernel, variant, precision, shape;
   Peak peak = Peak::kMemory;
@@ -68,23 +67,38 @@ struct RecordedRun {
   std::vector<double> steps_ms;  // empty for a run without step timing
 };
 
+// What a run takes without and with step timing, and each of its steps.
+struct StepSums {
+  double total_ms = 0, timed_ms = 0;
+  std::vector<double> steps_ms;
+};
+
+// Runs are measured in blocks of some 10 ms. Times are means over the calm blocks, those within 3% of the fastest tenth: what disturbs a run only
+// ever adds time. Of each block the middle half of the runs counts, ordered by what they took in all.
 // total_ms + tax_ms() == steps_ms + host_ms.
 struct StepProfile {
-  double total_ms = 0;  // a whole run without step timing, over the middle half of the runs
+  double total_ms = 0;  // a whole run without step timing
   int64_t runs = 0;     // measured with step timing
   double steps_ms = 0;  // sum of the steps
   double host_ms = 0;   // what a run takes outside its steps: MeasureOptions::host, checks, waking threads
+  double busy = 0;      // how much longer a run took in the median of all blocks than in the calm ones: 0.1 is 10%
   std::vector<StepTime> steps;
+  // The same from each eighth of the measured time alone, for intervals; empty where there were too few blocks. Profiles that were measured in
+  // turn have the same eighths.
+  std::vector<StepSums> parts;
   std::vector<RecordedRun> recorded;  // the first measured runs, in order
 
   double tax_ms() const { return steps_ms + host_ms - total_ms; }  // what timing the steps adds to a run
 };
+// Sets the times of `profile` to these sums.
+void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits);
+
 Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits,
                                  const MeasureOptions& options);
-// Several executors in turn, in blocks of runs whose first one is not counted, so that a change of the machine's speed hits
-// all alike and each finds its own data in the caches. `options.duration_s` is for each of them; `host` is the last one's.
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
-                                                         const Limits& limits, const MeasureOptions& options);
+// Several programs in turn, a block of each, with executors made anew (like `executors`) in each turn: where memory lies is luck, and
+// a change of the machine's speed hits all alike. `options.duration_s` is for each of them; `host` is the last one's.
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executor* const> executors, const Limits& limits,
+                                                         const MeasureOptions& options);
 
 // Peak resident memory of this process so far, in bytes.
 int64_t PeakRssBytes();

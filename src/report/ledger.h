@@ -1,6 +1,7 @@
 // Where the time and the bytes of a quantized model went, and why.
 #pragma once
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@ namespace evoq {
 struct TimeCause {
   std::string code;  // of an ExplainRule ("no-int8-kernel", ...), or of a decision that no rule knows
   double ms = 0;
+  double spread_ms = 0;  // half of the 95% interval of ms, from parts of the measured time; 0: too few runs to tell
   std::vector<std::string> steps;
   std::string sentence, fix;
   double gain_ms = 0;  // what the fix is predicted to win
@@ -26,8 +28,12 @@ struct TimeLedger {
   double ideal_ms = 0;       // its steps at what the narrower type allows on this machine
   double attainable_ms = 0;  // actual_ms less the gains of all fixes
   double actual_ms = 0;      // the quantized run
+  double gap_spread_ms = 0;  // half of the 95% interval of actual_ms - ideal_ms
   std::vector<TimeCause> causes;  // largest first
   double unexplained_ms = 0;
+
+  // Whether the gap is known to a tenth of itself, or to 2% of the run.
+  bool steady() const { return gap_spread_ms <= std::max(0.1 * std::fabs(actual_ms - ideal_ms), 0.02 * actual_ms); }
 };
 
 // A measured run and the program that ran.

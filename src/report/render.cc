@@ -11,9 +11,9 @@ using nlohmann::json;
 json ToJson(const TimeLedger& ledger) {
   json causes = json::array();
   for (const TimeCause& c : ledger.causes)
-    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_ms", c.gain_ms}});
+    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"spread_ms", c.spread_ms}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_ms", c.gain_ms}});
   return {{"float_ms", ledger.float_ms}, {"ideal_ms", ledger.ideal_ms}, {"attainable_ms", ledger.attainable_ms}, {"actual_ms", ledger.actual_ms},
-          {"causes", causes}, {"unexplained_ms", ledger.unexplained_ms}};
+          {"gap_spread_ms", ledger.gap_spread_ms}, {"causes", causes}, {"unexplained_ms", ledger.unexplained_ms}};
 }
 
 json ToJson(const ByteLedger& ledger) {
@@ -66,11 +66,14 @@ std::string ToText(const TimeLedger& ledger) {
   std::string out = fmt::format("time: float {:.3f} ms -> ideal {:.3f} ms -> attainable {:.3f} ms -> measured {:.3f} ms ({:.2f}x of {:.2f}x possible)\n",
                                 ledger.float_ms, ledger.ideal_ms, ledger.attainable_ms, ledger.actual_ms, ledger.float_ms / ledger.actual_ms,
                                 ledger.float_ms / std::max(ledger.ideal_ms, 1e-9));
-  TextTable table({">ms over ideal", ">a fix wins", "cause", ">steps", "which"});
+  if (!ledger.steady())
+    out += fmt::format("the machine is busy: {:.3f} ms over ideal are known to {:.3f} ms only; measure again, or longer (--duration-s)\n",
+                       ledger.actual_ms - ledger.ideal_ms, ledger.gap_spread_ms);
+  TextTable table({">ms over ideal", ">+-", ">a fix wins", "cause", ">steps", "which"});
   for (const TimeCause& c : ledger.causes)
-    table.Row({fmt::format("{:+.4f}", c.ms), c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
+    table.Row({fmt::format("{:+.4f}", c.ms), c.spread_ms > 0 ? fmt::format("{:.4f}", c.spread_ms) : "", c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
                c.steps.empty() ? "" : std::to_string(c.steps.size()), FirstOf(c.steps)});
-  table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "unexplained", "", ""});
+  table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "", "unexplained", "", ""});
   out += table.ToString();
   for (const TimeCause& c : ledger.causes) out += fmt::format("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
   return out;

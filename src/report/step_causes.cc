@@ -189,6 +189,15 @@ std::string StepCauses::Neighbour(size_t s) const {
   return "";
 }
 
+std::string StepCauses::Before(size_t s) const {
+  const size_t count = program_.steps.size();
+  for (size_t back = 1; back <= count; ++back) {
+    const std::string code = Fault((s + count - back) % count);
+    if (!code.empty() && code != "border-conversion") return code;
+  }
+  return "";
+}
+
 std::string StepCauses::Fault(size_t s) const {
   if (std::string code = Root(s); !code.empty()) return code;
   const NodeId id = program_.steps[s].node;

@@ -28,6 +28,8 @@ class StepCauses {
   std::string Beside(size_t step) const;
   // The code of a faulty step that reads what this one writes or writes what it reads, or "": it changes what the caches hold.
   std::string Neighbour(size_t step) const;
+  // The code of the faulty step that ran last before this one, in this run or the one before it, or "".
+  std::string Before(size_t step) const;
 
  private:
   enum class Side { kReaders, kProducers };

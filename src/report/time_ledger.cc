@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "ops/op.h"
 #include "report/explain_rule.h"
@@ -60,6 +63,21 @@ std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
     }
   }
   return pairs;
+}
+
+// Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the time do: by four standard errors of the
+// parts' differences.
+bool Differ(const StepProfile& a, size_t s, const StepProfile& b, size_t t) {
+  const size_t count = a.parts.size();
+  if (count < 2 || b.parts.size() != count) return false;
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double d = a.parts[i].steps_ms[s] - b.parts[i].steps_ms[t];
+    sum += d;
+    squares += d * d;
+  }
+  const double n = static_cast<double>(count), mean = sum / n;
+  return mean * mean > 16 * std::max(0.0, squares / n - mean * mean) / (n - 1);
 }
 
 class Account {
@@ -130,6 +148,7 @@ class TimeLedgerBuilder {
   void AgainstEstimates();
   std::string CodeOfLacking(size_t r, const std::vector<int>& q_of_r) const;
   std::string CodeOfDifference(size_t q) const;
+  std::string KnockOn(size_t q, bool differs) const;
   // Step q takes what it takes instead of `ms`.
   void Differs(size_t q, double ms) { account_.Add(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q)); }
 
@@ -146,6 +165,13 @@ std::string TimeLedgerBuilder::CodeOfDifference(size_t q) const {
   if (OnlyRescales(quantized_.program->graph->node(quantized_.program->steps[q].node))) return "extra-conversion";
   if (std::string code = causes_.Beside(q); !code.empty()) return code;
   return "other-kernel";
+}
+
+// The fault that makes a sound step take another time than in the attainable run: one beside it, or, where the step's time surely differs, the
+// one that ran before it and left other data in the caches; "" where there is none.
+std::string TimeLedgerBuilder::KnockOn(size_t q, bool differs) const {
+  const std::string code = causes_.Neighbour(q);
+  return code.empty() && differs ? causes_.Before(q) : code;
 }
 
 // What a step of the attainable run that the quantized one lacks would have been there for: it is made up for by the fault
@@ -186,17 +212,18 @@ void TimeLedgerBuilder::AgainstAttainable() {
     const int q = q_of_r[r], f = f_of_r[r];
     if (q != kNone) r_of_q[static_cast<size_t>(q)] = static_cast<int>(r);
     const bool same = q != kNone && SameStep(*quantized_.program, static_cast<size_t>(q), *attainable_.program, r);
-    const std::string neighbour = same ? causes_.Neighbour(static_cast<size_t>(q)) : "";
-    // Two runs of one step differ by noise only, unless a fault beside it took its data out of the caches.
-    const double ms = same && neighbour.empty() ? step(static_cast<size_t>(q)).ms : best.steps[r].ms;
+    const bool differ = same && Differ(*quantized_.profile, static_cast<size_t>(q), best, r);
+    const std::string knock_on = same ? KnockOn(static_cast<size_t>(q), differ) : "";
+    // Two runs of one step differ by noise only, unless a fault took its data out of the caches.
+    const double ms = same && knock_on.empty() ? step(static_cast<size_t>(q)).ms : best.steps[r].ms;
     if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
     account_.Add(best_causes.Of(r, f != kNone), ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
     if (q == kNone) {
       account_.Add(CodeOfLacking(r, q_of_r), -ms, best.steps[r].name);
     } else if (!same) {
       Differs(static_cast<size_t>(q), ms);
-    } else if (!neighbour.empty()) {
-      account_.Add(neighbour, step(static_cast<size_t>(q)).ms - ms, "");
+    } else if (!knock_on.empty()) {
+      account_.Add(knock_on, step(static_cast<size_t>(q)).ms - ms, differ ? best.steps[r].name : "");
     }
   }
   for (size_t q = 0; q < r_of_q.size(); ++q) {
@@ -241,8 +268,60 @@ void TimeLedgerBuilder::AgainstEstimates() {
 
 }  // namespace
 
+namespace {
+
+// The run as a part of the measured time shows it.
+struct PartRun {
+  PartRun(const LedgerRun& whole, size_t part, const Limits& limits) : program(whole.program) {
+    if (whole.profile == nullptr) return;
+    profile = *whole.profile;
+    SetTimes(*profile, profile->parts[part], limits);
+  }
+  LedgerRun run() const { return {profile ? &*profile : nullptr, program}; }
+
+  std::optional<StepProfile> profile;
+  const Program* program;
+};
+
+// Half of the 95% interval of the mean of eight or fewer independent figures (Student, "The probable error of a mean", 1908).
+double HalfInterval(const std::vector<double>& figures) {
+  constexpr double kStudent[] = {0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365};  // by degrees of freedom
+  const double n = static_cast<double>(figures.size());
+  const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / n;
+  double squares = 0;
+  for (double f : figures) squares += (f - mean) * (f - mean);
+  return kStudent[std::min(figures.size(), std::size(kStudent)) - 1] * std::sqrt(squares / (n * (n - 1)));
+}
+
+// From the ledgers of the parts of the measured time.
+void AddSpreads(TimeLedger& ledger, const std::vector<TimeLedger>& parts) {
+  std::vector<double> gaps;
+  std::map<std::string, std::vector<double>> by_code;
+  for (const TimeLedger& part : parts) {
+    gaps.push_back(part.actual_ms - part.ideal_ms);
+    for (const TimeCause& c : part.causes) by_code[c.code].push_back(c.ms);
+  }
+  ledger.gap_spread_ms = HalfInterval(gaps);
+  for (TimeCause& c : ledger.causes) {
+    std::vector<double>& figures = by_code[c.code];
+    figures.resize(parts.size());  // a cause that a part does not have is 0 there
+    c.spread_ms = HalfInterval(figures);
+  }
+}
+
+}  // namespace
+
 TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits) {
-  return TimeLedgerBuilder(real, quantized, attainable, limits).Build();
+  TimeLedger ledger = TimeLedgerBuilder(real, quantized, attainable, limits).Build();
+  size_t count = std::min(real.profile->parts.size(), quantized.profile->parts.size());
+  if (attainable.profile != nullptr) count = std::min(count, attainable.profile->parts.size());
+  std::vector<TimeLedger> parts;
+  for (size_t p = 0; p < count; ++p) {
+    const PartRun r(real, p, limits), q(quantized, p, limits), a(attainable, p, limits);
+    parts.push_back(TimeLedgerBuilder(r.run(), q.run(), a.run(), limits).Build());
+  }
+  if (parts.size() > 1) AddSpreads(ledger, parts);
+  return ledger;
 }
 
 bool NarrowsToBf16(const Program& program) {

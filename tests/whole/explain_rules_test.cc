@@ -400,6 +400,45 @@ TEST(TimeLedger, PlantedFaultsAreNamed) {
   }
 }
 
+// Eight parts of the measured time that agree with the profile but for `scatter` in step `step`.
+void AddParts(TimedProgram& timed, size_t step, double scatter) {
+  StepProfile& p = timed.profile;
+  StepSums sums{p.total_ms, p.steps_ms, {}};
+  for (const StepTime& t : p.steps) sums.steps_ms.push_back(t.ms);
+  for (int part = 0; part < 8; ++part) {
+    p.parts.push_back(sums);
+    p.parts.back().steps_ms[step] += part % 2 == 0 ? scatter : -scatter;
+  }
+}
+
+// c1 in float; c3, which does not stand beside it, takes longer because its weights left the caches.
+TEST(TimeLedger, WhatAFaultDoesToLaterStepsIsItsOwn) {
+  const std::string text = Chain();
+  const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c1")); });
+  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized), quantized = Timed(m.quantized);
+  const auto excluded = [&](double slower, double scatter, bool parts) {
+    TimedProgram r = real, b = best, q = quantized;
+    size_t step = 0;
+    while (q.profile.steps[step].name != "c3") ++step;
+    q.Slow(step, slower);
+    if (parts) {
+      AddParts(r, 0, 0);
+      AddParts(b, 0, 0);
+      AddParts(q, step, scatter);
+    }
+    TimeLedger ledger = BuildTimeLedger(r.run(), q.run(), b.run(), TestLimits());
+    EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9);
+    return Causes(ledger)["excluded"];
+  };
+  const double before = excluded(0, 0, false).ms;
+  EXPECT_NEAR(excluded(0.5, 0, false).ms, before, 1e-9) << "one figure says nothing of its noise";
+  const TimeCause sure = excluded(0.5, 0.1, true);
+  EXPECT_NEAR(sure.ms, before + 0.5, 1e-9);
+  EXPECT_TRUE(std::count(sure.steps.begin(), sure.steps.end(), "c3")) << "named";
+  EXPECT_NEAR(sure.spread_ms, 2.365 * 0.1 / std::sqrt(7.0), 1e-6) << "half of Student's interval of eight figures";
+  EXPECT_NEAR(excluded(0.5, 1, true).ms, before, 1e-9) << "within what parts of the time vary by";
+}
+
 // The chain c1, c2, c3 with c2 in float: what that costs is its own time and both conversions, nothing else.
 TEST(TimeLedger, AFaultIsChargedWithWhatItCosts) {
   const std::string text = Chain();

@@ -55,6 +55,30 @@ Status WriteReport(const Options& o, const Side& a, const Side& b, Isa isa, cons
   return {};
 }
 
+void TellVerdict(const Options& o, const json& out, const Comparison& c) {
+  Out("A {}: p50 {:.3f} ms\nB {}: p50 {:.3f} ms\n", o.a, out["a"]["p50_ms"].get<double>(), o.b, out["b"]["p50_ms"].get<double>());
+  if (c.verdict == Verdict::kSame) {
+    Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
+  } else {
+    Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
+  }
+}
+
+// The steps that differ most, by name: where the verdict comes from.
+Result<json> TellChangedSteps(const Options& o, const Side& a, const Side& b) {
+  constexpr size_t kShown = 3;
+  MeasureOptions options;
+  options.duration_s = o.compare.duration_s / 4;
+  const Executor* const executors[] = {a.executor, b.executor};
+  EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(executors, Limits(), options));
+  json steps = json::array();
+  for (const StepChange& c : ChangedSteps(profiles[0], profiles[1])) {
+    if (steps.size() < kShown) Out("  step {}: {:.4f} ms in A, {:.4f} ms in B ({:+.1f}% of A's run)\n", c.name, c.a_ms, c.b_ms, 100 * (c.b_ms - c.a_ms) / profiles[0].total_ms);
+    steps.push_back({{"name", c.name}, {"a_ms", c.a_ms}, {"b_ms", c.b_ms}});
+  }
+  return steps;
+}
+
 Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   EVOQ_ASSIGN(const Side a, Load(o, o.a, threads));
   EVOQ_ASSIGN(const Side b, Load(o, o.b, threads));
@@ -64,8 +88,13 @@ Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*a.executor, *b.executor, options));
   result = runs.result;
+  json out{{"a", BenchJson(o.a, *a.executor, isa, 1, runs.a, a.load_ms)}, {"b", BenchJson(o.b, *b.executor, isa, 1, runs.b, b.load_ms)}};
+  TellVerdict(o, out, result);
+  if (result.verdict != Verdict::kSame) {
+    EVOQ_ASSIGN(out["steps"], TellChangedSteps(o, a, b));
+  }
   if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, isa, result));
-  return json{{"a", BenchJson(o.a, *a.executor, isa, 1, runs.a, a.load_ms)}, {"b", BenchJson(o.b, *b.executor, isa, 1, runs.b, b.load_ms)}};
+  return out;
 }
 
 bool IsSaved(const std::string& path) { return LowerExtension(path) == ".json"; }
@@ -96,7 +125,9 @@ Result<json> CompareSaved(const Options& o, Comparison& result) {
   EVOQ_ASSIGN(const std::vector<double> a, SavedRuns(o.a));
   EVOQ_ASSIGN(const std::vector<double> b, SavedRuns(o.b));
   result = CompareSamples(a, b, o.compare.least_effect);
-  return json{{"a", SavedJson(o.a, a)}, {"b", SavedJson(o.b, b)}};
+  json out{{"a", SavedJson(o.a, a)}, {"b", SavedJson(o.b, b)}};
+  TellVerdict(o, out, result);
+  return out;
 }
 
 Result<json> Run(const Options& o, int threads) {
@@ -111,12 +142,6 @@ Result<json> Run(const Options& o, int threads) {
   out["speedup_low"] = c.low;
   out["speedup_high"] = c.high;
   out["verdict"] = VerdictName(c.verdict);
-  Out("A {}: p50 {:.3f} ms\nB {}: p50 {:.3f} ms\n", o.a, out["a"]["p50_ms"].get<double>(), o.b, out["b"]["p50_ms"].get<double>());
-  if (c.verdict == Verdict::kSame) {
-    Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
-  } else {
-    Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
-  }
   const double slower_percent = 100 * (1 / c.speedup - 1);
   if (o.fail_slower >= 0 && c.verdict == Verdict::kSlower && slower_percent > o.fail_slower)
     return Fail(ErrorCode::kConditionFailed, "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent, o.fail_slower);

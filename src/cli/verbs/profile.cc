@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "cli/bench_json.h"
 #include "cli/common.h"
 #include "cli/measure_regions.h"
 #include "cli/verb.h"
@@ -56,8 +57,12 @@ Status WriteTrace(const Options& o, const StepProfile& profile) {
   return WriteFileAtomic(o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// What makes the figures say less than they seem to.
-void Warn(const StepProfile& profile) {
+// What makes the figures say less than they seem to. `first_ms`: what the first run took.
+void Warn(const StepProfile& profile, double first_ms) {
+  if (profile.busy > 0.1)
+    Log("warning: half of the time a run took {:.0f}% longer than in the calm blocks that are shown: the machine is busy or its clock is unstable", 100 * profile.busy);
+  if (first_ms > 10 * profile.total_ms)
+    Log("warning: the first run took {:.2f} ms, {:.0f} times the others: a process that runs once sees that", first_ms, first_ms / profile.total_ms);
   if (profile.host_ms > profile.steps_ms)
     Log("warning: a run takes {:.3f} ms outside its steps and {:.3f} ms in them: the host is the bottleneck", profile.host_ms, profile.steps_ms);
   if (profile.tax_ms() > 0.1 * profile.total_ms)
@@ -68,16 +73,19 @@ void Warn(const StepProfile& profile) {
 Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes) {
   EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
   const Limits limits = MeasureLimits(engine.isa(), engine.threads());
+  const Stopwatch first;
   EVOQ_TRY(engine.Run(inputs));
+  const double first_ms = first.ms();
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s / 2;
   EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
   Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.needs_evaluator(), engine.prepared().count, engine.prepared().ms);
-  Warn(profile);
+  Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   json out = ToJson(profile);
+  out["first_ms"] = first_ms;
   out["stages"] = engine.prepared().count;
   out["prepare_ms"] = engine.prepared().ms;
   return out;
@@ -99,6 +107,9 @@ Result<json> Run(const Options& o, int threads) {
   if (!o.inputs.empty()) {
     EVOQ_ASSIGN(buffers.inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
   }
+  const Stopwatch first;
+  EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
+  const double first_ms = first.ms();
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
@@ -106,11 +117,12 @@ Result<json> Run(const Options& o, int threads) {
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
-  Warn(profile);
+  Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())
     EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   json out = ToJson(profile);
+  out["first_ms"] = first_ms;
   out["prepare_ms"] = engine->prepared().ms;
   return out;
 }
