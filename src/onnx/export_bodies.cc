@@ -26,8 +26,7 @@ Status SeparateOutputs(Graph& body) {
 }  // namespace
 
 size_t OwnInputsOf(const Node& node) {
-  if (node.bodies.empty()) return node.inputs.size();
-  return node.op == "If" ? 1 : node.inputs.size() - static_cast<size_t>(node.attrs.Int("captured", 0));
+  return node.inputs.size() - (node.bodies.empty() ? 0 : CapturedInputs(node).value_or(0));
 }
 
 Result<Graph> BodyForExport(const Graph& graph, const Node& node, size_t i, const std::vector<std::string>& captured, std::set<std::string>& names) {

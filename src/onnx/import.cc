@@ -15,6 +15,7 @@
 #include "onnx/quantize.h"
 #include "onnx/tensor_proto.h"
 #include "onnx/upgrade.h"
+#include "ops/control.h"
 #include "ops/driver.h"
 #include "ops/op.h"
 
@@ -334,7 +335,8 @@ class Importer {
   static Status BatchedScan(Node& node) {
     if (node.inputs.empty() || node.inputs[0].valid()) return Unsupported("input 0 (sequence_lens)");
     node.inputs.erase(node.inputs.begin());
-    const int64_t captured = node.attrs.Int("captured"), own = static_cast<int64_t>(node.inputs.size()) - captured;
+    EVOQ_ASSIGN(const size_t captured, CapturedInputs(node));
+    const int64_t own = static_cast<int64_t>(node.inputs.size() - captured);
     Graph body;
     body.name = "batch_item";
     Node item = node;

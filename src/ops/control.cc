@@ -57,7 +57,7 @@ RunBody ByDefinition(const Node& node) {
 }
 
 Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body, std::span<const Tensor> inputs) {
-  return WithContext(run(body, inputs), "subgraph " + node.bodies[body]->name);
+  return WithContext(run(body, inputs), [&] { return "subgraph " + node.bodies[body]->name; });
 }
 
 Result<bool> ConditionOf(const Tensor& t) {
@@ -74,9 +74,10 @@ Status CheckScalar(const InferArgs& args, size_t i, DType dtype) {
 
 // How many inputs are the operator's own ones.
 Result<size_t> OwnInputs(const Node& node, size_t least) {
-  const int64_t captured = node.attrs.Int("captured", 0), count = static_cast<int64_t>(node.inputs.size());
-  if (captured < 0 || count - captured < static_cast<int64_t>(least)) return InvalidInput("{} inputs, expected at least {}", count - captured, least);
-  return static_cast<size_t>(count - captured);
+  EVOQ_ASSIGN(const size_t captured, CapturedInputs(node));
+  const size_t own = node.inputs.size() - captured;
+  if (own < least) return InvalidInput("{} inputs, expected at least {}", own, least);
+  return own;
 }
 
 // ---- If(condition, captured...): the outputs of bodies[0] when true, else of bodies[1].
@@ -346,6 +347,13 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
 
 }  // namespace
 
+Result<size_t> CapturedInputs(const Node& node) {
+  const int64_t count = static_cast<int64_t>(node.inputs.size());
+  const int64_t captured = node.op == "If" ? count - 1 : node.attrs.Int("captured", 0);
+  if (captured < 0 || captured > count) return InvalidInput("{} captured values among {} inputs", captured, count);
+  return static_cast<size_t>(captured);
+}
+
 Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body, std::span<const TensorType> inputs) {
   const size_t wanted = node.bodies[body]->inputs().size();
   std::vector<TensorType> types(inputs.begin(), inputs.end());
@@ -433,7 +441,7 @@ Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Te
     EVOQ_ASSIGN(t, ToFloat32(t));
   }
   EVOQ_ASSIGN(std::vector<Tensor> outputs,
-              WithContext(control->second({.node = node, .inputs = real, .output_types = output_types}, run), NodeLabel(node)));
+              WithContext(control->second({.node = node, .inputs = real, .output_types = output_types}, run), [&] { return NodeLabel(node); }));
   for (size_t i = 0; i < outputs.size() && i < output_types.size(); ++i) {
     if (!output_types[i].quantized() || !outputs[i].defined()) continue;
     TensorType type = output_types[i];

@@ -8,6 +8,9 @@
 
 namespace evoq {
 
+// How many of the node's inputs are captured values: the last ones. Errors: kInvalidInput when there are not so many inputs.
+Result<size_t> CapturedInputs(const Node& node);
+
 // Types of the inputs of subgraph `body` of a node with these inputs, before anything is known of what the subgraph does:
 // sizes of values that one round hands to the next are unknown. An undefined type where an input has none yet.
 // Errors: kInvalidInput when the node's inputs do not fit the subgraph.

@@ -1,11 +1,19 @@
 // Shared by the drivers (infer.cc, evaluate.cc, cost.cc) and by who runs graphs; not for operators.
 #pragma once
 
+#include <concepts>
 #include <map>
 
 #include "ops/op.h"
 
 namespace evoq {
+
+// WithContext where the context takes time to say: `context()` is called for an error only.
+template <typename T, std::invocable Context>
+Result<T> WithContext(Result<T> result, const Context& context) {
+  if (!result) return tl::unexpected<Error>(std::move(result.error()).WithContext(context()));
+  return result;
+}
 
 // The row of the node's operator, after checking the number of inputs and outputs. `present(i)` says whether input i is
 // there. Errors: kUnsupported for an unknown operator, kInvalidInput for a wrong number; without the node's label.

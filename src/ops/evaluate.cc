@@ -196,7 +196,7 @@ Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
 
 Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> output_types) {
-  return WithContext(Evaluate(node, inputs, output_types), NodeLabel(node));
+  return WithContext(Evaluate(node, inputs, output_types), [&] { return NodeLabel(node); });
 }
 
 Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Tensor> inputs,
