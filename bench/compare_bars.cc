@@ -82,8 +82,8 @@ Result<Slower> MakeSlower(const FaultModel& m, const Executor& sound, int thread
     slower.classes = static_cast<int64_t>(had + more);
     EVOQ_ASSIGN(Graph graph, WithClasses(m.graph, slower.classes));
     EVOQ_ASSIGN(slower.engine, EngineOf(m, std::move(graph), threads));
-    EVOQ_ASSIGN(const Executor* const executor, slower.engine->Default());
-    const Executor* const both[] = {&sound, executor};
+    EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, slower.engine->Default());
+    const Executor* const both[] = {&sound, executor.get()};
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));
     slower.slowdown = (profiles[1].total_ms + profiles[1].tax_ms() / 2) / (profiles[0].total_ms + profiles[0].tax_ms() / 2) - 1;
     Log("{} classes: {:+.2f}%", slower.classes, 100 * slower.slowdown);
@@ -94,7 +94,7 @@ Result<Slower> MakeSlower(const FaultModel& m, const Executor& sound, int thread
 Result<int> Run(const Settings& s) {
   EVOQ_ASSIGN(const FaultModel m, MakeFaultModel(s.model, s.threads));
   EVOQ_ASSIGN(const auto engine, EngineOf(m, m.graph, s.threads));
-  EVOQ_ASSIGN(const Executor* const sound, engine->Default());
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> sound, engine->Default());
   CompareOptions compare;
   compare.duration_s = s.duration_s;
   compare.warmup_ms = 50;
@@ -107,12 +107,12 @@ Result<int> Run(const Settings& s) {
   Out("{}: A A is the same in {} of {}\n", s.model, same, s.same_runs);
   if (s.slower_runs == 0) return same * 20 >= 19 * s.same_runs ? 0 : 1;
   EVOQ_ASSIGN(const Slower slower, MakeSlower(m, *sound, s.threads));
-  EVOQ_ASSIGN(const Executor* const slow, slower.engine->Default());
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> slow, slower.engine->Default());
   const std::string& step = m.graph.node(LastProduct(m.graph)).name;
   for (int run = 0; run < s.slower_runs; ++run) {
     EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*sound, *slow, compare));
     found += runs.result.verdict == Verdict::kSlower;
-    const Executor* const both[] = {sound, slow};
+    const Executor* const both[] = {sound.get(), slow.get()};
     MeasureOptions options;
     options.duration_s = s.duration_s / 2;
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));

@@ -56,13 +56,13 @@ class Exhaustive {
     std::vector<int> next(layers_.size(), 0);
     for (bool more = true; more;) {
       std::vector<std::unique_ptr<Engine>> engines;
-      std::vector<Executor*> executors(1);
-      EVOQ_ASSIGN(executors[0], reference->Default());
+      EVOQ_ASSIGN(const std::shared_ptr<Executor> float32, reference->Default());
+      std::vector<Executor*> executors = {float32.get()};  // the engines keep them
       const size_t first = all.size();
       while (more && engines.size() < kGroup) {
         EVOQ_ASSIGN(auto engine, Build(next));
-        EVOQ_ASSIGN(Executor* const executor, engine->Default());
-        executors.push_back(executor);
+        EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->Default());
+        executors.push_back(executor.get());
         engines.push_back(std::move(engine));
         all.push_back({next, 0, nullptr});
         size_t i = 0;
@@ -143,12 +143,12 @@ Result<nlohmann::json> Run(const Options& o) {
   const double start = NowSeconds();
   EVOQ_ASSIGN(const std::vector<Candidate> finalists, Finalists(exhaustive, job, samples, reference, metric));
   const double seconds = NowSeconds() - start;
-  std::vector<Executor*> executors(2);
-  EVOQ_ASSIGN(executors[0], found->Default());
-  EVOQ_ASSIGN(executors[1], float32->Default());
-  for (const Candidate& c : finalists) {
-    EVOQ_ASSIGN(Executor* const executor, c.engine->Default());
-    executors.push_back(executor);
+  std::vector<Executor*> executors;  // the engines keep them
+  std::vector<Engine*> engines = {found.get(), float32.get()};
+  for (const Candidate& c : finalists) engines.push_back(c.engine.get());
+  for (Engine* engine : engines) {
+    EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->Default());
+    executors.push_back(executor.get());
   }
   EVOQ_ASSIGN(const std::vector<double> ms, MedianRuns(executors, 3));
   const double best = *std::min_element(ms.begin() + 1, ms.end());

@@ -51,7 +51,7 @@ struct Session::Impl {
   std::vector<ArrayInfo> inputs, outputs;
   std::vector<Tensor> in, out;  // borrowed views of the caller's arrays
   InputShapes shapes;
-  Executor* executor = nullptr;  // for `shapes`
+  std::shared_ptr<Executor> executor;  // for `shapes`
 
   // Whether the arrays have the model's types, and the bytes of their shapes.
   Status Check(const std::vector<Array>& arrays) const {
@@ -112,7 +112,7 @@ struct Session::Impl {
       for (size_t i = 0; i < arrays.size(); ++i) all[inputs[i].name] = arrays[i].shape;
       EVOQ_TRY(engine->Settle(all));
     }
-    if (!engine->needs_evaluator().empty()) return RunRegions(arrays, results);
+    if (!engine->in_regions().empty()) return RunRegions(arrays, results);
     EVOQ_TRY(Bind(arrays));
     const auto& types = executor->output_types();
     results->resize(types.size());

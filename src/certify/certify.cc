@@ -12,14 +12,14 @@ constexpr AccuracyLimit kDefaultLimit;  // of "auto"
 
 struct Runner {
   std::unique_ptr<Engine> engine;
-  Executor* executor = nullptr;
+  std::shared_ptr<Executor> executor;
 };
 
 Result<Runner> Prepare(Graph graph, int threads) {
   Runner r;
   EVOQ_ASSIGN(r.engine, Engine::FromGraph(std::move(graph), {threads, {}}));
-  if (!r.engine->needs_evaluator().empty())
-    return Unsupported("the model cannot be compiled, so its speed cannot be promised: {}", r.engine->needs_evaluator());
+  if (!r.engine->in_regions().empty())
+    return Unsupported("the model cannot be compiled, so its speed cannot be promised: {}", r.engine->in_regions());
   EVOQ_ASSIGN(r.executor, r.engine->Default());
   return r;
 }

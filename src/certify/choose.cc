@@ -24,7 +24,7 @@ double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_c
 
 struct Candidate {
   std::unique_ptr<Engine> engine;
-  Executor* executor = nullptr;
+  std::shared_ptr<Executor> executor;
   std::map<std::string, std::string> refused;  // layers that the method does not take
 };
 
@@ -97,8 +97,8 @@ class Chooser {
     Candidate candidate;
     candidate.refused = std::move(report.float_reasons);
     EVOQ_ASSIGN(candidate.engine, Engine::FromGraph(std::move(graph), {job_.threads, {}}));
-    if (!candidate.engine->needs_evaluator().empty())
-      return Unsupported("the model cannot be compiled, so nothing can be chosen by speed: {}", candidate.engine->needs_evaluator());
+    if (!candidate.engine->in_regions().empty())
+      return Unsupported("the model cannot be compiled, so nothing can be chosen by speed: {}", candidate.engine->in_regions());
     EVOQ_ASSIGN(candidate.executor, candidate.engine->Default());
     ++result_.candidates;
     return candidate;
@@ -123,7 +123,7 @@ class Chooser {
       if (narrows) refused_.insert(candidate.refused.begin(), candidate.refused.end());
       if (!narrows) candidate.refused.clear();
       methods_.push_back(method);
-      executors.push_back(candidate.executor);
+      executors.push_back(candidate.executor.get());
       candidates.push_back(std::move(candidate));
     }
     EVOQ_ASSIGN(const auto steps, MedianSteps(executors, 0.06 * job_.seconds));
@@ -184,7 +184,7 @@ class Chooser {
 
   Result<std::vector<double>> Measure(std::span<const Candidate> candidates, double seconds) {
     std::vector<Executor*> executors;
-    for (const Candidate& c : candidates) executors.push_back(c.executor);
+    for (const Candidate& c : candidates) executors.push_back(c.executor.get());
     return MedianRuns(executors, seconds);
   }
 

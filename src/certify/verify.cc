@@ -55,8 +55,8 @@ class Verifier {
   // Fails when the measured interval, and the ratio of the fastest runs, lie below the guarantee. An interval around it is measured once more, twice as long.
   Status CheckSpeed() {
     const Certificate& c = out_.certificate;
-    EVOQ_ASSIGN(Executor* const model, model_->At(c.shapes));
-    EVOQ_ASSIGN(Executor* const reference, float_->At(c.shapes));
+    EVOQ_ASSIGN(const std::shared_ptr<Executor> model, model_->At(c.shapes));
+    EVOQ_ASSIGN(const std::shared_ptr<Executor> reference, float_->At(c.shapes));
     SpeedOptions options;
     options.progress = job_.progress;
     SpeedClaim& speed = out_.speed;

@@ -39,7 +39,7 @@ LedgerRun RunOf(const MeasuredModel& m) { return {&m.profile, &m.executor->progr
 Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models, const Limits& limits) {
   Progress progress("measuring");
   std::vector<const Executor*> executors;
-  for (const MeasuredModel* m : models) executors.push_back(m->executor);
+  for (const MeasuredModel* m : models) executors.push_back(m->executor.get());
   MeasureOptions options;
   options.duration_s = job.duration_s;
   options.min_runs = 4;

@@ -25,7 +25,7 @@ struct ExplainJob {
 
 struct MeasuredModel {
   std::unique_ptr<Engine> engine;
-  Executor* executor = nullptr;
+  std::shared_ptr<Executor> executor;
   StepProfile profile;
 };
 

@@ -43,7 +43,7 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const
   if (!all && what.inputs.empty()) return m;  // sizes that nobody names are At's to report
   EVOQ_TRY(all);
   EVOQ_TRY(m.engine->Settle(*all));
-  m.in_regions = !m.engine->needs_evaluator().empty();
+  m.in_regions = !m.engine->in_regions().empty();
   if (m.in_regions || !what.inputs.empty()) m.shapes = *all;
   return m;
 }
@@ -94,7 +94,7 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::
   out.update({{"model", model}, {"isa", IsaName(engine.isa())}, {"threads", engine.threads()}, {"batch", batch}, {"streams", 1},
               {"per_second", static_cast<double>(batch) * 1e3 / times.mean()}, {"load_ms", load_ms}, {"peak_rss_bytes", PeakRssBytes()},
               {"arena_bytes", engine.regions()->arena_bytes()}, {"weight_bytes", engine.regions()->weight_bytes()},
-              {"stages", engine.prepared().count}, {"regions", engine.needs_evaluator()}});
+              {"stages", engine.prepared().count}, {"regions", engine.in_regions()}});
   return out;
 }
 

@@ -63,10 +63,15 @@ Status SeparateOutputs(Graph& graph) {
   return graph.Sort();
 }
 
-// The packed form of constant input `i` for this kernel, or an undefined tensor to leave it.
+Result<Tensor> Remembered(PackCache* packs, const Tensor& constant, const std::string& kernel, const Node& node, size_t i,
+                          const std::function<Result<Tensor>()>& make) {
+  return packs == nullptr ? make() : packs->Get(constant, kernel, node.attrs, i, make);
+}
+
+// The form of plain constant input `i` that this kernel wants: packed, or as it is.
 Result<Tensor> PackInput(const KernelDef& kernel, const NodeCall& args, size_t i) {
-  if (args.constants[i] == nullptr || !args.constants[i]->layout().empty() || kernel.pack == nullptr) return Tensor();
-  return kernel.pack(args.call, i);
+  EVOQ_ASSIGN(Tensor packed, kernel.pack(args.call, i));
+  return packed.defined() ? packed : *args.constants[i];
 }
 
 template <typename Value>
@@ -109,22 +114,27 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
 // Brings the constants of a node into the layouts its kernel wants: those that were packed for another kernel, and those
 // that the file keeps plain because packing would have made it larger. Kernels only pack weights, input 1, and check their
 // layout when they bind; whatever else a file holds packed is unpacked.
-Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision) {
+Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision, PackCache* cache) {
   const KernelDef* kernel = FindKernel(decision.kernel);
   const std::string* packed_by = PackedBy(model, graph.node(id).name);
   const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr && *packed_by == decision.kernel;
   for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
     const Tensor* constant = graph.ConstantInput(graph.node(id), i);
     if (constant == nullptr || (packs && i == 1 && !constant->layout().empty())) continue;
+    const bool wants = kernel != nullptr && kernel->pack != nullptr;
+    if (!wants && constant->layout().empty()) continue;
+    const Tensor before = *constant;
     const std::string name = graph.value(graph.node(id).inputs[i]).name;
-    if (!constant->layout().empty()) {
-      EVOQ_ASSIGN(Tensor plain, ToPlain(*constant));
-      graph.SetInput(id, i, graph.AddConstant(name, std::move(plain)));
-    }
-    if (kernel == nullptr) continue;
-    const NodeCall args(graph, graph.node(id));
-    EVOQ_ASSIGN(Tensor packed, PackInput(*kernel, args, i));
-    if (packed.defined()) graph.SetInput(id, i, graph.AddConstant(name, std::move(packed)));
+    const auto fit = [&]() -> Result<Tensor> {
+      if (!before.layout().empty()) {
+        EVOQ_ASSIGN(Tensor plain, ToPlain(before));
+        if (!wants) return plain;
+        graph.SetInput(id, i, graph.AddConstant(name, std::move(plain)));
+      }
+      return PackInput(*kernel, NodeCall(graph, graph.node(id)), i);
+    };
+    EVOQ_ASSIGN(Tensor fitted, Remembered(cache, before, decision.kernel, graph.node(id), i, fit));
+    if (fitted.raw() != before.raw()) graph.SetInput(id, i, graph.AddConstant(name, std::move(fitted)));
   }
   return {};
 }
@@ -137,30 +147,18 @@ bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
   return !kernel->reject(args.call);
 }
 
-bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
-
-Status RequireNumbers(const Graph& graph) {
-  for (const auto* ends : {&graph.inputs(), &graph.outputs()}) {
-    for (ValueId id : *ends) {
-      const Value& value = graph.value(id);
-      if (!IsNumbers(value.type)) return Unsupported("{} is {}, which only the reference evaluator takes", value.name, value.type.ToString());
-    }
-  }
-  return {};
-}
-
-Status RequireStatic(const Graph& graph, const Node& node) {
-  if (!node.bodies.empty()) return Unsupported("{}: it has subgraphs, which are compiled when they are run", NodeLabel(node));
+// As WhyNoProgram, of one node.
+std::optional<std::string> WhyNoStep(const Graph& graph, const Node& node) {
+  if (!node.bodies.empty()) return fmt::format("{}: it has subgraphs, which are compiled when they are run", NodeLabel(node));
   for (ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const TensorType& type = graph.value(id).type;
-    if (!IsNumbers(type))
-      return Unsupported("{}: output {} is {}, which only the reference evaluator computes", NodeLabel(node), graph.value(id).name, type.ToString());
+    if (!IsNumbers(type)) return fmt::format("{}: output {} is {}, expected a tensor of numbers", NodeLabel(node), graph.value(id).name, type.ToString());
     if (type.dtype == DType::kUndefined || !type.bytes())
-      return Unsupported("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
+      return fmt::format("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
                          NodeLabel(node), graph.value(id).name, type.ToString());
   }
-  return {};
+  return std::nullopt;
 }
 
 // The block of an input that output 0 of a step may overwrite: the kernel allows it and nothing reads the input later. -1
@@ -246,25 +244,52 @@ Status FoldSizes(Graph& bound) {
 
 }  // namespace
 
-Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
+bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
+
+Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes) {
   Graph bound = lowered;
   EVOQ_TRY(BindShapes(bound, shapes));
-  EVOQ_TRY(RequireNumbers(bound));
   EVOQ_TRY(FoldSizes(bound));
+  return bound;
+}
+
+std::optional<std::string> WhyNoProgram(const Graph& bound) {
+  for (const auto* ends : {&bound.inputs(), &bound.outputs()}) {
+    for (ValueId id : *ends) {
+      const Value& value = bound.value(id);
+      if (!IsNumbers(value.type)) return fmt::format("{} is {}, expected a tensor of numbers", value.name, value.type.ToString());
+    }
+  }
+  for (NodeId id : bound.order()) {
+    if (auto why = WhyNoStep(bound, bound.node(id))) return why;
+  }
+  return std::nullopt;
+}
+
+Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
+  EVOQ_ASSIGN(const Graph bound, Bound(lowered, shapes));
+  return PackModel(std::move(lowered), bound, nullptr);
+}
+
+Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
+  if (const auto why = WhyNoProgram(bound)) return Unsupported("{}", *why);
   Model model;
   Plan plan;
   plan.shapes = ShapesOf(bound);
   std::map<ValueId, std::vector<ValueId>> packed_of;  // packed forms of constants with several readers
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
-    EVOQ_TRY(RequireStatic(bound, node));
     if (Roots::IsView(bound, node)) continue;
     Decision decision = ChooseKernel(bound, node);
-    if (const KernelDef* kernel = FindKernel(decision.kernel)) {
+    const KernelDef* kernel = FindKernel(decision.kernel);
+    if (kernel != nullptr && kernel->pack != nullptr) {
       const NodeCall args(bound, node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        EVOQ_ASSIGN(Tensor packed, WithContext(PackInput(*kernel, args, i), NodeLabel(node)));
-        if (!packed.defined() || packed.bytes() * 20 > args.constants[i]->bytes() * 21) continue;  // packed at load
+        const Tensor* constant = args.constants[i];
+        if (constant == nullptr || !constant->layout().empty()) continue;
+        const auto pack = [&] { return PackInput(*kernel, args, i); };
+        EVOQ_ASSIGN(Tensor packed, WithContext(Remembered(packs, *constant, decision.kernel, node, i, pack), NodeLabel(node)));
+        if (packed.layout().empty() || packed.bytes() * 20 > constant->bytes() * 21) continue;  // plain, or packed at load
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
         std::vector<ValueId>& forms = packed_of[old];
@@ -284,19 +309,18 @@ Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
   return model;
 }
 
-Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key) {
+Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key, PackCache* packs) {
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
-  EVOQ_TRY(RequireNumbers(*graph));
   EVOQ_TRY(FoldSizes(*graph));
+  if (const auto why = WhyNoProgram(*graph)) return Unsupported("{}", *why);
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
   Program program;
   const std::vector<NodeId> order = graph->order();
   for (NodeId id : order) {
-    EVOQ_TRY(RequireStatic(*graph, graph->node(id)));
     if (Roots::IsView(*graph, graph->node(id))) {
-      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}), NodeLabel(graph->node(id))));
+      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}, packs), NodeLabel(graph->node(id))));
       continue;
     }
     Step step;
@@ -314,7 +338,7 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes, const Tun
     } else {
       step.decision = ChooseKernel(*graph, graph->node(id));
     }
-    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision), NodeLabel(graph->node(id))));
+    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, packs), NodeLabel(graph->node(id))));
     const Cost cost = NodeCost(*graph, graph->node(id));
     step.macs = cost.macs;
     step.bytes = cost.bytes;

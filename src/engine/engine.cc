@@ -15,26 +15,12 @@ namespace evoq {
 
 namespace {
 
-// Whether every value of a bound graph is a tensor of numbers, of known size, and no node has subgraphs.
-bool HasStaticShapes(const Graph& graph) {
-  const auto known = [&](ValueId id) {
-    return !id.valid() || (graph.value(id).type.bytes() && graph.value(id).type.dtype != DType::kString);
-  };
-  for (const auto* ends : {&graph.inputs(), &graph.outputs()}) {
-    if (!std::all_of(ends->begin(), ends->end(), known)) return false;
-  }
-  return std::all_of(graph.order().begin(), graph.order().end(),
-                     [&](NodeId id) { return graph.node(id).bodies.empty() && std::all_of(graph.node(id).outputs.begin(), graph.node(id).outputs.end(), known); });
-}
-
-// The packed model; the lowered graph as it is, without a plan, where sizes depend on data or values are no tensors of numbers:
-// `why` then says so.
-Result<Model> PackWhereStatic(Graph lowered, const InputShapes& shapes, std::string& why) {
-  Graph bound = lowered;
-  EVOQ_TRY(BindShapes(bound, shapes));
-  auto packed = PackModel(lowered, shapes);
-  if (packed || packed.error().code() != ErrorCode::kUnsupported || HasStaticShapes(bound)) return packed;
-  why = packed.error().message();
+// The packed model of a graph whose shapes are bound in `bound`; the lowered graph as it is, without a plan, where it is no single
+// Program: `why` then says so.
+Result<Model> PackOrSayWhy(Graph lowered, const Graph& bound, std::string& why) {
+  auto reason = WhyNoProgram(bound);
+  if (!reason) return PackModel(std::move(lowered), bound, nullptr);
+  why = std::move(*reason);
   Model model;
   model.graph = std::move(lowered);
   return model;
@@ -50,8 +36,9 @@ Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions
 
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
   EVOQ_TRY(RunPasses(optimized, Stage::kLower));
+  EVOQ_ASSIGN(const Graph bound, Bound(optimized, shapes));
   std::string why;
-  return PackWhereStatic(std::move(optimized), shapes, why);
+  return PackOrSayWhy(std::move(optimized), bound, why);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options) {
@@ -70,18 +57,17 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   EVOQ_TRY(RunPasses(graph, Stage::kLower));
   Model model;
-  Graph bound = graph;
-  const Status known = BindShapes(bound, options.shapes);
-  std::string needs_evaluator;
-  if (known) {
-    EVOQ_ASSIGN(model, PackWhereStatic(std::move(graph), options.shapes, needs_evaluator));
+  const Result<Graph> bound = Bound(graph, options.shapes);
+  std::string in_regions;
+  if (bound) {
+    EVOQ_ASSIGN(model, PackOrSayWhy(std::move(graph), *bound, in_regions));
   } else if (options.shapes.empty()) {
     model.graph = std::move(graph);  // free sizes: the first run brings them
   } else {
-    return tl::unexpected(known.error());
+    return tl::unexpected(bound.error());
   }
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
-  engine->needs_evaluator_ = std::move(needs_evaluator);
+  engine->in_regions_ = std::move(in_regions);
   return engine;
 }
 
@@ -146,20 +132,26 @@ std::optional<Program> Engine::SampleProgram(const Program& batch, int threads) 
     shapes[input.name] = input.type.shape.sizes();
     shapes[input.name][0] = 1;
   }
-  auto one = Compile(model_, shapes, KeyFor(1));
+  auto one = Compile(model_, shapes, KeyFor(1), &region_context_->packs);
   if (!one || !IsOneOf(*one, batch, samples)) return std::nullopt;  // the file fixes the batch
   return std::move(*one);
 }
 
-Result<std::unique_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
+const std::shared_ptr<ThreadPool>& Engine::Pool() {
+  if (pool_ == nullptr) pool_ = std::make_shared<ThreadPool>(options_.threads);
+  return pool_;
+}
+
+Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   EVOQ_TRY(Pack(shapes));
-  const int threads = options_.threads > 0 ? options_.threads : PhysicalCores();
-  EVOQ_ASSIGN(Program program, Compile(model_, shapes, KeyFor(threads)));
-  if (std::optional<Program> one = SampleProgram(program, threads)) {
-    const int64_t samples = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
-    return Executor::Create(std::make_shared<const Program>(std::move(*one)), {options_.threads, isa_, samples});
+  region_context_->packs.Keep(model_.graph);
+  EVOQ_ASSIGN(Program program, Compile(model_, shapes, KeyFor(threads()), &region_context_->packs));
+  ExecutorOptions options{threads(), isa_, 1, Pool()};
+  if (std::optional<Program> one = SampleProgram(program, threads())) {
+    options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
+    program = std::move(*one);
   }
-  return Executor::Create(std::make_shared<const Program>(std::move(program)), {options_.threads, isa_});
+  return Executor::Create(std::make_shared<const Program>(std::move(program)), options);
 }
 
 // The first plan of a model that came without one, or the reason why it has none.
@@ -174,46 +166,61 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
 }
 
 Status Engine::Settle(const InputShapes& shapes) {
-  if (!needs_evaluator_.empty() || !model_.plans.empty()) return {};
-  auto packed = PackWhereStatic(model_.graph, shapes, needs_evaluator_);
+  if (!in_regions_.empty() || !model_.plans.empty()) return {};
+  const auto pack = [&]() -> Result<Model> {
+    EVOQ_ASSIGN(const Graph bound, Bound(model_.graph, shapes));
+    return PackOrSayWhy(model_.graph, bound, in_regions_);
+  };
+  auto packed = pack();
   if (!path_.empty()) packed = WithContext(std::move(packed), path_);
   EVOQ_ASSIGN(model_, std::move(packed));
   return {};
 }
 
-Result<Executor*> Engine::At(const InputShapes& shapes) {
-  auto it = executors_.find(shapes);
-  if (it == executors_.end()) {
-    const auto start = std::chrono::steady_clock::now();
-    auto prepared = Prepare(shapes);
-    if (!path_.empty()) prepared = WithContext(std::move(prepared), path_);
-    EVOQ_ASSIGN(auto executor, std::move(prepared));
-    it = executors_.emplace(shapes, std::move(executor)).first;
-    prepare_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  }
-  return it->second.get();
+// Moves it to the front.
+std::shared_ptr<Executor> Engine::Use(std::vector<ForShapes>::iterator found) {
+  std::rotate(executors_.begin(), found, found + 1);
+  return executors_.front().executor;
 }
 
-Engine::Prepared Engine::prepared() const {
-  return {static_cast<int64_t>(executors_.size()) + region_context_->prepared, prepare_ms_ + region_context_->prepare_ms};
+Result<std::shared_ptr<Executor>> Engine::At(const InputShapes& shapes) {
+  const auto found = std::find_if(executors_.begin(), executors_.end(), [&](const ForShapes& e) { return e.shapes == shapes; });
+  if (found != executors_.end()) return Use(found);
+  const auto start = std::chrono::steady_clock::now();
+  auto prepared = Prepare(shapes);
+  if (!path_.empty()) prepared = WithContext(std::move(prepared), path_);
+  EVOQ_ASSIGN(auto executor, std::move(prepared));
+  if (executors_.size() >= kMaxExecutors) executors_.pop_back();
+  executors_.insert(executors_.begin(), {shapes, std::move(executor)});
+  prepared_.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ++prepared_.count;
+  return executors_.front().executor;
 }
+
+Engine::Prepared Engine::prepared() const { return {prepared_.count + region_context_->prepared, prepared_.ms + region_context_->prepare_ms}; }
 
 Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
   if (regions_ == nullptr) {
     region_context_->isa = isa_;
-    region_context_->pool = std::make_shared<ThreadPool>(options_.threads);
+    region_context_->pool = Pool();
+    region_context_->packs.Keep(model_.graph);
     regions_ = std::make_unique<Region>(model_.graph, Region::Form::kLowered, region_context_);
   }
   auto outputs = regions_->Run(inputs);
   return path_.empty() ? std::move(outputs) : WithContext(std::move(outputs), path_);
 }
 
-Result<Executor*> Engine::For(std::span<const Tensor> inputs) {
+Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
   const Graph& graph = model_.graph;
   if (inputs.size() != graph.inputs().size())
     return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
-  if (needs_evaluator_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
-  if (!needs_evaluator_.empty()) return nullptr;
+  if (in_regions_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
+  if (!in_regions_.empty()) return nullptr;
+  const auto takes = [&](const ForShapes& e) {
+    const std::vector<TensorType>& types = e.executor->input_types();
+    return std::equal(types.begin(), types.end(), inputs.begin(), inputs.end(), [](const TensorType& type, const Tensor& t) { return type == t.type(); });
+  };
+  if (const auto found = std::find_if(executors_.begin(), executors_.end(), takes); found != executors_.end()) return Use(found);
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   return At(shapes);
@@ -229,7 +236,7 @@ Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Te
 }
 
 Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
-  EVOQ_ASSIGN(Executor* const executor, For(inputs));
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, For(inputs));
   if (executor == nullptr) return RunRegions(inputs);
   return RunOn(*executor, inputs);
 }

@@ -1,7 +1,6 @@
 // A loaded model, whatever file it came from, at any input shape: what the command line, the C++ API and Python run.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +20,13 @@ struct EngineOptions {
   bool stored_tuning = true;  // false: every step takes its default, whatever was measured
 };
 
+// One caller at a time (engine/shared.h serves several). Its executors share their threads: one of them runs at a time;
+// Executor::Another gives one with threads of its own.
 class Engine {
  public:
+  // So many executors are kept, each with an arena of its own; the one that was not used for the longest time goes.
+  static constexpr size_t kMaxExecutors = 32;
+
   // .onnx: imported, optimized, lowered, packed. .etm: mapped.
   static Result<std::unique_ptr<Engine>> Load(const std::string& path, const EngineOptions& options = {});
   // From an optimized (not lowered) graph.
@@ -31,7 +35,7 @@ class Engine {
   const Model& model() const { return model_; }
   // Why the model is no single Program but runs in regions (engine/regions.h); empty when it is one. Known after the first run
   // of a model with free sizes.
-  const std::string& needs_evaluator() const { return needs_evaluator_; }
+  const std::string& in_regions() const { return in_regions_; }
   // Its regions, null before the first run and where it has none.
   Region* regions() { return regions_.get(); }
   // What was prepared so far: Programs for shapes, stages of regions.
@@ -40,45 +44,52 @@ class Engine {
     double ms = 0;
   };
   Prepared prepared() const;
-  // Finds out whether the model is one Program at these shapes (by input name; those of all inputs): needs_evaluator() says then.
+  // Finds out whether the model is one Program at these shapes (by input name; those of all inputs): in_regions() says then.
   Status Settle(const InputShapes& shapes);
   Isa isa() const { return isa_; }
   int threads() const { return options_.threads > 0 ? options_.threads : PhysicalCores(); }
   // Notes what each step of the regions takes from now on (Region::Collect).
   void TimeRegions(bool on) { region_context_->timed = on; }
   // The executor for these input shapes; prepared on first use and kept.
-  Result<Executor*> At(const InputShapes& shapes);
+  Result<std::shared_ptr<Executor>> At(const InputShapes& shapes);
   // The executor for the shapes given at load (symbols: the plan's, or 1 for the batch).
-  Result<Executor*> Default() { return At(options_.shapes); }
+  Result<std::shared_ptr<Executor>> Default() { return At(options_.shapes); }
 
   // Measures the choices for these shapes and threads, or takes them from the cache, and uses them from now on.
   Result<TuneReport> Tune(const InputShapes& shapes);
 
   // The executor for inputs like these (by the graph's order), prepared on first use; null for a model that runs in regions.
-  Result<Executor*> For(std::span<const Tensor> inputs);
+  Result<std::shared_ptr<Executor>> For(std::span<const Tensor> inputs);
   // One run of an executor of this model. Returns fresh outputs.
   Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
 
   // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh outputs. A model whose sizes
-  // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (needs_evaluator()).
+  // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (in_regions()).
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
  private:
+  struct ForShapes {
+    InputShapes shapes;
+    std::shared_ptr<Executor> executor;
+  };
   Engine(Model model, EngineOptions options, Isa isa, std::string path = "")
       : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)), region_context_(std::make_shared<RegionContext>()) {}
   Result<std::vector<Tensor>> RunRegions(std::span<const Tensor> inputs);
   Status PackFor(std::span<const Tensor> inputs);
   Status Pack(const InputShapes& shapes);
   TuningKey KeyFor(int threads) const;
-  Result<std::unique_ptr<Executor>> Prepare(const InputShapes& shapes);
+  const std::shared_ptr<ThreadPool>& Pool();
+  Result<std::shared_ptr<Executor>> Prepare(const InputShapes& shapes);
   std::optional<Program> SampleProgram(const Program& batch, int threads) const;
+  std::shared_ptr<Executor> Use(std::vector<ForShapes>::iterator found);
   Model model_;
   EngineOptions options_;
   Isa isa_;
-  std::string needs_evaluator_;
+  std::string in_regions_;
   std::string path_;  // for messages, "" when it came from no file
-  std::map<InputShapes, std::unique_ptr<Executor>> executors_;
-  double prepare_ms_ = 0;  // of the executors
+  std::shared_ptr<ThreadPool> pool_;  // null before the first use
+  std::vector<ForShapes> executors_;  // the last used first
+  Prepared prepared_;  // executors
   std::shared_ptr<RegionContext> region_context_;
   std::unique_ptr<Region> regions_;
 };

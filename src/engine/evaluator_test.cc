@@ -25,7 +25,7 @@ void ExpectRuns(Graph graph, const std::vector<Tensor>& inputs, const Tensor& wa
     const auto outputs = engine->Run(inputs);
     ASSERT_TRUE(outputs) << outputs.error().message();
     EXPECT_TRUE(BitEqual((*outputs)[0], wanted));
-    EXPECT_FALSE(engine->needs_evaluator().empty());
+    EXPECT_FALSE(engine->in_regions().empty());
   }
   std::filesystem::remove(path);
 }

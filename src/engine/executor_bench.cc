@@ -30,7 +30,7 @@ void ChainOf1000(benchmark::State& state) {
   options.threads = threads;
   auto engine = Engine::FromGraph(Chain(state.range(1)), options);
   if (!engine) return state.SkipWithError(engine.error().message().c_str());
-  Executor* const executor = (*engine)->Default().value();
+  const std::shared_ptr<Executor> executor = (*engine)->Default().value();
   if (executor->program().steps.size() != kSteps) return state.SkipWithError("the chain was merged");
   std::vector<Tensor> in = {Tensor::Allocate(executor->input_types()[0])}, out = {Tensor::Allocate(executor->output_types()[0])};
   for (auto _ : state) {

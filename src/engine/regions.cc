@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "compile/compile.h"
 #include "ops/control.h"
@@ -15,11 +16,13 @@ using Clock = std::chrono::steady_clock;
 
 int64_t NsSince(Clock::time_point start) { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count(); }
 
-// So many types of inputs get their stages at once; of further ones those that come again (a state that grows from round to round
-// never does).
+// So many types of inputs get their stages at once; of further ones those that come again.
 constexpr size_t kEagerStages = 8;
-
-bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
+// Limits of one region. A state that grows from round to round brings new types in each, and the same ones again in the next
+// run of the model.
+constexpr size_t kMaxStages = 32, kMaxSeen = 256;
+// Where a Program has so many multiply-accumulates, its definition takes longer than preparing it.
+constexpr int64_t kHeavyMacs = 1 << 20;
 
 // Whether no types of inputs bring the node into a Program.
 bool AlwaysOpen(const Graph& graph, const Node& node) {
@@ -86,7 +89,7 @@ Status InlineBranches(Graph& graph) {
 // both; undefined for the others.
 std::vector<Tensor> Captured(const Graph& graph, const Node& node, const Graph& body) {
   std::vector<Tensor> bound(body.inputs().size());
-  const size_t count = node.op == "If" ? node.inputs.size() - 1 : static_cast<size_t>(node.attrs.Int("captured", 0));
+  const size_t count = CapturedInputs(node).value_or(0);
   for (size_t i = 1; i <= std::min(count, bound.size()); ++i) {
     const ValueId id = node.inputs[node.inputs.size() - i];
     if (id.valid() && graph.value(id).constant.layout().empty()) bound[bound.size() - i] = graph.value(id).constant;
@@ -122,7 +125,7 @@ struct Cut {
 }  // namespace
 
 // Values that a stage hands from part to part have slots.
-struct Region::Stage {
+struct RegionStage {
   struct Open {
     Node node;
     std::vector<TensorType> output_types;
@@ -150,14 +153,14 @@ struct Region::Stage {
   std::vector<Tensor> Read(std::span<const int> from) const;
 };
 
-std::vector<Tensor> Region::Stage::Read(std::span<const int> from) const {
+std::vector<Tensor> RegionStage::Read(std::span<const int> from) const {
   std::vector<Tensor> tensors;
   tensors.reserve(from.size());
   for (int slot : from) tensors.push_back(slot < 0 ? Tensor() : slots[slot]);
   return tensors;
 }
 
-Status Region::Stage::RunProgram() {
+Status RegionStage::RunProgram() {
   const std::vector<Tensor> given = Read(program_inputs);
   std::vector<Tensor> results;
   for (const TensorType& type : executor->output_types()) results.push_back(Tensor::Allocate(type));
@@ -172,8 +175,8 @@ Status Region::Stage::RunProgram() {
   return {};
 }
 
-Status Region::Stage::RunOpen(Open& step) {
-  const auto start = Clock::now();
+Status RegionStage::RunOpen(Open& step) {
+  const auto start = context->timed ? Clock::now() : Clock::time_point();
   const std::vector<Tensor> given = Read(step.inputs);
   const auto run_body = [&](size_t body, std::span<const Tensor> inputs) { return step.bodies[body]->Run(inputs); };
   EVOQ_ASSIGN(std::vector<Tensor> results, step.bodies.empty() ? EvaluateNode(step.node, given, step.output_types)
@@ -181,18 +184,20 @@ Status Region::Stage::RunOpen(Open& step) {
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
     if (step.outputs[i] >= 0) slots[step.outputs[i]] = std::move(results[i]);
   }
-  step.ns += NsSince(start);
-  ++step.runs;
+  if (context->timed) {
+    step.ns += NsSince(start);
+    ++step.runs;
+  }
   return {};
 }
 
-Status Region::Stage::RunRest() {
+Status RegionStage::RunRest() {
   EVOQ_ASSIGN(std::vector<Tensor> results, rest->Run(Read(rest_inputs)));
   for (size_t i = 0; i < results.size(); ++i) slots[rest_outputs[i]] = std::move(results[i]);
   return {};
 }
 
-Result<std::vector<Tensor>> Region::Stage::Run(std::span<const Tensor> given) {
+Result<std::vector<Tensor>> RegionStage::Run(std::span<const Tensor> given) {
   for (size_t i = 0; i < inputs.size(); ++i) slots[inputs[i]] = given[i];
   Status status;
   if (executor != nullptr) status = RunProgram();
@@ -215,6 +220,12 @@ Region::~Region() = default;
 
 namespace {
 
+int64_t MacsOf(const Program& program) {
+  int64_t macs = 0;
+  for (const Step& step : program.steps) macs += step.macs;
+  return macs;
+}
+
 // The graph for inputs of these types, with everything that follows from them.
 Result<Graph> Specialize(Graph graph, bool raw, std::span<const Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) graph.SetType(graph.inputs()[i], inputs[i].type());
@@ -229,10 +240,10 @@ Result<Graph> Specialize(Graph graph, bool raw, std::span<const Tensor> inputs) 
 
 }  // namespace
 
-Result<std::unique_ptr<Region::Stage>> Region::Prepare(std::span<const Tensor> inputs) const {
+Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inputs) const {
   EVOQ_ASSIGN(const Graph graph, Specialize(graph_, form_ == Form::kRaw, inputs));
   const Cut cut(graph);
-  auto stage = std::make_unique<Stage>();
+  auto stage = std::make_unique<RegionStage>();
   stage->context = context_;
   std::vector<int> slot_of(static_cast<size_t>(graph.value_count()), -1);
   const auto slot = [&](ValueId id) {
@@ -247,7 +258,7 @@ Result<std::unique_ptr<Region::Stage>> Region::Prepare(std::span<const Tensor> i
   for (ValueId id : graph.inputs()) stage->inputs.push_back(slot(id));
   for (ValueId id : graph.outputs()) stage->outputs.push_back(slot(id));
   for (NodeId id : cut.open) {
-    Stage::Open open{.node = graph.node(id), .output_types = {}, .inputs = {}, .outputs = {}, .bodies = {}};
+    RegionStage::Open open{.node = graph.node(id), .output_types = {}, .inputs = {}, .outputs = {}, .bodies = {}};
     for (ValueId in : open.node.inputs) open.inputs.push_back(slot(in));
     for (ValueId out : open.node.outputs) {
       open.outputs.push_back(slot(out));
@@ -276,8 +287,9 @@ Result<std::unique_ptr<Region::Stage>> Region::Prepare(std::span<const Tensor> i
     EVOQ_TRY(part.graph.Sort());
     for (ValueId id : part.inputs) stage->program_inputs.push_back(slot(id));
     for (ValueId id : results) stage->program_outputs.push_back(slot(id));
-    EVOQ_ASSIGN(const Model model, PackModel(std::move(part.graph)));
-    EVOQ_ASSIGN(Program program, Compile(model));
+    EVOQ_ASSIGN(const Graph bound, Bound(part.graph, {}));
+    EVOQ_ASSIGN(const Model model, PackModel(std::move(part.graph), bound, &context_->packs));
+    EVOQ_ASSIGN(Program program, Compile(model, {}, {}, &context_->packs));
     ExecutorOptions options;
     options.isa = context_->isa;
     options.pool = context_->pool;
@@ -308,41 +320,90 @@ Result<std::vector<Tensor>> Region::Run(std::span<const Tensor> inputs) {
     key.push_back(t.shape().rank());
     for (const Dim& dim : t.shape().dims()) key.push_back(dim.value);
   }
-  auto found = stages_.find(key);
-  if (found == stages_.end()) {
-    EVOQ_TRY(CheckInputs(graph_, inputs));
-    if (stages_.size() >= kEagerStages && seen_.insert(key).second) return EvaluateGraph(graph_, inputs);
-    const auto start = Clock::now();
-    const double inner = context_->prepare_ms;
-    EVOQ_ASSIGN(auto stage, Prepare(inputs));
-    context_->prepare_ms = inner + static_cast<double>(NsSince(start)) / 1e6;
-    ++context_->prepared;
-    found = stages_.emplace(std::move(key), std::move(stage)).first;
+  EVOQ_ASSIGN(RegionStage* const stage, StageFor(std::move(key), inputs));
+  return stage != nullptr ? stage->Run(inputs) : EvaluateGraph(graph_, inputs);
+}
+
+// The types, among those with or without a stage, that did not come for the longest time.
+std::map<Region::Key, Region::Seen>::iterator Region::Oldest(bool with_stage) {
+  auto oldest = seen_.end();
+  for (auto it = seen_.begin(); it != seen_.end(); ++it) {
+    if ((it->second.stage != nullptr) == with_stage && (oldest == seen_.end() || it->second.last < oldest->second.last)) oldest = it;
   }
-  return found->second->Run(inputs);
+  return oldest;
+}
+
+// Whether types without a stage get one; `again`: they came before, `unused` runs ago.
+bool Region::IsWorthAStage(bool again, int64_t unused) const {
+  if (stages_ < kEagerStages || macs_ >= kHeavyMacs) return true;
+  if (!again || stages_ < kMaxStages) return again;
+  // More types in turn than there is room for would each find their stage gone: one gives way to types that come more often.
+  const auto used = [&](const auto& type) { return type.second.stage == nullptr || runs_ - type.second.last <= unused; };
+  return !std::all_of(seen_.begin(), seen_.end(), used);
+}
+
+// The stage that was not used for the longest time goes where there are as many as may be.
+void Region::MakeRoom() {
+  if (stages_ < kMaxStages) return;
+  Oldest(/*with_stage=*/true)->second.stage.reset();
+  --stages_;
+}
+
+// The stage for inputs of these types; null where they are better run by definition.
+Result<RegionStage*> Region::StageFor(Key key, std::span<const Tensor> inputs) {
+  ++runs_;
+  auto found = seen_.find(key);
+  const bool again = found != seen_.end();
+  const int64_t unused = again ? runs_ - found->second.last : 0;
+  if (!again) {
+    EVOQ_TRY(CheckInputs(graph_, inputs));
+    if (seen_.size() >= kMaxSeen) seen_.erase(Oldest(/*with_stage=*/false));
+    found = seen_.emplace(std::move(key), Seen()).first;
+  }
+  Seen& seen = found->second;
+  seen.last = runs_;
+  if (seen.stage != nullptr) return seen.stage.get();
+  if (!IsWorthAStage(again, unused)) return nullptr;
+  MakeRoom();
+  const auto start = Clock::now();
+  const double inner = context_->prepare_ms;
+  EVOQ_ASSIGN(seen.stage, Prepare(inputs));
+  context_->prepare_ms = inner + static_cast<double>(NsSince(start)) / 1e6;
+  ++context_->prepared;
+  ++stages_;
+  if (seen.stage->executor != nullptr) macs_ = std::max(macs_, MacsOf(seen.stage->executor->program()));
+  return seen.stage.get();
 }
 
 void Region::Collect(const std::string& prefix, std::vector<RegionStep>& steps) const {
-  for (const auto& [key, stage] : stages_) {
+  for (const auto& [key, seen] : seen_) {
+    RegionStage* const stage = seen.stage.get();
+    if (stage == nullptr) continue;
     for (size_t i = 0; i < stage->total_ns.size(); ++i) {
       const Program& program = stage->executor->program();
       const Step& step = program.steps[i];
       const Node& node = program.graph->node(step.node);
       steps.push_back({prefix + node.name, node.op, step.decision.kernel, step.decision.precision, step.macs, step.bytes, stage->total_ns[i], stage->runs});
     }
-    for (const Stage::Open& open : stage->open) {
+    for (const RegionStage::Open& open : stage->open) {
+      const size_t at = steps.size();
       steps.push_back({prefix + open.node.name, open.node.op, open.bodies.empty() ? kReferenceKernel : "subgraph", "any", 0, 0, open.ns, open.runs});
       for (const auto& body : open.bodies) body->Collect(prefix + open.node.name + "/", steps);
+      int64_t inner = 0;
+      for (size_t i = at + 1; i < steps.size(); ++i) inner += steps[i].ns;
+      steps[at].ns = std::max<int64_t>(open.ns - inner, 0);
     }
     if (stage->rest != nullptr) stage->rest->Collect(prefix, steps);
   }
 }
 
 void Region::ResetTimes() {
-  for (const auto& [key, stage] : stages_) {
+  for (const auto& [key, seen] : seen_) {
+    RegionStage* const stage = seen.stage.get();
+    if (stage == nullptr) continue;
     std::fill(stage->total_ns.begin(), stage->total_ns.end(), 0);
     stage->runs = 0;
-    for (Stage::Open& open : stage->open) {
+    for (RegionStage::Open& open : stage->open) {
       open.ns = open.runs = 0;
       for (const auto& body : open.bodies) body->ResetTimes();
     }
@@ -352,9 +413,11 @@ void Region::ResetTimes() {
 
 int64_t Region::arena_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [key, stage] : stages_) {
+  for (const auto& [key, seen] : seen_) {
+    RegionStage* const stage = seen.stage.get();
+    if (stage == nullptr) continue;
     if (stage->executor != nullptr) bytes += stage->executor->arena_bytes();
-    for (const Stage::Open& open : stage->open) {
+    for (const RegionStage::Open& open : stage->open) {
       for (const auto& body : open.bodies) bytes += body->arena_bytes();
     }
     if (stage->rest != nullptr) bytes += stage->rest->arena_bytes();
@@ -362,16 +425,31 @@ int64_t Region::arena_bytes() const {
   return bytes;
 }
 
-int64_t Region::weight_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [key, stage] : stages_) {
-    if (stage->executor != nullptr) bytes += stage->executor->program().weight_bytes;
-    for (const Stage::Open& open : stage->open) {
-      for (const auto& body : open.bodies) bytes += body->weight_bytes();
+void Region::AddWeights(std::map<const std::byte*, int64_t>& bytes) const {
+  for (const auto& [key, seen] : seen_) {
+    const RegionStage* const stage = seen.stage.get();
+    if (stage == nullptr) continue;
+    if (stage->executor != nullptr) {
+      const Graph& graph = *stage->executor->program().graph;
+      for (NodeId id : graph.order()) {
+        for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
+          if (const Tensor* constant = graph.ConstantInput(graph.node(id), i)) bytes[constant->raw()] = static_cast<int64_t>(constant->bytes());
+        }
+      }
     }
-    if (stage->rest != nullptr) bytes += stage->rest->weight_bytes();
+    for (const RegionStage::Open& open : stage->open) {
+      for (const auto& body : open.bodies) body->AddWeights(bytes);
+    }
+    if (stage->rest != nullptr) stage->rest->AddWeights(bytes);
   }
-  return bytes;
+}
+
+int64_t Region::weight_bytes() const {
+  std::map<const std::byte*, int64_t> bytes;
+  AddWeights(bytes);
+  int64_t sum = 0;
+  for (const auto& [data, size] : bytes) sum += size;
+  return sum;
 }
 
 }  // namespace evoq

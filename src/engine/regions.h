@@ -3,16 +3,17 @@
 // For the types of inputs at hand the graph is cut into stages. A stage is a Program of every node whose sizes follow from the
 // stage's inputs, and then the *open* nodes that are next: NonZero, Loop, a Reshape to a computed shape, ... Those are computed by
 // their definition, but for their subgraphs, each of which is a region of its own. What is left is a region whose inputs are
-// what the stage has computed. Stages are prepared when types come in for the first time, and kept.
+// what the stage has computed. Stages are prepared when types come in, and kept while they are of use: at most 32 of a region
+// (docs/dynamic.md).
 #pragma once
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "compile/pack_cache.h"
 #include "runtime/executor.h"
 
 namespace evoq {
@@ -21,6 +22,7 @@ namespace evoq {
 struct RegionContext {
   Isa isa = Isa::kScalar;
   std::shared_ptr<ThreadPool> pool;
+  PackCache packs;         // keeps the model's constants
   bool timed = false;      // note what each step takes
   int64_t prepared = 0;    // stages so far
   double prepare_ms = 0;   // what that took
@@ -30,8 +32,11 @@ struct RegionContext {
 struct RegionStep {
   std::string name, op, kernel, precision;
   int64_t macs = 0, bytes = 0;  // of one execution
-  int64_t ns = 0, runs = 0;     // in timed runs, sums
+  // In timed runs, sums. The steps of subgraphs have times of their own, which the step that runs them does not count.
+  int64_t ns = 0, runs = 0;
 };
+
+struct RegionStage;
 
 class Region {
  public:
@@ -46,23 +51,35 @@ class Region {
   // One run at a time. Errors: kUsage for inputs that do not fit the graph; those of a definition on data that it refuses.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
-  // The steps of all stages so far, subgraphs after the step that runs them; names of those begin with its name.
+  // The steps of all stages that are kept, subgraphs after the step that runs them; names of those begin with its name.
   void Collect(const std::string& prefix, std::vector<RegionStep>& steps) const;
   void ResetTimes();
-  // Arenas and constants of all stages so far.
+  // Arenas of all stages that are kept.
   int64_t arena_bytes() const;
+  // Constants that their Programs read, those that several read once.
   int64_t weight_bytes() const;
 
  private:
-  struct Stage;
   using Key = std::vector<int64_t>;  // kinds, element types and sizes of the inputs
-  Result<std::unique_ptr<Stage>> Prepare(std::span<const Tensor> inputs) const;
+  // Types of inputs that came, with their stage; null where they were run by definition.
+  struct Seen {
+    std::unique_ptr<RegionStage> stage;
+    int64_t last = 0;  // the run, by number, that brought them
+  };
+  void AddWeights(std::map<const std::byte*, int64_t>& bytes) const;
+  Result<RegionStage*> StageFor(Key key, std::span<const Tensor> inputs);
+  std::map<Key, Seen>::iterator Oldest(bool with_stage);
+  bool IsWorthAStage(bool again, int64_t unused) const;
+  void MakeRoom();
+  Result<std::unique_ptr<RegionStage>> Prepare(std::span<const Tensor> inputs) const;
 
   Graph graph_;
   Form form_;
   std::shared_ptr<RegionContext> context_;
-  std::map<Key, std::unique_ptr<Stage>> stages_;
-  std::set<Key> seen_;  // types that came once after many others
+  std::map<Key, Seen> seen_;
+  size_t stages_ = 0;  // of seen_
+  int64_t macs_ = 0;   // the most that the Program of a stage has
+  int64_t runs_ = 0;
 };
 
 }  // namespace evoq

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "engine/engine.h"
@@ -45,6 +46,17 @@ void ExpectSame(Engine& engine, const Graph& graph, const std::vector<Tensor>& i
   }
 }
 
+std::vector<RegionStep> StepsOf(Engine& engine) {
+  std::vector<RegionStep> steps;
+  engine.regions()->Collect("", steps);
+  return steps;
+}
+
+int64_t CountSteps(Engine& engine, const std::string& name) {
+  const auto steps = StepsOf(engine);
+  return std::count_if(steps.begin(), steps.end(), [&](const RegionStep& s) { return s.name == name; });
+}
+
 // NonZero, then work on what it found, then NonZero again.
 TEST(Regions, StagesFollowTheData) {
   Graph graph = Parsed("input %x: float32[N, 4]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\nf: %f = Cast{to=1}(%i)\n"
@@ -52,7 +64,7 @@ TEST(Regions, StagesFollowTheData) {
                        "p: %p = MatMul(%t, %m)\nq: %q = Relu(%p)\nagain: %j = NonZero(%q)\noutput %r\noutput %q\noutput %j\n");
   const auto engine = EngineOf(graph);
   ExpectSame(*engine, graph, {Floats({1, -1, 0, 2}, {1, 4})});
-  EXPECT_FALSE(engine->needs_evaluator().empty());
+  EXPECT_FALSE(engine->in_regions().empty());
   const int64_t stages = engine->prepared().count;
   EXPECT_EQ(stages, 2);  // up to the first NonZero, and from there
   ExpectSame(*engine, graph, {Floats({3, -1, 0, 5}, {1, 4})});
@@ -93,20 +105,121 @@ TEST(Regions, LoopRunsItsBodyCompiled) {
     const std::vector<Tensor> inputs = {Floats({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::Scalar<int64_t>(n), Tensor::Scalar(true)};
     ExpectSame(*engine, graph, inputs);
   }
-  std::vector<RegionStep> steps;
-  engine->regions()->Collect("", steps);
+  const std::vector<RegionStep> steps = StepsOf(*engine);
   EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const RegionStep& s) { return s.name == "loop/m" && s.kernel == "matmul_f32"; }));
 }
 
-// A state that grows: each round has other sizes, of which the first ones are compiled and the others computed by definition.
+// A state that grows by one row: each round has other sizes, and each run of the model the same ones again.
+constexpr char kGrow[] = R"(input %x: float32[1, 2]
+input %n: int64[]
+loop: %last = Loop{captured=1}(%n, _, %x, %x)
+| graph "grow"
+| input %i: int64[]
+| input %c: bool[]
+| input %s: float32[...]
+| input %row: float32[...]
+| cc: %t = Concat{axis=0}(%s, %row)
+| r: %u = Relu(%t)
+| same: %d = Identity(%c)
+| output %d
+| output %u
+output %last
+)";
+
 TEST(Regions, LoopOfGrowingState) {
-  const Graph graph = Parsed(
-      "input %x: float32[1, 2]\ninput %n: int64[]\nloop: %last = Loop{captured=0}(%n, _, %x)\n| graph \"grow\"\n| input %i: int64[]\n"
-      "| input %c: bool[]\n| input %s: float32[...]\n| cc: %t = Concat{axis=0}(%s, %s)\n| r: %u = Relu(%t)\n| same: %d = Identity(%c)\n"
-      "| output %d\n| output %u\noutput %last\n");
+  const Graph graph = Parsed(kGrow);
+  for (int64_t rounds : {12, 60, 300}) {
+    const auto engine = EngineOf(graph);
+    const std::vector<Tensor> inputs = {Floats({1, -2}, {1, 2}), Tensor::Scalar(rounds)};
+    ExpectSame(*engine, graph, inputs);
+    EXPECT_EQ(engine->prepared().count, 1 + 8) << rounds;  // the first sizes; the others may never come again
+    ExpectSame(*engine, graph, inputs);
+    const int64_t twice = engine->prepared().count;  // more sizes than are remembered never come again
+    EXPECT_EQ(twice, 1 + (rounds == 300 ? 8 : std::min<int64_t>(rounds, 32))) << rounds;
+    ExpectSame(*engine, graph, inputs);
+    EXPECT_EQ(engine->prepared().count, twice) << rounds;  // no stage went that was of use
+    EXPECT_EQ(CountSteps(*engine, "loop/r"), twice - 1) << rounds;
+  }
+}
+
+// Sizes that are asked for now take the place of sizes that were.
+TEST(Regions, OldStagesGiveWay) {
+  const Graph graph = Parsed("input %x: float32[N]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\noutput %r\noutput %i\n");
   const auto engine = EngineOf(graph);
-  ExpectSame(*engine, graph, {Floats({1, -2}, {1, 2}), Tensor::Scalar<int64_t>(12)});
-  EXPECT_LE(engine->prepared().count, 10);
+  const auto run = [&](int64_t size) { ExpectSame(*engine, graph, {Floats(std::vector<float>(static_cast<size_t>(size), 1.0f), {size})}); };
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int64_t size = 1; size <= 32; ++size) run(size);
+  }
+  EXPECT_EQ(engine->prepared().count, 32);
+  for (int i = 0; i < 3; ++i) run(100);  // seen, prepared, run
+  EXPECT_EQ(engine->prepared().count, 33);
+  EXPECT_EQ(CountSteps(*engine, "r"), 32);
+  run(1);  // gave way, and nothing is less in use than it
+  EXPECT_EQ(engine->prepared().count, 33);
+}
+
+// Much arithmetic is never run by definition.
+TEST(Regions, HeavyStagesArePreparedAtOnce) {
+  Graph graph = Parsed("input %x: float32[N, 256]\nconst %w: float32[256, 256]\np: %p = MatMul(%x, %w)\nnz: %i = NonZero(%p)\noutput %p\noutput %i\n");
+  const auto engine = EngineOf(graph);
+  for (int64_t rows = 16; rows < 16 + 40; ++rows) {
+    ASSERT_TRUE(engine->Run({{Floats(std::vector<float>(static_cast<size_t>(rows) * 256, 1.0f), {rows, 256})}}));
+    EXPECT_EQ(engine->prepared().count, rows - 15);
+    EXPECT_EQ(CountSteps(*engine, "p"), std::min<int64_t>(rows - 15, 32));
+  }
+}
+
+// However many sizes a subgraph is run at, its weights are packed and stored once.
+TEST(Regions, StagesShareTheirWeights) {
+  const Graph graph = Parsed(R"(input %x: float32[N, 64]
+input %n: int64[]
+loop: %last = Loop{captured=0}(%n, _, %x)
+| graph "round"
+| input %i: int64[]
+| input %c: bool[]
+| input %s: float32[...]
+| const %w: float32[64, 64]
+| p: %p = MatMul(%s, %w)
+| q: %q = MatMul(%p, %w)
+| same: %d = Identity(%c)
+| output %d
+| output %q
+output %last
+)");
+  const auto engine = EngineOf(graph);
+  for (int64_t rows = 1; rows <= 4; ++rows) {
+    ExpectSame(*engine, graph, {Floats(std::vector<float>(static_cast<size_t>(rows) * 64, 1.0f), {rows, 64}), Tensor::Scalar<int64_t>(2)});
+    EXPECT_EQ(CountSteps(*engine, "loop/p"), rows);
+    EXPECT_EQ(engine->regions()->weight_bytes(), 64 * 64 * 4) << rows;
+  }
+}
+
+// A step has the time of its subgraph's steps apart from its own: together they are no more than the run.
+TEST(Regions, TimesAddUp) {
+  const Graph graph = Parsed(kLoop);
+  const auto engine = EngineOf(graph);
+  const std::vector<Tensor> inputs = {Floats(std::vector<float>(64 * 3, 0.01f), {64, 3}), Tensor::Scalar<int64_t>(200), Tensor::Scalar(true)};
+  const auto untimed = [&] {
+    const auto steps = StepsOf(*engine);
+    return std::all_of(steps.begin(), steps.end(), [](const RegionStep& s) { return s.ns == 0 && s.runs == 0; });
+  };
+  ASSERT_TRUE(engine->Run(inputs));
+  EXPECT_TRUE(untimed());
+  engine->TimeRegions(true);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(engine->Run(inputs));
+  const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  engine->TimeRegions(false);
+  int64_t sum = 0, rounds = 0;
+  for (const RegionStep& step : StepsOf(*engine)) {
+    sum += step.ns;
+    if (step.name == "loop/m") rounds += step.runs;
+  }
+  EXPECT_GT(rounds, 1);
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, wall);
+  engine->regions()->ResetTimes();
+  EXPECT_TRUE(untimed());
 }
 
 TEST(Regions, IfTakesEitherBranch) {

@@ -1,5 +1,7 @@
 #include "engine/shared.h"
 
+#include <algorithm>
+
 namespace evoq {
 namespace {
 
@@ -13,40 +15,72 @@ Tensor Own(const Tensor& t) {
 
 }  // namespace
 
-std::string SharedEngine::needs_evaluator() const {
-  const std::lock_guard lock(mutex_);
-  return engine_->needs_evaluator();
+SharedEngine::SharedEngine(std::unique_ptr<Engine> engine, int streams) : engine_(std::move(engine)), streams_(static_cast<size_t>(streams)) {
+  streams_[0].first = true;
+  for (Stream& stream : streams_) idle_.push_back(&stream);
 }
 
-// An idle executor like `own`, made or waited for.
-Result<Executor*> SharedEngine::Take(Executor* own, std::unique_lock<std::mutex>& lock) {
-  const auto [it, added] = by_shapes_.try_emplace(own);
-  Streams& streams = it->second;
-  if (added) streams.idle.push_back(own);
-  if (streams.idle.empty() && static_cast<int>(streams.more.size()) + 1 < streams_) {
-    EVOQ_ASSIGN(auto another, own->Another());
-    streams.more.push_back(std::move(another));
-    return streams.more.back().get();
-  }
-  freed_.wait(lock, [&] { return !streams.idle.empty(); });
-  Executor* const taken = streams.idle.back();
-  streams.idle.pop_back();
-  return taken;
+std::string SharedEngine::in_regions() const {
+  const std::lock_guard lock(mutex_);
+  return engine_->in_regions();
+}
+
+bool SharedEngine::Stream::Has(const std::shared_ptr<Executor>& own) const {
+  return first || std::any_of(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.of.lock() == own; });
+}
+
+// This stream's executor like `own`, made on first use.
+Result<std::shared_ptr<Executor>> SharedEngine::Stream::For(const std::shared_ptr<Executor>& own) {
+  if (first) return own;
+  std::erase_if(copies, [](const Copy& copy) { return copy.of.expired(); });
+  const auto found = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.of.lock() == own; });
+  if (found != copies.end()) return found->executor;
+  if (pool == nullptr) pool = std::make_shared<ThreadPool>(own->threads());
+  EVOQ_ASSIGN(std::shared_ptr<Executor> executor, own->Another(pool));
+  copies.push_back({own, executor});
+  return executor;
+}
+
+// An idle stream, of which there must be one: one that has such an executor, if any has.
+SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own) {
+  auto taken = std::find_if(idle_.begin(), idle_.end(), [&](const Stream* stream) { return stream->Has(own); });
+  if (taken == idle_.end()) taken = idle_.begin();
+  Stream* const stream = *taken;
+  idle_.erase(taken);
+  return stream;
+}
+
+Result<std::vector<Tensor>> SharedEngine::RunInRegions(std::span<const Tensor> inputs) {
+  const std::lock_guard lock(regions_mutex_);
+  ++running_;
+  auto outputs = engine_->Run(inputs);
+  --running_;
+  EVOQ_TRY(outputs);
+  for (Tensor& t : *outputs) t = Own(t);
+  return outputs;
 }
 
 Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs) {
   std::unique_lock lock(mutex_);
-  EVOQ_ASSIGN(Executor* const own, engine_->For(inputs));
+  freed_.wait(lock, [&] { return !idle_.empty(); });
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> own, engine_->For(inputs));
   if (own == nullptr) {
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine_->Run(inputs));
-    for (Tensor& t : outputs) t = Own(t);
-    return outputs;
+    lock.unlock();
+    return RunInRegions(inputs);
   }
-  EVOQ_ASSIGN(Executor* const executor, Take(own, lock));
+  Stream* const stream = Take(own);
+  auto executor = stream->For(own);
   lock.unlock();
-  auto outputs = engine_->RunOn(*executor, inputs);
+  const auto run = [&]() -> Result<std::vector<Tensor>> {
+    EVOQ_TRY(executor);
+    ++running_;
+    auto outputs = engine_->RunOn(**executor, inputs);
+    --running_;
+    return outputs;
+  };
+  auto outputs = run();
   lock.lock();
-  by_shapes_.at(own).idle.push_back(executor);
+  idle_.push_back(stream);
   lock.unlock();
   freed_.notify_all();
   return outputs;

@@ -1,8 +1,8 @@
 // A loaded model for callers on several threads.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -11,32 +11,47 @@
 
 namespace evoq {
 
-// At most `streams` runs at a time, each with an executor and threads of its own; further callers wait. Results are those of
+// At most `streams` runs at a time, of whatever shapes, each on threads of its own; further callers wait. Results are those of
 // single runs, bit for bit. Preparing a new shape holds up callers that begin, not those that run. A model that runs in regions
-// (Engine::needs_evaluator) has one stream.
+// (Engine::in_regions) has one stream.
 class SharedEngine {
  public:
-  SharedEngine(std::unique_ptr<Engine> engine, int streams) : engine_(std::move(engine)), streams_(streams) {}
+  SharedEngine(std::unique_ptr<Engine> engine, int streams);
 
-  int streams() const { return streams_; }
+  int streams() const { return static_cast<int>(streams_.size()); }
+  // Runs that are under way now.
+  int running() const { return running_; }
   // Why the model runs in regions; "" where it does not. Known after load, or after the first run of a model of free sizes.
-  std::string needs_evaluator() const;
+  std::string in_regions() const;
 
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
  private:
-  struct Streams {
-    std::vector<Executor*> idle;
-    std::vector<std::unique_ptr<Executor>> more;  // besides the engine's own
+  // An executor of the engine, which may give it up, and this stream's own one of the same program.
+  struct Copy {
+    std::weak_ptr<Executor> of;
+    std::shared_ptr<Executor> executor;
   };
-  Result<Executor*> Take(Executor* own, std::unique_lock<std::mutex>& lock);
+  // Runs one after the other, on one set of threads.
+  struct Stream {
+    bool first = false;  // takes the engine's own executors
+    std::shared_ptr<ThreadPool> pool;  // null before the first run
+    std::vector<Copy> copies;
 
-  mutable std::mutex mutex_;  // of everything below
+    bool Has(const std::shared_ptr<Executor>& own) const;
+    Result<std::shared_ptr<Executor>> For(const std::shared_ptr<Executor>& own);
+  };
+  Stream* Take(const std::shared_ptr<Executor>& own);
+  Result<std::vector<Tensor>> RunInRegions(std::span<const Tensor> inputs);
+
+  mutable std::mutex mutex_;  // of everything below but for what says otherwise
   std::condition_variable freed_;
   std::unique_ptr<Engine> engine_;
-  std::map<Executor*, Streams> by_shapes_;  // by the engine's executor
-  const int streams_;
+  std::vector<Stream> streams_;  // one that runs belongs to its caller
+  std::vector<Stream*> idle_;
+  std::atomic<int> running_ = 0;
+  std::mutex regions_mutex_;  // of the engine's regions
 };
 
 }  // namespace evoq

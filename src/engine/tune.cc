@@ -69,7 +69,7 @@ std::string Describe(const Kind& kind, const StepTuning& tuning) {
 }
 
 // One executor per candidate number: all kinds try theirs at once.
-Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program, std::span<const Kind> kinds, const TuneOptions& options) {
+Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program, std::span<const Kind> kinds, const ExecutorOptions& options) {
   size_t count = 1;
   for (const Kind& kind : kinds) count = std::max(count, kind.candidates.size());
   std::vector<std::unique_ptr<Executor>> executors;
@@ -79,7 +79,7 @@ Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program, std:
       if (i >= kind.candidates.size()) continue;
       for (size_t s : kind.steps) variant->steps[s].tuning = kind.candidates[i];
     }
-    EVOQ_ASSIGN(auto executor, Executor::Create(std::move(variant), {options.threads, options.isa}));
+    EVOQ_ASSIGN(auto executor, Executor::Create(std::move(variant), options));
     executors.push_back(std::move(executor));
   }
   return executors;
@@ -92,7 +92,6 @@ Status Measure(std::span<const std::unique_ptr<Executor>> executors, std::vector
   const double start = NowSeconds();
   for (int round = 0; round < kMaxRounds && (round < kMinRounds || NowSeconds() - start < seconds); ++round) {
     for (size_t i = 0; i < executors.size(); ++i) {
-      EVOQ_TRY(executors[i]->Run(buffers.inputs, buffers.outputs));  // wakes its threads
       EVOQ_TRY(executors[i]->RunTimed(buffers.inputs, buffers.outputs, ns));
       for (Kind& kind : kinds) {
         if (i >= kind.candidates.size()) continue;
@@ -121,14 +120,14 @@ StepTuning Choose(const Kind& kind) {
 }
 
 // Whole runs with and without the choices, in turn.
-Status Verify(const Program& program, const std::map<size_t, StepTuning>& chosen, const TuneOptions& options, TuneReport& report) {
+Status Verify(const Program& program, const std::map<size_t, StepTuning>& chosen, const ExecutorOptions& options, TuneReport& report) {
   auto tuned = std::make_shared<Program>(program);
   for (const auto& [s, tuning] : chosen) tuned->steps[s].tuning = tuning;
   const std::shared_ptr<const Program> programs[] = {std::make_shared<Program>(program), tuned};
   std::vector<double> ms[2];
   std::unique_ptr<Executor> executors[2];
   for (int i = 0; i < 2; ++i) {
-    EVOQ_ASSIGN(executors[i], Executor::Create(programs[i], {options.threads, options.isa}));
+    EVOQ_ASSIGN(executors[i], Executor::Create(programs[i], options));
   }
   RunBuffers buffers = MakeBuffers(*executors[0]);
   for (int round = 0; round < kVerifyRounds; ++round) {
@@ -197,13 +196,15 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
   }
   report.measured = static_cast<int>(kinds.size());
   if (!kinds.empty()) {
-    EVOQ_ASSIGN(const auto executors, Bind(program, kinds, options));
+    // They run in turn: one set of threads, which finds no time to fall asleep.
+    const ExecutorOptions run{options.threads, options.isa, 1, std::make_shared<ThreadPool>(options.threads)};
+    EVOQ_ASSIGN(const auto executors, Bind(program, kinds, run));
     EVOQ_TRY(Measure(executors, kinds, options.seconds));
     for (const Kind& kind : kinds) {
       const StepTuning tuning = Choose(kind);
       for (size_t s : kind.steps) chosen[s] = tuning;
     }
-    EVOQ_TRY(Verify(program, chosen, options, report));
+    EVOQ_TRY(Verify(program, chosen, run, report));
     for (const Kind& kind : kinds) {
       const StepTuning tuning = report.tuned_ms < report.default_ms ? chosen[kind.steps[0]] : Withdraw(kind, chosen[kind.steps[0]], report);
       for (size_t s : kind.steps) chosen[s] = tuning;

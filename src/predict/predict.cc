@@ -122,8 +122,8 @@ Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& meth
   SchemeForecast scheme;
   scheme.scheme = method.name;
   EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, Carry(graph, method, forecast.float_weight_bytes, options));
-  if (!engine->needs_evaluator().empty()) return Unsupported("{}", engine->needs_evaluator());
-  EVOQ_ASSIGN(Executor* const executor, engine->At(options.run_shapes.empty() ? options.shapes : options.run_shapes));
+  if (!engine->in_regions().empty()) return Unsupported("{}", engine->in_regions());
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(options.run_shapes.empty() ? options.shapes : options.run_shapes));
   scheme.file_bytes = EtmBytes(engine->model());
   scheme.weight_bytes = executor->program().weight_bytes;
   scheme.arena_bytes = executor->arena_bytes();

@@ -60,7 +60,7 @@ class PyModel {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   int threads() const { return threads_; }
   int streams() const { return shared_.streams(); }
-  std::string in_regions() const { return shared_.needs_evaluator(); }
+  std::string in_regions() const { return shared_.in_regions(); }
 
   nb::dict Run(nb::handle inputs) {
     const std::vector<nb::object> arrays = RunArrays(Unwrap(ByPosition(inputs)));

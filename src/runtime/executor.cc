@@ -167,7 +167,7 @@ struct Executor::Impl {
   Status CheckMemory(size_t scratch_bytes) const;
   Status Bind();
   void Place(Lane& lane, int32_t step, bool first);
-  Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   void Point(Lane& lane, int64_t repeat, std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   template <bool kTimed>
   void RunLane(Lane& lane);
@@ -266,7 +266,7 @@ Status Executor::Impl::Bind() {
   return {};
 }
 
-Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
   const Graph& graph = *program->graph;
   if (inputs.size() != input_types.size() || outputs.size() != output_types.size())
     return Fail(ErrorCode::kUsage, "{} inputs and {} outputs given, expected {} and {}", inputs.size(), outputs.size(),
@@ -281,7 +281,6 @@ Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> o
     return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}", graph.value(graph.outputs()[i]).name,
                 outputs[i].type().ToString(), output_types[i].ToString());
   }
-  failure->Reset();
   return {};
 }
 
@@ -320,6 +319,7 @@ void Executor::Impl::RunLane(Lane& lane) {
 template <bool kTimed>
 Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   EVOQ_TRY(Check(inputs, outputs));
+  failure->Reset();
   const auto runs = [&](int64_t begin, int64_t end, int thread) {
     Lane& lane = lanes[static_cast<size_t>(thread)];
     for (int64_t r = begin; r < end; ++r) {
@@ -347,7 +347,9 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
-Result<std::unique_ptr<Executor>> Executor::Another() const { return Create(impl_->program, {threads(), impl_->isa, impl_->repeats}); }
+Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
+  return Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)});
+}
 
 const Program& Executor::program() const { return *impl_->program; }
 int Executor::threads() const { return impl_->pool->threads(); }

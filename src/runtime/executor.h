@@ -29,8 +29,9 @@ class Executor {
   // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine; kInvalidInput, kUnsupported from a kernel.
   static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program, const ExecutorOptions& options);
   ~Executor();
-  // A second executor of the same program with the same options and memory of its own, for a concurrent stream.
-  Result<std::unique_ptr<Executor>> Another() const;
+  // A second executor of the same program with the same options and memory of its own, for a concurrent stream: with threads of
+  // its own, or those of `pool`, as many as threads().
+  Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr) const;
 
   const Program& program() const;
   int threads() const;

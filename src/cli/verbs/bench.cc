@@ -100,7 +100,7 @@ void Tell(const Options& o, const json& out, const RunTimes& times, double first
 
 // A model that is no single Program.
 Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes, const Stopwatch& watch) {
-  if (o.streams > 1) return Fail(ErrorCode::kUsage, "--streams {}: {} runs in regions, one stream at a time ({})", o.streams, o.model, engine.needs_evaluator());
+  if (o.streams > 1) return Fail(ErrorCode::kUsage, "--streams {}: {} runs in regions, one stream at a time ({})", o.streams, o.model, engine.in_regions());
   EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
   const double load_ms = watch.ms();
   const Stopwatch first;
@@ -112,7 +112,7 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   out["prepare_ms"] = prepare_ms;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = times.Percentile(p);
   Tell(o, out, times, first_ms - prepare_ms);
-  Out("  in regions: {}\n", engine.needs_evaluator());
+  Out("  in regions: {}\n", engine.in_regions());
   return out;
 }
 
@@ -129,7 +129,7 @@ Result<json> Run(const Options& o, int threads) {
     tuned = TellTuned(report);
     tuning_ms = report.seconds * 1e3;
   }
-  EVOQ_ASSIGN(Executor* const executor, engine->At(shapes));
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
   const double load_ms = watch.ms() - tuning_ms;
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   RunBuffers buffers = MakeBuffers(*executor);
@@ -140,7 +140,7 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
   const double first_ms = first.ms();
   std::vector<std::unique_ptr<Executor>> more;
-  std::vector<Executor*> executors = {executor};
+  std::vector<Executor*> executors = {executor.get()};
   for (int s = 1; s < o.streams; ++s) {
     EVOQ_ASSIGN(auto extra, executor->Another());
     executors.push_back(extra.get());

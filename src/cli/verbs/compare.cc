@@ -21,7 +21,7 @@ struct Options {
 
 struct Side {
   std::unique_ptr<Engine> engine;
-  Executor* executor = nullptr;
+  std::shared_ptr<Executor> executor;
   double load_ms = 0;
 };
 
@@ -69,7 +69,7 @@ Result<json> TellChangedSteps(const Options& o, const Side& a, const Side& b) {
   constexpr size_t kShown = 3;
   MeasureOptions options;
   options.duration_s = o.compare.duration_s / 4;
-  const Executor* const executors[] = {a.executor, b.executor};
+  const Executor* const executors[] = {a.executor.get(), b.executor.get()};
   EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(executors, Limits(), options));
   json steps = json::array();
   for (const StepChange& c : ChangedSteps(profiles[0], profiles[1])) {

@@ -56,9 +56,9 @@ Result<double> Accuracy(Engine& engine, const Digits& digits) {
 
 // Float against int8, one run each in turn.
 Status Measure(Engine& real, Engine& quantized, double seconds, Row& row) {
-  EVOQ_ASSIGN(Executor* const a, real.Default());
-  EVOQ_ASSIGN(Executor* const b, quantized.Default());
-  Executor* const executors[] = {a, b};
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> a, real.Default());
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> b, quantized.Default());
+  Executor* const executors[] = {a.get(), b.get()};
   RunBuffers buffers[] = {MakeBuffers(*a), MakeBuffers(*b)};
   MeasureOptions options;
   options.duration_s = seconds;

@@ -81,7 +81,7 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   options.duration_s = o.duration_s / 2;
   EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
   Out("{}", ToText(profile, limits, o.sort));
-  Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.needs_evaluator(), engine.prepared().count, engine.prepared().ms);
+  Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.in_regions(), engine.prepared().count, engine.prepared().ms);
   Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   json out = ToJson(profile);
@@ -100,7 +100,7 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
     TellTuned(report);
   }
-  EVOQ_ASSIGN(Executor* const executor, engine->At(shapes));
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const Limits limits = MeasureLimits(isa, executor->threads());
   RunBuffers buffers = MakeBuffers(*executor);
