@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <numeric>
+#include <string>
 
 #include "base/median.h"
 
@@ -332,6 +335,11 @@ Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const 
 }
 
 int64_t PeakRssBytes() {
+  // ru_maxrss also counts what the process that started this one had in memory before it became evoq.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;
+  }
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
