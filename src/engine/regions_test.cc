@@ -142,7 +142,7 @@ TEST(Regions, LoopOfGrowingState) {
   }
 }
 
-// Sizes that are asked for now take the place of sizes that were.
+// The sizes of the last runs push out those of earlier ones.
 TEST(Regions, OldStagesGiveWay) {
   const Graph graph = Parsed("input %x: float32[N]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\noutput %r\noutput %i\n");
   const auto engine = EngineOf(graph);
