@@ -29,11 +29,7 @@ bool Join(Graph& graph, NodeId id) {
 }  // namespace
 
 int JoinReshapes(Graph& graph) {
-  int changes = 0;
-  for (NodeId id : NodesOf(graph)) {
-    if (graph.alive(id) && IsView(graph.node(id))) changes += Join(graph, id);
-  }
-  return changes;
+  return CountChanges(graph, [](Graph& g, NodeId id) { return IsView(g.node(id)) && Join(g, id); });
 }
 
 namespace {

@@ -16,13 +16,7 @@ bool Fuse(Graph& graph, NodeId id) {
   return true;
 }
 
-Result<int> Run(Graph& graph) {
-  int changes = 0;
-  for (NodeId id : NodesOf(graph)) {
-    if (graph.alive(id)) changes += Fuse(graph, id);
-  }
-  return changes;
-}
+Result<int> Run(Graph& graph) { return CountChanges(graph, Fuse); }
 
 }  // namespace
 

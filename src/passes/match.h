@@ -67,6 +67,16 @@ bool Near(double value, double expected);  // within a relative 1e-4: constants 
 
 // ---- rewrites
 
+// How many changes `change(graph, id)` makes over the live nodes, in that order.
+template <typename Change>
+int CountChanges(Graph& graph, const Change& change) {
+  int changes = 0;
+  for (NodeId id : NodesOf(graph)) {
+    if (graph.alive(id)) changes += change(graph, id);
+  }
+  return changes;
+}
+
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values);
 
 // `into` computes what `tail`, the only reader of into's output 0, computed: `tail` goes and its output 0, with name and

@@ -48,12 +48,7 @@ bool Distribute(Graph& graph, NodeId id) {
 }
 
 Result<int> Run(Graph& graph) {
-  int changes = 0;
-  for (NodeId id : NodesOf(graph)) {
-    if (!graph.alive(id)) continue;
-    changes += Merge(graph, id, "Mul") || Merge(graph, id, "Add") || Distribute(graph, id);
-  }
-  return changes;
+  return CountChanges(graph, [](Graph& g, NodeId id) { return Merge(g, id, "Mul") || Merge(g, id, "Add") || Distribute(g, id); });
 }
 
 }  // namespace

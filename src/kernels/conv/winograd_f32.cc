@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/math.h"
 #include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/winograd_tiles.h"
 
 namespace evoq {
 namespace {
@@ -13,20 +13,16 @@ constexpr int64_t kChunkBytes = 512 << 10;    // of transformed input: it stays 
 constexpr int64_t kLeastChunkTiles = 28;      // two register tiles: each panel of weights is used twice at least
 constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
 
-// Tiles are numbered row by row, image by image. A chunk of them is transformed into `v`, [position][tile][C], multiplied by
+// A chunk of tiles is transformed into `v`, [position][tile][C], multiplied by
 // the weights, [M / 16][position][C][16], a group of panels at a time, into `product`, [position][tile][group], which is
 // transformed into y.
-struct WinogradF32 {
+struct WinogradF32 : WinogradTiles {
   ConvShapeF32 shape;
   int m = 4, n = 6;
-  int64_t tiles_y = 0, tiles_x = 0, tiles = 0;
-  int64_t chunks = 1, chunk_tiles = 0;  // at most chunk_tiles each
-  bool split_chunks = false;            // threads share each chunk
   int64_t v_row = 0, v_position = 0;    // strides, floats
-  int64_t panels = 0, group_panels = 0, groups = 0;
+  int64_t panels = 0, group_panels = 0;
   int64_t product_row = 0, product_position = 0;
   int64_t slot_floats = 0;              // scratch of one thread: v, then product
-  int threads = 1;
   const GemmKernelsF32* kernels = nullptr;
   const WinogradFnsF32* fns = nullptr;
   std::shared_ptr<AlignedBuffer> weights, zeros;
@@ -132,8 +128,6 @@ struct WinogradF32 {
     }
   }
 
-  int64_t ChunkBegin(int64_t chunk) const { return tiles / chunks * chunk + std::min(chunk, tiles % chunks); }
-
   // Group `group` of the chunk's columns; v is transformed.
   void RunGroup(int64_t chunk, int64_t group, const float* v, float* product, const void* const* in, float* y) const {
     const int64_t begin = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - begin;
@@ -145,34 +139,14 @@ struct WinogradF32 {
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    EVOQ_CHECK(context.pool.threads() <= threads, "bound for {} threads, run with {}", threads, context.pool.threads());
     const auto* x = static_cast<const float*>(in[0]);
     auto* y = static_cast<float*>(out[0]);
     auto* scratch = reinterpret_cast<float*>(context.scratch);
     const auto v_of = [&](int64_t slot) { return scratch + slot * slot_floats; };
     const auto product_of = [&](int64_t slot) { return v_of(slot) + positions() * v_position; };
-    if (!split_chunks) {
-      context.pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end, int thread) {
-        for (int64_t chunk = begin; chunk < end; ++chunk) {
-          const int64_t first = ChunkBegin(chunk), last = ChunkBegin(chunk + 1);
-          for (int64_t tile = first; tile < last; ++tile) TransformTile(x, tile, v_of(thread) + (tile - first) * v_row);
-          for (int64_t group = 0; group < groups; ++group)
-            RunGroup(chunk, group, v_of(thread), product_of(thread), in, y);
-        }
-      });
-      return;
-    }
-    // At most as many chunks as threads: each has the v of one.
-    context.pool.ParallelFor(tiles, CeilDiv(tiles, int64_t{4} * threads), [&](int64_t begin, int64_t end) {
-      int64_t chunk = 0;
-      for (int64_t tile = begin; tile < end; ++tile) {
-        while (tile >= ChunkBegin(chunk + 1)) ++chunk;
-        TransformTile(x, tile, v_of(chunk) + (tile - ChunkBegin(chunk)) * v_row);
-      }
-    });
-    context.pool.ParallelFor(chunks * groups, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t i = begin; i < end; ++i) RunGroup(i / groups, i % groups, v_of(i / groups), product_of(thread), in, y);
-    });
+    ForAll(
+        context.pool, [&](int64_t tile, int64_t slot, int64_t i) { TransformTile(x, tile, v_of(slot) + i * v_row); },
+        [&](int64_t chunk, int64_t group, int64_t from, int64_t to) { RunGroup(chunk, group, v_of(from), product_of(to), in, y); });
   }
 
   void TransformWeights(const float* packed) {
@@ -187,19 +161,12 @@ struct WinogradF32 {
   }
 };
 
-// Strides of a multiple of 512 bytes would put the rows of a tile into few sets of the L1 cache.
-int64_t SpreadStride(int64_t floats) { return floats % 128 == 0 ? floats + kPanelF32 : floats; }
+int64_t SpreadFloats(int64_t floats) { return SpreadStride(floats, sizeof(float)); }
 
 // How the tiles are cut for caches and threads.
 void PlanChunks(WinogradF32& w) {
   const int64_t tile_bytes = w.positions() * RoundUp(w.shape.channels_in, kPanelF32) * static_cast<int64_t>(sizeof(float));
-  const int64_t most = std::max(kChunkBytes / tile_bytes, kLeastChunkTiles);
-  w.chunks = std::max<int64_t>(CeilDiv(w.tiles, most), 1);
-  if (w.threads > 1) {
-    w.split_chunks = w.tiles < w.threads * kLeastChunkTiles;
-    if (!w.split_chunks) w.chunks = std::min(RoundUp(w.chunks, w.threads), w.tiles);
-  }
-  w.chunk_tiles = CeilDiv(std::max<int64_t>(w.tiles, 1), w.chunks);
+  w.CutChunks(kChunkBytes / tile_bytes, kLeastChunkTiles);
   const int64_t panel_bytes = w.positions() * w.chunk_tiles * kPanelF32 * static_cast<int64_t>(sizeof(float));
   const int64_t unit = w.chunk_tiles <= w.kernels->few_rows ? w.kernels->few_rows_panels : w.kernels->panels;
   w.group_panels = RoundUp(std::max<int64_t>(kProductBytes / panel_bytes, 1), unit);
@@ -208,10 +175,10 @@ void PlanChunks(WinogradF32& w) {
     w.group_panels = std::min(w.group_panels, RoundUp(share, unit));
   }
   w.groups = CeilDiv(w.panels, w.group_panels);
-  w.v_row = SpreadStride(RoundUp(w.shape.channels_in, kPanelF32));
-  w.v_position = SpreadStride(w.chunk_tiles * w.v_row);
+  w.v_row = SpreadFloats(RoundUp(w.shape.channels_in, kPanelF32));
+  w.v_position = SpreadFloats(w.chunk_tiles * w.v_row);
   w.product_row = w.group_panels * kPanelF32;
-  w.product_position = SpreadStride(w.chunk_tiles * w.product_row);
+  w.product_position = SpreadFloats(w.chunk_tiles * w.product_row);
   w.slot_floats = w.positions() * (w.v_position + w.product_position);
 }
 
@@ -246,8 +213,7 @@ BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weigh
   WinogradF32 w;
   w.shape = shape;
   w.m = m, w.n = m + 2;
-  w.tiles_y = CeilDiv(shape.out[1], m), w.tiles_x = CeilDiv(shape.out[2], m);
-  w.tiles = shape.batch * w.tiles_y * w.tiles_x;
+  w.SetTiles(shape.batch, shape.out[1], shape.out[2], m);
   w.panels = CeilDiv(shape.channels_out, kPanelF32);
   w.threads = options.threads;
   w.kernels = &GemmKernelsForF32(options.isa);

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "base/aligned.h"
-#include "base/check.h"
 #include "base/math.h"
 #include "kernels/gemm/int8_variants.h"
 #include "kernels/gemm/int8_winograd_tile.h"
+#include "kernels/gemm/winograd_tiles.h"
 
 namespace evoq {
 namespace {
@@ -26,24 +26,15 @@ const Int8WinogradDef* DefFor(Isa isa) {
   return nullptr;
 }
 
-// Strides of a multiple of 512 bytes would put the rows of a tile into few sets of the L1 cache.
-int64_t SpreadStride(int64_t elements, int64_t element_bytes) {
-  return elements * element_bytes % 512 == 0 ? elements + 64 / element_bytes : elements;
-}
-
-// Tiles of 2 x 2 pixels are numbered row by row, image by image. A chunk of them is transformed into v,
+// Tiles of 2 x 2 pixels. A chunk of them is transformed into v,
 // [position][tile][channel], multiplied by the weights, [position][panel][channel / 2][16][2], a group of panels at a time,
 // into `product`, [position][tile][group's column], which is transformed into y.
-struct Winograd {
+struct Winograd : WinogradTiles {
   Int8LinearSpec spec;
   const Int8WinogradDef* def;
-  int64_t tiles_y = 0, tiles_x = 0, tiles = 0;
-  int64_t chunks = 1, chunk_tiles = 0;  // at most chunk_tiles each
-  bool split_chunks = false;            // threads share each chunk
-  int64_t panels = 0, group_panels = 1, groups = 1;
+  int64_t panels = 0, group_panels = 1;
   int64_t v_row = 0, v_position = 0, product_row = 0, product_position = 0;  // strides, elements
   int64_t v_bytes = 0, slot_bytes = 0;  // scratch of one thread: v, then product
-  int threads = 1;
   std::shared_ptr<AlignedBuffer> weights;
   std::vector<uint8_t> zeros;  // a pixel of zero points
   std::vector<int32_t> bias;   // per padded column
@@ -52,7 +43,6 @@ struct Winograd {
   void PlanChunks();
   void TransformWeights();
   void PrepareColumns();
-  int64_t ChunkBegin(int64_t chunk) const { return tiles / chunks * chunk + std::min(chunk, tiles % chunks); }
   void TransformTile(const uint8_t* x, int64_t tile, int16_t* v) const;
   void TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel, const void* const* in, uint8_t* y) const;
   void RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t* product, const void* const* in, uint8_t* y) const;
@@ -62,13 +52,7 @@ struct Winograd {
 // How the tiles are cut for caches and threads.
 void Winograd::PlanChunks() {
   const int64_t channels = spec.geometry.channels;
-  const int64_t most = std::max(kChunkBytes / (kPositions * channels * 2), kLeastChunkTiles);
-  chunks = std::max<int64_t>(CeilDiv(tiles, most), 1);
-  if (threads > 1) {
-    split_chunks = tiles < threads * kLeastChunkTiles;
-    if (!split_chunks) chunks = std::min(RoundUp(chunks, threads), tiles);
-  }
-  chunk_tiles = CeilDiv(tiles, chunks);
+  CutChunks(kChunkBytes / (kPositions * channels * 2), kLeastChunkTiles);
   group_panels = std::max<int64_t>(kProductBytes / (kPositions * chunk_tiles * 64), 1);
   if (split_chunks) group_panels = std::min(group_panels, CeilDiv(panels * chunks, int64_t{2} * threads));
   groups = CeilDiv(panels, std::min(group_panels, panels));
@@ -177,32 +161,13 @@ void Winograd::RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t*
 }
 
 void Winograd::Run(const void* const* in, void* const* out, const RunContext& context) const {
-  EVOQ_CHECK(context.pool.threads() <= threads, "bound for {} threads, run with {}", threads, context.pool.threads());
   const auto* x = static_cast<const uint8_t*>(in[0]);
   auto* y = static_cast<uint8_t*>(out[0]);
   const auto v_of = [&](int64_t slot) { return reinterpret_cast<int16_t*>(context.scratch + slot * slot_bytes); };
   const auto product_of = [&](int64_t slot) { return reinterpret_cast<int32_t*>(context.scratch + slot * slot_bytes + v_bytes); };
-  if (!split_chunks) {
-    context.pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end, int thread) {
-      for (int64_t chunk = begin; chunk < end; ++chunk) {
-        const int64_t first = ChunkBegin(chunk), last = ChunkBegin(chunk + 1);
-        for (int64_t tile = first; tile < last; ++tile) TransformTile(x, tile, v_of(thread) + (tile - first) * v_row);
-        for (int64_t group = 0; group < groups; ++group) RunGroup(chunk, group, v_of(thread), product_of(thread), in, y);
-      }
-    });
-    return;
-  }
-  // At most as many chunks as threads: each has the v of one.
-  context.pool.ParallelFor(tiles, CeilDiv(tiles, int64_t{4} * threads), [&](int64_t begin, int64_t end) {
-    int64_t chunk = 0;
-    for (int64_t tile = begin; tile < end; ++tile) {
-      while (tile >= ChunkBegin(chunk + 1)) ++chunk;
-      TransformTile(x, tile, v_of(chunk) + (tile - ChunkBegin(chunk)) * v_row);
-    }
-  });
-  context.pool.ParallelFor(chunks * groups, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t i = begin; i < end; ++i) RunGroup(i / groups, i % groups, v_of(i / groups), product_of(thread), in, y);
-  });
+  ForAll(
+      context.pool, [&](int64_t tile, int64_t slot, int64_t i) { TransformTile(x, tile, v_of(slot) + i * v_row); },
+      [&](int64_t chunk, int64_t group, int64_t from, int64_t to) { RunGroup(chunk, group, v_of(from), product_of(to), in, y); });
 }
 
 // Fewer products, of weights that are 3.6 times as long and transformed inputs and outputs.
@@ -241,8 +206,7 @@ Result<BoundKernel> BindInt8Winograd(Int8LinearSpec spec, const BindOptions& opt
   const Int8Geometry& g = spec.geometry;
   Winograd w;
   w.def = DefFor(options.isa);
-  w.tiles_y = CeilDiv(g.out[1], 2), w.tiles_x = CeilDiv(g.out[2], 2);
-  w.tiles = g.batch * w.tiles_y * w.tiles_x;
+  w.SetTiles(g.batch, g.out[1], g.out[2], 2);
   w.panels = packed.panels;
   w.threads = options.threads;
   w.zeros.assign(static_cast<size_t>(g.channels), static_cast<uint8_t>(spec.x_zero));
