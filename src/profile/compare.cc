@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/median.h"
+#include "profile/interval.h"
 
 namespace evoq {
 namespace {
@@ -42,7 +43,7 @@ double BlockMedian(std::span<const double> runs, std::mt19937_64& random, std::v
 }  // namespace
 
 std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b) {
-  constexpr double kLeastShare = 0.005, kErrors = 4;
+  constexpr double kLeastShare = 0.005;
   const size_t parts = std::min(a.parts.size(), b.parts.size());
   std::map<std::string, std::pair<int, int>> steps;  // in a and in b, -1 where it has none
   for (size_t i = 0; i < a.steps.size(); ++i) steps.emplace(a.steps[i].name, std::pair(-1, -1)).first->second.first = static_cast<int>(i);
@@ -51,14 +52,9 @@ std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b)
   const auto whole = [](const StepProfile& p, int step) { return step < 0 ? 0 : p.steps[static_cast<size_t>(step)].ms; };
   std::vector<StepChange> changes;
   for (const auto& [name, at] : steps) {
-    double sum = 0, squares = 0;
-    for (size_t part = 0; part < parts; ++part) {
-      const double d = in_part(b, part, at.second) - in_part(a, part, at.first);
-      sum += d;
-      squares += d * d;
-    }
-    const double n = static_cast<double>(parts), mean = sum / std::max(n, 1.0);
-    if (parts < 2 || mean * mean <= kErrors * kErrors * std::max(0.0, squares / n - mean * mean) / (n - 1)) continue;
+    std::vector<double> differences;
+    for (size_t part = 0; part < parts; ++part) differences.push_back(in_part(b, part, at.second) - in_part(a, part, at.first));
+    if (!SurelyNotZero(differences)) continue;
     const StepChange change{name, whole(a, at.first), whole(b, at.second)};
     if (std::fabs(change.b_ms - change.a_ms) >= kLeastShare * a.total_ms) changes.push_back(change);
   }

@@ -45,4 +45,13 @@ Interval SignalToNoise(std::span<const double> signal, std::span<const double> n
   return {decibel(all_signal, all_noise), resampled[static_cast<size_t>(0.025 * kResamples)], resampled[static_cast<size_t>(0.975 * kResamples) - 1]};
 }
 
+bool SurelyNotZero(std::span<const double> figures) {
+  constexpr double kErrors = 4;
+  const double n = static_cast<double>(figures.size());
+  double sum = 0, squares = 0;
+  for (double f : figures) sum += f, squares += f * f;
+  const double mean = sum / n;
+  return figures.size() > 1 && mean * mean > kErrors * kErrors * std::max(0.0, squares / n - mean * mean) / (n - 1);
+}
+
 }  // namespace evoq

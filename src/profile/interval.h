@@ -23,4 +23,7 @@ Interval PairedDrop(int64_t lost, int64_t won, int64_t total);
 // Without noise the value is infinite.
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise);
 
+// Whether the mean of independent figures is surely not 0: it is more than four of its standard errors away. False for fewer than two.
+bool SurelyNotZero(std::span<const double> figures);
+
 }  // namespace evoq

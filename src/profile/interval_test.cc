@@ -45,5 +45,16 @@ TEST(Interval, SignalToNoiseOfSums) {
   EXPECT_TRUE(std::isinf(SignalToNoise(signal, std::vector<double>(3)).value));
 }
 
+TEST(Interval, MeansFarFromZeroAreSurelyNotZero) {
+  EXPECT_TRUE(SurelyNotZero(std::vector<double>{1, 1.1, 0.9, 1}));
+  EXPECT_TRUE(SurelyNotZero(std::vector<double>{-1, -1.1, -0.9, -1}));
+  EXPECT_TRUE(SurelyNotZero(std::vector<double>{1, 1}));
+  // Mean 1, standard error sqrt(3 / 4 / 3) = 0.5: two errors away.
+  EXPECT_FALSE(SurelyNotZero(std::vector<double>{0.25, 0.25, 1, 2.5}));
+  EXPECT_FALSE(SurelyNotZero(std::vector<double>{0, 0}));
+  EXPECT_FALSE(SurelyNotZero(std::vector<double>{1}));
+  EXPECT_FALSE(SurelyNotZero(std::vector<double>()));
+}
+
 }  // namespace
 }  // namespace evoq

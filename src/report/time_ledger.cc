@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ops/op.h"
+#include "profile/interval.h"
 #include "report/explain_rule.h"
 #include "report/ledger.h"
 #include "report/step_causes.h"
@@ -65,19 +66,13 @@ std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
   return pairs;
 }
 
-// Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the time do: by four standard errors of the
-// parts' differences.
+// Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the time do.
 bool Differ(const StepProfile& a, size_t s, const StepProfile& b, size_t t) {
   const size_t count = a.parts.size();
-  if (count < 2 || b.parts.size() != count) return false;
-  double sum = 0, squares = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const double d = a.parts[i].steps_ms[s] - b.parts[i].steps_ms[t];
-    sum += d;
-    squares += d * d;
-  }
-  const double n = static_cast<double>(count), mean = sum / n;
-  return mean * mean > 16 * std::max(0.0, squares / n - mean * mean) / (n - 1);
+  if (b.parts.size() != count) return false;
+  std::vector<double> differences;
+  for (size_t i = 0; i < count; ++i) differences.push_back(a.parts[i].steps_ms[s] - b.parts[i].steps_ms[t]);
+  return SurelyNotZero(differences);
 }
 
 class Account {
