@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
     evoq("quantize", onnx, "--calib-random", "4", "-o", etm)
     with open(eval_file, "w") as f:
         json.dump({"model": "net", "samples": 400, "top1": 0.75}, f)
-    evoq("explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.1", "--report", page, "--eval", eval_file, "--json", profile)
+    evoq("explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.4", "--report", page, "--eval", eval_file, "--json", profile)
     with open(profile) as f:
         explained = json.load(f)
     with open(page) as f:
@@ -57,6 +57,7 @@ with tempfile.TemporaryDirectory() as folder:
         check(f">{step['name']}</td>" in dom, f"step {step['name']} is missing")
     for cause in explained["time"]["causes"] + explained["bytes"]["causes"]:
         check(f">{cause['code']}</td>" in dom, f"cause {cause['code']} is missing")
+    check("which is known to ± " in dom and ">± ms<" in dom, "the ledger's interval is missing")
     check("75.00%" in dom and "70.53 to 78.99%" in dom, "accuracy with its Wilson interval is missing")
     check(re.search(r"95% interval [0-9.]+ to [0-9.]+", dom), "the speed's interval is missing")
     picture = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else os.path.join(folder, "page.png")

@@ -215,13 +215,13 @@ Status BindSymbols(const std::string& name, const Shape& declared, const std::ve
 
 // The static shape of an input for which none was requested.
 Result<Shape> DefaultShape(const std::string& name, Shape shape, const std::map<std::string, int64_t>& symbols) {
-  if (!shape.ranked()) return Fail(ErrorCode::kUsage, "input {}: its rank is not known, give its shape", name);
+  if (!shape.ranked()) return Fail(ErrorCode::kUsage, "input {}: its rank is not known, give its shape (--shape {}=...)", name, name);
   const std::string declared = shape.ToString();
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i].known()) continue;
     const auto it = symbols.find(shape[i].symbol);
     if (it == symbols.end() && i > 0)
-      return Fail(ErrorCode::kUsage, "input {}: dimension {} of {} is not known, give its shape", name, i, declared);
+      return Fail(ErrorCode::kUsage, "input {}: dimension {} of {} is not known, give its shape (--shape {}=...)", name, i, declared, name);
     shape[i] = it == symbols.end() ? 1 : it->second;
   }
   return shape;

@@ -79,7 +79,7 @@ TEST(Drivers, BindShapesRefusesWhatDoesNotFit) {
   EXPECT_EQ(message({{"b", {3, 5}}}), "input b: dimension 1 is 5, the model's is fixed to 4");
   EXPECT_EQ(message({{"a", {0, 0}}}), "ok float32[0, 4]");
   EXPECT_EQ(message({{"a", {3, -1}}}), "input a: dimension 1 is -1, expected at least 0");
-  EXPECT_EQ(message({}), "input a: dimension 1 of [N, S] is not known, give its shape");
+  EXPECT_EQ(message({}), "input a: dimension 1 of [N, S] is not known, give its shape (--shape a=...)");
   EXPECT_EQ(message({{"a", {3, 3}}, {"b", {2, 4}}}), "input b: dimension 0 (N) is 2, but N is already 3");
   EXPECT_EQ(message({{"a", {int64_t{1} << 40, int64_t{1} << 40}}}).substr(0, 16), "input a would be");
 }
