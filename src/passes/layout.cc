@@ -231,6 +231,19 @@ bool LayoutWalk::VisitReduce(NodeId id, const Permutation& perm) {
   return true;
 }
 
+// Input 3 of Slice and Pad: the axes in the layout of `perm`.
+bool LayoutWalk::SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes) {
+  for (int64_t& a : axes) {
+    const auto axis = NormalizeAxis(a, static_cast<int>(perm.size()));
+    if (!axis) return false;
+    a = Inverse(perm)[*axis];
+  }
+  graph_.SetInput(id, 0, Get(graph_.node(id).input(0), perm));
+  graph_.SetInput(id, 3, AddInts(graph_, graph_.node(id).name + "_axes", axes));
+  SetPermuted(id, 0, perm);
+  return true;
+}
+
 bool LayoutWalk::VisitSlice(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
@@ -245,15 +258,7 @@ bool LayoutWalk::VisitSlice(NodeId id, const Permutation& perm) {
     if (!count || *count > rank) return false;
     for (int64_t i = 0; i < *count; ++i) axes.push_back(i);
   }
-  for (int64_t& a : axes) {
-    const auto axis = NormalizeAxis(a, rank);
-    if (!axis) return false;
-    a = Inverse(perm)[*axis];
-  }
-  graph_.SetInput(id, 0, Get(node.input(0), perm));
-  graph_.SetInput(id, 3, AddInts(graph_, node.name + "_axes", axes));
-  SetPermuted(id, 0, perm);
-  return true;
+  return SetAxes(id, perm, std::move(axes));
 }
 
 bool LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
@@ -267,15 +272,7 @@ bool LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
     if (!given) return false;
     axes = *given;
   }
-  for (int64_t& a : axes) {
-    const auto axis = NormalizeAxis(a, rank);
-    if (!axis) return false;
-    a = Inverse(perm)[*axis];
-  }
-  graph_.SetInput(id, 0, Get(node.input(0), perm));
-  graph_.SetInput(id, 3, AddInts(graph_, node.name + "_axes", axes));
-  SetPermuted(id, 0, perm);
-  return true;
+  return SetAxes(id, perm, std::move(axes));
 }
 
 // Constant indices: one index drops its axis, a list keeps it.

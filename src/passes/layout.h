@@ -36,6 +36,7 @@ class LayoutWalk {
   bool VisitElementwise(NodeId id, const Permutation& perm);
   bool VisitAxis(NodeId id, const Permutation& perm);    // Concat, Split, Softmax, ArgMax, ...: attribute `axis`
   bool VisitReduce(NodeId id, const Permutation& perm);  // input `axes`
+  bool SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes);
   bool VisitSlice(NodeId id, const Permutation& perm);
   bool VisitPad(NodeId id, const Permutation& perm);
   bool VisitGather(NodeId id, const Permutation& perm);

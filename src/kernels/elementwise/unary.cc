@@ -8,6 +8,7 @@
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
+#include "kernels/quantize/byte_table.h"
 #include "kernels/requant.h"
 
 namespace evoq {
@@ -80,36 +81,12 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   return BoundKernel::Of(state);
 }
 
-struct TableState {
-  alignas(64) uint8_t table[256];
-  Isa isa;
-  int64_t elements, grain;
-
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const auto* x = static_cast<const uint8_t*>(in[0]);
-    auto* y = static_cast<uint8_t*>(out[0]);
-    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
-      QuantizeTableFor(isa).lookup(table, x + begin, y + begin, end - begin);
-    });
-  }
-};
-
 Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   Unary unary = UnaryFromAttrs(*UnaryKindFromOp(call.op), call.attrs);
   if (HasBounds(call) && call.has_input(1)) unary.alpha = call.constant(1)->data<float>()[0];
   if (HasBounds(call) && call.has_input(2)) unary.beta = call.constant(2)->data<float>()[0];
-  TableState state;
-  const ByteRange range = RangeOf(y.dtype);
-  for (int i = 0; i < 256; ++i) {
-    const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
-    const float value = Apply(unary, DequantizeValue(q, ScaleOf(x), ZeroOf(x)));
-    state.table[i] = static_cast<uint8_t>(QuantizeValue(value, ScaleOf(y), ZeroOf(y), range.low, range.high));
-  }
-  state.isa = options.isa;
-  state.elements = ElementsOf(x);
-  state.grain = Grain(state.elements, 0.05, options.threads);
-  return BoundKernel::Of(state);
+  return BindByteTable(x, y, options, [&](float v) { return Apply(unary, v); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // QuantizeLinear and DequantizeLinear of one input: scales are in the types.
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
+#include "kernels/quantize/byte_table.h"
 #include "kernels/requant.h"
 
 namespace evoq {
@@ -109,43 +110,11 @@ struct RequantizeState {
   }
 };
 
-// Bytes to bytes with one scale each: a table.
-struct LookupState {
-  alignas(64) uint8_t table[256];
-  Isa isa;
-  int64_t elements, grain;
-
-  void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const auto* x = static_cast<const uint8_t*>(in[0]);
-    auto* y = static_cast<uint8_t*>(out[0]);
-    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
-      QuantizeTableFor(isa).lookup(table, x + begin, y + begin, end - begin);
-    });
-  }
-};
-
-LookupState RequantizeTable(const TensorType& x, const TensorType& y) {
-  LookupState state;
-  const ByteRange range = RangeOf(y.dtype);
-  for (int i = 0; i < 256; ++i) {
-    const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
-    const float real = DequantizeValue(q, ScaleOf(x), ZeroOf(x));
-    state.table[i] = static_cast<uint8_t>(QuantizeValue(real, ScaleOf(y), ZeroOf(y), range.low, range.high));
-  }
-  return state;
-}
-
 Result<BoundKernel> BindQuantize(const KernelCall& call, const BindOptions& options) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   const int64_t elements = ElementsOf(x), grain = Grain(elements, 0.15, options.threads);
   if (PlainFloat(x)) return BoundKernel::Of(QuantizeState{*ScalesOf(y), DivisorsOf(*ScalesOf(y)), RangeOf(y.dtype), options.isa, elements, grain});
-  if (QuantizedByte(x) && QuantizedByte(y)) {
-    LookupState state = RequantizeTable(x, y);
-    state.isa = options.isa;
-    state.elements = elements;
-    state.grain = grain;
-    return BoundKernel::Of(std::move(state));
-  }
+  if (QuantizedByte(x) && QuantizedByte(y)) return BindByteTable(x, y, options, [](float v) { return v; });
   return BoundKernel::Of(
       RequantizeState{*ScalesOf(x), *ScalesOf(y), DivisorsOf(*ScalesOf(y)), *IntegerKindOf(x.dtype), RangeOf(y.dtype), options.isa, elements, grain});
 }

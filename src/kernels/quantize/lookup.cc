@@ -1,7 +1,5 @@
 // evoq::Lookup: y = table[x] by bytes.
-#include "kernels/call_util.h"
-#include "kernels/parallel.h"
-#include "kernels/quantize/quantize.h"
+#include "kernels/quantize/byte_table.h"
 
 namespace evoq {
 namespace {
@@ -35,7 +33,7 @@ struct LookupState {
 
 Result<BoundKernel> BindLookup(const KernelCall& call, const BindOptions& options) {
   const int64_t elements = ElementsOf(call.inputs[0]);
-  return BoundKernel::Of(LookupState{options.isa, elements, Grain(elements, 0.05, options.threads)});
+  return BoundKernel::Of(LookupState{options.isa, elements, Grain(elements, kLookupNs, options.threads)});
 }
 
 }  // namespace
