@@ -1,37 +1,13 @@
-#include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_kernels.h"
-#include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
 namespace {
 
-std::optional<Rejection> Reject(const KernelCall& call) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadConvGeometry(call, geometry)) return rejection;
-  return RejectIntegerLinear(call, geometry);
-}
-
-Result<Tensor> Pack(const KernelCall& call, size_t input) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadConvGeometry(call, geometry)) return Unsupported("{}", rejection->why);
-  return PackInt8Weights(call, input, geometry);
-}
-
-Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadConvGeometry(call, geometry)) return Unsupported("{}", rejection->why);
-  return BindIntegerLinear(call, geometry, options);
-}
-
-std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
-  Int8Geometry geometry;
-  if (ReadConvGeometry(call, geometry)) return {};
-  return Int8Variants(geometry, options);
-}
+using Functions = Int8Functions<ReadConvGeometry, RejectIntegerLinear, BindIntegerLinear>;
 
 }  // namespace
 
 extern const KernelDef kConvIntegerKernel;
-const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Reject, Pack, Bind, Variants};
+const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants};
 
 }  // namespace evoq

@@ -1,7 +1,9 @@
 // What the four kernels of the integer engine share: checks, packing and binding.
 #pragma once
 
+#include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
 
@@ -19,5 +21,31 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, 
 
 // Packs input 1 into k4n16 and leaves other inputs, and weights that Int8Direct reads, plain.
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
+
+// The functions of a KernelDef. `kRead` reads the geometry of a call; `kReject(call, geometry)` and `kBind(call, geometry, options)`
+// are as above.
+template <auto kRead, auto kReject, auto kBind>
+struct Int8Functions {
+  static std::optional<Rejection> Reject(const KernelCall& call) {
+    Int8Geometry geometry;
+    if (auto rejection = kRead(call, geometry)) return rejection;
+    return kReject(call, geometry);
+  }
+  static Result<Tensor> Pack(const KernelCall& call, size_t input) {
+    Int8Geometry geometry;
+    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->why);
+    return PackInt8Weights(call, input, geometry);
+  }
+  static Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
+    Int8Geometry geometry;
+    if (auto rejection = kRead(call, geometry)) return Unsupported("{}", rejection->why);
+    return kBind(call, geometry, options);
+  }
+  static std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
+    Int8Geometry geometry;
+    if (kRead(call, geometry)) return {};
+    return Int8Variants(geometry, options);
+  }
+};
 
 }  // namespace evoq

@@ -1,37 +1,15 @@
-#include "kernels/gemm/int8_geometry.h"
 #include "kernels/gemm/int8_kernels.h"
-#include "kernels/gemm/int8_variants.h"
 
 namespace evoq {
 namespace {
 
-std::optional<Rejection> Reject(const KernelCall& call) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadMatMulGeometry(call, geometry)) return rejection;
-  return RejectQuantizedLinear(call, geometry, 1);
-}
+std::optional<Rejection> Reject(const KernelCall& call, const Int8Geometry& geometry) { return RejectQuantizedLinear(call, geometry, /*w_axis=*/1); }
 
-Result<Tensor> Pack(const KernelCall& call, size_t input) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadMatMulGeometry(call, geometry)) return Unsupported("{}", rejection->why);
-  return PackInt8Weights(call, input, geometry);
-}
-
-Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
-  Int8Geometry geometry;
-  if (auto rejection = ReadMatMulGeometry(call, geometry)) return Unsupported("{}", rejection->why);
-  return BindQuantizedLinear(call, geometry, options);
-}
-
-std::vector<std::string> Variants(const KernelCall& call, const BindOptions& options) {
-  Int8Geometry geometry;
-  if (ReadMatMulGeometry(call, geometry)) return {};
-  return Int8Variants(geometry, options);
-}
+using Functions = Int8Functions<ReadMatMulGeometry, Reject, BindQuantizedLinear>;
 
 }  // namespace
 
 extern const KernelDef kMatMulInt8;
-const KernelDef kMatMulInt8 = {"matmul_int8", "MatMul", "int8", Peak::kInt8, Reject, Pack, Bind, Variants, Int8InPlace};
+const KernelDef kMatMulInt8 = {"matmul_int8", "MatMul", "int8", Peak::kInt8, Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants, Int8InPlace};
 
 }  // namespace evoq
