@@ -2,7 +2,9 @@
 // activation and a signed weight to each int32. 28 of the 32 registers accumulate: 14 rows x 2 panels or 7 rows x 4.
 #include <immintrin.h>
 
+#include <array>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/gemm/gemm_int8_tile.h"
 
@@ -13,6 +15,12 @@ inline __m512i BroadcastFour(const uint8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, 4);
   return _mm512_set1_epi32(four);
+}
+
+// acc + a . *b, with b as an operand in memory for tiles that have no register left.
+inline __m512i DotMemory(__m512i acc, __m512i a, const int8_t* b) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*reinterpret_cast<const __m512i*>(b)));
+  return acc;
 }
 
 inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 mask, __m512 v) {
@@ -200,12 +208,73 @@ inline void FetchOutput(const Int8Tile& tile) {
   }
 }
 
-template <int kRows, int kPanels>
+// How a tile ends: its sums go through FinishTile, or, where all columns are stored, straight from their registers.
+enum class End { kAny, kBytes, kBytesWithResidual, kInts };
+
+// FinishBytes of whole panels without LeakyRelu, from registers.
+template <int kRows, int kPanels, bool kResidual>
+inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
+  constexpr int kCount = kRows * kPanels;
+  const int32_t zero = tile.y_zero + tile.y_flip;
+  const int32_t lowest = static_cast<int32_t>(tile.low) + zero, highest = static_cast<int32_t>(tile.high) + zero;
+  const bool clamp = lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
+  const bool unsigned_residual = tile.residual_type == Int8Residual::kUint8;
+  const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  uint8_t* y = tile.y;
+  const uint8_t* residual = tile.residual;
+#pragma GCC unroll 8
+  for (int i = 0; i < kCount; i += 4, y += 4 / kPanels * tile.y_stride, residual += 4 / kPanels * tile.residual_stride) {
+    __m512i q[4] = {};
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      if (i + j >= kCount) continue;
+      const int p = j % kPanels;
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i + j]), _mm512_loadu_ps(tile.multiplier + 16 * p));
+      if (kResidual) {
+        const __m128i bytes =
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(residual + j / kPanels * tile.residual_stride + 16 * p));
+        const __m512i r = unsigned_residual ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+        const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
+        v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
+      }
+      q[j] = _mm512_cvtps_epi32(v);
+    }
+    const __m512i q01 = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zeros);
+    const __m512i q23 = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zeros);
+    __m512i bytes = _mm512_packus_epi16(q01, q23);
+    if (clamp) {
+      bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(static_cast<char>(lowest)));
+      bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(static_cast<char>(highest)));
+      bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(static_cast<char>(tile.y_flip)));
+    }
+    bytes = _mm512_permutexvar_epi32(order, bytes);
+    if (kPanels == 4) {
+      _mm512_storeu_si512(y, bytes);
+    } else if (kPanels == 2) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
+      if (i + 2 < kCount)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride), _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+      const auto at = [&](int row) { return reinterpret_cast<__m128i*>(y + row * tile.y_stride); };
+      _mm_storeu_si128(at(0), _mm512_castsi512_si128(bytes));
+      if (i + 1 < kCount) _mm_storeu_si128(at(1), _mm512_extracti32x4_epi32(bytes, 1));
+      if (i + 2 < kCount) _mm_storeu_si128(at(2), _mm512_extracti32x4_epi32(bytes, 2));
+      if (i + 3 < kCount) _mm_storeu_si128(at(3), _mm512_extracti32x4_epi32(bytes, 3));
+    }
+  }
+}
+
+template <int kRows, int kPanels, End kEnd>
 void Tile(const Int8Tile& tile) {
+  constexpr int kLoaded = kRows * kPanels + kPanels > 30 ? 2 : kPanels;  // panels in registers: rows' bytes take two
   FetchOutput<kPanels>(tile);
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
-  for (int i = 0; i < kRows * kPanels; ++i) acc[i] = _mm512_loadu_si512(tile.bias + i % kPanels * 16);
+  for (int i = 0; i < kRows * kPanels; ++i) {
+    acc[i] = _mm512_loadu_si512(tile.bias + i % kPanels * 16);
+    asm("" : "+v"(acc[i]));
+  }
   const int8_t* w = tile.weights;
   const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
@@ -215,21 +284,37 @@ void Tile(const Int8Tile& tile) {
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(w) + ahead, _MM_HINT_T1);
-      __m512i b[kPanels];
+      __m512i b[kLoaded];
 #pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
+      for (int p = 0; p < kLoaded; ++p) b[p] = _mm512_load_si512(w + p * panel_bytes);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const __m512i a = BroadcastFour(x[r] + k);
 #pragma GCC unroll 4
-        for (int p = 0; p < kPanels; ++p) acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
+        for (int p = 0; p < kLoaded; ++p) acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
+#pragma GCC unroll 4
+        for (int p = kLoaded; p < kPanels; ++p) acc[r * kPanels + p] = DotMemory(acc[r * kPanels + p], a, w + p * panel_bytes);
       }
     }
   }
-  __m512i sums[(kRows * kPanels + 3) / 4 * 4];
+  // What follows must not change where the loop keeps its sums.
 #pragma GCC unroll 32
-  for (int i = 0; i < kRows * kPanels; ++i) sums[i] = acc[i];
-  FinishTile<kPanels>(tile, sums);
+  for (int i = 0; i < kRows * kPanels; ++i) asm("" : "+v"(acc[i]));
+  if constexpr (kEnd == End::kInts) {
+    uint8_t* y = tile.y;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r, y += tile.y_stride) {
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) _mm512_storeu_si512(y + 64 * p, acc[r * kPanels + p]);
+    }
+  } else if constexpr (kEnd != End::kAny) {
+    StoreRowsOfBytes<kRows, kPanels, kEnd == End::kBytesWithResidual>(tile, acc);
+  } else {
+    __m512i sums[(kRows * kPanels + 3) / 4 * 4];
+#pragma GCC unroll 32
+    for (int i = 0; i < kRows * kPanels; ++i) sums[i] = acc[i];
+    FinishTile<kPanels>(tile, sums);
+  }
 }
 
 // Narrow groups: a register of a row's channels, of which every column takes its own group's four.
@@ -264,14 +349,27 @@ void LaneTile(const Int8Tile& tile) {
 }
 
 using TileFn = void (*)(const Int8Tile&);
-constexpr TileFn kOnePanel[15] = {nullptr,     Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,
-                                  Tile<5, 1>,  Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,
-                                  Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>};
-constexpr TileFn kTwoPanels[15] = {nullptr,     Tile<1, 2>,  Tile<2, 2>,  Tile<3, 2>,  Tile<4, 2>,
-                                   Tile<5, 2>,  Tile<6, 2>,  Tile<7, 2>,  Tile<8, 2>,  Tile<9, 2>,
-                                   Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>};
-constexpr TileFn kFourPanels[8] = {nullptr,    Tile<1, 4>, Tile<2, 4>, Tile<3, 4>,
-                                   Tile<4, 4>, Tile<5, 4>, Tile<6, 4>, Tile<7, 4>};
+
+// By number of rows; none for 0 rows.
+template <int kPanels, End kEnd, int... kRows>
+constexpr std::array<TileFn, 15> TilesOf(std::integer_sequence<int, kRows...>) {
+  return {nullptr, Tile<kRows + 1, kPanels, kEnd>...};
+}
+template <int kPanels>
+constexpr std::array<TileFn, 15> kTiles[] = {
+    TilesOf<kPanels, End::kAny>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
+    TilesOf<kPanels, End::kBytes>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
+    TilesOf<kPanels, End::kBytesWithResidual>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
+    TilesOf<kPanels, End::kInts>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())};
+
+End EndOf(const Int8Tile& tile) {
+  const bool whole = (tile.first_mask & tile.last_mask & 0xffff) == 0xffff;
+  if (!whole || tile.w_zero != nullptr) return End::kAny;
+  if (tile.output == Int8Output::kInt32) return End::kInts;
+  if (tile.output != Int8Output::kInt8 || !tile.small || tile.leaky) return End::kAny;
+  if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
+  return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
+}
 
 constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTile<3>,  LaneTile<4>,
                                LaneTile<5>,  LaneTile<6>,  LaneTile<7>,  LaneTile<8>,  LaneTile<9>,
@@ -279,8 +377,8 @@ constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTil
 
 void RunTile(const Int8Tile& tile) {
   if (tile.lanes != nullptr) return kLanes[tile.row_count](tile);
-  const TileFn* const table = tile.panel_count == 1 ? kOnePanel : tile.panel_count == 2 ? kTwoPanels : kFourPanels;
-  table[tile.row_count](tile);
+  const auto* const tiles = tile.panel_count == 1 ? kTiles<1> : tile.panel_count == 2 ? kTiles<2> : kTiles<4>;
+  tiles[static_cast<int>(EndOf(tile))][tile.row_count](tile);
 }
 
 // An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per lane.
