@@ -54,6 +54,25 @@ inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begi
   }
 }
 
+// Where the pixels from one output to the next have so few elements, pooling at each of them and keeping each stride-th output takes
+// fewer vectors than going from output to output.
+constexpr int64_t kFewElements = 64;
+
+// to[i] = from[i * stride] for `count` pixels.
+template <typename T>
+inline void KeepEach(const T* from, int64_t stride, int64_t channels, int64_t count, T* to) {
+  constexpr int64_t kPiece = 16 / sizeof(T);
+  const int64_t pieces = (channels + kPiece - 1) / kPiece;
+  int64_t i = 0;
+  // The end of a pixel's last piece is written again by the next pixel.
+  for (; i * channels + pieces * kPiece <= count * channels; ++i) {
+    for (int64_t k = 0; k < pieces; ++k) __builtin_memcpy(to + i * channels + k * kPiece, from + i * stride * channels + k * kPiece, 16);
+  }
+  for (; i < count; ++i) {
+    for (int64_t c = 0; c < channels; ++c) to[i * channels + c] = from[i * stride * channels + c];
+  }
+}
+
 // A run: n neighbouring elements of y whose taps lie at the same distances. Element i is pooled from x[offsets[t] + i].
 constexpr int64_t kListedTaps = 256;  // a window of more taps goes position by position
 
@@ -67,6 +86,7 @@ inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, in
   for (last = first; last < w.out && w.TapEnd(last) == w.kernel;) ++last;
   // Columns go down all rows in bands, so that the lines of a window stay in the L1 cache.
   constexpr int64_t kBandBytes = 24 << 10;
+  alignas(64) T every[kBandBytes / sizeof(T) + kFewElements];  // what a band's outputs would be with a stride of 1
   const int64_t line_bytes = (args.h.kernel * w.stride + 1) * channels * static_cast<int64_t>(sizeof(T));
   const int64_t band = kBandBytes / line_bytes > 4 ? kBandBytes / line_bytes : 4;
   for (int64_t left = 0; left < w.out; left += band) {
@@ -91,9 +111,12 @@ inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, in
           }
         }
       };
-      const auto pool = [&](int64_t ow, int64_t shift, int64_t n) {
+      const auto count = [&](int64_t ow) {
         const int64_t taken = args.include_pad ? padded_rows * w.PaddedTaps(ow) : taps;
-        run(image + shift, offsets, taps, taken > 0 ? taken : 1, n, to + ow * channels);
+        return taken > 0 ? taken : 1;
+      };
+      const auto pool = [&](int64_t ow, int64_t shift, int64_t n) {
+        run(image + shift, offsets, taps, count(ow), n, to + ow * channels);
       };
       for (int64_t ow = left; ow < right; ++ow) {
         if (ow >= first && ow < last) continue;
@@ -104,6 +127,10 @@ inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, in
       list(inside_left, 0, w.kernel);
       if (w.stride == 1 && width == channels) {
         pool(inside_left, 0, (inside_right - inside_left) * channels);
+      } else if (w.stride * channels <= kFewElements) {
+        const int64_t all = ((inside_right - inside_left - 1) * w.stride + 1) * channels;
+        run(image, offsets, taps, count(inside_left), all, every);
+        KeepEach(every, w.stride, channels, inside_right - inside_left, to + inside_left * channels);
       } else {
         for (int64_t ow = inside_left; ow < inside_right; ++ow) pool(ow, (ow - inside_left) * w.stride * channels, width);
       }
@@ -116,15 +143,27 @@ inline bool IsListed(const PoolArgs& args) {
          args.d.kernel * args.h.kernel * args.w.kernel <= kListedTaps;
 }
 
-// Calls chunk.template operator()<kN>(c) for pieces of kMost, 64, 16 and 1 elements.
+// Calls chunk.template operator()<n>(c) for pieces of kN elements, a power of two, or of the next smaller one where there are fewer.
+template <int kN, typename Chunk>
+inline void ForFew(int64_t c, int64_t end, const Chunk& chunk) {
+  if constexpr (kN > 1) {
+    if (end - c < kN) return ForFew<kN / 2>(c, end, chunk);
+  }
+  chunk.template operator()<kN>(c);
+  if (end - c > kN) chunk.template operator()<kN>(end - kN);
+}
+
+// Calls chunk.template operator()<kN>(c) for pieces of kMost, 64, 16 and fewer elements; the last piece may overlap the one before.
 template <int kMost = 64, typename Chunk>
 inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
+  if (c >= end) return;
+  if (end - c < 16) return ForFew<8>(c, end, chunk);
   if constexpr (kMost > 64) {
     for (; c + kMost <= end; c += kMost) chunk.template operator()<kMost>(c);
   }
   for (; c + 64 <= end; c += 64) chunk.template operator()<64>(c);
   for (; c + 16 <= end; c += 16) chunk.template operator()<16>(c);
-  for (; c < end; ++c) chunk.template operator()<1>(c);
+  if (c < end) chunk.template operator()<16>(end - 16);
 }
 
 // body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls visit(element c of a tap) for each

@@ -74,6 +74,7 @@ const Case kCases[] = {
     {{9, 9}, {5, 5}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, 1, 300},
     {{20, 20}, {1, 1}, {20, 20}, {1, 1}, {0, 0, 0, 0}, {}, 1, 81},
     {{4, 4}, {4, 4}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {}, 0, 8},
+    {{5, 700}, {3, 350}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 1, 24},  // rows of several bands
 };
 
 // Windows, strides and dilations around the edges of the input.
@@ -83,8 +84,8 @@ std::vector<Case> RandomCases(int count) {
   while (static_cast<int>(cases.size()) < count) {
     Case c;
     c.batch = 1 + rng() % 2;
-    const int64_t channels[] = {1, 3, 16, 37, 64, 100, 300};
-    c.channels = channels[rng() % 7];
+    const int64_t channels[] = {1, 3, 6, 13, 16, 24, 37, 64, 100, 300};
+    c.channels = channels[rng() % 10];
     c.include_pad = rng() % 2 == 0;
     c.pads.assign(4, 0);
     for (int i = 0; i < 2; ++i) {
@@ -107,7 +108,7 @@ std::vector<Case> RandomCases(int count) {
 }
 
 TEST(Pool, MaxKeepsIntegersAndFloats) {
-  for (const Case& s : RandomCases(150)) {
+  for (const Case& s : RandomCases(200)) {
     for (DType dtype : {DType::kUint8, DType::kInt8}) {
       const TensorType type(dtype, Shape{}, QuantParams::PerTensor(0.1f, 3));
       const TestCall t = MakeCall(s, "MaxPool", type, type);
@@ -130,7 +131,7 @@ TEST(Pool, MaxKeepsIntegersAndFloats) {
 }
 
 TEST(Pool, AverageEqualsTheDefinition) {
-  for (const Case& s : RandomCases(150)) {
+  for (const Case& s : RandomCases(200)) {
     const TestCall t = MakeCall(s, "AveragePool", TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 77)),
                                 TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.06f, 130)));
     Tensor want = Tensor::Allocate(t.outputs[0]);
