@@ -94,7 +94,7 @@ def counted_anew(args, name, path):
         if [(s["name"], s["kernel"]) for s in old["steps"]] != [(s["name"], s["kernel"]) for s in new["steps"]]:
             raise RuntimeError(f"{name} {old['scheme']}: other kernels than were measured; remove its file and watch again")
         for before, step in zip(old["steps"], new["steps"]):
-            before["family"], before["terms_ns"] = step["family"], step["terms_ns"]
+            before.update({key: step[key] for key in ("family", "terms_ns", "share", "loops")})
     with open(kept, "w") as f:
         json.dump(measured, f)
     return measured
@@ -113,9 +113,9 @@ def fit(args):
     constants = predict_fit.fit(steps)
     predict_fit.write(constants, INC)
     print(f"{len(steps)} steps of {len({s.net for s in steps})} networks")
-    for (isa, family), (times, parallel, fork, spread) in sorted(constants.items()):
+    for (isa, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
         terms = "  ".join(f"{t} {x:.2f}" for t, x in zip(predict_fit.TERMS, times) if x > 0)
-        print(f"{isa:7} {family:18} parallel {parallel:.2f} fork {fork:.1f} spread {spread:.2f}  {terms}")
+        print(f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread {spread:.2f}  {terms}")
 
 
 def models(data):

@@ -16,11 +16,13 @@ UNDISTURBED = 0.93  # share of its limits that the machine had while a scheme wa
 LIKE = {"direct_int8": "product_int8", "transposed_int8": "product_int8", "transposed_bf16": "product_bf16",
         "transposed_f32": "product_f32", "softmax_bf16": "softmax", "normalize_bf16": "normalize", "compare": "reference", "pool_bf16": "pool_f32", "pool_int8": "pool_f32"}
 FEW = 6
-THREADS = (0.7, 11.0)  # parallel and fork where no networks were measured with several threads: as whole models gain
+SHARED = (1.0, 7.0, 1.0)  # shared, fork and remote to begin with
+SHARED_MOST = np.array([1.0, 30.0, 8.0])
+SHARED_FEW = 10  # steps that threads share, up to which a family's constants are pulled towards those of all families
+WOKEN_MS = 0.045  # steps before which threads had nothing to do for longer say nothing of fork
 FOREIGN_SPREAD = 0.4
-PIECE_NS = 4000  # kPieceNs of src/predict/cost.cc
 HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
-// EVOQ_EFFICIENCY(isa, family, parallel, fork, spread, call, arithmetic, feed, rows, outputs, curve, tiles, edges, copies, stream, weights)
+// EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows, outputs, curve, tiles, edges, copies, stream, weights)
 """
 
 
@@ -36,6 +38,8 @@ class Step:
     terms: np.ndarray  # ns
     ns: float          # measured
     share: float       # of its run
+    largest: float     # share of the work, on the thread that has the most
+    loops: int         # that threads share
 
 
 def steps_of(net, forecast):
@@ -44,9 +48,14 @@ def steps_of(net, forecast):
         if "unavailable" in scheme or scheme["machine_share"] < UNDISTURBED:
             continue
         total = max(sum(s["measured_ms"] for s in scheme["steps"]), 1e-9)
+        idle_ms = 0.0
         for s in scheme["steps"]:
+            woken, idle_ms = s["loops"] > 0 and idle_ms > WOKEN_MS, 0.0 if s["loops"] > 0 else idle_ms + s["measured_ms"]
+            if woken:
+                continue
             yield Step(net, scheme["scheme"], forecast["isa"], forecast["threads"], forecast["limits"]["fork_ns"], s["family"], s["kernel"],
-                       np.array([s["terms_ns"].get(t, 0.0) for t in TERMS]), max(s["measured_ms"] * 1e6, 1.0), s["measured_ms"] / total)
+                       np.array([s["terms_ns"].get(t, 0.0) for t in TERMS]), max(s["measured_ms"] * 1e6, 1.0), s["measured_ms"] / total,
+                       s["share"], s["loops"])
 
 
 MOST = np.array([10, 10, 20, 100, 20, 60, 60, 20, 60, 10, 10])  # no kernel is further from the limits than that
@@ -81,61 +90,72 @@ def fit_times(steps):
     return x
 
 
-def used_threads(serial, threads):
-    return np.clip(serial / PIECE_NS, 1, threads)
+def shared_columns(steps, serial):
+    """What shared, fork and remote are multiplied with (src/predict/cost.h)."""
+    return np.array([[-ns * (1 - s.largest), s.loops * s.fork_ns, s.terms[TERMS.index("stream")] * (1 - 1 / s.threads) / s.threads]
+                     for s, ns in zip(steps, serial)])
 
 
-def fit_parallel(steps, times):
-    serial = np.array([s.terms @ times for s in steps])
-    ns, fork_ns = np.array([s.ns for s in steps]), np.array([s.fork_ns for s in steps])
-    used = used_threads(serial, np.array([s.threads for s in steps]))
-    weight = np.array([s.share for s in steps]) + 0.002
-    best = (np.inf, *THREADS)
-    if (used > 1).sum() < 3:
-        return best[1:]
-    for parallel in np.arange(0.6, 1.01, 0.05):
-        for fork in (0, 1, 2, 4, 6, 8, 11, 16):
-            error = np.abs((serial / (1 + (used - 1) * parallel) + (used > 1) * fork * fork_ns) / ns - 1)
-            cost = (weight * np.where(error < 0.33, error ** 2, 0.33 * (2 * error - 0.33))).sum()
-            best = min(best, (cost, parallel, fork))
-    return best[1:]
+def fit_shared(steps, serial, start):
+    """(shared, fork, remote) from steps that threads share, given what one thread takes; `start` counts as SHARED_FEW steps."""
+    at = [i for i, s in enumerate(steps) if s.loops > 0]
+    if len(at) < 3:
+        return start
+    steps, serial = [steps[i] for i in at], np.array(serial)[at]
+    ns = np.array([s.ns for s in steps])
+    a = shared_columns(steps, serial) / ns[:, None]
+    b = 1 - serial / ns
+    weight = np.sqrt(np.array([s.share for s in steps]) + 0.002)
+    x = np.array(start)
+    for _ in range(30):
+        robust = weight * np.sqrt(np.minimum(1, 0.2 / np.maximum(np.abs(a @ x - b), 1e-9)))
+        gram, right = (a * robust[:, None]).T @ (a * robust[:, None]), (a * robust[:, None]).T @ (b * robust)
+        pull = SHARED_FEW / len(steps) * np.diag(gram) + 1e-12
+        gram, right = gram + np.diag(pull), right + pull * np.array(start)
+        for _ in range(300):
+            for i in range(len(x)):
+                x[i] = np.clip(x[i] + (right[i] - gram[i] @ x) / gram[i, i], 0, SHARED_MOST[i])
+    return tuple(float(v) for v in x)
 
 
-def predict_ns(step, times, parallel, fork):
-    serial = float(step.terms @ times)
-    used = float(used_threads(serial, step.threads))
-    return serial / (1 + (used - 1) * parallel) + (fork * step.fork_ns if used > 1 else 0)
+def predict_ns(step, times, shared):
+    ns = float(step.terms @ times)
+    return ns + (float(shared_columns([step], [ns])[0] @ shared) if step.loops > 0 else 0)
 
 
 def fit(steps):
-    """{(isa, family): (times, parallel, fork, spread)}"""
+    """{(isa, family): (times, (shared, fork, remote), spread)}"""
     groups = collections.defaultdict(list)
     for s in steps:
         groups[s.isa, s.family].append(s)
         if s.family not in ("reference", "recurrent", "compare"):  # what no family takes is like the average step that is no product
             if not s.family.startswith(("product", "winograd", "depthwise", "direct", "transposed")):
                 groups[s.isa, "other"].append(s)
+    times = {key: fit_times([s for s in group if s.threads == 1]) for key, group in sorted(groups.items())
+             if sum(s.threads == 1 for s in group) >= FEW}
+    known = [s for s in steps if (s.isa, s.family) in times]
+    overall = {}
+    for isa in {isa for isa, _ in times}:
+        mine = [s for s in known if s.isa == isa]
+        overall[isa] = fit_shared(mine, [s.terms @ times[isa, s.family] for s in mine], SHARED)
     out = {}
-    for key, group in sorted(groups.items()):
-        alone = [s for s in group if s.threads == 1]
-        if len(alone) < FEW:
-            continue
-        times = fit_times(alone)
-        parallel, fork = fit_parallel([s for s in group if s.threads > 1], times)
+    for key in times:
+        group = groups[key]
+        shared = fit_shared(group, [s.terms @ times[key] for s in group], overall[key[0]])
         sums = collections.defaultdict(lambda: [0.0, 0.0, 0.0])
         for s in group:
             run = sums[s.net, s.scheme, s.threads]
-            run[0] += predict_ns(s, times, parallel, fork)
+            run[0] += predict_ns(s, times[key], shared)
             run[1] += s.ns
             run[2] += s.share
         logs = [(np.log(p / m), share) for p, m, share in sums.values() if share > 0.02]
         # The mean error, as the deviation of a normal one: single disturbed runs count little.
         spread = 1.25 * sum(share * abs(l) for l, share in logs) / sum(share for _, share in logs) if logs else 0.5
-        out[key] = (times, float(parallel), float(fork), max(float(spread), 0.03))
+        out[key] = (times[key], shared, max(float(spread), 0.03))
     for isa in {isa for isa, _ in out}:
         for family in set(families()) - {family for i, family in out if i == isa}:
-            times, parallel, fork, _ = out.get((isa, LIKE.get(family)), out[isa, "other"])
-            out[isa, family] = (times, parallel, fork, FOREIGN_SPREAD)
+            like, shared, _ = out.get((isa, LIKE.get(family)), out[isa, "other"])
+            out[isa, family] = (like, shared, FOREIGN_SPREAD)
     return out
 
 
@@ -152,9 +172,9 @@ ISAS = {"AVX512": "Isa::kAvx512", "AVX2": "Isa::kAvx2", "SCALAR": "Isa::kScalar"
 
 def write(constants, path):
     lines = [HEADER]
-    for (isa, family), (times, parallel, fork, spread) in sorted(constants.items()):
+    for (isa, family), (times, shared, spread) in sorted(constants.items()):
         numbers = ", ".join(f"{x:.4g}" for x in times)
-        lines.append(f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {parallel:.2f}, {fork:.2g}, {spread:.3f}, {numbers})\n')
+        lines.append(f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, {spread:.3f}, {numbers})\n')
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w") as f:
         f.writelines(lines)

@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "base/median.h"
 #include "base/text.h"
+#include "base/loop_notes.h"
 #include "base/thread_pool.h"
 
 namespace evoq {
@@ -78,6 +79,24 @@ TEST(ThreadPool, GivesEachPieceToOneNumberedThread) {
       EXPECT_EQ(std::count(hits.begin(), hits.end(), 1), count);
     }
   }
+}
+
+TEST(ThreadPool, NotesLoopsInsteadOfRunningThem) {
+  ThreadPool pool(2);
+  int calls = 0;
+  const auto loop = [&](int64_t count, int64_t grain) { pool.ParallelFor(count, grain, [&](int64_t, int64_t) { ++calls; }); };
+  {
+    const LoopNotes notes;
+    loop(100, 30);
+    EXPECT_EQ(calls, 0);
+    loop(30, 30);
+    EXPECT_EQ(calls, 1) << "one piece is no shared loop";
+    ASSERT_EQ(notes.loops().size(), 1u);
+    EXPECT_EQ(notes.loops()[0].count, 100);
+    EXPECT_EQ(notes.loops()[0].grain, 30);
+  }
+  loop(30, 30);
+  EXPECT_EQ(calls, 2) << "the notes have ended";
 }
 
 TEST(ThreadPool, LoopsInARowAndTwoPoolsAtOnce) {

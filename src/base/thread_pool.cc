@@ -9,12 +9,17 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
+#include "base/loop_notes.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace evoq {
 namespace {
+
+thread_local LoopNotes* present_notes = nullptr;
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -42,6 +47,12 @@ bool SpinUntil(const Done& done, int64_t ns) {
 }
 
 }  // namespace
+
+LoopNotes::LoopNotes() {
+  EVOQ_CHECK(present_notes == nullptr, "notes within notes");
+  present_notes = this;
+}
+LoopNotes::~LoopNotes() { present_notes = nullptr; }
 
 // One loop at a time. `open` names the loop that may be joined, 0 when there is none. A worker announces itself in
 // `inside` and then looks at `open` again; the caller closes `open` and then waits for `inside` to become 0. Both sides
@@ -130,6 +141,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) {
+  if (present_notes != nullptr) return present_notes->loops_.push_back({count, grain});
   Impl& pool = *impl_;
   pool.count = count;
   pool.grain = grain;

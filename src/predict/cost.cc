@@ -13,10 +13,8 @@ namespace evoq {
 
 namespace {
 
-constexpr double kPieceNs = 4000;  // as Grain: work that is worth a thread
-
 constexpr Efficiency kEfficiencies[] = {
-#define EVOQ_EFFICIENCY(isa, family, parallel, fork, spread, ...) {isa, family, {__VA_ARGS__}, parallel, fork, spread},
+#define EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, ...) {isa, family, {__VA_ARGS__}, shared, fork, remote, spread},
 #include "predict/efficiency.inc"
 #undef EVOQ_EFFICIENCY
 };
@@ -147,7 +145,7 @@ bool CostInput::has_curve() const {
   }
 }
 
-StepCost CostOf(const CostInput& input, const Rates& rates, int threads) {
+StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int threads) {
   StepCost cost{};
   cost.family = &FamilyOf(input.step, input.node.op, input.variant);
   cost.terms[kCall] = 1000 * rates.cycle_ns;
@@ -158,8 +156,11 @@ StepCost CostOf(const CostInput& input, const Rates& rates, int threads) {
     cost.weighed[t] = cost.terms[t] * e.times[t];
     cost.serial_ns += cost.weighed[t];
   }
-  const double used = std::clamp(cost.serial_ns / kPieceNs, 1.0, static_cast<double>(threads));
-  cost.ns = cost.serial_ns / (1 + (used - 1) * e.parallel) + (used > 1 ? e.fork * rates.limits.fork_ns : 0);
+  cost.ns = cost.serial_ns * (1 - e.shared * (1 - cut.share));
+  if (cut.loops > 0) {
+    const double n = threads;
+    cost.ns += cut.loops * e.fork * rates.limits.fork_ns + e.remote * cost.terms[kStream] * (1 - 1 / n) / n;
+  }
   constexpr double kForeignSpread = 0.5;  // constants of another instruction set or of another family
   cost.spread = own ? e.spread : kForeignSpread;
   return cost;

@@ -4,8 +4,11 @@
 // machine's limits allow for it on one thread. How many of those nanoseconds pass in earnest is a constant per family and
 // instruction set (Efficiency): 1.1 means 10% more than the limit. So the constants carry over to machines with other limits.
 //   one thread:  ns = sum over terms: efficiency.times[t] * terms[t]
-//   n threads:   ns / (1 + (u - 1) * efficiency.parallel) + efficiency.fork * fork_ns,
-// u = the threads that the step is worth waking (kernels/parallel.h).
+//   n threads:   ns * (1 - efficiency.shared * (1 - cut.share))
+//                + cut.loops * efficiency.fork * fork_ns + efficiency.remote * terms[kStream] * (1 - 1/n) / n:
+// the part outside shared loops, and of these the share of the thread that has most to do; waiting for the others once per
+// loop; and of the activations that each thread reads and writes, those that lie in other cores' caches. A step that threads do
+// not share takes `ns`. Where threads had nothing to do for longer than they spin, waking them comes on top (predict.cc).
 #pragma once
 
 #include <array>
@@ -78,11 +81,17 @@ struct Efficiency {
   Isa isa;
   const char* family;
   Terms times;
-  double parallel, fork;
+  double shared, fork, remote;
   double spread;  // how far single runs were off in this family, as a share
 };
 // Of the nearest instruction set that was fitted. `own`: whether it is this one and this family.
 const Efficiency& EfficiencyOf(Isa isa, std::string_view family, bool& own);
+
+// How a step's work is cut for several threads (predict/loops.h).
+struct Cut {
+  double share = 1;  // of the work, on the thread that has the most: 1 / threads at best
+  int loops = 0;     // that threads share, one after the other; 0: one thread does everything
+};
 
 struct StepCost {
   const CostFamily* family;
@@ -92,7 +101,7 @@ struct StepCost {
   double ns;      // with the machine's threads
   double spread;
 };
-// `threads`: that the step may use.
-StepCost CostOf(const CostInput& input, const Rates& rates, int threads);
+// `cut`: for `threads` threads.
+StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int threads);
 
 }  // namespace evoq

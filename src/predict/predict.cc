@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/op.h"
+#include "predict/loops.h"
 #include "profile/measure.h"
 #include "profile/machine.h"
 #include "program/etm_size.h"
@@ -14,6 +15,7 @@ namespace evoq {
 namespace {
 
 constexpr double kSameShare = 0.05;   // of float32's time: no payoff either way
+constexpr double kWakeNs = 20'000;    // of threads that sleep: between 13 and 40 microseconds were seen
 constexpr double kRunNs = 300;        // of a run outside its steps
 // What all steps of a run are off together (the clock, neighbours, memory), as a share.
 constexpr double kCommonSpread = 0.08;
@@ -79,34 +81,57 @@ int64_t RunBytes(const Executor& executor) {
   return bytes;
 }
 
+// Of steps that threads share and that come after more work of one thread than the others spin for: these sleep then. In the
+// steady state: what comes before the first step is the end of the run before.
+std::vector<bool> Wakes(const std::vector<StepCost>& costs, const std::vector<Cut>& cuts) {
+  std::vector<bool> wakes(costs.size());
+  double idle_ns = 0;
+  for (size_t turn = 0; turn < 2 * costs.size(); ++turn) {
+    const size_t i = turn % costs.size();
+    wakes[i] = cuts[i].loops > 0 && idle_ns > static_cast<double>(ThreadPool::kSpinNs);
+    idle_ns = cuts[i].loops > 0 ? 0 : idle_ns + costs[i].ns;
+  }
+  return wakes;
+}
+
 // Every step's cost and their sum.
 void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
   const Rates rates(limits);
   // Where threads take whole samples, each step has one thread and several are under way.
   const int64_t repeats = executor.repeats(), lanes = std::min<int64_t>(repeats, executor.threads());
-  const int threads = repeats > 1 ? 1 : executor.threads();
+  ThreadPool pool(repeats > 1 ? 1 : executor.threads());
   const double runs = static_cast<double>(repeats) / static_cast<double>(lanes);
   std::map<const CostFamily*, double> off;  // ns that a family may be off
   double ns = kRunNs;
   const int64_t run_bytes = RunBytes(executor);
+  std::vector<Cut> cuts;
+  std::vector<StepCost> costs;
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const CostInput input(*program.graph, program.steps[i], executor.variants()[i], run_bytes);
+    cuts.push_back(CutOf(input, limits.isa, pool));
+    costs.push_back(CostOf(input, rates, cuts[i], pool.threads()));
+  }
+  const std::vector<bool> wakes = Wakes(costs, cuts);
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    const CostInput input(*program.graph, step, executor.variants()[i], run_bytes);
-    const StepCost cost = CostOf(input, rates, threads);
+    const Node& node = program.graph->node(step.node);
+    const StepCost& cost = costs[i];
+    const double step_ns = (cost.ns + (wakes[i] ? kWakeNs : 0)) * runs;
     StepForecast s;
-    s.name = input.node.name;
-    s.op = input.node.op;
+    s.name = node.name;
+    s.op = node.op;
     s.kernel = step.decision.kernel;
     s.variant = executor.variants()[i];
     s.precision = step.decision.precision;
-    if (input.node.outputs[0].valid()) s.shape = program.graph->value(input.node.outputs[0]).type.shape.ToString();
+    if (node.outputs[0].valid()) s.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
     s.family = cost.family;
-    s.ms = cost.ns * runs / 1e6;
+    s.ms = step_ns / 1e6;
+    s.cut = cuts[i];
     s.terms = cost.terms;
     s.weighed = cost.weighed;
-    ns += cost.ns * runs;
-    off[cost.family] += cost.ns * runs * cost.spread;
+    ns += step_ns;
+    off[cost.family] += step_ns * cost.spread;
     CountPrecision(step.decision, scheme);
     scheme.step_list.push_back(std::move(s));
   }

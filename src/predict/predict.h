@@ -29,6 +29,7 @@ struct StepForecast {
   std::string name, op, kernel, variant, precision, shape;
   const CostFamily* family = nullptr;
   double ms = 0;
+  Cut cut;
   Terms terms = {}, weighed = {};  // nanoseconds of one thread (predict/cost.h)
   double measured_ms = -1;         // with `check`
 };

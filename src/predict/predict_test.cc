@@ -212,6 +212,36 @@ TEST(Predict, FreeSizesMustBeNamed) {
   EXPECT_TRUE(Predict(graph, "m.onnx", options).has_value());
 }
 
+TEST(Predict, KernelsSayHowTheyCutTheirWork) {
+  const Graph graph = Parsed(R"(
+    input %x: float32[512, 512]
+    const %w: float32[512, 512]
+    product: %a: float32[512, 512] = MatMul(%x, %w)
+    const %begin: int64[2]
+    const %end: int64[2] = [8, 8]
+    some: %b: float32[8, 8] = Slice(%a, %begin, %end)
+    small: %y: float32[8, 8] = Relu(%b)
+    output %y
+  )");
+  const auto step = [&](int threads, const char* name) {
+    const Forecast forecast = MustPredict(graph, SomeMachine(threads), {"float32"});
+    for (const StepForecast& s : forecast.schemes[0].step_list) {
+      if (s.name == name) return s;
+    }
+    EVOQ_CHECK(false, "no step {}", name);
+    return StepForecast();
+  };
+  EXPECT_EQ(step(1, "product").cut.loops, 0);
+  EXPECT_EQ(step(1, "product").cut.share, 1);
+  EXPECT_EQ(step(2, "small").cut.loops, 0) << "64 values are not worth a second thread";
+  EXPECT_EQ(step(2, "product").cut.loops, 1);
+  EXPECT_GE(step(2, "product").cut.share, 0.5);
+  EXPECT_LT(step(2, "product").cut.share, 0.6);
+  EXPECT_LT(step(2, "product").ms, 0.7 * step(1, "product").ms);
+  EXPECT_GE(step(3, "product").cut.share, 1.0 / 3);
+  EXPECT_LT(step(3, "product").cut.share, 0.45);
+}
+
 TEST(Cost, EveryFamilyHasConstantsOfItsOwn) {
   for (const CostFamily* family : AllCostFamilies()) {
     bool own = false;

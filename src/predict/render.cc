@@ -21,7 +21,7 @@ json TermsJson(const Terms& terms) {
 
 json StepJson(const StepForecast& s) {
   json out = {{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
-              {"shape", s.shape}, {"family", s.family->name}, {"ms", s.ms}, {"terms_ns", TermsJson(s.terms)}};
+              {"shape", s.shape}, {"family", s.family->name}, {"ms", s.ms}, {"share", s.cut.share}, {"loops", s.cut.loops}, {"terms_ns", TermsJson(s.terms)}};
   if (s.measured_ms >= 0) out["measured_ms"] = s.measured_ms;
   return out;
 }
