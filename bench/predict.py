@@ -144,12 +144,16 @@ def selected(args):
             yield name, onnx_of(args, name, path), lambda scheme, name=name: os.path.join(args.out, f"{name}.{scheme}.etm")
 
 
+def ranges(args, name):
+    return os.path.join(args.out, name + ".ranges")
+
+
 def files(args):
     for name, path, etm in selected(args):
         for scheme in SCHEMES:
             if os.path.exists(etm(scheme)):
                 continue
-            calibration = ["--calib-random", "4"] if scheme == "int8" else []
+            calibration = ["--calib-random", "4", "--save-ranges", ranges(args, name)] if scheme == "int8" else []
             try:
                 run_evoq([evoq(), "quantize", path, "--scheme", scheme, *calibration, "-o", etm(scheme), *shape_options(name)], etm(scheme) + ".json")
             except RuntimeError as e:
@@ -206,6 +210,15 @@ def times_of(args, name, threads):
     return times
 
 
+def with_ranges(args, name, path, scheme, etm):
+    """Where the size is off: the one forecast with the ranges of the file."""
+    if scheme["scheme"] != "int8" or not os.path.exists(ranges(args, name)) or scheme["file_bytes"] == os.path.getsize(etm("int8")):
+        return {}
+    out = os.path.join(args.out, "forecast.json")
+    forecast = run_evoq([evoq(), "predict", path, "--threads", "1", "--scheme", "int8", "--ranges", ranges(args, name), *shape_options(name)], out)
+    return {"bytes_with_ranges": forecast["schemes"][1]["file_bytes"]}
+
+
 def check(args):
     rows = []
     for name, path, etm in selected(args):
@@ -221,7 +234,8 @@ def check(args):
                 continue
             for s in forecast["schemes"]:
                 if "unavailable" not in s and s["scheme"] in times:
-                    rows.append({"model": name, "scheme": s["scheme"], "threads": threads, "predicted_bytes": s["file_bytes"],
+                    rows.append({**with_ranges(args, name, path, s, etm),
+                                 "model": name, "scheme": s["scheme"], "threads": threads, "predicted_bytes": s["file_bytes"],
                                  "bytes": os.path.getsize(etm(s["scheme"])), "predicted_ms": round(s["ms"], 5), "low_ms": round(s["low_ms"], 5),
                                  "high_ms": round(s["high_ms"], 5), "payoff": s["payoff"], "ms": round(times[s["scheme"]]["ms"], 5),
                                  "speedup": [round(times[s["scheme"]][k], 4) for k in ("speedup", "low", "high")]})
@@ -258,6 +272,9 @@ def tell(rows):
     print("(!: outside the forecast's range)")
     size = [abs(r["predicted_bytes"] / r["bytes"] - 1) for r in rows]
     print(f"size: off by at most {100 * max(size):.2f}%, {sum(x <= 0.01 for x in size)} of {len(size)} within 1%")
+    given = [abs(r.get("bytes_with_ranges", r["predicted_bytes"]) / r["bytes"] - 1) for r in rows]
+    print(f" with the ranges that the file was calibrated to (predict --ranges): off by at most {100 * max(given):.2f}%, "
+          f"{sum(x <= 0.01 for x in given)} of {len(given)} within 1%")
     for t in sorted({r["threads"] for r in rows}):
         those = [r for r in rows if r["threads"] == t]
         print(f"{t} thread{'s' if t > 1 else ''}:")
@@ -291,6 +308,9 @@ def bars(rows, at, title, refused):
     strict = sum((speedup(at, r, "ms") > 1) == (speedup(at, r, "predicted_ms") > 1) for r in pairs)
     print(f"  payoff: what is said is so in {right} of {len(pairs)} pairs ({100 * right / max(len(pairs), 1):.0f}%); "
           f"on the right side of 1 to the last digit: {strict}")
+    clear = [r for r in pairs if r["speedup"][1] > 1 + NOISE or r["speedup"][2] < 1 / (1 + NOISE)]
+    sides = sum((r["speedup"][0] > 1) == (speedup(at, r, "predicted_ms") > 1) for r in clear)
+    print(f"   of the {len(clear)} whose measured interval lies beyond {NOISE:.0%} from 1: on the right side in {sides}")
     print(f"  range: {sum(r['low_ms'] <= r['ms'] <= r['high_ms'] for r in rows)} of {len(rows)} runs within it")
 
 

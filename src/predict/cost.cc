@@ -61,13 +61,15 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_vi
   return *AllCostFamilies().back();
 }
 
-const Efficiency& EfficiencyOf(Isa isa, std::string_view family, bool& own) {
-  const Efficiency* found = FindEfficiency(isa, family);
-  own = found != nullptr;
-  for (Isa other : {Isa::kAvx512, Isa::kAvx2}) {
-    if (found == nullptr) found = FindEfficiency(other, family);
+Isa FittedIsa(Isa isa) {
+  for (const Efficiency& e : kEfficiencies) {
+    if (e.isa == isa) return isa;
   }
-  if (found == nullptr) found = FindEfficiency(Isa::kAvx512, AllCostFamilies().back()->name);
+  return Isa::kAvx512;
+}
+
+const Efficiency& EfficiencyOf(Isa isa, std::string_view family) {
+  const Efficiency* found = FindEfficiency(FittedIsa(isa), family);
   EVOQ_CHECK(found != nullptr, "no efficiency of {}", family);
   return *found;
 }
@@ -150,8 +152,7 @@ StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int 
   cost.family = &FamilyOf(input.step, input.node.op, input.variant);
   cost.terms[kCall] = 1000 * rates.cycle_ns;
   cost.family->count(input, rates, cost.terms);
-  bool own = false;
-  const Efficiency& e = EfficiencyOf(rates.limits.isa, cost.family->name, own);
+  const Efficiency& e = EfficiencyOf(rates.limits.isa, cost.family->name);
   for (int t = 0; t < kTermCount; ++t) {
     cost.weighed[t] = cost.terms[t] * e.times[t];
     cost.serial_ns += cost.weighed[t];
@@ -161,8 +162,7 @@ StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int 
     const double n = threads;
     cost.ns += cut.loops * e.fork * rates.limits.fork_ns + e.remote * cost.terms[kStream] * (1 - 1 / n) / n;
   }
-  constexpr double kForeignSpread = 0.5;  // constants of another instruction set or of another family
-  cost.spread = own ? e.spread : kForeignSpread;
+  cost.spread = e.spread;
   return cost;
 }
 

@@ -84,8 +84,9 @@ struct Efficiency {
   double shared, fork, remote;
   double spread;  // how far single runs were off in this family, as a share
 };
-// Of the nearest instruction set that was fitted. `own`: whether it is this one and this family.
-const Efficiency& EfficiencyOf(Isa isa, std::string_view family, bool& own);
+// The instruction set whose constants are taken for `isa`: its own where they were fitted, else AVX-512.
+Isa FittedIsa(Isa isa);
+const Efficiency& EfficiencyOf(Isa isa, std::string_view family);  // a name of families.inc
 
 // How a step's work is cut for several threads (predict/loops.h).
 struct Cut {

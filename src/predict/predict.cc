@@ -19,12 +19,13 @@ constexpr double kWakeNs = 20'000;    // of threads that sleep: between 13 and 4
 constexpr double kRunNs = 300;        // of a run outside its steps
 // What all steps of a run are off together (the clock, neighbours, memory), as a share.
 constexpr double kCommonSpread = 0.08;
+constexpr double kForeignSpread = 0.4;  // the same, where constants are of another instruction set
 constexpr double kDeviations = 1.65;  // nine of ten
 
 // The model that quantize would write.
 Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method, int64_t float_weight_bytes, const PredictOptions& options) {
-  Ranges ranges;
-  if (method.needs_calibration) {
+  Ranges ranges = options.ranges;
+  if (method.needs_calibration && ranges.empty()) {
     Graph bound = graph;
     EVOQ_TRY(BindShapes(bound, options.shapes));
     ranges = AssumedRanges(bound);
@@ -135,7 +136,8 @@ void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForec
     CountPrecision(step.decision, scheme);
     scheme.step_list.push_back(std::move(s));
   }
-  double variance = kCommonSpread * kCommonSpread;
+  const double common = FittedIsa(limits.isa) == limits.isa ? kCommonSpread : kForeignSpread;
+  double variance = common * common;
   for (const auto& [family, family_off] : off) variance += family_off / ns * (family_off / ns);
   const double factor = std::exp(kDeviations * std::sqrt(variance));
   scheme.ms = ns / 1e6;
@@ -189,6 +191,7 @@ Result<Forecast> Predict(const Graph& optimized, const std::string& name, const 
   Forecast forecast;
   forecast.model = name;
   forecast.limits = options.limits;
+  forecast.constants = FittedIsa(options.limits.isa);
   forecast.float_weight_bytes = options.float_weight_bytes;
   for (const QuantMethod* method : methods) {
     Result<SchemeForecast> scheme = PredictScheme(graph, *method, forecast, options);

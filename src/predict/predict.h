@@ -1,6 +1,6 @@
 // A forecast: how large and how fast a model gets under each quantization scheme, before anything is calibrated or run.
 //
-// Each scheme is carried out on the model with assumed ranges (quant/assume.h), lowered, packed and bound to kernels, so that
+// Each scheme is carried out on the model with assumed ranges (quant/assume.h) or given ones, lowered, packed and bound to kernels, so that
 // the file's size and the kernels are those of `evoq quantize`. Times come from predict/cost.h.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "predict/cost.h"
 #include "profile/machine.h"
+#include "quant/quant.h"
 
 namespace evoq {
 
@@ -20,6 +21,7 @@ struct PredictOptions {
   InputShapes shapes;                // as of quantize: of inputs that the model leaves free
   InputShapes run_shapes;            // of the runs, over `shapes` (a batch); empty: `shapes`
   int64_t float_weight_bytes = 0;    // of the model with these shapes, which quantize notes in the file
+  Ranges ranges;                     // that were calibrated; empty: assumed ones (quant/assume.h)
   std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
   bool check = false;                // also run each model and put what is measured beside the forecast
   std::function<void(double fraction)> progress;  // may be null
@@ -64,6 +66,7 @@ struct SchemeForecast {
 struct Forecast {
   std::string model;
   MachineLimits limits;
+  Isa constants = Isa::kScalar;  // whose constants were taken (FittedIsa)
   int64_t float_weight_bytes = 0;
   std::vector<SchemeForecast> schemes;  // float32 first
 };

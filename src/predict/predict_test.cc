@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/engine.h"
 #include "kernels/kernel.h"
+#include "program/etm_size.h"
+#include "quant/assume.h"
 #include "quant/quant.h"
 
 namespace evoq {
@@ -212,6 +215,40 @@ TEST(Predict, FreeSizesMustBeNamed) {
   EXPECT_TRUE(Predict(graph, "m.onnx", options).has_value());
 }
 
+TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
+  std::string w, v;  // what a compressor cannot guess
+  uint32_t random = 1;
+  for (int i = 0; i < 16 * 16; ++i) {
+    for (std::string* text : {&w, &v}) *text += fmt::format("{}{}", i > 0 ? ", " : "", ((random = random * 1664525 + 1013904223) >> 16) / 32768.0 - 1);
+  }
+  const Graph graph = Parsed(fmt::format(R"(
+    input %x: float32[1, 16, 8, 8]
+    const %w: float32[16, 16, 1, 1] = [{}]
+    const %v: float32[16, 16, 1, 1] = [{}]
+    first: %a: float32[1, 16, 8, 8] = Conv(%x, %w)
+    relu: %b: float32[1, 16, 8, 8] = Relu(%a)
+    second: %y: float32[1, 16, 8, 8] = Conv(%b, %v)
+    output %y
+  )", w, v));
+  PredictOptions options;
+  options.limits = SomeMachine();
+  options.schemes = {"int8"};
+  options.ranges = AssumedRanges(graph);
+  for (auto& [name, range] : options.ranges) {
+    for (size_t c = 0; c < range.channel_max.size(); c += 2) range.channel_max[c] = range.channel_means[c] = 0;  // dead channels
+  }
+  Graph quantized = graph;
+  ASSERT_TRUE(FindMethod("int8")->run(quantized, options.ranges, {}));
+  quantized.metadata["evoq.scheme"] = "int8";
+  quantized.metadata["evoq.float_weight_bytes"] = "0";
+  const auto engine = Engine::FromGraph(std::move(quantized), {1, {}, false});
+  ASSERT_TRUE(engine.has_value());
+  const auto given = Predict(graph, "m.onnx", options);
+  ASSERT_TRUE(given.has_value());
+  EXPECT_EQ(Scheme(*given, "int8").file_bytes, EtmBytes((*engine)->model()));
+  EXPECT_NE(Scheme(*given, "int8").file_bytes, Scheme(MustPredict(graph, SomeMachine(), {"int8"}), "int8").file_bytes);
+}
+
 TEST(Predict, KernelsSayHowTheyCutTheirWork) {
   const Graph graph = Parsed(R"(
     input %x: float32[512, 512]
@@ -242,11 +279,22 @@ TEST(Predict, KernelsSayHowTheyCutTheirWork) {
   EXPECT_LT(step(3, "product").cut.share, 0.45);
 }
 
+TEST(Predict, ConstantsOfAnotherInstructionSetMakeTheRangeWideAndAreNamed) {
+  MachineLimits other = SomeMachine();
+  other.isa = Isa::kScalar;
+  const Forecast own = MustPredict(Convolutions(32, 32), SomeMachine()), foreign = MustPredict(Convolutions(32, 32), other);
+  EXPECT_EQ(own.constants, Isa::kAvx512);
+  EXPECT_EQ(foreign.constants, Isa::kAvx512);
+  const auto width = [](const Forecast& f) { return f.schemes[0].high_ms / f.schemes[0].low_ms; };
+  EXPECT_GT(width(foreign), 2 * width(own));
+  EXPECT_EQ(ToText(own).find("constants"), std::string::npos);
+  EXPECT_NE(ToText(foreign).find("constants of AVX512"), std::string::npos) << ToText(foreign);
+}
+
 TEST(Cost, EveryFamilyHasConstantsOfItsOwn) {
   for (const CostFamily* family : AllCostFamilies()) {
-    bool own = false;
-    const Efficiency& e = EfficiencyOf(Isa::kAvx512, family->name, own);
-    EXPECT_TRUE(own) << family->name << ": bench/predict.py fit";
+    const Efficiency& e = EfficiencyOf(Isa::kAvx512, family->name);
+    EXPECT_STREQ(e.family, family->name) << "bench/predict.py fit";
     for (double times : e.times) EXPECT_TRUE(times >= 0 && times < 1000) << family->name;
     EXPECT_GT(*std::max_element(e.times.begin(), e.times.end()), 0) << family->name;
     EXPECT_GT(e.spread, 0) << family->name;

@@ -53,7 +53,7 @@ std::string PayoffText(const SchemeForecast& s) {
   return "";
 }
 
-std::string Range(const SchemeForecast& s) {
+std::string RangeText(const SchemeForecast& s) {
   const int digits = s.ms >= 10 ? 1 : s.ms >= 1 ? 2 : 4;
   return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", s.ms, digits, s.low_ms, digits, s.high_ms, digits);
 }
@@ -64,7 +64,8 @@ json ToJson(const Forecast& forecast) {
   json schemes = json::array();
   for (const SchemeForecast& s : forecast.schemes) schemes.push_back(SchemeJson(s));
   return {{"model", forecast.model}, {"isa", IsaName(forecast.limits.isa)}, {"threads", forecast.limits.threads},
-          {"float_weight_bytes", forecast.float_weight_bytes}, {"limits", ToJson(forecast.limits)}, {"schemes", schemes}};
+          {"float_weight_bytes", forecast.float_weight_bytes}, {"limits", ToJson(forecast.limits)},
+          {"constants", IsaName(forecast.constants)}, {"schemes", schemes}};
 }
 
 std::string ToText(const Forecast& forecast) {
@@ -81,9 +82,11 @@ std::string ToText(const Forecast& forecast) {
       continue;
     }
     const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1)) : "";
-    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes), Range(s), measured,
+    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes), RangeText(s), measured,
                        s.scheme == "float32" ? "" : PayoffText(s));
   }
+  if (forecast.constants != limits.isa)
+    out += fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n", IsaName(forecast.constants), IsaName(limits.isa));
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;
     for (const Hindrance& h : s.hindrances) {

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string model, limits;
+  std::string model, limits, ranges;
   std::vector<std::string> schemes, shapes;
   int batch = 0;
   bool check = false;
@@ -49,6 +49,9 @@ Result<json> Run(const Options& o, int threads) {
   if (!options.shapes.empty()) EVOQ_TRY(BindShapes(bound, options.shapes));
   options.float_weight_bytes = FloatWeightBytes(bound);
   options.schemes = o.schemes;
+  if (!o.ranges.empty()) {
+    EVOQ_ASSIGN(options.ranges, LoadRanges(o.ranges));
+  }
   options.check = o.check;
   Progress progress("predicting");
   options.progress = [&](double f) { progress.Update(f); };
@@ -64,6 +67,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
   app.add_option("--limits", o->limits, "Of another machine: what `evoq limits --json F` wrote there");
+  app.add_option("--ranges", o->ranges, "Calibrated ranges (quantize --save-ranges): a file so small that it is compressed gets its exact size");
   app.add_flag("--check", o->check, "Then run every scheme and show how far off the forecast is");
   return [o, &common] { return Run(*o, common.threads); };
 }
