@@ -42,7 +42,9 @@ struct ChosenPlan {
 // 2. The fastest plan of that model; where it loses too much, the noise that each layer adds to the outputs, and the search
 //    with the samples as judge.
 // 3. Changes of single layers that the model calls about as fast, measured against the plan in whole runs.
-// 4. The result against the uniform plans that keep the limit, in whole runs: the fastest is chosen.
+// 4. Where accuracy stands in the way of the fastest plan: further plans, in the order of what the model says they take, while
+//    there is time.
+// 5. The result against the uniform plans that keep the limit, in whole runs: the fastest is chosen.
 // Errors: of quantization, compilation and runs; kUnsupported for a graph without layers or one that cannot be compiled.
 Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric);
 
