@@ -20,6 +20,8 @@ struct MoveTable {
   // The same of bytes, with y in float32.
   void (*dequantize)(const ByteScale& by, const uint8_t* x, float* y, int64_t rows, int64_t columns, int64_t x_stride,
                      int64_t y_stride);
+  // y[i][j] = x[i][from[j]] for i < rows, j < columns: elements of `size` bytes in rows of x_columns and of columns.
+  void (*pick)(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from, int size);
 };
 EVOQ_ISA_TABLE(MoveTable)
 

@@ -322,8 +322,36 @@ void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_
   }
 }
 
+#ifdef EVOQ_OWN_PICK
+// PickRows of bytes, or false where it takes other code.
+bool PickBytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from);
+#endif
+
+template <typename T>
+void PickRows(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from) {
+  for (int64_t i = 0; i < rows; ++i, x += x_columns, y += columns) {
+    for (int64_t j = 0; j < columns; ++j) y[j] = x[from[j]];
+  }
+}
+
+void Pick(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from, int size) {
+  const auto as = [&](auto element) {
+    using T = decltype(element);
+    PickRows(static_cast<const T*>(x), static_cast<T*>(y), rows, columns, x_columns, from);
+  };
+#ifdef EVOQ_OWN_PICK
+  if (size == 1 && PickBytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_columns, from)) return;
+#endif
+  switch (size) {
+    case 1: return as(uint8_t{});
+    case 2: return as(uint16_t{});
+    case 4: return as(uint32_t{});
+    default: return as(uint64_t{});
+  }
+}
+
 }  // namespace
 
-extern const MoveTable kMoveTable = {Transpose, Dequantize};
+extern const MoveTable kMoveTable = {Transpose, Dequantize, Pick};
 
 }  // namespace evoq::EVOQ_ISA

@@ -1,7 +1,7 @@
 #include "kernels/bench_util.h"
 
 namespace evoq {
-extern const KernelDef kTransposeKernel, kConcatKernel;
+extern const KernelDef kTransposeKernel, kConcatKernel, kGatherKernel, kPadKernel;
 namespace {
 
 void Transpose(benchmark::State& state, DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> perm) {
@@ -26,6 +26,29 @@ void Concat(benchmark::State& state, float second_scale) {
   RunBenchmark(state, kConcatKernel, t);
 }
 
+// A shuffle of channels.
+void Gather(benchmark::State& state, DType dtype) {
+  TestCall t;
+  t.op = "Gather";
+  t.attrs.Set("axis", 3);
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < 24; ++i) indices.push_back(2 * i);
+  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 44, 44, 48}), 1), Tensor::FromValues<int64_t>(Shape{24}, indices)};
+  t.is_constant = {false, true};
+  t.outputs = {TensorType(dtype, Shape{1, 44, 44, 24})};
+  RunBenchmark(state, kGatherKernel, t);
+}
+
+// Channels are added, as in a shortcut of a residual network.
+void Pad(benchmark::State& state, DType dtype) {
+  TestCall t;
+  t.op = "Pad";
+  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 16, 16, 16}), 1), Tensor::FromValues<int64_t>(Shape{8}, {0, 0, 0, 8, 0, 0, 0, 8})};
+  t.is_constant = {false, true};
+  t.outputs = {TensorType(dtype, Shape{1, 16, 16, 32})};
+  RunBenchmark(state, kPadKernel, t);
+}
+
 #define EVOQ_CASE(function, ...) BENCHMARK_CAPTURE(function, __VA_ARGS__)->Unit(benchmark::kMicrosecond)->UseRealTime()
 const std::vector<int64_t> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 EVOQ_CASE(Transpose, image_f32_to_last, DType::kFloat32, {1, 3, 224, 224}, kToLast);
@@ -41,6 +64,10 @@ EVOQ_CASE(Transpose, heads_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0,
 EVOQ_CASE(Transpose, keys_12x128x64_f32, DType::kFloat32, {1, 128, 12, 64}, {0, 2, 3, 1});
 EVOQ_CASE(Concat, same, 0.05f);
 EVOQ_CASE(Concat, requantized, 0.03f);
+EVOQ_CASE(Gather, shuffle_u8, DType::kUint8);
+EVOQ_CASE(Gather, shuffle_f32, DType::kFloat32);
+EVOQ_CASE(Pad, channels_u8, DType::kUint8);
+EVOQ_CASE(Pad, channels_f32, DType::kFloat32);
 
 }  // namespace
 }  // namespace evoq

@@ -32,12 +32,20 @@ inline double CopyNs(int64_t bytes) { return 2.0 + static_cast<double>(bytes) * 
 
 // Short runs, which a call of memcpy would dominate; the two may not overlap.
 inline void CopyRun(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes < 16 || bytes > 512) {
+  if (bytes > 512) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
-    return;
+  } else if (bytes >= 16) {
+    for (int64_t i = 0; i + 16 < bytes; i += 16) __builtin_memcpy(to + i, from + i, 16);
+    __builtin_memcpy(to + bytes - 16, from + bytes - 16, 16);
+  } else if (bytes >= 8) {
+    __builtin_memcpy(to, from, 8);
+    __builtin_memcpy(to + bytes - 8, from + bytes - 8, 8);
+  } else if (bytes >= 4) {
+    __builtin_memcpy(to, from, 4);
+    __builtin_memcpy(to + bytes - 4, from + bytes - 4, 4);
+  } else {
+    for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
   }
-  for (int64_t i = 0; i + 16 < bytes; i += 16) __builtin_memcpy(to + i, from + i, 16);
-  __builtin_memcpy(to + bytes - 16, from + bytes - 16, 16);
 }
 
 // The integers of a constant input, or nothing.

@@ -66,54 +66,83 @@ std::optional<Rejection> RejectPad(const KernelCall& call) {
   return std::nullopt;
 }
 
-// Axes up to the last padded one are walked; what lies below it moves in blocks.
+// A run of bytes of a row: of x from `from`, or of the fill value where that is -1.
+struct Piece {
+  int64_t to, from, bytes;
+};
+
+struct Axis {
+  int64_t size = 0, stride = 0;  // of y; of x, in bytes
+  std::vector<int64_t> sources;  // the source index of each position; empty: the position itself
+};
+
+// Axes up to the last padded one are walked, neighbours that are not padded as one; what lies below moves in blocks.
 struct PadState {
-  std::vector<std::vector<int64_t>> sources;  // per walked axis: the source index of each position
-  std::vector<int64_t> strides;               // of x, per walked axis, in bytes
-  int64_t element = 1, block = 1;             // bytes
-  int64_t middle_begin = 0, middle_end = 0;   // positions of the last walked axis that are x itself
+  static constexpr size_t kPattern = 64;
+
+  std::vector<Axis> outer;    // the walked axes but the last
+  std::vector<Piece> pieces;  // of the last one
+  int64_t element = 1;        // bytes
+  int64_t row_bytes = 0;      // of y
   int64_t rows = 1, grain = 1;
   std::array<std::byte, 8> fill{};
   bool fill_input = false;
 
-  void Fill(std::byte* y, int64_t bytes, const std::byte* value) const {
-    for (int64_t i = 0; i < bytes; i += element) std::memcpy(y + i, value, static_cast<size_t>(element));
+  static void Fill(std::byte* y, int64_t bytes, const std::byte* pattern) {
+    constexpr auto kBytes = static_cast<int64_t>(kPattern);
+    for (; bytes > kBytes; y += kBytes, bytes -= kBytes) std::memcpy(y, pattern, kPattern);
+    CopyRun(y, pattern, bytes);
   }
 
-  void Row(const std::byte* x, std::byte* y, const std::byte* value, int64_t row) const {
-    const std::vector<int64_t>& last = sources.back();
-    const int64_t n = static_cast<int64_t>(last.size());
+  void Row(const std::byte* x, std::byte* y, const std::byte* pattern, int64_t row) const {
     int64_t rest = row, at = 0;
     bool outside = false;
-    for (size_t i = sources.size() - 1; i-- > 0;) {
-      const int64_t size = static_cast<int64_t>(sources[i].size()), from = sources[i][rest % size];
+    for (size_t i = outer.size(); i-- > 0;) {
+      const Axis& axis = outer[i];
+      const int64_t p = i == 0 ? rest : rest % axis.size, from = axis.sources.empty() ? p : axis.sources[p];
       outside = outside || from < 0;
-      at += from * strides[i];
-      rest /= size;
+      at += from * axis.stride;
+      rest /= axis.size;
     }
-    y += row * n * block;
-    if (outside) return Fill(y, n * block, value);
-    for (int64_t p = 0; p < n; ++p) {
-      if (p == middle_begin && middle_end > middle_begin) {
-        std::memcpy(y + p * block, x + at + last[p] * block, static_cast<size_t>((middle_end - middle_begin) * block));
-        p = middle_end - 1;
-      } else if (last[p] < 0) {
-        Fill(y + p * block, block, value);
+    y += row * row_bytes;
+    if (outside) return Fill(y, row_bytes, pattern);
+    for (const Piece& piece : pieces) {
+      if (piece.from < 0) {
+        Fill(y + piece.to, piece.bytes, pattern);
       } else {
-        std::memcpy(y + p * block, x + at + last[p] * block, static_cast<size_t>(block));
+        CopyRun(y + piece.to, x + at + piece.from, piece.bytes);
       }
     }
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const std::byte* value = fill_input ? static_cast<const std::byte*>(in[2]) : fill.data();
+    std::byte pattern[kPattern];
+    for (size_t i = 0; i < kPattern; i += static_cast<size_t>(element)) std::memcpy(pattern + i, value, static_cast<size_t>(element));
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        Row(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), value, row);
+        Row(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), pattern, row);
       }
     });
   }
 };
+
+// Neighbouring positions whose sources are neighbours, or the fill value, are one piece.
+std::vector<Piece> PiecesOf(const std::vector<int64_t>& sources, int64_t block) {
+  std::vector<Piece> pieces;
+  for (size_t p = 0; p < sources.size(); ++p) {
+    const int64_t from = sources[p] < 0 ? -1 : sources[p] * block;
+    if (!pieces.empty()) {
+      Piece& last = pieces.back();
+      if (from < 0 ? last.from < 0 : last.from >= 0 && last.from + last.bytes == from) {
+        last.bytes += block;
+        continue;
+      }
+    }
+    pieces.push_back({static_cast<int64_t>(p) * block, from, block});
+  }
+  return pieces;
+}
 
 Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) {
   EVOQ_ASSIGN(const Pads pads, PadsOf(call));
@@ -121,24 +150,31 @@ Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) 
   const auto in = x.shape.sizes(), out = call.outputs[0].shape.sizes(), strides = RowMajorStrides(in);
   const std::string mode = call.attrs.String("mode", "constant");
   PadState state;
-  state.element = state.block = ElementBytes(x.dtype);
+  state.element = ElementBytes(x.dtype);
+  int64_t block = state.element;
+  const auto padded = [&](size_t i) { return pads.before[i] != 0 || pads.after[i] != 0; };
   size_t last = 0;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (pads.before[i] != 0 || pads.after[i] != 0) last = i;
+    if (padded(i)) last = i;
   }
-  for (size_t i = last + 1; i < in.size(); ++i) state.block *= in[i];
+  for (size_t i = last + 1; i < in.size(); ++i) block *= in[i];
+  std::vector<int64_t> row = {0};
   for (size_t i = 0; i <= last && i < in.size(); ++i) {
     std::vector<int64_t> sources;
-    for (int64_t p = 0; p < out[i]; ++p) sources.push_back(SourceIndex(p - pads.before[i], in[i], mode));
-    state.sources.push_back(std::move(sources));
-    state.strides.push_back(strides[i] * state.element);
-    if (i < last) state.rows *= out[i];
+    for (int64_t p = 0; (i == last || padded(i)) && p < out[i]; ++p) sources.push_back(SourceIndex(p - pads.before[i], in[i], mode));
+    if (i == last) {
+      row = std::move(sources);
+      break;
+    }
+    state.rows *= out[i];
+    if (!padded(i) && !state.outer.empty() && state.outer.back().sources.empty()) {
+      state.outer.back() = {state.outer.back().size * out[i], strides[i] * state.element, {}};
+    } else {
+      state.outer.push_back({out[i], strides[i] * state.element, std::move(sources)});
+    }
   }
-  if (in.empty()) state.sources = {{0}}, state.strides = {state.element};
-  const int64_t begin = in.empty() ? 0 : pads.before[last], size = in.empty() ? 1 : in[last];
-  const int64_t n = static_cast<int64_t>(state.sources.back().size());
-  state.middle_begin = std::clamp<int64_t>(begin, 0, n);
-  state.middle_end = std::clamp<int64_t>(begin + size, 0, n);
+  state.pieces = PiecesOf(row, block);
+  state.row_bytes = static_cast<int64_t>(row.size()) * block;
   if (x.quantized()) {
     float value = 0;
     if (call.has_input(2)) {
@@ -152,8 +188,8 @@ Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) 
   } else {
     state.fill_input = call.has_input(2);
   }
-  if (n == 0 || state.block == 0) state.rows = 0;
-  state.grain = Grain(state.rows, 10 + CopyNs(n * state.block), options.threads);
+  if (state.row_bytes == 0) state.rows = 0;
+  state.grain = Grain(state.rows, 10 + CopyNs(state.row_bytes), options.threads);
   return BoundKernel::Of(std::move(state));
 }
 

@@ -131,7 +131,7 @@ TEST(Move, DepthAndSpace) {
 TEST(Move, PadEveryMode) {
   const int64_t h = 4, w = 5, c = 3;
   for (const char* mode : {"constant", "edge", "reflect", "wrap"}) {
-    for (const std::vector<int64_t>& pads : std::vector<std::vector<int64_t>>{{1, 2, 0, 2, 1, 0}, {0, 3, 0, 1, -2, 0}, {2, 0, 1, 0, 0, 2}, {-1, -1, 0, 0, 0, 0}}) {
+    for (const std::vector<int64_t>& pads : std::vector<std::vector<int64_t>>{{1, 2, 0, 2, 1, 0}, {0, 3, 0, 1, -2, 0}, {2, 0, 1, 0, 0, 2}, {-1, -1, 0, 0, 0, 0}, {0, 0, 3, 0, 0, 40}, {0, 7, 0, 0, 90, 0}}) {
       for (bool quantized : {false, true}) {
         TestCall t;
         t.op = "Pad";
@@ -189,6 +189,26 @@ TEST(Move, GatherCountsFromTheEndAndStaysInside) {
       RunKernel(*FindKernel("gather"), t, Isa::kScalar);
       t.is_constant = {false, true};
       EXPECT_STREQ(RejectOf(*FindKernel("gather"), t)->code, "shape");
+    }
+  }
+}
+
+// Channels in another order: constant indices into the last axis.
+TEST(Move, GatherOfSingleElements) {
+  for (DType dtype : kTypes) {
+    for (int64_t size : {1, 2, 7, 48, 64, 100, 128, 200}) {
+      for (int64_t count : {1, 2, 24, 64, 65, 128, 130}) {
+        TestCall t;
+        t.op = "Gather";
+        t.attrs.Set("axis", 2);
+        std::vector<int64_t> indices;
+        for (int64_t j = 0; j < count; ++j) indices.push_back(j * 37 % size - (j % 2) * size);
+        t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 5, size}), 1), Ints(indices)};
+        t.is_constant = {false, true};
+        t.outputs = {TensorType(dtype, Shape{3, 5, count})};
+        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) { return (i[0] * 5 + i[1]) * size + i[2] * 37 % size; });
+        ExpectKernel(*FindKernel("gather"), t, {want}, fmt::format("{} of {}", count, size));
+      }
     }
   }
 }

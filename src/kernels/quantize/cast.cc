@@ -5,6 +5,7 @@
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/parallel.h"
+#include "kernels/quantize/half.h"
 
 namespace evoq {
 namespace {
@@ -99,19 +100,19 @@ struct CastState {
   }
 };
 
-// Between float32 and bfloat16, in vectors.
-struct Bf16CastState {
-  Isa isa;
+// Between float32 and 16-bit floats, in vectors. `Table`: Bf16Table or HalfTable of the instruction set.
+template <typename Table>
+struct RowsState {
+  const Table* rows;
   bool widens;
   int64_t elements, grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const Bf16Table& rows = Bf16TableFor(isa);
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
       if (widens) {
-        rows.widen(static_cast<const uint16_t*>(in[0]) + begin, static_cast<float*>(out[0]) + begin, end - begin);
+        rows->widen(static_cast<const uint16_t*>(in[0]) + begin, static_cast<float*>(out[0]) + begin, end - begin);
       } else {
-        rows.narrow(static_cast<const float*>(in[0]) + begin, static_cast<uint16_t*>(out[0]) + begin, end - begin);
+        rows->narrow(static_cast<const float*>(in[0]) + begin, static_cast<uint16_t*>(out[0]) + begin, end - begin);
       }
     });
   }
@@ -119,13 +120,14 @@ struct Bf16CastState {
 
 Result<BoundKernel> BindCast(const KernelCall& call, const BindOptions& options) {
   const int64_t elements = ElementsOf(call.inputs[0]);
-  const DType from = call.inputs[0].dtype, to = call.outputs[0].dtype;
-  if ((from == DType::kBfloat16 && to == DType::kFloat32) || (from == DType::kFloat32 && to == DType::kBfloat16)) {
+  const DType from = call.inputs[0].dtype, to = call.outputs[0].dtype, narrow = from == DType::kFloat32 ? to : from;
+  if ((from == DType::kFloat32) != (to == DType::kFloat32)) {
     const int64_t grain = Grain(elements, 0.1, options.threads);
-    return BoundKernel::Of(Bf16CastState{options.isa, to == DType::kFloat32, elements, grain});
+    const bool widens = to == DType::kFloat32;
+    if (narrow == DType::kBfloat16) return BoundKernel::Of(RowsState<Bf16Table>{&Bf16TableFor(options.isa), widens, elements, grain});
+    if (narrow == DType::kFloat16) return BoundKernel::Of(RowsState<HalfTable>{&HalfTableFor(options.isa), widens, elements, grain});
   }
-  return BoundKernel::Of(
-      CastState{CastFor(call.inputs[0].dtype, call.outputs[0].dtype), elements, Grain(elements, 0.5, options.threads)});
+  return BoundKernel::Of(CastState{CastFor(from, to), elements, Grain(elements, 0.5, options.threads)});
 }
 
 }  // namespace

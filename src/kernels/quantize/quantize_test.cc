@@ -168,6 +168,38 @@ TEST(Cast, TruncatesAndSaturates) {
   EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 255}));
 }
 
+// Every half, and floats around every rounding boundary of one.
+TEST(Cast, HalvesOfEveryKind) {
+  std::vector<uint16_t> halves(65536);
+  std::vector<float> floats, edges = {0x1p-25f, 0x1.000002p-25f, 65519.0f, 65520.0f, 1e30f, 1e-30f, 1e-40f, std::nanf(""), -std::nanf("")};
+  for (uint32_t i = 0; i < 65536; ++i) {
+    halves[i] = static_cast<uint16_t>(i);
+    floats.push_back(HalfToFloat(halves[i]));
+    if (i % 32768 >= 0x7bff) continue;
+    const float between = (floats.back() + HalfToFloat(static_cast<uint16_t>(i + 1))) / 2;
+    for (float v : {between, std::nextafterf(between, 0), std::nextafterf(between, 1e9f)}) edges.push_back(v);
+  }
+  const auto n = static_cast<int64_t>(edges.size());
+  TestCall t;
+  t.op = "Cast";
+  t.inputs = {Tensor::Allocate(TensorType(DType::kFloat16, Shape{65536}))};
+  std::memcpy(t.inputs[0].mutable_raw(), halves.data(), 2 * halves.size());
+  t.outputs = {TensorType(DType::kFloat32, Shape{65536})};
+  Tensor wide = Tensor::Allocate(t.outputs[0]);
+  std::memcpy(wide.mutable_raw(), floats.data(), 4 * floats.size());
+  for (Isa isa : TestIsas()) {
+    const Tensor got = RunKernel(kCastKernel, t, isa)[0];
+    EXPECT_EQ(std::memcmp(got.raw(), wide.raw(), 4 * floats.size()), 0) << IsaName(isa);
+  }
+  t.inputs = {Tensor::Allocate(TensorType(DType::kFloat32, Shape{n}))};
+  std::memcpy(t.inputs[0].mutable_raw(), edges.data(), 4 * edges.size());
+  t.outputs = {TensorType(DType::kFloat16, Shape{n})};
+  for (Isa isa : TestIsas()) {
+    const Tensor got = RunKernel(kCastKernel, t, isa)[0];
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(got.data<uint16_t>()[i], FloatToHalf(edges[i])) << IsaName(isa) << " " << edges[i];
+  }
+}
+
 TEST(Quantize, RejectsWithAReason) {
   TestCall t;
   t.op = "QuantizeLinear";

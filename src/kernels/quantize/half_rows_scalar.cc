@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/quantize/half_rows.inl.h"
