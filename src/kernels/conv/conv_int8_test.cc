@@ -30,6 +30,8 @@ TEST(ConvInt8, ShapesOfRealNetworks) {
 TEST(ConvInt8, CutForThreads) {
   Check("conv_int8", Conv2D({1, 23, 21, 32}, {48, 32, 3, 3}, {}, {1, 1, 1, 1}));
   Check("conv_int8", Conv2D({1, 3, 5, 512}, {1000, 512, 1, 1}));
+  Check("conv_int8", Conv2D({1, 1, 700, 1}, {1, 1, 1, 255}, {1, 2}));
+  Check("conv_int8", Conv2D({2, 9, 30, 1}, {1, 1, 3, 39}, {}, {1, 19, 1, 19}));
   Check("conv_int8", Conv2D({1, 40, 40, 3}, {40, 3, 5, 5}, {}, {2, 2, 2, 2}));
   Check("conv_int8", Conv2D({1, 30, 30, 64}, {64, 8, 3, 3}, {}, {1, 1, 1, 1}, 8));
   Check("conv_int8", Conv2D({1, 9, 9, 120}, {480, 40, 3, 3}, {}, {1, 1, 1, 1}, 3));
@@ -233,7 +235,7 @@ TEST(DynamicConv, RandomShapes) {
 
 TEST(DynamicConv, Depthwise) {
   uint32_t seed = 1;
-  for (int64_t channels : {1, 16, 21, 37, 64, 70, 144}) {
+  for (int64_t channels : {2, 16, 21, 37, 64, 70, 144}) {
     for (int64_t kernel : {3, 5, 7, 2}) {
       for (int64_t stride : {1, 2}) {
         const int64_t pad = kernel / 2;

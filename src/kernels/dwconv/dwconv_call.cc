@@ -34,6 +34,14 @@ std::optional<Rejection> RejectUnlessDepthwise(const KernelCall& call) {
   return std::nullopt;
 }
 
+std::optional<Rejection> RejectUnlessInt8Depthwise(const KernelCall& call) {
+  if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
+  const int64_t taps = DwShapeOf(call)->taps();
+  if (DwShapeOf(call)->channels == 1) return Reject("shape", "one channel: most lanes would be idle");
+  if (taps > 32768) return Reject("shape", "a kernel of {} taps could overflow int32", taps);
+  return std::nullopt;
+}
+
 Result<DwShape> DwShapeOf(const KernelCall& call) {
   const auto weights = call.inputs[1].shape.sizes();
   std::vector<int64_t> kernel(weights.begin() + 2, weights.end());

@@ -148,12 +148,11 @@ std::optional<Rejection> RejectInt8(const KernelCall& call) {
     return Reject("types", "residual is {} for an output {}", call.inputs[3].ToString(), y.ToString());
   }
   if (auto rejection = RejectTable(call)) return rejection;
-  if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
+  if (auto rejection = RejectUnlessInt8Depthwise(call)) return rejection;
   const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
   if (!IsPiecewiseLinear(kind)) {
     return Reject("attribute", "activation {} is not piecewise linear: it takes a table step", ActivationName(kind));
   }
-  if (DwShapeOf(call)->taps() > 32768) return Reject("shape", "a kernel of {} taps could overflow int32", DwShapeOf(call)->taps());
   return std::nullopt;
 }
 

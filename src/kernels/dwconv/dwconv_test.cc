@@ -104,7 +104,7 @@ Tensor Int8Reference(const TestCall& t, const Case& s) {
 
 const Case kCases[] = {
     {1, 5, 6, 16, 3, 3, 1, 1, 1},          {2, 9, 15, 17, 3, 3, 2, 1, 1, "Relu"},  {1, 8, 8, 144, 3, 3, 1, 1, 1, "Clip"},
-    {1, 1, 1, 1, 3, 3, 1, 1, 1},           {1, 3, 3, 7, 3, 3, 1, 0, 1, "LeakyRelu"}, {0, 4, 4, 8, 3, 3, 1, 1, 1},
+    {1, 1, 1, 2, 3, 3, 1, 1, 1},           {1, 3, 3, 7, 3, 3, 1, 0, 1, "LeakyRelu"}, {0, 4, 4, 8, 3, 3, 1, 1, 1},
     {1, 11, 13, 33, 5, 5, 1, 2, 1},        {1, 11, 14, 48, 5, 5, 2, 2, 1, "Relu"}, {1, 9, 9, 20, 7, 7, 1, 3, 1, "Clip", true},
     {1, 10, 17, 19, 7, 7, 2, 3, 1},        {1, 12, 12, 24, 3, 3, 1, 2, 2, "Relu"}, {1, 9, 47, 17, 3, 3, 1, 3, 3, "Relu"}, {2, 11, 40, 35, 5, 5, 1, 4, 2, "", true}, {1, 9, 20, 16, 3, 3, 2, 2, 2},
     {1, 6, 29, 31, 1, 4, 1, 1, 1},
@@ -127,7 +127,7 @@ TEST(DwConv, Int8RandomShapes) {
     const auto pick = [&](std::initializer_list<int64_t> from) { return from.begin()[rng() % from.size()]; };
     Case s = {};
     s.n = pick({1, 1, 2});
-    s.c = pick({1, 3, 6, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 100, 128, 144, 150, 200});
+    s.c = pick({2, 3, 6, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 100, 128, 144, 150, 200});
     s.kh = s.kw = pick({3, 3, 3, 5, 5, 7, 7, 2});
     if (rng() % 8 == 0) s.kw = pick({1, 3, 4});
     s.stride = pick({1, 1, 1, 2, 2, 3});
@@ -235,6 +235,7 @@ TEST(DwConv, RejectsWithAReason) {
   t.is_constant[1] = false;
   t.attrs.Erase("activation");
   EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "not-constant");
+  EXPECT_EQ(RejectOf(kDwConvInt8, MakeCall({1, 4, 4, 1, 3, 3, 1, 1, 1}, true, 1))->why, "one channel: most lanes would be idle");
 }
 
 TEST(DwConv, LayoutRoundTrips) {

@@ -11,9 +11,8 @@ namespace {
 
 std::optional<Rejection> RejectDynamicDw(const KernelCall& call) {
   if (call.inputs[0].dtype != DType::kUint8) return Reject("types", "x is {}, expected uint8", call.inputs[0].ToString());
-  if (auto rejection = RejectUnlessDepthwise(call)) return rejection;
+  if (auto rejection = RejectUnlessInt8Depthwise(call)) return rejection;
   if (auto rejection = RejectDynamic(call, call.inputs[1].shape[0].value, 0)) return rejection;
-  if (DwShapeOf(call)->taps() > 32768) return Reject("shape", "a kernel of {} taps could overflow int32", DwShapeOf(call)->taps());
   return std::nullopt;
 }
 
