@@ -51,7 +51,16 @@ Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model
   return claim;
 }
 
-Result<std::vector<double>> MedianRuns(std::span<Executor* const> executors, double seconds) {
+Result<std::vector<double>> MedianRuns(std::span<Executor* const> all, double seconds) {
+  // On one set of threads, as in CompareExecutors.
+  std::vector<std::unique_ptr<Executor>> sharing;
+  std::vector<Executor*> executors(all.begin(), all.end());
+  const auto pool = std::make_shared<ThreadPool>(all[0]->threads());
+  for (Executor*& executor : executors) {
+    if (pool->threads() == 1 || executor->threads() != pool->threads()) continue;
+    EVOQ_ASSIGN(sharing.emplace_back(), executor->Another(pool));
+    executor = sharing.back().get();
+  }
   std::vector<RunBuffers> buffers;
   for (Executor* executor : executors) buffers.push_back(MakeBuffers(*executor));
   MeasureOptions options;

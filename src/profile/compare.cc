@@ -102,10 +102,12 @@ Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const
   CompareRuns runs;
   std::vector<double> ratios;
   const int rounds = std::max(compare.rounds, 3);
+  // One set of threads for both: those of the one that has just run spin for a while, on the cores that the other's would need.
+  const auto pool = a.threads() == b.threads() ? std::make_shared<ThreadPool>(a.threads()) : nullptr;
   for (int round = 0; round < rounds; ++round) {
     const bool swapped = round % 2 == 1;
-    EVOQ_ASSIGN(auto first, (swapped ? b : a).Another());
-    EVOQ_ASSIGN(auto second, (swapped ? a : b).Another());
+    EVOQ_ASSIGN(auto first, (swapped ? b : a).Another(pool));
+    EVOQ_ASSIGN(auto second, (swapped ? a : b).Another(pool));
     RunBuffers buffers[] = {MakeBuffers(*first), MakeBuffers(*second)};
     Executor* const executors[] = {first.get(), second.get()};
     MeasureOptions measure;
