@@ -56,6 +56,18 @@ std::optional<Rejection> RejectBytes(const KernelCall& call) {
   return std::nullopt;
 }
 
+constexpr int64_t kShortRow = 32;  // elements; as many rows as fit into kWrittenOut go together
+constexpr int64_t kWrittenOut = 1024;
+
+// Rows of n elements, `row` behind each other, behind each other: in `to` unless they lie so.
+const float* WriteOut(const float* x, int64_t n, int64_t rows, int64_t step, int64_t row, float* to) {
+  if (step == 1 && row == n) return x;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < n; ++i) to[r * n + i] = x[r * row + i * step];
+  }
+  return to;
+}
+
 struct FloatState {
   BinaryKind kind;
   BroadcastPlan plan;
@@ -68,10 +80,24 @@ struct FloatState {
     auto* y = static_cast<float*>(out[0]);
     const auto loop = BinaryTableFor(isa).f32;
     const auto apply = UnaryTableFor(isa).apply;
+    const auto row = [&](const float* p, const float* q, float* to, int64_t n, int64_t a_step, int64_t b_step) {
+      loop(kind, p, q, to, n, a_step, b_step);
+      if (activation) apply(*activation, to, to, n);
+    };
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
-        loop(kind, a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
-        if (activation) apply(*activation, y + at, y + at, n);
+      if (plan.inner >= kShortRow || plan.outer_rank == 0) {
+        return plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
+          row(a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
+        });
+      }
+      alignas(64) float a_rows[kWrittenOut], b_rows[kWrittenOut];
+      plan.ForGroups(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n, int64_t count, int64_t a_row, int64_t b_row) {
+        for (int64_t r = 0, rows; r < count; r += rows) {
+          rows = std::min(kWrittenOut / n, count - r);
+          const float* p = WriteOut(a + ia + r * a_row, n, rows, plan.a_step, a_row, a_rows);
+          const float* q = WriteOut(b + ib + r * b_row, n, rows, plan.b_step, b_row, b_rows);
+          row(p, q, y + at + r * n, rows * n, 1, 1);
+        }
       });
     });
   }

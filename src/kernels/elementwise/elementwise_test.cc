@@ -56,6 +56,8 @@ const Shapes kShapes[] = {
     {{2, 3, 1}, {2, 3, 49}, {2, 3, 49}},
     {{9, 240}, {1, 240}, {9, 240}},
     {{1, 83}, {5, 83}, {5, 83}},
+    {{3, 900, 2}, {900, 1}, {3, 900, 2}},  // more short rows than go together
+    {{700, 1}, {3, 1, 3}, {3, 700, 3}},
 };
 
 TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {

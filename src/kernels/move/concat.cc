@@ -48,18 +48,55 @@ Table TableBetween(const TensorType& x, const TensorType& y) {
   return table;
 }
 
+constexpr int64_t kShortPart = 16;   // bytes: parts of so few go row by row for each input, not input by input for each row
+constexpr int64_t kRowsAtOnce = 256;
+
+// y[r] = x[r] for `rows` elements, those of y `stride` bytes apart.
+template <typename T>
+void Spread(const uint8_t* x, uint8_t* y, int64_t rows, int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) __builtin_memcpy(y + r * stride, x + r * sizeof(T), sizeof(T));
+}
+
 // y's rows are what lies below the axis and the axis itself; each input fills a part of every row.
 struct ConcatState {
   std::vector<Part> parts;
   std::vector<Table> tables;
   int64_t rows = 1, row_bytes = 0, grain = 1;
   int64_t bands = 1;  // pieces of a row, for threads when there are few rows
+  bool short_parts = false;
   Isa isa = Isa::kScalar;
+
+  // Rows [begin, end) where all parts are short.
+  void ShortParts(const void* const* in, uint8_t* y, int64_t begin, int64_t end) const {
+    alignas(64) uint8_t mapped[kRowsAtOnce * kShortPart];
+    for (int64_t row = begin, rows; row < end; row += rows) {
+      rows = std::min(kRowsAtOnce, end - row);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const Part& part = parts[i];
+        const auto* x = static_cast<const uint8_t*>(in[i]) + row * part.bytes;
+        if (part.table >= 0) {
+          QuantizeTableFor(isa).lookup(tables[static_cast<size_t>(part.table)].map, x, mapped, rows * part.bytes);
+          x = mapped;
+        }
+        uint8_t* to = y + row * row_bytes + part.offset;
+        switch (part.bytes) {
+          case 1: Spread<uint8_t>(x, to, rows, row_bytes); break;
+          case 2: Spread<uint16_t>(x, to, rows, row_bytes); break;
+          case 4: Spread<uint32_t>(x, to, rows, row_bytes); break;
+          case 8: Spread<uint64_t>(x, to, rows, row_bytes); break;
+          default:
+            for (int64_t r = 0; r < rows; ++r)
+              CopyRun(reinterpret_cast<std::byte*>(to + r * row_bytes), reinterpret_cast<const std::byte*>(x + r * part.bytes), part.bytes);
+        }
+      }
+    }
+  }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     auto* y = static_cast<uint8_t*>(out[0]);
     const auto lookup = QuantizeTableFor(isa).lookup;
     context.pool.ParallelFor(rows * bands, grain, [&](int64_t begin, int64_t end) {
+      if (short_parts) return ShortParts(in, y, begin, end);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t row = bands == 1 ? task : task / bands, band = bands == 1 ? 0 : task % bands;
         for (size_t i = 0; i < parts.size(); ++i) {
@@ -94,7 +131,8 @@ Result<BoundKernel> BindConcat(const KernelCall& call, const BindOptions& option
     state.row_bytes += part.bytes;
     state.parts.push_back(part);
   }
-  state.bands = std::clamp<int64_t>(2 * options.threads / std::max<int64_t>(state.rows, 1), 1, 64);
+  state.short_parts = std::all_of(state.parts.begin(), state.parts.end(), [](const Part& part) { return part.bytes <= kShortPart; });
+  state.bands = state.short_parts ? 1 : std::clamp<int64_t>(2 * options.threads / std::max<int64_t>(state.rows, 1), 1, 64);
   state.grain = Grain(state.rows * state.bands, CopyNs(state.row_bytes / state.bands), options.threads);
   return BoundKernel::Of(std::move(state));
 }

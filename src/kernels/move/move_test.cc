@@ -86,35 +86,37 @@ TEST(Move, DequantizeTransposeRandomShapes) {
 TEST(Move, ConcatCopiesAndRequantizes) {
   for (int axis : {0, 1, 2, -1}) {
     for (bool differ : {false, true}) {
-      const int at = axis < 0 ? 2 : axis;
-      TestCall t;
-      t.op = "Concat";
-      t.attrs.Set("axis", axis);
-      std::vector<int64_t> sizes = {3, 5, 70};
-      int64_t total = 0;
-      for (int64_t n : {4, 0, 65, 1}) {
-        sizes[at] = n;
-        total += n;
-        const float scale = differ && n == 65 ? 0.07f : 0.05f;
-        t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(scale, 11)), 5 + static_cast<uint32_t>(n)));
-      }
-      sizes[at] = total;
-      t.outputs = {TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(0.05f, 11))};
-      Tensor want = Tensor::Allocate(t.outputs[0]);
-      int64_t outer = 1, inner = 1, offset = 0;
-      for (int d = 0; d < at; ++d) outer *= sizes[d];
-      for (int d = at + 1; d < 3; ++d) inner *= sizes[d];
-      for (const Tensor& x : t.inputs) {
-        const int64_t row = x.sizes()[at] * inner;
-        for (int64_t o = 0; o < outer; ++o) {
-          for (int64_t k = 0; k < row; ++k) {
-            const float real = DequantizeValue(x.data<uint8_t>()[o * row + k], x.type().quant->scales[0], 11);
-            want.mutable_data<uint8_t>()[o * total * inner + offset + k] = static_cast<uint8_t>(QuantizeValue(real, 0.05f, 11, 0, 255));
-          }
+      for (const std::vector<int64_t>& parts : {std::vector<int64_t>{4, 0, 65, 1}, std::vector<int64_t>{1, 2, 5, 0, 4, 8, 16}}) {
+        const int at = axis < 0 ? 2 : axis;
+        TestCall t;
+        t.op = "Concat";
+        t.attrs.Set("axis", axis);
+        std::vector<int64_t> sizes = {9, 31, 7};
+        int64_t total = 0;
+        for (int64_t n : parts) {
+          sizes[at] = n;
+          total += n;
+          const float scale = differ && n >= 5 ? 0.07f : 0.05f;
+          t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(scale, 11)), 5 + static_cast<uint32_t>(n)));
         }
-        offset += row;
+        sizes[at] = total;
+        t.outputs = {TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(0.05f, 11))};
+        Tensor want = Tensor::Allocate(t.outputs[0]);
+        int64_t outer = 1, inner = 1, offset = 0;
+        for (int d = 0; d < at; ++d) outer *= sizes[d];
+        for (int d = at + 1; d < 3; ++d) inner *= sizes[d];
+        for (const Tensor& x : t.inputs) {
+          const int64_t row = x.sizes()[at] * inner;
+          for (int64_t o = 0; o < outer; ++o) {
+            for (int64_t k = 0; k < row; ++k) {
+              const float real = DequantizeValue(x.data<uint8_t>()[o * row + k], x.type().quant->scales[0], 11);
+              want.mutable_data<uint8_t>()[o * total * inner + offset + k] = static_cast<uint8_t>(QuantizeValue(real, 0.05f, 11, 0, 255));
+            }
+          }
+          offset += row;
+        }
+        ExpectKernel(kConcatKernel, t, {want}, fmt::format("axis {} differ {}", axis, differ));
       }
-      ExpectKernel(kConcatKernel, t, {want}, fmt::format("axis {} differ {}", axis, differ));
     }
   }
   TestCall t;

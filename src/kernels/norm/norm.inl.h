@@ -196,9 +196,20 @@ struct ReduceFn;
 EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
 
+// Interleaved<16> of one to four elements, without the lanes that stay at the start: those change nothing.
+template <typename F>
+inline float ReduceFew(const float* x, int64_t n) {
+  const auto lane = [x](int64_t i) { return F::Combine(F::kStart, F::Term(x[i])); };
+  if (n == 1) return lane(0);
+  if (n == 2) return F::Combine(lane(0), lane(1));
+  const float even = F::Combine(lane(0), lane(2));
+  return F::Combine(even, n == 3 ? lane(1) : F::Combine(lane(1), lane(3)));
+}
+
 template <ReduceKind kKind>
 inline float ReduceContiguous(const float* x, int64_t n) {
   using F = ReduceFn<kKind>;
+  if (n > 0 && n <= 4 && kKind != ReduceKind::kReduceProd) return ReduceFew<F>(x, n);
   if constexpr (kKind == ReduceKind::kReduceProd) {
     float product = 1.0f;
     for (int64_t i = 0; i < n; ++i) product = product * x[i];

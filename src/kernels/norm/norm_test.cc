@@ -170,7 +170,8 @@ const ReduceCase kReduce[] = {
     {{3, 4, 100}, {2}, {3, 4, 1}, true, 100},      {{3, 4, 100}, {1, 2}, {3, 1, 1}, true, 400},
     {{2, 7, 7, 300}, {1, 2}, {2, 1, 1, 300}, false, 300}, {{5, 6, 7}, {0, 2}, {1, 6, 1}, true, 7},
     {{4, 9}, {}, {1, 1}, true, 36},                {{5, 6, 33}, {0}, {1, 6, 33}, false, 6 * 33},
-    {{2, 3, 4, 5}, {0, 2}, {1, 3, 1, 5}, false, 5}};
+    {{2, 3, 4, 5}, {0, 2}, {1, 3, 1, 5}, false, 5}, {{7, 5, 2}, {2}, {7, 5, 1}, true, 2},
+    {{7, 5, 3}, {2}, {7, 5, 1}, true, 3},          {{2, 6, 5, 4}, {1, 3}, {2, 1, 5, 1}, true, 4}};
 
 Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase& s) {
   Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, Shape(s.out)));

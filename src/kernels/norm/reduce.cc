@@ -23,13 +23,25 @@ struct Plan {
   bool row_reduced = false;
   int64_t count = 1;
 
+  // Neighbours that go on as one axis merge.
+  void Keep(int64_t size, int64_t stride) {
+    outputs *= size;
+    if (!kept_sizes.empty() && kept_strides.back() == size * stride) {
+      kept_sizes.back() *= size;
+      kept_strides.back() = stride;
+    } else {
+      kept_sizes.push_back(size);
+      kept_strides.push_back(stride);
+    }
+  }
+
   int64_t OffsetOf(int64_t output) const {
     int64_t at = 0;
-    for (size_t i = kept_sizes.size(); i-- > 0;) {
+    for (size_t i = kept_sizes.size(); i-- > 1;) {
       at += output % kept_sizes[i] * kept_strides[i];
       output /= kept_sizes[i];
     }
-    return at;
+    return kept_sizes.empty() ? at : at + output * kept_strides[0];
   }
   int64_t row_outputs() const { return row_reduced ? 1 : row; }
 };
@@ -63,9 +75,7 @@ Result<Plan> PlanOf(const KernelCall& call) {
   }
   for (size_t i = 0; i < outer; ++i) {
     if (!reduced[i]) {
-      plan.kept_sizes.push_back(sizes[i]);
-      plan.kept_strides.push_back(strides[i]);
-      plan.outputs *= sizes[i];
+      plan.Keep(sizes[i], strides[i]);
       continue;
     }
     std::vector<int64_t> next;
@@ -106,7 +116,7 @@ template <typename Part>
 void ForTasks(const Plan& plan, int64_t begin, int64_t end, const Part& part) {
   const int64_t bands = BandsOf(plan);
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t output = task / bands, first = task % bands * kBand;
+    const int64_t output = bands == 1 ? task : task / bands, first = bands == 1 ? 0 : task % bands * kBand;
     const int64_t width = plan.row_reduced ? plan.row : std::min(kBand, plan.row - first);
     const ReduceRow row{plan.offsets.data(), static_cast<int64_t>(plan.offsets.size()), width, plan.row_reduced,
                         static_cast<float>(plan.count)};
