@@ -11,6 +11,8 @@ target_compile_options(evoq_flags INTERFACE -Wall -Wextra -Wno-sign-compare -Wno
                                             # One rounding per written operation: results are equal on every machine.
                                             -ffp-contract=off)
 target_compile_definitions(evoq_flags INTERFACE HWY_WANT_AVX3_DL=1)
+# A library of which only headers are used is not mapped into every process.
+target_link_options(evoq_flags INTERFACE LINKER:--as-needed)
 if(EVOQ_WERROR)
   target_compile_options(evoq_flags INTERFACE -Werror)
 endif()

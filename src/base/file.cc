@@ -74,6 +74,12 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::ReadsAll() const {
+#ifdef MADV_POPULATE_READ
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_POPULATE_READ);  // refused: faults map them
+#endif
+}
+
 Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
   const auto bytes = file->bytes();

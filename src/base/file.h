@@ -23,6 +23,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  // All of it is read now: its pages are mapped at once, where the system can (Linux 5.14), instead of by a fault for every few.
+  void ReadsAll() const;
 
  private:
   MappedFile(std::string path, const std::byte* data, size_t size)

@@ -51,8 +51,9 @@ uint32_t CrcTable(uint32_t crc, std::span<const std::byte> bytes) {
 
 #if defined(__x86_64__)
 // The instruction takes 8 bytes per cycle but answers after three: three streams of kStream bytes side by side, joined by
-// what kStream zero bytes do to a checksum, a linear map over bits.
-constexpr size_t kStream = 1024;
+// what kStream zero bytes do to a checksum, a linear map over bits. Waiting for answers fills the window of the processor before it
+// sees far ahead: lines are fetched explicitly.
+constexpr size_t kStream = 1024, kAhead = 6 * kStream;
 using CrcMap = std::array<uint32_t, 32>;  // the images of single bits
 
 constexpr uint32_t Apply(const CrcMap& map, uint32_t crc) {
@@ -87,10 +88,13 @@ __attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc, std::span<c
   size_t left = bytes.size();
   for (; left >= 3 * kStream; left -= 3 * kStream, at += 3 * kStream) {
     uint64_t b = 0, c = 0;
-    for (size_t i = 0; i < kStream; i += 8) {
-      a = _mm_crc32_u64(a, Get<uint64_t>(at + i));
-      b = _mm_crc32_u64(b, Get<uint64_t>(at + kStream + i));
-      c = _mm_crc32_u64(c, Get<uint64_t>(at + 2 * kStream + i));
+    for (size_t line = 0; line < kStream; line += 64) {
+      for (size_t s = 0; s < 3; ++s) _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + s * kStream + line, _MM_HINT_T0);
+      for (size_t i = line; i < line + 64; i += 8) {
+        a = _mm_crc32_u64(a, Get<uint64_t>(at + i));
+        b = _mm_crc32_u64(b, Get<uint64_t>(at + kStream + i));
+        c = _mm_crc32_u64(c, Get<uint64_t>(at + 2 * kStream + i));
+      }
     }
     const uint32_t joined = ShiftStream(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b);
     a = ShiftStream(joined) ^ static_cast<uint32_t>(c);
@@ -241,6 +245,7 @@ Result<Container> Container::Open(const std::string& path) {
     return bad(fmt::format("a directory of {} entries does not fit the file", count));
   const auto directory = bytes.subspan(kEtmHeaderBytes, static_cast<size_t>(count * kEtmEntryBytes));
   if (Crc32c(directory) != Get<uint32_t>(bytes.data() + 24)) return bad("the directory's checksum does not match: the file is damaged");
+  file->ReadsAll();
   Container container;
   container.file_ = file;
   int64_t end = kEtmHeaderBytes + count * kEtmEntryBytes;

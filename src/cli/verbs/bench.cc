@@ -59,15 +59,13 @@ void Warn(const RunTimes& times, double first_ms, double load_ms) {
     Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms, load_ms / times.median());
 }
 
-// Runs every stream on a thread of its own, each with an executor and threads of its own.
-Result<std::vector<RunTimes>> RunStreams(std::vector<Executor*> executors, const MeasureOptions& options) {
+// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own; a single one on the caller's.
+Result<std::vector<RunTimes>> RunStreams(const std::vector<Executor*>& executors, std::vector<RunBuffers>& buffers, const MeasureOptions& options) {
+  if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
   std::vector<Result<RunTimes>> results(executors.size(), tl::unexpected(Error(ErrorCode::kInternal, "not run")));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < executors.size(); ++i) {
-    threads.emplace_back([&, i] {
-      RunBuffers buffers = MakeBuffers(*executors[i], static_cast<uint32_t>(i + 1));
-      results[i] = MeasureRuns(*executors[i], buffers, options);
-    });
+    threads.emplace_back([&, i] { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
   }
   for (std::thread& t : threads) t.join();
   std::vector<RunTimes> times;
@@ -132,24 +130,27 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
   const double load_ms = watch.ms() - tuning_ms;
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  RunBuffers buffers = MakeBuffers(*executor);
+  std::vector<RunBuffers> buffers;
+  buffers.push_back(MakeBuffers(*executor));
   if (!o.inputs.empty()) {
-    EVOQ_ASSIGN(buffers.inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
+    EVOQ_ASSIGN(buffers[0].inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
   }
   const Stopwatch first;
-  EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
+  EVOQ_TRY(executor->Run(buffers[0].inputs, buffers[0].outputs));
   const double first_ms = first.ms();
   std::vector<std::unique_ptr<Executor>> more;
   std::vector<Executor*> executors = {executor.get()};
   for (int s = 1; s < o.streams; ++s) {
     EVOQ_ASSIGN(auto extra, executor->Another());
     executors.push_back(extra.get());
+    buffers.push_back(MakeBuffers(*extra, static_cast<uint32_t>(s + 1)));
+    if (!o.inputs.empty()) buffers.back().inputs = buffers[0].inputs;
     more.push_back(std::move(extra));
   }
   MeasureOptions options = MeasureAs(o);
   Progress progress("measuring");
   if (o.streams == 1) options.progress = [&](double f) { progress.Update(f); };
-  EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, options));
+  EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, buffers, options));
   RunTimes all;
   if (streams.size() == 1) all.spans = streams[0].spans;
   double per_second = 0;

@@ -24,7 +24,7 @@ struct Int8Linear {
   const Int8TileDef* isa;
   std::vector<int32_t> bias;  // per padded column: spec.bias - x_zero * weight_sum, without x_zero when it comes at run
   std::vector<int32_t> w_zero;      // per padded column, of the stored bytes; empty when all are 0
-  std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero
+  std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
   std::vector<float> multiplier, offset;
   BoundedInt8 bounded;         // of the instruction set's bounded tiles
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
@@ -44,6 +44,17 @@ struct Int8Linear {
     return rows.scratch_bytes() + 2 * column_bytes() + parts * part_bytes;
   }
 
+  // Runs do not read what PrepareColumns copied, nor sums that are folded into the bias.
+  void DropWhatIsFolded() {
+    spec.bias = {};
+    spec.w_zero = {};
+    spec.offset = {};
+    spec.epilogue.multiplier = {};
+    if (spec.x_zero_input < 0) weight_sum = {};
+  }
+  // Whether the input has, or may have at run time, a zero point other than 0.
+  bool UsesWeightSums() const { return spec.x_zero_input >= 0 || stored_zero() != 0; }
+  int32_t stored_zero() const { return spec.x_zero + (spec.x_signed ? 128 : 0); }
   void SumWeights();
   void PrepareColumns();
   void PrepareLanes();
@@ -74,6 +85,7 @@ void Int8Linear::SumWeights() {
   tile.first_mask = tile.last_mask = 0xffff;
   tile.bias = no_bias;
   tile.output = Int8Output::kInt32;
+  tile.prefetch = 2048;
   for (int64_t panel = 0; panel < weights.panels; ++panel) {
     tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw()) + panel * weights.panel_bytes;
     tile.y = reinterpret_cast<uint8_t*>(weight_sum.data() + 16 * panel);
@@ -86,23 +98,26 @@ void Int8Linear::PrepareColumns() {
   const size_t padded = static_cast<size_t>(weights.panels * 16);
   const bool flipped = spec.weights.dtype() == DType::kUint8;
   bias.assign(padded, 0);
-  weight_sum.assign(padded, 0);
   multiplier.assign(padded, 0);
   if (!spec.offset.empty()) offset.assign(padded, 0);
-  w_zero.assign(padded, 0);
-  SumWeights();
-  bool any_zero = false;
-  for (int64_t n = 0; n < weights.columns; ++n) {
+  const auto stored_zero_of = [&](int64_t n) {
     const auto& zeros = spec.w_zero;
-    const int32_t zero = zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[static_cast<size_t>(n)];
-    w_zero[n] = zero - (flipped ? 128 : 0);
-    any_zero |= w_zero[n] != 0;
-    weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
+    return (zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[static_cast<size_t>(n)]) - (flipped ? 128 : 0);
+  };
+  bool any_zero = false;
+  for (int64_t n = 0; n < weights.columns; ++n) any_zero |= stored_zero_of(n) != 0;
+  if (any_zero) w_zero.assign(padded, 0);
+  if (UsesWeightSums()) {
+    weight_sum.assign(padded, 0);
+    SumWeights();
+  }
+  for (int64_t n = 0; n < weights.columns; ++n) {
+    if (any_zero) w_zero[n] = stored_zero_of(n);
+    if (any_zero && UsesWeightSums()) weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
     if (!spec.bias.empty()) bias[n] = spec.bias[n];
     if (!spec.epilogue.multiplier.empty()) multiplier[n] = spec.epilogue.multiplier[n];
     if (!spec.offset.empty()) offset[n] = spec.offset[n];
   }
-  if (!any_zero) w_zero.clear();
   std::vector<double> bounds;
   for (int64_t n = 0; n < weights.columns; ++n)
     bounds.push_back(255.0 * 255.0 * static_cast<double>(weights.taps * weights.channels) +
@@ -402,10 +417,8 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
   linear.PrepareColumns();
-  if (linear.spec.x_zero_input < 0) {
-    const int32_t zero = linear.spec.x_zero + (linear.spec.x_signed ? 128 : 0);
-    AddZeroTerm(linear.weight_sum, zero, linear.bias.data(), linear.bias.data());
-  }
+  if (linear.spec.x_zero_input < 0) AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
+  linear.DropWhatIsFolded();
   linear.range_in_tile = linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
   if (linear.range_in_tile) linear.spec.finish.range = false;
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
