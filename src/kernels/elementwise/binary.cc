@@ -86,16 +86,16 @@ struct FloatState {
     };
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
       if (plan.inner >= kShortRow || plan.outer_rank == 0) {
-        return plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
-          row(a + ia, b + ib, y + at, n, plan.a_step, plan.b_step);
+        return plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
+          row(a + from[0], b + from[1], y + at, n, plan.step[0], plan.step[1]);
         });
       }
       alignas(64) float a_rows[kWrittenOut], b_rows[kWrittenOut];
-      plan.ForGroups(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n, int64_t count, int64_t a_row, int64_t b_row) {
+      plan.ForGroups(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count, const PerInput<2>& distance) {
         for (int64_t r = 0, rows; r < count; r += rows) {
           rows = std::min(kWrittenOut / n, count - r);
-          const float* p = WriteOut(a + ia + r * a_row, n, rows, plan.a_step, a_row, a_rows);
-          const float* q = WriteOut(b + ib + r * b_row, n, rows, plan.b_step, b_row, b_rows);
+          const float* p = WriteOut(a + from[0] + r * distance[0], n, rows, plan.step[0], distance[0], a_rows);
+          const float* q = WriteOut(b + from[1] + r * distance[1], n, rows, plan.step[1], distance[1], b_rows);
           row(p, q, y + at + r * n, rows * n, 1, 1);
         }
       });
@@ -125,8 +125,8 @@ struct ByteState {
     auto* y = static_cast<uint8_t*>(out[0]);
     const auto loop = BinaryTableFor(isa).u8;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForGroups(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n, int64_t count, int64_t a_row, int64_t b_row) {
-        loop(args, a + ia, b + ib, y + at, {n, count, plan.a_step, plan.b_step, a_row, b_row});
+      plan.ForGroups(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count, const PerInput<2>& distance) {
+        loop(args, a + from[0], b + from[1], y + at, {n, count, plan.step[0], plan.step[1], distance[0], distance[1]});
       });
     });
   }

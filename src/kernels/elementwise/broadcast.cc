@@ -20,40 +20,57 @@ std::optional<std::vector<int64_t>> StridesOver(const Shape& from, const Shape& 
   return strides;
 }
 
+template <size_t kInputs>
 struct Axis {
-  int64_t size, a, b;
+  int64_t size;
+  PerInput<kInputs> stride;
+
+  // Whether each input goes on along this axis as it did along `inner`.
+  bool Continues(const Axis& inner) const {
+    for (size_t k = 0; k < kInputs; ++k) {
+      if (stride[k] != inner.size * inner.stride[k]) return false;
+    }
+    return true;
+  }
 };
 
 }  // namespace
 
-std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y) {
-  const auto a_strides = StridesOver(a, y), b_strides = StridesOver(b, y);
-  if (!a_strides || !b_strides) return std::nullopt;
-  // Neighbours along which both inputs go on as they did merge into one axis; axes of size 1 vanish.
-  std::vector<Axis> axes;
+template <size_t kInputs>
+std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(const std::array<const Shape*, kInputs>& inputs, const Shape& y) {
+  std::array<std::vector<int64_t>, kInputs> strides;
+  for (size_t k = 0; k < kInputs; ++k) {
+    auto over = StridesOver(*inputs[k], y);
+    if (!over) return std::nullopt;
+    strides[k] = *std::move(over);
+  }
+  // Neighbours along which all inputs go on as they did merge into one axis; axes of size 1 vanish.
+  std::vector<Axis<kInputs>> axes;
   for (int i = 0; i < y.rank(); ++i) {
-    const Axis axis{y[i].value, (*a_strides)[i], (*b_strides)[i]};
+    Axis<kInputs> axis{y[i].value, {}};
+    for (size_t k = 0; k < kInputs; ++k) axis.stride[k] = strides[k][static_cast<size_t>(i)];
     if (axis.size == 1) continue;
-    if (!axes.empty() && axes.back().a == axis.size * axis.a && axes.back().b == axis.size * axis.b) {
-      axes.back() = {axes.back().size * axis.size, axis.a, axis.b};
+    if (!axes.empty() && axes.back().Continues(axis)) {
+      axis.size *= axes.back().size;
+      axes.back() = axis;
     } else {
       axes.push_back(axis);
     }
   }
-  BroadcastPlan plan;
+  BroadcastPlanOf<kInputs> plan;
   plan.elements = y.elements().value();
   if (plan.elements == 0 || axes.empty()) return plan;
   plan.inner = axes.back().size;
-  plan.a_step = axes.back().a;
-  plan.b_step = axes.back().b;
-  if (static_cast<int>(axes.size()) - 1 > BroadcastPlan::kMaxOuter) return std::nullopt;
+  plan.step = axes.back().stride;
+  if (static_cast<int>(axes.size()) - 1 > plan.kMaxOuter) return std::nullopt;
   plan.outer_rank = static_cast<int>(axes.size()) - 1;
   for (int i = 0; i < plan.outer_rank; ++i) {
     plan.outer[i] = axes[i].size;
-    plan.a_stride[i] = axes[i].a;
-    plan.b_stride[i] = axes[i].b;
+    plan.stride[i] = axes[i].stride;
   }
   return plan;
 }
+template std::optional<BroadcastPlanOf<2>> PlanBroadcastOf(const std::array<const Shape*, 2>& inputs, const Shape& y);
+template std::optional<BroadcastPlanOf<3>> PlanBroadcastOf(const std::array<const Shape*, 3>& inputs, const Shape& y);
 
 }  // namespace evoq

@@ -1,4 +1,4 @@
-// ONNX broadcasting of two inputs, reduced to rows along which each input either advances by one element or stands still.
+// ONNX broadcasting of several inputs, reduced to rows along which each input either advances by one element or stands still.
 #pragma once
 
 #include <array>
@@ -8,63 +8,82 @@
 
 namespace evoq {
 
-struct BroadcastPlan {
+// A number for each input.
+template <size_t kInputs>
+using PerInput = std::array<int64_t, kInputs>;
+
+template <size_t kInputs>
+struct BroadcastPlanOf {
   static constexpr int kMaxOuter = 6;
   int64_t elements = 0;
-  int64_t inner = 1;          // elements of a row
-  int64_t a_step = 1, b_step = 1;  // along a row: 0 or 1
-  int outer_rank = 0;         // of the dimensions around a row
-  std::array<int64_t, kMaxOuter> outer{}, a_stride{}, b_stride{};
+  int64_t inner = 1;                                  // elements of a row
+  PerInput<kInputs> step;                             // along a row: 0 or 1
+  int outer_rank = 0;                                 // of the dimensions around a row
+  std::array<int64_t, kMaxOuter> outer{};
+  std::array<PerInput<kInputs>, kMaxOuter> stride{};  // by dimension
 
-  // Calls group(first output element, a's element, b's element, n, count, a's step, b's step) for the elements [begin, end),
-  // in order: `count` rows of n elements, each that step behind the one before.
+  BroadcastPlanOf() { step.fill(1); }
+
+  // Calls group(first output element, the inputs' elements, n, count, distances) for the elements [begin, end), in order: `count`
+  // rows of n elements, those of each input that distance apart.
   template <typename Group>
   void ForGroups(int64_t begin, int64_t end, const Group& group) const {
     std::array<int64_t, kMaxOuter> at{};
-    int64_t a = 0, b = 0, offset = begin % inner;
+    PerInput<kInputs> from{};
+    const auto move = [&](int i, int64_t steps) {
+      for (size_t k = 0; k < kInputs; ++k) from[k] += steps * stride[i][k];
+    };
+    int64_t offset = begin % inner;
     for (int64_t i = outer_rank - 1, rest = begin / inner; i >= 0; --i) {
       at[i] = rest % outer[i];
       rest /= outer[i];
-      a += at[i] * a_stride[i];
-      b += at[i] * b_stride[i];
+      move(static_cast<int>(i), at[i]);
     }
     const int last = outer_rank - 1;
-    const int64_t a_row = last < 0 ? 0 : a_stride[last], b_row = last < 0 ? 0 : b_stride[last];
+    const PerInput<kInputs> row = last < 0 ? PerInput<kInputs>{} : stride[last];
     while (begin < end) {
       const int64_t n = std::min(inner - offset, end - begin);
       const int64_t count = last < 0 || n < inner ? 1 : std::min(outer[last] - at[last], (end - begin) / inner);
-      group(begin, a + offset * a_step, b + offset * b_step, n, count, a_row, b_row);
+      PerInput<kInputs> first = from;
+      for (size_t k = 0; k < kInputs; ++k) first[k] += offset * step[k];
+      group(begin, first, n, count, row);
       begin += n * count;
       offset += n;
       if (offset < inner) continue;
       offset = 0;
       for (int i = last; i >= 0; --i) {
         const int64_t steps = i == last ? count : 1;
-        a += steps * a_stride[i];
-        b += steps * b_stride[i];
+        move(i, steps);
         at[i] += steps;
         if (at[i] < outer[i]) break;
-        a -= outer[i] * a_stride[i];
-        b -= outer[i] * b_stride[i];
+        move(i, -outer[i]);
         at[i] = 0;
       }
     }
   }
 
-  // Calls row(first output element, a's element, b's element, n) for the elements [begin, end), in order, in pieces of at
-  // most kPiece so that a second pass over a piece finds it in the cache.
+  // Calls row(first output element, the inputs' elements, n) for the elements [begin, end), in order, in pieces of at most kPiece
+  // so that a second pass over a piece finds it in the cache.
   template <typename Row>
   void ForRows(int64_t begin, int64_t end, const Row& row) const {
     constexpr int64_t kPiece = 4096;
-    ForGroups(begin, end, [&](int64_t at, int64_t a, int64_t b, int64_t n, int64_t count, int64_t a_row, int64_t b_row) {
-      for (int64_t r = 0; r < count; ++r, at += n, a += a_row, b += b_row) {
-        for (int64_t i = 0; i < n; i += kPiece) row(at + i, a + i * a_step, b + i * b_step, std::min(kPiece, n - i));
+    ForGroups(begin, end, [&](int64_t at, PerInput<kInputs> from, int64_t n, int64_t count, const PerInput<kInputs>& distance) {
+      for (int64_t r = 0; r < count; ++r, at += n) {
+        for (int64_t i = 0; i < n; i += kPiece) {
+          PerInput<kInputs> piece = from;
+          for (size_t k = 0; k < kInputs; ++k) piece[k] += i * step[k];
+          row(at + i, piece, std::min(kPiece, n - i));
+        }
+        for (size_t k = 0; k < kInputs; ++k) from[k] += distance[k];
       }
     });
   }
 };
+using BroadcastPlan = BroadcastPlanOf<2>;
 
-// Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row.
-std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y);
+// Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row. For two and three inputs.
+template <size_t kInputs>
+std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(const std::array<const Shape*, kInputs>& inputs, const Shape& y);
+inline std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y) { return PlanBroadcastOf<2>({&a, &b}, y); }
 
 }  // namespace evoq

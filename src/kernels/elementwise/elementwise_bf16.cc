@@ -30,9 +30,9 @@ struct BinaryState {
     const auto *a = static_cast<const uint16_t*>(in[0]), *b = static_cast<const uint16_t*>(in[1]);
     auto* y = static_cast<uint16_t*>(out[0]);
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForRows(begin, end, [&](int64_t at, int64_t ia, int64_t ib, int64_t n) {
+      plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
         for (int64_t i = 0; i < n; i += kChunk)
-          Chunk(a + ia + i * plan.a_step, b + ib + i * plan.b_step, y + at + i, std::min(kChunk, n - i));
+          Chunk(a + from[0] + i * plan.step[0], b + from[1] + i * plan.step[1], y + at + i, std::min(kChunk, n - i));
       });
     });
   }
@@ -40,9 +40,9 @@ struct BinaryState {
   void Chunk(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) const {
     alignas(64) float wide_a[kChunk], wide_b[kChunk], v[kChunk];
     const Bf16Table& rows = Bf16TableFor(isa);
-    rows.widen(a, wide_a, plan.a_step == 0 ? 1 : n);
-    rows.widen(b, wide_b, plan.b_step == 0 ? 1 : n);
-    BinaryTableFor(isa).f32(kind, wide_a, wide_b, v, n, plan.a_step, plan.b_step);
+    rows.widen(a, wide_a, plan.step[0] == 0 ? 1 : n);
+    rows.widen(b, wide_b, plan.step[1] == 0 ? 1 : n);
+    BinaryTableFor(isa).f32(kind, wide_a, wide_b, v, n, plan.step[0], plan.step[1]);
     if (activation) UnaryTableFor(isa).apply(*activation, v, v, n);
     rows.narrow(v, y, n);
   }

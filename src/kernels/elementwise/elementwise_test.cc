@@ -1,5 +1,7 @@
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <random>
 
 #include "kernels/add_terms.h"
@@ -136,6 +138,71 @@ TEST(Binary, BytesEqualTheDefinition) {
 }
 
 // Products that a row or a column of factors scales, and sums of equal scales, on random shapes and parameters.
+// Small integers, so that values are often equal.
+Tensor RandomPlain(DType dtype, const Shape& shape, uint32_t seed) {
+  Tensor t = Tensor::Allocate(TensorType(dtype, shape));
+  std::mt19937 random(seed);
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    const int v = static_cast<int>(random() % 4) - (dtype == DType::kBool || dtype == DType::kUint8 ? 0 : 2);
+    switch (dtype) {
+      case DType::kFloat32: t.mutable_data<float>()[i] = static_cast<float>(v); break;
+      case DType::kInt64: t.mutable_data<int64_t>()[i] = v; break;
+      case DType::kInt32: t.mutable_data<int32_t>()[i] = v; break;
+      case DType::kBool: t.mutable_raw()[i] = static_cast<std::byte>(v % 2); break;
+      default: t.mutable_raw()[i] = static_cast<std::byte>(v); break;
+    }
+  }
+  return t;
+}
+
+TEST(Logic, ComparesAnyTypesAndShapes) {
+  const std::map<std::string, std::function<bool(int64_t, int64_t)>> definitions = {
+      {"Equal", std::equal_to<>()}, {"Greater", std::greater<>()},  {"GreaterOrEqual", std::greater_equal<>()}, {"Less", std::less<>()},
+      {"LessOrEqual", std::less_equal<>()}, {"And", std::logical_and<>()}, {"Or", std::logical_or<>()}, {"Xor", std::not_equal_to<>()}};
+  for (const auto& [op, definition] : definitions) {
+    for (DType dtype : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt32, DType::kInt64, DType::kFloat32}) {
+      const bool logic = op == "And" || op == "Or" || op == "Xor";
+      if (logic && dtype != DType::kBool) continue;
+      for (const Shapes& s : kShapes) {
+        TestCall t;
+        t.op = op;
+        t.inputs = {RandomPlain(dtype, s.a, 1), RandomPlain(dtype, s.b, 2)};
+        t.outputs = {TensorType(DType::kBool, s.y)};
+        const auto value = [](const Tensor& x, int64_t i) { return x.dtype() == DType::kFloat32 ? static_cast<int64_t>(x.data<float>()[i]) : ToInt64s(x).value()[i]; };
+        Tensor want = Tensor::Allocate(t.outputs[0]);
+        if (want.elements() > 2000) continue;  // value() is slow
+        for (int64_t i = 0; i < want.elements(); ++i)
+          want.mutable_raw()[i] = static_cast<std::byte>(definition(value(t.inputs[0], Source(s.a, s.y, i)), value(t.inputs[1], Source(s.b, s.y, i))));
+        ExpectKernel(*FindKernel(op), t, {want}, op + s.a.ToString() + s.b.ToString());
+      }
+    }
+  }
+}
+
+TEST(Logic, WhereTakesThreeShapes) {
+  const struct {
+    Shape c, a, b, y;
+  } shapes[] = {{{7}, {7}, {7}, {7}},          {{1, 1, 5, 70}, {2, 3, 5, 70}, {}, {2, 3, 5, 70}}, {{}, {4}, {3, 1}, {3, 4}},
+                {{2, 1, 3}, {1}, {1, 4, 1}, {2, 4, 3}}, {{3, 1}, {1, 90}, {3, 90}, {3, 90}},       {{0}, {1}, {0}, {0}},
+                {{2, 1, 2, 1, 2}, {1, 3, 1, 3, 1}, {2, 3, 1, 1, 2}, {2, 3, 2, 3, 2}}};
+  for (DType dtype : {DType::kBool, DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64}) {
+    for (const auto& s : shapes) {
+      TestCall t;
+      t.op = "Where";
+      t.inputs = {RandomPlain(DType::kBool, s.c, 1), RandomTensor(TensorType(dtype, s.a), 2), RandomTensor(TensorType(dtype, s.b), 3)};
+      t.outputs = {TensorType(dtype, s.y)};
+      const auto bytes = static_cast<size_t>(DTypeBits(dtype) / 8);
+      Tensor want = Tensor::Allocate(t.outputs[0]);
+      for (int64_t i = 0; i < want.elements(); ++i) {
+        const bool first = t.inputs[0].raw()[Source(s.c, s.y, i)] != std::byte{0};
+        const int64_t from = Source(first ? s.a : s.b, s.y, i);
+        std::memcpy(want.mutable_raw() + i * bytes, t.inputs[first ? 1 : 2].raw() + from * bytes, bytes);
+      }
+      ExpectKernel(*FindKernel("Where"), t, {want}, s.c.ToString() + s.a.ToString() + s.b.ToString());
+    }
+  }
+}
+
 TEST(Binary, RandomRowsEqualTheDefinition) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };

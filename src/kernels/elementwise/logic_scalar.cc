@@ -1,0 +1,2 @@
+#define EVOQ_ISA scalar
+#include "kernels/elementwise/logic.inl.h"
