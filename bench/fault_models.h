@@ -85,13 +85,19 @@ inline Graph Residual8() {
   return g;
 }
 
-// "pointwise", "resnet8", or a model of the zoo on one image of 224 x 224.
+// "pointwise", "resnet8", or a model of the zoo or of an ONNX file (NAME.onnx) on one image of 224 x 224.
 inline Result<FaultModel> MakeFaultModel(const std::string& name, int threads) {
   const ZooModel* zoo = FindZooModel(name);
-  if (zoo == nullptr && name != "pointwise" && name != "resnet8") return Fail(ErrorCode::kUsage, "no model {}", name);
-  FaultModel m{zoo != nullptr ? zoo->build({}) : name == "resnet8" ? Residual8() : Pointwise(), {}};
+  const bool file = name.ends_with(".onnx");
+  if (zoo == nullptr && !file && name != "pointwise" && name != "resnet8") return Fail(ErrorCode::kUsage, "no model {}", name);
+  FaultModel m;
+  if (file) {
+    EVOQ_ASSIGN(m.graph, ImportOnnx(name));
+  } else {
+    m.graph = zoo != nullptr ? zoo->build({}) : name == "resnet8" ? Residual8() : Pointwise();
+  }
   InputShapes shapes;
-  if (zoo != nullptr) shapes[m.graph.value(m.graph.inputs()[0]).name] = {1, 3, 224, 224};
+  if (zoo != nullptr || file) shapes[m.graph.value(m.graph.inputs()[0]).name] = {1, 3, 224, 224};
   EVOQ_TRY(InferTypes(m.graph));
   EVOQ_TRY(BindShapes(m.graph, shapes));
   EVOQ_TRY(RunPasses(m.graph, Stage::kOptimize));
@@ -116,18 +122,22 @@ inline std::vector<NodeId> Convolutions(const Graph& graph) {
   return found;
 }
 
-// A Q/DQ pair before a convolution that stays float: two passes over its input.
-inline Result<PlantedFault> ExtraQdqBeforeFloat(const FaultModel& m, size_t conv) {
-  const std::string name = m.graph.node(Convolutions(m.graph)[conv]).name;
+// A Q/DQ pair before each of the convolutions from `first` to `last`, which stay float: two passes over its input.
+inline Result<PlantedFault> ExtraQdqBeforeFloat(const FaultModel& m, size_t first, size_t last) {
+  std::vector<std::string> names;
+  const std::vector<NodeId> convs = Convolutions(m.graph);
+  for (size_t i = first; i <= last; ++i) names.push_back(m.graph.node(convs[i]).name);
   PlantedFault fault{"extra-conversion", m.graph, {}, {}};
-  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges, {name}));
+  EVOQ_ASSIGN(fault.sound, Quantized(m.graph, m.ranges, names));
   fault.faulty = fault.sound;
   Graph& graph = fault.faulty;
-  const NodeId id = graph.FindNode(name);
-  const ValueId x = graph.node(id).input(0);
-  const TensorType real = graph.value(x).type;
-  const ValueId q = graph.Apply("QuantizeLinear", "planted_q", {x}, {}, TensorType(DType::kUint8, real.shape, QuantParams::PerTensor(0.05f, 7)));
-  graph.SetInput(id, 0, graph.Apply("DequantizeLinear", "planted_dq", {q}, {}, real));
+  for (const std::string& name : names) {
+    const NodeId id = graph.FindNode(name);
+    const ValueId x = graph.node(id).input(0);
+    const TensorType real = graph.value(x).type;
+    const ValueId q = graph.Apply("QuantizeLinear", name + ".planted_q", {x}, {}, TensorType(DType::kUint8, real.shape, QuantParams::PerTensor(0.05f, 7)));
+    graph.SetInput(id, 0, graph.Apply("DequantizeLinear", name + ".planted_dq", {q}, {}, real));
+  }
   EVOQ_TRY(graph.Sort());
   return fault;
 }

@@ -154,6 +154,7 @@ class StepSamples {
   }
   double counted_ms() const { return counted_ms_; }
   int64_t runs() const { return runs_; }
+  bool has_parts() const { return blocks_.size() >= kParts * kLeastOfPart; }
 
   StepProfile Profile(const Limits& limits) {
     StepProfile profile;
@@ -166,7 +167,7 @@ class StepSamples {
       profile.steps.push_back(std::move(t));
     }
     SetTimes(profile, Calm(blocks_), limits);
-    if (blocks_.size() >= kParts * kLeastOfPart) {
+    if (has_parts()) {
       for (size_t part = 0; part < kParts; ++part) {
         const auto at = [&](size_t p) { return static_cast<ptrdiff_t>(blocks_.size() * p / kParts); };
         profile.parts.push_back(Calm(std::span(blocks_).subspan(at(part), at(part + 1) - at(part))));
@@ -269,7 +270,10 @@ class StepSamples {
 Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples, const std::function<Status()>& prepare, const Limits& limits,
                                                const MeasureOptions& options) {
   const auto enough = [&](const StepSamples& s) {
-    return s.runs() >= options.max_runs || (s.runs() >= options.min_runs && s.counted_ms() >= options.duration_s * 1e3);
+    const double wanted_ms = options.duration_s * 1e3;
+    // Slow programs that are compared are measured longer, so that their differences come with intervals.
+    const bool in_parts = samples.size() == 1 || s.has_parts() || s.counted_ms() >= 3 * wanted_ms;
+    return s.runs() >= options.max_runs || (s.runs() >= options.min_runs && s.counted_ms() >= wanted_ms && in_parts);
   };
   for (size_t turn = 0; turn == 0 || !std::all_of(samples.begin(), samples.end(), enough); ++turn) {
     EVOQ_TRY(prepare());
