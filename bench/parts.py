@@ -12,7 +12,8 @@ import blocks
 import networks
 import products
 from models import MODELS
-from runners import NOT_AVAILABLE, Evoq, available_peers, create, interleave, one_line
+from pairs import paired
+from runners import Evoq, available_peers, create, interleave, medians, one_line
 
 
 TARGETS = ("ort", "openvino")  # of `evoq quantize --target`: each peer runs the file that it is faster with
@@ -55,8 +56,8 @@ class Bench:
         return best[:2], best[2]
 
     def row(self, runners, threads, **key):
-        ms, errors = interleave(runners, self.rounds, self.seconds)
-        row = dict(key, threads=threads, ms=ms)
+        rounds, errors = interleave(runners, self.rounds, self.seconds)
+        row = dict(key, threads=threads, ms=medians(rounds, runners))
         if self.rooflines:
             row["peak"] = {k: v for k, v in self.peak(threads).items() if isinstance(v, float)}
         if errors:
@@ -123,35 +124,53 @@ def models_figures(row, macs):
     return row
 
 
+def form_files(bench):
+    """network -> form -> the file: the int8 forms of ResNet-50 and MobileNetV2, and a file that another tool made."""
+    folder, data = bench.files.generated("forms"), bench.files.data
+    found = {net: {form: os.path.join(folder, f"{net}_{form}.onnx") for form in networks.FORMS} for net in networks.NETWORKS}
+    found["edgeopt"] = {"fp32": os.path.join(data, "models", "mobilenetv2.onnx"),
+                        "dynamic_u8": os.path.join(data, "quantized", "edgeopt_model_uint8.onnx")}
+    return {net: {form: path for form, path in of.items() if os.path.exists(path)} for net, of in found.items()}
+
+
 def forms(bench, prepare):
-    """The int8 forms of ResNet-50 and MobileNetV2, each file as it is, and a file that another tool made."""
-    folder, bench.rooflines = bench.files.generated("forms"), False
-    cases = [(net, form, os.path.join(folder, f"{net}_{form}.onnx")) for net in networks.NETWORKS for form in networks.FORMS]
-    data = bench.files.data
-    cases += [("edgeopt", "fp32", os.path.join(data, "models", "mobilenetv2.onnx")),
-              ("edgeopt", "dynamic_u8", os.path.join(data, "quantized", "edgeopt_model_uint8.onnx"))]
-    for net in (*networks.NETWORKS, "edgeopt"):
-        wanted = [(form, path) for n, form, path in cases if n == net and bench.only.search(f"{net}_{form}") and os.path.exists(path)]
-        etm = {form: (lambda path=path, form=form: bench.files.compiled(path, f"{net}_{form}")) for form, path in wanted}
+    """Each form of int8 as it is, beside the peers on the same file."""
+    bench.rooflines = False
+    for net, of in form_files(bench).items():
+        for form, path in of.items():
+            if not bench.only.search(f"{net}_{form}"):
+                continue
+            etm = lambda: bench.files.compiled(path, f"{net}_{form}")
+            if prepare:
+                bench.ours(etm, 1)
+                continue
+            for threads in bench.threads:
+                runners = {"evoq": bench.ours(etm, threads), **{p: create(make, path, threads) for p, make in bench.peers.items()}}
+                row = bench.row(runners, threads, net=net, form=form)
+                row.update({f"vs_{p}": ratio(row["ms"].get(p), row["ms"]["evoq"]) for p in bench.peers})
+                yield row
+
+
+def own_forms(bench, prepare):
+    """Our own times of a network's forms, each once in every round: what is compared was measured seconds apart."""
+    bench.rooflines = False
+    for net, of in form_files(bench).items():
+        if not bench.only.search(net):
+            continue
+        etm = {form: (lambda path=path, form=form: bench.files.compiled(path, f"{net}_{form}")) for form, path in of.items()}
         if prepare:
             for make in etm.values():
                 bench.ours(make, 1)
             continue
         for threads in bench.threads:
-            # Ours in turn with each other, as the bars compare them; sessions of peers hold their weights: a form at a time.
-            ours, errors = interleave({form: bench.ours(etm[form], threads) for form, _ in wanted}, bench.rounds, bench.seconds)
-            for form, path in wanted:
-                row = bench.row({peer: create(make, path, threads) for peer, make in bench.peers.items()}, threads, net=net, form=form)
-                row["ms"] = {"evoq": ours[form], **row["ms"]}
-                if form in errors:
-                    row["errors"] = {"evoq": errors[form], **row.get("errors", {})}
-                row.update({f"vs_{p}": ratio(row["ms"].get(p), ours[form]) for p in bench.peers})
-                yield row
+            rounds, errors = interleave({form: bench.ours(make, threads) for form, make in etm.items()}, bench.rounds, bench.seconds)
+            row = {"net": net, "threads": threads, "ms": medians(rounds, etm), "rounds": rounds}
+            yield {**row, "errors": errors} if errors else row
 
 
 def small_blocks(bench, prepare):
     """Small blocks, float32 and int8 in ours and in ONNX Runtime."""
-    folder, bench.rooflines = bench.files.generated("blocks"), False
+    folder = bench.files.generated("blocks")
     for name in blocks.NAMES:
         forms_ = [f for f in blocks.FORMS if os.path.exists(os.path.join(folder, f"{name}_{f}.onnx"))]
         if not bench.only.search(name):
@@ -167,12 +186,13 @@ def small_blocks(bench, prepare):
                 runners["evoq_" + f] = bench.ours(lambda: bench.files.compiled(path, f"{name}_{f}"), threads)
                 for peer in set(bench.peers) & {"ort"}:
                     runners[f"{peer}_{f}"] = create(bench.peers[peer], path, threads)
-            row = bench.row(runners, threads, block=name)
+            rounds, errors = interleave(runners, bench.rounds, bench.seconds)
+            row = {"block": name, "threads": threads, "ms": medians(rounds, runners)}
             for f in forms_[1:]:
-                row[f"{f}_vs_own_fp32"] = ratio(row["ms"]["evoq_fp32"], row["ms"]["evoq_" + f])
-                row[f"{f}_vs_ort"] = ratio(row["ms"].get("ort_" + f), row["ms"]["evoq_" + f])
-            row["fp32_vs_ort"] = ratio(row["ms"].get("ort_fp32"), row["ms"]["evoq_fp32"])
-            yield row
+                row[f"{f}_vs_own_fp32"] = paired(rounds, "evoq_fp32", "evoq_" + f)
+                row[f"{f}_vs_ort"] = paired(rounds, "ort_" + f, "evoq_" + f)
+            row["fp32_vs_ort"] = paired(rounds, "ort_fp32", "evoq_fp32")
+            yield {**row, "errors": errors} if errors else row
 
 
 class Dnnl:
@@ -373,6 +393,6 @@ def busy_machine(bench, etm):
             "slower_beside_second_run": ms["beside_second_run"] / ms["alone"]}
 
 
-PARTS = {"models": (models, ("model", "batch", "threads")), "forms": (forms, ("net", "form", "threads")),
-         "blocks": (small_blocks, ("block", "threads")), "gemm": (gemm, ("shape", "kind", "threads")),
+PARTS = {"models": (models, ("model", "batch", "threads")), "own_forms": (own_forms, ("net", "threads")),
+         "forms": (forms, ("net", "form", "threads")), "blocks": (small_blocks, ("block", "threads")), "gemm": (gemm, ("shape", "kind", "threads")),
          "system": (system, ("what", "threads"))}

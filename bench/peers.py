@@ -5,8 +5,8 @@
     bench/peers.py bars      prints every bar beside its figure in bench/results
     bench/peers.py tables    writes the tables of docs/performance.md from bench/results
 
-Parts: models (whole models, float32 and int8), forms (the int8 forms of ResNet-50 and MobileNetV2), blocks (small blocks,
-int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine, AVX2). Default: all.
+Parts: models (whole models, float32 and int8), own_forms (the int8 forms of ResNet-50 and MobileNetV2 in turn with each other),
+forms (each of them beside the peers), blocks (small blocks, int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine, AVX2). Default: all.
 A run replaces the rows that it measured in bench/results/PART.json and keeps the others of the same processor. --prepare only makes the files.
 int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same ranges.
 Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from PyPI.
@@ -73,7 +73,7 @@ def tell(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="models forms blocks gemm system, or bars, or tables")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="models own_forms forms blocks gemm system, or bars, or tables")
     parser.add_argument("--evoq", default=os.path.join(ROOT, "build/release/bin/evoq"))
     parser.add_argument("--data", default=os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data")))
     parser.add_argument("--work", default=os.path.join(ROOT, "build/peers"), help="where generated and converted models are kept")

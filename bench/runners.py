@@ -11,7 +11,6 @@ import numpy as np
 
 WARMUP_S = 0.05
 MIN_RUNS = 3
-NOT_AVAILABLE = "not available"
 
 
 def one_line(error):
@@ -154,7 +153,7 @@ def wait_idle():
 
 
 def interleave(runners, rounds, seconds):
-    """{name: (runner, error)} -> ({name: median over rounds, or None}, {name: error}). Odd rounds run backwards."""
+    """{name: (runner, error)} -> ({name: the times of all rounds}, {name: error}). Odd rounds run backwards."""
     names = [n for n, (runner, _) in runners.items() if runner]
     errors = {n: error for n, (runner, error) in runners.items() if not runner}
     times = {n: [] for n in names}
@@ -167,8 +166,12 @@ def interleave(runners, rounds, seconds):
                 times[name].append(runners[name][0].ms(seconds))
             except Exception as e:
                 errors[name] = one_line(e)
-    medians = {n: float(np.median(times[n])) if times.get(n) and n not in errors else None for n in runners}
-    return medians, errors
+    return {n: t for n, t in times.items() if n not in errors}, errors
+
+
+def medians(rounds, names):
+    """{name: median over rounds}; None for those of `names` that have none."""
+    return {n: float(np.median(rounds[n])) if rounds.get(n) else None for n in names}
 
 
 def versions():

@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-from bars import BLOCK_FORMS, bars, geometric_mean
+from bars import BEST_FORMS, BLOCK_FORMS, bars, geometric_mean
+from pairs import paired, paired_interval
 
 KEYS = ("model", "net", "form", "block", "shape", "kind", "what", "threads", "batch")
 
@@ -57,6 +58,19 @@ def form_table(rows):
                  [[r["net"], r["form"], str(r["threads"])] + [number(r["ms"].get(n)) for n in ("evoq", "ort", "ov")] for r in rows])
 
 
+def own_form_table(rows):
+    cells = []
+    for r in rows:
+        rounds, ms = r["rounds"], r["ms"]
+        best = min((f for f in BEST_FORMS if ms.get(f)), key=ms.get, default=None)
+        for form in ms:
+            low, high = paired_interval(rounds, form, "fp32")
+            cells.append([r["net"], form, str(r["threads"]), number(ms[form]), times(paired(rounds, form, "fp32")),
+                          "-" if low is None or form == "fp32" else f"{low:.3f} to {high:.3f}",
+                          times(paired(rounds, form, best) if form in BEST_FORMS else None)])
+    return table(["network", "form", "threads", "ms", "of our float32", "95% interval", "of our best form"], cells)
+
+
 def block_table(rows):
     cells = []
     for r in rows:
@@ -80,7 +94,7 @@ def system_table(rows):
                    megabytes(r, "peak_rss_bytes"), megabytes(r, "allowed_bytes")] for r in rows])
 
 
-TABLES = {"models": model_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
+TABLES = {"models": model_table, "own_forms": own_form_table, "forms": form_table, "blocks": block_table, "gemm": gemm_table, "system": system_table}
 
 
 def load(folder):

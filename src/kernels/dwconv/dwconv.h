@@ -33,6 +33,7 @@ struct DwRingBlock {
   int64_t channel = 0;   // the first one
   int64_t channels = 0;  // of one row
   int64_t pieces = 1;    // rows
+  bool wide = false;     // weights of its channels have a second part that is not 0
 
   int64_t lanes() const { return 64 / pieces; }  // of one row
 };
@@ -41,7 +42,7 @@ struct DwRingBlock {
 struct DwInt8Args {
   DwShape shape;
   // [part][block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH. The parts add up to w - zero_w:
-  // two where that does not fit int8; null where two do not suffice (w - zero_w = 255).
+  // two where that does not fit int8, the second what is over; null where two do not suffice (w - zero_w = 255).
   const int8_t* quads = nullptr;
   int parts = 1;
   const int16_t* taps = nullptr;   // [tap][C rounded up]: w - zero_w
@@ -54,12 +55,13 @@ struct DwInt8Args {
   //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each other, zero past KH
   const void* ring = nullptr;
   int64_t ring_lanes = 64;
+  const uint8_t* ring_wide = nullptr;      // 64 lanes: [block], DwRingBlock::wide
   const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
   const float* ring_multiplier = nullptr;  // 64 lanes: the same
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
-  bool real = false;   // float output, not leaky; one part (64 lanes)
+  bool real = false;   // float output, not leaky (64 lanes)
   float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by them, without NaNs
-  bool plain = false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30; one part
+  bool plain = false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30
   OutputBounds bounds;
   bool float_output = false;
   bool has_residual = false;  // uint8 for an integer output, float32 for a float one
@@ -68,7 +70,8 @@ struct DwInt8Args {
 
   DwRingBlock block(int64_t index) const {
     const int64_t left = shape.channels - ring_lanes * index, channels = left < ring_lanes ? left : ring_lanes;
-    return {ring_lanes * index, channels, ring_lanes < 64 || channels > 32 ? 1 : channels > 16 ? 2 : 4};
+    const bool wide = ring_wide != nullptr && ring_wide[index] != 0;
+    return {ring_lanes * index, channels, ring_lanes < 64 || channels > 32 ? 1 : channels > 16 ? 2 : 4, wide};
   }
 };
 

@@ -10,6 +10,9 @@
 namespace evoq {
 namespace {
 
+// The first of the two int8 parts of a weight.
+int FirstPart(int w) { return std::clamp(w, -128, 127); }
+
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
@@ -36,6 +39,9 @@ void DwInt8State::SetRing64() {
   auto* weights = reinterpret_cast<int8_t*>(ring.data());
   auto* biases = reinterpret_cast<int32_t*>(ring_bias.data());
   auto* multipliers = reinterpret_cast<float*>(ring_multiplier.data());
+  ring_wide = AlignedBuffer(static_cast<size_t>(blocks));
+  auto* wide = reinterpret_cast<uint8_t*>(ring_wide.data());
+  std::fill_n(wide, blocks, uint8_t{0});
   for (int64_t i = 0; i < blocks * 64; ++i) {
     const int64_t c = DwRingChannel(args, i), j = i % 64 / 16, e = i % 16;
     const bool real = c >= 0;
@@ -45,14 +51,16 @@ void DwInt8State::SetRing64() {
       for (int64_t ky = 0; ky < 4 * quads; ++ky) {
         const int64_t to = ((((i / 64 * kernel + kx) * quads + ky / 4) * 4 + j) * 16 + e) * 4 + ky % 4;
         const int w = real && ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : 0;
-        const int first = args.parts == 1 ? w : w / 2;
+        const int first = FirstPart(w);
         weights[to] = static_cast<int8_t>(first);
         if (args.parts == 2) weights[part + to] = static_cast<int8_t>(w - first);
+        if (first != w) wide[i / 64] = 1;
       }
     }
   }
   args.ring_bias = biases;
   args.ring_multiplier = multipliers;
+  args.ring_wide = wide;
 }
 
 void DwInt8State::SetRing16() {
@@ -84,9 +92,8 @@ void DwInt8State::SetRing() {
     const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) + std::abs(static_cast<double>(args.bias[c]));
     largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
   }
-  args.real = isa == Isa::kAvx512 && args.parts == 1 && args.float_output && !args.bounds.leaky;
-  args.plain = (isa != Isa::kAvx512 || args.parts == 1) && !args.float_output && !args.has_residual && !args.bounds.leaky &&
-               largest < 0x1p30;
+  args.real = isa == Isa::kAvx512 && args.float_output && !args.bounds.leaky;
+  args.plain = !args.float_output && !args.has_residual && !args.bounds.leaky && largest < 0x1p30;
 }
 
 void DwInt8State::SetGrain(int threads) {
@@ -122,7 +129,7 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
   for (int64_t i = 0; i < shape.taps() * padded; ++i) {
     const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
     const int64_t at = (((c / kDwBlock * kw + kx) * groups + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
-    const int first = args.parts == 1 ? tap[i] : tap[i] / 2;
+    const int first = FirstPart(tap[i]);
     quad[at] = static_cast<int8_t>(first);
     if (args.parts == 2) quad[part + at] = static_cast<int8_t>(tap[i] - first);
   }

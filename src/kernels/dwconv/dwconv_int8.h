@@ -13,7 +13,7 @@ namespace evoq {
 struct DwInt8State {
   DwInt8Args args;
   AlignedBuffer quads, taps, bias, multiplier, padding;
-  AlignedBuffer ring, ring_bias, ring_multiplier, padding_row;
+  AlignedBuffer ring, ring_bias, ring_multiplier, ring_wide, padding_row;
   Int8Finish finish;
   Isa isa;
   int64_t grain;

@@ -14,7 +14,8 @@ namespace {
 // What finishes sums: `plain` and `real` of DwInt8Args, or any epilogue.
 enum class RingFinish { kAny, kPlain, kReal };
 
-template <int K, int S, int kPieces, bool kMasked, RingFinish kFinish>
+// kWide: whether weights have a second part; kAny asks that at run time.
+template <int K, int S, int kPieces, bool kMasked, RingFinish kFinish, bool kWide>
 struct Ring {
   using V = __m512i;
   static constexpr int kK = K, kS = S, kGroups = (K + 3) / 4, kAll = 4;
@@ -28,7 +29,7 @@ struct Ring {
   const int32_t* bias;
   const int8_t* weights;
   const int64_t part_bytes;
-  const bool has_offset, has_residual;
+  const bool has_offset, has_residual, wide;
   float* const range;
   mutable __m512 least = _mm512_setzero_ps(), most = _mm512_setzero_ps();  // of what was stored
 
@@ -41,6 +42,7 @@ struct Ring {
         part_bytes((a.shape.channels + 63) / 64 * (K * kGroups * 256)),
         has_offset(a.offset != nullptr),
         has_residual(a.has_residual),
+        wide(walk.block.wide),
         range(a.range) {}
   ~Ring() {
     if (kFinish != RingFinish::kReal || range == nullptr) return;
@@ -60,7 +62,7 @@ struct Ring {
   V Weights(int tap, int j) const { return _mm512_loadu_si512(weights + 256 * tap + 64 * j); }
   static V Dot(V acc, V x, V w) { return _mm512_dpbusd_epi32(acc, x, w); }
   V More(V acc, V x, int tap, int j) const {
-    if (kFinish != RingFinish::kAny || args.parts == 1) return acc;
+    if (kFinish == RingFinish::kAny ? !wide : !kWide) return acc;
     return _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + part_bytes + 256 * tap + 64 * j));
   }
   void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual, void* y) const {
@@ -190,22 +192,24 @@ struct Ring {
   }
 };
 
-template <int K, int S, bool kMasked, RingFinish kFinish>
+template <int K, int S, bool kMasked, RingFinish kFinish, bool kWide>
 RingFn RingOf(int64_t pieces) {
-  return pieces == 1   ? WalkRow<Ring<K, S, 1, kMasked, kFinish>>
-         : pieces == 2 ? WalkRow<Ring<K, S, 2, kMasked, kFinish>>
-                       : WalkRow<Ring<K, S, 4, kMasked, kFinish>>;
+  return pieces == 1   ? WalkRow<Ring<K, S, 1, kMasked, kFinish, kWide>>
+         : pieces == 2 ? WalkRow<Ring<K, S, 2, kMasked, kFinish, kWide>>
+                       : WalkRow<Ring<K, S, 4, kMasked, kFinish, kWide>>;
+}
+// Wide blocks are few: a mask costs them little, and a version less is compiled.
+template <int K, int S, RingFinish kFinish>
+RingFn RingOf(const DwRingBlock& block) {
+  if (block.wide) return RingOf<K, S, true, kFinish, true>(block.pieces);
+  return block.channels < block.lanes() ? RingOf<K, S, true, kFinish, false>(block.pieces)
+                                        : RingOf<K, S, false, kFinish, false>(block.pieces);
 }
 template <int K, int S>
 RingFn RingFor(const DwRingBlock& block, const DwInt8Args& args) {
-  const bool masked = block.channels < block.lanes();
-  if (args.plain) {
-    return masked ? RingOf<K, S, true, RingFinish::kPlain>(block.pieces) : RingOf<K, S, false, RingFinish::kPlain>(block.pieces);
-  }
-  if (args.real) {
-    return masked ? RingOf<K, S, true, RingFinish::kReal>(block.pieces) : RingOf<K, S, false, RingFinish::kReal>(block.pieces);
-  }
-  return RingOf<K, S, true, RingFinish::kAny>(block.pieces);
+  if (args.plain) return RingOf<K, S, RingFinish::kPlain>(block);
+  if (args.real) return RingOf<K, S, RingFinish::kReal>(block);
+  return RingOf<K, S, true, RingFinish::kAny, false>(block.pieces);
 }
 RingFn RingFor(const DwInt8Args& args, const DwRingBlock& block) {
   const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;

@@ -41,7 +41,10 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   QuantParams per_channel;
   per_channel.axis = 0;
   for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
-  for (int64_t c = 0; c < s.c; ++c) per_channel.zero_points.push_back(s.asymmetric ? static_cast<int32_t>((c * 37 + s.c) % 256) : 0);
+  for (int64_t c = 0; c < s.c; ++c) {
+    const bool fits = s.c > 64 && c / 64 % 2 == 0;  // of 64 channels that are computed together, all weights fit int8
+    per_channel.zero_points.push_back(!s.asymmetric ? 0 : fits ? 128 : static_cast<int32_t>((c * 37 + s.c) % 256));
+  }
   const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(s.scale_y, 117))
                                                      : TensorType(DType::kFloat32, y);
   TensorType r_type = y_type;
@@ -112,6 +115,8 @@ const Case kCases[] = {
     {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true}, {1, 4, 4, 5, 9, 2, 1, 4, 1}, {1, 5, 1, 16, 3, 3, 3, 1, 1},
     {1, 8, 9, 37, 3, 3, 1, 1, 1, "Clip", false, false, true}, {1, 7, 9, 48, 5, 5, 2, 2, 1, "", true, false, true},
     {1, 9, 9, 5, 3, 3, 1, 1, 1, "Relu", false, false, true}, {1, 9, 9, 6, 3, 3, 1, 2, 2, "", false, false, true},
+    {1, 6, 7, 130, 3, 3, 1, 1, 1, "Relu", false, false, true}, {1, 6, 7, 150, 5, 5, 2, 2, 1, "Clip", true, true, true},
+    {1, 6, 9, 90, 7, 7, 1, 3, 1, "Relu", false, true, true},
 };
 
 TEST(DwConv, Int8EqualsTheDefinition) {
