@@ -58,15 +58,30 @@ inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begi
 // fewer vectors than going from output to output.
 constexpr int64_t kFewElements = 64;
 
+// The first pixels of KeepEach, kPieces vectors of 16 bytes each: the end of a pixel's last piece is written again by the next pixel.
+// Returns how many.
+template <int kPieces, typename T>
+inline int64_t KeepWhole(const T* from, int64_t stride, int64_t channels, int64_t count, T* to) {
+  constexpr int64_t kPiece = 16 / sizeof(T);
+  const int64_t spare = kPieces * kPiece - channels, whole = count - (spare + channels - 1) / channels;
+  for (int64_t i = 0; i < whole; ++i, from += stride * channels, to += channels) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kPieces; ++k) __builtin_memcpy(to + k * kPiece, from + k * kPiece, 16);
+  }
+  return whole > 0 ? whole : 0;
+}
+
 // to[i] = from[i * stride] for `count` pixels.
 template <typename T>
 inline void KeepEach(const T* from, int64_t stride, int64_t channels, int64_t count, T* to) {
-  constexpr int64_t kPiece = 16 / sizeof(T);
-  const int64_t pieces = (channels + kPiece - 1) / kPiece;
+  const int64_t bytes = channels * static_cast<int64_t>(sizeof(T));
   int64_t i = 0;
-  // The end of a pixel's last piece is written again by the next pixel.
-  for (; i * channels + pieces * kPiece <= count * channels; ++i) {
-    for (int64_t k = 0; k < pieces; ++k) __builtin_memcpy(to + i * channels + k * kPiece, from + i * stride * channels + k * kPiece, 16);
+  if (bytes <= 16) {
+    i = KeepWhole<1>(from, stride, channels, count, to);
+  } else if (bytes <= 32) {
+    i = KeepWhole<2>(from, stride, channels, count, to);
+  } else if (bytes <= 64) {
+    i = KeepWhole<4>(from, stride, channels, count, to);
   }
   for (; i < count; ++i) {
     for (int64_t c = 0; c < channels; ++c) to[i * channels + c] = from[i * stride * channels + c];
@@ -166,23 +181,28 @@ inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
   if (c < end) chunk.template operator()<16>(end - 16);
 }
 
-// body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls visit(element c of a tap) for each
-// tap in order. The taps of a 3 x 3 window stay in registers.
-template <int kMost, typename T, typename Body>
-inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, int64_t n, const Body& body) {
-  if (taps != 9) {
-    return ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
-      body.template operator()<kN>(c, [&](const auto& visit) {
-        for (int64_t t = 0; t < taps; ++t) visit(from + offsets[t] + c);
-      });
-    });
-  }
-  const T* p[9];
-  for (int t = 0; t < 9; ++t) p[t] = from + offsets[t];
+// The same with kTaps taps, which stay in registers.
+template <int kTaps, int kMost, typename T, typename Body>
+inline void ForFixedTaps(const T* from, const int64_t* offsets, int64_t n, const Body& body) {
+  const T* p[kTaps];
+  for (int t = 0; t < kTaps; ++t) p[t] = from + offsets[t];
   ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
     body.template operator()<kN>(c, [&](const auto& visit) {
 #pragma GCC unroll 9
-      for (int t = 0; t < 9; ++t) visit(p[t] + c);
+      for (int t = 0; t < kTaps; ++t) visit(p[t] + c);
+    });
+  });
+}
+
+// body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls visit(element c of a tap) for each
+// tap in order.
+template <int kMost, typename T, typename Body>
+inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, int64_t n, const Body& body) {
+  if (taps == 4) return ForFixedTaps<4, kMost>(from, offsets, n, body);  // windows of 2 x 2
+  if (taps == 9) return ForFixedTaps<9, kMost>(from, offsets, n, body);  // and of 3 x 3
+  ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
+    body.template operator()<kN>(c, [&](const auto& visit) {
+      for (int64_t t = 0; t < taps; ++t) visit(from + offsets[t] + c);
     });
   });
 }

@@ -24,7 +24,7 @@ void Pool(benchmark::State& state, const KernelDef& kernel, DType dtype) {
 }
 
 void Shapes(benchmark::internal::Benchmark* b) {
-  b->Args({3, 64, 56, 1})->Args({3, 64, 112, 2})->Args({2, 6, 28, 2})->Args({2, 24, 56, 2})->Args({3, 12, 56, 1})->ArgNames({"k", "c", "size", "stride"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+  b->Args({3, 64, 56, 1})->Args({3, 64, 112, 2})->Args({2, 16, 224, 2})->Args({2, 6, 28, 2})->Args({2, 24, 56, 2})->Args({3, 12, 56, 1})->ArgNames({"k", "c", "size", "stride"})->Unit(benchmark::kMicrosecond)->UseRealTime();
 }
 BENCHMARK_CAPTURE(Pool, max_u8, kMaxPoolByte, DType::kUint8)->Apply(Shapes);
 BENCHMARK_CAPTURE(Pool, max_f32, kMaxPoolFloat, DType::kFloat32)->Apply(Shapes);
