@@ -145,13 +145,22 @@ class TimeLedgerBuilder {
   std::string CodeOfDifference(size_t q) const;
   std::string KnockOn(size_t q, bool differs) const;
   // Step q takes what it takes instead of `ms`.
-  void Differs(size_t q, double ms) { account_.Add(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q)); }
+  void Differs(size_t q, double ms) { Charge(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q)); }
+  // To a fault.
+  void Charge(const std::string& code, double ms, const std::string& step, const std::string& why = "") {
+    account_.Add(code, ms, step, why);
+    charged_[code] += ms;
+  }
+  // Steps of the quantized and of the attainable run that are the same.
+  using SoundSteps = std::vector<std::pair<size_t, size_t>>;
+  void ShareKnockOn(const SoundSteps& sound, const std::vector<std::string>& codes);
 
   const LedgerRun &real_, &quantized_, &attainable_;
   StepCauses causes_;
   std::vector<int> f_of_q_;
   std::vector<double> ideal_;  // by step of the float run
   Account account_;
+  std::map<std::string, double> charged_;  // what each fault costs, ms
 };
 
 // Why a step runs otherwise than in the attainable run.
@@ -203,6 +212,8 @@ void TimeLedgerBuilder::AgainstAttainable() {
   const StepCauses best_causes(*attainable_.program);
   std::vector<int> r_of_q(quantized_.profile->steps.size(), kNone);
   std::vector<bool> f_seen(ideal_.size());
+  SoundSteps sound;
+  std::vector<std::string> sound_codes;
   for (size_t r = 0; r < best.steps.size(); ++r) {
     const int q = q_of_r[r], f = f_of_r[r];
     if (q != kNone) r_of_q[static_cast<size_t>(q)] = static_cast<int>(r);
@@ -212,13 +223,17 @@ void TimeLedgerBuilder::AgainstAttainable() {
     // Two runs of one step differ by noise only, unless a fault took its data out of the caches.
     const double ms = same && knock_on.empty() ? step(static_cast<size_t>(q)).ms : best.steps[r].ms;
     if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
-    account_.Add(best_causes.Of(r, f != kNone), ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
+    const std::string code = best_causes.Of(r, f != kNone);
+    account_.Add(code, ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
     if (q == kNone) {
-      account_.Add(CodeOfLacking(r, q_of_r), -ms, best.steps[r].name);
+      Charge(CodeOfLacking(r, q_of_r), -ms, best.steps[r].name);
     } else if (!same) {
       Differs(static_cast<size_t>(q), ms);
     } else if (!knock_on.empty()) {
-      account_.Add(knock_on, step(static_cast<size_t>(q)).ms - ms, differ ? best.steps[r].name : "");
+      Charge(knock_on, step(static_cast<size_t>(q)).ms - ms, differ ? best.steps[r].name : "");
+    } else {
+      sound.emplace_back(static_cast<size_t>(q), r);
+      sound_codes.push_back(code);
     }
   }
   for (size_t q = 0; q < r_of_q.size(); ++q) {
@@ -230,6 +245,30 @@ void TimeLedgerBuilder::AgainstAttainable() {
   }
   for (size_t f = 0; f < ideal_.size(); ++f) {
     if (!f_seen[f]) account_.Add("fused-away", -ideal_[f], real_.profile->steps[f].name);
+  }
+  ShareKnockOn(sound, sound_codes);
+}
+
+// What the sound steps take longer in sum, though none of them surely does alone: caches are colder behind the faults, each of which has its
+// share by what it costs. `codes`: what the steps' times are under so far.
+void TimeLedgerBuilder::ShareKnockOn(const SoundSteps& sound, const std::vector<std::string>& codes) {
+  const StepProfile& best = *attainable_.profile;
+  const size_t parts = quantized_.profile->parts.size();
+  if (best.parts.size() != parts) return;
+  std::vector<double> sums(parts);
+  for (const auto& [q, r] : sound) {
+    for (size_t p = 0; p < parts; ++p) sums[p] += quantized_.profile->parts[p].steps_ms[q] - best.parts[p].steps_ms[r];
+  }
+  double cost = 0, sum = 0;
+  for (const auto& [code, ms] : charged_) cost += std::max(ms, 0.0);
+  if (cost <= 0 || !SurelyNotZero(sums)) return;
+  for (size_t i = 0; i < sound.size(); ++i) {
+    const double ms = step(sound[i].first).ms - best.steps[sound[i].second].ms;
+    account_.Add(codes[i], -ms, "");
+    sum += ms;
+  }
+  for (const auto& [code, ms] : charged_) {
+    if (ms > 0) account_.Add(code, sum * ms / cost, "");
   }
 }
 

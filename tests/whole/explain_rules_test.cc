@@ -439,6 +439,34 @@ TEST(TimeLedger, WhatAFaultDoesToLaterStepsIsItsOwn) {
   EXPECT_NEAR(excluded(0.5, 1, true).ms, before, 1e-9) << "within what parts of the time vary by";
 }
 
+// c1 in float; two steps that do not stand beside it take longer, neither of them surely alone.
+TEST(TimeLedger, WhatAFaultDoesToAllLaterStepsIsItsOwn) {
+  const std::string text = "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, 64]\nconst %w3: float32[64, 64]\n"
+                           "const %w4: float32[64, 64]\nc1: %a: float32[8, 64] = MatMul(%x, %w1)\nc2: %b: float32[8, 64] = MatMul(%a, %w2)\n"
+                           "c3: %c: float32[8, 64] = MatMul(%b, %w3)\nc4: %d: float32[8, 64] = MatMul(%c, %w4)\noutput %d\n";
+  const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c1")); });
+  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized), quantized = Timed(m.quantized);
+  // `second`: of what parts vary by in the second step, when it is 1 in the first.
+  const auto excluded = [&](double slower, double second) {
+    TimedProgram r = real, b = best, q = quantized;
+    size_t step = 0;
+    while (q.profile.steps[step].name != "c3") ++step;
+    EXPECT_LT(step + 1, q.profile.steps.size()) << "a step behind c3";
+    q.Slow(step, slower);
+    q.Slow(step + 1, slower);
+    AddParts(r, 0, 0);
+    AddParts(b, 0, 0);
+    AddParts(q, step, 1);
+    for (size_t part = 0; part < 8; ++part) q.profile.parts[part].steps_ms[step + 1] += part % 2 == 0 ? second : -second;
+    TimeLedger ledger = BuildTimeLedger(r.run(), q.run(), b.run(), TestLimits());
+    EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9);
+    return Causes(ledger)["excluded"].ms;
+  };
+  const double before = excluded(0, 1);
+  EXPECT_NEAR(excluded(0.25, -1), before + 0.5, 1e-9) << "their sum does not vary";
+  EXPECT_NEAR(excluded(0.25, 1), before, 1e-9) << "their sum varies by more than it grew";
+}
+
 // The chain c1, c2, c3 with c2 in float: what that costs is its own time and both conversions, nothing else.
 TEST(TimeLedger, AFaultIsChargedWithWhatItCosts) {
   const std::string text = Chain();
