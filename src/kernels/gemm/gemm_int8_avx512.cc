@@ -209,7 +209,36 @@ inline void FetchOutput(const Int8Tile& tile) {
 }
 
 // How a tile ends: its sums go through FinishTile, or, where all columns are stored, straight from their registers.
-enum class End { kAny, kBytes, kBytesWithResidual, kInts };
+enum class End { kAny, kBytes, kBytesWithResidual, kInts, kFloats };
+
+// FinishFloats of whole panels without residual and LeakyRelu, from registers.
+template <int kRows, int kPanels>
+inline __attribute__((always_inline)) void StoreRowsOfFloats(const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
+  const float *multiplier = tile.multiplier, *offset = tile.offset;
+  float* const range = tile.range;
+  const bool clamp = tile.clamp;
+  const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
+  __m512 least = _mm512_setzero_ps(), most = least;
+  uint8_t* y = tile.y;
+  const int64_t y_stride = tile.y_stride;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, y += y_stride) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r * kPanels + p]), _mm512_loadu_ps(multiplier + 16 * p));
+      if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
+      if (clamp) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+      if (range != nullptr) {  // a NaN leaves the second operand
+        least = _mm512_min_ps(v, least);
+        most = _mm512_max_ps(v, most);
+      }
+      _mm512_storeu_ps(y + 64 * p, v);
+    }
+  }
+  if (range == nullptr) return;
+  _mm512_storeu_ps(range, _mm512_min_ps(least, _mm512_loadu_ps(range)));
+  _mm512_storeu_ps(range + 16, _mm512_max_ps(most, _mm512_loadu_ps(range + 16)));
+}
 
 // FinishBytes of whole panels without LeakyRelu, from registers.
 template <int kRows, int kPanels, bool kResidual>
@@ -300,6 +329,17 @@ void Tile(const Int8Tile& tile) {
   // What follows must not change where the loop keeps its sums.
 #pragma GCC unroll 32
   for (int i = 0; i < kRows * kPanels; ++i) asm("" : "+v"(acc[i]));
+  if (kEnd != End::kAny && tile.w_zero != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i sum = _mm512_set1_epi32(tile.row_sums[r]);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) {
+        __m512i& a = acc[r * kPanels + p];
+        a = _mm512_sub_epi32(a, _mm512_mullo_epi32(sum, _mm512_loadu_si512(tile.w_zero + 16 * p)));
+      }
+    }
+  }
   if constexpr (kEnd == End::kInts) {
     uint8_t* y = tile.y;
 #pragma GCC unroll 16
@@ -307,6 +347,8 @@ void Tile(const Int8Tile& tile) {
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) _mm512_storeu_si512(y + 64 * p, acc[r * kPanels + p]);
     }
+  } else if constexpr (kEnd == End::kFloats) {
+    StoreRowsOfFloats<kRows, kPanels>(tile, acc);
   } else if constexpr (kEnd != End::kAny) {
     StoreRowsOfBytes<kRows, kPanels, kEnd == End::kBytesWithResidual>(tile, acc);
   } else {
@@ -360,12 +402,14 @@ constexpr std::array<TileFn, 15> kTiles[] = {
     TilesOf<kPanels, End::kAny>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
     TilesOf<kPanels, End::kBytes>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
     TilesOf<kPanels, End::kBytesWithResidual>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kInts>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())};
+    TilesOf<kPanels, End::kInts>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
+    TilesOf<kPanels, End::kFloats>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())};
 
 End EndOf(const Int8Tile& tile) {
   const bool whole = (tile.first_mask & tile.last_mask & 0xffff) == 0xffff;
-  if (!whole || tile.w_zero != nullptr) return End::kAny;
+  if (!whole) return End::kAny;
   if (tile.output == Int8Output::kInt32) return End::kInts;
+  if (tile.output == Int8Output::kFloat32) return tile.residual_type == Int8Residual::kNone && !tile.leaky ? End::kFloats : End::kAny;
   if (tile.output != Int8Output::kInt8 || !tile.small || tile.leaky) return End::kAny;
   if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
   return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
