@@ -1,8 +1,7 @@
-// Plants faults that cost time or bytes in models, measures what each truly costs (blocks of runs of the model with it beside blocks of the model
-// without it), lets `explain` explain the faulty model, and compares.
+// Plants faults that cost time or bytes in models, lets `explain` explain the faulty model, measures in the same rounds what the model without the
+// fault takes, and compares.
 //   evoq_planted_faults [--threads N] [--duration-s D] [--repeat R] [--only TEXT] [--models DIR] [--json FILE]
-// Pairs of blocks are measured until the 95% interval of the true cost is narrower than a tenth of it, or for ten times the duration. A cost whose
-// interval is wider than the 15% that a cause may be off is undecided.
+// A true cost whose 95% interval is wider than the 15% that a cause may be off is undecided.
 // Exit code 1 when the median over the repetitions names a cause at less than 85% or more than 115% of the true cost, cannot decide, or a ledger
 // does not add up.
 #include <CLI/CLI.hpp>
@@ -16,6 +15,7 @@
 #include "bench/fault_models.h"
 #include "cli/common.h"
 #include "cli/explain.h"
+#include "profile/interval.h"
 #include "report/explain_rule.h"
 #include "report/table.h"
 
@@ -35,7 +35,6 @@ struct Outcome {
   std::string model, fault, code, unit;
   double truth = 0, explained = 0;             // ms or bytes
   double truth_half = 0;                       // half of the 95% interval of the true cost, ms
-  int64_t pairs = 0;                           // blocks that it is from
   double spread = 0;                           // half of explain's interval, ms
   double unexplained = 0, gap = 0, total = 0;  // of the ledger
   json ledger;
@@ -56,54 +55,17 @@ void HostDelay() {
   }
 }
 
-// The median run of a block of some 10 ms, after one that fills the caches.
-Result<double> BlockMs(Executor& executor, RunBuffers& buffers, const std::function<void()>& host) {
-  using Clock = std::chrono::steady_clock;
-  const auto ms = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
-  std::vector<double> runs;
-  const auto start = Clock::now();
-  do {
-    const auto begin = Clock::now();
-    if (host) host();
-    EVOQ_TRY(executor.Run(buffers.inputs, buffers.outputs));
-    runs.push_back(ms(Clock::now() - begin));
-  } while (runs.size() < 4 || ms(Clock::now() - start) < 10);
-  return Median(std::span(runs).subspan(1));
-}
-
 struct TrueCost {
-  double ms = 0, half_ms = 0;  // the median of the pairs' differences, and half of its 95% interval
-  int64_t pairs = 0;
+  double ms = 0, half_ms = 0;  // and half of its 95% interval, from the parts of the measured time
 };
 
-// What the runs of `with` take longer than those of `without`: blocks of both in turn, each pair with fresh memory and in the other order.
-Result<TrueCost> MeasureTrueCost(const Executor& with, const Executor& without, const std::function<void()>& host, double duration_s) {
-  constexpr size_t kLeastPairs = 24;
+// What the runs of `with` take longer than those of `without`, measured in the same rounds as what explain says.
+TrueCost TrueCostOf(const StepProfile& with, const StepProfile& without) {
+  TrueCost cost{with.total_ms - without.total_ms, INFINITY};
   std::vector<double> differences;
-  std::array<std::unique_ptr<Executor>, 2> fresh;
-  TrueCost cost;
-  for (const auto start = std::chrono::steady_clock::now();;) {
-    // The old ones stay until both new ones are made: otherwise these would lie where those lay.
-    EVOQ_ASSIGN(auto faulty, with.Another());
-    EVOQ_ASSIGN(auto sound, without.Another());
-    fresh = {std::move(faulty), std::move(sound)};
-    std::array<RunBuffers, 2> buffers = {MakeBuffers(*fresh[0]), MakeBuffers(*fresh[1])};
-    std::array<double, 2> ms{};
-    for (size_t i = 0; i < 2; ++i) {
-      const size_t which = (i + differences.size()) % 2;
-      EVOQ_ASSIGN(ms[which], BlockMs(*fresh[which], buffers[which], which == 0 ? host : nullptr));
-    }
-    differences.push_back(ms[0] - ms[1]);
-    if (differences.size() < kLeastPairs) continue;
-    std::vector<double> sorted = differences;
-    std::sort(sorted.begin(), sorted.end());
-    // The ranks between which the median of what they are drawn from lies in 95%: the binomial distribution, as a normal one.
-    const double n = static_cast<double>(sorted.size());
-    const auto low = static_cast<size_t>(std::floor(n / 2 - 0.98 * std::sqrt(n)));
-    cost = {Median(sorted), (sorted[sorted.size() - 1 - low] - sorted[low]) / 2, static_cast<int64_t>(sorted.size())};
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (seconds > 10 * duration_s || (seconds > duration_s && cost.half_ms < 0.05 * std::fabs(cost.ms))) return cost;
-  }
+  for (size_t p = 0; p < std::min(with.parts.size(), without.parts.size()); ++p) differences.push_back(with.parts[p].total_ms - without.parts[p].total_ms);
+  if (differences.size() > 1) cost.half_ms = HalfMeanInterval(differences);
+  return cost;
 }
 
 Result<Outcome> Judge(const Settings& s, const std::string& model, const std::string& name, const PlantedFault& fault,
@@ -131,10 +93,9 @@ Result<Outcome> Judge(const Settings& s, const std::string& model, const std::st
     outcome.ledger = ToJson(*e.bytes);
     return outcome;
   }
-  EVOQ_ASSIGN(const TrueCost cost, MeasureTrueCost(*e.model.executor, *e.beside[0].executor, host, s.duration_s));
+  const TrueCost cost = TrueCostOf(e.model.profile, e.beside[0].profile);
   outcome.truth = cost.ms;
   outcome.truth_half = cost.half_ms;
-  outcome.pairs = cost.pairs;
   for (const TimeCause& c : e.time->causes) {
     if (c.code != fault.code) continue;
     outcome.explained += c.ms;
@@ -202,8 +163,7 @@ std::vector<Case> Cases() {
 }
 
 json ToJson(const Outcome& o) {
-  return {{"model", o.model}, {"fault", o.fault}, {"code", o.code}, {"unit", o.unit}, {"true_cost", o.truth}, {"true_cost_half", o.truth_half}, {"pairs", o.pairs},
-          {"explained", o.explained}, {"spread", o.spread}, {"ratio", o.ratio()}, {"unexplained", o.unexplained}, {"decided", o.decided()}, {"holds", o.holds()}, {"ledger", o.ledger}};
+  return {{"model", o.model}, {"fault", o.fault}, {"code", o.code}, {"unit", o.unit}, {"true_cost", o.truth}, {"true_cost_half", o.truth_half}, {"explained", o.explained}, {"spread", o.spread}, {"ratio", o.ratio()}, {"unexplained", o.unexplained}, {"decided", o.decided()}, {"holds", o.holds()}, {"ledger", o.ledger}};
 }
 
 // One line for all repetitions of a case; whether its median holds, and every ledger adds up.
@@ -246,7 +206,7 @@ Result<int> Run(const Settings& s) {
       }
       EVOQ_ASSIGN(const PlantedFault fault, c.plant(models[c.model]));
       EVOQ_ASSIGN(const Outcome o, Judge(s, c.model, c.fault, fault, c.host));
-      Log("{} {}: {:.1f}% of {:.4g} {}, +-{:.4g} in {} pairs, explain's interval +-{:.4f}", o.model, o.fault, 100 * o.ratio(), o.truth, o.unit, o.truth_half, o.pairs, o.spread);
+      Log("{} {}: {:.1f}% of {:.4g} {}, +-{:.4g}, explain's interval +-{:.4f}", o.model, o.fault, 100 * o.ratio(), o.truth, o.unit, o.truth_half, o.spread);
       outcomes[i].push_back(o);
     }
   }

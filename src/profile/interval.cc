@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -43,6 +44,15 @@ Interval SignalToNoise(std::span<const double> signal, std::span<const double> n
   }
   std::sort(resampled.begin(), resampled.end());
   return {decibel(all_signal, all_noise), resampled[static_cast<size_t>(0.025 * kResamples)], resampled[static_cast<size_t>(0.975 * kResamples) - 1]};
+}
+
+double HalfMeanInterval(std::span<const double> figures) {
+  constexpr double kStudent[] = {0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365};  // by degrees of freedom
+  const double n = static_cast<double>(figures.size());
+  const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / n;
+  double squares = 0;
+  for (double f : figures) squares += (f - mean) * (f - mean);
+  return kStudent[std::min(figures.size(), std::size(kStudent)) - 1] * std::sqrt(squares / (n * (n - 1)));
 }
 
 bool SurelyNotZero(std::span<const double> figures) {

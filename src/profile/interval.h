@@ -23,6 +23,10 @@ Interval PairedDrop(int64_t lost, int64_t won, int64_t total);
 // Without noise the value is infinite.
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise);
 
+// Half of the 95% interval of the mean of two to eight independent figures (Student, "The probable error of a mean", 1908); of more, a
+// little too wide.
+double HalfMeanInterval(std::span<const double> figures);
+
 // Whether the mean of independent figures is surely not 0: it is more than four of its standard errors away. False for fewer than two.
 bool SurelyNotZero(std::span<const double> figures);
 

@@ -317,16 +317,6 @@ struct PartRun {
   const Program* program;
 };
 
-// Half of the 95% interval of the mean of eight or fewer independent figures (Student, "The probable error of a mean", 1908).
-double HalfInterval(const std::vector<double>& figures) {
-  constexpr double kStudent[] = {0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365};  // by degrees of freedom
-  const double n = static_cast<double>(figures.size());
-  const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / n;
-  double squares = 0;
-  for (double f : figures) squares += (f - mean) * (f - mean);
-  return kStudent[std::min(figures.size(), std::size(kStudent)) - 1] * std::sqrt(squares / (n * (n - 1)));
-}
-
 // From the ledgers of the parts of the measured time.
 void AddSpreads(TimeLedger& ledger, const std::vector<TimeLedger>& parts) {
   std::vector<double> gaps;
@@ -335,11 +325,11 @@ void AddSpreads(TimeLedger& ledger, const std::vector<TimeLedger>& parts) {
     gaps.push_back(part.actual_ms - part.ideal_ms);
     for (const TimeCause& c : part.causes) by_code[c.code].push_back(c.ms);
   }
-  ledger.gap_spread_ms = HalfInterval(gaps);
+  ledger.gap_spread_ms = HalfMeanInterval(gaps);
   for (TimeCause& c : ledger.causes) {
     std::vector<double>& figures = by_code[c.code];
     figures.resize(parts.size());  // a cause that a part does not have is 0 there
-    c.spread_ms = HalfInterval(figures);
+    c.spread_ms = HalfMeanInterval(figures);
   }
 }
 
