@@ -13,19 +13,29 @@ namespace evoq {
 namespace {
 
 constexpr int kResamples = 2000;
-constexpr double kCalmPercent = 25;  // of a round's runs: other work may disturb half of them and more
+constexpr double kRestedPercent = 5;  // of all runs: those that nothing disturbed
+constexpr int kLeastRounds = 3;
 
 // An even choice of [0, count), the same on every machine (std::uniform_int_distribution is not).
 size_t Choose(std::mt19937_64& random, size_t count) { return static_cast<size_t>((random() >> 32) * count >> 32); }
 
-Comparison Judge(double speedup, std::vector<double>& resampled, double least_effect) {
+// Whether the interval excludes that they are equally fast, and the difference is one that counts.
+Verdict VerdictOf(const Comparison& c, double least_effect) {
+  if (c.low > 1 && c.speedup > 1 + least_effect) return Verdict::kFaster;
+  if (c.high < 1 && c.speedup < 1 / (1 + least_effect)) return Verdict::kSlower;
+  return Verdict::kSame;
+}
+
+Comparison Judge(double speedup, std::vector<double>& resampled, double least_effect, const Disturbance& disturbance = {}) {
   std::sort(resampled.begin(), resampled.end());
+  const double widening = disturbance.Widening(speedup);
   Comparison c;
   c.speedup = speedup;
-  c.low = resampled[static_cast<size_t>(0.025 * kResamples)];
-  c.high = resampled[static_cast<size_t>(0.975 * kResamples) - 1];
-  if (c.low > 1 && speedup > 1 + least_effect) c.verdict = Verdict::kFaster;
-  if (c.high < 1 && speedup < 1 / (1 + least_effect)) c.verdict = Verdict::kSlower;
+  c.low = std::min(speedup, resampled[static_cast<size_t>(0.025 * kResamples)]) / widening;
+  c.high = std::max(speedup, resampled[static_cast<size_t>(0.975 * kResamples) - 1]) * widening;
+  c.rested = speedup;
+  c.disturbance = disturbance;
+  c.verdict = VerdictOf(c, least_effect);
   return c;
 }
 
@@ -72,7 +82,16 @@ const char* VerdictName(Verdict verdict) {
   return "";
 }
 
-Comparison CompareRatios(std::span<const double> ratios, double least_effect) {
+std::string ToText(const Comparison& c) {
+  return fmt::format("{:.3f} ms beside {:.3f} ms: {:.3f}x [{:.3f}, {:.3f}]", c.b_ms, c.a_ms, c.speedup, c.low, c.high);
+}
+
+nlohmann::json ToJson(const Comparison& c) {
+  return {{"a_ms", c.a_ms}, {"b_ms", c.b_ms}, {"speedup", c.speedup}, {"speedup_low", c.low}, {"speedup_high", c.high},
+          {"verdict", VerdictName(c.verdict)}, {"rounds", c.rounds}, {"disturbance", ToJson(c.disturbance)}};
+}
+
+Comparison CompareRatios(std::span<const double> ratios, double least_effect, const Disturbance& disturbance) {
   EVOQ_CHECK(!ratios.empty());
   std::mt19937_64 random(1);
   std::vector<double> drawn(ratios.begin(), ratios.end()), medians(kResamples);
@@ -81,7 +100,36 @@ Comparison CompareRatios(std::span<const double> ratios, double least_effect) {
     for (double& d : drawn) d = ratios[Choose(random, ratios.size())];
     median = Median(drawn);
   }
-  return Judge(speedup, medians, least_effect);
+  Comparison c = Judge(speedup, medians, least_effect, disturbance);
+  c.rounds = static_cast<int>(ratios.size());
+  return c;
+}
+
+Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect, const Disturbance& disturbance) {
+  std::vector<double> ratios, means;
+  for (const RoundTimes& r : rounds) {
+    ratios.push_back(r.a_ms / r.b_ms);
+    means.push_back(std::sqrt(r.a_ms * r.b_ms));
+  }
+  Comparison c = CompareRatios(ratios, least_effect, disturbance);
+  c.b_ms = Median(means) / std::sqrt(c.speedup);
+  c.a_ms = c.b_ms * c.speedup;
+  return c;
+}
+
+Comparison CompareProfiles(const StepProfile& a, const StepProfile& b, double least_effect) {
+  std::vector<double> ratios;
+  for (size_t turn = 0; turn < std::min(a.turns_ms.size(), b.turns_ms.size()); ++turn) ratios.push_back(a.turns_ms[turn] / b.turns_ms[turn]);
+  Comparison c;
+  if (ratios.empty() || !(a.total_ms > 0) || !(b.total_ms > 0)) return c;
+  c = CompareRatios(ratios, least_effect, b.disturbance);
+  // The turns' interval, around the ratio of the times that are shown.
+  const double moved = a.total_ms / b.total_ms / c.speedup;
+  c.speedup *= moved, c.low *= moved, c.high *= moved, c.rested *= moved;
+  c.a_ms = a.total_ms;
+  c.b_ms = b.total_ms;
+  c.verdict = VerdictOf(c, least_effect);
+  return c;
 }
 
 Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms, double least_effect) {
@@ -95,37 +143,64 @@ Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> 
     const double drawn_a = BlockMedian(a_ms, random, drawn);
     ratio = drawn_a / BlockMedian(b_ms, random, drawn);
   }
-  return Judge(speedup, ratios, least_effect);
+  Comparison c = Judge(speedup, ratios, least_effect);
+  c.a_ms = a;
+  c.b_ms = a / speedup;
+  return c;
+}
+
+Contestant ContestantOf(const Executor& executor) {
+  return {executor.threads(), [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
+            EVOQ_ASSIGN(std::shared_ptr<Executor> fresh, executor.Another(pool));
+            const auto buffers = std::make_shared<RunBuffers>(MakeBuffers(*fresh));
+            return std::function<Status()>([fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
+          }};
+}
+
+Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b, const CompareOptions& compare) {
+  constexpr int64_t kLeastRuns = 5;  // of a round, while there is time
+  CompareRuns runs;
+  std::vector<RoundTimes> rounds;
+  const int wanted = std::max(compare.rounds, kLeastRounds);
+  const bool one_thread = std::max(a.threads, b.threads) == 1;
+  const auto pool = a.threads == b.threads ? std::make_shared<ThreadPool>(a.threads) : nullptr;
+  Watch& watch = *compare.watch;
+  const double start = watch.WallMs();
+  const auto left_s = [&] { return compare.duration_s - (watch.WallMs() - start) / 1e3; };
+  if (compare.wait_s > 0) WaitForCalm(&watch, std::max(a.threads, b.threads), compare.wait_s);
+  DisturbanceMeter meter(&watch);
+  for (int round = 0; round < wanted && (round < kLeastRounds || left_s() > 0); ++round) {
+    const bool swapped = round % 2 == 1;
+    EVOQ_ASSIGN(const auto first, (swapped ? b : a).fresh(pool));
+    EVOQ_ASSIGN(const auto second, (swapped ? a : b).fresh(pool));
+    const std::function<Status()> calls[] = {first, second};
+    MeasureOptions measure;
+    measure.watch = &watch;
+    measure.meter = &meter;
+    const double share_s = std::max(0.0, left_s()) / (wanted - round);
+    measure.warmup_ms = std::min(round == 0 ? compare.warmup_ms : compare.warmup_ms / 10, 500 * share_s);
+    measure.duration_s = std::max(0.0, share_s - measure.warmup_ms / 1e3);
+    measure.min_runs = kLeastRuns;
+    measure.limit_s = 2 * share_s;
+    EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureCallsInterleaved(calls, measure));
+    const RunTimes& time_a = times[swapped ? 1 : 0];
+    const RunTimes& time_b = times[swapped ? 0 : 1];
+    rounds.push_back({time_a.CalmMs(one_thread), time_b.CalmMs(one_thread)});
+    meter.Round(rounds.back().a_ms / rounds.back().b_ms);
+    for (auto [all, some] : {std::pair(&runs.a, &time_a), std::pair(&runs.b, &time_b)}) {
+      all->sorted_ms.insert(all->sorted_ms.end(), some->sorted_ms.begin(), some->sorted_ms.end());
+      all->spans.insert(all->spans.end(), some->spans.begin(), some->spans.end());
+    }
+    if (compare.progress) compare.progress(static_cast<double>(round + 1) / wanted);
+  }
+  for (RunTimes* all : {&runs.a, &runs.b}) std::sort(all->sorted_ms.begin(), all->sorted_ms.end());
+  runs.result = CompareRounds(rounds, compare.least_effect, meter.Read());
+  runs.result.rested = runs.a.CalmMs(one_thread, kRestedPercent) / runs.b.CalmMs(one_thread, kRestedPercent);
+  return runs;
 }
 
 Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const CompareOptions& compare) {
-  CompareRuns runs;
-  std::vector<double> ratios;
-  const int rounds = std::max(compare.rounds, 3);
-  // One set of threads for both: those of the one that has just run spin for a while, on the cores that the other's would need.
-  const auto pool = a.threads() == b.threads() ? std::make_shared<ThreadPool>(a.threads()) : nullptr;
-  for (int round = 0; round < rounds; ++round) {
-    const bool swapped = round % 2 == 1;
-    EVOQ_ASSIGN(auto first, (swapped ? b : a).Another(pool));
-    EVOQ_ASSIGN(auto second, (swapped ? a : b).Another(pool));
-    RunBuffers buffers[] = {MakeBuffers(*first), MakeBuffers(*second)};
-    Executor* const executors[] = {first.get(), second.get()};
-    MeasureOptions measure;
-    measure.warmup_ms = round == 0 ? compare.warmup_ms : compare.warmup_ms / 10;
-    measure.duration_s = compare.duration_s / rounds;
-    measure.min_runs = 5;
-    EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureInterleaved(executors, buffers, measure));
-    const RunTimes& time_a = times[swapped ? 1 : 0];
-    const RunTimes& time_b = times[swapped ? 0 : 1];
-    ratios.push_back(time_a.Percentile(kCalmPercent) / time_b.Percentile(kCalmPercent));
-    runs.a.sorted_ms.insert(runs.a.sorted_ms.end(), time_a.sorted_ms.begin(), time_a.sorted_ms.end());
-    runs.b.sorted_ms.insert(runs.b.sorted_ms.end(), time_b.sorted_ms.begin(), time_b.sorted_ms.end());
-    if (compare.progress) compare.progress(static_cast<double>(round + 1) / rounds);
-  }
-  std::sort(runs.a.sorted_ms.begin(), runs.a.sorted_ms.end());
-  std::sort(runs.b.sorted_ms.begin(), runs.b.sorted_ms.end());
-  runs.result = CompareRatios(ratios, compare.least_effect);
-  return runs;
+  return CompareContestants(ContestantOf(a), ContestantOf(b), compare);
 }
 
 }  // namespace evoq

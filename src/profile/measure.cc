@@ -18,17 +18,44 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double Ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
+// Percentile of ascending values, by linear interpolation between closest ranks.
+double PercentileOf(std::span<const double> sorted, double percent) {
+  const double rank = percent / 100 * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(rank);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
 // Runs `once` until the options are satisfied, after the warm-up.
 Status Repeat(const MeasureOptions& options, const std::function<Status(bool measured)>& once) {
-  for (const auto start = Clock::now(); Ms(Clock::now() - start) < options.warmup_ms;) EVOQ_TRY(once(false));
-  const auto start = Clock::now();
+  Watch& watch = *options.watch;
+  const double begin = watch.WallMs(), limit_ms = 1e3 * options.limit_s;
+  for (double now = begin; now - begin < std::min(options.warmup_ms, limit_ms); now = watch.WallMs()) EVOQ_TRY(once(false));
+  const double start = watch.WallMs();
   for (int64_t run = 0; run < options.max_runs; ++run) {
-    const double elapsed = Ms(Clock::now() - start) / 1e3;
+    const double now = watch.WallMs(), elapsed = (now - start) / 1e3;
     if (run >= options.min_runs && elapsed >= options.duration_s) break;
+    if (run > 0 && now - begin >= limit_ms) break;
     EVOQ_TRY(once(true));
     if (options.progress) options.progress(std::min(1.0, elapsed / std::max(options.duration_s, 1e-9)));
   }
   return {};
+}
+
+// Calls, and measures it.
+Result<RunSpan> TimeCall(const std::function<Status()>& call, const MeasureOptions& options) {
+  // Less is what reading the clocks takes.
+  constexpr double kLeastMs = 0.01, kLeastShare = 0.01;
+  Watch& watch = *options.watch;
+  const int64_t switches = watch.Switches();
+  const double thread = watch.ThreadMs(), start = watch.WallMs();
+  EVOQ_TRY(call());
+  RunSpan span{start, watch.WallMs() - start, 0, false};
+  span.thread_ms = watch.ThreadMs() - thread;
+  const bool waited = span.ms - span.thread_ms > std::max(kLeastMs, kLeastShare * span.ms);
+  span.interrupted = waited || watch.Switches() != switches;
+  if (options.meter != nullptr) options.meter->Run(span.ms, span.thread_ms);
+  return span;
 }
 
 StepTime Describe(const Executor& executor, size_t s) {
@@ -65,26 +92,36 @@ double RunTimes::variation() const {
   return center > 0 ? std::sqrt(squares / static_cast<double>(sorted_ms.size())) / center : 0;
 }
 
-double RunTimes::Percentile(double percent) const {
-  const double rank = percent / 100 * static_cast<double>(sorted_ms.size() - 1);
-  const size_t below = static_cast<size_t>(rank);
-  const size_t above = std::min(below + 1, sorted_ms.size() - 1);
-  return sorted_ms[below] + (rank - static_cast<double>(below)) * (sorted_ms[above] - sorted_ms[below]);
+double RunTimes::Percentile(double percent) const { return PercentileOf(sorted_ms, percent); }
+
+double RunTimes::CalmMs(bool one_thread, double percent) const {
+  constexpr size_t kLeastRuns = 3;
+  std::vector<double> ms;
+  for (const RunSpan& span : spans) {
+    if (!span.interrupted) ms.push_back(span.ms);
+  }
+  if (ms.size() < kLeastRuns) {
+    ms.clear();
+    for (const RunSpan& span : spans) ms.push_back(one_thread ? std::min(span.ms, span.thread_ms) : span.ms);
+  }
+  std::sort(ms.begin(), ms.end());
+  return PercentileOf(ms, percent);
 }
 
-Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
-                                                 const MeasureOptions& options) {
-  std::vector<RunTimes> times(executors.size());
-  Clock::time_point first;
+Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::function<Status()>> calls, const MeasureOptions& options) {
+  std::vector<RunTimes> times(calls.size());
+  double first = 0;
   EVOQ_TRY(Repeat(options, [&](bool measured) -> Status {
-    for (size_t i = 0; i < executors.size(); ++i) {
-      const auto start = Clock::now();
-      EVOQ_TRY(executors[i]->Run(buffers[i].inputs, buffers[i].outputs));
-      if (!measured) continue;
-      const double ms = Ms(Clock::now() - start);
-      if (times[0].spans.empty()) first = start;
-      times[i].sorted_ms.push_back(ms);
-      times[i].spans.push_back({Ms(start - first), ms});
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (!measured) {
+        EVOQ_TRY(calls[i]());
+        continue;
+      }
+      EVOQ_ASSIGN(RunSpan span, TimeCall(calls[i], options));
+      if (times[0].spans.empty()) first = span.start_ms;
+      span.start_ms -= first;
+      times[i].sorted_ms.push_back(span.ms);
+      times[i].spans.push_back(span);
     }
     return {};
   }));
@@ -92,21 +129,17 @@ Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> exec
   return times;
 }
 
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
+                                                 const MeasureOptions& options) {
+  std::vector<std::function<Status()>> calls;
+  for (size_t i = 0; i < executors.size(); ++i)
+    calls.push_back([executor = executors[i], buffer = &buffers[i]] { return executor->Run(buffer->inputs, buffer->outputs); });
+  return MeasureCallsInterleaved(calls, options);
+}
+
 Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options) {
-  RunTimes times;
-  Clock::time_point first;
-  EVOQ_TRY(Repeat(options, [&](bool measured) -> Status {
-    const auto start = Clock::now();
-    EVOQ_TRY(call());
-    if (!measured) return {};
-    const double ms = Ms(Clock::now() - start);
-    if (times.spans.empty()) first = start;
-    times.sorted_ms.push_back(ms);
-    times.spans.push_back({Ms(start - first), ms});
-    return {};
-  }));
-  std::sort(times.sorted_ms.begin(), times.sorted_ms.end());
-  return times;
+  EVOQ_ASSIGN(auto times, MeasureCallsInterleaved(std::span(&call, 1), options));
+  return std::move(times[0]);
 }
 
 Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options) {
@@ -128,7 +161,10 @@ std::vector<size_t> Ascending(const std::vector<double>& ms) {
 // Runs of one program in turn without and with step timing, in blocks.
 class StepSamples {
  public:
-  explicit StepSamples(std::function<void()> host) : host_(std::move(host)) {}
+  StepSamples(std::function<void()> host, Watch* watch) : host_(std::move(host)), watch_(watch) {}
+
+  // Who hears of each run.
+  void Tell(DisturbanceMeter* meter) { meter_ = meter; }
 
   void Use(Executor& executor, RunBuffers& buffers) {
     executor_ = &executor;
@@ -153,6 +189,7 @@ class StepSamples {
     return {};
   }
   double counted_ms() const { return counted_ms_; }
+  double last_block_ms() const { return blocks_.back().total_ms; }
   int64_t runs() const { return runs_; }
   bool has_parts() const { return blocks_.size() >= kParts * kLeastOfPart; }
 
@@ -173,8 +210,8 @@ class StepSamples {
         profile.parts.push_back(Calm(std::span(blocks_).subspan(at(part), at(part + 1) - at(part))));
       }
     }
-    std::vector<double> times;
-    for (const StepSums& block : blocks_) times.push_back(block.total_ms);
+    for (const StepSums& block : blocks_) profile.turns_ms.push_back(block.total_ms);
+    std::vector<double> times = profile.turns_ms;
     if (profile.total_ms > 0) profile.busy = std::max(0.0, Median(times) / profile.total_ms - 1);
     return profile;
   }
@@ -192,6 +229,7 @@ class StepSamples {
 
   // A run without and a run with step timing, so that both see the same machine. `block`: null for one that does not count.
   Status Pair(Block* block) {
+    const double thread_ms = watch_->ThreadMs();
     const auto plain = Clock::now();
     if (host_) host_();
     EVOQ_TRY(executor_->Run(buffers_->inputs, buffers_->outputs));
@@ -207,6 +245,7 @@ class StepSamples {
       all_steps_[s].push_back(block->steps[s].back());
     }
     if (recorded_.size() < kRecorded) Record(plain, timed, end);
+    if (meter_ != nullptr) meter_->Run(Ms(end - plain), watch_->ThreadMs() - thread_ms);
     counted_ms_ += Ms(end - plain);
     ++runs_;
     return {};
@@ -255,6 +294,8 @@ class StepSamples {
   }
 
   std::function<void()> host_;
+  Watch* watch_;
+  DisturbanceMeter* meter_ = nullptr;
   Executor* executor_ = nullptr;
   RunBuffers* buffers_ = nullptr;
   std::vector<int64_t> ns_;
@@ -275,6 +316,8 @@ Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples
     const bool in_parts = samples.size() == 1 || s.has_parts() || s.counted_ms() >= 3 * wanted_ms;
     return s.runs() >= options.max_runs || (s.runs() >= options.min_runs && s.counted_ms() >= wanted_ms && in_parts);
   };
+  DisturbanceMeter meter(options.watch);
+  for (StepSamples& s : samples) s.Tell(&meter);
   for (size_t turn = 0; turn == 0 || !std::all_of(samples.begin(), samples.end(), enough); ++turn) {
     EVOQ_TRY(prepare());
     double done = 1;
@@ -284,14 +327,26 @@ Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples
       EVOQ_TRY(s.MeasureBlock());
       done = std::min(done, s.counted_ms() / std::max(options.duration_s * 1e3, 1e-9));
     }
+    meter.Round(samples.front().last_block_ms() / samples.back().last_block_ms());
     if (options.progress) options.progress(done);
   }
   std::vector<StepProfile> profiles;
-  for (StepSamples& s : samples) profiles.push_back(s.Profile(limits));
+  for (StepSamples& s : samples) {
+    profiles.push_back(s.Profile(limits));
+    profiles.back().disturbance = meter.Read();
+  }
   return profiles;
 }
 
 }  // namespace
+
+void SetRates(StepTime& t, const Limits& limits) {
+  const double ns = t.ms * 1e6;
+  const double share = t.ms > 0 ? RooflineNs(limits, t.peak, t.macs, t.bytes) / ns : 0;
+  t.gops = t.ms > 0 ? 2.0 * static_cast<double>(t.macs) / ns : 0;
+  t.roofline_share = std::min(1.0, share);
+  t.beyond_roofline = std::max(1.0, share);
+}
 
 void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits) {
   profile.total_ms = sums.total_ms;
@@ -300,17 +355,42 @@ void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits) 
     StepTime& t = profile.steps[s];
     t.ms = sums.steps_ms[s];
     profile.steps_ms += t.ms;
-    t.gops = t.ms > 0 ? 2.0 * static_cast<double>(t.macs) / (t.ms * 1e6) : 0;
-    t.roofline_share = t.ms > 0 ? RooflineNs(limits, t.peak, t.macs, t.bytes) / (t.ms * 1e6) : 0;
+    SetRates(t, limits);
   }
   profile.host_ms = sums.timed_ms - profile.steps_ms;
   for (StepTime& t : profile.steps) t.share = profile.steps_ms > 0 ? t.ms / profile.steps_ms : 0;
 }
 
+void ScaleTo(StepProfile& profile, double total_ms) {
+  if (!(profile.total_ms > 0)) return;
+  const double factor = total_ms / profile.total_ms;
+  const auto scale = [&](double& ms) { ms *= factor; };
+  for (double* ms : {&profile.total_ms, &profile.steps_ms, &profile.host_ms}) scale(*ms);
+  for (StepTime& t : profile.steps) {
+    for (double* ms : {&t.ms, &t.median_ms, &t.mean_ms}) scale(*ms);
+    t.gops /= factor;
+    // A share of the limits may come to lie above or below them.
+    const double share = t.roofline_share * t.beyond_roofline / factor;
+    t.roofline_share = std::min(1.0, share);
+    t.beyond_roofline = std::max(1.0, share);
+  }
+  for (StepSums& part : profile.parts) {
+    scale(part.total_ms);
+    scale(part.timed_ms);
+    std::for_each(part.steps_ms.begin(), part.steps_ms.end(), scale);
+  }
+  std::for_each(profile.turns_ms.begin(), profile.turns_ms.end(), scale);
+  for (RecordedRun& run : profile.recorded) {
+    scale(run.start_ms);
+    scale(run.ms);
+    std::for_each(run.steps_ms.begin(), run.steps_ms.end(), scale);
+  }
+}
+
 Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executor* const> executors, const Limits& limits,
                                                          const MeasureOptions& options) {
   std::vector<StepSamples> samples;
-  for (size_t i = 0; i < executors.size(); ++i) samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr);
+  for (size_t i = 0; i < executors.size(); ++i) samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr, options.watch);
   std::vector<std::unique_ptr<Executor>> fresh(executors.size());
   std::vector<RunBuffers> buffers(executors.size());
   const auto prepare = [&]() -> Status {
@@ -332,7 +412,7 @@ Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executo
 
 Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits, const MeasureOptions& options) {
   std::vector<StepSamples> one;
-  one.emplace_back(options.host);
+  one.emplace_back(options.host, options.watch);
   one[0].Use(executor, buffers);
   EVOQ_ASSIGN(auto profiles, MeasureBlocks(one, [] { return Status(); }, limits, options));
   return std::move(profiles[0]);

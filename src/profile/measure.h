@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "profile/disturbance.h"
 #include "profile/limits.h"
 #include "runtime/buffers.h"
 
@@ -13,15 +15,21 @@ namespace evoq {
 struct MeasureOptions {
   double warmup_ms = 200;
   double duration_s = 3;
+  // No run begins so long after the first one that warms up, whatever min_runs says, once each has run.
+  double limit_s = std::numeric_limits<double>::infinity();
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
   std::function<void(double fraction)> progress;  // may be null
   std::function<void()> host;  // what the caller does for each run besides running (decoding, copying); may be null
+  Watch* watch = ThisMachine();
+  DisturbanceMeter* meter = nullptr;  // hears of each measured run; may be null
 };
 
 // One run: when it began, since the first measured run did, and what it took.
 struct RunSpan {
   double start_ms = 0, ms = 0;
+  double thread_ms = 0;      // of `ms`: when the calling thread had a processor
+  bool interrupted = false;  // a thread of this process was taken off its processor meanwhile
 };
 
 // Times of single runs, in milliseconds.
@@ -38,6 +46,10 @@ struct RunTimes {
   double variation() const;
   // Linear interpolation between closest ranks; `percent` in [0, 100].
   double Percentile(double percent) const;
+  // What a run takes where nothing disturbs it: a low quantile (lower quartile unless told) of the runs that were not
+  // interrupted. Of fewer than three such runs nothing is known: then of all runs, and where they are on `one_thread`, of the
+  // time for which that had a processor. Needs spans.
+  double CalmMs(bool one_thread, double percent = 25) const;
 };
 
 // Warms up, then runs until both the duration and min_runs are reached.
@@ -46,7 +58,8 @@ Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const Meas
 // The same for anything that runs.
 Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options);
 
-// Runs several executors in turn, one run each, so that a change of the machine's speed hits all alike.
+// Runs several things in turn, one run each, so that a change of the machine's speed hits all alike.
+Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::function<Status()>> calls, const MeasureOptions& options);
 Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);
 
@@ -58,7 +71,10 @@ struct StepTime {
   double share = 0;  // of the sum of all steps
   int64_t macs = 0, bytes = 0;
   double gops = 0;            // 2 * macs / time
-  double roofline_share = 0;  // roofline time / measured time
+  double roofline_share = 0;  // roofline time / measured time, at most 1
+  // Faster than the measured limits allow, by so many times: what it reads lies nearer than the L3, or the limits were measured on a
+  // busy machine. 1 otherwise.
+  double beyond_roofline = 1;
 };
 
 // One run as it happened, since the first one began.
@@ -86,10 +102,16 @@ struct StepProfile {
   // The same from each eighth of the measured time alone, for intervals; empty where there were too few blocks. Profiles that were measured in
   // turn have the same eighths.
   std::vector<StepSums> parts;
+  std::vector<double> turns_ms;  // what a run took in each block, in order: of profiles that were measured in turn the same turns
+  Disturbance disturbance;       // of all that was measured in turn
   std::vector<RecordedRun> recorded;  // the first measured runs, in order
 
   double tax_ms() const { return steps_ms + host_ms - total_ms; }  // what timing the steps adds to a run
 };
+// gops, roofline_share and beyond_roofline of a step whose time, macs and bytes are known.
+void SetRates(StepTime& step, const Limits& limits);
+// Multiplies all times so that a run takes `total_ms`: a profile beside a comparison shows that one's times.
+void ScaleTo(StepProfile& profile, double total_ms);
 // Sets the times of `profile` to these sums.
 void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits);
 
