@@ -32,7 +32,8 @@ void AddNodes(const json& nodes, double weight, std::map<std::string, size_t>& i
       layer.where = JsonText(node, "exec_type");
       layer.precision = PrecisionIn(layer.where);
       layer.conversion = ConversionOf(layer.type);
-      layer.group = GroupOf(layer.type, layer.name);
+      layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
+      layer.operators = {layer.name};
       run.layers.push_back(std::move(layer));
     }
     run.layers[it->second].ms += std::max(0.0, JsonNumber(node, "real_time")) * weight;

@@ -5,6 +5,10 @@
 
 namespace evoq {
 
+namespace {
+constexpr double kLeastMs = 1e-3;  // that a finding is worth
+}  // namespace
+
 #define EVOQ_ROW(name) extern const DoctorRule name;
 #include "doctor/rules.inc"
 #undef EVOQ_ROW
@@ -26,28 +30,44 @@ std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(co
   return losses;
 }
 
+namespace {
+
+bool Reads(const ForeignLayer& reader, const ForeignLayer& writer) {
+  for (const ForeignTensor& output : writer.outputs) {
+    const auto same = [&](const ForeignTensor& input) { return !input.name.empty() && input.name == output.name; };
+    if (std::any_of(reader.inputs.begin(), reader.inputs.end(), same)) return true;
+  }
+  return false;
+}
+
+bool NamesTensors(const std::vector<ForeignTensor>& tensors) { return !tensors.empty() && !tensors[0].name.empty(); }
+
+}  // namespace
+
 std::vector<size_t> Readers(const ForeignRun& run, size_t layer) {
   std::vector<size_t> readers;
-  const ForeignLayer& writer = run.layers[layer];
-  if (writer.outputs.empty() || writer.outputs[0].name.empty()) {
-    if (layer + 1 < run.layers.size()) readers.push_back(layer + 1);
-    return readers;
-  }
-  for (size_t i = 0; i < run.layers.size(); ++i) {
-    for (const ForeignTensor& input : run.layers[i].inputs) {
-      const bool reads = std::any_of(writer.outputs.begin(), writer.outputs.end(),
-                                     [&](const ForeignTensor& output) { return output.name == input.name; });
-      if (!reads) continue;
-      readers.push_back(i);
-      break;
-    }
+  const bool named = NamesTensors(run.layers[layer].outputs);
+  for (size_t i = layer + 1; i < run.layers.size(); ++i) {
+    if (!named) return {i};
+    if (Reads(run.layers[i], run.layers[layer])) readers.push_back(i);
   }
   return readers;
 }
 
+std::vector<size_t> Writers(const ForeignRun& run, size_t layer) {
+  std::vector<size_t> writers;
+  const bool named = NamesTensors(run.layers[layer].inputs);
+  for (size_t i = layer; i-- > 0;) {
+    if (!named) return {i};
+    if (Reads(run.layers[layer], run.layers[i])) writers.push_back(i);
+  }
+  return writers;
+}
+
+bool IsFloat(const std::string& precision) { return precision == "fp32" || precision == "fp16" || precision == "bf16"; }
+
 double NarrowingShare(const ForeignLayer& layer) {
-  const int bits = BitsOf(layer.precision);
-  return bits > 8 ? 1 - 8.0 / bits : 0;
+  return IsFloat(layer.precision) ? 1 - 8.0 / BitsOf(layer.precision) : 0;
 }
 
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
@@ -59,13 +79,18 @@ Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
     if (*rule->tool != '\0' && run.tool != rule->tool) continue;
     Finding finding;
     finding.rule = rule;
+    std::vector<size_t> layers;
     for (const Loss& loss : rule->find(c)) {
       if (taken[loss.layer]) continue;
       taken[loss.layer] = true;
       finding.ms += loss.ms;
       finding.layers.push_back(run.layers[loss.layer].name);
+      layers.push_back(loss.layer);
     }
-    if (finding.ms < 1e-3) continue;
+    if (layers.empty() || (finding.ms < kLeastMs && !rule->doubt)) {
+      for (size_t i : layers) taken[i] = false;
+      continue;
+    }
     lost += finding.ms;
     diagnosis.findings.push_back(std::move(finding));
   }

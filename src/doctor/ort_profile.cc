@@ -44,6 +44,22 @@ int64_t SizeOf(const json& args, const char* key) {
   return size > 0 ? size : 0;
 }
 
+// Which input holds the weights: of operators on quantized tensors the fourth, behind the first one's scale and zero point.
+size_t WeightInput(const std::string& op) { return op.starts_with("QLinear") || op == "QGemm" ? 3 : 1; }
+
+// Number and kernel of the weights of a convolution ([M, C / groups, kernel...]) or a product.
+void TakeWeights(ForeignLayer& layer) {
+  const size_t at = WeightInput(layer.type);
+  if ((layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) || layer.inputs.size() <= at) return;
+  const std::vector<int64_t>& dims = layer.inputs[at].dims;
+  int64_t count = dims.empty() ? 0 : 1;
+  for (int64_t d : dims) {
+    if (d <= 0 || __builtin_mul_overflow(count, d, &count)) return;
+  }
+  layer.weight_count = count;
+  if (layer.group == LayerGroup::kConv && dims.size() > 2) layer.kernel.assign(dims.begin() + 2, dims.end());
+}
+
 ForeignLayer ReadNode(const json& event, const json& args) {
   ForeignLayer layer;
   const std::string name = JsonText(event, "name");
@@ -55,7 +71,9 @@ ForeignLayer ReadNode(const json& event, const json& args) {
   layer.outputs = ReadTensors(JsonArray(args, "output_type_shape"));
   layer.weight_bytes = SizeOf(args, "parameter_size");
   layer.conversion = ConversionOf(layer.type);
-  layer.group = GroupOf(layer.type, layer.name);
+  layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
+  layer.operators = {layer.name};
+  TakeWeights(layer);
   if (!layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
   layer.has_residual = layer.type == "FusedConv" && layer.inputs.size() > 3;
   return layer;

@@ -5,6 +5,7 @@
 //   times       [{"latencyMs", "computeMs", "h2dMs", ...}, ...], one per run and stream, measured without the profiler
 //   metadata    {"device_information": {...}} as saved by TensorRT's engine explorer (optional)
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 
@@ -22,6 +23,7 @@ struct Files {
   json profile, layers, times;
   std::string profile_path, layers_path;
   std::string device;
+  int count = 0;  // of those that are JSON
 };
 
 bool IsProfile(const json& value) {
@@ -31,11 +33,12 @@ bool IsTimes(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_object() && (value[0].contains("latencyMs") || value[0].contains("computeMs"));
 }
 
-// Files that are no JSON are an error where their name says that they are.
-Status Take(const std::string& path, Files& files) {
+// `beside`: found in a folder, where a file that is no JSON is an error only if its name says that it is.
+Status Take(const std::string& path, bool beside, Files& files) {
   auto read = ReadJsonFile(path);
-  if (!read && LowerExtension(path) != ".json") return {};
+  if (!read && beside && LowerExtension(path) != ".json") return {};
   EVOQ_ASSIGN(json value, std::move(read));
+  ++files.count;
   if (IsProfile(value)) {
     if (!files.profile.is_null()) return InvalidInput("{}: a second profile beside {}", path, files.profile_path);
     files.profile = std::move(value);
@@ -95,6 +98,23 @@ Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
   return origin == "QDQ" ? Conversion::kQuantize : Conversion::kReformat;
 }
 
+// The group that the layer's types tell, the more exact one first: what the kernel is, then what it is for. Else that of its
+// operators' names. TensorRT says of layers that stand for Q/DQ what they come from.
+LayerGroup GroupOfLayer(const ForeignLayer& layer, const std::string& parameter_type, const std::string& origin, const std::string& onnx_names) {
+  if (origin == "QDQ") return LayerGroup::kReformatQdq;
+  if (TypeTellsGroup(layer.type)) return GroupOf(layer.type, layer.name);
+  if (TypeTellsGroup(parameter_type)) return GroupOf(parameter_type, "");
+  const LayerGroup by_name = GroupOf("", layer.name);
+  return by_name == LayerGroup::kOther && !onnx_names.empty() ? GroupOf("", onnx_names) : by_name;
+}
+
+// Whether an operator's name ends in Add: "/layer1/Add", "Add_36", "model/block1/add". A bias is no sum of two activations.
+bool IsAdd(std::string name) {
+  while (!name.empty() && (name.back() == ')' || name.back() == '_' || std::isdigit(static_cast<unsigned char>(name.back())))) name.pop_back();
+  name = name.substr(name.find_last_of("/(") + 1);
+  return name == "Add" || name == "add" || name == "AddV";
+}
+
 // What the layer-info file says of a layer; `value` is null or a string where it says nothing.
 void Describe(const json& value, ForeignLayer& layer) {
   std::string origin, parameter_type;
@@ -106,15 +126,20 @@ void Describe(const json& value, ForeignLayer& layer) {
     for (const json& t : JsonArray(value, "Inputs")) layer.inputs.push_back(ReadTensor(t));
     for (const json& t : JsonArray(value, "Outputs")) layer.outputs.push_back(ReadTensor(t));
     layer.weight_bytes = WeightBytes(value, "Weights") + WeightBytes(value, "Bias");
-    if (const auto w = value.find("Weights"); w != value.end()) layer.precision = PrecisionIn(JsonText(*w, "Type"));
+    if (const auto w = value.find("Weights"); w != value.end()) {
+      layer.precision = PrecisionIn(JsonText(*w, "Type"));
+      if (const double count = JsonNumber(*w, "Count"); count > 0 && count < 1e15) layer.weight_count = static_cast<int64_t>(count);
+    }
     if (layer.precision.empty() && !layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
+    for (const char* key : {"Kernel", "WindowSize"}) {
+      for (const json& k : JsonArray(value, key)) layer.kernel.push_back(k.is_number_integer() ? k.get<int64_t>() : -1);
+    }
   }
-  const bool said = !parameter_type.empty() && GroupOf(parameter_type, "") != LayerGroup::kOther;
-  layer.group = said ? GroupOf(parameter_type, "") : GroupOf(layer.type, layer.name);
   const std::string onnx_names = OnnxNames(JsonText(value, "Metadata"));
-  if (layer.group == LayerGroup::kOther && !onnx_names.empty()) layer.group = GroupOf("", onnx_names);
+  layer.operators = OperatorsIn(onnx_names.empty() ? layer.name : onnx_names);
+  layer.group = GroupOfLayer(layer, parameter_type, origin, onnx_names);
   layer.conversion = ConversionOf(layer, origin);
-  const bool adds = layer.name.find("Add") != std::string::npos || onnx_names.find("Add") != std::string::npos;
+  const bool adds = std::any_of(layer.operators.begin(), layer.operators.end(), IsAdd);
   layer.has_residual = layer.group == LayerGroup::kConv && (layer.inputs.size() > 1 || adds);
 }
 
@@ -154,7 +179,8 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
 Result<ForeignRun> Read(const std::string& path) {
   std::error_code code;
   std::vector<std::string> paths = {path};
-  if (std::filesystem::is_directory(path, code)) {
+  const bool folder = std::filesystem::is_directory(path, code);
+  if (folder) {
     EVOQ_ASSIGN(paths, ListFiles(path));
     // Engines and logs lie beside them.
     std::erase_if(paths, [](const std::string& p) {
@@ -163,10 +189,10 @@ Result<ForeignRun> Read(const std::string& path) {
     });
   }
   Files files;
-  for (const std::string& p : paths) EVOQ_TRY(Take(p, files));
+  for (const std::string& p : paths) EVOQ_TRY(Take(p, folder, files));
   if (files.profile.is_null())
-    return InvalidInput("{}: no profile among {} JSON files; expected what trtexec --exportProfile=F writes, an array whose first "
-                        "entry is {{\"count\": N}}", path, paths.size());
+    return InvalidInput("{}: no profile among {} JSON file{}; expected what trtexec --exportProfile=F writes, an array whose first "
+                        "entry is {{\"count\": N}}", path, files.count, files.count == 1 ? "" : "s");
   return Build(files, path);
 }
 

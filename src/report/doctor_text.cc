@@ -10,19 +10,22 @@ namespace {
 
 using nlohmann::json;
 
+// What is not known is null: 0 would be a figure.
+json Known(double value, bool known) { return known ? json(value) : json(nullptr); }
+
 json RunJson(const ForeignRun& run) {
   json groups;
   for (int g = 0; g < kLayerGroups; ++g) groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
-  return {{"tool", run.tool}, {"path", run.path}, {"device", run.device}, {"end_to_end_ms", run.end_to_end_ms},
-          {"layer_sum_ms", run.layer_sum_ms}, {"layers", run.layers.size()}, {"weight_bytes", run.weight_bytes}, {"groups", groups}};
+  return {{"tool", run.tool}, {"path", run.path}, {"device", run.device}, {"end_to_end_ms", Known(run.end_to_end_ms, run.end_to_end_ms > 0)},
+          {"layer_sum_ms", run.layer_sum_ms}, {"layers", run.layers.size()}, {"weight_bytes", run.weight_bytes > 0 ? json(run.weight_bytes) : json(nullptr)}, {"groups", groups}};
 }
 
 std::string Headline(const char* label, const ForeignRun& run) {
   std::string out = fmt::format("{}: {} of {}{}{}: ", label, run.tool, run.path, run.device.empty() ? "" : " on ", run.device);
-  if (run.end_to_end_ms > 0) out += fmt::format("{:.3f} ms end to end, ", run.end_to_end_ms);
-  out += fmt::format("{} layers, {:.3f} ms in sum", run.layers.size(), run.layer_sum_ms);
+  if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
+  out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
   if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)
-    out += fmt::format(" (the profiler's own cost is {:.3f} ms of it)", run.layer_sum_ms - run.end_to_end_ms);
+    out += fmt::format(" (the profiler's own cost is {} ms of it)", MsText(run.layer_sum_ms - run.end_to_end_ms));
   if (run.weight_bytes > 0) out += fmt::format(", weights {}", HumanBytes(run.weight_bytes));
   return out + "\n";
 }
@@ -77,7 +80,7 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
     delta[LayerGroupName(group)] = run.GroupMs(group) - baseline->GroupMs(group);
   }
   delta["layer_sum_ms"] = run.layer_sum_ms - baseline->layer_sum_ms;
-  delta["end_to_end_ms"] = run.end_to_end_ms - baseline->end_to_end_ms;
+  delta["end_to_end_ms"] = Known(run.end_to_end_ms - baseline->end_to_end_ms, run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0);
   out["delta"] = delta;
   causes.push_back({{"code", "kernel-below-ideal"}, {"ms", diagnosis.below_ideal_ms}, {"steps", json::array()},
                     {"sentence", "The other layers against their time in the baseline, scaled by the bits they could compute in."}, {"fix", ""}});
@@ -96,14 +99,15 @@ std::string ToText(const ForeignRun& run, const ForeignRun* baseline, const Diag
                       : fmt::format("{:.1f}% slower than the baseline\n", 100 * (1 / ratio - 1));
   }
   out += "\n" + GroupTable(run, baseline) + "\n";
-  if (!run.detailed) out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
+  if (!run.detailed && run.tool == "trtexec") out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
   if (diagnosis.findings.empty()) return out + "no known fault found\n";
   TextTable table({">ms lost", ">layers", "cause", "where"});
   for (const Finding& f : diagnosis.findings)
-    table.Row({fmt::format("{:.3f}", f.ms), std::to_string(f.layers.size()), f.rule->code, LayerList(f.layers)});
+    table.Row({f.rule->doubt ? "?" : fmt::format("{:.3f}", f.ms), std::to_string(f.layers.size()), f.rule->code, LayerList(f.layers)});
   out += table.ToString();
   for (const Finding& f : diagnosis.findings)
-    out += fmt::format("\n{}: {}\n  fix ({:.3f} ms): {}\n  source: {}\n", f.rule->code, f.rule->sentence, f.ms, f.rule->fix, f.rule->source);
+    out += fmt::format("\n{}: {}\n  {}: {}\n  source: {}\n", f.rule->code, f.rule->sentence,
+                       f.rule->doubt ? "to know" : fmt::format("fix ({:.3f} ms)", f.ms), f.rule->fix, f.rule->source);
   return out;
 }
 

@@ -1,8 +1,10 @@
 #include "report/table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace evoq {
 
@@ -35,6 +37,13 @@ std::string TextTable::ToString() const {
     out += line + "\n";
   }
   return out;
+}
+
+std::string MsText(double ms) {
+  constexpr int kLeast = 3, kMost = 7;
+  const double size = std::fabs(ms);
+  const int digits = size > 0 && size < 1 ? kLeast - static_cast<int>(std::floor(std::log10(size))) : kLeast;
+  return fmt::format("{:.{}f}", ms, std::min(digits, kMost));
 }
 
 }  // namespace evoq

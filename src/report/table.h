@@ -1,4 +1,4 @@
-// Plain text tables with aligned columns.
+// Plain text tables with aligned columns, and figures in them.
 #pragma once
 
 #include <string>
@@ -17,5 +17,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> right_;
 };
+
+// Milliseconds with at least four significant digits, so that the ratio of two of them is that of what is shown: "43.417", "0.01230".
+std::string MsText(double ms);
 
 }  // namespace evoq

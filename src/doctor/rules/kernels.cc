@@ -1,7 +1,5 @@
 // Layers whose kernel does not gain from fewer bits.
-#include <map>
-
-#include "base/text.h"
+#include "doctor/pairing.h"
 #include "doctor/rule.h"
 
 namespace evoq {
@@ -27,32 +25,32 @@ std::vector<Loss> FindFloat(const DoctorCase& c) {
   return losses;
 }
 
-// "32x64x56x56 conv": what pairs a layer with its counterpart in the baseline; the n-th of a kind meets the n-th.
-std::string KindOf(const ForeignLayer& layer) {
-  const std::string dims = layer.outputs.empty() ? "" : fmt::format("{}", fmt::join(layer.outputs[0].dims, "x"));
-  return dims + (layer.group == LayerGroup::kConv ? " conv" : " matmul");
-}
-
-std::vector<Loss> FindSlower(const DoctorCase& c) {
+// Integer layers that take longer than their counterparts in the baseline: by how much at least, or, with `doubtful`, those of which
+// that is not sure.
+std::vector<Loss> FindSlower(const DoctorCase& c, bool doubtful) {
   std::vector<Loss> losses;
   if (c.baseline == nullptr || !c.run.detailed || !c.baseline->detailed) return losses;
-  std::map<std::string, std::vector<double>> before;
-  for (const ForeignLayer& layer : c.baseline->layers) {
-    if (IsLinear(layer) && NarrowingShare(layer) > 0) before[KindOf(layer)].push_back(layer.ms);
-  }
-  std::map<std::string, size_t> next, count;
-  for (const ForeignLayer& layer : c.run.layers) count[KindOf(layer)] += IsLinear(layer);
+  const auto in_float = [](const ForeignLayer& layer) { return IsLinear(layer) && NarrowingShare(layer) > 0; };
+  const std::vector<Counterpart> pairs = PairLayers(c.run, IsLinear, *c.baseline, in_float);
   for (size_t i = 0; i < c.run.layers.size(); ++i) {
     const ForeignLayer& layer = c.run.layers[i];
-    if (!IsLinear(layer)) continue;
-    const std::string kind = KindOf(layer);
-    const auto it = before.find(kind);
-    const size_t n = next[kind]++;
-    if (it == before.end() || it->second.size() != count[kind] || BitsOf(layer.precision) != 8) continue;
-    if (layer.ms > it->second[n]) losses.push_back({i, layer.ms - it->second[n]});
+    if (!IsLinear(layer) || BitsOf(layer.precision) != 8) continue;
+    Counterpart pair = pairs[i];
+    if (pair.sure) {
+      const ForeignLayer& before = c.baseline->layers[*pair.sure];
+      pair = {{}, true, true, before.ms, before.ms, before.has_residual};
+    }
+    if (!pair.any || layer.ms <= pair.least_ms) continue;
+    // Slower than each layer that may be its counterpart, of which none leaves a sum to another layer that is part of this one.
+    const bool sure = pair.same_kind && layer.ms > pair.most_ms && (pair.all_add || !layer.has_residual);
+    if (sure && !doubtful) losses.push_back({i, layer.ms - pair.most_ms});
+    if (!sure && doubtful) losses.push_back({i, 0});
   }
   return losses;
 }
+
+std::vector<Loss> FindSlowerForSure(const DoctorCase& c) { return FindSlower(c, false); }
+std::vector<Loss> FindPerhapsSlower(const DoctorCase& c) { return FindSlower(c, true); }
 
 bool DequantizesConstant(const ForeignLayer& layer) {
   if (layer.type != "DequantizeLinear" || layer.inputs.empty()) return false;
@@ -87,9 +85,15 @@ extern const DoctorRule kRuleStaysFloat = {
     "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20; OpenVINO 2024 runtime counters", FindFloat};
 
 extern const DoctorRule kRuleSlowerThanBaseline = {
-    "int8-layer-slower", "", "Integer layers slower than the same layer of the baseline: few channels, or an output in float.",
-    "Keep the first layer (three channels) in float, or let it write int8 directly by placing Q/DQ right behind its activation.",
-    "the two measured runs", FindSlower};
+    "int8-layer-slower", "", "Integer layers slower than the same layer of the baseline.",
+    "Keep these layers in float, a first layer of three channels above all; one that writes float gains by Q/DQ right behind its activation.",
+    "the two measured runs", FindSlowerForSure};
+
+extern const DoctorRule kRulePerhapsSlower = {
+    "int8-layer-unpaired", "",
+    "Integer layers that may be slower than in the baseline: which layer there is the same one, or whether it does as much, cannot be told.",
+    "Compare engines that are built of one model with lasting node names (\"/layer1/conv1/Conv\") and --profilingVerbosity=detailed.",
+    "the two measured runs", FindPerhapsSlower, true};
 
 extern const DoctorRule kRuleWeightsDequantizedEachRun = {
     "weights-dequantized-each-run", "onnxruntime", "Constant weights are dequantized at every inference.",

@@ -1,10 +1,11 @@
 // Q/DQ pairs in the wrong places: the layers around them cannot run in integers end to end.
+#include <algorithm>
+
+#include "doctor/pairing.h"
 #include "doctor/rule.h"
 
 namespace evoq {
 namespace {
-
-bool IsFloat(const std::string& precision) { return BitsOf(precision) >= 16 && precision != "int32" && precision != "int64"; }
 
 bool IsConversion(const ForeignLayer& layer) { return layer.conversion == Conversion::kQuantize || layer.conversion == Conversion::kDequantize; }
 
@@ -22,30 +23,24 @@ std::vector<Loss> FindResidual(const DoctorCase& c) {
   return losses;
 }
 
-// The time of pooling layers of the same place in the baseline, or a negative number.
-double BaselinePoolMs(const DoctorCase& c, size_t index) {
-  if (c.baseline == nullptr) return -1;
-  for (const ForeignLayer& layer : c.baseline->layers) {
-    if (layer.group == LayerGroup::kPooling && index-- == 0) return layer.ms;
-  }
-  return -1;
-}
+bool IsPooling(const ForeignLayer& layer) { return layer.group == LayerGroup::kPooling; }
 
 // Pooling that computes in float although integers could pass through it, with the conversions beside it.
 std::vector<Loss> FindPooling(const DoctorCase& c) {
   std::vector<Loss> losses;
   if (!c.run.quantized()) return losses;
-  size_t index = 0;
+  const std::vector<Counterpart> pairs = c.baseline ? PairLayers(c.run, IsPooling, *c.baseline, IsPooling) : std::vector<Counterpart>();
   for (size_t i = 0; i < c.run.layers.size(); ++i) {
     const ForeignLayer& layer = c.run.layers[i];
-    if (layer.group != LayerGroup::kPooling) continue;
-    const double before = BaselinePoolMs(c, index++);
+    if (!IsPooling(layer)) continue;
     const std::string precision = layer.inputs.empty() ? layer.precision : layer.inputs[0].precision;
     if (c.run.detailed && !IsFloat(precision)) continue;
-    double lost = layer.ms * (precision.empty() ? 0 : 1 - 8.0 / BitsOf(precision));
-    if (before >= 0 && layer.ms - before > lost) lost = layer.ms - before;
+    double lost = IsFloat(precision) ? layer.ms * (1 - 8.0 / BitsOf(precision)) : 0;
+    if (!pairs.empty() && pairs[i].sure) lost = std::max(lost, layer.ms - c.baseline->layers[*pairs[i].sure].ms);
     losses.push_back({i, lost});
-    if (i > 0 && c.run.layers[i - 1].conversion == Conversion::kReformat) losses.push_back({i - 1, c.run.layers[i - 1].ms});
+    for (size_t writer : Writers(c.run, i)) {
+      if (c.run.layers[writer].conversion == Conversion::kReformat) losses.push_back({writer, c.run.layers[writer].ms});
+    }
     for (size_t reader : Readers(c.run, i)) {
       if (c.run.layers[reader].group != LayerGroup::kReformatQdq) continue;
       losses.push_back({reader, c.run.layers[reader].ms});
