@@ -6,15 +6,36 @@ namespace evoq {
 
 using nlohmann::json;
 
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+// Whether brackets outside of strings open more than kMaxDepth levels. Before parsing: the value itself is torn down and written by
+// recursion, and the library's callback that could count levels looks at all elements of an array for each of them.
+bool TooDeep(std::string_view text) {
+  int depth = 0;
+  bool string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (string) {
+      i += c == '\\';  // what is escaped ends nothing
+      string = c != '"';
+    } else if (c == '"') {
+      string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<json> ParseJson(std::string_view text) {
-  constexpr int kMaxDepth = 64;
-  bool deep = false;
-  const auto bound = [&](int depth, json::parse_event_t, json&) {
-    deep = deep || depth > kMaxDepth;
-    return depth <= kMaxDepth;
-  };
-  json value = json::parse(text, bound, /*allow_exceptions=*/false);
-  if (deep) return InvalidInput("nested deeper than {} levels", kMaxDepth);
+  if (TooDeep(text)) return InvalidInput("nested deeper than {} levels", kMaxDepth);
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) return InvalidInput("not JSON ({} bytes)", text.size());
   return value;
 }

@@ -142,7 +142,8 @@ TEST(Preprocess, FormulaAndLayouts) {
 TEST(Preprocess, ErrorsNameTheField) {
   for (const auto& [json, expected] : std::vector<std::pair<std::string, std::string>>{
            {"[]", "JSON object"},
-           {"{", "JSON object"},
+           {"{", "not JSON (1 bytes)"},
+           {std::string(65, '[') + std::string(65, ']'), "nested deeper than 64 levels"},
            {R"({"resize_shrt": 256})", "unknown field \"resize_shrt\""},
            {R"({"crop": [224]})", "\"crop\" is [224], expected [height, width]"},
            {R"({"resize": [0, 5]})", "\"resize\""},

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "data/dataset.h"
 #include "data/resize.h"
 
@@ -118,7 +118,7 @@ void Store(DType dtype, float x, int64_t at, Tensor& to) {
 }  // namespace
 
 Result<Preprocess> ParsePreprocess(std::string_view json) {
-  const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const Json root, ParseJson(json));
   if (!root.is_object()) return InvalidInput("expected a JSON object of preprocessing fields");
   Preprocess p;
   for (const auto& [name, value] : root.items()) {

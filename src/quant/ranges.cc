@@ -1,8 +1,8 @@
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/version.h"
 #include "base/file.h"
+#include "base/json_file.h"
 #include "base/text.h"
 #include "quant/observer.h"
 #include "quant/quant.h"
@@ -36,7 +36,7 @@ Status ParseChannels(const ChannelField& field, const Json& lists, Ranges& range
 }
 
 Result<Ranges> Parse(const std::string& text) {
-  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  EVOQ_ASSIGN(const Json root, ParseJson(text));
   if (!root.is_object() || root.value("format", Json()) != kFormat) {
     return InvalidInput("no ranges file: expected a JSON object with \"format\": \"{}\"", kFormat);
   }

@@ -357,7 +357,7 @@ TEST_F(BadFiles, Npy) {
 TEST_F(BadFiles, Preprocess) {
   const std::string quantize = "quantize @net.onnx -o @out/q.etm --calib @images --preprocess @bad.json";
   const std::pair<const char*, const char*> rows[] = {
-      {"{\"resize\": [8, 8", "bad.json: expected a JSON object of preprocessing fields"},
+      {"{\"resize\": [8, 8", "bad.json: not JSON (16 bytes)"},
       {"[1, 2]", "bad.json: expected a JSON object of preprocessing fields"},
       {R"({"rezise": [8, 8]})", "bad.json: unknown field \"rezise\", expected resize_short"},
       {R"({"std": [0]})", "bad.json: field \"std\" is [0], expected numbers other than 0"},
@@ -380,7 +380,8 @@ TEST_F(BadFiles, Ranges) {
   const std::string quantize = "quantize @net.onnx -o @out/q.etm --ranges @bad.json";
   const std::string head = R"({"format": "evoq-ranges", "version": 1, "ranges": )";
   const std::pair<std::string, const char*> rows[] = {
-      {"{", "bad.json: no ranges file: expected a JSON object with \"format\": \"evoq-ranges\""},
+      {"{", "bad.json: not JSON (1 bytes)"},
+      {"[]", "bad.json: no ranges file: expected a JSON object with \"format\": \"evoq-ranges\""},
       {R"({"format": "evoq-ranges", "version": 9})", "bad.json: ranges of version 9, expected 1"},
       {R"({"format": "evoq-ranges", "version": 1})", "bad.json: \"ranges\" is missing, expected an object of value: [min, max]"},
       {head + R"({"x": [1]}})", "bad.json: range of x is [1], expected [min, max]"},
@@ -453,6 +454,7 @@ TEST_F(BadFiles, Configurations) {
   Expect("optimize @net.onnx -o @out/o.onnx --config @bad.json", 3, "bad.json: not JSON (3 bytes)");
   SaveText("bad.json", std::string(100, '[') + std::string(100, ']'));
   for (const char* verb : {"optimize @net.onnx -o @out/o.onnx --config @bad.json", "quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json",
+                           "quantize @net.onnx -o @out/q.etm --calib @images --preprocess @bad.json", "quantize @net.onnx -o @out/q.etm --ranges @bad.json",
                            "predict @net.onnx --limits @bad.json", "compare @bad.json @bad.json", "explain @net.etm --report @out/r.html --duration-s 0.01 --eval @bad.json"})
     Expect(verb, 3, "bad.json: nested deeper than 64 levels");
 }
