@@ -159,8 +159,7 @@ bool Session::Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
 std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json, std::string* error) {
   const auto load = [&]() -> Result<Tensor> {
     EVOQ_ASSIGN(const Preprocess how, LoadPreprocess(preprocess_json));
-    EVOQ_ASSIGN(const Image pixels, DecodeImage(image));
-    return ToInput(pixels, how);
+    return LoadInput(image, how);
   };
   const auto tensor = load();
   if (tensor) return ToArray(*tensor);

@@ -1,5 +1,7 @@
 // Uncompressed images: BMP of 24 bits, PNM (P5 and P6) and baseline TIFF of 8 bits. Sizes and offsets come from files.
+#include <array>
 #include <cctype>
+#include <map>
 
 #include "base/math.h"
 #include "data/image_decode.h"
@@ -18,6 +20,14 @@ uint64_t Number(Bytes bytes, uint64_t at, int count, bool big_endian) {
   return value;
 }
 
+// Pixels stand in the file as they are: an image whose pixels take more bytes than the file has is refused before it is allocated.
+Result<Image> AllocateFor(Bytes bytes, int64_t width, int64_t height, int64_t samples, Budget& budget) {
+  const auto pixels = CheckedProduct(std::array{width, height, samples});
+  if (pixels && *pixels > static_cast<int64_t>(bytes.size()))
+    return InvalidInput("{} x {} pixels of {} bytes, in a file of {} bytes", width, height, samples, bytes.size());
+  return AllocateRgb(width, height, budget);
+}
+
 // Copies a row of pixels of `samples` bytes; one sample is grey.
 Status CopyRow(Bytes bytes, uint64_t from, int samples, bool bgr, int64_t row, Image& image) {
   const uint64_t size = static_cast<uint64_t>(image.width) * samples;
@@ -32,19 +42,55 @@ Status CopyRow(Bytes bytes, uint64_t from, int samples, bool bgr, int64_t row, I
   return {};
 }
 
-struct TiffField {
-  uint64_t count = 0, at = 0;
-  int width = 0;
+// The numbers of a TIFF's first directory: entries of a tag, a type, a count, and the values or where they stand.
+class TiffDirectory {
+ public:
+  static Result<TiffDirectory> Read(Bytes bytes) {
+    TiffDirectory d(bytes);
+    const uint64_t start = d.Field(4, 4), entries = d.Field(start, 2);
+    if (start + 2 + entries * kEntryBytes > bytes.size())
+      return InvalidInput("a directory of {} entries at byte {} of {}", entries, start, bytes.size());
+    for (uint64_t i = 0; i < entries; ++i) {
+      const uint64_t at = start + 2 + i * kEntryBytes;
+      Values values{d.Field(at + 4, 4), at + 8, d.Field(at + 2, 2) == 3 ? 2 : 4};
+      if (values.count * values.width > 4) values.at = d.Field(at + 8, 4);
+      if (values.at + values.count * values.width > bytes.size()) values.count = 0;  // of a tag that nobody may ask for
+      d.tags_.emplace(d.Field(at, 2), values);
+    }
+    return d;
+  }
+  uint64_t Count(uint64_t tag) const {
+    const auto found = tags_.find(tag);
+    return found == tags_.end() ? 0 : found->second.count;
+  }
+  uint64_t At(uint64_t tag, uint64_t i, uint64_t fallback) const {
+    if (i >= Count(tag)) return fallback;
+    const Values& values = tags_.at(tag);
+    return Field(values.at + i * values.width, values.width);
+  }
+
+ private:
+  static constexpr uint64_t kEntryBytes = 12;
+  struct Values {
+    uint64_t count, at;
+    int width;
+  };
+  explicit TiffDirectory(Bytes bytes) : bytes_(bytes), big_endian_(evoq::At(bytes, 0) == 'M') {}
+  uint64_t Field(uint64_t at, int count) const { return Number(bytes_, at, count, big_endian_); }
+  Bytes bytes_;
+  bool big_endian_;
+  std::map<uint64_t, Values> tags_;
 };
 
 }  // namespace
 
-Result<Image> DecodeBmp(Bytes bytes) {
+Result<Image> DecodeBmp(Bytes bytes, Budget& budget) {
   const auto field = [&](uint64_t at, int count) { return Number(bytes, at, count, false); };
   const int32_t width = static_cast<int32_t>(field(18, 4)), height = static_cast<int32_t>(field(22, 4));
-  if (bytes.size() < 54 || field(28, 2) != 24 || field(30, 4) != 0) return Unsupported("a bitmap of {} bits, expected 24 without compression", field(28, 2));
+  if (bytes.size() < 54 || field(14, 4) < 40 || field(28, 2) != 24 || field(30, 4) != 0)
+    return Unsupported("a bitmap of {} bits, expected 24 without compression", field(28, 2));
   if (height == INT32_MIN) return InvalidInput("a height of {}", height);
-  EVOQ_ASSIGN(Image image, AllocateRgb(width, height < 0 ? -height : height));
+  EVOQ_ASSIGN(Image image, AllocateFor(bytes, width, height < 0 ? -height : height, 3, budget));
   const uint64_t start = field(10, 4), stride = RoundUp(static_cast<int64_t>(width) * 3, 4);
   for (int64_t y = 0; y < image.height; ++y) {
     const int64_t line = height < 0 ? y : image.height - 1 - y;  // from the bottom unless the height is negative
@@ -53,7 +99,7 @@ Result<Image> DecodeBmp(Bytes bytes) {
   return image;
 }
 
-Result<Image> DecodePnm(Bytes bytes) {
+Result<Image> DecodePnm(Bytes bytes, Budget& budget) {
   uint64_t at = 2;
   int64_t numbers[3] = {0, 0, 0};
   for (int64_t& number : numbers) {
@@ -65,40 +111,36 @@ Result<Image> DecodePnm(Bytes bytes) {
     for (; std::isdigit(At(bytes, at)); ++at) number = std::min<int64_t>(number * 10 + (At(bytes, at) - '0'), int64_t{1} << 31);
   }
   if (numbers[2] != 255) return Unsupported("a largest value of {}, expected 255", numbers[2]);
-  EVOQ_ASSIGN(Image image, AllocateRgb(numbers[0], numbers[1]));
   const int samples = At(bytes, 1) == '6' ? 3 : 1;
+  EVOQ_ASSIGN(Image image, AllocateFor(bytes, numbers[0], numbers[1], samples, budget));
   for (int64_t y = 0; y < image.height; ++y)
     EVOQ_TRY(CopyRow(bytes, at + 1 + static_cast<uint64_t>(y) * image.width * samples, samples, false, y, image));
   return image;
 }
 
-Result<Image> DecodeTiff(Bytes bytes) {
-  const bool big = At(bytes, 0) == 'M';
-  const auto field = [&](uint64_t at, int count) { return Number(bytes, at, count, big); };
-  const uint64_t directory = field(4, 4), entries = field(directory, 2);
-  const auto find = [&](uint64_t tag) {
-    for (uint64_t i = 0; i < entries; ++i) {
-      const uint64_t at = directory + 2 + i * 12;
-      if (field(at, 2) != tag) continue;
-      TiffField f{field(at + 4, 4), at + 8, field(at + 2, 2) == 3 ? 2 : 4};
-      if (f.count * f.width > 4) f.at = field(at + 8, 4);
-      return f;
-    }
-    return TiffField{};
-  };
-  const auto value = [&](uint64_t tag, uint64_t i, uint64_t fallback) {
-    const TiffField f = find(tag);
-    return i < f.count ? field(f.at + i * f.width, f.width) : fallback;
-  };
-  const uint64_t samples = value(277, 0, 1), rows = value(278, 0, UINT32_MAX);
-  if (value(259, 0, 1) != 1 || value(258, 0, 1) != 8 || (samples != 1 && samples != 3 && samples != 4) || value(284, 0, 1) != 1 || value(262, 0, 1) == 3)
-    return Unsupported("a TIFF other than of 8 bits without compression, palette or planes");
-  EVOQ_ASSIGN(Image image, AllocateRgb(static_cast<int64_t>(value(256, 0, 0)), static_cast<int64_t>(value(257, 0, 0))));
+Result<Image> DecodeTiff(Bytes bytes, Budget& budget) {
+  constexpr uint64_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259, kPhotometric = 262, kFillOrder = 266, kStrips = 273,
+                     kSamples = 277, kRowsPerStrip = 278, kPlanes = 284;
+  constexpr uint64_t kWhiteIsZero = 0, kBlackIsZero = 1, kRgb = 2;
+  EVOQ_ASSIGN(const TiffDirectory tags, TiffDirectory::Read(bytes));
+  const uint64_t samples = tags.At(kSamples, 0, 1), rows = tags.At(kRowsPerStrip, 0, UINT32_MAX);
+  const uint64_t photometric = tags.At(kPhotometric, 0, samples == 1 ? kBlackIsZero : kRgb);
+  const bool colors = samples == 1 ? photometric == kWhiteIsZero || photometric == kBlackIsZero
+                                   : (samples == 3 || samples == 4) && photometric == kRgb;
+  bool bits = tags.At(kBits, 0, 1) == 8;
+  for (uint64_t i = 1; i < samples && colors; ++i) bits = bits && tags.At(kBits, i, 8) == 8;
+  if (!colors || !bits || tags.At(kCompression, 0, 1) != 1 || tags.At(kFillOrder, 0, 1) != 1 || tags.At(kPlanes, 0, 1) != 1)
+    return Unsupported("a TIFF other than of gray or RGB of 8 bits without compression, palette or planes");
   if (rows == 0) return InvalidInput("strips of no rows");
+  EVOQ_ASSIGN(Image image, AllocateFor(bytes, static_cast<int64_t>(tags.At(kWidth, 0, 0)), static_cast<int64_t>(tags.At(kHeight, 0, 0)),
+                                       static_cast<int64_t>(samples), budget));
   for (int64_t y = 0; y < image.height; ++y) {
     const uint64_t strip = static_cast<uint64_t>(y) / rows, line = static_cast<uint64_t>(y) % rows;
-    if (strip >= find(273).count) return InvalidInput("{} strips, expected one for row {}", find(273).count, y);
-    EVOQ_TRY(CopyRow(bytes, value(273, strip, 0) + line * image.width * samples, static_cast<int>(samples), false, y, image));
+    if (strip >= tags.Count(kStrips)) return InvalidInput("{} strips, expected one for row {}", tags.Count(kStrips), y);
+    EVOQ_TRY(CopyRow(bytes, tags.At(kStrips, strip, 0) + line * image.width * samples, static_cast<int>(samples), false, y, image));
+  }
+  if (photometric == kWhiteIsZero) {
+    for (uint8_t& pixel : image.pixels) pixel = static_cast<uint8_t>(255 - pixel);
   }
   return image;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/math.h"
 #include "base/text.h"
 #include "data/idx.h"
 #include "data/labels.h"
@@ -62,7 +63,11 @@ Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t>
   if (!labels.path.empty()) {
     EVOQ_ASSIGN(sample.label, labels.Of(sample.name, index));
   }
-  if (sample.label && options.preprocess) *sample.label += options.preprocess->label_offset;
+  if (sample.label && options.preprocess) {
+    const auto label = CheckedAdd(*sample.label, options.preprocess->label_offset);
+    if (!label) return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label, options.preprocess->label_offset);
+    sample.label = label;
+  }
   return sample;
 }
 
@@ -73,8 +78,7 @@ class ImageFiles : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
   Result<Sample> At(int64_t index) const override {
     const std::string& path = paths_[index];
-    EVOQ_ASSIGN(const Image image, DecodeImage(path));
-    EVOQ_ASSIGN(Tensor input, WithContext(ToInput(image, *options_.preprocess), path));
+    EVOQ_ASSIGN(Tensor input, LoadInput(path, *options_.preprocess));
     return MakeSample(BaseName(path), std::move(input), std::nullopt, index, labels_, options_);
   }
 
@@ -131,15 +135,20 @@ class Arrays : public Dataset {
       return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name, array.type().ToString(), wanted, wanted - 1);
     }
     const int64_t count = single ? 1 : array.sizes()[0];
-    for (int64_t i = 0; i < count; ++i) samples_.push_back({arrays_.size(), count == 1 ? -1 : i});
-    arrays_.push_back({name, std::move(array), single});
+    if (count > 0 && array.elements() == 0) return InvalidInput("{}: {}, samples of no elements", name, array.type().ToString());
+    if (count == 0) return {};
+    arrays_.push_back({name, std::move(array), single, size_});
+    size_ += count;
     return {};
   }
 
-  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  int64_t size() const override { return size_; }
   Result<Sample> At(int64_t index) const override {
-    const auto [array, row] = samples_[index];
-    const Array& source = arrays_[array];
+    // The last array that begins at or before the sample.
+    const Array& source = *std::prev(std::upper_bound(arrays_.begin(), arrays_.end(), index,
+                                                      [](int64_t i, const Array& array) { return i < array.first; }));
+    const int64_t row = index - source.first;
+    const bool only = source.single || source.values.sizes()[0] == 1;
     std::vector<int64_t> sizes = source.values.sizes();
     if (source.single) {
       sizes.insert(sizes.begin(), 1);
@@ -147,9 +156,9 @@ class Arrays : public Dataset {
       sizes[0] = 1;
     }
     Tensor input = Tensor::Allocate(TensorType(source.values.dtype(), Shape(sizes)));
-    const std::byte* from = source.values.raw() + std::max<int64_t>(row, 0) * input.bytes();
-    if (input.bytes() > 0) std::memcpy(input.mutable_raw(), from, input.bytes());
-    const std::string name = row < 0 ? source.name : fmt::format("{}[{}]", source.name, row);
+    std::memcpy(input.mutable_raw(), source.values.raw() + row * input.bytes(), input.bytes());
+    NormalizeBools(input);
+    const std::string name = only ? source.name : fmt::format("{}[{}]", source.name, row);
     return MakeSample(name, std::move(input), std::nullopt, index, labels_, options_);
   }
 
@@ -158,10 +167,11 @@ class Arrays : public Dataset {
     std::string name;
     Tensor values;
     bool single;
+    int64_t first;  // of its samples
   };
 
-  std::vector<Array> arrays_;
-  std::vector<std::pair<size_t, int64_t>> samples_;  // array, row (-1: the only one)
+  std::vector<Array> arrays_;  // none without samples
+  int64_t size_ = 0;
   Labels labels_;
   DatasetOptions options_;
 };
@@ -178,7 +188,7 @@ Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels,
   for (const std::string& path : paths) {
     EVOQ_ASSIGN(auto file, MappedFile::Open(path));
     EVOQ_ASSIGN(const NpyHeader header, WithContext(ParseNpyHeader(file->bytes()), path));
-    // In place unless the order of the elements must change.
+    // In place unless the order of the elements must change; a sample's bools are normalized when it is copied.
     Tensor array = Tensor::View(header.type, file->bytes().data() + header.data_offset, file);
     if (header.fortran_order) {
       EVOQ_ASSIGN(array, WithContext(ParseNpy(file->bytes()), path));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/result.h"
 #include "tensor/tensor.h"
 
@@ -39,11 +40,17 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 // JPEG, PNG, BMP, PNM or TIFF (the last three uncompressed, of 8 bits) by content. Errors: kInvalidInput naming the file;
-// kTooLarge over 2^28 pixels.
+// kTooLarge over 2^28 pixels, or over the budget: that of a file of these bytes where none is given.
 Result<Image> DecodeImage(const std::string& path);
 Result<Image> DecodeImage(std::span<const std::byte> bytes);
+Result<Image> DecodeImage(std::span<const std::byte> bytes, Budget& budget);
 // One sample of batch 1, in the preprocess's layout and dtype. Integer dtypes: round_half_even(x), saturated.
+// Sizes that the image decides, not `preprocess`, draw on the budget: where none is given, that of a file of its pixels.
+// Errors: kInvalidInput for an image smaller than the crop; kTooLarge; kUnsupported for a dtype that pixels do not become.
 Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess);
+Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess, Budget& budget);
+// The image of a file as a sample, decoded and preprocessed within the file's budget. Errors name the file.
+Result<Tensor> LoadInput(const std::string& path, const Preprocess& preprocess);
 
 struct Sample {
   std::string name;     // file name, or "test_1000.bin[17]"
@@ -73,7 +80,8 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const Data
 // .npy of one array, C order, little-endian. Errors name file, place, what was found, what was expected.
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const Tensor& tensor, const std::string& path);
-// .npz (stored or deflated): name -> array. Arrays of strings and objects are left out.
+// .npz (stored or deflated): name -> array, not writable. Arrays of strings and objects are left out.
+// Errors: kTooLarge when the members unpack to more than the file's Budget.
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
 
 }  // namespace evoq

@@ -34,7 +34,8 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   const auto bytes = file->bytes();
   IdxArray array;
   if (bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b}) {
-    EVOQ_ASSIGN(array.bytes, WithContext(Gunzip(bytes), path));
+    Budget budget = Budget::ForFile(static_cast<int64_t>(bytes.size()));
+    EVOQ_ASSIGN(array.bytes, WithContext(Gunzip(bytes, budget), path));
   } else {
     array.bytes.assign(bytes.begin(), bytes.end());
   }

@@ -1,10 +1,12 @@
-// The image decoders behind DecodeImage. Both give 8-bit RGB, as Pillow's Image.open(...).convert("RGB") does.
+// The image decoders behind DecodeImage. All give 8-bit RGB, as Pillow's Image.open(...).convert("RGB") does, and draw the memory of the
+// pixels, and of what a decoder keeps beside them, from the file's budget.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/budget.h"
 #include "base/result.h"
 #include "data/dataset.h"
 
@@ -12,14 +14,14 @@ namespace evoq {
 
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 28;
 
-// Room for width x height RGB pixels. Errors: kTooLarge over kMaxImagePixels; kInvalidInput for an empty image.
-Result<Image> AllocateRgb(int64_t width, int64_t height);
+// Room for width x height RGB pixels. Errors: kTooLarge over kMaxImagePixels or the budget; kInvalidInput for an empty image.
+Result<Image> AllocateRgb(int64_t width, int64_t height, Budget& budget);
 
-// Errors: kInvalidInput for corrupt or truncated data, with the library's reason.
-Result<Image> DecodeJpeg(std::span<const std::byte> bytes);
-Result<Image> DecodePng(std::span<const std::byte> bytes);
-Result<Image> DecodeBmp(std::span<const std::byte> bytes);
-Result<Image> DecodePnm(std::span<const std::byte> bytes);
-Result<Image> DecodeTiff(std::span<const std::byte> bytes);
+// Errors: kInvalidInput for corrupt or truncated data, with the library's reason; kUnsupported; kTooLarge.
+Result<Image> DecodeJpeg(std::span<const std::byte> bytes, Budget& budget);
+Result<Image> DecodePng(std::span<const std::byte> bytes, Budget& budget);
+Result<Image> DecodeBmp(std::span<const std::byte> bytes, Budget& budget);
+Result<Image> DecodePnm(std::span<const std::byte> bytes, Budget& budget);
+Result<Image> DecodeTiff(std::span<const std::byte> bytes, Budget& budget);
 
 }  // namespace evoq

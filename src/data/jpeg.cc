@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/math.h"
 #include "data/image_decode.h"
 
 namespace evoq {
@@ -19,6 +20,8 @@ struct JpegReader {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   jpeg_source_mgr source;
+  jpeg_progress_mgr progress;
+  Budget* budget;
   std::jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
 };
@@ -60,7 +63,17 @@ void Skip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= count;
 }
 
-void Start(JpegReader* reader, std::span<const std::byte> bytes) {
+// Called before each row of blocks of each scan: a progressive file may have thousands of scans, each over the whole image.
+void OnProgress(j_common_ptr common) {
+  auto* reader = static_cast<JpegReader*>(common->client_data);
+  const int64_t pixels = int64_t{reader->info.image_width} * reader->info.max_v_samp_factor * DCTSIZE;
+  if (reader->budget->TakeWork(pixels, "").has_value()) return;
+  std::snprintf(reader->message, sizeof(reader->message), "too much work: %d scans of %u x %u pixels", reader->info.input_scan_number,
+                reader->info.image_width, reader->info.image_height);
+  std::longjmp(reader->escape, 1);
+}
+
+void Start(JpegReader* reader, std::span<const std::byte> bytes, Budget* budget) {
   reader->info.err = jpeg_std_error(&reader->errors);
   reader->errors.error_exit = Escape;
   reader->errors.emit_message = OnMessage;
@@ -72,6 +85,8 @@ void Start(JpegReader* reader, std::span<const std::byte> bytes) {
   reader->source.skip_input_data = Skip;
   reader->source.resync_to_restart = jpeg_resync_to_restart;
   reader->source.term_source = Nothing;
+  reader->progress.progress_monitor = OnProgress;
+  reader->budget = budget;
 }
 
 // The decoder and the header. False: reader->message says why.
@@ -89,12 +104,25 @@ bool ReadHeader(JpegReader* reader) {
 // All rows, `channels` bytes a pixel (3, or 4 for CMYK), into `rows`.
 bool ReadRows(JpegReader* reader, uint8_t* rows, size_t row_bytes) {
   if (setjmp(reader->escape)) return false;
+  reader->info.progress = &reader->progress;
   jpeg_start_decompress(&reader->info);
+  reader->info.progress = nullptr;
   while (reader->info.output_scanline < reader->info.output_height) {
     JSAMPROW row = rows + reader->info.output_scanline * row_bytes;
     jpeg_read_scanlines(&reader->info, &row, 1);
   }
   return true;
+}
+
+// What the decoder keeps of a file of several scans until the last: 64 coefficients of 16 bits for each block.
+int64_t CoefficientBytes(jpeg_decompress_struct& info) {
+  if (!jpeg_has_multiple_scans(&info)) return 0;
+  int64_t blocks = 0;
+  for (int i = 0; i < info.num_components; ++i) {
+    const jpeg_component_info& c = info.comp_info[i];
+    blocks += RoundUp(c.width_in_blocks, c.h_samp_factor) * RoundUp(c.height_in_blocks, c.v_samp_factor);
+  }
+  return blocks * DCTSIZE2 * static_cast<int64_t>(sizeof(JCOEF));
 }
 
 // round(a * b / 255) for bytes.
@@ -116,16 +144,18 @@ void CmykToRgb(const std::vector<uint8_t>& cmyk, Image& image) {
 
 }  // namespace
 
-Result<Image> DecodeJpeg(std::span<const std::byte> bytes) {
+Result<Image> DecodeJpeg(std::span<const std::byte> bytes, Budget& budget) {
   JpegReader reader = {};
   struct Destroy {
     JpegReader* reader;
     ~Destroy() { jpeg_destroy_decompress(&reader->info); }
   } destroy{&reader};
-  Start(&reader, bytes);
+  Start(&reader, bytes, &budget);
   if (!ReadHeader(&reader)) return InvalidInput("corrupt JPEG: {}", reader.message);
-  EVOQ_ASSIGN(Image image, AllocateRgb(reader.info.image_width, reader.info.image_height));
+  EVOQ_ASSIGN(Image image, AllocateRgb(reader.info.image_width, reader.info.image_height, budget));
+  EVOQ_TRY(budget.TakeMemory(CoefficientBytes(reader.info), "coefficients of a progressive JPEG"));
   const bool cmyk = reader.info.out_color_space == JCS_CMYK;
+  if (cmyk) EVOQ_TRY(budget.TakeMemory(static_cast<int64_t>(image.pixels.size()) / 3 * 4, "pixels of a CMYK JPEG"));
   std::vector<uint8_t> four(cmyk ? image.pixels.size() / 3 * 4 : 0);
   uint8_t* rows = cmyk ? four.data() : image.pixels.data();
   if (!ReadRows(&reader, rows, static_cast<size_t>(image.width) * (cmyk ? 4 : 3))) {

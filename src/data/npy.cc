@@ -1,5 +1,6 @@
 #include "data/npy.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstring>
@@ -7,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/math.h"
+#include "base/text.h"
 #include "data/dataset.h"
 #include "data/zip.h"
 
@@ -84,6 +86,17 @@ Result<DType> DTypeOfDescr(const std::string& descr) {
   return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'", descr);
 }
 
+Status CheckShape(std::span<const int64_t> sizes) {
+  constexpr size_t kMaxRank = 64;
+  constexpr int64_t kMaxEmptyProduct = 1 << 26;
+  if (sizes.size() > kMaxRank) return InvalidInput("npy: {} axes, expected at most {}", sizes.size(), kMaxRank);
+  if (std::find(sizes.begin(), sizes.end(), 0) == sizes.end()) return {};
+  std::vector<int64_t> others(sizes.begin(), sizes.end());
+  std::erase(others, 0);
+  if (CheckedProduct(others).value_or(INT64_MAX) <= kMaxEmptyProduct) return {};
+  return InvalidInput("npy: {} has no element, but sizes beyond {}", Bracketed(sizes), kMaxEmptyProduct);
+}
+
 Result<NpyHeader> ParseDictionary(std::string_view text) {
   Literal in(text);
   std::optional<std::string> descr;
@@ -109,6 +122,7 @@ Result<NpyHeader> ParseDictionary(std::string_view text) {
     return InvalidInput("npy: header is not {{'descr': '<f4', 'fortran_order': ..., 'shape': ...}}: {}", text.substr(0, 100));
   }
   EVOQ_ASSIGN(const DType dtype, DTypeOfDescr(*descr));
+  EVOQ_TRY(CheckShape(*shape));
   return NpyHeader{TensorType(dtype, Shape(*shape)), *fortran, 0};
 }
 
@@ -169,6 +183,11 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes) {
   return header;
 }
 
+void NormalizeBools(Tensor& tensor) {
+  if (tensor.dtype() != DType::kBool) return;
+  for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = std::byte{tensor.raw()[i] != std::byte{0}};
+}
+
 Result<Tensor> ParseNpy(std::span<const std::byte> bytes) {
   EVOQ_ASSIGN(const NpyHeader header, ParseNpyHeader(bytes));
   Tensor tensor = Tensor::Allocate(header.type);
@@ -178,9 +197,7 @@ Result<Tensor> ParseNpy(std::span<const std::byte> bytes) {
   } else if (tensor.bytes() > 0) {
     std::memcpy(tensor.mutable_raw(), data, tensor.bytes());
   }
-  if (tensor.dtype() == DType::kBool) {  // any other byte means true
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = std::byte{tensor.raw()[i] != std::byte{0}};
-  }
+  NormalizeBools(tensor);
   return tensor;
 }
 
@@ -196,20 +213,42 @@ Status WriteNpy(const Tensor& tensor, const std::string& path) {
   return WriteFileAtomic(path, pieces);
 }
 
+namespace {
+
+// A member's array. Where its bytes are already what the tensor holds, it keeps them instead of a copy.
+Result<Tensor> ParseMember(std::vector<std::byte> unpacked, Budget& budget) {
+  EVOQ_ASSIGN(const NpyHeader header, ParseNpyHeader(unpacked));
+  const bool in_place = !header.fortran_order && header.type.dtype != DType::kBool &&
+                        header.data_offset % (DTypeBits(header.type.dtype) / 8) == 0;
+  if (in_place) {
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(unpacked));
+    return Tensor::View(header.type, owner->data() + header.data_offset, owner);
+  }
+  EVOQ_TRY(budget.TakeMemory(header.type.bytes().value_or(-1), "array"));
+  EVOQ_ASSIGN(Tensor tensor, ParseNpy(unpacked));
+  budget.GiveMemory(static_cast<int64_t>(unpacked.size()));
+  return tensor;
+}
+
+}  // namespace
+
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
-  auto members = WithContext(ReadZipDirectory(file->bytes()), path);
-  if (!members) return tl::unexpected<Error>(std::move(members.error()));
+  Budget budget = Budget::ForFile(static_cast<int64_t>(file->bytes().size()));
+  EVOQ_ASSIGN(const std::vector<ZipMember> members, WithContext(ReadZipDirectory(file->bytes()), path));
   std::map<std::string, Tensor> arrays;
-  for (const ZipMember& member : *members) {
+  for (const ZipMember& member : members) {
     std::string name = member.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     const std::string place = path + ": " + name;
-    EVOQ_ASSIGN(const std::vector<std::byte> bytes, WithContext(UnpackMember(member), place));
-    auto array = WithContext(ParseNpy(bytes), place);
+    if (arrays.count(name)) return InvalidInput("{}: occurs twice", place);
+    EVOQ_ASSIGN(std::vector<std::byte> bytes, WithContext(UnpackMember(member, budget), place));
+    auto array = WithContext(ParseMember(std::move(bytes), budget), place);
     if (array) {
       arrays[name] = std::move(*array);
-    } else if (array.error().code() != ErrorCode::kUnsupported) {
+    } else if (array.error().code() == ErrorCode::kUnsupported) {
+      budget.GiveMemory(member.bytes);
+    } else {
       return tl::unexpected<Error>(std::move(array.error()));
     }
   }

@@ -41,6 +41,8 @@ void ReadBytes(png_structp png, png_bytep out, size_t count) {
 bool ReadHeader(PngReader* reader) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   png_set_read_fn(reader->png, reader, ReadBytes);
+  // Only what holds pixels is read: texts and profiles unpack to megabytes each and would all be kept.
+  png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(reader->png, reader->info);
   const int color = png_get_color_type(reader->png, reader->info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(reader->png);
@@ -63,7 +65,7 @@ bool ReadRows(PngReader* reader, uint8_t** rows, size_t row_bytes) {
 
 }  // namespace
 
-Result<Image> DecodePng(std::span<const std::byte> bytes) {
+Result<Image> DecodePng(std::span<const std::byte> bytes, Budget& budget) {
   PngReader reader = {};
   reader.next = bytes.data();
   reader.left = bytes.size();
@@ -76,7 +78,7 @@ Result<Image> DecodePng(std::span<const std::byte> bytes) {
   if (!reader.info) return Fail(ErrorCode::kTooLarge, "libpng has no memory left");
   if (!ReadHeader(&reader)) return InvalidInput("corrupt PNG: {}", reader.message);
   EVOQ_ASSIGN(Image image, AllocateRgb(png_get_image_width(reader.png, reader.info),
-                                       png_get_image_height(reader.png, reader.info)));
+                                       png_get_image_height(reader.png, reader.info), budget));
   const size_t row_bytes = static_cast<size_t>(image.width) * 3;
   std::vector<uint8_t*> rows(image.height);
   for (int y = 0; y < image.height; ++y) rows[y] = image.pixels.data() + y * row_bytes;

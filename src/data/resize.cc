@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <vector>
 
 #include "data/image_decode.h"
 
@@ -48,60 +50,64 @@ Taps MakeTaps(int in, int out) {
 
 uint8_t ClipToByte(int32_t fixed) { return static_cast<uint8_t>(std::clamp(fixed >> kPrecisionBits, 0, 255)); }
 
-Image Horizontal(const Image& in, int width) {
-  const Taps taps = MakeTaps(in.width, width);
-  Image out{width, in.height, in.channels, {}};
-  out.pixels.resize(static_cast<size_t>(width) * in.height * in.channels);
-  for (int y = 0; y < in.height; ++y) {
-    const uint8_t* row = in.pixels.data() + static_cast<size_t>(y) * in.width * in.channels;
-    uint8_t* to = out.pixels.data() + static_cast<size_t>(y) * width * in.channels;
-    for (int x = 0; x < width; ++x) {
-      const int32_t* w = taps.weights.data() + static_cast<size_t>(x) * taps.stride;
-      for (int c = 0; c < in.channels; ++c) {
-        int32_t sum = 1 << (kPrecisionBits - 1);
-        for (int j = 0; j < taps.count[x]; ++j) sum += row[(taps.first[x] + j) * in.channels + c] * w[j];
-        *to++ = ClipToByte(sum);
-      }
+// One row of `in`, resampled to the taps' width.
+void ResampleRow(const Image& in, const Taps& taps, int y, std::vector<uint8_t>& to) {
+  const uint8_t* row = in.pixels.data() + static_cast<size_t>(y) * in.width * in.channels;
+  size_t at = 0;
+  for (size_t x = 0; x < taps.first.size(); ++x) {
+    const int32_t* w = taps.weights.data() + x * taps.stride;
+    for (int c = 0; c < in.channels; ++c) {
+      int32_t sum = 1 << (kPrecisionBits - 1);
+      for (int j = 0; j < taps.count[x]; ++j) sum += row[(static_cast<size_t>(taps.first[x]) + j) * in.channels + c] * w[j];
+      to[at++] = ClipToByte(sum);
     }
   }
-  return out;
-}
-
-Image Vertical(const Image& in, int height) {
-  const Taps taps = MakeTaps(in.height, height);
-  Image out{in.width, height, in.channels, {}};
-  const size_t row_bytes = static_cast<size_t>(in.width) * in.channels;
-  out.pixels.resize(row_bytes * height);
-  std::vector<int32_t> sums(row_bytes);
-  for (int y = 0; y < height; ++y) {
-    const int32_t* w = taps.weights.data() + static_cast<size_t>(y) * taps.stride;
-    std::fill(sums.begin(), sums.end(), 1 << (kPrecisionBits - 1));
-    for (int j = 0; j < taps.count[y]; ++j) {
-      const uint8_t* row = in.pixels.data() + (taps.first[y] + j) * row_bytes;
-      for (size_t i = 0; i < row_bytes; ++i) sums[i] += row[i] * w[j];
-    }
-    for (size_t i = 0; i < row_bytes; ++i) out.pixels[y * row_bytes + i] = ClipToByte(sums[i]);
-  }
-  return out;
-}
-
-Status CheckSize(int64_t width, int64_t height) {
-  if (width > kMaxImagePixels / height) {
-    return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height, kMaxImagePixels);
-  }
-  return {};
 }
 
 }  // namespace
 
+// The rows between the two passes are made when an output row asks for them and dropped after the last that does: of a tall image
+// that becomes a small one they would take far more memory than either.
 Result<Image> ResizeBilinear(const Image& image, int width, int height) {
-  EVOQ_TRY(CheckSize(width, height));
-  EVOQ_TRY(CheckSize(width, image.height));
-  Image out = image.width == width ? image : Horizontal(image, width);
-  return out.height == height ? std::move(out) : Vertical(out, height);
+  if (width > kMaxImagePixels / height)
+    return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height, kMaxImagePixels);
+  if (image.width == width && image.height == height) return image;
+  const Taps across = image.width == width ? Taps{} : MakeTaps(image.width, width);
+  const Taps down = image.height == height ? Taps{} : MakeTaps(image.height, height);
+  Image out{width, height, image.channels, {}};
+  const size_t row_bytes = static_cast<size_t>(width) * image.channels;
+  out.pixels.resize(row_bytes * height);
+  std::deque<std::vector<uint8_t>> rows;  // of the input's rows from `first` on, as wide as the output
+  int first = 0;
+  std::vector<int32_t> sums(row_bytes);
+  for (int y = 0; y < height; ++y) {
+    const int from = down.count.empty() ? y : down.first[y], count = down.count.empty() ? 1 : down.count[y];
+    for (; first < from; ++first) {
+      if (!rows.empty()) rows.pop_front();
+    }
+    while (static_cast<int>(rows.size()) < count) {
+      const int line = first + static_cast<int>(rows.size());
+      std::vector<uint8_t>& row = rows.emplace_back(row_bytes);
+      if (across.count.empty()) std::memcpy(row.data(), image.pixels.data() + line * row_bytes, row_bytes);
+      else ResampleRow(image, across, line, row);
+    }
+    uint8_t* to = out.pixels.data() + y * row_bytes;
+    if (down.count.empty()) {
+      std::memcpy(to, rows.front().data(), row_bytes);
+      continue;
+    }
+    const int32_t* w = down.weights.data() + static_cast<size_t>(y) * down.stride;
+    std::fill(sums.begin(), sums.end(), 1 << (kPrecisionBits - 1));
+    for (int j = 0; j < count; ++j) {
+      const uint8_t* row = rows[j].data();
+      for (size_t i = 0; i < row_bytes; ++i) sums[i] += row[i] * w[j];
+    }
+    for (size_t i = 0; i < row_bytes; ++i) to[i] = ClipToByte(sums[i]);
+  }
+  return out;
 }
 
-Result<Image> ResizeShortSide(const Image& image, int size) {
+Result<Image> ResizeShortSide(const Image& image, int size, Budget& budget) {
   const int64_t small = std::min(image.width, image.height), large = std::max(image.width, image.height);
   // Truncated double division, as Python's int(size * long / short).
   const double scaled = static_cast<double>(size * large) / static_cast<double>(small);
@@ -110,6 +116,8 @@ Result<Image> ResizeShortSide(const Image& image, int size) {
                 image.height, size, scaled);
   }
   const int other = static_cast<int>(scaled);
+  EVOQ_TRY(budget.TakeMemory(int64_t{size} * other * image.channels, fmt::format("image of {} x {} pixels resized to a short side of {}",
+                                                                                image.width, image.height, size)));
   return image.width <= image.height ? ResizeBilinear(image, size, other) : ResizeBilinear(image, other, size);
 }
 

@@ -1,6 +1,7 @@
 #include "data/tokenizer.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <queue>
 
@@ -11,7 +12,7 @@ namespace evoq {
 namespace {
 
 constexpr size_t kMaxFileBytes = 64 << 20;
-constexpr int32_t kMaxPieceBytes = 1 << 12;
+constexpr int64_t kMaxPieceBytes = 1 << 12;
 
 // A join of two neighbours: largest score first, then the first place.
 struct Join {
@@ -31,6 +32,12 @@ Result<Tokenizer> Tokenizer::Load(const std::string& path) {
   return tokenizer;
 }
 
+Status Tokenizer::CheckPiece(int64_t bytes, float score) const {
+  if (bytes < 0 || bytes > kMaxPieceBytes) return InvalidInput("piece {} has {} bytes, expected at most {}", pieces_.size(), bytes, kMaxPieceBytes);
+  if (std::isnan(score)) return InvalidInput("piece {} has the score {}, expected a number", pieces_.size(), score);
+  return {};
+}
+
 Status Tokenizer::ReadBin(const std::string& bytes) {
   size_t at = sizeof(int32_t);  // the longest piece's size comes first
   while (at < bytes.size()) {
@@ -40,8 +47,9 @@ Status Tokenizer::ReadBin(const std::string& bytes) {
     std::memcpy(&piece.score, bytes.data() + at, sizeof(float));
     std::memcpy(&size, bytes.data() + at + sizeof(float), sizeof(size));
     at += sizeof(float) + sizeof(size);
-    if (size < 0 || size > kMaxPieceBytes || static_cast<size_t>(size) > bytes.size() - at)
-      return InvalidInput("piece {} has {} bytes, expected at most {} and the rest of the file", pieces_.size(), size, kMaxPieceBytes);
+    EVOQ_TRY(CheckPiece(size, piece.score));
+    if (static_cast<size_t>(size) > bytes.size() - at)
+      return InvalidInput("piece {} has {} bytes, expected at most the {} left in the file", pieces_.size(), size, bytes.size() - at);
     piece.text = bytes.substr(at, static_cast<size_t>(size));
     at += static_cast<size_t>(size);
     pieces_.push_back(std::move(piece));
@@ -61,8 +69,14 @@ Status Tokenizer::ReadVocab(const std::string& text) {
     const auto bad = [&] { return InvalidInput("line {}: expected a piece, a tab and a score", pieces_.size() + 1); };
     if (tab == std::string_view::npos) return bad();
     if (std::from_chars(line.data() + tab + 1, line.data() + line.size(), piece.score).ec != std::errc()) return bad();
-    piece.text = line.substr(0, tab);
-    for (size_t place; (place = piece.text.find(kSpace)) != std::string::npos;) piece.text.replace(place, kSpace.size(), " ");
+    for (std::string_view rest = line.substr(0, tab); !rest.empty();) {
+      const size_t place = rest.find(kSpace);
+      piece.text += rest.substr(0, place);
+      if (place == std::string_view::npos) break;
+      piece.text += ' ';
+      rest.remove_prefix(place + kSpace.size());
+    }
+    EVOQ_TRY(CheckPiece(static_cast<int64_t>(piece.text.size()), piece.score));
     pieces_.push_back(std::move(piece));
   }
   return {};

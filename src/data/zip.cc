@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-
-#include "base/check.h"
+#include <utility>
 
 namespace evoq {
 namespace {
@@ -154,7 +153,10 @@ Result<std::vector<ZipMember>> ReadZipDirectory(std::span<const std::byte> archi
   return members;
 }
 
-Result<std::vector<std::byte>> UnpackMember(const ZipMember& member) {
+Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& budget) {
+  const std::string what = "zip: member " + member.name;
+  EVOQ_TRY(budget.TakeMemory(member.bytes, what));
+  EVOQ_TRY(budget.TakeWork(member.bytes + static_cast<int64_t>(member.compressed.size()), what));
   std::vector<std::byte> out;
   if (member.method == 0) {
     if (member.bytes != static_cast<int64_t>(member.compressed.size())) {
@@ -176,15 +178,29 @@ Result<std::vector<std::byte>> UnpackMember(const ZipMember& member) {
   return out;
 }
 
-Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, size_t max_bytes) {
+Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, Budget& budget) {
   std::vector<std::byte> out;
+  int64_t taken = 0;
+  // Doubles the room for the result; while it grows, old and new room are there together.
+  const auto grow = [&](size_t wanted) -> Status {
+    if (wanted <= out.capacity()) return {};
+    const auto room = static_cast<int64_t>(std::max(wanted, 2 * out.capacity()));
+    EVOQ_TRY(budget.TakeMemory(room, "gzip: unpacked data"));
+    out.reserve(static_cast<size_t>(room));
+    budget.GiveMemory(std::exchange(taken, room));
+    return {};
+  };
+  std::vector<std::byte> chunk(1 << 18);
   while (!bytes.empty()) {
     z_stream stream = {};
-    EVOQ_CHECK(inflateInit2(&stream, MAX_WBITS + 16) == Z_OK, "zlib has no memory left");
-    std::vector<std::byte> chunk(1 << 18);
+    if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) return Fail(ErrorCode::kTooLarge, "gzip: zlib has no memory left");
+    struct End {
+      z_stream* stream;
+      ~End() { inflateEnd(stream); }
+    } end{&stream};
     int state = Z_OK;
     std::string why;
-    while (state == Z_OK && out.size() <= max_bytes) {
+    while (state == Z_OK) {
       const size_t in_now = std::min(bytes.size(), size_t{1} << 30);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
       stream.avail_in = static_cast<uInt>(in_now);
@@ -192,11 +208,11 @@ Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, size_t m
       stream.avail_out = static_cast<uInt>(chunk.size());
       state = inflate(&stream, Z_NO_FLUSH);
       bytes = bytes.subspan(in_now - stream.avail_in);
-      out.insert(out.end(), chunk.begin(), chunk.end() - stream.avail_out);
+      const size_t made = chunk.size() - stream.avail_out;
+      EVOQ_TRY(grow(out.size() + made));
+      out.insert(out.end(), chunk.begin(), chunk.begin() + static_cast<ptrdiff_t>(made));
       why = stream.msg ? stream.msg : "the data ends too early";
     }
-    inflateEnd(&stream);
-    if (out.size() > max_bytes) return Fail(ErrorCode::kTooLarge, "gzip: more than {} bytes", max_bytes);
     if (state != Z_STREAM_END) return InvalidInput("gzip: cannot be unpacked: {}", why);
   }
   return out;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/result.h"
 
 namespace evoq {
@@ -23,11 +24,12 @@ struct ZipMember {
 // Errors: kInvalidInput for a broken directory, an encrypted member or one outside the file.
 Result<std::vector<ZipMember>> ReadZipDirectory(std::span<const std::byte> archive);
 
-// Errors: kInvalidInput when the data or its CRC-32 is wrong; kUnsupported for another method.
-Result<std::vector<std::byte>> UnpackMember(const ZipMember& member);
+// The member's bytes. Draws their memory, and the work of unpacking them: members may share compressed bytes.
+// Errors: kInvalidInput when the data or its CRC-32 is wrong; kUnsupported for another method; kTooLarge over the budget.
+Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& budget);
 
-// The bytes of a gzip file (members one after the other count as one).
-// Errors: kInvalidInput for corrupt or truncated data; kTooLarge over `max_bytes`.
-Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, size_t max_bytes = size_t{1} << 32);
+// The bytes of a gzip file (members one after the other count as one). Draws the memory of the result.
+// Errors: kInvalidInput for corrupt or truncated data; kTooLarge over the budget.
+Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, Budget& budget);
 
 }  // namespace evoq

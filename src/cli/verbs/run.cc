@@ -36,8 +36,7 @@ Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const 
   const std::string config = FindPreprocess(model, preprocess);
   if (config.empty()) return Fail(ErrorCode::kUsage, "{}: an image needs --preprocess F.json", file);
   EVOQ_ASSIGN(const Preprocess how, LoadPreprocess(config));
-  EVOQ_ASSIGN(const Image image, DecodeImage(file));
-  return ToInput(image, how);
+  return LoadInput(file, how);
 }
 
 Result<std::vector<std::string>> ReadLabelNames(const std::string& path) {
