@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR]. Limits for each input: 5 s of processor time (300 s by the clock)
-# and 1 GiB of memory. The corpus of onnx starts from the conformance models and tests/must_fail, that of etm from models which
-# the fuzzer makes; both grow in the build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
+# and 1 GiB of memory, 256 MB for data. The corpus of onnx starts from the conformance models and tests/must_fail, those of the others
+# from files which the fuzzer makes; each from tests/fuzz/corpus/NAME too. They grow in the build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
 set -eu
 name=$1
 shift
@@ -30,8 +30,13 @@ if [ "$name" = onnx ]; then
   done
   cp "$root"/tests/must_fail/*.onnx "$corpus/start/"
 fi
+if [ -d "$root/tests/fuzz/corpus/$name" ]; then
+  cp -n "$root/tests/fuzz/corpus/$name"/* "$corpus/start/"
+fi
+memory=1024
+if [ "$name" = data ]; then memory=256; fi
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
-exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=1024 -malloc_limit_mb=1024 -max_len=16384 -mutate_depth=2 \
+exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$memory -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 \
   -keep_seed=1 -print_final_stats=1 found start
