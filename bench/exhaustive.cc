@@ -69,7 +69,7 @@ class Exhaustive {
         while (i < next.size() && ++next[i] == static_cast<int>(schemes_.size())) next[i++] = 0;
         more = i < next.size();
       }
-      EVOQ_ASSIGN(const std::vector<double> ms, MedianRuns(executors, 0.01));
+      EVOQ_ASSIGN(const std::vector<double> ms, CalmRuns(executors, {.seconds = 0.01}));
       for (size_t i = 0; i < engines.size(); ++i) all[first + i].ratio = ms[i + 1] / ms[0];
     }
     std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.ratio < b.ratio; });
@@ -110,7 +110,7 @@ Result<std::vector<Candidate>> Finalists(const Exhaustive& exhaustive, const Cho
   for (Candidate& c : all) {
     if (best.size() == kFinalists) break;
     EVOQ_ASSIGN(c.engine, exhaustive.Build(c.assignment));
-    EVOQ_ASSIGN(const Answers answers, Answer(*c.engine, samples));
+    EVOQ_ASSIGN(const Answers answers, Answer(*c.engine, samples, {&reference, nullptr, nullptr}));
     EVOQ_ASSIGN(const Accuracy accuracy, CompareAnswers(metric, reference, answers, samples));
     if (accuracy.Keeps(job.limit)) best.push_back(std::move(c));
   }
@@ -150,7 +150,7 @@ Result<nlohmann::json> Run(const Options& o) {
     EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->Default());
     executors.push_back(executor.get());
   }
-  EVOQ_ASSIGN(const std::vector<double> ms, MedianRuns(executors, 3));
+  EVOQ_ASSIGN(const std::vector<double> ms, CalmRuns(executors, {.seconds = 3}));
   const double best = *std::min_element(ms.begin() + 1, ms.end());
   return nlohmann::json{{"model", o.model}, {"threads", o.threads}, {"assignments", exhaustive.count()}, {"found_ms", ms[0]}, {"float_ms", ms[1]},
                         {"best_ms", best}, {"found_over_best", ms[0] / best}, {"search_s", chosen.seconds}, {"exhaustive_s", seconds}};

@@ -8,29 +8,26 @@ namespace {
 
 constexpr const char* kNames[] = {"top1", "agreement", "sqnr"};
 
-struct Energy {
-  double signal = 0, noise = 0;
-};
-
-Energy EnergyOf(const Tensor& reference, const Tensor& model) {
-  Energy e;
-  const float *x = reference.data<float>(), *y = model.data<float>();
-  for (int64_t i = 0; i < reference.elements(); ++i) {
-    const double a = x[i], d = a - y[i];
-    e.signal += a * a;
-    e.noise += d * d;
-  }
-  return e;
-}
-
-Result<std::vector<Energy>> Energies(const Answers& reference, const Answers& model) {
-  std::vector<Energy> energies;
-  for (size_t i = 0; i < reference.outputs.size() && i < model.outputs.size(); ++i) {
-    if (reference.outputs[i].elements() != model.outputs[i].elements())
-      return InvalidInput("sample {}: {} outputs, the float model has {}", i, model.outputs[i].elements(), reference.outputs[i].elements());
-    energies.push_back(EnergyOf(reference.outputs[i], model.outputs[i]));
+// By sample, by output; empty where outputs are not known.
+std::vector<std::vector<Energy>> EnergiesOf(const Answers& reference, const Answers& model) {
+  if (!model.energies.empty()) return model.energies;
+  std::vector<std::vector<Energy>> energies(std::min(reference.outputs.size(), model.outputs.size()));
+  for (size_t i = 0; i < energies.size(); ++i) {
+    const size_t outputs = std::min(reference.outputs[i].size(), model.outputs[i].size());
+    for (size_t o = 0; o < outputs; ++o) energies[i].push_back(EnergyOf(reference.outputs[i][o], model.outputs[i][o]));
   }
   return energies;
+}
+
+// The signal to noise of each output.
+std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& energies, const std::vector<std::string>& names) {
+  std::vector<OutputAccuracy> outputs;
+  for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {
+    std::vector<double> signal, noise;
+    for (const auto& sample : energies) signal.push_back(sample[o].signal), noise.push_back(sample[o].noise);
+    outputs.push_back({o < names.size() ? names[o] : fmt::format("output {}", o), SignalToNoise(signal, noise)});
+  }
+  return outputs;
 }
 
 }  // namespace
@@ -44,24 +41,34 @@ std::optional<Metric> FindMetric(std::string_view name) {
   return std::nullopt;
 }
 
-Result<Answers> Answer(Engine& engine, const Samples& samples, const std::function<void(double)>& progress) {
+Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptions& options) {
   Answers answers;
+  const Graph& graph = engine.model().graph;
+  for (ValueId id : graph.outputs()) answers.names.push_back(graph.value(id).name);
+  if (answers.names.empty()) return InvalidInput("the model has no outputs");
+  const Answers* const reference = options.reference;
+  if (reference != nullptr && reference->names.size() != answers.names.size())
+    return InvalidInput("{} outputs, the float model has {}", answers.names.size(), reference->names.size());
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
-    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
-    if (outputs.empty() || outputs[0].elements() == 0) return InvalidInput("the model's first output is empty");
-    EVOQ_ASSIGN(Tensor output, ToFloat32(outputs[0]));
-    const float* begin = output.data<float>();
-    answers.classes.push_back(std::max_element(begin, begin + output.elements()) - begin);
-    answers.outputs.push_back(std::move(output));
-    if (progress) progress(static_cast<double>(i + 1) / static_cast<double>(samples.inputs.size()));
+    if (options.stop && options.stop()) break;
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
+    answers.classes.push_back(ClassOf(outputs[0]));
+    answers.elements.push_back(outputs[0].elements());
+    if (reference == nullptr) {
+      answers.outputs.push_back(std::move(outputs));
+    } else {
+      std::vector<Energy>& energies = answers.energies.emplace_back();
+      for (size_t o = 0; o < outputs.size(); ++o) energies.push_back(EnergyOf(reference->outputs[i][o], outputs[o]));
+    }
+    if (options.progress) options.progress(static_cast<double>(i + 1) / static_cast<double>(samples.inputs.size()));
   }
   return answers;
 }
 
 bool AreClassScores(const Answers& answers) {
-  if (answers.outputs.empty()) return false;
-  const std::vector<int64_t> sizes = answers.outputs[0].sizes();
-  return std::count_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) == 1;
+  if (answers.outputs.empty() || answers.outputs[0].size() != 1 || !answers.outputs[0][0].type().is_tensor()) return false;
+  const std::vector<int64_t> sizes = answers.outputs[0][0].sizes();
+  return std::count_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) == 1 && answers.outputs[0][0].elements() > 1;
 }
 
 Metric ChooseMetric(const Samples& samples, const Answers& answers) {
@@ -70,9 +77,17 @@ Metric ChooseMetric(const Samples& samples, const Answers& answers) {
 }
 
 bool Accuracy::Keeps(const AccuracyLimit& limit, bool certain) const {
-  if (metric == Metric::kSqnr) return (certain ? sqnr_db.high : sqnr_db.value) >= limit.min_sqnr_db;
+  const bool sqnr = std::all_of(outputs.begin(), outputs.end(), [&](const OutputAccuracy& o) {
+    return (certain ? o.sqnr_db.high : o.sqnr_db.value) >= limit.min_sqnr_db;
+  });
+  if (metric == Metric::kSqnr) return sqnr && !outputs.empty();
   constexpr double kRounding = 1e-9;  // 1 of 200 samples is 0.5 points
-  return (certain ? drop.low : drop.value) <= limit.max_drop + kRounding;
+  return (certain ? drop.low : drop.value) <= limit.max_drop + kRounding && (!limit.also_sqnr || (sqnr && !outputs.empty()));
+}
+
+const OutputAccuracy* Accuracy::worst() const {
+  const auto it = std::min_element(outputs.begin(), outputs.end(), [](const auto& a, const auto& b) { return a.sqnr_db.value < b.sqnr_db.value; });
+  return it == outputs.end() ? nullptr : &*it;
 }
 
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model, const Samples& samples) {
@@ -83,8 +98,8 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     agreed += model.classes[i] == reference.classes[i];
     if (!samples.labels[i]) continue;
     const int64_t label = *samples.labels[i];
-    if (label < 0 || (!model.outputs.empty() && label >= model.outputs[i].elements()))
-      return InvalidInput("sample {}: label {} of a model with {} classes", i, label, model.outputs[i].elements());
+    if (label < 0 || (!model.elements.empty() && label >= model.elements[i]))
+      return InvalidInput("sample {}: label {} of a model with {} classes", i, label, model.elements[i]);
     const bool a = reference.classes[i] == label, b = model.classes[i] == label;
     reference_right += a;
     right += b;
@@ -103,21 +118,20 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     accuracy.model = ShareInterval(agreed, accuracy.samples);
     accuracy.drop = {100 * (1 - accuracy.model.value), 100 * (1 - accuracy.model.high), 100 * (1 - accuracy.model.low)};
   }
-  EVOQ_ASSIGN(const std::vector<Energy> energies, Energies(reference, model));
-  std::vector<double> signal, noise;
-  for (const Energy& e : energies) signal.push_back(e.signal), noise.push_back(e.noise);
-  if (!energies.empty()) accuracy.sqnr_db = SignalToNoise(signal, noise);
+  accuracy.outputs = ByOutput(EnergiesOf(reference, model), reference.names);
+  if (const OutputAccuracy* worst = accuracy.worst()) accuracy.sqnr_db = worst->sqnr_db;
   return accuracy;
 }
 
 double RelativeNoise(const Answers& reference, const Answers& model) {
-  Energy sum;
-  for (size_t i = 0; i < model.outputs.size(); ++i) {
-    const Energy e = EnergyOf(reference.outputs[i], model.outputs[i]);
-    sum.signal += e.signal;
-    sum.noise += e.noise;
+  const auto energies = EnergiesOf(reference, model);
+  double noise = 0;
+  for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {
+    Energy sum;
+    for (const auto& sample : energies) sum += sample[o];
+    if (sum.noise > 0) noise += sum.signal > 0 ? sum.noise / sum.signal : 1;
   }
-  return sum.signal > 0 ? sum.noise / sum.signal : 0;
+  return noise;
 }
 
 }  // namespace evoq

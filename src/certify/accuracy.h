@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "certify/energy.h"
 #include "certify/samples.h"
 #include "engine/engine.h"
 #include "profile/interval.h"
@@ -15,7 +16,7 @@ namespace evoq {
 enum class Metric {
   kTop1,       // points of top-1 lost, on samples with labels
   kAgreement,  // 100 minus the percentage of samples that get the float model's class
-  kSqnr,       // signal to noise of the outputs against the float model's, in dB
+  kSqnr,       // signal to noise of every output against the float model's, in dB
 };
 const char* MetricName(Metric metric);  // "top1", "agreement", "sqnr"
 std::optional<Metric> FindMetric(std::string_view name);
@@ -23,21 +24,37 @@ std::optional<Metric> FindMetric(std::string_view name);
 // What is promised of the accuracy.
 struct AccuracyLimit {
   double max_drop = 0.5;   // points, of kTop1 and kAgreement
-  double min_sqnr_db = 20;  // of kSqnr
+  double min_sqnr_db = 20;  // of every output: of kSqnr
+  bool also_sqnr = false;   // min_sqnr_db is promised beside max_drop
 };
 
-// The first output of a model for each sample, as float32, and the position of its largest element.
+// What a model gives for each sample.
 struct Answers {
-  std::vector<Tensor> outputs;  // empty where only the classes are known
-  std::vector<int64_t> classes;
+  std::vector<std::string> names;             // of the outputs
+  std::vector<std::vector<Tensor>> outputs;   // by sample, by output; empty where only classes, or energies, are known
+  std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
+  std::vector<int64_t> classes;               // ClassOf the first output
+  std::vector<int64_t> elements;              // of the first output; empty where only classes are known
 };
-// Errors: those of a run; kInvalidInput when the first output is empty.
-Result<Answers> Answer(Engine& engine, const Samples& samples, const std::function<void(double fraction)>& progress = nullptr);
 
-// The first output has one dimension of at least 2 elements and otherwise dimensions of 1.
+struct AnswerOptions {
+  const Answers* reference = nullptr;  // not null: only energies against its outputs are kept, not outputs
+  std::function<void(double fraction)> progress;  // may be null
+  std::function<bool()> stop;  // no further sample is begun once it is true; may be null
+};
+// Answers to all samples; to fewer, from the first on, where it was stopped. Errors: those of a run; kInvalidInput for a model
+// without outputs, or with others than the reference's.
+Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptions& options = {});
+
+// The model has one output, of one dimension of at least 2 elements and otherwise dimensions of 1.
 bool AreClassScores(const Answers& answers);
 // kTop1 with labels, else kAgreement of class scores, else kSqnr.
 Metric ChooseMetric(const Samples& samples, const Answers& answers);
+
+struct OutputAccuracy {
+  std::string name;
+  Interval sqnr_db;
+};
 
 struct Accuracy {
   Metric metric = Metric::kAgreement;
@@ -45,15 +62,18 @@ struct Accuracy {
   // The share of samples that each answers right (kTop1) or alike (kAgreement: `reference` is 1).
   Interval reference, model;
   Interval drop;     // in points; not of kSqnr
-  Interval sqnr_db;  // where both have outputs
+  Interval sqnr_db;  // of the worst output; where outputs, or energies, are known
+  std::vector<OutputAccuracy> outputs;  // each one, where known
 
   // Whether the value keeps the limit; `certain`: or its interval does not exclude that, for samples other than the limit's.
   bool Keeps(const AccuracyLimit& limit, bool certain = false) const;
+  // The one with the least signal to noise; null where none is known.
+  const OutputAccuracy* worst() const;
 };
-// Errors: kInvalidInput for outputs of different sizes or a label that is no class.
+// Errors: kInvalidInput for a label that is no class, or no sample that counts.
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model, const Samples& samples);
 
-// Energy of the difference over the energy of the reference, summed over samples: what the search adds up by layer.
+// Energy of the difference over the energy of the reference, of all samples, summed over outputs: what the search adds up by layer.
 double RelativeNoise(const Answers& reference, const Answers& model);
 
 }  // namespace evoq

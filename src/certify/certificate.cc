@@ -50,6 +50,27 @@ class Fields {
     fields.Read("low", to.low);
     fields.Read("high", to.high);
   }
+  void Read(const char* name, Disturbance& to) {
+    Fields fields = At(name);
+    fields.Read("seconds", to.seconds);
+    fields.Read("others_share", to.others);
+    fields.Read("stolen_share", to.stolen);
+    fields.Read("waited_share", to.waited);
+    fields.Read("slowed", to.slowed);
+    fields.Read("round_spread", to.spread);
+    fields.Read("switches", to.switches);
+  }
+  void Read(const char* name, std::vector<OutputAccuracy>& to) {
+    const json* field = Find(name, &json::is_array);
+    for (size_t i = 0; field && i < field->size(); ++i) {
+      if (!(*field)[i].is_object()) return Blame(name);
+      Fields output((*field)[i], fmt::format("{}{}[{}].", place_, name, i), wrong_);
+      OutputAccuracy& read = to.emplace_back();
+      output.Read("name", read.name);
+      output.Read("sqnr_db", read.sqnr_db);
+    }
+  }
+  bool Has(const char* name) const { return object_.contains(name); }
   void Read(const char* name, std::vector<int64_t>& to) {
     const json* field = Find(name, &json::is_array);
     for (size_t i = 0; field && i < field->size(); ++i) {
@@ -88,14 +109,34 @@ std::string Decibel(const Interval& i) { return fmt::format("{:.1f} dB [{:.1f}, 
 
 }  // namespace
 
-double GuaranteedRatio(const Comparison& ratio, double rested) {
+double GuaranteedRatio(const Comparison& ratio) {
   const double below = std::log(ratio.speedup / ratio.low);
-  return std::min(ratio.speedup * std::exp(-std::sqrt(2.0) * below), rested) * (1 - kMeasurementDrift);
+  return std::min(ratio.speedup * std::exp(-std::sqrt(2.0) * below), ratio.rested) * (1 - kMeasurementDrift);
+}
+
+std::string WhyNotPromised(const Comparison& ratio) {
+  constexpr int kLeastRounds = 5;
+  if (ratio.disturbance.too_much())
+    return fmt::format("{}: the ratio on a quiet machine may be quite another; measure again when it is", ToText(ratio.disturbance));
+  if (ratio.rounds < kLeastRounds) return fmt::format("{} rounds of measuring are too few: --measure-s longer", ratio.rounds);
+  return "";
+}
+
+SpeedClaim ClaimOf(const Comparison& ratio) {
+  SpeedClaim claim{ratio, 0, WhyNotPromised(ratio)};
+  if (claim.not_promised.empty()) claim.guaranteed = GuaranteedRatio(ratio);
+  return claim;
 }
 
 json ToJson(const Interval& interval) {
   const auto number = [](double v) { return std::isfinite(v) ? json(v) : json(); };
   return {{"value", number(interval.value)}, {"low", number(interval.low)}, {"high", number(interval.high)}};
+}
+
+json ToJson(const std::vector<OutputAccuracy>& outputs) {
+  json out = json::array();
+  for (const OutputAccuracy& o : outputs) out.push_back({{"name", o.name}, {"sqnr_db", ToJson(o.sqnr_db)}});
+  return out;
 }
 
 json ToJson(const Certificate& c) {
@@ -108,10 +149,12 @@ json ToJson(const Certificate& c) {
           {"shapes", c.shapes},
           {"never_slower", c.never_slower},
           {"is_float", c.is_float},
-          {"speed", {{"float_p50_ms", s.float_p50_ms}, {"p50_ms", s.p50_ms}, {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
-                     {"rested", s.rested}, {"guaranteed", s.guaranteed}}},
+          {"speed", {{"float_p50_ms", s.ratio.a_ms}, {"p50_ms", s.ratio.b_ms}, {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
+                     {"rounds", s.ratio.rounds}, {"rested", s.ratio.rested}, {"disturbance", ToJson(s.ratio.disturbance)},
+                     {"guaranteed", s.guaranteed}, {"not_promised", s.not_promised}}},
           {"accuracy", {{"metric", MetricName(a.metric)}, {"samples", a.samples}, {"float", ToJson(a.reference)}, {"model", ToJson(a.model)},
                         {"drop", ToJson(a.drop)}, {"max_drop", c.limit.max_drop}, {"sqnr_db", ToJson(a.sqnr_db)}, {"min_sqnr_db", c.limit.min_sqnr_db},
+                        {"also_sqnr", c.limit.also_sqnr}, {"outputs", ToJson(a.outputs)},
                         {"samples_crc32c", c.samples_crc}, {"random_samples", c.random_samples}, {"data_limit", c.data_limit}, {"preprocess", c.preprocess}}},
           {"layers", c.layers},
           {"float_model", {{"file", c.float_file}, {"bytes", c.float_file_bytes}, {"crc32c", c.float_file_crc}, {"classes", c.float_classes},
@@ -133,13 +176,17 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   fields.Read("never_slower", c.never_slower);
   fields.Read("is_float", c.is_float);
   Fields speed = fields.At("speed");
-  speed.Read("float_p50_ms", c.speed.float_p50_ms);
-  speed.Read("p50_ms", c.speed.p50_ms);
   Interval ratio;
   speed.Read("ratio", ratio);
   c.speed.ratio = {ratio.value, ratio.low, ratio.high, Verdict::kSame};
-  speed.Read("rested", c.speed.rested);
+  speed.Read("float_p50_ms", c.speed.ratio.a_ms);
+  speed.Read("p50_ms", c.speed.ratio.b_ms);
+  speed.Read("rested", c.speed.ratio.rested);
   speed.Read("guaranteed", c.speed.guaranteed);
+  // Not in certificates of evoq 0.1.
+  if (speed.Has("rounds")) speed.Read("rounds", c.speed.ratio.rounds);
+  if (speed.Has("disturbance")) speed.Read("disturbance", c.speed.ratio.disturbance);
+  if (speed.Has("not_promised")) speed.Read("not_promised", c.speed.not_promised);
   Fields accuracy = fields.At("accuracy");
   accuracy.Read("metric", metric);
   accuracy.Read("samples", c.accuracy.samples);
@@ -149,6 +196,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   accuracy.Read("max_drop", c.limit.max_drop);
   accuracy.Read("sqnr_db", c.accuracy.sqnr_db);
   accuracy.Read("min_sqnr_db", c.limit.min_sqnr_db);
+  if (accuracy.Has("also_sqnr")) accuracy.Read("also_sqnr", c.limit.also_sqnr);
+  if (accuracy.Has("outputs")) accuracy.Read("outputs", c.accuracy.outputs);
   accuracy.Read("samples_crc32c", c.samples_crc);
   accuracy.Read("random_samples", c.random_samples);
   accuracy.Read("data_limit", c.data_limit);
@@ -179,25 +228,44 @@ Result<Certificate> CertificateOf(const Model& model, const std::string& path) {
 }
 
 std::string ToText(const SpeedClaim& s) {
-  return fmt::format("{:.3f} ms beside {:.3f} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]", s.p50_ms, s.float_p50_ms, s.ratio.speedup,
-                     s.ratio.low, s.ratio.high);
+  const Comparison& r = s.ratio;
+  return fmt::format("{:.3f} ms beside {:.3f} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]", r.b_ms, r.a_ms, r.speedup, r.low, r.high);
+}
+
+// "12.1 dB [11.8, 12.5]", of several outputs the worst, by name, and how many there are.
+std::string SqnrText(const Accuracy& a) {
+  const OutputAccuracy* worst = a.worst();
+  if (worst == nullptr || a.outputs.size() == 1) return Decibel(a.sqnr_db);
+  return fmt::format("{} in {}, the worst of {} outputs", Decibel(a.sqnr_db), worst->name, a.outputs.size());
 }
 
 std::string ToText(const Accuracy& a) {
-  if (a.metric == Metric::kSqnr) return fmt::format("signal to noise {} on {} samples", Decibel(a.sqnr_db), a.samples);
-  const std::string noise = std::isfinite(a.sqnr_db.value) && a.sqnr_db.value != 0 ? ", signal to noise " + Decibel(a.sqnr_db) : "";
+  if (a.metric == Metric::kSqnr) return fmt::format("signal to noise {} on {} samples", SqnrText(a), a.samples);
+  const std::string noise = !a.outputs.empty() && std::isfinite(a.sqnr_db.value) ? ", signal to noise " + SqnrText(a) : "";
   if (a.metric == Metric::kAgreement)
     return fmt::format("the float model's class on {} of {} samples{}", Percent(a.model), a.samples, noise);
   return fmt::format("top-1 {} beside {} of the float model on {} samples, {:.2f} points lost [{:.2f}, {:.2f}]{}", Percent(a.model), Percent(a.reference),
                      a.samples, a.drop.value, a.drop.low, a.drop.high, noise);
 }
 
+std::string ToText(const AccuracyLimit& limit, Metric metric) {
+  const std::string sqnr = fmt::format("at least {:g} dB in every output", limit.min_sqnr_db);
+  if (metric == Metric::kSqnr) return sqnr;
+  return fmt::format("at most {:g} points lost{}", limit.max_drop, limit.also_sqnr ? ", " + sqnr : "");
+}
+
 std::string ToText(const Certificate& c) {
-  std::string out = fmt::format("  speed     {}\n            guaranteed: at least {:.3f}x\n", ToText(c.speed), c.speed.guaranteed);
-  if (c.is_float) out = fmt::format("  speed     {:.3f} ms: this is the float model\n", Finite(c.speed.p50_ms));
-  out += fmt::format("  accuracy  {}\n            guaranteed: ", ToText(c.accuracy));
-  out += c.accuracy.metric == Metric::kSqnr ? fmt::format("at least {:g} dB\n", c.limit.min_sqnr_db)
-                                            : fmt::format("at most {:g} points lost\n", c.limit.max_drop);
+  const std::string indent(12, ' ');
+  std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
+  if (c.is_float) {
+    out = fmt::format("  speed     {:.3f} ms: this is the float model\n", Finite(c.speed.ratio.b_ms));
+  } else if (!c.speed.not_promised.empty()) {
+    out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
+  } else {
+    if (const std::string disturbed = ToText(c.speed.ratio.disturbance); !disturbed.empty()) out += fmt::format("{}disturbed: {}\n", indent, disturbed);
+    out += fmt::format("{}guaranteed: at least {:.3f}x\n", indent, c.speed.guaranteed);
+  }
+  out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent, ToText(c.limit, c.accuracy.metric));
   std::vector<std::string> layers;
   for (const auto& [scheme, count] : c.layers) layers.push_back(fmt::format("{} {}", count, scheme));
   out += fmt::format("  layers    {}\n  machine   {}, {} thread{}\n", fmt::join(layers, ", "), c.machine, c.threads, c.threads == 1 ? "" : "s");

@@ -10,15 +10,19 @@
 namespace evoq {
 
 struct SpeedClaim {
-  double float_p50_ms = 0, p50_ms = 0;
-  Comparison ratio;       // float time over this model's: its interval
-  double rested = 1;      // the same of each model's fastest runs: the ratio on a machine at rest
-  double guaranteed = 1;  // what another measurement finds at least
+  Comparison ratio;        // float time over this model's, both times, and how disturbed they were
+  double guaranteed = 1;   // what another measurement finds at least; 0: nothing is promised
+  std::string not_promised;  // why nothing is
 };
-// What another measurement of the same length finds at least: the errors of both measurements, sqrt(2) times the lower half of the
-// interval, below the ratio, and no more than `rested`; then `kMeasurementDrift` for what differs between two processes.
+// What another measurement of the same length finds at least: the errors of both measurements, sqrt(2) times the lower part of
+// the interval (which is wider where the machine was disturbed), below the ratio, and no more than `rested`; then
+// `kMeasurementDrift` for what differs between two processes.
 inline constexpr double kMeasurementDrift = 0.02;
-double GuaranteedRatio(const Comparison& ratio, double rested);
+double GuaranteedRatio(const Comparison& ratio);
+// Why a measurement allows no promise: the machine was too busy, or there were too few rounds; "" where it allows one.
+std::string WhyNotPromised(const Comparison& ratio);
+// With GuaranteedRatio where the measurement allows it.
+SpeedClaim ClaimOf(const Comparison& ratio);
 
 struct Certificate {
   std::string scheme;  // "auto" or a method
@@ -50,10 +54,12 @@ Result<Certificate> ParseCertificate(std::string_view text);
 // Of the model read from `path`. Errors: kInvalidInput also where it carries none.
 Result<Certificate> CertificateOf(const Model& model, const std::string& path);
 nlohmann::json ToJson(const Interval& interval);
+nlohmann::json ToJson(const std::vector<OutputAccuracy>& outputs);
 
 // What it says, a line each: speed, accuracy, conditions.
 std::string ToText(const Certificate& certificate);
 std::string ToText(const Accuracy& accuracy);
+std::string ToText(const AccuracyLimit& limit, Metric metric);  // "at most 0.5 points lost"
 std::string ToText(const SpeedClaim& speed);
 
 }  // namespace evoq

@@ -28,8 +28,8 @@ Result<Metric> MetricFor(const Promise& promise, const Samples& samples, const A
   if (promise.min_sqnr_db && !promise.max_drop) return Metric::kSqnr;
   const Metric metric = ChooseMetric(samples, answers);
   if (metric == Metric::kSqnr && promise.max_drop)
-    return Fail(ErrorCode::kUsage, "--max-drop counts classes, and the first output, {}, is no list of scores: promise --min-sqnr DB",
-                answers.outputs[0].type().ToString());
+    return Fail(ErrorCode::kUsage, "--max-drop counts classes, and the model's {} output{}, the first of them {}, are no list of scores: promise --min-sqnr DB",
+                answers.names.size(), answers.names.size() == 1 ? "" : "s", answers.outputs[0][0].type().ToString());
   return metric;
 }
 
@@ -58,13 +58,17 @@ class Certifier {
 
   Result<Certified> Run() {
     EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose.threads));
-    EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, Stage("running the float model")));
+    EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, {nullptr, Stage("running the float model"), nullptr}));
     EVOQ_ASSIGN(metric_, MetricFor(job_.promise, samples_, reference_));
     Certificate& c = out_.certificate;
-    c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop), job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db)};
+    c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop), job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db),
+               job_.promise.max_drop && job_.promise.min_sqnr_db};
     const bool automatic = job_.scheme == "auto";
     EVOQ_ASSIGN(Runner narrow, automatic ? Choose() : QuantizeAll());
     EVOQ_TRY(Measure(narrow));
+    // A float model for no other reason than a busy machine is not what was asked for.
+    if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() && c.accuracy.Keeps(c.limit))
+      return Fail(ErrorCode::kConditionFailed, "--never-slower cannot be promised: {}; nothing was written", c.speed.not_promised);
     if (automatic) {
       out_.why_float = Broken();
       if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
@@ -105,12 +109,13 @@ class Certifier {
 
   Status Measure(const Runner& narrow) {
     Certificate& c = out_.certificate;
-    EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_, Stage("measuring accuracy")));
+    EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_, {&reference_, Stage("measuring accuracy"), nullptr}));
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     SpeedOptions options;
     options.duration_s = job_.measure_s;
     options.progress = Stage("measuring speed");
-    EVOQ_ASSIGN(c.speed, MeasureSpeed(*float_.executor, *narrow.executor, options));
+    options.watch = job_.choose.watch;
+    EVOQ_ASSIGN(c.speed, job_.measure(*float_.executor, *narrow.executor, options));
     c.is_float = SameSteps(float_.executor->program(), narrow.executor->program());
     return {};
   }
@@ -121,7 +126,8 @@ class Certifier {
     const bool limited = job_.scheme == "auto" || job_.promise.max_drop || job_.promise.min_sqnr_db;
     if (limited && !c.accuracy.Keeps(c.limit)) return "too much accuracy is lost: " + ToText(c.accuracy);
     if (job_.promise.never_slower && !c.is_float && c.speed.guaranteed < 1)
-      return fmt::format("it may be slower: {}, at least {:.3f}x is certain", ToText(c.speed), c.speed.guaranteed);
+      return fmt::format("it may be slower: {}, {}", ToText(c.speed),
+                         c.speed.not_promised.empty() ? fmt::format("at least {:.3f}x is certain", c.speed.guaranteed) : c.speed.not_promised);
     return "";
   }
 
@@ -136,8 +142,11 @@ class Certifier {
     Certificate& c = out_.certificate;
     c.is_float = true;
     c.layers = {{"float32", static_cast<int>(Layers(job_.choose.graph).size())}};
-    const double ms = c.speed.float_p50_ms;
-    c.speed = {ms, ms, {1, 1, 1, Verdict::kSame}, 1, 1};
+    Comparison equal = c.speed.ratio;
+    equal.speedup = equal.low = equal.high = equal.rested = 1;
+    equal.b_ms = equal.a_ms;
+    equal.verdict = Verdict::kSame;
+    c.speed = {equal, 1, ""};
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, reference_, samples_));
     return {};
   }

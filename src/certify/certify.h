@@ -3,6 +3,7 @@
 
 #include "certify/certificate.h"
 #include "certify/choose.h"
+#include "certify/speed.h"
 
 namespace evoq {
 
@@ -19,9 +20,10 @@ struct CertifyJob {
   int64_t data_limit = 0;
   std::string scheme = "auto";  // or the name of a method
   Promise promise;
-  double search_s = 60;   // of the search, about
-  double measure_s = 6;   // of the last measurement of speed
+  double search_s = 60;   // of the search
+  double measure_s = 6;   // of the last measurement of speed, waiting for a quiet machine included
   ChooseJob choose;       // graph, ranges, options, threads, progress; its limit and seconds are set from the promise and search_s
+  MeasureSpeedFn measure = MeasureSpeed;
 };
 
 struct Certified {
@@ -33,15 +35,16 @@ struct Certified {
 };
 
 // "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A method: kConditionFailed when it
-// breaks the promise, with what was measured. Errors: also those of ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
+// breaks the promise, with what was measured; so is "auto" that shall never be slower where the machine was too busy to tell. Errors: also those of ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
 Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples);
 
 struct VerifyJob {
   std::string path;      // .etm
   std::string baseline;  // the float model's .onnx; "": its twin and its answers are taken from the certificate
   int threads = 0;       // 0: the certificate's
-  double measure_s = 6;
+  double measure_s = 6;  // in all
   std::function<void(double fraction)> progress;  // may be null
+  MeasureSpeedFn measure = MeasureSpeed;
 };
 
 // One line of the certificate, measured again.

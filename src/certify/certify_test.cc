@@ -234,26 +234,5 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
   EXPECT_EQ(stem->elements, 8 * 12 * 12);
 }
 
-TEST(Guarantee, LiesBelowTheIntervalByBothErrorsAndTheDrift) {
-  EXPECT_NEAR(GuaranteedRatio({2, 2, 2, Verdict::kFaster}, 2.1), 2 * 0.98, 1e-12);
-  EXPECT_NEAR(GuaranteedRatio({2, 2, 2, Verdict::kFaster}, 1.5), 1.5 * 0.98, 1e-12);  // the machine was busy
-  const double wide = GuaranteedRatio({2, 1.8, 2.2, Verdict::kFaster}, 2);
-  EXPECT_LT(wide, 1.8 * 0.98);
-  EXPECT_GT(wide, 1.6);
-}
-
-TEST(Accuracy, LimitsAreOnTheValueOrOnTheInterval) {
-  Accuracy a;
-  a.metric = Metric::kTop1;
-  a.drop = {0.8, -0.2, 1.8};
-  EXPECT_FALSE(a.Keeps({0.5, 0}));
-  EXPECT_TRUE(a.Keeps({0.5, 0}, /*certain=*/true));
-  EXPECT_TRUE(a.Keeps({0.8, 0}));
-  a.metric = Metric::kSqnr;
-  a.sqnr_db = {19, 18, 21};
-  EXPECT_FALSE(a.Keeps({0, 20}));
-  EXPECT_TRUE(a.Keeps({0, 20}, /*certain=*/true));
-}
-
 }  // namespace
 }  // namespace evoq

@@ -1,7 +1,6 @@
 #include "certify/choose.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -20,8 +19,6 @@ constexpr double kNearlyAsFast = 1.03;  // what the model's errors may hide
 constexpr double kFaster = 0.99;      // a measured gain that counts
 constexpr size_t kGroup = 4;          // candidates measured in turn
 
-double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 struct Candidate {
   std::unique_ptr<Engine> engine;
   std::shared_ptr<Executor> executor;
@@ -31,7 +28,7 @@ struct Candidate {
 class Chooser {
  public:
   Chooser(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric)
-      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(job.graph), start_(NowSeconds()) {}
+      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(job.graph), start_(job.watch->WallMs()) {}
 
   Result<ChosenPlan> Run() {
     EVOQ_TRY(MeasureMethods());
@@ -42,11 +39,18 @@ class Chooser {
     EVOQ_TRY(Contest(best));
     result_.plan = PlanOf(best);
     result_.seconds = Elapsed();
+    result_.out_of_time = OutOfTime(kSearchShare) || !known_;
     return std::move(result_);
   }
 
  private:
-  double Elapsed() const { return NowSeconds() - start_; }
+  // Each stage has the time up to a share of the whole, and begins nothing after it: no model is built, no run or sample begun.
+  static constexpr double kMethodsShare = 0.3, kConversionsShare = 0.4, kNoiseShare = 0.5, kSearchShare = 0.8, kRefineShare = 0.9;
+
+  double Elapsed() const { return (job_.watch->WallMs() - start_) / 1e3; }
+  ShareOfTime Time(double share, double until) const {
+    return {share * job_.seconds, std::max(0.0, until * job_.seconds - Elapsed()), job_.watch};
+  }
   bool OutOfTime(double share = 1) const { return Elapsed() > share * job_.seconds; }
   void Tell(const char* stage, double fraction) const {
     if (job_.progress) job_.progress(stage, fraction);
@@ -116,6 +120,7 @@ class Chooser {
     std::vector<Candidate> candidates;
     std::vector<Executor*> executors;
     for (const QuantMethod* method : methods) {
+      if (!methods_.empty() && OutOfTime(kMethodsShare)) break;
       MixedPlan plan;
       for (int i = 0; i < attribution_.layers(); ++i) plan[attribution_.name(i)] = {method->name, ""};
       EVOQ_ASSIGN(Candidate candidate, Build(plan));
@@ -127,7 +132,7 @@ class Chooser {
       executors.push_back(candidate.executor.get());
       candidates.push_back(std::move(candidate));
     }
-    EVOQ_ASSIGN(const auto steps, MedianSteps(executors, 0.06 * job_.seconds));
+    EVOQ_ASSIGN(const auto steps, job_.steps(executors, Time(0.06, kMethodsShare + 0.05)));
     model_.layers.assign(static_cast<size_t>(attribution_.layers()), {std::vector<double>(methods_.size()), std::vector<double>(methods_.size())});
     model_.links = attribution_.links();
     for (size_t m = 0; m < methods_.size(); ++m) {
@@ -162,31 +167,41 @@ class Chooser {
     for (int b = 1; b < static_cast<int>(forms_.size()); ++b) {
       for (int a = 0; a < b; ++a) probes.push_back({a, b, Alternating(FastestOf(a), FastestOf(b))});
     }
+    // Until it is measured: an element is written and read again at memory speed.
+    constexpr double kGuessedMs = 1e-6;
+    for (const auto& [a, b, plan] : probes) SetConversion(a, b, kGuessedMs);
+    if (probes.empty() || OutOfTime(kConversionsShare)) return {};
     std::vector<Candidate> candidates;
     EVOQ_ASSIGN(Candidate float32, Build(Uniform(0)));
     candidates.push_back(std::move(float32));
     for (const Probe& probe : probes) {
+      if (OutOfTime(kConversionsShare)) break;
       EVOQ_ASSIGN(Candidate candidate, Build(probe.plan));
       candidates.push_back(std::move(candidate));
     }
-    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.04 * job_.seconds));
+    probes.resize(candidates.size() - 1);
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, Time(0.04, kConversionsShare + 0.05)));
     const double drift = model_.Ms(Uniform(0)) / ms[0];
-    const CostModel unconverted = model_;
+    CostModel unconverted = model_;
+    for (auto& row : unconverted.convert_ms) std::fill(row.begin(), row.end(), 0.0);
     for (size_t p = 0; p < probes.size(); ++p) {
       const auto& [a, b, plan] = probes[p];
       CostModel counting = unconverted;
       counting.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = counting.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = 1;
       const double layers_ms = unconverted.Ms(plan), elements = counting.Ms(plan) - layers_ms;
       const double each = elements > 0 ? std::max(0.0, ms[p + 1] * drift - layers_ms) / elements : 0;
-      model_.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = model_.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = each;
+      SetConversion(a, b, each);
     }
     return {};
   }
+  void SetConversion(int a, int b, double ms) {
+    model_.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = model_.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = ms;
+  }
 
-  Result<std::vector<double>> Measure(std::span<const Candidate> candidates, double seconds) {
+  Result<std::vector<double>> Measure(std::span<const Candidate> candidates, const ShareOfTime& time) {
     std::vector<Executor*> executors;
     for (const Candidate& c : candidates) executors.push_back(c.executor.get());
-    return MedianRuns(executors, seconds);
+    return job_.runs(executors, time);
   }
 
   // The scheme of this form whose uniform plan is fastest.
@@ -207,30 +222,40 @@ class Chooser {
     return a;
   }
 
-  Result<Accuracy> AccuracyOf(const Assignment& a) {
-    if (const auto known = accuracies_.find(a); known != accuracies_.end()) return known->second;
+  // Nothing where the time is up before all samples were run.
+  Result<std::optional<Accuracy>> AccuracyOf(const Assignment& a, double until) {
+    if (const auto known = accuracies_.find(a); known != accuracies_.end()) return std::optional(known->second);
+    if (OutOfTime(until)) return std::optional<Accuracy>();
     EVOQ_ASSIGN(const Candidate candidate, Build(a));
-    EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, samples_));
+    EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, samples_, {&reference_, nullptr, [&] { return OutOfTime(until); }}));
+    if (answers.classes.size() < samples_.inputs.size()) return std::optional<Accuracy>();
     EVOQ_ASSIGN(const Accuracy accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     ++result_.accuracies;
-    return accuracies_[a] = accuracy;
+    return std::optional(accuracies_[a] = accuracy);
   }
-  Result<bool> Holds(const Assignment& a) {
-    EVOQ_ASSIGN(const Accuracy accuracy, AccuracyOf(a));
-    return accuracy.Keeps(job_.limit);
+  // Whether it is known to keep the limit.
+  Result<bool> Holds(const Assignment& a, double until) {
+    EVOQ_ASSIGN(const std::optional<Accuracy> accuracy, AccuracyOf(a, until));
+    return accuracy && accuracy->Keeps(job_.limit);
   }
 
+  // Where the time is up before the accuracy of any plan is known, the model's fastest: whoever certifies it measures that.
   Result<Assignment> Search() {
     Tell("searching", 0);
-    const Assignment fastest = Cheapest(model_, 0);
-    EVOQ_ASSIGN(fastest_holds_, Holds(fastest));
+    const std::function<bool()> stop = [this] { return OutOfTime(kSearchShare); };
+    const Assignment fastest = Cheapest(model_, 0, stop);
+    EVOQ_ASSIGN(fastest_holds_, Holds(fastest, kSearchShare));
     if (fastest_holds_) return fastest;
+    known_ = accuracies_.count(fastest) > 0;
+    if (!known_) return fastest;
     EVOQ_TRY(MeasureNoise());
-    return FastestThatHolds(model_, kTries, [&](const Assignment& a) -> Result<bool> {
-      Tell("searching", std::min(1.0, Elapsed() / (0.8 * job_.seconds)));
-      if (OutOfTime(0.8) && !accuracies_.count(a)) return false;
-      return Holds(a);
-    });
+    return FastestThatHolds(
+        model_, kTries,
+        [&](const Assignment& a) -> Result<bool> {
+          Tell("searching", std::min(1.0, Elapsed() / (kSearchShare * job_.seconds)));
+          return Holds(a, kSearchShare);
+        },
+        stop);
   }
 
   // What each layer alone adds to the error of the outputs. A method whose error on all layers together is small beside the
@@ -238,6 +263,7 @@ class Chooser {
   Status MeasureNoise() {
     Samples few;
     Answers wanted;
+    wanted.names = reference_.names;
     const size_t count = std::min<size_t>(kNoiseSamples, samples_.inputs.size());
     for (size_t i = 0; i < count; ++i) {
       const size_t at = i * samples_.inputs.size() / count;
@@ -246,11 +272,11 @@ class Chooser {
     }
     const auto noise_of = [&](const Assignment& a) -> Result<double> {
       EVOQ_ASSIGN(const Candidate candidate, Build(a));
-      EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, few));
+      EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, few, {&wanted, nullptr, nullptr}));
       return RelativeNoise(wanted, answers);
     };
     std::vector<double> whole(methods_.size());
-    for (int s = 1; s < model_.schemes(); ++s) {
+    for (int s = 1; s < model_.schemes() && !OutOfTime(kNoiseShare); ++s) {
       EVOQ_ASSIGN(whole[static_cast<size_t>(s)], noise_of(Uniform(s)));
     }
     const double most = *std::max_element(whole.begin(), whole.end());
@@ -259,7 +285,7 @@ class Chooser {
       for (size_t i = 0; i < layers(); ++i) {
         double& noise = model_.layers[i].noise[static_cast<size_t>(s)];
         noise = share;
-        if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most || OutOfTime(0.5)) continue;
+        if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most || OutOfTime(kNoiseShare)) continue;
         Tell("measuring what each layer loses", static_cast<double>(i) / static_cast<double>(layers()));
         Assignment alone(layers(), 0);
         alone[i] = s;
@@ -272,10 +298,10 @@ class Chooser {
   // Single changes that the model calls about as fast, in whole runs; the samples decide on what gains.
   Status Refine(Assignment& best) {
     timed_.insert(best);
-    for (bool moved = true; moved && !OutOfTime(0.9);) {
+    for (bool moved = true; moved && known_ && !OutOfTime(kRefineShare);) {
       moved = false;
       const std::vector<Assignment> near = Neighbours(best);
-      for (size_t first = 0; first < near.size() && !moved && !OutOfTime(0.9); first += kGroup) {
+      for (size_t first = 0; first < near.size() && !moved && !OutOfTime(kRefineShare); first += kGroup) {
         Tell("measuring changes of single layers", static_cast<double>(first) / static_cast<double>(near.size()));
         EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)), best, moved));
         for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i) timed_.insert(near[i]);
@@ -312,7 +338,7 @@ class Chooser {
     };
     reach(Cheapest(model_, 0));
     std::vector<Assignment> holding;
-    for (int tries = 0; !open.empty() && tries < kTries && !OutOfTime(0.9);) {
+    for (int tries = 0; !open.empty() && tries < kTries && known_ && !OutOfTime(kRefineShare);) {
       const auto [ms, a] = std::move(open.extract(open.begin()).value());
       if (ms > kNearlyAsFast * model_.Ms(best)) break;
       for (size_t i = 0; i < layers(); ++i) {
@@ -323,9 +349,9 @@ class Chooser {
         }
       }
       if (!timed_.insert(a).second) continue;
-      Tell("trying further plans", std::max(static_cast<double>(tries) / kTries, Elapsed() / (0.9 * job_.seconds)));
+      Tell("trying further plans", std::max(static_cast<double>(tries) / kTries, Elapsed() / (kRefineShare * job_.seconds)));
       tries += accuracies_.count(a) ? 0 : 1;
-      EVOQ_ASSIGN(const bool holds, Holds(a));
+      EVOQ_ASSIGN(const bool holds, Holds(a, kRefineShare));
       if (holds) holding.push_back(a);
       if (holding.size() == kGroup) EVOQ_TRY(TryHolding(holding, best));
     }
@@ -344,17 +370,18 @@ class Chooser {
     EVOQ_ASSIGN(Candidate current, Build(best));
     candidates.push_back(std::move(current));
     for (const Assignment& a : group) {
+      if (OutOfTime()) return {};
       EVOQ_ASSIGN(Candidate candidate, Build(a));
       candidates.push_back(std::move(candidate));
     }
-    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.01 * job_.seconds));
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, Time(0.01, 1)));
     std::vector<size_t> order;
     for (size_t i = 0; i < group.size(); ++i) {
       if (ms[i + 1] < kFaster * ms[0]) order.push_back(i);
     }
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a + 1] < ms[b + 1]; });
     for (size_t i : order) {
-      EVOQ_ASSIGN(const bool holds, Holds(group[i]));
+      EVOQ_ASSIGN(const bool holds, Holds(group[i], 1));
       if (!holds) continue;
       best = group[i];
       moved = true;
@@ -372,17 +399,20 @@ class Chooser {
     }
     std::vector<Candidate> candidates;
     for (const Assignment& plan : plans) {
+      if (!candidates.empty() && OutOfTime()) break;
       EVOQ_ASSIGN(Candidate candidate, Build(plan));
       candidates.push_back(std::move(candidate));
     }
-    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, 0.05 * job_.seconds));
+    plans.resize(candidates.size());
+    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, Time(0.05, 1)));
     size_t winner = 0;
     for (size_t i = 0; i < plans.size(); ++i) {
       TriedPlan tried{NameOf(plans[i]), ms[i], {}, false};
       // Slower ones need no accuracy, but for the table: what is known of them is told.
       if (i == 0 || ms[i] < ms[winner] || accuracies_.count(plans[i])) {
-        EVOQ_ASSIGN(tried.accuracy, AccuracyOf(plans[i]));
-        tried.keeps = tried.accuracy.Keeps(job_.limit);
+        EVOQ_ASSIGN(const std::optional<Accuracy> accuracy, AccuracyOf(plans[i], 1));
+        if (accuracy) tried.accuracy = *accuracy;
+        tried.keeps = accuracy && accuracy->Keeps(job_.limit);
         if (tried.keeps && ms[i] < ms[winner]) winner = i;
       }
       result_.tried.push_back(std::move(tried));
@@ -409,6 +439,7 @@ class Chooser {
   std::map<std::string, std::string> refused_;  // layer -> why a method does not take it
   CostModel model_;
   bool fastest_holds_ = false;                  // the model's fastest plan keeps the limit
+  bool known_ = true;                           // whether it does was found out in time
   std::set<Assignment> timed_;                  // in whole runs
   std::map<Assignment, Accuracy> accuracies_;
   ChosenPlan result_;

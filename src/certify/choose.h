@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "certify/accuracy.h"
+#include "certify/speed.h"
 #include "quant/mixed.h"
 
 namespace evoq {
@@ -17,8 +18,11 @@ struct ChooseJob {
   QuantizeOptions options;
   AccuracyLimit limit;
   int threads = 0;      // 0: all physical cores
-  double seconds = 60;  // of trying and measuring, about
+  double seconds = 60;  // of trying and measuring: nothing is begun later, once float32 was measured
   std::function<void(const std::string& stage, double fraction)> progress;  // may be null
+  Watch* watch = ThisMachine();
+  CalmRunsFn runs = CalmRuns;
+  CalmStepsFn steps = CalmSteps;
 };
 
 // A plan that was measured in earnest.
@@ -35,6 +39,7 @@ struct ChosenPlan {
   int accuracies = 0;   // measured on all samples
   int candidates = 0;   // compiled
   double seconds = 0;
+  bool out_of_time = false;  // before the search had ended by itself
 };
 
 // 1. Every method on all layers, measured by steps: what each layer costs in it; half-and-half plans: what conversions between

@@ -1,20 +1,19 @@
 #include "certify/speed.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <numeric>
-
-#include "base/median.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kLeastRounds = 7;
 constexpr double kMostWarmMs = 50;
-constexpr double kRestedPercent = 5;  // runs that nothing disturbed
 
-using Clock = std::chrono::steady_clock;
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double LowerQuartile(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  return RunTimes{values, {}}.Percentile(25);
+}
 
 std::string StepText(const Program& program, const Step& step) {
   const Node& node = program.graph->node(step.node);
@@ -40,18 +39,19 @@ Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model
   compare.duration_s = options.duration_s;
   compare.rounds = options.rounds;
   compare.progress = options.progress;
-  EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(reference, model, compare));
-  SpeedClaim claim{runs.a.median(), runs.b.median(), runs.result, runs.a.Percentile(kRestedPercent) / runs.b.Percentile(kRestedPercent), 1};
-  if (SameSteps(reference.program(), model.program())) {
-    claim.ratio = {1, 1, 1, Verdict::kSame};
-    claim.rested = 1;
-  } else {
-    claim.guaranteed = GuaranteedRatio(claim.ratio, claim.rested);
-  }
-  return claim;
+  compare.watch = options.watch;
+  if (options.wait) compare.wait_s = options.duration_s / 2;
+  const bool same = SameSteps(reference.program(), model.program());
+  EVOQ_ASSIGN(CompareRuns runs, CompareExecutors(reference, model, compare));
+  if (!same) return ClaimOf(runs.result);
+  Comparison& equal = runs.result;
+  equal.speedup = equal.low = equal.high = equal.rested = 1;
+  equal.a_ms = equal.b_ms = std::sqrt(equal.a_ms * equal.b_ms);
+  equal.verdict = Verdict::kSame;
+  return SpeedClaim{equal, 1, ""};
 }
 
-Result<std::vector<double>> MedianRuns(std::span<Executor* const> all, double seconds) {
+Result<std::vector<double>> CalmRuns(std::span<Executor* const> all, const ShareOfTime& time) {
   // On one set of threads, as in CompareExecutors.
   std::vector<std::unique_ptr<Executor>> sharing;
   std::vector<Executor*> executors(all.begin(), all.end());
@@ -64,16 +64,18 @@ Result<std::vector<double>> MedianRuns(std::span<Executor* const> all, double se
   std::vector<RunBuffers> buffers;
   for (Executor* executor : executors) buffers.push_back(MakeBuffers(*executor));
   MeasureOptions options;
-  options.duration_s = seconds;
-  options.warmup_ms = std::min(kMostWarmMs, 200 * seconds);
+  options.duration_s = time.seconds;
+  options.limit_s = time.limit_s;
+  options.warmup_ms = std::min(kMostWarmMs, 200 * time.seconds);
   options.min_runs = kLeastRounds;
+  options.watch = time.watch;
   EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureInterleaved(executors, buffers, options));
-  std::vector<double> medians;
-  for (const RunTimes& t : times) medians.push_back(t.median());
-  return medians;
+  std::vector<double> calm;
+  for (const RunTimes& t : times) calm.push_back(t.CalmMs(pool->threads() == 1));
+  return calm;
 }
 
-Result<std::vector<std::vector<double>>> MedianSteps(std::span<Executor* const> executors, double seconds) {
+Result<std::vector<std::vector<double>>> CalmSteps(std::span<Executor* const> executors, const ShareOfTime& time) {
   std::vector<RunBuffers> buffers;
   std::vector<std::vector<std::vector<double>>> samples;  // by executor, step, round
   std::vector<std::vector<double>> whole(executors.size());
@@ -81,28 +83,34 @@ Result<std::vector<std::vector<double>>> MedianSteps(std::span<Executor* const> 
     buffers.push_back(MakeBuffers(*executor));
     samples.emplace_back(executor->program().steps.size());
   }
-  const auto start = Clock::now();
-  for (int round = 0; round < kLeastRounds + 1 || SecondsSince(start) < seconds; ++round) {
+  Watch& watch = *time.watch;
+  const double start = watch.WallMs();
+  const auto elapsed_s = [&] { return (watch.WallMs() - start) / 1e3; };
+  // Round 0 fills the caches, and counts only where there is no time for another.
+  for (int round = 0; round < kLeastRounds + 1 || elapsed_s() < time.seconds; ++round) {
+    if (round > 0 && elapsed_s() >= time.limit_s) break;
+    if (round == 1) {
+      for (auto& steps : samples) std::fill(steps.begin(), steps.end(), std::vector<double>());
+      std::fill(whole.begin(), whole.end(), std::vector<double>());
+    }
     for (size_t e = 0; e < executors.size(); ++e) {
       std::vector<int64_t> ns(samples[e].size());
       EVOQ_TRY(executors[e]->Run(buffers[e].inputs, buffers[e].outputs));  // fills the caches as in earnest
-      const auto before = Clock::now();
+      const double before = watch.WallMs();
       EVOQ_TRY(executors[e]->Run(buffers[e].inputs, buffers[e].outputs));
-      const double ms = 1e3 * SecondsSince(before);
+      whole[e].push_back(watch.WallMs() - before);
       EVOQ_TRY(executors[e]->RunTimed(buffers[e].inputs, buffers[e].outputs, ns));
-      if (round == 0) continue;
-      whole[e].push_back(ms);
       for (size_t s = 0; s < ns.size(); ++s) samples[e][s].push_back(static_cast<double>(ns[s]) / 1e6);
     }
   }
-  std::vector<std::vector<double>> medians(executors.size());
+  std::vector<std::vector<double>> calm(executors.size());
   for (size_t e = 0; e < executors.size(); ++e) {
-    for (auto& step : samples[e]) medians[e].push_back(Median(step));
-    const double sum = std::accumulate(medians[e].begin(), medians[e].end(), 0.0);
-    const double scale = sum > 0 ? Median(whole[e]) / sum : 1;
-    for (double& ms : medians[e]) ms *= scale;
+    for (auto& step : samples[e]) calm[e].push_back(LowerQuartile(step));
+    const double sum = std::accumulate(calm[e].begin(), calm[e].end(), 0.0);
+    const double scale = sum > 0 ? LowerQuartile(whole[e]) / sum : 1;
+    for (double& ms : calm[e]) ms *= scale;
   }
-  return medians;
+  return calm;
 }
 
 }  // namespace evoq

@@ -1,15 +1,20 @@
 // Speed of a model beside the float model.
 #pragma once
 
+#include <limits>
+
 #include "certify/certificate.h"
 #include "engine/engine.h"
 
 namespace evoq {
 
 struct SpeedOptions {
-  double duration_s = 6;  // for both together
+  double duration_s = 6;  // for both together, and for waiting
   int rounds = 20;
+  // At most half of the duration is spent waiting for other processes to leave enough processors free.
+  bool wait = true;
   std::function<void(double fraction)> progress;  // may be null
+  Watch* watch = ThisMachine();
 };
 
 // Whether both programs run the same kernels on the same shapes in the same order: neither is slower.
@@ -18,10 +23,20 @@ bool SameSteps(const Program& a, const Program& b);
 // Interleaved (profile/compare.h); of programs with the same steps the ratio is 1 by what they are.
 Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model, const SpeedOptions& options);
 
-// Median milliseconds of whole runs of each executor, run in turn for about so many seconds; at least 5 rounds.
-Result<std::vector<double>> MedianRuns(std::span<Executor* const> executors, double seconds);
+using MeasureSpeedFn = std::function<Result<SpeedClaim>(const Executor& reference, const Executor& model, const SpeedOptions& options)>;
 
-// Median milliseconds of each step, by executor: scaled so that they add up to the median of whole runs.
-Result<std::vector<std::vector<double>>> MedianSteps(std::span<Executor* const> executors, double seconds);
+struct ShareOfTime {
+  double seconds = 1;  // about
+  double limit_s = std::numeric_limits<double>::infinity();  // no run begins later, once each has run
+  Watch* watch = ThisMachine();
+};
+// Calm milliseconds (RunTimes::CalmMs) of whole runs of each executor, run in turn; at least 7 rounds within the limit.
+Result<std::vector<double>> CalmRuns(std::span<Executor* const> executors, const ShareOfTime& time);
+
+// Calm milliseconds (lower quartiles) of each step, by executor: scaled so that they add up to those of whole runs.
+Result<std::vector<std::vector<double>>> CalmSteps(std::span<Executor* const> executors, const ShareOfTime& time);
+
+using CalmRunsFn = std::function<Result<std::vector<double>>(std::span<Executor* const> executors, const ShareOfTime& time)>;
+using CalmStepsFn = std::function<Result<std::vector<std::vector<double>>>(std::span<Executor* const> executors, const ShareOfTime& time)>;
 
 }  // namespace evoq

@@ -2,11 +2,29 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
+
+#include "profile/interval.h"
 
 namespace evoq {
 namespace {
+
+// The number of elements of the model's outputs, by output; -1 where it is free.
+std::vector<int64_t> OutputElements(const Graph& graph) {
+  std::vector<int64_t> elements;
+  for (ValueId id : graph.outputs()) elements.push_back(graph.value(id).type.shape.elements().value_or(-1));
+  return elements;
+}
+
+// Two models whose outputs cannot be compared at all.
+Status CheckComparable(const EvalJob& job, const Graph& model, const Graph& reference) {
+  const std::vector<int64_t> a = OutputElements(model), b = OutputElements(reference);
+  if (a.size() != b.size()) return InvalidInput("{} has {} outputs, {} has {}", job.model, a.size(), job.reference, b.size());
+  for (size_t o = 0; o < a.size(); ++o) {
+    if (a[o] != b[o] && a[o] >= 0 && b[o] >= 0)
+      return InvalidInput("output {} of {} has {} elements, of {} {}", model.value(model.outputs()[o]).name, job.model, a[o], job.reference, b[o]);
+  }
+  return {};
+}
 
 // Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index.
 int64_t RankOf(const Tensor& scores, int64_t label) {
@@ -16,21 +34,16 @@ int64_t RankOf(const Tensor& scores, int64_t label) {
   return rank;
 }
 
-int64_t ArgMax(const Tensor& scores) {
-  const float* s = scores.data<float>();
-  return std::max_element(s, s + scores.elements()) - s;
-}
-
 struct Runner {
   std::unique_ptr<Engine> engine;
   double ms = 0;
 
-  Result<Tensor> Scores(const Tensor& input) {
+  Result<std::vector<Tensor>> Outputs(const Tensor& input) {
     const auto start = std::chrono::steady_clock::now();
-    EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
     ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (outputs.empty() || outputs[0].elements() == 0) return InvalidInput("the model's first output is empty");
-    return ToFloat32(outputs[0]);
+    if (outputs.empty()) return InvalidInput("the model has no outputs");
+    return outputs;
   }
 };
 
@@ -44,15 +57,17 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
   result.has_reference = !job.reference.empty();
   if (result.has_reference) {
     EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, job.threads));
+    EVOQ_TRY(CheckComparable(job, model.engine->model().graph, reference.engine->model().graph));
   }
   const int64_t count = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
-  double signal = 0, noise = 0;
+  std::vector<std::vector<double>> signal(model.engine->model().graph.outputs().size()), noise(signal.size());
   Progress progress("evaluating");
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
-    EVOQ_ASSIGN(const Tensor scores, WithContext(model.Scores(sample.input), sample.name));
-    result.predictions.emplace_back(sample.name, ArgMax(scores));
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, WithContext(model.Outputs(sample.input), sample.name));
+    result.predictions.emplace_back(sample.name, ClassOf(outputs[0]));
     if (sample.label) {
+      EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
       if (*sample.label < 0 || *sample.label >= scores.elements())
         return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label, scores.elements());
       const int64_t rank = RankOf(scores, *sample.label);
@@ -61,22 +76,25 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
       result.correct5 += rank < 5;
     }
     if (result.has_reference) {
-      EVOQ_ASSIGN(const Tensor expected, WithContext(reference.Scores(sample.input), sample.name));
-      if (expected.elements() != scores.elements())
-        return InvalidInput("{}: {} outputs, the reference has {}", sample.name, scores.elements(), expected.elements());
-      result.agreed += ArgMax(scores) == ArgMax(expected);
-      for (int64_t k = 0; k < scores.elements(); ++k) {
-        const double e = expected.data<float>()[k], d = e - scores.data<float>()[k];
-        signal += e * e;
-        noise += d * d;
+      EVOQ_ASSIGN(const std::vector<Tensor> expected, WithContext(reference.Outputs(sample.input), sample.name));
+      result.agreed += ClassOf(outputs[0]) == ClassOf(expected[0]);
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        const Energy energy = EnergyOf(expected[o], outputs[o]);
+        signal[o].push_back(energy.signal);
+        noise[o].push_back(energy.noise);
       }
     }
     ++result.samples;
     progress.Update(static_cast<double>(i + 1) / static_cast<double>(count));
   }
   result.ms_per_sample = result.samples ? model.ms / static_cast<double>(result.samples) : 0;
-  if (result.has_reference)
-    result.sqnr_db = noise > 0 ? 10 * std::log10(signal / noise) : std::numeric_limits<double>::infinity();
+  if (!result.has_reference || result.samples == 0) return result;
+  const Graph& graph = model.engine->model().graph;
+  for (size_t o = 0; o < signal.size(); ++o)
+    result.outputs.push_back({graph.value(graph.outputs()[o]).name, SignalToNoise(signal[o], noise[o])});
+  result.sqnr_db = std::min_element(result.outputs.begin(), result.outputs.end(), [](const auto& a, const auto& b) {
+                     return a.sqnr_db.value < b.sqnr_db.value;
+                   })->sqnr_db.value;
   return result;
 }
 

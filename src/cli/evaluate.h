@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "certify/accuracy.h"
 #include "cli/common.h"
 
 namespace evoq {
@@ -16,7 +17,9 @@ struct EvalJob {
 
 struct EvalResult {
   int64_t samples = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
-  double sqnr_db = 0;  // of the outputs against the reference's, when there is one
+  // Signal to noise against the reference, when there is one: of each output, and of the worst.
+  std::vector<OutputAccuracy> outputs;
+  double sqnr_db = 0;
   double ms_per_sample = 0;
   bool has_reference = false;
   std::vector<std::pair<std::string, int64_t>> predictions;  // sample name, class with the largest score
@@ -26,7 +29,8 @@ struct EvalResult {
   double agreement() const { return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0; }
 };
 
-// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose classes are its elements.
+// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose classes are its elements. Signal to noise of
+// every output. Errors: also kInvalidInput for a reference whose outputs cannot be compared.
 Result<EvalResult> Evaluate(const EvalJob& job);
 
 }  // namespace evoq

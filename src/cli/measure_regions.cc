@@ -129,10 +129,7 @@ Result<StepProfile> ProfileRegions(Engine& engine, const std::vector<Tensor>& in
     t.ms = t.mean_ms = static_cast<double>(step.ns) / 1e6 / static_cast<double>(runs->runs());
     t.macs = static_cast<int64_t>(static_cast<double>(step.macs) * per_run);
     t.bytes = static_cast<int64_t>(static_cast<double>(step.bytes) * per_run);
-    if (t.ms > 0) {
-      t.gops = 2.0 * static_cast<double>(t.macs) / (t.ms * 1e6);
-      t.roofline_share = RooflineNs(limits, t.peak, t.macs, t.bytes) / (t.ms * 1e6);
-    }
+    SetRates(t, limits);
     profile.steps_ms += t.ms;
     profile.steps.push_back(std::move(t));
   }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
+
+#include "profile/test_watch.h"
 
 namespace evoq {
 namespace {
@@ -102,6 +105,192 @@ TEST(ChangedSteps, NamesWhatSurelyDiffersTheLargestFirst) {
   StepProfile single = ProfileOf(b, 0);
   single.parts.clear();
   EXPECT_TRUE(ChangedSteps(ProfileOf(a, 0), single).empty()) << "too few runs to be sure";
+}
+
+// Two models on a machine whose time is made up: each run takes so many milliseconds.
+struct Planted {
+  FakeWatch& watch;
+  double ms;
+  double waits = 0;     // and every other run waits so long for a processor
+  int threads = 1;
+  int made = 0, runs = 0;
+  std::string* order = nullptr;
+  char name = ' ';
+
+  Contestant Make() {
+    return {threads, [this](const std::shared_ptr<ThreadPool>&) -> Result<std::function<Status()>> {
+              ++made;
+              return std::function<Status()>([this]() -> Status {
+                if (order) *order += name;
+                const double waited = runs++ % 2 == 1 ? waits : 0;
+                watch.Pass(ms + waited, ms);
+                return {};
+              });
+            }};
+  }
+};
+
+CompareOptions On(FakeWatch& watch) {
+  CompareOptions options;
+  options.watch = &watch;
+  options.duration_s = 4;
+  return options;
+}
+
+TEST(CompareContestants, PlantedSpeedsAreFoundExactly) {
+  FakeWatch watch;
+  Planted a{watch, 3}, b{watch, 1};
+  const auto runs = CompareContestants(a.Make(), b.Make(), On(watch));
+  ASSERT_TRUE(runs.has_value());
+  const Comparison& c = runs->result;
+  EXPECT_NEAR(c.speedup, 3, 1e-9);
+  EXPECT_NEAR(c.low, 3, 1e-9);
+  EXPECT_NEAR(c.high, 3, 1e-9);
+  EXPECT_NEAR(c.a_ms, 3, 1e-9);
+  EXPECT_NEAR(c.b_ms, 1, 1e-9);
+  EXPECT_NEAR(c.rested, 3, 1e-9);
+  EXPECT_EQ(c.verdict, Verdict::kFaster);
+  EXPECT_EQ(c.rounds, 20);
+  EXPECT_EQ(a.made, 20) << "fresh ones in each round";
+  EXPECT_EQ(runs->a.runs(), runs->b.runs());
+  EXPECT_NEAR(runs->a.median(), 3, 1e-9);
+  EXPECT_NEAR(runs->b.median(), 1, 1e-9);
+  const auto other_way = CompareContestants(b.Make(), a.Make(), On(watch));
+  EXPECT_NEAR(other_way->result.speedup, 1.0 / 3, 1e-9);
+  EXPECT_EQ(other_way->result.verdict, Verdict::kSlower);
+}
+
+TEST(CompareContestants, TheVerdictAtAndAroundTheLeastEffect) {
+  const auto verdict = [](double a_ms, double b_ms) {
+    FakeWatch watch;
+    Planted a{watch, a_ms}, b{watch, b_ms};
+    return CompareContestants(a.Make(), b.Make(), On(watch))->result.verdict;
+  };
+  EXPECT_EQ(verdict(10.098, 10), Verdict::kSame);
+  EXPECT_EQ(verdict(10.102, 10), Verdict::kFaster);
+  EXPECT_EQ(verdict(10, 10.098), Verdict::kSame);
+  EXPECT_EQ(verdict(10, 10.102), Verdict::kSlower);
+  EXPECT_EQ(verdict(10, 10), Verdict::kSame);
+}
+
+TEST(CompareContestants, TheFirstOfARoundChanges) {
+  FakeWatch watch;
+  std::string order;
+  Planted a{watch, 1, 0, 1, 0, 0, &order, 'a'}, b{watch, 1, 0, 1, 0, 0, &order, 'b'};
+  CompareOptions options = On(watch);
+  options.duration_s = 0;
+  options.warmup_ms = 0;
+  ASSERT_TRUE(CompareContestants(a.Make(), b.Make(), options).has_value());
+  EXPECT_EQ(order, "abbaab") << "three rounds of one run each, whatever the time";
+}
+
+TEST(CompareContestants, WaitingForAProcessorIsNoPartOfAModelsTime) {
+  FakeWatch watch;
+  Planted a{watch, 12, 20}, b{watch, 4, 1};
+  const Comparison c = CompareContestants(a.Make(), b.Make(), On(watch))->result;
+  EXPECT_NEAR(c.speedup, 3, 1e-9);
+  EXPECT_NEAR(c.a_ms, 12, 1e-9);
+  // Per pair of runs of each: 20 and 1 ms of 12 + 32 + 4 + 5.
+  EXPECT_NEAR(c.disturbance.waited, 21.0 / 53, 0.06);
+  EXPECT_LT(c.low, 2.5) << "but what else the other processes did is not known";
+  EXPECT_GT(c.high, 3.6);
+}
+
+TEST(CompareContestants, TheDurationIsALimit) {
+  // Warm-up, fresh models and all rounds: no longer than asked for, but for the run that was begun.
+  for (const double ms : {0.5, 20.0, 150.0}) {
+    FakeWatch watch;
+    Planted a{watch, ms}, b{watch, ms};
+    const double start = watch.wall_ms;
+    const auto runs = CompareContestants(a.Make(), b.Make(), On(watch));
+    EXPECT_LE(watch.wall_ms - start, 4000 + 2 * 2 * ms) << ms;
+    EXPECT_GE(watch.wall_ms - start, 3000) << ms;
+    EXPECT_GE(runs->result.rounds, 3) << ms;
+  }
+  // Models too slow for it: one pair to warm up, and three rounds of one pair.
+  FakeWatch watch;
+  Planted a{watch, 5000}, b{watch, 5000};
+  EXPECT_EQ(CompareContestants(a.Make(), b.Make(), On(watch))->result.rounds, 3);
+  EXPECT_EQ(a.runs, 4);
+}
+
+TEST(CompareContestants, WaitsForOtherWorkToEndWithinTheDuration) {
+  FakeWatch watch;
+  watch.others = 2;
+  Planted a{watch, 3}, b{watch, 1};
+  CompareOptions options = On(watch);
+  options.wait_s = 2;
+  const double start = watch.wall_ms;
+  const Comparison c = CompareContestants(a.Make(), b.Make(), options)->result;
+  EXPECT_NEAR(watch.wall_ms - start, 4000, 20);
+  EXPECT_EQ(watch.sleeps, 10) << "2 s of 200 ms";
+  EXPECT_NEAR(c.disturbance.seconds, 2, 0.02) << "waiting is not measuring";
+  EXPECT_NEAR(c.disturbance.others, 0.98, 0.02);
+  EXPECT_TRUE(c.disturbance.too_much());
+}
+
+TEST(CompareRounds, TheRatioIsThatOfTheTimes) {
+  const RoundTimes rounds[] = {{4, 1}, {9, 4}, {16, 4}};  // ratios 4, 2.25, 4; geometric means 2, 6, 8
+  const Comparison c = CompareRounds(rounds, 0.01);
+  EXPECT_DOUBLE_EQ(c.speedup, 4);
+  EXPECT_DOUBLE_EQ(c.b_ms, 3) << "6 / sqrt(4)";
+  EXPECT_DOUBLE_EQ(c.a_ms, 12);
+  EXPECT_EQ(c.rounds, 3);
+  EXPECT_DOUBLE_EQ(c.low, 2.25);
+  EXPECT_DOUBLE_EQ(c.high, 4);
+  EXPECT_EQ(ToText(c), "3.000 ms beside 12.000 ms: 4.000x [2.250, 4.000]");
+  const nlohmann::json json = ToJson(c);
+  EXPECT_EQ(json["a_ms"].get<double>() / json["b_ms"].get<double>(), json["speedup"].get<double>());
+  EXPECT_EQ(json["verdict"], "faster");
+  EXPECT_EQ(json["rounds"], 3);
+}
+
+TEST(CompareRounds, DisturbanceMovesTheBoundsApart) {
+  const RoundTimes rounds[] = {{4, 1}, {4, 1}, {4, 1}};
+  Disturbance d;
+  d.waited = 0.6;  // distortion 0.3: a factor of 1.529420 at a ratio of 4
+  const Comparison c = CompareRounds(rounds, 0.01, d);
+  EXPECT_DOUBLE_EQ(c.speedup, 4);
+  EXPECT_NEAR(c.low, 4 / 1.529420, 1e-5);
+  EXPECT_NEAR(c.high, 4 * 1.529420, 1e-5);
+  EXPECT_EQ(c.verdict, Verdict::kFaster);
+  const double near[] = {1.02, 1.02, 1.02};
+  EXPECT_EQ(CompareRatios(near, 0.01).verdict, Verdict::kFaster);
+  d.waited = 1;  // 1.02^0.5 * exp(0.015) = 1.0252
+  EXPECT_EQ(CompareRatios(near, 0.01, d).verdict, Verdict::kSame);
+}
+
+TEST(CompareSamples, TimesAreTheMedians) {
+  const double a[] = {5, 6, 7, 100, 6}, b[] = {2, 2, 3, 2, 50};
+  const Comparison c = CompareSamples(a, b, 0.01);
+  EXPECT_DOUBLE_EQ(c.a_ms, 6);
+  EXPECT_DOUBLE_EQ(c.b_ms, 2);
+  EXPECT_DOUBLE_EQ(c.speedup, 3);
+  EXPECT_LE(c.low, c.speedup);
+  EXPECT_GE(c.high, c.speedup);
+}
+
+TEST(CompareProfiles, OneSetOfTurnsGivesTimesRatioAndInterval) {
+  StepProfile a, b;
+  a.total_ms = 9, b.total_ms = 3;
+  a.turns_ms = {10, 12, 9, 16}, b.turns_ms = {5, 4, 3, 4};  // ratios 2, 3, 3, 4: median 3
+  b.disturbance.others = 0.1;
+  const Comparison c = CompareProfiles(a, b);
+  EXPECT_DOUBLE_EQ(c.speedup, 3);
+  EXPECT_DOUBLE_EQ(c.a_ms, 9);
+  EXPECT_DOUBLE_EQ(c.b_ms, 3);
+  EXPECT_EQ(c.rounds, 4);
+  EXPECT_EQ(c.verdict, Verdict::kFaster);
+  EXPECT_EQ(c.disturbance.others, 0.1);
+  // The same turns beside other calm times: the interval goes with the ratio.
+  a.total_ms = 12;
+  const Comparison moved = CompareProfiles(a, b);
+  EXPECT_DOUBLE_EQ(moved.speedup, 4);
+  EXPECT_DOUBLE_EQ(moved.low / moved.speedup, c.low / c.speedup);
+  EXPECT_DOUBLE_EQ(moved.high / moved.speedup, c.high / c.speedup);
+  a.total_ms = 3;
+  EXPECT_EQ(CompareProfiles(a, b).verdict, Verdict::kSame) << "equal calm times";
+  EXPECT_EQ(CompareProfiles(StepProfile(), b).rounds, 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -11,6 +12,7 @@ namespace {
 
 constexpr double kZ = 1.959964;  // of the normal distribution, 95% two-sided
 constexpr int kResamples = 2000;
+constexpr double kLeastDb = -1000;
 
 }  // namespace
 
@@ -28,7 +30,12 @@ Interval PairedDrop(int64_t lost, int64_t won, int64_t total) {
 }
 
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise) {
-  const auto decibel = [](double s, double n) { return n > 0 ? 10 * std::log10(s / n) : INFINITY; };
+  // Of a signal of nothing, or noise without bounds (NaN where the signal is none), as little as can be.
+  const auto decibel = [](double s, double n) {
+    if (n == 0) return std::numeric_limits<double>::infinity();
+    const double db = 10 * std::log10(s / n);
+    return std::isnan(db) ? kLeastDb : std::max(db, kLeastDb);
+  };
   double all_signal = 0, all_noise = 0;
   for (size_t i = 0; i < signal.size(); ++i) all_signal += signal[i], all_noise += noise[i];
   std::mt19937_64 random(1);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -54,6 +55,72 @@ TEST(Interval, MeansFarFromZeroAreSurelyNotZero) {
   EXPECT_FALSE(SurelyNotZero(std::vector<double>{0, 0}));
   EXPECT_FALSE(SurelyNotZero(std::vector<double>{1}));
   EXPECT_FALSE(SurelyNotZero(std::vector<double>()));
+}
+
+TEST(Interval, SharesAgainstWilsonsFormulaByHand) {
+  // p = 0.3, n = 10, z = 1.959964, z^2 = 3.841459: center (0.3 + 0.192073) / 1.384146 = 0.355507;
+  // half 1.959964 / 1.384146 * sqrt(0.021 + 0.009604) = 0.247718.
+  const Interval i = ShareInterval(3, 10);
+  EXPECT_NEAR(i.low, 0.107791, 1e-5);
+  EXPECT_NEAR(i.high, 0.603222, 1e-5);
+  EXPECT_EQ(i.value, 0.3);
+}
+
+TEST(Interval, ValuesLieWithinTheirIntervals) {
+  for (int64_t n : {1, 2, 10, 500}) {
+    for (int64_t k = 0; k <= n; k += std::max<int64_t>(1, n / 10)) {
+      const Interval share = ShareInterval(k, n);
+      EXPECT_LE(share.low, share.value + 1e-12) << k << " of " << n;
+      EXPECT_GE(share.high, share.value - 1e-12) << k << " of " << n;
+      const Interval drop = PairedDrop(k, (n - k) / 2, n);
+      EXPECT_LE(drop.low, drop.value) << k << " of " << n;
+      EXPECT_GE(drop.high, drop.value) << k << " of " << n;
+      EXPECT_GE(drop.low, -1);
+      EXPECT_LE(drop.high, 1);
+    }
+  }
+}
+
+TEST(Interval, SignalToNoiseBootstrapByHand) {
+  // Of four samples, k noisy ones are drawn with probability C(4,k) 3^(4-k) / 256: all four in 0.4% of the resamples, three in 4.7%,
+  // none in 31.6%. The 2.5% point is that of three, 4 * 100 over 3 * 100 + 1, the 97.5% point that of none, 400 over 4.
+  const std::vector<double> signal(4, 100), noise = {100, 1, 1, 1};
+  const Interval i = SignalToNoise(signal, noise);
+  EXPECT_NEAR(i.value, 10 * std::log10(400.0 / 103), 1e-9);
+  EXPECT_NEAR(i.low, 10 * std::log10(400.0 / 301), 1e-9);
+  EXPECT_NEAR(i.high, 20, 1e-9);
+}
+
+TEST(Interval, SignalToNoiseOfWhatIsNoNumber) {
+  const std::vector<double> signal = {100, 100}, nothing = {0, 0};
+  const double inf = INFINITY;
+  EXPECT_EQ(SignalToNoise(signal, std::vector<double>{inf, inf}).value, -1000) << "the model gives NaN";
+  EXPECT_EQ(SignalToNoise(signal, std::vector<double>{NAN, NAN}).value, -1000);
+  EXPECT_EQ(SignalToNoise(nothing, std::vector<double>{1, 1}).value, -1000) << "noise where nothing should be";
+  EXPECT_TRUE(std::isinf(SignalToNoise(nothing, nothing).value));
+  EXPECT_GT(SignalToNoise(nothing, nothing).value, 0);
+}
+
+TEST(Interval, HalfOfTheMeansIntervalByStudentsTable) {
+  // 1, 2, 3, 4: standard deviation 1.290994, of the mean 0.645497; 97.5% point with 3 degrees of freedom 3.182446.
+  EXPECT_NEAR(HalfMeanInterval(std::vector<double>{1, 2, 3, 4}), 2.0543, 2e-3);
+  // n figures of alternately 0 and 2 (an odd one more of 0): scipy.stats.t.ppf(0.975, n - 1) * std(ddof=1) / sqrt(n).
+  const std::pair<int, double> table[] = {{2, 12.7062}, {3, 2.86844}, {4, 1.83739}, {5, 1.36017}, {6, 1.14960}, {7, 0.98870}, {8, 0.89374}};
+  for (const auto& [n, half] : table) {
+    std::vector<double> figures;
+    for (int i = 0; i < n; ++i) figures.push_back(i % 2 == 1 ? 2 : 0);
+    EXPECT_NEAR(HalfMeanInterval(figures), half, 1e-3 * half) << n;
+  }
+  EXPECT_EQ(HalfMeanInterval(std::vector<double>{5, 5, 5}), 0);
+}
+
+TEST(Interval, SurelyNotZeroMeansFourStandardErrors) {
+  // Mean m, deviations of +-1 of four figures: standard error sqrt(4 / 4 / 3) = 0.57735, four of them 2.3094.
+  const auto figures = [](double m) { return std::vector<double>{m + 1, m - 1, m + 1, m - 1}; };
+  EXPECT_FALSE(SurelyNotZero(figures(2.30)));
+  EXPECT_TRUE(SurelyNotZero(figures(2.32)));
+  EXPECT_FALSE(SurelyNotZero(figures(-2.30)));
+  EXPECT_TRUE(SurelyNotZero(figures(-2.32)));
 }
 
 }  // namespace

@@ -34,14 +34,17 @@ void ForEachChange(const CostModel& model, const Assignment& base, size_t first,
 // From each layer the best run to each scheme; where none gains, two layers at once; until nothing gains.
 class Descent {
  public:
-  Descent(const CostModel& model, double weight, Assignment& a) : model_(model), weight_(weight), a_(a), cost_(Cost(model, a, weight)) {}
+  Descent(const CostModel& model, double weight, const std::function<bool()>& stop, Assignment& a)
+      : model_(model), weight_(weight), stop_(stop), a_(a), cost_(Cost(model, a, weight)) {}
 
   void Run() {
-    while (MoveRuns() || (a_.size() <= kMostForPairs && MovePairs())) {
+    while (!Stopped() && (MoveRuns() || (a_.size() <= kMostForPairs && MovePairs()))) {
     }
   }
 
  private:
+  bool Stopped() const { return stop_ && stop_(); }
+
   bool Better(const Assignment& trial, Assignment& best) {
     const double cost = Cost(model_, trial, weight_);
     if (cost >= cost_ * (1 - kLeastGain)) return false;
@@ -54,6 +57,7 @@ class Descent {
     bool moved = false;
     for (int scheme = 0; scheme < model_.schemes(); ++scheme) {
       for (size_t first = 0; first < a_.size(); ++first) {
+        if (Stopped()) return false;
         Assignment trial = a_, best = a_;
         for (size_t last = first; last < a_.size() && std::isfinite(model_.layers[last].ms[scheme]); ++last) {
           trial[last] = scheme;
@@ -77,6 +81,7 @@ class Descent {
 
   const CostModel& model_;
   const double weight_;
+  const std::function<bool()>& stop_;
   Assignment& a_;
   double cost_;
 };
@@ -150,39 +155,41 @@ double CostModel::Noise(const Assignment& a) const {
   return noise;
 }
 
-Assignment Cheapest(const CostModel& model, double ms_per_noise) {
+Assignment Cheapest(const CostModel& model, double ms_per_noise, const std::function<bool()>& stop) {
   Assignment best;
   for (int scheme = 0; scheme < model.schemes(); ++scheme) {
     Assignment a(model.layers.size(), scheme);
     for (size_t i = 0; i < a.size(); ++i) {
       if (!std::isfinite(model.layers[i].ms[scheme])) a[i] = 0;
     }
-    Descent(model, ms_per_noise, a).Run();
+    Descent(model, ms_per_noise, stop, a).Run();
     if (best.empty() || Cost(model, a, ms_per_noise) < Cost(model, best, ms_per_noise)) best = std::move(a);
   }
   return best;
 }
 
-Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds) {
+Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds, const std::function<bool()>& stop) {
+  const auto stopped = [&] { return stop && stop(); };
   Judge judge(tries, holds);
-  const Assignment fastest = Cheapest(model, 0);
+  const Assignment fastest = Cheapest(model, 0, stop);
   EVOQ_ASSIGN(const std::optional<bool> at_once, judge.Holds(fastest));
   if (!at_once || *at_once) return at_once ? fastest : Assignment(fastest.size(), 0);
   // The weight at which time and noise of the fastest one are worth the same is the middle of what is searched.
   Assignment best(fastest.size(), 0);
   const double middle = model.Ms(fastest) / std::max(model.Noise(fastest), 1e-300);
   double low = -12, high = 12;  // log2 of the weight over `middle`: fails, holds
-  for (int step = 0; step < 12 && !judge.exhausted(); ++step) {
+  for (int step = 0; step < 12 && !judge.exhausted() && !stopped(); ++step) {
     const double at = (low + high) / 2;
-    const Assignment trial = Cheapest(model, middle * std::exp2(at));
+    const Assignment trial = Cheapest(model, middle * std::exp2(at), stop);
     EVOQ_ASSIGN(const std::optional<bool> good, judge.Holds(trial));
     if (!good) break;
     (*good ? high : low) = at;
     if (*good && model.Ms(trial) < model.Ms(best)) best = trial;
   }
-  for (bool moved = true; moved && !judge.exhausted();) {
+  for (bool moved = true; moved && !judge.exhausted() && !stopped();) {
     moved = false;
     for (const Move& move : Moves(model, best)) {
+      if (stopped()) break;
       EVOQ_ASSIGN(const std::optional<bool> good, judge.Holds(move.to));
       if (!good) break;
       if (!*good) continue;

@@ -108,10 +108,13 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
     words.insert(words.end(), more);
     return words;
   };
-  const auto made = Run(with({"--scheme", "auto", "--max-drop", "20", "--never-slower", "-o", etm}));
+  const auto made = Run(with({"--scheme", "auto", "--max-drop", "20", "-o", etm}));
   ExpectFields(made, {"certificate", "tried", "search", "why_float", "input_bytes", "output_bytes", "steps_total", "steps_int8", "steps_float"});
   ExpectFields(made["certificate"], {"scheme", "machine", "threads", "speed", "accuracy", "layers", "never_slower", "is_float"});
-  EXPECT_GE(made["certificate"]["speed"]["guaranteed"], 1);
+  const auto& speed = made["certificate"]["speed"];
+  ExpectFields(speed, {"float_p50_ms", "p50_ms", "ratio", "rested", "guaranteed", "rounds", "disturbance", "not_promised"});
+  EXPECT_EQ(speed["guaranteed"] == 0, speed["not_promised"] != "") << speed;
+  EXPECT_DOUBLE_EQ(speed["ratio"]["value"].get<double>(), speed["float_p50_ms"].get<double>() / speed["p50_ms"].get<double>());
   EXPECT_LE(made["certificate"]["accuracy"]["drop"]["value"], 20);
   // What time it takes is not for a test: only the rest of the file is held to its certificate.
   Model model = Must(ReadEtm(etm), etm);

@@ -36,41 +36,33 @@ Result<Side> Load(const Options& o, const std::string& path, int threads) {
   return side;
 }
 
-// B as the model, A as its baseline.
-Status WriteReport(const Options& o, const Side& a, const Side& b, Isa isa, const Comparison& comparison) {
+// B as the model, A as its baseline. Steps are shown as parts of the compared times, so that all figures belong together.
+Status WriteReport(const Options& o, const Side& a, const Side& b, const Limits& limits, std::vector<StepProfile> profiles, const Comparison& comparison) {
   Report report;
-  report.limits = MeasureLimits(isa, a.executor->threads());
-  MeasureOptions options;
-  options.duration_s = o.compare.duration_s / 4;
-  const auto measure = [&](const std::string& path, Executor& executor) -> Result<ReportModel> {
-    RunBuffers buffers = MakeBuffers(executor);
-    EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(executor, buffers, report.limits, options));
-    return ForReport(path, "", executor, profile);
-  };
-  EVOQ_ASSIGN(report.model, measure(o.b, *b.executor));
-  EVOQ_ASSIGN(report.baseline, measure(o.a, *a.executor));
+  report.limits = limits;
+  ScaleTo(profiles[0], comparison.a_ms);
+  ScaleTo(profiles[1], comparison.b_ms);
+  EVOQ_ASSIGN(report.model, ForReport(o.b, "", *b.executor, profiles[1]));
+  EVOQ_ASSIGN(report.baseline, ForReport(o.a, "", *a.executor, profiles[0]));
   report.comparison = comparison;
   EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
   Out("wrote {}\n", o.report);
   return {};
 }
 
-void TellVerdict(const Options& o, const json& out, const Comparison& c) {
-  Out("A {}: p50 {:.3f} ms\nB {}: p50 {:.3f} ms\n", o.a, out["a"]["p50_ms"].get<double>(), o.b, out["b"]["p50_ms"].get<double>());
+void TellVerdict(const Options& o, const Comparison& c) {
+  Out("A {}: {:.3f} ms\nB {}: {:.3f} ms\n", o.a, c.a_ms, o.b, c.b_ms);
   if (c.verdict == Verdict::kSame) {
     Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
   } else {
     Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
   }
+  if (const std::string disturbed = ToText(c.disturbance); !disturbed.empty()) Out("  disturbed, which makes the interval wider: {}\n", disturbed);
 }
 
 // The steps that differ most, by name: where the verdict comes from.
-Result<json> TellChangedSteps(const Options& o, const Side& a, const Side& b) {
+json TellChangedSteps(std::span<const StepProfile> profiles) {
   constexpr size_t kShown = 3;
-  MeasureOptions options;
-  options.duration_s = o.compare.duration_s / 4;
-  const Executor* const executors[] = {a.executor.get(), b.executor.get()};
-  EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(executors, Limits(), options));
   json steps = json::array();
   for (const StepChange& c : ChangedSteps(profiles[0], profiles[1])) {
     if (steps.size() < kShown) Out("  step {}: {:.4f} ms in A, {:.4f} ms in B ({:+.1f}% of A's run)\n", c.name, c.a_ms, c.b_ms, 100 * (c.b_ms - c.a_ms) / profiles[0].total_ms);
@@ -89,11 +81,16 @@ Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*a.executor, *b.executor, options));
   result = runs.result;
   json out{{"a", BenchJson(o.a, *a.executor, isa, 1, runs.a, a.load_ms)}, {"b", BenchJson(o.b, *b.executor, isa, 1, runs.b, b.load_ms)}};
-  TellVerdict(o, out, result);
-  if (result.verdict != Verdict::kSame) {
-    EVOQ_ASSIGN(out["steps"], TellChangedSteps(o, a, b));
-  }
-  if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, isa, result));
+  TellVerdict(o, result);
+  if (result.verdict == Verdict::kSame && o.report.empty()) return out;
+  Limits limits;
+  if (!o.report.empty()) limits = MeasureLimits(isa, a.executor->threads());
+  MeasureOptions measure;
+  measure.duration_s = o.compare.duration_s / 4;
+  const Executor* const executors[] = {a.executor.get(), b.executor.get()};
+  EVOQ_ASSIGN(auto profiles, MeasureStepsInterleaved(executors, limits, measure));
+  if (result.verdict != Verdict::kSame) out["steps"] = TellChangedSteps(profiles);
+  if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, limits, std::move(profiles), result));
   return out;
 }
 
@@ -126,7 +123,7 @@ Result<json> CompareSaved(const Options& o, Comparison& result) {
   EVOQ_ASSIGN(const std::vector<double> b, SavedRuns(o.b));
   result = CompareSamples(a, b, o.compare.least_effect);
   json out{{"a", SavedJson(o.a, a)}, {"b", SavedJson(o.b, b)}};
-  TellVerdict(o, out, result);
+  TellVerdict(o, result);
   return out;
 }
 
@@ -138,10 +135,7 @@ Result<json> Run(const Options& o, int threads) {
   }
   Comparison c;
   EVOQ_ASSIGN(json out, IsSaved(o.a) ? CompareSaved(o, c) : CompareModels(o, threads, c));
-  out["speedup"] = c.speedup;
-  out["speedup_low"] = c.low;
-  out["speedup_high"] = c.high;
-  out["verdict"] = VerdictName(c.verdict);
+  out.update(ToJson(c));
   const double slower_percent = 100 * (1 / c.speedup - 1);
   if (o.fail_slower >= 0 && c.verdict == Verdict::kSlower && slower_percent > o.fail_slower)
     return Fail(ErrorCode::kConditionFailed, "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent, o.fail_slower);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "certify/certificate.h"
 #include "cli/evaluate.h"
 #include "cli/perplexity.h"
 #include "cli/verb.h"
@@ -60,8 +61,12 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     if (!r.labelled && !r.has_reference) Log("note: without --labels or --reference only the time is measured");
     if (r.has_reference) {
       if (std::isfinite(r.sqnr_db)) out["sqnr_db"] = r.sqnr_db;
-      Out("  top-1 class equal to {} on {:.4f} ({} of {}), outputs' signal to noise {:.1f} dB\n", o->reference, r.agreement(), r.agreed,
-          r.samples, r.sqnr_db);
+      out["outputs"] = ToJson(r.outputs);
+      Out("  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", o->reference, r.agreement(), r.agreed, r.samples,
+          r.outputs.size() > 1 ? "signal to noise of the worst output" : "outputs' signal to noise", r.sqnr_db);
+      for (const OutputAccuracy& output : r.outputs) {
+        if (r.outputs.size() > 1) Out("    {:>7.1f} dB  {}\n", output.sqnr_db.value, output.name);
+      }
     }
     return out;
   };

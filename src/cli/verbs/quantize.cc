@@ -58,13 +58,13 @@ void PrintFloatReasons(const json& reasons) {
 void AddPromise(CLI::App& app, QuantizeJob& job) {
   app.add_option("--max-drop", job.promise.max_drop, "Promise: at most so many points of top-1 (without labels: of the float model's classes) are lost")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--min-sqnr", job.promise.min_sqnr_db, "Promise: signal to noise of the outputs against the float model's, in dB");
+  app.add_option("--min-sqnr", job.promise.min_sqnr_db, "Promise: signal to noise of every output against the float model's, in dB");
   app.add_flag("--never-slower", job.promise.never_slower, "Promise: not slower than the float model on this machine");
   app.add_option("--data", job.data, "What accuracy is measured on, as --calib; also calibrates when --calib is not given");
   app.add_option("--labels", job.labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto, about")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--measure-s", job.measure_s, "Time for the last measurement of speed")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--measure-s", job.measure_s, "Time for the last measurement of speed, waiting for a quiet machine included")->check(CLI::PositiveNumber)->capture_default_str();
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {

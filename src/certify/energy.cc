@@ -1,0 +1,67 @@
+#include "certify/energy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace evoq {
+namespace {
+
+Energy OfNumbers(const Tensor& reference, const Tensor& model) {
+  Energy e;
+  const float *r = reference.data<float>(), *m = model.data<float>();
+  for (int64_t i = 0; i < reference.elements(); ++i) {
+    const double a = r[i], b = m[i];
+    if (std::isfinite(a)) e.signal += a * a;
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    const double d = a - b;
+    e.noise += std::isfinite(d) ? d * d : std::numeric_limits<double>::infinity();
+  }
+  return e;
+}
+
+Energy WhollyWrong(double signal) { return {signal, std::max(signal, 1.0)}; }
+
+Energy OfElements(const Tensor& reference, const Tensor& model) {
+  const double elements = static_cast<double>(reference.elements());
+  Energy e{elements, 0};
+  if (reference.dtype() == DType::kString) {
+    for (int64_t i = 0; i < reference.elements(); ++i) e.noise += reference.data<std::string>()[i] != model.data<std::string>()[i];
+    return e;
+  }
+  const auto a = ToInt64s(reference), b = ToInt64s(model);
+  if (!a || !b) return WhollyWrong(elements);
+  for (size_t i = 0; i < a->size(); ++i) e.noise += (*a)[i] != (*b)[i];
+  return e;
+}
+
+}  // namespace
+
+Energy EnergyOf(const Tensor& reference, const Tensor& model) {
+  const bool tensors = reference.type().is_tensor() && model.type().is_tensor();
+  const auto is_real = [](const Tensor& t) { return IsFloat(t.dtype()) || t.type().quantized(); };
+  const bool real = tensors && is_real(reference);
+  if (real) {
+    const auto r = ToFloat32(reference), m = ToFloat32(model);
+    const bool alike = r && m && is_real(model) && r->elements() == m->elements();
+    if (r && alike) return OfNumbers(*r, *m);
+    return WhollyWrong(r ? OfNumbers(*r, *r).signal : 1);
+  }
+  if (!tensors || reference.dtype() != model.dtype() || reference.elements() != model.elements()) {
+    const bool equal = !tensors && BitEqual(reference, model);
+    return equal ? Energy{1, 0} : WhollyWrong(tensors ? static_cast<double>(reference.elements()) : 1);
+  }
+  return OfElements(reference, model);
+}
+
+int64_t ClassOf(const Tensor& output) {
+  if (!output.type().is_tensor() || output.dtype() == DType::kString || output.elements() == 0) return -1;
+  const auto real = ToFloat32(output);
+  if (!real) return -1;
+  const std::span<const float> values = real->values<float>();
+  if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) return -1;
+  return std::max_element(values.begin(), values.end()) - values.begin();
+}
+
+}  // namespace evoq

@@ -1,0 +1,309 @@
+// What is promised and what is verified of measurements whose outcome is planted.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "certify/certify.h"
+#include "onnx/onnx.h"
+#include "program/etm.h"
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+Comparison Measured(double speedup, double low, double high, double rested) {
+  Comparison c;
+  c.speedup = speedup, c.low = low, c.high = high, c.rested = rested;
+  c.a_ms = 10 * speedup, c.b_ms = 10;
+  c.rounds = 20;
+  return c;
+}
+Comparison Sure(double speedup) { return Measured(speedup, speedup, speedup, speedup); }
+
+TEST(Guarantee, LiesBelowTheIntervalByBothErrorsAndTheDrift) {
+  EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 2.1)), 1.96, 1e-12);
+  EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 1.5)), 1.47, 1e-12) << "the fastest runs differ less";
+  // 2 * 0.9^sqrt(2) * 0.98 = 2 * 0.861567 * 0.98.
+  EXPECT_NEAR(GuaranteedRatio(Measured(2, 1.8, 2.2, 2)), 1.688671, 1e-5);
+  EXPECT_NEAR(GuaranteedRatio(Measured(0.5, 0.45, 0.6, 0.5)), 0.422168, 1e-5);
+}
+
+TEST(Guarantee, NothingIsPromisedOfADisturbedMeasurement) {
+  Comparison c = Sure(3);
+  EXPECT_EQ(ClaimOf(c).not_promised, "");
+  EXPECT_NEAR(ClaimOf(c).guaranteed, 2.94, 1e-12);
+  c.disturbance.waited = 0.29;
+  EXPECT_EQ(ClaimOf(c).not_promised, "");
+  c.disturbance.waited = 0.31;
+  const SpeedClaim claim = ClaimOf(c);
+  EXPECT_EQ(claim.guaranteed, 0);
+  EXPECT_NE(claim.not_promised.find("runs waited for a processor 31% of their time"), std::string::npos) << claim.not_promised;
+  c = Sure(3);
+  c.rounds = 5;
+  EXPECT_GT(ClaimOf(c).guaranteed, 0);
+  c.rounds = 4;
+  EXPECT_EQ(ClaimOf(c).guaranteed, 0);
+}
+
+class PromiseTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_promise_{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+    net_ = MakeNet(kConvNet);
+    ASSERT_TRUE(ExportOnnx(net_, At("net.onnx")));
+    for (int i = 0; i < 16; ++i) {
+      samples_.inputs.push_back({RandomInput(net_, i)});
+      samples_.labels.emplace_back();
+    }
+    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
+      return {};
+    };
+    auto ranges = Calibrate(net_, Reference(), each, {});
+    ASSERT_TRUE(ranges) << ranges.error().message();
+    ranges_ = *ranges;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+
+  // Measuring speed gives these, one after the other, the last one again and again.
+  MeasureSpeedFn Planted(std::vector<Comparison> outcomes) {
+    measured_ = 0;
+    return [this, outcomes](const Executor&, const Executor&, const SpeedOptions& options) -> Result<SpeedClaim> {
+      asked_s_ = options.duration_s;
+      return ClaimOf(outcomes[std::min(measured_++, outcomes.size() - 1)]);
+    };
+  }
+  CertifyJob Job(const std::string& scheme, const Promise& promise, const Comparison& outcome) {
+    CertifyJob job;
+    job.onnx_path = At("net.onnx");
+    job.scheme = scheme;
+    job.promise = promise;
+    job.search_s = 20;
+    job.measure = Planted({outcome});
+    job.choose.graph = net_;
+    job.choose.ranges = ranges_;
+    job.choose.threads = 1;
+    // In the search every int8 step takes 1, every other one 3 ms.
+    job.choose.steps = [](std::span<Executor* const> executors, const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
+      std::vector<std::vector<double>> ms;
+      for (Executor* e : executors) ms.push_back(PlantedSteps(e->program()));
+      return ms;
+    };
+    job.choose.runs = [](std::span<Executor* const> executors, const ShareOfTime&) -> Result<std::vector<double>> {
+      std::vector<double> ms;
+      for (Executor* e : executors) {
+        const std::vector<double> steps = PlantedSteps(e->program());
+        ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
+      }
+      return ms;
+    };
+    return job;
+  }
+  static std::vector<double> PlantedSteps(const Program& program) {
+    std::vector<double> ms;
+    for (const Step& step : program.steps) ms.push_back(step.decision.precision == "int8" ? 1 : 3);
+    return ms;
+  }
+
+  // A file whose certificate went through `change`.
+  std::string File(const std::function<void(Certificate&)>& change) {
+    auto certified = QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(3)), samples_);
+    EXPECT_TRUE(certified) << certified.error().message();
+    change(certified->certificate);
+    certified->model.certificate = ToJson(certified->certificate).dump();
+    EXPECT_TRUE(WriteEtm(certified->model, At("net.etm")));
+    return At("net.etm");
+  }
+  // The state of a line after verifying with these outcomes.
+  VerifyLine Line(const std::string& path, size_t line, std::vector<Comparison> outcomes) {
+    VerifyJob job{path, At("net.onnx")};
+    job.measure_s = 6;
+    job.measure = Planted(std::move(outcomes));
+    const auto verified = Verify(job, &samples_);
+    EXPECT_TRUE(verified) << verified.error().message();
+    return verified ? verified->lines[line] : VerifyLine();
+  }
+  VerifyLine::State Speed(double guaranteed, std::vector<Comparison> outcomes) {
+    return Line(File([&](Certificate& c) { c.speed.guaranteed = guaranteed; }), 0, std::move(outcomes)).state;
+  }
+
+  std::filesystem::path folder_;
+  Graph net_;
+  Ranges ranges_;
+  Samples samples_;
+  size_t measured_ = 0;
+  double asked_s_ = 0;
+};
+
+using State = VerifyLine::State;
+
+TEST_F(PromiseTest, NeverSlowerAtAndAroundItsLimit) {
+  // What is guaranteed is 0.98 of what was surely measured.
+  const auto at = [&](double speedup) { return QuantizeCertified(Job("int8", {.max_drop = 100, .never_slower = true}, Sure(speedup)), samples_); };
+  EXPECT_TRUE(at(1.0205));
+  const auto refused = at(1.0203);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kConditionFailed);
+  EXPECT_NE(refused.error().message().find("it may be slower: 10.000 ms beside 10.203 ms"), std::string::npos) << refused.error().message();
+  EXPECT_TRUE(QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(0.5)), samples_)) << "nobody asked for speed";
+}
+
+TEST_F(PromiseTest, ABusyMachineIsNoReasonForAFloatModel) {
+  Comparison busy = Sure(3);
+  busy.disturbance.others = 0.9;
+  for (const char* scheme : {"auto", "int8"}) {
+    const auto refused = QuantizeCertified(Job(scheme, {.max_drop = 100, .never_slower = true}, busy), samples_);
+    ASSERT_FALSE(refused) << scheme;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kConditionFailed);
+    EXPECT_NE(refused.error().message().find("other processes used 90% of the processors"), std::string::npos) << refused.error().message();
+  }
+  const auto made = QuantizeCertified(Job("auto", {.max_drop = 100}, busy), samples_);
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_FALSE(made->certificate.is_float);
+  EXPECT_EQ(made->certificate.speed.guaranteed, 0);
+  const std::string text = ToText(made->certificate);
+  EXPECT_NE(text.find("not guaranteed: other processes used 90%"), std::string::npos) << text;
+  const nlohmann::json json = ToJson(made->certificate);
+  EXPECT_EQ(json["speed"]["guaranteed"], 0);
+  EXPECT_EQ(json["speed"]["disturbance"]["others_share"], 0.9);
+  const auto back = ParseCertificate(json.dump());
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(ToJson(*back), json);
+}
+
+TEST_F(PromiseTest, TheTimesOfACertificateHaveItsRatio) {
+  const auto made = QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(3)), samples_);
+  ASSERT_TRUE(made) << made.error().message();
+  const nlohmann::json speed = ToJson(made->certificate)["speed"];
+  EXPECT_EQ(speed["float_p50_ms"], 30);
+  EXPECT_EQ(speed["p50_ms"], 10);
+  EXPECT_EQ(speed["ratio"]["value"], 3);
+  EXPECT_EQ(speed["rounds"], 20);
+}
+
+TEST_F(PromiseTest, AutomaticChoiceTakesThePlantedFastestThatKeepsThePromise) {
+  const auto loose = QuantizeCertified(Job("auto", {.max_drop = 100}, Sure(3)), samples_);
+  ASSERT_TRUE(loose) << loose.error().message();
+  // Whichever of the methods with integer arithmetic it is, no layer stays float32.
+  EXPECT_EQ(loose->certificate.layers.count("float32"), 0u);
+  double best = 1e9;
+  for (const TriedPlan& plan : loose->chosen.tried) best = std::min(best, plan.ms);
+  EXPECT_EQ(loose->chosen.tried[0].ms, best);
+  EXPECT_TRUE(loose->chosen.tried[0].keeps);
+  const auto strict = QuantizeCertified(Job("auto", {.min_sqnr_db = 200}, Sure(3)), samples_);
+  ASSERT_TRUE(strict) << strict.error().message();
+  EXPECT_TRUE(strict->certificate.is_float);
+  EXPECT_NE(loose->certificate.accuracy.sqnr_db.value, strict->certificate.accuracy.sqnr_db.value);
+  // Between: what the loose one keeps exactly, and a little more.
+  const double reached = loose->certificate.accuracy.sqnr_db.value;
+  const auto between = QuantizeCertified(Job("auto", {.min_sqnr_db = reached + 0.5}, Sure(3)), samples_);
+  ASSERT_TRUE(between) << between.error().message();
+  EXPECT_GE(between->certificate.accuracy.sqnr_db.value, reached + 0.5);
+  const auto slower = QuantizeCertified(Job("auto", {.max_drop = 100}, Sure(0.99)), samples_);
+  ASSERT_TRUE(slower) << slower.error().message();
+  EXPECT_TRUE(slower->certificate.is_float);
+  EXPECT_NE(slower->why_float.find("nothing is faster"), std::string::npos) << slower->why_float;
+}
+
+TEST_F(PromiseTest, VerifySpeedAtAndAroundTheGuarantee) {
+  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 2, 1.8)}), State::kHolds);
+  EXPECT_EQ(measured_, 1u) << "at once, with half of the time";
+  EXPECT_EQ(asked_s_, 3);
+  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 1.8)}), State::kFails);
+  EXPECT_EQ(measured_, 2u) << "once more before it is said";
+  EXPECT_EQ(asked_s_, 3);
+  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 2)}), State::kHolds) << "the fastest runs";
+  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 1.8), Measured(1.9, 1.8, 2.1, 1.9)}), State::kHolds) << "the first one erred";
+  EXPECT_EQ(Speed(0.999, {Sure(1)}), State::kHolds);
+  EXPECT_EQ(Speed(2, {Sure(1)}), State::kFails);
+}
+
+TEST_F(PromiseTest, VerifyChecksNoSpeedThatWasNotPromised) {
+  const std::string path = File([](Certificate& c) { c.speed.guaranteed = 0, c.speed.not_promised = "the machine was busy"; });
+  const VerifyLine line = Line(path, 0, {Sure(0.1)});
+  EXPECT_EQ(line.state, State::kUnchecked);
+  EXPECT_NE(line.text.find("nothing is guaranteed: the machine was busy"), std::string::npos) << line.text;
+}
+
+TEST_F(PromiseTest, VerifySaysHowDisturbedItWas) {
+  Comparison busy = Sure(3);
+  busy.disturbance.others = 0.5;
+  const VerifyLine line = Line(File([](Certificate& c) { c.speed.guaranteed = 2; }), 0, {busy});
+  EXPECT_EQ(line.state, State::kHolds);
+  EXPECT_NE(line.text.find("(disturbed: other processes used 50% of the processors)"), std::string::npos) << line.text;
+  EXPECT_NE(line.text.find("10.000 ms beside 30.000 ms of the float model: 3.000x"), std::string::npos) << line.text;
+}
+
+TEST_F(PromiseTest, VerifyAccuracyAtAndJustBeyondTheLimit) {
+  auto certified = QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(3)), samples_);
+  ASSERT_TRUE(certified) << certified.error().message();
+  // The same by the definition of the operators.
+  int agreed = 0;
+  double signal = 0, noise = 0;
+  Graph quantized = net_;
+  ASSERT_TRUE(FindMethod("int8")->run(quantized, ranges_, {}));
+  for (const auto& inputs : samples_.inputs) {
+    const auto x = EvaluateGraph(net_, inputs), y = EvaluateGraph(quantized, inputs);
+    ASSERT_TRUE(x && y);
+    const auto *a = (*x)[0].data<float>(), *b = (*y)[0].data<float>();
+    const int64_t n = (*x)[0].elements();
+    agreed += std::max_element(a, a + n) - a == std::max_element(b, b + n) - b;
+    for (int64_t i = 0; i < n; ++i) signal += a[i] * static_cast<double>(a[i]), noise += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  }
+  const double drop = 100 * (1 - agreed / 16.0), sqnr = 10 * std::log10(signal / noise);
+  EXPECT_NEAR(certified->certificate.accuracy.drop.value, drop, 1e-9);
+  EXPECT_NEAR(certified->certificate.accuracy.sqnr_db.value, sqnr, 0.05);
+  const auto accuracy = [&](const std::function<void(Certificate&)>& change) { return Line(File(change), 1, {Sure(3)}).state; };
+  const double measured = certified->certificate.accuracy.sqnr_db.value;
+  EXPECT_EQ(accuracy([&](Certificate& c) { c.limit.max_drop = drop; }), State::kHolds);
+  EXPECT_EQ(accuracy([&](Certificate& c) { c.limit.max_drop = drop - 0.01; }), State::kFails);
+  const auto with = [&](Metric metric, double db, bool also) {
+    return accuracy([=](Certificate& c) { c.accuracy.metric = metric, c.limit = {100, db, also}; });
+  };
+  EXPECT_EQ(with(Metric::kSqnr, measured, false), State::kHolds);
+  EXPECT_EQ(with(Metric::kSqnr, measured + 1e-6, false), State::kFails);
+  EXPECT_EQ(with(Metric::kAgreement, measured + 1e-6, false), State::kHolds) << "not promised";
+  EXPECT_EQ(with(Metric::kAgreement, measured + 1e-6, true), State::kFails) << "both are promised";
+}
+
+TEST_F(PromiseTest, BothPromisesAreKept) {
+  const auto refused = QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 150}, Sure(3)), samples_);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("too much accuracy is lost"), std::string::npos) << refused.error().message();
+  const auto made = QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 1}, Sure(3)), samples_);
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_TRUE(made->certificate.limit.also_sqnr);
+  EXPECT_NE(ToText(made->certificate).find("at most 100 points lost, at least 1 dB in every output"), std::string::npos) << ToText(made->certificate);
+}
+
+TEST(Certificates, OfAnOlderVersionAreStillRead) {
+  Certificate c;
+  c.scheme = "auto";
+  c.limit = {0.5, 20};
+  nlohmann::json old = ToJson(c);
+  for (const char* field : {"rounds", "disturbance", "not_promised"}) old["speed"].erase(field);
+  for (const char* field : {"also_sqnr", "outputs"}) old["accuracy"].erase(field);
+  const auto read = ParseCertificate(old.dump());
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->limit.max_drop, 0.5);
+  const auto message = [&](const std::function<void(nlohmann::json&)>& change) {
+    nlohmann::json bad = ToJson(c);
+    change(bad);
+    const auto parsed = ParseCertificate(bad.dump());
+    return parsed ? "" : parsed.error().message();
+  };
+  EXPECT_EQ(message([](auto& j) { j["speed"]["disturbance"]["others_share"] = "much"; }),
+            "the certificate's field speed.disturbance.others_share is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {{{"name", "y"}, {"sqnr_db", 3}}}; }),
+            "the certificate's field accuracy.outputs[0].sqnr_db is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {3}; }), "the certificate's field accuracy.outputs is missing or of the wrong kind");
+}
+
+}  // namespace
+}  // namespace evoq
