@@ -57,7 +57,7 @@ Result<Image> ApplyOperation(Image image, const std::string& operation) {
   int crop = 0, height = 0, width = 0;
   EXPECT_EQ(std::sscanf(operation.c_str(), "crop_%d_%dx%d", &crop, &height, &width), 3) << operation;
   EVOQ_ASSIGN(const Image cropped, CentreCrop(image, crop, crop));
-  return ResizeBilinear(cropped, width, height);
+  return ResizeBilinear(cropped, width, height, budget);
 }
 
 TEST(Image, EqualsPillowByteForByte) {

@@ -193,7 +193,7 @@ Result<Tensor> ToInput(const Image& source, const Preprocess& p, Budget& budget)
     then(std::move(cropped));
   }
   if (p.resize) {
-    EVOQ_ASSIGN(Image resized, ResizeBilinear(*image, p.resize->second, p.resize->first));
+    EVOQ_ASSIGN(Image resized, ResizeBilinear(*image, p.resize->second, p.resize->first, budget));
     then(std::move(resized));
   }
   const int64_t channels = p.color == "GRAY" ? 1 : 3;

@@ -68,10 +68,14 @@ void ResampleRow(const Image& in, const Taps& taps, int y, std::vector<uint8_t>&
 
 // The rows between the two passes are made when an output row asks for them and dropped after the last that does: of a tall image
 // that becomes a small one they would take far more memory than either.
-Result<Image> ResizeBilinear(const Image& image, int width, int height) {
+Result<Image> ResizeBilinear(const Image& image, int width, int height, Budget& budget) {
   if (width > kMaxImagePixels / height)
     return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height, kMaxImagePixels);
   if (image.width == width && image.height == height) return image;
+  if (image.width != width) {  // about two taps for each pixel of the wider one
+    const int64_t taps = int64_t{2} * std::max(image.width, width) * image.channels;
+    EVOQ_TRY(budget.TakeWork(taps * image.height, fmt::format("resizing {} rows to a width of {}", image.height, width)));
+  }
   const Taps across = image.width == width ? Taps{} : MakeTaps(image.width, width);
   const Taps down = image.height == height ? Taps{} : MakeTaps(image.height, height);
   Image out{width, height, image.channels, {}};
@@ -118,7 +122,7 @@ Result<Image> ResizeShortSide(const Image& image, int size, Budget& budget) {
   const int other = static_cast<int>(scaled);
   EVOQ_TRY(budget.TakeMemory(int64_t{size} * other * image.channels, fmt::format("image of {} x {} pixels resized to a short side of {}",
                                                                                 image.width, image.height, size)));
-  return image.width <= image.height ? ResizeBilinear(image, size, other) : ResizeBilinear(image, other, size);
+  return image.width <= image.height ? ResizeBilinear(image, size, other, budget) : ResizeBilinear(image, other, size, budget);
 }
 
 Result<Image> CentreCrop(const Image& image, int height, int width) {

@@ -35,8 +35,10 @@ if [ -d "$root/tests/fuzz/corpus/$name" ]; then
 fi
 memory=1024
 if [ "$name" = data ]; then memory=256; fi
+resident=$memory
+case $build in *asan*) resident=1024 ;; esac  # with the sanitizer's own
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
-exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$memory -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 \
+exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$resident -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 \
   -keep_seed=1 -print_final_stats=1 found start
