@@ -10,6 +10,7 @@
 #include "data/idx.h"
 #include "data/labels.h"
 #include "data/npy.h"
+#include "data/shorten.h"
 
 namespace evoq {
 namespace {
@@ -216,7 +217,7 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
     npz.erase(name);
   }
   if (!samples && npz.size() == 1) samples = npz.begin()->second;
-  if (!samples) return InvalidInput("{}: arrays {}, expected one, or one named x, input, images, samples or data", path, names);
+  if (!samples) return InvalidInput("{}: arrays {}, expected one, or one named x, input, images, samples or data", path, Shorten(names));
   auto arrays = std::make_unique<Arrays>(std::move(labels), options);
   EVOQ_TRY(arrays->Add(BaseName(path), std::move(*samples)));
   return arrays;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/idx.h"
+#include "data/shorten.h"
 
 namespace evoq {
 namespace {
@@ -32,7 +33,7 @@ Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
   const size_t label = column("class_index") < header.size() ? column("class_index") : column("label");
   if (file == header.size() || label == header.size()) {
     return InvalidInput("line 1: columns are \"{}\", expected file and class_index (or label), separated by tabs",
-                        fmt::join(header, ", "));
+                        Shorten(fmt::format("{}", fmt::join(header, ", "))));
   }
   std::map<std::string, int64_t> labels;
   for (size_t i = 1; i < lines.size(); ++i) {
@@ -45,10 +46,10 @@ Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
     const std::string_view cell = cells[label];
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size()) {
-      return InvalidInput("line {}: label \"{}\" is not a whole number", i + 1, cell);
+      return InvalidInput("line {}: label \"{}\" is not a whole number", i + 1, Shorten(cell));
     }
     if (!labels.emplace(cells[file], value).second) {
-      return InvalidInput("line {}: file {} occurs twice", i + 1, cells[file]);
+      return InvalidInput("line {}: file {} occurs twice", i + 1, Shorten(cells[file]));
     }
   }
   return labels;

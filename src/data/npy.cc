@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "data/dataset.h"
+#include "data/shorten.h"
 #include "data/zip.h"
 
 namespace evoq {
@@ -82,8 +83,8 @@ Result<DType> DTypeOfDescr(const std::string& descr) {
   for (const DescrRow& row : kDescrs) {
     if (descr == row.descr) return row.dtype;
   }
-  if (!descr.empty() && descr[0] == '>') return Unsupported("npy: big-endian data ('{}'), expected little-endian", descr);
-  return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'", descr);
+  if (!descr.empty() && descr[0] == '>') return Unsupported("npy: big-endian data ('{}'), expected little-endian", Shorten(descr));
+  return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'", Shorten(descr));
 }
 
 Status CheckShape(std::span<const int64_t> sizes) {
@@ -114,12 +115,12 @@ Result<NpyHeader> ParseDictionary(std::string_view text) {
     } else if (*key == "shape") {
       ok = (shape = in.Tuple()).has_value();
     } else {
-      return InvalidInput("npy: header has the key '{}', expected descr, fortran_order and shape", *key);
+      return InvalidInput("npy: header has the key '{}', expected descr, fortran_order and shape", Shorten(*key));
     }
     in.Take(',');
   }
   if (!ok || !descr || !fortran || !shape) {
-    return InvalidInput("npy: header is not {{'descr': '<f4', 'fortran_order': ..., 'shape': ...}}: {}", text.substr(0, 100));
+    return InvalidInput("npy: header is not {{'descr': '<f4', 'fortran_order': ..., 'shape': ...}}: {}", Shorten(text));
   }
   EVOQ_ASSIGN(const DType dtype, DTypeOfDescr(*descr));
   EVOQ_TRY(CheckShape(*shape));
@@ -240,7 +241,7 @@ Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {
   for (const ZipMember& member : members) {
     std::string name = member.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    const std::string place = path + ": " + name;
+    const std::string place = path + ": " + Shorten(name);
     if (arrays.count(name)) return InvalidInput("{}: occurs twice", place);
     EVOQ_ASSIGN(std::vector<std::byte> bytes, WithContext(UnpackMember(member, budget), place));
     auto array = WithContext(ParseMember(std::move(bytes), budget), place);

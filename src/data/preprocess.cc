@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/resize.h"
+#include "data/shorten.h"
 
 namespace evoq {
 namespace {
@@ -16,7 +17,7 @@ using Json = nlohmann::json;
 constexpr int kMaxSide = 1 << 16;
 
 Status BadField(const std::string& name, const Json& value, const char* wanted) {
-  return InvalidInput("field \"{}\" is {}, expected {}", name, value.dump().substr(0, 60), wanted);
+  return InvalidInput("field \"{}\" is {}, expected {}", name, Shorten(value.dump()), wanted);
 }
 
 // A whole number within [low, high], both small. Unsigned ones are compared as such: the library would wrap them.
@@ -52,7 +53,7 @@ Status ReadWord(const std::string& name, const Json& v, std::initializer_list<co
       return {};
     }
   }
-  return InvalidInput("field \"{}\" is {}, expected one of {}", name, v.dump().substr(0, 60), fmt::join(words, ", "));
+  return InvalidInput("field \"{}\" is {}, expected one of {}", name, Shorten(v.dump()), fmt::join(words, ", "));
 }
 
 Status ReadField(const std::string& name, const Json& v, Preprocess& p) {
@@ -84,7 +85,7 @@ Status ReadField(const std::string& name, const Json& v, Preprocess& p) {
     return {};
   }
   return InvalidInput("unknown field \"{}\", expected resize_short, crop, resize, color, layout, scale, mean, std, "
-                      "label_offset or dtype", name);
+                      "label_offset or dtype", Shorten(name));
 }
 
 // Gray as Pillow's "L": (19595 R + 38470 G + 7471 B + 32768) / 65536.

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "data/shorten.h"
+
 namespace evoq {
 namespace {
 
@@ -115,21 +117,21 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
   member.name.assign(reinterpret_cast<const char*>(archive.data() + at + 46), name_bytes);
   member.method = Little<uint16_t>(archive, at + 10);
   member.crc = Little<uint32_t>(archive, at + 16);
-  if (Little<uint16_t>(archive, at + 8) & 1) return InvalidInput("zip: member {} is encrypted", member.name);
+  if (Little<uint16_t>(archive, at + 8) & 1) return InvalidInput("zip: member {} is encrypted", Shorten(member.name));
   Sizes sizes{Little<uint32_t>(archive, at + 24), Little<uint32_t>(archive, at + 20), Little<uint32_t>(archive, at + 42)};
   ApplyZip64(archive.subspan(at + 46 + name_bytes, extra_bytes), sizes);
   if (!Inside(archive, sizes.offset, 30) || Little<uint32_t>(archive, sizes.offset) != kLocalHeader) {
-    return InvalidInput("zip: member {}: no header at byte {}", member.name, sizes.offset);
+    return InvalidInput("zip: member {}: no header at byte {}", Shorten(member.name), sizes.offset);
   }
   const uint64_t data = sizes.offset + 30 + Little<uint16_t>(archive, sizes.offset + 26) +
                         Little<uint16_t>(archive, sizes.offset + 28);
   if (!Inside(archive, data, sizes.packed)) {
-    return InvalidInput("zip: member {}: {} bytes at byte {} run past the end of the file ({} bytes)", member.name,
+    return InvalidInput("zip: member {}: {} bytes at byte {} run past the end of the file ({} bytes)", Shorten(member.name),
                         sizes.packed, data, archive.size());
   }
   const uint64_t largest = member.method == 0 ? sizes.packed : (sizes.packed + 1) * kMaxDeflateRatio;
   if (sizes.unpacked > largest) {
-    return InvalidInput("zip: member {} claims {} bytes from {} packed ones", member.name, sizes.unpacked, sizes.packed);
+    return InvalidInput("zip: member {} claims {} bytes from {} packed ones", Shorten(member.name), sizes.unpacked, sizes.packed);
   }
   member.bytes = static_cast<int64_t>(sizes.unpacked);
   member.compressed = archive.subspan(data, sizes.packed);
@@ -154,26 +156,26 @@ Result<std::vector<ZipMember>> ReadZipDirectory(std::span<const std::byte> archi
 }
 
 Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& budget) {
-  const std::string what = "zip: member " + member.name;
+  const std::string what = "zip: member " + Shorten(member.name);
   EVOQ_TRY(budget.TakeMemory(member.bytes, what));
   EVOQ_TRY(budget.TakeWork(member.bytes + static_cast<int64_t>(member.compressed.size()), what));
   std::vector<std::byte> out;
   if (member.method == 0) {
     if (member.bytes != static_cast<int64_t>(member.compressed.size())) {
-      return InvalidInput("zip: stored member {} has {} bytes, expected {}", member.name, member.compressed.size(), member.bytes);
+      return InvalidInput("zip: stored member {} has {} bytes, expected {}", Shorten(member.name), member.compressed.size(), member.bytes);
     }
     out.assign(member.compressed.begin(), member.compressed.end());
   } else if (member.method == 8) {
     out.resize(member.bytes);
     if (auto why = InflateInto(member.compressed, out)) {
-      return InvalidInput("zip: member {} cannot be unpacked: {}", member.name, *why);
+      return InvalidInput("zip: member {} cannot be unpacked: {}", Shorten(member.name), *why);
     }
   } else {
-    return Unsupported("zip: member {} has compression method {}, expected 0 (stored) or 8 (deflate)", member.name, member.method);
+    return Unsupported("zip: member {} has compression method {}, expected 0 (stored) or 8 (deflate)", Shorten(member.name), member.method);
   }
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size());
   if (static_cast<uint32_t>(crc) != member.crc) {
-    return InvalidInput("zip: member {} has CRC-32 {:08x}, expected {:08x}", member.name, static_cast<uint32_t>(crc), member.crc);
+    return InvalidInput("zip: member {} has CRC-32 {:08x}, expected {:08x}", Shorten(member.name), static_cast<uint32_t>(crc), member.crc);
   }
   return out;
 }

@@ -93,12 +93,17 @@ std::string Write(const Zip& file) {
     const uint64_t packed_bytes = m.packed_bytes.value_or(packed.size()), unpacked_bytes = m.unpacked_bytes.value_or(m.data.size());
     const uint64_t offset = m.offset.value_or(out.size());
     std::string extra = m.extra;
-    if (m.zip64) extra += Little(1, 2) + Little(24, 2) + Little(unpacked_bytes, 8) + Little(packed_bytes, 8) + Little(offset, 8);
+    const unsigned wide = m.zip64 ? m.zip64_fields : 0;
+    if (m.zip64) {
+      std::string field = (wide & 1 ? Little(unpacked_bytes, 8) : "") + (wide & 2 ? Little(packed_bytes, 8) : "") + (wide & 4 ? Little(offset, 8) : "");
+      field.resize(field.size() - m.zip64_cut);
+      extra += Little(1, 2) + Little(field.size(), 2) + field;
+    }
     const std::string common = Little(20, 2) + Little(m.flags, 2) + Little(m.method, 2) + Little(0, 4) + Little(m.crc.value_or(Crc32(m.data)), 4) +
-                               Little(m.zip64 ? kAllOnes : packed_bytes, 4) + Little(m.zip64 ? kAllOnes : unpacked_bytes, 4);
+                               Little(wide & 2 ? kAllOnes : packed_bytes, 4) + Little(wide & 1 ? kAllOnes : unpacked_bytes, 4);
     if (!m.no_local) out += m.local_signature + common + Little(m.name.size(), 2) + Little(0, 2) + m.name + packed;
     directory += m.entry_signature + Little(20, 2) + common + Little(m.name_bytes.value_or(m.name.size()), 2) + Little(extra.size(), 2) + Little(0, 2) + Little(0, 8) +
-                 Little(m.zip64 ? kAllOnes : offset, 4) + m.name + extra;
+                 Little(wide & 4 ? kAllOnes : offset, 4) + m.name + extra;
   }
   const uint64_t entries = file.entries.value_or(file.members.size()), bytes = file.directory_bytes.value_or(directory.size());
   const uint64_t offset = file.directory_offset.value_or(out.size());

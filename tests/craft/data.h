@@ -40,9 +40,11 @@ struct ZipMember {
   std::optional<uint64_t> packed_bytes, unpacked_bytes, offset;  // of the directory's entry
   std::optional<uint16_t> name_bytes;                            // of the directory's entry
   int flags = 0;
-  bool zip64 = false;      // sizes and offset in the extra field
-  std::string extra;       // before the zip64 field
-  bool no_local = false;   // nothing is written beside the directory's entry: with `offset`, it shares another's bytes
+  bool zip64 = false;        // in the extra field, of the size unpacked, the size packed and the offset,
+  unsigned zip64_fields = 7;  // those of bits 0, 1 and 2,
+  size_t zip64_cut = 0;       // less so many bytes of its end
+  std::string extra;          // before the zip64 field
+  bool no_local = false;      // nothing is written beside the directory's entry: with `offset`, it shares another's bytes
   std::string local_signature = "PK\3\4", entry_signature = std::string("PK\1\2");
 };
 struct Zip {

@@ -87,6 +87,8 @@ std::vector<DataCase> MakeNpyCases() {
       {r, "size beyond 64 bits", With<N>([](N& f) { f.shape = "(9223372036854775808,)"; }), "header is not"},
       {r, "big-endian", With<N>([](N& f) { f.descr = "'>f4'"; }), "npy: big-endian data ('>f4'), expected little-endian"},
       {r, "strings", With<N>([](N& f) { f.descr = "'<U6'"; }), "npy: element type '<U6', expected a little-endian number type such as '<f4'"},
+      {r, "a long type", With<N>([](N& f) { f.descr = "'" + std::string(1000, 't') + "'"; }), "tttttt...', expected a little-endian"},
+      {r, "a long key", With<N>([](N& f) { f.more = "'" + std::string(1000, 'k') + "': 3"; }), "kkkkkk...', expected descr"},
       {r, "empty type", With<N>([](N& f) { f.descr = "''"; }), "npy: element type '', expected"},
       {r, "64 axes", With<N>([](N& f) {
          f.shape = "(";
@@ -121,6 +123,13 @@ std::vector<DataCase> MakeZipCases() {
       {r, "deflated", good, ""},
       {r, "stored", member([](M& m) { m.method = 0; }), ""},
       {r, "zip64 entry", member([](M& m) { m.zip64 = true; }), ""},
+      {r, "zip64 size unpacked alone", member([](M& m) { m.zip64 = true, m.zip64_fields = 1; }), ""},
+      {r, "zip64 size packed alone", member([](M& m) { m.zip64 = true, m.zip64_fields = 2; }), ""},
+      {r, "zip64 offset alone", With<Z>([](Z& f) {
+         f.members.push_back(f.members[0]);
+         f.members[1].name = "y.npy", f.members[1].zip64 = true, f.members[1].zip64_fields = 4;
+       }), ""},
+      {r, "zip64 field too short", member([](M& m) { m.zip64 = true, m.zip64_cut = 8; }), "zip: member x.npy: no header at byte 4294967295"},
       {r, "zip64 entry after another field", member([](M& m) { m.zip64 = true, m.extra = Little(0x5455, 2) + Little(3, 2) + "abc"; }), ""},
       {r, "zip64 end record", With<Z>([](Z& f) { f.zip64 = true; }), ""},
       {r, "comment", With<Z>([](Z& f) { f.comment = "made by hand"; }), ""},
@@ -140,6 +149,8 @@ std::vector<DataCase> MakeZipCases() {
       {r, "extra field that is cut off", member([](M& m) { m.extra = Little(1, 2) + Little(9, 2); }), ""},
       {r, "entry past the end", member([](M& m) { m.name_bytes = 65535; }), "zip: the directory entry at byte 108 runs past the end"},
       {r, "encrypted", member([](M& m) { m.flags = 1; }), "zip: member x.npy is encrypted"},
+      {r, "a name of 60000 bytes", member([](M& m) { m.name = std::string(60000, 'n'), m.flags = 1; }), "nnnnnn... is encrypted"},
+      {r, "a long name's checksum", member([](M& m) { m.name = std::string(3000, 'n'), m.crc = 1; }), "nnnnnn... has CRC-32"},
       {r, "no local header", member([](M& m) { m.offset = 2; }), "zip: member x.npy: no header at byte 2"},
       {r, "local header beyond the end", member([](M& m) { m.offset = 1 << 20; }), "zip: member x.npy: no header at byte 1048576"},
       {r, "local signature", member([](M& m) { m.local_signature = "PK\3\5"; }), "zip: member x.npy: no header at byte 0"},
@@ -328,6 +339,7 @@ std::vector<DataCase> MakePreprocessCases() {
       {r, "no object", "[1]", "expected a JSON object of preprocessing fields"},
       {r, "65 levels", std::string(65, '['), "nested deeper than 64 levels"},
       {r, "unknown field", R"({"crp": [8, 8]})", "unknown field \"crp\", expected resize_short"},
+      {r, "a long field", "{\"" + std::string(1000, 'f') + "\": 1}", "ffffff...\", expected resize_short"},
       {r, "unnamed field", R"({"": 1})", "unknown field \"\""},
       {r, "short side 0", R"({"resize_short": 0})", "field \"resize_short\" is 0, expected a whole number from 1 to 65536"},
       {r, "short side 1", R"({"resize_short": 1})", ""},
@@ -382,6 +394,7 @@ std::vector<DataCase> MakeTableCases() {
       {r, "an empty label", "file\tlabel\na.png\t\n", "line 2: label \"\" is not a whole number"},
       {r, "beyond 64 bits", "file\tlabel\na.png\t9223372036854775808\n", "line 2: label \"9223372036854775808\" is not a whole number"},
       {r, "twice", "file\tlabel\na.png\t1\nb\t2\na.png\t1\n", "line 4: file a.png occurs twice"},
+      {r, "a long line", std::string(100000, 'x'), "xxxxxxxx...\", expected file"},
       {v, "good", "<unk>\t0\n<s>\t0\na\t-1\nb\t-2\nab\t-3\n\xE2\x96\x81\t-4\n", ""},
       {v, "nothing", "", "0 pieces, expected at least 2"},
       {v, "one piece", "<unk>\t0\n", "1 pieces, expected at least 2"},

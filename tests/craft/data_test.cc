@@ -53,6 +53,7 @@ TEST_F(CraftedData, EachConditionOfEachReader) {
     const std::string& message = status.error().message();
     EXPECT_NE(message.find(c.error), std::string::npos) << message << "\nexpected: " << c.error;
     EXPECT_NE(message.find(FileName(c.reader)), std::string::npos) << message;
+    EXPECT_LT(message.size(), 1000) << message;  // a sentence, however long the file's lines and names
   }
   EXPECT_EQ(good.size(), kReaders);
   EXPECT_EQ(bad.size(), kReaders);
