@@ -44,6 +44,7 @@ class Task {
   }
 
   void Run() {
+    if (first_tile_ == end_tile_) return;  // no rows
     for (int64_t group = begin_; group < end_; group += plan_.group_panels) {
       const int64_t group_end = std::min(end_, group + plan_.group_panels);
       for (size_t s = 0; s < blocks_.segments.size(); ++s) RunSegment(group, group_end, s);

@@ -87,7 +87,7 @@ void RunPanels(const GemmPlanF32& plan, const GemmJobF32& job, int count, const 
     tile.column_end = std::min<int64_t>(job.column_end - column, panels * kPanelF32);
     (plan.lanes.empty() ? plan.kernels->tile[panels][count] : plan.kernels->lane_tile[count])(tile);
     panel += panels;
-    tile.sums += count * panels * kPanelF32;
+    if (plan.segments.size() > 1) tile.sums += count * panels * kPanelF32;
     ahead.from = ahead.panels == 0 || ahead.from == nullptr ? nullptr : ahead.from + panels * ahead.panels;
   }
 }
@@ -257,7 +257,7 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);
         const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
         job.fill(job.source, row, count, plan.segments[s], rows);
-        tile.sums = sums + (row - first_row) * (group_end - group) * kPanelF32;
+        tile.sums = sums + (plan.segments.size() > 1 ? (row - first_row) * (group_end - group) * kPanelF32 : 0);
         RunPanels(plan, job, count, rows, group, group_end, ahead(i - first_tile), tile);
         if (tile.last && plan.curve != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);
