@@ -5,9 +5,9 @@
 //   acc[c] = bias[c] + sum_k (x[k] - zero_x) * (w[k,c] - zero_w[c])              exact, int32
 //   v      = float32(acc[c]) * m[c]                 m[c] = float32(double(s_x) * double(s_w[c]) / double(s_y))
 //   v      = v + float32(r - zero_r) * m_r          when a residual r is fused; m_r = float32(double(s_r) / double(s_y))
-//   v      = activation(v)                          Relu: max(v, 0); Clip: bounds float32(double(bound) / double(s_y));
+//   v      = activation(v)                          NaN stays NaN; Relu: max(v, 0); Clip: bounds float32(double(bound) / double(s_y));
 //                                                   LeakyRelu: v < 0 ? v * alpha : v
-//   y      = saturate(round_half_even(v) + zero_y)
+//   y      = saturate(round_half_even(v) + zero_y), zero_y where v is NaN
 // With a float32 output: s_y is 1 and y = activation(v [+ residual]). A float32 residual counts as scale 1, zero point 0.
 // An activation that is not piecewise linear takes v in real units (s_y = 1) and gives QuantizeValue(activation(v)).
 // bias is int32 at scale s_x * s_w[c]; a float32 bias is not quantized arithmetic (quantize it first).
@@ -62,10 +62,14 @@ inline int32_t RoundToInteger(float v, int32_t zero, int32_t low, int32_t high) 
   return static_cast<int32_t>(v) + zero;
 }
 
+// The same, where a NaN becomes the zero point.
+inline int32_t RoundOrZeroPoint(float v, int32_t zero, int32_t low, int32_t high) {
+  return v == v ? RoundToInteger(v, zero, low, high) : zero;
+}
+
 // ONNX QuantizeLinear of one float32 value; NaN becomes the zero point.
 inline int32_t QuantizeValue(float x, float scale, int32_t zero, int32_t low, int32_t high) {
-  const float v = x / scale;
-  return v == v ? RoundToInteger(v, zero, low, high) : zero;
+  return RoundOrZeroPoint(x / scale, zero, low, high);
 }
 
 inline float DequantizeValue(int32_t q, float scale, int32_t zero) { return static_cast<float>(q - zero) * scale; }

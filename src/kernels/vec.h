@@ -51,8 +51,8 @@ template <int kN>
 inline Vec<int32_t, kN> ToIntegers(const OutputBounds& bounds, Vec<float, kN> v) {
   if (bounds.leaky) v = v < 0.0f ? v * bounds.slope : v;
   const Vec<float, kN> low = v - v + bounds.low, high = v - v + bounds.high;
-  v = v > low ? v : low;
-  v = v < high ? v : high;
+  v = low > v ? low : v;
+  v = high < v ? high : v;
   return RoundVec<kN>(v) + bounds.zero;
 }
 

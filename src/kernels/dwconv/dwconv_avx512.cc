@@ -29,8 +29,8 @@ struct Epilogue {
         zeros(_mm512_set1_epi16(static_cast<int16_t>(a.bounds.zero))),
         outside(_mm512_set1_epi8(static_cast<char>(a.padding[0]))) {
     if (!a.plain) return;
-    lowest = _mm512_set1_epi8(static_cast<char>(std::nearbyint(a.bounds.low) + static_cast<float>(a.bounds.zero)));
-    highest = _mm512_set1_epi8(static_cast<char>(std::nearbyint(a.bounds.high) + static_cast<float>(a.bounds.zero)));
+    lowest = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.low)) + a.bounds.zero));
+    highest = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.high)) + a.bounds.zero));
   }
   const DwInt8Args& args;
   __m512 low, high;
@@ -55,7 +55,7 @@ struct Epilogue {
       const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
       v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(args.bounds.slope));
     }
-    v = _mm512_min_ps(_mm512_max_ps(v, low), high);
+    v = _mm512_min_ps(high, _mm512_max_ps(low, v));
     if (args.float_output) {
       _mm512_mask_storeu_ps(static_cast<float*>(y) + at, mask, v);
       return;

@@ -75,14 +75,14 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
     const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
     v = _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(bounds.slope));
   }
-  return _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(bounds.low)), _mm512_set1_ps(bounds.high));
+  return _mm512_min_ps(_mm512_set1_ps(bounds.high), _mm512_max_ps(_mm512_set1_ps(bounds.low), v));
 #else
   float* e = reinterpret_cast<float*>(&v);
   for (int i = 0; i < kLanes; ++i) {
     float f = e[i];
     if (bounds.leaky) f = f < 0 ? f * bounds.slope : f;
-    f = f > bounds.low ? f : bounds.low;
-    e[i] = f < bounds.high ? f : bounds.high;
+    f = bounds.low > f ? bounds.low : f;
+    e[i] = bounds.high < f ? bounds.high : f;
   }
   return v;
 #endif

@@ -27,8 +27,8 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
     for (int j = 0; j < kN; ++j) v[j] = v[j] < 0 ? v[j] * bounds.slope : v[j];
   }
   for (int j = 0; j < kN; ++j) {
-    v[j] = v[j] > bounds.low ? v[j] : bounds.low;
-    v[j] = v[j] < bounds.high ? v[j] : bounds.high;
+    v[j] = bounds.low > v[j] ? bounds.low : v[j];
+    v[j] = bounds.high < v[j] ? bounds.high : v[j];
   }
   if (args.float_output) {
     std::memcpy(static_cast<float*>(y) + at, v, sizeof(v));

@@ -176,7 +176,7 @@ struct Ring {
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(args.multiplier + c));
       if (has_offset) v = _mm512_add_ps(v, _mm512_loadu_ps(args.offset + c));
       if (has_residual) v = _mm512_add_ps(v, kMasked ? _mm512_maskz_loadu_ps(some, residual + at) : _mm512_loadu_ps(residual + at));
-      v = _mm512_min_ps(_mm512_max_ps(v, epilogue.low), epilogue.high);
+      v = _mm512_min_ps(epilogue.high, _mm512_max_ps(epilogue.low, v));
       // Where v is NaN, both leave what there was. Lanes without a channel hold 0, clamped like the others.
       least = _mm512_min_ps(v, least);
       most = _mm512_max_ps(v, most);

@@ -15,10 +15,11 @@ inline __m256i ColumnMask(const GemmTileF32& t, int half) {
 }
 
 inline __m256 Activate(const GemmTileF32& t, __m256 v) {
-  if (t.activation == TileActivationF32::kRelu) return _mm256_max_ps(v, _mm256_setzero_ps());
+  // v stands second, where max and min keep a NaN.
+  if (t.activation == TileActivationF32::kRelu) return _mm256_max_ps(_mm256_setzero_ps(), v);
   const __m256 low = _mm256_set1_ps(t.low);
   if (t.activation == TileActivationF32::kClamp)
-    return _mm256_min_ps(_mm256_max_ps(v, low), _mm256_set1_ps(t.high));
+    return _mm256_min_ps(_mm256_set1_ps(t.high), _mm256_max_ps(low, v));
   const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
   return _mm256_blendv_ps(v, _mm256_mul_ps(v, low), negative);
 }

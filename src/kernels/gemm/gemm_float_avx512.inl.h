@@ -36,13 +36,14 @@ template <typename TileT, int kRows, int kPanels>
   EVOQ_EACH_ACCUMULATOR acc[r][p] = start[p];
 }
 
+// The accumulator stands second in max and min, where they keep a NaN.
 template <typename TileT, int kRows, int kPanels>
 [[gnu::always_inline]] inline void Activate(const TileT& t, __m512 (&acc)[kRows][kPanels]) {
   const __m512 zero = _mm512_setzero_ps(), low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
   if (t.activation == TileActivationF32::kRelu) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_max_ps(acc[r][p], zero);
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_max_ps(zero, acc[r][p]);
   } else if (t.activation == TileActivationF32::kClamp) {
-    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_min_ps(_mm512_max_ps(acc[r][p], low), high);
+    EVOQ_EACH_ACCUMULATOR acc[r][p] = _mm512_min_ps(high, _mm512_max_ps(low, acc[r][p]));
   } else if (t.activation == TileActivationF32::kLeaky) {
     EVOQ_EACH_ACCUMULATOR {
       const __mmask16 negative = _mm512_cmp_ps_mask(acc[r][p], zero, _CMP_LT_OQ);

@@ -9,10 +9,10 @@ template <typename TileT>
 inline float Activate(const TileT& t, float v) {
   switch (t.activation) {
     case TileActivationF32::kNone: return v;
-    case TileActivationF32::kRelu: return v > 0 ? v : 0;
+    case TileActivationF32::kRelu: return 0 > v ? 0 : v;
     case TileActivationF32::kClamp:
-      v = v > t.low ? v : t.low;
-      return v < t.high ? v : t.high;
+      v = t.low > v ? t.low : v;
+      return t.high < v ? t.high : v;
     case TileActivationF32::kLeaky: return v < 0 ? v * t.low : v;
   }
   return v;

@@ -48,8 +48,8 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, v);
   if (tile.leaky) v = Leaky(tile, v);
   if (tile.clamp) {
-    v = _mm256_max_ps(v, _mm256_set1_ps(tile.low));
-    v = _mm256_min_ps(v, _mm256_set1_ps(tile.high));
+    v = _mm256_max_ps(_mm256_set1_ps(tile.low), v);
+    v = _mm256_min_ps(_mm256_set1_ps(tile.high), v);
   }
   if (tile.output == Int8Output::kFloat32) {
     _mm256_storeu_ps(reinterpret_cast<float*>(y) + column, v);

@@ -46,7 +46,7 @@ inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m
   __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(tile.multiplier + column));
   if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, mask, v);
   if (tile.leaky) v = Leaky(tile, v);
-  v = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(tile.low)), _mm512_set1_ps(tile.high));
+  v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
   const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(tile.y_zero));
   _mm_mask_storeu_epi8(y + column, mask, _mm512_cvtepi32_epi8(q));
 }
@@ -86,14 +86,14 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(tile.y_flip));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   uint8_t* y = tile.y;
-  const uint8_t* residual = tile.residual;
-  for (int i = 0; i < count; i += 4, y += 4 / kPanels * tile.y_stride, residual += 4 / kPanels * tile.residual_stride) {
+  for (int i = 0; i < count; i += 4, y += 4 / kPanels * tile.y_stride) {
     __m512i q[4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[i + j]), multiplier[j]);
       if (kResidual && i + j < count) {
-        const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual + r_offset[j]);
+        const uint8_t* residual = tile.residual + i / kPanels * tile.residual_stride + r_offset[j];
+        const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual);
         const __m512i r =
             tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
         const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
@@ -139,7 +139,7 @@ void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
       if (tile.offset != nullptr) v = _mm512_add_ps(v, offset);
       if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, column, mask, v);
       if (tile.leaky) v = Leaky(tile, v);
-      if (tile.clamp) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+      if (tile.clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
       if (tile.range != nullptr) {  // a NaN leaves the second operand
         least = _mm512_mask_min_ps(least, mask, v, least);
         most = _mm512_mask_max_ps(most, mask, v, most);
@@ -227,7 +227,7 @@ inline __attribute__((always_inline)) void StoreRowsOfFloats(const Int8Tile& til
     for (int p = 0; p < kPanels; ++p) {
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r * kPanels + p]), _mm512_loadu_ps(multiplier + 16 * p));
       if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
-      if (clamp) v = _mm512_min_ps(_mm512_max_ps(v, lowest), highest);
+      if (clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
       if (range != nullptr) {  // a NaN leaves the second operand
         least = _mm512_min_ps(v, least);
         most = _mm512_max_ps(v, most);
@@ -251,9 +251,8 @@ inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile
   const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   uint8_t* y = tile.y;
-  const uint8_t* residual = tile.residual;
 #pragma GCC unroll 8
-  for (int i = 0; i < kCount; i += 4, y += 4 / kPanels * tile.y_stride, residual += 4 / kPanels * tile.residual_stride) {
+  for (int i = 0; i < kCount; i += 4, y += 4 / kPanels * tile.y_stride) {
     __m512i q[4] = {};
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
@@ -261,8 +260,8 @@ inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile
       const int p = j % kPanels;
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i + j]), _mm512_loadu_ps(tile.multiplier + 16 * p));
       if (kResidual) {
-        const __m128i bytes =
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(residual + j / kPanels * tile.residual_stride + 16 * p));
+        const uint8_t* residual = tile.residual + (i + j) / kPanels * tile.residual_stride + 16 * p;
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(residual));
         const __m512i r = unsigned_residual ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
         const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));

@@ -105,8 +105,8 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
     v = AddResidual(tile, row, n, v);
     if (tile.leaky) v = v < 0 ? v * tile.leaky_alpha : v;
     if (tile.clamp) {
-      v = v > tile.low ? v : tile.low;
-      v = v < tile.high ? v : tile.high;
+      v = tile.low > v ? tile.low : v;
+      v = tile.high < v ? tile.high : v;
     }
     if (tile.output == Int8Output::kFloat32) {
       std::memcpy(y + 4 * n, &v, 4);

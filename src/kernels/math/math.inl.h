@@ -192,9 +192,18 @@ template <typename F>
 EVOQ_INLINE F GeluTanhInline(F x) {
   return 0.5f * x * (1.0f + TanhInline(0.79788456080286536f * (x + 0.044715f * (x * x * x))));
 }
+// NaN where either is NaN; the second of equals.
+EVOQ_INLINE float MaximumInline(float a, float b) {
+  const float larger = a > b ? a : b;  // b where one is NaN
+  return a != a ? a : larger;
+}
+EVOQ_INLINE float MinimumInline(float a, float b) {
+  const float smaller = a < b ? a : b;
+  return a != a ? a : smaller;
+}
 EVOQ_INLINE float ClampUnit(float x) {
-  const float low = x > 0.0f ? x : 0.0f;
-  return low < 1.0f ? low : 1.0f;
+  const float low = 0.0f > x ? 0.0f : x;
+  return 1.0f < low ? 1.0f : low;
 }
 EVOQ_INLINE float HardSigmoidInline(float x, float alpha, float beta) { return ClampUnit(alpha * x + beta); }
 EVOQ_INLINE float HardSwishInline(float x) { return x * ClampUnit(x / 6.0f + 0.5f); }

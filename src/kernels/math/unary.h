@@ -11,7 +11,8 @@
 
 namespace evoq {
 
-// EVOQ_UNARY(ONNX operator, definition in x, alpha, beta); helpers are those of math/math.inl.h.
+// EVOQ_UNARY(ONNX operator, definition in x, alpha, beta); helpers are those of math/math.inl.h. NaN gives NaN, but for Shrink
+// and ThresholdedRelu, which ONNX defines to be 0 wherever their comparisons fail.
 #define EVOQ_UNARY_LIST                                                                       \
   EVOQ_UNARY(Abs, FromBits(ToBits(x) & 0x7fffffffu))                                          \
   EVOQ_UNARY(Acos, __builtin_acosf(x))                                                        \
@@ -37,12 +38,12 @@ namespace evoq {
   EVOQ_UNARY(Mish, x * TanhInline(SoftplusInline(x)))                                         \
   EVOQ_UNARY(Neg, -x)                                                                         \
   EVOQ_UNARY(Reciprocal, 1.0f / x)                                                            \
-  EVOQ_UNARY(Relu, x > 0.0f ? x : 0.0f)                                                       \
+  EVOQ_UNARY(Relu, 0.0f > x ? 0.0f : x)                                                       \
   EVOQ_UNARY(Round, __builtin_nearbyintf(x))                                                  \
   EVOQ_UNARY(Selu, x > 0.0f ? beta * x : beta * (alpha * (ExpInline(x) - 1.0f)))              \
   EVOQ_UNARY(Shrink, x < -beta ? x + alpha : x > beta ? x - alpha : 0.0f)                     \
   EVOQ_UNARY(Sigmoid, SigmoidInline(x))                                                       \
-  EVOQ_UNARY(Sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f)                                 \
+  EVOQ_UNARY(Sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x + 0.0f)                             \
   EVOQ_UNARY(Silu, SiluInline(x))                                                             \
   EVOQ_UNARY(Sin, __builtin_sinf(x))                                                          \
   EVOQ_UNARY(Sinh, __builtin_sinhf(x))                                                        \

@@ -7,10 +7,10 @@
 namespace evoq {
 namespace {
 
-// min(max(x, low), high), in this order.
+// min(max(x, low), high), in this order. x stays where a comparison fails: a NaN passes, and so does -0 beside a bound of 0.
 EVOQ_INLINE float ClampInline(float x, float low, float high) {
-  const float bounded = x > low ? x : low;
-  return bounded < high ? bounded : high;
+  const float bounded = low > x ? low : x;
+  return high < bounded ? high : bounded;
 }
 
 template <UnaryKind kKind>

@@ -271,7 +271,8 @@ void SumBytes(const uint8_t* x, const ReduceRow& r, int32_t* y) {
 
 template <bool kMax, bool kLast>
 inline bool IsBetter(float v, float found) {
-  return (kMax ? v > found : v < found) || (kLast && v == found);
+  if (kLast) return v != v || (found == found && (kMax ? v >= found : v <= found));
+  return found == found && !(kMax ? v <= found : v >= found);
 }
 
 template <bool kMax, bool kLast>

@@ -161,19 +161,25 @@ void SoftmaxBytes512(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, i
   return has_vbmi && small ? SoftmaxBytesVbmi(softmax, x, y, rows, n) : SoftmaxBytes(softmax, x, y, rows, n);
 }
 
-// The extreme value first, then where it stands. NaNs never win, but one at the front stays.
+// The extreme value first, then where it stands; rows with a NaN one element after the other.
 template <bool kMax>
 void ArgRowsOf512(const float* x, int64_t* y, int64_t rows, int64_t n, bool last) {
   const __m512 least = _mm512_set1_ps(kMax ? -kInfinity : kInfinity);
   for (int64_t r = 0; r < rows; ++r, x += n) {
     __m512 m = least;
+    __mmask16 nan = 0;
     for (int64_t i = 0; i < n; i += 16) {
       const __m512 v = _mm512_mask_loadu_ps(least, FirstFloats(n - i), x + i);
+      nan |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
       m = kMax ? _mm512_max_ps(v, m) : _mm512_min_ps(v, m);
+    }
+    if (nan != 0) {
+      ArgRows(x, y + r, 1, n, kMax, last);
+      continue;
     }
     const __m512 found = _mm512_set1_ps(kMax ? _mm512_reduce_max_ps(m) : _mm512_reduce_min_ps(m));
     int64_t best = 0;
-    for (int64_t i = 0; i < n && x[0] == x[0]; i += 16) {
+    for (int64_t i = 0; i < n; i += 16) {
       const __mmask16 mask = FirstFloats(n - i);
       const uint32_t equal = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, x + i), found, _CMP_EQ_OQ);
       if (equal == 0) continue;

@@ -207,19 +207,33 @@ inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, in
   });
 }
 
+// The largest of some vectors, element by element; NaN where one is NaN. Which were NaN is kept beside the maximum, away from its
+// chain of dependent operations.
+template <typename T, int kN>
+struct MaxOf {
+  static constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
+  inline void Take(Vec<T, kN> v) {
+    m = v > m ? v : m;
+    if constexpr (sizeof(T) == 4) nan = nan | (v != v);
+  }
+  inline Vec<T, kN> Result() const {
+    if constexpr (sizeof(T) == 4) return nan ? Vec<T, kN>{} + __builtin_nanf("") : m;
+    return m;
+  }
+
+  Vec<T, kN> m = Vec<T, kN>{} + kLowest;
+  Vec<int32_t, sizeof(T) == 4 ? kN : 1> nan = {};
+};
+
 template <typename T>
 void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
-  constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
   if (IsListed(args)) {
     return ForEachRun(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
                       [](const T* from, const int64_t* offsets, int64_t taps, int64_t, int64_t n, T* to) {
                         ForTapChunks<256 / sizeof(T)>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
-                          Vec<T, kN> m = Vec<T, kN>{} + kLowest;
-                          each_tap([&](const T* p) {
-                            const Vec<T, kN> v = LoadVec<T, kN>(p);
-                            m = v > m ? v : m;
-                          });
-                          StoreVec<T, kN>(to + c, m);
+                          MaxOf<T, kN> max;
+                          each_tap([&](const T* p) { max.Take(LoadVec<T, kN>(p)); });
+                          StoreVec<T, kN>(to + c, max.Result());
                         });
                       });
   }
@@ -227,13 +241,10 @@ void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64
   ForEachPosition(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
                   [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, T* out) {
                     ForChunks(c0, c1, [&]<int kN>(int64_t c) {
-                      Vec<T, kN> m = Vec<T, kN>{} + kLowest;
-                      each_tap([&](const T* p) {
-                        const Vec<T, kN> v = LoadVec<T, kN>(p + c);
-                        m = v > m ? v : m;
-                      });
-                      // Global pooling is MaxF of kernels/math/math.h: a zero is positive.
-                      if (sizeof(T) == 4 && global) m = m + T(0);
+                      MaxOf<T, kN> max;
+                      each_tap([&](const T* p) { max.Take(LoadVec<T, kN>(p + c)); });
+                      Vec<T, kN> m = max.Result();
+                      if (sizeof(T) == 4 && global) m = m + T(0);  // a zero is positive
                       StoreVec<T, kN>(out + c, m);
                     });
                   });
@@ -265,11 +276,9 @@ void MaxBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, i
   ForEachPosition(args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
                   [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, uint16_t* out) {
                     ForChunks(c0, c1, [&]<int kN>(int64_t c) {
-                      Vec<float, kN> m = Vec<float, kN>{} - __builtin_inff();
-                      each_tap([&](const uint16_t* p) {
-                        const Vec<float, kN> v = LoadBf16<kN>(p + c);
-                        m = v > m ? v : m;
-                      });
+                      MaxOf<float, kN> max;
+                      each_tap([&](const uint16_t* p) { max.Take(LoadBf16<kN>(p + c)); });
+                      Vec<float, kN> m = max.Result();
                       if (global) m = m + 0.0f;
                       StoreBf16<kN>(out + c, m);
                     });
