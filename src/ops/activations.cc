@@ -1,5 +1,6 @@
 // Smooth activations, by element (definitions: kernels/math/unary.h), and Dropout, which is the identity at inference.
 #include "kernels/math/unary.inl.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -13,7 +14,10 @@ InferResult Infer(const InferArgs& args) {
 template <UnaryKind kKind>
 EvalResult Evaluate(const EvalArgs& args) {
   const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
-  return MapFloat(args, [&](float x) { return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta); });
+  return MapFloats(args, [&](auto x) {
+    if constexpr (std::is_same_v<decltype(x), double>) return Apply(unary, x);
+    else return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
+  });
 }
 
 InferResult InferGelu(const InferArgs& args) {

@@ -5,6 +5,7 @@
 #include "kernels/math/unary.h"
 #include "ops/arithmetic.h"
 #include "ops/integer_pair.h"
+#include "ops/real.h"
 
 namespace evoq {
 namespace {
@@ -19,11 +20,11 @@ EvalResult Evaluate(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   if (const auto unary = UnaryFromActivation(activation)) {
-    if (a.dtype() != DType::kFloat32) return Unsupported("{} with an activation", DTypeName(a.dtype()));
-    EVOQ_ASSIGN(Tensor y, (BroadcastMap<float, float>(a, b, a.dtype(), [&](float p, float q) {
-                  return Apply(*unary, p + q);
-                })));
-    return One(std::move(y));
+    return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
+      using T = decltype(tag);
+      EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, b, a.dtype(), [&](T p, T q) { return Apply(*unary, p + q); })));
+      return One(std::move(y));
+    });
   }
   return DispatchNumber(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);

@@ -41,17 +41,23 @@ struct DivFn {
     }
   }
 };
-// a > b ? a : b: the second when either is NaN.
+template <typename T>
+bool IsNan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  else return false;
+}
+
+// NaN where either is NaN; the second of equals.
 struct MaxFn {
   template <typename T>
   T operator()(T a, T b) const {
-    return a > b ? a : b;
+    return a > b || IsNan(a) ? a : b;
   }
 };
 struct MinFn {
   template <typename T>
   T operator()(T a, T b) const {
-    return a < b ? a : b;
+    return a < b || IsNan(a) ? a : b;
   }
 };
 // The sign of the divisor (fmod=0).

@@ -101,12 +101,15 @@ LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, c
 template <bool kTransposed>
 EvalResult EvaluateConv(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  if (x.dtype() != DType::kFloat32 || w.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
+  if (x.dtype() != w.dtype()) return Unsupported("{} and {} inputs", DTypeName(x.dtype()), DTypeName(w.dtype()));
   EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  std::vector<double> sums(s.batch * s.groups * s.out_channels * s.out_size());
-  ConvSums(s, kTransposed, x.data<float>(), w.data<float>(), sums.data());
-  return FinishFloat(CallOf(args, kTransposed, s, activation), sums);
+  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    std::vector<double> sums(s.batch * s.groups * s.out_channels * s.out_size());
+    ConvSums(s, kTransposed, x.data<T>(), w.data<T>(), sums.data());
+    return FinishFloat(CallOf(args, kTransposed, s, activation), x.dtype(), sums);
+  });
 }
 
 template <bool kTransposed>

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/math.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -121,10 +122,7 @@ InferResult Infer(const InferArgs& args) {
 
 EvalResult Evaluate(const EvalArgs& args) {
   std::vector<Shape> shapes;
-  for (const Tensor& tensor : args.inputs) {
-    if (tensor.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(tensor.dtype()));
-    shapes.push_back(tensor.shape());
-  }
+  for (const Tensor& tensor : args.inputs) shapes.push_back(tensor.shape());
   EVOQ_ASSIGN(const Equation equation, Parse(args.node, RanksOf(shapes)));
   EVOQ_ASSIGN(const auto label_sizes, LabelSizes(equation, shapes));
   // Output axes first, then the summed ones.
@@ -152,22 +150,25 @@ EvalResult Evaluate(const EvalArgs& args) {
   const auto unravel = [&](int64_t linear, size_t begin, size_t end) {
     for (size_t d = end; d-- > begin; linear /= sizes[d]) index[d] = linear % sizes[d];
   };
-  for (int64_t o = 0; o < y.elements(); ++o) {
-    unravel(o, 0, outer.size());
-    double sum = 0;
-    for (int64_t k = 0; k < *inner_count; ++k) {
-      unravel(k, outer.size(), sizes.size());
-      double product = 1;
-      for (size_t i = 0; i < strides.size(); ++i) {
-        int64_t offset = 0;
-        for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[i][d];
-        product *= args.inputs[i].data<float>()[offset];
+  return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    for (int64_t o = 0; o < y.elements(); ++o) {
+      unravel(o, 0, outer.size());
+      double sum = 0;
+      for (int64_t k = 0; k < *inner_count; ++k) {
+        unravel(k, outer.size(), sizes.size());
+        double product = 1;
+        for (size_t i = 0; i < strides.size(); ++i) {
+          int64_t offset = 0;
+          for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[i][d];
+          product *= static_cast<double>(args.inputs[i].data<T>()[offset]);
+        }
+        sum += product;
       }
-      sum += product;
+      y.mutable_data<T>()[o] = static_cast<T>(sum);
     }
-    y.mutable_data<float>()[o] = static_cast<float>(sum);
-  }
-  return One(std::move(y));
+    return One(std::move(y));
+  });
 }
 
 }  // namespace

@@ -9,17 +9,21 @@ namespace {
 
 bool IsOtherFloat(DType dtype) { return IsFloat(dtype) && dtype != DType::kFloat32; }
 
-// Dequantizes what is quantized; with `widen`, floats of other widths become float32 too.
-Result<std::vector<Tensor>> RealInputs(std::span<const Tensor> inputs, bool widen) {
+// Dequantizes what is quantized.
+Result<std::vector<Tensor>> RealInputs(std::span<const Tensor> inputs) {
   std::vector<Tensor> real(inputs.begin(), inputs.end());
   for (Tensor& tensor : real) {
-    if (!tensor.defined()) continue;
-    if (!tensor.type().is_tensor()) continue;
-    if (tensor.type().quantized() || (widen && IsOtherFloat(tensor.dtype()))) {
-      EVOQ_ASSIGN(tensor, ToFloat32(tensor));
-    }
+    if (!tensor.defined() || !tensor.type().is_tensor() || !tensor.type().quantized()) continue;
+    EVOQ_ASSIGN(tensor, ToFloat32(tensor));
   }
   return real;
+}
+
+// `tensor`, a plain one of some float type, as `dtype`: float32 or float64.
+Result<Tensor> AsFloat(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  EVOQ_ASSIGN(const Tensor narrow, ToFloat32(tensor));
+  return FromFloat32(narrow, dtype);
 }
 
 // Strings of all inputs become their ranks among them, so that operators move and compare int64; outputs become strings.
@@ -75,14 +79,37 @@ Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node, 
   return outputs;
 }
 
-// The definition on real values. float16, bfloat16 and float64 are computed in float32 by operators that have no
-// arithmetic of their own for them.
+// The definition on plain values with all floats as `wide`, and its outputs as `types`.
+Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+                                         std::span<const TensorType> types, DType wide) {
+  std::vector<Tensor> wide_inputs(inputs.begin(), inputs.end());
+  for (Tensor& tensor : wide_inputs) {
+    if (!tensor.defined() || !tensor.type().is_tensor() || !IsFloat(tensor.dtype())) continue;
+    EVOQ_ASSIGN(tensor, AsFloat(tensor, wide));
+  }
+  std::vector<TensorType> wide_types(types.begin(), types.end());
+  for (TensorType& type : wide_types) {
+    if (IsFloat(type.dtype)) type.dtype = wide;
+  }
+  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = wide_inputs, .output_types = wide_types}));
+  for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
+    if (!outputs[i].defined() || !outputs[i].type().is_tensor() || !IsFloat(outputs[i].dtype()) || !IsFloat(types[i].dtype)) continue;
+    if (outputs[i].dtype() == types[i].dtype) continue;
+    EVOQ_ASSIGN(const Tensor narrow, ToFloat32(outputs[i]));
+    EVOQ_ASSIGN(outputs[i], FromFloat32(narrow, types[i].dtype));
+  }
+  return outputs;
+}
+
+// The definition on real values. Operators that have no arithmetic of their own for floats of several widths, or of 16 bits,
+// are computed in the widest of float32 and the inputs' types that they have.
 Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> types) {
-  bool other_float = false, small = false, strings = false;
+  bool other_float = false, float64 = false, small = false, strings = false;
   for (const Tensor& tensor : inputs) {
     if (!tensor.defined() || !tensor.type().is_tensor()) continue;
     other_float |= IsOtherFloat(tensor.dtype());
+    float64 |= tensor.dtype() == DType::kFloat64;
     small |= IsSmall(tensor.dtype());
     strings |= tensor.dtype() == DType::kString;
   }
@@ -95,18 +122,11 @@ Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std:
   if (outputs || outputs.error().code() != ErrorCode::kUnsupported) return outputs;
   if (small && moves) return EvaluateUnpacked(op, node, inputs, types);
   if (!other_float) return outputs;
-  EVOQ_ASSIGN(const std::vector<Tensor> wide, RealInputs(inputs, /*widen=*/true));
-  std::vector<TensorType> wide_types(types.begin(), types.end());
-  for (TensorType& type : wide_types) {
-    if (IsOtherFloat(type.dtype)) type.dtype = DType::kFloat32;
+  if (float64) {
+    outputs = EvaluateWide(op, node, inputs, types, DType::kFloat64);
+    if (outputs || outputs.error().code() != ErrorCode::kUnsupported) return outputs;
   }
-  EVOQ_ASSIGN(std::vector<Tensor> results, op.evaluate({.node = node, .inputs = wide, .output_types = wide_types}));
-  for (size_t i = 0; i < results.size() && i < types.size(); ++i) {
-    if (results[i].defined() && results[i].dtype() == DType::kFloat32 && IsOtherFloat(types[i].dtype)) {
-      EVOQ_ASSIGN(results[i], FromFloat32(results[i], types[i].dtype));
-    }
-  }
-  return results;
+  return EvaluateWide(op, node, inputs, types, DType::kFloat32);
 }
 
 // `types` are as stored, in N,C,spatial... order, as are the inputs.
@@ -120,7 +140,7 @@ Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node, st
     auto outputs = op.evaluate_quantized({.node = node, .inputs = inputs, .output_types = types});
     if (outputs || outputs.error().code() != ErrorCode::kUnsupported) return outputs;
   }
-  EVOQ_ASSIGN(const std::vector<Tensor> real, RealInputs(inputs, /*widen=*/false));
+  EVOQ_ASSIGN(const std::vector<Tensor> real, RealInputs(inputs));
   std::vector<TensorType> real_types;
   for (const TensorType& type : types) real_types.push_back(type.Dequantized());
   EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateReal(op, node, real, real_types));

@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include "kernels/requant.h"
+#include "ops/real.h"
 
 namespace evoq {
 namespace {
@@ -67,22 +68,26 @@ Result<std::vector<uint32_t>> Centered(const Tensor& tensor) {
   return centered;
 }
 
-EvalResult FinishFloat(const LinearCall& call, std::span<const double> sums) {
-  if (call.table) return InvalidInput("a table behind float32 values");
-  if (call.bias && call.bias->dtype() != DType::kFloat32)
-    return InvalidInput("bias is {}, expected float32 where the inputs are not quantized", call.bias->type().ToString());
-  if (call.residual && call.residual->dtype() != DType::kFloat32)
-    return Unsupported("residual {}", call.residual->type().ToString());
-  Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, call.y.shape));
-  const float* bias = call.bias ? call.bias->data<float>() : nullptr;
-  const float* residual = call.residual ? call.residual->data<float>() : nullptr;
-  float* out = y.mutable_data<float>();
-  for (int64_t i = 0; i < y.elements(); ++i) {
-    float v = static_cast<float>(bias ? sums[i] + bias[i / call.channels.inner % call.channels.size] : sums[i]);
-    if (residual) v = v + residual[i];
-    out[i] = Apply(call.activation, v);
-  }
-  return One(std::move(y));
+EvalResult FinishFloat(const LinearCall& call, DType dtype, std::span<const double> sums) {
+  if (call.table) return InvalidInput("a table behind {} values", DTypeName(dtype));
+  if (call.bias && call.bias->dtype() == DType::kInt32)
+    return InvalidInput("bias is {}, expected {} where the inputs are not quantized", call.bias->type().ToString(), DTypeName(dtype));
+  if (call.bias && call.bias->dtype() != dtype) return Unsupported("bias {}", call.bias->type().ToString());
+  if (call.residual && call.residual->dtype() != dtype) return Unsupported("residual {}", call.residual->type().ToString());
+  const std::optional<Unary> activation = UnaryFromActivation(call.activation);
+  return DispatchFloat(dtype, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    Tensor y = Tensor::Allocate(TensorType(dtype, call.y.shape));
+    const T* bias = call.bias ? call.bias->data<T>() : nullptr;
+    const T* residual = call.residual ? call.residual->data<T>() : nullptr;
+    T* out = y.mutable_data<T>();
+    for (int64_t i = 0; i < y.elements(); ++i) {
+      T v = static_cast<T>(bias ? sums[i] + static_cast<double>(bias[i / call.channels.inner % call.channels.size]) : sums[i]);
+      if (residual) v = v + residual[i];
+      out[i] = activation ? Apply(*activation, v) : v;
+    }
+    return One(std::move(y));
+  });
 }
 
 EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums) {
@@ -123,7 +128,7 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
     if (!to_integer) {
       out[i] = v;
     } else {
-      integers[i] = scaled ? RoundToInteger(v, zero, low, high) : QuantizeValue(v, scale_y, zero, low, high);
+      integers[i] = scaled ? RoundOrZeroPoint(v, zero, low, high) : QuantizeValue(v, scale_y, zero, low, high);
     }
   }
   return One(to_integer ? FromInt32s(call.y, integers) : std::move(reals));

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "ops/linear.h"
+#include "ops/real.h"
 
 namespace evoq {
 namespace {
@@ -103,9 +104,12 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
       return One(out);
     });
   }
-  if (a.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(a.dtype()));
+  if (a.dtype() != b.dtype()) return Unsupported("{} and {} inputs", DTypeName(a.dtype()), DTypeName(b.dtype()));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  return FinishFloat(CallOf(args, g, activation), MatMulSums<float, double>(g, a.data<float>(), b.data<float>()));
+  return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    return FinishFloat(CallOf(args, g, activation), a.dtype(), MatMulSums<T, double>(g, a.data<T>(), b.data<T>()));
+  });
 }
 
 EvalResult EvaluateMatMulQuantized(const EvalArgs& args) {
@@ -157,26 +161,30 @@ Result<Tensor> MaybeTransposed(const Tensor& tensor, bool yes) {
 
 EvalResult EvaluateGemm(const EvalArgs& args) {
   const Attrs& attrs = args.node.attrs;
-  if (args.inputs[0].dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(args.inputs[0].dtype()));
   EVOQ_ASSIGN(const Tensor a, MaybeTransposed(args.inputs[0], attrs.Int("transA") != 0));
   EVOQ_ASSIGN(const Tensor b, MaybeTransposed(args.inputs[1], attrs.Int("transB") != 0));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(attrs));
   const MatMulGeometry g = GeometryOf(a.shape(), b.shape());
-  std::vector<double> sums = MatMulSums<float, double>(g, a.data<float>(), b.data<float>());
-  for (double& sum : sums) sum *= attrs.Float("alpha", 1);
-  if (args.has(2)) {
-    const Tensor& c = args.inputs[2];
-    if (c.dtype() != DType::kFloat32) return InvalidInput("input 2 is {}, expected float32 where the inputs are not quantized", c.type().ToString());
-    const std::vector<int64_t> sizes = {g.m, g.n};
-    const double beta = attrs.Float("beta", 1);
-    ForEachIndex<1>(sizes, {BroadcastStrides(c.sizes(), sizes)},
-                    [&](int64_t i, const auto& offset) { sums[i] += beta * c.data<float>()[offset[0]]; });
-  }
-  LinearCall call;
-  call.activation = activation;
-  call.y = args.output_types[0];
-  call.channels = {g.m, g.n, 1};
-  return FinishFloat(call, sums);
+  if (args.has(2) && !IsFloat(args.inputs[2].dtype()))
+    return InvalidInput("input 2 is {}, expected {} where the inputs are not quantized", args.inputs[2].type().ToString(), DTypeName(a.dtype()));
+  return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    std::vector<double> sums = MatMulSums<T, double>(g, a.data<T>(), b.data<T>());
+    for (double& sum : sums) sum *= attrs.Float("alpha", 1);
+    if (args.has(2)) {
+      const Tensor& c = args.inputs[2];
+      const std::vector<int64_t> sizes = {g.m, g.n};
+      const double beta = attrs.Float("beta", 1);
+      ForEachIndex<1>(sizes, {BroadcastStrides(c.sizes(), sizes)}, [&](int64_t i, const auto& offset) {
+        sums[i] += beta * static_cast<double>(c.data<T>()[offset[0]]);
+      });
+    }
+    LinearCall call;
+    call.activation = activation;
+    call.y = args.output_types[0];
+    call.channels = {g.m, g.n, 1};
+    return FinishFloat(call, a.dtype(), sums);
+  });
 }
 
 // With alpha = beta = 1 and c a row: MatMul with a bias.

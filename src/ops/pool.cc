@@ -5,10 +5,11 @@
 
 #include "base/math.h"
 #include "base/text.h"
-#include "kernels/math/math.h"
 #include "kernels/requant.h"
 #include "kernels/window.h"
+#include "ops/arithmetic.h"
 #include "ops/linear.h"
+#include "ops/real.h"
 #include "ops/window.h"
 
 namespace evoq {
@@ -117,8 +118,8 @@ InferResult InferGlobalPool(const InferArgs& args) {
   return std::vector<TensorType>{std::move(y)};
 }
 
-// ---- MaxPool: the first of the largest, which Indices names by its offset in the whole input (with storage_order 1, the
-// offset if every plane were stored column-major).
+// ---- MaxPool: the first NaN, or else the first of the largest, which Indices names by its offset in the whole input (with
+// storage_order 1, the offset if every plane were stored column-major).
 
 // Where an offset of a row-major plane stands when its spatial axes are stored in the opposite order.
 int64_t ColumnMajor(int64_t offset, const std::vector<int64_t>& sizes) {
@@ -149,7 +150,8 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
       T best = lowest;
       int64_t at = taps.offsets.empty() ? 0 : taps.offsets[0];
       for (int64_t offset : taps.offsets) {
-        if (plane[offset] > best) best = plane[at = offset];
+        if (plane[offset] > best || IsNan(plane[offset])) best = plane[at = offset];
+        if (IsNan(best)) break;
       }
       index[i] = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
       return best;
@@ -160,12 +162,17 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
 
 EvalResult EvaluateGlobalMaxPool(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
-  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const PoolPlan plan(x.sizes());
-  RunPlan(plan, x.data<float>(), y.mutable_data<float>(),
-          [&](const float* plane, const Taps&, int64_t) { return MaxF(plane, plan.in_size); });
-  return One(std::move(y));
+  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps&, int64_t) {
+      T best = -std::numeric_limits<T>::infinity();
+      for (int64_t i = 0; i < plan.in_size; ++i) best = MaxFn()(plane[i], best);
+      return best + 0;  // a zero is positive
+    });
+    return One(std::move(y));
+  });
 }
 
 // ---- averages
@@ -181,19 +188,21 @@ int64_t CountOf(const Taps& taps, const Node& node) {
   return std::max<int64_t>(count, 1);
 }
 
-// y = float32 sum in spatial index order, divided by float32(count).
+// y = the sum in spatial index order, divided by count, both of x's type.
 template <bool kGlobal>
 EvalResult EvaluateAverage(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
-  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps, int64_t) {
-    float sum = 0;
-    for (int64_t offset : taps.offsets) sum += plane[offset];
-    return sum / static_cast<float>(CountOf(taps, args.node));
+  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps, int64_t) {
+      T sum = 0;
+      for (int64_t offset : taps.offsets) sum += plane[offset];
+      return sum / static_cast<T>(CountOf(taps, args.node));
+    });
+    return One(std::move(y));
   });
-  return One(std::move(y));
 }
 
 // kernels/requant.h; needs x and y quantized per tensor to at most 16 bits.
@@ -225,18 +234,20 @@ EvalResult EvaluateAverageQuantized(const EvalArgs& args) {
 template <bool kGlobal>
 EvalResult EvaluateLpPool(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
-  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   const int64_t p = args.node.attrs.Int("p", 2);
   if (p < 1) return InvalidInput("attribute p is {}, expected at least 1", p);
-  const float power = static_cast<float>(p);
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  RunPlan(plan, x.data<float>(), y.mutable_data<float>(), [&](const float* plane, const Taps& taps, int64_t) {
-    float sum = 0;
-    for (int64_t offset : taps.offsets) sum += PowF(std::fabs(plane[offset]), power);
-    return PowF(sum, 1 / power);
+  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    const T power = static_cast<T>(p);
+    EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps, int64_t) {
+      T sum = 0;
+      for (int64_t offset : taps.offsets) sum += PowOf(std::fabs(plane[offset]), power);
+      return PowOf(sum, 1 / power);
+    });
+    return One(std::move(y));
   });
-  return One(std::move(y));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr GateFnRow kGateFns[] = {
     {"Elu", 1, 1, 0, [](float x, float a, float) { return x < 0 ? a * (ExpF(x) - 1) : x; }},
     {"HardSigmoid", 2, 0.2f, 0.5f, [](float x, float a, float b) { return HardSigmoidF(x, a, b); }},
     {"LeakyRelu", 1, 0.01f, 0, [](float x, float a, float) { return x < 0 ? x * a : x; }},
-    {"Relu", 0, 0, 0, [](float x, float, float) { return x > 0 ? x : 0.0f; }},
+    {"Relu", 0, 0, 0, [](float x, float, float) { return 0 > x ? 0.0f : x; }},
     {"ScaledTanh", 2, 1, 1, [](float x, float a, float b) { return a * TanhF(b * x); }},
     {"Sigmoid", 0, 0, 0, [](float x, float, float) { return SigmoidF(x); }},
     {"Softplus", 0, 0, 0, [](float x, float, float) { return SoftplusF(x); }},

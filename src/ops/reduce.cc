@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/math/math.h"
 #include "kernels/requant.h"
 #include "ops/arithmetic.h"
 #include "ops/indexing.h"
 #include "ops/op.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -144,8 +144,9 @@ T Highest() {
   return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 }
 
-constexpr auto kGreaterOf = [](auto a, auto b) { return a > b; };
-constexpr auto kLessOf = [](auto a, auto b) { return a < b; };
+// A NaN is better than any number, so that it stays.
+constexpr auto kGreaterOf = [](auto a, auto b) { return a > b || IsNan(a); };
+constexpr auto kLessOf = [](auto a, auto b) { return a < b || IsNan(a); };
 
 template <bool kMaximum>
 EvalResult EvaluateExtreme(const EvalArgs& args) {
@@ -197,16 +198,6 @@ constexpr auto kRootOf = [](auto sum, int64_t) {
   if constexpr (std::is_integral_v<T>) return sum > 0 ? static_cast<T>(std::sqrt(static_cast<double>(sum))) : T{0};
   else return std::sqrt(sum);
 };
-template <typename T>
-T LogOf(T x) {
-  if constexpr (std::is_same_v<T, float>) return LogF(x);
-  else return static_cast<T>(std::log(x));
-}
-template <typename T>
-T ExpOf(T x) {
-  if constexpr (std::is_same_v<T, float>) return ExpF(x);
-  else return static_cast<T>(std::exp(x));
-}
 
 EvalResult EvaluateSum(const EvalArgs& args) { return EvaluateSumOf(args, kSame, kSame); }
 EvalResult EvaluateMean(const EvalArgs& args) { return EvaluateSumOf(args, kSame, kMeanOf); }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "ops/arithmetic.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
 
@@ -160,7 +161,7 @@ EvalResult EvaluateMaxRoiPool(const EvalArgs& args) {
         const bool empty = top >= bottom || left >= right;
         float value = empty ? 0 : plane[top * in[3] + left];
         for (int64_t i = top; i < bottom; ++i) {
-          for (int64_t j = left; j < right; ++j) value = std::max(value, plane[i * in[3] + j]);
+          for (int64_t j = left; j < right; ++j) value = MaxFn()(plane[i * in[3] + j], value);
         }
         y.mutable_data<float>()[(r * in[1] + c) * out[2] * out[3] + bin] = value;
       }

@@ -2,7 +2,7 @@
 //
 // Axes are interpolated one after the other in ascending order; an axis that keeps its size under scale 1 is left alone.
 // Along one axis: y[o] = weight[0] * x[index[0]] + weight[1] * x[index[1]] + ... in this order, in float32; coordinates are
-// computed in double, weights rounded to float32. Nearest takes one index.
+// computed in double, weights rounded to float32 unless x is float64. Nearest takes one index.
 #include <algorithm>
 #include <cmath>
 
@@ -174,7 +174,7 @@ double KernelAt(const Interpolation& how, double d) {
 struct AxisTaps {
   int64_t taps = 1;
   std::vector<int64_t> index;
-  std::vector<float> weight;
+  std::vector<double> weight;
   std::vector<uint8_t> outside;  // tf_crop_and_resize: the place is not in the input
 };
 
@@ -205,7 +205,7 @@ AxisTaps TapsOf(const Interpolation& how, const AxisPlan& p) {
       result.index.push_back(clamped(at));
     }
     const bool normalize = (how.antialias || how.exclude_outside) && sum != 0;
-    for (double w : weights) result.weight.push_back(static_cast<float>(normalize ? w / sum : w));
+    for (double w : weights) result.weight.push_back(normalize ? w / sum : w);
   }
   return result;
 }
@@ -245,9 +245,9 @@ std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, con
       T* to = y.data() + (o * out + p) * split.inner;
       for (int64_t t = 0; t < taps.taps; ++t) {
         const T* from = x.data() + (o * split.size + taps.index[p * taps.taps + t]) * split.inner;
-        const float weight = taps.weight[p * taps.taps + t];
+        [[maybe_unused]] const auto weight = static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(taps.weight[p * taps.taps + t]);
         for (int64_t i = 0; i < split.inner; ++i) {
-          if constexpr (std::is_same_v<T, float>) {
+          if constexpr (std::is_floating_point_v<T>) {
             to[i] = t == 0 ? weight * from[i] : to[i] + weight * from[i];
           } else {
             to[i] = from[i];
@@ -293,6 +293,7 @@ EvalResult Evaluate(const EvalArgs& args) {
   EVOQ_ASSIGN(const std::vector<AxisPlan> plans, PlansOf(args.node, x.sizes(), input(1), input(2), input(3)));
   const float extrapolation = args.node.attrs.Float("extrapolation_value", 0);
   if (x.dtype() == DType::kFloat32) return One(Resized<float>(x, how, plans, extrapolation));
+  if (x.dtype() == DType::kFloat64) return One(Resized<double>(x, how, plans, extrapolation));
   if (!how.nearest || how.coordinates == Coordinates::kTfCropAndResize)
     return Unsupported("{} input of mode {}", DTypeName(x.dtype()), args.node.attrs.String("mode", "nearest"));
   return DispatchWidth(x.dtype(), [&](auto tag) -> EvalResult { return One(Resized<decltype(tag)>(x, how, plans, 0)); });

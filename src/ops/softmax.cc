@@ -1,9 +1,10 @@
 // Softmax, LogSoftmax and Hardmax along one axis.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
-#include "kernels/math/math.h"
 #include "kernels/requant.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -15,34 +16,35 @@ InferResult InferAlongAxis(const InferArgs& args) {
   return FloatSameAsInput0(args);
 }
 
-// row(values, contiguous) in place for every run of values along the axis.
+// row(values, contiguous) in place for every run of values along the axis, a vector of the element type.
 template <typename Row>
 EvalResult MapRows(const EvalArgs& args, const Row& row) {
   const Tensor& x = args.inputs[0];
-  if (x.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", -1), x.shape().rank()));
   const AxisSplit split = SplitAt(x.sizes(), axis);
-  Tensor y = Tensor::Allocate(x.type());
-  std::vector<float> values(split.size);
-  for (int64_t o = 0; o < split.outer; ++o) {
-    for (int64_t i = 0; i < split.inner; ++i) {
-      const int64_t base = o * split.size * split.inner + i;
-      for (int64_t k = 0; k < split.size; ++k) values[k] = x.data<float>()[base + k * split.inner];
-      row(values, split.inner == 1);
-      for (int64_t k = 0; k < split.size; ++k) y.mutable_data<float>()[base + k * split.inner] = values[k];
+  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    Tensor y = Tensor::Allocate(x.type());
+    std::vector<T> values(split.size);
+    for (int64_t o = 0; o < split.outer; ++o) {
+      for (int64_t i = 0; i < split.inner; ++i) {
+        const int64_t base = o * split.size * split.inner + i;
+        for (int64_t k = 0; k < split.size; ++k) values[k] = x.data<T>()[base + k * split.inner];
+        row(values, split.inner == 1);
+        for (int64_t k = 0; k < split.size; ++k) y.mutable_data<T>()[base + k * split.inner] = values[k];
+      }
     }
-  }
-  return One(std::move(y));
+    return One(std::move(y));
+  });
 }
 
-// e[k] = ExpF(x[k] - max); y[k] = e[k] * (1 / AxisSum(e)).
+// e[k] = exp(x[k] - max); y[k] = e[k] * (1 / sum(e)), e[k] / sum(e) in float64.
 EvalResult EvaluateSoftmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row, bool contiguous) {
-    const auto n = static_cast<int64_t>(row.size());
-    const float max = MaxF(row.data(), n);
-    for (float& v : row) v = ExpF(v - max);
-    const float inverse = 1.0f / AxisSum(row, contiguous);
-    for (float& v : row) v = v * inverse;
+  return MapRows(args, []<typename T>(std::vector<T>& row, bool contiguous) {
+    const T max = LargestOf(row.data(), static_cast<int64_t>(row.size()));
+    for (T& v : row) v = ExpOf(v - max);
+    const T sum = SumAlong<T>(row, contiguous), inverse = 1 / sum;
+    for (T& v : row) v = std::is_same_v<T, double> ? v / sum : v * inverse;
   });
 }
 
@@ -78,24 +80,24 @@ EvalResult EvaluateSoftmaxQuantized(const EvalArgs& args) {
   return One(std::move(y));
 }
 
-// y[k] = (x[k] - max) - LogF(AxisSum(ExpF(x - max))).
+// y[k] = (x[k] - max) - log(sum(exp(x - max))).
 EvalResult EvaluateLogSoftmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row, bool contiguous) {
-    const auto n = static_cast<int64_t>(row.size());
-    const float max = MaxF(row.data(), n);
-    std::vector<float> exps(row.size());
-    for (int64_t k = 0; k < n; ++k) exps[k] = ExpF(row[k] - max);
-    const float log_sum = LogF(AxisSum(exps, contiguous));
-    for (float& v : row) v = (v - max) - log_sum;
+  return MapRows(args, []<typename T>(std::vector<T>& row, bool contiguous) {
+    const T max = LargestOf(row.data(), static_cast<int64_t>(row.size()));
+    std::vector<T> exps(row.size());
+    for (size_t k = 0; k < row.size(); ++k) exps[k] = ExpOf(row[k] - max);
+    const T log_sum = LogOf(SumAlong<T>(exps, contiguous));
+    for (T& v : row) v = (v - max) - log_sum;
   });
 }
 
-// 1 at the first of the largest, 0 elsewhere.
+// 1 at the first NaN, or else at the first of the largest; 0 elsewhere.
 EvalResult EvaluateHardmax(const EvalArgs& args) {
-  return MapRows(args, [](std::vector<float>& row, bool) {
-    const auto best = std::max_element(row.begin(), row.end()) - row.begin();
-    std::fill(row.begin(), row.end(), 0.0f);
-    if (!row.empty()) row[best] = 1.0f;
+  return MapRows(args, []<typename T>(std::vector<T>& row, bool) {
+    const auto below = [](T a, T b) { return !std::isnan(a) && !(a >= b); };
+    const auto best = std::max_element(row.begin(), row.end(), below) - row.begin();
+    std::fill(row.begin(), row.end(), T{0});
+    if (!row.empty()) row[best] = 1;
   });
 }
 

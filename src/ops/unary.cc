@@ -3,9 +3,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/math/math.h"
 #include "kernels/math/unary.inl.h"
 #include "ops/op.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -19,7 +19,10 @@ InferResult InferFloat(const InferArgs& args) {
 template <UnaryKind kKind>
 EvalResult EvaluateFloat(const EvalArgs& args) {
   const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
-  return MapFloat(args, [&](float x) { return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta); });
+  return MapFloats(args, [&](auto x) {
+    if constexpr (std::is_same_v<decltype(x), double>) return Apply(unary, x);
+    else return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
+  });
 }
 
 InferResult InferNumber(const InferArgs& args) {
@@ -62,10 +65,10 @@ constexpr auto kReluOf = [](auto x) { return x > 0 ? x : decltype(x){0}; };
 
 EvalResult EvaluateSwish(const EvalArgs& args) {
   const float alpha = args.node.attrs.Float("alpha", 1);
-  return MapFloat(args, [alpha](float x) { return x / (1 + ExpF(-(alpha * x))); });
+  return MapFloats(args, [alpha](auto x) { return x / (1 + ExpOf(-(alpha * x))); });
 }
 
-// ---- Clip(x, min?, max?): min(max(x, min), max)
+// ---- Clip(x, min?, max?): min(max(x, min), max); a NaN in x stays, a bound that is NaN bounds nothing
 
 InferResult InferClip(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
@@ -91,8 +94,8 @@ EvalResult EvaluateClip(const EvalArgs& args) {
     const T* in = x.data<T>();
     T* out = y.mutable_data<T>();
     for (int64_t i = 0; i < x.elements(); ++i) {
-      const T raised = in[i] > low ? in[i] : low;
-      out[i] = raised < high ? raised : high;
+      const T raised = low > in[i] ? low : in[i];  // a NaN stays
+      out[i] = high < raised ? high : raised;
     }
     return One(std::move(y));
   });
