@@ -71,6 +71,30 @@ TEST(ConvInt8, Extremes) {
   }
 }
 
+// Values of some 10^4 to 10^6 steps: they saturate when they narrow to 16 bits and when the zero point is added, and must not wrap
+// around. With every end of a tile: bytes of both signs, with a residual, from registers and through memory.
+TEST(ConvInt8, SaturatesBeyond16Bits) {
+  for (float gain : {1e-2f, 1e-3f, 1e-4f}) {
+    for (DType y : {DType::kUint8, DType::kInt8}) {
+      for (DType residual : {DType::kUndefined, DType::kUint8, DType::kInt8}) {
+        for (int32_t zero : {0, 100}) {
+          Case c = Conv2D({1, 7, 9, 32}, {37, 32, 3, 3}, {}, {1, 1, 1, 1});
+          c.y_gain = gain;
+          c.y_type = y;
+          c.y_zero = zero;
+          c.residual = residual;
+          c.extremes = zero == 0 ? 1 : 0;
+          Check("conv_int8", c);
+          c.w = {32, 32, 1, 1};
+          c.pads = {};
+          Check("conv_int8", c);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 // Nothing saturates on the way: sums of least and largest values, with the zero point at either end.
 TEST(ConvInt8, LeastAndLargestValues) {
   for (int extremes : {1, 2}) {
@@ -92,6 +116,9 @@ TEST(ConvInt8, LeastAndLargestValues) {
   deep.x_zero = 0;
   deep.y_type = DType::kFloat32;
   deep.extremes = 2;
+  Check("conv_int8", deep);
+  // Sixteen channels more, and four times a sum no longer fits int32: Winograd's way must not be taken.
+  deep.x[3] = deep.w[1] = 1840;
   Check("conv_int8", deep);
 }
 
