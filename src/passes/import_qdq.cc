@@ -1,11 +1,16 @@
-// Quantization written as nodes becomes quantization written as types (docs/graph.md). Five rules, until none applies:
+// Quantization written as nodes becomes quantization written as types (docs/graph.md). Six rules, until none applies:
 //   Q(DQ(x))                         -> x, or one requantizing Q when the parameters differ
 //   move(DQ(x)...), equal parameters -> DQ(move(x...))          exact: the operator only moves values
 //   Q(move(x...))                    -> move(Q(x)...)           exact: quantization is monotone and element by element
 //   Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r) with the Q's type, or a float32 output without a Q
 //   Q(real(DQ(x)...))                -> real(x...) with the Q's type
+//   f(DQ(x))                         -> DQ(f(x))                where no other rule applies and f keeps x's real values: nearest
+//                                                              Resize, Relu, a Clip whose bounds are such values or cut none
+// Linear operators that stay float behind a DQ note why (graph/float_reason.h).
 // Constants under a DQ that is still there become weights-only quantization of linear operators, or plain float.
+#include "graph/float_reason.h"
 #include "kernels/kernel.h"
+#include "kernels/requant.h"
 #include "passes/linear.h"
 #include "passes/qdq_bias.h"
 
@@ -25,6 +30,8 @@ class Importer {
         EVOQ_ASSIGN(const bool changed, Visit(id));
         changes += changed;
       }
+      // Last: a Q that another rule brings behind the node makes one integer operator of both.
+      if (changes == 0) changes = CountChanges(graph_, [this](Graph&, NodeId id) { return Carries(id) && SinkDequantize(id, {0}); });
       EVOQ_TRY(graph_.Sort());
       graph_.RemoveDeadNodes();
       total += changes;
@@ -44,7 +51,7 @@ class Importer {
       case QuantTrait::kFloat: return false;
       case QuantTrait::kLinear: return QuantizeLinearNode(id);
       case QuantTrait::kMove:
-        if (SinkDequantize(id)) return true;
+        if (SinkDequantize(id, DataInputs(node))) return true;
         return HoistQuantize(id);
       case QuantTrait::kReal:
       case QuantTrait::kTable: return QuantizeReal(id, op->quant == QuantTrait::kTable);
@@ -113,11 +120,31 @@ class Importer {
     return data;
   }
 
-  bool SinkDequantize(NodeId id) {
+  // The node's output takes no real value but those of its first input's integers, whichever it reads.
+  bool Carries(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const ValueId x = node.outputs.size() == 1 ? Behind(node.input(0)) : ValueId{};
+    if (!x.valid() || x == node.input(0) || !IsByteQuantized(TypeOf(x))) return false;
+    if (IsOp(graph_, id, "Resize")) {
+      return node.attrs.String("mode", "nearest") == "nearest" && node.attrs.String("coordinate_transformation_mode") != "tf_crop_and_resize";
+    }
+    const auto activation = ActivationOf(graph_, node);
+    if (!activation || !IsPiecewiseLinear(activation->kind)) return false;
+    const float scale = TypeOf(x).quant->scales[0];
+    const int32_t zero = TypeOf(x).quant->zero_points[0];
+    const auto low = static_cast<int32_t>(IntegerMin(TypeOf(x).dtype)), high = static_cast<int32_t>(IntegerMax(TypeOf(x).dtype));
+    for (int32_t q = low; q <= high; ++q) {
+      const float y = Apply(*activation, DequantizeValue(q, scale, zero));
+      if (DequantizeValue(QuantizeValue(y, scale, zero, low, high), scale, zero) != y) return false;
+    }
+    return true;
+  }
+
+  // Makes DQ(f(x)...) of f(DQ(x)...), where the inputs `data` are all that f reads of real values.
+  bool SinkDequantize(NodeId id, const std::vector<size_t>& data) {
     const Node node = graph_.node(id);
     if (TypeOf(node.outputs[0]).dtype != DType::kFloat32) return false;
     std::vector<ValueId> behind;
-    const std::vector<size_t> data = DataInputs(node);
     for (size_t i : data) {
       const ValueId v = Behind(node.inputs[i]);
       if (!v.valid() || !TypeOf(v).quant->per_tensor() || (!behind.empty() && !SameQuant(TypeOf(v), TypeOf(behind[0]))))
@@ -236,6 +263,31 @@ class Importer {
     return true;
   }
 
+  // Why a linear operator with these quantized weights computes in float32, when there are integers on the way to its input: else "".
+  std::string WhyFloat(const Node& node, ValueId w) const {
+    if (const ValueId x = Behind(node.input(0)); x.valid()) {
+      const std::string type = TypeOf(x).ToString();
+      if (!IsByteQuantized(TypeOf(x))) return fmt::format("types: its input was quantized as {}, integer kernels take 8 bits with one scale", type);
+      if (!TakesWeights(node, w)) return fmt::format("types: its weights are {}, integer kernels take 8 bits with one scale or one per output channel", TypeOf(w).ToString());
+      if (!PiecewiseLinear(node)) return fmt::format("table: {} follows it and no QuantizeLinear stands between", node.attrs.String("activation"));
+      if (node.input(2).valid()) return "bias-not-constant: its bias is not a constant of one value per output channel that fits int32";
+      return "types: it has no integer form with these types";
+    }
+    // Up along the first inputs, to what was quantized.
+    NodeId first;
+    for (ValueId at = node.input(0); at.valid();) {
+      const NodeId producer = graph_.value(at).producer;
+      if (!graph_.alive(producer)) return "";
+      if (!first.valid()) first = producer;
+      if (TypeOf(at).quantized() || IsOp(graph_, producer, "DequantizeLinear")) {
+        const Node& n = graph_.node(first);
+        return fmt::format("float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear stands between", n.name, n.op);
+      }
+      at = graph_.node(producer).input(0);
+    }
+    return "";
+  }
+
   Result<int> SettleConstants() {
     int changes = 0;
     for (NodeId id : NodesOf(graph_)) {
@@ -245,8 +297,10 @@ class Importer {
       const std::vector<NodeId> users = graph_.value(out).users;
       for (NodeId user : users) {
         const Node& reader = graph_.node(user);
-        if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out && !TypeOf(reader.input(0)).quantized())
+        if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out && !TypeOf(reader.input(0)).quantized()) {
+          if (const std::string why = WhyFloat(reader, q); !why.empty()) graph_.attrs(user).Set(kFloatReason, why);
           graph_.SetInput(user, 1, q);
+        }
       }
       if (!graph_.value(out).users.empty()) {
         EVOQ_ASSIGN(Tensor real, ToFloat32(graph_.value(q).constant));

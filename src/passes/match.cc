@@ -81,18 +81,19 @@ bool HasActivation(const Node& node) { return !node.attrs.String("activation").e
 
 namespace {
 std::optional<Activation> ClipActivation(const Graph& graph, const Node& node) {
-  Activation clip{ActivationKind::kClip, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max()};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Activation clip{ActivationKind::kClip, -kInfinity, kInfinity};
   if (node.input(1).valid()) {
     const auto low = ScalarOf(graph, node.input(1));
-    if (!low) return std::nullopt;
-    clip.alpha = std::max(*low, clip.alpha);
+    if (!low || std::isnan(*low)) return std::nullopt;
+    clip.alpha = *low;
   }
   if (node.input(2).valid()) {
     const auto high = ScalarOf(graph, node.input(2));
-    if (!high) return std::nullopt;
-    clip.beta = std::min(*high, clip.beta);
+    if (!high || std::isnan(*high)) return std::nullopt;
+    clip.beta = *high;
   }
-  if (clip.alpha == 0 && clip.beta == std::numeric_limits<float>::max()) return Activation{ActivationKind::kRelu};
+  if (clip.alpha == 0 && clip.beta >= std::numeric_limits<float>::max()) return Activation{ActivationKind::kRelu};
   return clip;
 }
 }  // namespace
