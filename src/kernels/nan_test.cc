@@ -342,6 +342,30 @@ TEST(Nan, IsTheLargestAndTheSmallestToArgMaxAndArgMin) {
   }
 }
 
+// A NaN in the second of two steps' input: the first step's state stays, the second's is NaN, whatever the gates compute.
+TEST(Nan, PassesRecurrentLayers) {
+  for (const char* activation : {"Relu", "Tanh", "Sigmoid"}) {
+    for (int64_t hidden : {1, 5, 16, 33}) {
+      Tensor x = Filled(Shape{2, 1, 3}, 0.5f);
+      x.mutable_data<float>()[4] = kNan;
+      TestCall t{"RNN", {}, {x, Filled(Shape{1, hidden, 3}, 0.25f), Filled(Shape{1, hidden, hidden}, 0.125f)}, {false, true, true},
+                 {TensorType(DType::kFloat32, Shape{2, 1, 1, hidden}), TensorType(DType::kFloat32, Shape{1, 1, hidden})}};
+      t.attrs.Set("hidden_size", AttrValue(hidden));
+      t.attrs.Set("activations", std::vector<std::string>{activation});
+      const KernelDef& kernel = *FindKernel("rnn_f32");
+      ASSERT_FALSE(RejectOf(kernel, t)) << RejectOf(kernel, t)->why;
+      for (Isa isa : TestIsas()) {
+        const auto y = RunKernel(kernel, t, isa);
+        for (int64_t i = 0; i < hidden; ++i) {
+          EXPECT_FALSE(std::isnan(y[0].data<float>()[i])) << activation << " " << IsaName(isa);
+          EXPECT_TRUE(std::isnan(y[0].data<float>()[hidden + i])) << activation << " " << IsaName(isa) << " hidden " << hidden;
+          EXPECT_TRUE(std::isnan(y[1].data<float>()[i])) << activation << " " << IsaName(isa);
+        }
+      }
+    }
+  }
+}
+
 // QuantizeLinear of NaN is the zero point; of an infinity the end of the range.
 TEST(Nan, QuantizesToTheZeroPoint) {
   for (float scale : {0.0078125f, 0.1f, 0.3f, 1e-20f, 3e30f}) {

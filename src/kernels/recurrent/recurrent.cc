@@ -63,7 +63,7 @@ Product MakeProduct(const float* weights, int64_t rows, int64_t columns, int64_t
 }
 
 void Relu(float* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = y[i] > 0 ? y[i] : 0.0f;
+  for (int64_t i = 0; i < n; ++i) y[i] = 0 > y[i] ? 0.0f : y[i];  // a NaN stays
 }
 
 // Null for a function that this kernel does not have.
