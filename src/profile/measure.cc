@@ -102,7 +102,7 @@ double RunTimes::CalmMs(bool one_thread, double percent) const {
   }
   if (ms.size() < kLeastRuns) {
     ms.clear();
-    for (const RunSpan& span : spans) ms.push_back(one_thread ? std::min(span.ms, span.thread_ms) : span.ms);
+    for (const RunSpan& span : spans) ms.push_back(one_thread && span.thread_ms > 0 ? std::min(span.ms, span.thread_ms) : span.ms);
   }
   std::sort(ms.begin(), ms.end());
   return PercentileOf(ms, percent);

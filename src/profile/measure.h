@@ -48,7 +48,7 @@ struct RunTimes {
   double Percentile(double percent) const;
   // What a run takes where nothing disturbs it: a low quantile (lower quartile unless told) of the runs that were not
   // interrupted. Of fewer than three such runs nothing is known: then of all runs, and where they are on `one_thread`, of the
-  // time for which that had a processor. Needs spans.
+  // time for which that had a processor, where the system tells. Needs spans.
   double CalmMs(bool one_thread, double percent = 25) const;
 };
 

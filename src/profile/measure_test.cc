@@ -141,6 +141,7 @@ TEST(RunTimes, WithoutUndisturbedRunsTheTimeOnAProcessorCounts) {
   const RunTimes all = TimesOf({{0, 30, 10, true}, {0, 20, 12, true}, {0, 40, 14, true}});
   EXPECT_DOUBLE_EQ(all.CalmMs(true), 11);
   EXPECT_DOUBLE_EQ(all.CalmMs(false), 25);
+  EXPECT_DOUBLE_EQ(TimesOf({{0, 30, 0, true}, {0, 20, 0, true}}).CalmMs(true), 22.5) << "a system that does not count a thread's time";
 }
 
 TEST(RunTimes, VariationIsTheStandardDeviationOverTheMean) {

@@ -101,5 +101,29 @@ TEST(Search, WithoutTriesItStaysFloat) {
   EXPECT_EQ(*found, Assignment(5, 0));
 }
 
+TEST(Search, StopsWhereItIsTold) {
+  const CostModel model = RandomModel(40, 3);
+  int asked = 0, judged = 0;
+  const auto stop_after = [&](int looks) { return [&asked, looks] { return ++asked > looks; }; };
+  const auto never = [&](const Assignment&) -> Result<bool> {
+    ++judged;
+    return false;
+  };
+  // Every look is followed by little: a descent asks before each layer, the search before each plan that it wants judged.
+  for (int looks : {0, 1, 50, 200}) {
+    asked = judged = 0;
+    const Assignment a = Cheapest(model, 0, stop_after(looks));
+    EXPECT_EQ(a.size(), 40u);
+    EXPECT_LE(asked, looks + 2 * model.schemes()) << "each scheme's descent hears of it at once";
+    asked = judged = 0;
+    const auto found = FastestThatHolds(model, 1000, never, stop_after(looks));
+    ASSERT_TRUE(found.has_value());
+    EXPECT_LE(judged, 1) << "40 layers take more than 200 looks to descend";
+    EXPECT_EQ(*found, Assignment(40, 0));
+  }
+  asked = 0;
+  EXPECT_EQ(Cheapest(model, 0, stop_after(1 << 30)), Cheapest(model, 0));
+}
+
 }  // namespace
 }  // namespace evoq

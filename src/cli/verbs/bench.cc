@@ -76,15 +76,17 @@ Result<std::vector<RunTimes>> RunStreams(const std::vector<Executor*>& executors
   return times;
 }
 
-MeasureOptions MeasureAs(const Options& o) {
+MeasureOptions MeasureAs(const Options& o, DisturbanceMeter* meter) {
   MeasureOptions options;
+  options.meter = meter;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
   options.min_runs = o.iterations;
   return options;
 }
 
-void Tell(const Options& o, const json& out, const RunTimes& times, double first_ms) {
+void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance& disturbance, double first_ms) {
+  out["disturbance"] = ToJson(disturbance);
   Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(), CpuName(), out["threads"].get<int>(),
       out["threads"] == 1 ? "" : "s", out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
   Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} runs)\n", times.median(), times.mean(),
@@ -93,6 +95,7 @@ void Tell(const Options& o, const json& out, const RunTimes& times, double first
   Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; arena {:.2f} MB, weights {:.2f} MB\n",
       out["per_second"].get<double>(), out["load_ms"].get<double>(), out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
       out["weight_bytes"].get<double>() / 1e6);
+  if (const std::string disturbed = ToText(disturbance); !disturbed.empty()) Out("  disturbed: {}\n", disturbed);
   Warn(times, first_ms, out["load_ms"].get<double>());
 }
 
@@ -104,12 +107,13 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   const Stopwatch first;
   EVOQ_TRY(engine.Run(inputs));
   const double first_ms = first.ms(), prepare_ms = engine.prepared().ms;
-  EVOQ_ASSIGN(const RunTimes times, MeasureCalls([&]() -> Status { EVOQ_TRY(engine.Run(inputs)); return {}; }, MeasureAs(o)));
+  DisturbanceMeter meter(ThisMachine());
+  EVOQ_ASSIGN(const RunTimes times, MeasureCalls([&]() -> Status { EVOQ_TRY(engine.Run(inputs)); return {}; }, MeasureAs(o, &meter)));
   json out = RegionsJson(o.model, engine, inputs, times, load_ms + prepare_ms);
   out["first_ms"] = first_ms;
   out["prepare_ms"] = prepare_ms;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = times.Percentile(p);
-  Tell(o, out, times, first_ms - prepare_ms);
+  Tell(o, out, times, meter.Read(), first_ms - prepare_ms);
   Out("  in regions: {}\n", engine.in_regions());
   return out;
 }
@@ -147,10 +151,13 @@ Result<json> Run(const Options& o, int threads) {
     if (!o.inputs.empty()) buffers.back().inputs = buffers[0].inputs;
     more.push_back(std::move(extra));
   }
-  MeasureOptions options = MeasureAs(o);
+  DisturbanceMeter meter(ThisMachine());
+  // Several streams would tell it of their runs at once.
+  MeasureOptions options = MeasureAs(o, o.streams == 1 ? &meter : nullptr);
   Progress progress("measuring");
   if (o.streams == 1) options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, buffers, options));
+  const Disturbance disturbance = meter.Read();
   RunTimes all;
   if (streams.size() == 1) all.spans = streams[0].spans;
   double per_second = 0;
@@ -167,7 +174,7 @@ Result<json> Run(const Options& o, int threads) {
   out["live_bytes"] = executor->program().live_bytes;
   if (!tuned.is_null()) out["tuning"] = tuned;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = all.Percentile(p);
-  Tell(o, out, all, first_ms);
+  Tell(o, out, all, disturbance, first_ms);
   EVOQ_TRY(TellLikeTrtexec(o, *executor, all));
   return out;
 }

@@ -1,0 +1,189 @@
+// The search within its time, and measuring within its own, on a clock that is made up.
+#include "certify/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "profile/test_watch.h"
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+class ChooseTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    net_ = MakeNet(kConvNet);
+    for (int i = 0; i < 12; ++i) samples_.inputs.push_back({RandomInput(net_, i)});
+    samples_.labels.resize(samples_.inputs.size());
+    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
+      return {};
+    };
+    auto ranges = Calibrate(net_, Reference(), each, {});
+    ASSERT_TRUE(ranges) << ranges.error().message();
+    job_.graph = net_;
+    job_.ranges = *ranges;
+    job_.threads = 1;
+    job_.watch = &watch_;
+    auto engine = Engine::FromGraph(net_, {1, {}});
+    ASSERT_TRUE(engine);
+    auto answers = Answer(**engine, samples_);
+    ASSERT_TRUE(answers);
+    reference_ = std::move(*answers);
+    job_.steps = [this](std::span<Executor* const> executors, const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
+      Spend(time);
+      std::vector<std::vector<double>> ms;
+      for (Executor* e : executors) ms.push_back(Steps(e->program()));
+      return ms;
+    };
+    job_.runs = [this](std::span<Executor* const> executors, const ShareOfTime& time) -> Result<std::vector<double>> {
+      Spend(time);
+      std::vector<double> ms;
+      for (Executor* e : executors) {
+        const std::vector<double> steps = Steps(e->program());
+        ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
+      }
+      return ms;
+    };
+  }
+
+  // What is measured takes its share, and what it may take at most is what the search has left.
+  void Spend(const ShareOfTime& time) {
+    const double left_s = std::max(0.0, job_.seconds - (watch_.wall_ms - begun_ms_) / 1e3);
+    EXPECT_LE(time.limit_s, left_s + 2 * watch_.look_ms / 1e3 + 1e-9);
+    EXPECT_EQ(time.watch, &watch_);
+    watch_.Work(1e3 * std::min(time.seconds, time.limit_s));
+  }
+  std::vector<double> Steps(const Program& program) const {
+    std::vector<double> ms;
+    for (const Step& step : program.steps) ms.push_back(step.decision.precision == "int8" ? int8_ms_ : 3);
+    return ms;
+  }
+  Result<ChosenPlan> Choose(double seconds, Metric metric = Metric::kSqnr) {
+    job_.seconds = seconds;
+    begun_ms_ = watch_.wall_ms;
+    return ChoosePrecisions(job_, samples_, reference_, metric);
+  }
+  static int Count(const ChosenPlan& chosen, const std::string& scheme) {
+    int count = 0;
+    for (const auto& [layer, choice] : chosen.plan) count += choice.scheme == scheme;
+    return count;
+  }
+
+  FakeWatch watch_;
+  Graph net_;
+  Samples samples_;
+  Answers reference_;
+  ChooseJob job_;
+  double int8_ms_ = 1, begun_ms_ = 0;
+};
+
+TEST_F(ChooseTest, PlantedSpeedsDecide) {
+  job_.limit = {100, -500};
+  const auto fast = Choose(60);
+  ASSERT_TRUE(fast) << fast.error().message();
+  EXPECT_EQ(Count(*fast, "float32"), 0);
+  EXPECT_FALSE(fast->out_of_time);
+  EXPECT_EQ(fast->tried[0].name == "mixed" || fast->tried[0].name.starts_with("int8"), true) << fast->tried[0].name;
+  int8_ms_ = 5;
+  const auto slow = Choose(60);
+  ASSERT_TRUE(slow) << slow.error().message();
+  EXPECT_EQ(Count(*slow, "int8") + Count(*slow, "int8-dynamic"), 0) << "slower than float32";
+}
+
+TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
+  job_.limit = {100, 200};
+  const auto none = Choose(60);
+  ASSERT_TRUE(none) << none.error().message();
+  EXPECT_EQ(Count(*none, "float32"), 5);
+}
+
+TEST_F(ChooseTest, TheTimeIsALimitAtEveryStage) {
+  // Each look at the clock takes so long: 1 ms lets the search end, 3 s let it not even measure every method.
+  for (const double look_ms : {1.0, 20.0, 60.0, 150.0, 500.0, 3000.0}) {
+    for (const double db : {-500.0, 25.0, 200.0}) {
+      job_.limit = {100, db};
+      watch_.look_ms = look_ms;
+      const auto chosen = Choose(2);
+      ASSERT_TRUE(chosen) << chosen.error().message();
+      // Every stage looks once and begins nothing.
+      EXPECT_LE(chosen->seconds, 2 + 9 * look_ms / 1e3 + 0.11) << look_ms << " ms, " << db << " dB";
+      EXPECT_EQ(chosen->plan.size(), 5u);
+      EXPECT_EQ(chosen->out_of_time, look_ms > 50) << look_ms;
+      if (look_ms > 1000) {
+        EXPECT_EQ(chosen->candidates, 2) << "float32, to be measured by steps and in whole runs";
+        EXPECT_EQ(chosen->accuracies, 0);
+      }
+    }
+  }
+}
+
+TEST_F(ChooseTest, WithoutTimeForAnyAccuracyTheFastestIsHandedOverUntried) {
+  job_.limit = {100, 200};
+  job_.seconds = 2;
+  watch_.look_ms = 120;
+  const auto chosen = Choose(2);
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  EXPECT_TRUE(chosen->out_of_time);
+  EXPECT_EQ(chosen->accuracies, 0);
+  for (const TriedPlan& plan : chosen->tried) EXPECT_FALSE(plan.keeps) << plan.name;
+}
+
+class SpeedTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Executor> Make(const InputShapes& shapes, int threads) {
+    auto engine = Engine::FromGraph(MakeNet(kConvNet), {threads, shapes});
+    EXPECT_TRUE(engine) << engine.error().message();
+    auto executor = (*engine)->Default();
+    EXPECT_TRUE(executor) << executor.error().message();
+    engines_.push_back(std::move(*engine));
+    return *executor;
+  }
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+TEST_F(SpeedTest, MeasuringEndsAtItsLimit) {
+  const auto executor = Make({}, 1);
+  Executor* const executors[] = {executor.get(), executor.get()};
+  FakeWatch watch;
+  watch.look_ms = 10;
+  double start = watch.wall_ms;
+  ASSERT_TRUE(CalmRuns(executors, {0.05, 0.001, &watch}).has_value());
+  EXPECT_LE(watch.wall_ms - start, 120) << "one round of two runs, with two looks each";
+  start = watch.wall_ms;
+  ASSERT_TRUE(CalmRuns(executors, {0.05, 100, &watch}).has_value());
+  EXPECT_GE(watch.wall_ms - start, 7 * 2 * 2 * 10) << "seven rounds while there is time";
+  start = watch.wall_ms;
+  const auto steps = CalmSteps(executors, {0.05, 0.001, &watch});
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_LE(watch.wall_ms - start, 80);
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[0].size(), executor->program().steps.size());
+  // Whole runs take 10 ms on this clock: so do the steps together.
+  EXPECT_NEAR(std::accumulate((*steps)[0].begin(), (*steps)[0].end(), 0.0), 10, 1e-6);
+}
+
+TEST_F(SpeedTest, TheSameStepsAreEquallyFastByWhatTheyAre) {
+  const auto a = Make({}, 1), b = Make({}, 1);
+  FakeWatch watch;
+  watch.look_ms = 5;
+  watch.others = 2;
+  SpeedOptions options;
+  options.watch = &watch;
+  options.duration_s = 0.5;
+  const auto claim = MeasureSpeed(*a, *b, options);
+  ASSERT_TRUE(claim.has_value());
+  EXPECT_EQ(claim->ratio.speedup, 1);
+  EXPECT_EQ(claim->ratio.low, 1);
+  EXPECT_EQ(claim->ratio.high, 1);
+  EXPECT_EQ(claim->guaranteed, 1) << "busy or not";
+  EXPECT_EQ(claim->not_promised, "");
+  EXPECT_EQ(claim->ratio.a_ms, claim->ratio.b_ms);
+  EXPECT_GT(claim->ratio.a_ms, 0);
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,77 @@
+// Figures of `bench`, on made-up times.
+#include "cli/bench_json.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "engine/engine.h"
+
+namespace evoq {
+namespace {
+
+std::unique_ptr<Engine> WithBatch(int64_t batch, int threads) {
+  auto graph = ParseGraph(fmt::format(R"(graph net
+input %x: float32[{0}, 3, 16, 16]
+const %w: float32[4, 3, 3, 3]
+conv: %y: float32[{0}, 4, 14, 14] = Conv(%x, %w)
+relu: %z: float32[{0}, 4, 14, 14] = Relu(%y)
+output %z
+)", batch));
+  EXPECT_TRUE(graph) << graph.error().message();
+  auto engine = Engine::FromGraph(std::move(*graph), {threads, {}});
+  EXPECT_TRUE(engine) << engine.error().message();
+  return std::move(*engine);
+}
+
+TEST(BenchJson, SamplesPerSecondAreBatchesOfAllStreamsOverTheMeanRun) {
+  const auto engine = WithBatch(8, 1);
+  const auto executor = engine->Default();
+  ASSERT_TRUE(executor) << executor.error().message();
+  EXPECT_EQ(BatchOf(**executor), 8);
+  const RunTimes times{{1, 2, 3, 10}};  // mean 4 ms, median 2.5
+  const nlohmann::json json = BenchJson("net.onnx", **executor, engine->isa(), 2, times, 7.5);
+  EXPECT_DOUBLE_EQ(json["per_second"], 2 * 8 * 1000.0 / 4);
+  EXPECT_EQ(json["batch"], 8);
+  EXPECT_EQ(json["streams"], 2);
+  EXPECT_EQ(json["threads"], 1);
+  EXPECT_EQ(json["runs"], 4);
+  EXPECT_DOUBLE_EQ(json["p50_ms"], 2.5);
+  EXPECT_DOUBLE_EQ(json["mean_ms"], 4);
+  EXPECT_DOUBLE_EQ(json["min_ms"], 1);
+  EXPECT_DOUBLE_EQ(json["p90_ms"], 3 + 0.7 * 7) << "rank 2.7 of 0 to 3";
+  EXPECT_DOUBLE_EQ(json["p95_ms"], 3 + 0.85 * 7);
+  EXPECT_DOUBLE_EQ(json["p99_ms"], 3 + 0.97 * 7);
+  EXPECT_DOUBLE_EQ(json["load_ms"], 7.5);
+  EXPECT_EQ(json["weight_bytes"], (*executor)->program().weight_bytes);
+}
+
+TEST(TimedRuns, OfSeveralLanesAreTheMeanOverThem) {
+  // Eight samples on four threads, each with whole runs: what a step takes is the mean over the lanes, so the steps of a run take no
+  // longer together than the run.
+  const auto engine = WithBatch(1, 1);
+  const auto one = engine->Default();
+  ASSERT_TRUE(one) << one.error().message();
+  const std::shared_ptr<const Program> program(*one, &(*one)->program());
+  const auto executor = Executor::Create(program, {.threads = 4, .isa = engine->isa(), .repeats = 8});
+  ASSERT_TRUE(executor) << executor.error().message();
+  EXPECT_EQ((*executor)->repeats(), 8);
+  RunBuffers buffers = MakeBuffers(**executor);
+  std::vector<int64_t> ns((*executor)->program().steps.size());
+  ASSERT_FALSE(ns.empty());
+  for (int i = 0; i < 20; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE((*executor)->RunTimed(buffers.inputs, buffers.outputs, ns));
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    int64_t sum = 0;
+    for (int64_t step : ns) {
+      EXPECT_GE(step, 0);
+      sum += step;
+    }
+    EXPECT_GT(sum, 0);
+    EXPECT_LE(sum, took);
+  }
+}
+
+}  // namespace
+}  // namespace evoq
