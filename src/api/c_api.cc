@@ -1,38 +1,120 @@
-#include "evoq/evoq_c.h"
-
 #include <algorithm>
 #include <cstring>
+#include <new>
 
-#include "evoq/evoq.h"
+#include "api/model_session.h"
+#include "base/guarded.h"
+#include "evoq/evoq_c.h"
 
 struct evoq_session {
-  evoq::Session session;
-  std::vector<evoq::Array> inputs, outputs;
+  evoq::ModelSession session;
+  std::vector<evoq::ArrayView> inputs;  // of a run; room for them
+  std::vector<std::vector<std::byte>>
+      aligned;  // copies of inputs that are not aligned as their elements are
+  std::vector<evoq::Array> outputs;
+  bool ran = false;  // the outputs are those of a run
 };
 
 namespace {
 
-void Copy(const std::string& text, char* to, size_t size) {
+using evoq::ArrayInfo;
+using evoq::ErrorCode;
+using evoq::Fail;
+using evoq::Status;
+
+void Copy(std::string_view text, char* to, size_t size) {
   if (to == nullptr || size == 0) return;
   const size_t n = std::min(size - 1, text.size());
   std::memcpy(to, text.data(), n);
   to[n] = '\0';
 }
 
-int WriteShape(const std::vector<evoq::ArrayInfo>& infos, int index, int64_t* shape, int capacity) {
+// 0, or 1 with the reason in error.
+int Outcome(const Status& status, char* error, size_t error_size) {
+  if (status) return 0;
+  Copy(status.error().message(), error, error_size);
+  return 1;
+}
+
+int WriteShape(const std::vector<ArrayInfo>& infos, int index, int64_t* shape, int capacity) {
   if (index < 0 || static_cast<size_t>(index) >= infos.size()) return -1;
   const auto& sizes = infos[index].shape;
-  for (int i = 0; i < capacity && static_cast<size_t>(i) < sizes.size(); ++i) shape[i] = sizes[i];
+  for (int i = 0; shape != nullptr && i < capacity && static_cast<size_t>(i) < sizes.size(); ++i)
+    shape[i] = sizes[i];
   return static_cast<int>(sizes.size());
 }
 
-const char* NameOf(const std::vector<evoq::ArrayInfo>& infos, int index) {
-  return index < 0 || static_cast<size_t>(index) >= infos.size() ? nullptr : infos[index].name.c_str();
+const char* NameOf(const std::vector<ArrayInfo>& infos, int index) {
+  return index < 0 || static_cast<size_t>(index) >= infos.size() ? nullptr
+                                                                 : infos[index].name.c_str();
 }
 
-bool SameShape(const evoq_array& a, const evoq::Array& b) {
-  return a.type == static_cast<int>(b.type) && a.rank >= 0 && static_cast<size_t>(a.rank) == b.shape.size() &&
-         std::equal(b.shape.begin(), b.shape.end(), a.shape);
+int TypeOf(const std::vector<ArrayInfo>& infos, int index) {
+  return index < 0 || static_cast<size_t>(index) >= infos.size()
+             ? 0
+             : static_cast<int>(infos[index].type);
+}
+
+// An array of the caller. Errors: kUsage, kTooLarge where it cannot be one.
+Status View(const evoq_array& from, std::vector<std::byte>& aligned, evoq::ArrayView& to) {
+  if (from.rank < 0 || (from.rank > 0 && from.shape == nullptr))
+    return Fail(ErrorCode::kUsage, "rank {} without a shape", from.rank);
+  to.type = static_cast<evoq::ElementType>(from.type);
+  to.shape = {from.shape, static_cast<size_t>(from.rank)};
+  to.data = static_cast<const std::byte*>(from.data);
+  EVOQ_ASSIGN(const size_t bytes, evoq::BytesOf(to.type, to.shape));
+  if (bytes > 0 && from.data == nullptr)
+    return Fail(ErrorCode::kUsage, "{} bytes without data", bytes);
+  if (reinterpret_cast<uintptr_t>(from.data) % evoq::ElementBytes(to.type) != 0) {
+    aligned.assign(to.data, to.data + bytes);
+    to.data = aligned.data();
+  }
+  return {};
+}
+
+Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
+  if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
+  s->ran = false;
+  if (input_count < 0 || (input_count > 0 && inputs == nullptr))
+    return Fail(ErrorCode::kUsage, "{} inputs without arrays", input_count);
+  s->inputs.resize(static_cast<size_t>(input_count));
+  s->aligned.resize(static_cast<size_t>(input_count));
+  for (size_t i = 0; i < s->inputs.size(); ++i) {
+    if (const Status seen = View(inputs[i], s->aligned[i], s->inputs[i]); !seen)
+      return WithContext(seen, i < s->session.inputs().size()
+                                   ? "input " + s->session.inputs()[i].name
+                                   : fmt::format("input {}", i));
+  }
+  EVOQ_TRY(s->session.Run(s->inputs, &s->outputs));
+  s->ran = true;
+  return {};
+}
+
+// The results into the caller's arrays: into all of them or, where one does not fit, into none.
+Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) {
+  if (output_count < 0 || static_cast<size_t>(output_count) != s.outputs.size() ||
+      (output_count > 0 && outputs == nullptr))
+    return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", output_count, s.outputs.size());
+  for (int i = 0; i < output_count; ++i) {
+    const evoq_array& to = outputs[i];
+    const evoq::Array& from = s.outputs[static_cast<size_t>(i)];
+    const std::string& name = s.session.outputs()[static_cast<size_t>(i)].name;
+    if (to.type != static_cast<int>(from.type))
+      return Fail(ErrorCode::kUsage, "output {}: element type {}, expected {}", name, to.type,
+                  static_cast<int>(from.type));
+    if (to.rank < 0 || static_cast<size_t>(to.rank) != from.shape.size() ||
+        (to.rank > 0 && to.shape == nullptr) ||
+        !std::equal(from.shape.begin(), from.shape.end(), to.shape))
+      return Fail(ErrorCode::kUsage, "output {}: another shape, expected {}", name,
+                  evoq::Shape(from.shape).ToString());
+    if (!from.bytes.empty() && to.data == nullptr)
+      return Fail(ErrorCode::kUsage, "output {}: its data is NULL", name);
+  }
+  for (int i = 0; i < output_count; ++i) {
+    const auto& bytes = s.outputs[static_cast<size_t>(i)].bytes;
+    if (!bytes.empty()) std::memcpy(outputs[i].data, bytes.data(), bytes.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -40,19 +122,34 @@ bool SameShape(const evoq_array& a, const evoq::Array& b) {
 extern "C" {
 
 evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size) {
-  std::string why;
-  auto session = evoq::Session::Load(path, {threads}, &why);
-  if (session) return new evoq_session{std::move(*session), {}, {}};
-  Copy(why, error, error_size);
+  const auto session = evoq::Guarded([&]() -> evoq::Result<evoq_session*> {
+    if (path == nullptr) return Fail(ErrorCode::kUsage, "the path is NULL");
+    EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, threads));
+    return new evoq_session{std::move(loaded), {}, {}, {}};
+  });
+  if (session) return *session;
+  Copy(session.error().message(), error, error_size);
   return nullptr;
 }
 
 void evoq_session_free(evoq_session* session) { delete session; }
 
-int evoq_session_input_count(const evoq_session* s) { return static_cast<int>(s->session.inputs().size()); }
-int evoq_session_output_count(const evoq_session* s) { return static_cast<int>(s->session.outputs().size()); }
-const char* evoq_session_input_name(const evoq_session* s, int i) { return NameOf(s->session.inputs(), i); }
-const char* evoq_session_output_name(const evoq_session* s, int i) { return NameOf(s->session.outputs(), i); }
+int evoq_session_input_count(const evoq_session* s) {
+  return static_cast<int>(s->session.inputs().size());
+}
+int evoq_session_output_count(const evoq_session* s) {
+  return static_cast<int>(s->session.outputs().size());
+}
+const char* evoq_session_input_name(const evoq_session* s, int i) {
+  return NameOf(s->session.inputs(), i);
+}
+const char* evoq_session_output_name(const evoq_session* s, int i) {
+  return NameOf(s->session.outputs(), i);
+}
+int evoq_session_input_type(const evoq_session* s, int i) { return TypeOf(s->session.inputs(), i); }
+int evoq_session_output_type(const evoq_session* s, int i) {
+  return TypeOf(s->session.outputs(), i);
+}
 int evoq_session_input_shape(const evoq_session* s, int i, int64_t* shape, int capacity) {
   return WriteShape(s->session.inputs(), i, shape, capacity);
 }
@@ -60,43 +157,28 @@ int evoq_session_output_shape(const evoq_session* s, int i, int64_t* shape, int 
   return WriteShape(s->session.outputs(), i, shape, capacity);
 }
 
-int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_count, char* error, size_t error_size) {
-  s->inputs.resize(static_cast<size_t>(std::max(input_count, 0)));
-  for (int i = 0; i < input_count; ++i) {
-    evoq::Array& a = s->inputs[i];
-    a.type = static_cast<evoq::ElementType>(inputs[i].type);
-    a.shape.assign(inputs[i].shape, inputs[i].shape + inputs[i].rank);
-    a.bytes.resize(a.size() * evoq::ElementBytes(a.type));
-    if (!a.bytes.empty()) std::memcpy(a.bytes.data(), inputs[i].data, a.bytes.size());
-  }
-  std::string why;
-  if (s->session.Run(s->inputs, &s->outputs, &why)) return 0;
-  Copy(why, error, error_size);
-  return 1;
+int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_count, char* error,
+                         size_t error_size) {
+  return Outcome(evoq::Guarded([&] { return Compute(s, inputs, input_count); }), error, error_size);
 }
 
 int evoq_session_result(evoq_session* s, int index, evoq_array* result) {
-  if (index < 0 || static_cast<size_t>(index) >= s->outputs.size()) return 1;
+  if (s == nullptr || result == nullptr || !s->ran || index < 0 ||
+      static_cast<size_t>(index) >= s->outputs.size())
+    return 1;
   evoq::Array& a = s->outputs[index];
-  *result = {static_cast<int>(a.type), static_cast<int>(a.shape.size()), a.shape.data(), a.bytes.data()};
+  *result = {static_cast<int>(a.type), static_cast<int>(a.shape.size()), a.shape.data(),
+             a.bytes.data()};
   return 0;
 }
 
-int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count, const evoq_array* outputs, int output_count,
-                     char* error, size_t error_size) {
-  if (evoq_session_compute(s, inputs, input_count, error, error_size) != 0) return 1;
-  if (static_cast<size_t>(output_count) != s->outputs.size()) {
-    Copy("the number of outputs differs from the model's", error, error_size);
-    return 1;
-  }
-  for (int i = 0; i < output_count; ++i) {
-    if (!SameShape(outputs[i], s->outputs[i])) {
-      Copy("output " + std::to_string(i) + ": type or shape differs from the model's", error, error_size);
-      return 1;
-    }
-    if (!s->outputs[i].bytes.empty()) std::memcpy(outputs[i].data, s->outputs[i].bytes.data(), s->outputs[i].bytes.size());
-  }
-  return 0;
+int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count,
+                     const evoq_array* outputs, int output_count, char* error, size_t error_size) {
+  const Status status = evoq::Guarded([&]() -> Status {
+    EVOQ_TRY(Compute(s, inputs, input_count));
+    return Give(*s, outputs, output_count);
+  });
+  return Outcome(status, error, error_size);
 }
 
 const char* evoq_version(void) { return evoq::Version(); }

@@ -1,14 +1,16 @@
 #include "base/aligned.h"
 
-#include "base/check.h"
-#include "base/math.h"
+#include <limits>
+#include <new>
 
 namespace evoq {
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : size_(bytes) {
-  const size_t rounded = static_cast<size_t>(RoundUp(static_cast<int64_t>(bytes == 0 ? 1 : bytes), kAlignment));
+  if (bytes > std::numeric_limits<size_t>::max() - kAlignment) throw std::bad_alloc();
+  const size_t rounded =
+      (bytes == 0 ? kAlignment : bytes + kAlignment - 1) / kAlignment * kAlignment;
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
-  EVOQ_CHECK(data_ != nullptr, "out of memory: {} bytes", rounded);
+  if (data_ == nullptr) throw std::bad_alloc();
 }
 
 }  // namespace evoq

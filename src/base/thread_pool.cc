@@ -1,12 +1,17 @@
 #include "base/thread_pool.h"
 
 #include <cpuinfo.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
+#include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -46,6 +51,15 @@ bool SpinUntil(const Done& done, int64_t ns) {
   return false;
 }
 
+// How many forks lie between this process and the one that evoq began in: threads do not come along.
+std::atomic<uint32_t> forks{0};
+
+uint32_t Forks() {
+  static const int noted = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+  (void)noted;
+  return forks.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 LoopNotes::LoopNotes() {
@@ -72,10 +86,34 @@ struct ThreadPool::Impl {
   const void* body = nullptr;
   Part part = nullptr;
   uint32_t generation = 0;
+  const uint32_t born = Forks();
   std::vector<Share> shares;  // per thread, the caller first
+  std::mutex mutex;             // of `thrown`
+  std::exception_ptr thrown;    // the first that a part of this loop threw
   std::vector<std::thread> workers;
 
-  explicit Impl(int threads) : shares(static_cast<size_t>(threads)) {}
+  explicit Impl(int threads) : shares(static_cast<size_t>(threads)) {
+    workers.reserve(shares.size());
+    try {
+      for (size_t i = 1; i < shares.size(); ++i) workers.emplace_back([this, i] { Work(i); });
+    } catch (const std::system_error& e) {
+      const size_t started = workers.size() + 1;
+      End();
+      throw std::system_error(e.code(), fmt::format("thread {} of {} cannot start", started + 1, threads));
+    } catch (...) {
+      End();
+      throw;
+    }
+  }
+  ~Impl() { End(); }
+
+  void End() {
+    stop.store(true);
+    published.store(generation + 1);
+    published.notify_all();
+    for (std::thread& worker : workers) worker.join();
+    workers.clear();
+  }
 
   // Shares out whole pieces.
   void Divide() {
@@ -90,7 +128,17 @@ struct ThreadPool::Impl {
     }
   }
 
+  // What a part throws ends the thread's work on this loop; the caller of the loop gets it.
   void TakeParts(size_t thread) {
+    try {
+      TakeAll(thread);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (thrown == nullptr) thrown = std::current_exception();
+    }
+  }
+
+  void TakeAll(size_t thread) {
     for (size_t i = 0; i < shares.size(); ++i) {
       Share& share = shares[(thread + i) % shares.size()];
       for (;;) {
@@ -126,22 +174,21 @@ struct ThreadPool::Impl {
 };
 
 ThreadPool::ThreadPool(int threads) : threads_(threads <= 0 ? PhysicalCores() : threads) {
-  if (threads_ == 1) return;
-  impl_ = std::make_unique<Impl>(threads_);
-  for (int i = 1; i < threads_; ++i)
-    impl_->workers.emplace_back([impl = impl_.get(), i] { impl->Work(static_cast<size_t>(i)); });
+  if (threads_ > 1) impl_ = std::make_unique<Impl>(threads_);
 }
 
 ThreadPool::~ThreadPool() {
-  if (!impl_) return;
-  impl_->stop.store(true);
-  impl_->published.store(impl_->generation + 1);
-  impl_->published.notify_all();
-  for (std::thread& worker : impl_->workers) worker.join();
+  // After a fork there are no threads to end, and their handles are not ours to free.
+  if (impl_ != nullptr && impl_->born != Forks()) (void)impl_.release();
 }
 
 void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) {
   if (present_notes != nullptr) return present_notes->loops_.push_back({count, grain});
+  if (impl_->born != forks.load(std::memory_order_relaxed)) [[unlikely]] {
+    auto own = std::make_unique<Impl>(threads_);
+    (void)impl_.release();
+    impl_ = std::move(own);
+  }
   Impl& pool = *impl_;
   pool.count = count;
   pool.grain = grain;
@@ -155,6 +202,7 @@ void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) 
   pool.open.store(0);
   // A worker that was taken off its core in the middle of a part needs the core that this thread would spin on.
   while (!SpinUntil([&] { return pool.inside.load() == 0; }, kSpinNs)) sched_yield();
+  if (pool.thrown != nullptr) [[unlikely]] std::rethrow_exception(std::exchange(pool.thrown, nullptr));
 }
 
 int PhysicalCores() {

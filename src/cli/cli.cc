@@ -1,7 +1,12 @@
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "base/file.h"
+#include "base/guarded.h"
+#include "base/output_file.h"
 #include "base/version.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -74,11 +79,26 @@ Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arg
     return Fail(ErrorCode::kUsage, "{}: {}", name, e.what());
   }
   KeptOutput kept;
-  EVOQ_ASSIGN(nlohmann::json json, run());
+  const int64_t damages = DamagesSoFar();
+  EVOQ_ASSIGN(nlohmann::json json, Guarded(run));
+  EVOQ_TRY(NoDamageSince(damages));
   return VerbOutput{std::move(json), std::move(kept.out), std::move(kept.log)};
 }
 
-int RunCommandLine(int argc, const char* const* argv) {
+namespace {
+
+// A verb's result, printed to the end and written as JSON.
+Status Finish(const VerbRun& run, const std::string& json_path) {
+  if (!json_path.empty()) EVOQ_TRY(CheckOutputPath(json_path));
+  const int64_t damages = DamagesSoFar();
+  EVOQ_ASSIGN(const nlohmann::json result, run());
+  EVOQ_TRY(NoDamageSince(damages));
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return Fail(ErrorCode::kIo, "stdout: cannot write: {}", std::strerror(errno));
+  return WriteJson(json_path, result);
+}
+
+int RunParsed(int argc, const char* const* argv) {
   CLI::App app("evoq: make a neural network smaller and really faster, and explain every millisecond and byte.");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("evoq ") + EVOQ_VERSION);
@@ -99,17 +119,19 @@ int RunCommandLine(int argc, const char* const* argv) {
   }
   for (const auto& [sub, run] : verbs) {
     if (!sub->parsed()) continue;
-    if (!common.json_path.empty()) {
-      if (const Status writable = CheckOutputPath(common.json_path); !writable) return Report(writable.error());
-    }
-    const Result<nlohmann::json> result = run();
-    if (!result) return Report(result.error());
-    std::fflush(stdout);
-    if (common.json_path.empty()) return 0;
-    if (const Status written = WriteJson(common.json_path, *result); !written) return Report(written.error());
-    return 0;
+    const Status done = Finish(run, common.json_path);
+    return done ? 0 : Report(done.error());
   }
   return 2;
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv) {
+  EndCleanlyOnSignals();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error, as a full disk is
+  const Result<int> code = Guarded([&]() -> Result<int> { return RunParsed(argc, argv); });
+  return code ? *code : Report(code.error());
 }
 
 }  // namespace evoq

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <utility>
 
+#include "base/file.h"
 #include "compile/batch.h"
 #include "compile/compile.h"
 #include "engine/tuning_cache.h"
@@ -43,13 +46,17 @@ Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
+  const int64_t damages = DamagesSoFar();
+  std::unique_ptr<Engine> engine;
   if (IsEtmFile(path)) {
     EVOQ_ASSIGN(Model model, ReadEtm(path));
-    return std::unique_ptr<Engine>(new Engine(std::move(model), options, isa, path));
+    engine.reset(new Engine(std::move(model), options, isa, path));
+  } else {
+    EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
+    EVOQ_ASSIGN(engine, WithContext(FromGraph(std::move(graph), options), path));
+    engine->path_ = path;
   }
-  EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
-  EVOQ_ASSIGN(auto engine, WithContext(FromGraph(std::move(graph), options), path));
-  engine->path_ = path;
+  EVOQ_TRY(NoDamageSince(damages));
   return engine;
 }
 
@@ -71,11 +78,33 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
   return engine;
 }
 
-// A model with free sizes is packed when the first ones are known.
-Status Engine::Pack(const InputShapes& shapes) {
-  if (!model_.plans.empty()) return {};
-  EVOQ_ASSIGN(model_, PackModel(model_.graph, shapes));
-  return {};
+Result<Engine::FirstPlan> Engine::MakeFirst(const InputShapes& shapes) {
+  const auto fits = [&](const auto& named) {
+    const auto size = first_->shapes.find(named.first);
+    return size != first_->shapes.end() && size->second == named.second;
+  };
+  if (first_ && std::all_of(shapes.begin(), shapes.end(), fits)) return std::move(*std::exchange(first_, std::nullopt));
+  EVOQ_ASSIGN(Model model, PackModel(model_.graph, shapes));
+  return FirstPlan{shapes, std::move(model)};
+}
+
+// What the model's constants hold is not what they are once their file was cut short, until it is loaded again.
+Status Engine::CheckFiles() const {
+  if (DamagesSoFar() == 0) return {};
+  const std::function<bool(const Graph&)> damaged = [&](const Graph& graph) {
+    for (int i = 0; i < graph.value_count(); ++i) {
+      const Tensor& constant = graph.value(ValueId{i}).constant;
+      if (constant.defined() && LiesInDamagedFile(constant.raw())) return true;
+    }
+    const auto& nodes = graph.order();
+    return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+      const auto& bodies = graph.node(id).bodies;
+      return std::any_of(bodies.begin(), bodies.end(), [&](const auto& body) { return damaged(*body); });
+    });
+  };
+  if (!damaged(model_.graph)) return {};
+  return Fail(ErrorCode::kIo, "{}: the file was cut short while the model is in use: load it again",
+              path_.empty() ? "the model's weights" : path_);
 }
 
 // Whose measurements are followed.
@@ -84,14 +113,20 @@ TuningKey Engine::KeyFor(int threads) const {
 }
 
 Result<TuneReport> Engine::Tune(const InputShapes& shapes) {
-  EVOQ_TRY(Pack(shapes));
+  Model tuned = model_;
+  if (tuned.plans.empty()) {
+    EVOQ_ASSIGN(FirstPlan first, MakeFirst(shapes));
+    tuned = std::move(first.model);
+  }
   TuneOptions options;
   options.threads = options_.threads;
   options.isa = isa_;
   options.shapes = shapes;
   options.cache_path = TuningCachePath();
+  EVOQ_ASSIGN(TuneReport report, TuneModel(tuned, options));
   executors_.clear();
-  return TuneModel(model_, options);
+  model_ = std::move(tuned);
+  return report;
 }
 
 namespace {
@@ -123,16 +158,16 @@ bool IsOneOf(const Program& one, const Program& batch, int64_t samples) {
 }  // namespace
 
 // The program of one sample, where a batch is better run sample by sample; nothing otherwise.
-std::optional<Program> Engine::SampleProgram(const Program& batch, int threads) const {
+std::optional<Program> Engine::SampleProgram(const Model& model, const Program& batch, PackCache& packs) const {
   const int64_t samples = IndependentSamples(*batch.graph);
-  if (samples < 2 || !SamplesPay(batch, samples, threads)) return std::nullopt;
+  if (samples < 2 || !SamplesPay(batch, samples, threads())) return std::nullopt;
   InputShapes shapes;
   for (ValueId id : batch.graph->inputs()) {
     const Value& input = batch.graph->value(id);
     shapes[input.name] = input.type.shape.sizes();
     shapes[input.name][0] = 1;
   }
-  auto one = Compile(model_, shapes, KeyFor(1), &region_context_->packs);
+  auto one = Compile(model, shapes, KeyFor(1), &packs);
   if (!one || !IsOneOf(*one, batch, samples)) return std::nullopt;  // the file fixes the batch
   return std::move(*one);
 }
@@ -143,15 +178,28 @@ const std::shared_ptr<ThreadPool>& Engine::Pool() {
 }
 
 Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
-  EVOQ_TRY(Pack(shapes));
-  region_context_->packs.Keep(model_.graph);
-  EVOQ_ASSIGN(Program program, Compile(model_, shapes, KeyFor(threads()), &region_context_->packs));
+  const int64_t damages = DamagesSoFar();
+  std::optional<FirstPlan> first;
+  PackCache packs_of_first;
+  if (model_.plans.empty()) {
+    EVOQ_ASSIGN(first, MakeFirst(shapes));
+  }
+  const Model& model = first ? first->model : model_;
+  PackCache& packs = first ? packs_of_first : region_context_->packs;
+  packs.Keep(model.graph);
+  EVOQ_ASSIGN(Program program, Compile(model, shapes, KeyFor(threads()), &packs));
   ExecutorOptions options{threads(), isa_, 1, Pool()};
-  if (std::optional<Program> one = SampleProgram(program, threads())) {
+  if (std::optional<Program> one = SampleProgram(model, program, packs)) {
     options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
     program = std::move(*one);
   }
-  return Executor::Create(std::make_shared<const Program>(std::move(program)), options);
+  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)), options));
+  EVOQ_TRY(NoDamageSince(damages));
+  if (first) {
+    model_ = std::move(first->model);
+    region_context_->packs = std::move(packs_of_first);
+  }
+  return executor;
 }
 
 // The first plan of a model that came without one, or the reason why it has none.
@@ -166,14 +214,18 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
 }
 
 Status Engine::Settle(const InputShapes& shapes) {
-  if (!in_regions_.empty() || !model_.plans.empty()) return {};
+  if (!in_regions_.empty() || !model_.plans.empty() || (first_ && first_->shapes == shapes)) return {};
+  first_.reset();
+  std::string why;
   const auto pack = [&]() -> Result<Model> {
     EVOQ_ASSIGN(const Graph bound, Bound(model_.graph, shapes));
-    return PackOrSayWhy(model_.graph, bound, in_regions_);
+    return PackOrSayWhy(model_.graph, bound, why);
   };
   auto packed = pack();
   if (!path_.empty()) packed = WithContext(std::move(packed), path_);
-  EVOQ_ASSIGN(model_, std::move(packed));
+  EVOQ_ASSIGN(Model model, std::move(packed));
+  if (why.empty()) first_ = FirstPlan{shapes, std::move(model)};
+  in_regions_ = std::move(why);
   return {};
 }
 
@@ -207,7 +259,9 @@ Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
     regions_ = std::make_unique<Region>(model_.graph, Region::Form::kLowered, region_context_);
   }
   auto outputs = regions_->Run(inputs);
-  return path_.empty() ? std::move(outputs) : WithContext(std::move(outputs), path_);
+  if (!path_.empty()) outputs = WithContext(std::move(outputs), path_);
+  EVOQ_TRY(CheckFiles());
+  return outputs;
 }
 
 Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
@@ -232,7 +286,13 @@ Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Te
   Status ran = executor.Run(inputs, outputs);
   if (!path_.empty()) ran = WithContext(std::move(ran), path_);
   EVOQ_TRY(std::move(ran));
+  EVOQ_TRY(CheckFiles());
   return outputs;
+}
+
+Status Engine::RunOn(Executor& executor, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const {
+  if (Status ran = executor.RunOn(inputs, outputs); !ran) return path_.empty() ? std::move(ran) : WithContext(std::move(ran), path_);
+  return CheckFiles();
 }
 
 Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {

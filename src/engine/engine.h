@@ -60,8 +60,10 @@ class Engine {
 
   // The executor for inputs like these (by the graph's order), prepared on first use; null for a model that runs in regions.
   Result<std::shared_ptr<Executor>> For(std::span<const Tensor> inputs);
-  // One run of an executor of this model. Returns fresh outputs.
+  // One run of an executor of this model. Returns fresh outputs. Errors: also kIo when the model's file was cut short.
   Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
+  // The same on memory that the caller has (Executor::RunOn).
+  Status RunOn(Executor& executor, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const;
 
   // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh outputs. A model whose sizes
   // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (in_regions()).
@@ -76,13 +78,21 @@ class Engine {
       : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)), region_context_(std::make_shared<RegionContext>()) {}
   Result<std::vector<Tensor>> RunRegions(std::span<const Tensor> inputs);
   Status PackFor(std::span<const Tensor> inputs);
-  Status Pack(const InputShapes& shapes);
+  // A model that came without a plan, with its first one: not the engine's before an executor came of it, so that sizes which
+  // fail leave nothing behind.
+  struct FirstPlan {
+    InputShapes shapes;
+    Model model;
+  };
+  Result<FirstPlan> MakeFirst(const InputShapes& shapes);
+  Status CheckFiles() const;
   TuningKey KeyFor(int threads) const;
   const std::shared_ptr<ThreadPool>& Pool();
   Result<std::shared_ptr<Executor>> Prepare(const InputShapes& shapes);
-  std::optional<Program> SampleProgram(const Program& batch, int threads) const;
+  std::optional<Program> SampleProgram(const Model& model, const Program& batch, PackCache& packs) const;
   std::shared_ptr<Executor> Use(std::vector<ForShapes>::iterator found);
   Model model_;
+  std::optional<FirstPlan> first_;  // what Settle made, until it is used
   EngineOptions options_;
   Isa isa_;
   std::string in_regions_;

@@ -198,15 +198,21 @@ Status RegionStage::RunRest() {
 }
 
 Result<std::vector<Tensor>> RegionStage::Run(std::span<const Tensor> given) {
+  // The values of a run do not outlive it, also when something throws.
+  struct Emptied {
+    RegionStage& stage;
+    ~Emptied() {
+      for (int slot : stage.variable) stage.slots[slot] = Tensor();
+    }
+  };
+  const Emptied emptied{*this};
   for (size_t i = 0; i < inputs.size(); ++i) slots[inputs[i]] = given[i];
   Status status;
   if (executor != nullptr) status = RunProgram();
   for (size_t i = 0; status && i < open.size(); ++i) status = RunOpen(open[i]);
   if (status && rest != nullptr) status = RunRest();
-  std::vector<Tensor> results = Read(outputs);
-  for (int slot : variable) slots[slot] = Tensor();
   EVOQ_TRY(std::move(status));
-  return results;
+  return Read(outputs);
 }
 
 Region::Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound)

@@ -13,6 +13,18 @@ Tensor Own(const Tensor& t) {
   return Tensor::Of(t.type().kind, t.type(), std::move(items));
 }
 
+// Counts a run while it is under way.
+class Running {
+ public:
+  explicit Running(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Running() { --count_; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 }  // namespace
 
 SharedEngine::SharedEngine(std::unique_ptr<Engine> engine, int streams) : engine_(std::move(engine)), streams_(static_cast<size_t>(streams)) {
@@ -50,11 +62,32 @@ SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own) {
   return stream;
 }
 
+// A stream that is its caller's until the end, whatever happens meanwhile. Holds or takes the lock then.
+class SharedEngine::Taken {
+ public:
+  Taken(SharedEngine& engine, std::unique_lock<std::mutex>& lock, Stream* stream) : engine_(engine), lock_(lock), stream_(stream) {}
+  ~Taken() {
+    if (!lock_.owns_lock()) lock_.lock();
+    engine_.idle_.push_back(stream_);  // there is room: it came from there
+    lock_.unlock();
+    engine_.freed_.notify_all();
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  Stream* stream() const { return stream_; }
+
+ private:
+  SharedEngine& engine_;
+  std::unique_lock<std::mutex>& lock_;
+  Stream* stream_;
+};
+
 Result<std::vector<Tensor>> SharedEngine::RunInRegions(std::span<const Tensor> inputs) {
   const std::lock_guard lock(regions_mutex_);
-  ++running_;
-  auto outputs = engine_->Run(inputs);
-  --running_;
+  auto outputs = [&] {
+    const Running running(running_);
+    return engine_->Run(inputs);
+  }();
   EVOQ_TRY(outputs);
   for (Tensor& t : *outputs) t = Own(t);
   return outputs;
@@ -68,22 +101,11 @@ Result<std::vector<Tensor>> SharedEngine::Run(std::span<const Tensor> inputs) {
     lock.unlock();
     return RunInRegions(inputs);
   }
-  Stream* const stream = Take(own);
-  auto executor = stream->For(own);
+  const Taken taken(*this, lock, Take(own));
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, taken.stream()->For(own));
   lock.unlock();
-  const auto run = [&]() -> Result<std::vector<Tensor>> {
-    EVOQ_TRY(executor);
-    ++running_;
-    auto outputs = engine_->RunOn(**executor, inputs);
-    --running_;
-    return outputs;
-  };
-  auto outputs = run();
-  lock.lock();
-  idle_.push_back(stream);
-  lock.unlock();
-  freed_.notify_all();
-  return outputs;
+  const Running running(running_);
+  return engine_->RunOn(*executor, inputs);
 }
 
 }  // namespace evoq

@@ -42,6 +42,7 @@ class SharedEngine {
     bool Has(const std::shared_ptr<Executor>& own) const;
     Result<std::shared_ptr<Executor>> For(const std::shared_ptr<Executor>& own);
   };
+  class Taken;
   Stream* Take(const std::shared_ptr<Executor>& own);
   Result<std::vector<Tensor>> RunInRegions(std::span<const Tensor> inputs);
 

@@ -10,6 +10,7 @@
 
 #include "base/aligned.h"
 #include "base/thread_pool.h"
+#include "base/threads.h"
 #include "profile/machine.h"
 #include "profile/peak_loops.h"
 
@@ -56,10 +57,7 @@ double Rate(int threads, const Body& body) {
     work[t] = body(t);
     seconds[t] = Seconds(start);
   };
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
-  run(0);
-  for (std::thread& t : others) t.join();
+  RunOnThreads(threads, run);
   double sum = 0;
   for (double w : work) sum += w;
   return sum / std::max(*std::max_element(seconds.begin(), seconds.end()) * 1e9, 1.0);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
 #include "engine/shared.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
@@ -121,7 +122,7 @@ class PyModel {
     for (size_t i = 0; i < values.size(); ++i) tensors.push_back(Unwrap(arrays.Take(values[i], inputs_[i].type, inputs_[i].name)));
     auto results = [&] {
       const nb::gil_scoped_release release;
-      return shared_.Run(tensors);
+      return Guarded([&] { return shared_.Run(tensors); });
     }();
     std::vector<nb::object> outputs;
     for (const Tensor& t : Unwrap(std::move(results))) outputs.push_back(Unwrap(ToPython(t)));
@@ -137,14 +138,16 @@ class PyModel {
 Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::string& label, const EngineOptions& options) {
   const auto bytes = std::as_bytes(std::span(onnx.c_str(), onnx.size()));
   const nb::gil_scoped_release release;
-  EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
-  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
-  return WithContext(Engine::FromGraph(std::move(graph), options), label);
+  return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
+    EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
+    EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
+    return WithContext(Engine::FromGraph(std::move(graph), options), label);
+  });
 }
 
 Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOptions& options) {
   const nb::gil_scoped_release release;
-  return Engine::Load(path, options);
+  return Guarded([&] { return Engine::Load(path, options); });
 }
 
 PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned) {

@@ -156,6 +156,9 @@ struct Executor::Impl {
   std::vector<Patch> input_patches, output_patches;
   std::vector<Lane> lanes;  // one, or one for each thread where threads take whole runs
   std::vector<TensorType> input_types, output_types;
+  std::vector<int64_t> input_strides, output_strides;  // bytes from one repeat to the next
+  std::vector<const std::byte*> given;                 // the tensors of a run; room for them
+  std::vector<std::byte*> results;
   std::vector<std::string> variants;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
@@ -168,9 +171,13 @@ struct Executor::Impl {
   Status Bind();
   void Place(Lane& lane, int32_t step, bool first);
   Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
-  void Point(Lane& lane, int64_t repeat, std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  using Inputs = std::span<const std::byte* const>;
+  using Outputs = std::span<std::byte* const>;
+  void Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const;
   template <bool kTimed>
   void RunLane(Lane& lane);
+  template <bool kTimed>
+  Status RunOn(Inputs inputs, Outputs outputs);
   template <bool kTimed>
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 };
@@ -225,6 +232,10 @@ Status Executor::Impl::ReadTypes() {
   };
   for (ValueId id : graph.inputs()) EVOQ_TRY(read(id, input_types));
   for (ValueId id : graph.outputs()) EVOQ_TRY(read(id, output_types));
+  for (const TensorType& type : input_types) input_strides.push_back(type.bytes().value_or(0) / repeats);
+  for (const TensorType& type : output_types) output_strides.push_back(type.bytes().value_or(0) / repeats);
+  given.resize(input_types.size());
+  results.resize(output_types.size());
   return {};
 }
 
@@ -285,11 +296,11 @@ Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> o
 }
 
 // Lets the lane's steps read and write slice `repeat` of the caller's tensors.
-void Executor::Impl::Point(Lane& lane, int64_t repeat, std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
-  const auto offset = [&](const Tensor& t) { return static_cast<int64_t>(t.bytes()) / repeats * repeat; };
-  for (const Patch& p : input_patches) lane.steps[p.step].inputs[p.slot] = inputs[p.index].raw() + offset(inputs[p.index]);
+void Executor::Impl::Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const {
+  for (const Patch& p : input_patches)
+    lane.steps[p.step].inputs[p.slot] = inputs[p.index] + input_strides[p.index] * repeat;
   for (const Patch& p : output_patches) {
-    std::byte* data = outputs[p.index].mutable_raw() + offset(outputs[p.index]);
+    std::byte* data = outputs[p.index] + output_strides[p.index] * repeat;
     // A step that reads what another one wrote into a model output: its slot is stored complemented.
     if (p.slot < 0) {
       lane.steps[p.step].inputs[~p.slot] = data;
@@ -319,6 +330,13 @@ void Executor::Impl::RunLane(Lane& lane) {
 template <bool kTimed>
 Status Executor::Impl::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   EVOQ_TRY(Check(inputs, outputs));
+  for (size_t i = 0; i < inputs.size(); ++i) given[i] = inputs[i].raw();
+  for (size_t i = 0; i < outputs.size(); ++i) results[i] = outputs[i].mutable_raw();
+  return RunOn<kTimed>(given, results);
+}
+
+template <bool kTimed>
+Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs) {
   failure->Reset();
   const auto runs = [&](int64_t begin, int64_t end, int thread) {
     Lane& lane = lanes[static_cast<size_t>(thread)];
@@ -364,6 +382,10 @@ int64_t Executor::arena_bytes() const {
 }
 
 Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { return impl_->Run<false>(inputs, outputs); }
+
+Status Executor::RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) {
+  return impl_->RunOn<false>(inputs, outputs);
+}
 
 Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) {
   EVOQ_CHECK(step_ns.size() == impl_->steps.size());

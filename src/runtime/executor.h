@@ -45,6 +45,9 @@ class Executor {
   // definition refuses (an index out of range); the outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 
+  // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types are: nothing is checked.
+  Status RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
+
   // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats: where threads take whole
   // runs, the mean over threads.
   Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns);

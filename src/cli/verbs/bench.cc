@@ -1,6 +1,5 @@
-#include <thread>
-
 #include "base/file.h"
+#include "base/threads.h"
 #include "cli/bench_json.h"
 #include "cli/common.h"
 #include "cli/measure_regions.h"
@@ -59,15 +58,11 @@ void Warn(const RunTimes& times, double first_ms, double load_ms) {
     Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms, load_ms / times.median());
 }
 
-// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own; a single one on the caller's.
+// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own; the first one on the caller's.
 Result<std::vector<RunTimes>> RunStreams(const std::vector<Executor*>& executors, std::vector<RunBuffers>& buffers, const MeasureOptions& options) {
   if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
   std::vector<Result<RunTimes>> results(executors.size(), tl::unexpected(Error(ErrorCode::kInternal, "not run")));
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < executors.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
-  }
-  for (std::thread& t : threads) t.join();
+  RunOnThreads(static_cast<int>(executors.size()), [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
   std::vector<RunTimes> times;
   for (auto& r : results) {
     if (!r) return tl::unexpected(std::move(r.error()));

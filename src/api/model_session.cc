@@ -1,0 +1,181 @@
+#include "api/model_session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/math.h"
+#include "ops/op.h"
+
+namespace evoq {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+bool Carried(const TensorType& type) {
+  return type.is_tensor() && ElementBytes(static_cast<ElementType>(type.dtype)) > 0;
+}
+
+// What a graph says of its inputs or outputs. Errors: kUnsupported for what arrays do not carry; a
+// type that only a run shows is left out.
+Result<std::vector<ArrayInfo>> Describe(const Graph& graph, std::span<const ValueId> ids,
+                                        const char* what) {
+  std::vector<ArrayInfo> infos;
+  for (ValueId id : ids) {
+    const Value& v = graph.value(id);
+    if (!v.type.is_tensor() || (v.type.dtype != DType::kUndefined && !Carried(v.type)))
+      return Unsupported("{} {} is {}, which arrays do not carry", what, v.name, v.type.ToString());
+    infos.push_back({v.name, static_cast<ElementType>(v.type.dtype),
+                     v.type.shape.ranked() ? v.type.shape.sizes() : std::vector<int64_t>{}});
+  }
+  return infos;
+}
+
+std::vector<ValueId> OutputsOf(const Graph& graph) {
+  return {graph.outputs().begin(), graph.outputs().end()};
+}
+
+bool SameShape(std::span<const int64_t> a, std::span<const int64_t> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+std::string Text(std::span<const int64_t> shape) {
+  return Shape(std::vector<int64_t>(shape.begin(), shape.end())).ToString();
+}
+
+}  // namespace
+
+Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
+  const size_t element = ElementBytes(type);
+  if (element == 0)
+    return Fail(ErrorCode::kUsage, "element type {}, which arrays do not carry",
+                static_cast<int>(type));
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; }))
+    return Fail(ErrorCode::kUsage, "shape {}, expected sizes from 0 on", Text(shape));
+  // A size of 0 makes no bytes, whatever the others are.
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return size_t{0};
+  const auto elements = CheckedProduct(shape);
+  const auto bytes = elements ? CheckedMul(*elements, static_cast<int64_t>(element)) : std::nullopt;
+  if (!bytes)
+    return Fail(ErrorCode::kTooLarge, "shape {} is beyond what memory can hold", Text(shape));
+  return static_cast<size_t>(*bytes);
+}
+
+Result<ModelSession> ModelSession::Load(const std::string& path, int threads) {
+  if (threads < 0 || threads > kMaxThreads)
+    return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", threads, kMaxThreads);
+  ModelSession session;
+  EVOQ_ASSIGN(session.engine_, Engine::Load(path, {threads, {}}));
+  // Files need not say the types of outputs.
+  Graph typed = session.engine_->model().graph;
+  const std::vector<ValueId> outputs = OutputsOf(typed);
+  if (std::any_of(outputs.begin(), outputs.end(),
+                  [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; }))
+    EVOQ_TRY(WithContext(InferTypes(typed), path));
+  EVOQ_ASSIGN(session.inputs_, WithContext(Describe(typed, typed.inputs(), "input"), path));
+  EVOQ_ASSIGN(session.outputs_, WithContext(Describe(typed, outputs, "output"), path));
+  return session;
+}
+
+// Whether the arrays have the model's number and types, sizes that memory can hold, and bools that
+// are bools.
+Status ModelSession::Check(std::span<const ArrayView> arrays) const {
+  if (arrays.size() != inputs_.size())
+    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", arrays.size(), inputs_.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const ArrayInfo& info = inputs_[i];
+    const ArrayView& a = arrays[i];
+    if (a.type != info.type)
+      return Fail(ErrorCode::kUsage, "input {}: element type {}, expected {}", info.name,
+                  static_cast<int>(a.type), static_cast<int>(info.type));
+    const auto bytes = BytesOf(a.type, a.shape);
+    if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), "input " + info.name);
+    if (a.type != ElementType::kBool) continue;
+    const auto bad =
+        std::find_if(a.data, a.data + *bytes, [](std::byte b) { return b > std::byte{1}; });
+    if (bad != a.data + *bytes)
+      return Fail(ErrorCode::kUsage, "input {}: byte {} of a bool array is {}, expected 0 or 1",
+                  info.name, bad - a.data, static_cast<int>(*bad));
+  }
+  return {};
+}
+
+Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> arrays) {
+  Prepared fresh;
+  InputShapes shapes;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    fresh.shapes.emplace_back(arrays[i].shape.begin(), arrays[i].shape.end());
+    shapes[inputs_[i].name] = fresh.shapes.back();
+  }
+  EVOQ_ASSIGN(fresh.executor, engine_->At(shapes));
+  const auto& types = fresh.executor->output_types();
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (!Carried(types[i]))
+      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
+                         types[i].ToString());
+    fresh.outputs.push_back({static_cast<ElementType>(types[i].dtype), types[i].shape.sizes(), {}});
+    fresh.output_bytes.push_back(static_cast<size_t>(types[i].bytes().value_or(0)));
+  }
+  fresh.in.resize(arrays.size());
+  fresh.out.resize(types.size());
+  return fresh;
+}
+
+Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<Array>& results) {
+  bool same = prepared_.executor != nullptr;
+  for (size_t i = 0; same && i < arrays.size(); ++i)
+    same = SameShape(prepared_.shapes[i], arrays[i].shape);
+  if (!same) {
+    EVOQ_ASSIGN(prepared_, Prepare(arrays));
+  }
+  Prepared& p = prepared_;
+  for (size_t i = 0; i < arrays.size(); ++i) p.in[i] = arrays[i].data;
+  results.resize(p.outputs.size());
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    results[i].type = p.outputs[i].type;
+    results[i].shape = p.outputs[i].shape;
+    results[i].bytes.resize(p.output_bytes[i]);
+    p.out[i] = results[i].bytes.data();
+  }
+  return engine_->RunOn(*p.executor, p.in, p.out);
+}
+
+// A model whose sizes depend on its data: its outputs are what they are.
+Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<Array>& results) {
+  const Graph& graph = engine_->model().graph;
+  std::vector<Tensor> in;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    TensorType type = graph.value(graph.inputs()[i]).type;
+    type.shape = Shape(std::vector<int64_t>(arrays[i].shape.begin(), arrays[i].shape.end()));
+    static constexpr std::byte kEmpty{};
+    in.push_back(Tensor::View(std::move(type), arrays[i].data != nullptr ? arrays[i].data : &kEmpty,
+                              nullptr));
+  }
+  EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(in));
+  results.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!Carried(values[i].type()))
+      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
+                         values[i].type().ToString());
+    Array& a = results[i];
+    a.type = static_cast<ElementType>(values[i].dtype());
+    a.shape = values[i].sizes();
+    a.bytes.assign(values[i].raw(), values[i].raw() + values[i].bytes());
+  }
+  return {};
+}
+
+Status ModelSession::Run(std::span<const ArrayView> arrays, std::vector<Array>* results) {
+  if (results == nullptr) return Fail(ErrorCode::kUsage, "there is no place for the outputs");
+  EVOQ_TRY(Check(arrays));
+  if (prepared_.executor == nullptr) {
+    InputShapes shapes;
+    for (size_t i = 0; i < arrays.size(); ++i)
+      shapes[inputs_[i].name].assign(arrays[i].shape.begin(), arrays[i].shape.end());
+    EVOQ_TRY(engine_->Settle(shapes));
+  }
+  return engine_->in_regions().empty() ? RunPrepared(arrays, *results)
+                                       : RunRegions(arrays, *results);
+}
+
+}  // namespace evoq

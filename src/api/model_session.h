@@ -1,0 +1,63 @@
+// What both public interfaces run: a loaded model on arrays of the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "evoq/evoq.h"
+
+namespace evoq {
+
+// An array in the caller's memory, dense, aligned as its elements are.
+struct ArrayView {
+  ElementType type = ElementType::kFloat32;
+  std::span<const int64_t> shape;
+  const std::byte* data = nullptr;
+};
+
+// The bytes of an array. Errors: kUsage for a type that arrays do not carry and a negative size,
+// kTooLarge for a product beyond what memory can hold.
+Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape);
+
+// One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
+class ModelSession {
+ public:
+  // `threads`: 0 to 1024. Errors: those of Engine::Load; kUnsupported where an input or output is
+  // no array.
+  static Result<ModelSession> Load(const std::string& path, int threads);
+
+  const std::vector<ArrayInfo>& inputs() const { return inputs_; }
+  const std::vector<ArrayInfo>& outputs() const { return outputs_; }
+
+  // Errors: kUsage for inputs that are not the model's, those of Engine::At and of runs. `outputs`
+  // may then hold anything. Allocates nothing when shapes and outputs are those of the run before,
+  // and sizes do not depend on data.
+  Status Run(std::span<const ArrayView> inputs, std::vector<Array>* outputs);
+
+ private:
+  // What runs at these shapes.
+  struct Prepared {
+    std::vector<std::vector<int64_t>> shapes;
+    std::shared_ptr<Executor> executor;
+    std::vector<Array> outputs;  // types and shapes, without bytes
+    std::vector<size_t> output_bytes;
+    std::vector<const std::byte*> in;  // of a run; room for them
+    std::vector<std::byte*> out;
+  };
+  Status Check(std::span<const ArrayView> inputs) const;
+  Result<Prepared> Prepare(std::span<const ArrayView> inputs);
+  Status RunPrepared(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
+  Status RunRegions(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
+
+  std::unique_ptr<Engine> engine_;
+  std::vector<ArrayInfo> inputs_, outputs_;
+  Prepared prepared_;  // its executor is null before the first run
+};
+
+}  // namespace evoq

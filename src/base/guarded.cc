@@ -1,0 +1,45 @@
+#include "base/guarded.h"
+
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+namespace evoq {
+namespace {
+
+// Short enough for std::string to hold without asking for memory.
+Error OutOfMemory() { return Error(ErrorCode::kTooLarge, "out of memory"); }
+
+// The sentence, where there is memory for it.
+template <typename... Args>
+Error Say(ErrorCode code, fmt::format_string<Args...> format, Args&&... args) {
+  try {
+    return Error(code, fmt::format(format, std::forward<Args>(args)...));
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+}  // namespace
+
+Error CaughtError() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const std::length_error& e) {
+    return Say(ErrorCode::kTooLarge, "a size is beyond what this machine can address ({})",
+               e.what());
+  } catch (const std::filesystem::filesystem_error& e) {
+    return Say(ErrorCode::kIo, "{}", e.what());
+  } catch (const std::system_error& e) {
+    const bool short_of = e.code() == std::errc::resource_unavailable_try_again ||
+                          e.code() == std::errc::not_enough_memory;
+    return Say(short_of ? ErrorCode::kTooLarge : ErrorCode::kIo, "{}", e.what());
+  } catch (const std::exception& e) {
+    return Say(ErrorCode::kInternal, "unexpected: {}", e.what());
+  }
+}
+
+}  // namespace evoq

@@ -1,0 +1,30 @@
+// The border that exceptions do not cross.
+//
+// evoq's own code reports failures as values (result.h). What the standard library throws when
+// memory or threads run out passes through it - everything that it leaves behind is owned - and
+// becomes an Error where evoq is entered: the public interface, the command line, the Python
+// module. AlignedBuffer and ThreadPool throw the same two exceptions for the same reasons.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "base/result.h"
+
+namespace evoq {
+
+// The Error that the exception being handled stands for: kTooLarge for memory and threads, kIo for
+// files, kInternal for others of the standard library. An exception of another kind goes on.
+Error CaughtError();
+
+// What `function` returns, which is a Result; CaughtError() where it throws.
+template <typename Function>
+std::invoke_result_t<Function> Guarded(Function&& function) {
+  try {
+    return std::forward<Function>(function)();
+  } catch (...) {
+    return tl::unexpected<Error>(CaughtError());
+  }
+}
+
+}  // namespace evoq

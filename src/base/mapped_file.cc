@@ -1,0 +1,201 @@
+// Mapped files, and what happens when somebody cuts one short while it is mapped: touching a page
+// beyond the file's end raises SIGBUS, which would end the process. A handler puts a page of zeros
+// there instead and marks the file as damaged; whoever reads the file asks for that mark before
+// results leave evoq (docs/bad-input.md).
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/output_file.h"
+
+namespace evoq {
+
+// A mapping that the handler knows. Entries are used again and never freed: the handler may look at
+// one at any time.
+struct MappedFile::Range {
+  std::atomic<uintptr_t> begin{0}, end{0};  // both 0: free
+  std::atomic<bool> damaged{false};
+  Range* next = nullptr;
+  std::string path;  // not for the handler
+};
+
+namespace {
+
+std::atomic<MappedFile::Range*> first{nullptr};
+std::atomic<int64_t> damages{0};
+struct sigaction before;  // what the process did on SIGBUS when the first file was mapped
+uintptr_t page_bytes = 4096;
+
+// What the process would have done without us.
+void PassOn(int signal, siginfo_t* info, void* context) {
+  if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr)
+    return before.sa_sigaction(signal, info, context);
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+    return before.sa_handler(signal);
+  ::signal(signal,
+           SIG_DFL);  // the access is repeated when the handler returns, and ends the process
+}
+
+// Only system calls and lock-free atomics.
+extern "C" void OnBusError(int signal, siginfo_t* info, void* context) {
+  const int saved = errno;
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    const uintptr_t begin = range->begin.load(), end = range->end.load();
+    if (address < begin || address >= end) continue;
+    // All that follows lies beyond the file's end too, and is read at the cost of one signal.
+    const uintptr_t page = address & ~(page_bytes - 1);
+    void* const zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (zeros == MAP_FAILED) break;
+    range->damaged.store(true);
+    damages.fetch_add(1);
+    errno = saved;
+    return;
+  }
+  errno = saved;
+  PassOn(signal, info, context);
+}
+
+void Install() {
+  page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  struct sigaction ours = {};
+  ours.sa_sigaction = OnBusError;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ::sigemptyset(&ours.sa_mask);
+  ::sigaction(SIGBUS, &ours, &before);
+}
+
+std::mutex& Mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+MappedFile::Range* MappedFile::Register(const std::string& path, const std::byte* data,
+                                        size_t size) {
+  const std::lock_guard lock(Mutex());
+  static const bool installed = (Install(), true);
+  (void)installed;
+  Range* range = first.load();
+  while (range != nullptr && range->begin.load() != 0) range = range->next;
+  if (range == nullptr) {
+    range = new Range;
+    range->next = first.load();
+    first.store(range);
+  }
+  range->path = path;
+  range->damaged.store(false);
+  range->end.store(reinterpret_cast<uintptr_t>(data) + size);
+  range->begin.store(reinterpret_cast<uintptr_t>(data));
+  return range;
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
+  // Non-blocking, so that a FIFO is refused below instead of waiting for a writer.
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return SystemError(path, "open");
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
+  if (!S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
+  // The owner first: whatever throws from here on, nothing stays mapped.
+  std::shared_ptr<MappedFile> file(new MappedFile(path));
+  const size_t size = static_cast<size_t>(info.st_size);
+  if (size == 0) return file;
+  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (mapped == MAP_FAILED) return SystemError(path, "map");
+  file->data_ = static_cast<const std::byte*>(mapped);
+  file->size_ = size;
+  file->range_ = Register(path, file->data_, size);
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (range_ == nullptr) return;
+  range_->begin.store(0);
+  range_->end.store(0);
+}
+
+int64_t DamagesSoFar() { return damages.load(std::memory_order_relaxed); }
+
+Status NoDamageSince(int64_t before) {
+  if (DamagesSoFar() == before) return {};
+  const std::lock_guard lock(Mutex());
+  for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (range->damaged.load())
+      return Fail(ErrorCode::kIo, "{}: the file was cut short while evoq read it", range->path);
+  }
+  return Fail(ErrorCode::kIo, "a file was cut short while evoq read it");
+}
+
+Status NoDamagedFileOpen() {
+  if (DamagesSoFar() == 0) return {};
+  const std::lock_guard lock(Mutex());
+  for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (range->damaged.load() && range->begin.load() != 0)
+      return Fail(ErrorCode::kIo, "{}: the file was cut short: nothing is written from it",
+                  range->path);
+  }
+  return {};
+}
+
+bool LiesInDamagedFile(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+    if (range->damaged.load() && address >= range->begin.load() && address < range->end.load())
+      return true;
+  }
+  return false;
+}
+
+void MappedFile::ReadsAll() const {
+#ifdef MADV_POPULATE_READ
+  if (data_ != nullptr)
+    ::madvise(const_cast<std::byte*>(data_), size_,
+              MADV_POPULATE_READ);  // refused: faults map them
+#endif
+}
+
+namespace {
+
+// Without a mapping: a file that changes meanwhile is read as it is at one moment or another, and
+// no signal is raised.
+Result<std::string> ReadDescriptor(const std::string& path, int fd, size_t size) {
+  std::string text(size, '\0');
+  size_t read = 0;
+  while (read < size) {
+    const ssize_t n = ::read(fd, text.data() + read, size - read);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path, "read");
+    if (n == 0) break;
+    read += static_cast<size_t>(n);
+  }
+  text.resize(read);
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return SystemError(path, "open");
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
+  if (!S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
+  if (static_cast<size_t>(info.st_size) > max_bytes)
+    return Fail(ErrorCode::kTooLarge, "{}: {} bytes, expected at most {}", path, info.st_size,
+                max_bytes);
+  return ReadDescriptor(path, fd.get(), static_cast<size_t>(info.st_size));
+}
+
+}  // namespace evoq

@@ -1,0 +1,181 @@
+// A file that is cut short while it is mapped: the process goes on, and the damage is told.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include "base/file.h"
+
+namespace evoq {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Reads of memory that another process has cut away are no reads of freed memory: each test is a
+// process of its own, so that damage of one is not seen by the next.
+class MappedFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = (fs::temp_directory_path() / fmt::format("evoq_mapped_{}", ::getpid())).string();
+    ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
+  }
+  void TearDown() override { fs::remove(path_); }
+
+  static int64_t Sum(const MappedFile& file) {
+    int64_t sum = 0;
+    for (const std::byte b : file.bytes()) sum += static_cast<int64_t>(b);
+    return sum;
+  }
+  // 0 when the child's `body` is true.
+  template <typename Body>
+  static int Child(const Body& body) {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(body() ? 0 : 1);
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    return status;
+  }
+
+  static constexpr int64_t kBytes = 50000;
+  std::string path_;
+};
+
+TEST_F(MappedFileTest, WhatIsCutAwayReadsAsZerosAndIsDamage) {
+  EXPECT_EQ(Child([&] {
+              const auto file = MappedFile::Open(path_).value();
+              const auto other = MappedFile::Open(path_).value();
+              if (Sum(*file) != kBytes || DamagesSoFar() != 0 || !NoDamageSince(0)) return false;
+              if (::truncate(path_.c_str(), 4096) != 0) return false;
+              if (LiesInDamagedFile(file->bytes().data())) return false;  // nobody has read it yet
+              if (Sum(*file) != 4096) return false;
+              const int64_t damages = DamagesSoFar();
+              if (damages < 1 || damages > 2) return false;  // not one for each page
+              const Status told = NoDamageSince(0);
+              if (told || told.error().code() != ErrorCode::kIo) return false;
+              if (told.error().message() != path_ + ": the file was cut short while evoq read it")
+                return false;
+              if (!NoDamageSince(damages)) return false;
+              const std::byte* data = file->bytes().data();
+              if (!LiesInDamagedFile(data) || !LiesInDamagedFile(data + kBytes - 1)) return false;
+              if (LiesInDamagedFile(data - 1) || LiesInDamagedFile(data + kBytes)) return false;
+              if (LiesInDamagedFile(other->bytes().data())) return false;  // not read
+              return Sum(*file) == 4096 && DamagesSoFar() == damages;
+            }),
+            0);
+}
+
+TEST_F(MappedFileTest, NothingIsWrittenWhileADamagedFileIsOpen) {
+  EXPECT_EQ(Child([&] {
+              const std::string result = path_ + ".result";
+              auto file = MappedFile::Open(path_).value();
+              if (::truncate(path_.c_str(), 0) != 0 || Sum(*file) != 0) return false;
+              const bool refused = !WriteFileAtomic(result, "from zeros") && !fs::exists(result);
+              file.reset();
+              const bool written = WriteFileAtomic(result, "from something else").has_value();
+              fs::remove(result);
+              // The next file that is mapped is whole, wherever it lies.
+              ::truncate(path_.c_str(), 100);
+              const auto next = MappedFile::Open(path_).value();
+              return refused && written && !LiesInDamagedFile(next->bytes().data()) &&
+                     NoDamagedFileOpen();
+            }),
+            0);
+}
+
+// Several threads in the missing part at once.
+TEST_F(MappedFileTest, FromSeveralThreads) {
+  EXPECT_EQ(Child([&] {
+              const auto file = MappedFile::Open(path_).value();
+              if (::truncate(path_.c_str(), 8192) != 0) return false;
+              std::vector<int64_t> sums(4);
+              {
+                std::vector<std::jthread> threads;
+                for (int64_t& sum : sums) threads.emplace_back([&] { sum = Sum(*file); });
+              }
+              return std::accumulate(sums.begin(), sums.end(), int64_t{0}) == 4 * 8192 &&
+                     DamagesSoFar() > 0;
+            }),
+            0);
+}
+
+// A SIGBUS that is not about our files goes where it went before: to the process's own handler, or
+// to its end.
+TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
+  const auto touch = [&] {
+    const int fd = ::open(path_.c_str(), O_RDWR);
+    void* own = ::mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (::ftruncate(fd, 0) != 0) ::_exit(3);
+    ::_exit(*static_cast<volatile char*>(own));
+  };
+  const int handled = Child([&] {
+    ::signal(SIGBUS, [](int) { ::_exit(42); });
+    const auto file = MappedFile::Open(path_).value();
+    touch();
+    return true;
+  });
+  ASSERT_TRUE(WIFEXITED(handled));
+  EXPECT_EQ(WEXITSTATUS(handled), 42);
+  ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
+  const int informed = Child([&] {
+    struct sigaction action = {};
+    action.sa_flags = SA_SIGINFO;
+    action.sa_sigaction = [](int, siginfo_t* info, void*) {
+      ::_exit(info->si_addr != nullptr ? 43 : 44);
+    };
+    ::sigaction(SIGBUS, &action, nullptr);
+    const auto file = MappedFile::Open(path_).value();
+    touch();
+    return true;
+  });
+  EXPECT_EQ(WEXITSTATUS(informed), 43);
+  ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
+  const int ended = Child([&] {
+    ::signal(SIGBUS, SIG_DFL);  // sanitizers have one of their own
+    const auto file = MappedFile::Open(path_).value();
+    touch();
+    return true;
+  });
+  ASSERT_TRUE(WIFSIGNALED(ended));
+  EXPECT_EQ(WTERMSIG(ended), SIGBUS);
+}
+
+TEST_F(MappedFileTest, ReplacedByRenamingItStaysWhatItWas) {
+  const auto file = MappedFile::Open(path_).value();
+  ASSERT_TRUE(WriteFileAtomic(path_, "short"));
+  EXPECT_EQ(Sum(*file), kBytes);
+  EXPECT_EQ(file->bytes().size(), static_cast<size_t>(kBytes));
+  EXPECT_EQ(MappedFile::Open(path_).value()->bytes().size(), 5u);
+}
+
+TEST_F(MappedFileTest, EmptyFilesAndOnesThatAreNone) {
+  ASSERT_TRUE(WriteFileAtomic(path_, ""));
+  const auto empty = MappedFile::Open(path_);
+  ASSERT_TRUE(empty);
+  EXPECT_TRUE((*empty)->bytes().empty());
+  (*empty)->ReadsAll();
+  EXPECT_EQ(ReadTextFile(path_).value(), "");
+  EXPECT_EQ(MappedFile::Open(path_ + ".none").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(ReadTextFile(path_ + ".none").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::Open("/tmp").error().code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(ReadTextFile("/tmp").error().code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(MappedFile::Open("/dev/zero").error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST_F(MappedFileTest, TextUpToALimit) {
+  ASSERT_TRUE(WriteFileAtomic(path_, std::string_view("a\0b\n", 4)));
+  EXPECT_EQ(ReadTextFile(path_).value(), std::string("a\0b\n", 4));
+  EXPECT_EQ(ReadTextFile(path_, 4).value().size(), 4u);
+  const auto over = ReadTextFile(path_, 3);
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().code(), ErrorCode::kTooLarge);
+  EXPECT_EQ(over.error().message(), path_ + ": 4 bytes, expected at most 3");
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,306 @@
+// Result files: what stands in the folder before, meanwhile and afterwards, whatever happens.
+#include "base/output_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+
+namespace evoq {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / fmt::format("evoq_output_{}", ::getpid());
+    fs::create_directories(dir_);
+    path_ = (dir_ / "result").string();
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  // Names in the folder, sorted.
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string Text(const std::string& name) const {
+    return ReadTextFile((dir_ / name).string()).value_or("(none)");
+  }
+  static Status Put(NewFile& file, std::string_view text) {
+    return file.Write(std::as_bytes(std::span(text.data(), text.size())));
+  }
+  // What a child process that runs `body` ends with, as of waitpid.
+  template <typename Body>
+  static int Child(const Body& body) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      body();
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    return status;
+  }
+
+  fs::path dir_;
+  std::string path_;
+};
+
+TEST_F(OutputFile, OnlyACommittedFileHasItsName) {
+  for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
+    {
+      auto file = NewFile::Create(path_, naming);
+      ASSERT_TRUE(file) << file.error().message();
+      ASSERT_TRUE(Put(*file, "not committed"));
+      EXPECT_FALSE(fs::exists(path_));
+    }
+    EXPECT_EQ(Names(), (std::vector<std::string>{})) << "what was not committed is gone";
+    for (const char* text : {"first", "second, longer", "3rd"}) {
+      auto file = NewFile::Create(path_, naming);
+      ASSERT_TRUE(file);
+      ASSERT_TRUE(Put(*file, text));
+      const Status done = file->Commit();
+      ASSERT_TRUE(done) << done.error().message();
+      EXPECT_EQ(Text("result"), text);
+      EXPECT_EQ(Names(), (std::vector<std::string>{"result"}));
+    }
+    fs::remove(path_);
+  }
+}
+
+// Here the file system must be able to: /tmp is ext4, tmpfs, xfs or btrfs nearly everywhere.
+TEST_F(OutputFile, NothingOfAFileUnderWayHasAName) {
+  auto file = NewFile::Create(path_);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(Put(*file, "text"));
+  if (!Names().empty()) GTEST_SKIP() << "no unnamed files in " << dir_;
+  // Another process, killed in the middle of its write.
+  const int status = Child([&] {
+    auto other = NewFile::Create(path_);
+    (void)Put(*other, "half");
+    ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(OutputFile, WhatADeadProcessLeftIsSweptAndWhatALivingOneWritesIsNot) {
+  auto living = NewFile::Create((dir_ / "living").string(), NewFile::Naming::kAtOnce);
+  ASSERT_TRUE(living);
+  for (int i = 0; i < 3; ++i) {
+    Child([&] {
+      auto other = NewFile::Create((dir_ / "dead").string(), NewFile::Naming::kAtOnce);
+      (void)Put(*other, "half");
+      ::kill(::getpid(), SIGKILL);
+    });
+  }
+  EXPECT_GE(Names().size(), 2u);
+  // Not ours by its name.
+  ASSERT_TRUE(WriteFileAtomic((dir_ / ".evoq-other").string(), "mine"));
+  ASSERT_TRUE(WriteFileAtomic(path_, "whole"));
+  const auto names = Names();
+  ASSERT_EQ(names.size(), 3u) << "the living one's, .evoq-other, result";
+  EXPECT_EQ(names[0], ".evoq-other");
+  EXPECT_TRUE(names[1].starts_with(".evoq-tmp-"));
+  EXPECT_EQ(names[2], "result");
+  ASSERT_TRUE(Put(*living, "whole too"));
+  ASSERT_TRUE(living->Commit());
+  EXPECT_EQ(Text("living"), "whole too");
+  EXPECT_EQ(Names(), (std::vector<std::string>{".evoq-other", "living", "result"}));
+}
+
+TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const int status = Child([&] {
+      EndCleanlyOnSignals();
+      auto file = NewFile::Create(path_, NewFile::Naming::kAtOnce);
+      auto other = NewFile::Create(path_, NewFile::Naming::kAtOnce);
+      (void)Put(*file, "half");
+      ::raise(signal);
+    });
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), signal) << "the process ends as without the handler";
+    EXPECT_TRUE(Names().empty()) << signal;
+  }
+  // What is ignored or handled by others stays so.
+  const int status = Child([&] {
+    ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGTERM, [](int) { ::_exit(7); });
+    EndCleanlyOnSignals();
+    ::raise(SIGHUP);
+    ::raise(SIGTERM);
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST_F(OutputFile, AFullDiskLeavesTheOldFile) {
+  ASSERT_TRUE(WriteFileAtomic(path_, "old"));
+  for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
+    const int status = Child([&] {
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit{100, 100};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+      auto file = NewFile::Create(path_, naming);
+      const std::string text(1000, 'x');
+      const Status written = Put(*file, text);
+      file->~NewFile();
+      ::_exit(!written && written.error().message().find(path_ + ": cannot write: ") == 0 ? 9 : 1);
+    });
+    EXPECT_EQ(WEXITSTATUS(status), 9);
+    EXPECT_EQ(Text("result"), "old");
+    EXPECT_EQ(Names(), (std::vector<std::string>{"result"}));
+  }
+}
+
+TEST_F(OutputFile, ModesAreTheOldFilesOrTheUmasks) {
+  const auto mode = [&] {
+    struct stat info;
+    EXPECT_EQ(::stat(path_.c_str(), &info), 0);
+    return static_cast<int>(info.st_mode & 07777);
+  };
+  for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
+    const mode_t before = ::umask(027);
+    auto file = NewFile::Create(path_, naming);
+    ::umask(before);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(file->Commit());
+    EXPECT_EQ(mode(), 0640);
+    ::chmod(path_.c_str(), 0604);
+    auto next = NewFile::Create(path_, naming);
+    ASSERT_TRUE(next);
+    ASSERT_TRUE(next->Commit());
+    EXPECT_EQ(mode(), 0604);
+    fs::remove(path_);
+  }
+}
+
+TEST_F(OutputFile, LinksAreFollowed) {
+  fs::create_directories(dir_ / "deep");
+  const fs::path target = dir_ / "deep" / "target";
+  fs::create_symlink("deep/target", path_);  // relative, and to nothing yet
+  fs::create_symlink(path_, dir_ / "second");
+  for (const char* text : {"made", "replaced"}) {
+    ASSERT_TRUE(CheckOutputPath((dir_ / "second").string()));
+    const Status written = WriteFileAtomic((dir_ / "second").string(), text);
+    ASSERT_TRUE(written) << written.error().message();
+    EXPECT_TRUE(fs::is_symlink(path_));
+    EXPECT_TRUE(fs::is_symlink(dir_ / "second"));
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(target)));
+    EXPECT_EQ(Text("deep/target"), text);
+  }
+  EXPECT_EQ(Names(), (std::vector<std::string>{"deep", "result", "second"}));
+  fs::create_symlink("loop", dir_ / "loop");
+  for (const char* bad : {"loop", "deep"}) {
+    EXPECT_FALSE(CheckOutputPath((dir_ / bad).string())) << bad;
+    EXPECT_FALSE(WriteFileAtomic((dir_ / bad).string(), "x")) << bad;
+  }
+  fs::create_symlink("deep", dir_ / "folder");
+  EXPECT_FALSE(WriteFileAtomic((dir_ / "folder").string(), "x"));
+  EXPECT_TRUE(fs::is_symlink(dir_ / "folder"));
+}
+
+TEST_F(OutputFile, DevicesAndPipesAreWrittenTo) {
+  ASSERT_TRUE(CheckOutputPath("/dev/null"));
+  ASSERT_TRUE(WriteFileAtomic("/dev/null", "text"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  const Status full = WriteFileAtomic("/dev/full", "text");
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().message(), "/dev/full: cannot write: No space left on device");
+  // A FIFO, and a link to it.
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  fs::create_symlink("result", dir_ / "link");
+  for (const char* name : {"result", "link"}) {
+    ASSERT_TRUE(CheckOutputPath((dir_ / name).string())) << "without waiting for a reader";
+    std::string read;
+    std::thread reader([&] {
+      const Descriptor fd(::open(path_.c_str(), O_RDONLY));
+      char part[16];
+      for (ssize_t n; (n = ::read(fd.get(), part, sizeof(part))) > 0;) read.append(part, n);
+    });
+    EXPECT_TRUE(WriteFileAtomic((dir_ / name).string(), "through the pipe, in pieces"));
+    reader.join();
+    EXPECT_EQ(read, "through the pipe, in pieces");
+    EXPECT_TRUE(fs::is_fifo(path_));
+  }
+}
+
+// /dev/fd/N continues where this process writes, and is no new opening of the file.
+TEST_F(OutputFile, DescriptorsByNumber) {
+  {
+    const Descriptor fd(::open(path_.c_str(), O_CREAT | O_WRONLY, 0600));
+    ASSERT_EQ(::write(fd.get(), "before ", 7), 7);
+    for (const char* folder : {"/dev/fd/", "/proc/self/fd/"}) {
+      const std::string name = fmt::format("{}{}", folder, fd.get());
+      ASSERT_TRUE(CheckOutputPath(name));
+      ASSERT_TRUE(WriteFileAtomic(name, "then "));
+    }
+    ASSERT_EQ(::write(fd.get(), "after", 5), 5);
+  }
+  EXPECT_EQ(Text("result"), "before then then after");
+  const Descriptor read_only(::open(path_.c_str(), O_RDONLY));
+  EXPECT_FALSE(CheckOutputPath(fmt::format("/dev/fd/{}", read_only.get())));
+  EXPECT_FALSE(WriteFileAtomic(fmt::format("/dev/fd/{}", read_only.get()), "x"));
+  EXPECT_FALSE(CheckOutputPath("/dev/fd/987"));
+  EXPECT_FALSE(WriteFileAtomic("/dev/fd/987", "x"));
+  EXPECT_FALSE(WriteFileAtomic("/dev/fd/1x", "x"));
+  EXPECT_TRUE(Resolve("/dev/stdout")->descriptor == 1 && Resolve("/dev/stderr")->descriptor == 2);
+  fs::create_symlink("/dev/stdout", dir_ / "out");
+  EXPECT_EQ(Resolve((dir_ / "out").string())->descriptor, 1);
+}
+
+TEST_F(OutputFile, PathsThatCannotBeWritten) {
+  EXPECT_EQ(CheckOutputPath("").error().code(), ErrorCode::kUsage);
+  const std::string nowhere = (dir_ / "none" / "x").string();
+  EXPECT_EQ(CheckOutputPath(nowhere).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(WriteFileAtomic(nowhere, "x").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(CheckOutputPath(dir_.string()).error().code(), ErrorCode::kIo);
+  EXPECT_TRUE(CheckOutputPath("in_this_folder"));
+  ASSERT_TRUE(WriteFileAtomic(path_, "a file"));
+  EXPECT_FALSE(CheckOutputPath(path_ + "/below"));
+  EXPECT_FALSE(WriteFileAtomic(path_ + "/below", "x"));
+  // A folder that may not be written to; root may.
+  const int status = Child([&] {
+    ::chmod(dir_.c_str(), 0555);
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
+    const bool refused = !CheckOutputPath(path_) && !WriteFileAtomic(path_, "x");
+    ::_exit(refused ? 9 : 1);
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+  ::chmod(dir_.c_str(), 0755);
+  EXPECT_EQ(Text("result"), "a file");
+}
+
+TEST_F(OutputFile, ManyWritersOfOneFile) {
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 4; ++w) {
+    writers.emplace_back([&, w] {
+      const std::string text(1000 + w, static_cast<char>('a' + w));
+      for (int i = 0; i < 25; ++i) EXPECT_TRUE(WriteFileAtomic(path_, text));
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    const auto text = ReadTextFile(path_);
+    if (!text) continue;  // none yet
+    ASSERT_GE(text->size(), 1000u);
+    EXPECT_EQ(*text, std::string(1000 + (*text)[0] - 'a', (*text)[0])) << "one writer's, whole";
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(Names(), (std::vector<std::string>{"result"}));
+}
+
+}  // namespace
+}  // namespace evoq

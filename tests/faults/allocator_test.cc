@@ -1,0 +1,317 @@
+// Memory and threads run out at every request that loading, preparing and running make: each time an error comes out, nothing
+// is lost, and the same session goes on with right results.
+#include "tests/faults/faults.h"
+
+#ifndef EVOQ_NO_FAULTS
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "cli/verb.h"
+#include "engine/engine.h"
+#include "engine/shared.h"
+#include "evoq/evoq.h"
+#include "evoq/evoq_c.h"
+#include "program/etm.h"
+
+namespace evoq {
+namespace {
+
+using faults::Failing;
+using faults::How;
+using faults::What;
+
+// What may happen to one attempt.
+enum class Outcome { kRight, kError, kWrong };
+
+// A session of the model, and one run of it with known results.
+class AllocatorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::temp_directory_path() / fmt::format("evoq_faults_{}", ::getpid());
+    std::filesystem::create_directories(dir_);
+    path_ = (dir_ / "m.etm").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void Write(const std::string& text, bool planned) {
+    auto graph = ParseGraph(text);
+    ASSERT_TRUE(graph) << graph.error().message();
+    Model model;
+    if (planned) {
+      model = LowerAndPack(std::move(*graph)).value();
+    } else {
+      ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize));
+      model.graph = std::move(*graph);
+    }
+    ASSERT_TRUE(WriteEtm(model, path_));
+  }
+
+  // Tries with request n failing, n = 1, 2, ... until none is left to fail: all of the first 100, then a sample of about `sample`, or
+  // all of them (EVOQ_LONG=1). `attempt` gives back all that it takes; afterwards it must be right with nothing failing.
+  void WalkAll(const std::function<Outcome()>& attempt, What what = What::kMemory, int64_t sample = 150) {
+    for (int warm = 0; warm < 3; ++warm) ASSERT_EQ(attempt(), Outcome::kRight);  // what is made once is there now
+    const int64_t before = faults::Requests();
+    ASSERT_EQ(attempt(), Outcome::kRight);
+    const int64_t requests = faults::Requests() - before, living = faults::Living();
+    const int64_t step = faults::LongForm() ? 1 : std::max<int64_t>(1, requests / sample);
+    int errors = 0;
+    for (const How how : {How::kOnce, How::kFromThenOn}) {
+      bool hit = true;
+      for (int64_t n = 1; hit; n += n < 100 ? 1 : step) {
+        Outcome outcome;
+        {
+          const Failing failing(what, how, n);
+          outcome = attempt();
+          hit = failing.hit();
+        }
+        ASSERT_NE(outcome, Outcome::kWrong) << "request " << n << " of " << requests;
+        ASSERT_EQ(faults::Living(), living) << "request " << n << " of " << requests << " lost memory";
+        if (!hit) ASSERT_EQ(outcome, Outcome::kRight) << "nothing failed";
+        errors += outcome == Outcome::kError;
+        if (n % 16 == 0) ASSERT_EQ(attempt(), Outcome::kRight) << "after request " << n;
+      }
+    }
+    EXPECT_GT(errors, 0);
+    EXPECT_EQ(attempt(), Outcome::kRight);
+    EXPECT_EQ(faults::Living(), living);
+  }
+
+  std::filesystem::path dir_;
+  std::string path_;
+};
+
+// y = relu(x W + b) with W = [[1, -1], [2, 1]], b = [1, -20], in rows: [3, 4] -> [12, 0].
+constexpr char kGemm[] = R"(input %x: float32[N, 2]
+const %w: float32[2, 2] = [1.0, -1.0, 2.0, 1.0]
+const %b: float32[2] = [1.0, -20.0]
+g: %g: float32[N, 2] = Gemm(%x, %w, %b)
+r: %y: float32[N, 2] = Relu(%g)
+output %y
+)";
+
+Outcome RunGemm(Session& session, std::string* error) {
+  Array x;
+  std::vector<Array> inputs, outputs;
+  {
+    // The test's own memory is not what fails.
+    x.shape = {1, 2};
+    x.bytes.resize(8);
+    x.data<float>()[0] = 3;
+    x.data<float>()[1] = 4;
+    inputs.push_back(std::move(x));
+  }
+  if (!session.Run(inputs, &outputs, error)) return error->empty() ? Outcome::kWrong : Outcome::kError;
+  const bool right = outputs.size() == 1 && outputs[0].data<float>()[0] == 12 && outputs[0].data<float>()[1] == 0;
+  return right ? Outcome::kRight : Outcome::kWrong;
+}
+
+// The test's own requests fail too: they count as errors.
+Outcome Tried(const std::function<Outcome()>& attempt) {
+  try {
+    return attempt();
+  } catch (const std::bad_alloc&) {
+    return Outcome::kError;
+  }
+}
+
+TEST_F(AllocatorTest, LoadingAndTheFirstRun) {
+  for (const bool planned : {true, false}) {
+    Write(kGemm, planned);
+    WalkAll([&] {
+      std::string error;
+      auto session = Session::Load(path_, {1}, &error);
+      if (!session) return error.empty() ? Outcome::kWrong : Outcome::kError;
+      return Tried([&] { return RunGemm(*session, &error); });
+    });
+  }
+}
+
+// The session lives on: what failed once must not be there in the next run.
+TEST_F(AllocatorTest, ASessionGoesOn) {
+  Write(kGemm, true);
+  std::string error(100, ' ');
+  auto session = Session::Load(path_, {1}, &error);
+  ASSERT_TRUE(session);
+  int64_t rows = 1;
+  const auto attempt = [&]() -> Outcome {
+    Array x;
+    std::vector<Array> inputs, outputs;
+    x.shape = {rows, 2};
+    x.bytes.resize(static_cast<size_t>(8 * rows));
+    for (int64_t i = 0; i < rows; ++i) {
+      x.data<float>()[2 * i] = 3;
+      x.data<float>()[2 * i + 1] = static_cast<float>(4 + i);
+    }
+    inputs.push_back(std::move(x));
+    error = "none";
+    if (!session->Run(inputs, &outputs, &error)) return error == "none" ? Outcome::kWrong : Outcome::kError;
+    for (int64_t i = 0; i < rows; ++i) {
+      // 3 + 2 (4 + i) + 1 and -3 + 4 + i - 20.
+      if (outputs[0].data<float>()[2 * i] != static_cast<float>(12 + 2 * i)) return Outcome::kWrong;
+      if (outputs[0].data<float>()[2 * i + 1] != std::max(0.0f, static_cast<float>(i - 19))) return Outcome::kWrong;
+    }
+    return outputs[0].shape == std::vector<int64_t>{rows, 2} ? Outcome::kRight : Outcome::kWrong;
+  };
+  for (const How how : {How::kOnce, How::kFromThenOn}) {
+    bool hit = true;
+    for (int64_t n = 1; hit; n += faults::LongForm() || n < 60 ? 1 : 7) {
+      rows = rows % 40 + 1;  // mostly shapes that are not prepared
+      Outcome outcome;
+      {
+        const Failing failing(What::kMemory, how, n);
+        outcome = Tried(attempt);
+        hit = failing.hit();
+      }
+      ASSERT_NE(outcome, Outcome::kWrong) << "request " << n;
+      ASSERT_EQ(attempt(), Outcome::kRight) << "after request " << n;
+      if (n > 100000) break;
+    }
+  }
+}
+
+TEST_F(AllocatorTest, ModelsInRegions) {
+  Write("input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
+        "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
+        "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput %i\noutput %y\n",
+        /*planned=*/false);
+  WalkAll([&] {
+    std::string error;
+    auto session = Session::Load(path_, {1}, &error);
+    if (!session) return error.empty() ? Outcome::kWrong : Outcome::kError;
+    return Tried([&] {
+      Array x, c;
+      x.shape = {3};
+      x.bytes.resize(12);
+      x.data<float>()[1] = 5;
+      c.type = ElementType::kBool;
+      c.bytes.resize(1);
+      std::vector<Array> inputs, outputs;
+      inputs.push_back(std::move(x));
+      inputs.push_back(std::move(c));
+      if (!session->Run(inputs, &outputs, &error)) return error.empty() ? Outcome::kWrong : Outcome::kError;
+      const bool right = outputs[0].shape == std::vector<int64_t>{1, 1} && outputs[0].data<int64_t>()[0] == 1 &&
+                         outputs[1].data<float>()[1] == -5;
+      return right ? Outcome::kRight : Outcome::kWrong;
+    });
+  });
+}
+
+TEST_F(AllocatorTest, TheCInterface) {
+  Write(kGemm, true);
+  WalkAll([&] {
+    char error[100] = "";
+    evoq_session* s = evoq_session_load(path_.c_str(), 1, error, sizeof(error));
+    if (s == nullptr) return *error == 0 ? Outcome::kWrong : Outcome::kError;
+    const int64_t shape[] = {1, 2};
+    float x[] = {3, 4}, y[] = {-1, -1};
+    const evoq_array in = {1, 2, shape, x}, out = {1, 2, shape, y};
+    const bool ran = evoq_session_run(s, &in, 1, &out, 1, error, sizeof(error)) == 0;
+    evoq_session_free(s);
+    if (!ran) return *error == 0 || y[0] != -1 ? Outcome::kWrong : Outcome::kError;
+    return y[0] == 12 && y[1] == 0 ? Outcome::kRight : Outcome::kWrong;
+  });
+}
+
+// Import, passes, packing of a real network.
+TEST_F(AllocatorTest, AnOnnxModel) {
+  const std::string path = std::string(EVOQ_SOURCE_DIR) + "/examples/digits/digits.onnx";
+  std::vector<std::byte> expected;
+  const auto attempt = [&] {
+    std::string error;
+    auto session = Session::Load(path, {1}, &error);
+    if (!session) return error.empty() ? Outcome::kWrong : Outcome::kError;
+    return Tried([&] {
+      std::vector<Array> inputs, outputs;
+      std::vector<int64_t> shape = session->inputs()[0].shape;
+      for (int64_t& size : shape) size = std::max<int64_t>(size, 1);
+      Array x;
+      x.shape = shape;
+      x.bytes.resize(x.size() * 4);
+      for (size_t i = 0; i < x.size(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) / 8;
+      inputs.push_back(std::move(x));
+      if (!session->Run(inputs, &outputs, &error)) return error.empty() ? Outcome::kWrong : Outcome::kError;
+      if (expected.empty()) expected = outputs[0].bytes;
+      return outputs[0].bytes == expected ? Outcome::kRight : Outcome::kWrong;
+    });
+  };
+  ASSERT_EQ(attempt(), Outcome::kRight);
+  WalkAll(attempt, What::kMemory, 60);
+}
+
+// A model that several threads share: a failed run leaves its stream to the next one.
+TEST_F(AllocatorTest, SharedStreamsComeBack) {
+  Write(kGemm, true);
+  auto engine = Engine::Load(path_, {2});
+  ASSERT_TRUE(engine);
+  SharedEngine shared(std::move(*engine), 1);
+  const Tensor x = Tensor::FromValues<float>(Shape{1, 2}, {3, 4});
+  const auto attempt = [&] {
+    return Tried([&] {
+      const auto y = shared.Run(std::span(&x, 1));
+      if (!y) return Outcome::kError;
+      return (*y)[0].data<float>()[0] == 12 ? Outcome::kRight : Outcome::kWrong;
+    });
+  };
+  ASSERT_EQ(attempt(), Outcome::kRight);
+  for (int64_t n = 1; n < 30; ++n) {
+    {
+      const Failing failing(What::kMemory, How::kOnce, n);
+      ASSERT_NE(attempt(), Outcome::kWrong);
+    }
+    ASSERT_EQ(shared.running(), 0);
+    ASSERT_EQ(attempt(), Outcome::kRight);  // or waits forever for a stream
+  }
+}
+
+// Verbs, as Python calls them: an error or the whole result, and never a part of a file.
+TEST_F(AllocatorTest, VerbsOfTheCommandLine) {
+  const std::string onnx = std::string(EVOQ_SOURCE_DIR) + "/examples/digits/digits.onnx";
+  const std::string out = (dir_ / "out.etm").string();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compile", onnx, "-o", out}, {"quantize", onnx, "--scheme", "int8-dynamic", "-o", out}}) {
+    const auto attempt = [&] {
+      std::filesystem::remove(out);
+      return Tried([&] {
+        const auto done = RunVerb(command[0], {command.begin() + 1, command.end()});
+        if (!done && std::filesystem::exists(out)) return Outcome::kWrong;
+        if (!done) return done.error().message().empty() ? Outcome::kWrong : Outcome::kError;
+        return ReadEtm(out) ? Outcome::kRight : Outcome::kWrong;
+      });
+    };
+    WalkAll(attempt, What::kMemory, 30);
+  }
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir_)) ++files;
+  EXPECT_EQ(files, 1u) << "out.etm";
+}
+
+// The system refuses the first, second, third thread of four.
+TEST_F(AllocatorTest, ThreadsThatCannotStart) {
+  Write(kGemm, true);
+  for (int64_t nth = 1; nth <= 4; ++nth) {
+    for (const How how : {How::kOnce, How::kFromThenOn}) {
+      std::string error;
+      auto session = Session::Load(path_, {4}, &error);
+      ASSERT_TRUE(session) << error;
+      {
+        const Failing failing(What::kThreads, how, nth);
+        const Outcome outcome = RunGemm(*session, &error);
+        EXPECT_EQ(outcome, nth <= 3 ? Outcome::kError : Outcome::kRight);
+        if (nth <= 3) {
+          const auto says = fmt::format("thread {} of 4 cannot start: Resource temporarily unavailable", nth + 1);
+          EXPECT_NE(error.find(says), std::string::npos) << error;
+        }
+      }
+      EXPECT_EQ(RunGemm(*session, &error), Outcome::kRight) << error;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evoq
+
+#endif  // EVOQ_NO_FAULTS
