@@ -1,7 +1,9 @@
 // Batches that run sample by sample give what a run of each sample gives.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include "engine/engine.h"
@@ -79,6 +81,31 @@ TEST(BatchEngine, SamplesEqualSingleRuns) {
         }
       }
     }
+  }
+}
+
+// Where threads take whole samples, a step's time is the mean over threads: together the steps take no longer than the run, in
+// each run anew. (Their sum over two threads takes nearly twice as long as a run.)
+TEST(BatchEngine, TimesOfStepsFitTheirRun) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int64_t kSamples = 8;
+  auto engine = Engine::FromGraph(Net(), {2, {}});
+  ASSERT_TRUE(engine);
+  auto executor = (*engine)->At({{"x", {kSamples, 3, 64, 64}}});
+  ASSERT_TRUE(executor);
+  ASSERT_EQ((*executor)->repeats(), kSamples);
+  const Tensor x = Input(kSamples);
+  std::vector<Tensor> y;
+  for (const TensorType& type : (*executor)->output_types()) y.push_back(Tensor::Allocate(type));
+  for (int run = 0; run < 30; ++run) {
+    std::vector<int64_t> ns((*executor)->program().steps.size(), -1);
+    const auto start = Clock::now();
+    ASSERT_TRUE((*executor)->RunTimed(std::span(&x, 1), y, ns));
+    const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    const int64_t sum = std::accumulate(ns.begin(), ns.end(), int64_t{0});
+    EXPECT_LE(sum, wall);
+    // The caller works until no sample is left, then waits for at most one.
+    EXPECT_GT(sum, wall / 8);
   }
 }
 

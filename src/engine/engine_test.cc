@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/memory.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -64,6 +65,54 @@ TEST(Engine, PacksWeightsOnceForAllShapes) {
   const Graph& graph = *(*two)->program().graph;
   EXPECT_NE(graph.ConstantInput(graph.node((*two)->program().steps[0].node), 1)->layout(), "");
   EXPECT_EQ(WeightsOf(**two), WeightsOf(**many));
+}
+
+// A model of free sizes gets its first plan from the first sizes that work: those that fail leave nothing.
+TEST(Engine, KeepsNothingOfSizesThatFail) {
+  const std::string text =
+      "input %x: float32[N, M]\nconst %b: float32[2] = [1.0, -1.0]\nadd: %y = Add(%x, %b)\noutput %y\n";
+  const Tensor good = Tensor::FromValues<float>(Shape{1, 2}, {3, 4});
+  for (const bool settle : {false, true}) {
+    const auto engine = EngineOf(text);
+    ASSERT_TRUE(engine->model().plans.empty());
+    // No broadcasting, no such input, more than a value may have, and (in and out) more than the machine has.
+    const InputShapes cases[] = {{{"x", {1, 3}}},
+                                 {{"y", {1, 2}}},
+                                 {{"x", {int64_t{1} << 40, 2}}},
+                                 {{"x", {MemoryLimitBytes() / 16, 2}}}};
+    for (int again = 0; again < 2; ++again) {
+      for (const InputShapes& shapes : cases) {
+        if (settle) (void)engine->Settle(shapes);
+        EXPECT_FALSE(engine->At(shapes));
+        EXPECT_FALSE(engine->Tune({{"x", {1, 3}}}));
+        EXPECT_TRUE(engine->model().plans.empty());
+        EXPECT_EQ(engine->in_regions(), "");
+        EXPECT_EQ(engine->prepared().count, 0);
+      }
+    }
+    const auto y = engine->Run(std::span(&good, 1));
+    ASSERT_TRUE(y) << y.error().message();
+    EXPECT_EQ((*y)[0].data<float>()[0], 4);
+    EXPECT_EQ((*y)[0].data<float>()[1], 3);
+    ASSERT_EQ(engine->model().plans.size(), 1u);
+    EXPECT_EQ(engine->model().plans[0].shapes, (InputShapes{{"x", {1, 2}}}));
+    EXPECT_FALSE(engine->At(cases[0]));
+    EXPECT_EQ(engine->prepared().count, 1);
+  }
+}
+
+// What Settle has packed is used for its sizes, and for no others.
+TEST(Engine, SettlesForTheSizesAtHand) {
+  const std::string text = "input %x: float32[N, M]\na: %y = Add(%x, %x)\noutput %y\n";
+  for (const InputShapes& at : {InputShapes{{"x", {2, 3}}}, InputShapes{{"x", {4, 5}}}}) {
+    const auto engine = EngineOf(text);
+    ASSERT_TRUE(engine->Settle({{"x", {2, 3}}}));
+    EXPECT_EQ(engine->in_regions(), "");
+    const auto executor = engine->At(at);
+    ASSERT_TRUE(executor) << executor.error().message();
+    EXPECT_EQ((*executor)->input_types()[0].shape.sizes(), at.at("x"));
+    EXPECT_EQ(engine->model().plans.at(0).shapes, at);
+  }
 }
 
 TEST(WhyNoProgram, NamesTheNode) {

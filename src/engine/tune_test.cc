@@ -114,5 +114,43 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   EXPECT_EQ(again.plans[0].tunings.size(), 1u);
 }
 
+// What was measured with two threads says nothing of one: it is measured anew, kept beside it, and each is followed where it
+// was measured only.
+TEST_F(TuneTest, NumbersOfThreadsAreKeptApart) {
+  Model model = Convolutions();
+  TuneOptions options = Options();
+  const auto two = TuneModel(model, options);
+  ASSERT_TRUE(two);
+  options.threads = 1;
+  const auto one = TuneModel(model, options);
+  ASSERT_TRUE(one);
+  EXPECT_GT(one->measured, 0) << "taken from the cache of two threads";
+  ASSERT_EQ(model.plans.size(), 1u);
+  ASSERT_EQ(model.plans[0].tunings.size(), 2u);
+  EXPECT_EQ(model.plans[0].tunings[0].threads, 2);
+  EXPECT_EQ(model.plans[0].tunings[1].threads, 1);
+  for (const auto& [node, step] : model.plans[0].tunings[1].steps) EXPECT_EQ(step.threads, 0) << node << ": one thread is all";
+  for (const int threads : {1, 2}) {
+    Model again = Convolutions();
+    options.threads = threads;
+    const auto cached = TuneModel(again, options);
+    ASSERT_TRUE(cached);
+    EXPECT_EQ(cached->measured, 0) << threads;
+    const Tuning& known = model.plans[0].tunings[threads == 2 ? 0 : 1];
+    ASSERT_EQ(again.plans[0].tunings.size(), 1u);
+    EXPECT_EQ(again.plans[0].tunings[0].threads, threads);
+    for (const auto& [node, step] : known.steps) {
+      EXPECT_EQ(again.plans[0].tunings[0].steps.at(node).variant, step.variant) << node;
+      EXPECT_EQ(again.plans[0].tunings[0].steps.at(node).threads, step.threads) << node;
+    }
+  }
+  // And by the machine.
+  options.isa = Isa::kScalar;
+  Model elsewhere = Convolutions();
+  const auto scalar = TuneModel(elsewhere, options);
+  ASSERT_TRUE(scalar);
+  if (Options().isa != Isa::kScalar && scalar->steps > 0) EXPECT_GT(scalar->measured, 0);
+}
+
 }  // namespace
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// Memory and threads run out at every request that loading, preparing and running make: each time an error comes out, nothing
-// is lost, and the same session goes on with right results.
+// Memory and threads run out at every request that loading, preparing and running make: each time
+// an error comes out, nothing is lost, and the same session goes on with right results.
 #include "tests/faults/faults.h"
 
 #ifndef EVOQ_NO_FAULTS
@@ -50,10 +50,13 @@ class AllocatorTest : public ::testing::Test {
     ASSERT_TRUE(WriteEtm(model, path_));
   }
 
-  // Tries with request n failing, n = 1, 2, ... until none is left to fail: all of the first 100, then a sample of about `sample`, or
-  // all of them (EVOQ_LONG=1). `attempt` gives back all that it takes; afterwards it must be right with nothing failing.
-  void WalkAll(const std::function<Outcome()>& attempt, What what = What::kMemory, int64_t sample = 150) {
-    for (int warm = 0; warm < 3; ++warm) ASSERT_EQ(attempt(), Outcome::kRight);  // what is made once is there now
+  // Tries with request n failing, n = 1, 2, ... until none is left to fail: all of the first 100,
+  // then a sample of about `sample`, or all of them (EVOQ_LONG=1). `attempt` gives back all that it
+  // takes; afterwards it must be right with nothing failing.
+  void WalkAll(const std::function<Outcome()>& attempt, What what = What::kMemory,
+               int64_t sample = 150) {
+    for (int warm = 0; warm < 3; ++warm)
+      ASSERT_EQ(attempt(), Outcome::kRight);  // what is made once is there now
     const int64_t before = faults::Requests();
     ASSERT_EQ(attempt(), Outcome::kRight);
     const int64_t requests = faults::Requests() - before, living = faults::Living();
@@ -69,7 +72,8 @@ class AllocatorTest : public ::testing::Test {
           hit = failing.hit();
         }
         ASSERT_NE(outcome, Outcome::kWrong) << "request " << n << " of " << requests;
-        ASSERT_EQ(faults::Living(), living) << "request " << n << " of " << requests << " lost memory";
+        ASSERT_EQ(faults::Living(), living)
+            << "request " << n << " of " << requests << " lost memory";
         if (!hit) ASSERT_EQ(outcome, Outcome::kRight) << "nothing failed";
         errors += outcome == Outcome::kError;
         if (n % 16 == 0) ASSERT_EQ(attempt(), Outcome::kRight) << "after request " << n;
@@ -104,8 +108,10 @@ Outcome RunGemm(Session& session, std::string* error) {
     x.data<float>()[1] = 4;
     inputs.push_back(std::move(x));
   }
-  if (!session.Run(inputs, &outputs, error)) return error->empty() ? Outcome::kWrong : Outcome::kError;
-  const bool right = outputs.size() == 1 && outputs[0].data<float>()[0] == 12 && outputs[0].data<float>()[1] == 0;
+  if (!session.Run(inputs, &outputs, error))
+    return error->empty() ? Outcome::kWrong : Outcome::kError;
+  const bool right =
+      outputs.size() == 1 && outputs[0].data<float>()[0] == 12 && outputs[0].data<float>()[1] == 0;
   return right ? Outcome::kRight : Outcome::kWrong;
 }
 
@@ -148,11 +154,13 @@ TEST_F(AllocatorTest, ASessionGoesOn) {
     }
     inputs.push_back(std::move(x));
     error = "none";
-    if (!session->Run(inputs, &outputs, &error)) return error == "none" ? Outcome::kWrong : Outcome::kError;
+    if (!session->Run(inputs, &outputs, &error))
+      return error == "none" ? Outcome::kWrong : Outcome::kError;
     for (int64_t i = 0; i < rows; ++i) {
       // 3 + 2 (4 + i) + 1 and -3 + 4 + i - 20.
       if (outputs[0].data<float>()[2 * i] != static_cast<float>(12 + 2 * i)) return Outcome::kWrong;
-      if (outputs[0].data<float>()[2 * i + 1] != std::max(0.0f, static_cast<float>(i - 19))) return Outcome::kWrong;
+      if (outputs[0].data<float>()[2 * i + 1] != std::max(0.0f, static_cast<float>(i - 19)))
+        return Outcome::kWrong;
     }
     return outputs[0].shape == std::vector<int64_t>{rows, 2} ? Outcome::kRight : Outcome::kWrong;
   };
@@ -174,10 +182,12 @@ TEST_F(AllocatorTest, ASessionGoesOn) {
 }
 
 TEST_F(AllocatorTest, ModelsInRegions) {
-  Write("input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
-        "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
-        "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput %i\noutput %y\n",
-        /*planned=*/false);
+  Write(
+      "input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
+      "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
+      "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput "
+      "%i\noutput %y\n",
+      /*planned=*/false);
   WalkAll([&] {
     std::string error;
     auto session = Session::Load(path_, {1}, &error);
@@ -192,9 +202,10 @@ TEST_F(AllocatorTest, ModelsInRegions) {
       std::vector<Array> inputs, outputs;
       inputs.push_back(std::move(x));
       inputs.push_back(std::move(c));
-      if (!session->Run(inputs, &outputs, &error)) return error.empty() ? Outcome::kWrong : Outcome::kError;
-      const bool right = outputs[0].shape == std::vector<int64_t>{1, 1} && outputs[0].data<int64_t>()[0] == 1 &&
-                         outputs[1].data<float>()[1] == -5;
+      if (!session->Run(inputs, &outputs, &error))
+        return error.empty() ? Outcome::kWrong : Outcome::kError;
+      const bool right = outputs[0].shape == std::vector<int64_t>{1, 1} &&
+                         outputs[0].data<int64_t>()[0] == 1 && outputs[1].data<float>()[1] == -5;
       return right ? Outcome::kRight : Outcome::kWrong;
     });
   });
@@ -233,7 +244,8 @@ TEST_F(AllocatorTest, AnOnnxModel) {
       x.bytes.resize(x.size() * 4);
       for (size_t i = 0; i < x.size(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) / 8;
       inputs.push_back(std::move(x));
-      if (!session->Run(inputs, &outputs, &error)) return error.empty() ? Outcome::kWrong : Outcome::kError;
+      if (!session->Run(inputs, &outputs, &error))
+        return error.empty() ? Outcome::kWrong : Outcome::kError;
       if (expected.empty()) expected = outputs[0].bytes;
       return outputs[0].bytes == expected ? Outcome::kRight : Outcome::kWrong;
     });
@@ -272,7 +284,8 @@ TEST_F(AllocatorTest, VerbsOfTheCommandLine) {
   const std::string onnx = std::string(EVOQ_SOURCE_DIR) + "/examples/digits/digits.onnx";
   const std::string out = (dir_ / "out.etm").string();
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"compile", onnx, "-o", out}, {"quantize", onnx, "--scheme", "int8-dynamic", "-o", out}}) {
+       {std::vector<std::string>{"compile", onnx, "-o", out},
+        {"quantize", onnx, "--scheme", "int8-dynamic", "-o", out}}) {
     const auto attempt = [&] {
       std::filesystem::remove(out);
       return Tried([&] {
@@ -302,7 +315,8 @@ TEST_F(AllocatorTest, ThreadsThatCannotStart) {
         const Outcome outcome = RunGemm(*session, &error);
         EXPECT_EQ(outcome, nth <= 3 ? Outcome::kError : Outcome::kRight);
         if (nth <= 3) {
-          const auto says = fmt::format("thread {} of 4 cannot start: Resource temporarily unavailable", nth + 1);
+          const auto says =
+              fmt::format("thread {} of 4 cannot start: Resource temporarily unavailable", nth + 1);
           EXPECT_NE(error.find(says), std::string::npos) << error;
         }
       }

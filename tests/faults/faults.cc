@@ -54,7 +54,9 @@ namespace {
 
 void* Aligned(std::size_t alignment, std::size_t bytes) {
   void* p = nullptr;
-  if (::posix_memalign(&p, alignment < sizeof(void*) ? sizeof(void*) : alignment, bytes == 0 ? 1 : bytes) != 0) return nullptr;
+  if (::posix_memalign(&p, alignment < sizeof(void*) ? sizeof(void*) : alignment,
+                       bytes == 0 ? 1 : bytes) != 0)
+    return nullptr;
   return p;
 }
 
@@ -88,8 +90,12 @@ using evoq::faults::New;
 
 void* operator new(std::size_t bytes) { return New(bytes, kDefault); }
 void* operator new[](std::size_t bytes) { return New(bytes, kDefault); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return New(bytes, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t bytes, std::align_val_t a) { return New(bytes, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return New(bytes, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t bytes, std::align_val_t a) {
+  return New(bytes, static_cast<std::size_t>(a));
+}
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   try {
     return New(bytes, kDefault);
@@ -97,7 +103,9 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
     return nullptr;
   }
 }
-void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept { return operator new(bytes, tag); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
 void operator delete(void* p) noexcept { Delete(p); }
 void operator delete[](void* p) noexcept { Delete(p); }
 void operator delete(void* p, std::size_t) noexcept { Delete(p); }
@@ -113,13 +121,17 @@ extern "C" {
 
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
   evoq::faults::requests.fetch_add(1, std::memory_order_relaxed);
-  return evoq::faults::Fails(evoq::faults::What::kMemory) ? nullptr : evoq::faults::Aligned(alignment, bytes);
+  return evoq::faults::Fails(evoq::faults::What::kMemory) ? nullptr
+                                                          : evoq::faults::Aligned(alignment, bytes);
 }
 
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) noexcept {
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                   void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
-  return evoq::faults::Fails(evoq::faults::What::kThreads) ? EAGAIN : create(thread, attributes, start, argument);
+  return evoq::faults::Fails(evoq::faults::What::kThreads)
+             ? EAGAIN
+             : create(thread, attributes, start, argument);
 }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// Memory and threads that run out when a test says so: this binary's operator new, aligned_alloc and
-// pthread_create are faults.cc's.
+// Memory and threads that run out when a test says so: this binary's operator new, aligned_alloc
+// and pthread_create are faults.cc's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace evoq::faults {
 enum class What { kMemory, kThreads };
 enum class How { kOnce, kFromThenOn };
 
-// While it lives, request number `nth` (the first is 1) for memory or a thread fails, and with kFromThenOn all later ones.
+// While it lives, request number `nth` (the first is 1) for memory or a thread fails, and with
+// kFromThenOn all later ones.
 class Failing {
  public:
   Failing(What what, How how, int64_t nth);
@@ -27,7 +28,8 @@ class Failing {
   bool hit() const;
 };
 
-// Requests for memory, and blocks of operator new that were not given back, since the process began.
+// Requests for memory, and blocks of operator new that were not given back, since the process
+// began.
 int64_t Requests();
 int64_t Living();
 

@@ -1,4 +1,5 @@
-// Runs without end: no growth, no allocation; forks; files cut short under a session; many sessions.
+// Runs without end: no growth, no allocation; forks; files cut short under a session; many
+// sessions.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,7 +43,8 @@ class LongRunTest : public ::testing::Test {
 
   static std::vector<Array> Input(int64_t rows) {
     std::vector<Array> inputs = {Array::Zeros(ElementType::kFloat32, {rows, 64})};
-    for (size_t i = 0; i < inputs[0].size(); ++i) inputs[0].data<float>()[i] = static_cast<float>(i % 100);
+    for (size_t i = 0; i < inputs[0].size(); ++i)
+      inputs[0].data<float>()[i] = static_cast<float>(i % 100);
     return inputs;
   }
   static bool IsDouble(const std::vector<Array>& y, const std::vector<Array>& x) {
@@ -84,7 +86,8 @@ TEST_F(LongRunTest, ARepeatedRunAllocatesNothing) {
   }
 }
 
-// At one shape, at shapes in turn, at more shapes than are kept, with errors between: after the first rounds nothing more is held.
+// At one shape, at shapes in turn, at more shapes than are kept, with errors between: after the
+// first rounds nothing more is held.
 TEST_F(LongRunTest, NothingGrows) {
   WriteProduct();
   auto session = Session::Load(path_, {1});
@@ -165,8 +168,8 @@ TEST_F(LongRunTest, ASessionInAChild) {
   }
 }
 
-// Someone writes a new model over the file in place, or a disk loses it: the run is an error, the process lives. The file must
-// be mapped in pages of its own for that: its weights are 16 KiB.
+// Someone writes a new model over the file in place, or a disk loses it: the run is an error, the
+// process lives. The file must be mapped in pages of its own for that: its weights are 16 KiB.
 TEST_F(LongRunTest, AFileThatIsCutShort) {
   for (const bool c_interface : {false, true}) {
     WriteProduct();
@@ -180,7 +183,8 @@ TEST_F(LongRunTest, AFileThatIsCutShort) {
       if (c_interface) {
         evoq_session* s = evoq_session_load(path_.c_str(), 1, nullptr, 0);
         const evoq_array in = {1, 2, x[0].shape.data(), const_cast<std::byte*>(x[0].bytes.data())};
-        good = evoq_session_compute(s, &in, 1, nullptr, 0) == 0 && ::truncate(path_.c_str(), 4096) == 0;
+        good = evoq_session_compute(s, &in, 1, nullptr, 0) == 0 &&
+               ::truncate(path_.c_str(), 4096) == 0;
         for (int i = 0; i < 3; ++i) {
           good = good && evoq_session_compute(s, &in, 1, c_error, sizeof(c_error)) != 0;
           evoq_array result;
@@ -193,7 +197,8 @@ TEST_F(LongRunTest, AFileThatIsCutShort) {
         good = session && session->Run(x, &y) && ::truncate(path_.c_str(), 4096) == 0;
         for (int i = 0; i < 3; ++i) good = good && !session->Run(i == 1 ? Input(5) : x, &y, &error);
       }
-      good = good && error == path_ + ": the file was cut short while the model is in use: load it again";
+      good = good &&
+             error == path_ + ": the file was cut short while the model is in use: load it again";
       if (!good) std::fprintf(stderr, "'%s'\n", error.c_str());
       // Another model is not touched by it.
       WriteProduct();

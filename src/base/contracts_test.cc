@@ -1,0 +1,292 @@
+// What the small functions promise, at their limits.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "base/file.h"
+#include "base/isa.h"
+#include "base/json_file.h"
+#include "base/math.h"
+#include "base/memory.h"
+#include "base/result.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+TEST(Math, ChecksAtTheLimits) {
+  EXPECT_EQ(CheckedMul(kMax, 1), kMax);
+  EXPECT_EQ(CheckedMul(int64_t{1} << 31, int64_t{1} << 31), int64_t{1} << 62);
+  EXPECT_EQ(CheckedMul(int64_t{1} << 32, int64_t{1} << 31), std::nullopt);
+  EXPECT_EQ(CheckedMul(kMax, 2), std::nullopt);
+  EXPECT_EQ(CheckedAdd(kMax, 0), kMax);
+  EXPECT_EQ(CheckedAdd(kMax - 1, 1), kMax);
+  EXPECT_EQ(CheckedAdd(kMax, 1), std::nullopt);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{kMax, 1}), kMax);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{5, 0}), 0);
+  EXPECT_EQ(CheckedProduct(std::vector<int64_t>{0, -1}), std::nullopt);
+  EXPECT_EQ(CeilDiv(0, 4), 0);
+  EXPECT_EQ(CeilDiv(1, 4), 1);
+  EXPECT_EQ(CeilDiv(4, 4), 1);
+  EXPECT_EQ(CeilDiv(5, 4), 2);
+  EXPECT_EQ(CeilDiv(kMax, 2), (kMax - 1) / 2 + 1);
+  EXPECT_EQ(RoundUp(0, 64), 0);
+  EXPECT_EQ(RoundUp(64, 64), 64);
+  EXPECT_EQ(RoundUp(65, 64), 128);
+}
+
+TEST(Text, BytesForPeople) {
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(999), "999 B");
+  EXPECT_EQ(HumanBytes(1000), "1.0 kB");
+  EXPECT_EQ(HumanBytes(999'900), "999.9 kB");
+  EXPECT_EQ(HumanBytes(1'000'000), "1.00 MB");
+  EXPECT_EQ(HumanBytes(13'964'179), "13.96 MB");
+  EXPECT_EQ(HumanBytes(999'990'000), "999.99 MB");
+  EXPECT_EQ(HumanBytes(1'000'000'000), "1.00 GB");
+}
+
+TEST(Text, GlobsAtTheEnds) {
+  EXPECT_TRUE(GlobMatch("", ""));
+  EXPECT_TRUE(GlobMatch("*", ""));
+  EXPECT_TRUE(GlobMatch("**", "anything"));
+  EXPECT_FALSE(GlobMatch("", "a"));
+  EXPECT_FALSE(GlobMatch("?", ""));
+  EXPECT_FALSE(GlobMatch("a?", "a"));
+  EXPECT_TRUE(GlobMatch("a*", "a"));
+  EXPECT_TRUE(GlobMatch("?*", "a*"));
+  EXPECT_FALSE(GlobMatch("*b", "ba"));
+  EXPECT_TRUE(GlobMatch("a*b*c", "aXbXbXc"));
+  EXPECT_EQ(Bracketed(std::span<const int64_t>(std::vector<int64_t>{1, 3, 224})), "[1, 3, 224]");
+  EXPECT_EQ(Bracketed(std::span<const int64_t>()), "[]");
+}
+
+TEST(Error, ContextsStandBefore) {
+  Error error(ErrorCode::kNotFound, "no such file");
+  EXPECT_EQ(Error(error).WithContext("inner").message(), "inner: no such file");
+  const auto result =
+      WithContext(WithContext(Result<int>(tl::unexpected(error)), "inner"), "outer");
+  EXPECT_EQ(result.error().message(), "outer: inner: no such file");
+  EXPECT_EQ(result.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(WithContext(Result<int>(3), "x").value(), 3);
+  EXPECT_EQ(Unsupported("{} of {}", 1, 2).value().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(InvalidInput("a").value().code(), ErrorCode::kInvalidInput);
+  const std::pair<ErrorCode, const char*> names[] = {
+      {ErrorCode::kInvalidInput, "invalid input"},
+      {ErrorCode::kUnsupported, "unsupported"},
+      {ErrorCode::kNotFound, "not found"},
+      {ErrorCode::kIo, "input/output error"},
+      {ErrorCode::kTooLarge, "too large"},
+      {ErrorCode::kUsage, "usage"},
+      {ErrorCode::kConditionFailed, "condition failed"},
+      {ErrorCode::kInternal, "internal error"}};
+  for (const auto& [code, name] : names) EXPECT_STREQ(ErrorCodeName(code), name);
+}
+
+TEST(File, NamesAndFolders) {
+  EXPECT_EQ(BaseName("a/b/c.txt"), "c.txt");
+  EXPECT_EQ(BaseName("c"), "c");
+  EXPECT_EQ(LowerExtension("a/b.d/c.TXT"), ".txt");
+  EXPECT_EQ(LowerExtension("a/b.d/c"), "");
+  EXPECT_EQ(LowerExtension("a.tar.Gz"), ".gz");
+  const auto dir =
+      std::filesystem::temp_directory_path() / fmt::format("evoq_files_{}", ::getpid());
+  ASSERT_TRUE(MakeDirectories((dir / "b" / "below").string()));
+  ASSERT_TRUE(MakeDirectories((dir / "b").string())) << "it is there";
+  for (const char* name : {"z", "a", "m.txt", "b/inside"})
+    ASSERT_TRUE(WriteFileAtomic((dir / name).string(), ""));
+  EXPECT_EQ(ListFiles(dir.string()).value(),
+            (std::vector<std::string>{(dir / "a").string(), (dir / "m.txt").string(),
+                                      (dir / "z").string()}));
+  EXPECT_EQ(ListFiles((dir / "none").string()).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(MakeDirectories((dir / "a" / "x").string()).error().code(), ErrorCode::kIo);
+  std::filesystem::remove_all(dir);
+}
+
+// The variable first, "" being nowhere; then XDG_CACHE_HOME, then HOME, of which an empty one is
+// none.
+TEST(File, WhereCachesLive) {
+  const char* const names[] = {"EVOQ_TEST_CACHE", "XDG_CACHE_HOME", "HOME"};
+  std::vector<std::optional<std::string>> before;
+  for (const char* name : names)
+    before.push_back(std::getenv(name) ? std::optional<std::string>(std::getenv(name))
+                                       : std::nullopt);
+  const auto path = [&](const char* own, const char* xdg, const char* home) {
+    const char* const values[] = {own, xdg, home};
+    for (int i = 0; i < 3; ++i)
+      values[i] != nullptr ? ::setenv(names[i], values[i], 1) : ::unsetenv(names[i]);
+    return CachePath(names[0], "t.json");
+  };
+  EXPECT_EQ(path("/own/file", "/xdg", "/home/me"), "/own/file");
+  EXPECT_EQ(path("", "/xdg", "/home/me"), "");
+  EXPECT_EQ(path(nullptr, "/xdg", "/home/me"), "/xdg/evoq/t.json");
+  EXPECT_EQ(path(nullptr, "", "/home/me"), "/home/me/.cache/evoq/t.json");
+  EXPECT_EQ(path(nullptr, nullptr, "/home/me"), "/home/me/.cache/evoq/t.json");
+  EXPECT_EQ(path(nullptr, nullptr, ""), "");
+  EXPECT_EQ(path(nullptr, nullptr, nullptr), "");
+  for (int i = 0; i < 3; ++i)
+    before[i] ? ::setenv(names[i], before[i]->c_str(), 1) : ::unsetenv(names[i]);
+}
+
+TEST(Json, MembersOfTheTypeAskedFor) {
+  const auto json =
+      ParseJson(R"({"n": 2.5, "i": 7, "t": "text", "a": [1, 2], "null": null})").value();
+  EXPECT_EQ(JsonNumber(json, "n"), 2.5);
+  EXPECT_EQ(JsonNumber(json, "i", 1), 7);
+  EXPECT_EQ(JsonNumber(json, "t", 3), 3);
+  EXPECT_EQ(JsonNumber(json, "null", 4), 4);
+  EXPECT_EQ(JsonNumber(json, "none", 5), 5);
+  EXPECT_EQ(JsonNumber(json["a"], "n", 6), 6);
+  EXPECT_EQ(JsonText(json, "t"), "text");
+  EXPECT_EQ(JsonText(json, "n"), "");
+  EXPECT_EQ(JsonText(json["a"], "t"), "");
+  EXPECT_EQ(JsonArray(json, "a").size(), 2u);
+  EXPECT_TRUE(JsonArray(json, "t").is_array());
+  EXPECT_TRUE(JsonArray(json, "t").empty());
+  EXPECT_TRUE(JsonArray(json["a"], "a").empty());
+}
+
+TEST(Isa, TargetsByName) {
+  const char* const before = std::getenv("EVOQ_TARGET");
+  const std::optional<std::string> kept =
+      before ? std::optional<std::string>(before) : std::nullopt;
+  ::setenv("EVOQ_TARGET", "SCALAR", 1);
+  EXPECT_EQ(SelectIsa().value(), Isa::kScalar);
+  for (const char* wrong : {"avx2", "AVX", "SSE"}) {
+    ::setenv("EVOQ_TARGET", wrong, 1);
+    ASSERT_FALSE(SelectIsa()) << wrong;
+    EXPECT_EQ(SelectIsa().error().code(), ErrorCode::kUsage);
+    EXPECT_EQ(SelectIsa().error().message(),
+              fmt::format("EVOQ_TARGET={}: expected SCALAR, AVX2, AVX512 or NEON", wrong));
+  }
+#if defined(__x86_64__)
+  ::setenv("EVOQ_TARGET", "NEON", 1);
+  EXPECT_FALSE(SelectIsa());
+#endif
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    ::setenv("EVOQ_TARGET", IsaName(isa), 1);
+    EXPECT_EQ(SelectIsa().has_value(), IsaSupported(isa)) << IsaName(isa);
+    if (IsaSupported(isa)) EXPECT_EQ(SelectIsa().value(), isa);
+  }
+  // The best one where none is named.
+  const Isa best = IsaSupported(Isa::kAvx512) ? Isa::kAvx512
+                   : IsaSupported(Isa::kAvx2) ? Isa::kAvx2
+                   : IsaSupported(Isa::kNeon) ? Isa::kNeon
+                                              : Isa::kScalar;
+  ::setenv("EVOQ_TARGET", "", 1);
+  EXPECT_EQ(SelectIsa().value(), best);
+  ::unsetenv("EVOQ_TARGET");
+  EXPECT_EQ(SelectIsa().value(), best);
+  if (kept) ::setenv("EVOQ_TARGET", kept->c_str(), 1);
+  EXPECT_NE(MachineName(Isa::kAvx2), MachineName(Isa::kScalar));
+  EXPECT_NE(MachineName(Isa::kScalar).find(CpuName() + ", SCALAR, evoq "), std::string::npos);
+  EXPECT_GE(LargestCacheBytes(), 1 << 15);
+}
+
+bool InChild(const std::function<bool()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body() ? 0 : 1);
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Memory, TheSmallerOfMachineAndLimit) {
+  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  if (limit.rlim_cur == RLIM_INFINITY) EXPECT_EQ(MemoryLimitBytes(), machine);
+  EXPECT_TRUE(InChild([&] {
+    const rlimit half{static_cast<rlim_t>(machine / 2), RLIM_INFINITY},
+        twice{static_cast<rlim_t>(2 * machine), RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &half) != 0 || MemoryLimitBytes() != machine / 2) return false;
+    return setrlimit(RLIMIT_AS, &twice) == 0 && MemoryLimitBytes() == machine;
+  }));
+}
+
+TEST(ThreadPool, CoresThatTheProcessMayUse) {
+  EXPECT_GE(PhysicalCores(), 1);
+  EXPECT_TRUE(InChild([] {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof(all), &all) != 0 || PhysicalCores() > CPU_COUNT(&all))
+      return false;
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (!CPU_ISSET(i, &all)) continue;
+      CPU_SET(i, &one);
+      break;
+    }
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) return false;
+    return PhysicalCores() == 1 && ThreadPool(0).threads() == 1;
+  }));
+  EXPECT_EQ(ThreadPool(0).threads(), PhysicalCores());
+  EXPECT_EQ(ThreadPool(-3).threads(), PhysicalCores());
+  EXPECT_EQ(ThreadPool(3).threads(), 3);
+}
+
+// Every thread begins with its own share of neighbouring pieces, the first threads with one more:
+// 10 pieces of 3 for 4 threads are 3, 3, 2 and 2. No thread takes a second piece before all have
+// their first.
+TEST(ThreadPool, SharesOfNeighbours) {
+  ThreadPool pool(4);
+  for (const auto& [count, grain, begins] :
+       {std::tuple{int64_t{30}, int64_t{3}, std::vector<int64_t>{0, 9, 18, 24}},
+        {28, 3, {0, 9, 18, 24}},
+        {4, 1, {0, 1, 2, 3}},
+        {12, 3, {0, 3, 6, 9}},
+        {10, 1, {0, 3, 6, 8}}}) {
+    std::vector<std::atomic<int64_t>> first(4);
+    for (auto& f : first) f = -1;
+    std::atomic<int> inside{0};
+    pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end, int thread) {
+      EXPECT_LE(end - begin, grain);
+      if (first[thread] >= 0) return;
+      first[thread] = begin;
+      ++inside;
+      while (inside < 4) std::this_thread::yield();
+    });
+    for (size_t t = 0; t < 4; ++t)
+      EXPECT_EQ(first[t], begins[t]) << count << " by " << grain << ", thread " << t;
+  }
+}
+
+// Loops of very many items, of none, and with no grain.
+TEST(ThreadPool, LoopsAtTheLimits) {
+  constexpr int64_t kMany = int64_t{1} << 61;
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    for (const auto& [count, grain] :
+         {std::pair{kMany, kMany / 2}, {kMany, kMany}, {kMany - 1, kMany / 4}}) {
+      std::atomic<uint64_t> items{0};
+      std::atomic<int> parts{0};
+      pool.ParallelFor(count, grain, [&, count = count](int64_t begin, int64_t end) {
+        EXPECT_TRUE(0 <= begin && begin < end && end <= count);
+        items += static_cast<uint64_t>(end - begin);
+        ++parts;
+      });
+      EXPECT_EQ(items, static_cast<uint64_t>(count));
+    }
+    std::atomic<int> calls{0};
+    pool.ParallelFor(0, 1, [&](int64_t, int64_t) { ++calls; });
+    pool.ParallelFor(-5, 1, [&](int64_t, int64_t) { ++calls; });
+    EXPECT_EQ(calls, 0);
+    std::atomic<int64_t> items{0};
+    pool.ParallelFor(10, 0, [&](int64_t begin, int64_t end) { items += end - begin; });
+    EXPECT_EQ(items, 10);
+  }
+}
+
+}  // namespace
+}  // namespace evoq
