@@ -157,7 +157,7 @@ TEST(Executor, MemoryBeyondTheMachine) {
 TEST(Executor, OutputsThatNoStepComputes) {
   const auto executor = ExecutorOf(
       "input %x: float32[2]\ninput %e: float32[0, 2]\nconst %c: float32[2] = [7.0, 8.0]\n"
-      "r: %y: float32[2, 1] = Reshape(%x, %s)\nconst %s: int64[2] = [2, 1]\n"
+      "const %s: int64[2] = [2, 1]\nr: %y: float32[2, 1] = Reshape(%x, %s)\n"
       "n: %n: float32[0, 2] = Neg(%e)\noutput %y\noutput %c\noutput %n\noutput %x\n");
   const std::vector<Tensor> in = {Floats(Shape{2}, {1, 2}),
                                   Tensor::Allocate(TensorType(DType::kFloat32, Shape{0, 2}))};

@@ -82,7 +82,8 @@ TEST(DType, HalvesAndBfloatsRoundToEven) {
   EXPECT_EQ(FloatToHalf(0x1p-25f), 0x0000) << "a tie to zero";
   EXPECT_EQ(FloatToHalf(0x1.8p-24f), 0x0002) << "a tie between 1 and 2";
   EXPECT_EQ(FloatToHalf(0x1p-14f), 0x0400);
-  EXPECT_EQ(FloatToHalf(0x1.ffcp-15f), 0x0400 - 1);
+  EXPECT_EQ(FloatToHalf(0x1.ff8p-15f), 0x03ff);
+  EXPECT_EQ(FloatToHalf(0x1.ffcp-15f), 0x0400) << "a tie between 1023 and 1024";
   EXPECT_EQ(FloatToHalf(-0.0f), 0x8000);
   EXPECT_EQ(FloatToHalf(std::numeric_limits<float>::infinity()), 0x7c00);
   EXPECT_EQ(FloatToHalf(-std::numeric_limits<float>::infinity()), 0xfc00);

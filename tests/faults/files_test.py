@@ -130,12 +130,12 @@ def walk(verb, kind, old, failures, **variables):
 
 def interrupted(folder, failures):
     for verb in verbs(folder):
-        deterministic = verb.name in ("compile", "--json")
-        for kind in ["kill", "term", "int", "hup", "full"] if LONG or deterministic else ["kill"]:
+        for kind in [*SIGNALS, "full"] if LONG else ["kill"]:
             met = walk(verb, kind, old=True, failures=failures)
             if met < 5:  # open, write, fsync, link, rename at least
                 failures.append(f"{verb.name}: only {met} steps of writing were seen")
-            if LONG or deterministic:
+        if LONG or verb.name == "--json":  # all write by the same function: the fastest stands for all
+            for kind in [*SIGNALS, "full"]:
                 walk(verb, kind, old=False, failures=failures)
                 walk(verb, kind, old=True, failures=failures, EVOQ_NO_TMPFILE="1")
 
@@ -167,8 +167,12 @@ def devices(folder, failures):
         if not good:
             failures.append(f"devices: {what}")
 
-    done = evoq(["compile", DIGITS, "-o", "/dev/null"])
-    check(f"-o /dev/null: {done.stderr}", done.returncode == 0 and stat.S_ISCHR(os.stat("/dev/null").st_mode))
+    null = "/dev/null"
+    if os.geteuid() == 0:  # one of our own: a fault here must not cost the machine its /dev/null
+        null = os.path.join(folder, "null")
+        os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    done = evoq(["compile", DIGITS, "-o", null])
+    check(f"-o {null}: {done.stderr}", done.returncode == 0 and stat.S_ISCHR(os.stat(null).st_mode))
     etm = os.path.join(folder, "digits.etm")
     text = evoq(["inspect", etm]).stdout
     done = evoq(["inspect", etm, "--json", "/dev/stdout"])
