@@ -57,6 +57,7 @@ TEST(IndependentSamples, NotWhereSamplesMeet) {
   one("const %c: float32[2, 1, 6, 8]\na: %y: float32[2, 4, 6, 8] = Add(%x, %c)\noutput %y\n");  // axis 0 of y is the constant's
   one("const %c: float32[4, 6, 8]\na: %b: float32[4, 6, 8] = Relu(%x)\nb: %y: float32[4, 6, 8] = Relu(%c)\noutput %b\noutput %y\n");
   one("a: %y: int64[1, 6, 8] = ArgMax(%x)\noutput %y\n");
+  one("const %s: int64[3] = [4, 8, 6]\nr: %r: float32[4, 8, 6] = Reshape(%x, %s)\na: %y: int64[8, 6] = ArgMax{keepdims=0}(%r)\noutput %y\n");
   four("a: %y: int64[4, 6, 1] = ArgMax{axis=2}(%x)\noutput %y\n");
   one("a: %y: float32[2, 6, 8], %z: float32[2, 6, 8] = Split{num_outputs=2}(%x)\noutput %y\noutput %z\n");
   four("a: %y: float32[4, 3, 8], %z: float32[4, 3, 8] = Split{axis=1, num_outputs=2}(%x)\noutput %y\noutput %z\n");
