@@ -26,11 +26,12 @@ Status CheckComparable(const EvalJob& job, const Graph& model, const Graph& refe
   return {};
 }
 
-// Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index.
+// Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index. A score that is no number comes last
+// as a label's, and first as another's.
 int64_t RankOf(const Tensor& scores, int64_t label) {
   const float* s = scores.data<float>();
   int64_t rank = 0;
-  for (int64_t i = 0; i < scores.elements(); ++i) rank += s[i] > s[label] || (s[i] == s[label] && i < label);
+  for (int64_t i = 0; i < scores.elements(); ++i) rank += i != label && !(s[i] < s[label]) && (s[i] != s[label] || i < label);
   return rank;
 }
 

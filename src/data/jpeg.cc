@@ -22,6 +22,7 @@ struct JpegReader {
   jpeg_source_mgr source;
   jpeg_progress_mgr progress;
   Budget* budget;
+  bool over_budget;
   std::jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
 };
@@ -68,8 +69,9 @@ void OnProgress(j_common_ptr common) {
   auto* reader = static_cast<JpegReader*>(common->client_data);
   const int64_t pixels = int64_t{reader->info.image_width} * reader->info.max_v_samp_factor * DCTSIZE;
   if (reader->budget->TakeWork(pixels, "").has_value()) return;
-  std::snprintf(reader->message, sizeof(reader->message), "too much work: %d scans of %u x %u pixels", reader->info.input_scan_number,
-                reader->info.image_width, reader->info.image_height);
+  std::snprintf(reader->message, sizeof(reader->message), "JPEG: scan %d of %u x %u pixels is more work than a file of this size may cost",
+                reader->info.input_scan_number, reader->info.image_width, reader->info.image_height);
+  reader->over_budget = true;
   std::longjmp(reader->escape, 1);
 }
 
@@ -159,6 +161,7 @@ Result<Image> DecodeJpeg(std::span<const std::byte> bytes, Budget& budget) {
   std::vector<uint8_t> four(cmyk ? image.pixels.size() / 3 * 4 : 0);
   uint8_t* rows = cmyk ? four.data() : image.pixels.data();
   if (!ReadRows(&reader, rows, static_cast<size_t>(image.width) * (cmyk ? 4 : 3))) {
+    if (reader.over_budget) return Fail(ErrorCode::kTooLarge, "{}", reader.message);
     return InvalidInput("corrupt or truncated JPEG: {}", reader.message);
   }
   if (cmyk) CmykToRgb(four, image);

@@ -3,7 +3,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include <jpeglib.h>
 
 namespace evoq::craft {
 namespace {
@@ -141,6 +145,35 @@ std::string Write(const Png& file) {
   chunk("IDAT", file.idat.value_or(ZlibDeflate(file.rows)));
   if (file.end) chunk("IEND", "");
   return out;
+}
+
+std::string ProgressiveJpeg(int width, int height, int scans) {
+  jpeg_compress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &bytes, &size);
+  info.image_width = static_cast<JDIMENSION>(width);
+  info.image_height = static_cast<JDIMENSION>(height);
+  info.input_components = 1;
+  info.in_color_space = JCS_GRAYSCALE;
+  jpeg_set_defaults(&info);
+  const jpeg_scan_info script[] = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}};
+  info.scan_info = script;
+  info.num_scans = 2;
+  jpeg_start_compress(&info, TRUE);
+  std::vector<JSAMPLE> row(static_cast<size_t>(width), 77);
+  for (JSAMPROW rows[] = {row.data()}; info.next_scanline < info.image_height;) jpeg_write_scanlines(&info, rows, 1);
+  jpeg_finish_compress(&info);
+  std::string file(reinterpret_cast<const char*>(bytes), size);
+  jpeg_destroy_compress(&info);
+  std::free(bytes);
+  const size_t last = file.rfind("\xff\xda");
+  const std::string scan = file.substr(last, file.size() - 2 - last);  // up to the end marker
+  for (int i = 1; i < scans; ++i) file.insert(last, scan);
+  return file;
 }
 
 std::string Write(const Bmp& file) {

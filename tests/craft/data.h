@@ -84,6 +84,9 @@ struct Png {
 };
 std::string Write(const Png& file);
 
+// ---- JPEG: a progressive gray one of one value, whose last scan stands in it `scans` times
+std::string ProgressiveJpeg(int width, int height, int scans);
+
 // ---- BMP of 24 bits
 struct Bmp {
   int32_t width = 2, height = 2;

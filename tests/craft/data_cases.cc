@@ -232,7 +232,7 @@ std::vector<DataCase> MakeImageCases() {
   const auto png = [](auto change) { return With<Png>(change); };
   const auto bmp = [](auto change) { return With<Bmp>(change); };
   const auto tiff = [](auto change) { return With<Tiff>(change); };
-  const std::string rows3(3, '\0'), text(1 << 20, ' ');
+  const std::string text(1 << 20, ' '), jpeg = ProgressiveJpeg(20, 10, 1);
   constexpr uint16_t kShort = 3, kLong = 4;
   const char* other_tiff = "a TIFF other than of gray or RGB of 8 bits without compression, palette or planes";
   return {
@@ -265,6 +265,12 @@ std::vector<DataCase> MakeImageCases() {
       {r, "png of 6000 x 6000 pixels, no rows", png([](Png& f) { f.width = f.height = 6000; }), "corrupt or truncated PNG: "},
       {r, "png beyond its budget", png([](Png& f) { f.width = f.height = 7000; }), "image of 7000 x 7000 pixels: 147000000 bytes of memory, expected at most"},
       {r, "png beyond 2^28 pixels", png([](Png& f) { f.width = f.height = 16385; }), "image of 16385 x 16385 pixels, at most 268435456 are read"},
+      // JPEG
+      {r, "progressive jpeg", jpeg, ""},
+      {r, "progressive jpeg of 300 scans", ProgressiveJpeg(20, 10, 300), ""},
+      {r, "progressive jpeg of 300 large scans", ProgressiveJpeg(2500, 2500, 300), "JPEG: scan 17"},
+      {r, "progressive jpeg without end", jpeg.substr(0, jpeg.size() / 2), "corrupt or truncated JPEG: "},
+      {r, "progressive jpeg beyond its budget", ProgressiveJpeg(6400, 5200, 1), "coefficients of a progressive JPEG: 66560000 bytes of memory, expected at most"},
       // BMP
       {r, "bmp", Good<Bmp>(), ""},
       {r, "bmp from the top", bmp([](Bmp& f) { f.height = -2; }), ""},

@@ -81,6 +81,50 @@ TEST_F(CraftedData, SmallFilesStayWithin256Megabytes) {
 }
 #endif
 
+// The writers' own bytes, by hand: a GGUF of one key and two tensors, the second aligned to 32.
+TEST(Craft, GgufBytes) {
+  Gguf file;
+  file.keys = {{"a.b", 4, Little(7, 4)}};
+  file.tensors = {{"w", {3}, 0, {}, "0123456789ab"}, {"v", {1}, 0, {}, "cdef"}};
+  const std::string bytes = Write(file);
+  const std::string header = std::string("GGUF\3\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
+                             std::string("\3\0\0\0\0\0\0\0a.b\4\0\0\0\7\0\0\0", 19) +
+                             std::string("\1\0\0\0\0\0\0\0w\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 33) +
+                             std::string("\1\0\0\0\0\0\0\0v\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", 33);
+  ASSERT_EQ(header.size(), 109);
+  EXPECT_EQ(bytes.substr(0, 109), header);
+  EXPECT_EQ(bytes.substr(109, 19), std::string(19, '\0'));  // to 128
+  EXPECT_EQ(bytes.substr(128), "0123456789ab" + std::string(20, '\0') + "cdef");
+}
+
+// Checksums that were put right after a change: each file is read again, where it was refused before.
+TEST_F(CraftedData, ChecksumsPutRight) {
+  const auto outcome = [&](Reader reader, const std::string& bytes) {
+    const Status status = ReadAs(reader, Save(FileName(reader), bytes));
+    return status ? "" : status.error().message();
+  };
+  Zip zip;
+  zip.members[0].method = 0;
+  zip.members.push_back({.name = "y.npy"});
+  std::string bytes = Write(zip);
+  bytes[bytes.find("NUMPY") + 130] = 'x';  // in the stored member's data
+  EXPECT_NE(outcome(Reader::kNpz, bytes).find("CRC-32"), std::string::npos);
+  FixZip(bytes);
+  EXPECT_EQ(outcome(Reader::kNpz, bytes), "");
+  bytes = Write(Gzip{.data = Write(Idx{}), .crc = 1, .bytes = 2});
+  EXPECT_NE(outcome(Reader::kIdx, bytes).find("incorrect data check"), std::string::npos);
+  FixGzip(bytes);
+  EXPECT_EQ(outcome(Reader::kIdx, bytes), "");
+  bytes = Write(Png{});
+  bytes[16 + 3] = 1;  // one pixel wide
+  EXPECT_NE(outcome(Reader::kImage, bytes).find("CRC"), std::string::npos);
+  FixPng(bytes);
+  EXPECT_EQ(outcome(Reader::kImage, bytes).find("CRC"), std::string::npos);
+  for (std::string text : {std::string(), std::string("PK\5\6"), std::string("\x1f\x8b"), std::string(7, '\xff'), std::string(30, '\xff')}) {
+    FixZip(text), FixGzip(text), FixPng(text);
+  }
+}
+
 TEST_F(CraftedData, ConditionsHaveNamesOfTheirOwn) {
   std::set<std::pair<Reader, std::string>> names;
   for (const DataCase& c : DataCases()) EXPECT_TRUE(names.emplace(c.reader, c.condition).second) << ReaderName(c.reader) << ": " << c.condition;

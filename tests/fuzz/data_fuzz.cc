@@ -27,13 +27,13 @@ constexpr size_t kMaxSeed = 20000;
 
 // In memory where the system has it; a folder per process, because names say what a file is.
 const std::string& Folder() {
-  static const std::string folder = [] {
+  static const std::string& folder = *new std::string([] {  // outlives the handler that removes it
     const char* root = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
     const std::string path = fmt::format("{}/evoq_fuzz_data_{}", root, getpid());
     std::filesystem::create_directories(path);
     std::atexit([] { std::filesystem::remove_all(Folder()); });
     return path;
-  }();
+  }());
   return folder;
 }
 

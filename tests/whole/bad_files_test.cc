@@ -340,6 +340,11 @@ TEST_F(BadFiles, Npy) {
   Expect(run, 3, "expected more than fit 64 bits for float32[4294967296, 4294967296]");
   npy("(1099511627776,)", 64);
   Expect(run, 3, "expected 4398046511104 for float32[1099511627776]");
+  npy("(1099511627776, 0)", 0);
+  Expect(run, 3, "bad.npy: npy: [1099511627776, 0] has no element, but sizes beyond 67108864");
+  Expect("eval @net.etm --data @bad.npy", 3, "bad.npy: npy: [1099511627776, 0] has no element, but sizes beyond 67108864");
+  npy("(1000000, 3, 8, 0)", 0);
+  Expect("eval @net.etm --data @bad.npy", 3, "bad.npy: float32[1000000, 3, 8, 0], samples of no elements");
   npy("(-1, 4)", 64);
   Expect(run, 3, "bad.npy: npy: header is not {'descr'");
   npy("(1, 3, 8, 8", 768);
