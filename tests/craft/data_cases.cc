@@ -269,7 +269,8 @@ std::vector<DataCase> MakeImageCases() {
       {r, "progressive jpeg", jpeg, ""},
       {r, "progressive jpeg of 300 scans", ProgressiveJpeg(20, 10, 300), ""},
       {r, "progressive jpeg of 300 large scans", ProgressiveJpeg(2500, 2500, 300), "JPEG: scan 17"},
-      {r, "progressive jpeg without end", jpeg.substr(0, jpeg.size() / 2), "corrupt or truncated JPEG: "},
+      {r, "half a progressive jpeg", jpeg.substr(0, jpeg.size() / 2), "corrupt JPEG: Premature end of JPEG file"},
+      {r, "progressive jpeg without end", jpeg.substr(0, jpeg.size() - 2), "corrupt or truncated JPEG: Premature end of JPEG file"},
       {r, "progressive jpeg beyond its budget", ProgressiveJpeg(6400, 5200, 1), "coefficients of a progressive JPEG: 66560000 bytes of memory, expected at most"},
       // BMP
       {r, "bmp", Good<Bmp>(), ""},
