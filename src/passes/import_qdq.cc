@@ -8,6 +8,8 @@
 //                                                              Resize, Relu, a Clip whose bounds are such values or cut none
 // Linear operators that stay float behind a DQ note why (graph/float_reason.h).
 // Constants under a DQ that is still there become weights-only quantization of linear operators, or plain float.
+#include <map>
+
 #include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "kernels/requant.h"
@@ -264,7 +266,7 @@ class Importer {
   }
 
   // Why a linear operator with these quantized weights computes in float32, when there are integers on the way to its input: else "".
-  std::string WhyFloat(const Node& node, ValueId w) const {
+  std::string WhyFloat(const Node& node, ValueId w) {
     if (const ValueId x = Behind(node.input(0)); x.valid()) {
       const std::string type = TypeOf(x).ToString();
       if (!IsByteQuantized(TypeOf(x))) return fmt::format("types: its input was quantized as {}, integer kernels take 8 bits with one scale", type);
@@ -273,19 +275,31 @@ class Importer {
       if (node.input(2).valid()) return "bias-not-constant: its bias is not a constant of one value per output channel that fits int32";
       return "types: it has no integer form with these types";
     }
-    // Up along the first inputs, to what was quantized.
-    NodeId first;
-    for (ValueId at = node.input(0); at.valid();) {
-      const NodeId producer = graph_.value(at).producer;
-      if (!graph_.alive(producer)) return "";
-      if (!first.valid()) first = producer;
-      if (TypeOf(at).quantized() || IsOp(graph_, producer, "DequantizeLinear")) {
-        const Node& n = graph_.node(first);
-        return fmt::format("float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear stands between", n.name, n.op);
+    if (!IntegersUpstream(node.input(0))) return "";
+    const Node& between = graph_.node(graph_.value(node.input(0)).producer);
+    return fmt::format("float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear stands between", between.name, between.op);
+  }
+
+  // Whether something quantized, but for constants, lies up along the first inputs. Each value is walked once.
+  bool IntegersUpstream(ValueId at) {
+    std::vector<ValueId> path;
+    bool found = false;
+    while (at.valid()) {
+      if (const auto known = integers_upstream_.find(at); known != integers_upstream_.end()) {
+        found = known->second;
+        break;
       }
-      at = graph_.node(producer).input(0);
+      path.push_back(at);
+      const NodeId producer = graph_.value(at).producer;
+      if (!graph_.alive(producer)) break;
+      const ValueId next = graph_.node(producer).input(0);
+      const bool constant = next.valid() && graph_.value(next).is_constant();
+      found = TypeOf(at).quantized() || (IsOp(graph_, producer, "DequantizeLinear") && !constant);
+      if (found) break;
+      at = next;
     }
-    return "";
+    for (ValueId value : path) integers_upstream_[value] = found;
+    return found;
   }
 
   Result<int> SettleConstants() {
@@ -313,6 +327,7 @@ class Importer {
   }
 
   Graph& graph_;
+  std::map<ValueId, bool> integers_upstream_;
 };
 
 Result<int> Run(Graph& graph) { return Importer(graph).Run(); }
