@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/json_file.h"
+#include "base/ms_text.h"
 
 namespace evoq {
 namespace {
@@ -229,7 +230,7 @@ Result<Certificate> CertificateOf(const Model& model, const std::string& path) {
 
 std::string ToText(const SpeedClaim& s) {
   const Comparison& r = s.ratio;
-  return fmt::format("{:.3f} ms beside {:.3f} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]", r.b_ms, r.a_ms, r.speedup, r.low, r.high);
+  return fmt::format("{} ms beside {} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]", MsText(r.b_ms), MsText(r.a_ms), r.speedup, r.low, r.high);
 }
 
 // "12.1 dB [11.8, 12.5]", of several outputs the worst, by name, and how many there are.
@@ -258,7 +259,7 @@ std::string ToText(const Certificate& c) {
   const std::string indent(12, ' ');
   std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
   if (c.is_float) {
-    out = fmt::format("  speed     {:.3f} ms: this is the float model\n", Finite(c.speed.ratio.b_ms));
+    out = fmt::format("  speed     {} ms: this is the float model\n", MsText(Finite(c.speed.ratio.b_ms)));
   } else if (!c.speed.not_promised.empty()) {
     out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
   } else {

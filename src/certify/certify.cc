@@ -58,19 +58,25 @@ class Certifier {
 
   Result<Certified> Run() {
     EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose.threads));
+    double begun = Seconds();
     EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, {nullptr, Stage("running the float model"), nullptr}));
+    out_.spent.reference_s = Seconds() - begun;
     EVOQ_ASSIGN(metric_, MetricFor(job_.promise, samples_, reference_));
     Certificate& c = out_.certificate;
     c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop), job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db),
                job_.promise.max_drop && job_.promise.min_sqnr_db};
     const bool automatic = job_.scheme == "auto";
+    begun = Seconds();
     EVOQ_ASSIGN(Runner narrow, automatic ? Choose() : QuantizeAll());
+    out_.spent.search_s = Seconds() - begun;
     EVOQ_TRY(Measure(narrow));
     // A float model for no other reason than a busy machine is not what was asked for.
     if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() && c.accuracy.Keeps(c.limit))
       return Fail(ErrorCode::kConditionFailed, "--never-slower cannot be promised: {}; nothing was written", c.speed.not_promised);
     if (automatic) {
       out_.why_float = Broken();
+      if (!out_.why_float.empty() && out_.chosen.out_of_time)
+        out_.why_float += fmt::format("; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
       if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
       if (!out_.why_float.empty()) EVOQ_TRY(KeepFloat());
     } else if (const std::string broken = Broken(); !broken.empty()) {
@@ -85,6 +91,7 @@ class Certifier {
   }
 
  private:
+  double Seconds() const { return job_.choose.watch->WallMs() / 1e3; }
   std::function<void(double)> Stage(const char* name) const {
     if (!job_.choose.progress) return nullptr;
     return [this, name](double fraction) { job_.choose.progress(name, fraction); };
@@ -109,13 +116,17 @@ class Certifier {
 
   Status Measure(const Runner& narrow) {
     Certificate& c = out_.certificate;
+    const double begun = Seconds();
     EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_, {&reference_, Stage("measuring accuracy"), nullptr}));
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, answers, samples_));
+    const double answered = Seconds();
+    out_.spent.accuracy_s = answered - begun;
     SpeedOptions options;
     options.duration_s = job_.measure_s;
     options.progress = Stage("measuring speed");
     options.watch = job_.choose.watch;
     EVOQ_ASSIGN(c.speed, job_.measure(*float_.executor, *narrow.executor, options));
+    out_.spent.speed_s = Seconds() - answered;
     c.is_float = SameSteps(float_.executor->program(), narrow.executor->program());
     return {};
   }

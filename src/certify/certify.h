@@ -32,6 +32,10 @@ struct Certified {
   QuantizeReport report;
   ChosenPlan chosen;        // of "auto"
   std::string why_float;    // of "auto": why the float model was kept; "": it was not
+  // Where the time went: search_s and measure_s bound the search and the speed.
+  struct {
+    double reference_s = 0, search_s = 0, accuracy_s = 0, speed_s = 0;
+  } spent;
 };
 
 // "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A method: kConditionFailed when it

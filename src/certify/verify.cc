@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/ms_text.h"
 #include "certify/certify.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
@@ -79,7 +80,7 @@ class Verifier {
       return {};
     }
     Add("speed", holds ? State::kHolds : State::kFails,
-        same ? fmt::format("{:.3f} ms: it is the float model, {:.3f}x guaranteed", speed.ratio.b_ms, guaranteed)
+        same ? fmt::format("{} ms: it is the float model, {:.3f}x guaranteed", MsText(speed.ratio.b_ms), guaranteed)
              : fmt::format("{}, at least {:.3f}x guaranteed{}", ToText(speed), guaranteed, note));
     return {};
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/ms_text.h"
 #include "base/text.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
@@ -163,7 +164,7 @@ void TellCertified(const Certified& certified, json& out) {
   for (const TriedPlan& plan : certified.chosen.tried) {
     tried.push_back({{"plan", plan.name}, {"p50_ms", plan.ms}, {"keeps", plan.keeps}});
     if (plan.accuracy.samples > 0) tried.back()["accuracy"] = ToText(plan.accuracy);
-    Out("  tried {}: {:.3f} ms{}\n", plan.name, plan.ms,
+    Out("  tried {}: {} ms{}\n", plan.name, MsText(plan.ms),
         plan.accuracy.samples == 0 ? "" : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
   }
   if (!certified.why_float.empty()) Out("  the float model is written: {}\n", certified.why_float);
@@ -174,6 +175,9 @@ void TellCertified(const Certified& certified, json& out) {
   out["tried"] = std::move(tried);
   out["search"] = {{"seconds", certified.chosen.seconds}, {"candidates", certified.chosen.candidates}, {"accuracies", certified.chosen.accuracies}};
   out["why_float"] = certified.why_float;
+  out["search"]["out_of_time"] = certified.chosen.out_of_time;
+  const auto& spent = certified.spent;
+  out["spent"] = {{"reference_s", spent.reference_s}, {"search_s", spent.search_s}, {"accuracy_s", spent.accuracy_s}, {"speed_s", spent.speed_s}};
 }
 
 }  // namespace

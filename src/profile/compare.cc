@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/median.h"
+#include "base/ms_text.h"
 #include "profile/interval.h"
 
 namespace evoq {
@@ -83,7 +84,7 @@ const char* VerdictName(Verdict verdict) {
 }
 
 std::string ToText(const Comparison& c) {
-  return fmt::format("{:.3f} ms beside {:.3f} ms: {:.3f}x [{:.3f}, {:.3f}]", c.b_ms, c.a_ms, c.speedup, c.low, c.high);
+  return fmt::format("{} ms beside {} ms: {:.3f}x [{:.3f}, {:.3f}]", MsText(c.b_ms), MsText(c.a_ms), c.speedup, c.low, c.high);
 }
 
 nlohmann::json ToJson(const Comparison& c) {

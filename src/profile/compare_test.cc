@@ -245,6 +245,11 @@ TEST(CompareRounds, TheRatioIsThatOfTheTimes) {
   EXPECT_EQ(json["rounds"], 3);
 }
 
+TEST(CompareRounds, ShortTimesAreShownWithTheDigitsThatTheirRatioNeeds) {
+  const RoundTimes rounds[] = {{0.0123456, 0.00456789}};
+  EXPECT_TRUE(ToText(CompareRounds(rounds, 0.01)).starts_with("0.004568 ms beside 0.01235 ms: 2.703x")) << ToText(CompareRounds(rounds, 0.01));
+}
+
 TEST(CompareRounds, DisturbanceMovesTheBoundsApart) {
   const RoundTimes rounds[] = {{4, 1}, {4, 1}, {4, 1}};
   Disturbance d;

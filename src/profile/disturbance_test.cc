@@ -71,7 +71,7 @@ TEST(DisturbanceMeter, AddsUpRunsAndRounds) {
   DisturbanceMeter meter(&watch);
   meter.Run(10, 7);
   meter.Run(10, 10.001);  // clocks differ: no time was won
-  const double loops[] = {2, 1, 1.2, 1}, figures[] = {40, 10, 20, 30};
+  const double loops[] = {4, 2, 2.4, 2}, figures[] = {40, 10, 20, 30};
   for (int i = 0; i < 4; ++i) {
     watch.loop_ms = loops[i];
     meter.Round(figures[i]);
@@ -85,7 +85,7 @@ TEST(DisturbanceMeter, AddsUpRunsAndRounds) {
   EXPECT_NEAR(d.others, (1.5 - 0.02) / 2, 1e-9);
   EXPECT_NEAR(d.stolen, (0.52 - 0.02) / 2, 1e-9);
   EXPECT_NEAR(d.waited, 3.0 / 20, 1e-12);
-  EXPECT_NEAR(d.slowed, 1.1 / 1 - 1, 1e-12) << "median of 1, 1, 1.2, 2 over the fastest";
+  EXPECT_NEAR(d.slowed, 2.2 / 2 - 1, 1e-12) << "median of 2, 2, 2.4, 4 over the fastest";
   EXPECT_NEAR(d.spread, (32.5 - 17.5) / 25, 1e-12) << "quartiles of 10, 20, 30, 40";
   EXPECT_EQ(d.switches, 5);
 }

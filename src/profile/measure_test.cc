@@ -132,6 +132,8 @@ TEST(RunTimes, CalmIsTheLowerQuartileOfUndisturbedRuns) {
   EXPECT_DOUBLE_EQ(times.CalmMs(true), 2) << "of 1, 2, 3, 4, 5";
   EXPECT_DOUBLE_EQ(times.CalmMs(false), 2);
   EXPECT_DOUBLE_EQ(times.CalmMs(true, 5), 1.2);
+  const RunTimes three = TimesOf({{0, 7, 7, false}, {0, 1, 1, true}, {0, 5, 5, false}, {0, 6, 6, false}, {0, 9, 2, true}});
+  EXPECT_DOUBLE_EQ(three.CalmMs(true), 5.5) << "three are enough";
 }
 
 TEST(RunTimes, WithoutUndisturbedRunsTheTimeOnAProcessorCounts) {

@@ -39,11 +39,4 @@ std::string TextTable::ToString() const {
   return out;
 }
 
-std::string MsText(double ms) {
-  constexpr int kLeast = 3, kMost = 7;
-  const double size = std::fabs(ms);
-  const int digits = size > 0 && size < 1 ? kLeast - static_cast<int>(std::floor(std::log10(size))) : kLeast;
-  return fmt::format("{:.{}f}", ms, std::min(digits, kMost));
-}
-
 }  // namespace evoq

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/ms_text.h"
+
 namespace evoq {
 
 // Columns named with a leading '>' are right-aligned. Widths follow the content.
@@ -17,8 +19,5 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
   std::vector<bool> right_;
 };
-
-// Milliseconds with at least four significant digits, so that the ratio of two of them is that of what is shown: "43.417", "0.01230".
-std::string MsText(double ms);
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/json_file.h"
+#include "base/ms_text.h"
 #include "cli/bench_json.h"
 #include "cli/common.h"
 #include "cli/report_model.h"
@@ -51,7 +52,7 @@ Status WriteReport(const Options& o, const Side& a, const Side& b, const Limits&
 }
 
 void TellVerdict(const Options& o, const Comparison& c) {
-  Out("A {}: {:.3f} ms\nB {}: {:.3f} ms\n", o.a, c.a_ms, o.b, c.b_ms);
+  Out("A {}: {} ms\nB {}: {} ms\n", o.a, MsText(c.a_ms), o.b, MsText(c.b_ms));
   if (c.verdict == Verdict::kSame) {
     Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
   } else {
