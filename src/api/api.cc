@@ -2,6 +2,7 @@
 
 #include "api/model_session.h"
 #include "base/guarded.h"
+#include "base/printable.h"
 #include "base/version.h"
 #include "data/dataset.h"
 #include "evoq/evoq.h"
@@ -12,7 +13,7 @@ namespace {
 void Say(std::string* to, const Error& error) {
   if (to == nullptr) return;
   try {
-    *to = error.message();
+    *to = Printable(error.message());
   } catch (const std::bad_alloc&) {
     *to = "out of memory";  // short enough to need none
   }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/printable.h"
 
 namespace evoq {
 
@@ -23,7 +24,7 @@ const char* ErrorCodeName(ErrorCode code) {
 
 void CheckFailed(const char* file, int line, const char* condition, const std::string& message) {
   std::fprintf(stderr, "evoq: %s:%d: check failed: %s%s%s\n", file, line, condition, message.empty() ? "" : ": ",
-               message.c_str());
+               Printable(message).c_str());
   std::abort();
 }
 

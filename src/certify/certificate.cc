@@ -6,6 +6,7 @@
 
 #include "base/json_file.h"
 #include "base/ms_text.h"
+#include "base/printable.h"
 
 namespace evoq {
 namespace {
@@ -269,7 +270,7 @@ std::string ToText(const Certificate& c) {
   out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent, ToText(c.limit, c.accuracy.metric));
   std::vector<std::string> layers;
   for (const auto& [scheme, count] : c.layers) layers.push_back(fmt::format("{} {}", count, scheme));
-  out += fmt::format("  layers    {}\n  machine   {}, {} thread{}\n", fmt::join(layers, ", "), c.machine, c.threads, c.threads == 1 ? "" : "s");
+  out += FormatPrintable("  layers    {}\n  machine   {}, {} thread{}\n", Joined(layers, ", "), c.machine, c.threads, c.threads == 1 ? "" : "s");
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "graph/graph.h"
 
@@ -18,15 +19,24 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name != "_";
 }
 
-// A name as it is, or in quotes with \ before quotes and backslashes. A trailing ':' would read as the separator.
-std::string Quoted(std::string_view name) {
-  if (IsPlainName(name) && name.back() != ':') return std::string(name);
+// In quotes, with \ before quotes and backslashes and control characters as \x0a: what is printed is one line.
+std::string InQuotes(std::string_view text) {
   std::string out = "\"";
-  for (char c : name) {
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+      continue;
+    }
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }
   return out + "\"";
+}
+
+// A name as it is, or in quotes. A trailing ':' would read as the separator.
+std::string Quoted(std::string_view name) {
+  return IsPlainName(name) && name.back() != ':' ? std::string(name) : InQuotes(name);
 }
 
 std::string FloatText(float v) {
@@ -37,14 +47,7 @@ std::string FloatText(float v) {
 struct AttrPrinter {
   std::string operator()(int64_t v) const { return std::to_string(v); }
   std::string operator()(float v) const { return FloatText(v); }
-  std::string operator()(const std::string& v) const {
-    std::string out = "\"";
-    for (char c : v) {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-    return out + "\"";
-  }
+  std::string operator()(const std::string& v) const { return InQuotes(v); }
   std::string operator()(const Tensor& v) const { return fmt::format("<{}>", v.type().ToString()); }
   template <typename T>
   std::string operator()(const std::vector<T>& v) const {
@@ -118,6 +121,14 @@ class Cursor {
     ++at_;
     std::string out;
     while (at_ < line_.size() && line_[at_] != '"') {
+      if (line_[at_] == '\\' && at_ + 3 < line_.size() && line_[at_ + 1] == 'x') {
+        unsigned byte = 0;
+        const char* end = line_.data() + at_ + 4;
+        if (std::from_chars(line_.data() + at_ + 2, end, byte, 16).ptr != end) return Bad("expected two hexadecimal digits");
+        out += static_cast<char>(byte);
+        at_ += 4;
+        continue;
+      }
       if (line_[at_] == '\\' && at_ + 1 < line_.size()) ++at_;
       out += line_[at_++];
     }
@@ -372,13 +383,13 @@ std::string Print(const Graph& graph) {
   std::string out;
   if (!graph.name.empty()) out += fmt::format("graph {}\n", Quoted(graph.name));
   const auto name = [&](ValueId id) { return id.valid() ? "%" + Quoted(graph.value(id).name) : std::string("_"); };
-  for (ValueId id : graph.inputs()) out += fmt::format("input {}: {}\n", name(id), graph.value(id).type.ToString());
+  for (ValueId id : graph.inputs()) out += fmt::format("input {}: {}\n", name(id), Printable(graph.value(id).type.ToString()));
   std::vector<bool> printed(graph.value_count());
   const auto constant = [&](ValueId id) {
     if (!id.valid() || printed[id.index] || !graph.value(id).is_constant()) return;
     printed[id.index] = true;
     const Value& v = graph.value(id);
-    out += fmt::format("const {}: {}{}", name(id), v.type.ToString(), PrintValues(v.constant));
+    out += fmt::format("const {}: {}{}", name(id), Printable(v.type.ToString()), PrintValues(v.constant));
     out += v.constant.layout().empty() ? "\n" : fmt::format(" in {}\n", v.constant.layout());
   };
   for (NodeId id : graph.order()) {
@@ -387,7 +398,7 @@ std::string Print(const Graph& graph) {
     std::vector<std::string> outputs, inputs;
     for (ValueId v : n.outputs) {
       const bool typed = v.valid() && graph.value(v).type.dtype != DType::kUndefined;
-      outputs.push_back(typed ? name(v) + ": " + graph.value(v).type.ToString() : name(v));
+      outputs.push_back(typed ? name(v) + ": " + Printable(graph.value(v).type.ToString()) : name(v));
     }
     for (ValueId v : n.inputs) inputs.push_back(name(v));
     out += fmt::format("{}: {} = {}{}{}({})\n", Quoted(n.name), fmt::join(outputs, ", "),

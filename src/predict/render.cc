@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "predict/predict.h"
 #include "profile/limits_file.h"
@@ -70,15 +71,15 @@ json ToJson(const Forecast& forecast) {
 
 std::string ToText(const Forecast& forecast) {
   const MachineLimits& limits = forecast.limits;
-  std::string out = fmt::format("{}: forecast for {} on {}, {} thread{}; nothing was run\n", forecast.model, IsaName(limits.isa), limits.cpu,
+  std::string out = FormatPrintable("{}: forecast for {} on {}, {} thread{}; nothing was run\n", forecast.model, IsaName(limits.isa), limits.cpu,
                                 limits.threads, limits.threads == 1 ? "" : "s");
   const bool checked = !forecast.schemes.empty() && forecast.schemes[0].measured_ms >= 0;
-  if (checked) out = fmt::format("{}: forecast and measurement for {} on {}, {} thread{}\n", forecast.model, IsaName(limits.isa), limits.cpu,
+  if (checked) out = FormatPrintable("{}: forecast and measurement for {} on {}, {} thread{}\n", forecast.model, IsaName(limits.isa), limits.cpu,
                                  limits.threads, limits.threads == 1 ? "" : "s");
   out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
   for (const SchemeForecast& s : forecast.schemes) {
     if (!s.unavailable.empty()) {
-      out += fmt::format("  {:<14} not available: {}\n", s.scheme, s.unavailable);
+      out += FormatPrintable("  {:<14} not available: {}\n", s.scheme, s.unavailable);
       continue;
     }
     const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1)) : "";
@@ -92,8 +93,8 @@ std::string ToText(const Forecast& forecast) {
     for (const Hindrance& h : s.hindrances) {
       if (h.ms < kWorthTelling * s.ms) continue;
       const std::span<const std::string> first(h.steps.data(), std::min<size_t>(h.steps.size(), 3));
-      told += fmt::format("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms, h.steps.size(), h.steps.size() == 1 ? "" : "s",
-                          fmt::join(first, ", "), h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
+      told += FormatPrintable("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms, h.steps.size(), h.steps.size() == 1 ? "" : "s",
+                          Joined(first, ", "), h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
     }
     if (!told.empty()) out += fmt::format("  {}: will not gain:\n{}", s.scheme, told);
   }

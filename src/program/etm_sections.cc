@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "kernels/layout.h"
 #include "program/etm.h"
@@ -215,23 +216,23 @@ Result<std::string> DumpEtm(const std::string& path) {
   for (const BlobInfo& b : container.blobs())
     out += fmt::format("blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
                        b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
-  for (const auto& [key, value] : model.graph.metadata) out += fmt::format("meta {} = {}\n", key, value);
+  for (const auto& [key, value] : model.graph.metadata) out += FormatPrintable("meta {} = {}\n", key, value);
   if (!model.certificate.empty()) out += fmt::format("certificate {}\n", model.certificate);
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {
     std::vector<std::string> shapes;
     for (const auto& [name, sizes] : plan.shapes) shapes.push_back(name + " " + Bracketed(std::span(sizes)));
-    out += fmt::format("plan for {}\n", fmt::join(shapes, ", "));
+    out += fmt::format("plan for {}\n", Joined(shapes, ", "));
     for (const auto& [node, decision] : plan.decisions) {
-      out += fmt::format("  {}: {}\n", node, decision.kernel);
-      for (const auto& r : decision.rejected) out += fmt::format("    not {} ({}): {}\n", r.kernel, r.code, r.why);
-      if (!decision.float_code.empty()) out += fmt::format("    float ({}): {}\n", decision.float_code, decision.float_why);
+      out += FormatPrintable("  {}: {}\n", node, decision.kernel);
+      for (const auto& r : decision.rejected) out += FormatPrintable("    not {} ({}): {}\n", r.kernel, r.code, r.why);
+      if (!decision.float_code.empty()) out += FormatPrintable("    float ({}): {}\n", decision.float_code, decision.float_why);
     }
     for (const Tuning& tuning : plan.tunings) {
-      out += fmt::format("  tuned on {}, {} threads\n", tuning.machine, tuning.threads);
+      out += FormatPrintable("  tuned on {}, {} threads\n", tuning.machine, tuning.threads);
       for (const auto& [node, step] : tuning.steps) {
-        out += fmt::format("    {}: {}, {} threads\n", node, step.variant.empty() ? "default" : step.variant, step.threads);
-        for (const auto& r : step.slower) out += fmt::format("      not {} ({}): {}\n", r.kernel, r.code, r.why);
+        out += FormatPrintable("    {}: {}, {} threads\n", node, step.variant.empty() ? "default" : step.variant, step.threads);
+        for (const auto& r : step.slower) out += FormatPrintable("      not {} ({}): {}\n", r.kernel, r.code, r.why);
       }
     }
   }

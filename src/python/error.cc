@@ -1,13 +1,14 @@
 #include "python/error.h"
 
+#include "base/printable.h"
+
 namespace evoq {
 namespace nb = nanobind;
 
 void Raise(const Error& error) {
   const nb::object type = nb::module_::import_("evoq._error").attr("Error");
-  // Names from files may hold any bytes.
-  const nb::object message = nb::bytes(error.message().data(), error.message().size()).attr("decode")("utf-8", "replace");
-  const nb::object exception = type(message, ErrorCodeName(error.code()));
+  const std::string message = Printable(error.message());  // names from files may hold any bytes
+  const nb::object exception = type(nb::str(message.data(), message.size()), ErrorCodeName(error.code()));
   PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
 }

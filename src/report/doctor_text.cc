@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "report/table.h"
 
@@ -21,7 +22,7 @@ json RunJson(const ForeignRun& run) {
 }
 
 std::string Headline(const char* label, const ForeignRun& run) {
-  std::string out = fmt::format("{}: {} of {}{}{}: ", label, run.tool, run.path, run.device.empty() ? "" : " on ", run.device);
+  std::string out = FormatPrintable("{}: {} of {}{}{}: ", label, run.tool, run.path, run.device.empty() ? "" : " on ", run.device);
   if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
   out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
   if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "report/ledger.h"
 #include "report/table.h"
@@ -75,7 +76,7 @@ std::string ToText(const TimeLedger& ledger) {
                c.steps.empty() ? "" : std::to_string(c.steps.size()), FirstOf(c.steps)});
   table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "", "unexplained", "", ""});
   out += table.ToString();
-  for (const TimeCause& c : ledger.causes) out += fmt::format("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
+  for (const TimeCause& c : ledger.causes) out += FormatPrintable("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 namespace evoq {
@@ -18,6 +19,7 @@ TextTable::TextTable(std::vector<std::string> columns) {
 
 void TextTable::Row(std::vector<std::string> cells) {
   EVOQ_CHECK(cells.size() == right_.size());
+  for (std::string& cell : cells) cell = Printable(cell);
   rows_.push_back(std::move(cells));
 }
 

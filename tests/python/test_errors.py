@@ -19,6 +19,13 @@ def refused(code, *parts):
         assert part in str(caught.value)
 
 
+def test_names_are_printable(tmp_path):
+    with refused("not found", "a\\u001b[2J\\nb\\u202e.onnx"):
+        evoq.load(tmp_path / "a\x1b[2J\nb\u202e.onnx")
+    with refused("not found", "a\\u001b[2J.onnx"):
+        evoq.inspect(tmp_path / "a\x1b[2J.onnx")
+
+
 def test_files(tmp_path):
     with refused("not found", "none.onnx"):
         evoq.load(tmp_path / "none.onnx")
