@@ -162,7 +162,7 @@ def quantize(
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
     scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
     calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an .npy, .npz, MNIST or CIFAR
-    file); an array whose first axis counts samples; a mapping from input names to such arrays; an iterable of arrays, of
+    file); an array whose first axis counts samples; a mapping from input names to such paths or arrays; an iterable of arrays, of
     tuples of arrays or of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
     preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average', 'percentile', 'entropy', 'mse'.
@@ -177,6 +177,8 @@ def quantize(
     samples: list[list[Any]] = []
     if isinstance(calibration, (str, bytes, os.PathLike)):
         options["calib"] = calibration
+    elif isinstance(calibration, Mapping) and calibration and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values()):
+        options["calib"] = [f"{name}={_text(path)}" for name, path in calibration.items()]
     elif isinstance(calibration, int):
         options["calib_random"] = calibration
     elif calibration is not None:
@@ -342,7 +344,8 @@ def eval_(
 ) -> Report:
     """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a reference, ``perplexity`` on a text.
 
-    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file. labels: a .tsv with file and class_index.
+    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz with their names, a folder of
+    such files, or a list of "NAME=FILE". labels: a .tsv with file and class_index.
     reference: another model, to measure agreement with. text, tokenizer: a language model's, instead of data.
     limit: use the first so many samples only.
     """

@@ -52,11 +52,13 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
   Samples samples;
   if (data.size() == 0) return samples;
   EVOQ_ASSIGN(const Sample first, data.At(0));
-  const int64_t fit = std::max<int64_t>(1, kMostBytes / std::max<int64_t>(1, static_cast<int64_t>(first.input.bytes())));
+  int64_t bytes = 0;
+  for (const Tensor& input : first.inputs) bytes += static_cast<int64_t>(input.bytes());
+  const int64_t fit = std::max<int64_t>(1, kMostBytes / std::max<int64_t>(1, bytes));
   const int64_t count = std::min({limit > 0 ? limit : data.size(), data.size(), fit});
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(Sample sample, data.At(i * data.size() / count));
-    samples.inputs.push_back({std::move(sample.input)});
+    samples.inputs.push_back(std::move(sample.inputs));
     samples.labels.push_back(sample.label);
   }
   return samples;

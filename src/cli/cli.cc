@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/guarded.h"
@@ -38,7 +39,7 @@ int ExitCode(ErrorCode code) {
 }
 
 int Report(const Error& error) {
-  std::fprintf(stderr, "evoq: %s\n", error.message().c_str());
+  Log("evoq: {}", error.message());
   return ExitCode(error.code());
 }
 
@@ -115,7 +116,13 @@ int RunParsed(int argc, const char* const* argv) {
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    std::ostringstream help;
+    if (app.exit(e, help, help) == 0) {
+      WriteOut(help.str());
+      return 0;
+    }
+    Log("{}\nRun with --help for more information.", e.what());
+    return 2;
   }
   for (const auto& [sub, run] : verbs) {
     if (!sub->parsed()) continue;

@@ -28,17 +28,17 @@ KeptOutput::~KeptOutput() { kept = nullptr; }
 
 void WriteOut(std::string_view text) {
   if (kept != nullptr) {
-    kept->out += text;
+    kept->out += PrintableLines(text);
   } else {
-    fmt::print("{}", text);
+    fmt::print("{}", PrintableLines(text));
   }
 }
 
 void WriteLog(std::string_view line) {
   if (kept != nullptr) {
-    kept->log.emplace_back(line);
+    kept->log.push_back(PrintableLines(line));
   } else {
-    fmt::print(stderr, "{}\n", line);
+    fmt::print(stderr, "{}\n", PrintableLines(line));
   }
 }
 
@@ -119,22 +119,33 @@ std::string FindPreprocess(const std::string& model_path, const std::string& giv
   return std::filesystem::exists(beside) ? beside.string() : "";
 }
 
-Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& graph, const std::string& model_path,
+std::vector<InputSpec> InputsOf(const Graph& graph) {
+  std::vector<InputSpec> inputs;
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    const bool ranked = input.type.shape.ranked();
+    inputs.push_back({input.name, ranked ? input.type.shape.sizes() : std::vector<int64_t>(), input.type.dtype, ranked});
+  }
+  return inputs;
+}
+
+CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources, const char* doc) {
+  const std::string kinds = ": a folder of images, .npy or .npz, .npy, .npz, MNIST idx or CIFAR .bin; of several inputs an .npz with their names, "
+                            "or NAME=FILE, repeated (docs/calibration.md)";
+  return app.add_option(name, sources, doc + kinds)->allow_extra_args(false);
+}
+
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources, const Graph& graph, const std::string& model_path,
                                           const std::string& preprocess, const std::string& labels) {
-  if (graph.inputs().size() != 1)
-    return Unsupported("{}: the model has {} inputs; data sets feed models with one", path, graph.inputs().size());
   DatasetOptions options;
   if (const std::string file = FindPreprocess(model_path, preprocess); !file.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(file));
   }
-  const TensorType& type = graph.value(graph.inputs()[0]).type;
   options.labels = labels;
-  options.input_sizes = type.shape.sizes();
-  options.input_dtype = type.dtype;
-  return OpenDataset(path, options);
+  return OpenInputs(sources, InputsOf(graph), options);
 }
 
-Progress::Progress(std::string label) : label_(std::move(label)), active_(kept == nullptr && isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
+Progress::Progress(std::string label) : label_(Printable(label)), active_(kept == nullptr && isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "\r\033[K");

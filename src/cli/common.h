@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
+#include "base/printable.h"
+#include "data/inputs.h"
 #include "engine/engine.h"
 #include "profile/measure.h"
 #include "quant/quant.h"
@@ -36,9 +37,15 @@ void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without);
 nlohmann::json TellTuned(const TuneReport& report);
 Result<nlohmann::json> TuneAndTell(Model& model, int threads, const InputShapes& shapes);
 
-// A dataset for the model's first input; `preprocess` and `labels` may be empty. Looks for MODEL.preprocess.json beside the
+// What the inputs of a model take.
+std::vector<InputSpec> InputsOf(const Graph& graph);
+
+// An option for data, of a model with any number of inputs (data/inputs.h): may be repeated, each time with one value.
+CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources, const char* doc);
+
+// A data set for the model's inputs; `preprocess` and `labels` may be empty. Looks for MODEL.preprocess.json beside the
 // model when `preprocess` is empty and the data needs one.
-Result<std::unique_ptr<Dataset>> OpenData(const std::string& path, const Graph& graph, const std::string& model_path,
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources, const Graph& graph, const std::string& model_path,
                                           const std::string& preprocess, const std::string& labels);
 // The preprocess file to use, "" when there is none.
 std::string FindPreprocess(const std::string& model_path, const std::string& given);
@@ -85,18 +92,19 @@ class KeptOutput {
   std::string out;               // of stdout
   std::vector<std::string> log;  // lines of stderr
 };
+// The border to the terminal: whatever the text holds, it comes out as PrintableLines. All that evoq prints goes through these.
 void WriteOut(std::string_view text);
 void WriteLog(std::string_view line);
 
-// Prints to stdout.
+// Prints to stdout. Strings among the arguments are made printable, each on one line; text of several lines says so: Lines{text}.
 template <typename... Args>
 void Out(fmt::format_string<Args...> format, Args&&... args) {
-  WriteOut(fmt::format(format, std::forward<Args>(args)...));
+  WriteOut(FormatPrintable(format, std::forward<Args>(args)...));
 }
-// Prints a line to stderr.
+// Prints a line to stderr, as Out does.
 template <typename... Args>
 void Log(fmt::format_string<Args...> format, Args&&... args) {
-  WriteLog(fmt::format(format, std::forward<Args>(args)...));
+  WriteLog(FormatPrintable(format, std::forward<Args>(args)...));
 }
 
 }  // namespace evoq

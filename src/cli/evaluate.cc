@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ops/op.h"
 #include "profile/interval.h"
 
 namespace evoq {
 namespace {
 
-// The number of elements of the model's outputs, by output; -1 where it is free.
-std::vector<int64_t> OutputElements(const Graph& graph) {
+// The number of elements of the model's outputs, by output; -1 where it is free. An .etm does not hold the types of what is computed.
+std::vector<int64_t> OutputElements(Graph graph) {
+  const bool typed = InferTypes(graph).has_value();
   std::vector<int64_t> elements;
+  if (!typed) return std::vector<int64_t>(graph.outputs().size(), -1);
   for (ValueId id : graph.outputs()) elements.push_back(graph.value(id).type.shape.elements().value_or(-1));
   return elements;
 }
@@ -39,9 +42,9 @@ struct Runner {
   std::unique_ptr<Engine> engine;
   double ms = 0;
 
-  Result<std::vector<Tensor>> Outputs(const Tensor& input) {
+  Result<std::vector<Tensor>> Outputs(std::span<const Tensor> inputs) {
     const auto start = std::chrono::steady_clock::now();
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
+    EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(inputs));
     ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (outputs.empty()) return InvalidInput("the model has no outputs");
     return outputs;
@@ -65,7 +68,7 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
   Progress progress("evaluating");
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
-    EVOQ_ASSIGN(const std::vector<Tensor> outputs, WithContext(model.Outputs(sample.input), sample.name));
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs, WithContext(model.Outputs(sample.inputs), sample.name));
     result.predictions.emplace_back(sample.name, ClassOf(outputs[0]));
     if (sample.label) {
       EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
@@ -77,9 +80,11 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
       result.correct5 += rank < 5;
     }
     if (result.has_reference) {
-      EVOQ_ASSIGN(const std::vector<Tensor> expected, WithContext(reference.Outputs(sample.input), sample.name));
+      EVOQ_ASSIGN(const std::vector<Tensor> expected, WithContext(reference.Outputs(sample.inputs), sample.name));
       result.agreed += ClassOf(outputs[0]) == ClassOf(expected[0]);
       for (size_t o = 0; o < outputs.size(); ++o) {
+        if (outputs[o].elements() != expected[o].elements())
+          return InvalidInput("{}: output {} has {} elements, the reference's {}", sample.name, o, outputs[o].elements(), expected[o].elements());
         const Energy energy = EnergyOf(expected[o], outputs[o]);
         signal[o].push_back(energy.signal);
         noise[o].push_back(energy.noise);

@@ -10,7 +10,9 @@
 namespace evoq {
 
 struct EvalJob {
-  std::string model, data, labels, preprocess, reference;
+  std::string model;
+  std::vector<std::string> data;  // data/inputs.h
+  std::string labels, preprocess, reference;
   int64_t limit = 0;  // 0: all
   int threads = 0;
 };

@@ -10,6 +10,7 @@
 #include "ops/op.h"
 #include "program/etm.h"
 #include "quant/observer.h"
+#include "quant/suspect.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -32,7 +33,7 @@ SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit) {
     Progress progress("calibrating");
     for (int64_t i = 0; i < count; ++i) {
       EVOQ_ASSIGN(const Sample sample, data->At(i * size / count));
-      EVOQ_TRY(WithContext(use(std::span(&sample.input, 1)), sample.name));
+      EVOQ_TRY(WithContext(use(sample.inputs), sample.name));
       progress.Update(static_cast<double>(i + 1) / static_cast<double>(count));
     }
     return {};
@@ -51,15 +52,19 @@ SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit) {
   };
 }
 
-Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool needed, int* samples_used) {
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool needed, CalibrationNotes* notes) {
   if (!needed) return Ranges();
-  if (!job.ranges_in.empty()) return LoadRanges(job.ranges_in);
+  if (!job.ranges_in.empty()) {
+    EVOQ_ASSIGN(Ranges ranges, LoadRanges(job.ranges_in));
+    notes->warnings = RangeWarnings(graph, ranges);
+    return ranges;
+  }
   CalibrationOptions options;
   options.percentile = job.percentile;
   if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
   SamplesFn samples;
   Samples random;
-  const std::string& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
+  const std::vector<std::string>& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
   if (!job.samples.empty()) {
     samples = SamplesOf(job.samples, job.calib_limit);
     if (!job.calib.empty() || job.calib_random > 0) return Fail(ErrorCode::kUsage, "calibration samples from memory and --calib exclude each other");
@@ -72,7 +77,7 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool neede
   } else {
     return Fail(ErrorCode::kUsage, "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
   }
-  EVOQ_ASSIGN(Ranges ranges, Calibrate(graph, PrepareWithEngine(job.threads), samples, options, samples_used));
+  EVOQ_ASSIGN(Ranges ranges, Calibrate(graph, PrepareWithEngine(job.threads), samples, options, notes));
   if (!job.ranges_out.empty()) EVOQ_TRY(SaveRanges(ranges, options, job.ranges_out));
   return ranges;
 }
@@ -168,7 +173,7 @@ void TellCertified(const Certified& certified, json& out) {
         plan.accuracy.samples == 0 ? "" : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
   }
   if (!certified.why_float.empty()) Out("  the float model is written: {}\n", certified.why_float);
-  Out("{}", ToText(certified.certificate));
+  Out("{}", Lines{ToText(certified.certificate)});
   out["certificate"] = ToJson(certified.certificate);
   out["certificate"]["float_model"].erase("graph");
   out["certificate"]["float_model"].erase("classes");
@@ -203,15 +208,15 @@ Result<json> Quantize(const QuantizeJob& job) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
   if (!shapes.empty()) EVOQ_TRY(BindShapes(graph, shapes));
   const int64_t float_bytes = FloatWeightBytes(graph);
-  int samples_used = 0;
-  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, method == nullptr || method->needs_calibration, &samples_used));
+  CalibrationNotes notes;
+  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, method == nullptr || method->needs_calibration, &notes));
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
   options.exclude = job.exclude;
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq") options.target = FindQdqTarget(job.target);
-  json out = {{"float_weight_bytes", float_bytes}, {"samples_used", samples_used}};
+  json out = {{"float_weight_bytes", float_bytes}, {"samples_used", notes.samples}};
   out["input_bytes"] = std::filesystem::file_size(job.model);
   const auto note = [&](Graph& made) {
     made.metadata["evoq.scheme"] = job.scheme;
@@ -231,7 +236,8 @@ Result<json> Quantize(const QuantizeJob& job) {
     note(graph);
     EVOQ_TRY(Write(job, std::move(graph), report, out));
   }
-  out["warnings"] = report.warnings;
+  notes.warnings.insert(notes.warnings.end(), report.warnings.begin(), report.warnings.end());
+  out["warnings"] = notes.warnings;
   out["float_reasons"] = report.float_reasons;
   out["output_bytes"] = std::filesystem::file_size(job.output);
   out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -13,7 +13,8 @@ namespace evoq {
 struct QuantizeJob {
   std::string model, output;  // .onnx -> .etm or .onnx
   std::string scheme = "int8";    // a method, or "auto"
-  std::string calib, preprocess;  // a data set
+  std::vector<std::string> calib;  // a data set (data/inputs.h)
+  std::string preprocess;
   std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
   int calib_random = 0;           // this many random samples instead
   int calib_limit = 200;          // at most so many samples, evenly spread over the data set
@@ -30,7 +31,8 @@ struct QuantizeJob {
 
   // A certificate (docs/certificate.md): of --scheme auto, and of any scheme with a promise.
   Promise promise;
-  std::string data, labels;       // what accuracy is measured on; also calibrates when `calib` is empty
+  std::vector<std::string> data;  // what accuracy is measured on; also calibrates when `calib` is empty
+  std::string labels;
   int data_limit = 2000;          // at most so many samples, evenly spread over the data set
   double search_s = 60, measure_s = 6;
 

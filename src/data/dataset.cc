@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/math.h"
 #include "base/text.h"
+#include "data/convert.h"
 #include "data/idx.h"
 #include "data/labels.h"
 #include "data/npy.h"
@@ -34,33 +35,11 @@ Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted, cons
   return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name, tensor.type().ToString(), text);
 }
 
-// Numbers of any type to a float type.
-Result<Tensor> ToFloatType(const Tensor& tensor, DType dtype) {
-  EVOQ_ASSIGN(const Tensor real, ToFloat32(tensor));
-  if (dtype == DType::kFloat32) return real;
-  Tensor out = Tensor::Allocate(TensorType(dtype, real.shape()));
-  const float* x = real.data<float>();
-  for (int64_t i = 0; i < out.elements(); ++i) {
-    if (dtype == DType::kFloat64) {
-      out.mutable_data<double>()[i] = x[i];
-    } else {
-      out.mutable_data<uint16_t>()[i] = dtype == DType::kFloat16 ? FloatToHalf(x[i]) : FloatToBfloat16(x[i]);
-    }
-  }
-  return out;
-}
-
 Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label, int64_t index,
                           const Labels& labels, const DatasetOptions& options) {
-  if (input.dtype() != options.input_dtype) {
-    if (!IsFloat(options.input_dtype)) {
-      return InvalidInput("{}: elements are {}, expected {} for the model's input", name, DTypeName(input.dtype()),
-                          DTypeName(options.input_dtype));
-    }
-    EVOQ_ASSIGN(input, WithContext(ToFloatType(input, options.input_dtype), name));
-  }
+  EVOQ_ASSIGN(input, WithContext(ToInputType(input, options.input_dtype), name));
   EVOQ_TRY(CheckInput(input, options.input_sizes, name));
-  Sample sample{std::move(name), std::move(input), own_label};
+  Sample sample{std::move(name), {std::move(input)}, own_label};
   if (!labels.path.empty()) {
     EVOQ_ASSIGN(sample.label, labels.Of(sample.name, index));
   }
@@ -205,11 +184,12 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
   std::optional<Tensor> samples;
   std::string names;
   for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
+  if (auto own = npz.find(options.input_name); own != npz.end() && !options.input_name.empty()) samples = own->second;
   for (const char* name : {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
     if (!samples && npz.count(name)) samples = npz[name];
   }
   for (const char* name : {"labels", "label", "y", "y_test"}) {
-    if (!npz.count(name)) continue;
+    if (!npz.count(name) || name == options.input_name) continue;
     if (labels.path.empty()) {
       EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));
       labels.path = path;

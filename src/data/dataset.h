@@ -54,7 +54,7 @@ Result<Tensor> LoadInput(const std::string& path, const Preprocess& preprocess);
 
 struct Sample {
   std::string name;     // file name, or "test_1000.bin[17]"
-  Tensor input;         // batch 1
+  std::vector<Tensor> inputs;  // batch 1, by position among the model's
   std::optional<int64_t> label;  // the model's class index: label_offset is added already
 };
 
@@ -71,6 +71,7 @@ struct DatasetOptions {
   std::string labels;                    // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
   std::vector<int64_t> input_sizes;      // the model's input shape, -1 where free: checks and batches .npy
   DType input_dtype = DType::kFloat32;
+  std::string input_name;                // of an .npz: the array of this name is taken before the usual ones
 };
 
 // `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx (*-images*idx3*, also .gz),

@@ -165,10 +165,10 @@ TEST(Dataset, FolderOfNpyIsSortedAndBatched) {
   auto first = (*data)->At(0), second = (*data)->At(1);
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->name, "a.npy");
-  EXPECT_EQ(first->input.sizes(), (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(first->input.values<float>()[1], 6);
+  EXPECT_EQ(first->inputs[0].sizes(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(first->inputs[0].values<float>()[1], 6);
   EXPECT_EQ(first->label, 7);
-  EXPECT_EQ(second->input.values<float>()[1], 2);
+  EXPECT_EQ(second->inputs[0].values<float>()[1], 2);
   ExpectError((*data)->At(2), "no label for b.npy[1]");
   auto wrong = OpenDataset(folder, {.input_sizes = {1, 3}});
   ASSERT_TRUE(wrong);
@@ -183,8 +183,8 @@ TEST(Dataset, SamplesTakeTheModelsFloatType) {
     ASSERT_TRUE(data) << data.error().message();
     auto sample = (*data)->At(0);
     ASSERT_TRUE(sample) << sample.error().message();
-    EXPECT_EQ(sample->input.dtype(), dtype);
-    EXPECT_EQ(ToFloat32(sample->input)->values<float>()[1], -2);
+    EXPECT_EQ(sample->inputs[0].dtype(), dtype);
+    EXPECT_EQ(ToFloat32(sample->inputs[0])->values<float>()[1], -2);
   }
   auto data = OpenDataset(path, {.input_sizes = {1, 2}, .input_dtype = DType::kInt32});
   ASSERT_TRUE(data);
@@ -237,7 +237,7 @@ TEST(Dataset, MnistPlainAndGzipped) {
   ASSERT_TRUE(WriteFileAtomic(plain, pieces));
   auto same = OpenDataset(plain, options);
   ASSERT_TRUE(same) << same.error().message();
-  EXPECT_TRUE(BitEqual((*same)->At(9999)->input, (*data)->At(9999)->input));
+  EXPECT_TRUE(BitEqual((*same)->At(9999)->inputs[0], (*data)->At(9999)->inputs[0]));
   EXPECT_FALSE(Gunzip((*packed)->bytes().first(5000), budget));
 }
 
@@ -253,7 +253,7 @@ TEST(Dataset, Cifar) {
   auto file = MappedFile::Open(path);
   const auto* record = reinterpret_cast<const uint8_t*>((*file)->bytes().data()) + 17 * 3073;
   EXPECT_EQ(sample->label, record[0]);
-  for (int i = 0; i < 3072; ++i) ASSERT_EQ(sample->input.values<float>()[i], record[1 + i]);
+  for (int i = 0; i < 3072; ++i) ASSERT_EQ(sample->inputs[0].values<float>()[i], record[1 + i]);
 }
 
 TEST(Dataset, GoldenInputEqualsPreprocessing) {

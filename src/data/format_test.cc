@@ -53,11 +53,11 @@ TEST(NpyFormat, AnyByteButZeroIsTrue) {
     const std::string path = Save("bools.npy", Npy("|b1", "(2, 2)", std::string("\2\0\x40\0", 4), fortran));
     auto data = OpenDataset(path, {.input_sizes = {-1, 2}, .input_dtype = DType::kBool});
     ASSERT_TRUE(data) << data.error().message();
-    EXPECT_EQ(Values<uint8_t>((*data)->At(0)->input), (fortran ? Numbers{1, 1} : Numbers{1, 0}));
-    EXPECT_EQ(Values<uint8_t>((*data)->At(1)->input), (fortran ? Numbers{0, 0} : Numbers{1, 0}));
+    EXPECT_EQ(Values<uint8_t>((*data)->At(0)->inputs[0]), (fortran ? Numbers{1, 1} : Numbers{1, 0}));
+    EXPECT_EQ(Values<uint8_t>((*data)->At(1)->inputs[0]), (fortran ? Numbers{0, 0} : Numbers{1, 0}));
     auto floats = OpenDataset(path, {.input_sizes = {-1, 2}});
     ASSERT_TRUE(floats);
-    EXPECT_EQ(Values<float>((*floats)->At(0)->input), (fortran ? Floats{1, 1} : Floats{1, 0}));
+    EXPECT_EQ(Values<float>((*floats)->At(0)->inputs[0]), (fortran ? Floats{1, 1} : Floats{1, 0}));
   }
 }
 
@@ -194,15 +194,15 @@ TEST(DatasetFormat, IdxImagesAndLabels) {
   ASSERT_EQ((*data)->size(), 2);
   const auto first = (*data)->At(0), second = (*data)->At(1);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(Values<float>(first->input), (Floats{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(Values<float>(second->input), (Floats{7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(Values<float>(first->inputs[0]), (Floats{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(Values<float>(second->inputs[0]), (Floats{7, 8, 9, 10, 11, 12}));
   EXPECT_EQ(first->label, 7);     // 5 + 2
   EXPECT_EQ(second->label, 202);  // bytes have no sign: 200 + 2
   EXPECT_EQ(second->name, "images-idx3-ubyte[1]");
   // Gray pixels for a model of three channels.
   auto rgb = OpenDataset(path, {.preprocess = Plain("RGB"), .input_sizes = {1, 3, 2, 3}});
   ASSERT_TRUE(rgb);
-  EXPECT_EQ(Values<float>((*rgb)->At(0)->input), (Floats{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(Values<float>((*rgb)->At(0)->inputs[0]), (Floats{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}));
 }
 
 // Two CIFAR records: a label, 1024 red, 1024 green, 1024 blue. Label and pixels of each; BGR turns the planes around.
@@ -220,8 +220,8 @@ TEST(DatasetFormat, CifarRecords) {
     ASSERT_TRUE(sample);
     EXPECT_EQ(sample->label, 8);
     EXPECT_EQ(sample->name, "two.bin[1]");
-    EXPECT_EQ(sample->input.sizes(), (std::vector<int64_t>{1, 3, 32, 32}));
-    const auto x = sample->input.values<float>();
+    EXPECT_EQ(sample->inputs[0].sizes(), (std::vector<int64_t>{1, 3, 32, 32}));
+    const auto x = sample->inputs[0].values<float>();
     EXPECT_EQ(x[0], bgr ? 59 : 39);           // 60 - 1, 40 - 1
     EXPECT_EQ(x[1024], 48);                   // 50 - 2
     EXPECT_EQ(x[2048], bgr ? 37 : 57);        // 40 - 3, 60 - 3
@@ -251,8 +251,8 @@ TEST(DatasetFormat, SamplesOfSeveralArrays) {
     const auto sample = (*data)->At(i);
     ASSERT_TRUE(sample);
     EXPECT_EQ(sample->name, expected[i].first);
-    EXPECT_EQ(Values<float>(sample->input), expected[i].second);
-    EXPECT_EQ(sample->input.sizes(), (std::vector<int64_t>{1, 2}));
+    EXPECT_EQ(Values<float>(sample->inputs[0]), expected[i].second);
+    EXPECT_EQ(sample->inputs[0].sizes(), (std::vector<int64_t>{1, 2}));
     EXPECT_FALSE(sample->label.has_value());
   }
 }
@@ -292,7 +292,7 @@ TEST(DatasetFormat, NpzSamplesAndLabels) {
   auto data = OpenDataset(path, {.input_sizes = {-1, 1}});
   ASSERT_TRUE(data) << data.error().message();
   ASSERT_EQ((*data)->size(), 2);  // x, not z
-  EXPECT_EQ((*data)->At(1)->input.values<float>()[0], -2);
+  EXPECT_EQ((*data)->At(1)->inputs[0].values<float>()[0], -2);
   EXPECT_EQ((*data)->At(0)->label, 3);
   EXPECT_EQ((*data)->At(1)->label, 4);
   EXPECT_EQ((*data)->At(1)->name, "set.npz[1]");
@@ -324,8 +324,8 @@ TEST(DatasetFormat, FortranNpzAndNpyAreTransposed) {
     const std::string path = npz ? Save("f.npz", StoredZip({{"x.npy", x}}, {CrcOf(x)})) : Save("f.npy", x);
     auto data = OpenDataset(path, {.input_sizes = {-1, 2}});
     ASSERT_TRUE(data) << data.error().message();
-    EXPECT_EQ(Values<float>((*data)->At(0)->input), (Floats{1, 2}));
-    EXPECT_EQ(Values<float>((*data)->At(1)->input), (Floats{3, 4}));
+    EXPECT_EQ(Values<float>((*data)->At(0)->inputs[0]), (Floats{1, 2}));
+    EXPECT_EQ(Values<float>((*data)->At(1)->inputs[0]), (Floats{3, 4}));
   }
 }
 

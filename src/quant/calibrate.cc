@@ -6,6 +6,7 @@
 #include "quant/observer.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "quant/suspect.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -184,7 +185,7 @@ class Calibrator {
 }  // namespace
 
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
-                         const CalibrationOptions& options, int* samples_used) {
+                         const CalibrationOptions& options, CalibrationNotes* notes) {
   if (options.bins < 256 || options.bins > (1 << 20)) {
     return Fail(ErrorCode::kUsage, "calibration: {} bins, expected 256 to {}", options.bins, 1 << 20);
   }
@@ -194,12 +195,14 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
   Calibrator calibrator(options);
   EVOQ_ASSIGN(const Graph instrumented, calibrator.Instrument(graph));
   EVOQ_ASSIGN(const RunFn run, prepare(instrumented));
+  SampleCheck check(graph);
   int count = 0;
   using Step = Status (Calibrator::*)(std::span<const Tensor>, std::span<const Tensor>, int);
   const auto pass = [&](Step step) -> Status {
     count = 0;
     return samples([&](std::span<const Tensor> inputs) -> Status {
       EVOQ_ASSIGN(const std::vector<Tensor> outputs, run(inputs));
+      if (step == &Calibrator::ObserveRange) check.Add(inputs);
       return (calibrator.*step)(inputs, outputs, count++);
     });
   };
@@ -209,8 +212,13 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
     calibrator.StartHistograms();
     EVOQ_TRY(pass(&Calibrator::CountBins));
   }
-  if (samples_used) *samples_used = count;
-  return calibrator.Choose();
+  Ranges ranges = calibrator.Choose();
+  if (notes != nullptr) {
+    notes->samples = count;
+    notes->warnings = check.Warnings();
+    for (std::string& warning : RangeWarnings(graph, ranges)) notes->warnings.push_back(std::move(warning));
+  }
+  return ranges;
 }
 
 }  // namespace evoq

@@ -172,10 +172,11 @@ TEST(Calibrate, MinMaxIsExactAndOrderDoesNotMatter) {
   for (const ObserverDef* def : AllObservers()) {
     CalibrationOptions options;
     options.observer = def->id;
-    int used = 0;
-    auto ranges = Calibrate(net, Reference(), RandomSamples(net, 5), options, &used);
+    CalibrationNotes notes;
+    auto ranges = Calibrate(net, Reference(), RandomSamples(net, 5), options, &notes);
     ASSERT_TRUE(ranges) << ranges.error().message();
-    EXPECT_EQ(used, 5);
+    EXPECT_EQ(notes.samples, 5);
+    EXPECT_EQ(notes.warnings, std::vector<std::string>());
     for (const char* name : {"x", "s", "d", "p", "m", "l", "l.linear", "g", "f", "c"}) EXPECT_EQ(ranges->count(name), 1) << name;
     if (def->id == Observer::kMovingAverage) continue;
     const auto backwards = [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
@@ -231,7 +232,7 @@ TEST(RangesFile, RoundTripAndErrors) {
   EXPECT_EQ(back->at("conv/1").channel_means, (std::vector<float>{0.1f, -2}));
   EXPECT_TRUE(back->at("a\"b").channel_means.empty());
   for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
-           {"", "no ranges file"},
+           {"", "not JSON (0 bytes)"},
            {"[1]", "no ranges file"},
            {R"({"format": "evoq-ranges", "version": 9, "ranges": {}})", "version 9"},
            {R"({"format": "evoq-ranges", "version": 1})", "\"ranges\" is missing"},

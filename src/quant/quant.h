@@ -39,11 +39,17 @@ struct CalibrationOptions {
   int bins = 2048;            // histogram resolution of kPercentile, kEntropy, kMse
 };
 
+// What a calibration says beside the ranges.
+struct CalibrationNotes {
+  int samples = 0;
+  std::vector<std::string> warnings;  // data that cannot have been meant: quant/suspect.h
+};
+
 // Observes every activation that QuantizeStatic may quantize. The result does not depend on batch size or file order
 // (but for kMovingAverage's, which processes samples in sorted order).
 // Errors: kInvalidInput when there is no sample, or a NaN or infinity appears: names the value and the sample.
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
-                         const CalibrationOptions& options, int* samples_used = nullptr);
+                         const CalibrationOptions& options, CalibrationNotes* notes = nullptr);
 
 // ranges.json (docs/ranges.md); `samples` is a note for readers.
 Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples = 0);

@@ -51,6 +51,7 @@ def test_quantize_is_the_command(tmp_path):
         "path": tmp_path / "data.npy",
         "array": data,
         "mapping": {"image": data},
+        "paths": {"image": tmp_path / "data.npy"},
         "samples": [x[None] for x in data],
         "tuples": [(x[None],) for x in data],
         "batches": ({"image": data[i : i + 5]} for i in range(0, 12, 5)),

@@ -34,7 +34,7 @@ Status TellLikeTrtexec(const Options& o, Executor& executor, const RunTimes& tim
   if (o.verbosity != "none") {
     const json layers = LayersAsTrtexec(executor.program(), o.verbosity == "detailed");
     EVOQ_TRY(WriteJson(o.export_layer_info, layers));
-    if (o.dump_layer_info) Out("{}\n", layers.dump(1, ' ', false, json::error_handler_t::replace));
+    if (o.dump_layer_info) Out("{}\n", Lines{layers.dump(1, ' ', false, json::error_handler_t::replace)});
   }
   if (o.export_profile.empty() && !o.dump_profile) return {};
   RunBuffers buffers = MakeBuffers(executor);
@@ -44,7 +44,7 @@ Status TellLikeTrtexec(const Options& o, Executor& executor, const RunTimes& tim
   options.min_runs = o.iterations;
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(executor, buffers, Limits(), options));
   EVOQ_TRY(WriteJson(o.export_profile, ProfileAsTrtexec(profile)));
-  if (o.dump_profile) Out("{}", ProfileText(profile));
+  if (o.dump_profile) Out("{}", Lines{ProfileText(profile)});
   return {};
 }
 

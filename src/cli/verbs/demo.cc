@@ -87,7 +87,7 @@ Result<Row> RunDigits(const std::string& folder, int threads) {
   EVOQ_TRY(WriteFileAtomic(folder + "/digits.onnx", EmbeddedDigitsModel()));
   EVOQ_TRY(WriteDigits(folder + "/calibration", kCalibration, 11));
   QuantizeJob job;
-  job.calib = folder + "/calibration/images.npy";
+  job.calib = {folder + "/calibration/images.npy"};
   job.threads = threads;
   EVOQ_ASSIGN(Row row, Quantized("digits", folder, job));
   EVOQ_ASSIGN(auto real, LoadEngine(folder + "/digits.onnx", threads));
@@ -126,7 +126,7 @@ json PrintRows(const std::vector<Row>& rows) {
     if (r.float_accuracy >= 0) row["float_top1"] = r.float_accuracy, row["int8_top1"] = r.int8_accuracy;
     list.push_back(std::move(row));
   }
-  Out("{}", table.ToString());
+  Out("{}", Lines{table.ToString()});
   for (const Row& r : rows) Out("wrote {}\n", r.files);
   return list;
 }

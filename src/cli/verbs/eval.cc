@@ -29,7 +29,7 @@ Result<json> RunPerplexity(const PerplexityJob& job) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<EvalJob>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  CLI::Option* data = app.add_option("--data", o->data, "A folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
+  CLI::Option* data = AddDataOption(app, "--data", o->data, "The samples");
   app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--reference", o->reference, "Another model, to measure agreement with");

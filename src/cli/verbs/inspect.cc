@@ -35,28 +35,31 @@ json Describe(const Graph& graph, const std::vector<ValueId>& ids) {
   return list;
 }
 
-// Sums over the constants: parameters by what they are stored as.
-void CountWeights(const Graph& graph, json& out) {
+// Sums over the constants, those of subgraphs too: parameters by what they are stored as.
+struct Weights {
   int64_t parameters = 0, bytes = 0;
   std::map<std::string, int64_t> precisions;
-  for (int i = 0; i < graph.value_count(); ++i) {
-    const Value& v = graph.value(ValueId{i});
-    if (!v.is_constant() || v.users.empty()) continue;
-    const int64_t elements = v.type.shape.elements().value_or(0);
-    bytes += static_cast<int64_t>(v.constant.bytes());
-    if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool) continue;  // shapes and axes
-    parameters += elements;
-    precisions[DTypeName(v.type.dtype)] += elements;
+
+  void Add(const Graph& graph) {
+    for (int i = 0; i < graph.value_count(); ++i) {
+      const Value& v = graph.value(ValueId{i});
+      if (!v.is_constant() || v.users.empty()) continue;
+      const int64_t elements = v.type.shape.elements().value_or(0);
+      bytes += static_cast<int64_t>(v.constant.bytes());
+      if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool) continue;  // shapes and axes
+      parameters += elements;
+      precisions[DTypeName(v.type.dtype)] += elements;
+    }
+    for (NodeId id : graph.order()) {
+      for (const auto& body : graph.node(id).bodies) Add(*body);
+    }
   }
-  out["parameters"] = parameters;
-  out["weight_bytes"] = bytes;
-  out["precisions"] = precisions;
-}
+};
 
 Result<json> Run(const Options& o) {
   if (o.dump && IsEtmFile(o.model)) {
     EVOQ_ASSIGN(const std::string text, DumpEtm(o.model));
-    Out("{}", text);
+    Out("{}", Lines{text});
     return json::object();
   }
   Graph graph;
@@ -68,7 +71,7 @@ Result<json> Run(const Options& o) {
     EVOQ_ASSIGN(graph, ImportOnnx(o.model));
   }
   if (o.dump) {
-    Out("{}", Print(graph));
+    Out("{}", Lines{Print(graph)});
     return json::object();
   }
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
@@ -79,7 +82,11 @@ Result<json> Run(const Options& o) {
   std::map<std::string, int> operators;
   for (NodeId id : graph.order()) ++operators[graph.node(id).op];
   out["operators"] = operators;
-  CountWeights(graph, out);
+  Weights weights;
+  weights.Add(graph);
+  out["parameters"] = weights.parameters;
+  out["weight_bytes"] = weights.bytes;
+  out["precisions"] = weights.precisions;
   // Work at the given shapes; a model whose free sizes are not named has no number yet.
   int64_t macs = 0, bytes = 0;
   Graph bound = graph;
@@ -105,7 +112,7 @@ Result<json> Run(const Options& o) {
   Out("\n");
   TextTable table({"operator", ">count"});
   for (const auto& [op, count] : operators) table.Row({op, std::to_string(count)});
-  Out("{}", table.ToString());
+  Out("{}", Lines{table.ToString()});
   return out;
 }
 

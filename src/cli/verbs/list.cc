@@ -126,7 +126,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
       if (*what != kind.name) continue;
       TextTable table(kind.columns);
       json rows = kind.list(table);
-      Out("{}", table.ToString());
+      Out("{}", Lines{table.ToString()});
       return rows;
     }
     return Fail(ErrorCode::kUsage, "list {}: expected ops, kernels, passes, methods, observers, rules or verbs", *what);

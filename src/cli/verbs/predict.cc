@@ -56,7 +56,7 @@ Result<json> Run(const Options& o, int threads) {
   Progress progress("predicting");
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const Forecast forecast, WithContext(Predict(graph, o.model, options), o.model));
-  Out("{}", ToText(forecast));
+  Out("{}", Lines{ToText(forecast)});
   return ToJson(forecast);
 }
 

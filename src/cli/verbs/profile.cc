@@ -80,7 +80,7 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s / 2;
   EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
-  Out("{}", ToText(profile, limits, o.sort));
+  Out("{}", Lines{ToText(profile, limits, o.sort)});
   Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.in_regions(), engine.prepared().count, engine.prepared().ms);
   Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
@@ -116,7 +116,7 @@ Result<json> Run(const Options& o, int threads) {
   Progress progress("profiling");
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
-  Out("{}", ToText(profile, limits, o.sort));
+  Out("{}", Lines{ToText(profile, limits, o.sort)});
   Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())

@@ -18,7 +18,7 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
   EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
   const std::map<std::string, std::string*> strings = {
-      {"scheme", &job.scheme}, {"observer", &job.observer}, {"calib", &job.calib}, {"preprocess", &job.preprocess}};
+      {"scheme", &job.scheme}, {"observer", &job.observer}, {"preprocess", &job.preprocess}};
   const std::map<std::string, bool*> flags = {
       {"per_tensor", &job.per_tensor}, {"signed", &job.signed_activations}, {"symmetric", &job.symmetric}};
   for (const auto& [key, value] : config.items()) {
@@ -26,6 +26,10 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
       *s->second = value.get<std::string>();
     } else if (auto f = flags.find(key); f != flags.end() && value.is_boolean()) {
       *f->second = value.get<bool>();
+    } else if (key == "calib" && value.is_string()) {
+      job.calib = {value.get<std::string>()};
+    } else if (key == "calib" && value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); })) {
+      job.calib = value.get<std::vector<std::string>>();
     } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 && value <= 1000000000) {
       job.calib_limit = value.get<int>();
     } else if (key == "percentile" && value.is_number()) {
@@ -50,7 +54,7 @@ void PrintFloatReasons(const json& reasons) {
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   for (const auto& [reason, names] : groups) {
     const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
-    Out("  float: {:3} ({}{}): {}\n", names.size(), fmt::join(first, ", "), names.size() > 3 ? ", ..." : "", reason);
+    Out("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "), names.size() > 3 ? ", ..." : "", reason);
   }
 }
 
@@ -60,7 +64,7 @@ void AddPromise(CLI::App& app, QuantizeJob& job) {
       ->check(CLI::Range(0.0, 100.0));
   app.add_option("--min-sqnr", job.promise.min_sqnr_db, "Promise: signal to noise of every output against the float model's, in dB");
   app.add_flag("--never-slower", job.promise.never_slower, "Promise: not slower than the float model on this machine");
-  app.add_option("--data", job.data, "What accuracy is measured on, as --calib; also calibrates when --calib is not given");
+  AddDataOption(app, "--data", job.data, "What accuracy is measured on; also calibrates when --calib is not given");
   app.add_option("--labels", job.labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")->check(CLI::PositiveNumber)->capture_default_str();
@@ -74,7 +78,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("model", o->model, "MODEL.onnx")->required();
   app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
   auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list methods), or auto: a method for each layer, by measuring")->capture_default_str();
-  app.add_option("--calib", o->calib, "Calibration data: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
+  AddDataOption(app, "--calib", o->calib, "Calibration data");
   app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)")->check(CLI::PositiveNumber);
   auto* limit = app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
                     ->check(CLI::NonNegativeNumber)->capture_default_str();

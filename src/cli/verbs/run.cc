@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -103,6 +104,18 @@ Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs,
   return stacked;
 }
 
+// "a/b" -> "a_b": a file's name for an output, another than those in `taken`.
+std::string FileFor(const std::string& output, std::set<std::string>& taken) {
+  std::string stem = output;
+  for (char& c : stem) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') c = '_';
+  }
+  if (stem.empty() || stem[0] == '.') stem = "_" + stem;
+  std::string file = stem;
+  for (int i = 2; !taken.insert(file).second; ++i) file = fmt::format("{}_{}", stem, i);
+  return file + ".npy";
+}
+
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(std::unique_ptr<Engine> engine, LoadEngine(o.model, threads));
   const Graph& graph = engine->model().graph;
@@ -122,17 +135,13 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const std::vector<Tensor> outputs, states.empty() ? engine->Run(inputs) : RunSteps(*engine, inputs, states));
   if (!o.output_dir.empty()) EVOQ_TRY(MakeDirectories(o.output_dir));
   json out = {{"model", o.model}, {"outputs", json::array()}};
+  std::set<std::string> taken;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = graph.value(graph.outputs()[i]).name;
     Out("{}: {}\n", name, outputs[i].type().ToString());
     json entry = {{"name", name}, {"dtype", DTypeName(outputs[i].dtype())}, {"shape", outputs[i].sizes()}};
     if (!o.output_dir.empty()) {
-      std::string file = name;
-      for (char& c : file) {
-        if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-' && c != '_') c = '_';
-      }
-      if (file.empty() || file[0] == '.') file = "_" + file;
-      const std::string path = o.output_dir + "/" + file + ".npy";
+      const std::string path = o.output_dir + "/" + FileFor(name, taken);
       EVOQ_TRY(WriteNpy(outputs[i], path));
       entry["file"] = path;
       Out("  -> {}\n", path);

@@ -10,7 +10,8 @@ using nlohmann::json;
 
 struct Options {
   VerifyJob job;
-  std::string data, labels, preprocess;
+  std::vector<std::string> data;
+  std::string labels, preprocess;
 };
 
 const char* StateName(VerifyLine::State state) {
@@ -37,18 +38,14 @@ json ToJson(const Verification& v) {
 Result<Samples> SamplesAsCertified(const Options& o) {
   EVOQ_ASSIGN(const Model model, ReadEtm(o.job.path));
   EVOQ_ASSIGN(const Certificate certificate, CertificateOf(model, o.job.path));
-  if (model.graph.inputs().size() != 1) return Unsupported("{}: the model has {} inputs; data sets feed models with one", o.data, model.graph.inputs().size());
   DatasetOptions options;
   if (!o.preprocess.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(o.preprocess));
   } else if (!certificate.preprocess.empty()) {
     EVOQ_ASSIGN(options.preprocess, WithContext(ParsePreprocess(certificate.preprocess), o.job.path + ": the certificate's preprocessing"));
   }
-  const TensorType& type = model.graph.value(model.graph.inputs()[0]).type;
   options.labels = o.labels;
-  options.input_sizes = type.shape.sizes();
-  options.input_dtype = type.dtype;
-  EVOQ_ASSIGN(const auto data, OpenDataset(o.data, options));
+  EVOQ_ASSIGN(const auto data, OpenInputs(o.data, InputsOf(model.graph), options));
   return LoadSamples(*data, certificate.data_limit);
 }
 
@@ -77,7 +74,7 @@ Result<json> Run(Options o, const CommonOptions& common) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->job.path, "MODEL.etm with a certificate")->required();
-  app.add_option("--data", o->data, "The samples that it was measured on: a folder of images or .npy, .npy, .npz, MNIST idx or CIFAR .bin");
+  AddDataOption(app, "--data", o->data, "The samples that it was measured on");
   app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--preprocess", o->preprocess, "How images become inputs (default: as the certificate's did)");
   app.add_option("--baseline", o->job.baseline, "The float model's .onnx; needed for other samples than the certificate's");

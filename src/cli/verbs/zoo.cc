@@ -32,7 +32,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
         table.Row({model->name, model->doc});
         list.push_back({{"name", model->name}, {"doc", model->doc}});
       }
-      Out("{}", table.ToString());
+      Out("{}", Lines{table.ToString()});
       return list;
     }
     const ZooModel* model = FindZooModel(o->name);

@@ -1,0 +1,100 @@
+#include "quant/suspect.h"
+
+#include <algorithm>
+
+namespace evoq {
+namespace {
+
+// A hash of type, sizes and content of all inputs.
+uint64_t HashOf(std::span<const Tensor> inputs) {
+  uint64_t hash = 0;
+  const auto mix = [&hash](uint64_t part) { hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
+  for (const Tensor& t : inputs) {
+    mix(static_cast<uint64_t>(t.dtype()));
+    for (int64_t size : t.sizes()) mix(static_cast<uint64_t>(size));
+    mix(std::hash<std::string_view>()({reinterpret_cast<const char*>(t.raw()), t.bytes()}));
+  }
+  return hash;
+}
+
+// Integers of more than 8 bits are indices, lengths and masks, which may well be constant.
+bool HoldsNumbers(DType dtype) { return IsFloat(dtype) || dtype == DType::kUint8 || dtype == DType::kInt8; }
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 3;
+  const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
+  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kShown ? ", ..." : "");
+}
+
+}  // namespace
+
+SampleCheck::SampleCheck(const Graph& graph) {
+  for (ValueId id : graph.inputs()) inputs_.push_back({graph.value(id).name, HoldsNumbers(graph.value(id).type.dtype)});
+}
+
+void SampleCheck::Add(std::span<const Tensor> inputs) {
+  ++samples_;
+  seen_.insert(HashOf(inputs));
+  for (size_t i = 0; i < inputs.size() && i < inputs_.size(); ++i) {
+    Input& input = inputs_[i];
+    if (!input.watched || inputs[i].elements() == 0) continue;
+    const Result<Tensor> real = ToFloat32(inputs[i]);
+    if (!real) {
+      input.watched = false;
+      continue;
+    }
+    const auto values = real->values<float>();
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    input.min = input.elements == 0 ? *low : std::min<double>(input.min, *low);
+    input.max = input.elements == 0 ? *high : std::max<double>(input.max, *high);
+    input.flat = input.flat && *low == *high && values.size() > 1;
+    input.elements += inputs[i].elements();
+  }
+}
+
+std::vector<std::string> SampleCheck::Warnings() const {
+  constexpr const char* kVaried = "a range is only what the samples show, what lies outside is cut off; calibrate on data as varied as the "
+                                  "model will see (100 samples are usual)";
+  constexpr const char* kFlat = "data that was not read, or a wrong scale in the preprocessing, looks like this; look at the samples";
+  std::vector<std::string> warnings;
+  const size_t different = seen_.size();
+  if (samples_ == 1) {
+    warnings.push_back(fmt::format("calibration: there is only one sample: {}", kVaried));
+  } else if (different == 1) {
+    warnings.push_back(fmt::format("calibration: all {} samples are identical: {}", samples_, kVaried));
+  } else if (2 * different <= static_cast<size_t>(samples_)) {
+    warnings.push_back(fmt::format("calibration: of {} samples only {} are different: {}", samples_, different, kVaried));
+  }
+  for (const Input& input : inputs_) {
+    if (!input.watched || input.elements < 2) continue;
+    if (input.min == input.max) {
+      warnings.push_back(fmt::format("calibration: input {} is {:g} everywhere in every sample: {}", input.name, input.min, kFlat));
+    } else if (input.flat) {
+      warnings.push_back(fmt::format("calibration: each sample of input {} is one value repeated: {}", input.name, kFlat));
+    }
+  }
+  return warnings;
+}
+
+std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges) {
+  std::vector<std::string> dead, constant;
+  int activations = 0;
+  for (const auto& [name, range] : ranges) {
+    const ValueId id = graph.FindValue(name);
+    if (!id.valid() || graph.IsInput(id) || graph.value(id).type.shape.elements().value_or(2) <= 1) continue;
+    ++activations;
+    if (range.min != range.max) continue;
+    (range.min == 0 ? dead : constant).push_back(name);
+  }
+  std::vector<std::string> warnings;
+  const auto tell = [&](const std::vector<std::string>& names, const char* found, const char* costs) {
+    if (names.empty()) return;
+    warnings.push_back(fmt::format("calibration: {} of {} activations {} in all samples ({}): {}; if the model's own data differs there, calibrate "
+                                   "on such data, or keep their operators in float32 with --exclude", names.size(), activations, found, FirstNames(names), costs));
+  };
+  tell(dead, "are dead, 0", "a range of width 0 has scale 1, and everything else is rounded to whole numbers");
+  tell(constant, "have one value", "the range ends at that value, and what lies beyond it is cut off");
+  return warnings;
+}
+
+}  // namespace evoq

@@ -1,0 +1,61 @@
+// Runs the command line in this process, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/verb.h"
+
+namespace evoq {
+
+class CliRunner : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_cli_{}_{}", ::getpid(), ::testing::UnitTest::GetInstance()->random_seed());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  int64_t SizeOf(const std::string& name) const { return static_cast<int64_t>(std::filesystem::file_size(At(name))); }
+
+  struct Ran {
+    int code = -1;
+    std::string out, log;   // what stdout and stderr showed
+    nlohmann::json json;    // what --json wrote; discarded where it is no JSON, null where there is none
+  };
+  // Without --json where `with_json` is false: verbs that fail write none.
+  Ran Run(std::vector<std::string> words, bool with_json = true) {
+    const std::string report = At("report.json");
+    std::filesystem::remove(report);
+    words.insert(words.begin(), "evoq");
+    if (with_json) words.insert(words.end(), {"--json", report});
+    std::vector<const char*> argv;
+    for (const std::string& w : words) argv.push_back(w.c_str());
+    Ran ran;
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    ran.code = RunCommandLine(static_cast<int>(argv.size()), argv.data());
+    ran.log = ::testing::internal::GetCapturedStderr();
+    ran.out = ::testing::internal::GetCapturedStdout();
+    std::ifstream file(report);
+    if (file) ran.json = nlohmann::json::parse(file, nullptr, false);
+    return ran;
+  }
+  // The JSON of a verb that must succeed.
+  nlohmann::json Json(const std::vector<std::string>& words) {
+    Ran ran = Run(words);
+    EXPECT_EQ(ran.code, 0) << words[0] << ": " << ran.log;
+    EXPECT_TRUE(ran.json.is_structured()) << words[0] << " wrote no JSON";
+    return std::move(ran.json);
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace evoq
