@@ -92,23 +92,55 @@ Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule&
 
 }  // namespace
 
-Result<std::vector<Repair>> RepairPlacement(Graph& graph, const Runtime& runtime) {
+namespace {
+
+// The rows of a report: one for what a rule repaired, one for what was taken back.
+Repair& RowOf(const PlacementRule* rule, bool made, std::vector<Repair>& repairs) {
+  auto row = std::find_if(repairs.begin(), repairs.end(), [&](const Repair& r) { return r.rule == rule && r.made == made; });
+  return row != repairs.end() ? *row : repairs.emplace_back(Repair{rule, 0, made, std::nullopt});
+}
+
+}  // namespace
+
+Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime, const RepairOptions& options) {
   constexpr int kMaxRounds = 8;
-  std::vector<Repair> repairs;
+  Repairs result;
+  SampleOutputs original, current;
+  if (options.run && Examine(graph, runtime).repairable() > 0) {
+    EVOQ_ASSIGN(original, options.run(graph));
+    current = original;
+  }
+  std::set<const PlacementRule*> taken_back;
   for (int round = 0; round < kMaxRounds; ++round) {
     int places = 0;
     for (const PlacementRule* rule : AllPlacementRules()) {
-      if (rule->repair == nullptr || !Names(*rule, runtime.name)) continue;
+      if (rule->repair == nullptr || !Names(*rule, runtime.name) || taken_back.count(rule)) continue;
+      const Graph before = graph;
       EVOQ_ASSIGN(const int changed, RepairOne(graph, runtime, *rule));
       if (changed == 0) continue;
-      places += changed;
-      auto known = std::find_if(repairs.begin(), repairs.end(), [&](const Repair& r) { return r.rule == rule; });
-      if (known == repairs.end()) known = repairs.insert(repairs.end(), Repair{rule, 0});
-      known->places += changed;
+      std::optional<OutputChange> change;
+      bool made = true;
+      if (options.run) {
+        EVOQ_ASSIGN(SampleOutputs outputs, WithContext(options.run(graph), rule->code));
+        const std::vector<OutputChange> changes = CompareOutputs(graph, current, outputs);
+        if (const OutputChange* worst = Worst(changes)) change = *worst;
+        made = options.accept_changes || !change || change->exact();
+        if (made) current = std::move(outputs);
+      }
+      Repair& row = RowOf(rule, made, result.repairs);
+      row.places += changed;
+      if (change && (!row.change || change->snr_db < row.change->snr_db)) row.change = change;
+      if (made) {
+        places += changed;
+      } else {
+        graph = before;
+        taken_back.insert(rule);
+      }
     }
     if (places == 0) break;
   }
-  return repairs;
+  if (!original.empty()) result.changes = CompareOutputs(graph, original, current);
+  return result;
 }
 
 }  // namespace evoq

@@ -232,12 +232,14 @@ TEST_P(PlacementRules, RepairRemovesTheFaultAndKeepsTheNumbers) {
   const Runtime& runtime = *FindRuntime(c.runtime);
   Graph graph = c.make(true);
   const Graph before = graph;
-  const PlacementFinding finding = *FindingOf(Examine(graph, runtime), c.code);
+  const Examination seen = Examine(graph, runtime);
+  ASSERT_NE(FindingOf(seen, c.code), nullptr) << c.code;
+  const PlacementFinding finding = *FindingOf(seen, c.code);
   if (finding.rule->repair == nullptr) return;
   EXPECT_EQ(finding.repairable, static_cast<int>(finding.faults.size()));
   auto repairs = RepairPlacement(graph, runtime);
   ASSERT_TRUE(repairs) << repairs.error().message();
-  EXPECT_TRUE(std::any_of(repairs->begin(), repairs->end(), [&](const Repair& r) { return r.rule == finding.rule && r.places > 0; }));
+  EXPECT_TRUE(std::any_of(repairs->repairs.begin(), repairs->repairs.end(), [&](const Repair& r) { return r.rule == finding.rule && r.places > 0 && r.made; }));
   EXPECT_EQ(FindingOf(Examine(graph, runtime), c.code), nullptr);
   EXPECT_EQ(Examine(graph, runtime).repairable(), 0);
   EXPECT_LE(Difference(before, graph), c.tolerance);
@@ -245,7 +247,7 @@ TEST_P(PlacementRules, RepairRemovesTheFaultAndKeepsTheNumbers) {
     EXPECT_EQ(graph.value(graph.outputs()[i]).name, before.value(before.outputs()[i]).name);
   auto again = RepairPlacement(graph, runtime);
   ASSERT_TRUE(again) << again.error().message();
-  EXPECT_TRUE(again->empty());
+  EXPECT_TRUE(again->repairs.empty());
 }
 
 std::string CaseName(const testing::TestParamInfo<size_t>& info) {
@@ -276,7 +278,7 @@ TEST(Placement, RepairsMakeIntegers) {
     Graph graph = c.make(true);
     const Runtime& runtime = *FindRuntime(c.runtime);
     EXPECT_GT(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
-    ASSERT_TRUE(RepairPlacement(graph, runtime));
+    EXPECT_TRUE(RepairPlacement(graph, runtime)) << code;
     EXPECT_EQ(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
   }
 }
@@ -289,6 +291,7 @@ TEST(Placement, MemcpyNodesAreCounted) {
   const Examination e = Examine(n.Done({y}), *FindRuntime("ort-cuda"));
   EXPECT_EQ(e.fates.copies.size(), 24);
   EXPECT_EQ(e.fates.Count(Fate::kHost), 12);
+  ASSERT_NE(FindingOf(e, "cpu-fallback"), nullptr);
   EXPECT_EQ(FindingOf(e, "cpu-fallback")->faults.size(), 12);
 }
 
@@ -364,6 +367,41 @@ TEST(Placement, WhatOnlyDataCanTellIsNotRepaired) {
   const Examination e = Examine(graph, ort);
   ASSERT_NE(FindingOf(e, "pooling-in-float"), nullptr);
   EXPECT_EQ(FindingOf(e, "pooling-in-float")->repairable, 0);
+}
+
+// The output channels of weights: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul, of Gemm the columns or, with transB, the rows.
+TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
+  struct Case {
+    const char* op;
+    int64_t trans_b;
+    std::vector<int64_t> shape;
+    int axis;  // of the output channels
+  };
+  for (const Case& c : {Case{"Gemm", 0, {288, 10}, 1}, Case{"Gemm", 1, {10, 288}, 0}, Case{"MatMul", -1, {288, 10}, 1}}) {
+    for (const int axis : {0, 1}) {
+      Net n;
+      Attrs attrs;
+      if (c.trans_b >= 0) attrs.Set("transB", c.trans_b);
+      const ValueId x = n.Pair(n.Op("Flatten", {n.Pair(n.x, 0.02f, 128)}), 0.02f, 128);
+      const ValueId y = n.Op(c.op, {x, n.Stored(c.shape, axis)}, attrs);
+      EXPECT_EQ(OutputChannelAxis(n.graph.node(n.graph.value(y).producer), 2), c.axis) << c.op << " " << c.trans_b;
+      Graph graph = n.Done({n.Pair(y, 0.5f, 128)});
+      const Runtime& ort = *FindRuntime("ort-cpu");
+      const Examination e = Examine(graph, ort);
+      EXPECT_EQ(FindingOf(e, "weight-axis") != nullptr, axis != c.axis) << c.op << ", transB " << c.trans_b << ", axis " << axis;
+      EXPECT_TRUE(RepairPlacement(graph, ort));
+      const TensorType* w = ReadGrid(graph, graph.node(graph.FindNode(c.op)).input(1));
+      if (w == nullptr) {
+        ADD_FAILURE() << c.op << ": the weights lost their grid";
+        continue;
+      }
+      EXPECT_EQ(w->quant->axis, c.axis) << c.op << ", transB " << c.trans_b << ", axis " << axis;
+      EXPECT_EQ(w->quant->scales.size(), 10) << c.op << ", transB " << c.trans_b << ", axis " << axis;
+    }
+  }
+  Node conv{.op = "Conv"}, transposed{.op = "ConvTranspose"};
+  EXPECT_EQ(OutputChannelAxis(conv, 4), 0);
+  EXPECT_EQ(OutputChannelAxis(transposed, 4), 1);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "placement/change.h"
 #include "placement/runtime.h"
 
 namespace evoq {
@@ -65,12 +66,27 @@ struct Examination {
 // A graph as imported (no passes).
 Examination Examine(const Graph& graph, const Runtime& runtime);
 
-// Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. Returns for each rule that
-// changed something how many places it changed.
+// What the places of one rule were, or would have been, repaired for.
 struct Repair {
   const PlacementRule* rule = nullptr;
   int places = 0;
+  bool made = true;                    // false: it changes outputs, which was not accepted; the places stay as they are
+  std::optional<OutputChange> change;  // of the worst output, against the graph just before; nothing where it was not measured
 };
-Result<std::vector<Repair>> RepairPlacement(Graph& graph, const Runtime& runtime);
+
+struct RepairOptions {
+  // Runs a graph, as it is, on the samples to measure with. Without it nothing is measured and all repairs are made.
+  std::function<Result<SampleOutputs>(const Graph& graph)> run = nullptr;
+  bool accept_changes = false;  // also make repairs that change outputs (OutputChange::exact)
+};
+
+struct Repairs {
+  std::vector<Repair> repairs;        // for each rule that has something to repair, made or not
+  std::vector<OutputChange> changes;  // of all repairs made together, by output; empty where it was not measured
+};
+
+// Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. A repair that changes outputs is
+// taken back unless that is accepted. Errors: those of `run`.
+Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime, const RepairOptions& options = {});
 
 }  // namespace evoq

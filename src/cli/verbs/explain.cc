@@ -19,7 +19,9 @@ using nlohmann::json;
 struct Options {
   std::string model, baseline, report, eval, baseline_eval;
   std::string target, output;  // with a target, nothing is measured
-  bool fix = false;
+  bool fix = false, accept_changes = false;
+  std::vector<std::string> data;  // of --fix
+  std::string preprocess;
   std::vector<std::string> foreign;  // a path for each of AllForeignSources()
   std::vector<std::string> shapes;
   int batch = 0;
@@ -40,7 +42,7 @@ void PrintFloatSteps(const Program& program) {
   if (count == 0) {
     Out("every step that could be {} is\n", bf16 > 0 ? "bf16" : "int8");
   } else {
-    Out("steps that could be {} and are not:\n{}", bf16 > 0 ? "bf16" : "int8", table.ToString());
+    Out("steps that could be {} and are not:\n{}", bf16 > 0 ? "bf16" : "int8", Lines{table.ToString()});
   }
 }
 
@@ -70,7 +72,7 @@ Result<json> Run(const Options& o, int threads) {
   if (!o.report.empty()) EVOQ_TRY(CheckOutputPath(o.report));
   EVOQ_ASSIGN(const Explanation e, Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}}));
   json out;
-  Out("{}", ToText(e.model.profile, e.limits));
+  Out("{}", Lines{ToText(e.model.profile, e.limits)});
   Out("\n");
   PrintFloatSteps(e.model.executor->program());
   out["profile"] = ToJson(e.model.profile);
@@ -78,11 +80,11 @@ Result<json> Run(const Options& o, int threads) {
   if (e.time) {
     if (!e.attainable_why.empty())
       Log("note: what faulty steps could take is estimated, because evoq cannot quantize the baseline itself: {}", e.attainable_why);
-    Out("\n{}", ToText(*e.time));
+    Out("\n{}", Lines{ToText(*e.time)});
     out["time"] = ToJson(*e.time);
   }
   if (e.bytes) {
-    Out("\n{}", ToText(*e.bytes));
+    Out("\n{}", Lines{ToText(*e.bytes)});
     out["bytes"] = ToJson(*e.bytes);
   }
   if (!o.report.empty()) EVOQ_TRY(WriteReport(o, e));
@@ -98,7 +100,7 @@ Result<json> RunDoctor(const Options& o, const ForeignSource& source, const std:
   }
   const ForeignRun* const before = baseline ? &*baseline : nullptr;
   const Diagnosis diagnosis = Diagnose(run, before);
-  Out("{}", ToText(run, before, diagnosis));
+  Out("{}", Lines{ToText(run, before, diagnosis)});
   return ToJson(run, before, diagnosis);
 }
 
@@ -119,8 +121,9 @@ Result<json> Choose(const Options& o, int threads) {
   }
   if (!o.target.empty()) {
     if (chosen != nullptr) return Fail(ErrorCode::kUsage, "{} and --target exclude each other", chosen->option);
-    return ExplainTarget(o.model, o.target, o.fix, o.output);
+    return ExplainTarget({o.model, o.target, o.fix, o.output, o.accept_changes, o.data, o.shapes, o.preprocess});
   }
+  if (o.accept_changes || !o.data.empty()) return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --target NAME --fix");
   if (o.fix || !o.output.empty()) return Fail(ErrorCode::kUsage, "--fix needs the runtime to repair for: --target NAME");
   if (chosen == nullptr) return Run(o, threads);
   if (!o.model.empty()) return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL", chosen->option);
@@ -139,6 +142,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--target", o->target, fmt::format("Say from the graph alone what this runtime will make of an .onnx: {}", fmt::join(runtimes, ", ")));
   app.add_flag("--fix", o->fix, "With --target: repair the placement of Q/DQ, and write it to -o");
   app.add_option("-o,--output", o->output, "The repaired .onnx");
+  app.add_flag("--accept-changes", o->accept_changes, "With --fix: also make repairs that change the outputs; else they are named and left out");
+  AddDataOption(app, "--data", o->data, "With --fix: what the outputs before and after are compared on (default: random inputs)");
+  app.add_option("--preprocess", o->preprocess, "With --data: how images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--report", o->report, "Also write it as one HTML file that opens offline");
   app.add_option("--eval", o->eval, "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
   app.add_option("--baseline-eval", o->baseline_eval, "For the report: the baseline's accuracy");
