@@ -112,9 +112,7 @@ std::string ToHtml(const Report& report) {
   if (report.baseline) data["models"].push_back(ModelJson(*report.baseline));
   if (report.time) data["time"] = ToJson(*report.time);
   if (report.bytes) data["bytes"] = ToJson(*report.bytes);
-  if (report.comparison)
-    data["compare"] = {{"speedup", report.comparison->speedup}, {"speedup_low", report.comparison->low},
-                       {"speedup_high", report.comparison->high}, {"verdict", VerdictName(report.comparison->verdict)}};
+  if (report.comparison) data["compare"] = ToJson(*report.comparison);
   std::string page(Between(evoq_report_html_begin, evoq_report_html_end));
   // The library first: the data may hold any text, also that of a mark.
   Replace(page, "@CHART@", Between(evoq_chart_js_begin, evoq_chart_js_end));

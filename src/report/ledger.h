@@ -25,8 +25,8 @@ struct TimeCause {
 // The causes and unexplained_ms add up to actual_ms - ideal_ms.
 struct TimeLedger {
   double float_ms = 0;       // the float run
-  double ideal_ms = 0;       // its steps at what the narrower type allows on this machine
-  double attainable_ms = 0;  // actual_ms less the gains of all fixes
+  double ideal_ms = 0;       // its steps at what the narrower type allows on this machine; not above actual_ms
+  double attainable_ms = 0;  // actual_ms less the gains of all fixes, not below ideal_ms
   double actual_ms = 0;      // the quantized run
   double gap_spread_ms = 0;  // half of the 95% interval of actual_ms - ideal_ms
   std::vector<TimeCause> causes;  // largest first
@@ -47,7 +47,7 @@ struct LedgerRun {
 //
 // Each step of the float run has an ideal: its measured time divided by what the narrower type allows, the ratio of the peaks for
 // linear operators, 4 (bfloat16: 2) for what moves bytes. An operator without integer arithmetic is ideal at a quarter of its bytes at the
-// speed of memory. What a step takes above its ideal is lost to its own cause up to what it takes in the attainable run, and to
+// speed of memory. What was measured is possible: where a step of another run takes less, that is its ideal, and where the quantized run does without it, nothing. What a step takes above its ideal is lost to its own cause up to what it takes in the attainable run, and to
 // what makes the runs differ above that: excluded from quantization, a dynamic scale, an operator without an integer kernel. Conversions and float
 // steps belong to the operator that causes them.
 TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits);
@@ -74,8 +74,8 @@ struct ByteCause {
   std::vector<BytePart> parts;  // largest first; may be empty
 };
 struct ByteLedger {
-  int64_t float_weights = 0;
-  int64_t ideal_file = 0;  // a quarter of the float32 weights
+  int64_t float_weights = 0;  // 0 unknown
+  int64_t ideal_file = 0;     // a quarter of the float32 weights
   int64_t actual_file = 0;
   std::vector<ByteCause> causes;  // largest first
   int64_t unexplained_bytes = 0;

@@ -66,6 +66,22 @@ std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
   return pairs;
 }
 
+// Of a step's measured time, what is left without what timing it adds.
+double UntaxedShare(const StepProfile& run) { return run.steps_ms > 0 ? (run.steps_ms - run.tax_ms()) / run.steps_ms : 1; }
+
+// What the steps of `run` take, by the `count` steps of the float run that they are paired with; -1 where none is.
+std::vector<double> LeastTaken(const StepProfile& run, const std::vector<int>& pairs, size_t count) {
+  std::vector<double> taken(count, -1);
+  const double untaxed = UntaxedShare(run);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i] == kNone) continue;
+    double& least = taken[static_cast<size_t>(pairs[i])];
+    const double ms = run.steps[i].ms * untaxed;
+    least = least < 0 ? ms : std::min(least, ms);
+  }
+  return taken;
+}
+
 // Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the time do.
 bool Differ(const StepProfile& a, size_t s, const StepProfile& b, size_t t) {
   const size_t count = a.parts.size();
@@ -99,7 +115,8 @@ class Account {
       ledger.unexplained_ms -= cause.ms;
       ledger.causes.push_back(std::move(cause));
     }
-    std::sort(ledger.causes.begin(), ledger.causes.end(), [](const TimeCause& a, const TimeCause& b) { return a.ms > b.ms; });
+    ledger.attainable_ms = std::max(ledger.attainable_ms, ledger.ideal_ms);
+    std::sort(ledger.causes.begin(), ledger.causes.end(), [](const TimeCause& a, const TimeCause& b) { return a.ms != b.ms ? a.ms > b.ms : a.code < b.code; });
   }
 
  private:
@@ -111,10 +128,18 @@ class TimeLedgerBuilder {
   TimeLedgerBuilder(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits)
       : real_(real), quantized_(quantized), attainable_(attainable), causes_(*quantized.program), f_of_q_(Pairs(*quantized.profile, *real.profile)) {
     const bool bf16 = NarrowsToBf16(*quantized.program);
-    // The float run's steps, less what timing them added.
     const StepProfile& run = *real.profile;
-    const double untaxed = run.steps_ms > 0 ? (run.steps_ms - run.tax_ms()) / run.steps_ms : 1;
+    const double untaxed = UntaxedShare(run);
     for (size_t f = 0; f < run.steps.size(); ++f) ideal_.push_back(IdealMs(real, f, run.steps[f].ms * untaxed, limits, bf16));
+    // What was measured is possible: no step's ideal is above it, and a step that another run does without need not take anything.
+    const std::vector<double> taken = LeastTaken(*quantized.profile, f_of_q_, ideal_.size());
+    const std::vector<double> best = attainable.profile ? LeastTaken(*attainable.profile, Pairs(*attainable.profile, run), ideal_.size()) : taken;
+    for (size_t f = 0; f < ideal_.size(); ++f) {
+      needed_.push_back(taken[f] >= 0);
+      if (taken[f] >= 0) ideal_[f] = std::min(ideal_[f], taken[f]);
+      if (best[f] >= 0) ideal_[f] = std::min(ideal_[f], best[f]);
+      if (!needed_[f]) ideal_[f] = 0;
+    }
   }
 
   TimeLedger Build() {
@@ -159,6 +184,7 @@ class TimeLedgerBuilder {
   StepCauses causes_;
   std::vector<int> f_of_q_;
   std::vector<double> ideal_;  // by step of the float run
+  std::vector<bool> needed_;   // by the same: whether the quantized run has it
   Account account_;
   std::map<std::string, double> charged_;  // what each fault costs, ms
 };
@@ -179,7 +205,7 @@ std::string TimeLedgerBuilder::KnockOn(size_t q, bool differs) const {
 }
 
 // What a step of the attainable run that the quantized one lacks would have been there for: it is made up for by the fault
-// beside it (the input of an excluded first layer is quantized behind it instead).
+// beside it (the input of an excluded first layer is quantized behind it instead). "" where none is: it is not needed.
 std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q_of_r) const {
   const Program& best = *attainable_.program;
   const Graph& graph = *best.graph;
@@ -203,7 +229,7 @@ std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q
       if (v.valid()) reach(graph.value(v).producer);
     }
   }
-  return "fused-away";
+  return "";
 }
 
 void TimeLedgerBuilder::AgainstAttainable() {
@@ -222,11 +248,16 @@ void TimeLedgerBuilder::AgainstAttainable() {
     const std::string knock_on = same ? KnockOn(static_cast<size_t>(q), differ) : "";
     // Two runs of one step differ by noise only, unless a fault took its data out of the caches.
     const double ms = same && knock_on.empty() ? step(static_cast<size_t>(q)).ms : best.steps[r].ms;
+    std::string lacking = q == kNone ? CodeOfLacking(r, q_of_r) : "";
+    if (q == kNone && lacking.empty()) {
+      if (f == kNone || !needed_[static_cast<size_t>(f)]) continue;
+      lacking = "other-kernel";  // another step does its work
+    }
     if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
     const std::string code = best_causes.Of(r, f != kNone);
     account_.Add(code, ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
     if (q == kNone) {
-      Charge(CodeOfLacking(r, q_of_r), -ms, best.steps[r].name);
+      Charge(lacking, -ms, best.steps[r].name);
     } else if (!same) {
       Differs(static_cast<size_t>(q), ms);
     } else if (!knock_on.empty()) {
@@ -242,9 +273,6 @@ void TimeLedgerBuilder::AgainstAttainable() {
     const bool fresh = f != kNone && !f_seen[static_cast<size_t>(f)];
     if (fresh) f_seen[static_cast<size_t>(f)] = true;
     Differs(q, fresh ? IdealOf(f) : 0);
-  }
-  for (size_t f = 0; f < ideal_.size(); ++f) {
-    if (!f_seen[f]) account_.Add("fused-away", -ideal_[f], real_.profile->steps[f].name);
   }
   ShareKnockOn(sound, sound_codes);
 }
@@ -283,20 +311,15 @@ void TimeLedgerBuilder::AgainstEstimates() {
     sound[step(q).op].first += step(q).ms;
     sound[step(q).op].second += IdealOf(f_of_q_[q]);
   }
-  std::vector<bool> f_seen(ideal_.size());
   for (size_t q = 0; q < codes.size(); ++q) {
     const int f = f_of_q_[q];
     const double ideal = IdealOf(f);
-    if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
     double could = ideal;
     const auto kin = sound.find(step(q).op);
     const bool faulty = f != kNone && !causes_.Fault(q).empty() && !IsConversion(quantized_.program->graph->node(quantized_.program->steps[q].node));
     if (faulty && kin != sound.end() && kin->second.second > 0) could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
     if (could != ideal) account_.Add("kernel-below-ideal", could - ideal, step(q).name);
     account_.Add(codes[q], step(q).ms - could, step(q).name, Why(q));
-  }
-  for (size_t f = 0; f < ideal_.size(); ++f) {
-    if (!f_seen[f]) account_.Add("fused-away", -ideal_[f], real_.profile->steps[f].name);
   }
 }
 

@@ -216,7 +216,6 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
          for (size_t s = 0; s < quantized.profile.steps.size(); ++s) quantized.Slow(s, quantized.profile.steps[s].op == "MaxPool" ? 0.5 : 0);
          return BuildTimeLedger(Timed(m.real).run(), quantized.run(), {}, TestLimits());
        }},
-      {"fused-away", of(Chain("t1: %t: float32[8, 64] = Tanh(%a)\nop: %m: float32[8, 64] = Neg(%t)\n", "%m"))},
       {"host-time", changed([](TimedProgram& t) { t.profile.host_ms = 1; t.profile.total_ms += 1; })},
       {"measurement-tax", changed([](TimedProgram& t) { t.profile.total_ms -= 0.1; })},
   };

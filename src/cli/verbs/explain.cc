@@ -46,13 +46,6 @@ void PrintFloatSteps(const Program& program) {
   }
 }
 
-Result<Comparison> CompareMeasured(const Options& o, const MeasuredModel& base, const MeasuredModel& model) {
-  CompareOptions compare;
-  compare.duration_s = 2 * o.duration_s;
-  EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*base.executor, *model.executor, compare));
-  return runs.result;
-}
-
 Status WriteReport(const Options& o, const Explanation& e) {
   Report report;
   report.limits = e.limits;
@@ -61,7 +54,8 @@ Status WriteReport(const Options& o, const Explanation& e) {
   EVOQ_ASSIGN(report.model, ForReport(o.model, o.eval, *e.model.executor, e.model.profile));
   if (e.baseline) {
     EVOQ_ASSIGN(report.baseline, ForReport(o.baseline, o.baseline_eval, *e.baseline->executor, e.baseline->profile));
-    EVOQ_ASSIGN(report.comparison, CompareMeasured(o, *e.baseline, e.model));
+    // Of the same rounds as everything else on the page.
+    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0) report.comparison = c;
   }
   EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
   Out("\nwrote {}\n", o.report);

@@ -21,7 +21,6 @@ extern const ExplainRule kCauseKernelBelowIdeal = {
 extern const ExplainRule kCauseMovesBytes = {"moves-bytes", LedgerKind::kTime,
                                              "Operators that only move or combine values gain less than the smaller bytes allow.",
                                              "Fuse them into a neighbour (residual, activation) where the graph allows it.", 0};
-extern const ExplainRule kCauseFusedAway = {"fused-away", LedgerKind::kTime, "Steps of the float run that the quantized run does not need.", "", 0};
 extern const ExplainRule kCauseHostTime = {
     "host-time", LedgerKind::kTime, "Time of a run outside its steps: what the caller does for each run, checks, waking threads.",
     "Do the caller's work beside the runs (another thread, several streams), or give a run more samples.", 1};
