@@ -123,8 +123,49 @@ TEST(Pairing, BranchesOfOneKindAreToldByLastingNamesOnly) {
   EXPECT_EQ(LayersOf(slower, "int8-layer-slower").size(), 1u);
   EXPECT_NEAR(slower.at("int8-layer-slower").ms, 0.01, 1e-12);
   // The sum of both branches is fused into another branch: its name pairs nothing.
-  const auto sum = Found(branches("int8", "/a/Conv + /x/Add", 0.03, "/b/Conv", 0.01), branches("fp16", "/a/Conv", 0.04, "/b/Conv + /x/Add", 0.02));
+  const auto sum = Found(branches("int8", "/c/Conv + /a/Add", 0.03, "/d/Conv", 0.01), branches("fp16", "/c/Conv", 0.04, "/d/Conv + /a/Add", 0.02));
   EXPECT_TRUE(sum.empty());
+  // A chain here, branches there, and the other way round: the order is not theirs.
+  const auto chain = [](const char* precision, double first_ms, double second_ms) {
+    return RunOf({Conv("Conv_3", first_ms, precision, kOut, k3x3, 589824, "x", "a"), Conv("Conv_5", second_ms, precision, kOut, k3x3, 589824, "a", "b")});
+  };
+  EXPECT_EQ(LayersOf(Found(chain("int8", 0.03, 0.01), branches("fp16", "Conv_3", 0.02, "Conv_5", 0.04)), "int8-layer-unpaired"), std::vector<std::string>{"Conv_3"});
+  EXPECT_EQ(LayersOf(Found(branches("int8", "Conv_3", 0.03, "Conv_5", 0.01), chain("fp16", 0.02, 0.04)), "int8-layer-unpaired"), std::vector<std::string>{"Conv_3"});
+}
+
+// What differs in weights, in the kernel or in what it is for is no counterpart, whatever it is called.
+TEST(Pairing, LayersOfOtherKinds) {
+  const auto one = [](const char* name, double ms, const char* precision, std::vector<int64_t> kernel, int64_t weights) {
+    return RunOf({Conv(name, ms, precision, kOut, std::move(kernel), weights, "x", "y")});
+  };
+  EXPECT_EQ(LayersOf(Found(one("/a/Conv", 0.03, "int8", k3x3, 589824), one("/a/Conv", 0.02, "fp16", k1x1, 65536)), "int8-layer-unpaired").size(), 1u) << "of one name";
+  EXPECT_EQ(LayersOf(Found(one("c", 0.03, "int8", {1, 9}, 589824), one("c", 0.02, "fp16", k3x3, 589824)), "int8-layer-unpaired").size(), 1u) << "as many weights";
+  ForeignRun product = one("c", 0.02, "fp16", {}, 0);
+  product.layers[0].group = LayerGroup::kMatMul;
+  EXPECT_TRUE(Found(one("c", 0.03, "int8", {}, 0), product).empty()) << "a product and a convolution of unknown weights";
+  // Only integers against floats are judged.
+  EXPECT_TRUE(Found(one("c", 0.03, "int8", k3x3, 9), one("c", 0.02, "int8", k3x3, 9)).empty());
+  EXPECT_EQ(Found(one("c", 0.03, "fp16", k3x3, 9), one("c", 0.02, "fp16", k3x3, 9)).count("int8-layer-slower"), 0u);
+}
+
+// Two of a kind, three in the baseline: an order proves nothing.
+TEST(Pairing, MoreInTheBaselineProveNoOrder) {
+  const auto chain = [](const char* precision, std::vector<double> ms) {
+    std::vector<ForeignLayer> layers;
+    for (size_t i = 0; i < ms.size(); ++i)
+      layers.push_back(Conv(fmt::format("Conv_{}", i), ms[i], precision, kOut, k3x3, 589824, fmt::format("t{}", i), fmt::format("t{}", i + 1)));
+    return RunOf(layers);
+  };
+  const auto found = Found(chain("int8", {0.03, 0.01}), chain("fp16", {0.02, 0.04, 0.02}));
+  EXPECT_EQ(LayersOf(found, "int8-layer-unpaired"), std::vector<std::string>{"Conv_0"});
+  EXPECT_EQ(found.size(), 1u);
+  // Where one of those that it may be leaves the sum to others, more time than all of them take proves nothing either.
+  ForeignRun adds = chain("int8", {0.05, 0.01}), before = chain("fp16", {0.02, 0.04, 0.02});
+  adds.layers[0].has_residual = true;
+  before.layers[0].has_residual = before.layers[1].has_residual = true;
+  EXPECT_EQ(LayersOf(Found(adds, before), "int8-layer-unpaired"), std::vector<std::string>{"Conv_0"});
+  before.layers[2].has_residual = true;
+  EXPECT_NEAR(Found(adds, before).at("int8-layer-slower").ms, 0.01, 1e-12);
 }
 
 // 0.03 ms with the sum of the residual instead of 0.02 ms without: what the sum takes is not known.
@@ -158,6 +199,48 @@ TEST(Pairing, DependsThroughAnyLayersBetween) {
   EXPECT_FALSE(DependsOn(run, 3, 2));
   EXPECT_FALSE(DependsOn(run, 5, 0)) << "a is written again before it is read";
   EXPECT_TRUE(DependsOn(run, 5, 2)) << "through c and the new a";
+}
+
+// Two ways from each layer to the next: each layer is looked at once, not each way.
+TEST(Pairing, ManyWaysLeadBack) {
+  std::vector<ForeignLayer> layers = {Conv("alone", 1, "fp16", kOut, k3x3, 9, "x", "nobody's")};
+  for (int i = 0; i < 200; ++i) {
+    ForeignLayer layer = Conv("c", 1, "fp16", kOut, k3x3, 9, fmt::format("a{}", i), fmt::format("a{}", i + 1));
+    layer.inputs.push_back({fmt::format("b{}", i), {}, "", ""});
+    layer.outputs.push_back({fmt::format("b{}", i + 1), {}, "", ""});
+    ForeignLayer beside = layer;  // the same from both to both of the next
+    layer.outputs[1].name = beside.outputs[0].name = fmt::format("unread{}", i);
+    layers.push_back(layer);
+    layers.push_back(beside);
+  }
+  EXPECT_TRUE(DependsOn(RunOf(layers), layers.size() - 1, 1));
+  EXPECT_FALSE(DependsOn(RunOf(layers), layers.size() - 1, 0));
+}
+
+TEST(Pairing, NeighboursByTensorsOrByOrder) {
+  ForeignRun run = RunOf({Conv("w", 1, "fp16", kOut, k3x3, 9, "x", "a"), Conv("between", 1, "fp16", kOut, k3x3, 9, "x", "b"), Conv("r", 1, "fp16", kOut, k3x3, 9, "a", "c")});
+  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{2});
+  EXPECT_EQ(Writers(run, 2), std::vector<size_t>{0});
+  EXPECT_TRUE(Readers(run, 2).empty());
+  EXPECT_TRUE(Writers(run, 0).empty());
+  // An output and an input without names are not one tensor.
+  run.layers[0].outputs.push_back({});
+  run.layers[1].inputs.push_back({});
+  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{2});
+  for (ForeignLayer& layer : run.layers) layer.inputs[0].name = layer.outputs[0].name = "";
+  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{1}) << "the next one, where tensors have no names";
+  EXPECT_EQ(Writers(run, 2), std::vector<size_t>{1});
+  EXPECT_TRUE(Readers(run, 2).empty());
+}
+
+TEST(Pairing, WhatIsQuantized) {
+  for (const char* precision : {"int8", "fp8", "int4"}) EXPECT_TRUE(RunOf({Conv("c", 1, precision, kOut, k3x3, 9, "x", "y")}).quantized()) << precision;
+  for (const char* precision : {"fp32", "fp16", "bf16", "int32", "int64", ""}) EXPECT_FALSE(RunOf({Conv("c", 1, precision, kOut, k3x3, 9, "x", "y")}).quantized()) << precision;
+  ForeignRun run = RunOf({Conv("c", 1, "int8", kOut, k3x3, 9, "x", "y")});
+  run.layers[0].conversion = Conversion::kDequantize;
+  EXPECT_FALSE(run.quantized()) << "weights that are dequantized compute nothing";
+  run.layers[0].conversion = Conversion::kQuantize;
+  EXPECT_TRUE(run.quantized());
 }
 
 // Only floats get narrower: an engine's shape arithmetic in int64 stays as it is in the ideal.

@@ -313,11 +313,13 @@ TEST_F(Trtexec, GroupsByTypeInFiles) {
     rename(f, 7, "model/conv2/Conv2D + model/conv2/BiasAdd", "CaskConvolution", "Convolution");
     f.layers[6]["Origin"] = "QDQ";
     f.layers[6]["LayerType"] = "Scale";  // 0.02, as engines before 8.2 say
+    rename(f, 2, "__myl_3", "kgen", "Pooling");  // 0.09, generated: what it is for says more than what it is
   });
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_NEAR(run->GroupMs(LayerGroup::kConv), 0.20 + 0.01, 1e-12);
   EXPECT_NEAR(run->GroupMs(LayerGroup::kElementwise), 0, 1e-12);
   EXPECT_NEAR(run->GroupMs(LayerGroup::kOther), 0.09, 1e-12);
+  EXPECT_NEAR(run->GroupMs(LayerGroup::kPooling), 0.09, 1e-12);
   EXPECT_NEAR(run->GroupMs(LayerGroup::kReformatQdq), 0.11, 1e-12);
   EXPECT_EQ(run->layers[6].conversion, Conversion::kQuantize);
   for (const ForeignLayer& layer : run->layers) EXPECT_FALSE(layer.has_residual) << layer.name;
@@ -331,6 +333,7 @@ TEST_F(Trtexec, WeightsAndKernels) {
     f.layers[1]["Kernel"] = {7, 7};
     f.layers[2]["WindowSize"] = {3, 2};
     f.layers[4]["Weights"] = {{"Type", "Half"}, {"Count", 1e300}};
+    f.layers[4]["Inputs"].push_back(f.layers[4]["Inputs"][0]);
     f.layers[5]["Weights"] = {{"Type", "Half"}, {"Count", -4}};
     f.layers[5]["Metadata"] = "[ONNX Layer: /a/Conv]\x1e[ONNX Layer: /b/Relu]";
   });
@@ -342,6 +345,9 @@ TEST_F(Trtexec, WeightsAndKernels) {
   EXPECT_EQ(run->layers[1].operators, (std::vector<std::string>{"conv1.weight", "/q1/QuantizeLinear", "/conv1/Conv", "/relu/Relu"}));
   EXPECT_EQ(run->layers[2].kernel, (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(run->layers[4].weight_count, 0);
+  EXPECT_EQ(run->layers[4].precision, "fp16") << "the weights', not the input's";
+  EXPECT_EQ(run->layers[2].precision, "fp16") << "the input's, without weights";
+  EXPECT_TRUE(run->layers[4].has_residual) << "two inputs";
   EXPECT_EQ(run->layers[5].weight_bytes, 0);
   EXPECT_EQ(run->layers[5].operators, (std::vector<std::string>{"/a/Conv", "/b/Relu"}));
   EXPECT_EQ(run->weight_bytes, 9408 + 4 * 64);

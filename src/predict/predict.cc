@@ -158,8 +158,7 @@ Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& meth
   const SchemeForecast* float32 = forecast.schemes.empty() ? nullptr : &forecast.schemes[0];
   if (float32 != nullptr && float32->unavailable.empty()) {
     scheme.speedup = float32->ms / scheme.ms;
-    if (scheme.speedup > 1 + kSameShare) scheme.payoff = Payoff::kFaster;
-    if (scheme.speedup < 1 / (1 + kSameShare)) scheme.payoff = Payoff::kSlower;
+    scheme.payoff = PayoffOf(scheme.speedup);
     FindHindrances(*float32, executor->program(), options.limits, scheme);
   }
   if (options.check) EVOQ_TRY(Measure(*executor, options.limits, scheme));
@@ -183,6 +182,11 @@ Result<std::vector<const QuantMethod*>> Methods(const std::vector<std::string>& 
 }  // namespace
 
 const char* PayoffName(Payoff payoff) { return payoff == Payoff::kFaster ? "faster" : payoff == Payoff::kSame ? "same" : "slower"; }
+
+Payoff PayoffOf(double speedup) {
+  if (speedup > 1 + kSameShare) return Payoff::kFaster;
+  return speedup < 1 / (1 + kSameShare) ? Payoff::kSlower : Payoff::kSame;
+}
 
 Result<Forecast> Predict(const Graph& optimized, const std::string& name, const PredictOptions& options) {
   EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));

@@ -47,6 +47,7 @@ struct Hindrance {
 
 enum class Payoff { kFaster, kSame, kSlower };  // kSame: within 5% of float32
 const char* PayoffName(Payoff payoff);           // "faster", ...
+Payoff PayoffOf(double speedup);                 // against float32
 
 struct SchemeForecast {
   std::string scheme;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "engine/engine.h"
@@ -163,6 +165,96 @@ TEST(Predict, ThreadsShareLargeStepsOnly) {
   EXPECT_GT(two, 0.45 * one);
   const double tiny_one = MustPredict(Convolutions(4, 8), SomeMachine(1), {"float32"}).schemes[0].ms;
   EXPECT_EQ(MustPredict(Convolutions(4, 8), SomeMachine(2), {"float32"}).schemes[0].ms, tiny_one);
+}
+
+// What a step takes by its counts, its cut and its family's constants (predict/cost.h), on `threads` threads.
+double StepNs(const StepForecast& s, const MachineLimits& limits, int threads) {
+  double ns = 0;
+  for (double term : s.weighed) ns += term;
+  const Efficiency& e = EfficiencyOf(limits.isa, s.family->name);
+  ns *= 1 - e.shared + e.shared * s.cut.share;
+  if (s.cut.loops > 0) ns += s.cut.loops * e.fork * limits.fork_ns + e.remote * s.terms[kStream] * (threads - 1) / threads / threads;
+  return ns;
+}
+
+// A product, an operator that one thread computes by its definition, another product. Where the definition takes longer than the 50 us for which the other
+// thread spins, that one sleeps, and the second product wakes it, in 20 us. Runs follow each other: before the first product stands the second.
+TEST(Predict, ThreadsThatSleepAreWoken) {
+  for (const int64_t rows : {32, 1024}) {
+    const Graph graph = Parsed(fmt::format(R"(
+      input %x: float32[{0}, 512]
+      const %w: float32[512, 512]
+      const %v: float32[512, 512]
+      first: %a: float32[{0}, 512] = MatMul(%x, %w)
+      alone: %b: float32[{0}, 512] = LpNormalization(%a)
+      second: %y: float32[{0}, 512] = MatMul(%b, %v)
+      output %y
+    )", rows));
+    const MachineLimits limits = SomeMachine(2);
+    const SchemeForecast f = MustPredict(graph, limits, {"float32"}).schemes[0];
+    double sum_ns = 300;  // a run outside its steps
+    bool slept = false;
+    for (const StepForecast& s : f.step_list) {
+      if (s.name == "alone") {
+        EXPECT_EQ(s.cut.loops, 0);
+        slept = s.ms > 0.05;
+      }
+      const double wake_ns = s.name == "second" && slept ? 20'000 : 0;
+      if (s.name == "second") EXPECT_GT(s.cut.loops, 0);
+      const double ns = StepNs(s, limits, 2) + wake_ns;
+      EXPECT_NEAR(s.ms, ns / 1e6, 1e-12) << s.name << ", " << rows << " rows";
+      sum_ns += ns;
+    }
+    EXPECT_EQ(slept, rows == 1024);
+    EXPECT_NEAR(f.ms, sum_ns / 1e6, 1e-9) << rows;
+  }
+}
+
+// Eight samples of which each thread takes whole ones: each step is one thread's, eight times over as many lanes as there are threads.
+TEST(Predict, SamplesAreSharedAmongLanes) {
+  const Graph graph = Parsed(R"(
+    input %x: float32[8, 32, 96, 96]
+    const %w: float32[32, 32, 3, 3]
+    const %v: float32[32, 32, 3, 3]
+    first: %a: float32[8, 32, 48, 48] = Conv{pads=[1, 1, 1, 1], strides=[2, 2]}(%x, %w)
+    second: %y: float32[8, 32, 24, 24] = Conv{pads=[1, 1, 1, 1], strides=[2, 2]}(%a, %v)
+    output %y
+  )");
+  for (const int threads : {1, 2, 3, 4}) {
+    const MachineLimits limits = SomeMachine(threads);
+    const SchemeForecast f = MustPredict(graph, limits, {"float32"}).schemes[0];
+    double sum_ns = 300;
+    for (const StepForecast& s : f.step_list) {
+      EXPECT_EQ(s.cut.loops, 0) << s.name << ": a step is one thread's";
+      EXPECT_NEAR(s.ms, StepNs(s, limits, 1) * 8 / threads / 1e6, 1e-12) << s.name << ", " << threads << " threads";
+      EXPECT_EQ(s.shape.rfind("[1, ", 0), 0u) << s.shape << ": of one sample";
+      sum_ns += s.ms * 1e6;
+    }
+    EXPECT_NEAR(f.ms, sum_ns / 1e6, 1e-9);
+  }
+}
+
+// The range: what families may be off, each by its spread and independently of the others, and what all steps are off together, 8%; nine of ten lie within
+// 1.65 deviations.
+TEST(Predict, RangesByHand) {
+  const Forecast forecast = MustPredict(Convolutions(32, 32), SomeMachine());
+  for (const SchemeForecast& s : forecast.schemes) {
+    std::map<std::string, double> families;  // ms
+    for (const StepForecast& step : s.step_list) families[step.family->name] += step.ms;
+    double variance = 0.08 * 0.08;
+    for (const auto& [family, ms] : families) variance += std::pow(ms * EfficiencyOf(Isa::kAvx512, family).spread / s.ms, 2);
+    const double factor = std::exp(1.65 * std::sqrt(variance));
+    EXPECT_NEAR(s.low_ms, s.ms / factor, 1e-12) << s.scheme;
+    EXPECT_NEAR(s.high_ms, s.ms * factor, 1e-12) << s.scheme;
+    EXPECT_NEAR(s.speedup, forecast.schemes[0].ms / s.ms, 1e-12) << s.scheme;
+    EXPECT_EQ(s.payoff, s.speedup > 1.05 ? Payoff::kFaster : s.speedup * 1.05 < 1 ? Payoff::kSlower : Payoff::kSame) << s.scheme;
+    std::map<std::string, int> precisions;
+    for (const StepForecast& step : s.step_list) ++precisions[step.precision];
+    EXPECT_EQ(s.steps, static_cast<int>(s.step_list.size())) << s.scheme;
+    EXPECT_EQ(s.steps_int8, precisions["int8"]) << s.scheme;
+    EXPECT_EQ(s.steps_bf16, precisions["bf16"]) << s.scheme;
+    EXPECT_EQ(s.steps_float, precisions["float32"]) << s.scheme;
+  }
 }
 
 TEST(Predict, IntegersPayForLargeConvolutions) {

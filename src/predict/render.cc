@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/printable.h"
@@ -54,8 +55,9 @@ std::string PayoffText(const SchemeForecast& s) {
   return "";
 }
 
+// At least four significant digits: the ratio of two times that are shown is the one that is shown.
 std::string RangeText(const SchemeForecast& s) {
-  const int digits = s.ms >= 10 ? 1 : s.ms >= 1 ? 2 : 4;
+  const int digits = s.ms > 0 && s.ms < 1 ? std::min(3 - static_cast<int>(std::floor(std::log10(s.ms))), 7) : 3;
   return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", s.ms, digits, s.low_ms, digits, s.high_ms, digits);
 }
 

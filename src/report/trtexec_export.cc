@@ -74,14 +74,15 @@ json LayersAsTrtexec(const Program& program, bool detailed) {
 
 std::string ProfileText(const StepProfile& profile) {
   TextTable table({">Time(ms)", ">Avg.(ms)", ">Median(ms)", ">Time(%)", "Layer"});
-  double total = 0, mean = 0;
+  double total = 0, mean = 0, median = 0;
   for (const StepTime& s : profile.steps) {
     const double time = s.mean_ms * static_cast<double>(profile.runs);
     total += time;
     mean += s.mean_ms;
+    median += s.median_ms;
     table.Row({fmt::format("{:.2f}", time), fmt::format("{:.4f}", s.mean_ms), fmt::format("{:.4f}", s.median_ms), fmt::format("{:.1f}", 100 * s.share), s.name});
   }
-  table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean), fmt::format("{:.4f}", profile.steps_ms), "100.0", "Total"});
+  table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean), fmt::format("{:.4f}", median), "100.0", "Total"});
   return table.ToString();
 }
 

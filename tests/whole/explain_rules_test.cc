@@ -229,6 +229,7 @@ TEST(ExplainRules, EachTimeRuleHasAModelThatTriggersIt) {
     ASSERT_NE(it, cases.end()) << rule->code << " has no model";
     const TimeLedger ledger = it->second();
     const auto causes = Causes(ledger);
+    if (std::getenv("EVOQ_PRINT")) fmt::print("### {}\n{}", rule->code, ToText(ledger));
     EXPECT_TRUE(causes.count(rule->code)) << rule->code << " is not named:\n" << ToText(ledger);
     double sum = ledger.unexplained_ms;
     for (const TimeCause& c : ledger.causes) {
@@ -348,6 +349,40 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
     EXPECT_GT(Bytes(*it->second.first, rule->code), 0) << rule->code << "\n" << ToText(*it->second.first);
     EXPECT_EQ(Bytes(*it->second.second, rule->code), 0) << rule->code << "\n" << ToText(*it->second.second);
   }
+}
+
+// A file of three matrices and a shape, whose sizes follow from their types: 256 x 256 bytes with a scale for each column, 100 x 100 halves, 50 x 7
+// floats and two 64-bit sizes. (More than 64 KiB of constants are stored as they are.)
+TEST_F(ByteRules, AFileByHand) {
+  Graph g;
+  const auto product = [&](const std::string& name, const TensorType& in, const TensorType& weights, const TensorType& out) {
+    const ValueId x = g.AddInput(name + "_in", in), w = g.AddConstant(name, RandomTensor(weights, 7));
+    const ValueId y = g.Apply("MatMul", name + "_product", {x, w}, {}, out);
+    g.MarkOutput(y);
+    return y;
+  };
+  std::vector<float> scales(256, 0.5f);
+  scales[3] = 0.25f;
+  const QuantParams per_tensor = QuantParams::PerTensor(0.5f, 3);
+  product("bytes", TensorType(DType::kUint8, Shape{1, 256}, per_tensor), TensorType(DType::kInt8, Shape{256, 256}, QuantParams{scales, std::vector<int32_t>(256), 1, 0}),
+          TensorType(DType::kUint8, Shape{1, 256}, per_tensor));
+  product("halves", TensorType(DType::kFloat16, Shape{1, 100}), TensorType(DType::kFloat16, Shape{100, 100}), TensorType(DType::kFloat16, Shape{1, 100}));
+  const ValueId y = product("floats", TensorType(DType::kFloat32, Shape{1, 50}), TensorType(DType::kFloat32, Shape{50, 7}), TensorType(DType::kFloat32, Shape{1, 7}));
+  const ValueId sizes = g.AddConstant("sizes", Tensor::FromValues<int64_t>(Shape{2}, {7, 1}));
+  g.MarkOutput(g.Apply("Reshape", "turn", {y, sizes}, {}, TensorType(DType::kFloat32, Shape{7, 1})));
+  const ByteLedger ledger = Written(Model{std::move(g), {}});
+  EXPECT_EQ(Bytes(ledger, "quantized-weights"), 256 * 256);
+  EXPECT_EQ(Bytes(ledger, "scales"), 256 * 4);
+  EXPECT_EQ(Bytes(ledger, "left-float"), 100 * 100 * 2 + 50 * 7 * 4);
+  EXPECT_EQ(Bytes(ledger, "shape-constants"), 2 * 8);
+  for (const char* code : {"duplicates", "packing", "bias", "zero-points", "attributes", "certificate"}) EXPECT_EQ(Bytes(ledger, code), 0) << code;
+  const std::vector<BytePart>& parts = Parts(ledger, "left-float");
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].name, "halves");
+  EXPECT_EQ(parts[0].bytes, 20000);
+  EXPECT_EQ(parts[1].name, "floats");
+  EXPECT_EQ(parts[1].bytes, 1400);
+  for (const ByteCause& c : ledger.causes) EXPECT_EQ(c.gain_bytes, c.code == "left-float" ? 16050 : 0) << c.code << ": three quarters of floats, no more";
 }
 
 TEST_F(ByteRules, WhatStaysFloatSaysWhy) {
