@@ -69,7 +69,7 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
   for (const Finding& f : diagnosis.findings) {
     findings.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"layers", f.layers}, {"sentence", f.rule->sentence},
                         {"fix", f.rule->fix}, {"source", f.rule->source}});
-    causes.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"steps", f.layers}, {"sentence", f.rule->sentence}, {"fix", f.rule->fix}});
+    if (!f.rule->doubt) causes.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"steps", f.layers}, {"sentence", f.rule->sentence}, {"fix", f.rule->fix}});
     lost += f.ms;
   }
   out["findings"] = findings;

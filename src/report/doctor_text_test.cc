@@ -31,6 +31,7 @@ ForeignRun Quantized() {
   run.layers = {LayerOf("conv1", 0.4, LayerGroup::kConv), LayerOf("conv2", 0.2, LayerGroup::kConv, "fp32"),
                 LayerOf("q", 0.0625, LayerGroup::kReformatQdq, "fp32", Conversion::kQuantize), LayerOf("dq", 0.1375, LayerGroup::kReformatQdq, "int8", Conversion::kDequantize)};
   run.layers[0].weight_bytes = 3'000'000;
+  run.layers[0].weight_count = 10, run.layers[1].weight_count = 20;
   Summarize(run);
   return run;
 }
@@ -42,6 +43,7 @@ ForeignRun Baseline() {
   run.path = "fp32";
   run.detailed = true;
   run.layers = {LayerOf("conv1", 0.8, LayerGroup::kConv, "fp32"), LayerOf("conv2", 0.3, LayerGroup::kConv, "fp16"), LayerOf("pool", 0.1, LayerGroup::kPooling, "fp32")};
+  run.layers[0].weight_count = 10, run.layers[1].weight_count = 20;
   Summarize(run);
   return run;
 }
