@@ -45,7 +45,7 @@ const EtmSection kSections[] = {
     {"weights/b2", "float32 weights", 7854, 16},  {"weights/w3", "float64 weights", 7870, 512},
     {"weights/bias", "int32 bias", 8382, 400},  {"weights/s", "scales", 8782, 256},
     {"weights/z", "zero points", 9038, 64},     {"weights/shape", "shape constants", 9102, 16},
-    {"weights/twin", "duplicates", 9118, 300},  {"weights/padding", "packing padding", 9418, 200},
+    {"weights/w1", "duplicates", 9118, 300},  {"weights/padding", "packing padding", 9418, 200},
     {"weights/padding", "alignment", 9618, 370},
 };
 
@@ -99,8 +99,8 @@ TEST(ByteLedger, PartsByHand) {
     EXPECT_EQ(floats[i].why, std::get<2>(expected[i]));
   }
   ASSERT_EQ(parts("duplicates").size(), 1u);
-  EXPECT_EQ(parts("duplicates")[0].name, "twin");
-  EXPECT_EQ(parts("duplicates")[0].why, "");
+  EXPECT_EQ(parts("duplicates")[0].name, "w1");
+  EXPECT_EQ(parts("duplicates")[0].why, "") << "of floats alone is asked why they are there";
   for (const char* code : {"graph", "scales", "bias"}) EXPECT_TRUE(parts(code).empty()) << code;
   // Of a bias whose reader says nothing.
   Model model = MadeModel();

@@ -148,6 +148,8 @@ TEST(DoctorText, LongListsAreCut) {
   const std::string whole = "0" + std::string(47, 'x'), cut = "1" + std::string(44, 'x') + "...";
   EXPECT_NE(text.find(whole + ", " + cut + ", "), std::string::npos) << "48 characters are shown, of more 45\n" << text;
   EXPECT_NE(text.find(" and 2 more\n"), std::string::npos) << text;
+  run.layers.resize(4);
+  EXPECT_EQ(ToText(run, nullptr, Diagnose(run, nullptr)).find(" more\n"), std::string::npos) << "four are shown";
 }
 
 }  // namespace

@@ -167,6 +167,9 @@ TEST(StepTable, FiguresByHand) {
   // 0.2 of 1.0 ms; 10 million operations in 200,000 ns; 80 us of 200.
   EXPECT_NE(line(text, "second").find("k fast  0.2000  20.0%    50       40%"), std::string::npos) << text;
   EXPECT_NE(text.find("total 1.050 ms per run, sum of steps 1.000 ms; peaks: int8 400 GOPS, float32 100 GFLOPS, L3 50 GB/s, DRAM 20 GB/s\n"), std::string::npos) << text;
+  // Of a step without multiplications there are no operations to tell.
+  profile.steps[2].macs = 0;
+  EXPECT_NE(line(ToText(profile, report.limits), "third").find("0.3000  30.0%             27%"), std::string::npos) << ToText(profile, report.limits);
   // Slowest first, two of them; where equal, in the program's order.
   std::string sorted = ToText(profile, report.limits, true, 2);
   EXPECT_LT(sorted.find("last"), sorted.find("third"));

@@ -316,6 +316,37 @@ TEST(TimeLedger, SpreadsByHand) {
   EXPECT_EQ(BuildTimeLedger(real.run(), quantized.run(), {}, SomeLimits()).gap_spread_ms, 0);
 }
 
+// The float run's first product takes 0.3 ms more in every second part, and 0.3 less in the others: its ideal varies by 0.1, and so does the gap.
+TEST(TimeLedger, TheSpreadOfTheIdeal) {
+  const auto two = [](const char* type, const char* weights) {
+    return fmt::format("graph g\ninput %x: {0}\nconst %w: {1}\na: %a: {0} = MatMul(%x, %w)\nb: %y: {0} = MatMul(%a, %w)\noutput %y\n", type, weights);
+  };
+  MadeRun real(two("float32[8, 8]", "float32[8, 8]"), {{"a", 3.0, "float32", 512}, {"b", 6.0, "float32", 512}});
+  MadeRun quantized(two("uint8[8, 8](scale 0.1, zero 128)", "int8[8, 8](scale 0.1, zero 0)"), {{"a", 1.5, "int8", 512}, {"b", 2.25, "int8", 512}});
+  for (int part = 0; part < 8; ++part) {
+    AddPart(real, part % 2 == 0 ? 0.3 : -0.3, "a");
+    AddPart(quantized, 0, "");
+  }
+  const TimeLedger ledger = BuildTimeLedger(real.run(), quantized.run(), {}, SomeLimits());
+  EXPECT_NEAR(ledger.gap_spread_ms, 2.365 * 0.1 / std::sqrt(7.0), 1e-6);
+}
+
+// A cause that costs less than nothing is no gain: host time of -0.2 ms, as noise has it.
+TEST(TimeLedger, NothingIsWonBackFromANegativeCause) {
+  const MadeRun quantized(kQuantized, QuantizedSteps(), -0.2, 0);
+  const TimeLedger ledger = BuildTimeLedger(FloatRun().run(), quantized.run(), {}, SomeLimits());
+  EXPECT_NEAR(MsOf(ledger).at("host-time"), -0.2, 1e-12);
+  EXPECT_NEAR(ledger.attainable_ms, 7.2 - 1.38 - 0.4, 1e-12);
+  for (const TimeCause& c : ledger.causes) EXPECT_GE(c.gain_ms, 0) << c.code;
+}
+
+// A model with both kinds of steps is one of integers.
+TEST(TimeLedger, IntegersBesideBfloat16) {
+  MadeRun mixed = QuantizedRun();
+  mixed.program.steps[4].decision.precision = "bf16";
+  EXPECT_FALSE(NarrowsToBf16(mixed.program));
+}
+
 // Steady: the gap is known to a tenth of itself, or to 2% of the run.
 TEST(TimeLedger, Steadiness) {
   const auto steady = [](double ideal, double actual, double spread) {
