@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "predict/loops.h"
 
 namespace evoq {
 namespace {
@@ -162,6 +163,7 @@ TEST(CostTerms, IntegerConvolution) {
   EXPECT_NEAR(counted(3).terms[kCopies], 64 * 0.5, 1e-9);
   EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * (3 * 3) * 4 * 0.005, 1e-9) << "three lines of 12";
   EXPECT_NEAR(counted(5).terms[kCopies], 30 * 64 * 0.5, 1e-9);
+  EXPECT_NEAR(counted(6).terms[kCopies], 30 * 64 * 0.5, 1e-9) << "no whole quads";
   // 16 channels are merged still, 17 are not; neither are dilated lines.
   EXPECT_NEAR(counted(16).terms[kRows], 36 * 3 * 0.5, 1e-9);
   EXPECT_NEAR(counted(17).terms[kRows], 36 * 9 * 0.5, 1e-9);
@@ -185,6 +187,7 @@ TEST(CostTerms, Bfloat16Convolution) {
   EXPECT_NEAR(counted(3).terms[kCopies], 36 * (15 + 3 * 8 + 10 * (2.0 / 6) * 9) * 0.5, 1e-9);
   EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * 14 * 2 * 0.01, 1e-9) << "27 products in 14 pairs";
   EXPECT_EQ(counted(4).terms[kCopies], 0);
+  EXPECT_EQ(counted(6).terms[kCopies], 0);
   EXPECT_NEAR(counted(4).terms[kArithmetic], 36 * 32 * (9 * 2) * 2 * 0.01, 1e-9);
   // Dilated, taps are copied one by one: 7 cycles more for each of three, up to 60 and 3 for each; sides are twice as wide.
   EXPECT_NEAR(counted(3, "{dilations=[2, 2]}").terms[kCopies], 36 * (15 + 3 * (8 + 21) + 10 * (4.0 / 6) * 9) * 0.5, 1e-9);
@@ -215,6 +218,36 @@ TEST(CostTerms, Depthwise) {
   ExpectTerms({text("float32", "", "float32", ""), "dwconv_f32"}, "depthwise_f32",
               {{kArithmetic, 36 * 9 * 5 * 0.5}, {kFeed, 36 * 5 * 0.5}, {kCopies, 10 * 36 * 0.5}, {kRows, 10 * 6 * 5 * 0.5}, {kOutputs, 2520.0 / 16 * 0.5},
                {kStream, (64 * 70 + 36 * 70) * 4 * 0.01}, {kWeights, 630 * 4 * 0.01}});
+}
+
+// 9 x 9 taps are more than the kernels of images have: tap by tap.
+TEST(CostTerms, DepthwiseOfManyTaps) {
+  const auto tiles = [](int64_t size) {
+    return Counted(fmt::format("input %x: float32[1, {0}, {0}, 16]\nconst %w: float32[16, 1, {1}, {1}]\nn: %y: float32[1, 2, 2, 16] = Conv{{group=16}}(%x, %w)\noutput %y\n", size + 1, size), "dwconv_f32")
+        .terms[kTiles];
+  };
+  EXPECT_NEAR(tiles(9), 4 * 81 * 0.5, 1e-9);
+  EXPECT_EQ(tiles(8), 0) << "64 taps";
+}
+
+// Two directions of an LSTM with 8 values of state: 5 steps of 2 sequences of 3 values. All inputs are one product of 10 x 3 by 32, each step's state one of
+// 2 x 8 by 32; a thousand cycles for each step; the state's weights, 1,024 bytes, are read again in each step but the first.
+TEST(CostTerms, Recurrent) {
+  const auto text = [](const char* x, const char* attrs) {
+    return fmt::format("input %x: float32[{}]\nconst %w: float32[2, 32, 3]\nconst %r: float32[2, 32, 8]\nn: %y: float32[5, 2, 2, 8] = LSTM{{direction=\"bidirectional\", hidden_size=8{}}}(%x, %w, %r)\noutput %y\n", x, attrs);
+  };
+  const double rows = 10 * 0.5, step_rows = 2 * 0.5, tile = 10 * 0.5;
+  const std::map<Term, double> expected = {{kCall, 1000 * 2 * 5 * 0.5},
+                                           {kArithmetic, 2 * (10 * 32 * 3 * 0.02 + 5 * 2 * 32 * 8 * 0.02)},
+                                           {kFeed, 2 * (3 * (10 + 2) * 0.5 + 5 * 8 * (2 + 2) * 0.5)},
+                                           {kRows, 2 * (rows + 5 * step_rows)},
+                                           {kOutputs, 2 * (2 * rows + 5 * 2 * step_rows)},
+                                           {kCurve, 2 * 5 * 2 * (32 + 8) / 16.0 * 0.5},
+                                           {kTiles, 2 * (tile + 5 * tile)},
+                                           {kStream, (30 + 160) * 4 * 0.01},
+                                           {kWeights, (2 * 32 * 3 + 2 * 32 * 8) * 4 * 0.01 + 2 * 4 * 1024 * 0.01}};
+  ExpectTerms({text("5, 2, 3", ""), "lstm_f32"}, "recurrent", expected);
+  ExpectTerms({text("2, 5, 3", ", layout=1"), "lstm_f32"}, "recurrent", expected);
 }
 
 std::string Two(const char* a, const char* b, const char* y, const char* op) {
@@ -259,6 +292,8 @@ TEST(CostTerms, Moves) {
   EXPECT_NEAR(Counted(slice("4, 3, 6, 7", "1, 1, 1, 1"), "slice").terms[kRows], 4 * 0.5, 1e-9);
   EXPECT_NEAR(Counted(slice("4, 5, 6, 4", "1, 1, 1, 2"), "slice").terms[kRows], 480 * 0.5, 1e-9);
   EXPECT_NEAR(Counted(slice("4, 5, 3, 7", "1, 1, 2, 1"), "slice").terms[kRows], 4 * 5 * 3 * 0.5, 1e-9) << "every second line";
+  // Each of 4 rows of 7 is repeated five times: 20 pieces.
+  EXPECT_NEAR(Counted("input %x: float32[4, 1, 7]\nconst %s: int64[3] = [4, 5, 7]\nn: %y: float32[4, 5, 7] = Expand(%x, %s)\noutput %y\n", "expand").terms[kRows], 20 * 0.5, 1e-9);
   // A table of 100 rows of 64 floats, of which 8 are read: no more of the constant than comes out.
   ExpectTerms({"input %x: int64[8]\nconst %t: float32[100, 64]\nn: %y: float32[8, 64] = Gather(%t, %x)\noutput %y\n", "gather_4"}, "gather",
               {{kRows, 8 * 0.5}, {kStream, (8 * 8 + 8 * 64 * 4) * 0.01}, {kWeights, 8 * 64 * 4 * 0.01}});
@@ -322,6 +357,18 @@ TEST(CostOf, ByHand) {
   const StepCost four = CostOf(input, Rates(SomeMachine()), {0.3, 3}, 4);
   EXPECT_NEAR(four.serial_ns, serial, 1e-9);
   EXPECT_NEAR(four.ns, serial * (1 - e.shared) + serial * e.shared * 0.3 + 3 * e.fork * 1000 + e.remote * counted.terms[kStream] * 0.75 / 4, 1e-9);
+}
+
+// A step that was found fastest on one thread is not cut.
+TEST(CutOf, StepsOfOneThread) {
+  const Counted counted(MatMul(512, 512, 512), "matmul_f32");
+  ThreadPool two(2), one(1);
+  Step step = counted.step;
+  const auto loops = [&](ThreadPool& pool) { return CutOf(CostInput(counted.graph, step, "", 0), SelectIsa().value_or(Isa::kScalar), pool).loops; };
+  EXPECT_GT(loops(two), 0);
+  EXPECT_EQ(loops(one), 0);
+  step.tuning.threads = 1;
+  EXPECT_EQ(loops(two), 0);
 }
 
 }  // namespace

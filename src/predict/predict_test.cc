@@ -210,6 +210,51 @@ TEST(Predict, ThreadsThatSleepAreWoken) {
   }
 }
 
+// Two such operators, neither of which takes 50 us, and together they do.
+TEST(Predict, WhatThreadsWaitForAddsUp) {
+  const Graph graph = Parsed(R"(
+    input %x: float32[192, 512]
+    const %w: float32[512, 512]
+    const %v: float32[512, 512]
+    first: %a: float32[192, 512] = MatMul(%x, %w)
+    alone: %b: float32[192, 512] = LpNormalization(%a)
+    again: %c: float32[192, 512] = LpNormalization(%b)
+    second: %y: float32[192, 512] = MatMul(%c, %v)
+    output %y
+  )");
+  const MachineLimits limits = SomeMachine(2);
+  const SchemeForecast f = MustPredict(graph, limits, {"float32"}).schemes[0];
+  double alone_ms = 0;
+  for (const StepForecast& s : f.step_list) {
+    if (s.op == "LpNormalization") {
+      EXPECT_LT(s.ms, 0.05);
+      alone_ms += s.ms;
+    }
+    EXPECT_NEAR(s.ms, (StepNs(s, limits, 2) + (s.name == "second" ? 20'000 : 0)) / 1e6, 1e-12) << s.name;
+  }
+  EXPECT_GT(alone_ms, 0.05);
+}
+
+// No thread has less than its part of a step's work, and none more than all of it, however many loops a kernel has and whatever their grain is.
+TEST(Predict, SharesAreParts) {
+  const Graph large = Parsed(R"(
+    input %x: float32[1, 4, 512, 512]
+    y: %y: float32[1, 4, 512, 512] = Relu(%x)
+    output %y
+  )");
+  for (const Graph& graph : {WideConvolution(), Convolutions(64, 64), large}) {
+    for (const int threads : {2, 3}) {
+      int cut = 0;
+      for (const StepForecast& s : MustPredict(graph, SomeMachine(threads), {"float32"}).schemes[0].step_list) {
+        EXPECT_GE(s.cut.share, 1.0 / threads - 1e-12) << s.name;
+        EXPECT_LE(s.cut.share, 1) << s.name;
+        cut += s.cut.loops > 0;
+      }
+      EXPECT_GT(cut, 0);
+    }
+  }
+}
+
 // Eight samples of which each thread takes whole ones: each step is one thread's, eight times over as many lanes as there are threads.
 TEST(Predict, SamplesAreSharedAmongLanes) {
   const Graph graph = Parsed(R"(
