@@ -142,6 +142,7 @@ std::vector<DataCase> MakeZipCases() {
       {r, "zip64 record beyond the end", With<Z>([](Z& f) { f.zip64 = true, f.zip64_offset = UINT64_MAX - 20; }), "zip: the zip64 directory record at byte"},
       {r, "directory beyond the end", With<Z>([](Z& f) { f.directory_offset = 1 << 20; }), "zip: a directory of 1 entries in"},
       {r, "zip64 directory beyond the end", With<Z>([](Z& f) { f.zip64 = true, f.directory_offset = UINT64_MAX; }), "does not fit the file"},
+      {r, "zip64 directory of 2^64 bytes", With<Z>([](Z& f) { f.zip64 = true, f.directory_bytes = UINT64_MAX; }), "zip: a directory of 1 entries in 18446744073709551615 bytes"},
       {r, "more entries than fit", With<Z>([](Z& f) { f.entries = 60000; }), "zip: a directory of 60000 entries in"},
       {r, "zip64 entries beyond memory", With<Z>([](Z& f) { f.zip64 = true, f.entries = UINT64_MAX; }), "zip: a directory of 18446744073709551615 entries in"},
       {r, "directory elsewhere", With<Z>([](Z& f) { f.directory_offset = 1; }), "zip: no directory entry at byte 1"},
