@@ -250,6 +250,9 @@ TEST_F(Trtexec, MergedNames) {
   EXPECT_EQ(GroupOf("", "/a/Relu || /b/conv/Conv"), LayerGroup::kConv);
   EXPECT_EQ(GroupOf("", "/branch_conv/Relu || /branch_conv/Add"), LayerGroup::kElementwise);
   EXPECT_EQ(GroupOf("", "{ForeignNode[/a/Conv.../b/Add]}"), LayerGroup::kOther);
+  EXPECT_EQ(GroupOf("", "/a/Cast_3"), LayerGroup::kReformatQdq);
+  EXPECT_EQ(OperatorsIn("/a/Conv || /b/Conv + /b/Relu"), (std::vector<std::string>{"/a/Conv", "/b/Conv", "/b/Relu"}));
+  EXPECT_EQ(OperatorsIn("one"), std::vector<std::string>{"one"});
 }
 
 // What a layer is for is told by its type, whatever its operators are called. The types are nvinfer1::LayerType's and those of
