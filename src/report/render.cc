@@ -43,7 +43,7 @@ json ToJson(const StepProfile& profile) {
   for (const StepTime& s : profile.steps)
     steps.push_back({{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
                      {"shape", s.shape}, {"ms", s.ms}, {"share", s.share}, {"macs", s.macs}, {"bytes", s.bytes},
-                     {"gops", s.gops}, {"roofline_share", s.roofline_share}});
+                     {"gops", s.gops}, {"roofline_share", s.roofline_share}, {"beyond_roofline", s.beyond_roofline}});
   return {{"total_ms", profile.total_ms}, {"steps_ms", profile.steps_ms}, {"host_ms", profile.host_ms}, {"tax_ms", profile.tax_ms()}, {"busy", profile.busy},
           {"disturbance", ToJson(profile.disturbance)}, {"steps", steps}};
 }
@@ -120,7 +120,8 @@ std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, 
     const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
     table.Row({s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape, s->precision, kernel,
                fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share), s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
-               fmt::format("{:.0f}%", 100 * s->roofline_share)});
+               // "100%+": faster than the measured limits allow.
+               fmt::format("{:.0f}%{}", 100 * s->roofline_share, s->beyond_roofline > 1.005 ? "+" : "")});
   }
   const std::string disturbance = ToText(profile.disturbance);
   return table.ToString() + (disturbance.empty() ? "" : "disturbed: " + disturbance + "\n") +

@@ -76,6 +76,7 @@ Result<json> Run(const Options& o, int threads) {
       Log("note: what faulty steps could take is estimated, because evoq cannot quantize the baseline itself: {}", e.attainable_why);
     Out("\n{}", Lines{ToText(*e.time)});
     out["time"] = ToJson(*e.time);
+    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0) out["compare"] = ToJson(c);
   }
   if (e.bytes) {
     Out("\n{}", Lines{ToText(*e.bytes)});
