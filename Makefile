@@ -1,5 +1,5 @@
 # Shortcuts; cmake and the scripts in tools/ do the work.
-.PHONY: demo test bench bench-peers asan tsan gcc format
+.PHONY: demo test bench bench-peers sanitize asan tsan gcc mutate format
 
 demo:
 	tools/demo.sh
@@ -12,11 +12,15 @@ bench:
 	for b in build/release/evoq_*_bench; do $$b --benchmark_min_time=0.1; done
 bench-peers:
 	tools/bench_peers.sh
+sanitize:
+	tools/sanitize.sh
 asan:
 	tools/sanitize.sh asan-ubsan
 tsan:
 	tools/sanitize.sh tsan
 gcc:
 	cmake --preset gcc && cmake --build --preset gcc && tools/run_tests.py build/gcc
+mutate:
+	tools/mutate.py --changed
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every test binary and script of a build folder and adds up their counts: 'N passed, N failed, N skipped'.
 
-    tools/run_tests.py BUILD_DIR [--limit-s SECONDS]
+    tools/run_tests.py BUILD_DIR [--limit-s SECONDS] [--only NAME...]
 
 Scripts are tests/*_test.py and tests/*/*_test.py; exit status 77 means skipped. They use build/venv's Python where it is.
 A binary or script that is not done after the limit is stopped and counts as failed: what it was doing is printed, with
@@ -89,13 +89,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--limit-s", type=float, default=900, help="for each binary and script (%(default)s)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these test binaries, and no scripts")
     args = parser.parse_args()
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     print(f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores", flush=True)
     counts = [0, 0, 0]
     binaries = sorted(args.build.glob("evoq_*_test")) + sorted(args.build.glob("tests/evoq_*_test"))
+    if args.only:
+        if missing := set(args.only) - {b.name for b in binaries}:
+            sys.exit(f"run_tests.py: {args.build} has no {', '.join(sorted(missing))}")
+        binaries = [b for b in binaries if b.name in args.only]
     results = [lambda b=b: run_binary(b, args.limit_s) for b in binaries if os.access(b, os.X_OK)]
-    scripts = sorted(pathlib.Path().glob("tests/*_test.py")) + sorted(pathlib.Path().glob("tests/*/*_test.py"))
+    scripts = [] if args.only else sorted(pathlib.Path().glob("tests/*_test.py")) + sorted(pathlib.Path().glob("tests/*/*_test.py"))
     results += [lambda s=s: run_script(s, args.build, args.limit_s) for s in scripts]
     for result in results:
         counts = [a + b for a, b in zip(counts, result())]
