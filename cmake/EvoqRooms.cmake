@@ -20,6 +20,7 @@ if(EVOQ_SANITIZE)
   target_compile_options(evoq_flags INTERFACE -fsanitize=${EVOQ_SANITIZE} -fno-omit-frame-pointer
                                               -fno-sanitize-recover=all)
   target_link_options(evoq_flags INTERFACE -fsanitize=${EVOQ_SANITIZE})
+  target_compile_definitions(evoq_flags INTERFACE EVOQ_FEW_VARIANTS=1)  # kernels/variants.h
 endif()
 if(EVOQ_FUZZ AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(evoq_flags INTERFACE -fsanitize=fuzzer-no-link)

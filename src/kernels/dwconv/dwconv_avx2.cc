@@ -4,6 +4,7 @@
 #include "kernels/dwconv/dwconv_f32.inl.h"
 #include "kernels/dwconv/dwconv_int8.inl.h"
 #include "kernels/dwconv/dwconv_walk.inl.h"
+#include "kernels/variants.h"
 
 namespace evoq::avx2 {
 namespace {
@@ -140,9 +141,11 @@ struct Ring {
 
 RingFn RingFor(const DwInt8Args& args) {
   const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;
-  if (k == 3) return s == 1 ? WalkRow<Ring<3, 1>> : WalkRow<Ring<3, 2>>;
-  if (k == 5) return s == 1 ? WalkRow<Ring<5, 1>> : WalkRow<Ring<5, 2>>;
-  return s == 1 ? WalkRow<Ring<7, 1>> : WalkRow<Ring<7, 2>>;
+  if constexpr (HasDepthwiseVariant(5)) {
+    if (k == 5) return s == 1 ? WalkRow<Ring<5, 1>> : WalkRow<Ring<5, 2>>;
+    if (k == 7) return s == 1 ? WalkRow<Ring<7, 1>> : WalkRow<Ring<7, 2>>;
+  }
+  return s == 1 ? WalkRow<Ring<3, 1>> : WalkRow<Ring<3, 2>>;
 }
 
 void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end) {

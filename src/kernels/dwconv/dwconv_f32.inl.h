@@ -4,6 +4,7 @@
 
 #include "kernels/bf16/bf16_vec.h"
 #include "kernels/dwconv/dwconv.h"
+#include "kernels/variants.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -217,9 +218,11 @@ FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
   if (shape.h.kernel != k || (s > 1 && shape.w.dilation > 1)) return nullptr;
   if (k == 3 && s == 1) return FloatRow<3, 1, T>;
   if (k == 3 && s == 2) return FloatRow<3, 2, T>;
-  if (k == 5 && s == 1) return FloatRow<5, 1, T>;
-  if (k == 5 && s == 2) return FloatRow<5, 2, T>;
-  if (k == 7 && s == 1) return FloatRow<7, 1, T>;
+  if constexpr (HasDepthwiseVariant(5)) {
+    if (k == 5 && s == 1) return FloatRow<5, 1, T>;
+    if (k == 5 && s == 2) return FloatRow<5, 2, T>;
+    if (k == 7 && s == 1) return FloatRow<7, 1, T>;
+  }
   return nullptr;
 }
 

@@ -6,6 +6,7 @@
 #include "base/math.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/table.h"
+#include "kernels/variants.h"
 
 namespace evoq {
 namespace {
@@ -17,7 +18,7 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
   return (isa == Isa::kAvx2 || (isa == Isa::kAvx512 && args.quads != nullptr)) && h.kernel == w.kernel &&
-         (w.kernel == 3 || w.kernel == 5 || w.kernel == 7) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+         HasDepthwiseVariant(w.kernel) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels/dwconv/dwconv_walk.inl.h"
+#include "kernels/variants.h"
 
 namespace evoq::avx512 {
 namespace {
@@ -207,15 +208,22 @@ RingFn RingOf(const DwRingBlock& block) {
 }
 template <int K, int S>
 RingFn RingFor(const DwRingBlock& block, const DwInt8Args& args) {
-  if (args.plain) return RingOf<K, S, RingFinish::kPlain>(block);
-  if (args.real) return RingOf<K, S, RingFinish::kReal>(block);
+  if constexpr (kFewVariants) {
+    if (args.plain && !block.wide) return RingOf<K, S, true, RingFinish::kPlain, false>(block.pieces);
+    if (args.real && !block.wide) return RingOf<K, S, true, RingFinish::kReal, false>(block.pieces);
+  } else {
+    if (args.plain) return RingOf<K, S, RingFinish::kPlain>(block);
+    if (args.real) return RingOf<K, S, RingFinish::kReal>(block);
+  }
   return RingOf<K, S, true, RingFinish::kAny, false>(block.pieces);
 }
 RingFn RingFor(const DwInt8Args& args, const DwRingBlock& block) {
   const int64_t k = args.shape.w.kernel, s = args.shape.w.stride;
-  if (k == 3) return s == 1 ? RingFor<3, 1>(block, args) : RingFor<3, 2>(block, args);
-  if (k == 5) return s == 1 ? RingFor<5, 1>(block, args) : RingFor<5, 2>(block, args);
-  return s == 1 ? RingFor<7, 1>(block, args) : RingFor<7, 2>(block, args);
+  if constexpr (HasDepthwiseVariant(5)) {
+    if (k == 5) return s == 1 ? RingFor<5, 1>(block, args) : RingFor<5, 2>(block, args);
+    if (k == 7) return s == 1 ? RingFor<7, 1>(block, args) : RingFor<7, 2>(block, args);
+  }
+  return s == 1 ? RingFor<3, 1>(block, args) : RingFor<3, 2>(block, args);
 }
 
 }  // namespace
