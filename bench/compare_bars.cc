@@ -83,7 +83,7 @@ Result<Slower> MakeSlower(const FaultModel& m, const Executor& sound, int thread
     EVOQ_ASSIGN(Graph graph, WithClasses(m.graph, slower.classes));
     EVOQ_ASSIGN(slower.engine, EngineOf(m, std::move(graph), threads));
     EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, slower.engine->Default());
-    const Executor* const both[] = {&sound, executor.get()};
+    const Runnable* const both[] = {&sound, executor.get()};
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));
     slower.slowdown = (profiles[1].total_ms + profiles[1].tax_ms() / 2) / (profiles[0].total_ms + profiles[0].tax_ms() / 2) - 1;
     Log("{} classes: {:+.2f}%", slower.classes, 100 * slower.slowdown);
@@ -112,7 +112,7 @@ Result<int> Run(const Settings& s) {
   for (int run = 0; run < s.slower_runs; ++run) {
     EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*sound, *slow, compare));
     found += runs.result.verdict == Verdict::kSlower;
-    const Executor* const both[] = {sound.get(), slow.get()};
+    const Runnable* const both[] = {sound.get(), slow.get()};
     MeasureOptions options;
     options.duration_s = s.duration_s / 2;
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));

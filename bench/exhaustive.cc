@@ -57,7 +57,7 @@ class Exhaustive {
     for (bool more = true; more;) {
       std::vector<std::unique_ptr<Engine>> engines;
       EVOQ_ASSIGN(const std::shared_ptr<Executor> float32, reference->Default());
-      std::vector<Executor*> executors = {float32.get()};  // the engines keep them
+      std::vector<Runnable*> executors = {float32.get()};  // the engines keep them
       const size_t first = all.size();
       while (more && engines.size() < kGroup) {
         EVOQ_ASSIGN(auto engine, Build(next));
@@ -143,7 +143,7 @@ Result<nlohmann::json> Run(const Options& o) {
   const double start = NowSeconds();
   EVOQ_ASSIGN(const std::vector<Candidate> finalists, Finalists(exhaustive, job, samples, reference, metric));
   const double seconds = NowSeconds() - start;
-  std::vector<Executor*> executors;  // the engines keep them
+  std::vector<Runnable*> executors;  // the engines keep them
   std::vector<Engine*> engines = {found.get(), float32.get()};
   for (const Candidate& c : finalists) engines.push_back(c.engine.get());
   for (Engine* engine : engines) {

@@ -18,6 +18,7 @@ from ._error import Error
 from ._source import as_file
 
 Shapes = Mapping[str, Sequence[int]]
+FixedShapes = Mapping[str, Sequence[int | None]]
 
 
 class Report(dict):
@@ -35,7 +36,7 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
         if value is True:
             arguments.append(option)
         elif isinstance(value, Mapping):
-            arguments += [f"{option}={key}={'x'.join(str(int(size)) for size in sizes)}" for key, sizes in value.items()]
+            arguments += [f"{option}={key}={'x'.join('?' if size is None else str(int(size)) for size in sizes)}" for key, sizes in value.items()]
         elif isinstance(value, (list, tuple, set, frozenset)):
             arguments += [f"{option}={_text(item)}" for item in value]
         else:
@@ -96,14 +97,22 @@ def optimize(
 
 
 def compile(
-    model: Any, output: Any, *, shapes: Shapes | None = None, tune: bool = False, threads: int | None = None, **options: Any
+    model: Any,
+    output: Any,
+    *,
+    shapes: Shapes | None = None,
+    fixed_shapes: FixedShapes | None = None,
+    tune: bool = False,
+    threads: int | None = None,
+    **options: Any,
 ) -> Report:
     """Writes a model as .etm to `output` without a change of precision.
 
-    shapes: sizes of free inputs to prepare for. tune: measure what each step does fastest on this machine with `threads`
+    shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix for good, None staying free.
+    tune: measure what each step does fastest on this machine with `threads`
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``, ``steps_total``.
     """
-    return tool("compile", model, output=output, shape=shapes, tune=tune, threads=threads, **options)
+    return tool("compile", model, output=output, shape=shapes, fix_shape=fixed_shapes, tune=tune, threads=threads, **options)
 
 
 def _samples(model: Any, calibration: Any) -> list[list[Any]]:
@@ -152,6 +161,7 @@ def quantize(
     ranges: Any = None,
     save_ranges: Any = None,
     shapes: Shapes | None = None,
+    fixed_shapes: FixedShapes | None = None,
     tune: bool = False,
     config: Any = None,
     threads: int | None = None,
@@ -168,6 +178,8 @@ def quantize(
     preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average', 'percentile', 'entropy', 'mse'.
     per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero points in the middle.
     exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is written for.
+    shapes: sizes of free inputs to prepare for, and of random samples; the model stays free. fixed_shapes: sizes to fix for
+    good, None staying free.
     ranges, save_ranges: files of calibrated ranges. config: options as a JSON file. Further options as `evoq quantize` has.
 
     Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``, ``steps_total``,
@@ -186,7 +198,7 @@ def quantize(
     return tool(
         "quantize", model, samples=samples, output=output, scheme=scheme, calib_limit=calibration_limit, preprocess=preprocess, observer=observer,
         percentile=percentile, per_tensor=per_tensor, signed=signed, symmetric=symmetric, exclude=list(exclude),
-        target=target, ranges=ranges, save_ranges=save_ranges, shape=shapes, tune=tune, config=config, threads=threads,
+        target=target, ranges=ranges, save_ranges=save_ranges, shape=shapes, fix_shape=fixed_shapes, tune=tune, config=config, threads=threads,
         **options,
     )
 

@@ -34,17 +34,20 @@ class StepOwner {
       if (!Narrows(node) || !out.valid()) continue;
       for (NodeId user : graph_.value(out).users) return Of(user);
     }
-    // "conv_1_float": what was made of conv_1.
+    // "conv_1_float": what was made of conv_1; "loop_1/conv": what loop_1 runs.
     for (std::string name = node.name;;) {
       if (const auto found = by_name_.find(name); found != by_name_.end()) return found->second;
-      const size_t end = name.find_last_of("_.");
+      const size_t end = name.find_last_of("_./");
       if (end == std::string::npos) break;
       name.resize(end);
     }
     for (ValueId in : node.inputs) {
       if (in.valid() && graph_.value(in).producer.valid()) return Of(graph_.value(in).producer);
     }
-    for (NodeId user : graph_.value(node.outputs[0]).users) return Of(user);
+    for (ValueId out : node.outputs) {
+      if (!out.valid()) continue;
+      for (NodeId user : graph_.value(out).users) return Of(user);
+    }
     return 0;
   }
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
+#include "ops/op.h"
 #include "program/container.h"
 
 namespace evoq {
@@ -12,15 +13,13 @@ constexpr AccuracyLimit kDefaultLimit;  // of "auto"
 
 struct Runner {
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<Executor> executor;
+  std::shared_ptr<Runnable> executor;
 };
 
-Result<Runner> Prepare(Graph graph, int threads) {
+Result<Runner> Prepare(Graph graph, const ChooseJob& job, const Samples& samples) {
   Runner r;
-  EVOQ_ASSIGN(r.engine, Engine::FromGraph(std::move(graph), {threads, {}}));
-  if (!r.engine->in_regions().empty())
-    return Unsupported("the model cannot be compiled, so its speed cannot be promised: {}", r.engine->in_regions());
-  EVOQ_ASSIGN(r.executor, r.engine->Default());
+  EVOQ_ASSIGN(r.engine, Engine::FromGraph(std::move(graph), {job.threads, job.shapes}));
+  EVOQ_ASSIGN(r.executor, RunnerOf(*r.engine, samples));
   return r;
 }
 
@@ -34,11 +33,11 @@ Result<Metric> MetricFor(const Promise& promise, const Samples& samples, const A
 }
 
 // The float model's structure, where it can be rebuilt from it.
-std::string TwinOf(const Graph& graph, const Executor& reference, int threads) {
-  std::string text = TwinText(graph);
+std::string TwinOf(const ChooseJob& job, const Samples& samples, const Runnable& reference) {
+  std::string text = TwinText(job.graph);
   Result<Graph> twin = BuildTwin(text);
   if (!twin) return "";
-  const Result<Runner> runner = Prepare(std::move(*twin), threads);
+  const Result<Runner> runner = Prepare(std::move(*twin), job, samples);
   return runner && SameSteps(runner->executor->program(), reference.program()) ? text : "";
 }
 
@@ -57,7 +56,7 @@ class Certifier {
   Certifier(CertifyJob& job, const Samples& samples) : job_(job), samples_(samples) {}
 
   Result<Certified> Run() {
-    EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose.threads));
+    EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose, samples_));
     double begun = Seconds();
     EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, {nullptr, Stage("running the float model"), nullptr}));
     out_.spent.reference_s = Seconds() - begun;
@@ -74,9 +73,11 @@ class Certifier {
     if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() && c.accuracy.Keeps(c.limit))
       return Fail(ErrorCode::kConditionFailed, "--never-slower cannot be promised: {}; nothing was written", c.speed.not_promised);
     if (automatic) {
-      out_.why_float = Broken();
-      if (!out_.why_float.empty() && out_.chosen.out_of_time)
-        out_.why_float += fmt::format("; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
+      if (out_.why_float.empty()) {
+        out_.why_float = Broken();
+        if (!out_.why_float.empty() && out_.chosen.out_of_time)
+          out_.why_float += fmt::format("; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
+      }
       if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
       if (!out_.why_float.empty()) EVOQ_TRY(KeepFloat());
     } else if (const std::string broken = Broken(); !broken.empty()) {
@@ -98,20 +99,24 @@ class Certifier {
   }
 
   Result<Runner> Choose() {
+    if (Layers(job_.choose.graph).empty()) {
+      out_.why_float = "it has no Conv or MatMul outside subgraphs: there is nothing to choose";
+      return Prepare(job_.choose.graph, job_.choose, samples_);
+    }
     job_.choose.limit = out_.certificate.limit;
     job_.choose.seconds = job_.search_s;
     EVOQ_ASSIGN(out_.chosen, ChoosePrecisions(job_.choose, samples_, reference_, metric_));
     Graph graph = job_.choose.graph;
     EVOQ_ASSIGN(out_.report, QuantizeMixed(graph, job_.choose.ranges, job_.choose.options, out_.chosen.plan));
     out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string& name) { return out_.chosen.plan.at(name).scheme; });
-    return Prepare(std::move(graph), job_.choose.threads);
+    return Prepare(std::move(graph), job_.choose, samples_);
   }
 
   Result<Runner> QuantizeAll() {
     Graph graph = job_.choose.graph;
     EVOQ_ASSIGN(out_.report, FindMethod(job_.scheme)->run(graph, job_.choose.ranges, job_.choose.options));
     out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string&) { return job_.scheme; });
-    return Prepare(std::move(graph), job_.choose.threads);
+    return Prepare(std::move(graph), job_.choose, samples_);
   }
 
   Status Measure(const Runner& narrow) {
@@ -169,8 +174,9 @@ class Certifier {
     c.scheme = job_.scheme;
     c.machine = MachineName(isa);
     c.threads = float_.executor->threads();
-    const Graph& graph = *float_.executor->program().graph;
-    for (ValueId id : graph.inputs()) c.shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
+    Graph bound = job_.choose.graph;
+    EVOQ_TRY(BindShapes(bound, job_.choose.shapes));
+    for (ValueId id : bound.inputs()) c.shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
     c.never_slower = job_.promise.never_slower;
     c.samples_crc = samples_.Crc();
     c.random_samples = samples_.random;
@@ -181,7 +187,7 @@ class Certifier {
     c.float_file = BaseName(job_.onnx_path);
     c.float_file_bytes = static_cast<int64_t>(file->bytes().size());
     c.float_file_crc = Crc32c(file->bytes());
-    c.float_graph = TwinOf(job_.choose.graph, *float_.executor, job_.choose.threads);
+    c.float_graph = TwinOf(job_.choose, samples_, *float_.executor);
     return {};
   }
 

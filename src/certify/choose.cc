@@ -7,6 +7,7 @@
 
 #include "certify/attribution.h"
 #include "certify/speed.h"
+#include "ops/op.h"
 #include "quant/search.h"
 
 namespace evoq {
@@ -21,14 +22,15 @@ constexpr size_t kGroup = 4;          // candidates measured in turn
 
 struct Candidate {
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<Executor> executor;
+  std::shared_ptr<Runnable> executor;
   std::map<std::string, std::string> refused;  // layers that the method does not take
 };
 
 class Chooser {
  public:
-  Chooser(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric)
-      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(job.graph), start_(job.watch->WallMs()) {}
+  // `bound`: the job's graph at its shapes.
+  Chooser(const ChooseJob& job, const Graph& bound, const Samples& samples, const Answers& reference, Metric metric)
+      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(bound), start_(job.watch->WallMs()) {}
 
   Result<ChosenPlan> Run() {
     EVOQ_TRY(MeasureMethods());
@@ -101,10 +103,8 @@ class Chooser {
     EVOQ_ASSIGN(QuantizeReport report, QuantizeMixed(graph, job_.ranges, job_.options, plan));
     Candidate candidate;
     candidate.refused = std::move(report.float_reasons);
-    EVOQ_ASSIGN(candidate.engine, Engine::FromGraph(std::move(graph), {job_.threads, {}}));
-    if (!candidate.engine->in_regions().empty())
-      return Unsupported("the model cannot be compiled, so nothing can be chosen by speed: {}", candidate.engine->in_regions());
-    EVOQ_ASSIGN(candidate.executor, candidate.engine->Default());
+    EVOQ_ASSIGN(candidate.engine, Engine::FromGraph(std::move(graph), {job_.threads, job_.shapes}));
+    EVOQ_ASSIGN(candidate.executor, RunnerOf(*candidate.engine, samples_));
     ++result_.candidates;
     return candidate;
   }
@@ -118,7 +118,7 @@ class Chooser {
       if (method != methods[0]) methods.push_back(method);
     }
     std::vector<Candidate> candidates;
-    std::vector<Executor*> executors;
+    std::vector<Runnable*> executors;
     for (const QuantMethod* method : methods) {
       if (!methods_.empty() && OutOfTime(kMethodsShare)) break;
       MixedPlan plan;
@@ -199,7 +199,7 @@ class Chooser {
   }
 
   Result<std::vector<double>> Measure(std::span<const Candidate> candidates, const ShareOfTime& time) {
-    std::vector<Executor*> executors;
+    std::vector<Runnable*> executors;
     for (const Candidate& c : candidates) executors.push_back(c.executor.get());
     return job_.runs(executors, time);
   }
@@ -449,7 +449,9 @@ class Chooser {
 
 Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric) {
   if (Layers(job.graph).empty()) return Unsupported("the model has no Conv or MatMul: there is nothing to choose");
-  return Chooser(job, samples, reference, metric).Run();
+  Graph bound = job.graph;
+  EVOQ_TRY(BindShapes(bound, job.shapes));
+  return Chooser(job, bound, samples, reference, metric).Run();
 }
 
 }  // namespace evoq

@@ -13,7 +13,8 @@
 namespace evoq {
 
 struct ChooseJob {
-  Graph graph;  // optimized; shapes bound
+  Graph graph;         // optimized; its free sizes stay free
+  InputShapes shapes;  // of the inputs, to measure speed at
   Ranges ranges;
   QuantizeOptions options;
   AccuracyLimit limit;

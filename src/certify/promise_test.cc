@@ -74,7 +74,7 @@ class PromiseTest : public ::testing::Test {
   // Measuring speed gives these, one after the other, the last one again and again.
   MeasureSpeedFn Planted(std::vector<Comparison> outcomes) {
     measured_ = 0;
-    return [this, outcomes](const Executor&, const Executor&, const SpeedOptions& options) -> Result<SpeedClaim> {
+    return [this, outcomes](const Runnable&, const Runnable&, const SpeedOptions& options) -> Result<SpeedClaim> {
       asked_s_ = options.duration_s;
       return ClaimOf(outcomes[std::min(measured_++, outcomes.size() - 1)]);
     };
@@ -90,14 +90,14 @@ class PromiseTest : public ::testing::Test {
     job.choose.ranges = ranges_;
     job.choose.threads = 1;
     // In the search every int8 step takes 1, every other one 3 ms.
-    job.choose.steps = [](std::span<Executor* const> executors, const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
+    job.choose.steps = [](std::span<Runnable* const> executors, const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
       std::vector<std::vector<double>> ms;
-      for (Executor* e : executors) ms.push_back(PlantedSteps(e->program()));
+      for (Runnable* e : executors) ms.push_back(PlantedSteps(e->program()));
       return ms;
     };
-    job.choose.runs = [](std::span<Executor* const> executors, const ShareOfTime&) -> Result<std::vector<double>> {
+    job.choose.runs = [](std::span<Runnable* const> executors, const ShareOfTime&) -> Result<std::vector<double>> {
       std::vector<double> ms;
-      for (Executor* e : executors) {
+      for (Runnable* e : executors) {
         const std::vector<double> steps = PlantedSteps(e->program());
         ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
       }

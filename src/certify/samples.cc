@@ -64,9 +64,14 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
   return samples;
 }
 
-Result<Samples> RandomInputs(const Graph& graph, int64_t count) {
+Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int64_t count) {
   Graph bound = graph;
-  EVOQ_TRY(BindShapes(bound, {}));
+  EVOQ_TRY(BindShapes(bound, shapes));
+  for (ValueId id : bound.inputs()) {
+    const Value& input = bound.value(id);
+    if (!input.type.is_tensor() || input.type.dtype == DType::kString)
+      return Fail(ErrorCode::kUsage, "input {} is {}: random samples are tensors of numbers", input.name, input.type.ToString());
+  }
   Samples samples;
   samples.random = count;
   Random random;

@@ -26,6 +26,12 @@ std::string StepText(const Program& program, const Step& step) {
 
 }  // namespace
 
+Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples) {
+  if (engine.in_regions().empty()) return engine.Default();
+  if (samples.size() == 0) return Fail(ErrorCode::kUsage, "what runs depends on the data: give samples with --data ({})", engine.in_regions());
+  return engine.RunnableFor(samples.inputs[0]);
+}
+
 bool SameSteps(const Program& a, const Program& b) {
   if (a.steps.size() != b.steps.size()) return false;
   for (size_t i = 0; i < a.steps.size(); ++i) {
@@ -34,7 +40,7 @@ bool SameSteps(const Program& a, const Program& b) {
   return true;
 }
 
-Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model, const SpeedOptions& options) {
+Result<SpeedClaim> MeasureSpeed(const Runnable& reference, const Runnable& model, const SpeedOptions& options) {
   CompareOptions compare;
   compare.duration_s = options.duration_s;
   compare.rounds = options.rounds;
@@ -51,18 +57,18 @@ Result<SpeedClaim> MeasureSpeed(const Executor& reference, const Executor& model
   return SpeedClaim{equal, 1, ""};
 }
 
-Result<std::vector<double>> CalmRuns(std::span<Executor* const> all, const ShareOfTime& time) {
+Result<std::vector<double>> CalmRuns(std::span<Runnable* const> all, const ShareOfTime& time) {
   // On one set of threads, as in CompareExecutors.
-  std::vector<std::unique_ptr<Executor>> sharing;
-  std::vector<Executor*> executors(all.begin(), all.end());
+  std::vector<std::unique_ptr<Runnable>> sharing;
+  std::vector<Runnable*> executors(all.begin(), all.end());
   const auto pool = std::make_shared<ThreadPool>(all[0]->threads());
-  for (Executor*& executor : executors) {
+  for (Runnable*& executor : executors) {
     if (pool->threads() == 1 || executor->threads() != pool->threads()) continue;
-    EVOQ_ASSIGN(sharing.emplace_back(), executor->Another(pool));
+    EVOQ_ASSIGN(sharing.emplace_back(), executor->Fresh(pool));
     executor = sharing.back().get();
   }
   std::vector<RunBuffers> buffers;
-  for (Executor* executor : executors) buffers.push_back(MakeBuffers(*executor));
+  for (Runnable* executor : executors) buffers.push_back(MakeBuffers(*executor));
   MeasureOptions options;
   options.duration_s = time.seconds;
   options.limit_s = time.limit_s;
@@ -75,11 +81,11 @@ Result<std::vector<double>> CalmRuns(std::span<Executor* const> all, const Share
   return calm;
 }
 
-Result<std::vector<std::vector<double>>> CalmSteps(std::span<Executor* const> executors, const ShareOfTime& time) {
+Result<std::vector<std::vector<double>>> CalmSteps(std::span<Runnable* const> executors, const ShareOfTime& time) {
   std::vector<RunBuffers> buffers;
   std::vector<std::vector<std::vector<double>>> samples;  // by executor, step, round
   std::vector<std::vector<double>> whole(executors.size());
-  for (Executor* executor : executors) {
+  for (Runnable* executor : executors) {
     buffers.push_back(MakeBuffers(*executor));
     samples.emplace_back(executor->program().steps.size());
   }

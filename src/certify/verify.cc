@@ -24,12 +24,12 @@ class Verifier {
     const EngineOptions options{job_.threads > 0 ? job_.threads : c.threads, c.shapes};
     EVOQ_ASSIGN(model_, Engine::Load(job_.path, options));
     EVOQ_ASSIGN(float_, FloatModel(options));
-    EVOQ_TRY(CheckSpeed());
     Samples random;
     if (samples == nullptr && c.random_samples > 0) {
-      EVOQ_ASSIGN(random, RandomInputs(model_->model().graph, c.random_samples));
+      EVOQ_ASSIGN(random, RandomInputs(model_->model().graph, c.shapes, c.random_samples));
       samples = &random;
     }
+    EVOQ_TRY(CheckSpeed(samples));
     EVOQ_TRY(CheckAccuracy(samples));
     EVOQ_TRY(CheckMachine(options.threads));
     return std::move(out_);
@@ -55,10 +55,17 @@ class Verifier {
 
   // Fails when the measured interval, and the ratio of the fastest runs, lie below the guarantee, twice: a measurement may err,
   // and then the second half of the time is for another.
-  Status CheckSpeed() {
+  Status CheckSpeed(const Samples* samples) {
     const Certificate& c = out_.certificate;
-    EVOQ_ASSIGN(const std::shared_ptr<Executor> model, model_->At(c.shapes));
-    EVOQ_ASSIGN(const std::shared_ptr<Executor> reference, float_->At(c.shapes));
+    EVOQ_TRY(model_->Settle(c.shapes));
+    EVOQ_TRY(float_->Settle(c.shapes));
+    if (samples == nullptr && !(model_->in_regions().empty() && float_->in_regions().empty())) {
+      Add("speed", State::kUnchecked, "not checked: what runs depends on the data: give the samples with --data");
+      return {};
+    }
+    const Samples none;
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> model, RunnerOf(*model_, samples == nullptr ? none : *samples));
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> reference, RunnerOf(*float_, samples == nullptr ? none : *samples));
     const bool same = SameSteps(reference->program(), model->program());
     const double guaranteed = c.speed.guaranteed;
     SpeedClaim& speed = out_.speed;

@@ -37,7 +37,7 @@ Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const std::string& scheme, const std::set<std::string>& leave_out,
-                                               const EngineOptions& options) {
+                                               const std::vector<Tensor>& sample, const EngineOptions& options) {
   if (IsEtmFile(path)) return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
   if (IsQuantized(graph)) return Unsupported("{} is quantized already", path);
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const st
   EVOQ_CHECK(method != nullptr, "scheme {}", scheme);
   Ranges ranges;
   if (method->needs_calibration) {
-    EVOQ_ASSIGN(ranges, RandomRanges(graph, options.shapes, options.threads));
+    EVOQ_ASSIGN(ranges, RangesOf(graph, sample, options.threads));
   }
   EVOQ_TRY(LeaveOut(graph, leave_out));
   const auto report = method->run(graph, ranges, {});

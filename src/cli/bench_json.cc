@@ -7,13 +7,13 @@ nlohmann::json TimesJson(const RunTimes& times) {
           {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)}};
 }
 
-int64_t BatchOf(const Executor& executor) {
+int64_t BatchOf(const Runnable& executor) {
   if (executor.input_types().empty()) return 1;
   const std::vector<int64_t> sizes = executor.input_types()[0].shape.sizes();
   return sizes.empty() ? 1 : sizes[0];
 }
 
-nlohmann::json BenchJson(const std::string& model, const Executor& executor, Isa isa, int streams, const RunTimes& times, double load_ms) {
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams, const RunTimes& times, double load_ms) {
   const int64_t batch = BatchOf(executor);
   nlohmann::json out = TimesJson(times);
   out.update({{"model", model}, {"isa", IsaName(isa)}, {"threads", executor.threads()}, {"batch", batch}, {"streams", streams},

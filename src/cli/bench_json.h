@@ -22,9 +22,9 @@ class Stopwatch {
 nlohmann::json TimesJson(const RunTimes& times);
 
 // Samples in one run: the first dimension of the first input.
-int64_t BatchOf(const Executor& executor);
+int64_t BatchOf(const Runnable& executor);
 
 // The fields of CLI.md's `bench`; per_second is of `streams` equal streams.
-nlohmann::json BenchJson(const std::string& model, const Executor& executor, Isa isa, int streams, const RunTimes& times, double load_ms);
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams, const RunTimes& times, double load_ms);
 
 }  // namespace evoq

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "engine/tuning_cache.h"
+#include "onnx/onnx.h"
+#include "ops/driver.h"
 
 namespace evoq {
 namespace {
@@ -42,10 +44,13 @@ void WriteLog(std::string_view line) {
   }
 }
 
-Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
+namespace {
+
+// With `free`, a size may be '?': -1.
+Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const char* name, bool free) {
   InputShapes shapes;
   for (const std::string& option : options) {
-    const auto bad = [&] { return Fail(ErrorCode::kUsage, "--shape {}: expected NAME=1x3x224x224", option); };
+    const auto bad = [&] { return Fail(ErrorCode::kUsage, "{} {}: expected NAME={}x3x224x224", name, option, free ? "?" : "1"); };
     const size_t equals = option.rfind('=');  // names may hold '='
     if (equals == std::string::npos || equals == 0) return bad();
     std::vector<int64_t> sizes;
@@ -53,15 +58,33 @@ Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
     const char* end = option.c_str() + option.size();
     while (at < end) {
       int64_t size = -1;
-      const auto [next, error] = std::from_chars(at, end, size);
-      if (error != std::errc() || size < 0 || (next < end && *next != 'x')) return bad();
-      if (size == 0) return Fail(ErrorCode::kUsage, "--shape {}: dimension {} has size 0, expected at least 1", option, sizes.size());
+      const bool left_free = free && *at == '?';
+      const auto [next, error] = left_free ? std::from_chars_result{at + 1, std::errc()} : std::from_chars(at, end, size);
+      if (error != std::errc() || (size < 0 && !left_free) || (next < end && *next != 'x')) return bad();
+      if (size == 0) return Fail(ErrorCode::kUsage, "{} {}: dimension {} has size 0, expected at least 1", name, option, sizes.size());
       sizes.push_back(size);
       at = next + 1;
     }
     shapes[option.substr(0, equals)] = std::move(sizes);
   }
   return shapes;
+}
+
+}  // namespace
+
+Result<InputShapes> ParseShapes(const std::vector<std::string>& options) { return ParseSizes(options, "--shape", /*free=*/false); }
+
+Result<Graph> LoadGraph(const std::string& onnx_path, const std::vector<std::string>& fixed) {
+  EVOQ_ASSIGN(const InputShapes shapes, ParseSizes(fixed, "--fix-shape", /*free=*/true));
+  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
+  EVOQ_TRY(FixShapes(graph, shapes));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
+  return graph;
+}
+
+void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes, std::vector<std::string>& fixed, const char* what) {
+  app.add_option("--shape", shapes, fmt::format("Sizes of a free input to {}: NAME=1x3x224x224; the model stays free", what));
+  app.add_option("--fix-shape", fixed, "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
 }
 
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch) {
@@ -169,6 +192,9 @@ int64_t FloatWeightBytes(const Graph& graph) {
     if (!v.is_constant() || v.users.empty()) continue;
     const bool bias = v.type.dtype == DType::kInt32 && v.type.shape.rank() == 1;
     if (IsFloat(v.type.dtype) || v.type.quantized() || bias) bytes += 4 * v.type.shape.elements().value_or(0);
+  }
+  for (NodeId id : graph.order()) {
+    for (const auto& body : graph.node(id).bodies) bytes += FloatWeightBytes(*body);
   }
   return bytes;
 }

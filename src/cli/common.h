@@ -19,6 +19,13 @@ namespace evoq {
 // "NAME=1x3x224x224" -> name, sizes. Errors: kUsage.
 Result<InputShapes> ParseShapes(const std::vector<std::string>& options);
 
+// The optimized graph of an .onnx, with sizes of its inputs fixed for good as --fix-shape says ("NAME=?x3x224x224").
+// Errors: kUsage for those; the ones of import and passes.
+Result<Graph> LoadGraph(const std::string& onnx_path, const std::vector<std::string>& fixed);
+
+// --shape, with what it is for ("plan for"), and --fix-shape, of verbs that write a model.
+void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes, std::vector<std::string>& fixed, const char* what);
+
 // Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model leaves it free, over
 // what --shape says. Errors: kUsage when the model fixes it to another size.
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
@@ -78,7 +85,8 @@ class StageProgress {
   std::optional<Progress> bar_;
 };
 
-// Bytes of all float32 weights that the model's constants stand for: elements of float and quantized constants x 4.
+// Bytes of all float32 weights that the model's constants, those of subgraphs too, stand for: elements of float and quantized
+// constants x 4.
 // The bias of a quantized operator (int32) counts as float32 too.
 int64_t FloatWeightBytes(const Graph& graph);
 

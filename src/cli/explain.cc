@@ -4,6 +4,7 @@
 
 #include "cli/attainable.h"
 #include "cli/common.h"
+#include "cli/measure_regions.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -15,21 +16,21 @@ int64_t MetadataNumber(const Graph& graph, const char* key) {
 }
 
 Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
+  EVOQ_ASSIGN(ModelToMeasure loaded, LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
   MeasuredModel m;
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(job.shapes));
-  EVOQ_ASSIGN(m.engine, LoadEngine(path, job.threads, shapes));
-  EVOQ_ASSIGN(shapes, WithBatch(m.engine->model().graph, std::move(shapes), job.batch));
-  EVOQ_ASSIGN(m.executor, m.engine->At(shapes));
+  EVOQ_ASSIGN(m.executor, RunnableOf(loaded, job.inputs));
+  m.engine = std::move(loaded.engine);
   return m;
 }
 
-// What the model's steps are measured against; nothing where it would run the same steps.
-Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Program& model) {
+// What the model's steps are measured against, at the baseline's sizes; nothing where it would run the same steps.
+Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runnable& baseline, const Program& model) {
   MeasuredModel best;
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(job.shapes));
-  EVOQ_ASSIGN(best.engine, LoadAttainable(job.baseline, NarrowsToBf16(model) ? "bf16" : "int8", StepsWithoutIntegerForm(model), {job.threads, shapes, true}));
-  EVOQ_ASSIGN(shapes, WithBatch(best.engine->model().graph, std::move(shapes), job.batch));
-  EVOQ_ASSIGN(best.executor, best.engine->At(shapes));
+  EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
+  std::vector<Tensor> inputs = MakeBuffers(baseline).inputs;
+  EVOQ_ASSIGN(best.engine, LoadAttainable(job.baseline, NarrowsToBf16(model) ? "bf16" : "int8", StepsWithoutIntegerForm(model), inputs,
+                                          {job.threads, shapes, true}));
+  EVOQ_ASSIGN(best.executor, best.engine->RunnableFor(std::move(inputs)));
   if (RunsSameSteps(model, best.executor->program())) return std::optional<MeasuredModel>();
   return std::optional<MeasuredModel>(std::move(best));
 }
@@ -38,7 +39,7 @@ LedgerRun RunOf(const MeasuredModel& m) { return {&m.profile, &m.executor->progr
 
 Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models, const Limits& limits) {
   Progress progress("measuring");
-  std::vector<const Executor*> executors;
+  std::vector<const Runnable*> executors;
   for (const MeasuredModel* m : models) executors.push_back(m->executor.get());
   MeasureOptions options;
   options.duration_s = job.duration_s;
@@ -55,11 +56,12 @@ Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models,
 Result<Explanation> Explain(const ExplainJob& job) {
   Explanation out;
   EVOQ_ASSIGN(out.model, Load(job, job.model));
+  out.in_partitions = out.model.engine->in_regions();
   std::vector<MeasuredModel*> models;
   if (!job.baseline.empty()) {
     EVOQ_ASSIGN(out.baseline, Load(job, job.baseline));
     models.push_back(&*out.baseline);
-    auto loaded = LoadBest(job, out.model.executor->program());
+    auto loaded = LoadBest(job, *out.baseline->executor, out.model.executor->program());
     if (loaded) {
       out.attainable = std::move(*loaded);
     } else {
@@ -73,6 +75,13 @@ Result<Explanation> Explain(const ExplainJob& job) {
   }
   for (MeasuredModel& m : out.beside) models.push_back(&m);
   models.push_back(&out.model);  // the last one: `host` is its own
+  std::vector<Runnable*> runnables;
+  std::vector<std::string> names;
+  for (const MeasuredModel* m : models) {
+    runnables.push_back(m->executor.get());
+    names.push_back(m == &out.model ? job.model : job.baseline);
+  }
+  EVOQ_TRY(MeasureAlike(runnables, names));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   out.limits = MeasureLimits(isa, out.model.executor->threads());
   EVOQ_TRY(MeasureAll(job, models, out.limits));

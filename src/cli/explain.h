@@ -21,11 +21,12 @@ struct ExplainJob {
   double duration_s = 2;       // to measure each model
   std::function<void()> host;  // MeasureOptions::host of the model's runs; may be null
   std::vector<std::string> beside;  // files of models to measure in the same rounds
+  std::vector<std::string> inputs;  // "NAME=F.npy": content of inputs, where it counts for the time
 };
 
 struct MeasuredModel {
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<Executor> executor;
+  std::shared_ptr<Runnable> executor;
   StepProfile profile;
 };
 
@@ -38,6 +39,7 @@ struct Explanation {
   std::string attainable_why;      // why no attainable run was measured, where one would have helped
   std::optional<TimeLedger> time;  // with a baseline
   std::optional<ByteLedger> bytes;  // of an .etm
+  std::string in_partitions;        // why the model runs in dynamic partitions; "": it does not
 };
 
 Result<Explanation> Explain(const ExplainJob& job);

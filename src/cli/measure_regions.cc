@@ -98,48 +98,38 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::
   return out;
 }
 
-Result<StepProfile> ProfileRegions(Engine& engine, const std::vector<Tensor>& inputs, const Limits& limits, const MeasureOptions& options) {
-  const auto run = [&]() -> Status {
-    EVOQ_TRY(engine.Run(inputs));
-    return {};
-  };
-  EVOQ_ASSIGN(const RunTimes whole, MeasureCalls(run, options));
-  engine.regions()->ResetTimes();
-  engine.TimeRegions(true);
-  MeasureOptions timed = options;
-  timed.warmup_ms = 0;
-  const auto runs = MeasureCalls(run, timed);
-  engine.TimeRegions(false);
-  EVOQ_TRY(runs);
-  std::vector<RegionStep> steps;
-  engine.regions()->Collect("", steps);
-  StepProfile profile;
-  profile.total_ms = whole.median();
-  profile.runs = runs->runs();
-  for (const RegionStep& step : steps) {
-    if (step.runs == 0) continue;
-    const KernelDef* kernel = FindKernel(step.kernel);
-    const double per_run = static_cast<double>(step.runs) / static_cast<double>(runs->runs());
-    StepTime t;
-    t.name = step.name;
-    t.op = step.op;
-    t.kernel = step.kernel;
-    t.precision = step.precision;
-    t.peak = kernel != nullptr ? kernel->peak : Peak::kMemory;
-    t.ms = t.mean_ms = static_cast<double>(step.ns) / 1e6 / static_cast<double>(runs->runs());
-    t.macs = static_cast<int64_t>(static_cast<double>(step.macs) * per_run);
-    t.bytes = static_cast<int64_t>(static_cast<double>(step.bytes) * per_run);
-    SetRates(t, limits);
-    profile.steps_ms += t.ms;
-    profile.steps.push_back(std::move(t));
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const std::vector<std::string>& files) {
+  const Graph& graph = m.engine->model().graph;
+  if (m.in_regions) {
+    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));
+    const bool made_up = files.size() < inputs.size();
+    auto runnable = m.engine->RunnableFor(std::move(inputs));
+    return made_up ? WithContext(std::move(runnable), "on made-up inputs (--input NAME=F.npy gives real ones)") : std::move(runnable);
   }
-  for (StepTime& t : profile.steps) t.share = profile.steps_ms > 0 ? t.ms / profile.steps_ms : 0;
-  profile.host_ms = std::max(0.0, runs->mean() - profile.steps_ms);
-  // Regions add up their times: what can be drawn is the mean run.
-  RecordedRun mean_run{0, profile.steps_ms + profile.host_ms, {}};
-  for (const StepTime& t : profile.steps) mean_run.steps_ms.push_back(t.ms);
-  profile.recorded.push_back(std::move(mean_run));
-  return profile;
+  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, m.engine->At(m.shapes));
+  if (!files.empty()) {
+    EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));
+    executor->UseSample(std::move(inputs));
+  }
+  return std::shared_ptr<Runnable>(executor);
+}
+
+Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::string> names) {
+  const std::vector<Tensor>* sample = nullptr;
+  for (const Runnable* model : models) {
+    if (sample == nullptr && !model->sample().empty()) sample = &model->sample();
+  }
+  for (size_t m = 0; sample != nullptr && m < models.size(); ++m) {
+    if (!models[m]->sample().empty()) continue;
+    const std::vector<TensorType>& types = models[m]->input_types();
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types.size() != sample->size() || !(types[i] == (*sample)[i].type()))
+        return Fail(ErrorCode::kUsage, "{}: input {} is {}: both models are measured on the same inputs, and this one does not take them", names[m], i,
+                    types[i].ToString());
+    }
+    models[m]->UseSample(*sample);
+  }
+  return {};
 }
 
 }  // namespace evoq

@@ -18,6 +18,9 @@ namespace {
 
 using nlohmann::json;
 
+// In front of errors that real samples may not have.
+constexpr char kMadeUp[] = "on random samples (--calib and --data give real ones)";
+
 PrepareFn PrepareWithEngine(int threads) {
   return [threads](const Graph& graph) -> Result<RunFn> {
     EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(graph, {threads, {}}));
@@ -52,7 +55,49 @@ SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit) {
   };
 }
 
-Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool needed, CalibrationNotes* notes) {
+// Where the samples of calibration are; empty: nowhere on disk.
+const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) { return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib; }
+
+InputShapes SizesOf(const Graph& graph, std::span<const Tensor> inputs) {
+  InputShapes shapes;
+  for (size_t i = 0; i < std::min(inputs.size(), graph.inputs().size()); ++i) {
+    if (inputs[i].type().is_tensor()) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+  }
+  return shapes;
+}
+
+// The first sample; empty where there is none on disk or in memory.
+Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph) {
+  if (!job.samples.empty()) return job.samples[0];
+  const std::vector<std::string>& paths = CalibrationPaths(job).empty() ? job.data : CalibrationPaths(job);
+  if (paths.empty()) return std::vector<Tensor>();
+  EVOQ_ASSIGN(const auto data, OpenData(paths, graph, job.model, job.preprocess, ""));
+  EVOQ_ASSIGN(Sample first, data->At(0));
+  return std::move(first.inputs);
+}
+
+// The sizes of all inputs to plan, tune and measure for: --shape's, else the model's with a batch of 1, else the first sample's. Empty
+// where nobody names them: the first run of the file will.
+Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) {
+  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(job.shapes));
+  Graph bound = graph;
+  Status named = BindShapes(bound, shapes);
+  if (!named && (!shapes.empty() || named.error().code() != ErrorCode::kUsage)) return tl::unexpected(std::move(named.error()));
+  if (!named) {
+    EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
+    shapes = SizesOf(graph, first);
+    if (shapes.empty()) return shapes;
+    EVOQ_TRY(BindShapes(bound, shapes));
+  }
+  shapes.clear();
+  for (ValueId id : bound.inputs()) {
+    if (bound.value(id).type.is_tensor()) shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
+  }
+  return shapes;
+}
+
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes, bool needed,
+                          CalibrationNotes* notes) {
   if (!needed) return Ranges();
   if (!job.ranges_in.empty()) {
     EVOQ_ASSIGN(Ranges ranges, LoadRanges(job.ranges_in));
@@ -64,7 +109,7 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool neede
   if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
   SamplesFn samples;
   Samples random;
-  const std::vector<std::string>& calib = job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
+  const std::vector<std::string>& calib = CalibrationPaths(job);
   if (!job.samples.empty()) {
     samples = SamplesOf(job.samples, job.calib_limit);
     if (!job.calib.empty() || job.calib_random > 0) return Fail(ErrorCode::kUsage, "calibration samples from memory and --calib exclude each other");
@@ -72,30 +117,86 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, bool neede
     EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(calib, graph, job.model, job.preprocess, ""));
     samples = SamplesOf(std::move(data), job.calib_limit);
   } else if (job.calib_random > 0) {
-    EVOQ_ASSIGN(random, RandomInputs(graph, job.calib_random));
+    EVOQ_ASSIGN(random, RandomInputs(graph, shapes, job.calib_random));
     samples = SamplesOf(random.inputs, 0);
   } else {
     return Fail(ErrorCode::kUsage, "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
   }
-  EVOQ_ASSIGN(Ranges ranges, Calibrate(graph, PrepareWithEngine(job.threads), samples, options, notes));
+  auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples, options, notes);
+  if (!random.inputs.empty()) calibrated = WithContext(std::move(calibrated), kMadeUp);
+  EVOQ_ASSIGN(Ranges ranges, std::move(calibrated));
   if (!job.ranges_out.empty()) EVOQ_TRY(SaveRanges(ranges, options, job.ranges_out));
   return ranges;
 }
 
-// Steps of the plan by precision; a model whose sizes depend on its data has none.
-void CountSteps(const Model& model, json& out) {
+struct StepCounts {
   int total = 0, int8 = 0, bf16 = 0, floats = 0;
-  const Plan plan = model.plans.empty() ? Plan() : model.plans[0];
-  for (const auto& [node, decision] : plan.decisions) {
+
+  void Add(const Decision& decision) {
     ++total;
     int8 += decision.precision == "int8";
     bf16 += decision.precision == "bf16";
     floats += decision.precision == "float32";
   }
-  out["steps_total"] = total;
-  out["steps_int8"] = int8;
-  out["steps_bf16"] = bf16;
-  out["steps_float"] = floats;
+  void WriteTo(json& out) const {
+    out["steps_total"] = total;
+    out["steps_int8"] = int8;
+    out["steps_bf16"] = bf16;
+    out["steps_float"] = floats;
+  }
+};
+
+// Sizes for inputs that nobody names the sizes of: 1 in front, 64 elsewhere.
+InputShapes ExampleSizes(const Graph& graph) {
+  InputShapes shapes;
+  std::map<std::string, int64_t> symbols;
+  for (ValueId id : graph.inputs()) {
+    const Shape& shape = graph.value(id).type.shape;
+    if (!graph.value(id).type.is_tensor() || !shape.ranked()) continue;
+    std::vector<int64_t>& sizes = shapes[graph.value(id).name];
+    for (int i = 0; i < shape.rank(); ++i) {
+      const int64_t size = i == 0 ? 1 : 64;
+      sizes.push_back(shape[i].known() ? shape[i].value : shape[i].symbol.empty() ? size : symbols.emplace(shape[i].symbol, size).first->second);
+    }
+  }
+  return shapes;
+}
+
+// What methods leave as it is.
+void NoteSubgraphs(const Graph& graph, const std::string& prefix, QuantizeReport& report) {
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}) {
+      if (!prefix.empty() && node.op == op) report.float_reasons.emplace(prefix + node.name, "in-subgraph: quantization leaves subgraphs as they are");
+    }
+    for (const auto& body : node.bodies) NoteSubgraphs(*body, prefix + node.name + "/", report);
+  }
+}
+
+// The steps of a run of the written file by precision: of its plan, or, where it has none, of a run on the first sample, else on made-up
+// inputs. Where that fails: the nodes that were quantized or not, and why.
+StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& source, const InputShapes& shapes, const QuantizeReport& report, json& out) {
+  StepCounts counts;
+  if (!model.plans.empty()) {
+    for (const auto& [node, decision] : model.plans[0].decisions) counts.Add(decision);
+    return counts;
+  }
+  const auto run = [&]() -> Result<std::shared_ptr<Runnable>> {
+    EVOQ_ASSIGN(std::vector<Tensor> sample, FirstSample(job, source));
+    if (sample.empty()) {
+      EVOQ_ASSIGN(const Samples random, RandomInputs(source, shapes.empty() ? ExampleSizes(source) : shapes, 1));
+      sample = random.inputs[0];
+    }
+    EVOQ_ASSIGN(const auto engine, Engine::Load(job.output, {job.threads, {}}));
+    return engine->RunnableFor(std::move(sample));
+  };
+  const auto runnable = run();
+  if (runnable) {
+    for (const Step& step : (*runnable)->program().steps) counts.Add(step.decision);
+    return counts;
+  }
+  out["steps_why"] = "nodes are counted, for what runs is known only on real inputs: " + runnable.error().message();
+  return {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
 }
 
 int64_t QuantizedWeightBytes(const Graph& graph) {
@@ -110,21 +211,18 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
 }
 
 // Steps, and the file, of a graph without a certificate.
-Status Write(const QuantizeJob& job, Graph graph, const QuantizeReport& report, json& out) {
+Status Write(const QuantizeJob& job, const Graph& source, Graph graph, const InputShapes& shapes, const QuantizeReport& report, json& out) {
   if (LowerExtension(job.output) == ".onnx") {
     EVOQ_TRY(ExportOnnx(graph, job.output));
-    out["steps_total"] = report.nodes_total;
-    out["steps_int8"] = report.nodes_int8;
-    out["steps_bf16"] = report.nodes_bf16;
-    out["steps_float"] = report.nodes_float;
+    StepCounts{report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float}.WriteTo(out);
     return {};
   }
-  EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph)), job.model));
+  EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph), shapes), job.model));
   if (job.tune) {
-    EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, {}), job.model));
+    EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, shapes), job.model));
   }
   EVOQ_TRY(WriteEtm(model, job.output));
-  CountSteps(model, out);
+  CountSteps(job, model, source, shapes, report, out).WriteTo(out);
   return {};
 }
 
@@ -136,11 +234,10 @@ Status CheckCertifiable(const QuantizeJob& job) {
   return {};
 }
 
-Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Ranges& ranges, const QuantizeOptions& options) {
-  EVOQ_TRY(BindShapes(graph, {}));
+Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes, const Ranges& ranges, const QuantizeOptions& options) {
   Samples samples;
   if (job.data.empty()) {
-    EVOQ_ASSIGN(samples, RandomInputs(graph, job.calib_random));
+    EVOQ_ASSIGN(samples, RandomInputs(graph, shapes, job.calib_random));
   } else {
     EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
     EVOQ_ASSIGN(samples, LoadSamples(*data, job.data_limit));
@@ -156,12 +253,15 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const Ranges& ran
   certify.search_s = job.search_s;
   certify.measure_s = job.measure_s;
   certify.choose.graph = std::move(graph);
+  certify.choose.shapes = shapes;
   certify.choose.ranges = ranges;
   certify.choose.options = options;
   certify.choose.threads = job.threads;
   StageProgress progress;
   certify.choose.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
-  return WithContext(QuantizeCertified(std::move(certify), samples), job.model);
+  auto certified = QuantizeCertified(std::move(certify), samples);
+  if (samples.random > 0) certified = WithContext(std::move(certified), kMadeUp);
+  return WithContext(std::move(certified), job.model);
 }
 
 void TellCertified(const Certified& certified, json& out) {
@@ -187,11 +287,8 @@ void TellCertified(const Certified& certified, json& out) {
 
 }  // namespace
 
-Result<Ranges> RandomRanges(const Graph& graph, const InputShapes& shapes, int threads) {
-  Graph bound = graph;
-  EVOQ_TRY(BindShapes(bound, shapes));
-  EVOQ_ASSIGN(const Samples samples, RandomInputs(bound, 1));
-  return Calibrate(graph, PrepareWithEngine(threads), SamplesOf(samples.inputs, 0), {});
+Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads) {
+  return Calibrate(graph, PrepareWithEngine(threads), SamplesOf(std::span(&sample, 1), 0), {});
 }
 
 Result<json> Quantize(const QuantizeJob& job) {
@@ -204,12 +301,12 @@ Result<json> Quantize(const QuantizeJob& job) {
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
   EVOQ_TRY(CheckOutputPath(job.output));
   if (!job.ranges_out.empty()) EVOQ_TRY(CheckOutputPath(job.ranges_out));
-  EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(job.model));
-  EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
-  if (!shapes.empty()) EVOQ_TRY(BindShapes(graph, shapes));
+  EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
+  EVOQ_ASSIGN(const InputShapes shapes, ShapesToPlanFor(job, graph));
+  const Graph source = graph;
   const int64_t float_bytes = FloatWeightBytes(graph);
   CalibrationNotes notes;
-  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, method == nullptr || method->needs_calibration, &notes));
+  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, shapes, method == nullptr || method->needs_calibration, &notes));
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
@@ -225,17 +322,18 @@ Result<json> Quantize(const QuantizeJob& job) {
   };
   QuantizeReport report;
   if (job.certified()) {
-    EVOQ_ASSIGN(Certified certified, Certify(job, std::move(graph), ranges, options));
+    EVOQ_ASSIGN(Certified certified, Certify(job, std::move(graph), shapes, ranges, options));
     note(certified.model.graph);
     EVOQ_TRY(WriteEtm(certified.model, job.output));
-    CountSteps(certified.model, out);
+    CountSteps(job, certified.model, source, shapes, certified.report, out).WriteTo(out);
     TellCertified(certified, out);
     report = std::move(certified.report);
   } else {
     EVOQ_ASSIGN(report, WithContext(method->run(graph, ranges, options), job.model));
     note(graph);
-    EVOQ_TRY(Write(job, std::move(graph), report, out));
+    EVOQ_TRY(Write(job, source, std::move(graph), shapes, report, out));
   }
+  NoteSubgraphs(source, "", report);
   notes.warnings.insert(notes.warnings.end(), report.warnings.begin(), report.warnings.end());
   out["warnings"] = notes.warnings;
   out["float_reasons"] = report.float_reasons;

@@ -21,7 +21,9 @@ struct QuantizeJob {
   std::string observer;           // "" is the method's default
   double percentile = 99.99;
   std::string ranges_in, ranges_out;
-  std::vector<std::string> exclude, shapes;
+  std::vector<std::string> exclude;
+  std::vector<std::string> shapes;  // to plan, tune and measure for, and of random samples: --shape
+  std::vector<std::string> fixed;   // sizes that are fixed for good: --fix-shape
   bool per_tensor = false;
   bool signed_activations = false;
   bool symmetric = false;
@@ -42,7 +44,7 @@ struct QuantizeJob {
 // Returns the JSON of CLI.md's `quantize`.
 Result<nlohmann::json> Quantize(const QuantizeJob& job);
 
-// Ranges of one random sample: for quantized models of which only the speed matters.
-Result<Ranges> RandomRanges(const Graph& graph, const InputShapes& shapes, int threads);
+// Ranges of one sample: for quantized models of which only the speed matters.
+Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads);
 
 }  // namespace evoq

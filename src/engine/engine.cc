@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "compile/batch.h"
 #include "compile/compile.h"
+#include "engine/region_run.h"
 #include "engine/tuning_cache.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
@@ -39,9 +40,15 @@ Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions
 
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
   EVOQ_TRY(RunPasses(optimized, Stage::kLower));
-  EVOQ_ASSIGN(const Graph bound, Bound(optimized, shapes));
+  const Result<Graph> bound = Bound(optimized, shapes);
+  if (!bound && shapes.empty() && bound.error().code() == ErrorCode::kUsage) {
+    Model model;
+    model.graph = std::move(optimized);  // the first run brings the sizes
+    return model;
+  }
+  EVOQ_TRY(bound);
   std::string why;
-  return PackOrSayWhy(std::move(optimized), bound, why);
+  return PackOrSayWhy(std::move(optimized), *bound, why);
 }
 
 Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options) {
@@ -180,12 +187,12 @@ const std::shared_ptr<ThreadPool>& Engine::Pool() {
 Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   const int64_t damages = DamagesSoFar();
   std::optional<FirstPlan> first;
-  PackCache packs_of_first;
+  const auto packs_of_first = std::make_shared<PackCache>();
   if (model_.plans.empty()) {
     EVOQ_ASSIGN(first, MakeFirst(shapes));
   }
   const Model& model = first ? first->model : model_;
-  PackCache& packs = first ? packs_of_first : region_context_->packs;
+  PackCache& packs = first ? *packs_of_first : *region_context_->packs;
   packs.Keep(model.graph);
   EVOQ_ASSIGN(Program program, Compile(model, shapes, KeyFor(threads()), &packs));
   ExecutorOptions options{threads(), isa_, 1, Pool()};
@@ -197,7 +204,7 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   EVOQ_TRY(NoDamageSince(damages));
   if (first) {
     model_ = std::move(first->model);
-    region_context_->packs = std::move(packs_of_first);
+    region_context_->packs = packs_of_first;
   }
   return executor;
 }
@@ -255,7 +262,7 @@ Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
   if (regions_ == nullptr) {
     region_context_->isa = isa_;
     region_context_->pool = Pool();
-    region_context_->packs.Keep(model_.graph);
+    region_context_->packs->Keep(model_.graph);
     regions_ = std::make_unique<Region>(model_.graph, Region::Form::kLowered, region_context_);
   }
   auto outputs = regions_->Run(inputs);
@@ -278,6 +285,16 @@ Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   return At(shapes);
+}
+
+Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs) {
+  EVOQ_ASSIGN(std::shared_ptr<Runnable> runnable, For(inputs));
+  if (runnable != nullptr) return runnable;
+  region_context_->packs->Keep(model_.graph);
+  auto run = RegionRun::Create(model_.graph, region_context_->packs, isa_, options_.threads, std::move(inputs));
+  if (!path_.empty()) run = WithContext(std::move(run), path_);
+  EVOQ_ASSIGN(runnable, std::move(run));
+  return runnable;
 }
 
 Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Tensor> inputs) const {

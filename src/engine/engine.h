@@ -60,6 +60,9 @@ class Engine {
 
   // The executor for inputs like these (by the graph's order), prepared on first use; null for a model that runs in regions.
   Result<std::shared_ptr<Executor>> For(std::span<const Tensor> inputs);
+  // What runs the model on inputs like these, to be measured and explained: For's executor, or the dynamic partitions that these
+  // inputs make run, on threads of their own, with the inputs as its sample.
+  Result<std::shared_ptr<Runnable>> RunnableFor(std::vector<Tensor> inputs);
   // One run of an executor of this model. Returns fresh outputs. Errors: also kIo when the model's file was cut short.
   Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
   // The same on memory that the caller has (Executor::RunOn).
@@ -107,8 +110,9 @@ class Engine {
 // Import and the optimize passes: what quantize, inspect and optimize start from.
 Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
 
-// Optimized graph -> packed model (lower passes, packing, first plan). A model whose sizes depend on its data, or that has
-// sequences, optionals or strings, comes without a plan.
+// Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves free stay free; the plan is for
+// `shapes`. Comes without a plan: a model whose sizes depend on its data, or that has sequences, optionals or strings; one with
+// free sizes that `shapes`, being empty, does not name.
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
 
 }  // namespace evoq

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compile/compile.h"
+#include "engine/region_stage.h"
 #include "ops/control.h"
 #include "ops/driver.h"
 #include "passes/pass.h"
@@ -124,35 +125,6 @@ struct Cut {
 
 }  // namespace
 
-// Values that a stage hands from part to part have slots.
-struct RegionStage {
-  struct Open {
-    Node node;
-    std::vector<TensorType> output_types;
-    std::vector<int> inputs, outputs;  // slots; -1: omitted
-    std::vector<std::unique_ptr<Region>> bodies;
-    int64_t ns = 0, runs = 0;
-  };
-
-  std::shared_ptr<RegionContext> context;
-  std::vector<Tensor> slots;  // constants stay, the others are of one run
-  std::vector<int> variable;  // slots that are emptied after a run
-  std::vector<int> inputs, outputs;
-  std::unique_ptr<Executor> executor;  // null: no node has known sizes
-  std::vector<int> program_inputs, program_outputs;
-  std::vector<int64_t> step_ns, total_ns;
-  int64_t runs = 0;
-  std::vector<Open> open;
-  std::unique_ptr<Region> rest;  // null: nothing is left
-  std::vector<int> rest_inputs, rest_outputs;
-
-  Status RunProgram();
-  Status RunOpen(Open& step);
-  Status RunRest();
-  Result<std::vector<Tensor>> Run(std::span<const Tensor> given);
-  std::vector<Tensor> Read(std::span<const int> from) const;
-};
-
 std::vector<Tensor> RegionStage::Read(std::span<const int> from) const {
   std::vector<Tensor> tensors;
   tensors.reserve(from.size());
@@ -167,7 +139,6 @@ Status RegionStage::RunProgram() {
   if (context->timed) {
     EVOQ_TRY(executor->RunTimed(given, results, step_ns));
     for (size_t i = 0; i < step_ns.size(); ++i) total_ns[i] += step_ns[i];
-    ++runs;
   } else {
     EVOQ_TRY(executor->Run(given, results));
   }
@@ -181,13 +152,13 @@ Status RegionStage::RunOpen(Open& step) {
   const auto run_body = [&](size_t body, std::span<const Tensor> inputs) { return step.bodies[body]->Run(inputs); };
   EVOQ_ASSIGN(std::vector<Tensor> results, step.bodies.empty() ? EvaluateNode(step.node, given, step.output_types)
                                                                : EvaluateControl(step.node, given, step.output_types, run_body));
+  const int64_t ns = context->timed ? NsSince(start) : 0;
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
+    if (context->timed && results[i].defined()) step.found_types[i] = results[i].type();
     if (step.outputs[i] >= 0) slots[step.outputs[i]] = std::move(results[i]);
   }
-  if (context->timed) {
-    step.ns += NsSince(start);
-    ++step.runs;
-  }
+  step.ns += ns;
+  step.runs += context->timed;
   return {};
 }
 
@@ -207,6 +178,7 @@ Result<std::vector<Tensor>> RegionStage::Run(std::span<const Tensor> given) {
   };
   const Emptied emptied{*this};
   for (size_t i = 0; i < inputs.size(); ++i) slots[inputs[i]] = given[i];
+  runs += context->timed;
   Status status;
   if (executor != nullptr) status = RunProgram();
   for (size_t i = 0; status && i < open.size(); ++i) status = RunOpen(open[i]);
@@ -215,13 +187,23 @@ Result<std::vector<Tensor>> RegionStage::Run(std::span<const Tensor> given) {
   return Read(outputs);
 }
 
-Region::Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound)
-    : graph_(std::move(graph)), form_(form), context_(std::move(context)) {
-  const std::vector<ValueId> inputs = graph_.inputs();
+namespace {
+
+// With the data of inputs that never change.
+std::shared_ptr<const Graph> WithBound(Graph graph, const std::vector<Tensor>& bound) {
+  const std::vector<ValueId> inputs = graph.inputs();
   for (size_t i = 0; i < bound.size(); ++i) {
-    if (bound[i].defined()) graph_.ReplaceUses(inputs[i], graph_.AddConstant(graph_.value(inputs[i]).name, bound[i]));
+    if (bound[i].defined()) graph.ReplaceUses(inputs[i], graph.AddConstant(graph.value(inputs[i]).name, bound[i]));
   }
+  return std::make_shared<const Graph>(std::move(graph));
 }
+
+}  // namespace
+
+Region::Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound)
+    : Region(WithBound(std::move(graph), bound), form, std::move(context)) {}
+Region::Region(std::shared_ptr<const Graph> graph, Form form, std::shared_ptr<RegionContext> context)
+    : graph_(std::move(graph)), form_(form), context_(std::move(context)) {}
 Region::~Region() = default;
 
 namespace {
@@ -247,7 +229,7 @@ Result<Graph> Specialize(Graph graph, bool raw, std::span<const Tensor> inputs) 
 }  // namespace
 
 Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inputs) const {
-  EVOQ_ASSIGN(const Graph graph, Specialize(graph_, form_ == Form::kRaw, inputs));
+  EVOQ_ASSIGN(const Graph graph, Specialize(*graph_, form_ == Form::kRaw, inputs));
   const Cut cut(graph);
   auto stage = std::make_unique<RegionStage>();
   stage->context = context_;
@@ -270,6 +252,7 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
       open.outputs.push_back(slot(out));
       open.output_types.push_back(out.valid() ? graph.value(out).type : TensorType());
     }
+    open.found_types = open.output_types;
     for (const auto& body : open.node.bodies) open.bodies.push_back(std::make_unique<Region>(*body, Form::kRaw, context_, Captured(graph, open.node, *body)));
     stage->open.push_back(std::move(open));
   }
@@ -294,8 +277,8 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
     for (ValueId id : part.inputs) stage->program_inputs.push_back(slot(id));
     for (ValueId id : results) stage->program_outputs.push_back(slot(id));
     EVOQ_ASSIGN(const Graph bound, Bound(part.graph, {}));
-    EVOQ_ASSIGN(const Model model, PackModel(std::move(part.graph), bound, &context_->packs));
-    EVOQ_ASSIGN(Program program, Compile(model, {}, {}, &context_->packs));
+    EVOQ_ASSIGN(const Model model, PackModel(std::move(part.graph), bound, context_->packs.get()));
+    EVOQ_ASSIGN(Program program, Compile(model, {}, {}, context_->packs.get()));
     ExecutorOptions options;
     options.isa = context_->isa;
     options.pool = context_->pool;
@@ -327,7 +310,7 @@ Result<std::vector<Tensor>> Region::Run(std::span<const Tensor> inputs) {
     for (const Dim& dim : t.shape().dims()) key.push_back(dim.value);
   }
   EVOQ_ASSIGN(RegionStage* const stage, StageFor(std::move(key), inputs));
-  return stage != nullptr ? stage->Run(inputs) : EvaluateGraph(graph_, inputs);
+  return stage != nullptr ? stage->Run(inputs) : EvaluateGraph(*graph_, inputs);
 }
 
 // The types, among those with or without a stage, that did not come for the longest time.
@@ -362,7 +345,7 @@ Result<RegionStage*> Region::StageFor(Key key, std::span<const Tensor> inputs) {
   const bool again = found != seen_.end();
   const int64_t unused = again ? runs_ - found->second.last : 0;
   if (!again) {
-    EVOQ_TRY(CheckInputs(graph_, inputs));
+    EVOQ_TRY(CheckInputs(*graph_, inputs));
     if (seen_.size() >= kMaxSeen) seen_.erase(Oldest(/*with_stage=*/false));
     found = seen_.emplace(std::move(key), Seen()).first;
   }
@@ -379,83 +362,6 @@ Result<RegionStage*> Region::StageFor(Key key, std::span<const Tensor> inputs) {
   ++stages_;
   if (seen.stage->executor != nullptr) macs_ = std::max(macs_, MacsOf(seen.stage->executor->program()));
   return seen.stage.get();
-}
-
-void Region::Collect(const std::string& prefix, std::vector<RegionStep>& steps) const {
-  for (const auto& [key, seen] : seen_) {
-    RegionStage* const stage = seen.stage.get();
-    if (stage == nullptr) continue;
-    for (size_t i = 0; i < stage->total_ns.size(); ++i) {
-      const Program& program = stage->executor->program();
-      const Step& step = program.steps[i];
-      const Node& node = program.graph->node(step.node);
-      steps.push_back({prefix + node.name, node.op, step.decision.kernel, step.decision.precision, step.macs, step.bytes, stage->total_ns[i], stage->runs});
-    }
-    for (const RegionStage::Open& open : stage->open) {
-      const size_t at = steps.size();
-      steps.push_back({prefix + open.node.name, open.node.op, open.bodies.empty() ? kReferenceKernel : "subgraph", "any", 0, 0, open.ns, open.runs});
-      for (const auto& body : open.bodies) body->Collect(prefix + open.node.name + "/", steps);
-      int64_t inner = 0;
-      for (size_t i = at + 1; i < steps.size(); ++i) inner += steps[i].ns;
-      steps[at].ns = std::max<int64_t>(open.ns - inner, 0);
-    }
-    if (stage->rest != nullptr) stage->rest->Collect(prefix, steps);
-  }
-}
-
-void Region::ResetTimes() {
-  for (const auto& [key, seen] : seen_) {
-    RegionStage* const stage = seen.stage.get();
-    if (stage == nullptr) continue;
-    std::fill(stage->total_ns.begin(), stage->total_ns.end(), 0);
-    stage->runs = 0;
-    for (RegionStage::Open& open : stage->open) {
-      open.ns = open.runs = 0;
-      for (const auto& body : open.bodies) body->ResetTimes();
-    }
-    if (stage->rest != nullptr) stage->rest->ResetTimes();
-  }
-}
-
-int64_t Region::arena_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [key, seen] : seen_) {
-    RegionStage* const stage = seen.stage.get();
-    if (stage == nullptr) continue;
-    if (stage->executor != nullptr) bytes += stage->executor->arena_bytes();
-    for (const RegionStage::Open& open : stage->open) {
-      for (const auto& body : open.bodies) bytes += body->arena_bytes();
-    }
-    if (stage->rest != nullptr) bytes += stage->rest->arena_bytes();
-  }
-  return bytes;
-}
-
-void Region::AddWeights(std::map<const std::byte*, int64_t>& bytes) const {
-  for (const auto& [key, seen] : seen_) {
-    const RegionStage* const stage = seen.stage.get();
-    if (stage == nullptr) continue;
-    if (stage->executor != nullptr) {
-      const Graph& graph = *stage->executor->program().graph;
-      for (NodeId id : graph.order()) {
-        for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
-          if (const Tensor* constant = graph.ConstantInput(graph.node(id), i)) bytes[constant->raw()] = static_cast<int64_t>(constant->bytes());
-        }
-      }
-    }
-    for (const RegionStage::Open& open : stage->open) {
-      for (const auto& body : open.bodies) body->AddWeights(bytes);
-    }
-    if (stage->rest != nullptr) stage->rest->AddWeights(bytes);
-  }
-}
-
-int64_t Region::weight_bytes() const {
-  std::map<const std::byte*, int64_t> bytes;
-  AddWeights(bytes);
-  int64_t sum = 0;
-  for (const auto& [data, size] : bytes) sum += size;
-  return sum;
 }
 
 }  // namespace evoq

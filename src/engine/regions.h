@@ -18,11 +18,15 @@
 
 namespace evoq {
 
+// The kernel of a step that runs subgraphs.
+inline constexpr char kSubgraphKernel[] = "subgraph";
+
 // What the regions of one model share.
 struct RegionContext {
   Isa isa = Isa::kScalar;
   std::shared_ptr<ThreadPool> pool;
-  PackCache packs;         // keeps the model's constants
+  // Keeps the model's constants; shared with contexts of the same model, one caller at a time.
+  std::shared_ptr<PackCache> packs = std::make_shared<PackCache>();
   bool timed = false;      // note what each step takes
   int64_t prepared = 0;    // stages so far
   double prepare_ms = 0;   // what that took
@@ -36,7 +40,15 @@ struct RegionStep {
   int64_t ns = 0, runs = 0;
 };
 
+// What a run of a region consists of, joined to one program to be read, not run (runtime/runnable.h).
+struct RegionTrace {
+  Program program;
+  std::vector<std::string> variants;
+  std::vector<int64_t> runs;  // of each step in one run
+};
+
 struct RegionStage;
+class RegionTracer;
 
 class Region {
  public:
@@ -47,6 +59,8 @@ class Region {
   // `bound` holds the data of inputs that never change (empty: none does); undefined for the others.
   Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound = {});
   ~Region();
+  // The same region with its stages, with memory of its own, in another context of the same model.
+  Result<std::unique_ptr<Region>> Another(const std::shared_ptr<RegionContext>& context) const;
 
   // One run at a time. Errors: kUsage for inputs that do not fit the graph; those of a definition on data that it refuses.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
@@ -54,6 +68,10 @@ class Region {
   // The steps of all stages that are kept, subgraphs after the step that runs them; names of those begin with its name.
   void Collect(const std::string& prefix, std::vector<RegionStep>& steps) const;
   void ResetTimes();
+  // What ran since ResetTimes, in timed runs: once. From then on AddTimes counts these steps.
+  Result<RegionTrace> Trace();
+  // Adds what each step of the trace took since ResetTimes; returns the sum.
+  int64_t AddTimes(std::span<int64_t> step_ns) const;
   // Arenas of all stages that are kept.
   int64_t arena_bytes() const;
   // Constants that their Programs read, those that several read once.
@@ -66,6 +84,8 @@ class Region {
     std::unique_ptr<RegionStage> stage;
     int64_t last = 0;  // the run, by number, that brought them
   };
+  Region(std::shared_ptr<const Graph> graph, Form form, std::shared_ptr<RegionContext> context);
+  void AddTo(RegionTracer& tracer, const std::string& prefix, std::span<const ValueId> inputs, std::vector<ValueId>& outputs);
   void AddWeights(std::map<const std::byte*, int64_t>& bytes) const;
   Result<RegionStage*> StageFor(Key key, std::span<const Tensor> inputs);
   std::map<Key, Seen>::iterator Oldest(bool with_stage);
@@ -73,7 +93,7 @@ class Region {
   void MakeRoom();
   Result<std::unique_ptr<RegionStage>> Prepare(std::span<const Tensor> inputs) const;
 
-  Graph graph_;
+  std::shared_ptr<const Graph> graph_;
   Form form_;
   std::shared_ptr<RegionContext> context_;
   std::map<Key, Seen> seen_;

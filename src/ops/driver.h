@@ -28,6 +28,10 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
 // InferTypes, where the data of some values is known.
 Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
 
+// Fixes sizes that the graph's inputs leave free, by input name, for good, and infers again. -1 leaves a dimension as it is. A
+// symbol becomes fixed wherever it stands. Errors: as BindShapes.
+Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
+
 // InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and nodes that nobody reads
 // any more go. For a graph whose inputs have their types.
 Status FoldKnown(Graph& graph);

@@ -192,13 +192,14 @@ namespace {
 
 Status UsageError(std::string message) { return tl::unexpected<Error>(Error(ErrorCode::kUsage, std::move(message))); }
 
-// Checks one requested shape against the declared one and notes what its symbols become.
+// Checks one requested shape against the declared one and notes what its symbols become. `partly`: a size of -1 says nothing.
 Status BindSymbols(const std::string& name, const Shape& declared, const std::vector<int64_t>& sizes,
-                   std::map<std::string, int64_t>& symbols) {
+                   std::map<std::string, int64_t>& symbols, bool partly = false) {
   if (declared.ranked() && declared.rank() != static_cast<int>(sizes.size()))
     return UsageError(fmt::format("input {}: shape {} has rank {}, the model's is {}", name,
                                   Bracketed(std::span<const int64_t>(sizes)), sizes.size(), declared.ToString()));
   for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0 && partly && declared.ranked()) continue;
     if (sizes[i] < 0) return UsageError(fmt::format("input {}: dimension {} is {}, expected at least 0", name, i, sizes[i]));
     if (!declared.ranked()) continue;
     const Dim& dim = declared[static_cast<int>(i)];
@@ -227,17 +228,56 @@ Result<Shape> DefaultShape(const std::string& name, Shape shape, const std::map<
   return shape;
 }
 
+Result<ValueId> InputNamed(const Graph& graph, const std::string& name) {
+  const ValueId id = graph.FindValue(name);
+  if (id.valid() && graph.IsInput(id)) return id;
+  std::vector<std::string> names;
+  for (ValueId input : graph.inputs()) names.push_back(graph.value(input).name);
+  return Fail(ErrorCode::kUsage, "the model has no input {}; it has {}", name, fmt::join(names, ", "));
+}
+
+// An input may have this type.
+Status CheckBound(const std::string& name, const TensorType& type) {
+  const auto bytes = type.bytes();
+  if (!bytes || *bytes > kMaxTensorBytes)
+    return Fail(ErrorCode::kTooLarge, "input {} would be {}, more than {} bytes", name, type.ToString(), kMaxTensorBytes);
+  return WithContext(ValidateQuant(type), fmt::format("input {}", name));
+}
+
 }  // namespace
+
+Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes) {
+  if (shapes.empty()) return {};
+  std::map<std::string, int64_t> symbols;
+  for (const auto& [name, sizes] : shapes) {
+    EVOQ_ASSIGN(const ValueId id, InputNamed(graph, name));
+    EVOQ_TRY(BindSymbols(name, graph.value(id).type.shape, sizes, symbols, /*partly=*/true));
+  }
+  for (ValueId id : graph.inputs()) {
+    TensorType type = graph.value(id).type;
+    if (!type.is_tensor()) continue;
+    const auto named = shapes.find(graph.value(id).name);
+    if (named != shapes.end() && !type.shape.ranked()) type.shape = Shape(named->second);
+    for (int i = 0; type.shape.ranked() && i < type.shape.rank(); ++i) {
+      if (type.shape[i].known()) continue;
+      const auto symbol = symbols.find(type.shape[i].symbol);
+      const int64_t size = named != shapes.end() ? named->second[static_cast<size_t>(i)] : -1;
+      if (size >= 0) {
+        type.shape[i] = Dim(size);
+      } else if (symbol != symbols.end()) {
+        type.shape[i] = Dim(symbol->second);
+      }
+    }
+    if (type.shape.is_static()) EVOQ_TRY(CheckBound(graph.value(id).name, type));
+    graph.SetType(id, std::move(type));
+  }
+  return InferTypes(graph);
+}
 
 Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes) {
   std::map<std::string, int64_t> symbols;
   for (const auto& [name, sizes] : shapes) {
-    const ValueId id = graph.FindValue(name);
-    if (!id.valid() || !graph.IsInput(id)) {
-      std::vector<std::string> names;
-      for (ValueId input : graph.inputs()) names.push_back(graph.value(input).name);
-      return UsageError(fmt::format("the model has no input {}; it has {}", name, fmt::join(names, ", ")));
-    }
+    EVOQ_ASSIGN(const ValueId id, InputNamed(graph, name));
     EVOQ_TRY(BindSymbols(name, graph.value(id).type.shape, sizes, symbols));
   }
   // Dimension 0 of inputs that nobody named: 1, and then everywhere its symbol stands.
@@ -256,10 +296,7 @@ Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>
     } else {
       EVOQ_ASSIGN(type.shape, DefaultShape(value.name, type.shape, symbols));
     }
-    const auto bytes = type.bytes();
-    if (!bytes || *bytes > kMaxTensorBytes)
-      return Fail(ErrorCode::kTooLarge, "input {} would be {}, more than {} bytes", value.name, type.ToString(), kMaxTensorBytes);
-    EVOQ_TRY(WithContext(ValidateQuant(type), fmt::format("input {}", value.name)));
+    EVOQ_TRY(CheckBound(value.name, type));
     bound.emplace_back(id, std::move(type));
   }
   for (auto& [id, type] : bound) graph.SetType(id, std::move(type));

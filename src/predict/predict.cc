@@ -37,7 +37,7 @@ Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method, in
 }
 
 // Measures again while the machine is busy with something else; the least disturbed time counts.
-Status Measure(Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
+Status Measure(Runnable& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   constexpr int kAttempts = 4;
   constexpr double kUndisturbed = 0.95;
   RunBuffers buffers = MakeBuffers(executor);
@@ -71,7 +71,7 @@ void CountPrecision(const Decision& decision, SchemeForecast& scheme) {
 }
 
 // What a run has in memory: constants that a kernel holds as floats count as those.
-int64_t RunBytes(const Executor& executor) {
+int64_t RunBytes(const Runnable& executor) {
   const Program& program = executor.program();
   int64_t bytes = program.weight_bytes + program.live_bytes;
   for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -96,13 +96,14 @@ std::vector<bool> Wakes(const std::vector<StepCost>& costs, const std::vector<Cu
 }
 
 // Every step's cost and their sum.
-void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForecast& scheme) {
+void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForecast& scheme) {
   const Program& program = executor.program();
   const Rates rates(limits);
   // Where threads take whole samples, each step has one thread and several are under way.
   const int64_t repeats = executor.repeats(), lanes = std::min<int64_t>(repeats, executor.threads());
   ThreadPool pool(repeats > 1 ? 1 : executor.threads());
   const double runs = static_cast<double>(repeats) / static_cast<double>(lanes);
+  const std::span<const int64_t> step_runs = executor.step_runs();
   std::map<const CostFamily*, double> off;  // ns that a family may be off
   double ns = kRunNs;
   const int64_t run_bytes = RunBytes(executor);
@@ -118,7 +119,8 @@ void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForec
     const Step& step = program.steps[i];
     const Node& node = program.graph->node(step.node);
     const StepCost& cost = costs[i];
-    const double step_ns = (cost.ns + (wakes[i] ? kWakeNs : 0)) * runs;
+    const double times = step_runs.empty() ? runs : static_cast<double>(step_runs[i]);
+    const double step_ns = (cost.ns + (wakes[i] ? kWakeNs : 0)) * times;
     StepForecast s;
     s.name = node.name;
     s.op = node.op;
@@ -145,12 +147,17 @@ void Estimate(const Executor& executor, const MachineLimits& limits, SchemeForec
   scheme.high_ms = scheme.ms * factor;
 }
 
+Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictOptions& options) {
+  if (engine.in_regions().empty()) return engine.At(options.run_shapes.empty() ? options.shapes : options.run_shapes);
+  if (options.sample.empty()) return Fail(ErrorCode::kUsage, "its steps depend on data ({}): name inputs to run it on", engine.in_regions());
+  return WithContext(engine.RunnableFor(options.sample), "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
+}
+
 Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method, const Forecast& forecast, const PredictOptions& options) {
   SchemeForecast scheme;
   scheme.scheme = method.name;
   EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, Carry(graph, method, forecast.float_weight_bytes, options));
-  if (!engine->in_regions().empty()) return Unsupported("{}", engine->in_regions());
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(options.run_shapes.empty() ? options.shapes : options.run_shapes));
+  EVOQ_ASSIGN(const std::shared_ptr<Runnable> executor, RunnableOf(*engine, options));
   scheme.file_bytes = EtmBytes(engine->model());
   scheme.weight_bytes = executor->program().weight_bytes;
   scheme.arena_bytes = executor->arena_bytes();
@@ -190,15 +197,13 @@ Payoff PayoffOf(double speedup) {
 
 Result<Forecast> Predict(const Graph& optimized, const std::string& name, const PredictOptions& options) {
   EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));
-  Graph graph = optimized;
-  if (!options.shapes.empty()) EVOQ_TRY(BindShapes(graph, options.shapes));
   Forecast forecast;
   forecast.model = name;
   forecast.limits = options.limits;
   forecast.constants = FittedIsa(options.limits.isa);
   forecast.float_weight_bytes = options.float_weight_bytes;
   for (const QuantMethod* method : methods) {
-    Result<SchemeForecast> scheme = PredictScheme(graph, *method, forecast, options);
+    Result<SchemeForecast> scheme = PredictScheme(optimized, *method, forecast, options);
     if (scheme) {
       forecast.schemes.push_back(std::move(*scheme));
     } else if (forecast.schemes.empty()) {

@@ -68,13 +68,16 @@ json ToJson(const Forecast& forecast) {
   for (const SchemeForecast& s : forecast.schemes) schemes.push_back(SchemeJson(s));
   return {{"model", forecast.model}, {"isa", IsaName(forecast.limits.isa)}, {"threads", forecast.limits.threads},
           {"float_weight_bytes", forecast.float_weight_bytes}, {"limits", ToJson(forecast.limits)},
-          {"constants", IsaName(forecast.constants)}, {"schemes", schemes}};
+          {"constants", IsaName(forecast.constants)}, {"in_partitions", forecast.in_partitions}, {"schemes", schemes}};
 }
 
 std::string ToText(const Forecast& forecast) {
   const MachineLimits& limits = forecast.limits;
   std::string out = FormatPrintable("{}: forecast for {} on {}, {} thread{}; nothing was run\n", forecast.model, IsaName(limits.isa), limits.cpu,
                                 limits.threads, limits.threads == 1 ? "" : "s");
+  if (!forecast.in_partitions.empty())
+    out = fmt::format("{}: forecast for {} on {}, {} thread{}; run to find its steps ({})\n", forecast.model, IsaName(limits.isa), limits.cpu,
+                      limits.threads, limits.threads == 1 ? "" : "s", forecast.in_partitions);
   const bool checked = !forecast.schemes.empty() && forecast.schemes[0].measured_ms >= 0;
   if (checked) out = FormatPrintable("{}: forecast and measurement for {} on {}, {} thread{}\n", forecast.model, IsaName(limits.isa), limits.cpu,
                                  limits.threads, limits.threads == 1 ? "" : "s");

@@ -150,9 +150,9 @@ Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> 
   return c;
 }
 
-Contestant ContestantOf(const Executor& executor) {
+Contestant ContestantOf(const Runnable& executor) {
   return {executor.threads(), [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
-            EVOQ_ASSIGN(std::shared_ptr<Executor> fresh, executor.Another(pool));
+            EVOQ_ASSIGN(std::shared_ptr<Runnable> fresh, executor.Fresh(pool));
             const auto buffers = std::make_shared<RunBuffers>(MakeBuffers(*fresh));
             return std::function<Status()>([fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
           }};
@@ -200,7 +200,7 @@ Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
   return runs;
 }
 
-Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const CompareOptions& compare) {
+Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b, const CompareOptions& compare) {
   return CompareContestants(ContestantOf(a), ContestantOf(b), compare);
 }
 

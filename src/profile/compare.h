@@ -53,13 +53,13 @@ struct Contestant {
   // while, on the cores that another set of threads would need. It lives no longer than what it was made from.
   std::function<Result<std::function<Status()>>(const std::shared_ptr<ThreadPool>& pool)> fresh;
 };
-Contestant ContestantOf(const Executor& executor);
+Contestant ContestantOf(const Runnable& executor);
 
 // Makes both anew in each round, so that the luck of where memory lies is part of what varies, and runs them in turn, A first in even rounds.
 // A round gives one time of each (RunTimes::CalmMs); see CompareRounds. Takes no longer than the duration, but for three
 // rounds of one run each.
 Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b, const CompareOptions& compare);
-Result<CompareRuns> CompareExecutors(const Executor& a, const Executor& b, const CompareOptions& compare);
+Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b, const CompareOptions& compare);
 
 // One round's times.
 struct RoundTimes {

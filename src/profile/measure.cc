@@ -58,7 +58,7 @@ Result<RunSpan> TimeCall(const std::function<Status()>& call, const MeasureOptio
   return span;
 }
 
-StepTime Describe(const Executor& executor, size_t s) {
+StepTime Describe(const Runnable& executor, size_t s) {
   const Program& program = executor.program();
   const Step& step = program.steps[s];
   const Node& node = program.graph->node(step.node);
@@ -129,7 +129,7 @@ Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::funct
   return times;
 }
 
-Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options) {
   std::vector<std::function<Status()>> calls;
   for (size_t i = 0; i < executors.size(); ++i)
@@ -142,8 +142,8 @@ Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const Measure
   return std::move(times[0]);
 }
 
-Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options) {
-  Executor* const one[] = {&executor};
+Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers, const MeasureOptions& options) {
+  Runnable* const one[] = {&executor};
   EVOQ_ASSIGN(auto times, MeasureInterleaved(one, std::span(&buffers, 1), options));
   return std::move(times[0]);
 }
@@ -166,7 +166,7 @@ class StepSamples {
   // Who hears of each run.
   void Tell(DisturbanceMeter* meter) { meter_ = meter; }
 
-  void Use(Executor& executor, RunBuffers& buffers) {
+  void Use(Runnable& executor, RunBuffers& buffers) {
     executor_ = &executor;
     buffers_ = &buffers;
     ns_.resize(executor.program().steps.size());
@@ -296,7 +296,7 @@ class StepSamples {
   std::function<void()> host_;
   Watch* watch_;
   DisturbanceMeter* meter_ = nullptr;
-  Executor* executor_ = nullptr;
+  Runnable* executor_ = nullptr;
   RunBuffers* buffers_ = nullptr;
   std::vector<int64_t> ns_;
   std::vector<StepSums> blocks_;
@@ -387,18 +387,18 @@ void ScaleTo(StepProfile& profile, double total_ms) {
   }
 }
 
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executor* const> executors, const Limits& limits,
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors, const Limits& limits,
                                                          const MeasureOptions& options) {
   std::vector<StepSamples> samples;
   for (size_t i = 0; i < executors.size(); ++i) samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr, options.watch);
-  std::vector<std::unique_ptr<Executor>> fresh(executors.size());
+  std::vector<std::unique_ptr<Runnable>> fresh(executors.size());
   std::vector<RunBuffers> buffers(executors.size());
   const auto prepare = [&]() -> Status {
     // The old ones stay until all new ones are made: otherwise these would lie where those lay.
-    std::vector<std::unique_ptr<Executor>> made;
+    std::vector<std::unique_ptr<Runnable>> made;
     std::vector<RunBuffers> made_buffers;
-    for (const Executor* executor : executors) {
-      EVOQ_ASSIGN(auto another, executor->Another());
+    for (const Runnable* executor : executors) {
+      EVOQ_ASSIGN(auto another, executor->Fresh());
       made_buffers.push_back(MakeBuffers(*another));
       made.push_back(std::move(another));
     }
@@ -410,7 +410,7 @@ Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executo
   return MeasureBlocks(samples, prepare, limits, options);
 }
 
-Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits, const MeasureOptions& options) {
+Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const Limits& limits, const MeasureOptions& options) {
   std::vector<StepSamples> one;
   one.emplace_back(options.host, options.watch);
   one[0].Use(executor, buffers);

@@ -53,14 +53,14 @@ struct RunTimes {
 };
 
 // Warms up, then runs until both the duration and min_runs are reached.
-Result<RunTimes> MeasureRuns(Executor& executor, RunBuffers& buffers, const MeasureOptions& options);
+Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers, const MeasureOptions& options);
 
 // The same for anything that runs.
 Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options);
 
 // Runs several things in turn, one run each, so that a change of the machine's speed hits all alike.
 Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::function<Status()>> calls, const MeasureOptions& options);
-Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Executor* const> executors, std::span<RunBuffers> buffers,
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors, std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);
 
 // What one step took. `ms` is of the calm blocks (see StepProfile); the times of steps add up.
@@ -115,11 +115,11 @@ void ScaleTo(StepProfile& profile, double total_ms);
 // Sets the times of `profile` to these sums.
 void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits);
 
-Result<StepProfile> MeasureSteps(Executor& executor, RunBuffers& buffers, const Limits& limits,
+Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const Limits& limits,
                                  const MeasureOptions& options);
 // Several programs in turn, a block of each, with executors made anew (like `executors`) in each turn: where memory lies is luck, and
 // a change of the machine's speed hits all alike. `options.duration_s` is for each of them; `host` is the last one's.
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Executor* const> executors, const Limits& limits,
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors, const Limits& limits,
                                                          const MeasureOptions& options);
 
 // Peak resident memory of this process so far, in bytes.

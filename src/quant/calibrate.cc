@@ -160,6 +160,13 @@ class Calibrator {
     const int64_t channels = sizes[w.channel_axis];
     int64_t inner = 1;
     for (size_t i = w.channel_axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
+    // A size that differs between samples counts no channels (the operands of a product of two activations).
+    if (w.channel_count > 0 && static_cast<int64_t>(w.channel_sums.size()) != channels) {
+      w.channel_axis = -1;
+      w.channel_sums.clear();
+      w.channel_max.clear();
+      return;
+    }
     w.channel_sums.resize(channels);
     w.channel_max.resize(channels);
     const float* x = tensor.data<float>();

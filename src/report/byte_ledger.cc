@@ -25,10 +25,12 @@ std::string TensorName(const std::string& section) { return section.substr(secti
 // Why a float constant of the model is no integer: what its first reader says.
 std::string WhyFloat(const Model& model, const std::string& name) {
   const ValueId id = model.graph.FindValue(name);
-  if (!id.valid() || model.graph.value(id).users.empty() || model.plans.empty()) return "";
+  if (!id.valid() || model.graph.value(id).users.empty()) return "";
   const Node& reader = model.graph.node(model.graph.value(id).users[0]);
-  const auto it = model.plans[0].decisions.find(reader.name);
-  if (it != model.plans[0].decisions.end() && !it->second.float_code.empty())
+  const std::map<std::string, Decision> none;  // a model in dynamic partitions has no plan
+  const auto& decisions = model.plans.empty() ? none : model.plans[0].decisions;
+  const auto it = decisions.find(reader.name);
+  if (it != decisions.end() && !it->second.float_code.empty())
     return fmt::format("{} ({}): {}", reader.name, it->second.float_code, it->second.float_why);
   if (const std::string reason = reader.attrs.String(kFloatReason); !reason.empty()) return fmt::format("{} ({})", reader.name, reason);
   if (reader.input(2) == id) return fmt::format("{}: a bias, added in float32", reader.name);

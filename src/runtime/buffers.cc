@@ -31,14 +31,16 @@ void FillForSpeed(Tensor& tensor, uint32_t seed) {
   Fill(tensor, random);
 }
 
-RunBuffers MakeBuffers(const Executor& executor, uint32_t seed) {
+RunBuffers MakeBuffers(const Runnable& runnable, uint32_t seed) {
   RunBuffers buffers;
+  buffers.inputs = runnable.sample();
   Random random{seed * 2654435761u + 1};
-  for (const TensorType& type : executor.input_types()) {
-    buffers.inputs.push_back(Tensor::Allocate(type));
+  for (size_t i = buffers.inputs.size(); i < runnable.input_types().size(); ++i) {
+    buffers.inputs.push_back(Tensor::Allocate(runnable.input_types()[i]));
     Fill(buffers.inputs.back(), random);
   }
-  for (const TensorType& type : executor.output_types()) buffers.outputs.push_back(Tensor::Allocate(type));
+  const auto is_numbers = [](const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; };
+  for (const TensorType& type : runnable.output_types()) buffers.outputs.push_back(is_numbers(type) ? Tensor::Allocate(type) : Tensor());
   return buffers;
 }
 

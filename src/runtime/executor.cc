@@ -366,8 +366,12 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
 }
 
 Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
-  return Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)});
+  EVOQ_ASSIGN(auto another, Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)}));
+  another->UseSample(sample());
+  return another;
 }
+
+Result<std::unique_ptr<Runnable>> Executor::Fresh(std::shared_ptr<ThreadPool> pool) const { return Another(std::move(pool)); }
 
 const Program& Executor::program() const { return *impl_->program; }
 int Executor::threads() const { return impl_->pool->threads(); }

@@ -59,7 +59,7 @@ void Warn(const RunTimes& times, double first_ms, double load_ms) {
 }
 
 // Runs every stream on a thread of its own, each with an executor, buffers and threads of its own; the first one on the caller's.
-Result<std::vector<RunTimes>> RunStreams(const std::vector<Executor*>& executors, std::vector<RunBuffers>& buffers, const MeasureOptions& options) {
+Result<std::vector<RunTimes>> RunStreams(const std::vector<Runnable*>& executors, std::vector<RunBuffers>& buffers, const MeasureOptions& options) {
   if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
   std::vector<Result<RunTimes>> results(executors.size(), tl::unexpected(Error(ErrorCode::kInternal, "not run")));
   RunOnThreads(static_cast<int>(executors.size()), [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
@@ -138,7 +138,7 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_TRY(executor->Run(buffers[0].inputs, buffers[0].outputs));
   const double first_ms = first.ms();
   std::vector<std::unique_ptr<Executor>> more;
-  std::vector<Executor*> executors = {executor.get()};
+  std::vector<Runnable*> executors = {executor.get()};
   for (int s = 1; s < o.streams; ++s) {
     EVOQ_ASSIGN(auto extra, executor->Another());
     executors.push_back(extra.get());

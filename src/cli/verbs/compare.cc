@@ -3,6 +3,7 @@
 #include "base/ms_text.h"
 #include "cli/bench_json.h"
 #include "cli/common.h"
+#include "cli/measure_regions.h"
 #include "cli/report_model.h"
 #include "cli/verb.h"
 #include "profile/compare.h"
@@ -14,7 +15,7 @@ using nlohmann::json;
 
 struct Options {
   std::string a, b, report;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, inputs;
   int batch = 0;
   CompareOptions compare;
   double fail_slower = -1;
@@ -22,17 +23,16 @@ struct Options {
 
 struct Side {
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<Executor> executor;
+  std::shared_ptr<Runnable> executor;
   double load_ms = 0;
 };
 
 Result<Side> Load(const Options& o, const std::string& path, int threads) {
   Side side;
   const Stopwatch watch;
-  EVOQ_ASSIGN(InputShapes shapes, ParseShapes(o.shapes));
-  EVOQ_ASSIGN(side.engine, LoadEngine(path, threads, shapes));
-  EVOQ_ASSIGN(shapes, WithBatch(side.engine->model().graph, std::move(shapes), o.batch));
-  EVOQ_ASSIGN(side.executor, side.engine->At(shapes));
+  EVOQ_ASSIGN(ModelToMeasure loaded, LoadToMeasure(path, threads, {o.shapes, o.inputs, o.batch, true}));
+  EVOQ_ASSIGN(side.executor, RunnableOf(loaded, o.inputs));
+  side.engine = std::move(loaded.engine);
   side.load_ms = watch.ms();
   return side;
 }
@@ -75,6 +75,9 @@ json TellChangedSteps(std::span<const StepProfile> profiles) {
 Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   EVOQ_ASSIGN(const Side a, Load(o, o.a, threads));
   EVOQ_ASSIGN(const Side b, Load(o, o.b, threads));
+  Runnable* const both[] = {a.executor.get(), b.executor.get()};
+  const std::string names[] = {o.a, o.b};
+  EVOQ_TRY(MeasureAlike(both, names));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   CompareOptions options = o.compare;
   Progress progress("comparing");
@@ -88,7 +91,7 @@ Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   if (!o.report.empty()) limits = MeasureLimits(isa, a.executor->threads());
   MeasureOptions measure;
   measure.duration_s = o.compare.duration_s / 4;
-  const Executor* const executors[] = {a.executor.get(), b.executor.get()};
+  const Runnable* const executors[] = {a.executor.get(), b.executor.get()};
   EVOQ_ASSIGN(auto profiles, MeasureStepsInterleaved(executors, limits, measure));
   if (result.verdict != Verdict::kSame) out["steps"] = TellChangedSteps(profiles);
   if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, limits, std::move(profiles), result));
@@ -149,6 +152,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("b", o->b, "The other one")->required();
   app.add_option("--batch", o->batch, "Samples per run, where the models leave it free")->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--duration-s", o->compare.duration_s, "Time to measure, for both together")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--warmup-ms", o->compare.warmup_ms, "Time to run before measuring")->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--rounds", o->compare.rounds, "Rounds, each with freshly loaded models")->check(CLI::Range(3, 1000))->capture_default_str();

@@ -58,7 +58,7 @@ Result<double> Accuracy(Engine& engine, const Digits& digits) {
 Status Measure(Engine& real, Engine& quantized, double seconds, Row& row) {
   EVOQ_ASSIGN(const std::shared_ptr<Executor> a, real.Default());
   EVOQ_ASSIGN(const std::shared_ptr<Executor> b, quantized.Default());
-  Executor* const executors[] = {a.get(), b.get()};
+  Runnable* const executors[] = {a.get(), b.get()};
   RunBuffers buffers[] = {MakeBuffers(*a), MakeBuffers(*b)};
   MeasureOptions options;
   options.duration_s = seconds;

@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> data;  // of --fix
   std::string preprocess;
   std::vector<std::string> foreign;  // a path for each of AllForeignSources()
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, inputs;
   int batch = 0;
   double duration_s = 2;
 };
@@ -64,9 +64,10 @@ Status WriteReport(const Options& o, const Explanation& e) {
 
 Result<json> Run(const Options& o, int threads) {
   if (!o.report.empty()) EVOQ_TRY(CheckOutputPath(o.report));
-  EVOQ_ASSIGN(const Explanation e, Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}}));
+  EVOQ_ASSIGN(const Explanation e, Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}, {}, o.inputs}));
   json out;
   Out("{}", Lines{ToText(e.model.profile, e.limits)});
+  if (!e.in_partitions.empty()) Out("steps of a run on {}: {}\n", o.inputs.empty() ? "made-up inputs (--input gives real ones)" : "these inputs", e.in_partitions);
   Out("\n");
   PrintFloatSteps(e.model.executor->program());
   out["profile"] = ToJson(e.model.profile);
@@ -144,6 +145,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--eval", o->eval, "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
   app.add_option("--baseline-eval", o->baseline_eval, "For the report: the baseline's accuracy");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
   app.add_option("--duration-s", o->duration_s, "Time to measure each model")->capture_default_str();
   return [o, &common] { return Choose(*o, common.threads); };

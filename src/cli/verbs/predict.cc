@@ -1,5 +1,7 @@
 #include "cli/common.h"
+#include "cli/measure_regions.h"
 #include "cli/verb.h"
+#include "compile/compile.h"
 #include "ops/op.h"
 #include "predict/predict.h"
 #include "profile/limits_file.h"
@@ -12,7 +14,7 @@ using nlohmann::json;
 
 struct Options {
   std::string model, limits, ranges;
-  std::vector<std::string> schemes, shapes;
+  std::vector<std::string> schemes, shapes, inputs;
   int batch = 0;
   bool check = false;
 };
@@ -38,6 +40,17 @@ Result<MachineLimits> FindOrMeasure(const Options& o, int threads) {
   return limits;
 }
 
+// The inputs that a model whose steps depend on data is run on, and why it needs them; "" for a single Program.
+Result<std::string> FindSample(const Options& o, const Graph& graph, PredictOptions& options) {
+  EVOQ_ASSIGN(const InputShapes all, ShapesToMeasure(graph, options.run_shapes, o.inputs));
+  EVOQ_ASSIGN(const Graph bound, Bound(graph, all));
+  const std::string why = WhyNoProgram(bound).value_or("");
+  if (why.empty()) return why;
+  options.shapes = options.run_shapes = all;
+  EVOQ_ASSIGN(options.sample, InputsToMeasure(graph, all, o.inputs));
+  return why;
+}
+
 Result<json> Run(const Options& o, int threads) {
   if (IsEtmFile(o.model)) return Fail(ErrorCode::kUsage, "{} is compiled already; predict reads the .onnx", o.model);
   EVOQ_ASSIGN(const Graph graph, LoadOptimizedGraph(o.model));
@@ -48,6 +61,7 @@ Result<json> Run(const Options& o, int threads) {
   Graph bound = graph;
   if (!options.shapes.empty()) EVOQ_TRY(BindShapes(bound, options.shapes));
   options.float_weight_bytes = FloatWeightBytes(bound);
+  EVOQ_ASSIGN(const std::string why, FindSample(o, graph, options));
   options.schemes = o.schemes;
   if (!o.ranges.empty()) {
     EVOQ_ASSIGN(options.ranges, LoadRanges(o.ranges));
@@ -55,7 +69,8 @@ Result<json> Run(const Options& o, int threads) {
   options.check = o.check;
   Progress progress("predicting");
   options.progress = [&](double f) { progress.Update(f); };
-  EVOQ_ASSIGN(const Forecast forecast, WithContext(Predict(graph, o.model, options), o.model));
+  EVOQ_ASSIGN(Forecast forecast, WithContext(Predict(graph, o.model, options), o.model));
+  forecast.in_partitions = why;
   Out("{}", Lines{ToText(forecast)});
   return ToJson(forecast);
 }
@@ -66,6 +81,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--scheme", o->schemes, "Only these (evoq list methods); float32 is always there to compare with")->delimiter(',');
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
+  app.add_option("--input", o->inputs, "Content of an input of a model whose steps depend on data: NAME=F.npy");
   app.add_option("--limits", o->limits, "Of another machine: what `evoq limits --json F` wrote there");
   app.add_option("--ranges", o->ranges, "Calibrated ranges (quantize --save-ranges): a file so small that it is compressed gets its exact size");
   app.add_flag("--check", o->check, "Then run every scheme and show how far off the forecast is");

@@ -69,60 +69,38 @@ void Warn(const StepProfile& profile, double first_ms) {
     Log("warning: timing the steps adds {:.0f}% to a run: compare steps with each other, not with `evoq bench`", 100 * profile.tax_ms() / profile.total_ms);
 }
 
-// A model that is no single Program.
-Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes) {
-  EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
-  const Limits limits = MeasureLimits(engine.isa(), engine.threads());
-  const Stopwatch first;
-  EVOQ_TRY(engine.Run(inputs));
-  const double first_ms = first.ms();
-  MeasureOptions options;
-  options.warmup_ms = o.warmup_ms;
-  options.duration_s = o.duration_s / 2;
-  EVOQ_ASSIGN(const StepProfile profile, ProfileRegions(engine, inputs, limits, options));
-  Out("{}", Lines{ToText(profile, limits, o.sort)});
-  Out("in regions ({}); {} stages prepared in {:.1f} ms\n", engine.in_regions(), engine.prepared().count, engine.prepared().ms);
-  Warn(profile, first_ms);
-  EVOQ_TRY(WriteTrace(o, profile));
-  json out = ToJson(profile);
-  out["first_ms"] = first_ms;
-  out["stages"] = engine.prepared().count;
-  out["prepare_ms"] = engine.prepared().ms;
-  return out;
-}
-
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
-  const InputShapes& shapes = m.shapes;
-  if (m.in_regions) return RunRegions(o, *engine, shapes);
-  if (o.tune.measure()) {
-    EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
+  if (o.tune.measure() && !m.in_regions) {
+    EVOQ_ASSIGN(const TuneReport report, engine->Tune(m.shapes));
     TellTuned(report);
   }
-  EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
-  EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  const Limits limits = MeasureLimits(isa, executor->threads());
-  RunBuffers buffers = MakeBuffers(*executor);
-  if (!o.inputs.empty()) {
-    EVOQ_ASSIGN(buffers.inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
-  }
+  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, RunnableOf(m, o.inputs));
+  const Limits limits = MeasureLimits(engine->isa(), runnable->threads());
+  RunBuffers buffers = MakeBuffers(*runnable);
   const Stopwatch first;
-  EVOQ_TRY(executor->Run(buffers.inputs, buffers.outputs));
+  if (m.in_regions) {
+    EVOQ_TRY(engine->Run(buffers.inputs));  // with what preparing takes
+  } else {
+    EVOQ_TRY(runnable->Run(buffers.inputs, buffers.outputs));
+  }
   const double first_ms = first.ms();
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
   Progress progress("profiling");
   options.progress = [&](double f) { progress.Update(f); };
-  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*executor, buffers, limits, options));
+  EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, buffers, limits, options));
   Out("{}", Lines{ToText(profile, limits, o.sort)});
+  if (m.in_regions) Out("in dynamic partitions ({}); {} prepared in {:.1f} ms\n", engine->in_regions(), engine->prepared().count, engine->prepared().ms);
   Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())
-    EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(executor->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
+    EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(runnable->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   json out = ToJson(profile);
   out["first_ms"] = first_ms;
+  if (m.in_regions) out["stages"] = engine->prepared().count;
   out["prepare_ms"] = engine->prepared().ms;
   return out;
 }

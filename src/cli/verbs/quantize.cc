@@ -95,7 +95,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--exclude", o->exclude, "Keep nodes of this name in float (a glob pattern; may be repeated)");
   app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
-  app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
+  AddShapeOptions(app, o->shapes, o->fixed, "plan and measure for, and of random samples");
   AddPromise(app, *o);
   AddTuneOptions(app, *tune, "the default, the same bytes from the same command");
   app.add_option("--config", *config, "These options as a JSON file");
@@ -125,6 +125,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
         HumanBytes(out["input_bytes"].get<int64_t>()), HumanBytes(out["output_bytes"].get<int64_t>()),
         out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out[bf16 ? "steps_bf16" : "steps_int8"].get<int>(),
         out["steps_total"].get<int>(), bf16 ? "bf16" : "int8", out["steps_float"].get<int>(), out["seconds"].get<double>());
+    if (out.contains("steps_why")) Out("  {}\n", out["steps_why"].get<std::string>());
     PrintFloatReasons(out["float_reasons"]);
     for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
     return out;
