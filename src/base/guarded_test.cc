@@ -21,9 +21,13 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define EVOQ_TSAN
+#elif defined(__SANITIZE_ADDRESS__)
+#define EVOQ_ASAN
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define EVOQ_TSAN
+#elif __has_feature(address_sanitizer)
+#define EVOQ_ASAN
 #endif
 #endif
 
@@ -55,7 +59,8 @@ TEST(Guarded, WhatMemoryThreadsAndFilesThrow) {
        ErrorCode::kTooLarge, "thread 3 of 4: Resource temporarily unavailable"},
       {[] { throw std::system_error(ENOSPC, std::generic_category(), "stdout"); }, ErrorCode::kIo,
        "stdout: No space left on device"},
-      {[] { (void)std::filesystem::file_size("/nowhere/at/all"); }, ErrorCode::kIo, "/nowhere/at/all"},
+      {[] { (void)std::filesystem::file_size("/nowhere/at/all"); }, ErrorCode::kIo,
+       "/nowhere/at/all"},
   };
   for (const auto& c : cases) {
     const Status status = Caught(c.body);
@@ -67,6 +72,7 @@ TEST(Guarded, WhatMemoryThreadsAndFilesThrow) {
 }
 
 TEST(Guarded, MemoryThatIsNotThere) {
+#if !defined(EVOQ_ASAN) && !defined(EVOQ_TSAN)  // which end the process
   for (const size_t bytes :
        {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() - 63,
         std::numeric_limits<size_t>::max() / 2, size_t{1} << 62}) {
@@ -74,6 +80,7 @@ TEST(Guarded, MemoryThatIsNotThere) {
     ASSERT_FALSE(status) << bytes;
     EXPECT_EQ(status.error().message(), "out of memory");
   }
+#endif
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{65}}) {
     const AlignedBuffer buffer(bytes);
     EXPECT_EQ(buffer.size(), bytes);
@@ -132,7 +139,10 @@ TEST(Threads, RunTogetherAndThrowOnce) {
 // Whether `body` is true in a child process.
 bool InChild(const std::function<bool()>& body) {
   const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(body() ? 0 : 1);
+  if (pid == 0) {
+    ::alarm(120);  // a child that hangs is one that fails
+    ::_exit(body() ? 0 : 1);
+  }
   int status = -1;
   ::waitpid(pid, &status, 0);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -36,7 +36,10 @@ class MappedFileTest : public ::testing::Test {
   template <typename Body>
   static int Child(const Body& body) {
     const pid_t pid = ::fork();
-    if (pid == 0) ::_exit(body() ? 0 : 1);
+    if (pid == 0) {
+      ::alarm(120);
+      ::_exit(body() ? 0 : 1);
+    }
     int status = -1;
     ::waitpid(pid, &status, 0);
     return status;

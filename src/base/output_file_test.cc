@@ -48,6 +48,7 @@ class OutputFile : public ::testing::Test {
   static int Child(const Body& body) {
     const pid_t pid = ::fork();
     if (pid == 0) {
+      ::alarm(120);
       body();
       ::_exit(0);
     }

@@ -258,6 +258,19 @@ TEST_F(AllocatorTest, AnOnnxModel) {
   WalkAll(attempt, What::kMemory, 60, /*may_lose=*/4);
 }
 
+// evoq.h: an array without bytes where memory is short.
+TEST_F(AllocatorTest, ArraysOfZeros) {
+  std::vector<int64_t> shape = {4};
+  Array a;
+  {
+    const Failing failing(What::kMemory, How::kOnce, 1);
+    a = Array::Zeros(ElementType::kFloat32, std::move(shape));
+    EXPECT_TRUE(failing.hit());
+  }
+  EXPECT_TRUE(a.bytes.empty());
+  EXPECT_EQ(a.shape, (std::vector<int64_t>{4}));
+}
+
 // A model that several threads share: a failed run leaves its stream to the next one.
 TEST_F(AllocatorTest, SharedStreamsComeBack) {
   Write(kGemm, true);
@@ -306,6 +319,8 @@ TEST_F(AllocatorTest, VerbsOfTheCommandLine) {
   EXPECT_EQ(files, 1u) << "out.etm";
 }
 
+#ifndef EVOQ_NO_THREAD_FAULTS
+
 // The system refuses the first, second, third thread of four.
 TEST_F(AllocatorTest, ThreadsThatCannotStart) {
   Write(kGemm, true);
@@ -328,6 +343,8 @@ TEST_F(AllocatorTest, ThreadsThatCannotStart) {
     }
   }
 }
+
+#endif
 
 }  // namespace
 }  // namespace evoq

@@ -125,6 +125,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
                                                           : evoq::faults::Aligned(alignment, bytes);
 }
 
+#ifndef EVOQ_NO_THREAD_FAULTS
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                    void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
@@ -133,6 +134,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
              ? EAGAIN
              : create(thread, attributes, start, argument);
 }
+#endif
 
 }  // extern "C"
 

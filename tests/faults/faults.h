@@ -4,12 +4,16 @@
 
 #include <cstdint>
 
-// ThreadSanitizer has an operator new and a fork of its own.
+// ThreadSanitizer has an operator new and a fork of its own, AddressSanitizer a pthread_create.
 #if defined(__SANITIZE_THREAD__)
 #define EVOQ_NO_FAULTS
+#elif defined(__SANITIZE_ADDRESS__)
+#define EVOQ_NO_THREAD_FAULTS
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define EVOQ_NO_FAULTS
+#elif __has_feature(address_sanitizer)
+#define EVOQ_NO_THREAD_FAULTS
 #endif
 #endif
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The command while its files fail: killed, interrupted or out of disk before each step of each writing verb.
+"""The command while its files fail: killed, interrupted or out of disk before each step of writing.
 
-Whatever the moment, an output is the old file or the whole new one; nothing else stays beside it, but what a kill
-between two system calls leaves and the next write removes. EVOQ_LONG=1: every kind of fault in every verb.
+Whatever the moment, an output is the old file or the whole new one; nothing else stays beside it,
+but what a kill between two system calls leaves and the next write removes. EVOQ_LONG=1: every kind
+of fault in every verb.
 """
+
 import json
 import os
 import shutil
@@ -19,7 +21,12 @@ EVOQ = os.path.join(BUILD, "bin/evoq")
 SHIM = os.path.join(BUILD, "tests/evoq_fault_shim.so")
 DIGITS = os.path.join(ROOT, "examples/digits/digits.onnx")
 LONG = os.environ.get("EVOQ_LONG") == "1"
-SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "int": signal.SIGINT, "hup": signal.SIGHUP}
+SIGNALS = {
+    "kill": signal.SIGKILL,
+    "term": signal.SIGTERM,
+    "int": signal.SIGINT,
+    "hup": signal.SIGHUP,
+}
 OLD = "what stood there before\n"
 
 
@@ -28,10 +35,14 @@ def evoq(arguments, fault="", **variables):
     if fault or "EVOQ_NO_TMPFILE" in variables:
         environment["LD_PRELOAD"] = SHIM
         # A sanitizer's library wants to be the first.
-        environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        environment["ASAN_OPTIONS"] = (
+            environment.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        )
     if fault:
         environment["EVOQ_FAULT"] = fault
-    return subprocess.run([EVOQ, *arguments], capture_output=True, text=True, env=environment, timeout=300)
+    return subprocess.run(
+        [EVOQ, *arguments], capture_output=True, text=True, env=environment, timeout=300
+    )
 
 
 def read(path):
@@ -40,10 +51,16 @@ def read(path):
 
 
 class Verb:
-    """A verb that writes `output` into a folder; `whole(bytes)` says whether that is a complete one."""
+    """A verb that writes `output` into a folder; `whole` says of bytes whether they are all."""
 
     def __init__(self, name, output, arguments, whole, variables=None):
-        self.name, self.output, self.arguments, self.whole, self.variables = name, output, arguments, whole, variables or {}
+        self.name, self.output, self.arguments, self.whole, self.variables = (
+            name,
+            output,
+            arguments,
+            whole,
+            variables or {},
+        )
 
     def run(self, folder, fault="", **more):
         put = lambda text: text.replace("@", folder)
@@ -80,20 +97,41 @@ def verbs(folder):
     short = ["--duration-s", "0.02", "--warmup-ms", "1", "--threads", "1"]
     return [
         Verb("compile", "o.etm", ["compile", DIGITS, "-o", "@/o.etm"], is_etm),
-        Verb("quantize", "o.etm", ["quantize", DIGITS, "--scheme", "int8-dynamic", "-o", "@/o.etm"], is_etm),
-        Verb("quantize to ONNX", "o.onnx", ["quantize", DIGITS, "--scheme", "int8-weights", "-o", "@/o.onnx"], is_onnx),
+        Verb(
+            "quantize",
+            "o.etm",
+            ["quantize", DIGITS, "--scheme", "int8-dynamic", "-o", "@/o.etm"],
+            is_etm,
+        ),
+        Verb(
+            "quantize to ONNX",
+            "o.onnx",
+            ["quantize", DIGITS, "--scheme", "int8-weights", "-o", "@/o.onnx"],
+            is_onnx,
+        ),
         Verb("optimize", "o.onnx", ["optimize", DIGITS, "-o", "@/o.onnx"], is_onnx),
         Verb("zoo", "o.onnx", ["zoo", "lenet", "-o", "@/o.onnx"], is_onnx),
         Verb("--json", "o.json", ["inspect", etm, "--json", "@/o.json"], is_json),
-        Verb("tuning cache", "t.json", ["bench", etm, "--tune", *short], is_json, {"EVOQ_TUNING_CACHE": "@/t.json"}),
+        Verb(
+            "tuning cache",
+            "t.json",
+            ["bench", etm, "--tune", *short],
+            is_json,
+            {"EVOQ_TUNING_CACHE": "@/t.json"},
+        ),
         Verb("bench", "o.json", ["bench", etm, "--export-times", "@/o.json", *short], is_json),
         Verb("profile", "o.json", ["profile", etm, "--trace", "@/o.json", *short], is_json),
-        Verb("explain", "o.html", ["explain", etm, "--report", "@/o.html", "--duration-s", "0.02", "--threads", "1"], is_html),
+        Verb(
+            "explain",
+            "o.html",
+            ["explain", etm, "--report", "@/o.html", "--duration-s", "0.02", "--threads", "1"],
+            is_html,
+        ),
     ]
 
 
 def walk(verb, kind, old, failures, **variables):
-    """The fault before step 1, 2, ... until the verb ends without having met it. Returns how many it met."""
+    """The fault before step 1, 2, ... until the verb ends without having met it. Returns how many."""
     for n in range(1, 200):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, verb.output)
@@ -101,9 +139,13 @@ def walk(verb, kind, old, failures, **variables):
                 with open(path, "w") as file:
                     file.write(OLD)
             done = verb.run(folder, f"{kind}:{n}", **variables)
-            where = f"{verb.name}, {kind} before step {n}{', over an old file' if old else ''}{' ' + str(variables) if variables else ''}"
+            where = f"{verb.name}, {kind} before step {n}, {old=}, {variables}"
             whole = os.path.exists(path) and verb.whole(read(path))
-            untouched = read(path) == OLD.encode() if old and os.path.exists(path) else not old and not os.path.exists(path)
+            untouched = (
+                read(path) == OLD.encode()
+                if old and os.path.exists(path)
+                else not old and not os.path.exists(path)
+            )
             if not whole and not untouched:
                 failures.append(f"{where}: the output is neither the old file nor a whole new one")
             if done.returncode == 0 and "warning" not in done.stderr:
@@ -113,7 +155,9 @@ def walk(verb, kind, old, failures, **variables):
             expected = -SIGNALS[kind] if kind in SIGNALS else 3
             # A cache that cannot be kept is a warning.
             if done.returncode != expected and not (kind == "full" and done.returncode == 0):
-                failures.append(f"{where}: exit status {done.returncode}, expected {expected}: {done.stderr}")
+                failures.append(
+                    f"{where}: exit status {done.returncode}, expected {expected}: {done.stderr}"
+                )
             if kind == "full" and "No space left on device" not in done.stderr:
                 failures.append(f"{where}: no reason given: {done.stderr}")
             others = [name for name in os.listdir(folder) if name != verb.output]
@@ -134,7 +178,9 @@ def interrupted(folder, failures):
             met = walk(verb, kind, old=True, failures=failures)
             if met < 5:  # open, write, fsync, link, rename at least
                 failures.append(f"{verb.name}: only {met} steps of writing were seen")
-        if LONG or verb.name == "--json":  # all write by the same function: the fastest stands for all
+        if (
+            LONG or verb.name == "--json"
+        ):  # all write by the same function: the fastest stands for all
             for kind in [*SIGNALS, "full"]:
                 walk(verb, kind, old=False, failures=failures)
                 walk(verb, kind, old=True, failures=failures, EVOQ_NO_TMPFILE="1")
@@ -144,7 +190,13 @@ def full_disk(folder, failures):
     """A real one, where we may mount it."""
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True).returncode != 0:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True
+        ).returncode
+        != 0
+    ):
         print("full disk: not root or no tmpfs: only simulated")
         return
     try:
@@ -157,7 +209,11 @@ def full_disk(folder, failures):
 
 def limit_on_files(folder, failures):
     path = os.path.join(folder, "limited.etm")
-    done = subprocess.run(["bash", "-c", 'ulimit -f 1; exec "$0" compile "$1" -o "$2"', EVOQ, DIGITS, path], capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 1; exec "$0" compile "$1" -o "$2"', EVOQ, DIGITS, path],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode != 3 or "File too large" not in done.stderr or os.path.exists(path):
         failures.append(f"ulimit -f: {done.returncode} {done.stderr}")
 
@@ -176,7 +232,10 @@ def devices(folder, failures):
     etm = os.path.join(folder, "digits.etm")
     text = evoq(["inspect", etm]).stdout
     done = evoq(["inspect", etm, "--json", "/dev/stdout"])
-    check(f"--json /dev/stdout: {done.stderr}", done.returncode == 0 and done.stdout.startswith(text) and is_json(done.stdout[len(text):]))
+    check(
+        f"--json /dev/stdout: {done.stderr}",
+        done.returncode == 0 and done.stdout.startswith(text) and is_json(done.stdout[len(text) :]),
+    )
     # Into a file, behind what is there, and as another user.
     out = os.path.join(folder, "out.txt")
     with open(out, "w") as file:
@@ -186,28 +245,58 @@ def devices(folder, failures):
         readable = os.path.join(tempfile.mkdtemp(), "digits.etm")
         shutil.copy(etm, readable)
         os.chmod(os.path.dirname(readable), 0o755)
-        bin_readable = subprocess.run([EVOQ, "--version"], preexec_fn=drop, capture_output=True).returncode == 0 if drop else True
-        done = subprocess.run([EVOQ, "inspect", readable, "--json", "/dev/stdout"], stdout=file, stderr=subprocess.PIPE, text=True,
-                              preexec_fn=drop if bin_readable else None)
+        bin_readable = (
+            subprocess.run([EVOQ, "--version"], preexec_fn=drop, capture_output=True).returncode
+            == 0
+            if drop
+            else True
+        )
+        done = subprocess.run(
+            [EVOQ, "inspect", readable, "--json", "/dev/stdout"],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=drop if bin_readable else None,
+        )
         shutil.rmtree(os.path.dirname(readable))
     found = read(out).decode()
-    check(f"> file: {done.stderr}", done.returncode == 0 and found.startswith("before\n") and is_json(found[found.rindex("\n{\n") + 1:]))
+    check(
+        f"> file: {done.stderr}",
+        done.returncode == 0
+        and found.startswith("before\n")
+        and is_json(found[found.rindex("\n{\n") + 1 :]),
+    )
     # A pipe by name.
     fifo = os.path.join(folder, "fifo")
     os.mkfifo(fifo)
     reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
     done = evoq(["inspect", etm, "--json", fifo])
-    check(f"FIFO: {done.stderr}", done.returncode == 0 and is_json(reader.communicate()[0]) and stat.S_ISFIFO(os.stat(fifo).st_mode))
+    check(
+        f"FIFO: {done.stderr}",
+        done.returncode == 0
+        and is_json(reader.communicate()[0])
+        and stat.S_ISFIFO(os.stat(fifo).st_mode),
+    )
     # Standard output that is full.
     with open("/dev/full", "w") as full:
-        done = subprocess.run([EVOQ, "inspect", etm], stdout=full, stderr=subprocess.PIPE, text=True)
-    check(f"> /dev/full: {done.returncode} {done.stderr}", done.returncode == 3 and done.stderr.startswith("evoq: "))
+        done = subprocess.run(
+            [EVOQ, "inspect", etm], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    check(
+        f"> /dev/full: {done.returncode} {done.stderr}",
+        done.returncode == 3 and done.stderr.startswith("evoq: "),
+    )
     # A link is followed.
     os.makedirs(os.path.join(folder, "deep"), exist_ok=True)
     link = os.path.join(folder, "link.etm")
     os.symlink("deep/target.etm", link)
     done = evoq(["compile", DIGITS, "-o", link])
-    check(f"link: {done.stderr}", done.returncode == 0 and os.path.islink(link) and is_etm(read(os.path.join(folder, "deep/target.etm"))))
+    check(
+        f"link: {done.stderr}",
+        done.returncode == 0
+        and os.path.islink(link)
+        and is_etm(read(os.path.join(folder, "deep/target.etm"))),
+    )
     done = evoq(["compile", DIGITS, "-o", ""])
     check(f"-o '': {done.returncode} {done.stderr}", done.returncode == 2)
 
@@ -218,7 +307,12 @@ def read_only_folder(folder, failures):
     os.chmod(folder, 0o755)
     drop = (lambda: os.setresuid(65534, 65534, 65534)) if os.geteuid() == 0 else None
     try:
-        done = subprocess.run([EVOQ, "compile", DIGITS, "-o", f"{locked}/o.etm"], capture_output=True, text=True, preexec_fn=drop)
+        done = subprocess.run(
+            [EVOQ, "compile", DIGITS, "-o", f"{locked}/o.etm"],
+            capture_output=True,
+            text=True,
+            preexec_fn=drop,
+        )
     except (PermissionError, OSError):
         print("read-only folder: the build is not readable by others: not tried")
         return

@@ -183,6 +183,7 @@ TEST_F(LongRunTest, ASessionInAChild) {
       for (int c = 0; c < 3; ++c) {
         const pid_t pid = ::fork();
         if (pid == 0) {
+          ::alarm(120);  // a child that hangs is one that fails
           bool good = true;
           for (int64_t rows : {9, 1, 200, 9}) {
             const std::vector<Array> mine = Input(rows);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The command with little memory (RLIMIT_AS): it works, or says so in one sentence with exit status 3.
+"""The command with little memory (RLIMIT_AS): it works, or says so in one sentence and exits with 3.
 
-Skips (exit status 77) for a build with sanitizers, which takes terabytes of address space. EVOQ_LONG=1: more limits.
+Skips (exit status 77) for a build with sanitizers, which takes terabytes of address space.
+EVOQ_LONG=1: more limits.
 """
+
 import os
 import resource
 import subprocess
@@ -23,7 +25,14 @@ def run(arguments, limit):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     environment = {**os.environ, "EVOQ_TUNING_CACHE": "", "EVOQ_LIMITS_CACHE": ""}
-    return subprocess.run([EVOQ, *arguments], capture_output=True, text=True, preexec_fn=limited, env=environment, timeout=600)
+    return subprocess.run(
+        [EVOQ, *arguments],
+        capture_output=True,
+        text=True,
+        preexec_fn=limited,
+        env=environment,
+        timeout=600,
+    )
 
 
 def least():
@@ -40,7 +49,11 @@ def least():
 
 def says_so(done):
     lines = done.stderr.strip().splitlines()
-    return done.returncode == 3 and len([line for line in lines if line.startswith("evoq: ")]) == 1 and "abort" not in done.stderr
+    return (
+        done.returncode == 3
+        and len([line for line in lines if line.startswith("evoq: ")]) == 1
+        and "abort" not in done.stderr
+    )
 
 
 def main():
@@ -54,8 +67,11 @@ def main():
         output = os.path.join(folder, "o.etm")
         lenet = os.path.join(folder, "lenet.onnx")
         run(["zoo", "lenet", "-o", lenet], 4096 * MB)
-        for arguments in (["compile", DIGITS, "-o", output], ["compile", lenet, "-o", output],
-                          ["quantize", lenet, "--scheme", "int8-dynamic", "-o", output]):
+        for arguments in (
+            ["compile", DIGITS, "-o", output],
+            ["compile", lenet, "-o", output],
+            ["quantize", lenet, "--scheme", "int8-dynamic", "-o", output],
+        ):
             seen = set()
             for extra in range(0, 120, 1 if LONG else 8):
                 if os.path.exists(output):
@@ -63,18 +79,32 @@ def main():
                 done = run(arguments, (start + extra) * MB)
                 seen.add(done.returncode)
                 if done.returncode != 0 and not says_so(done):
-                    failures.append(f"{arguments[:2]} with {start + extra} MB: {done.returncode} {done.stderr[-300:]}")
-                if (done.returncode == 0) != os.path.exists(output) or set(os.listdir(folder)) - {"o.etm", "lenet.onnx"}:
-                    failures.append(f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}")
+                    failures.append(
+                        f"{arguments[:2]} with {start + extra} MB: {done.returncode} {done.stderr[-300:]}"
+                    )
+                if (done.returncode == 0) != os.path.exists(output) or set(os.listdir(folder)) - {
+                    "o.etm",
+                    "lenet.onnx",
+                }:
+                    failures.append(
+                        f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}"
+                    )
             outcomes.append(seen)
         # 1023 threads' stacks do not fit.
         for limit in (start + 200, 2048):
             done = run(["bench", DIGITS, "--threads", "1024", "--duration-s", "0.01"], limit * MB)
             if not says_so(done):
-                failures.append(f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
-            done = run(["bench", DIGITS, "--streams", "1000", "--threads", "1", "--duration-s", "0.01"], limit * MB)
+                failures.append(
+                    f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
+                )
+            done = run(
+                ["bench", DIGITS, "--streams", "1000", "--threads", "1", "--duration-s", "0.01"],
+                limit * MB,
+            )
             if not says_so(done):
-                failures.append(f"bench --streams 1000 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
+                failures.append(
+                    f"bench --streams 1000 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
+                )
     if not any(3 in seen for seen in outcomes) or not any(0 in seen for seen in outcomes):
         failures.append(f"no limit was too little, or none was enough: {outcomes}")
     for failure in failures:
