@@ -41,6 +41,7 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_program(FLATC flatc REQUIRED)
 find_library(CPUINFO_LIBRARY cpuinfo REQUIRED)
+find_library(RE2_LIBRARY re2 REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
 
 # What each room takes from the distribution; a library is named by the one room that wraps it.
@@ -48,6 +49,7 @@ set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::T
 set(EVOQ_LIBS_kernels PkgConfig::HWY)
 set(EVOQ_LIBS_cli CLI11::CLI11)
 set(EVOQ_LIBS_data JPEG::JPEG PNG::PNG ZLIB::ZLIB)
+set(EVOQ_LIBS_ops ${RE2_LIBRARY})
 set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 
@@ -109,7 +111,7 @@ function(evoq_add_rooms)
       get_filename_component(stem ${schema} NAME_WE)
       set(header ${CMAKE_BINARY_DIR}/generated/${room}/${stem}_generated.h)
       add_custom_command(OUTPUT ${header} DEPENDS ${schema}
-                         COMMAND ${FLATC} --cpp --no-prefix --gen-object-api -o ${CMAKE_BINARY_DIR}/generated/${room} ${schema})
+                         COMMAND ${FLATC} --cpp --no-prefix --gen-object-api --reflect-types -o ${CMAKE_BINARY_DIR}/generated/${room} ${schema})
       list(APPEND sources ${header})
     endforeach()
     set(links evoq_flags ${EVOQ_LIBS_${room}})

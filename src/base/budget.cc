@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace evoq {
 namespace {
@@ -18,6 +19,13 @@ int64_t Grown(int64_t base, int64_t per_byte, int64_t bytes) {
 
 Budget Budget::ForFile(int64_t file_bytes) {
   return Budget(Grown(kFileMemory, kMemoryPerByte, file_bytes), Grown(kFileWork, kWorkPerByte, file_bytes));
+}
+
+void Budget::AddFile(int64_t file_bytes) {
+  for (auto [account, per_byte] : {std::pair(&memory_, kMemoryPerByte), std::pair(&work_, kWorkPerByte)}) {
+    account->left = Grown(account->left, per_byte, file_bytes);
+    account->limit = Grown(account->limit, per_byte, file_bytes);
+  }
 }
 
 Status Budget::Exceeded(const Account& account, int64_t amount, std::string_view unit, std::string_view what) {

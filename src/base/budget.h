@@ -30,10 +30,13 @@ class Budget {
     if (!Draw(work_, units)) return Exceeded(work_, units, "units of work", what);
     return {};
   }
+  // One more file to read: the limits grow as ForFile's do.
+  void AddFile(int64_t file_bytes);
   // Gives back memory that was taken and is freed again.
   void GiveMemory(int64_t bytes) { memory_.left += bytes; }
 
   int64_t memory_left() const { return memory_.left; }
+  int64_t memory_limit() const { return memory_.limit; }
   int64_t work_left() const { return work_.left; }
 
  private:

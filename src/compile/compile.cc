@@ -1,7 +1,9 @@
 #include "compile/compile.h"
 
 #include <algorithm>
+#include <set>
 
+#include "base/budget_scope.h"
 #include "base/text.h"
 #include "compile/choose.h"
 #include "compile/memory.h"
@@ -46,15 +48,11 @@ class Roots {
 // Identity is put before it.
 Status SeparateOutputs(Graph& graph) {
   const Roots roots(graph);
-  std::vector<ValueId> taken;
+  std::set<ValueId> taken;
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     const ValueId out = graph.outputs()[i];
     const ValueId root = roots[out];
-    const bool own = graph.value(root).producer.valid() && std::find(taken.begin(), taken.end(), root) == taken.end();
-    if (own) {
-      taken.push_back(root);
-      continue;
-    }
+    if (graph.value(root).producer.valid() && taken.insert(root).second) continue;
     Attrs attrs;
     attrs.Set("evoq.copy", 1);
     const ValueId copy = graph.Apply("Identity", "copy_" + graph.value(out).name, {out}, attrs, graph.value(out).type);
@@ -183,7 +181,7 @@ int Overwritable(const Graph& graph, const Step& step, const Roots& roots, const
 }
 
 // Placements of all values from the lifetimes of their roots.
-void PlanMemory(Program& program) {
+Status PlanMemory(Program& program) {
   const Graph& graph = *program.graph;
   const Roots roots(graph);
   program.placements.assign(graph.value_count(), {});
@@ -220,12 +218,13 @@ void PlanMemory(Program& program) {
       blocks[block].last = std::max(step, last_use[root.index]);
     }
   }
-  program.arena_bytes = PlanArena(blocks);
+  EVOQ_ASSIGN(program.arena_bytes, PlanArena(blocks));
   program.live_bytes = LiveBytes(blocks);
   for (int i = 0; i < graph.value_count(); ++i) {
     if (block_of[i] >= 0) program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
   }
   for (int i = 0; i < graph.value_count(); ++i) program.placements[i] = program.placements[roots[ValueId{i}].index];
+  return {};
 }
 
 // Binds `shapes`, or the first plan's where there are none: those come from the file, so that a misfit is the file's.
@@ -247,6 +246,7 @@ Status FoldSizes(Graph& bound) {
 bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
 
 Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes) {
+  const BudgetScope budget(Budget::ForFile(GraphBytes(lowered)));
   Graph bound = lowered;
   EVOQ_TRY(BindShapes(bound, shapes));
   EVOQ_TRY(FoldSizes(bound));
@@ -310,6 +310,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
 }
 
 Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key, PackCache* packs) {
+  const BudgetScope budget(Budget::ForFile(GraphBytes(model.graph)));
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
   EVOQ_TRY(FoldSizes(*graph));
@@ -349,7 +350,7 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes, const Tun
     program.steps.push_back(std::move(step));
   }
   program.graph = std::move(graph);
-  PlanMemory(program);
+  EVOQ_TRY(PlanMemory(program));
   return program;
 }
 

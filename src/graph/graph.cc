@@ -7,10 +7,44 @@
 namespace evoq {
 namespace {
 
+// Readers mostly go in the order in which they came, or in the reverse one: looked for from both ends.
 void RemoveOne(std::vector<NodeId>& users, NodeId user) {
-  auto it = std::find(users.begin(), users.end(), user);
-  EVOQ_CHECK(it != users.end(), "node {} is not a user", user.index);
-  users.erase(it);
+  for (size_t i = 0; i < users.size(); ++i) {
+    for (size_t at : {i, users.size() - 1 - i}) {
+      if (users[at] != user) continue;
+      users.erase(users.begin() + static_cast<ptrdiff_t>(at));
+      return;
+    }
+  }
+  EVOQ_CHECK(false, "node {} is not a user", user.index);
+}
+
+// The values' lists of users against the nodes' inputs, in time linear in both.
+Status VerifyUsers(const Graph& graph) {
+  const size_t count = static_cast<size_t>(graph.value_count());
+  std::vector<size_t> end(count + 1, 0);  // of value i's readers among `readers`, once they are all there
+  for (NodeId id : graph.order()) {
+    for (ValueId in : graph.node(id).inputs) {
+      if (in.valid()) ++end[static_cast<size_t>(in.index) + 1];
+    }
+  }
+  for (size_t i = 0; i < count; ++i) end[i + 1] += end[i];
+  std::vector<NodeId> readers(end.back());
+  for (NodeId id : graph.order()) {
+    for (ValueId in : graph.node(id).inputs) {
+      if (in.valid()) readers[end[static_cast<size_t>(in.index)]++] = id;
+    }
+  }
+  size_t begin = 0;
+  for (size_t i = 0; i < count; begin = end[i++]) {
+    const Value& value = graph.value(ValueId{static_cast<int32_t>(i)});
+    std::vector<NodeId> users = value.users, read(readers.begin() + static_cast<ptrdiff_t>(begin), readers.begin() + static_cast<ptrdiff_t>(end[i]));
+    std::sort(users.begin(), users.end());
+    std::sort(read.begin(), read.end());
+    if (users != read)
+      return Fail(ErrorCode::kInternal, "broken graph: value {} lists {} users, which are not its {} readers", value.name, users.size(), read.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -259,6 +293,7 @@ Status Graph::Sort() {
 
 Status Graph::Verify() const {
   const auto broken = [](std::string what) { return Fail(ErrorCode::kInternal, "broken graph: {}", what); };
+  EVOQ_TRY(VerifyUsers(*this));
   std::vector<bool> computed(values_.size(), false);
   for (ValueId in : inputs_) computed[in.index] = true;
   for (NodeId id : order_) {
@@ -267,8 +302,6 @@ Status Graph::Verify() const {
     for (ValueId in : n.inputs) {
       if (!in.valid()) continue;
       const Value& v = value(in);
-      if (std::count(v.users.begin(), v.users.end(), id) != std::count(n.inputs.begin(), n.inputs.end(), in))
-        return broken(fmt::format("value {} does not list its user {}", v.name, n.name));
       if (!v.is_constant() && !computed[in.index])
         return broken(fmt::format("node {} reads {} before it is computed", n.name, v.name));
     }

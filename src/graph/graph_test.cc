@@ -66,6 +66,20 @@ TEST(Graph, ReplacingAnOutputKeepsItsName) {
   EXPECT_TRUE(g.Verify());
 }
 
+// A value that many nodes read, which go in some order.
+TEST(Graph, UsersFollowTheirNodes) {
+  for (int step : {1, -1, 7}) {
+    Graph g;
+    const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1}));
+    std::vector<NodeId> nodes;
+    for (int i = 0; i < 50; ++i) nodes.push_back(g.value(g.Apply("Add", "n", {x, x})).producer);
+    for (int i = 0; i < 49; ++i) g.RemoveNode(nodes[static_cast<size_t>((i * (step + 50)) % 50)]);
+    ASSERT_EQ(g.value(x).users.size(), 2u);
+    EXPECT_EQ(g.value(x).users[0], g.order()[0]);
+    EXPECT_TRUE(g.Verify());
+  }
+}
+
 TEST(Graph, CompactedDropsTheDead) {
   auto graph = ParseGraph("input %x: float32[1]\na: %a = Relu(%x)\nb: %b = Relu(%x)\noutput %a\n");
   ASSERT_TRUE(graph);

@@ -46,6 +46,7 @@ float ApplyAbout(float zero, const Activation& activation, float scale, float v)
 EvalResult EvaluateQuantized(const EvalArgs& args) {
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   if (!IsPiecewiseLinear(activation.kind)) return Unsupported("activation {}", ActivationName(activation.kind));
+  EVOQ_TRY(CheckIntegerPair(args));
   const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
   const AddTerms terms(a.scale, a.zero - a.low, b.scale, b.zero - b.low, y.scale, y.zero - y.low);
   return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {

@@ -68,6 +68,7 @@ InferResult InferFloats(const InferArgs& args) {
 // ---- Mul
 
 EvalResult EvaluateMulQuantized(const EvalArgs& args) {
+  EVOQ_TRY(CheckIntegerPair(args));
   const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
   const float m = LinearMultiplier(a.scale, b.scale, y.scale);
   return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "base/budget_scope.h"
+#include "base/memory.h"
 #include "ops/driver.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
@@ -39,6 +41,8 @@ bool Unwraps(const TensorType& a, const TensorType& b) {
 Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const TensorType> inputs, std::span<const Tensor* const> constants = {}) {
   if (inputs.size() != body.inputs().size())
     return InvalidInput("{} values for the subgraph's {} inputs", inputs.size(), body.inputs().size());
+  constexpr int64_t kNodeWork = 2000;  // to copy and infer one
+  EVOQ_TRY(SpendWork(static_cast<int64_t>(body.order().size() + 1) * kNodeWork, "inferring subgraphs, which are nested or often read"));
   Graph copy = body;
   std::map<ValueId, Tensor> known;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -59,6 +63,23 @@ RunBody ByDefinition(const Node& node) {
 Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body, std::span<const Tensor> inputs) {
   return WithContext(run(body, inputs), [&] { return "subgraph " + node.bodies[body]->name; });
 }
+
+// What the rounds of a loop keep: states, of which the next ones are made, and rows, which are stacked in the end.
+class Held {
+ public:
+  void AddRow(const Tensor& row) { rows_ += FootprintBytes(row); }
+  // Errors: kTooLarge where the next round or the end could exceed what the process may hope for.
+  Status Check(std::span<const Tensor> states, int64_t round) const {
+    int64_t bytes = 0;
+    for (const Tensor& state : states) bytes += FootprintBytes(state);
+    if (bytes <= limit_ && rows_ <= limit_) return {};
+    return Fail(ErrorCode::kTooLarge, "after {} rounds its states take {} bytes and its rows {}, expected at most {} each", round + 1, bytes, rows_, limit_);
+  }
+
+ private:
+  const int64_t limit_ = MemoryLimitBytes() / 4;
+  int64_t rows_ = 0;
+};
 
 Result<bool> ConditionOf(const Tensor& t) {
   if (t.dtype() != DType::kBool || t.elements() != 1) return InvalidInput("the condition is {}, expected one bool", t.type().ToString());
@@ -187,13 +208,18 @@ EvalResult RunLoop(const EvalArgs& args, const RunBody& run) {
   }
   std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
   std::vector<std::vector<Tensor>> rows(sizes.rows);
+  Held held;
   for (int64_t i = 0; i < count && condition; ++i) {
     inputs[0] = Tensor::Scalar<int64_t>(i);
     inputs[1] = Tensor::Scalar(condition);
     EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     EVOQ_ASSIGN(condition, ConditionOf(outputs[0]));
     for (size_t s = 0; s < sizes.states; ++s) inputs[2 + s] = outputs[1 + s];
-    for (size_t r = 0; r < sizes.rows; ++r) rows[r].push_back(outputs[1 + sizes.states + r]);
+    for (size_t r = 0; r < sizes.rows; ++r) {
+      rows[r].push_back(outputs[1 + sizes.states + r]);
+      held.AddRow(rows[r].back());
+    }
+    EVOQ_TRY(held.Check(std::span(inputs).subspan(2, sizes.states), i));
   }
   std::vector<Tensor> results(inputs.begin() + 2, inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
   for (size_t r = 0; r < sizes.rows; ++r) {
@@ -287,13 +313,18 @@ EvalResult RunScan(const EvalArgs& args, const RunBody& run) {
     length = x.sizes()[axis];
   }
   std::vector<std::vector<Tensor>> rows(p.rows);
+  Held held;
   for (int64_t i = 0; i < length; ++i) {
     for (size_t s = 0; s < p.sequences; ++s) {
       EVOQ_ASSIGN(inputs[p.states + s], TakeAlong(args.inputs[p.states + s], axes[s], p.in_backwards[s] ? length - 1 - i : i));
     }
     EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     std::copy_n(outputs.begin(), p.states, inputs.begin());
-    for (size_t r = 0; r < p.rows; ++r) rows[r].push_back(outputs[p.states + r]);
+    for (size_t r = 0; r < p.rows; ++r) {
+      rows[r].push_back(outputs[p.states + r]);
+      held.AddRow(rows[r].back());
+    }
+    EVOQ_TRY(held.Check(std::span(inputs).first(p.states), i));
   }
   std::vector<Tensor> results(inputs.begin(), inputs.begin() + static_cast<int64_t>(p.states));
   for (size_t r = 0; r < p.rows; ++r) {
@@ -328,6 +359,7 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
   const size_t count = args.inputs[0].items().size();
   std::vector<std::vector<Tensor>> results(args.node.bodies[0]->outputs().size());
   std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
+  Held held;
   for (size_t k = 0; k < count; ++k) {
     for (size_t i = 0; i < own; ++i) {
       if (args.inputs[i].type().is_tensor()) continue;
@@ -335,7 +367,11 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
       inputs[i] = args.inputs[i].items()[k];
     }
     EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
-    for (size_t i = 0; i < outputs.size(); ++i) results[i].push_back(std::move(outputs[i]));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      held.AddRow(outputs[i]);
+      results[i].push_back(std::move(outputs[i]));
+    }
+    EVOQ_TRY(held.Check({}, static_cast<int64_t>(k)));
   }
   std::vector<Tensor> sequences;
   for (size_t i = 0; i < results.size(); ++i) {

@@ -25,6 +25,16 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
                                              std::span<const Tensor* const> constants,
                                              std::span<const TensorType> declared);
 
+// EvaluateNode before anyone runs the model: its memory and work are at most a quarter of what is left of the thread's budget
+// (base/budget_scope.h), and the memory is not counted any more once it is done. Errors: as EvaluateNode; kTooLarge.
+Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types);
+
+// About what a file of this graph holds, its subgraphs too: what budgets of work on it grow with.
+int64_t GraphBytes(const Graph& graph);
+
+// Bytes that a value keeps: elements, the characters of strings, the items of containers.
+int64_t FootprintBytes(const Tensor& tensor);
+
 // InferTypes, where the data of some values is known.
 Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
 

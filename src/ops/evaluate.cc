@@ -1,11 +1,19 @@
 // The reference evaluator: what a node and a graph mean.
 #include <algorithm>
 
+#include "base/budget_scope.h"
+#include "base/math.h"
 #include "ops/driver.h"
 #include "ops/util.h"
 
 namespace evoq {
 namespace {
+
+std::vector<TensorType> TypesOf(std::span<const Tensor> tensors) {
+  std::vector<TensorType> types;
+  for (const Tensor& t : tensors) types.push_back(t.type());
+  return types;
+}
 
 bool IsOtherFloat(DType dtype) { return IsFloat(dtype) && dtype != DType::kFloat32; }
 
@@ -36,6 +44,7 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
   names.emplace_back();  // what operators fill with
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
+  const size_t longest = std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); })->size();
   std::vector<Tensor> ranks(inputs.begin(), inputs.end());
   for (Tensor& t : ranks) {
     if (!t.defined() || t.dtype() != DType::kString) continue;
@@ -51,6 +60,7 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
   EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = ranks, .output_types = rank_types}));
   for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
     if (!outputs[i].defined() || types[i].dtype != DType::kString) continue;
+    EVOQ_TRY(SpendMemory(CheckedMul(outputs[i].elements(), static_cast<int64_t>(longest)).value_or(-1), "repeated strings"));
     Tensor strings = Tensor::Allocate(TensorType(DType::kString, outputs[i].shape()));
     for (int64_t k = 0; k < strings.elements(); ++k)
       strings.mutable_data<std::string>()[k] = names[static_cast<size_t>(outputs[i].data<int64_t>()[k])];
@@ -153,6 +163,25 @@ Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node, st
   return outputs;
 }
 
+// Draws what the sizes alone say of the cost; operators whose cost depends on attributes or data draw that themselves.
+Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored, std::span<const TensorType> outputs) {
+  int64_t read = 0, written = 0;
+  bool is_static = !stored.empty() && !outputs.empty();
+  const auto add = [&](std::span<const TensorType> types, int64_t& bytes) {
+    for (const TensorType& type : types) {
+      is_static &= type.shape.is_static();
+      if (type.is_tensor() && type.dtype != DType::kUndefined) bytes = CheckedAdd(bytes, type.bytes().value_or(0)).value_or(-1);
+    }
+  };
+  add(outputs, written);
+  EVOQ_TRY(SpendMemory(written, "its outputs"));
+  if (!BudgetScope::Active()) return {};
+  const std::vector<TensorType> inputs = TypesOf(stored);
+  add(inputs, read);
+  EVOQ_TRY(SpendWork(CheckedAdd(CheckedAdd(read, written).value_or(-1), 1000).value_or(-1), "its values"));
+  return is_static && op.macs != nullptr ? SpendWork(op.macs(node, inputs, outputs), "its products") : Status();
+}
+
 Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> inputs,
                                      std::span<const TensorType> declared) {
   EVOQ_ASSIGN(const OpDef* op, CheckedOp(node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
@@ -173,6 +202,7 @@ Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> i
   EVOQ_ASSIGN(std::vector<TensorType> types, InferOutputs(*op, node, input_types, constants, declared));
   const bool last = IsChannelsLast(*op, node) && !types.empty();
   if (last) types[0] = ToChannelsFirst(types[0]);
+  EVOQ_TRY(SpendOn(*op, node, stored, types));
   EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateStored(*op, node, stored, types));
   EVOQ_CHECK(outputs.size() >= types.size(), "{} gave {} outputs of {}", node.op, outputs.size(), types.size());
   outputs.resize(types.size());
@@ -202,6 +232,28 @@ bool Fits(const TensorType& type, const TensorType& declared) {
 
 }  // namespace
 
+int64_t GraphBytes(const Graph& graph) {
+  constexpr int64_t kNodeBytes = 256;
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) bytes += FootprintBytes(graph.value(ValueId{i}).constant);
+  for (NodeId id : graph.order()) {
+    bytes += kNodeBytes;
+    for (const auto& body : graph.node(id).bodies) bytes += GraphBytes(*body);
+  }
+  return bytes;
+}
+
+int64_t FootprintBytes(const Tensor& tensor) {
+  int64_t bytes = static_cast<int64_t>(tensor.bytes());
+  if (!tensor.defined()) return bytes;
+  if (!tensor.type().is_tensor()) {
+    for (const Tensor& item : tensor.items()) bytes += FootprintBytes(item);
+  } else if (tensor.dtype() == DType::kString) {
+    for (const std::string& s : tensor.values<std::string>()) bytes += static_cast<int64_t>(s.size());
+  }
+  return bytes;
+}
+
 Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size())
     return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
@@ -212,6 +264,19 @@ Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
                   inputs[i].defined() ? inputs[i].type().ToString() : "missing", value.type.ToString());
   }
   return {};
+}
+
+Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types) {
+  int64_t drawn = 0;
+  const auto within = [&] {
+    const BudgetScope scope(BudgetScope::Part(4));
+    auto outputs = EvaluateNode(node, inputs, output_types);
+    drawn = scope.budget().memory_limit() - scope.budget().memory_left();
+    return outputs;
+  };
+  auto outputs = within();
+  BudgetScope::GiveMemory(drawn);
+  return outputs;
 }
 
 Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "kernels/math/math.h"
 #include "ops/indexing.h"
@@ -284,6 +285,7 @@ EvalResult EvaluateDet(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const int64_t n = x.sizes().back();
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
+  EVOQ_TRY(SpendWork({y.elements(), n, n, n}, "elimination"));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     for (int64_t i = 0; i < y.elements(); ++i) {

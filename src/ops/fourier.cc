@@ -3,6 +3,7 @@
 #include <complex>
 #include <numbers>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "ops/indexing.h"
 #include "ops/util.h"
@@ -139,6 +140,8 @@ EvalResult EvaluateDft(const EvalArgs& args) {
     n = lengths.at(0);
   }
   const int64_t parts = in.back(), out_parts = out.back();
+  EVOQ_TRY(SpendMemory(n * 64, "the signal"));
+  EVOQ_TRY(SpendWork({from.outer, from.inner, n + 1, 200}, "the transform"));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     Signal signal(static_cast<size_t>(n));
@@ -222,6 +225,7 @@ EvalResult EvaluateStft(const EvalArgs& args) {
   }
   if (args.has(2) && args.inputs[2].elements() != n) return InvalidInput("a window of {} values for frames of {}", args.inputs[2].elements(), n);
   if (args.has(2) && args.inputs[2].dtype() != x.dtype()) return InvalidInput("input 2 is {}, expected the type of input 0", DTypeName(args.inputs[2].dtype()));
+  EVOQ_TRY(SpendWork({out[0], frames, n + 1, 200}, "the transforms"));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     Signal signal(static_cast<size_t>(n));

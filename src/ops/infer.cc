@@ -94,7 +94,7 @@ std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
 
 bool IsSmall(const TensorType& type) {
   const auto elements = type.shape.elements();
-  return elements && *elements <= kMaxKnownElements && !type.quantized() && type.is_tensor();
+  return elements && *elements <= kMaxKnownElements && !type.quantized() && type.is_tensor() && type.dtype != DType::kString;
 }
 
 // Computes small integer outputs of a node whose inputs are all known, so that shapes that are computed in the graph
@@ -117,7 +117,7 @@ void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorT
     if (in.constants[i] == nullptr || !IsSmall(in.types[i])) return;
     inputs[i] = *in.constants[i];
   }
-  auto values = EvaluateNode(node, inputs, outputs);
+  auto values = EvaluateAhead(node, inputs, outputs);
   if (!values) return;
   for (size_t i = 0; i < values->size(); ++i) {
     if (node.outputs[i].valid()) known[node.outputs[i]] = std::move((*values)[i]);

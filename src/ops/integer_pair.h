@@ -27,7 +27,7 @@ inline bool HasIntegerDefinition(const TensorType& type) {
   return type.quantized() && type.quant->per_tensor() && (bits == 8 || bits == 16);
 }
 
-// Scale and zero point of a type with HasIntegerDefinition; any other's do not matter, EvaluateIntegerPair refuses it.
+// Scale and zero point of a type with HasIntegerDefinition; any other's mean nothing.
 struct IntegerScale {
   explicit IntegerScale(const TensorType& type)
       : scale(type.quantized() ? type.quant->scales[0] : 1.0f),
@@ -38,13 +38,19 @@ struct IntegerScale {
   int32_t zero, low, high;
 };
 
-// y = f(a, b) of stored integers, with broadcasting. Errors: kUnsupported for types that are not 8- or 16-bit with one scale each.
+// Errors: kUnsupported for types that are not 8- or 16-bit with one scale each. What follows computes with their zero points.
+inline Status CheckIntegerPair(const EvalArgs& args) {
+  const TensorType &a = args.inputs[0].type(), &b = args.inputs[1].type(), &out = args.output_types[0];
+  if (HasIntegerDefinition(a) && HasIntegerDefinition(b) && HasIntegerDefinition(out)) return {};
+  return Unsupported("{} and {} to {}", a.ToString(), b.ToString(), out.ToString());
+}
+
+// y = f(a, b) of stored integers, with broadcasting. Errors: of CheckIntegerPair.
 template <typename F>
 EvalResult EvaluateIntegerPair(const EvalArgs& args, const F& f) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   const TensorType& out = args.output_types[0];
-  if (!HasIntegerDefinition(a.type()) || !HasIntegerDefinition(b.type()) || !HasIntegerDefinition(out))
-    return Unsupported("{} and {} to {}", a.type().ToString(), b.type().ToString(), out.ToString());
+  EVOQ_TRY(CheckIntegerPair(args));
   EVOQ_ASSIGN(Shape shape, BroadcastShapes(a.shape(), b.shape()));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(out.dtype, std::move(shape), *out.quant)));
   std::byte* to = y.mutable_raw();

@@ -3,6 +3,7 @@
 // same formulas, all sums in index order.
 #include <cmath>
 
+#include "base/budget_scope.h"
 #include "ops/real.h"
 #include "ops/util.h"
 
@@ -261,6 +262,7 @@ EvalResult EvaluateLrn(const EvalArgs& args) {
     const int64_t size = attrs.Int("size"), before = (size - 1) / 2, after = size - 1 - before;
     const T alpha = attrs.Float("alpha", 1e-4f) / static_cast<T>(size);
     const T beta = attrs.Float("beta", 0.75f), bias = attrs.Float("bias", 1.0f);
+    EVOQ_TRY(SpendWork({x.elements(), std::min(std::max<int64_t>(size, 1), split.size)}, "the sums"));
     Tensor y = Tensor::Allocate(x.type());
     for (int64_t i = 0; i < x.elements(); ++i) {
       const int64_t c = i / split.inner % split.size;

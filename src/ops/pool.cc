@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
 #include "kernels/requant.h"
@@ -44,6 +45,13 @@ class PoolPlan {
       window_[d] = {sizes[d + 2], w.output[d].value, w.kernel[d], w.strides[d], w.dilations[d], w.pad_begin[d], w.pad_end[d]};
       outputs *= w.output[d].value;
     }
+  }
+
+  // Draws what a run costs.
+  Status Spend() const {
+    int64_t taps = 1;  // at most kMaxTaps, or the plane
+    for (const WindowDim& w : window_) taps *= std::clamp<int64_t>(w.kernel, 1, std::max<int64_t>(w.in, 1));
+    return SpendWork({planes, outputs, taps + 16}, "the windows");
   }
 
   void SetTaps(int64_t output, Taps& taps) const {
@@ -138,6 +146,7 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
   EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape()));
   const std::vector<int64_t> sizes = x.sizes();
   const PoolPlan plan(w, sizes);
+  EVOQ_TRY(plan.Spend());
   const bool columns = args.node.attrs.Int("storage_order") != 0;
   return DispatchNumber(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -193,6 +202,7 @@ template <bool kGlobal>
 EvalResult EvaluateAverage(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_TRY(plan.Spend());
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
@@ -215,6 +225,7 @@ EvalResult EvaluateAverageQuantized(const EvalArgs& args) {
       return Unsupported("{} has no integer definition", type->ToString());
   }
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_TRY(plan.Spend());
   EVOQ_ASSIGN(const std::vector<uint32_t> values, Centered(x));
   const double scale_x = x.type().quant->scales[0], scale_y = y.quant->scales[0];
   const int32_t zero = y.quant->zero_points[0];
@@ -237,6 +248,7 @@ EvalResult EvaluateLpPool(const EvalArgs& args) {
   const int64_t p = args.node.attrs.Int("p", 2);
   if (p < 1) return InvalidInput("attribute p is {}, expected at least 1", p);
   EVOQ_ASSIGN(const PoolPlan plan, AveragePlan(args.node, x.shape(), kGlobal));
+  EVOQ_TRY(plan.Spend());
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     const T power = static_cast<T>(p);

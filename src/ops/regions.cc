@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "ops/arithmetic.h"
 #include "ops/indexing.h"
@@ -91,8 +92,10 @@ EvalResult EvaluateRoiAlign(const EvalArgs& args) {
     float width = roi[2] * scale - offset - x1, height = roi[3] * scale - offset - y1;
     if (!half) width = std::max(width, 1.0f), height = std::max(height, 1.0f);
     const float bin_h = height / static_cast<float>(out[2]), bin_w = width / static_cast<float>(out[3]);
-    const auto samples = [&](float bin) { return ratio > 0 ? ratio : static_cast<int64_t>(std::min(std::max(std::ceil(bin), 0.0f), 4096.0f)); };
+    // A region that is no number has no samples: max(0, NaN) is 0.
+    const auto samples = [&](float bin) { return ratio > 0 ? ratio : static_cast<int64_t>(std::min(std::max(0.0f, std::ceil(bin)), 4096.0f)); };
     const int64_t rows = samples(bin_h), columns = samples(bin_w);
+    EVOQ_TRY(SpendWork({rows, columns, out[2], out[3], in[1] + 1, 8}, "sampling regions"));
     const float count = static_cast<float>(std::max<int64_t>(rows * columns, 1));
     for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
       taps.clear();
@@ -148,10 +151,12 @@ EvalResult EvaluateMaxRoiPool(const EvalArgs& args) {
     if (!(roi[0] >= 0 && roi[0] < static_cast<float>(in[0]))) return InvalidInput("region {} is of batch item {} of {}", r, roi[0], in[0]);
     const auto pixel = [&](int i) { return std::round(std::clamp(roi[i] * scale, -1e9f, 1e9f)); };
     const float x1 = pixel(1), y1 = pixel(2), width = std::max(pixel(3) - x1 + 1, 1.0f), height = std::max(pixel(4) - y1 + 1, 1.0f);
+    EVOQ_TRY(SpendWork({in[1], in[2] + out[2], in[3] + out[3]}, "pooling regions"));
     const auto range = [](int64_t bin, int64_t bins, float start, float length, int64_t size) {
       const float step = length / static_cast<float>(bins), last = static_cast<float>(size);
       const float low = std::floor(static_cast<float>(bin) * step) + start, high = std::ceil(static_cast<float>(bin + 1) * step) + start;
-      return std::pair{static_cast<int64_t>(std::clamp(low, 0.0f, last)), static_cast<int64_t>(std::clamp(high, 0.0f, last))};
+      const auto inside = [&](float at) { return static_cast<int64_t>(std::min(std::max(0.0f, at), last)); };  // of NaN: 0
+      return std::pair{inside(low), inside(high)};
     };
     for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
       const auto [top, bottom] = range(bin / out[3], out[2], y1, height, in[2]);
@@ -325,6 +330,7 @@ EvalResult EvaluateDeformConv(const EvalArgs& args) {
   const auto fits = [&](const Tensor& t, int64_t count) { return t.sizes() == std::vector<int64_t>{in[0], count, out[2], out[3]}; };
   if (!fits(offset, p.offset_group * taps * 2) || (args.has(4) && !fits(args.inputs[4], p.offset_group * taps)))
     return InvalidInput("offsets {} do not fit the output {}", offset.type().ToString(), y.type().ToString());
+  EVOQ_TRY(SpendWork({in[0], places, in[1] + 1, taps + 1, out[1] / p.group + 16}, "the convolution"));
   std::vector<float> samples(static_cast<size_t>(in[1] * taps));
   for (int64_t n = 0; n < in[0]; ++n) {
     for (int64_t place = 0; place < places; ++place) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
 #include "ops/broadcast.h"
@@ -24,8 +25,25 @@ InferResult InferConcat(const InferArgs& args) {
   return BroadcastInputs(args);
 }
 
+// What the result holds besides its strings' own objects, which the driver counts.
+Status SpendOnCharacters(int64_t characters) {
+  EVOQ_TRY(SpendMemory(characters, "the strings"));
+  return SpendWork(characters, "the strings");
+}
+
+int64_t Characters(const Tensor& strings) {
+  int64_t count = 0;
+  for (const std::string& s : strings.values<std::string>()) count += static_cast<int64_t>(s.size());
+  return count;
+}
+
 EvalResult EvaluateConcat(const EvalArgs& args) {
-  EVOQ_ASSIGN(Tensor y, (BroadcastMap<std::string, std::string>(args.inputs[0], args.inputs[1], DType::kString,
+  const Tensor &a = args.inputs[0], &b = args.inputs[1];
+  const int64_t count = args.output_types[0].shape.elements().value_or(0);
+  for (const Tensor* t : {&a, &b}) {  // each string comes as often as broadcasting repeats it
+    if (t->elements() > 0) EVOQ_TRY(SpendOnCharacters(CheckedMul(Characters(*t), count / t->elements()).value_or(-1)));
+  }
+  EVOQ_ASSIGN(Tensor y, (BroadcastMap<std::string, std::string>(a, b, DType::kString,
                                                                [](const std::string& a, const std::string& b) { return a + b; })));
   return One(std::move(y));
 }
@@ -79,6 +97,8 @@ EvalResult EvaluateNormalizer(const EvalArgs& args) {
   const std::string action = attrs.String("case_change_action", "NONE");
   const bool sensitive = attrs.Int("is_case_sensitive", 0) != 0;
   const auto folded = [&](const std::string& s) { return sensitive ? s : ChangedCase(s, false); };
+  EVOQ_TRY(SpendWork({x.elements(), static_cast<int64_t>(attrs.Strings("stopwords").size()) + 1}, "comparing with stop words"));
+  EVOQ_TRY(SpendOnCharacters(Characters(x) * 4));
   std::vector<std::string> stops, kept;
   for (const std::string& s : attrs.Strings("stopwords")) stops.push_back(folded(s));
   for (const std::string& s : x.values<std::string>()) {
@@ -125,6 +145,8 @@ EvalResult EvaluateSplit(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const std::string delimiter = args.node.attrs.String("delimiter");
   const int64_t most = args.node.attrs.Has("maxsplit") ? args.node.attrs.Int("maxsplit") : std::numeric_limits<int64_t>::max();
+  // A part may be empty: as many strings as characters.
+  EVOQ_TRY(SpendOnCharacters(Characters(x) * 40));
   Tensor counts = Tensor::Allocate(TensorType(DType::kInt64, x.shape()));
   std::vector<std::vector<std::string>> parts;
   size_t longest = 0;
@@ -135,6 +157,7 @@ EvalResult EvaluateSplit(const EvalArgs& args) {
   }
   std::vector<int64_t> sizes = x.sizes();
   sizes.push_back(static_cast<int64_t>(longest));
+  EVOQ_TRY(SpendMemory(TensorType(DType::kString, Shape(sizes)).bytes().value_or(-1), "the parts"));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(TensorType(DType::kString, Shape(sizes))));
   for (size_t i = 0; i < parts.size(); ++i) std::copy(parts[i].begin(), parts[i].end(), y.mutable_data<std::string>() + i * longest);
   return std::vector<Tensor>{std::move(y), std::move(counts)};
@@ -205,6 +228,7 @@ EvalResult EvaluateTfIdf(const EvalArgs& args) {
   } else {
     EVOQ_ASSIGN(tokens, ToInt64s(x));
   }
+  EVOQ_TRY(SpendWork({rows, length + 1, std::min(grams.skips, length) + 1, grams.longest - grams.shortest + 1, grams.longest, 8}, "counting n-grams"));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(args.output_types[0]));
   float* counts = y.mutable_data<float>();
   for (int64_t row = 0; row < rows; ++row) {

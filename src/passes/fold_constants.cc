@@ -1,12 +1,15 @@
 #include <algorithm>
 
+#include "base/budget_scope.h"
+#include "ops/driver.h"
 #include "passes/match.h"
 
 namespace evoq {
 namespace {
 
 // A folded constant may be this large, or as large as what it is computed from, and cost this much: a file of a few bytes may
-// ask for products of huge constants.
+// ask for products of huge constants. All of them together take no more than half of the budget's memory; what is beyond stays
+// a node.
 constexpr int64_t kMaxFoldedBytes = int64_t{16} << 20;
 constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 
@@ -30,28 +33,34 @@ bool MayFold(const Graph& graph, const Node& node) {
   return true;
 }
 
-Status Fold(Graph& graph, NodeId id) {
+// How many nodes were folded: none where the budget does not allow it.
+Result<int> Fold(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
   std::vector<Tensor> inputs;
   std::vector<TensorType> types;
   for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).constant : Tensor());
   for (ValueId out : node.outputs) types.push_back(out.valid() ? graph.value(out).type : TensorType());
-  auto results = WithContext(EvaluateNode(node, inputs, types), NodeLabel(node));
+  auto results = EvaluateAhead(node, inputs, types);
+  if (!results && results.error().code() == ErrorCode::kTooLarge) return 0;
   if (!results) return tl::unexpected(results.error());
+  int64_t bytes = 0;
+  for (const Tensor& t : *results) bytes += FootprintBytes(t);
+  if (!BudgetScope::HasHalfBeyond(bytes)) return 0;
+  EVOQ_TRY(SpendMemory(bytes, "folded constants"));
   graph.RemoveNode(id);
   for (size_t i = 0; i < node.outputs.size() && i < results->size(); ++i) {
     const ValueId out = node.outputs[i];
     if (out.valid() && (*results)[i].defined()) graph.SetConstant(out, (*results)[i]);
   }
-  return {};
+  return 1;
 }
 
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
     if (!MayFold(graph, graph.node(id))) continue;
-    EVOQ_TRY(Fold(graph, id));
-    ++changes;
+    EVOQ_ASSIGN(const int folded, Fold(graph, id));
+    changes += folded;
   }
   return changes;
 }

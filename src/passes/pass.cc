@@ -1,6 +1,8 @@
 #include "passes/pass.h"
 
+#include "base/budget_scope.h"
 #include "base/text.h"
+#include "ops/driver.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -57,6 +59,7 @@ Result<int> RunPass(Graph& graph, const PassDef& pass) {
 
 Status RunPasses(Graph& graph, Stage stage, const PassOptions& options) {
   EVOQ_TRY(CheckPatterns(options.disable));
+  const BudgetScope budget(Budget::ForFile(GraphBytes(graph)));
   EVOQ_TRY(WithContext(CleanUp(graph), "before the passes"));
   int done = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
