@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/file.h"
 #include "base/result.h"
 
@@ -50,12 +51,12 @@ class Container {
 
   const std::vector<BlobInfo>& blobs() const { return blobs_; }
   const BlobInfo* Find(std::string_view name) const;
-  // Decoded bytes and what keeps them alive. Errors: kInvalidInput.
+  // Decoded bytes and what keeps them alive; decoding draws on `budget`. Errors: kInvalidInput, kTooLarge.
   struct Bytes {
     std::span<const std::byte> data;
     std::shared_ptr<const void> owner;
   };
-  Result<Bytes> Read(const BlobInfo& blob) const;
+  Result<Bytes> Read(const BlobInfo& blob, Budget& budget) const;
   int64_t file_bytes() const { return static_cast<int64_t>(file_->bytes().size()); }
 
  private:

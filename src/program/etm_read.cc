@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/aligned.h"
-#include "base/math.h"
 #include "kernels/layout.h"
 #include "program/container.h"
 #include "program/etm.h"
@@ -23,8 +23,8 @@ uint32_t Count(const flatbuffers::Vector<T>* v) {
 
 class GraphReader {
  public:
-  GraphReader(const fb::Graph& from, Container::Bytes weights, int depth = 0)
-      : from_(from), weights_(std::move(weights)), depth_(depth) {}
+  GraphReader(const fb::Graph& from, Container::Bytes weights, Budget& budget, int depth = 0)
+      : from_(from), weights_(std::move(weights)), budget_(budget), depth_(depth) {}
 
   Result<Graph> Read();
 
@@ -40,7 +40,9 @@ class GraphReader {
 
   const fb::Graph& from_;
   Container::Bytes weights_;
+  Budget& budget_;  // of the file; VerifyTables drew what the tables hold, this draws what they point to
   int depth_;  // of subgraphs around it
+  std::vector<bool> is_input_;  // by value
   Graph graph_;
 };
 
@@ -55,6 +57,8 @@ Result<QuantParams> GraphReader::Read(const fb::Quant& from) const {
   QuantParams q;
   const uint32_t count = from.scale_count();
   if (count == 0 || count > kMaxEtmItems) return InvalidInput("{} scales", count);
+  EVOQ_TRY(budget_.TakeMemory(int64_t{count} * 8, "scales"));
+  EVOQ_TRY(budget_.TakeWork(int64_t{count} * 4, "scales"));
   if (count == 1) {
     q.scales = {from.scale()};
   } else {
@@ -113,14 +117,6 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
   const auto plain = type.bytes();
   if (!plain) return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
-  // Blocked scales are indexed by element: their count must follow from the shape.
-  if (type.quant && type.quant->block > 0) {
-    int64_t expected = 1;
-    for (int i = 0; i < type.shape.rank(); ++i)
-      expected *= i == type.quant->axis ? CeilDiv(type.shape[i].value, type.quant->block) : type.shape[i].value;
-    if (expected != static_cast<int64_t>(type.quant->scales.size()))
-      return InvalidInput("{} scales, expected {} for {}", type.quant->scales.size(), expected, type.ToString());
-  }
   const std::string layout = Text(from.layout());
   int64_t expected = *plain;
   if (!layout.empty()) {
@@ -130,13 +126,16 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   }
   if (static_cast<int64_t>(bytes.size()) != expected)
     return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(), layout.empty() ? "" : " in ", layout, expected);
-  const auto bad_bool = [](std::byte b) { return b > std::byte{1}; };
-  if (type.dtype == DType::kBool && std::any_of(bytes.begin(), bytes.end(), bad_bool))
-    return InvalidInput("a byte of {} is neither 0 nor 1", type.ToString());
+  if (type.dtype == DType::kBool) {
+    EVOQ_TRY(budget_.TakeWork(static_cast<int64_t>(bytes.size()), "bools"));
+    if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
+      return InvalidInput("a byte of {} is neither 0 nor 1", type.ToString());
+  }
   static constexpr std::byte kEmpty{};
   const std::byte* data = bytes.empty() ? &kEmpty : bytes.data();
   const bool aligned = reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
   // Long constants stand on cache lines and are read where they are; short ones, and all of a small file, are copied.
+  if (!aligned) EVOQ_TRY(budget_.TakeMemory(static_cast<int64_t>(bytes.size()), "constants that are copied"));
   if (!layout.empty()) {
     if (!aligned) return Tensor::Packed(type, layout, {bytes.begin(), bytes.end()});
     return Tensor::PackedView(type, layout, {data, bytes.size()}, weights_.owner);
@@ -221,17 +220,16 @@ Status GraphReader::ReadNode(const fb::Node& from) {
   if (Count(from.bodies()) > 2 || (depth_ >= kMaxNesting && Count(from.bodies()) > 0))
     return InvalidInput("{}: {} subgraphs at depth {}", label, Count(from.bodies()), depth_);
   for (uint32_t i = 0; i < Count(from.bodies()); ++i) {
-    EVOQ_ASSIGN(Graph body, WithContext(GraphReader(*from.bodies()->Get(i), weights_, depth_ + 1).Read(), label));
+    EVOQ_ASSIGN(Graph body, WithContext(GraphReader(*from.bodies()->Get(i), weights_, budget_, depth_ + 1).Read(), label));
     node.bodies.push_back(std::make_shared<const Graph>(std::move(body)));
   }
   EVOQ_ASSIGN(node.inputs, WithContext(Ids(from.inputs(), true), label));
   EVOQ_ASSIGN(node.outputs, WithContext(Ids(from.outputs(), true), label));
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const ValueId id = node.outputs[i];
+  std::set<ValueId> seen;
+  for (const ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const Value& v = graph_.value(id);
-    const bool again = std::find(node.outputs.begin(), node.outputs.begin() + i, id) != node.outputs.begin() + i;
-    if (v.is_constant() || v.producer.valid() || graph_.IsInput(id) || again)
+    if (v.is_constant() || v.producer.valid() || is_input_[id.index] || !seen.insert(id).second)
       return InvalidInput("{}: output {} is already an input, a constant or another node's output", label, v.name);
   }
   graph_.AddNode(std::move(node));
@@ -241,16 +239,16 @@ Status GraphReader::ReadNode(const fb::Node& from) {
 Result<Graph> GraphReader::Read() {
   const uint32_t count = Count(from_.values());
   if (count > kMaxEtmItems || Count(from_.nodes()) > kMaxEtmItems) return InvalidInput("{} values", count);
-  std::vector<bool> is_input(count);
+  is_input_.resize(count);
   for (uint32_t i = 0; i < Count(from_.inputs()); ++i) {
     const int32_t index = from_.inputs()->Get(i);
-    if (index < 0 || static_cast<uint32_t>(index) >= count || is_input[index]) return InvalidInput("input index {}", index);
-    is_input[index] = true;
+    if (index < 0 || static_cast<uint32_t>(index) >= count || is_input_[index]) return InvalidInput("input index {}", index);
+    is_input_[index] = true;
   }
   graph_.name = Text(from_.name());
   for (uint32_t i = 0; i < Count(from_.metadata()); ++i)
     graph_.metadata[Text(from_.metadata()->Get(i)->key())] = Text(from_.metadata()->Get(i)->value());
-  for (uint32_t i = 0; i < count; ++i) EVOQ_TRY(ReadValue(*from_.values()->Get(i), is_input[i]));
+  for (uint32_t i = 0; i < count; ++i) EVOQ_TRY(ReadValue(*from_.values()->Get(i), is_input_[i]));
   for (uint32_t i = 0; i < Count(from_.nodes()); ++i) EVOQ_TRY(ReadNode(*from_.nodes()->Get(i)));
   EVOQ_ASSIGN(const auto outputs, Ids(from_.outputs(), false));
   for (ValueId id : outputs) {
@@ -315,10 +313,11 @@ std::vector<Plan> ReadPlans(const fb::Plans& from) {
 
 Result<Model> ReadEtm(const std::string& path) {
   EVOQ_ASSIGN(const Container container, Container::Open(path));
+  Budget budget = Budget::ForFile(container.file_bytes());
   const auto read = [&](const char* name) -> Result<Container::Bytes> {
     const BlobInfo* blob = container.Find(name);
     if (blob == nullptr) return InvalidInput("{}: the blob '{}' is missing", path, name);
-    return container.Read(*blob);
+    return container.Read(*blob, budget);
   };
   for (const BlobInfo& blob : container.blobs()) {
     if (blob.required && blob.name != "graph" && blob.name != "weights" && blob.name != "plans")
@@ -326,12 +325,12 @@ Result<Model> ReadEtm(const std::string& path) {
   }
   EVOQ_ASSIGN(const auto graph_bytes, read("graph"));
   EVOQ_ASSIGN(auto weights, read("weights"));
-  EVOQ_ASSIGN(const fb::Graph* table, WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph"), path));
+  EVOQ_ASSIGN(const fb::Graph* table, WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph", budget), path));
   Model model;
-  EVOQ_ASSIGN(model.graph, WithContext(GraphReader(*table, std::move(weights)).Read(), path));
+  EVOQ_ASSIGN(model.graph, WithContext(GraphReader(*table, std::move(weights), budget).Read(), path));
   if (container.Find("plans") != nullptr) {
     EVOQ_ASSIGN(const auto plan_bytes, read("plans"));
-    EVOQ_ASSIGN(const fb::Plans* plans, WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans"), path));
+    EVOQ_ASSIGN(const fb::Plans* plans, WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans", budget), path));
     model.plans = ReadPlans(*plans);
   }
   if (container.Find("certificate") != nullptr) {

@@ -33,9 +33,11 @@ int64_t PlainBytes(const fb::Type& type) {
 // Finds constants that hold what an earlier one holds, perhaps in another layout.
 class Repeats {
  public:
-  bool Holds(const Tensor& constant) {
+  // Draws on `budget`: many constants of a hostile file may stand for the same long bytes.
+  Result<bool> Holds(const Tensor& constant, Budget& budget) {
     constexpr size_t kLeastBytes = 64;  // equal small ones are chance
     if (constant.bytes() < kLeastBytes || constant.dtype() == DType::kString) return false;
+    EVOQ_TRY(budget.TakeWork(static_cast<int64_t>(constant.bytes()) * 4, "comparing constants"));
     const auto plain = ToPlain(constant);
     if (!plain) return false;
     std::vector<Tensor>& alike = by_sum_[Crc32c({plain->raw(), plain->bytes()})];
@@ -54,13 +56,18 @@ class Repeats {
 // Collects what the blob "weights" holds. The graph was validated by ReadEtm, which made `model` of the same tables.
 class WeightCollector {
  public:
-  void Add(const fb::Graph& graph, const Graph& model) {
+  explicit WeightCollector(Budget& budget) : budget_(budget) {}
+
+  Status Add(const fb::Graph& graph, const Graph& model) {
     for (uint32_t i = 0; i < EtmCount(graph.values()); ++i) {
       const fb::Value* v = graph.values()->Get(i);
       if (v->type() == nullptr) continue;
       const std::string name = EtmText(v->name());
       const ValueId id = model.FindValue(name);
-      const bool repeated = v->constant() != nullptr && id.valid() && repeats_.Holds(model.value(id).constant);
+      bool repeated = false;
+      if (v->constant() != nullptr && id.valid()) {
+        EVOQ_ASSIGN(repeated, repeats_.Holds(model.value(id).constant, budget_));
+      }
       AddConstant(name, Category(*v->type()), *v->type(), v->constant(), repeated);
     }
     for (uint32_t i = 0; i < EtmCount(graph.nodes()); ++i) {
@@ -71,9 +78,10 @@ class WeightCollector {
       }
       const NodeId id = model.FindNode(EtmText(n->name()));
       for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) {
-        if (id.valid() && b < model.node(id).bodies.size()) Add(*n->bodies()->Get(b), *model.node(id).bodies[b]);
+        if (id.valid() && b < model.node(id).bodies.size()) EVOQ_TRY(Add(*n->bodies()->Get(b), *model.node(id).bodies[b]));
       }
     }
+    return {};
   }
 
   // In order, with the alignment between.
@@ -102,6 +110,7 @@ class WeightCollector {
     parts_.push_back({name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
   }
 
+  Budget& budget_;
   Repeats repeats_;
   std::vector<Part> parts_;
 };
@@ -178,8 +187,9 @@ void Scale(std::vector<Part>& parts, int64_t raw, int64_t stored) {
 Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
   EVOQ_ASSIGN(const Container container, Container::Open(path));
   EVOQ_ASSIGN(const Model model, ReadEtm(path));  // validates what is read below
-  EVOQ_ASSIGN(const auto graph_bytes, container.Read(*container.Find("graph")));
-  EVOQ_ASSIGN(const fb::Graph* graph, VerifiedTable<fb::Graph>(graph_bytes.data, "graph"));
+  Budget budget = Budget::ForFile(container.file_bytes());
+  EVOQ_ASSIGN(const auto graph_bytes, container.Read(*container.Find("graph"), budget));
+  EVOQ_ASSIGN(const fb::Graph* graph, VerifiedTable<fb::Graph>(graph_bytes.data, "graph", budget));
   std::vector<EtmSection> sections = {{"header", "header and directory", 0, kEtmHeaderBytes}};
   int64_t at = kEtmHeaderBytes;
   const auto add = [&](std::string name, std::string category, int64_t bytes) {
@@ -191,8 +201,8 @@ Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
     if (blob.codec != Codec::kRaw) Scale(parts, blob.raw_bytes, blob.stored_bytes);
     for (const Part& p : parts) add(p.name.empty() ? blob.name : blob.name + "/" + p.name, p.category, p.bytes);
   };
-  WeightCollector weights;
-  weights.Add(*graph, model.graph);
+  WeightCollector weights(budget);
+  EVOQ_TRY(WithContext(weights.Add(*graph, model.graph), path));
   TableCollector tables;
   tables.Add(*graph);
   add("directory", "header and directory", kEtmEntryBytes * static_cast<int64_t>(container.blobs().size()));

@@ -100,6 +100,36 @@ TEST_F(EtmTest, SectionsCoverTheFile) {
   }
 }
 
+// A constant that nothing reads, a node that nothing reads, and constants that only it reads stay out, in subgraphs too: the file is,
+// byte for byte, that of the model without them.
+TEST_F(EtmTest, WhatNothingReadsIsNotWritten) {
+  const auto model = [](bool dead) {
+    const auto add_dead = [&](Graph& g) {
+      if (!dead) return;
+      const Tensor big = Tensor::Allocate(TensorType(DType::kFloat32, Shape{1000}));
+      g.AddConstant("unread", big);
+      g.Apply("Neg", "unread_node", {g.AddConstant("read_by_the_dead", big)});
+    };
+    Graph body;
+    body.MarkOutput(body.Apply("Neg", "negated", {body.AddInput("x", {})}));
+    add_dead(body);
+    Model m = Sample(4);
+    Node node{.op = "If", .name = "if"};
+    node.inputs = {m.graph.AddInput("condition", TensorType(DType::kBool, Shape{})), m.graph.inputs()[0]};
+    node.outputs = {m.graph.AddValue("z")};
+    node.bodies = {std::make_shared<const Graph>(body), std::make_shared<const Graph>(body)};
+    m.graph.AddNode(node);
+    m.graph.MarkOutput(node.outputs[0]);
+    add_dead(m.graph);
+    return m;
+  };
+  ASSERT_TRUE(WriteEtm(model(false), path_));
+  const std::string without = Bytes();
+  ASSERT_TRUE(WriteEtm(model(true), path_));
+  EXPECT_EQ(Bytes(), without);
+  EXPECT_EQ(EtmBytes(model(true)), static_cast<int64_t>(without.size()));
+}
+
 TEST_F(EtmTest, EveryFlippedByteIsFound) {
   ASSERT_TRUE(WriteEtm(Sample(4), path_));
   const std::string good = Bytes();

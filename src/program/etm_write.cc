@@ -215,6 +215,16 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
   return {data, data + builder.GetSize()};
 }
 
+// The graph without what nothing reads, in subgraphs too: rewriting leaves constants behind.
+Graph WithoutTheDead(Graph graph) {
+  for (NodeId id : graph.order()) {
+    for (size_t i = 0; i < graph.node(id).bodies.size(); ++i)
+      graph.SetBody(id, i, std::make_shared<const Graph>(WithoutTheDead(*graph.node(id).bodies[i])));
+  }
+  graph.RemoveDeadNodes();
+  return graph.Compacted();
+}
+
 int64_t ConstantBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) bytes += static_cast<int64_t>(graph.value(ValueId{i}).constant.bytes());
@@ -224,10 +234,11 @@ int64_t ConstantBytes(const Graph& graph) {
 // Calls use(blobs) with the blobs of the model's file.
 template <typename Use>
 auto WithBlobs(const Model& model, const Use& use) {
-  const bool small = ConstantBytes(model.graph) < kSmallWeights;
+  const Graph live = WithoutTheDead(model.graph);
+  const bool small = ConstantBytes(live) < kSmallWeights;
   WeightsBlob weights(small ? 8 : 64);
   // Offsets in the tables refer to `weights`, which GraphWriter fills.
-  const std::vector<std::byte> graph = WriteGraph(model.graph, weights);
+  const std::vector<std::byte> graph = WriteGraph(live, weights);
   const std::vector<std::byte> plans = WritePlans(model.plans);
   std::vector<BlobSource> blobs = {
       {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},

@@ -1,7 +1,8 @@
 // Room: engine
 // .etm files whose checksums hold: reading, compiling, binding and running one gives results or an error. The fuzzer's bytes
-// are two lengths and three decoded blobs (graph, plans, weights), which are put into a container. Most mutations work on the
-// unpacked tables, so that they get past FlatBuffers' verifier and reach links, types, attributes, layouts and kernels.
+// are two lengths and three decoded blobs (graph, plans, weights), which are put into a container, now and then compressed or with a
+// field of the directory wrong and the checksums right (tests/craft/etm.h). Most mutations work on the unpacked tables, so that they
+// get past the verifier and reach links, types, attributes, layouts and kernels.
 #include <unistd.h>
 
 #include <cstring>
@@ -18,6 +19,7 @@
 #include "program/etm.h"
 #include "program/etm_tables.h"
 #include "runtime/executor.h"
+#include "tests/craft/etm.h"
 #include "tests/fuzz/time_limit.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
@@ -156,13 +158,44 @@ const std::string& FilePath() {
   return path;
 }
 
-Status WriteBlobs(const Blobs& blobs) {
-  const BlobSource sources[] = {
-      {.name = "graph", .pieces = {blobs.graph}},
-      {.name = "plans", .pieces = {blobs.plans}, .required = false},
-      {.name = "weights", .pieces = {blobs.weights}, .alignment = 64},
+// One field of the container that is not what the bytes say.
+void Spoil(craft::EtmFile& file, std::minstd_rand& random) {
+  const auto number = [&]() -> uint64_t {
+    constexpr uint64_t kValues[] = {0, 1, 7, 8, 175, 176, 1000, 65536, 1u << 30, UINT32_MAX, uint64_t{1} << 63, UINT64_MAX};
+    return kValues[random() % std::size(kValues)];
   };
-  return WriteContainer(FilePath(), std::span(sources).first(3));
+  craft::EtmBlob& blob = file.blobs[random() % file.blobs.size()];
+  switch (random() % 9) {
+    case 0: blob.offset = number(); break;
+    case 1: blob.stored_bytes = number(); break;
+    case 2: blob.raw_bytes = number(); break;
+    case 3: blob.codec = static_cast<uint8_t>(random() % 3); break;
+    case 4: blob.name = random() % 2 ? "weights" : std::string(random() % 18, 'n'); break;
+    case 5: blob.alignment = 1; break;
+    case 6: file.blobs.erase(file.blobs.begin() + static_cast<ptrdiff_t>(random() % file.blobs.size())); break;
+    case 7: file.tail = std::string(random() % 9, '\0'); break;
+    default: blob.required = 2, blob.name += "2";
+  }
+}
+
+Status WriteFileTo(const std::string& path, const std::string& bytes) {
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return Fail(ErrorCode::kIo, "{} cannot be written", path);
+  const bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  std::fclose(file);
+  return whole ? Status() : Fail(ErrorCode::kIo, "{} was not written whole", path);
+}
+
+Status WriteBlobs(const Blobs& blobs, uint32_t choice) {
+  const auto text = [](const std::vector<std::byte>& bytes) { return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
+  craft::EtmFile file;
+  file.blobs.push_back({.name = "graph", .bytes = text(blobs.graph)});
+  file.blobs.push_back({.name = "plans", .bytes = text(blobs.plans), .required = 0});
+  file.blobs.push_back({.name = "weights", .bytes = text(blobs.weights), .alignment = 64});
+  std::minstd_rand random(choice);
+  if (choice % 4 == 0) file.blobs[random() % 3].zstd = true;
+  if (choice % 32 == 0) Spoil(file, random);
+  return WriteFileTo(FilePath(), craft::Write(file));
 }
 
 Result<Blobs> SeedBlobs(const char* text) {
@@ -171,15 +204,29 @@ Result<Blobs> SeedBlobs(const char* text) {
   EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(graph)));
   EVOQ_TRY(WriteEtm(model, FilePath()));
   EVOQ_ASSIGN(const Container container, Container::Open(FilePath()));
+  Budget budget = Budget::ForFile(container.file_bytes());
   Blobs blobs;
   for (auto [name, bytes] : {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans), std::pair("weights", &blobs.weights)}) {
-    EVOQ_ASSIGN(const Container::Bytes read, container.Read(*container.Find(name)));
+    EVOQ_ASSIGN(const Container::Bytes read, container.Read(*container.Find(name), budget));
     bytes->assign(read.data.begin(), read.data.end());
   }
   return blobs;
 }
 
+// The small good model of the crafted files, which has what the ones above lack: strings, scales per channel, constant outputs.
+Blobs CraftedSeed() {
+  const craft::EtmModel model;
+  const auto bytes = [](const std::string& text) { return std::vector<std::byte>(reinterpret_cast<const std::byte*>(text.data()), reinterpret_cast<const std::byte*>(text.data()) + text.size()); };
+  return {bytes(craft::Pack(model.graph)), bytes(craft::Pack(model.plans)), bytes(model.weights)};
+}
+
 // ---- the target
+
+// How far the inputs got; printed when the fuzzer ends.
+struct Counts {
+  long inputs = 0, read = 0, compiled = 0, ran = 0;
+  ~Counts() { fmt::print(stderr, "{} inputs: {} refused by the reader, {} read, {} compiled, {} ran\n", inputs, inputs - read, read, compiled, ran); }
+} counts;
 
 Status RunFile(uint32_t choice) {
   if (choice % 16 == 0) {
@@ -187,7 +234,9 @@ Status RunFile(uint32_t choice) {
     EVOQ_TRY(EtmSections(FilePath()));
   }
   EVOQ_ASSIGN(const Model model, ReadEtm(FilePath()));
+  ++counts.read;
   EVOQ_ASSIGN(Program program, Compile(model));
+  ++counts.compiled;
   int64_t bytes = program.arena_bytes, macs = 0;
   for (int i = 0; i < program.graph->value_count(); ++i) bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
   for (const Step& step : program.steps) macs += step.macs;
@@ -198,6 +247,7 @@ Status RunFile(uint32_t choice) {
   std::vector<Tensor> inputs, outputs;
   for (const TensorType& type : executor->input_types()) inputs.push_back(Tensor::Allocate(type));
   for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+  ++counts.ran;
   return executor->Run(inputs, outputs);
 }
 
@@ -414,8 +464,9 @@ void Repack(typename Table::NativeTableType& table, std::vector<std::byte>& to) 
 }
 
 bool MutateTables(Blobs& blobs, Random& random) {
-  const auto graph = VerifiedTable<fb::Graph>(blobs.graph, "graph");
-  const auto plans = VerifiedTable<fb::Plans>(blobs.plans, "plans");
+  Budget budget = Budget::ForFile(0);
+  const auto graph = VerifiedTable<fb::Graph>(blobs.graph, "graph", budget);
+  const auto plans = VerifiedTable<fb::Plans>(blobs.plans, "plans", budget);
   if (!graph || !plans) return false;
   const std::unique_ptr<fb::GraphT> g((*graph)->UnPack());
   const std::unique_ptr<fb::PlansT> p((*plans)->UnPack());
@@ -434,9 +485,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TimeLimit limit;
   const Blobs blobs = Split(std::span(data, size));
   if (blobs.graph.empty()) return 0;
-  const Status written = WriteBlobs(blobs);
+  const uint32_t choice = Crc32c(std::as_bytes(std::span(data, size)));
+  const Status written = WriteBlobs(blobs, choice);
   EVOQ_CHECK(written.has_value(), "{}", written.error().message());
-  const Status ran = RunFile(Crc32c(std::as_bytes(std::span(data, size))));
+  ++counts.inputs;
+  const Status ran = RunFile(choice);
   EVOQ_CHECK(ran || ran.error().code() != ErrorCode::kInternal, "{}", ran.error().message());
   return 0;
 }
@@ -445,8 +498,10 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   Random random(seed);
   random();
   Blobs blobs = Split(std::span(data, size));
-  if (blobs.graph.empty() || random() % 256 == 0 || (random() % 4 != 0 && !VerifiedTable<fb::Graph>(blobs.graph, "graph"))) {
-    auto made = SeedBlobs(kSeeds[random() % std::size(kSeeds)]);
+  Budget budget = Budget::ForFile(0);
+  if (blobs.graph.empty() || random() % 256 == 0 || (random() % 4 != 0 && !VerifiedTable<fb::Graph>(blobs.graph, "graph", budget))) {
+    const size_t seed_index = random() % (std::size(kSeeds) + 1);
+    auto made = seed_index < std::size(kSeeds) ? SeedBlobs(kSeeds[seed_index]) : Result<Blobs>(CraftedSeed());
     EVOQ_CHECK(made.has_value(), "{}", made.error().message());
     blobs = std::move(*made);
   } else if (random() % 64 == 0 || !MutateTables(blobs, random)) {

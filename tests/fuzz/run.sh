@@ -28,7 +28,7 @@ if [ "$name" = onnx ]; then
   find "$data/onnx-backend-tests" -name model.onnx -size -16k 2>/dev/null | while read -r file; do
     cp -n "$file" "$corpus/start/$(basename "$(dirname "$file")").onnx"
   done
-  cp "$root"/tests/must_fail/*.onnx "$corpus/start/"
+  cp "$root"/tests/must_fail/*.onnx "$root"/tests/bombs/*.onnx "$corpus/start/"
 fi
 if [ -d "$root/tests/fuzz/corpus/$name" ]; then
   cp -n "$root/tests/fuzz/corpus/$name"/* "$corpus/start/"
