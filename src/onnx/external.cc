@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 
 namespace evoq {
@@ -28,6 +29,7 @@ Result<std::shared_ptr<const MappedFile>> ExternalFiles::Open(const std::string&
     return InvalidInput("external data '{}' is a link that leaves the model's folder", location);
   EVOQ_ASSIGN(auto file, MappedFile::Open(target.string()));
   files_[location] = file;
+  BudgetScope::AddFile(static_cast<int64_t>(file->bytes().size()));
   return file;
 }
 

@@ -6,12 +6,14 @@
 #include <set>
 #include <string>
 
+#include "base/budget_scope.h"
 #include "onnx/upgrade.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kMaxNodes = 1'000'000;
+constexpr int64_t kNodeBytes = 1024;  // of a node in the graph, besides its message
 constexpr int kMaxDepth = 64;
 
 using Names = std::map<std::string, std::string>;
@@ -123,6 +125,7 @@ class Inliner {
     for (const auto& inner : function.node()) {
       onnx::NodeProto node = inner;
       EVOQ_TRY(Adapt(node, call, rename, prefix));
+      EVOQ_TRY(SpendMemory(kNodeBytes + static_cast<int64_t>(node.ByteSizeLong()), "the nodes of the model's functions"));
       NoteVersions(function, node);
       EVOQ_TRY(ExpandNode(std::move(node), depth + 1, out));
     }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "base/budget_scope.h"
 #include "base/text.h"
 #include "onnx/attributes.h"
 #include "onnx/export.h"
@@ -359,22 +360,28 @@ class Importer {
   static std::vector<std::string> FreeNames(std::span<onnx::GraphProto* const> graphs) {
     std::vector<std::string> free;
     std::set<std::string> seen;
-    const std::function<void(const onnx::GraphProto&, std::set<std::string>)> walk = [&](const onnx::GraphProto& graph, std::set<std::string> defined) {
-      for (const auto& input : graph.input()) defined.insert(input.name());
-      for (const auto& tensor : graph.initializer()) defined.insert(tensor.name());
-      for (const auto& node : graph.node()) defined.insert(node.output().begin(), node.output().end());
+    struct Names {  // of a graph, and of those around it
+      const Names* outer;
+      std::set<std::string_view> own;
+      bool Has(std::string_view name) const { return own.count(name) > 0 || (outer != nullptr && outer->Has(name)); }
+    };
+    const std::function<void(const onnx::GraphProto&, const Names*)> walk = [&](const onnx::GraphProto& graph, const Names* outer) {
+      Names defined{outer, {}};
+      for (const auto& input : graph.input()) defined.own.insert(input.name());
+      for (const auto& tensor : graph.initializer()) defined.own.insert(tensor.name());
+      for (const auto& node : graph.node()) defined.own.insert(node.output().begin(), node.output().end());
       const auto read = [&](const std::string& name) {
-        if (!name.empty() && !defined.count(name) && seen.insert(name).second) free.push_back(name);
+        if (!name.empty() && !defined.Has(name) && seen.insert(name).second) free.push_back(name);
       };
       for (const auto& node : graph.node()) {
         for (const std::string& input : node.input()) read(input);
         for (const auto& attr : node.attribute()) {
-          if (attr.type() == onnx::AttributeProto::GRAPH) walk(attr.g(), defined);
+          if (attr.type() == onnx::AttributeProto::GRAPH) walk(attr.g(), &defined);
         }
       }
       for (const auto& output : graph.output()) read(output.name());
     };
-    for (const onnx::GraphProto* graph : graphs) walk(*graph, {});
+    for (const onnx::GraphProto* graph : graphs) walk(*graph, nullptr);
     return free;
   }
 
@@ -476,6 +483,7 @@ Result<Graph> ImportModel(std::span<const std::byte> bytes, ExternalFiles* exter
   if (bytes.empty()) return InvalidInput("the file is empty");
   if (bytes.size() > INT_MAX)
     return Fail(ErrorCode::kTooLarge, "{} bytes, protobuf files end at 2 GB; store the weights as external data", bytes.size());
+  const BudgetScope budget(Budget::ForFile(static_cast<int64_t>(bytes.size())));
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return InvalidInput("not an ONNX file: protobuf cannot read it (truncated, damaged or of another format)");

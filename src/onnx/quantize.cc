@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
 #include <string_view>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 
 namespace evoq {
@@ -83,16 +86,29 @@ Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
   return clean;
 }
 
+// Values that operators tie together which only move integers: one type fits all of a group, or none gets it.
+class Groups {
+ public:
+  explicit Groups(int count) : parent_(static_cast<size_t>(count)) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int Of(ValueId id) {
+    int i = id.index;
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(ValueId a, ValueId b) { parent_[Of(a)] = Of(b); }
+
+ private:
+  std::vector<int> parent_;
+};
+
 class Typer {
  public:
-  explicit Typer(Graph& graph) : graph_(graph), types_(graph.value_count()) {}
+  explicit Typer(Graph& graph) : graph_(graph), types_(graph.value_count()), groups_(graph.value_count()) {}
 
   Status Run() {
     Propose();
-    while (Spread()) {
-    }
-    while (Reject()) {
-    }
+    Tie();
+    Decide();
     for (int i = 0; i < static_cast<int>(types_.size()); ++i) {
       const ValueId id{i};
       if (types_[i]) graph_.SetType(id, TensorType(types_[i]->dtype, graph_.value(id).type.shape, *types_[i]->quant));
@@ -100,7 +116,7 @@ class Typer {
     const std::vector<NodeId> order = graph_.order();
     for (NodeId id : order) {
       if (IsQuantize(graph_.node(id))) RewriteQuantize(id);
-      if (IsDequantize(graph_.node(id))) RewriteDequantize(id);
+      if (IsDequantize(graph_.node(id))) EVOQ_TRY(RewriteDequantize(id));
     }
     return graph_.Sort();
   }
@@ -108,76 +124,82 @@ class Typer {
  private:
   std::optional<TensorType>& TypeOf(ValueId id) { return types_[id.index]; }
 
-  // What each quantizing and dequantizing node would have its integers be.
+  // What each quantizing and dequantizing node would have its integers be; a value takes the first proposal.
   void Propose() {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (!IsQuantize(node) && !IsDequantize(node)) continue;
       const ValueId integers = IsQuantize(node) ? node.outputs[0] : node.inputs[0];
-      if (graph_.value(integers).is_constant() || TypeOf(integers)) continue;
-      TypeOf(integers) = ConstantQuantType(graph_, node);
+      if (graph_.value(integers).is_constant()) continue;
+      const auto& proposed = proposals_[id.index] = ConstantQuantType(graph_, node);
+      if (!TypeOf(integers)) TypeOf(integers) = proposed;
     }
   }
 
-  bool Offer(ValueId id, const TensorType& type) {
-    const Value& value = graph_.value(id);
-    if (TypeOf(id) || value.is_constant() || value.type.dtype != type.dtype || !type.quant->per_tensor()) return false;
-    TypeOf(id) = type;
-    return true;
-  }
-
-  // Carries proposals through operators that move integers, in both directions.
-  bool Spread() {
-    bool changed = false;
+  // Joins the values of each operator that moves integers; one with an omitted input moves none.
+  void Tie() {
+    moved_.resize(types_.size());
+    broken_.resize(types_.size());
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (!IsMove(node)) continue;
       std::vector<ValueId> data;
-      for (size_t i = 0; i < DataInputs(node); ++i) data.push_back(node.input(i));
       for (size_t i = 0; i < DataOutputs(node); ++i) data.push_back(node.outputs[i]);
       std::erase_if(data, [](ValueId v) { return !v.valid(); });
-      const auto known = std::find_if(data.begin(), data.end(), [&](ValueId v) { return TypeOf(v).has_value(); });
-      if (known == data.end()) continue;
-      const TensorType type = *TypeOf(*known);
-      for (ValueId v : data) changed |= Offer(v, type);
+      bool whole = true;
+      for (size_t i = 0; i < DataInputs(node); ++i) {
+        whole &= node.input(i).valid();
+        if (node.input(i).valid()) data.push_back(node.input(i));
+      }
+      for (ValueId v : data) {
+        groups_.Join(v, data[0]);
+        moved_[v.index] = true;
+        if (!whole) broken_[v.index] = true;
+      }
     }
-    return changed;
   }
 
-  bool MoveAgrees(const Node& node, const TensorType& type) {
-    if (!IsMove(node) || !type.quant->per_tensor()) return false;
-    for (size_t i = 0; i < DataInputs(node); ++i) {
-      const ValueId v = node.input(i);
-      if (!v.valid() || !TypeOf(v) || !Same(*TypeOf(v), type)) return false;
+  // Whether a writer or reader of `id` takes it as integers of this type.
+  bool Agrees(NodeId at, ValueId id, const TensorType& type) const {
+    const Node& node = graph_.node(at);
+    if (IsQuantize(node) || IsDequantize(node)) {
+      const auto proposed = proposals_.find(at.index);
+      return (IsQuantize(node) ? node.outputs[0] : node.inputs[0]) == id && proposed != proposals_.end() && proposed->second && Same(*proposed->second, type);
     }
-    for (size_t i = 0; i < DataOutputs(node); ++i) {
-      const ValueId v = node.outputs[i];
-      if (v.valid() && (!TypeOf(v) || !Same(*TypeOf(v), type))) return false;
+    if (!IsMove(node)) return false;
+    for (size_t i = DataInputs(node); i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == id) return false;
+    }
+    for (size_t i = DataOutputs(node); i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == id) return false;
     }
     return true;
   }
 
-  bool Agrees(ValueId id, const TensorType& type) {
-    const Value& value = graph_.value(id);
-    const auto node_agrees = [&](const Node& node) {
-      if (!IsQuantize(node) && !IsDequantize(node)) return MoveAgrees(node, type);
-      const ValueId integers = IsQuantize(node) ? node.outputs[0] : node.inputs[0];
-      const auto own = ConstantQuantType(graph_, node);
-      return integers == id && own && Same(*own, type);
-    };
-    if (value.producer.valid() && !node_agrees(graph_.node(value.producer))) return false;
-    return std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) { return node_agrees(graph_.node(user)); });
-  }
-
-  // Drops proposals that a writer or a reader contradicts.
-  bool Reject() {
-    bool changed = false;
-    for (int i = 0; i < static_cast<int>(types_.size()); ++i) {
-      if (!types_[i] || Agrees(ValueId{i}, *types_[i])) continue;
-      types_[i].reset();
-      changed = true;
+  // Gives each group the type that is proposed in it, where all its values, their writers and their readers agree.
+  void Decide() {
+    const int count = static_cast<int>(types_.size());
+    std::vector<std::optional<TensorType>> wanted(types_.size());  // by group
+    for (int i = 0; i < count; ++i) {
+      if (types_[i] && !wanted[groups_.Of(ValueId{i})]) wanted[groups_.Of(ValueId{i})] = types_[i];
     }
-    return changed;
+    std::vector<bool> refused(types_.size());
+    for (int i = 0; i < count; ++i) {
+      const ValueId id{i};
+      const int group = groups_.Of(id);
+      if (!wanted[group] || refused[group]) continue;
+      const TensorType& type = *wanted[group];
+      const Value& value = graph_.value(id);
+      bool agrees = !value.is_constant() && !broken_[i] && (types_[i] ? Same(*types_[i], type) : value.type.dtype == type.dtype);
+      if (moved_[i]) agrees &= type.quant->per_tensor();
+      if (agrees && value.producer.valid()) agrees = Agrees(value.producer, id, type);
+      for (size_t u = 0; agrees && u < value.users.size(); ++u) agrees = Agrees(value.users[u], id, type);
+      refused[group] = !agrees;
+    }
+    for (int i = 0; i < count; ++i) {
+      const int group = groups_.Of(ValueId{i});
+      types_[i] = refused[group] ? std::nullopt : wanted[group];
+    }
   }
 
   // Puts a one-input node in the place of a node in ONNX form.
@@ -194,35 +216,42 @@ class Typer {
     if (TypeOf(node.outputs[0])) ReplaceByShortForm(id, node.inputs[0]);
   }
 
-  void RewriteDequantize(NodeId id) {
+  Status RewriteDequantize(NodeId id) {
     const Node& node = graph_.node(id);
     const ValueId integers = node.inputs[0];
     const Value& value = graph_.value(integers);
     if (!value.is_constant()) {
       if (static_cast<size_t>(integers.index) < types_.size() && TypeOf(integers)) ReplaceByShortForm(id, integers);
-      return;
+      return {};
     }
     const Tensor* scale = graph_.ConstantInput(node, 1);
     const Tensor* zero = graph_.ConstantInput(node, 2);
-    if (scale == nullptr || (zero == nullptr && node.input(2).valid())) return;
+    if (scale == nullptr || (zero == nullptr && node.input(2).valid())) return {};
     auto params = ParamsOf(node, *scale, zero, value.type.shape);
-    if (!params) return;
+    if (!params) return {};
     const Tensor clean = WithoutZeroScales(value.constant, *params);
     const TensorType type(value.type.dtype, value.type.shape, std::move(*params));
-    if (!ValidateQuant(type)) return;
+    if (!ValidateQuant(type)) return {};
     // Another reader may see other parameters in the same integers: each set of parameters is a constant of its own.
     for (ValueId known : typed_[integers.index]) {
-      if (Same(graph_.value(known).type, type)) return ReplaceByShortForm(id, known);
+      if (!Same(graph_.value(known).type, type)) continue;
+      ReplaceByShortForm(id, known);
+      return {};
     }
+    EVOQ_TRY(SpendMemory(static_cast<int64_t>(clean.raw() == value.constant.raw() ? 0 : clean.bytes()) + static_cast<int64_t>(scale->bytes()) * 2, "quantized constants"));
     const Tensor typed = clean.WithType(type);
     const std::string name = value.name + "_quantized";
     const ValueId constant = graph_.AddConstant(name, typed);
     typed_[integers.index].push_back(constant);
     ReplaceByShortForm(id, constant);
+    return {};
   }
 
   Graph& graph_;
   std::vector<std::optional<TensorType>> types_;         // by value, of the graph as it came
+  std::map<int32_t, std::optional<TensorType>> proposals_;  // of quantizing and dequantizing nodes
+  Groups groups_;
+  std::vector<bool> moved_, broken_;                     // by value
   std::map<int32_t, std::vector<ValueId>> typed_;        // constant -> its quantized versions
 };
 

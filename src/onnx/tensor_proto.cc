@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
 
@@ -41,6 +42,7 @@ Result<Tensor> FromExternal(const onnx::TensorProto& proto, const TensorType& ty
   EVOQ_ASSIGN(const ExternalBytes piece, external->Read(location, offset, length));
   const bool aligned = reinterpret_cast<uintptr_t>(piece.bytes.data()) % 64 == 0;
   if (aligned && bytes > 0) return Tensor::View(type, piece.bytes.data(), piece.owner);
+  EVOQ_TRY(SpendMemory(bytes, "external data that is copied"));  // pieces of a file may overlap
   Tensor t = Tensor::Allocate(type);
   if (bytes > 0) std::memcpy(t.mutable_raw(), piece.bytes.data(), bytes);
   return t;
@@ -126,7 +128,10 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
     return InvalidInput("strings outside their data field");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     EVOQ_ASSIGN(Tensor t, FromExternal(proto, type, *bytes, external));
-    if (dtype == DType::kBool) t = t.Clone();
+    if (dtype == DType::kBool) {
+      EVOQ_TRY(SpendMemory(*bytes, "external bools, which are copied"));
+      t = t.Clone();
+    }
     NormalizeBools(t);
     return t;
   }

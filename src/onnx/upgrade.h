@@ -29,6 +29,8 @@ class Upgrade {
   TensorType InputType(size_t i) const;
 
   ValueId AddConstant(std::string_view suffix, Tensor tensor);
+  // Whether the constants that were added fit the budget. Errors: kTooLarge.
+  const Status& status() const { return status_; }
   // Input `i` becomes a 1-D int64 constant.
   void SetInts(size_t i, std::string_view suffix, const std::vector<int64_t>& values);
   // The ints attribute, when present, becomes input `i`. Errors: kInvalidInput when it is of another kind.
@@ -49,6 +51,7 @@ class Upgrade {
   NodeId id_;
   int version_;
   std::vector<NodeId> added_;
+  Status status_;
 };
 
 // The operator sets of ai.onnx that are read.

@@ -1,7 +1,9 @@
 // The machinery behind the upgrade rules.
 #include "onnx/upgrade.h"
 
+#include "base/budget_scope.h"
 #include "ops/control.h"
+#include "ops/driver.h"
 
 namespace evoq {
 
@@ -11,6 +13,7 @@ TensorType Upgrade::InputType(size_t i) const {
 }
 
 ValueId Upgrade::AddConstant(std::string_view suffix, Tensor tensor) {
+  if (status_) status_ = SpendMemory(FootprintBytes(tensor), "constants of the upgraded form");
   return graph_.AddConstant(fmt::format("{}_{}", node().name, suffix), std::move(tensor));
 }
 
@@ -142,6 +145,7 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bo
       if (!status || !graph.alive(id) || graph.node(id).op != rule.op || upgrade.version() >= rule.before) return;
       status = rule.apply(upgrade);
     });
+    if (status) status = upgrade.status();
     if (!status) return WithContext(std::move(status), label);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool gone = outputs[i].valid() && !graph.value(outputs[i]).producer.valid();
