@@ -281,7 +281,7 @@ def devices(folder, failures):
     # A pipe by name.
     fifo = os.path.join(folder, "fifo")
     os.mkfifo(fifo)
-    reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE)
+    reader = subprocess.Popen(["timeout", "60", "cat", fifo], stdout=subprocess.PIPE)
     done = evoq(["inspect", etm, "--json", fifo])
     check(
         f"FIFO: {done.stderr}",
