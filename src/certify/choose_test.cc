@@ -33,16 +33,16 @@ class ChooseTest : public ::testing::Test {
     auto answers = Answer(**engine, samples_);
     ASSERT_TRUE(answers);
     reference_ = std::move(*answers);
-    job_.steps = [this](std::span<Executor* const> executors, const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
+    job_.steps = [this](std::span<Runnable* const> executors, const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
       Spend(time);
       std::vector<std::vector<double>> ms;
-      for (Executor* e : executors) ms.push_back(Steps(e->program()));
+      for (Runnable* e : executors) ms.push_back(Steps(e->program()));
       return ms;
     };
-    job_.runs = [this](std::span<Executor* const> executors, const ShareOfTime& time) -> Result<std::vector<double>> {
+    job_.runs = [this](std::span<Runnable* const> executors, const ShareOfTime& time) -> Result<std::vector<double>> {
       Spend(time);
       std::vector<double> ms;
-      for (Executor* e : executors) {
+      for (Runnable* e : executors) {
         const std::vector<double> steps = Steps(e->program());
         ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
       }
@@ -147,7 +147,7 @@ class SpeedTest : public ::testing::Test {
 
 TEST_F(SpeedTest, MeasuringEndsAtItsLimit) {
   const auto executor = Make({}, 1);
-  Executor* const executors[] = {executor.get(), executor.get()};
+  Runnable* const executors[] = {executor.get(), executor.get()};
   FakeWatch watch;
   watch.look_ms = 10;
   double start = watch.wall_ms;
