@@ -588,6 +588,55 @@ output %y
   EXPECT_EQ(zero(-1.26f, 1), 142);
 }
 
+// [C, M / group, k...]: a scale for each index of axis 1, whatever the group; a bias of M numbers that needs larger scales raises all of them.
+TEST(Static, TransposedConvolutionsHaveTheirChannelsOnAxisOne) {
+  for (const int group : {1, 2}) {
+    Graph net = MakeNet(fmt::format("graph t\ninput %x: float32[1, 4, 3, 3]\nconst %w: float32[4, 3, 2, 2]\nconst %b: float32[{0}]\n"
+                                    "n: %y: float32[1, {0}, 4, 4] = ConvTranspose{{group={1}}}(%x, %w, %b)\noutput %y\n", 3 * group, group));
+    Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{4, 3, 2, 2}));
+    for (int64_t i = 0; i < 48; ++i) w.mutable_data<float>()[i] = static_cast<float>(127 << (i / 4 % 3)) * (i % 4 == 0 ? 1.0f : 0.5f);
+    net.SetConstant(net.FindValue("w"), w);
+    const auto scales = [&](float bias) {
+      Tensor b = Tensor::Allocate(TensorType(DType::kFloat32, Shape{3 * group}));
+      b.mutable_data<float>()[0] = bias;
+      net.SetConstant(net.FindValue("b"), b);
+      Graph q = net;
+      const auto report = QuantizeStatic(q, {{"x", {0, 255}}, {"y", {-1, 1}}}, {});
+      EXPECT_TRUE(report) << report.error().message();
+      const QuantParams& params = *q.value(q.node(q.FindNode("n")).input(1)).type.quant;
+      EXPECT_EQ(params.axis, 1);
+      return params.scales;
+    };
+    EXPECT_EQ(scales(0), (std::vector<float>{1, 2, 4})) << group;
+    // 3e9 / (0.999 * 2^30) = 2.797: of the first channel, or of all where channels share scales.
+    const std::vector<float> raised = scales(3e9f);
+    EXPECT_NEAR(raised[0], 2.797, 0.002) << group;
+    EXPECT_NEAR(raised[1], group == 1 ? 2 : 2.797, 0.002) << group;
+    EXPECT_EQ(raised[2], 4) << group;
+  }
+}
+
+// Values that an operator only moves share one range: the smallest minimum and the largest maximum of all.
+TEST(Static, MovedValuesShareTheUnionOfTheirRanges) {
+  const Graph net = MakeNet(R"(graph join
+input %x: float32[1, 2, 3, 3]
+const %w: float32[2, 2, 1, 1]
+a: %a: float32[1, 2, 3, 3] = Conv(%x, %w)
+b: %b: float32[1, 2, 3, 3] = Conv(%x, %w)
+c: %c: float32[1, 4, 3, 3] = Concat{axis=1}(%a, %b)
+const %u: float32[2, 4, 1, 1]
+l: %l: float32[1, 2, 3, 3] = Conv(%c, %u)
+output %l
+)");
+  const QuantParams wanted = ActivationParams({-5, 7}, DType::kUint8, false);
+  const Range wide = {-5, 2}, high = {-1, 7}, narrow = {-1, 1};
+  for (const std::vector<Range>& r : std::vector<std::vector<Range>>{{wide, high, narrow}, {high, wide, narrow}, {narrow, high, wide}, {wide, narrow, high}}) {
+    Graph q = net;
+    ASSERT_TRUE(QuantizeStatic(q, {{"x", {-1, 1}}, {"a", r[0]}, {"b", r[1]}, {"c", r[2]}, {"l", {-1, 1}}}, {}));
+    for (const char* name : {"a", "b", "c"}) EXPECT_EQ(*q.value(q.FindValue(name)).type.quant, wanted) << name;
+  }
+}
+
 // ---- the other methods
 
 std::string Layer(const std::string& input, const std::string& weight, const std::string& node) {
