@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <functional>
 
-#include "cli/verb.h"
 #include "engine/engine.h"
 #include "engine/shared.h"
 #include "evoq/evoq.h"
@@ -294,29 +293,6 @@ TEST_F(AllocatorTest, SharedStreamsComeBack) {
     ASSERT_EQ(shared.running(), 0);
     ASSERT_EQ(attempt(), Outcome::kRight);  // or waits forever for a stream
   }
-}
-
-// Verbs, as Python calls them: an error or the whole result, and never a part of a file.
-TEST_F(AllocatorTest, VerbsOfTheCommandLine) {
-  const std::string onnx = std::string(EVOQ_SOURCE_DIR) + "/examples/digits/digits.onnx";
-  const std::string out = (dir_ / "out.etm").string();
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"compile", onnx, "-o", out},
-        {"quantize", onnx, "--scheme", "int8-dynamic", "-o", out}}) {
-    const auto attempt = [&] {
-      std::filesystem::remove(out);
-      return Tried([&] {
-        const auto done = RunVerb(command[0], {command.begin() + 1, command.end()});
-        if (!done && std::filesystem::exists(out)) return Outcome::kWrong;
-        if (!done) return done.error().message().empty() ? Outcome::kWrong : Outcome::kError;
-        return ReadEtm(out) ? Outcome::kRight : Outcome::kWrong;
-      });
-    };
-    WalkAll(attempt, What::kMemory, 30, /*may_lose=*/4);  // as above
-  }
-  size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir_)) ++files;
-  EXPECT_EQ(files, 1u) << "out.etm";
 }
 
 #ifndef EVOQ_NO_THREAD_FAULTS
