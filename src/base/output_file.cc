@@ -146,6 +146,12 @@ bool WriteAll(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
+int64_t WrittenBytes(const std::string& path) {
+  struct stat info;
+  const bool file = ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  return file ? static_cast<int64_t>(info.st_size) : 0;
+}
+
 std::string TemporaryName(const std::string& folder) {
   static std::atomic<uint32_t> count{0};
   const auto now =

@@ -69,6 +69,9 @@ class NewFile {
 // All bytes to a descriptor that may be a pipe. False with errno.
 bool WriteAll(int fd, std::span<const std::byte> bytes);
 
+// Bytes of a result that was written: 0 where it went to a device or a pipe.
+int64_t WrittenBytes(const std::string& path);
+
 // A fresh name in a folder for a file under way: ".evoq-tmp-" and random digits.
 std::string TemporaryName(const std::string& folder);
 // Removes what dead processes left under such names.

@@ -40,7 +40,7 @@ class Counting : public Dataset {
   explicit Counting(int64_t size) : size_(size) {}
   int64_t size() const override { return size_; }
   Result<Sample> At(int64_t index) const override {
-    return Sample{std::to_string(index), Tensor::FromValues<float>(Shape{1, 1}, {static_cast<float>(index)}), 10 + index};
+    return Sample{std::to_string(index), {Tensor::FromValues<float>(Shape{1, 1}, {static_cast<float>(index)})}, 10 + index};
   }
 
  private:
@@ -70,7 +70,7 @@ TEST(Samples, EvenlySpread) {
 TEST(Samples, RandomInputsOfEachType) {
   const auto graph = ParseGraph("input %x: float32[1, 500]\ninput %b: uint8[1, 500]\ninput %i: int64[1, 5]\na: %y = Relu(%x)\noutput %y");
   ASSERT_TRUE(graph) << graph.error().message();
-  const auto samples = RandomInputs(*graph, 2), again = RandomInputs(*graph, 2);
+  const auto samples = RandomInputs(*graph, {}, 2), again = RandomInputs(*graph, {}, 2);
   ASSERT_TRUE(samples) << samples.error().message();
   EXPECT_EQ(samples->size(), 2);
   EXPECT_EQ(samples->random, 2);

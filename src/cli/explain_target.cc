@@ -36,7 +36,7 @@ const TensorType* GridBehind(const Graph& graph, ValueId input) {
 Result<Samples> RandomSamples(const Graph& graph, const InputShapes& shapes, int64_t count) {
   Graph bound = graph;
   EVOQ_TRY(BindShapes(bound, shapes));
-  EVOQ_ASSIGN(Samples samples, RandomInputs(bound, count));
+  EVOQ_ASSIGN(Samples samples, RandomInputs(bound, {}, count));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const TensorType* grid = GridBehind(graph, graph.inputs()[i]);
     if (grid == nullptr || graph.value(graph.inputs()[i]).type.dtype != DType::kFloat32) continue;

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/ms_text.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
@@ -337,7 +338,7 @@ Result<json> Quantize(const QuantizeJob& job) {
   notes.warnings.insert(notes.warnings.end(), report.warnings.begin(), report.warnings.end());
   out["warnings"] = notes.warnings;
   out["float_reasons"] = report.float_reasons;
-  out["output_bytes"] = std::filesystem::file_size(job.output);
+  out["output_bytes"] = WrittenBytes(job.output);
   out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;
 }

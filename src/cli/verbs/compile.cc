@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -45,7 +46,7 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_ASSIGN(tuned, WithContext(TuneAndTell(model, threads, shapes), o.model));
   }
   EVOQ_TRY(WriteEtm(model, o.output));
-  const int64_t bytes = static_cast<int64_t>(std::filesystem::file_size(o.output));
+  const int64_t bytes = WrittenBytes(o.output);
   const size_t steps = model.plans.empty() ? 0 : model.plans[0].decisions.size();
   Out("{} -> {}: {}, {}\n", o.model, o.output, HumanBytes(bytes),
       !model.plans.empty() ? fmt::format("{} steps", steps) : WhyNoPlan(model.graph));

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "base/output_file.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
@@ -41,7 +42,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
     Graph graph = model->build(o->zoo);
     EVOQ_TRY(InferTypes(graph));
     EVOQ_TRY(ExportOnnx(graph, o->output));
-    const int64_t bytes = static_cast<int64_t>(std::filesystem::file_size(o->output));
+    const int64_t bytes = WrittenBytes(o->output);
     Out("{} -> {}: {}\n", o->name, o->output, HumanBytes(bytes));
     return json{{"name", o->name}, {"output_bytes", bytes}};
   };
