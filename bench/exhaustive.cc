@@ -91,7 +91,7 @@ struct Options {
 };
 
 Result<Samples> ReadSamples(const Options& o, const Graph& graph) {
-  if (o.data.empty()) return RandomInputs(graph, 32);
+  if (o.data.empty()) return RandomInputs(graph, {}, 32);
   DatasetOptions options;
   if (!o.preprocess.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(o.preprocess));

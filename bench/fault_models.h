@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "certify/samples.h"
 #include "cli/quantize.h"
 #include "engine/engine.h"
 #include "onnx/onnx.h"
@@ -101,7 +102,8 @@ inline Result<FaultModel> MakeFaultModel(const std::string& name, int threads) {
   EVOQ_TRY(InferTypes(m.graph));
   EVOQ_TRY(BindShapes(m.graph, shapes));
   EVOQ_TRY(RunPasses(m.graph, Stage::kOptimize));
-  EVOQ_ASSIGN(m.ranges, RandomRanges(m.graph, {}, threads));
+  EVOQ_ASSIGN(const Samples samples, RandomInputs(m.graph, {}, 1));
+  EVOQ_ASSIGN(m.ranges, RangesOf(m.graph, samples.inputs[0], threads));
   return m;
 }
 

@@ -27,7 +27,7 @@ class Eval : public ::testing::Test {
     const auto count = static_cast<int64_t>(labels.size());
     Must(WriteNpy(Tensor::FromValues<float>(Shape{count, 7}, scores), folder_ + "/x.npy").map([] { return true; }), "x.npy");
     Must(WriteNpy(Tensor::FromValues<int64_t>(Shape{count}, labels), folder_ + "/y.npy").map([] { return true; }), "y.npy");
-    return Must(Evaluate({.model = folder_ + "/same.onnx", .data = folder_ + "/x.npy", .labels = folder_ + "/y.npy", .threads = 1}), "eval");
+    return Must(Evaluate({.model = folder_ + "/same.onnx", .data = {folder_ + "/x.npy"}, .labels = folder_ + "/y.npy", .threads = 1}), "eval");
   }
   std::string folder_;
 };
