@@ -81,7 +81,7 @@ def check_steps(text, profile):
     check(abs(profile["total_ms"] + profile["tax_ms"] - profile["steps_ms"] - profile["host_ms"]) < 1e-9, "a run is not its steps and its host")
     check(f"total {shown(profile['total_ms'])} ms per run, sum of steps {shown(profile['steps_ms'])} ms" in text, "the sum of the steps")
     for step in profile["steps"]:
-        row = re.search(rf"^{re.escape(step['name'])} .* ([0-9.]+) +([0-9.]+)% +([0-9]*) +([0-9]+)%$", text, re.MULTILINE)
+        row = re.search(rf"^{re.escape(step['name'])} .* ([0-9.]+) +([0-9.]+)% +([0-9]*) +([0-9]+)%[+]?$", text, re.MULTILINE)
         check(row, f"step {step['name']} is not in the text")
         check(same(row[1], step["ms"]) and same(row[2], 100 * step["share"]) and same(row[4], 100 * step["roofline_share"]), f"step {step['name']}: {row[0]}")
         check(same(row[3], step["gops"]) if step["macs"] else row[3] == "", f"GOPS of {step['name']}: {row[0]}")

@@ -253,7 +253,8 @@ Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
 Status Executor::Impl::Bind() {
   const Graph& graph = *program->graph;
   EVOQ_TRY(ReadTypes());
-  lanes.resize(repeats > 1 ? static_cast<size_t>(std::min<int64_t>(pool->threads(), repeats)) : 1);
+  // One per thread: any thread may take any sample, also where there are fewer samples than threads.
+  lanes.resize(repeats > 1 ? static_cast<size_t>(pool->threads()) : 1);
   EVOQ_TRY(CheckMemory(0));
   steps.resize(program->steps.size());
   size_t scratch_bytes = 0;

@@ -133,7 +133,6 @@ TEST_F(CliValues, Quantize) {
     EXPECT_EQ(q["samples_used"], std::string_view(c.scheme) == "int8" ? 10 : 0) << c.scheme;
     EXPECT_EQ(q["warnings"], json::array()) << c.scheme;
     EXPECT_GT(q["seconds"], 0);
-    EXPECT_EQ(q["steps_total"], q["steps_int8"].get<int>() + q["steps_bf16"].get<int>() + q["steps_float"].get<int>()) << c.scheme;
     if (std::string_view(c.scheme) != "int8" && std::string_view(c.scheme) != "bf16") continue;
     // The steps are those that profile runs.
     std::map<std::string, int> precisions;
