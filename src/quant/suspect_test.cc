@@ -26,20 +26,20 @@ std::vector<std::string> WarningsOf(const std::vector<std::pair<std::vector<floa
   return check.Warnings();
 }
 
-void ExpectOne(const std::vector<std::string>& warnings, const std::string& begin, const std::string& todo) {
+void ExpectOne(const std::vector<std::string>& warnings, const std::string& begin, const std::string& advice) {
   ASSERT_EQ(warnings.size(), 1) << fmt::format("{}", fmt::join(warnings, "\n"));
   EXPECT_EQ(warnings[0].substr(0, begin.size()), begin);
-  EXPECT_NE(warnings[0].find(todo), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find(advice), std::string::npos) << warnings[0];
 }
 
 TEST(SampleCheck, HowManySamplesAreDifferent) {
-  const char* todo = "calibrate on data as varied as the model will see";
-  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}}), "calibration: there is only one sample: ", todo);
-  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}}), "calibration: all 2 samples are identical: ", todo);
+  const char* advice = "calibrate on data as varied as the model will see";
+  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}}), "calibration: there is only one sample: ", advice);
+  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}}), "calibration: all 2 samples are identical: ", advice);
   // Half of them, rounded down, is too few; one more is not. What differs may be any input.
-  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 3}}}), "calibration: of 4 samples only 2 are different: ", todo);
+  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 3}}}), "calibration: of 4 samples only 2 are different: ", advice);
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 4}}}), std::vector<std::string>());
-  ExpectOne(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 3}, {1}}}), "calibration: of 5 samples only 2 are different: ", todo);
+  ExpectOne(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 3}, {1}}}), "calibration: of 5 samples only 2 are different: ", advice);
   EXPECT_EQ(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 4}, {1}}, {{1, 3}, {1}}}), std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 3}, {1, 2}}}), std::vector<std::string>());
   // -0 and 0 are other bytes; [1, 2] beside [[1], [2]] are other sizes.
@@ -47,14 +47,14 @@ TEST(SampleCheck, HowManySamplesAreDifferent) {
 }
 
 TEST(SampleCheck, ConstantInputs) {
-  const char* todo = "look at the samples";
+  const char* advice = "look at the samples";
   // Equal everywhere, of all samples.
-  ExpectOne(WarningsOf({{{0, 0}, {1, 2}}, {{0, 0}, {3, 4}}}), "calibration: input x is 0 everywhere in every sample: ", todo);
-  ExpectOne(WarningsOf({{{-1.5f, -1.5f}, {1, 2}}, {{-1.5f, -1.5f}, {3, 4}}}), "calibration: input x is -1.5 everywhere in every sample: ", todo);
-  ExpectOne(WarningsOf({{{7}, {1}}, {{7}, {3}}}), "calibration: input x is 7 everywhere in every sample: ", todo);
+  ExpectOne(WarningsOf({{{0, 0}, {1, 2}}, {{0, 0}, {3, 4}}}), "calibration: input x is 0 everywhere in every sample: ", advice);
+  ExpectOne(WarningsOf({{{-1.5f, -1.5f}, {1, 2}}, {{-1.5f, -1.5f}, {3, 4}}}), "calibration: input x is -1.5 everywhere in every sample: ", advice);
+  ExpectOne(WarningsOf({{{7}, {1}}, {{7}, {3}}}), "calibration: input x is 7 everywhere in every sample: ", advice);
   EXPECT_EQ(WarningsOf({{{0, 0}, {1, 2}}, {{0, 1e-20f}, {3, 4}}}), std::vector<std::string>());
   // Equal within each sample.
-  ExpectOne(WarningsOf({{{1, 1}, {1, 2}}, {{2, 2}, {3, 4}}}), "calibration: each sample of input x is one value repeated: ", todo);
+  ExpectOne(WarningsOf({{{1, 1}, {1, 2}}, {{2, 2}, {3, 4}}}), "calibration: each sample of input x is one value repeated: ", advice);
   EXPECT_EQ(WarningsOf({{{1, 1}, {1, 2}}, {{2, 3}, {3, 4}}}), std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{2, 2}, {3, 4}}}), std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1}, {1}}, {{2}, {3}}}), std::vector<std::string>()) << "an input of one element has one value in each sample";
