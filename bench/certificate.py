@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The payoff certificate: does it hold when it is measured again, and how near is the search to the best there is?
 
-    bench/certificate.py --data DIR [--build build/release] [--only hold|disturbed|exhaustive|mobilenetv2] [--seconds 20] [--match TEXT]
+    bench/certificate.py --data DIR [--build build/release] [--only
+    hold|disturbed|exhaustive|mobilenetv2] [--seconds 20] [--match TEXT]
 
-hold: (model, scheme, threads) cases are certified and verified in a process of their own; every line must hold.
-disturbed: the same cases on a quiet machine and while processes of this script keep every processor busy. What was certified
-on the busy machine must hold on the quiet one, or have been refused, in every case; what was certified on the quiet machine must
-hold while it is busy in nine of ten. Only on a machine where nothing else runs.
+hold: (model, scheme, threads) cases are certified and verified in a process of their own; every
+line must hold.
+disturbed: the same cases on a quiet machine and while processes of this script keep every processor
+busy. What was certified on the busy machine must hold on the quiet one, or have been refused, in
+every case; what was certified on the quiet machine must hold while it is busy in nine of ten. Only
+on a machine where nothing else runs.
 exhaustive: the search beside the measurement of every assignment on lenet, resnet8 and a network of 12 layers.
 mobilenetv2: at most 0.5 points of top-1 lost and at least 1.9 times as fast, on one thread.
 Prints Markdown; exit code 1 when something does not hold. DIR holds models/, images/, cifar10/, mnist/.
@@ -85,7 +88,10 @@ def write_chain(path, layers, channels, size):
 @contextlib.contextmanager
 def busy_processors():
     """As many processes as processors, which compute and never stop."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in os.sched_getaffinity(0)
+    ]
     time.sleep(1)  # until all have begun
     try:
         yield
@@ -180,23 +186,29 @@ class Bench:
 
     def disturbed(self):
         """Both ways: made busy and verified quiet, made quiet and verified busy."""
-        print("| model | scheme | threads | made quiet: guaranteed | verified busy | holds | made busy: guaranteed | verified quiet | holds |")
+        print(
+            "| model | scheme | threads | made quiet: guaranteed | verified busy | holds | made busy: guaranteed | verified quiet | holds |"
+        )
         print("|---|---|---|---|---|---|---|---|---|")
         cases = [case for case in CASES if self.match in f"{case[0]} {case[2]} {case[3]}"]
         busy_good = quiet_good = refused = 0
         for model, data, scheme, threads, options in cases:
-            code, quiet, error, quiet_file = self.certify(model, data, scheme, threads, options, "quiet.etm")
+            code, quiet, error, quiet_file = self.certify(model, data, scheme, threads, options,
+                                                          "quiet.etm")
             if code != 0:
                 print(f"| {model} | {scheme} | {threads} | {error} | | no | | | |", flush=True)
                 continue
             with busy_processors():
                 code, busy_verified, busy_error = self.verify(model, data, options, quiet_file)
-                made_code, busy, made_error, busy_file = self.certify(model, data, scheme, threads, options, "busy.etm")
+                made_code, busy, made_error, busy_file = self.certify(model, data, scheme, threads,
+                                                                      options, "busy.etm")
             # Its ratio: nothing else of the certificate depends on time.
             lines = {line["line"]: line["state"] for line in busy_verified.get("lines", [])}
-            held_busy = lines.get("speed") == "holds" or quiet["certificate"]["speed"]["guaranteed"] == 0
+            held_busy = lines.get(
+                "speed") == "holds" or quiet["certificate"]["speed"]["guaranteed"] == 0
             quiet_good += held_busy
-            promised = made_code == 0 and busy["certificate"]["speed"]["guaranteed"] > 0 and not busy["certificate"]["is_float"]
+            promised = made_code == 0 and busy["certificate"]["speed"][
+                "guaranteed"] > 0 and not busy["certificate"]["is_float"]
             refused += not promised
             again, verified = {}, 0
             if made_code == 0:
@@ -205,11 +217,16 @@ class Bench:
             busy_good += good
             ratio = lambda result: f"{result['ratio']['value']:.3f}x" if "ratio" in result else ""
             made = f"{busy['certificate']['speed']['guaranteed']:.3f}x" if promised else "refused"
-            print(f"| {os.path.basename(model)} | {scheme} | {threads} | {quiet['certificate']['speed']['guaranteed']:.3f}x | {ratio(busy_verified)} "
-                  f"| {'yes' if held_busy else 'NO: ' + busy_error} | {made} | {ratio(again)} | {'yes' if good else 'NO: ' + (error or made_error)} |", flush=True)
+            print(
+                f"| {os.path.basename(model)} | {scheme} | {threads} | {quiet['certificate']['speed']['guaranteed']:.3f}x | {ratio(busy_verified)} "
+                f"| {'yes' if held_busy else 'NO: ' + busy_error} | {made} | {ratio(again)} | {'yes' if good else 'NO: ' + (error or made_error)} |",
+                flush=True)
         total = len(cases)
-        print(f"\nmade on the busy machine: {busy_good} of {total} hold on the quiet one or were refused ({refused} refused)")
-        print(f"made on the quiet machine: {quiet_good} of {total} hold while it is busy\n", flush=True)
+        print(
+            f"\nmade on the busy machine: {busy_good} of {total} hold on the quiet one or were refused ({refused} refused)"
+        )
+        print(f"made on the quiet machine: {quiet_good} of {total} hold while it is busy\n",
+              flush=True)
         return busy_good == total and 10 * quiet_good >= 9 * total
 
     def search(self):
@@ -252,7 +269,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, folder)
-        parts = {"hold": bench.hold, "disturbed": bench.disturbed, "exhaustive": bench.search, "mobilenetv2": bench.mobilenetv2}
+        parts = {
+            "hold": bench.hold, "disturbed": bench.disturbed, "exhaustive": bench.search,
+            "mobilenetv2": bench.mobilenetv2
+        }
         results = [run() for name, run in parts.items() if args.only in (None, name)]
     return 0 if all(results) else 1
 

@@ -40,7 +40,8 @@ def evoq(*words):
 
 def forecast(model, folder, fixed=None):
     path = os.path.join(folder, "forecast.json")
-    evoq("explain", model, "--target", "ort-cpu", "--json", path, *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
+    evoq("explain", model, "--target", "ort-cpu", "--json", path,
+         *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
     with open(path) as f:
         return json.load(f)
 

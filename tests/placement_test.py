@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What `evoq quantize --target` writes has no fault that `evoq explain --target` knows; of files with faults (bench/faults.py), the
-forecast for ONNX Runtime equals its profile, and --fix --accept-changes keeps the outputs and leaves nothing to repair.
+forecast for ONNX Runtime equals its profile, and --fix --accept-changes keeps the outputs and
+leaves nothing to repair.
 
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing.
 """
@@ -28,7 +29,8 @@ TOLERANCE = 0.25
 
 def explain(model, target, folder, fixed=None):
     path = os.path.join(folder, "explain.json")
-    forecast.evoq("explain", model, "--target", target, "--json", path, *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
+    forecast.evoq("explain", model, "--target", target, "--json", path,
+                  *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
     with open(path) as f:
         return json.load(f)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The figures of explain: what it prints, its JSON and its page say the same, and a ratio is that of the two times beside it. The page is opened in
-headless Chromium.
+"""The figures of explain: what it prints, its JSON and its page say the same, and a ratio is that
+of the two times beside it. The page is opened in headless Chromium.
 
 usage: report_test.py [EVOQ] [SCREENSHOT.png]
 Skips (exit status 77) where there is no Chromium, after what needs none.
@@ -20,7 +20,11 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 
 def evoq(*words):
-    return subprocess.run([EVOQ, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return subprocess.run([EVOQ, *words],
+                          check=True,
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL,
+                          text=True).stdout
 
 
 def browse(page, folder, *options):
@@ -50,48 +54,77 @@ def same(text, value):
 def is_ratio(text, above, below):
     """Whether a ratio is that of the two times that are shown, which are rounded as well."""
     value = float(above) / float(below)
-    return abs(float(text) - value) <= 0.501 * 10 ** -len(text.split(".")[1]) + 2e-3 * value
+    return abs(float(text) - value) <= 0.501 * 10**-len(text.split(".")[1]) + 2e-3 * value
 
 
 def check_time(text, time):
     """The ledger's first line and its rows."""
     number = r"(-?[0-9.]+)"
-    line = re.search(rf"time: float {number} ms -> ideal {number} ms -> attainable {number} ms -> measured {number} ms \({number}x of {number}x possible\)", text)
+    line = re.search(
+        rf"time: float {number} ms -> ideal {number} ms -> attainable {number} ms -> measured {number} ms \({number}x of {number}x possible\)",
+        text)
     check(line, "no line of the time ledger")
     for figure, key in zip(line.groups(), ["float_ms", "ideal_ms", "attainable_ms", "actual_ms"]):
-        check(figure == shown(time[key]), f"{key} is {time[key]} in the JSON and {figure} in the text")
-    check(is_ratio(line[5], line[1], line[4]) and is_ratio(line[6], line[1], line[2]), f"{line[0]}: not the ratios of these times")
-    check(float(line[5]) <= float(line[6]) + 0.005 and time["ideal_ms"] <= time["actual_ms"], f"{line[0]}: more than possible")
-    check(abs(time["actual_ms"] - time["ideal_ms"] - sum(c["ms"] for c in time["causes"]) - time["unexplained_ms"]) < 1e-9, "the causes do not add up")
+        check(figure == shown(time[key]),
+              f"{key} is {time[key]} in the JSON and {figure} in the text")
+    check(
+        is_ratio(line[5], line[1], line[4]) and is_ratio(line[6], line[1], line[2]),
+        f"{line[0]}: not the ratios of these times")
+    check(
+        float(line[5]) <= float(line[6]) + 0.005 and time["ideal_ms"] <= time["actual_ms"],
+        f"{line[0]}: more than possible")
+    check(
+        abs(time["actual_ms"] - time["ideal_ms"] - sum(c["ms"] for c in time["causes"]) -
+            time["unexplained_ms"]) < 1e-9, "the causes do not add up")
     for cause in time["causes"]:
-        row = re.search(rf"^ *([+-][0-9.]+) .* {re.escape(cause['code'])}(?: |$)", text, re.MULTILINE)
-        check(row and same(row[1], cause["ms"]), f"cause {cause['code']} is {cause['ms']} ms in the JSON, in the text: {row and row[0]}")
+        row = re.search(rf"^ *([+-][0-9.]+) .* {re.escape(cause['code'])}(?: |$)", text,
+                        re.MULTILINE)
+        check(
+            row and same(row[1], cause["ms"]),
+            f"cause {cause['code']} is {cause['ms']} ms in the JSON, in the text: {row and row[0]}")
 
 
 def check_bytes(text, ledger):
     file_bytes = ledger["actual_file"]
     check(f"({file_bytes} bytes)" in text, "the file's size is not in the text")
-    check(ledger["unexplained_bytes"] == file_bytes - sum(c["bytes"] for c in ledger["causes"]), "the bytes do not add up")
+    check(ledger["unexplained_bytes"] == file_bytes - sum(c["bytes"] for c in ledger["causes"]),
+          "the bytes do not add up")
     for cause in ledger["causes"]:
-        row = re.search(rf"^ *([0-9]+) +([0-9.]+)%  {re.escape(cause['code'])} ", text, re.MULTILINE)
-        check(row and int(row[1]) == cause["bytes"] and same(row[2], 100 * cause["bytes"] / file_bytes), f"cause {cause['code']}: {row and row[0]}")
+        row = re.search(rf"^ *([0-9]+) +([0-9.]+)%  {re.escape(cause['code'])} ", text,
+                        re.MULTILINE)
+        check(
+            row and int(row[1]) == cause["bytes"] and
+            same(row[2], 100 * cause["bytes"] / file_bytes),
+            f"cause {cause['code']}: {row and row[0]}")
 
 
 def check_steps(text, profile):
-    check(abs(profile["total_ms"] + profile["tax_ms"] - profile["steps_ms"] - profile["host_ms"]) < 1e-9, "a run is not its steps and its host")
-    check(f"total {shown(profile['total_ms'])} ms per run, sum of steps {shown(profile['steps_ms'])} ms" in text, "the sum of the steps")
+    check(
+        abs(profile["total_ms"] + profile["tax_ms"] - profile["steps_ms"] - profile["host_ms"])
+        < 1e-9, "a run is not its steps and its host")
+    check(
+        f"total {shown(profile['total_ms'])} ms per run, sum of steps {shown(profile['steps_ms'])} ms"
+        in text, "the sum of the steps")
     for step in profile["steps"]:
-        row = re.search(rf"^{re.escape(step['name'])} .* ([0-9.]+) +([0-9.]+)% +([0-9]*) +([0-9]+)%[+]?$", text, re.MULTILINE)
+        row = re.search(
+            rf"^{re.escape(step['name'])} .* ([0-9.]+) +([0-9.]+)% +([0-9]*) +([0-9]+)%[+]?$", text,
+            re.MULTILINE)
         check(row, f"step {step['name']} is not in the text")
-        check(same(row[1], step["ms"]) and same(row[2], 100 * step["share"]) and same(row[4], 100 * step["roofline_share"]), f"step {step['name']}: {row[0]}")
-        check(same(row[3], step["gops"]) if step["macs"] else row[3] == "", f"GOPS of {step['name']}: {row[0]}")
-        check(abs(step["gops"] * step["ms"] * 1e6 - 2 * step["macs"]) <= 1e-6 * step["macs"], f"GOPS of {step['name']} are not its operations over its time")
-        check(0 < step["roofline_share"] <= 1, f"{step['name']} at {step['roofline_share']} of the roofline")
+        check(
+            same(row[1], step["ms"]) and same(row[2], 100 * step["share"]) and
+            same(row[4], 100 * step["roofline_share"]), f"step {step['name']}: {row[0]}")
+        check(
+            same(row[3], step["gops"]) if step["macs"] else row[3] == "",
+            f"GOPS of {step['name']}: {row[0]}")
+        check(
+            abs(step["gops"] * step["ms"] * 1e6 - 2 * step["macs"]) <= 1e-6 * step["macs"],
+            f"GOPS of {step['name']} are not its operations over its time")
+        check(0 < step["roofline_share"] <= 1,
+              f"{step['name']} at {step['roofline_share']} of the roofline")
 
 
 class Tables(html.parser.HTMLParser):
     """The page's tables, each as a list of rows of texts, and the texts of its cards."""
-
     def __init__(self, dom):
         super().__init__()
         self.tables, self.cards, self.text, self.card = [], [], None, 0
@@ -124,7 +157,8 @@ class Tables(html.parser.HTMLParser):
 
     def rows(self, first):
         """The rows of the table whose first column is called so."""
-        return next({row[0]: row for row in table[1:]} for table in self.tables if table[0][0] == first)
+        return next(
+            {row[0]: row for row in table[1:]} for table in self.tables if table[0][0] == first)
 
     def card_of(self, title):
         return next((card for card in self.cards if card[0] == title), None)
@@ -134,26 +168,40 @@ def check_page(tables, data):
     causes = tables.rows("cause")
     for cause in data["time"]["causes"]:
         row = causes[cause["code"]]
-        check(row[1] == shown(cause["ms"]) and row[4] == str(len(cause["steps"])), f"cause {cause['code']} in the page: {row}")
+        check(row[1] == shown(cause["ms"]) and row[4] == str(len(cause["steps"])),
+              f"cause {cause['code']} in the page: {row}")
     for cause in data["bytes"]["causes"]:
         row = tables.rows("what")[cause["code"]]
-        check(row[1] == str(cause["bytes"]) and same(row[2].rstrip("%"), 100 * cause["bytes"] / data["bytes"]["actual_file"]), f"cause {cause['code']} in the page: {row}")
+        check(
+            row[1] == str(cause["bytes"]) and
+            same(row[2].rstrip("%"), 100 * cause["bytes"] / data["bytes"]["actual_file"]),
+            f"cause {cause['code']} in the page: {row}")
     steps = tables.rows("step")
     for step in data["models"][0]["profile"]["steps"]:
         row = steps[step["name"]]
-        check(row[5] == shown(step["ms"]) and same(row[6].rstrip("%"), 100 * step["share"]) and same(row[8].rstrip("%"), 100 * step["roofline_share"]), f"step in the page: {row}")
-    before, after = (sum(s["ms"] for s in m["profile"]["steps"] if s["op"] == "Conv") for m in (data["models"][1], data["models"][0]))
+        check(
+            row[5] == shown(step["ms"]) and same(row[6].rstrip("%"), 100 * step["share"]) and
+            same(row[8].rstrip("%"), 100 * step["roofline_share"]), f"step in the page: {row}")
+    before, after = (sum(s["ms"]
+                         for s in m["profile"]["steps"]
+                         if s["op"] == "Conv")
+                     for m in (data["models"][1], data["models"][0]))
     row = tables.rows("operator")["Conv"]
-    check(row[1] == shown(before) and row[2] == shown(after) and same(row[3].rstrip("x"), before / after), f"side by side: {row}")
+    check(
+        row[1] == shown(before) and row[2] == shown(after) and
+        same(row[3].rstrip("x"), before / after), f"side by side: {row}")
 
 
 def check_speed(card, compare):
     """The headline: a ratio, its interval and the two times that it is the ratio of."""
     check(card, "no card of the speed")
-    note = re.match(r"95% interval ([0-9.]+) to ([0-9.]+): (\w+); ([0-9.]+) to ([0-9.]+) ms$", card[2])
+    note = re.match(r"95% interval ([0-9.]+) to ([0-9.]+): (\w+); ([0-9.]+) to ([0-9.]+) ms$",
+                    card[2])
     check(note, f"the speed's card says {card}")
     check(is_ratio(card[1].rstrip("x"), note[4], note[5]), f"{card}: not the ratio of these times")
-    check(same(note[1], compare["speedup_low"]) and same(note[2], compare["speedup_high"]) and note[3] == compare["verdict"], f"{card} and {compare}")
+    check(
+        same(note[1], compare["speedup_low"]) and same(note[2], compare["speedup_high"]) and
+        note[3] == compare["verdict"], f"{card} and {compare}")
     check(compare["speedup_low"] <= compare["speedup"] <= compare["speedup_high"], f"{compare}")
 
 
@@ -164,7 +212,8 @@ with tempfile.TemporaryDirectory() as folder:
     evoq("quantize", onnx, "--calib-random", "4", "-o", etm)
     with open(eval_file, "w") as f:
         json.dump({"model": "net", "samples": 400, "top1": 0.75}, f)
-    printed = evoq("explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.4", "--report", page, "--eval", eval_file, "--json", profile)
+    printed = evoq("explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.4",
+                   "--report", page, "--eval", eval_file, "--json", profile)
     with open(profile) as f:
         explained = json.load(f)
     with open(page) as f:
@@ -172,13 +221,23 @@ with tempfile.TemporaryDirectory() as folder:
     check_steps(printed, explained["profile"])
     check_time(printed, explained["time"])
     check_bytes(printed, explained["bytes"])
-    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
-    check(data["time"] == explained["time"] and data["bytes"] == explained["bytes"], "the page's ledgers are not the JSON's")
-    for step, there in zip(explained["profile"]["steps"], data["models"][0]["profile"]["steps"], strict=True):
+    data = json.loads(
+        re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
+    check(data["time"] == explained["time"] and data["bytes"] == explained["bytes"],
+          "the page's ledgers are not the JSON's")
+    for step, there in zip(explained["profile"]["steps"],
+                           data["models"][0]["profile"]["steps"],
+                           strict=True):
         check(step.items() <= there.items(), f"the page's step {there} is not the JSON's {step}")
-    check([m["p50_ms"] for m in data["models"]] == [explained["time"]["actual_ms"], explained["time"]["float_ms"]], "the page's times are of other rounds than the ledger's")
-    check([data["compare"]["b_ms"], data["compare"]["a_ms"]] == [m["p50_ms"] for m in data["models"]], "the headline is of other rounds than the ledger")
-    check(abs(data["compare"]["speedup"] * data["compare"]["b_ms"] / data["compare"]["a_ms"] - 1) < 1e-9, "the headline is not the ratio of its times")
+    check([m["p50_ms"] for m in data["models"]
+          ] == [explained["time"]["actual_ms"], explained["time"]["float_ms"]],
+          "the page's times are of other rounds than the ledger's")
+    check([data["compare"]["b_ms"],
+           data["compare"]["a_ms"]] == [m["p50_ms"] for m in data["models"]],
+          "the headline is of other rounds than the ledger")
+    check(
+        abs(data["compare"]["speedup"] * data["compare"]["b_ms"] / data["compare"]["a_ms"] - 1)
+        < 1e-9, "the headline is not the ratio of its times")
     check(not re.search(r"<(script|link|img)[^>]+(src|href)=", text), "the page refers to another file")
     if BROWSER is None:
         print("skipped: no Chromium")
@@ -206,6 +265,8 @@ with tempfile.TemporaryDirectory() as folder:
     dom = browse(side, folder, "--dump-dom")
     check('data-ready="yes"' in dom, "the page of compare did not run to its end")
     with open(side) as f:
-        compared = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', f.read(), re.DOTALL)[1])
+        compared = json.loads(
+            re.search(r'<script id="data" type="application/json">(.*?)</script>', f.read(),
+                      re.DOTALL)[1])
     check_speed(Tables(dom).card_of("speed"), compared["compare"])
 print(f"report: {len(steps)} steps, 5 charts, opens offline")

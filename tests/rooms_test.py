@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Holds the sources to src/rooms.txt: a room includes what its row names and what those rows imply. And to one meaning for each name: no two
-files may define a type of one name in one named namespace, because the linker takes one of them for both without a word. And to one parser of
+files may define a type of one name in one named namespace, because the linker takes one of them for
+both without a word. And to one parser of
 JSON, which bounds its nesting: what others parse could overflow the stack."""
 import pathlib
 import re
@@ -56,18 +57,25 @@ def check_reader():
     for text in other:
         assert not repeated_types([("a", a), ("b", text)]), text
     parses = "const nlohmann::json root = nlohmann::json::parse(text);"
-    assert parsers_of_json([("src/a.cc", parses), ("src/b.cc", "Json::parse(text, nullptr)"), ("src/a_test.cc", parses), (JSON_PARSER, parses)]) == [
-        f"src/{name}: {call}(...: expected ParseJson of base/json_file.h" for name, call in (("a.cc", "json::parse"), ("b.cc", "Json::parse"))]
+    assert parsers_of_json([("src/a.cc", parses), ("src/b.cc", "Json::parse(text, nullptr)"),
+                            ("src/a_test.cc", parses), (JSON_PARSER, parses)]) == [
+                                f"src/{name}: {call}(...: expected ParseJson of base/json_file.h"
+                                for name, call in (("a.cc", "json::parse"), ("b.cc", "Json::parse"))
+                            ]
 
 
 JSON_PARSER = "src/base/json_file.cc"
 
 
 def parsers_of_json(files):
-    """Calls of the JSON library's parser outside of ParseJson's file and of tests, whose texts are their own."""
+    """Calls of the JSON library's parser outside of ParseJson's file and of tests, whose texts are
+    their own."""
     call = re.compile(r"\b[Jj]son::(?:parse|sax_parse|from_\w+)\(|\b[Jj]son::accept\(|\"_json\b")
-    return [f"{name}: {found.group()}...: expected ParseJson of base/json_file.h" for name, text in files
-            if name != JSON_PARSER and not name.endswith("_test.cc") for found in call.finditer(text)]
+    return [
+        f"{name}: {found.group()}...: expected ParseJson of base/json_file.h"
+        for name, text in files if name != JSON_PARSER and not name.endswith("_test.cc")
+        for found in call.finditer(text)
+    ]
 
 
 def read_rooms():

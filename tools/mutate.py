@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Plants faults, one at a time, runs the tests and lists the faults that no test notices.
 
-    tools/mutate.py --changed [COMMIT]         the lines that differ from COMMIT (HEAD~1, or HEAD if the tree is dirty)
-    tools/mutate.py FILE... [--lines A-B]      these files
-    tools/mutate.py --sample 150 --per-room 5  a random sample of all rooms; the seed is printed
-    tools/mutate.py ... --list                 only prints what would be planted
+    tools/mutate.py --changed [COMMIT]         the lines that differ from COMMIT (HEAD~1, or HEAD if
+    the tree is dirty) tools/mutate.py FILE... [--lines A-B]      these files tools/mutate.py
+    --sample 150 --per-room 5  a random sample of all rooms; the seed is printed tools/mutate.py ...
+    --list                 only prints what would be planted
 
-Works in copies of the tree below build/mutate, so that several runs can share them: each worker has a copy, a build
-folder and a lock; what is done is kept by a hash of the file's text and the fault, and never done twice (--again
-does). For each fault: builds and runs the tests of the room, then of the other rooms and whole-program tests, then
-the scripts; the first failure ends it. Results: killed (by which test), survived, invalid (did not compile), and
-equivalent (tests/mutants_equivalent.txt gives the reason).
+Works in copies of the tree below build/mutate, so that several runs can share them: each worker has
+a copy, a build folder and a lock; what is done is kept by a hash of the file's text and the fault,
+and never done twice (--again does). For each fault: builds and runs the tests of the room, then of
+the other rooms and whole-program tests, then the scripts; the first failure ends it. Results:
+killed (by which test), survived, invalid (did not compile), and equivalent
+(tests/mutants_equivalent.txt gives the reason).
 
-The rules are the rows of tools/mutation_rules.py. Exit status 1 if a fault survived, 3 if the time ran out before the end.
+The rules are the rows of tools/mutation_rules.py. Exit status 1 if a fault survived, 3 if the time
+ran out before the end.
 """
 import argparse
 import collections
@@ -32,7 +34,9 @@ import time
 
 import mutation_rules
 
-ROOT = pathlib.Path(os.environ.get("EVOQ_MUTATE_ROOT", pathlib.Path(__file__).resolve().parent.parent))
+ROOT = pathlib.Path(
+    os.environ.get("EVOQ_MUTATE_ROOT",
+                   pathlib.Path(__file__).resolve().parent.parent))
 STATE = ROOT / "build/mutate"
 EQUIVALENT = ROOT / "tests/mutants_equivalent.txt"
 # Scripts that a fault in the code cannot fail, or that find faults by chance only.
@@ -52,7 +56,9 @@ class Fault:
 
     @functools.cached_property
     def id(self):
-        key = "\0".join([self.path, self.mutant.rule, str(self.mutant.start), self.mutant.text, self.source])
+        key = "\0".join(
+            [self.path, self.mutant.rule,
+             str(self.mutant.start), self.mutant.text, self.source])
         return hashlib.sha256(key.encode()).hexdigest()[:16]
 
     @functools.cached_property
@@ -68,7 +74,8 @@ class Fault:
 
 
 def equivalents():
-    """{(path, line's text, old, new): reason} of tests/mutants_equivalent.txt: tab-separated, '#' comments."""
+    """{(path, line's text, old, new): reason} of tests/mutants_equivalent.txt: tab-separated, '#'
+    comments."""
     rows = {}
     for line in EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []:
         if line and not line.startswith("#"):
@@ -78,23 +85,39 @@ def equivalents():
 
 
 def sources():
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src", "python/evoq"], cwd=ROOT, check=True,
-                           capture_output=True, text=True).stdout.split()
-    return [f for f in files if re.search(r"\.(cc|h|py)$", f) and not re.search(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$", f)
-            and (ROOT / f).exists()]
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src", "python/evoq"],
+                           cwd=ROOT,
+                           check=True,
+                           capture_output=True,
+                           text=True).stdout.split()
+    return [
+        f for f in files if re.search(r"\.(cc|h|py)$", f) and
+        not re.search(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$", f) and (ROOT /
+                                                                                      f).exists()
+    ]
 
 
 def faults_of(path, lines=None):
     source = (ROOT / path).read_text()
-    return [Fault(path, m, source) for m in mutation_rules.mutants(source, path.endswith(".py"), lines)]
+    return [
+        Fault(path, m, source) for m in mutation_rules.mutants(source, path.endswith(".py"), lines)
+    ]
 
 
 def changed_lines(commit):
     """{path: numbers of the lines that differ from the commit}."""
     if not commit:
-        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"],
+                               cwd=ROOT,
+                               capture_output=True,
+                               text=True,
+                               check=True).stdout
         commit = "HEAD" if dirty.strip() else "HEAD~1"
-    diff = subprocess.run(["git", "diff", "-U0", commit], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    diff = subprocess.run(["git", "diff", "-U0", commit],
+                          cwd=ROOT,
+                          check=True,
+                          capture_output=True,
+                          text=True).stdout
     lines, path = collections.defaultdict(set), None
     for row in diff.splitlines():
         if row.startswith("+++ "):
@@ -111,7 +134,6 @@ class Sample:
 
     A line is drawn first, then a fault on it, so that long lines do not count double.
     """
-
     def __init__(self, count, per_room, seed):
         rooms = collections.defaultdict(lambda: collections.defaultdict(list))
         for path in sources():
@@ -121,15 +143,20 @@ class Sample:
         self.drawn = {}
         for room, lines in sorted(rooms.items()):
             rng = random.Random(f"{seed} {room}")
-            self.drawn[room] = [rng.choice(lines[place]) for place in rng.sample(sorted(lines), len(lines))]
+            self.drawn[room] = [
+                rng.choice(lines[place]) for place in rng.sample(sorted(lines), len(lines))
+            ]
         total = sum(map(len, self.drawn.values()))
         rest = max(0, count - per_room * len(rooms))
-        self.shares = {room: per_room + int(rest * len(faults) / total) for room, faults in self.drawn.items()}
+        self.shares = {
+            room: per_room + int(rest * len(faults) / total) for room, faults in self.drawn.items()
+        }
         for room in sorted(self.drawn, key=lambda r: -len(self.drawn[r])):
             self.shares[room] += sum(self.shares.values()) < count
 
     def faults(self, invalid=None):
-        """The sample; where `invalid` names faults that do not compile, with further ones of their rooms beside them."""
+        """The sample; where `invalid` names faults that do not compile, with further ones of their
+        rooms beside them."""
         chosen = []
         for room, faults in self.drawn.items():
             left = self.shares[room]
@@ -142,13 +169,18 @@ class Sample:
 
 
 class Worker:
-    """A copy of the tree with a build folder, held by a lock; plants a fault, builds, tests, restores."""
-
+    """A copy of the tree with a build folder, held by a lock; plants a fault, builds, tests,
+    restores."""
     def __init__(self, number, lock, args):
         self.folder, self.lock, self.args = STATE / f"w{number}", lock, args
         self.tree, self.build = self.folder / "tree", self.folder / "tree/build/release"
-        self.environment = {**os.environ, "EVOQ_DATA": os.environ.get("EVOQ_DATA", str(ROOT.parent / "shared/data")),
-                            "XDG_CACHE_HOME": str(self.folder / "cache"), "CCACHE_BASEDIR": str(self.tree), "CCACHE_NOHASHDIR": "1"}
+        self.environment = {
+            **os.environ, "EVOQ_DATA":
+                os.environ.get("EVOQ_DATA", str(ROOT.parent / "shared/data")), "XDG_CACHE_HOME":
+                    str(self.folder / "cache"), "CCACHE_BASEDIR":
+                        str(self.tree), "CCACHE_NOHASHDIR":
+                            "1"
+        }
 
     @staticmethod
     def claim(args):
@@ -162,8 +194,12 @@ class Worker:
         sys.exit("mutate: 64 workers are busy")
 
     def sync(self):
-        """Makes the copy equal to the tree, files written only where they differ, so that only those are built again."""
-        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True,
+        """Makes the copy equal to the tree, files written only where they differ, so that only
+        those are built again."""
+        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"],
+                               cwd=ROOT,
+                               check=True,
+                               capture_output=True,
                                text=True).stdout.split("\0")
         wanted = {f for f in files if f and (ROOT / f).is_file()}
         for file in sorted(wanted):
@@ -174,7 +210,8 @@ class Worker:
             to.chmod((ROOT / file).stat().st_mode)
         for top in ("src", "tests", "include", "python", "tools"):
             for path in (self.tree / top).rglob("*"):
-                if path.is_file() and str(path.relative_to(self.tree)) not in wanted and "__pycache__" not in path.parts:
+                if path.is_file() and str(path.relative_to(
+                        self.tree)) not in wanted and "__pycache__" not in path.parts:
                     path.unlink()
 
     def prepare(self):
@@ -184,9 +221,16 @@ class Worker:
         if not venv.exists() and (ROOT / "build/venv").exists():
             venv.symlink_to((ROOT / "build/venv").resolve())
         python = venv / "bin/python"
-        binding = python.exists() and subprocess.run([python, "-c", "import nanobind"], capture_output=True).returncode == 0
-        options = ["-DEVOQ_TESTS=ON", "-DEVOQ_BENCH=OFF", f"-DEVOQ_PYTHON={'ON' if binding else 'OFF'}", f"-DPython_EXECUTABLE={python}"]
-        done = subprocess.run(["cmake", "--preset", "release", *options], cwd=self.tree, capture_output=True, text=True)
+        binding = python.exists() and subprocess.run([python, "-c", "import nanobind"],
+                                                     capture_output=True).returncode == 0
+        options = [
+            "-DEVOQ_TESTS=ON", "-DEVOQ_BENCH=OFF", f"-DEVOQ_PYTHON={'ON' if binding else 'OFF'}",
+            f"-DPython_EXECUTABLE={python}"
+        ]
+        done = subprocess.run(["cmake", "--preset", "release", *options],
+                              cwd=self.tree,
+                              capture_output=True,
+                              text=True)
         if done.returncode != 0:
             sys.exit(f"mutate: cmake failed:\n{done.stdout}{done.stderr}")
         status, output = self.make([])
@@ -195,12 +239,18 @@ class Worker:
 
     def make(self, targets):
         command = ["cmake", "--build", str(self.build), "-j", str(self.args.jobs)]
-        return self.run(command + (["--target", *targets] if targets else []), self.args.build_limit_s)
+        return self.run(command + (["--target", *targets] if targets else []),
+                        self.args.build_limit_s)
 
     def run(self, command, limit_s):
         """(exit status, None if stopped at the limit; output)."""
         with open(self.folder / "output", "w+") as out:
-            process = subprocess.Popen(command, cwd=self.tree, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            process = subprocess.Popen(command,
+                                       cwd=self.tree,
+                                       env=self.environment,
+                                       stdin=subprocess.DEVNULL,
+                                       stdout=out,
+                                       stderr=subprocess.STDOUT,
                                        start_new_session=True)
             try:
                 status = process.wait(limit_s)
@@ -214,9 +264,13 @@ class Worker:
 
     def tests(self):
         """Names of everything that can kill, as paths below the tree."""
-        binaries = sorted(self.build.glob("evoq_*_test")) + sorted(self.build.glob("tests/evoq_*_test"))
-        scripts = sorted((self.tree / "tests").glob("*_test.py")) + sorted((self.tree / "tests").glob("*/*_test.py"))
-        return [str(p.relative_to(self.tree)) for p in binaries + scripts if p.name not in NO_KILLERS]
+        binaries = sorted(self.build.glob("evoq_*_test")) + sorted(
+            self.build.glob("tests/evoq_*_test"))
+        scripts = sorted((self.tree / "tests").glob("*_test.py")) + sorted(
+            (self.tree / "tests").glob("*/*_test.py"))
+        return [
+            str(p.relative_to(self.tree)) for p in binaries + scripts if p.name not in NO_KILLERS
+        ]
 
     def test(self, name, limit_s):
         """(passes, what failed)."""
@@ -224,17 +278,24 @@ class Worker:
         if name.endswith(".py"):
             python = self.tree / "build/venv/bin/python"
             self.environment["EVOQ_BUILD"] = str(self.build)
-            status, output = self.run(["bash", "-c", f'{memory} exec "{python if python.exists() else sys.executable}" "{name}"'], limit_s)
+            status, output = self.run([
+                "bash", "-c",
+                f'{memory} exec "{python if python.exists() else sys.executable}" "{name}"'
+            ], limit_s)
             return status in (0, 77), f"{name}{'' if status is not None else ' (not done in time)'}"
-        status, output = self.run(["bash", "-c", f'{memory} exec "./{name}" --gtest_fail_fast --gtest_brief=1'], limit_s)
+        status, output = self.run(
+            ["bash", "-c", f'{memory} exec "./{name}" --gtest_fail_fast --gtest_brief=1'], limit_s)
         failed = re.findall(r"^\[  FAILED  \] (\S+?)[,.]?(?: |$)", output, re.MULTILINE)
-        last = failed[0] if failed else ("not done in time" if status is None else f"status {status}")
+        last = failed[0] if failed else (
+            "not done in time" if status is None else f"status {status}")
         return status == 0, f"{pathlib.Path(name).name}: {last}"
 
     def baseline(self):
-        """{test: seconds} of those that pass without a fault, measured once for this state of the tree."""
+        """{test: seconds} of those that pass without a fault, measured once for this state of the
+        tree."""
         file = self.folder / "baseline.json"
-        state = hashlib.sha256(b"".join((self.tree / f).read_bytes() for f in sorted(sources()))).hexdigest()
+        state = hashlib.sha256(b"".join(
+            (self.tree / f).read_bytes() for f in sorted(sources()))).hexdigest()
         known = json.loads(file.read_text()) if file.exists() else {}
         seconds = known.get("seconds", {})
         for name in self.tests():
@@ -252,15 +313,20 @@ class Worker:
         """The tests, those of the room first, then by how often they killed its faults a second."""
         own = f"evoq_{fault.room}_test"
         if fault.path.startswith("python/") or fault.room == "python":
-            return sorted(self.seconds, key=lambda n: (not n.endswith(".py") or "python" not in n, self.seconds[n]))
-        rank = lambda n: (pathlib.Path(n).name != own, n.endswith(".py"), -kills[fault.room, n] / (self.seconds[n] + 0.1), self.seconds[n])
+            return sorted(self.seconds,
+                          key=lambda n:
+                          (not n.endswith(".py") or "python" not in n, self.seconds[n]))
+        rank = lambda n: (pathlib.Path(n).name != own, n.endswith(".py"), -kills[fault.room, n] /
+                          (self.seconds[n] + 0.1), self.seconds[n])
         return sorted(self.seconds, key=rank)
 
     def judge(self, fault, kills):
         """{'result', 'by', 'seconds'} of one fault."""
         file = self.tree / fault.path
         start = time.monotonic()
-        result = lambda what, by="": {"result": what, "by": by, "seconds": round(time.monotonic() - start, 1)}
+        result = lambda what, by="": {
+            "result": what, "by": by, "seconds": round(time.monotonic() - start, 1)
+        }
         file.write_text(fault.planted())
         try:
             built_all = False
@@ -294,8 +360,10 @@ def summary(faults, results):
     for fault in faults:
         rooms[fault.room][results[fault.id]["result"] if fault.id in results else "not run"] += 1
     columns = ["killed", "survived", "equivalent", "invalid", "unknown", "not run"]
-    print(f"\n{'room':12}" + "".join(f"{c:>12}" for c in columns) + "   killed of those that compile and differ")
-    for room, counts in sorted(rooms.items()) + [("all", sum(rooms.values(), collections.Counter()))]:
+    print(f"\n{'room':12}" + "".join(f"{c:>12}" for c in columns) +
+          "   killed of those that compile and differ")
+    for room, counts in sorted(rooms.items()) + [("all", sum(rooms.values(), collections.Counter()))
+                                                ]:
         judged = counts["killed"] + counts["survived"]
         share = f"{100 * counts['killed'] / judged:.0f}%" if judged else "-"
         print(f"{room:12}" + "".join(f"{counts[c] or '':>12}" for c in columns) + f"   {share:>5}")
@@ -308,13 +376,19 @@ def summary(faults, results):
 
 def choose(args):
     if args.changed is not None:
-        return [f for path, lines in changed_lines(args.changed).items() for f in faults_of(path, lines)]
+        return [
+            f for path, lines in changed_lines(args.changed).items()
+            for f in faults_of(path, lines)
+        ]
     if args.files:
         lines = None
         if args.lines:
             first, _, last = args.lines.partition("-")
             lines = set(range(int(first), int(last or first) + 1))
-        return [f for path in args.files for f in faults_of(str(pathlib.Path(path).resolve().relative_to(ROOT.resolve())), lines)]
+        return [
+            f for path in args.files
+            for f in faults_of(str(pathlib.Path(path).resolve().relative_to(ROOT.resolve())), lines)
+        ]
     return Sample(args.sample, args.per_room, args.seed)
 
 
@@ -344,11 +418,13 @@ def work(faults, args, until):
             temporary = kept(fault).with_suffix(f".{os.getpid()}")
             temporary.write_text(json.dumps({**result, "fault": str(fault)}))
             temporary.rename(kept(fault))
-            print(f"{result['result']:10} {result['seconds']:6.1f} s  {fault}  {result['by']}", flush=True)
+            print(f"{result['result']:10} {result['seconds']:6.1f} s  {fault}  {result['by']}",
+                  flush=True)
 
 
 def run(faults, args, until):
-    """work() in as many processes as workers are wanted; what is known of each fault then, by id."""
+    """work() in as many processes as workers are wanted; what is known of each fault then, by
+    id."""
     (STATE / "results").mkdir(parents=True, exist_ok=True)
     children = []
     for _ in range(args.workers - 1):
@@ -371,18 +447,52 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--lines", help="A-B: only faults on these lines")
-    parser.add_argument("--changed", nargs="?", const="", metavar="COMMIT", help="lines that differ from COMMIT")
-    parser.add_argument("--sample", type=int, default=150, help="without files: how many, that compile, of all (%(default)s)")
-    parser.add_argument("--per-room", type=int, default=5, help="at least so many of each room (%(default)s)")
-    parser.add_argument("--seed", type=int, default=None, help="of the sample; drawn and printed if not given")
-    parser.add_argument("--limit", type=int, help="of files or changed lines: at most so many faults, drawn with the seed")
-    parser.add_argument("--time-s", type=float, default=float("inf"), help="start no fault after this time")
-    parser.add_argument("--workers", type=int, default=1, help="copies of the tree worked in at once (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="of each build (%(default)s)")
-    parser.add_argument("--build-limit-s", type=float, default=3600, help="for one build (%(default)s)")
-    parser.add_argument("--room-only", action="store_true", help="only the tests of the fault's room")
-    parser.add_argument("--fresh-baseline", action="store_true", help="run all tests without a fault first, also those known to pass")
-    parser.add_argument("--again", action="store_true", help="forget what is known of these faults first")
+    parser.add_argument("--changed",
+                        nargs="?",
+                        const="",
+                        metavar="COMMIT",
+                        help="lines that differ from COMMIT")
+    parser.add_argument("--sample",
+                        type=int,
+                        default=150,
+                        help="without files: how many, that compile, of all (%(default)s)")
+    parser.add_argument("--per-room",
+                        type=int,
+                        default=5,
+                        help="at least so many of each room (%(default)s)")
+    parser.add_argument("--seed",
+                        type=int,
+                        default=None,
+                        help="of the sample; drawn and printed if not given")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        help="of files or changed lines: at most so many faults, drawn with the seed")
+    parser.add_argument("--time-s",
+                        type=float,
+                        default=float("inf"),
+                        help="start no fault after this time")
+    parser.add_argument("--workers",
+                        type=int,
+                        default=1,
+                        help="copies of the tree worked in at once (%(default)s)")
+    parser.add_argument("--jobs",
+                        type=int,
+                        default=os.cpu_count(),
+                        help="of each build (%(default)s)")
+    parser.add_argument("--build-limit-s",
+                        type=float,
+                        default=3600,
+                        help="for one build (%(default)s)")
+    parser.add_argument("--room-only",
+                        action="store_true",
+                        help="only the tests of the fault's room")
+    parser.add_argument("--fresh-baseline",
+                        action="store_true",
+                        help="run all tests without a fault first, also those known to pass")
+    parser.add_argument("--again",
+                        action="store_true",
+                        help="forget what is known of these faults first")
     parser.add_argument("--list", action="store_true", help="print the faults and end")
     args = parser.parse_args()
     args.seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
@@ -401,7 +511,8 @@ def main():
             kept(fault).unlink(missing_ok=True)
     while True:
         results = run(faults, args, until)
-        further = chosen.faults({i for i, r in results.items() if r["result"] == "invalid"}) if drawn else faults
+        further = chosen.faults({i for i, r in results.items() if r["result"] == "invalid"
+                                }) if drawn else faults
         if len(further) == len(faults) or time.monotonic() > until:
             break
         faults = further

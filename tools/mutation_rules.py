@@ -1,11 +1,13 @@
-"""The faults that tools/mutate.py plants: one row of RULES each, found on the tokens of a C++ or Python file.
+"""The faults that tools/mutate.py plants: one row of RULES each, found on the tokens of a C++ or
+Python file.
 
-A rule is a function (tokens, i) -> [(first, last, text)]: at token i it may replace the characters from
-tokens[first].start to tokens[last].end by text. Tokens are those of stock clang-format's style, which
-tells `a < b` from `vector<int>` and `a && b` from `T&& t` by their blanks. What does not compile is
-found out by compiling, so a rule may guess.
+A rule is a function (tokens, i) -> [(first, last, text)]: at token i it may replace the characters
+from tokens[first].start to tokens[last].end by text. Tokens are those of stock clang-format's
+style, which tells `a < b` from `vector<int>` and `a && b` from `T&& t` by their blanks. What does
+not compile is found out by compiling, so a rule may guess.
 
-Nothing is planted in comments, preprocessor lines, include lists, assertions (EVOQ_CHECK, EVOQ_DCHECK,
+Nothing is planted in comments, preprocessor lines, include lists, assertions (EVOQ_CHECK,
+EVOQ_DCHECK,
 static_assert: what they test never fails in a correct program), nor in the text of messages.
 """
 import bisect
@@ -29,20 +31,23 @@ class Mutant(NamedTuple):
     text: str
 
 
-TOKEN = re.compile(r"""
+TOKEN = re.compile(
+    r"""
     (?P<comment>//[^\n]*|/\*.*?\*/)
   | (?P<directive>^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*)
   | (?P<raw>R"(?P<delimiter>[^()\s]*)\(.*?\)(?P=delimiter)")
   | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+')
   | (?P<number>0[xX][0-9a-fA-F']+[uUlL]*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)
   | (?P<name>[A-Za-z_]\w*)
-  | (?P<op>->|<=>|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|\.\.\.|[-+*/%<>=!&|^~?:;,.(){}\[\]\#@\\])
+  | (?P<op>->|<=>|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|\.\.\.|[-
+  +*/%<>=!&|^~?:;,.(){}\[\]\#@\\])
 """, re.VERBOSE | re.MULTILINE | re.DOTALL)
 
-PYTHON_TOKEN = re.compile(TOKEN.pattern
-                          .replace(r"//[^\n]*|/\*.*?\*/", r'\#[^\n]*|\"\"\".*?\"\"\"')
-                          .replace(r"^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", r"^(?:import|from)\b[^\n]*"),
-                          re.VERBOSE | re.MULTILINE | re.DOTALL)
+PYTHON_TOKEN = re.compile(
+    TOKEN.pattern.replace(r"//[^\n]*|/\*.*?\*/",
+                          r'\#[^\n]*|\"\"\".*?\"\"\"').replace(r"^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*",
+                                                               r"^(?:import|from)\b[^\n]*"),
+    re.VERBOSE | re.MULTILINE | re.DOTALL)
 
 ASSERTIONS = {"EVOQ_CHECK", "EVOQ_DCHECK", "static_assert", "assert"}
 
@@ -89,7 +94,8 @@ def clause_end(tokens, i, step):
 
 
 def statement_start(tokens, i):
-    """Whether a statement may begin at i: not in the head of a `for`, nor after a label's or a base list's colon."""
+    """Whether a statement may begin at i: not in the head of a `for`, nor after a label's or a base
+    list's colon."""
     if i == 0 or tokens[i - 1].text in ("{", "}", "else"):
         return True
     if tokens[i - 1].text == ")":
@@ -116,12 +122,15 @@ def statement_end(tokens, i):
     return None
 
 
-COMPARISONS = {"<": ["<=", ">"], "<=": ["<"], ">": [">=", "<"], ">=": [">"], "==": ["!="], "!=": ["=="]}
+COMPARISONS = {
+    "<": ["<=", ">"], "<=": ["<"], ">": [">=", "<"], ">=": [">"], "==": ["!="], "!=": ["=="]
+}
 
 
 def comparison(tokens, i):
     token = tokens[i]
-    return [(i, i, to) for to in COMPARISONS.get(token.text, [])] if token.kind == "op" and token.spaced else []
+    return [(i, i, to) for to in COMPARISONS.get(token.text, [])
+           ] if token.kind == "op" and token.spaced else []
 
 
 def logic(tokens, i):
@@ -133,7 +142,10 @@ def dropped_clause(tokens, i):
     if tokens[i].text not in ("&&", "||", "and", "or") or not tokens[i].spaced:
         return []
     right, left = clause_end(tokens, i, 1), clause_end(tokens, i, -1)
-    return [m for m in ((i, right, "") if right else None, (left, i, "") if left is not None else None) if m]
+    return [
+        m for m in ((i, right, "") if right else None, (left, i, "") if left is not None else None)
+        if m
+    ]
 
 
 def negation(tokens, i):
@@ -161,10 +173,13 @@ def constant(tokens, i):
 
 
 def arithmetic(tokens, i):
-    swap = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "+=": "-=", "-=": "+=", "*=": "+=", "<<": ">>", ">>": "<<",
-            "|=": "&=", "&=": "|="}
+    swap = {
+        "+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "+=": "-=", "-=": "+=", "*=": "+=",
+        "<<": ">>", ">>": "<<", "|=": "&=", "&=": "|="
+    }
     token = tokens[i]
-    if token.kind != "op" or token.text not in swap or not token.spaced or tokens[i - 1].text in ("operator", "auto", "const"):
+    if token.kind != "op" or token.text not in swap or not token.spaced or tokens[i - 1].text in (
+            "operator", "auto", "const"):
         return []
     return [(i, i, swap[token.text])]
 
@@ -174,13 +189,15 @@ def sign(tokens, i):
     if token.text != "-" or token.spaced or i == 0 or i + 1 == len(tokens):
         return []
     before = tokens[i - 1]
-    unary = before.text in ("(", ",", "=", "return", "?", ":", "[", "{", "<", ">", "==", "+", "*", "/", "&&", "||", "<=", ">=", "!=")
+    unary = before.text in ("(", ",", "=", "return", "?", ":", "[", "{", "<", ">", "==", "+", "*",
+                            "/", "&&", "||", "<=", ">=", "!=")
     return [(i, i, "")] if unary else []
 
 
-SWAPPED_NAMES = [("min", "max"), ("Min", "Max"), ("min_element", "max_element"), ("front", "back"), ("rows", "cols"),
-                 ("rows", "columns"), ("height", "width"), ("low", "high"), ("lower", "upper"), ("first", "second"),
-                 ("floor", "ceil"), ("begin", "end"), ("true", "false"), ("True", "False"), ("lround", "lrint")]
+SWAPPED_NAMES = [("min", "max"), ("Min", "Max"), ("min_element", "max_element"), ("front", "back"),
+                 ("rows", "cols"), ("rows", "columns"), ("height", "width"), ("low", "high"),
+                 ("lower", "upper"), ("first", "second"), ("floor", "ceil"), ("begin", "end"),
+                 ("true", "false"), ("True", "False"), ("lround", "lrint")]
 PARTNER = {}
 for _a, _b in SWAPPED_NAMES:
     PARTNER.setdefault(_a, []).append(_b)
@@ -197,10 +214,11 @@ def partner(tokens, i):
     return found
 
 
-SATURATING = [("_adds_", "_add_"), ("_subs_", "_sub_"), ("_packus_", "_packs_"), ("_packs_", "_packus_"), ("dpbusds", "dpbusd"),
-              ("cvtsepi", "cvtepi"), ("cvtusepi", "cvtepi"), ("_cvtps_", "_cvttps_"), ("SaturatedAdd", "Add"), ("SaturatedSub", "Sub"),
-              ("NearestInt", "ConvertTo"), ("DemoteTo", "TruncateTo"), ("nearbyint", "trunc"), ("nearbyintf", "truncf"),
-              ("RoundHalfEven", "std::round")]
+SATURATING = [("_adds_", "_add_"), ("_subs_", "_sub_"), ("_packus_", "_packs_"),
+              ("_packs_", "_packus_"), ("dpbusds", "dpbusd"), ("cvtsepi", "cvtepi"),
+              ("cvtusepi", "cvtepi"), ("_cvtps_", "_cvttps_"), ("SaturatedAdd", "Add"),
+              ("SaturatedSub", "Sub"), ("NearestInt", "ConvertTo"), ("DemoteTo", "TruncateTo"),
+              ("nearbyint", "trunc"), ("nearbyintf", "truncf"), ("RoundHalfEven", "std::round")]
 
 
 def saturation(tokens, i):
@@ -212,9 +230,11 @@ def saturation(tokens, i):
 def axis(tokens, i):
     """A use of something named axis, dim or rank becomes its neighbour."""
     token = tokens[i]
-    if token.kind != "name" or not re.fullmatch(r"(\w*_)?(axis|dim|rank)_?", token.text) or i + 1 == len(tokens):
+    if token.kind != "name" or not re.fullmatch(r"(\w*_)?(axis|dim|rank)_?",
+                                                token.text) or i + 1 == len(tokens):
         return []
-    use = tokens[i - 1].text in ("(", "[", ",", "+", "<", "==", "return") and tokens[i + 1].text in (")", "]", ",", ";", "+", "-")
+    use = tokens[i - 1].text in ("(", "[", ",", "+", "<", "==",
+                                 "return") and tokens[i + 1].text in (")", "]", ",", ";", "+", "-")
     return [(i, i, f"({token.text} + 1)"), (i, i, f"({token.text} - 1)")] if use else []
 
 
@@ -233,18 +253,22 @@ def arguments(tokens, i):
 
 
 def swapped_arguments(tokens, i, source):
-    """Adjacent arguments of a call change places; the compiler refuses those of types that do not convert."""
+    """Adjacent arguments of a call change places; the compiler refuses those of types that do not
+    convert."""
     if tokens[i].text != "(" or i == 0 or tokens[i - 1].kind != "name":
         return []
-    if tokens[i - 1].text in ("if", "for", "while", "switch", "return", "sizeof", "Fail", "InvalidInput", "Unsupported", "min", "max", "Min", "Max"):
+    if tokens[i - 1].text in ("if", "for", "while", "switch", "return", "sizeof", "Fail",
+                              "InvalidInput", "Unsupported", "min", "max", "Min", "Max"):
         return []
     parts = arguments(tokens, i)
     swaps = []
     for (a0, a1), (b0, b1) in zip(parts, parts[1:]):
-        if a0 > a1 or b0 > b1 or any(tokens[j].kind == "string" for j in range(a0, b1 + 1)) or b1 - a0 > 24:
+        if a0 > a1 or b0 > b1 or any(
+                tokens[j].kind == "string" for j in range(a0, b1 + 1)) or b1 - a0 > 24:
             continue
         a, b = source[tokens[a0].start:tokens[a1].end], source[tokens[b0].start:tokens[b1].end]
-        declaration = any(tokens[j].kind == tokens[j + 1].kind == "name" for j in range(a0, a1))  # `int a`: parameters
+        declaration = any(tokens[j].kind == tokens[j + 1].kind == "name"
+                          for j in range(a0, a1))  # `int a`: parameters
         if a != b and not declaration:
             swaps.append((a0, b1, f"{b}, {a}"))
     return swaps
@@ -255,7 +279,9 @@ def dropped_exit(tokens, i):
     text = tokens[i].text
     if text == "if" and i + 1 < len(tokens) and tokens[i + 1].text == "(":
         end = closing(tokens, i + 1)
-        if end is not None and end + 1 < len(tokens) and tokens[end + 1].text in ("return", "continue", "break"):
+        if end is not None and end + 1 < len(tokens) and tokens[end + 1].text in ("return",
+                                                                                  "continue",
+                                                                                  "break"):
             last = statement_end(tokens, end + 1)
             follows = tokens[last + 1].text if last is not None and last + 1 < len(tokens) else ""
             return [(i, last, ";")] if last is not None and follows != "else" else []
@@ -266,7 +292,8 @@ def dropped_exit(tokens, i):
 
 def dropped_statement(tokens, i):
     """An assignment to something that is there already, or a call for its effect, goes."""
-    if tokens[i].kind != "name" or not statement_start(tokens, i) or tokens[i].text in ("return", "EVOQ_TRY", "EVOQ_ASSIGN", "using", "case", "else"):
+    if tokens[i].kind != "name" or not statement_start(tokens, i) or tokens[i].text in (
+            "return", "EVOQ_TRY", "EVOQ_ASSIGN", "using", "case", "else"):
         return []
     end = statement_end(tokens, i)
     if end is not None and any(t.text in ("reserve", "shrink_to_fit") for t in tokens[i:end]):
@@ -282,7 +309,9 @@ def dropped_statement(tokens, i):
             names = any(a.kind == b.kind == "name" for a, b in zip(body[:j], body[1:j]))
             return [(i, end, ";")] if plain and not names else []
     call = len(body) > 2 and body[-1].text == ")" and any(t.text in (".", "->") for t in body)
-    return [(i, end, ";")] if call and not any(a.kind == b.kind == "name" for a, b in zip(body, body[1:])) else []
+    return [
+        (i, end, ";")
+    ] if call and not any(a.kind == b.kind == "name" for a, b in zip(body, body[1:])) else []
 
 
 # name, what it stands for, the function. Adding a rule is one row.
@@ -326,7 +355,8 @@ def mutants(source, python=False, lines=None):
         if i in skip or (lines is not None and line_of(tokens[i].start) not in lines):
             continue
         for name, _, function in RULES:
-            planted = function(tokens, i, source) if function is swapped_arguments else function(tokens, i)
+            planted = function(tokens, i, source) if function is swapped_arguments else function(
+                tokens, i)
             for first, last, text in planted:
                 start, end = tokens[first].start, tokens[last].end
                 if source[start:end] != text:

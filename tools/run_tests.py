@@ -89,7 +89,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--limit-s", type=float, default=900, help="for each binary and script (%(default)s)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these test binaries, and no scripts")
+    parser.add_argument("--only",
+                        nargs="+",
+                        metavar="NAME",
+                        help="these test binaries, and no scripts")
     args = parser.parse_args()
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     print(f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores", flush=True)
@@ -100,7 +103,8 @@ def main():
             sys.exit(f"run_tests.py: {args.build} has no {', '.join(sorted(missing))}")
         binaries = [b for b in binaries if b.name in args.only]
     results = [lambda b=b: run_binary(b, args.limit_s) for b in binaries if os.access(b, os.X_OK)]
-    scripts = [] if args.only else sorted(pathlib.Path().glob("tests/*_test.py")) + sorted(pathlib.Path().glob("tests/*/*_test.py"))
+    scripts = [] if args.only else sorted(pathlib.Path().glob("tests/*_test.py")) + sorted(
+        pathlib.Path().glob("tests/*/*_test.py"))
     results += [lambda s=s: run_script(s, args.build, args.limit_s) for s in scripts]
     for result in results:
         counts = [a + b for a, b in zip(counts, result())]

@@ -6,9 +6,9 @@
 //   std::vector<evoq::Array> outputs;
 //   if (!session->Run({image}, &outputs, &error)) ...
 //
-// Needs C++17 and nothing of evoq's inner headers. Nothing throws, also when memory or threads run out; functions that can fail
-// return an empty result and say why in *error, naming file, place, what was found and what was expected. What fails leaves
-// no trace: a session works on as before.
+// Needs C++17 and nothing of evoq's inner headers. Nothing throws, also when memory or threads run
+// out; functions that can fail return an empty result and say why in *error, naming file, place,
+// what was found and what was expected. What fails leaves no trace: a session works on as before.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,27 @@
 
 namespace evoq {
 
-// The element types that arrays carry; the numbers are ONNX's. A model with inputs or outputs of another type (strings, elements of
-// fewer than 8 bits, complex numbers, sequences, optionals) is refused when it is loaded.
+// The element types that arrays carry; the numbers are ONNX's. A model with inputs or outputs of
+// another type (strings, elements of fewer than 8 bits, complex numbers, sequences, optionals) is
+// refused when it is loaded.
 enum class ElementType : int {
-  kFloat32 = 1, kUint8 = 2, kInt8 = 3, kUint16 = 4, kInt16 = 5, kInt32 = 6, kInt64 = 7, kBool = 9, kFloat16 = 10, kFloat64 = 11,
-  kUint32 = 12, kUint64 = 13, kBfloat16 = 16, kFloat8E4M3FN = 17, kFloat8E4M3FNUZ = 18, kFloat8E5M2 = 19, kFloat8E5M2FNUZ = 20,
+  kFloat32 = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kBool = 9,
+  kFloat16 = 10,
+  kFloat64 = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kBfloat16 = 16,
+  kFloat8E4M3FN = 17,
+  kFloat8E4M3FNUZ = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2FNUZ = 20,
   kFloat8E8M0 = 24
 };
 // Bytes of one element; 0 for a type that this interface does not carry.
@@ -36,7 +52,8 @@ struct Array {
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
-  // An array of zeros; without bytes, which no run accepts, where no array can be of this type and shape or memory is short.
+  // An array of zeros; without bytes, which no run accepts, where no array can be of this type and
+  // shape or memory is short.
   static Array Zeros(ElementType type, std::vector<std::int64_t> shape);
   std::size_t size() const;  // elements; 0 where a size is negative or the product does not fit
   template <typename T>
@@ -45,7 +62,8 @@ struct Array {
   const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
 };
 
-// An input or output of a model. A free dimension is -1; the shape is empty for a scalar, and where the rank is not known.
+// An input or output of a model. A free dimension is -1; the shape is empty for a scalar, and where
+// the rank is not known.
 struct ArrayInfo {
   std::string name;
   ElementType type = ElementType::kFloat32;
@@ -67,10 +85,12 @@ class Session {
   const std::vector<ArrayInfo>& inputs() const;
   const std::vector<ArrayInfo>& outputs() const;
 
-  // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape prepares it. The outputs' shapes
-  // may depend on the inputs' content (NonZero, NonMaxSuppression, Loop). Where they do not, outputs keep their memory when they
-  // come back in with the right size: a repeated run at one shape allocates nothing. After an error *outputs holds anything.
-  // A model file that is cut short in place meanwhile is an error, from then on; one that is replaced by renaming is not noticed.
+  // Inputs in the order of inputs(). Their shapes choose the plan: the first run at a new shape
+  // prepares it. The outputs' shapes may depend on the inputs' content (NonZero, NonMaxSuppression,
+  // Loop). Where they do not, outputs keep their memory when they come back in with the right size:
+  // a repeated run at one shape allocates nothing. After an error *outputs holds anything. A model
+  // file that is cut short in place meanwhile is an error, from then on; one that is replaced by
+  // renaming is not noticed.
   bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs, std::string* error = nullptr);
 
  private:

@@ -11,8 +11,8 @@ extern "C" {
 
 typedef struct evoq_session evoq_session;
 
-/* A dense row-major array in the caller's memory. `type` is ONNX's TensorProto.DataType number, one of evoq.h's ElementType.
-   shape may be NULL for rank 0, data where a size is 0. */
+/* A dense row-major array in the caller's memory. `type` is ONNX's TensorProto.DataType number, one
+   of evoq.h's ElementType. shape may be NULL for rank 0, data where a size is 0. */
 typedef struct {
   int type;
   int rank;
@@ -36,14 +36,15 @@ const char* evoq_session_output_name(const evoq_session* session, int index);
 int evoq_session_input_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
 int evoq_session_output_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
 
-/* Runs once. Inputs in order; outputs must have the model's types and shapes for these inputs: else none is written. 0 on success. */
+/* Runs once. Inputs in order; outputs must have the model's types and shapes for these inputs: else
+ * none is written. 0 on success. */
 int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count, const evoq_array* outputs,
                      int output_count, char* error, size_t error_size);
 
 /* The same where the outputs' shapes are not known before: evoq_session_result gives them. 0 on success. */
 int evoq_session_compute(evoq_session* session, const evoq_array* inputs, int input_count, char* error, size_t error_size);
-/* Output `index` of the last run; its shape and data belong to the session and are valid until its next run. 0 on success; there is
-   none after a run that failed. */
+/* Output `index` of the last run; its shape and data belong to the session and are valid until its
+   next run. 0 on success; there is none after a run that failed. */
 int evoq_session_result(evoq_session* session, int index, evoq_array* result);
 
 const char* evoq_version(void);

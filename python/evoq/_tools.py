@@ -36,7 +36,10 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
         if value is True:
             arguments.append(option)
         elif isinstance(value, Mapping):
-            arguments += [f"{option}={key}={'x'.join('?' if size is None else str(int(size)) for size in sizes)}" for key, sizes in value.items()]
+            arguments += [
+                f"{option}={key}={'x'.join('?' if size is None else str(int(size)) for size in sizes)}"
+                for key, sizes in value.items()
+            ]
         elif isinstance(value, (list, tuple, set, frozenset)):
             arguments += [f"{option}={_text(item)}" for item in value]
         else:
@@ -108,11 +111,19 @@ def compile(
 ) -> Report:
     """Writes a model as .etm to `output` without a change of precision.
 
-    shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix for good, None staying free.
+    shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix
+    for good, None staying free.
     tune: measure what each step does fastest on this machine with `threads`
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``, ``steps_total``.
     """
-    return tool("compile", model, output=output, shape=shapes, fix_shape=fixed_shapes, tune=tune, threads=threads, **options)
+    return tool("compile",
+                model,
+                output=output,
+                shape=shapes,
+                fix_shape=fixed_shapes,
+                tune=tune,
+                threads=threads,
+                **options)
 
 
 def _samples(model: Any, calibration: Any) -> list[list[Any]]:
@@ -172,15 +183,16 @@ def quantize(
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
     scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
     calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an .npy, .npz, MNIST or CIFAR
-    file); an array whose first axis counts samples; a mapping from input names to such paths or arrays; an iterable of arrays, of
-    tuples of arrays or of mappings, each a sample or a batch; or a number of random samples, for speed tests only.
+    file); an array whose first axis counts samples; a mapping from input names to such paths or
+    arrays; an iterable of arrays, of tuples of arrays or of mappings, each a sample or a batch; or
+    a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
     preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average', 'percentile', 'entropy', 'mse'.
     per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero points in the middle.
     exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is written for.
-    shapes: sizes of free inputs to prepare for, and of random samples; the model stays free. fixed_shapes: sizes to fix for
-    good, None staying free.
-    ranges, save_ranges: files of calibrated ranges. config: options as a JSON file. Further options as `evoq quantize` has.
+    shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
+    fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
+    ranges. config: options as a JSON file. Further options as `evoq quantize` has.
 
     Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``, ``steps_total``,
     ``steps_int8``, ``steps_float``, ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
@@ -189,16 +201,35 @@ def quantize(
     samples: list[list[Any]] = []
     if isinstance(calibration, (str, bytes, os.PathLike)):
         options["calib"] = calibration
-    elif isinstance(calibration, Mapping) and calibration and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values()):
+    elif isinstance(calibration, Mapping) and calibration and all(
+            isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values()):
         options["calib"] = [f"{name}={_text(path)}" for name, path in calibration.items()]
     elif isinstance(calibration, int):
         options["calib_random"] = calibration
     elif calibration is not None:
         samples = _samples(model, calibration)
     return tool(
-        "quantize", model, samples=samples, output=output, scheme=scheme, calib_limit=calibration_limit, preprocess=preprocess, observer=observer,
-        percentile=percentile, per_tensor=per_tensor, signed=signed, symmetric=symmetric, exclude=list(exclude),
-        target=target, ranges=ranges, save_ranges=save_ranges, shape=shapes, fix_shape=fixed_shapes, tune=tune, config=config, threads=threads,
+        "quantize",
+        model,
+        samples=samples,
+        output=output,
+        scheme=scheme,
+        calib_limit=calibration_limit,
+        preprocess=preprocess,
+        observer=observer,
+        percentile=percentile,
+        per_tensor=per_tensor,
+        signed=signed,
+        symmetric=symmetric,
+        exclude=list(exclude),
+        target=target,
+        ranges=ranges,
+        save_ranges=save_ranges,
+        shape=shapes,
+        fix_shape=fixed_shapes,
+        tune=tune,
+        config=config,
+        threads=threads,
         **options,
     )
 
@@ -356,8 +387,9 @@ def eval_(
 ) -> Report:
     """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a reference, ``perplexity`` on a text.
 
-    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz with their names, a folder of
-    such files, or a list of "NAME=FILE". labels: a .tsv with file and class_index.
+    data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz
+    with their names, a folder of such files, or a list of "NAME=FILE". labels: a .tsv with file and
+    class_index.
     reference: another model, to measure agreement with. text, tokenizer: a language model's, instead of data.
     limit: use the first so many samples only.
     """

@@ -10,8 +10,8 @@ namespace evoq {
 
 inline constexpr size_t kAlignment = 64;
 
-// An uninitialized block, 64-byte aligned, whose size is rounded up to a multiple of 64. Throws std::bad_alloc where the
-// machine has no memory left, as containers do (base/guarded.h).
+// An uninitialized block, 64-byte aligned, whose size is rounded up to a multiple of 64. Throws
+// std::bad_alloc where the machine has no memory left, as containers do (base/guarded.h).
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -1,5 +1,6 @@
-// How much memory and work one input may cost. A reader draws on a budget before it allocates or computes, so that a small file
-// cannot exhaust the machine, whichever of its fields is wrong (docs/bad-input.md).
+// How much memory and work one input may cost. A reader draws on a budget before it allocates or
+// computes, so that a small file cannot exhaust the machine, whichever of its fields is wrong
+// (docs/bad-input.md).
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,23 @@
 
 namespace evoq {
 
-// For one thread at a time. A unit of work is about a nanosecond: a byte copied or unpacked, a multiplication, an entry looked at.
+// For one thread at a time. A unit of work is about a nanosecond: a byte copied or unpacked, a
+// multiplication, an entry looked at.
 class Budget {
  public:
-  // What a file may cost whose readers know no better limit: it grows with the file, so that honest large files are read.
+  // What a file may cost whose readers know no better limit: it grows with the file, so that honest
+  // large files are read.
   static constexpr int64_t kFileMemory = int64_t{128} << 20, kMemoryPerByte = 64;
   static constexpr int64_t kFileWork = int64_t{1} << 30, kWorkPerByte = 1024;
 
-  Budget(int64_t memory_bytes, int64_t work_units) : memory_{memory_bytes, memory_bytes}, work_{work_units, work_units} {}
+  Budget(int64_t memory_bytes, int64_t work_units)
+      : memory_{memory_bytes, memory_bytes}, work_{work_units, work_units} {}
   static Budget ForFile(int64_t file_bytes);
 
-  // Draws `bytes` or `units` for `what` ("member x.npy", "image of 3 x 4 pixels"). When less is left nothing is drawn.
-  // Errors: kTooLarge with `what`, what it asked for, what is left and the whole; the caller puts the file before it.
-  // A negative amount, which an overflow leaves, is too large.
+  // Draws `bytes` or `units` for `what` ("member x.npy", "image of 3 x 4 pixels"). When less is
+  // left nothing is drawn. Errors: kTooLarge with `what`, what it asked for, what is left and the
+  // whole; the caller puts the file before it. A negative amount, which an overflow leaves, is too
+  // large.
   Status TakeMemory(int64_t bytes, std::string_view what) {
     if (!Draw(memory_, bytes)) return Exceeded(memory_, bytes, "bytes of memory", what);
     return {};
@@ -48,7 +53,8 @@ class Budget {
     account.left -= amount;
     return true;
   }
-  static Status Exceeded(const Account& account, int64_t amount, std::string_view unit, std::string_view what);
+  static Status Exceeded(const Account& account, int64_t amount, std::string_view unit,
+                         std::string_view what);
   Account memory_, work_;
 };
 

@@ -10,7 +10,9 @@ namespace {
 thread_local BudgetScope* innermost = nullptr;
 }
 
-BudgetScope::BudgetScope(const Budget& budget) : budget_(budget), outer_(innermost) { innermost = this; }
+BudgetScope::BudgetScope(const Budget& budget) : budget_(budget), outer_(innermost) {
+  innermost = this;
+}
 BudgetScope::~BudgetScope() { innermost = outer_; }
 
 bool BudgetScope::Active() { return innermost != nullptr; }
@@ -32,30 +34,36 @@ bool BudgetScope::HasHalfBeyond(int64_t bytes) {
 }
 
 void BudgetScope::GiveMemory(int64_t bytes) {
-  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_) scope->budget_.GiveMemory(bytes);
+  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+    scope->budget_.GiveMemory(bytes);
 }
 
 void BudgetScope::AddFile(int64_t file_bytes) {
-  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_) scope->budget_.AddFile(file_bytes);
+  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+    scope->budget_.AddFile(file_bytes);
 }
 
 Status SpendMemory(int64_t bytes, std::string_view what) {
-  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_) EVOQ_TRY(scope->budget_.TakeMemory(bytes, what));
+  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+    EVOQ_TRY(scope->budget_.TakeMemory(bytes, what));
   constexpr int64_t kSmall = 1 << 20;
   if (innermost != nullptr || (bytes >= 0 && bytes <= kSmall)) return {};
   return Budget(FreeMemoryBytes() / 8 * 7, 0).TakeMemory(bytes, what);
 }
 
 Status SpendWork(int64_t units, std::string_view what) {
-  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_) EVOQ_TRY(scope->budget_.TakeWork(units, what));
+  for (BudgetScope* scope = innermost; scope != nullptr; scope = scope->outer_)
+    EVOQ_TRY(scope->budget_.TakeWork(units, what));
   return {};
 }
 
 Status SpendWork(std::initializer_list<int64_t> factors, std::string_view what) {
-  if (innermost == nullptr || std::find(factors.begin(), factors.end(), 0) != factors.end()) return {};
+  if (innermost == nullptr || std::find(factors.begin(), factors.end(), 0) != factors.end())
+    return {};
   int64_t product = 1;
   for (int64_t f : factors) {
-    if (__builtin_mul_overflow(product, f, &product)) return SpendWork(int64_t{-1}, what);  // which is too much
+    if (__builtin_mul_overflow(product, f, &product))
+      return SpendWork(int64_t{-1}, what);  // which is too much
   }
   return SpendWork(product, what);
 }

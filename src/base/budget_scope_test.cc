@@ -10,7 +10,8 @@
 namespace evoq {
 namespace {
 
-// What is drawn inside is drawn on every scope around it; an inner one may be the narrower or the wider one.
+// What is drawn inside is drawn on every scope around it; an inner one may be the narrower or the
+// wider one.
 TEST(BudgetScope, DrawsOnAllAround) {
   const BudgetScope outer(Budget(100, 10));
   EXPECT_TRUE(SpendMemory(30, "a"));
@@ -27,10 +28,12 @@ TEST(BudgetScope, DrawsOnAllAround) {
   EXPECT_TRUE(SpendMemory(50, "d"));
   const Status over = SpendWork(6, "node c (Conv)");
   ASSERT_FALSE(over);
-  EXPECT_EQ(over.error().message(), "node c (Conv): 6 units of work, expected at most the 5 left of 10");
+  EXPECT_EQ(over.error().message(),
+            "node c (Conv): 6 units of work, expected at most the 5 left of 10");
 }
 
-// Another thread is doing something else; outside of a scope work is free and a request is held against the machine's memory.
+// Another thread is doing something else; outside of a scope work is free and a request is held
+// against the machine's memory.
 TEST(BudgetScope, IsOfOneThread) {
   const BudgetScope scope(Budget(0, 0));
   std::thread([] {

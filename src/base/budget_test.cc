@@ -29,7 +29,8 @@ TEST(Budget, AnOverflowedAmountIsTooLarge) {
   Budget budget(100, 10);
   const Status over = budget.TakeMemory(-8, "x");
   ASSERT_FALSE(over);
-  EXPECT_EQ(over.error().message(), "x: more than 2^63 bytes of memory, expected at most the 100 left of 100");
+  EXPECT_EQ(over.error().message(),
+            "x: more than 2^63 bytes of memory, expected at most the 100 left of 100");
   EXPECT_EQ(budget.memory_left(), 100);
 }
 

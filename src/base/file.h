@@ -11,9 +11,10 @@
 
 namespace evoq {
 
-// A file mapped read-only, shared by whoever points into it. The bytes stay valid as long as the object lives, also when
-// the file is renamed over meanwhile. When it is cut short in place, what is missing reads as zeros and counts as damage
-// below; the process goes on. (The first file mapped installs a handler for SIGBUS, which passes on what is not evoq's.)
+// A file mapped read-only, shared by whoever points into it. The bytes stay valid as long as the
+// object lives, also when the file is renamed over meanwhile. When it is cut short in place, what
+// is missing reads as zeros and counts as damage below; the process goes on. (The first file mapped
+// installs a handler for SIGBUS, which passes on what is not evoq's.)
 class MappedFile {
  public:
   // Errors: kNotFound, kIo; kInvalidInput when `path` is not a regular file. An empty file maps to an empty span.
@@ -38,9 +39,11 @@ class MappedFile {
   Range* range_ = nullptr;
 };
 
-// How often missing bytes of a mapped file were read in this process. Costs one load: asked after each run.
+// How often missing bytes of a mapped file were read in this process. Costs one load: asked after
+// each run.
 int64_t DamagesSoFar();
-// Errors: kIo, naming the file, when DamagesSoFar() is not `before` any more: what was read since may be zeros.
+// Errors: kIo, naming the file, when DamagesSoFar() is not `before` any more: what was read since
+// may be zeros.
 Status NoDamageSince(int64_t before);
 // Errors: kIo, naming one, while files that are mapped now are damaged.
 Status NoDamagedFileOpen();
@@ -50,16 +53,18 @@ bool LiesInDamagedFile(const void* data);
 // The whole file as text. Errors as MappedFile::Open; kTooLarge over `max_bytes`.
 Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes = size_t{1} << 30);
 
-// Writes the pieces, one after the other, to a new file, syncs it and puts it in the place of `path`: either the whole new file
-// is there afterwards or the old one is untouched, also when the process ends meanwhile, and nothing else stays in the folder
-// (output_file.h). A symbolic link is followed: what it points to is replaced. A device, a pipe and /dev/stdout are
-// written to. Nothing is written while a mapped file is damaged: the result may come from it. Errors: kIo, kNotFound, with
-// the system's reason.
+// Writes the pieces, one after the other, to a new file, syncs it and puts it in the place of
+// `path`: either the whole new file is there afterwards or the old one is untouched, also when the
+// process ends meanwhile, and nothing else stays in the folder (output_file.h). A symbolic link is
+// followed: what it points to is replaced. A device, a pipe and /dev/stdout are written to. Nothing
+// is written while a mapped file is damaged: the result may come from it. Errors: kIo, kNotFound,
+// with the system's reason.
 Status WriteFileAtomic(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 Status WriteFileAtomic(const std::string& path, std::string_view text);
 
-// Whether WriteFileAtomic could write to `path`, asked before long work whose result goes there. Errors: kNotFound when its
-// folder does not exist; kIo when that or the device may not be written to, or `path` is a folder; kUsage when it is empty.
+// Whether WriteFileAtomic could write to `path`, asked before long work whose result goes there.
+// Errors: kNotFound when its folder does not exist; kIo when that or the device may not be written
+// to, or `path` is a folder; kUsage when it is empty.
 Status CheckOutputPath(const std::string& path);
 
 // Makes the directory and its parents where missing. Errors: kIo.

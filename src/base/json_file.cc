@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Whether brackets outside of strings open more than kMaxDepth levels. Before parsing: the value itself is torn down and written by
-// recursion, and the library's callback that could count levels looks at all elements of an array for each of them.
+// Whether brackets outside of strings open more than kMaxDepth levels. Before parsing: the value
+// itself is torn down and written by recursion, and the library's callback that could count levels
+// looks at all elements of an array for each of them.
 bool TooDeep(std::string_view text) {
   int depth = 0;
   bool string = false;

@@ -10,7 +10,9 @@ std::string Message(std::string_view text) {
   return value ? "" : value.error().message();
 }
 
-std::string Nested(int levels, const std::string& inner) { return std::string(levels, '[') + inner + std::string(levels, ']'); }
+std::string Nested(int levels, const std::string& inner) {
+  return std::string(levels, '[') + inner + std::string(levels, ']');
+}
 
 TEST(ParseJson, SixtyFourLevelsAreTheMost) {
   EXPECT_EQ(Message(Nested(64, "1")), "");
@@ -21,7 +23,8 @@ TEST(ParseJson, SixtyFourLevelsAreTheMost) {
   EXPECT_EQ(Message(objects), "nested deeper than 64 levels");
 }
 
-// Brackets that nest nothing: in strings, after an escaped quote, after an escaped backslash that ends a string, one beside another.
+// Brackets that nest nothing: in strings, after an escaped quote, after an escaped backslash that
+// ends a string, one beside another.
 TEST(ParseJson, OnlyOpenBracketsCount) {
   const std::string brackets(100, '[');
   EXPECT_EQ(Message("[\"" + brackets + "\"]"), "");

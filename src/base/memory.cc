@@ -22,7 +22,8 @@ int64_t MemoryLimitBytes() {
 int64_t FreeMemoryBytes() {
   const int64_t limit = MemoryLimitBytes();
   rlimit space{};
-  const bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && static_cast<int64_t>(space.rlim_cur) == limit;
+  const bool limited = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+                       static_cast<int64_t>(space.rlim_cur) == limit;
   long size = 0, resident = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
     if (std::fscanf(file, "%ld %ld", &size, &resident) != 2) size = resident = 0;

@@ -9,7 +9,8 @@ namespace evoq {
 // smaller. Sizes that come from a file are compared with it before they are allocated.
 int64_t MemoryLimitBytes();
 
-// What of it the process does not use yet: pages, or address space where that is limited. At least 0.
+// What of it the process does not use yet: pages, or address space where that is limited. At least
+// 0.
 int64_t FreeMemoryBytes();
 
 }  // namespace evoq

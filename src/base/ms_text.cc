@@ -10,7 +10,8 @@ namespace evoq {
 std::string MsText(double ms) {
   constexpr int kLeast = 3, kMost = 7;
   const double size = std::fabs(ms);
-  const int digits = size > 0 && size < 1 ? kLeast - static_cast<int>(std::floor(std::log10(size))) : kLeast;
+  const int digits =
+      size > 0 && size < 1 ? kLeast - static_cast<int>(std::floor(std::log10(size))) : kLeast;
   return fmt::format("{:.{}f}", ms, std::min(digits, kMost));
 }
 

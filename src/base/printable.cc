@@ -5,18 +5,21 @@
 namespace evoq {
 namespace {
 
-// Whether the bytes that Utf8At joined are the one form that Unicode (table 3-7) gives this code point.
+// Whether the bytes that Utf8At joined are the one form that Unicode (table 3-7) gives this code
+// point.
 bool IsWellFormed(const Utf8Character& c) {
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  return c.valid && c.code >= kLeast[c.bytes] && c.code <= 0x10ffff && !(c.code >= 0xd800 && c.code <= 0xdfff);
+  return c.valid && c.code >= kLeast[c.bytes] && c.code <= 0x10ffff &&
+         !(c.code >= 0xd800 && c.code <= 0xdfff);
 }
 
 bool ActsOnText(uint32_t code) {
   struct Span {
     uint32_t first, last;
   };
-  constexpr Span kSpans[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200f},   {0x2028, 0x202e},
-                             {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  constexpr Span kSpans[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
+                             {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+                             {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
   for (const Span& span : kSpans) {
     if (code >= span.first && code <= span.last) return true;
   }

@@ -23,8 +23,8 @@ const char* ErrorCodeName(ErrorCode code) {
 }
 
 void CheckFailed(const char* file, int line, const char* condition, const std::string& message) {
-  std::fprintf(stderr, "evoq: %s:%d: check failed: %s%s%s\n", file, line, condition, message.empty() ? "" : ": ",
-               Printable(message).c_str());
+  std::fprintf(stderr, "evoq: %s:%d: check failed: %s%s%s\n", file, line, condition,
+               message.empty() ? "" : ": ", Printable(message).c_str());
   std::abort();
 }
 

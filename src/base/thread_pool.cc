@@ -51,7 +51,8 @@ bool SpinUntil(const Done& done, int64_t ns) {
   return false;
 }
 
-// How many forks lie between this process and the one that evoq began in: threads do not come along.
+// How many forks lie between this process and the one that evoq began in: threads do not come
+// along.
 std::atomic<uint32_t> forks{0};
 
 uint32_t Forks() {
@@ -88,8 +89,8 @@ struct ThreadPool::Impl {
   uint32_t generation = 0;
   const uint32_t born = Forks();
   std::vector<Share> shares;  // per thread, the caller first
-  std::mutex mutex;             // of `thrown`
-  std::exception_ptr thrown;    // the first that a part of this loop threw
+  std::mutex mutex;           // of `thrown`
+  std::exception_ptr thrown;  // the first that a part of this loop threw
   std::vector<std::thread> workers;
 
   explicit Impl(int threads) : shares(static_cast<size_t>(threads)) {
@@ -99,7 +100,8 @@ struct ThreadPool::Impl {
     } catch (const std::system_error& e) {
       const size_t started = workers.size() + 1;
       End();
-      throw std::system_error(e.code(), fmt::format("thread {} of {} cannot start", started + 1, threads));
+      throw std::system_error(e.code(),
+                              fmt::format("thread {} of {} cannot start", started + 1, threads));
     } catch (...) {
       End();
       throw;
@@ -202,7 +204,8 @@ void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) 
   pool.open.store(0);
   // A worker that was taken off its core in the middle of a part needs the core that this thread would spin on.
   while (!SpinUntil([&] { return pool.inside.load() == 0; }, kSpinNs)) sched_yield();
-  if (pool.thrown != nullptr) [[unlikely]] std::rethrow_exception(std::exchange(pool.thrown, nullptr));
+  if (pool.thrown != nullptr) [[unlikely]]
+    std::rethrow_exception(std::exchange(pool.thrown, nullptr));
 }
 
 int PhysicalCores() {

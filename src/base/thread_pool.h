@@ -7,16 +7,19 @@
 
 namespace evoq {
 
-// Every thread begins with an equal share of neighbouring items, the caller with the first one, and then helps the others:
-// steps that cut their rows alike find what the same thread wrote before in that core's cache.
+// Every thread begins with an equal share of neighbouring items, the caller with the first one, and
+// then helps the others: steps that cut their rows alike find what the same thread wrote before in
+// that core's cache.
 //
-// A pool of one thread runs everything on the caller. Not for concurrent use by two callers: each stream of an executor owns its
-// pool. Parts must not depend on which thread runs them: results are equal for any number of threads. What a part throws comes
-// out of ParallelFor. Making a pool throws std::system_error when the system refuses a thread. In a child that fork() made while
-// no loop ran, the first loop starts threads anew.
+// A pool of one thread runs everything on the caller. Not for concurrent use by two callers: each
+// stream of an executor owns its pool. Parts must not depend on which thread runs them: results are
+// equal for any number of threads. What a part throws comes out of ParallelFor. Making a pool
+// throws std::system_error when the system refuses a thread. In a child that fork() made while no
+// loop ran, the first loop starts threads anew.
 //
-// Threads that wait spin for kSpinNs, then sleep, so that a busy machine is shared fairly: a step that follows at once finds them
-// awake, and an idle pool costs nothing. The caller takes parts too and, once none is left, waits only for those being computed.
+// Threads that wait spin for kSpinNs, then sleep, so that a busy machine is shared fairly: a step
+// that follows at once finds them awake, and an idle pool costs nothing. The caller takes parts too
+// and, once none is left, waits only for those being computed.
 class ThreadPool {
  public:
   static constexpr int64_t kSpinNs = 50'000;

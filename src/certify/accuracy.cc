@@ -11,21 +11,26 @@ constexpr const char* kNames[] = {"top1", "agreement", "sqnr"};
 // By sample, by output; empty where outputs are not known.
 std::vector<std::vector<Energy>> EnergiesOf(const Answers& reference, const Answers& model) {
   if (!model.energies.empty()) return model.energies;
-  std::vector<std::vector<Energy>> energies(std::min(reference.outputs.size(), model.outputs.size()));
+  std::vector<std::vector<Energy>> energies(
+      std::min(reference.outputs.size(), model.outputs.size()));
   for (size_t i = 0; i < energies.size(); ++i) {
     const size_t outputs = std::min(reference.outputs[i].size(), model.outputs[i].size());
-    for (size_t o = 0; o < outputs; ++o) energies[i].push_back(EnergyOf(reference.outputs[i][o], model.outputs[i][o]));
+    for (size_t o = 0; o < outputs; ++o)
+      energies[i].push_back(EnergyOf(reference.outputs[i][o], model.outputs[i][o]));
   }
   return energies;
 }
 
 // The signal to noise of each output.
-std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& energies, const std::vector<std::string>& names) {
+std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& energies,
+                                     const std::vector<std::string>& names) {
   std::vector<OutputAccuracy> outputs;
   for (size_t o = 0; !energies.empty() && o < energies[0].size(); ++o) {
     std::vector<double> signal, noise;
-    for (const auto& sample : energies) signal.push_back(sample[o].signal), noise.push_back(sample[o].noise);
-    outputs.push_back({o < names.size() ? names[o] : fmt::format("output {}", o), SignalToNoise(signal, noise)});
+    for (const auto& sample : energies)
+      signal.push_back(sample[o].signal), noise.push_back(sample[o].noise);
+    outputs.push_back(
+        {o < names.size() ? names[o] : fmt::format("output {}", o), SignalToNoise(signal, noise)});
   }
   return outputs;
 }
@@ -48,7 +53,8 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
   if (answers.names.empty()) return InvalidInput("the model has no outputs");
   const Answers* const reference = options.reference;
   if (reference != nullptr && reference->names.size() != answers.names.size())
-    return InvalidInput("{} outputs, the float model has {}", answers.names.size(), reference->names.size());
+    return InvalidInput("{} outputs, the float model has {}", answers.names.size(),
+                        reference->names.size());
   for (size_t i = 0; i < samples.inputs.size(); ++i) {
     if (options.stop && options.stop()) break;
     EVOQ_ASSIGN(std::vector<Tensor> outputs, engine.Run(samples.inputs[i]));
@@ -58,17 +64,22 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
       answers.outputs.push_back(std::move(outputs));
     } else {
       std::vector<Energy>& energies = answers.energies.emplace_back();
-      for (size_t o = 0; o < outputs.size(); ++o) energies.push_back(EnergyOf(reference->outputs[i][o], outputs[o]));
+      for (size_t o = 0; o < outputs.size(); ++o)
+        energies.push_back(EnergyOf(reference->outputs[i][o], outputs[o]));
     }
-    if (options.progress) options.progress(static_cast<double>(i + 1) / static_cast<double>(samples.inputs.size()));
+    if (options.progress)
+      options.progress(static_cast<double>(i + 1) / static_cast<double>(samples.inputs.size()));
   }
   return answers;
 }
 
 bool AreClassScores(const Answers& answers) {
-  if (answers.outputs.empty() || answers.outputs[0].size() != 1 || !answers.outputs[0][0].type().is_tensor()) return false;
+  if (answers.outputs.empty() || answers.outputs[0].size() != 1 ||
+      !answers.outputs[0][0].type().is_tensor())
+    return false;
   const std::vector<int64_t> sizes = answers.outputs[0][0].sizes();
-  return std::count_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) == 1 && answers.outputs[0][0].elements() > 1;
+  return std::count_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) == 1 &&
+         answers.outputs[0][0].elements() > 1;
 }
 
 Metric ChooseMetric(const Samples& samples, const Answers& answers) {
@@ -82,11 +93,14 @@ bool Accuracy::Keeps(const AccuracyLimit& limit, bool certain) const {
   });
   if (metric == Metric::kSqnr) return sqnr && !outputs.empty();
   constexpr double kRounding = 1e-9;  // 1 of 200 samples is 0.5 points
-  return (certain ? drop.low : drop.value) <= limit.max_drop + kRounding && (!limit.also_sqnr || (sqnr && !outputs.empty()));
+  return (certain ? drop.low : drop.value) <= limit.max_drop + kRounding &&
+         (!limit.also_sqnr || (sqnr && !outputs.empty()));
 }
 
 const OutputAccuracy* Accuracy::worst() const {
-  const auto it = std::min_element(outputs.begin(), outputs.end(), [](const auto& a, const auto& b) { return a.sqnr_db.value < b.sqnr_db.value; });
+  const auto it = std::min_element(
+      outputs.begin(), outputs.end(),
+      [](const auto& a, const auto& b) { return a.sqnr_db.value < b.sqnr_db.value; });
   return it == outputs.end() ? nullptr : &*it;
 }
 
@@ -99,7 +113,8 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     if (!samples.labels[i]) continue;
     const int64_t label = *samples.labels[i];
     if (label < 0 || (!model.elements.empty() && label >= model.elements[i]))
-      return InvalidInput("sample {}: label {} of a model with {} classes", i, label, model.elements[i]);
+      return InvalidInput("sample {}: label {} of a model with {} classes", i, label,
+                          model.elements[i]);
     const bool a = reference.classes[i] == label, b = model.classes[i] == label;
     reference_right += a;
     right += b;

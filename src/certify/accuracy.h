@@ -30,20 +30,22 @@ struct AccuracyLimit {
 
 // What a model gives for each sample.
 struct Answers {
-  std::vector<std::string> names;             // of the outputs
-  std::vector<std::vector<Tensor>> outputs;   // by sample, by output; empty where only classes, or energies, are known
+  std::vector<std::string> names;  // of the outputs
+  std::vector<std::vector<Tensor>>
+      outputs;  // by sample, by output; empty where only classes, or energies, are known
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
   std::vector<int64_t> classes;               // ClassOf the first output
-  std::vector<int64_t> elements;              // of the first output; empty where only classes are known
+  std::vector<int64_t> elements;  // of the first output; empty where only classes are known
 };
 
 struct AnswerOptions {
-  const Answers* reference = nullptr;  // not null: only energies against its outputs are kept, not outputs
+  const Answers* reference =
+      nullptr;  // not null: only energies against its outputs are kept, not outputs
   std::function<void(double fraction)> progress;  // may be null
   std::function<bool()> stop;  // no further sample is begun once it is true; may be null
 };
-// Answers to all samples; to fewer, from the first on, where it was stopped. Errors: those of a run; kInvalidInput for a model
-// without outputs, or with others than the reference's.
+// Answers to all samples; to fewer, from the first on, where it was stopped. Errors: those of a
+// run; kInvalidInput for a model without outputs, or with others than the reference's.
 Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptions& options = {});
 
 // The model has one output, of one dimension of at least 2 elements and otherwise dimensions of 1.
@@ -73,7 +75,8 @@ struct Accuracy {
 // Errors: kInvalidInput for a label that is no class, or no sample that counts.
 Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model, const Samples& samples);
 
-// Energy of the difference over the energy of the reference, of all samples, summed over outputs: what the search adds up by layer.
+// Energy of the difference over the energy of the reference, of all samples, summed over outputs:
+// what the search adds up by layer.
 double RelativeNoise(const Answers& reference, const Answers& model);
 
 }  // namespace evoq

@@ -12,10 +12,15 @@
 namespace evoq {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                kInf = std::numeric_limits<float>::infinity();
 
-Tensor Floats(const std::vector<float>& values) { return Tensor::FromValues<float>(Shape({static_cast<int64_t>(values.size())}), values); }
-Tensor Ints(const std::vector<int64_t>& values) { return Tensor::FromValues<int64_t>(Shape({static_cast<int64_t>(values.size())}), values); }
+Tensor Floats(const std::vector<float>& values) {
+  return Tensor::FromValues<float>(Shape({static_cast<int64_t>(values.size())}), values);
+}
+Tensor Ints(const std::vector<int64_t>& values) {
+  return Tensor::FromValues<int64_t>(Shape({static_cast<int64_t>(values.size())}), values);
+}
 
 void ExpectEnergy(const Energy& e, double signal, double noise, const char* what = "") {
   EXPECT_DOUBLE_EQ(e.signal, signal) << what;
@@ -39,7 +44,8 @@ TEST(Energy, WhatIsNotFiniteInOneAloneIsInfiniteNoise) {
 TEST(Energy, OtherElementsAreRightOrWrong) {
   ExpectEnergy(EnergyOf(Ints({1, 2, 3, 400}), Ints({1, 5, 3, 401})), 4, 2);
   ExpectEnergy(EnergyOf(Ints({7, 7}), Ints({7, 7})), 2, 0);
-  const Tensor yes = Tensor::FromValues<std::string>(Shape({2}), {"a", "b"}), no = Tensor::FromValues<std::string>(Shape({2}), {"a", "c"});
+  const Tensor yes = Tensor::FromValues<std::string>(Shape({2}), {"a", "b"}),
+               no = Tensor::FromValues<std::string>(Shape({2}), {"a", "c"});
   ExpectEnergy(EnergyOf(yes, no), 2, 1);
 }
 
@@ -81,7 +87,8 @@ Samples SamplesWith(const std::vector<std::optional<int64_t>>& labels) {
 
 TEST(Accuracy, EveryOutputCountsByName) {
   // out0: 100 over 1, 20 dB; out1: 1000 over 1, 30 dB; out2: 4 over 1, 6.02 dB.
-  const Answers reference = Of({{Floats({10, 0}), Floats({30, 10}), Floats({2})}}), model = Of({{Floats({10, 1}), Floats({30, 11}), Floats({3})}});
+  const Answers reference = Of({{Floats({10, 0}), Floats({30, 10}), Floats({2})}}),
+                model = Of({{Floats({10, 1}), Floats({30, 11}), Floats({3})}});
   const auto a = CompareAnswers(Metric::kSqnr, reference, model, SamplesWith({std::nullopt}));
   ASSERT_TRUE(a.has_value()) << a.error().message();
   ASSERT_EQ(a->outputs.size(), 3u);
@@ -94,7 +101,8 @@ TEST(Accuracy, EveryOutputCountsByName) {
   EXPECT_FALSE(a->Keeps({.min_sqnr_db = 20}));
   EXPECT_FALSE(a->Keeps({.min_sqnr_db = 6.03}));
   EXPECT_TRUE(a->Keeps({.min_sqnr_db = 6.02}));
-  EXPECT_EQ(ToText(*a), "signal to noise 6.0 dB [6.0, 6.0] in out2, the worst of 3 outputs on 1 samples");
+  EXPECT_EQ(ToText(*a),
+            "signal to noise 6.0 dB [6.0, 6.0] in out2, the worst of 3 outputs on 1 samples");
   // The search weighs what each output loses: 1 / 100 + 1 / 1000 + 1 / 4.
   EXPECT_NEAR(RelativeNoise(reference, model), 0.261, 1e-9);
 }
@@ -106,7 +114,8 @@ TEST(Accuracy, EnergiesStandForOutputs) {
   energies.outputs.clear();
   energies.energies = {{{100, 1}, {4, 0}}, {{100, 4}, {4, 0.25}}};
   const Samples samples = SamplesWith({std::nullopt, std::nullopt});
-  const auto a = CompareAnswers(Metric::kSqnr, reference, model, samples), b = CompareAnswers(Metric::kSqnr, reference, energies, samples);
+  const auto a = CompareAnswers(Metric::kSqnr, reference, model, samples),
+             b = CompareAnswers(Metric::kSqnr, reference, energies, samples);
   for (size_t o : {0, 1}) {
     EXPECT_EQ(a->outputs[o].sqnr_db.value, b->outputs[o].sqnr_db.value);
     EXPECT_EQ(a->outputs[o].sqnr_db.low, b->outputs[o].sqnr_db.low);
@@ -123,12 +132,14 @@ TEST(Accuracy, NanInAnOutputKeepsNothing) {
   const auto a = CompareAnswers(Metric::kSqnr, reference, model, SamplesWith({std::nullopt}));
   EXPECT_EQ(a->sqnr_db.value, -1000);
   EXPECT_FALSE(a->Keeps({.min_sqnr_db = -900}));
-  const auto agreement = CompareAnswers(Metric::kAgreement, reference, model, SamplesWith({std::nullopt}));
+  const auto agreement =
+      CompareAnswers(Metric::kAgreement, reference, model, SamplesWith({std::nullopt}));
   EXPECT_EQ(agreement->drop.value, 100) << "NaN has no class";
 }
 
 TEST(Accuracy, PointsOfTop1LostAtAndAroundTheLimit) {
-  // 200 samples of class 0; the reference is right on all but one, the model wrong on two of those and right on that one: 0.5 points.
+  // 200 samples of class 0; the reference is right on all but one, the model wrong on two of those
+  // and right on that one: 0.5 points.
   std::vector<std::vector<Tensor>> reference, model;
   for (int i = 0; i < 200; ++i) {
     reference.push_back({i == 0 ? Floats({0, 1}) : Floats({1, 0})});
@@ -152,7 +163,8 @@ TEST(Accuracy, PointsOfTop1LostAtAndAroundTheLimit) {
   // A promise of both.
   EXPECT_FALSE(a->Keeps({.max_drop = 0.5, .min_sqnr_db = 60, .also_sqnr = true}));
   EXPECT_TRUE(a->Keeps({.max_drop = 0.5, .min_sqnr_db = 60}));
-  EXPECT_TRUE(a->Keeps({.max_drop = 0.5, .min_sqnr_db = 15, .also_sqnr = true})) << "200 over 6: 15.2 dB";
+  EXPECT_TRUE(a->Keeps({.max_drop = 0.5, .min_sqnr_db = 15, .also_sqnr = true}))
+      << "200 over 6: 15.2 dB";
   EXPECT_FALSE(a->Keeps({.max_drop = 0.4, .min_sqnr_db = 15, .also_sqnr = true}));
 }
 
@@ -162,7 +174,8 @@ TEST(Accuracy, AgreementIsTheShareOfEqualClasses) {
     reference.push_back({Floats({1, 0, 0})});
     model.push_back({i < 2 ? Floats({0, 0, 1}) : Floats({1, 0, 0})});
   }
-  const auto a = CompareAnswers(Metric::kAgreement, Of(reference), Of(model), SamplesWith(std::vector<std::optional<int64_t>>(8)));
+  const auto a = CompareAnswers(Metric::kAgreement, Of(reference), Of(model),
+                                SamplesWith(std::vector<std::optional<int64_t>>(8)));
   EXPECT_DOUBLE_EQ(a->model.value, 0.75);
   EXPECT_DOUBLE_EQ(a->drop.value, 25);
   EXPECT_NEAR(a->drop.low, 100 * (1 - ShareInterval(6, 8).high), 1e-9);
@@ -177,16 +190,20 @@ TEST(Accuracy, LabelsThatAreNoClassAndNoSamplesAreErrors) {
   EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({2})).has_value());
   EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({-1})).has_value());
   EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({std::nullopt})).has_value());
-  EXPECT_TRUE(CompareAnswers(Metric::kAgreement, one, one, SamplesWith({std::nullopt})).has_value());
+  EXPECT_TRUE(
+      CompareAnswers(Metric::kAgreement, one, one, SamplesWith({std::nullopt})).has_value());
 }
 
 TEST(Accuracy, OnlyASingleListOfScoresIsJudgedByItsClass) {
   const Samples unlabelled = SamplesWith({std::nullopt});
   EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({1, 0})}})), Metric::kAgreement);
-  EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({1, 0}), Floats({1, 0})}})), Metric::kSqnr) << "of two outputs one would not count";
+  EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({1, 0}), Floats({1, 0})}})), Metric::kSqnr)
+      << "of two outputs one would not count";
   EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({1})}})), Metric::kSqnr);
   EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({})}})), Metric::kSqnr);
-  EXPECT_EQ(ChooseMetric(unlabelled, Of({{Tensor::FromValues<float>(Shape({2, 2}), {1, 2, 3, 4})}})), Metric::kSqnr);
+  EXPECT_EQ(
+      ChooseMetric(unlabelled, Of({{Tensor::FromValues<float>(Shape({2, 2}), {1, 2, 3, 4})}})),
+      Metric::kSqnr);
   EXPECT_EQ(ChooseMetric(SamplesWith({1}), Of({{Floats({1, 0}), Floats({1, 0})}})), Metric::kTop1);
 }
 

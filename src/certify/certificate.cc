@@ -113,14 +113,18 @@ std::string Decibel(const Interval& i) { return fmt::format("{:.1f} dB [{:.1f}, 
 
 double GuaranteedRatio(const Comparison& ratio) {
   const double below = std::log(ratio.speedup / ratio.low);
-  return std::min(ratio.speedup * std::exp(-std::sqrt(2.0) * below), ratio.rested) * (1 - kMeasurementDrift);
+  return std::min(ratio.speedup * std::exp(-std::sqrt(2.0) * below), ratio.rested) *
+         (1 - kMeasurementDrift);
 }
 
 std::string WhyNotPromised(const Comparison& ratio) {
   constexpr int kLeastRounds = 5;
   if (ratio.disturbance.too_much())
-    return fmt::format("{}: the ratio on a quiet machine may be quite another; measure again when it is", ToText(ratio.disturbance));
-  if (ratio.rounds < kLeastRounds) return fmt::format("{} rounds of measuring are too few: --measure-s longer", ratio.rounds);
+    return fmt::format(
+        "{}: the ratio on a quiet machine may be quite another; measure again when it is",
+        ToText(ratio.disturbance));
+  if (ratio.rounds < kLeastRounds)
+    return fmt::format("{} rounds of measuring are too few: --measure-s longer", ratio.rounds);
   return "";
 }
 
@@ -137,7 +141,8 @@ json ToJson(const Interval& interval) {
 
 json ToJson(const std::vector<OutputAccuracy>& outputs) {
   json out = json::array();
-  for (const OutputAccuracy& o : outputs) out.push_back({{"name", o.name}, {"sqnr_db", ToJson(o.sqnr_db)}});
+  for (const OutputAccuracy& o : outputs)
+    out.push_back({{"name", o.name}, {"sqnr_db", ToJson(o.sqnr_db)}});
   return out;
 }
 
@@ -151,16 +156,37 @@ json ToJson(const Certificate& c) {
           {"shapes", c.shapes},
           {"never_slower", c.never_slower},
           {"is_float", c.is_float},
-          {"speed", {{"float_p50_ms", s.ratio.a_ms}, {"p50_ms", s.ratio.b_ms}, {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
-                     {"rounds", s.ratio.rounds}, {"rested", s.ratio.rested}, {"disturbance", ToJson(s.ratio.disturbance)},
-                     {"guaranteed", s.guaranteed}, {"not_promised", s.not_promised}}},
-          {"accuracy", {{"metric", MetricName(a.metric)}, {"samples", a.samples}, {"float", ToJson(a.reference)}, {"model", ToJson(a.model)},
-                        {"drop", ToJson(a.drop)}, {"max_drop", c.limit.max_drop}, {"sqnr_db", ToJson(a.sqnr_db)}, {"min_sqnr_db", c.limit.min_sqnr_db},
-                        {"also_sqnr", c.limit.also_sqnr}, {"outputs", ToJson(a.outputs)},
-                        {"samples_crc32c", c.samples_crc}, {"random_samples", c.random_samples}, {"data_limit", c.data_limit}, {"preprocess", c.preprocess}}},
+          {"speed",
+           {{"float_p50_ms", s.ratio.a_ms},
+            {"p50_ms", s.ratio.b_ms},
+            {"ratio", ToJson(Interval{s.ratio.speedup, s.ratio.low, s.ratio.high})},
+            {"rounds", s.ratio.rounds},
+            {"rested", s.ratio.rested},
+            {"disturbance", ToJson(s.ratio.disturbance)},
+            {"guaranteed", s.guaranteed},
+            {"not_promised", s.not_promised}}},
+          {"accuracy",
+           {{"metric", MetricName(a.metric)},
+            {"samples", a.samples},
+            {"float", ToJson(a.reference)},
+            {"model", ToJson(a.model)},
+            {"drop", ToJson(a.drop)},
+            {"max_drop", c.limit.max_drop},
+            {"sqnr_db", ToJson(a.sqnr_db)},
+            {"min_sqnr_db", c.limit.min_sqnr_db},
+            {"also_sqnr", c.limit.also_sqnr},
+            {"outputs", ToJson(a.outputs)},
+            {"samples_crc32c", c.samples_crc},
+            {"random_samples", c.random_samples},
+            {"data_limit", c.data_limit},
+            {"preprocess", c.preprocess}}},
           {"layers", c.layers},
-          {"float_model", {{"file", c.float_file}, {"bytes", c.float_file_bytes}, {"crc32c", c.float_file_crc}, {"classes", c.float_classes},
-                           {"graph", c.float_graph}}}};
+          {"float_model",
+           {{"file", c.float_file},
+            {"bytes", c.float_file_bytes},
+            {"crc32c", c.float_file_crc},
+            {"classes", c.float_classes},
+            {"graph", c.float_graph}}}};
 }
 
 Result<Certificate> ParseCertificate(std::string_view text) {
@@ -231,19 +257,24 @@ Result<Certificate> CertificateOf(const Model& model, const std::string& path) {
 
 std::string ToText(const SpeedClaim& s) {
   const Comparison& r = s.ratio;
-  return fmt::format("{} ms beside {} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]", MsText(r.b_ms), MsText(r.a_ms), r.speedup, r.low, r.high);
+  return fmt::format("{} ms beside {} ms of the float model: {:.3f}x [{:.3f}, {:.3f}]",
+                     MsText(r.b_ms), MsText(r.a_ms), r.speedup, r.low, r.high);
 }
 
 // "12.1 dB [11.8, 12.5]", of several outputs the worst, by name, and how many there are.
 std::string SqnrText(const Accuracy& a) {
   const OutputAccuracy* worst = a.worst();
   if (worst == nullptr || a.outputs.size() == 1) return Decibel(a.sqnr_db);
-  return fmt::format("{} in {}, the worst of {} outputs", Decibel(a.sqnr_db), worst->name, a.outputs.size());
+  return fmt::format("{} in {}, the worst of {} outputs", Decibel(a.sqnr_db), worst->name,
+                     a.outputs.size());
 }
 
 std::string ToText(const Accuracy& a) {
-  if (a.metric == Metric::kSqnr) return fmt::format("signal to noise {} on {} samples", SqnrText(a), a.samples);
-  const std::string noise = !a.outputs.empty() && std::isfinite(a.sqnr_db.value) ? ", signal to noise " + SqnrText(a) : "";
+  if (a.metric == Metric::kSqnr)
+    return fmt::format("signal to noise {} on {} samples", SqnrText(a), a.samples);
+  const std::string noise = !a.outputs.empty() && std::isfinite(a.sqnr_db.value)
+                                ? ", signal to noise " + SqnrText(a)
+                                : "";
   if (a.metric == Metric::kAgreement)
     return fmt::format("the float model's class on {} of {} samples{}", Percent(a.model), a.samples, noise);
   return fmt::format("top-1 {} beside {} of the float model on {} samples, {:.2f} points lost [{:.2f}, {:.2f}]{}", Percent(a.model), Percent(a.reference),
@@ -253,24 +284,29 @@ std::string ToText(const Accuracy& a) {
 std::string ToText(const AccuracyLimit& limit, Metric metric) {
   const std::string sqnr = fmt::format("at least {:g} dB in every output", limit.min_sqnr_db);
   if (metric == Metric::kSqnr) return sqnr;
-  return fmt::format("at most {:g} points lost{}", limit.max_drop, limit.also_sqnr ? ", " + sqnr : "");
+  return fmt::format("at most {:g} points lost{}", limit.max_drop,
+                     limit.also_sqnr ? ", " + sqnr : "");
 }
 
 std::string ToText(const Certificate& c) {
   const std::string indent(12, ' ');
   std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
   if (c.is_float) {
-    out = fmt::format("  speed     {} ms: this is the float model\n", MsText(Finite(c.speed.ratio.b_ms)));
+    out = fmt::format("  speed     {} ms: this is the float model\n",
+                      MsText(Finite(c.speed.ratio.b_ms)));
   } else if (!c.speed.not_promised.empty()) {
     out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
   } else {
-    if (const std::string disturbed = ToText(c.speed.ratio.disturbance); !disturbed.empty()) out += fmt::format("{}disturbed: {}\n", indent, disturbed);
+    if (const std::string disturbed = ToText(c.speed.ratio.disturbance); !disturbed.empty())
+      out += fmt::format("{}disturbed: {}\n", indent, disturbed);
     out += fmt::format("{}guaranteed: at least {:.3f}x\n", indent, c.speed.guaranteed);
   }
-  out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent, ToText(c.limit, c.accuracy.metric));
+  out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent,
+                     ToText(c.limit, c.accuracy.metric));
   std::vector<std::string> layers;
   for (const auto& [scheme, count] : c.layers) layers.push_back(fmt::format("{} {}", count, scheme));
-  out += FormatPrintable("  layers    {}\n  machine   {}, {} thread{}\n", Joined(layers, ", "), c.machine, c.threads, c.threads == 1 ? "" : "s");
+  out += FormatPrintable("  layers    {}\n  machine   {}, {} thread{}\n", Joined(layers, ", "),
+                         c.machine, c.threads, c.threads == 1 ? "" : "s");
   return out;
 }
 

@@ -10,16 +10,18 @@
 namespace evoq {
 
 struct SpeedClaim {
-  Comparison ratio;        // float time over this model's, both times, and how disturbed they were
-  double guaranteed = 1;   // what another measurement finds at least; 0: nothing is promised
+  Comparison ratio;       // float time over this model's, both times, and how disturbed they were
+  double guaranteed = 1;  // what another measurement finds at least; 0: nothing is promised
   std::string not_promised;  // why nothing is
 };
-// What another measurement of the same length finds at least: the errors of both measurements, sqrt(2) times the lower part of
-// the interval (which is wider where the machine was disturbed), below the ratio, and no more than `rested`; then
-// `kMeasurementDrift` for what differs between two processes.
+// What another measurement of the same length finds at least: the errors of both measurements,
+// sqrt(2) times the lower part of the interval (which is wider where the machine was disturbed),
+// below the ratio, and no more than `rested`; then `kMeasurementDrift` for what differs between two
+// processes.
 inline constexpr double kMeasurementDrift = 0.02;
 double GuaranteedRatio(const Comparison& ratio);
-// Why a measurement allows no promise: the machine was too busy, or there were too few rounds; "" where it allows one.
+// Why a measurement allows no promise: the machine was too busy, or there were too few rounds; ""
+// where it allows one.
 std::string WhyNotPromised(const Comparison& ratio);
 // With GuaranteedRatio where the measurement allows it.
 SpeedClaim ClaimOf(const Comparison& ratio);

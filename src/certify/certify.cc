@@ -27,8 +27,11 @@ Result<Metric> MetricFor(const Promise& promise, const Samples& samples, const A
   if (promise.min_sqnr_db && !promise.max_drop) return Metric::kSqnr;
   const Metric metric = ChooseMetric(samples, answers);
   if (metric == Metric::kSqnr && promise.max_drop)
-    return Fail(ErrorCode::kUsage, "--max-drop counts classes, and the model's {} output{}, the first of them {}, are no list of scores: promise --min-sqnr DB",
-                answers.names.size(), answers.names.size() == 1 ? "" : "s", answers.outputs[0][0].type().ToString());
+    return Fail(ErrorCode::kUsage,
+                "--max-drop counts classes, and the model's {} output{}, the first of them {}, are "
+                "no list of scores: promise --min-sqnr DB",
+                answers.names.size(), answers.names.size() == 1 ? "" : "s",
+                answers.outputs[0][0].type().ToString());
   return metric;
 }
 
@@ -58,11 +61,13 @@ class Certifier {
   Result<Certified> Run() {
     EVOQ_ASSIGN(float_, Prepare(job_.choose.graph, job_.choose, samples_));
     double begun = Seconds();
-    EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_, {nullptr, Stage("running the float model"), nullptr}));
+    EVOQ_ASSIGN(reference_, Answer(*float_.engine, samples_,
+                                   {nullptr, Stage("running the float model"), nullptr}));
     out_.spent.reference_s = Seconds() - begun;
     EVOQ_ASSIGN(metric_, MetricFor(job_.promise, samples_, reference_));
     Certificate& c = out_.certificate;
-    c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop), job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db),
+    c.limit = {job_.promise.max_drop.value_or(kDefaultLimit.max_drop),
+               job_.promise.min_sqnr_db.value_or(kDefaultLimit.min_sqnr_db),
                job_.promise.max_drop && job_.promise.min_sqnr_db};
     const bool automatic = job_.scheme == "auto";
     begun = Seconds();
@@ -70,13 +75,17 @@ class Certifier {
     out_.spent.search_s = Seconds() - begun;
     EVOQ_TRY(Measure(narrow));
     // A float model for no other reason than a busy machine is not what was asked for.
-    if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() && c.accuracy.Keeps(c.limit))
-      return Fail(ErrorCode::kConditionFailed, "--never-slower cannot be promised: {}; nothing was written", c.speed.not_promised);
+    if (automatic && job_.promise.never_slower && !c.is_float && !c.speed.not_promised.empty() &&
+        c.accuracy.Keeps(c.limit))
+      return Fail(ErrorCode::kConditionFailed,
+                  "--never-slower cannot be promised: {}; nothing was written",
+                  c.speed.not_promised);
     if (automatic) {
       if (out_.why_float.empty()) {
         out_.why_float = Broken();
         if (!out_.why_float.empty() && out_.chosen.out_of_time)
-          out_.why_float += fmt::format("; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
+          out_.why_float += fmt::format(
+              "; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
       }
       if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
       if (!out_.why_float.empty()) EVOQ_TRY(KeepFloat());
@@ -122,7 +131,8 @@ class Certifier {
   Status Measure(const Runner& narrow) {
     Certificate& c = out_.certificate;
     const double begun = Seconds();
-    EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_, {&reference_, Stage("measuring accuracy"), nullptr}));
+    EVOQ_ASSIGN(const Answers answers, Answer(*narrow.engine, samples_,
+                                              {&reference_, Stage("measuring accuracy"), nullptr}));
     EVOQ_ASSIGN(c.accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     const double answered = Seconds();
     out_.spent.accuracy_s = answered - begun;
@@ -143,7 +153,9 @@ class Certifier {
     if (limited && !c.accuracy.Keeps(c.limit)) return "too much accuracy is lost: " + ToText(c.accuracy);
     if (job_.promise.never_slower && !c.is_float && c.speed.guaranteed < 1)
       return fmt::format("it may be slower: {}, {}", ToText(c.speed),
-                         c.speed.not_promised.empty() ? fmt::format("at least {:.3f}x is certain", c.speed.guaranteed) : c.speed.not_promised);
+                         c.speed.not_promised.empty()
+                             ? fmt::format("at least {:.3f}x is certain", c.speed.guaranteed)
+                             : c.speed.not_promised);
     return "";
   }
 
@@ -176,7 +188,8 @@ class Certifier {
     c.threads = float_.executor->threads();
     Graph bound = job_.choose.graph;
     EVOQ_TRY(BindShapes(bound, job_.choose.shapes));
-    for (ValueId id : bound.inputs()) c.shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
+    for (ValueId id : bound.inputs())
+      c.shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
     c.never_slower = job_.promise.never_slower;
     c.samples_crc = samples_.Crc();
     c.random_samples = samples_.random;

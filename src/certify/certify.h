@@ -38,8 +38,10 @@ struct Certified {
   } spent;
 };
 
-// "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A method: kConditionFailed when it
-// breaks the promise, with what was measured; so is "auto" that shall never be slower where the machine was too busy to tell. Errors: also those of ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
+// "auto": chooses precisions, and keeps the float model where nothing keeps the promise or pays. A
+// method: kConditionFailed when it breaks the promise, with what was measured; so is "auto" that
+// shall never be slower where the machine was too busy to tell. Errors: also those of
+// ChoosePrecisions; kUsage for a promise that the model's outputs do not allow.
 Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples);
 
 struct VerifyJob {

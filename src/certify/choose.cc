@@ -29,8 +29,14 @@ struct Candidate {
 class Chooser {
  public:
   // `bound`: the job's graph at its shapes.
-  Chooser(const ChooseJob& job, const Graph& bound, const Samples& samples, const Answers& reference, Metric metric)
-      : job_(job), samples_(samples), reference_(reference), metric_(metric), attribution_(bound), start_(job.watch->WallMs()) {}
+  Chooser(const ChooseJob& job, const Graph& bound, const Samples& samples,
+          const Answers& reference, Metric metric)
+      : job_(job),
+        samples_(samples),
+        reference_(reference),
+        metric_(metric),
+        attribution_(bound),
+        start_(job.watch->WallMs()) {}
 
   Result<ChosenPlan> Run() {
     EVOQ_TRY(MeasureMethods());
@@ -46,8 +52,10 @@ class Chooser {
   }
 
  private:
-  // Each stage has the time up to a share of the whole, and begins nothing after it: no model is built, no run or sample begun.
-  static constexpr double kMethodsShare = 0.3, kConversionsShare = 0.4, kNoiseShare = 0.5, kSearchShare = 0.8, kRefineShare = 0.9;
+  // Each stage has the time up to a share of the whole, and begins nothing after it: no model is
+  // built, no run or sample begun.
+  static constexpr double kMethodsShare = 0.3, kConversionsShare = 0.4, kNoiseShare = 0.5,
+                          kSearchShare = 0.8, kRefineShare = 0.9;
 
   double Elapsed() const { return (job_.watch->WallMs() - start_) / 1e3; }
   ShareOfTime Time(double share, double until) const {
@@ -180,7 +188,8 @@ class Chooser {
       candidates.push_back(std::move(candidate));
     }
     probes.resize(candidates.size() - 1);
-    EVOQ_ASSIGN(const std::vector<double> ms, Measure(candidates, Time(0.04, kConversionsShare + 0.05)));
+    EVOQ_ASSIGN(const std::vector<double> ms,
+                Measure(candidates, Time(0.04, kConversionsShare + 0.05)));
     const double drift = model_.Ms(Uniform(0)) / ms[0];
     CostModel unconverted = model_;
     for (auto& row : unconverted.convert_ms) std::fill(row.begin(), row.end(), 0.0);
@@ -195,10 +204,12 @@ class Chooser {
     return {};
   }
   void SetConversion(int a, int b, double ms) {
-    model_.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = model_.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = ms;
+    model_.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] =
+        model_.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = ms;
   }
 
-  Result<std::vector<double>> Measure(std::span<const Candidate> candidates, const ShareOfTime& time) {
+  Result<std::vector<double>> Measure(std::span<const Candidate> candidates,
+                                      const ShareOfTime& time) {
     std::vector<Runnable*> executors;
     for (const Candidate& c : candidates) executors.push_back(c.executor.get());
     return job_.runs(executors, time);
@@ -224,10 +235,13 @@ class Chooser {
 
   // Nothing where the time is up before all samples were run.
   Result<std::optional<Accuracy>> AccuracyOf(const Assignment& a, double until) {
-    if (const auto known = accuracies_.find(a); known != accuracies_.end()) return std::optional(known->second);
+    if (const auto known = accuracies_.find(a); known != accuracies_.end())
+      return std::optional(known->second);
     if (OutOfTime(until)) return std::optional<Accuracy>();
     EVOQ_ASSIGN(const Candidate candidate, Build(a));
-    EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, samples_, {&reference_, nullptr, [&] { return OutOfTime(until); }}));
+    EVOQ_ASSIGN(const Answers answers,
+                Answer(*candidate.engine, samples_,
+                       {&reference_, nullptr, [&] { return OutOfTime(until); }}));
     if (answers.classes.size() < samples_.inputs.size()) return std::optional<Accuracy>();
     EVOQ_ASSIGN(const Accuracy accuracy, CompareAnswers(metric_, reference_, answers, samples_));
     ++result_.accuracies;
@@ -239,7 +253,8 @@ class Chooser {
     return accuracy && accuracy->Keeps(job_.limit);
   }
 
-  // Where the time is up before the accuracy of any plan is known, the model's fastest: whoever certifies it measures that.
+  // Where the time is up before the accuracy of any plan is known, the model's fastest: whoever
+  // certifies it measures that.
   Result<Assignment> Search() {
     Tell("searching", 0);
     const std::function<bool()> stop = [this] { return OutOfTime(kSearchShare); };
@@ -272,7 +287,8 @@ class Chooser {
     }
     const auto noise_of = [&](const Assignment& a) -> Result<double> {
       EVOQ_ASSIGN(const Candidate candidate, Build(a));
-      EVOQ_ASSIGN(const Answers answers, Answer(*candidate.engine, few, {&wanted, nullptr, nullptr}));
+      EVOQ_ASSIGN(const Answers answers,
+                  Answer(*candidate.engine, few, {&wanted, nullptr, nullptr}));
       return RelativeNoise(wanted, answers);
     };
     std::vector<double> whole(methods_.size());
@@ -285,7 +301,9 @@ class Chooser {
       for (size_t i = 0; i < layers(); ++i) {
         double& noise = model_.layers[i].noise[static_cast<size_t>(s)];
         noise = share;
-        if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most || OutOfTime(kNoiseShare)) continue;
+        if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most ||
+            OutOfTime(kNoiseShare))
+          continue;
         Tell("measuring what each layer loses", static_cast<double>(i) / static_cast<double>(layers()));
         Assignment alone(layers(), 0);
         alone[i] = s;
@@ -301,7 +319,8 @@ class Chooser {
     for (bool moved = true; moved && known_ && !OutOfTime(kRefineShare);) {
       moved = false;
       const std::vector<Assignment> near = Neighbours(best);
-      for (size_t first = 0; first < near.size() && !moved && !OutOfTime(kRefineShare); first += kGroup) {
+      for (size_t first = 0; first < near.size() && !moved && !OutOfTime(kRefineShare);
+           first += kGroup) {
         Tell("measuring changes of single layers", static_cast<double>(first) / static_cast<double>(near.size()));
         EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)), best, moved));
         for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i) timed_.insert(near[i]);
@@ -349,7 +368,8 @@ class Chooser {
         }
       }
       if (!timed_.insert(a).second) continue;
-      Tell("trying further plans", std::max(static_cast<double>(tries) / kTries, Elapsed() / (kRefineShare * job_.seconds)));
+      Tell("trying further plans", std::max(static_cast<double>(tries) / kTries,
+                                            Elapsed() / (kRefineShare * job_.seconds)));
       tries += accuracies_.count(a) ? 0 : 1;
       EVOQ_ASSIGN(const bool holds, Holds(a, kRefineShare));
       if (holds) holding.push_back(a);

@@ -19,7 +19,8 @@ struct ChooseJob {
   QuantizeOptions options;
   AccuracyLimit limit;
   int threads = 0;      // 0: all physical cores
-  double seconds = 60;  // of trying and measuring: nothing is begun later, once float32 was measured
+  double seconds =
+      60;  // of trying and measuring: nothing is begun later, once float32 was measured
   std::function<void(const std::string& stage, double fraction)> progress;  // may be null
   Watch* watch = ThisMachine();
   CalmRunsFn runs = CalmRuns;

@@ -33,13 +33,15 @@ class ChooseTest : public ::testing::Test {
     auto answers = Answer(**engine, samples_);
     ASSERT_TRUE(answers);
     reference_ = std::move(*answers);
-    job_.steps = [this](std::span<Runnable* const> executors, const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
+    job_.steps = [this](std::span<Runnable* const> executors,
+                        const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
       Spend(time);
       std::vector<std::vector<double>> ms;
       for (Runnable* e : executors) ms.push_back(Steps(e->program()));
       return ms;
     };
-    job_.runs = [this](std::span<Runnable* const> executors, const ShareOfTime& time) -> Result<std::vector<double>> {
+    job_.runs = [this](std::span<Runnable* const> executors,
+                       const ShareOfTime& time) -> Result<std::vector<double>> {
       Spend(time);
       std::vector<double> ms;
       for (Runnable* e : executors) {
@@ -59,7 +61,8 @@ class ChooseTest : public ::testing::Test {
   }
   std::vector<double> Steps(const Program& program) const {
     std::vector<double> ms;
-    for (const Step& step : program.steps) ms.push_back(step.decision.precision == "int8" ? int8_ms_ : 3);
+    for (const Step& step : program.steps)
+      ms.push_back(step.decision.precision == "int8" ? int8_ms_ : 3);
     return ms;
   }
   Result<ChosenPlan> Choose(double seconds, Metric metric = Metric::kSqnr) {
@@ -87,7 +90,8 @@ TEST_F(ChooseTest, PlantedSpeedsDecide) {
   ASSERT_TRUE(fast) << fast.error().message();
   EXPECT_EQ(Count(*fast, "float32"), 0);
   EXPECT_FALSE(fast->out_of_time);
-  EXPECT_EQ(fast->tried[0].name == "mixed" || fast->tried[0].name.starts_with("int8"), true) << fast->tried[0].name;
+  EXPECT_EQ(fast->tried[0].name == "mixed" || fast->tried[0].name.starts_with("int8"), true)
+      << fast->tried[0].name;
   int8_ms_ = 5;
   const auto slow = Choose(60);
   ASSERT_TRUE(slow) << slow.error().message();
@@ -102,7 +106,8 @@ TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
 }
 
 TEST_F(ChooseTest, TheTimeIsALimitAtEveryStage) {
-  // Each look at the clock takes so long: 1 ms lets the search end, 3 s let it not even measure every method.
+  // Each look at the clock takes so long: 1 ms lets the search end, 3 s let it not even measure
+  // every method.
   for (const double look_ms : {1.0, 20.0, 60.0, 150.0, 500.0, 3000.0}) {
     for (const double db : {-500.0, 25.0, 200.0}) {
       job_.limit = {100, db};

@@ -27,7 +27,8 @@ Energy OfElements(const Tensor& reference, const Tensor& model) {
   const double elements = static_cast<double>(reference.elements());
   Energy e{elements, 0};
   if (reference.dtype() == DType::kString) {
-    for (int64_t i = 0; i < reference.elements(); ++i) e.noise += reference.data<std::string>()[i] != model.data<std::string>()[i];
+    for (int64_t i = 0; i < reference.elements(); ++i)
+      e.noise += reference.data<std::string>()[i] != model.data<std::string>()[i];
     return e;
   }
   const auto a = ToInt64s(reference), b = ToInt64s(model);
@@ -50,13 +51,15 @@ Energy EnergyOf(const Tensor& reference, const Tensor& model) {
   }
   if (!tensors || reference.dtype() != model.dtype() || reference.elements() != model.elements()) {
     const bool equal = !tensors && BitEqual(reference, model);
-    return equal ? Energy{1, 0} : WhollyWrong(tensors ? static_cast<double>(reference.elements()) : 1);
+    return equal ? Energy{1, 0}
+                 : WhollyWrong(tensors ? static_cast<double>(reference.elements()) : 1);
   }
   return OfElements(reference, model);
 }
 
 int64_t ClassOf(const Tensor& output) {
-  if (!output.type().is_tensor() || output.dtype() == DType::kString || output.elements() == 0) return -1;
+  if (!output.type().is_tensor() || output.dtype() == DType::kString || output.elements() == 0)
+    return -1;
   const auto real = ToFloat32(output);
   if (!real) return -1;
   const std::span<const float> values = real->values<float>();

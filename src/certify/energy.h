@@ -16,15 +16,16 @@ struct Energy {
   }
 };
 
-// Floating-point outputs: sums of r^2 and of (r - m)^2, r the reference's elements and m the model's. Elements that are equal
-// (infinities too, and NaN beside NaN) have no noise; where only one is not finite the noise is infinite.
-// Others (integers, booleans, strings): each element is 1 of signal, and 1 of noise where it differs.
-// An output of another number of elements, or whose values cannot be compared element by element, is wrong as a whole: its noise is the
-// reference's signal, and at least 1.
+// Floating-point outputs: sums of r^2 and of (r - m)^2, r the reference's elements and m the
+// model's. Elements that are equal (infinities too, and NaN beside NaN) have no noise; where only
+// one is not finite the noise is infinite. Others (integers, booleans, strings): each element is 1
+// of signal, and 1 of noise where it differs. An output of another number of elements, or whose
+// values cannot be compared element by element, is wrong as a whole: its noise is the reference's
+// signal, and at least 1.
 Energy EnergyOf(const Tensor& reference, const Tensor& model);
 
-// The position of the largest element, the first of equal ones, as ONNX ArgMax has it; -1 where there is none: of no elements, of
-// other types than numbers, and where an element is NaN.
+// The position of the largest element, the first of equal ones, as ONNX ArgMax has it; -1 where
+// there is none: of no elements, of other types than numbers, and where an element is NaN.
 int64_t ClassOf(const Tensor& output);
 
 }  // namespace evoq

@@ -26,7 +26,8 @@ Comparison Sure(double speedup) { return Measured(speedup, speedup, speedup, spe
 
 TEST(Guarantee, LiesBelowTheIntervalByBothErrorsAndTheDrift) {
   EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 2.1)), 1.96, 1e-12);
-  EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 1.5)), 1.47, 1e-12) << "the fastest runs differ less";
+  EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 1.5)), 1.47, 1e-12)
+      << "the fastest runs differ less";
   // 2 * 0.9^sqrt(2) * 0.98 = 2 * 0.861567 * 0.98.
   EXPECT_NEAR(GuaranteedRatio(Measured(2, 1.8, 2.2, 2)), 1.688671, 1e-5);
   EXPECT_NEAR(GuaranteedRatio(Measured(0.5, 0.45, 0.6, 0.5)), 0.422168, 1e-5);
@@ -41,7 +42,9 @@ TEST(Guarantee, NothingIsPromisedOfADisturbedMeasurement) {
   c.disturbance.waited = 0.31;
   const SpeedClaim claim = ClaimOf(c);
   EXPECT_EQ(claim.guaranteed, 0);
-  EXPECT_NE(claim.not_promised.find("runs waited for a processor 31% of their time"), std::string::npos) << claim.not_promised;
+  EXPECT_NE(claim.not_promised.find("runs waited for a processor 31% of their time"),
+            std::string::npos)
+      << claim.not_promised;
   c = Sure(3);
   c.rounds = 5;
   EXPECT_GT(ClaimOf(c).guaranteed, 0);
@@ -74,7 +77,8 @@ class PromiseTest : public ::testing::Test {
   // Measuring speed gives these, one after the other, the last one again and again.
   MeasureSpeedFn Planted(std::vector<Comparison> outcomes) {
     measured_ = 0;
-    return [this, outcomes](const Runnable&, const Runnable&, const SpeedOptions& options) -> Result<SpeedClaim> {
+    return [this, outcomes](const Runnable&, const Runnable&,
+                            const SpeedOptions& options) -> Result<SpeedClaim> {
       asked_s_ = options.duration_s;
       return ClaimOf(outcomes[std::min(measured_++, outcomes.size() - 1)]);
     };
@@ -90,12 +94,14 @@ class PromiseTest : public ::testing::Test {
     job.choose.ranges = ranges_;
     job.choose.threads = 1;
     // In the search every int8 step takes 1, every other one 3 ms.
-    job.choose.steps = [](std::span<Runnable* const> executors, const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
+    job.choose.steps = [](std::span<Runnable* const> executors,
+                          const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
       std::vector<std::vector<double>> ms;
       for (Runnable* e : executors) ms.push_back(PlantedSteps(e->program()));
       return ms;
     };
-    job.choose.runs = [](std::span<Runnable* const> executors, const ShareOfTime&) -> Result<std::vector<double>> {
+    job.choose.runs = [](std::span<Runnable* const> executors,
+                         const ShareOfTime&) -> Result<std::vector<double>> {
       std::vector<double> ms;
       for (Runnable* e : executors) {
         const std::vector<double> steps = PlantedSteps(e->program());
@@ -130,7 +136,9 @@ class PromiseTest : public ::testing::Test {
     return verified ? verified->lines[line] : VerifyLine();
   }
   VerifyLine::State Speed(double guaranteed, std::vector<Comparison> outcomes) {
-    return Line(File([&](Certificate& c) { c.speed.guaranteed = guaranteed; }), 0, std::move(outcomes)).state;
+    return Line(File([&](Certificate& c) { c.speed.guaranteed = guaranteed; }), 0,
+                std::move(outcomes))
+        .state;
   }
 
   std::filesystem::path folder_;
@@ -145,23 +153,32 @@ using State = VerifyLine::State;
 
 TEST_F(PromiseTest, NeverSlowerAtAndAroundItsLimit) {
   // What is guaranteed is 0.98 of what was surely measured.
-  const auto at = [&](double speedup) { return QuantizeCertified(Job("int8", {.max_drop = 100, .never_slower = true}, Sure(speedup)), samples_); };
+  const auto at = [&](double speedup) {
+    return QuantizeCertified(Job("int8", {.max_drop = 100, .never_slower = true}, Sure(speedup)),
+                             samples_);
+  };
   EXPECT_TRUE(at(1.0205));
   const auto refused = at(1.0203);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kConditionFailed);
-  EXPECT_NE(refused.error().message().find("it may be slower: 10.000 ms beside 10.203 ms"), std::string::npos) << refused.error().message();
-  EXPECT_TRUE(QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(0.5)), samples_)) << "nobody asked for speed";
+  EXPECT_NE(refused.error().message().find("it may be slower: 10.000 ms beside 10.203 ms"),
+            std::string::npos)
+      << refused.error().message();
+  EXPECT_TRUE(QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(0.5)), samples_))
+      << "nobody asked for speed";
 }
 
 TEST_F(PromiseTest, ABusyMachineIsNoReasonForAFloatModel) {
   Comparison busy = Sure(3);
   busy.disturbance.others = 0.9;
   for (const char* scheme : {"auto", "int8"}) {
-    const auto refused = QuantizeCertified(Job(scheme, {.max_drop = 100, .never_slower = true}, busy), samples_);
+    const auto refused =
+        QuantizeCertified(Job(scheme, {.max_drop = 100, .never_slower = true}, busy), samples_);
     ASSERT_FALSE(refused) << scheme;
     EXPECT_EQ(refused.error().code(), ErrorCode::kConditionFailed);
-    EXPECT_NE(refused.error().message().find("other processes used 90% of the processors"), std::string::npos) << refused.error().message();
+    EXPECT_NE(refused.error().message().find("other processes used 90% of the processors"),
+              std::string::npos)
+        << refused.error().message();
   }
   const auto made = QuantizeCertified(Job("auto", {.max_drop = 100}, busy), samples_);
   ASSERT_TRUE(made) << made.error().message();
@@ -202,7 +219,8 @@ TEST_F(PromiseTest, AutomaticChoiceTakesThePlantedFastestThatKeepsThePromise) {
   EXPECT_NE(loose->certificate.accuracy.sqnr_db.value, strict->certificate.accuracy.sqnr_db.value);
   // Between: what the loose one keeps exactly, and a little more.
   const double reached = loose->certificate.accuracy.sqnr_db.value;
-  const auto between = QuantizeCertified(Job("auto", {.min_sqnr_db = reached + 0.5}, Sure(3)), samples_);
+  const auto between =
+      QuantizeCertified(Job("auto", {.min_sqnr_db = reached + 0.5}, Sure(3)), samples_);
   ASSERT_TRUE(between) << between.error().message();
   EXPECT_GE(between->certificate.accuracy.sqnr_db.value, reached + 0.5);
   const auto slower = QuantizeCertified(Job("auto", {.max_drop = 100}, Sure(0.99)), samples_);
@@ -219,16 +237,20 @@ TEST_F(PromiseTest, VerifySpeedAtAndAroundTheGuarantee) {
   EXPECT_EQ(measured_, 2u) << "once more before it is said";
   EXPECT_EQ(asked_s_, 3);
   EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 2)}), State::kHolds) << "the fastest runs";
-  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 1.8), Measured(1.9, 1.8, 2.1, 1.9)}), State::kHolds) << "the first one erred";
+  EXPECT_EQ(Speed(2, {Measured(1.8, 1.7, 1.999, 1.8), Measured(1.9, 1.8, 2.1, 1.9)}), State::kHolds)
+      << "the first one erred";
   EXPECT_EQ(Speed(0.999, {Sure(1)}), State::kHolds);
   EXPECT_EQ(Speed(2, {Sure(1)}), State::kFails);
 }
 
 TEST_F(PromiseTest, VerifyChecksNoSpeedThatWasNotPromised) {
-  const std::string path = File([](Certificate& c) { c.speed.guaranteed = 0, c.speed.not_promised = "the machine was busy"; });
+  const std::string path = File([](Certificate& c) {
+    c.speed.guaranteed = 0, c.speed.not_promised = "the machine was busy";
+  });
   const VerifyLine line = Line(path, 0, {Sure(0.1)});
   EXPECT_EQ(line.state, State::kUnchecked);
-  EXPECT_NE(line.text.find("nothing is guaranteed: the machine was busy"), std::string::npos) << line.text;
+  EXPECT_NE(line.text.find("nothing is guaranteed: the machine was busy"), std::string::npos)
+      << line.text;
 }
 
 TEST_F(PromiseTest, VerifySaysHowDisturbedItWas) {
@@ -236,8 +258,12 @@ TEST_F(PromiseTest, VerifySaysHowDisturbedItWas) {
   busy.disturbance.others = 0.5;
   const VerifyLine line = Line(File([](Certificate& c) { c.speed.guaranteed = 2; }), 0, {busy});
   EXPECT_EQ(line.state, State::kHolds);
-  EXPECT_NE(line.text.find("(disturbed: other processes used 50% of the processors)"), std::string::npos) << line.text;
-  EXPECT_NE(line.text.find("10.000 ms beside 30.000 ms of the float model: 3.000x"), std::string::npos) << line.text;
+  EXPECT_NE(line.text.find("(disturbed: other processes used 50% of the processors)"),
+            std::string::npos)
+      << line.text;
+  EXPECT_NE(line.text.find("10.000 ms beside 30.000 ms of the float model: 3.000x"),
+            std::string::npos)
+      << line.text;
 }
 
 TEST_F(PromiseTest, VerifyAccuracyAtAndJustBeyondTheLimit) {
@@ -254,12 +280,16 @@ TEST_F(PromiseTest, VerifyAccuracyAtAndJustBeyondTheLimit) {
     const auto *a = (*x)[0].data<float>(), *b = (*y)[0].data<float>();
     const int64_t n = (*x)[0].elements();
     agreed += std::max_element(a, a + n) - a == std::max_element(b, b + n) - b;
-    for (int64_t i = 0; i < n; ++i) signal += a[i] * static_cast<double>(a[i]), noise += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    for (int64_t i = 0; i < n; ++i)
+      signal += a[i] * static_cast<double>(a[i]),
+          noise += std::pow(static_cast<double>(a[i]) - b[i], 2);
   }
   const double drop = 100 * (1 - agreed / 16.0), sqnr = 10 * std::log10(signal / noise);
   EXPECT_NEAR(certified->certificate.accuracy.drop.value, drop, 1e-9);
   EXPECT_NEAR(certified->certificate.accuracy.sqnr_db.value, sqnr, 0.05);
-  const auto accuracy = [&](const std::function<void(Certificate&)>& change) { return Line(File(change), 1, {Sure(3)}).state; };
+  const auto accuracy = [&](const std::function<void(Certificate&)>& change) {
+    return Line(File(change), 1, {Sure(3)}).state;
+  };
   const double measured = certified->certificate.accuracy.sqnr_db.value;
   EXPECT_EQ(accuracy([&](Certificate& c) { c.limit.max_drop = drop; }), State::kHolds);
   EXPECT_EQ(accuracy([&](Certificate& c) { c.limit.max_drop = drop - 0.01; }), State::kFails);
@@ -273,13 +303,19 @@ TEST_F(PromiseTest, VerifyAccuracyAtAndJustBeyondTheLimit) {
 }
 
 TEST_F(PromiseTest, BothPromisesAreKept) {
-  const auto refused = QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 150}, Sure(3)), samples_);
+  const auto refused =
+      QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 150}, Sure(3)), samples_);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("too much accuracy is lost"), std::string::npos) << refused.error().message();
-  const auto made = QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 1}, Sure(3)), samples_);
+  EXPECT_NE(refused.error().message().find("too much accuracy is lost"), std::string::npos)
+      << refused.error().message();
+  const auto made =
+      QuantizeCertified(Job("int8", {.max_drop = 100, .min_sqnr_db = 1}, Sure(3)), samples_);
   ASSERT_TRUE(made) << made.error().message();
   EXPECT_TRUE(made->certificate.limit.also_sqnr);
-  EXPECT_NE(ToText(made->certificate).find("at most 100 points lost, at least 1 dB in every output"), std::string::npos) << ToText(made->certificate);
+  EXPECT_NE(
+      ToText(made->certificate).find("at most 100 points lost, at least 1 dB in every output"),
+      std::string::npos)
+      << ToText(made->certificate);
 }
 
 TEST(Certificates, OfAnOlderVersionAreStillRead) {
@@ -298,11 +334,15 @@ TEST(Certificates, OfAnOlderVersionAreStillRead) {
     const auto parsed = ParseCertificate(bad.dump());
     return parsed ? "" : parsed.error().message();
   };
-  EXPECT_EQ(message([](auto& j) { j["speed"]["disturbance"]["others_share"] = "much"; }),
-            "the certificate's field speed.disturbance.others_share is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {{{"name", "y"}, {"sqnr_db", 3}}}; }),
+  EXPECT_EQ(
+      message([](auto& j) { j["speed"]["disturbance"]["others_share"] = "much"; }),
+      "the certificate's field speed.disturbance.others_share is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& j) {
+              j["accuracy"]["outputs"] = {{{"name", "y"}, {"sqnr_db", 3}}};
+            }),
             "the certificate's field accuracy.outputs[0].sqnr_db is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {3}; }), "the certificate's field accuracy.outputs is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {3}; }),
+            "the certificate's field accuracy.outputs is missing or of the wrong kind");
 }
 
 }  // namespace

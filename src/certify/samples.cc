@@ -70,7 +70,8 @@ Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int6
   for (ValueId id : bound.inputs()) {
     const Value& input = bound.value(id);
     if (!input.type.is_tensor() || input.type.dtype == DType::kString)
-      return Fail(ErrorCode::kUsage, "input {} is {}: random samples are tensors of numbers", input.name, input.type.ToString());
+      return Fail(ErrorCode::kUsage, "input {} is {}: random samples are tensors of numbers",
+                  input.name, input.type.ToString());
   }
   Samples samples;
   samples.random = count;

@@ -23,8 +23,9 @@ struct Samples {
 // At most `limit` samples (0: all) of a data set, evenly spread, and no more than fit 1 GiB.
 Result<Samples> LoadSamples(const Dataset& data, int64_t limit);
 
-// Uniform noise in the natural range of each input's type, the same on every machine, in the sizes that BindShapes gives for
-// `shapes`. Errors: those of BindShapes; kUsage for an input that is no tensor of numbers.
+// Uniform noise in the natural range of each input's type, the same on every machine, in the sizes
+// that BindShapes gives for `shapes`. Errors: those of BindShapes; kUsage for an input that is no
+// tensor of numbers.
 Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int64_t count);
 
 }  // namespace evoq

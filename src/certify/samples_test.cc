@@ -13,7 +13,8 @@ Samples Two(std::optional<int64_t> first = 3, std::optional<int64_t> second = 4,
   return samples;
 }
 
-// A checksum tells samples apart by what they are, by their labels, and by which label belongs to which sample.
+// A checksum tells samples apart by what they are, by their labels, and by which label belongs to
+// which sample.
 TEST(Samples, ChecksumOfInputsAndLabels) {
   const uint32_t crc = Two().Crc();
   EXPECT_EQ(Two().Crc(), crc);
@@ -40,7 +41,9 @@ class Counting : public Dataset {
   explicit Counting(int64_t size) : size_(size) {}
   int64_t size() const override { return size_; }
   Result<Sample> At(int64_t index) const override {
-    return Sample{std::to_string(index), {Tensor::FromValues<float>(Shape{1, 1}, {static_cast<float>(index)})}, 10 + index};
+    return Sample{std::to_string(index),
+                  {Tensor::FromValues<float>(Shape{1, 1}, {static_cast<float>(index)})},
+                  10 + index};
   }
 
  private:
@@ -66,9 +69,12 @@ TEST(Samples, EvenlySpread) {
   EXPECT_EQ(indices(0, 5), (std::vector<int>{}));
 }
 
-// Noise in the range of each type: floats in [-1, 1), bytes of any value, other types 0; the same each time, another for each sample.
+// Noise in the range of each type: floats in [-1, 1), bytes of any value, other types 0; the same
+// each time, another for each sample.
 TEST(Samples, RandomInputsOfEachType) {
-  const auto graph = ParseGraph("input %x: float32[1, 500]\ninput %b: uint8[1, 500]\ninput %i: int64[1, 5]\na: %y = Relu(%x)\noutput %y");
+  const auto graph = ParseGraph(
+      "input %x: float32[1, 500]\ninput %b: uint8[1, 500]\ninput %i: int64[1, 5]\na: %y = "
+      "Relu(%x)\noutput %y");
   ASSERT_TRUE(graph) << graph.error().message();
   const auto samples = RandomInputs(*graph, {}, 2), again = RandomInputs(*graph, {}, 2);
   ASSERT_TRUE(samples) << samples.error().message();
@@ -79,13 +85,15 @@ TEST(Samples, RandomInputsOfEachType) {
   EXPECT_EQ(samples->Crc(), again->Crc());
   EXPECT_FALSE(BitEqual(samples->inputs[0][0], samples->inputs[1][0]));
   float low = 1, high = -1;
-  for (float v : samples->inputs[0][0].values<float>()) low = std::min(low, v), high = std::max(high, v);
+  for (float v : samples->inputs[0][0].values<float>())
+    low = std::min(low, v), high = std::max(high, v);
   EXPECT_GE(low, -1);
   EXPECT_LT(high, 1);
   EXPECT_LT(low, -0.9f);  // 500 draws: none below -0.9 would be 0.95^500
   EXPECT_GT(high, 0.9f);
   uint8_t least = 255, most = 0;
-  for (uint8_t v : samples->inputs[0][1].values<uint8_t>()) least = std::min(least, v), most = std::max(most, v);
+  for (uint8_t v : samples->inputs[0][1].values<uint8_t>())
+    least = std::min(least, v), most = std::max(most, v);
   EXPECT_LT(least, 20);
   EXPECT_GT(most, 235);
   for (int64_t v : samples->inputs[0][2].values<int64_t>()) EXPECT_EQ(v, 0);

@@ -28,7 +28,9 @@ std::string StepText(const Program& program, const Step& step) {
 
 Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples) {
   if (engine.in_regions().empty()) return engine.Default();
-  if (samples.size() == 0) return Fail(ErrorCode::kUsage, "what runs depends on the data: give samples with --data ({})", engine.in_regions());
+  if (samples.size() == 0)
+    return Fail(ErrorCode::kUsage, "what runs depends on the data: give samples with --data ({})",
+                engine.in_regions());
   return engine.RunnableFor(samples.inputs[0]);
 }
 
@@ -40,7 +42,8 @@ bool SameSteps(const Program& a, const Program& b) {
   return true;
 }
 
-Result<SpeedClaim> MeasureSpeed(const Runnable& reference, const Runnable& model, const SpeedOptions& options) {
+Result<SpeedClaim> MeasureSpeed(const Runnable& reference, const Runnable& model,
+                                const SpeedOptions& options) {
   CompareOptions compare;
   compare.duration_s = options.duration_s;
   compare.rounds = options.rounds;
@@ -81,7 +84,8 @@ Result<std::vector<double>> CalmRuns(std::span<Runnable* const> all, const Share
   return calm;
 }
 
-Result<std::vector<std::vector<double>>> CalmSteps(std::span<Runnable* const> executors, const ShareOfTime& time) {
+Result<std::vector<std::vector<double>>> CalmSteps(std::span<Runnable* const> executors,
+                                                   const ShareOfTime& time) {
   std::vector<RunBuffers> buffers;
   std::vector<std::vector<std::vector<double>>> samples;  // by executor, step, round
   std::vector<std::vector<double>> whole(executors.size());

@@ -53,19 +53,22 @@ class Verifier {
 
   void Add(const char* name, State state, std::string text) { out_.lines.push_back({name, state, std::move(text)}); }
 
-  // Fails when the measured interval, and the ratio of the fastest runs, lie below the guarantee, twice: a measurement may err,
-  // and then the second half of the time is for another.
+  // Fails when the measured interval, and the ratio of the fastest runs, lie below the guarantee,
+  // twice: a measurement may err, and then the second half of the time is for another.
   Status CheckSpeed(const Samples* samples) {
     const Certificate& c = out_.certificate;
     EVOQ_TRY(model_->Settle(c.shapes));
     EVOQ_TRY(float_->Settle(c.shapes));
     if (samples == nullptr && !(model_->in_regions().empty() && float_->in_regions().empty())) {
-      Add("speed", State::kUnchecked, "not checked: what runs depends on the data: give the samples with --data");
+      Add("speed", State::kUnchecked,
+          "not checked: what runs depends on the data: give the samples with --data");
       return {};
     }
     const Samples none;
-    EVOQ_ASSIGN(const std::shared_ptr<Runnable> model, RunnerOf(*model_, samples == nullptr ? none : *samples));
-    EVOQ_ASSIGN(const std::shared_ptr<Runnable> reference, RunnerOf(*float_, samples == nullptr ? none : *samples));
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> model,
+                RunnerOf(*model_, samples == nullptr ? none : *samples));
+    EVOQ_ASSIGN(const std::shared_ptr<Runnable> reference,
+                RunnerOf(*float_, samples == nullptr ? none : *samples));
     const bool same = SameSteps(reference->program(), model->program());
     const double guaranteed = c.speed.guaranteed;
     SpeedClaim& speed = out_.speed;
@@ -83,11 +86,14 @@ class Verifier {
     const std::string disturbed = ToText(speed.ratio.disturbance);
     const std::string note = disturbed.empty() ? "" : fmt::format(" (disturbed: {})", disturbed);
     if (!same && guaranteed <= 0) {
-      Add("speed", State::kUnchecked, fmt::format("{}{}; nothing is guaranteed: {}", ToText(speed), note, c.speed.not_promised));
+      Add("speed", State::kUnchecked,
+          fmt::format("{}{}; nothing is guaranteed: {}", ToText(speed), note,
+                      c.speed.not_promised));
       return {};
     }
     Add("speed", holds ? State::kHolds : State::kFails,
-        same ? fmt::format("{} ms: it is the float model, {:.3f}x guaranteed", MsText(speed.ratio.b_ms), guaranteed)
+        same ? fmt::format("{} ms: it is the float model, {:.3f}x guaranteed",
+                           MsText(speed.ratio.b_ms), guaranteed)
              : fmt::format("{}, at least {:.3f}x guaranteed{}", ToText(speed), guaranteed, note));
     return {};
   }
@@ -110,10 +116,14 @@ class Verifier {
     } else {
       reference.classes = c.float_classes;
     }
-    EVOQ_ASSIGN(const Answers answers, Answer(*model_, *samples, {reference.outputs.empty() ? nullptr : &reference, nullptr, nullptr}));
+    EVOQ_ASSIGN(const Answers answers,
+                Answer(*model_, *samples,
+                       {reference.outputs.empty() ? nullptr : &reference, nullptr, nullptr}));
     EVOQ_ASSIGN(out_.accuracy, CompareAnswers(c.accuracy.metric, reference, answers, *samples));
-    Add("accuracy", out_.accuracy->Keeps(c.limit, /*certain=*/!same) ? State::kHolds : State::kFails,
-        fmt::format("{}{}, guaranteed: {}", ToText(*out_.accuracy), same ? "" : " (other samples than the certificate's)",
+    Add("accuracy",
+        out_.accuracy->Keeps(c.limit, /*certain=*/!same) ? State::kHolds : State::kFails,
+        fmt::format("{}{}, guaranteed: {}", ToText(*out_.accuracy),
+                    same ? "" : " (other samples than the certificate's)",
                     ToText(c.limit, c.accuracy.metric)));
     return {};
   }

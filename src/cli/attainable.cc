@@ -36,8 +36,10 @@ Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const std::string& scheme, const std::set<std::string>& leave_out,
-                                               const std::vector<Tensor>& sample, const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const std::string& scheme,
+                                               const std::set<std::string>& leave_out,
+                                               const std::vector<Tensor>& sample,
+                                               const EngineOptions& options) {
   if (IsEtmFile(path)) return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
   if (IsQuantized(graph)) return Unsupported("{} is quantized already", path);

@@ -13,7 +13,8 @@ int64_t BatchOf(const Runnable& executor) {
   return sizes.empty() ? 1 : sizes[0];
 }
 
-nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams, const RunTimes& times, double load_ms) {
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams,
+                         const RunTimes& times, double load_ms) {
   const int64_t batch = BatchOf(executor);
   nlohmann::json out = TimesJson(times);
   out.update({{"model", model}, {"isa", IsaName(isa)}, {"threads", executor.threads()}, {"batch", batch}, {"streams", streams},

@@ -25,6 +25,7 @@ nlohmann::json TimesJson(const RunTimes& times);
 int64_t BatchOf(const Runnable& executor);
 
 // The fields of CLI.md's `bench`; per_second is of `streams` equal streams.
-nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams, const RunTimes& times, double load_ms);
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams,
+                         const RunTimes& times, double load_ms);
 
 }  // namespace evoq

@@ -17,7 +17,8 @@ const %w: float32[4, 3, 3, 3]
 conv: %y: float32[{0}, 4, 14, 14] = Conv(%x, %w)
 relu: %z: float32[{0}, 4, 14, 14] = Relu(%y)
 output %z
-)", batch));
+)",
+                                      batch));
   EXPECT_TRUE(graph) << graph.error().message();
   auto engine = Engine::FromGraph(std::move(*graph), {threads, {}});
   EXPECT_TRUE(engine) << engine.error().message();
@@ -47,13 +48,14 @@ TEST(BenchJson, SamplesPerSecondAreBatchesOfAllStreamsOverTheMeanRun) {
 }
 
 TEST(TimedRuns, OfSeveralLanesAreTheMeanOverThem) {
-  // Eight samples on four threads, each with whole runs: what a step takes is the mean over the lanes, so the steps of a run take no
-  // longer together than the run.
+  // Eight samples on four threads, each with whole runs: what a step takes is the mean over the
+  // lanes, so the steps of a run take no longer together than the run.
   const auto engine = WithBatch(1, 1);
   const auto one = engine->Default();
   ASSERT_TRUE(one) << one.error().message();
   const std::shared_ptr<const Program> program(*one, &(*one)->program());
-  const auto executor = Executor::Create(program, {.threads = 4, .isa = engine->isa(), .repeats = 8});
+  const auto executor =
+      Executor::Create(program, {.threads = 4, .isa = engine->isa(), .repeats = 8});
   ASSERT_TRUE(executor) << executor.error().message();
   EXPECT_EQ((*executor)->repeats(), 8);
   RunBuffers buffers = MakeBuffers(**executor);
@@ -62,7 +64,9 @@ TEST(TimedRuns, OfSeveralLanesAreTheMeanOverThem) {
   for (int i = 0; i < 20; ++i) {
     const auto start = std::chrono::steady_clock::now();
     ASSERT_TRUE((*executor)->RunTimed(buffers.inputs, buffers.outputs, ns));
-    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
     int64_t sum = 0;
     for (int64_t step : ns) {
       EXPECT_GE(step, 0);

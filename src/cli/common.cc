@@ -47,10 +47,14 @@ void WriteLog(std::string_view line) {
 namespace {
 
 // With `free`, a size may be '?': -1.
-Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const char* name, bool free) {
+Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const char* name,
+                               bool free) {
   InputShapes shapes;
   for (const std::string& option : options) {
-    const auto bad = [&] { return Fail(ErrorCode::kUsage, "{} {}: expected NAME={}x3x224x224", name, option, free ? "?" : "1"); };
+    const auto bad = [&] {
+      return Fail(ErrorCode::kUsage, "{} {}: expected NAME={}x3x224x224", name, option,
+                  free ? "?" : "1");
+    };
     const size_t equals = option.rfind('=');  // names may hold '='
     if (equals == std::string::npos || equals == 0) return bad();
     std::vector<int64_t> sizes;
@@ -59,9 +63,13 @@ Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const ch
     while (at < end) {
       int64_t size = -1;
       const bool left_free = free && *at == '?';
-      const auto [next, error] = left_free ? std::from_chars_result{at + 1, std::errc()} : std::from_chars(at, end, size);
-      if (error != std::errc() || (size < 0 && !left_free) || (next < end && *next != 'x')) return bad();
-      if (size == 0) return Fail(ErrorCode::kUsage, "{} {}: dimension {} has size 0, expected at least 1", name, option, sizes.size());
+      const auto [next, error] =
+          left_free ? std::from_chars_result{at + 1, std::errc()} : std::from_chars(at, end, size);
+      if (error != std::errc() || (size < 0 && !left_free) || (next < end && *next != 'x'))
+        return bad();
+      if (size == 0)
+        return Fail(ErrorCode::kUsage, "{} {}: dimension {} has size 0, expected at least 1", name,
+                    option, sizes.size());
       sizes.push_back(size);
       at = next + 1;
     }
@@ -72,7 +80,9 @@ Result<InputShapes> ParseSizes(const std::vector<std::string>& options, const ch
 
 }  // namespace
 
-Result<InputShapes> ParseShapes(const std::vector<std::string>& options) { return ParseSizes(options, "--shape", /*free=*/false); }
+Result<InputShapes> ParseShapes(const std::vector<std::string>& options) {
+  return ParseSizes(options, "--shape", /*free=*/false);
+}
 
 Result<Graph> LoadGraph(const std::string& onnx_path, const std::vector<std::string>& fixed) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseSizes(fixed, "--fix-shape", /*free=*/true));
@@ -82,9 +92,13 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const std::vector<std::str
   return graph;
 }
 
-void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes, std::vector<std::string>& fixed, const char* what) {
-  app.add_option("--shape", shapes, fmt::format("Sizes of a free input to {}: NAME=1x3x224x224; the model stays free", what));
-  app.add_option("--fix-shape", fixed, "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
+void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes,
+                     std::vector<std::string>& fixed, const char* what) {
+  app.add_option(
+      "--shape", shapes,
+      fmt::format("Sizes of a free input to {}: NAME=1x3x224x224; the model stays free", what));
+  app.add_option("--fix-shape", fixed,
+                 "Fix sizes of a free input for good: NAME=?x3x224x224, ? staying free");
 }
 
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch) {
@@ -147,19 +161,25 @@ std::vector<InputSpec> InputsOf(const Graph& graph) {
   for (ValueId id : graph.inputs()) {
     const Value& input = graph.value(id);
     const bool ranked = input.type.shape.ranked();
-    inputs.push_back({input.name, ranked ? input.type.shape.sizes() : std::vector<int64_t>(), input.type.dtype, ranked});
+    inputs.push_back({input.name, ranked ? input.type.shape.sizes() : std::vector<int64_t>(),
+                      input.type.dtype, ranked});
   }
   return inputs;
 }
 
-CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources, const char* doc) {
-  const std::string kinds = ": a folder of images, .npy or .npz, .npy, .npz, MNIST idx or CIFAR .bin; of several inputs an .npz with their names, "
-                            "or NAME=FILE, repeated (docs/calibration.md)";
+CLI::Option* AddDataOption(CLI::App& app, const char* name, std::vector<std::string>& sources,
+                           const char* doc) {
+  const std::string kinds =
+      ": a folder of images, .npy or .npz, .npy, .npz, MNIST idx or CIFAR .bin; of several inputs "
+      "an .npz with their names, "
+      "or NAME=FILE, repeated (docs/calibration.md)";
   return app.add_option(name, sources, doc + kinds)->allow_extra_args(false);
 }
 
-Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources, const Graph& graph, const std::string& model_path,
-                                          const std::string& preprocess, const std::string& labels) {
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
+                                          const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess,
+                                          const std::string& labels) {
   DatasetOptions options;
   if (const std::string file = FindPreprocess(model_path, preprocess); !file.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(file));
@@ -168,7 +188,10 @@ Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& source
   return OpenInputs(sources, InputsOf(graph), options);
 }
 
-Progress::Progress(std::string label) : label_(Printable(label)), active_(kept == nullptr && isatty(STDERR_FILENO)), start_ns_(NowNs()) {}
+Progress::Progress(std::string label)
+    : label_(Printable(label)),
+      active_(kept == nullptr && isatty(STDERR_FILENO)),
+      start_ns_(NowNs()) {}
 
 Progress::~Progress() {
   if (shown_) fmt::print(stderr, "\r\033[K");

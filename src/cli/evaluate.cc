@@ -9,32 +9,39 @@
 namespace evoq {
 namespace {
 
-// The number of elements of the model's outputs, by output; -1 where it is free. An .etm does not hold the types of what is computed.
+// The number of elements of the model's outputs, by output; -1 where it is free. An .etm does not
+// hold the types of what is computed.
 std::vector<int64_t> OutputElements(Graph graph) {
   const bool typed = InferTypes(graph).has_value();
   std::vector<int64_t> elements;
   if (!typed) return std::vector<int64_t>(graph.outputs().size(), -1);
-  for (ValueId id : graph.outputs()) elements.push_back(graph.value(id).type.shape.elements().value_or(-1));
+  for (ValueId id : graph.outputs())
+    elements.push_back(graph.value(id).type.shape.elements().value_or(-1));
   return elements;
 }
 
 // Two models whose outputs cannot be compared at all.
 Status CheckComparable(const EvalJob& job, const Graph& model, const Graph& reference) {
   const std::vector<int64_t> a = OutputElements(model), b = OutputElements(reference);
-  if (a.size() != b.size()) return InvalidInput("{} has {} outputs, {} has {}", job.model, a.size(), job.reference, b.size());
+  if (a.size() != b.size())
+    return InvalidInput("{} has {} outputs, {} has {}", job.model, a.size(), job.reference,
+                        b.size());
   for (size_t o = 0; o < a.size(); ++o) {
     if (a[o] != b[o] && a[o] >= 0 && b[o] >= 0)
-      return InvalidInput("output {} of {} has {} elements, of {} {}", model.value(model.outputs()[o]).name, job.model, a[o], job.reference, b[o]);
+      return InvalidInput("output {} of {} has {} elements, of {} {}",
+                          model.value(model.outputs()[o]).name, job.model, a[o], job.reference,
+                          b[o]);
   }
   return {};
 }
 
-// Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index. A score that is no number comes last
-// as a label's, and first as another's.
+// Position of `label` among the scores, 0 for the largest; ties count in favour of the lower index.
+// A score that is no number comes last as a label's, and first as another's.
 int64_t RankOf(const Tensor& scores, int64_t label) {
   const float* s = scores.data<float>();
   int64_t rank = 0;
-  for (int64_t i = 0; i < scores.elements(); ++i) rank += i != label && !(s[i] < s[label]) && (s[i] != s[label] || i < label);
+  for (int64_t i = 0; i < scores.elements(); ++i)
+    rank += i != label && !(s[i] < s[label]) && (s[i] != s[label] || i < label);
   return rank;
 }
 
@@ -64,11 +71,13 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
     EVOQ_TRY(CheckComparable(job, model.engine->model().graph, reference.engine->model().graph));
   }
   const int64_t count = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
-  std::vector<std::vector<double>> signal(model.engine->model().graph.outputs().size()), noise(signal.size());
+  std::vector<std::vector<double>> signal(model.engine->model().graph.outputs().size()),
+      noise(signal.size());
   Progress progress("evaluating");
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
-    EVOQ_ASSIGN(const std::vector<Tensor> outputs, WithContext(model.Outputs(sample.inputs), sample.name));
+    EVOQ_ASSIGN(const std::vector<Tensor> outputs,
+                WithContext(model.Outputs(sample.inputs), sample.name));
     result.predictions.emplace_back(sample.name, ClassOf(outputs[0]));
     if (sample.label) {
       EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
@@ -80,11 +89,13 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
       result.correct5 += rank < 5;
     }
     if (result.has_reference) {
-      EVOQ_ASSIGN(const std::vector<Tensor> expected, WithContext(reference.Outputs(sample.inputs), sample.name));
+      EVOQ_ASSIGN(const std::vector<Tensor> expected,
+                  WithContext(reference.Outputs(sample.inputs), sample.name));
       result.agreed += ClassOf(outputs[0]) == ClassOf(expected[0]);
       for (size_t o = 0; o < outputs.size(); ++o) {
         if (outputs[o].elements() != expected[o].elements())
-          return InvalidInput("{}: output {} has {} elements, the reference's {}", sample.name, o, outputs[o].elements(), expected[o].elements());
+          return InvalidInput("{}: output {} has {} elements, the reference's {}", sample.name, o,
+                              outputs[o].elements(), expected[o].elements());
         const Energy energy = EnergyOf(expected[o], outputs[o]);
         signal[o].push_back(energy.signal);
         noise[o].push_back(energy.noise);
@@ -97,10 +108,13 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
   if (!result.has_reference || result.samples == 0) return result;
   const Graph& graph = model.engine->model().graph;
   for (size_t o = 0; o < signal.size(); ++o)
-    result.outputs.push_back({graph.value(graph.outputs()[o]).name, SignalToNoise(signal[o], noise[o])});
-  result.sqnr_db = std::min_element(result.outputs.begin(), result.outputs.end(), [](const auto& a, const auto& b) {
-                     return a.sqnr_db.value < b.sqnr_db.value;
-                   })->sqnr_db.value;
+    result.outputs.push_back(
+        {graph.value(graph.outputs()[o]).name, SignalToNoise(signal[o], noise[o])});
+  result.sqnr_db = std::min_element(result.outputs.begin(), result.outputs.end(),
+                                    [](const auto& a, const auto& b) {
+                                      return a.sqnr_db.value < b.sqnr_db.value;
+                                    })
+                       ->sqnr_db.value;
   return result;
 }
 

@@ -31,8 +31,9 @@ struct EvalResult {
   double agreement() const { return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0; }
 };
 
-// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose classes are its elements. Signal to noise of
-// every output. Errors: also kInvalidInput for a reference whose outputs cannot be compared.
+// Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose
+// classes are its elements. Signal to noise of every output. Errors: also kInvalidInput for a
+// reference whose outputs cannot be compared.
 Result<EvalResult> Evaluate(const EvalJob& job);
 
 }  // namespace evoq

@@ -16,20 +16,24 @@ int64_t MetadataNumber(const Graph& graph, const char* key) {
 }
 
 Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
-  EVOQ_ASSIGN(ModelToMeasure loaded, LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
+  EVOQ_ASSIGN(ModelToMeasure loaded,
+              LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
   MeasuredModel m;
   EVOQ_ASSIGN(m.executor, RunnableOf(loaded, job.inputs));
   m.engine = std::move(loaded.engine);
   return m;
 }
 
-// What the model's steps are measured against, at the baseline's sizes; nothing where it would run the same steps.
-Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runnable& baseline, const Program& model) {
+// What the model's steps are measured against, at the baseline's sizes; nothing where it would run
+// the same steps.
+Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runnable& baseline,
+                                              const Program& model) {
   MeasuredModel best;
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
   std::vector<Tensor> inputs = MakeBuffers(baseline).inputs;
-  EVOQ_ASSIGN(best.engine, LoadAttainable(job.baseline, NarrowsToBf16(model) ? "bf16" : "int8", StepsWithoutIntegerForm(model), inputs,
-                                          {job.threads, shapes, true}));
+  EVOQ_ASSIGN(best.engine,
+              LoadAttainable(job.baseline, NarrowsToBf16(model) ? "bf16" : "int8",
+                             StepsWithoutIntegerForm(model), inputs, {job.threads, shapes, true}));
   EVOQ_ASSIGN(best.executor, best.engine->RunnableFor(std::move(inputs)));
   if (RunsSameSteps(model, best.executor->program())) return std::optional<MeasuredModel>();
   return std::optional<MeasuredModel>(std::move(best));

@@ -40,7 +40,8 @@ Result<Samples> RandomSamples(const Graph& graph, const InputShapes& shapes, int
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const TensorType* grid = GridBehind(graph, graph.inputs()[i]);
     if (grid == nullptr || graph.value(graph.inputs()[i]).type.dtype != DType::kFloat32) continue;
-    const auto low = static_cast<float>(LowOf(*grid)), width = static_cast<float>(HighOf(*grid) - LowOf(*grid));
+    const auto low = static_cast<float>(LowOf(*grid)),
+               width = static_cast<float>(HighOf(*grid) - LowOf(*grid));
     for (std::vector<Tensor>& sample : samples.inputs) {
       for (int64_t k = 0; k < sample[i].elements(); ++k) {
         float& x = sample[i].mutable_data<float>()[k];
@@ -100,7 +101,8 @@ Result<json> ExplainTarget(const TargetJob& job) {
   EVOQ_ASSIGN(const Runtime* runtime, RuntimeNamed(target));
   if (LowerExtension(model) != ".onnx") return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", model);
   if (fix != !output.empty()) return Fail(ErrorCode::kUsage, "--fix and -o go together: --fix -o FIXED.onnx");
-  if (!fix && (accept_changes || !data.empty())) return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --fix");
+  if (!fix && (accept_changes || !data.empty()))
+    return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --fix");
   if (fix && LowerExtension(output) != ".onnx") return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", output);
   if (fix) EVOQ_TRY(CheckOutputPath(output));
   EVOQ_ASSIGN(Graph graph, ImportOnnx(model));
@@ -116,13 +118,15 @@ Result<json> ExplainTarget(const TargetJob& job) {
     options.run = RunReference(compared->samples);
   } else if (!accept_changes || !data.empty()) {
     return WithContext(Result<json>(tl::unexpected(std::move(compared.error()))),
-                       "the outputs before and after the repairs cannot be compared (--shape and --data name inputs, --accept-changes repairs without)");
+                       "the outputs before and after the repairs cannot be compared (--shape and "
+                       "--data name inputs, --accept-changes repairs without)");
   }
   EVOQ_ASSIGN(const Repairs repairs, RepairPlacement(graph, *runtime, options));
   const Examination after = Examine(graph, *runtime);
   EVOQ_TRY(ExportOnnx(graph, output));
   const std::string on = compared ? compared->on : "";
-  Out("\n{}\nafterwards, {}wrote {}\n", Lines{ToText(repairs, on)}, Lines{ToText(graph, after)}, output);
+  Out("\n{}\nafterwards, {}wrote {}\n", Lines{ToText(repairs, on)}, Lines{ToText(graph, after)},
+      output);
   out["repairs"] = ToJson(repairs.repairs);
   out["output_changes"] = ToJson(repairs.changes);
   out["compared_on"] = compared ? json(on) : json();

@@ -98,13 +98,16 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::
   return out;
 }
 
-Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const std::vector<std::string>& files) {
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m,
+                                             const std::vector<std::string>& files) {
   const Graph& graph = m.engine->model().graph;
   if (m.in_regions) {
     EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));
     const bool made_up = files.size() < inputs.size();
     auto runnable = m.engine->RunnableFor(std::move(inputs));
-    return made_up ? WithContext(std::move(runnable), "on made-up inputs (--input NAME=F.npy gives real ones)") : std::move(runnable);
+    return made_up ? WithContext(std::move(runnable),
+                                 "on made-up inputs (--input NAME=F.npy gives real ones)")
+                   : std::move(runnable);
   }
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, m.engine->At(m.shapes));
   if (!files.empty()) {
@@ -124,8 +127,10 @@ Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::stri
     const std::vector<TensorType>& types = models[m]->input_types();
     for (size_t i = 0; i < types.size(); ++i) {
       if (types.size() != sample->size() || !(types[i] == (*sample)[i].type()))
-        return Fail(ErrorCode::kUsage, "{}: input {} is {}: both models are measured on the same inputs, and this one does not take them", names[m], i,
-                    types[i].ToString());
+        return Fail(ErrorCode::kUsage,
+                    "{}: input {} is {}: both models are measured on the same inputs, and this one "
+                    "does not take them",
+                    names[m], i, types[i].ToString());
     }
     models[m]->UseSample(*sample);
   }

@@ -35,12 +35,13 @@ Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShape
 // CLI.md's fields of `bench` for a model in regions, after it has run.
 nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::vector<Tensor>& inputs, const RunTimes& times, double load_ms);
 
-// What runs it: the executor, or the dynamic partitions that the inputs make run. Its sample are the inputs, where `files` or
-// partitions make their content count.
-Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const std::vector<std::string>& files);
+// What runs it: the executor, or the dynamic partitions that the inputs make run. Its sample are
+// the inputs, where `files` or partitions make their content count.
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m,
+                                             const std::vector<std::string>& files);
 
-// Gives models without a sample that of the others, so that all are measured on the same inputs. `names` are for messages. Errors:
-// kUsage where they do not take it.
+// Gives models without a sample that of the others, so that all are measured on the same inputs.
+// `names` are for messages. Errors: kUsage where they do not take it.
 Status MeasureAlike(std::span<Runnable* const> models, std::span<const std::string> names);
 
 }  // namespace evoq

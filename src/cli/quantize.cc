@@ -57,12 +57,15 @@ SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit) {
 }
 
 // Where the samples of calibration are; empty: nowhere on disk.
-const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) { return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib; }
+const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
+  return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
+}
 
 InputShapes SizesOf(const Graph& graph, std::span<const Tensor> inputs) {
   InputShapes shapes;
   for (size_t i = 0; i < std::min(inputs.size(), graph.inputs().size()); ++i) {
-    if (inputs[i].type().is_tensor()) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+    if (inputs[i].type().is_tensor())
+      shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   }
   return shapes;
 }
@@ -70,20 +73,22 @@ InputShapes SizesOf(const Graph& graph, std::span<const Tensor> inputs) {
 // The first sample; empty where there is none on disk or in memory.
 Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph) {
   if (!job.samples.empty()) return job.samples[0];
-  const std::vector<std::string>& paths = CalibrationPaths(job).empty() ? job.data : CalibrationPaths(job);
+  const std::vector<std::string>& paths =
+      CalibrationPaths(job).empty() ? job.data : CalibrationPaths(job);
   if (paths.empty()) return std::vector<Tensor>();
   EVOQ_ASSIGN(const auto data, OpenData(paths, graph, job.model, job.preprocess, ""));
   EVOQ_ASSIGN(Sample first, data->At(0));
   return std::move(first.inputs);
 }
 
-// The sizes of all inputs to plan, tune and measure for: --shape's, else the model's with a batch of 1, else the first sample's. Empty
-// where nobody names them: the first run of the file will.
+// The sizes of all inputs to plan, tune and measure for: --shape's, else the model's with a batch
+// of 1, else the first sample's. Empty where nobody names them: the first run of the file will.
 Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) {
   EVOQ_ASSIGN(InputShapes shapes, ParseShapes(job.shapes));
   Graph bound = graph;
   Status named = BindShapes(bound, shapes);
-  if (!named && (!shapes.empty() || named.error().code() != ErrorCode::kUsage)) return tl::unexpected(std::move(named.error()));
+  if (!named && (!shapes.empty() || named.error().code() != ErrorCode::kUsage))
+    return tl::unexpected(std::move(named.error()));
   if (!named) {
     EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
     shapes = SizesOf(graph, first);
@@ -92,13 +97,14 @@ Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) 
   }
   shapes.clear();
   for (ValueId id : bound.inputs()) {
-    if (bound.value(id).type.is_tensor()) shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
+    if (bound.value(id).type.is_tensor())
+      shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
   }
   return shapes;
 }
 
-Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes, bool needed,
-                          CalibrationNotes* notes) {
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                          bool needed, CalibrationNotes* notes) {
   if (!needed) return Ranges();
   if (!job.ranges_in.empty()) {
     EVOQ_ASSIGN(Ranges ranges, LoadRanges(job.ranges_in));
@@ -157,7 +163,10 @@ InputShapes ExampleSizes(const Graph& graph) {
     std::vector<int64_t>& sizes = shapes[graph.value(id).name];
     for (int i = 0; i < shape.rank(); ++i) {
       const int64_t size = i == 0 ? 1 : 64;
-      sizes.push_back(shape[i].known() ? shape[i].value : shape[i].symbol.empty() ? size : symbols.emplace(shape[i].symbol, size).first->second);
+      sizes.push_back(shape[i].known() ? shape[i].value
+                      : shape[i].symbol.empty()
+                          ? size
+                          : symbols.emplace(shape[i].symbol, size).first->second);
     }
   }
   return shapes;
@@ -168,15 +177,19 @@ void NoteSubgraphs(const Graph& graph, const std::string& prefix, QuantizeReport
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}) {
-      if (!prefix.empty() && node.op == op) report.float_reasons.emplace(prefix + node.name, "in-subgraph: quantization leaves subgraphs as they are");
+      if (!prefix.empty() && node.op == op)
+        report.float_reasons.emplace(prefix + node.name,
+                                     "in-subgraph: quantization leaves subgraphs as they are");
     }
     for (const auto& body : node.bodies) NoteSubgraphs(*body, prefix + node.name + "/", report);
   }
 }
 
-// The steps of a run of the written file by precision: of its plan, or, where it has none, of a run on the first sample, else on made-up
-// inputs. Where that fails: the nodes that were quantized or not, and why.
-StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& source, const InputShapes& shapes, const QuantizeReport& report, json& out) {
+// The steps of a run of the written file by precision: of its plan, or, where it has none, of a run
+// on the first sample, else on made-up inputs. Where that fails: the nodes that were quantized or
+// not, and why.
+StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& source,
+                      const InputShapes& shapes, const QuantizeReport& report, json& out) {
   StepCounts counts;
   if (!model.plans.empty()) {
     for (const auto& [node, decision] : model.plans[0].decisions) counts.Add(decision);
@@ -185,7 +198,8 @@ StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& s
   const auto run = [&]() -> Result<std::shared_ptr<Runnable>> {
     EVOQ_ASSIGN(std::vector<Tensor> sample, FirstSample(job, source));
     if (sample.empty()) {
-      EVOQ_ASSIGN(const Samples random, RandomInputs(source, shapes.empty() ? ExampleSizes(source) : shapes, 1));
+      EVOQ_ASSIGN(const Samples random,
+                  RandomInputs(source, shapes.empty() ? ExampleSizes(source) : shapes, 1));
       sample = random.inputs[0];
     }
     EVOQ_ASSIGN(const auto engine, Engine::Load(job.output, {job.threads, {}}));
@@ -196,7 +210,8 @@ StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& s
     for (const Step& step : (*runnable)->program().steps) counts.Add(step.decision);
     return counts;
   }
-  out["steps_why"] = "nodes are counted, for what runs is known only on real inputs: " + runnable.error().message();
+  out["steps_why"] = "nodes are counted, for what runs is known only on real inputs: " +
+                     runnable.error().message();
   return {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
 }
 
@@ -212,10 +227,12 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
 }
 
 // Steps, and the file, of a graph without a certificate.
-Status Write(const QuantizeJob& job, const Graph& source, Graph graph, const InputShapes& shapes, const QuantizeReport& report, json& out) {
+Status Write(const QuantizeJob& job, const Graph& source, Graph graph, const InputShapes& shapes,
+             const QuantizeReport& report, json& out) {
   if (LowerExtension(job.output) == ".onnx") {
     EVOQ_TRY(ExportOnnx(graph, job.output));
-    StepCounts{report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float}.WriteTo(out);
+    StepCounts{report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float}
+        .WriteTo(out);
     return {};
   }
   EVOQ_ASSIGN(Model model, WithContext(LowerAndPack(std::move(graph), shapes), job.model));
@@ -235,7 +252,8 @@ Status CheckCertifiable(const QuantizeJob& job) {
   return {};
 }
 
-Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes, const Ranges& ranges, const QuantizeOptions& options) {
+Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
+                          const Ranges& ranges, const QuantizeOptions& options) {
   Samples samples;
   if (job.data.empty()) {
     EVOQ_ASSIGN(samples, RandomInputs(graph, shapes, job.calib_random));
@@ -271,7 +289,9 @@ void TellCertified(const Certified& certified, json& out) {
     tried.push_back({{"plan", plan.name}, {"p50_ms", plan.ms}, {"keeps", plan.keeps}});
     if (plan.accuracy.samples > 0) tried.back()["accuracy"] = ToText(plan.accuracy);
     Out("  tried {}: {} ms{}\n", plan.name, MsText(plan.ms),
-        plan.accuracy.samples == 0 ? "" : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
+        plan.accuracy.samples == 0
+            ? ""
+            : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
   }
   if (!certified.why_float.empty()) Out("  the float model is written: {}\n", certified.why_float);
   Out("{}", Lines{ToText(certified.certificate)});
@@ -283,7 +303,10 @@ void TellCertified(const Certified& certified, json& out) {
   out["why_float"] = certified.why_float;
   out["search"]["out_of_time"] = certified.chosen.out_of_time;
   const auto& spent = certified.spent;
-  out["spent"] = {{"reference_s", spent.reference_s}, {"search_s", spent.search_s}, {"accuracy_s", spent.accuracy_s}, {"speed_s", spent.speed_s}};
+  out["spent"] = {{"reference_s", spent.reference_s},
+                  {"search_s", spent.search_s},
+                  {"accuracy_s", spent.accuracy_s},
+                  {"speed_s", spent.speed_s}};
 }
 
 }  // namespace
@@ -307,7 +330,9 @@ Result<json> Quantize(const QuantizeJob& job) {
   const Graph source = graph;
   const int64_t float_bytes = FloatWeightBytes(graph);
   CalibrationNotes notes;
-  EVOQ_ASSIGN(const Ranges ranges, FindRanges(job, graph, shapes, method == nullptr || method->needs_calibration, &notes));
+  EVOQ_ASSIGN(
+      const Ranges ranges,
+      FindRanges(job, graph, shapes, method == nullptr || method->needs_calibration, &notes));
   QuantizeOptions options;
   options.per_channel = !job.per_tensor;
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;

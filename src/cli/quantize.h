@@ -33,7 +33,8 @@ struct QuantizeJob {
 
   // A certificate (docs/certificate.md): of --scheme auto, and of any scheme with a promise.
   Promise promise;
-  std::vector<std::string> data;  // what accuracy is measured on; also calibrates when `calib` is empty
+  std::vector<std::string>
+      data;  // what accuracy is measured on; also calibrates when `calib` is empty
   std::string labels;
   int data_limit = 2000;          // at most so many samples, evenly spread over the data set
   double search_s = 60, measure_s = 6;

@@ -24,7 +24,8 @@ Status ReadAccuracy(const std::string& path, ReportModel& model) {
 
 }  // namespace
 
-Result<ReportModel> ForReport(const std::string& path, const std::string& eval, const Runnable& executor, const StepProfile& profile) {
+Result<ReportModel> ForReport(const std::string& path, const std::string& eval,
+                              const Runnable& executor, const StepProfile& profile) {
   ReportModel model;
   model.name = BaseName(path);
   model.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));

@@ -44,23 +44,32 @@ TEST(IndependentSamples, RangesOverTheBatchTieSamples) {
   EXPECT_EQ(Samples("a: %y: float32[1] = ReduceSum{keepdims=0}(%x)\noutput %y\n"), 1);
 }
 
-// What would mix samples, or need a constant once per sample: each a case that a rule alone holds back.
+// What would mix samples, or need a constant once per sample: each a case that a rule alone holds
+// back.
 TEST(IndependentSamples, NotWhereSamplesMeet) {
   const auto one = [](const std::string& text) { EXPECT_EQ(Samples(text), 1) << text; };
   const auto four = [](const std::string& text) { EXPECT_EQ(Samples(text), 4) << text; };
   four("input %z: float32[4, 6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");
-  one("input %z: float32[2, 6, 8]\na: %y: float32[4, 6, 8] = Relu(%x)\nb: %w: float32[2, 6, 8] = Relu(%z)\noutput %y\noutput %w\n");
-  one("input %z: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");  // z's rows are no samples
+  one("input %z: float32[2, 6, 8]\na: %y: float32[4, 6, 8] = Relu(%x)\nb: %w: float32[2, 6, 8] = "
+      "Relu(%z)\noutput %y\noutput %w\n");
+  one("input %z: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");  // z's rows
+                                                                                       // are no
+                                                                                       // samples
   one("input %z: float32[4, 1, 6, 8]\na: %y: float32[4, 4, 6, 8] = Add(%x, %z)\noutput %y\n");  // x's samples lie along axis 1
   four("const %c: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %c)\noutput %y\n");
   four("const %c: float32[1, 6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %c)\noutput %y\n");
   one("const %c: float32[2, 1, 6, 8]\na: %y: float32[2, 4, 6, 8] = Add(%x, %c)\noutput %y\n");  // axis 0 of y is the constant's
-  one("const %c: float32[4, 6, 8]\na: %b: float32[4, 6, 8] = Relu(%x)\nb: %y: float32[4, 6, 8] = Relu(%c)\noutput %b\noutput %y\n");
+  one("const %c: float32[4, 6, 8]\na: %b: float32[4, 6, 8] = Relu(%x)\nb: %y: float32[4, 6, 8] = "
+      "Relu(%c)\noutput %b\noutput %y\n");
   one("a: %y: int64[1, 6, 8] = ArgMax(%x)\noutput %y\n");
-  one("const %s: int64[3] = [4, 8, 6]\nr: %r: float32[4, 8, 6] = Reshape(%x, %s)\na: %y: int64[8, 6] = ArgMax{keepdims=0}(%r)\noutput %y\n");
+  one("const %s: int64[3] = [4, 8, 6]\nr: %r: float32[4, 8, 6] = Reshape(%x, %s)\na: %y: int64[8, "
+      "6] = ArgMax{keepdims=0}(%r)\noutput %y\n");
   four("a: %y: int64[4, 6, 1] = ArgMax{axis=2}(%x)\noutput %y\n");
-  one("a: %y: float32[2, 6, 8], %z: float32[2, 6, 8] = Split{num_outputs=2}(%x)\noutput %y\noutput %z\n");
-  four("a: %y: float32[4, 3, 8], %z: float32[4, 3, 8] = Split{axis=1, num_outputs=2}(%x)\noutput %y\noutput %z\n");
+  one("a: %y: float32[2, 6, 8], %z: float32[2, 6, 8] = Split{num_outputs=2}(%x)\noutput %y\noutput "
+      "%z\n");
+  four(
+      "a: %y: float32[4, 3, 8], %z: float32[4, 3, 8] = Split{axis=1, num_outputs=2}(%x)\noutput "
+      "%y\noutput %z\n");
   one("const %c: float32[4, 1, 8]\na: %y: float32[4, 7, 8] = Concat{axis=1}(%x, %c)\noutput %y\n");
   four("const %w: float32[5, 6, 3]\na: %y: float32[4, 5, 6] = Conv(%x, %w)\noutput %y\n");
   one("const %c: float32[4, 5, 6]\na: %y: float32[4, 5, 8] = MatMul(%c, %x)\noutput %y\n");
@@ -70,7 +79,8 @@ TEST(IndependentSamples, NotWhereSamplesMeet) {
   one("a: %y: float32[4, 6, 8] = RandomNormalLike(%x)\noutput %y\n");
   four("const %p: bool[1, 6, 8]\na: %y: float32[4, 6, 8] = Where(%p, %x, %x)\noutput %y\n");
   one("const %p: bool[4, 1, 1]\na: %y: float32[4, 6, 8] = Where(%p, %x, %x)\noutput %y\n");
-  one("t: %y: float32[8, 6, 4] = Transpose(%x)\noutput %y\n");  // without an order all axes are reversed
+  one("t: %y: float32[8, 6, 4] = Transpose(%x)\noutput %y\n");  // without an order all axes are
+                                                                // reversed
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 namespace evoq {
 namespace {
 
-// Blocks by the steps at which they are alive: a tree over ranges of steps, each block at the few nodes that make up its life.
+// Blocks by the steps at which they are alive: a tree over ranges of steps, each block at the few
+// nodes that make up its life.
 class Alive {
  public:
   explicit Alive(const std::vector<Lifetime>& blocks) : blocks_(blocks) {
@@ -23,7 +24,8 @@ class Alive {
   }
 
   void Add(size_t index) {
-    size_t low = leaves_ + static_cast<size_t>(blocks_[index].first), high = leaves_ + static_cast<size_t>(blocks_[index].last) + 1;
+    size_t low = leaves_ + static_cast<size_t>(blocks_[index].first),
+           high = leaves_ + static_cast<size_t>(blocks_[index].last) + 1;
     for (; low < high; low /= 2, high /= 2) {
       if (low % 2 == 1) Put(low++, index);
       if (high % 2 == 1) Put(--high, index);
@@ -34,7 +36,8 @@ class Alive {
   std::vector<size_t> With(const Lifetime& block) const {
     std::vector<size_t> found;
     Visit(1, 0, leaves_ - 1, block, found);
-    std::sort(found.begin(), found.end(), [&](size_t a, size_t b) { return blocks_[a].offset < blocks_[b].offset; });
+    std::sort(found.begin(), found.end(),
+              [&](size_t a, size_t b) { return blocks_[a].offset < blocks_[b].offset; });
     return found;
   }
 
@@ -44,8 +47,11 @@ class Alive {
     for (; node > 0 && !below_[node]; node /= 2) below_[node] = true;
   }
   // `node` stands for the steps from `low` to `high`.
-  void Visit(size_t node, size_t low, size_t high, const Lifetime& block, std::vector<size_t>& found) const {
-    if (!below_[node] || high < static_cast<size_t>(block.first) || low > static_cast<size_t>(block.last)) return;
+  void Visit(size_t node, size_t low, size_t high, const Lifetime& block,
+             std::vector<size_t>& found) const {
+    if (!below_[node] || high < static_cast<size_t>(block.first) ||
+        low > static_cast<size_t>(block.last))
+      return;
     found.insert(found.end(), at_[node].begin(), at_[node].end());
     if (low == high) return;
     const size_t middle = (low + high) / 2;

@@ -16,10 +16,11 @@ struct Lifetime {
   int64_t offset = 0;  // result, a multiple of 64
 };
 
-// Chooses offsets so that blocks alive at a common step do not overlap; returns the arena's size. Largest blocks first,
-// each at the lowest offset that is free during its life, as in Pisarchyk and Lee, "Efficient Memory Management for Deep
-// Neural Net Inference" (2020), greedy by size. Takes time for each pair of blocks that are alive at one step.
-// Errors: kTooLarge where the thread's budget of work does not allow that.
+// Chooses offsets so that blocks alive at a common step do not overlap; returns the arena's size.
+// Largest blocks first, each at the lowest offset that is free during its life, as in Pisarchyk and
+// Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), greedy by size. Takes
+// time for each pair of blocks that are alive at one step. Errors: kTooLarge where the thread's
+// budget of work does not allow that.
 Result<int64_t> PlanArena(std::vector<Lifetime>& blocks);
 
 // The most bytes (each block rounded up to 64) that are alive at one step: a lower bound of every arena.

@@ -46,7 +46,8 @@ TEST(PlanArena, NeverOverlapsTheLiving) {
   }
 }
 
-// The plan is that of the definition: each block, the largest first, at the lowest offset where no block stands that shares a step.
+// The plan is that of the definition: each block, the largest first, at the lowest offset where no
+// block stands that shares a step.
 TEST(PlanArena, IsTheGreedyOne) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
@@ -58,25 +59,30 @@ TEST(PlanArena, IsTheGreedyOne) {
     ASSERT_TRUE(PlanArena(blocks));
     std::vector<size_t> order(blocks.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::pair(-blocks[a].bytes, a) < std::pair(-blocks[b].bytes, b); });
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(-blocks[a].bytes, a) < std::pair(-blocks[b].bytes, b);
+    });
     for (size_t k = 0; k < order.size(); ++k) {
       const Lifetime& block = blocks[order[k]];
       const auto free = [&](int64_t offset) {
         for (size_t i = 0; i < k; ++i) {
           const Lifetime& o = blocks[order[i]];
           const bool together = o.first <= block.last && block.first <= o.last;
-          if (together && offset < o.offset + o.bytes && o.offset < offset + block.bytes) return false;
+          if (together && offset < o.offset + o.bytes && o.offset < offset + block.bytes)
+            return false;
         }
         return true;
       };
       if (block.bytes == 0) continue;
       EXPECT_TRUE(free(block.offset));
-      for (int64_t lower = 0; lower < block.offset; lower += 64) EXPECT_FALSE(free(lower)) << "round " << round;
+      for (int64_t lower = 0; lower < block.offset; lower += 64)
+        EXPECT_FALSE(free(lower)) << "round " << round;
     }
   }
 }
 
-// 40,000 blocks that are all alive at once would be 800 million pairs, at 16 units each; one after the other they are 80,000.
+// 40,000 blocks that are all alive at once would be 800 million pairs, at 16 units each; one after
+// the other they are 80,000.
 TEST(PlanArena, DrawsOnTheBudget) {
   std::vector<Lifetime> together(40000, {64, 0, 1});
   const BudgetScope scope(Budget(0, 10'000'000));
@@ -87,7 +93,8 @@ TEST(PlanArena, DrawsOnTheBudget) {
 
 TEST(PlanArena, AChainIsCheap) {
   std::vector<Lifetime> chain(40000, {64, 0, 0});
-  for (size_t i = 0; i < chain.size(); ++i) chain[i].first = static_cast<int>(i), chain[i].last = static_cast<int>(i) + 1;
+  for (size_t i = 0; i < chain.size(); ++i)
+    chain[i].first = static_cast<int>(i), chain[i].last = static_cast<int>(i) + 1;
   const BudgetScope scope(Budget(0, 10'000'000));
   EXPECT_EQ(PlanArena(chain).value_or(-1), 128);
 }

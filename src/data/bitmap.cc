@@ -20,11 +20,14 @@ uint64_t Number(Bytes bytes, uint64_t at, int count, bool big_endian) {
   return value;
 }
 
-// Pixels stand in the file as they are: an image whose pixels take more bytes than the file has is refused before it is allocated.
-Result<Image> AllocateFor(Bytes bytes, int64_t width, int64_t height, int64_t samples, Budget& budget) {
+// Pixels stand in the file as they are: an image whose pixels take more bytes than the file has is
+// refused before it is allocated.
+Result<Image> AllocateFor(Bytes bytes, int64_t width, int64_t height, int64_t samples,
+                          Budget& budget) {
   const auto pixels = CheckedProduct(std::array{width, height, samples});
   if (pixels && *pixels > static_cast<int64_t>(bytes.size()))
-    return InvalidInput("{} x {} pixels of {} bytes, in a file of {} bytes", width, height, samples, bytes.size());
+    return InvalidInput("{} x {} pixels of {} bytes, in a file of {} bytes", width, height, samples,
+                        bytes.size());
   return AllocateRgb(width, height, budget);
 }
 
@@ -42,19 +45,22 @@ Status CopyRow(Bytes bytes, uint64_t from, int samples, bool bgr, int64_t row, I
   return {};
 }
 
-// The numbers of a TIFF's first directory: entries of a tag, a type, a count, and the values or where they stand.
+// The numbers of a TIFF's first directory: entries of a tag, a type, a count, and the values or
+// where they stand.
 class TiffDirectory {
  public:
   static Result<TiffDirectory> Read(Bytes bytes) {
     TiffDirectory d(bytes);
     const uint64_t start = d.Field(4, 4), entries = d.Field(start, 2);
     if (start + 2 + entries * kEntryBytes > bytes.size())
-      return InvalidInput("a directory of {} entries at byte {} of {}", entries, start, bytes.size());
+      return InvalidInput("a directory of {} entries at byte {} of {}", entries, start,
+                          bytes.size());
     for (uint64_t i = 0; i < entries; ++i) {
       const uint64_t at = start + 2 + i * kEntryBytes;
       Values values{d.Field(at + 4, 4), at + 8, d.Field(at + 2, 2) == 3 ? 2 : 4};
       if (values.count * values.width > 4) values.at = d.Field(at + 8, 4);
-      if (values.at + values.count * values.width > bytes.size()) values.count = 0;  // of a tag that nobody may ask for
+      if (values.at + values.count * values.width > bytes.size())
+        values.count = 0;  // of a tag that nobody may ask for
       d.tags_.emplace(d.Field(at, 2), values);
     }
     return d;
@@ -119,8 +125,9 @@ Result<Image> DecodePnm(Bytes bytes, Budget& budget) {
 }
 
 Result<Image> DecodeTiff(Bytes bytes, Budget& budget) {
-  constexpr uint64_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259, kPhotometric = 262, kFillOrder = 266, kStrips = 273,
-                     kSamples = 277, kRowsPerStrip = 278, kPlanes = 284;
+  constexpr uint64_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259,
+                     kPhotometric = 262, kFillOrder = 266, kStrips = 273, kSamples = 277,
+                     kRowsPerStrip = 278, kPlanes = 284;
   constexpr uint64_t kWhiteIsZero = 0, kBlackIsZero = 1, kRgb = 2;
   EVOQ_ASSIGN(const TiffDirectory tags, TiffDirectory::Read(bytes));
   const uint64_t samples = tags.At(kSamples, 0, 1), rows = tags.At(kRowsPerStrip, 0, UINT32_MAX);
@@ -129,15 +136,20 @@ Result<Image> DecodeTiff(Bytes bytes, Budget& budget) {
                                    : (samples == 3 || samples == 4) && photometric == kRgb;
   bool bits = tags.At(kBits, 0, 1) == 8;
   for (uint64_t i = 1; i < samples && colors; ++i) bits = bits && tags.At(kBits, i, 8) == 8;
-  if (!colors || !bits || tags.At(kCompression, 0, 1) != 1 || tags.At(kFillOrder, 0, 1) != 1 || tags.At(kPlanes, 0, 1) != 1)
-    return Unsupported("a TIFF other than of gray or RGB of 8 bits without compression, palette or planes");
+  if (!colors || !bits || tags.At(kCompression, 0, 1) != 1 || tags.At(kFillOrder, 0, 1) != 1 ||
+      tags.At(kPlanes, 0, 1) != 1)
+    return Unsupported(
+        "a TIFF other than of gray or RGB of 8 bits without compression, palette or planes");
   if (rows == 0) return InvalidInput("strips of no rows");
-  EVOQ_ASSIGN(Image image, AllocateFor(bytes, static_cast<int64_t>(tags.At(kWidth, 0, 0)), static_cast<int64_t>(tags.At(kHeight, 0, 0)),
+  EVOQ_ASSIGN(Image image, AllocateFor(bytes, static_cast<int64_t>(tags.At(kWidth, 0, 0)),
+                                       static_cast<int64_t>(tags.At(kHeight, 0, 0)),
                                        static_cast<int64_t>(samples), budget));
   for (int64_t y = 0; y < image.height; ++y) {
     const uint64_t strip = static_cast<uint64_t>(y) / rows, line = static_cast<uint64_t>(y) % rows;
-    if (strip >= tags.Count(kStrips)) return InvalidInput("{} strips, expected one for row {}", tags.Count(kStrips), y);
-    EVOQ_TRY(CopyRow(bytes, tags.At(kStrips, strip, 0) + line * image.width * samples, static_cast<int>(samples), false, y, image));
+    if (strip >= tags.Count(kStrips))
+      return InvalidInput("{} strips, expected one for row {}", tags.Count(kStrips), y);
+    EVOQ_TRY(CopyRow(bytes, tags.At(kStrips, strip, 0) + line * image.width * samples,
+                     static_cast<int>(samples), false, y, image));
   }
   if (photometric == kWhiteIsZero) {
     for (uint8_t& pixel : image.pixels) pixel = static_cast<uint8_t>(255 - pixel);

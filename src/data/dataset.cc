@@ -45,7 +45,9 @@ Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t>
   }
   if (sample.label && options.preprocess) {
     const auto label = CheckedAdd(*sample.label, options.preprocess->label_offset);
-    if (!label) return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label, options.preprocess->label_offset);
+    if (!label)
+      return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label,
+                          options.preprocess->label_offset);
     sample.label = label;
   }
   return sample;
@@ -115,7 +117,8 @@ class Arrays : public Dataset {
       return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name, array.type().ToString(), wanted, wanted - 1);
     }
     const int64_t count = single ? 1 : array.sizes()[0];
-    if (count > 0 && array.elements() == 0) return InvalidInput("{}: {}, samples of no elements", name, array.type().ToString());
+    if (count > 0 && array.elements() == 0)
+      return InvalidInput("{}: {}, samples of no elements", name, array.type().ToString());
     if (count == 0) return {};
     arrays_.push_back({name, std::move(array), single, size_});
     size_ += count;
@@ -125,8 +128,9 @@ class Arrays : public Dataset {
   int64_t size() const override { return size_; }
   Result<Sample> At(int64_t index) const override {
     // The last array that begins at or before the sample.
-    const Array& source = *std::prev(std::upper_bound(arrays_.begin(), arrays_.end(), index,
-                                                      [](int64_t i, const Array& array) { return i < array.first; }));
+    const Array& source =
+        *std::prev(std::upper_bound(arrays_.begin(), arrays_.end(), index,
+                                    [](int64_t i, const Array& array) { return i < array.first; }));
     const int64_t row = index - source.first;
     const bool only = source.single || source.values.sizes()[0] == 1;
     std::vector<int64_t> sizes = source.values.sizes();
@@ -168,7 +172,8 @@ Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels,
   for (const std::string& path : paths) {
     EVOQ_ASSIGN(auto file, MappedFile::Open(path));
     EVOQ_ASSIGN(const NpyHeader header, WithContext(ParseNpyHeader(file->bytes()), path));
-    // In place unless the order of the elements must change; a sample's bools are normalized when it is copied.
+    // In place unless the order of the elements must change; a sample's bools are normalized when
+    // it is copied.
     Tensor array = Tensor::View(header.type, file->bytes().data() + header.data_offset, file);
     if (header.fortran_order) {
       EVOQ_ASSIGN(array, WithContext(ParseNpy(file->bytes()), path));
@@ -184,7 +189,8 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
   std::optional<Tensor> samples;
   std::string names;
   for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
-  if (auto own = npz.find(options.input_name); own != npz.end() && !options.input_name.empty()) samples = own->second;
+  if (auto own = npz.find(options.input_name); own != npz.end() && !options.input_name.empty())
+    samples = own->second;
   for (const char* name : {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
     if (!samples && npz.count(name)) samples = npz[name];
   }
@@ -197,7 +203,10 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
     npz.erase(name);
   }
   if (!samples && npz.size() == 1) samples = npz.begin()->second;
-  if (!samples) return InvalidInput("{}: arrays {}, expected one, or one named x, input, images, samples or data", path, Shorten(names));
+  if (!samples)
+    return InvalidInput(
+        "{}: arrays {}, expected one, or one named x, input, images, samples or data", path,
+        Shorten(names));
   auto arrays = std::make_unique<Arrays>(std::move(labels), options);
   EVOQ_TRY(arrays->Add(BaseName(path), std::move(*samples)));
   return arrays;

@@ -3,8 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,22 +39,25 @@ struct Image {
   int width = 0, height = 0, channels = 3;
   std::vector<uint8_t> pixels;
 };
-// JPEG, PNG, BMP, PNM or TIFF (the last three uncompressed, of 8 bits) by content. Errors: kInvalidInput naming the file;
-// kTooLarge over 2^28 pixels, or over the budget: that of a file of these bytes where none is given.
+// JPEG, PNG, BMP, PNM or TIFF (the last three uncompressed, of 8 bits) by content. Errors:
+// kInvalidInput naming the file; kTooLarge over 2^28 pixels, or over the budget: that of a file of
+// these bytes where none is given.
 Result<Image> DecodeImage(const std::string& path);
 Result<Image> DecodeImage(std::span<const std::byte> bytes);
 Result<Image> DecodeImage(std::span<const std::byte> bytes, Budget& budget);
-// One sample of batch 1, in the preprocess's layout and dtype. Integer dtypes: round_half_even(x), saturated.
-// Sizes that the image decides, not `preprocess`, draw on the budget: where none is given, that of a file of its pixels.
-// Errors: kInvalidInput for an image smaller than the crop; kTooLarge; kUnsupported for a dtype that pixels do not become.
+// One sample of batch 1, in the preprocess's layout and dtype. Integer dtypes: round_half_even(x),
+// saturated. Sizes that the image decides, not `preprocess`, draw on the budget: where none is
+// given, that of a file of its pixels. Errors: kInvalidInput for an image smaller than the crop;
+// kTooLarge; kUnsupported for a dtype that pixels do not become.
 Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess);
 Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess, Budget& budget);
-// The image of a file as a sample, decoded and preprocessed within the file's budget. Errors name the file.
+// The image of a file as a sample, decoded and preprocessed within the file's budget. Errors name
+// the file.
 Result<Tensor> LoadInput(const std::string& path, const Preprocess& preprocess);
 
 struct Sample {
   std::string name;     // file name, or "test_1000.bin[17]"
-  std::vector<Tensor> inputs;  // batch 1, by position among the model's
+  std::vector<Tensor> inputs;    // batch 1, by position among the model's
   std::optional<int64_t> label;  // the model's class index: label_offset is added already
 };
 
@@ -71,7 +74,7 @@ struct DatasetOptions {
   std::string labels;                    // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
   std::vector<int64_t> input_sizes;      // the model's input shape, -1 where free: checks and batches .npy
   DType input_dtype = DType::kFloat32;
-  std::string input_name;                // of an .npz: the array of this name is taken before the usual ones
+  std::string input_name;  // of an .npz: the array of this name is taken before the usual ones
 };
 
 // `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx (*-images*idx3*, also .gz),
@@ -81,8 +84,8 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const Data
 // .npy of one array, C order, little-endian. Errors name file, place, what was found, what was expected.
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const Tensor& tensor, const std::string& path);
-// .npz (stored or deflated): name -> array, not writable. Arrays of strings and objects are left out.
-// Errors: kTooLarge when the members unpack to more than the file's Budget.
+// .npz (stored or deflated): name -> array, not writable. Arrays of strings and objects are left
+// out. Errors: kTooLarge when the members unpack to more than the file's Budget.
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
 
 }  // namespace evoq

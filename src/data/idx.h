@@ -20,8 +20,8 @@ struct IdxArray {
 };
 
 // An idx file of unsigned bytes, plain or gzipped.
-// Errors: kInvalidInput when the magic, the sizes or the length are wrong; kUnsupported for another element type; kTooLarge when it
-// unpacks to more than the file's Budget.
+// Errors: kInvalidInput when the magic, the sizes or the length are wrong; kUnsupported for another
+// element type; kTooLarge when it unpacks to more than the file's Budget.
 Result<IdxArray> ReadIdx(const std::string& path);
 
 }  // namespace evoq

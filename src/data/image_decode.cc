@@ -18,7 +18,8 @@ Result<Image> AllocateRgb(int64_t width, int64_t height, Budget& budget) {
   if (width > kMaxImagePixels / height) {
     return Fail(ErrorCode::kTooLarge, "image of {} x {} pixels, at most {} are read", width, height, kMaxImagePixels);
   }
-  EVOQ_TRY(budget.TakeMemory(width * height * 3, fmt::format("image of {} x {} pixels", width, height)));
+  EVOQ_TRY(
+      budget.TakeMemory(width * height * 3, fmt::format("image of {} x {} pixels", width, height)));
   Image image;
   image.width = static_cast<int>(width);
   image.height = static_cast<int>(height);
@@ -43,7 +44,8 @@ Result<Image> DecodeImage(std::span<const std::byte> bytes, Budget& budget) {
   if (StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return DecodePng(bytes, budget);
   if (StartsWith(bytes, "BM")) return DecodeBmp(bytes, budget);
   if (StartsWith(bytes, "P5") || StartsWith(bytes, "P6")) return DecodePnm(bytes, budget);
-  if (StartsWith(bytes, "II*\0"sv) || StartsWith(bytes, "MM\0*"sv)) return DecodeTiff(bytes, budget);
+  if (StartsWith(bytes, "II*\0"sv) || StartsWith(bytes, "MM\0*"sv))
+    return DecodeTiff(bytes, budget);
   return InvalidInput("neither JPEG nor PNG, BMP, PNM or TIFF: {}", bytes.empty() ? "the file is empty" : "unknown first bytes");
 }
 

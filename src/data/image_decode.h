@@ -1,5 +1,6 @@
-// The image decoders behind DecodeImage. All give 8-bit RGB, as Pillow's Image.open(...).convert("RGB") does, and draw the memory of the
-// pixels, and of what a decoder keeps beside them, from the file's budget.
+// The image decoders behind DecodeImage. All give 8-bit RGB, as Pillow's
+// Image.open(...).convert("RGB") does, and draw the memory of the pixels, and of what a decoder
+// keeps beside them, from the file's budget.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +15,12 @@ namespace evoq {
 
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 28;
 
-// Room for width x height RGB pixels. Errors: kTooLarge over kMaxImagePixels or the budget; kInvalidInput for an empty image.
+// Room for width x height RGB pixels. Errors: kTooLarge over kMaxImagePixels or the budget;
+// kInvalidInput for an empty image.
 Result<Image> AllocateRgb(int64_t width, int64_t height, Budget& budget);
 
-// Errors: kInvalidInput for corrupt or truncated data, with the library's reason; kUnsupported; kTooLarge.
+// Errors: kInvalidInput for corrupt or truncated data, with the library's reason; kUnsupported;
+// kTooLarge.
 Result<Image> DecodeJpeg(std::span<const std::byte> bytes, Budget& budget);
 Result<Image> DecodePng(std::span<const std::byte> bytes, Budget& budget);
 Result<Image> DecodeBmp(std::span<const std::byte> bytes, Budget& budget);

@@ -53,7 +53,8 @@ Result<Image> ApplyOperation(Image image, const std::string& operation) {
     return Image{image.width, image.height, 1, {t.values<uint8_t>().begin(), t.values<uint8_t>().end()}};
   }
   Budget budget = Budget::ForFile(0);
-  if (operation.starts_with("short_")) return ResizeShortSide(image, std::stoi(operation.substr(6)), budget);
+  if (operation.starts_with("short_"))
+    return ResizeShortSide(image, std::stoi(operation.substr(6)), budget);
   int crop = 0, height = 0, width = 0;
   EXPECT_EQ(std::sscanf(operation.c_str(), "crop_%d_%dx%d", &crop, &height, &width), 3) << operation;
   EVOQ_ASSIGN(const Image cropped, CentreCrop(image, crop, crop));

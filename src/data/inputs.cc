@@ -28,7 +28,9 @@ struct Rows {
 
   Tensor At(int64_t row) const {
     Tensor sample = Tensor::Allocate(TensorType(array.dtype(), Shape(sizes)));
-    if (sample.bytes() > 0) std::memcpy(sample.mutable_raw(), array.raw() + static_cast<size_t>(row) * sample.bytes(), sample.bytes());
+    if (sample.bytes() > 0)
+      std::memcpy(sample.mutable_raw(), array.raw() + static_cast<size_t>(row) * sample.bytes(),
+                  sample.bytes());
     return sample;
   }
 };
@@ -37,12 +39,15 @@ struct Rows {
 Result<Rows> CutIntoRows(const std::string& place, const Tensor& array, const InputSpec& input) {
   EVOQ_ASSIGN(Tensor values, WithContext(ToInputType(array, input.dtype), place));
   Rows rows{std::move(values), array.sizes(), 1};
-  const int rank = static_cast<int>(rows.sizes.size()), wanted = static_cast<int>(input.sizes.size());
+  const int rank = static_cast<int>(rows.sizes.size()),
+            wanted = static_cast<int>(input.sizes.size());
   const int64_t batch = wanted > 0 && input.sizes[0] > 0 ? input.sizes[0] : 1;
   const auto no_fit = [&] {
     std::string sizes;
-    for (int64_t d : input.sizes) sizes += (sizes.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
-    return InvalidInput("{}: {}, expected samples of [{}] for the input {}", place, array.type().ToString(), sizes, input.name);
+    for (int64_t d : input.sizes)
+      sizes += (sizes.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
+    return InvalidInput("{}: {}, expected samples of [{}] for the input {}", place,
+                        array.type().ToString(), sizes, input.name);
   };
   if (!input.ranked ? rank > 0 : rank == wanted && rank > 0) {
     if (rows.sizes[0] % batch != 0) return no_fit();
@@ -59,15 +64,20 @@ Result<Rows> CutIntoRows(const std::string& place, const Tensor& array, const In
   for (int i = 0; input.ranked && i < wanted; ++i) {
     if (input.sizes[i] >= 0 && input.sizes[i] != rows.sizes[i]) return no_fit();
   }
-  if (rows.count > 0 && array.elements() == 0) return InvalidInput("{}: {}, samples of no elements", place, array.type().ToString());
+  if (rows.count > 0 && array.elements() == 0)
+    return InvalidInput("{}: {}, samples of no elements", place, array.type().ToString());
   return rows;
 }
 
 // Samples of .npz files whose arrays are named as the inputs. One file is in memory at a time.
 class NpzFiles : public Dataset {
  public:
-  NpzFiles(std::vector<std::string> paths, std::span<const InputSpec> inputs, Labels labels, std::optional<Preprocess> preprocess)
-      : paths_(std::move(paths)), inputs_(inputs.begin(), inputs.end()), labels_(std::move(labels)), preprocess_(std::move(preprocess)) {}
+  NpzFiles(std::vector<std::string> paths, std::span<const InputSpec> inputs, Labels labels,
+           std::optional<Preprocess> preprocess)
+      : paths_(std::move(paths)),
+        inputs_(inputs.begin(), inputs.end()),
+        labels_(std::move(labels)),
+        preprocess_(std::move(preprocess)) {}
 
   Status Count() {
     for (size_t i = 0; i < paths_.size(); ++i) {
@@ -80,14 +90,19 @@ class NpzFiles : public Dataset {
 
   int64_t size() const override { return total_; }
   Result<Sample> At(int64_t index) const override {
-    const size_t file = static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), index) - first_.begin()) - 1;
+    const size_t file = static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), index) -
+                                            first_.begin()) -
+                        1;
     if (loaded_.file != file) {
       EVOQ_ASSIGN(loaded_, Load(file));
     }
     const int64_t row = index - first_[file];
-    if (row >= loaded_.count) return InvalidInput("{}: {} samples, {} when it was opened", paths_[file], loaded_.count, row + 1);
+    if (row >= loaded_.count)
+      return InvalidInput("{}: {} samples, {} when it was opened", paths_[file], loaded_.count,
+                          row + 1);
     Sample sample;
-    sample.name = loaded_.count == 1 ? BaseName(paths_[file]) : fmt::format("{}[{}]", BaseName(paths_[file]), row);
+    sample.name = loaded_.count == 1 ? BaseName(paths_[file])
+                                     : fmt::format("{}[{}]", BaseName(paths_[file]), row);
     for (const Rows& rows : loaded_.inputs) sample.inputs.push_back(rows.At(row));
     if (!labels_.path.empty()) {
       EVOQ_ASSIGN(sample.label, labels_.Of(sample.name, index));
@@ -116,13 +131,13 @@ class NpzFiles : public Dataset {
       if (found == npz.end()) {
         std::string names;
         for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
-        return InvalidInput("{}: no array named {}, found {}, expected one for each input: {}", path, input.name, names.empty() ? "none" : names,
-                            NamesOf(inputs_));
+        return InvalidInput("{}: no array named {}, found {}, expected one for each input: {}",
+                            path, input.name, names.empty() ? "none" : names, NamesOf(inputs_));
       }
       EVOQ_ASSIGN(Rows rows, CutIntoRows(path + ": " + input.name, found->second, input));
       if (!loaded.inputs.empty() && rows.count != loaded.count) {
-        return InvalidInput("{}: {} holds {} samples, {} holds {}, expected equal numbers", path, input.name, rows.count, inputs_[0].name,
-                            loaded.count);
+        return InvalidInput("{}: {} holds {} samples, {} holds {}, expected equal numbers", path,
+                            input.name, rows.count, inputs_[0].name, loaded.count);
       }
       loaded.count = rows.count;
       loaded.inputs.push_back(std::move(rows));
@@ -132,7 +147,8 @@ class NpzFiles : public Dataset {
       if (!labels_.path.empty() || !loaded.labels.empty() || !npz.count(name)) continue;
       EVOQ_ASSIGN(loaded.labels, WithContext(ToInt64s(npz[name]), path + ": " + name));
       if (static_cast<int64_t>(loaded.labels.size()) != loaded.count)
-        return InvalidInput("{}: {} holds {} labels of {} samples", path, name, loaded.labels.size(), loaded.count);
+        return InvalidInput("{}: {} holds {} labels of {} samples", path, name,
+                            loaded.labels.size(), loaded.count);
     }
     return loaded;
   }
@@ -152,7 +168,9 @@ class NpyRows : public Dataset {
   NpyRows(std::string name, Rows rows) : name_(std::move(name)), rows_(std::move(rows)) {}
   int64_t size() const override { return rows_.count; }
   Result<Sample> At(int64_t index) const override {
-    return Sample{rows_.count == 1 ? name_ : fmt::format("{}[{}]", name_, index), {rows_.At(index)}, std::nullopt};
+    return Sample{rows_.count == 1 ? name_ : fmt::format("{}[{}]", name_, index),
+                  {rows_.At(index)},
+                  std::nullopt};
   }
 
  private:
@@ -196,13 +214,17 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-// "NAME=PATH" -> the input's index. Names may hold '=': the longest that fits counts. A path that is there is a path.
+// "NAME=PATH" -> the input's index. Names may hold '=': the longest that fits counts. A path that
+// is there is a path.
 std::optional<size_t> NamedInput(const std::string& source, std::span<const InputSpec> inputs) {
   std::optional<size_t> named;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (source.starts_with(inputs[i].name + "=") && (!named || inputs[i].name.size() > inputs[*named].name.size())) named = i;
+    if (source.starts_with(inputs[i].name + "=") &&
+        (!named || inputs[i].name.size() > inputs[*named].name.size()))
+      named = i;
   }
-  if (named && Exists(source) && !Exists(source.substr(inputs[*named].name.size() + 1))) return std::nullopt;
+  if (named && Exists(source) && !Exists(source.substr(inputs[*named].name.size() + 1)))
+    return std::nullopt;
   return named;
 }
 
@@ -214,7 +236,8 @@ DatasetOptions OptionsFor(const InputSpec& input, const DatasetOptions& options)
   return own;
 }
 
-Result<DatasetPtr> OpenOne(const std::string& path, const InputSpec& input, const DatasetOptions& options) {
+Result<DatasetPtr> OpenOne(const std::string& path, const InputSpec& input,
+                           const DatasetOptions& options) {
   if (LowerExtension(path) != ".npy" || IsFolder(path)) {
     DatasetOptions own = OptionsFor(input, options);
     own.labels.clear();
@@ -225,22 +248,29 @@ Result<DatasetPtr> OpenOne(const std::string& path, const InputSpec& input, cons
   return std::make_unique<NpyRows>(BaseName(path), std::move(rows));
 }
 
-Result<DatasetPtr> OpenNamed(std::span<const std::string> sources, std::span<const InputSpec> inputs, const DatasetOptions& options) {
+Result<DatasetPtr> OpenNamed(std::span<const std::string> sources,
+                             std::span<const InputSpec> inputs, const DatasetOptions& options) {
   std::vector<std::string> paths(inputs.size());
   for (const std::string& source : sources) {
     const auto input = NamedInput(source, inputs);
-    if (!input) return Fail(ErrorCode::kUsage, "{}: expected NAME=FILE with one of the model's inputs: {}", source, NamesOf(inputs));
-    if (!paths[*input].empty()) return Fail(ErrorCode::kUsage, "{}: the input {} has its data already: {}", source, inputs[*input].name, paths[*input]);
+    if (!input)
+      return Fail(ErrorCode::kUsage, "{}: expected NAME=FILE with one of the model's inputs: {}",
+                  source, NamesOf(inputs));
+    if (!paths[*input].empty())
+      return Fail(ErrorCode::kUsage, "{}: the input {} has its data already: {}", source,
+                  inputs[*input].name, paths[*input]);
     paths[*input] = source.substr(inputs[*input].name.size() + 1);
     if (paths[*input].empty()) return Fail(ErrorCode::kUsage, "{}: expected NAME=FILE", source);
   }
   std::vector<DatasetPtr> parts;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (paths[i].empty()) return Fail(ErrorCode::kUsage, "no data for the input {}: expected {}=FILE beside the others", inputs[i].name, inputs[i].name);
+    if (paths[i].empty())
+      return Fail(ErrorCode::kUsage, "no data for the input {}: expected {}=FILE beside the others",
+                  inputs[i].name, inputs[i].name);
     EVOQ_ASSIGN(DatasetPtr part, OpenOne(paths[i], inputs[i], options));
     if (!parts.empty() && part->size() != parts[0]->size()) {
-      return InvalidInput("{}: {} samples for the input {}, {} for {}, expected equal numbers", paths[i], part->size(), inputs[i].name,
-                          parts[0]->size(), inputs[0].name);
+      return InvalidInput("{}: {} samples for the input {}, {} for {}, expected equal numbers",
+                          paths[i], part->size(), inputs[i].name, parts[0]->size(), inputs[0].name);
     }
     parts.push_back(std::move(part));
   }
@@ -260,7 +290,9 @@ bool HoldsSingles(const std::string& path) {
 
 // The .npz files of a folder, or the one that the path names.
 Result<std::vector<std::string>> NpzPaths(const std::string& path) {
-  if (!IsFolder(path)) return LowerExtension(path) == ".npz" ? std::vector<std::string>{path} : std::vector<std::string>();
+  if (!IsFolder(path))
+    return LowerExtension(path) == ".npz" ? std::vector<std::string>{path}
+                                          : std::vector<std::string>();
   EVOQ_ASSIGN(std::vector<std::string> files, ListFiles(path));
   std::erase_if(files, [](const std::string& file) { return LowerExtension(file) != ".npz"; });
   return files;
@@ -268,25 +300,34 @@ Result<std::vector<std::string>> NpzPaths(const std::string& path) {
 
 }  // namespace
 
-Result<DatasetPtr> OpenInputs(std::span<const std::string> sources, std::span<const InputSpec> inputs, const DatasetOptions& options) {
+Result<DatasetPtr> OpenInputs(std::span<const std::string> sources,
+                              std::span<const InputSpec> inputs, const DatasetOptions& options) {
   if (inputs.empty()) return Unsupported("the model has no input that data could be for");
   if (sources.empty()) return Fail(ErrorCode::kUsage, "no data was named");
-  const auto named = [&](const std::string& source) { return NamedInput(source, inputs).has_value(); };
+  const auto named = [&](const std::string& source) {
+    return NamedInput(source, inputs).has_value();
+  };
   DatasetPtr data;
   if (std::any_of(sources.begin(), sources.end(), named)) {
     EVOQ_ASSIGN(data, OpenNamed(sources, inputs, options));
   } else {
     const std::string& path = sources[0];
     const bool single = sources.size() == 1;
-    if (single && !Exists(path)) return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
+    if (single && !Exists(path))
+      return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
     EVOQ_ASSIGN(std::vector<std::string> npz, single ? NpzPaths(path) : std::vector<std::string>());
-    if (single && inputs.size() == 1 && (npz.empty() || !IsFolder(path) || HoldsSingles(path))) return OpenDataset(path, OptionsFor(inputs[0], options));
+    if (single && inputs.size() == 1 && (npz.empty() || !IsFolder(path) || HoldsSingles(path)))
+      return OpenDataset(path, OptionsFor(inputs[0], options));
     if (npz.empty()) {
-      return Fail(ErrorCode::kUsage, "{}: the model has {} input{} ({}): expected an .npz whose arrays are named as the inputs, a folder of such files, "
-                  "or NAME=FILE for each input, the option repeated", path, inputs.size(), inputs.size() == 1 ? "" : "s", NamesOf(inputs));
+      return Fail(ErrorCode::kUsage,
+                  "{}: the model has {} input{} ({}): expected an .npz whose arrays are named as "
+                  "the inputs, a folder of such files, "
+                  "or NAME=FILE for each input, the option repeated",
+                  path, inputs.size(), inputs.size() == 1 ? "" : "s", NamesOf(inputs));
     }
     EVOQ_ASSIGN(Labels labels, LoadLabels(options.labels));
-    auto files = std::make_unique<NpzFiles>(std::move(npz), inputs, std::move(labels), options.preprocess);
+    auto files =
+        std::make_unique<NpzFiles>(std::move(npz), inputs, std::move(labels), options.preprocess);
     EVOQ_TRY(files->Count());
     data = std::move(files);
   }

@@ -42,57 +42,74 @@ class InputsTest : public ::testing::Test {
   }
 
   // Members stored one after the other.
-  std::string Npz(const std::string& name, const std::vector<std::pair<std::string, Tensor>>& arrays) const {
+  std::string Npz(const std::string& name,
+                  const std::vector<std::pair<std::string, Tensor>>& arrays) const {
     std::string local, directory;
     for (const auto& [member, tensor] : arrays) {
       Npy("member", tensor);
       const std::string data = ReadTextFile(At("member")).value(), file = member + ".npy";
-      const uint32_t crc = static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size())));
-      const std::string common = Little(20, 2) + Little(0, 2) + Little(0, 2) + Little(0, 4) + Little(crc, 4) + Little(data.size(), 4) +
-                                 Little(data.size(), 4) + Little(file.size(), 2) + Little(0, 2);
-      directory += "PK\1\2" + Little(20, 2) + common + Little(0, 2) + Little(0, 2) + Little(0, 2) + Little(0, 4) + Little(local.size(), 4) + file;
+      const uint32_t crc = static_cast<uint32_t>(
+          crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size())));
+      const std::string common = Little(20, 2) + Little(0, 2) + Little(0, 2) + Little(0, 4) +
+                                 Little(crc, 4) + Little(data.size(), 4) + Little(data.size(), 4) +
+                                 Little(file.size(), 2) + Little(0, 2);
+      directory += "PK\1\2" + Little(20, 2) + common + Little(0, 2) + Little(0, 2) + Little(0, 2) +
+                   Little(0, 4) + Little(local.size(), 4) + file;
       local += "PK\3\4" + common + file + data;
     }
     std::filesystem::remove(At("member"));
-    const std::string end = std::string("PK\5\6\0\0\0\0", 8) + Little(arrays.size(), 2) + Little(arrays.size(), 2) + Little(directory.size(), 4) +
+    const std::string end = std::string("PK\5\6\0\0\0\0", 8) + Little(arrays.size(), 2) +
+                            Little(arrays.size(), 2) + Little(directory.size(), 4) +
                             Little(local.size(), 4) + Little(0, 2);
     EXPECT_TRUE(WriteFileAtomic(At(name), local + directory + end));
     return At(name);
   }
 
-  static Result<std::unique_ptr<Dataset>> Open(const std::vector<std::string>& sources, const std::vector<InputSpec>& inputs,
+  static Result<std::unique_ptr<Dataset>> Open(const std::vector<std::string>& sources,
+                                               const std::vector<InputSpec>& inputs,
                                                const DatasetOptions& options = {}) {
     return OpenInputs(sources, inputs, options);
   }
 
-  static void ExpectFails(const std::vector<std::string>& sources, const std::vector<InputSpec>& inputs, ErrorCode code, const std::string& part) {
+  static void ExpectFails(const std::vector<std::string>& sources,
+                          const std::vector<InputSpec>& inputs, ErrorCode code,
+                          const std::string& part) {
     const auto data = Open(sources, inputs);
     ASSERT_FALSE(data) << part;
     EXPECT_EQ(data.error().code(), code) << data.error().message();
-    EXPECT_NE(data.error().message().find(part), std::string::npos) << data.error().message() << "\nexpected: " << part;
+    EXPECT_NE(data.error().message().find(part), std::string::npos)
+        << data.error().message() << "\nexpected: " << part;
   }
 
-  static void ExpectSample(const Dataset& data, int64_t index, const std::string& name, const std::vector<Tensor>& inputs) {
+  static void ExpectSample(const Dataset& data, int64_t index, const std::string& name,
+                           const std::vector<Tensor>& inputs) {
     const auto sample = data.At(index);
     ASSERT_TRUE(sample) << sample.error().message();
     EXPECT_EQ(sample->name, name);
     ASSERT_EQ(sample->inputs.size(), inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i)
-      EXPECT_TRUE(BitEqual(sample->inputs[i], inputs[i])) << name << ", input " << i << ": " << sample->inputs[i].type().ToString();
+      EXPECT_TRUE(BitEqual(sample->inputs[i], inputs[i]))
+          << name << ", input " << i << ": " << sample->inputs[i].type().ToString();
   }
 
-  const std::vector<InputSpec> two_ = {{"ids", {-1, 3}, DType::kInt64}, {"scale", {1, 2}, DType::kFloat32}};
+  const std::vector<InputSpec> two_ = {{"ids", {-1, 3}, DType::kInt64},
+                                       {"scale", {1, 2}, DType::kFloat32}};
   std::filesystem::path folder_;
 };
 
 TEST_F(InputsTest, AnNpzWhoseArraysAreNamedAsTheInputs) {
-  const std::string npz = Npz("two.npz", {{"scale", Counting<float>({2, 2}, 10)}, {"unused", Counting<float>({7}, 0)},
+  const std::string npz = Npz("two.npz", {{"scale", Counting<float>({2, 2}, 10)},
+                                          {"unused", Counting<float>({7}, 0)},
                                           {"ids", Counting<int64_t>({2, 3}, 1)}});
   const auto data = Open({npz}, two_);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 2);
-  ExpectSample(**data, 0, "two.npz[0]", {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}), Tensor::FromValues<float>({1, 2}, {10, 11})});
-  ExpectSample(**data, 1, "two.npz[1]", {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}), Tensor::FromValues<float>({1, 2}, {12, 13})});
+  ExpectSample(**data, 0, "two.npz[0]",
+               {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}),
+                Tensor::FromValues<float>({1, 2}, {10, 11})});
+  ExpectSample(**data, 1, "two.npz[1]",
+               {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
+                Tensor::FromValues<float>({1, 2}, {12, 13})});
 }
 
 // 2 samples in b.npz, 1 in c.npz, in the order of names; back and forth between the files.
@@ -104,27 +121,38 @@ TEST_F(InputsTest, AFolderOfNpzOneAfterTheOther) {
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 3);
   for (int round = 0; round < 2; ++round) {
-    ExpectSample(**data, 2, "c.npz", {Tensor::FromValues<int64_t>({1, 3}, {7, 8, 9}), Tensor::FromValues<float>({1, 2}, {14, 15})});
-    ExpectSample(**data, 1, "b.npz[1]", {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}), Tensor::FromValues<float>({1, 2}, {12, 13})});
-    ExpectSample(**data, 0, "b.npz[0]", {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}), Tensor::FromValues<float>({1, 2}, {10, 11})});
+    ExpectSample(**data, 2, "c.npz",
+                 {Tensor::FromValues<int64_t>({1, 3}, {7, 8, 9}),
+                  Tensor::FromValues<float>({1, 2}, {14, 15})});
+    ExpectSample(**data, 1, "b.npz[1]",
+                 {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
+                  Tensor::FromValues<float>({1, 2}, {12, 13})});
+    ExpectSample(**data, 0, "b.npz[0]",
+                 {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}),
+                  Tensor::FromValues<float>({1, 2}, {10, 11})});
   }
 }
 
 TEST_F(InputsTest, AFileForEachInput) {
-  const std::string ids = Npy("i=.npy", Counting<int64_t>({2, 3}, 1)), scale = Npy("s.npy", Counting<double>({2, 2}, 10));
+  const std::string ids = Npy("i=.npy", Counting<int64_t>({2, 3}, 1)),
+                    scale = Npy("s.npy", Counting<double>({2, 2}, 10));
   const auto data = Open({"scale=" + scale, "ids=" + ids}, two_);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 2);
-  ExpectSample(**data, 1, "i=.npy[1]", {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}), Tensor::FromValues<float>({1, 2}, {12, 13})});
+  ExpectSample(**data, 1, "i=.npy[1]",
+               {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
+                Tensor::FromValues<float>({1, 2}, {12, 13})});
 }
 
 // "a=b" and "a" are inputs both: the longest name counts.
 TEST_F(InputsTest, NamesMayHoldEqualsSigns) {
   const std::vector<InputSpec> inputs = {{"a", {1, 1}}, {"a=b", {1, 1}}};
-  const std::string x = Npy("x.npy", Counting<float>({1, 1}, 1)), y = Npy("y.npy", Counting<float>({1, 1}, 2));
+  const std::string x = Npy("x.npy", Counting<float>({1, 1}, 1)),
+                    y = Npy("y.npy", Counting<float>({1, 1}, 2));
   const auto data = Open({"a=b=" + y, "a=" + x}, inputs);
   ASSERT_TRUE(data) << data.error().message();
-  ExpectSample(**data, 0, "x.npy", {Tensor::FromValues<float>({1, 1}, {1}), Tensor::FromValues<float>({1, 1}, {2})});
+  ExpectSample(**data, 0, "x.npy",
+               {Tensor::FromValues<float>({1, 1}, {1}), Tensor::FromValues<float>({1, 1}, {2})});
 }
 
 // The rule of inputs.h, rank by rank.
@@ -136,20 +164,39 @@ TEST_F(InputsTest, HowArraysHoldSamples) {
     std::vector<int64_t> sample;
   };
   const Case cases[] = {
-      {{-1, 2}, {3, 2}, 3, {1, 2}},    {{1, 2}, {3, 2}, 3, {1, 2}},      {{3, 2}, {3, 2}, 1, {3, 2}},  {{3, 2}, {6, 2}, 2, {3, 2}},
-      {{3, 2}, {5, 2}, -1, {}},        {{3, 2}, {4, 3, 2}, 4, {3, 2}},   {{-1, -1}, {4, 3, 2}, 4, {3, 2}}, {{1, 2}, {2}, 1, {1, 2}},
-      {{-1, 2}, {2}, 1, {1, 2}},       {{3, 2}, {2}, -1, {}},            {{-1, 2}, {3, 3}, -1, {}},    {{3, 2}, {4, 2, 2}, -1, {}},
-      {{}, {}, 1, {}},                 {{}, {4}, 4, {}},                 {{}, {4, 1}, -1, {}},         {{-1}, {}, 1, {1}},
-      {{-1}, {4}, 4, {1}},             {{2}, {4}, 2, {2}},               {{2}, {3, 2}, 3, {2}},        {{1, 2}, {2, 1, 1, 2}, -1, {}},
+      {{-1, 2}, {3, 2}, 3, {1, 2}},
+      {{1, 2}, {3, 2}, 3, {1, 2}},
+      {{3, 2}, {3, 2}, 1, {3, 2}},
+      {{3, 2}, {6, 2}, 2, {3, 2}},
+      {{3, 2}, {5, 2}, -1, {}},
+      {{3, 2}, {4, 3, 2}, 4, {3, 2}},
+      {{-1, -1}, {4, 3, 2}, 4, {3, 2}},
+      {{1, 2}, {2}, 1, {1, 2}},
+      {{-1, 2}, {2}, 1, {1, 2}},
+      {{3, 2}, {2}, -1, {}},
+      {{-1, 2}, {3, 3}, -1, {}},
+      {{3, 2}, {4, 2, 2}, -1, {}},
+      {{}, {}, 1, {}},
+      {{}, {4}, 4, {}},
+      {{}, {4, 1}, -1, {}},
+      {{-1}, {}, 1, {1}},
+      {{-1}, {4}, 4, {1}},
+      {{2}, {4}, 2, {2}},
+      {{2}, {3, 2}, 3, {2}},
+      {{1, 2}, {2, 1, 1, 2}, -1, {}},
       {{-1, 2}, {0, 2}, 0, {1, 2}},
   };
   for (const Case& c : cases) {
-    const std::string text = TensorType(DType::kFloat32, c.array).ToString() + " for " + Bracketed(std::span<const int64_t>(c.input));
+    const std::string text = TensorType(DType::kFloat32, c.array).ToString() + " for " +
+                             Bracketed(std::span<const int64_t>(c.input));
     const std::string file = Npy("a.npy", Counting<float>(c.array, 0));
     const auto data = Open({"a=" + file}, {{"a", c.input}});
     EXPECT_EQ(data.has_value(), c.count > 0) << text;
     if (!data) {
-      EXPECT_NE(data.error().message().find(c.count == 0 ? "the data is empty" : "expected samples of ["), std::string::npos) << data.error().message();
+      EXPECT_NE(
+          data.error().message().find(c.count == 0 ? "the data is empty" : "expected samples of ["),
+          std::string::npos)
+          << data.error().message();
       continue;
     }
     EXPECT_EQ((*data)->size(), c.count) << text;
@@ -159,7 +206,9 @@ TEST_F(InputsTest, HowArraysHoldSamples) {
       const auto sample = (*data)->At(i);
       ASSERT_TRUE(sample) << text;
       EXPECT_EQ(sample->inputs[0].sizes(), c.sample) << text;
-      EXPECT_EQ(sample->inputs[0].data<float>()[elements - 1], static_cast<float>((i + 1) * elements - 1)) << text;
+      EXPECT_EQ(sample->inputs[0].data<float>()[elements - 1],
+                static_cast<float>((i + 1) * elements - 1))
+          << text;
     }
   }
   InputSpec free{"a", {}, DType::kFloat32, /*ranked=*/false};
@@ -177,7 +226,9 @@ TEST_F(InputsTest, OneInputTakesWhatItDid) {
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 2);
   // Among several arrays the one named as the input, before the usual names.
-  data = Open({Npz("x.npz", {{"x", Counting<float>({5, 2}, 0)}, {"image", Counting<float>({3, 2}, 50)}})}, one);
+  data = Open(
+      {Npz("x.npz", {{"x", Counting<float>({5, 2}, 0)}, {"image", Counting<float>({3, 2}, 50)}})},
+      one);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 3);
   ExpectSample(**data, 0, "x.npz[0]", {Tensor::FromValues<float>({1, 2}, {50, 51})});
@@ -199,7 +250,8 @@ TEST_F(InputsTest, OneInputTakesWhatItDid) {
 }
 
 TEST_F(InputsTest, LabelsComeFromTheNpzOrTheTable) {
-  const std::string npz = Npz("l.npz", {{"ids", Counting<int64_t>({2, 3}, 1)}, {"scale", Counting<float>({2, 2}, 10)},
+  const std::string npz = Npz("l.npz", {{"ids", Counting<int64_t>({2, 3}, 1)},
+                                        {"scale", Counting<float>({2, 2}, 10)},
                                         {"labels", Tensor::FromValues<int64_t>({2}, {4, 9})}});
   DatasetOptions options;
   options.preprocess.emplace().label_offset = 100;
@@ -212,34 +264,52 @@ TEST_F(InputsTest, LabelsComeFromTheNpzOrTheTable) {
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->At(1)->label, 102);
   options.labels = Npy("labels.npy", Tensor::FromValues<int64_t>({2}, {5, 6}));
-  data = Open({"ids=" + Npy("i.npy", Counting<int64_t>({2, 3}, 1)), "scale=" + Npy("s.npy", Counting<float>({2, 2}, 10))}, two_, options);
+  data = Open({"ids=" + Npy("i.npy", Counting<int64_t>({2, 3}, 1)),
+               "scale=" + Npy("s.npy", Counting<float>({2, 2}, 10))},
+              two_, options);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->At(0)->label, 105);
 }
 
 TEST_F(InputsTest, WhatDoesNotFitIsNamed) {
-  const std::string ids = Npy("i.npy", Counting<int64_t>({2, 3}, 1)), three = Npy("three.npy", Counting<float>({3, 2}, 0));
-  const std::string ways = "the model has 2 inputs (ids, scale): expected an .npz whose arrays are named as the inputs, a folder of such files, or "
-                           "NAME=FILE for each input";
+  const std::string ids = Npy("i.npy", Counting<int64_t>({2, 3}, 1)),
+                    three = Npy("three.npy", Counting<float>({3, 2}, 0));
+  const std::string ways =
+      "the model has 2 inputs (ids, scale): expected an .npz whose arrays are named as the inputs, "
+      "a folder of such files, or "
+      "NAME=FILE for each input";
   ExpectFails({ids}, two_, ErrorCode::kUsage, ways);
   ExpectFails({folder_.string()}, two_, ErrorCode::kUsage, ways);
   ExpectFails({ids, three}, two_, ErrorCode::kUsage, ways);
   ExpectFails({At("missing")}, two_, ErrorCode::kNotFound, "missing: no such file or folder");
-  ExpectFails({"ids=" + ids}, two_, ErrorCode::kUsage, "no data for the input scale: expected scale=FILE");
-  ExpectFails({"ids=" + ids, "ids=" + ids}, two_, ErrorCode::kUsage, "the input ids has its data already");
-  ExpectFails({"ids=" + ids, three}, two_, ErrorCode::kUsage, "three.npy: expected NAME=FILE with one of the model's inputs: ids, scale");
+  ExpectFails({"ids=" + ids}, two_, ErrorCode::kUsage,
+              "no data for the input scale: expected scale=FILE");
+  ExpectFails({"ids=" + ids, "ids=" + ids}, two_, ErrorCode::kUsage,
+              "the input ids has its data already");
+  ExpectFails({"ids=" + ids, three}, two_, ErrorCode::kUsage,
+              "three.npy: expected NAME=FILE with one of the model's inputs: ids, scale");
   ExpectFails({"ids=" + ids, "scale="}, two_, ErrorCode::kUsage, "scale=: expected NAME=FILE");
-  ExpectFails({"ids=" + ids, "scale=" + three}, two_, ErrorCode::kInvalidInput, "3 samples for the input scale, 2 for ids, expected equal numbers");
-  ExpectFails({"ids=" + Npy("f.npy", Counting<float>({2, 3}, 0)), "scale=" + three}, two_, ErrorCode::kInvalidInput,
+  ExpectFails({"ids=" + ids, "scale=" + three}, two_, ErrorCode::kInvalidInput,
+              "3 samples for the input scale, 2 for ids, expected equal numbers");
+  ExpectFails({"ids=" + Npy("f.npy", Counting<float>({2, 3}, 0)), "scale=" + three}, two_,
+              ErrorCode::kInvalidInput,
               "f.npy: elements are float32, expected int64 for the model's input");
-  ExpectFails({Npz("a.npz", {{"ids", Counting<int64_t>({2, 3}, 1)}, {"y", Counting<int64_t>({2}, 1)}})}, two_, ErrorCode::kInvalidInput,
-              "a.npz: no array named scale, found y, expected one for each input: ids, scale");
-  ExpectFails({Npz("b.npz", {{"ids", Counting<int64_t>({2, 3}, 1)}, {"scale", Counting<float>({3, 2}, 1)}})}, two_, ErrorCode::kInvalidInput,
+  ExpectFails(
+      {Npz("a.npz", {{"ids", Counting<int64_t>({2, 3}, 1)}, {"y", Counting<int64_t>({2}, 1)}})},
+      two_, ErrorCode::kInvalidInput,
+      "a.npz: no array named scale, found y, expected one for each input: ids, scale");
+  ExpectFails({Npz("b.npz",
+                   {{"ids", Counting<int64_t>({2, 3}, 1)}, {"scale", Counting<float>({3, 2}, 1)}})},
+              two_, ErrorCode::kInvalidInput,
               "b.npz: scale holds 3 samples, ids holds 2, expected equal numbers");
-  ExpectFails({Npz("c.npz", {{"ids", Counting<int64_t>({2, 3}, 1)}, {"scale", Counting<float>({2, 2}, 1)}, {"y", Counting<int64_t>({3}, 1)}})}, two_,
-              ErrorCode::kInvalidInput, "c.npz: y holds 3 labels of 2 samples");
-  ExpectFails({"a=" + Npy("none.npy", Tensor::Allocate(TensorType(DType::kFloat32, Shape{1000000, 0})))}, {{"a", {-1, -1}}}, ErrorCode::kInvalidInput,
-              "none.npy: float32[1000000, 0], samples of no elements");
+  ExpectFails({Npz("c.npz", {{"ids", Counting<int64_t>({2, 3}, 1)},
+                             {"scale", Counting<float>({2, 2}, 1)},
+                             {"y", Counting<int64_t>({3}, 1)}})},
+              two_, ErrorCode::kInvalidInput, "c.npz: y holds 3 labels of 2 samples");
+  ExpectFails(
+      {"a=" + Npy("none.npy", Tensor::Allocate(TensorType(DType::kFloat32, Shape{1000000, 0})))},
+      {{"a", {-1, -1}}}, ErrorCode::kInvalidInput,
+      "none.npy: float32[1000000, 0], samples of no elements");
   ExpectFails({}, two_, ErrorCode::kUsage, "no data was named");
   ExpectFails({ids}, {}, ErrorCode::kUnsupported, "the model has no input");
 }

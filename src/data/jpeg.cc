@@ -64,13 +64,17 @@ void Skip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= count;
 }
 
-// Called before each row of blocks of each scan: a progressive file may have thousands of scans, each over the whole image.
+// Called before each row of blocks of each scan: a progressive file may have thousands of scans,
+// each over the whole image.
 void OnProgress(j_common_ptr common) {
   auto* reader = static_cast<JpegReader*>(common->client_data);
-  const int64_t pixels = int64_t{reader->info.image_width} * reader->info.max_v_samp_factor * DCTSIZE;
+  const int64_t pixels =
+      int64_t{reader->info.image_width} * reader->info.max_v_samp_factor * DCTSIZE;
   if (reader->budget->TakeWork(pixels, "").has_value()) return;
-  std::snprintf(reader->message, sizeof(reader->message), "JPEG: scan %d of %u x %u pixels is more work than a file of this size may cost",
-                reader->info.input_scan_number, reader->info.image_width, reader->info.image_height);
+  std::snprintf(reader->message, sizeof(reader->message),
+                "JPEG: scan %d of %u x %u pixels is more work than a file of this size may cost",
+                reader->info.input_scan_number, reader->info.image_width,
+                reader->info.image_height);
   reader->over_budget = true;
   std::longjmp(reader->escape, 1);
 }
@@ -116,13 +120,15 @@ bool ReadRows(JpegReader* reader, uint8_t* rows, size_t row_bytes) {
   return true;
 }
 
-// What the decoder keeps of a file of several scans until the last: 64 coefficients of 16 bits for each block.
+// What the decoder keeps of a file of several scans until the last: 64 coefficients of 16 bits for
+// each block.
 int64_t CoefficientBytes(jpeg_decompress_struct& info) {
   if (!jpeg_has_multiple_scans(&info)) return 0;
   int64_t blocks = 0;
   for (int i = 0; i < info.num_components; ++i) {
     const jpeg_component_info& c = info.comp_info[i];
-    blocks += RoundUp(c.width_in_blocks, c.h_samp_factor) * RoundUp(c.height_in_blocks, c.v_samp_factor);
+    blocks +=
+        RoundUp(c.width_in_blocks, c.h_samp_factor) * RoundUp(c.height_in_blocks, c.v_samp_factor);
   }
   return blocks * DCTSIZE2 * static_cast<int64_t>(sizeof(JCOEF));
 }
@@ -157,7 +163,9 @@ Result<Image> DecodeJpeg(std::span<const std::byte> bytes, Budget& budget) {
   EVOQ_ASSIGN(Image image, AllocateRgb(reader.info.image_width, reader.info.image_height, budget));
   EVOQ_TRY(budget.TakeMemory(CoefficientBytes(reader.info), "coefficients of a progressive JPEG"));
   const bool cmyk = reader.info.out_color_space == JCS_CMYK;
-  if (cmyk) EVOQ_TRY(budget.TakeMemory(static_cast<int64_t>(image.pixels.size()) / 3 * 4, "pixels of a CMYK JPEG"));
+  if (cmyk)
+    EVOQ_TRY(budget.TakeMemory(static_cast<int64_t>(image.pixels.size()) / 3 * 4,
+                               "pixels of a CMYK JPEG"));
   std::vector<uint8_t> four(cmyk ? image.pixels.size() / 3 * 4 : 0);
   uint8_t* rows = cmyk ? four.data() : image.pixels.data();
   if (!ReadRows(&reader, rows, static_cast<size_t>(image.width) * (cmyk ? 4 : 3))) {

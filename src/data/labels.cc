@@ -32,8 +32,9 @@ Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
   const size_t file = column("file");
   const size_t label = column("class_index") < header.size() ? column("class_index") : column("label");
   if (file == header.size() || label == header.size()) {
-    return InvalidInput("line 1: columns are \"{}\", expected file and class_index (or label), separated by tabs",
-                        Shorten(fmt::format("{}", fmt::join(header, ", "))));
+    return InvalidInput(
+        "line 1: columns are \"{}\", expected file and class_index (or label), separated by tabs",
+        Shorten(fmt::format("{}", fmt::join(header, ", "))));
   }
   std::map<std::string, int64_t> labels;
   for (size_t i = 1; i < lines.size(); ++i) {

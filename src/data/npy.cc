@@ -83,19 +83,23 @@ Result<DType> DTypeOfDescr(const std::string& descr) {
   for (const DescrRow& row : kDescrs) {
     if (descr == row.descr) return row.dtype;
   }
-  if (!descr.empty() && descr[0] == '>') return Unsupported("npy: big-endian data ('{}'), expected little-endian", Shorten(descr));
-  return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'", Shorten(descr));
+  if (!descr.empty() && descr[0] == '>')
+    return Unsupported("npy: big-endian data ('{}'), expected little-endian", Shorten(descr));
+  return Unsupported("npy: element type '{}', expected a little-endian number type such as '<f4'",
+                     Shorten(descr));
 }
 
 Status CheckShape(std::span<const int64_t> sizes) {
   constexpr size_t kMaxRank = 64;
   constexpr int64_t kMaxEmptyProduct = 1 << 26;
-  if (sizes.size() > kMaxRank) return InvalidInput("npy: {} axes, expected at most {}", sizes.size(), kMaxRank);
+  if (sizes.size() > kMaxRank)
+    return InvalidInput("npy: {} axes, expected at most {}", sizes.size(), kMaxRank);
   if (std::find(sizes.begin(), sizes.end(), 0) == sizes.end()) return {};
   std::vector<int64_t> others(sizes.begin(), sizes.end());
   std::erase(others, 0);
   if (CheckedProduct(others).value_or(INT64_MAX) <= kMaxEmptyProduct) return {};
-  return InvalidInput("npy: {} has no element, but sizes beyond {}", Bracketed(sizes), kMaxEmptyProduct);
+  return InvalidInput("npy: {} has no element, but sizes beyond {}", Bracketed(sizes),
+                      kMaxEmptyProduct);
 }
 
 Result<NpyHeader> ParseDictionary(std::string_view text) {
@@ -115,12 +119,15 @@ Result<NpyHeader> ParseDictionary(std::string_view text) {
     } else if (*key == "shape") {
       ok = (shape = in.Tuple()).has_value();
     } else {
-      return InvalidInput("npy: header has the key '{}', expected descr, fortran_order and shape", Shorten(*key));
+      return InvalidInput("npy: header has the key '{}', expected descr, fortran_order and shape",
+                          Shorten(*key));
     }
     in.Take(',');
   }
   if (!ok || !descr || !fortran || !shape) {
-    return InvalidInput("npy: header is not {{'descr': '<f4', 'fortran_order': ..., 'shape': ...}}: {}", Shorten(text));
+    return InvalidInput(
+        "npy: header is not {{'descr': '<f4', 'fortran_order': ..., 'shape': ...}}: {}",
+        Shorten(text));
   }
   EVOQ_ASSIGN(const DType dtype, DTypeOfDescr(*descr));
   EVOQ_TRY(CheckShape(*shape));
@@ -186,7 +193,8 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes) {
 
 void NormalizeBools(Tensor& tensor) {
   if (tensor.dtype() != DType::kBool) return;
-  for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = std::byte{tensor.raw()[i] != std::byte{0}};
+  for (size_t i = 0; i < tensor.bytes(); ++i)
+    tensor.mutable_raw()[i] = std::byte{tensor.raw()[i] != std::byte{0}};
 }
 
 Result<Tensor> ParseNpy(std::span<const std::byte> bytes) {
@@ -216,7 +224,8 @@ Status WriteNpy(const Tensor& tensor, const std::string& path) {
 
 namespace {
 
-// A member's array. Where its bytes are already what the tensor holds, it keeps them instead of a copy.
+// A member's array. Where its bytes are already what the tensor holds, it keeps them instead of a
+// copy.
 Result<Tensor> ParseMember(std::vector<std::byte> unpacked, Budget& budget) {
   EVOQ_ASSIGN(const NpyHeader header, ParseNpyHeader(unpacked));
   const bool in_place = !header.fortran_order && header.type.dtype != DType::kBool &&
@@ -236,7 +245,8 @@ Result<Tensor> ParseMember(std::vector<std::byte> unpacked, Budget& budget) {
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path) {
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
   Budget budget = Budget::ForFile(static_cast<int64_t>(file->bytes().size()));
-  EVOQ_ASSIGN(const std::vector<ZipMember> members, WithContext(ReadZipDirectory(file->bytes()), path));
+  EVOQ_ASSIGN(const std::vector<ZipMember> members,
+              WithContext(ReadZipDirectory(file->bytes()), path));
   std::map<std::string, Tensor> arrays;
   for (const ZipMember& member : members) {
     std::string name = member.name;

@@ -16,9 +16,10 @@ struct NpyHeader {
   size_t data_offset = 0;
 };
 
-// Checks that the data of the header's shape is there, exactly; that there are at most 64 axes (NumPy's limit); and that no size beside
-// a 0 makes the others' product larger than 2^26: somebody may count them.
-// Errors: kInvalidInput naming the place; kUnsupported for big-endian, string and structured arrays.
+// Checks that the data of the header's shape is there, exactly; that there are at most 64 axes
+// (NumPy's limit); and that no size beside a 0 makes the others' product larger than 2^26: somebody
+// may count them. Errors: kInvalidInput naming the place; kUnsupported for big-endian, string and
+// structured arrays.
 Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes);
 
 // The array in C order, in fresh memory, bools as 0 and 1.

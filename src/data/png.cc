@@ -41,7 +41,8 @@ void ReadBytes(png_structp png, png_bytep out, size_t count) {
 bool ReadHeader(PngReader* reader) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   png_set_read_fn(reader->png, reader, ReadBytes);
-  // Only what holds pixels is read: texts and profiles unpack to megabytes each and would all be kept.
+  // Only what holds pixels is read: texts and profiles unpack to megabytes each and would all be
+  // kept.
   png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(reader->png, reader->info);
   const int color = png_get_color_type(reader->png, reader->info);

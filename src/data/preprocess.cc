@@ -20,9 +20,11 @@ Status BadField(const std::string& name, const Json& value, const char* wanted) 
   return InvalidInput("field \"{}\" is {}, expected {}", name, Shorten(value.dump()), wanted);
 }
 
-// A whole number within [low, high], both small. Unsigned ones are compared as such: the library would wrap them.
+// A whole number within [low, high], both small. Unsigned ones are compared as such: the library
+// would wrap them.
 bool IsWholeWithin(const Json& v, int low, int high) {
-  if (v.is_number_unsigned()) return v.get<uint64_t>() <= static_cast<uint64_t>(high) && v.get<int64_t>() >= low;
+  if (v.is_number_unsigned())
+    return v.get<uint64_t>() <= static_cast<uint64_t>(high) && v.get<int64_t>() >= low;
   return v.is_number_integer() && v.get<int64_t>() >= low && v.get<int64_t>() <= high;
 }
 bool IsSide(const Json& v) { return IsWholeWithin(v, 1, kMaxSide); }
@@ -36,7 +38,8 @@ Status ReadSize(const std::string& name, const Json& v, std::optional<std::pair<
 
 Status ReadChannels(const std::string& name, const Json& v, std::vector<float>& to) {
   const Json list = v.is_array() ? v : Json::array({v});  // one number stands for all channels
-  if (list.size() != 1 && list.size() != 3) return BadField(name, v, "a number or an array of 1 or 3");
+  if (list.size() != 1 && list.size() != 3)
+    return BadField(name, v, "a number or an array of 1 or 3");
   to.clear();
   for (const Json& item : list) {
     if (!IsFiniteFloat(item)) return BadField(name, v, "finite numbers");
@@ -53,7 +56,8 @@ Status ReadWord(const std::string& name, const Json& v, std::initializer_list<co
       return {};
     }
   }
-  return InvalidInput("field \"{}\" is {}, expected one of {}", name, Shorten(v.dump()), fmt::join(words, ", "));
+  return InvalidInput("field \"{}\" is {}, expected one of {}", name, Shorten(v.dump()),
+                      fmt::join(words, ", "));
 }
 
 Status ReadField(const std::string& name, const Json& v, Preprocess& p) {
@@ -74,7 +78,8 @@ Status ReadField(const std::string& name, const Json& v, Preprocess& p) {
     return {};
   }
   if (name == "label_offset") {
-    if (!IsWholeWithin(v, -1000000, 1000000)) return BadField(name, v, "a whole number within a million");
+    if (!IsWholeWithin(v, -1000000, 1000000))
+      return BadField(name, v, "a whole number within a million");
     p.label_offset = v.get<int>();
     return {};
   }
@@ -84,8 +89,10 @@ Status ReadField(const std::string& name, const Json& v, Preprocess& p) {
     p.dtype = *DTypeFromName(word);
     return {};
   }
-  return InvalidInput("unknown field \"{}\", expected resize_short, crop, resize, color, layout, scale, mean, std, "
-                      "label_offset or dtype", Shorten(name));
+  return InvalidInput(
+      "unknown field \"{}\", expected resize_short, crop, resize, color, layout, scale, mean, std, "
+      "label_offset or dtype",
+      Shorten(name));
 }
 
 // Gray as Pillow's "L": (19595 R + 38470 G + 7471 B + 32768) / 65536.
@@ -94,7 +101,8 @@ Image ToGray(const Image& in) {
   out.pixels.resize(static_cast<size_t>(in.width) * in.height);
   for (size_t i = 0; i < out.pixels.size(); ++i) {
     const uint8_t* p = in.pixels.data() + i * 3;
-    out.pixels[i] = static_cast<uint8_t>((19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 0x8000) >> 16);
+    out.pixels[i] =
+        static_cast<uint8_t>((19595 * p[0] + 38470 * p[1] + 7471 * p[2] + 0x8000) >> 16);
   }
   return out;
 }
@@ -108,7 +116,8 @@ T RoundTo(float x) {
   return rounded < static_cast<float>(Limits::max()) ? static_cast<T>(rounded) : Limits::max();
 }
 
-// x = (pixel * scale - mean) / std in the preprocess's layout and channel order. A gray image gives its value to each channel.
+// x = (pixel * scale - mean) / std in the preprocess's layout and channel order. A gray image gives
+// its value to each channel.
 template <typename T>
 void Normalize(const Image& image, const Preprocess& p, int64_t channels, Tensor& input) {
   const int64_t plane = int64_t{image.height} * image.width;
@@ -117,10 +126,14 @@ void Normalize(const Image& image, const Preprocess& p, int64_t channels, Tensor
   for (int64_t i = 0; i < plane; ++i) {
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t from = image.channels == 1 ? 0 : bgr ? 2 - c : c;
-      const float x = (static_cast<float>(image.pixels[i * image.channels + from]) * p.scale - p.mean[c]) / p.std[c];
+      const float x =
+          (static_cast<float>(image.pixels[i * image.channels + from]) * p.scale - p.mean[c]) /
+          p.std[c];
       const int64_t at = nchw ? c * plane + i : i * channels + c;
-      if constexpr (std::is_same_v<T, float>) to[at] = x;
-      else to[at] = RoundTo<T>(x);
+      if constexpr (std::is_same_v<T, float>)
+        to[at] = x;
+      else
+        to[at] = RoundTo<T>(x);
     }
   }
 }
@@ -130,16 +143,26 @@ using NormalizeFunction = void (*)(const Image&, const Preprocess&, int64_t, Ten
 // Null where pixels cannot become elements of this type.
 NormalizeFunction NormalizeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return Normalize<float>;
-    case DType::kUint8: return Normalize<uint8_t>;
-    case DType::kInt8: return Normalize<int8_t>;
-    case DType::kUint16: return Normalize<uint16_t>;
-    case DType::kInt16: return Normalize<int16_t>;
-    case DType::kUint32: return Normalize<uint32_t>;
-    case DType::kInt32: return Normalize<int32_t>;
-    case DType::kUint64: return Normalize<uint64_t>;
-    case DType::kInt64: return Normalize<int64_t>;
-    default: return nullptr;
+    case DType::kFloat32:
+      return Normalize<float>;
+    case DType::kUint8:
+      return Normalize<uint8_t>;
+    case DType::kInt8:
+      return Normalize<int8_t>;
+    case DType::kUint16:
+      return Normalize<uint16_t>;
+    case DType::kInt16:
+      return Normalize<int16_t>;
+    case DType::kUint32:
+      return Normalize<uint32_t>;
+    case DType::kInt32:
+      return Normalize<int32_t>;
+    case DType::kUint64:
+      return Normalize<uint64_t>;
+    case DType::kInt64:
+      return Normalize<int64_t>;
+    default:
+      return nullptr;
   }
 }
 
@@ -182,7 +205,8 @@ Result<Tensor> ToInput(const Image& source, const Preprocess& p, Budget& budget)
     image = &made;
   };
   if (p.color == "GRAY" && source.channels == 3) {
-    EVOQ_TRY(budget.TakeMemory(static_cast<int64_t>(source.pixels.size()) / 3, "the image in gray"));
+    EVOQ_TRY(
+        budget.TakeMemory(static_cast<int64_t>(source.pixels.size()) / 3, "the image in gray"));
     then(ToGray(source));
   }
   if (p.resize_short) {
@@ -202,10 +226,14 @@ Result<Tensor> ToInput(const Image& source, const Preprocess& p, Budget& budget)
     return InvalidInput("preprocess: {} means and {} deviations for {} channels", p.mean.size(), p.std.size(), channels);
   }
   const NormalizeFunction normalize = NormalizeOf(p.dtype);
-  if (normalize == nullptr) return Unsupported("preprocess: pixels as {}, expected float32 or an integer of 8 to 64 bits", DTypeName(p.dtype));
-  const TensorType type(p.dtype, p.layout == "NCHW" ? Shape{1, channels, image->height, image->width}
-                                                    : Shape{1, image->height, image->width, channels});
-  // A size that the preprocessing names is what the user asks for; one that the file names draws on its budget.
+  if (normalize == nullptr)
+    return Unsupported("preprocess: pixels as {}, expected float32 or an integer of 8 to 64 bits",
+                       DTypeName(p.dtype));
+  const TensorType type(p.dtype, p.layout == "NCHW"
+                                     ? Shape{1, channels, image->height, image->width}
+                                     : Shape{1, image->height, image->width, channels});
+  // A size that the preprocessing names is what the user asks for; one that the file names draws on
+  // its budget.
   const std::string what = "input " + type.ToString();
   const int64_t bytes = type.bytes().value_or(-1);
   if (!p.resize && !p.crop) EVOQ_TRY(budget.TakeMemory(bytes, what));

@@ -58,7 +58,8 @@ void ResampleRow(const Image& in, const Taps& taps, int y, std::vector<uint8_t>&
     const int32_t* w = taps.weights.data() + x * taps.stride;
     for (int c = 0; c < in.channels; ++c) {
       int32_t sum = 1 << (kPrecisionBits - 1);
-      for (int j = 0; j < taps.count[x]; ++j) sum += row[(static_cast<size_t>(taps.first[x]) + j) * in.channels + c] * w[j];
+      for (int j = 0; j < taps.count[x]; ++j)
+        sum += row[(static_cast<size_t>(taps.first[x]) + j) * in.channels + c] * w[j];
       to[at++] = ClipToByte(sum);
     }
   }
@@ -66,34 +67,41 @@ void ResampleRow(const Image& in, const Taps& taps, int y, std::vector<uint8_t>&
 
 }  // namespace
 
-// The rows between the two passes are made when an output row asks for them and dropped after the last that does: of a tall image
-// that becomes a small one they would take far more memory than either.
+// The rows between the two passes are made when an output row asks for them and dropped after the
+// last that does: of a tall image that becomes a small one they would take far more memory than
+// either.
 Result<Image> ResizeBilinear(const Image& image, int width, int height, Budget& budget) {
   if (width > kMaxImagePixels / height)
-    return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height, kMaxImagePixels);
+    return Fail(ErrorCode::kTooLarge, "resized image of {} x {} pixels, at most {}", width, height,
+                kMaxImagePixels);
   if (image.width == width && image.height == height) return image;
   if (image.width != width) {  // about two taps for each pixel of the wider one
     const int64_t taps = int64_t{2} * std::max(image.width, width) * image.channels;
-    EVOQ_TRY(budget.TakeWork(taps * image.height, fmt::format("resizing {} rows to a width of {}", image.height, width)));
+    EVOQ_TRY(budget.TakeWork(taps * image.height, fmt::format("resizing {} rows to a width of {}",
+                                                              image.height, width)));
   }
   const Taps across = image.width == width ? Taps{} : MakeTaps(image.width, width);
   const Taps down = image.height == height ? Taps{} : MakeTaps(image.height, height);
   Image out{width, height, image.channels, {}};
   const size_t row_bytes = static_cast<size_t>(width) * image.channels;
   out.pixels.resize(row_bytes * height);
-  std::deque<std::vector<uint8_t>> rows;  // of the input's rows from `first` on, as wide as the output
+  std::deque<std::vector<uint8_t>>
+      rows;  // of the input's rows from `first` on, as wide as the output
   int first = 0;
   std::vector<int32_t> sums(row_bytes);
   for (int y = 0; y < height; ++y) {
-    const int from = down.count.empty() ? y : down.first[y], count = down.count.empty() ? 1 : down.count[y];
+    const int from = down.count.empty() ? y : down.first[y],
+              count = down.count.empty() ? 1 : down.count[y];
     for (; first < from; ++first) {
       if (!rows.empty()) rows.pop_front();
     }
     while (static_cast<int>(rows.size()) < count) {
       const int line = first + static_cast<int>(rows.size());
       std::vector<uint8_t>& row = rows.emplace_back(row_bytes);
-      if (across.count.empty()) std::memcpy(row.data(), image.pixels.data() + line * row_bytes, row_bytes);
-      else ResampleRow(image, across, line, row);
+      if (across.count.empty())
+        std::memcpy(row.data(), image.pixels.data() + line * row_bytes, row_bytes);
+      else
+        ResampleRow(image, across, line, row);
     }
     uint8_t* to = out.pixels.data() + y * row_bytes;
     if (down.count.empty()) {
@@ -120,9 +128,11 @@ Result<Image> ResizeShortSide(const Image& image, int size, Budget& budget) {
                 image.height, size, scaled);
   }
   const int other = static_cast<int>(scaled);
-  EVOQ_TRY(budget.TakeMemory(int64_t{size} * other * image.channels, fmt::format("image of {} x {} pixels resized to a short side of {}",
-                                                                                image.width, image.height, size)));
-  return image.width <= image.height ? ResizeBilinear(image, size, other, budget) : ResizeBilinear(image, other, size, budget);
+  EVOQ_TRY(budget.TakeMemory(int64_t{size} * other * image.channels,
+                             fmt::format("image of {} x {} pixels resized to a short side of {}",
+                                         image.width, image.height, size)));
+  return image.width <= image.height ? ResizeBilinear(image, size, other, budget)
+                                     : ResizeBilinear(image, other, size, budget);
 }
 
 Result<Image> CentreCrop(const Image& image, int height, int width) {

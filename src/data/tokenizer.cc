@@ -33,8 +33,11 @@ Result<Tokenizer> Tokenizer::Load(const std::string& path) {
 }
 
 Status Tokenizer::CheckPiece(int64_t bytes, float score) const {
-  if (bytes < 0 || bytes > kMaxPieceBytes) return InvalidInput("piece {} has {} bytes, expected at most {}", pieces_.size(), bytes, kMaxPieceBytes);
-  if (std::isnan(score)) return InvalidInput("piece {} has the score {}, expected a number", pieces_.size(), score);
+  if (bytes < 0 || bytes > kMaxPieceBytes)
+    return InvalidInput("piece {} has {} bytes, expected at most {}", pieces_.size(), bytes,
+                        kMaxPieceBytes);
+  if (std::isnan(score))
+    return InvalidInput("piece {} has the score {}, expected a number", pieces_.size(), score);
   return {};
 }
 
@@ -49,7 +52,8 @@ Status Tokenizer::ReadBin(const std::string& bytes) {
     at += sizeof(float) + sizeof(size);
     EVOQ_TRY(CheckPiece(size, piece.score));
     if (static_cast<size_t>(size) > bytes.size() - at)
-      return InvalidInput("piece {} has {} bytes, expected at most the {} left in the file", pieces_.size(), size, bytes.size() - at);
+      return InvalidInput("piece {} has {} bytes, expected at most the {} left in the file",
+                          pieces_.size(), size, bytes.size() - at);
     piece.text = bytes.substr(at, static_cast<size_t>(size));
     at += static_cast<size_t>(size);
     pieces_.push_back(std::move(piece));

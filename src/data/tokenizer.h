@@ -17,9 +17,9 @@ class Tokenizer {
  public:
   static constexpr int64_t kBegin = 1;  // the piece before a text, <s>
 
-  // A llama2.c .bin (longest piece; per piece a float32 score, an int32 size, its bytes) or a SentencePiece .vocab (a line
-  // "piece<TAB>score" each, a space being U+2581); pieces of at most 4096 bytes. Errors:
-  // kInvalidInput naming file and place.
+  // A llama2.c .bin (longest piece; per piece a float32 score, an int32 size, its bytes) or a
+  // SentencePiece .vocab (a line "piece<TAB>score" each, a space being U+2581); pieces of at most
+  // 4096 bytes. Errors: kInvalidInput naming file and place.
   static Result<Tokenizer> Load(const std::string& path);
 
   // Pieces of the text, without kBegin. `text` is UTF-8.
@@ -31,7 +31,8 @@ class Tokenizer {
     std::string text;
     float score = 0;
   };
-  Status CheckPiece(int64_t bytes, float score) const;  // the next piece: at most 4096 bytes, a score that has an order
+  Status CheckPiece(int64_t bytes, float score)
+      const;  // the next piece: at most 4096 bytes, a score that has an order
   Status ReadBin(const std::string& bytes);
   Status ReadVocab(const std::string& text);
   Status Index();

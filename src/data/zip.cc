@@ -117,7 +117,8 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
   member.name.assign(reinterpret_cast<const char*>(archive.data() + at + 46), name_bytes);
   member.method = Little<uint16_t>(archive, at + 10);
   member.crc = Little<uint32_t>(archive, at + 16);
-  if (Little<uint16_t>(archive, at + 8) & 1) return InvalidInput("zip: member {} is encrypted", Shorten(member.name));
+  if (Little<uint16_t>(archive, at + 8) & 1)
+    return InvalidInput("zip: member {} is encrypted", Shorten(member.name));
   Sizes sizes{Little<uint32_t>(archive, at + 24), Little<uint32_t>(archive, at + 20), Little<uint32_t>(archive, at + 42)};
   ApplyZip64(archive.subspan(at + 46 + name_bytes, extra_bytes), sizes);
   if (!Inside(archive, sizes.offset, 30) || Little<uint32_t>(archive, sizes.offset) != kLocalHeader) {
@@ -126,12 +127,14 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
   const uint64_t data = sizes.offset + 30 + Little<uint16_t>(archive, sizes.offset + 26) +
                         Little<uint16_t>(archive, sizes.offset + 28);
   if (!Inside(archive, data, sizes.packed)) {
-    return InvalidInput("zip: member {}: {} bytes at byte {} run past the end of the file ({} bytes)", Shorten(member.name),
-                        sizes.packed, data, archive.size());
+    return InvalidInput(
+        "zip: member {}: {} bytes at byte {} run past the end of the file ({} bytes)",
+        Shorten(member.name), sizes.packed, data, archive.size());
   }
   const uint64_t largest = member.method == 0 ? sizes.packed : (sizes.packed + 1) * kMaxDeflateRatio;
   if (sizes.unpacked > largest) {
-    return InvalidInput("zip: member {} claims {} bytes from {} packed ones", Shorten(member.name), sizes.unpacked, sizes.packed);
+    return InvalidInput("zip: member {} claims {} bytes from {} packed ones", Shorten(member.name),
+                        sizes.unpacked, sizes.packed);
   }
   member.bytes = static_cast<int64_t>(sizes.unpacked);
   member.compressed = archive.subspan(data, sizes.packed);
@@ -162,7 +165,8 @@ Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& bud
   std::vector<std::byte> out;
   if (member.method == 0) {
     if (member.bytes != static_cast<int64_t>(member.compressed.size())) {
-      return InvalidInput("zip: stored member {} has {} bytes, expected {}", Shorten(member.name), member.compressed.size(), member.bytes);
+      return InvalidInput("zip: stored member {} has {} bytes, expected {}", Shorten(member.name),
+                          member.compressed.size(), member.bytes);
     }
     out.assign(member.compressed.begin(), member.compressed.end());
   } else if (member.method == 8) {
@@ -171,11 +175,14 @@ Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& bud
       return InvalidInput("zip: member {} cannot be unpacked: {}", Shorten(member.name), *why);
     }
   } else {
-    return Unsupported("zip: member {} has compression method {}, expected 0 (stored) or 8 (deflate)", Shorten(member.name), member.method);
+    return Unsupported(
+        "zip: member {} has compression method {}, expected 0 (stored) or 8 (deflate)",
+        Shorten(member.name), member.method);
   }
   const uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size());
   if (static_cast<uint32_t>(crc) != member.crc) {
-    return InvalidInput("zip: member {} has CRC-32 {:08x}, expected {:08x}", Shorten(member.name), static_cast<uint32_t>(crc), member.crc);
+    return InvalidInput("zip: member {} has CRC-32 {:08x}, expected {:08x}", Shorten(member.name),
+                        static_cast<uint32_t>(crc), member.crc);
   }
   return out;
 }
@@ -195,7 +202,8 @@ Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, Budget& 
   std::vector<std::byte> chunk(1 << 18);
   while (!bytes.empty()) {
     z_stream stream = {};
-    if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) return Fail(ErrorCode::kTooLarge, "gzip: zlib has no memory left");
+    if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK)
+      return Fail(ErrorCode::kTooLarge, "gzip: zlib has no memory left");
     struct End {
       z_stream* stream;
       ~End() { inflateEnd(stream); }

@@ -24,12 +24,13 @@ struct ZipMember {
 // Errors: kInvalidInput for a broken directory, an encrypted member or one outside the file.
 Result<std::vector<ZipMember>> ReadZipDirectory(std::span<const std::byte> archive);
 
-// The member's bytes. Draws their memory, and the work of unpacking them: members may share compressed bytes.
-// Errors: kInvalidInput when the data or its CRC-32 is wrong; kUnsupported for another method; kTooLarge over the budget.
+// The member's bytes. Draws their memory, and the work of unpacking them: members may share
+// compressed bytes. Errors: kInvalidInput when the data or its CRC-32 is wrong; kUnsupported for
+// another method; kTooLarge over the budget.
 Result<std::vector<std::byte>> UnpackMember(const ZipMember& member, Budget& budget);
 
-// The bytes of a gzip file (members one after the other count as one). Draws the memory of the result.
-// Errors: kInvalidInput for corrupt or truncated data; kTooLarge over the budget.
+// The bytes of a gzip file (members one after the other count as one). Draws the memory of the
+// result. Errors: kInvalidInput for corrupt or truncated data; kTooLarge over the budget.
 Result<std::vector<std::byte>> Gunzip(std::span<const std::byte> bytes, Budget& budget);
 
 }  // namespace evoq

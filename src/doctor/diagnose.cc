@@ -34,13 +34,17 @@ namespace {
 
 bool Reads(const ForeignLayer& reader, const ForeignLayer& writer) {
   for (const ForeignTensor& output : writer.outputs) {
-    const auto same = [&](const ForeignTensor& input) { return !input.name.empty() && input.name == output.name; };
+    const auto same = [&](const ForeignTensor& input) {
+      return !input.name.empty() && input.name == output.name;
+    };
     if (std::any_of(reader.inputs.begin(), reader.inputs.end(), same)) return true;
   }
   return false;
 }
 
-bool NamesTensors(const std::vector<ForeignTensor>& tensors) { return !tensors.empty() && !tensors[0].name.empty(); }
+bool NamesTensors(const std::vector<ForeignTensor>& tensors) {
+  return !tensors.empty() && !tensors[0].name.empty();
+}
 
 }  // namespace
 
@@ -64,7 +68,9 @@ std::vector<size_t> Writers(const ForeignRun& run, size_t layer) {
   return writers;
 }
 
-bool IsFloat(const std::string& precision) { return precision == "fp32" || precision == "fp16" || precision == "bf16"; }
+bool IsFloat(const std::string& precision) {
+  return precision == "fp32" || precision == "fp16" || precision == "bf16";
+}
 
 double NarrowingShare(const ForeignLayer& layer) {
   return IsFloat(layer.precision) ? 1 - 8.0 / BitsOf(layer.precision) : 0;

@@ -104,7 +104,8 @@ TEST_F(Doctor, NamesOfFusedLayers) {
   EXPECT_EQ(GroupOf("", "resnetv15_conv0_fwd + resnetv15_relu0_fwd + resnetv15_pool0_fwd"), LayerGroup::kConv);
   EXPECT_EQ(GroupOf("", "/layer1/conv1/_input_quantizer/QuantizeLinear"), LayerGroup::kReformatQdq);
   EXPECT_EQ(GroupOf("", "conv1.weight + QuantizeLinear_7 + Conv_9"), LayerGroup::kConv);
-  EXPECT_EQ(GroupOf("", "conv1.weight + QuantizeLinear_7"), LayerGroup::kReformatQdq) << "weights that are quantized, of whatever";
+  EXPECT_EQ(GroupOf("", "conv1.weight + QuantizeLinear_7"), LayerGroup::kReformatQdq)
+      << "weights that are quantized, of whatever";
   EXPECT_EQ(GroupOf("", "conv1.bias"), LayerGroup::kOther);
   EXPECT_EQ(GroupOf("", "/avgpool/GlobalAveragePool"), LayerGroup::kPooling);
   EXPECT_EQ(GroupOf("", "Reformatting CopyNode for Input Tensor 0 to Conv_5"), LayerGroup::kReformatQdq);
@@ -116,10 +117,19 @@ TEST_F(Doctor, NamesOfFusedLayers) {
   EXPECT_EQ(PrecisionIn("brgconv_avx512_core_vnni_U8"), "int8");
   EXPECT_EQ(PrecisionIn("bfloat16"), "bf16");
   EXPECT_EQ(PrecisionIn("Half"), "fp16");
-  const std::map<std::string, int> bits = {{"fp32", 32}, {"int32", 32}, {"fp16", 16}, {"bf16", 16}, {"int8", 8}, {"fp8", 8}, {"int4", 4}, {"int64", 64}, {"", 0}};
+  const std::map<std::string, int> bits = {{"fp32", 32}, {"int32", 32}, {"fp16", 16},
+                                           {"bf16", 16}, {"int8", 8},   {"fp8", 8},
+                                           {"int4", 4},  {"int64", 64}, {"", 0}};
   for (const auto& [precision, count] : bits) EXPECT_EQ(BitsOf(precision), count) << precision;
   for (const char* words : {"int64", "Row major linear INT32", "FP8 E4M3", "uint4", "Int8", "bool"})
-    EXPECT_EQ(PrecisionIn(words), (std::map<std::string, std::string>{{"int64", "int64"}, {"Row major linear INT32", "int32"}, {"FP8 E4M3", "fp8"}, {"uint4", "int4"}, {"Int8", "int8"}, {"bool", ""}})[words]) << words;
+    EXPECT_EQ(PrecisionIn(words),
+              (std::map<std::string, std::string>{{"int64", "int64"},
+                                                  {"Row major linear INT32", "int32"},
+                                                  {"FP8 E4M3", "fp8"},
+                                                  {"uint4", "int4"},
+                                                  {"Int8", "int8"},
+                                                  {"bool", ""}})[words])
+        << words;
 }
 
 // One executed node of an ONNX Runtime profile.
@@ -136,18 +146,22 @@ json Layer(const std::string& name, double ms, const std::string& type, const st
   return {{"name", name}, {"status", "EXECUTED"}, {"node_type", type}, {"exec_type", exec}, {"real_time", ms}, {"cpu_time", ms}};
 }
 
-// For each rule a run in which it alone finds something, and what that costs: the whole time of what goes away, and of what stays
-// the share that the rule's source gives. The completeness test below fails for a rule without one.
+// For each rule a run in which it alone finds something, and what that costs: the whole time of
+// what goes away, and of what stays the share that the rule's source gives. The completeness test
+// below fails for a rule without one.
 TEST_F(Doctor, EveryRuleFindsItsFault) {
   const auto conv = [] { return Node("QLinearConv", 100, "uint8"); };
-  const auto ort = [&](const std::vector<json>& nodes) { return *Source("onnxruntime").read(Write("ort.json", nodes)); };
+  const auto ort = [&](const std::vector<json>& nodes) {
+    return *Source("onnxruntime").read(Write("ort.json", nodes));
+  };
   const auto vino = [&](const std::vector<json>& nodes) {
     return *Source("benchmark_app").read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}}));
   };
   const json quantize = Node("QuantizeLinear", 30, "float");
   json residual = Node("FusedConv", 50, "float");
   for (int i = 0; i < 3; ++i) residual["args"]["input_type_shape"].push_back({{"float", {8}}});
-  const json copy = Node("MemcpyToHost", 20, "float"), fallback = Node("ScatterND", 80, "float", {1}, 0);
+  const json copy = Node("MemcpyToHost", 20, "float"),
+             fallback = Node("ScatterND", 80, "float", {1}, 0);
   struct Case {
     std::string code;
     ForeignRun run;
@@ -155,26 +169,41 @@ TEST_F(Doctor, EveryRuleFindsItsFault) {
     size_t layers;
   };
   const std::vector<Case> cases = {
-      {"residual-not-quantized", ort({conv(), residual, quantize}), 0.030, 1},  // the QuantizeLinear
-      {"pooling-in-float", ort({conv(), Node("AveragePool", 40, "float"), quantize}), 0.75 * 0.040 + 0.030, 2},
+      {"residual-not-quantized", ort({conv(), residual, quantize}), 0.030,
+       1},  // the QuantizeLinear
+      {"pooling-in-float", ort({conv(), Node("AveragePool", 40, "float"), quantize}),
+       0.75 * 0.040 + 0.030, 2},
       {"device-copies", ort({copy, conv()}), 0.020, 1},
-      {"weights-dequantized-each-run", ort({Node("DequantizeLinear", 25, "int8", {8, 8, 3, 3}, 576), conv()}), 0.025, 1},
+      {"weights-dequantized-each-run",
+       ort({Node("DequantizeLinear", 25, "int8", {8, 8, 3, 3}, 576), conv()}), 0.025, 1},
       {"no-fast-convinteger", ort({Node("ConvInteger", 90, "uint8"), conv()}), 0.045, 1},
       {"signed-activations", ort({Node("QLinearConv", 90, "int8"), conv()}), 0.045, 1},
       {"dynamic-ranges", ort({Node("DynamicQuantizeLinear", 10, "float"), conv()}), 0.010, 1},
       {"input-conversion", ort({quantize, conv()}), 0.030, 1},
       {"unfused-qdq", ort({conv(), conv(), Node("DequantizeLinear", 10, "uint8")}), 0.010, 1},
-      {"reformat-copies", vino({Layer("a", 1, "Convolution", "brgconv_I8"), Layer("b", 0.2, "Reorder", "reorder_FP32")}), 0.2, 1},
-      {"reference-kernel", vino({Layer("a", 1, "Convolution", "brgconv_I8"), Layer("b", 3, "MVN", "ref_any_I8")}), 1.5, 1},
-      {"stays-float", vino({Layer("a", 1, "Convolution", "brgconv_I8"), Layer("b", 2, "Convolution", "brgconv_FP32")}), 1.5, 1},
-      {"cpu-fallback", ort({conv(), fallback, Node("QLinearConv", 9, "uint8", {1}, 0, "CUDAExecutionProvider")}), 0.180, 2},
+      {"reformat-copies",
+       vino({Layer("a", 1, "Convolution", "brgconv_I8"),
+             Layer("b", 0.2, "Reorder", "reorder_FP32")}),
+       0.2, 1},
+      {"reference-kernel",
+       vino({Layer("a", 1, "Convolution", "brgconv_I8"), Layer("b", 3, "MVN", "ref_any_I8")}), 1.5,
+       1},
+      {"stays-float",
+       vino({Layer("a", 1, "Convolution", "brgconv_I8"),
+             Layer("b", 2, "Convolution", "brgconv_FP32")}),
+       1.5, 1},
+      {"cpu-fallback",
+       ort({conv(), fallback, Node("QLinearConv", 9, "uint8", {1}, 0, "CUDAExecutionProvider")}),
+       0.180, 2},
   };
-  std::set<std::string> found = {"int8-layer-slower", "int8-layer-unpaired"};  // need a baseline: below
+  std::set<std::string> found = {"int8-layer-slower",
+                                 "int8-layer-unpaired"};  // need a baseline: below
   for (const Case& c : cases) {
     auto findings = Diagnose(c.run, nullptr).findings;
     if (c.code == "residual-not-quantized") {  // the convolution that adds it is itself in float
       EXPECT_NEAR(LostBy(Diagnose(c.run, nullptr))["stays-float"], 0.75 * 0.050, 1e-12);
-      std::erase_if(findings, [](const Finding& f) { return f.rule->code == std::string("stays-float"); });
+      std::erase_if(findings,
+                    [](const Finding& f) { return f.rule->code == std::string("stays-float"); });
     }
     ASSERT_EQ(findings.size(), 1u) << c.code;
     EXPECT_EQ(findings[0].rule->code, c.code);
@@ -189,25 +218,33 @@ TEST_F(Doctor, EveryRuleFindsItsFault) {
   const ForeignRun slow = vino({Layer("a", 2, "Convolution", "x_I8")}), fast = vino({Layer("a", 1, "Convolution", "x_FP32")});
   EXPECT_NEAR(LostBy(Diagnose(slow, &fast)).at("int8-layer-slower"), 1, 1e-9);
   EXPECT_EQ(LostBy(Diagnose(fast, &slow)).count("int8-layer-slower"), 0);
-  const ForeignRun two = vino({Layer("b", 2, "Convolution", "x_I8"), Layer("c", 3, "Convolution", "x_I8")}),
-                   before = vino({Layer("d", 1, "Convolution", "x_FP32"), Layer("e", 2.5, "Convolution", "x_FP32")});
-  EXPECT_EQ(LostBy(Diagnose(two, &before)), (std::map<std::string, double>{{"int8-layer-slower", 0.5}, {"int8-layer-unpaired", 0}}))
+  const ForeignRun two = vino({Layer("b", 2, "Convolution", "x_I8"),
+                               Layer("c", 3, "Convolution", "x_I8")}),
+                   before = vino({Layer("d", 1, "Convolution", "x_FP32"),
+                                  Layer("e", 2.5, "Convolution", "x_FP32")});
+  EXPECT_EQ(LostBy(Diagnose(two, &before)),
+            (std::map<std::string, double>{{"int8-layer-slower", 0.5}, {"int8-layer-unpaired", 0}}))
       << "3 is more than both, 2 more than one of them";
 }
 
-// What two rules claim is counted once, under the first of rules.inc; what is too little to report leaves its layers to the others.
+// What two rules claim is counted once, under the first of rules.inc; what is too little to report
+// leaves its layers to the others.
 TEST_F(Doctor, ALayerIsCountedOnce) {
-  // The pooling's rule takes the QuantizeLinear behind it, which is an unfused Q/DQ as well; the other one is left to that.
-  const json nodes = {Node("QLinearConv", 100, "uint8"), Node("AveragePool", 40, "float"), Node("QuantizeLinear", 30, "float"),
-                      Node("QLinearConv", 100, "uint8"), Node("DequantizeLinear", 7, "uint8")};
+  // The pooling's rule takes the QuantizeLinear behind it, which is an unfused Q/DQ as well; the
+  // other one is left to that.
+  const json nodes = {Node("QLinearConv", 100, "uint8"), Node("AveragePool", 40, "float"),
+                      Node("QuantizeLinear", 30, "float"), Node("QLinearConv", 100, "uint8"),
+                      Node("DequantizeLinear", 7, "uint8")};
   const ForeignRun run = *Source("onnxruntime").read(Write("ort.json", nodes));
   EXPECT_EQ(LostBy(Diagnose(run, nullptr)).size(), 2u);
   EXPECT_NEAR(LostBy(Diagnose(run, nullptr))["pooling-in-float"], 0.060, 1e-12);
   EXPECT_NEAR(LostBy(Diagnose(run, nullptr))["unfused-qdq"], 0.007, 1e-12);
-  // The residual's rule and the input's: half a microsecond each is not told, and belongs to the conversions of which 1.2 are.
+  // The residual's rule and the input's: half a microsecond each is not told, and belongs to the
+  // conversions of which 1.2 are.
   json residual = Node("FusedConv", 50, "float");
   for (int i = 0; i < 3; ++i) residual["args"]["input_type_shape"].push_back({{"float", {8}}});
-  const json small = {Node("QLinearConv", 100, "uint8"), residual, Node("QuantizeLinear", 0.5, "float"), Node("DequantizeLinear", 0.7, "uint8")};
+  const json small = {Node("QLinearConv", 100, "uint8"), residual,
+                      Node("QuantizeLinear", 0.5, "float"), Node("DequantizeLinear", 0.7, "uint8")};
   const Diagnosis d = Diagnose(*Source("onnxruntime").read(Write("ort.json", small)), nullptr);
   ASSERT_EQ(d.findings.size(), 2u);
   EXPECT_STREQ(d.findings[0].rule->code, "stays-float");
@@ -219,35 +256,57 @@ TEST_F(Doctor, ALayerIsCountedOnce) {
 
 // The largest loss comes first; losses that are equal, by name. Exactly a microsecond is told.
 TEST_F(Doctor, FindingsByWhatTheyCost) {
-  const json nodes = {Node("QuantizeLinear", 5, "float"), Node("QLinearConv", 100, "uint8"), Node("DequantizeLinear", 9, "uint8"),
-                      Node("QLinearConv", 10, "int8"),    Node("ConvInteger", 2, "uint8")};
+  const json nodes = {Node("QuantizeLinear", 5, "float"), Node("QLinearConv", 100, "uint8"),
+                      Node("DequantizeLinear", 9, "uint8"), Node("QLinearConv", 10, "int8"),
+                      Node("ConvInteger", 2, "uint8")};
   const Diagnosis d = Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr);
   std::vector<std::string> codes;
   for (const Finding& f : d.findings) codes.push_back(f.rule->code);
   // 9; 5 and half of 10; half of 2 microseconds.
-  EXPECT_EQ(codes, (std::vector<std::string>{"unfused-qdq", "input-conversion", "signed-activations", "no-fast-convinteger"}));
+  EXPECT_EQ(codes, (std::vector<std::string>{"unfused-qdq", "input-conversion",
+                                             "signed-activations", "no-fast-convinteger"}));
 }
 
 // What stands close to a fault and is none.
 TEST_F(Doctor, LimitsOfTheRules) {
   const auto vino = [&](const std::vector<json>& nodes) {
-    return LostBy(Diagnose(*Source("benchmark_app").read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}})), nullptr));
+    return LostBy(
+        Diagnose(*Source("benchmark_app")
+                      .read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}})),
+                 nullptr));
   };
-  const auto ort = [&](const std::vector<json>& nodes) { return LostBy(Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr)); };
+  const auto ort = [&](const std::vector<json>& nodes) {
+    return LostBy(Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr));
+  };
   // A reference kernel counts from 1% of the run on.
-  EXPECT_EQ(vino({Layer("a", 99.1, "Convolution", "brgconv_I8"), Layer("b", 0.9, "MVN", "ref_any_I8")}).count("reference-kernel"), 0u);
-  EXPECT_NEAR(vino({Layer("a", 98.9, "Convolution", "brgconv_I8"), Layer("b", 1.1, "MVN", "ref_any_I8")}).at("reference-kernel"), 0.55, 1e-12);
+  EXPECT_EQ(
+      vino({Layer("a", 99.1, "Convolution", "brgconv_I8"), Layer("b", 0.9, "MVN", "ref_any_I8")})
+          .count("reference-kernel"),
+      0u);
+  EXPECT_NEAR(
+      vino({Layer("a", 98.9, "Convolution", "brgconv_I8"), Layer("b", 1.1, "MVN", "ref_any_I8")})
+          .at("reference-kernel"),
+      0.55, 1e-12);
   // The first layer's reorder is the input's, a later one is not.
-  const auto reorders = vino({Layer("in", 0.25, "Reorder", "r_FP32"), Layer("a", 1, "Convolution", "brgconv_I8"), Layer("b", 0.5, "Reorder", "r_FP32")});
-  EXPECT_EQ(reorders, (std::map<std::string, double>{{"input-conversion", 0.25}, {"reformat-copies", 0.5}}));
-  // An integer pooling is none in float, and its neighbours are conversions like others; nor is an integer sum behind a convolution left in float.
-  const auto pool = ort({Node("QLinearConv", 100, "uint8"), Node("MaxPool", 40, "uint8"), Node("DequantizeLinear", 30, "uint8")});
+  const auto reorders =
+      vino({Layer("in", 0.25, "Reorder", "r_FP32"), Layer("a", 1, "Convolution", "brgconv_I8"),
+            Layer("b", 0.5, "Reorder", "r_FP32")});
+  EXPECT_EQ(reorders,
+            (std::map<std::string, double>{{"input-conversion", 0.25}, {"reformat-copies", 0.5}}));
+  // An integer pooling is none in float, and its neighbours are conversions like others; nor is an
+  // integer sum behind a convolution left in float.
+  const auto pool = ort({Node("QLinearConv", 100, "uint8"), Node("MaxPool", 40, "uint8"),
+                         Node("DequantizeLinear", 30, "uint8")});
   EXPECT_EQ(pool, (std::map<std::string, double>{{"unfused-qdq", 0.030}}));
   json residual = Node("FusedConv", 50, "uint8");
   for (int i = 0; i < 3; ++i) residual["args"]["input_type_shape"].push_back({{"uint8", {8}}});
-  EXPECT_EQ(ort({Node("QLinearConv", 100, "uint8"), residual, Node("DequantizeLinear", 30, "uint8")}), (std::map<std::string, double>{{"unfused-qdq", 0.030}}));
+  EXPECT_EQ(
+      ort({Node("QLinearConv", 100, "uint8"), residual, Node("DequantizeLinear", 30, "uint8")}),
+      (std::map<std::string, double>{{"unfused-qdq", 0.030}}));
   // Nodes whose provider is not told are not elsewhere.
-  EXPECT_TRUE(ort({Node("QLinearConv", 100, "uint8"), Node("QLinearConv", 100, "uint8", {1}, 0, "")}).empty());
+  EXPECT_TRUE(
+      ort({Node("QLinearConv", 100, "uint8"), Node("QLinearConv", 100, "uint8", {1}, 0, "")})
+          .empty());
 }
 
 TEST_F(Doctor, AHealthyRunHasNoFindings) {
@@ -257,8 +316,9 @@ TEST_F(Doctor, AHealthyRunHasNoFindings) {
   EXPECT_TRUE(Diagnose(*Source("onnxruntime").read(Write("ort.json", floats)), nullptr).findings.empty());
 }
 
-// Four runs of a profile that ONNX Runtime writes, by hand: conv 100 and 300 us in two of them, gemm 40 in one (branches), runs of 500, 700, 900 and
-// 600 us; an event of another kind and one that never ended do not count.
+// Four runs of a profile that ONNX Runtime writes, by hand: conv 100 and 300 us in two of them,
+// gemm 40 in one (branches), runs of 500, 700, 900 and 600 us; an event of another kind and one
+// that never ended do not count.
 TEST_F(Doctor, AnOrtProfileByHand) {
   constexpr char kProfile[] = R"([
     {"cat": "Session", "pid": 1, "dur": 9000, "ts": 1, "ph": "X", "name": "model_loading_uri", "args": {}},
@@ -276,7 +336,8 @@ TEST_F(Doctor, AnOrtProfileByHand) {
     {"cat": "Session", "dur": 900, "ts": 9, "ph": "X", "name": "model_run", "args": {}},
     {"cat": "Session", "dur": 600, "ts": 10, "ph": "X", "name": "model_run", "args": {}}])";
   ASSERT_TRUE(WriteFileAtomic(At("ort.json"), std::string_view(kProfile)));
-  ASSERT_TRUE(WriteFileAtomic(At("events.json"), std::string("{\"traceEvents\": ") + kProfile + "}"));
+  ASSERT_TRUE(
+      WriteFileAtomic(At("events.json"), std::string("{\"traceEvents\": ") + kProfile + "}"));
   for (const char* file : {"ort.json", "events.json"}) {
     const auto run = Source("onnxruntime").read(At(file));
     ASSERT_TRUE(run) << run.error().message();
@@ -306,7 +367,8 @@ TEST_F(Doctor, AnOrtProfileByHand) {
   }
 }
 
-// Without model_run there are as many runs as a node has events at most, and what a run takes in all is not known.
+// Without model_run there are as many runs as a node has events at most, and what a run takes in
+// all is not known.
 TEST_F(Doctor, AnOrtProfileWithoutRuns) {
   json nodes = json::array({Node("Conv", 100, "float"), Node("Relu", 30, "float")});
   nodes.push_back(nodes[0]);
@@ -318,7 +380,8 @@ TEST_F(Doctor, AnOrtProfileWithoutRuns) {
   EXPECT_EQ(run.end_to_end_ms, 0);
 }
 
-// benchmark_app's report of averages by hand, with what it writes beside it; one of two detailed runs counts half.
+// benchmark_app's report of averages by hand, with what it writes beside it; one of two detailed
+// runs counts half.
 TEST_F(Doctor, ABenchmarkAppReportByHand) {
   constexpr char kNodes[] = R"([
     {"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", "exec_type": "brgconv_avx512_core_vnni_I8", "real_time": 2.0, "cpu_time": 9},
@@ -327,20 +390,29 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
     {"name": "conv_pool", "status": "EXECUTED", "node_type": "Transpose", "exec_type": "jit_BF16", "real_time": 0.5, "cpu_time": 0.5},
     {"name": "q", "status": "EXECUTED", "node_type": "FakeQuantize", "exec_type": "jit_FP32", "real_time": -1, "cpu_time": 0.5}])";
   const std::string average = At("average.json"), detailed = At("detailed.json");
-  ASSERT_TRUE(WriteFileAtomic(average, fmt::format(R"({{"avg_performance": {{"nodes": {}, "total_real_time": 1}}}})", kNodes)));
-  ASSERT_TRUE(WriteFileAtomic(detailed, fmt::format(R"({{"detailed_performance": [{{"nodes": {0}}}, {{"nodes": [{1}]}}]}})", kNodes,
-                                                    R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", "real_time": 4.0})")));
+  ASSERT_TRUE(WriteFileAtomic(
+      average,
+      fmt::format(R"({{"avg_performance": {{"nodes": {}, "total_real_time": 1}}}})", kNodes)));
+  ASSERT_TRUE(WriteFileAtomic(
+      detailed,
+      fmt::format(
+          R"({{"detailed_performance": [{{"nodes": {0}}}, {{"nodes": [{1}]}}]}})", kNodes,
+          R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", "real_time": 4.0})")));
   auto run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_EQ(run->end_to_end_ms, 0) << "nothing beside it says so";
-  ASSERT_TRUE(WriteFileAtomic(At("benchmark_report.json"),
-                              std::string_view(R"({"execution_results": {"latency_median": "3.75"}, "configuration_setup": {"target_device": "CPU"}})")));
+  ASSERT_TRUE(WriteFileAtomic(
+      At("benchmark_report.json"),
+      std::string_view(
+          R"({"execution_results": {"latency_median": "3.75"}, "configuration_setup": {"target_device": "CPU"}})")));
   run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   ASSERT_EQ(run->layers.size(), 4u);
   const char* const precisions[] = {"int8", "fp32", "bf16", "fp32"};
-  const LayerGroup groups[] = {LayerGroup::kConv, LayerGroup::kReformatQdq, LayerGroup::kOther, LayerGroup::kReformatQdq};
-  const Conversion conversions[] = {Conversion::kNone, Conversion::kReformat, Conversion::kNone, Conversion::kQuantize};
+  const LayerGroup groups[] = {LayerGroup::kConv, LayerGroup::kReformatQdq, LayerGroup::kOther,
+                               LayerGroup::kReformatQdq};
+  const Conversion conversions[] = {Conversion::kNone, Conversion::kReformat, Conversion::kNone,
+                                    Conversion::kQuantize};
   const double ms[] = {2.0, 0.25, 0.5, 0};
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(run->layers[i].precision, precisions[i]) << i;
@@ -379,15 +451,20 @@ TEST_F(Doctor, BadFilesSayWhatWasExpected) {
     ASSERT_FALSE(none) << source->tool;
     EXPECT_EQ(none.error().code(), ErrorCode::kNotFound) << source->tool;
     EXPECT_NE(none.error().message().find("nosuch"), std::string::npos) << none.error().message();
-    EXPECT_EQ(none.error().message().find("JSON files"), std::string::npos) << none.error().message();
+    EXPECT_EQ(none.error().message().find("JSON files"), std::string::npos)
+        << none.error().message();
   }
-  // Of a file that is named itself, whatever its name: what is wrong with it. In a folder, files of other kinds are passed over and not counted.
+  // Of a file that is named itself, whatever its name: what is wrong with it. In a folder, files of
+  // other kinds are passed over and not counted.
   ASSERT_TRUE(WriteFileAtomic(At("profile.txt"), std::string("no json")));
-  EXPECT_NE(error(Source("trtexec"), At("profile.txt")).find("profile.txt: not JSON"), std::string::npos);
+  EXPECT_NE(error(Source("trtexec"), At("profile.txt")).find("profile.txt: not JSON"),
+            std::string::npos);
   std::filesystem::remove(At("deep.json"));
   std::filesystem::remove(bad);
   Write("times.json", {{{"latencyMs", 1}}});
-  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("no profile among 1 JSON file;"), std::string::npos) << error(Source("trtexec"), folder_.string());
+  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("no profile among 1 JSON file;"),
+            std::string::npos)
+      << error(Source("trtexec"), folder_.string());
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ struct ForeignLayer {
   double ms = 0;  // mean time per run
   bool has_residual = false;  // an Add of two activations is fused into it
   int64_t weight_bytes = 0;
-  int64_t weight_count = 0;     // elements, without the bias; 0 unknown
-  std::vector<int64_t> kernel;  // of a convolution, {3, 3}; empty: unknown, or none
+  int64_t weight_count = 0;            // elements, without the bias; 0 unknown
+  std::vector<int64_t> kernel;         // of a convolution, {3, 3}; empty: unknown, or none
   std::vector<std::string> operators;  // of the model: what it is made of, by name
   std::vector<ForeignTensor> inputs, outputs;
 };
@@ -63,8 +63,8 @@ int BitsOf(const std::string& precision);  // 32 for "fp32"; 0 unknown
 // The group of a layer from the tool's type and, where that says nothing, from the names of the operators in its name.
 LayerGroup GroupOf(const std::string& type, const std::string& name);
 bool TypeTellsGroup(const std::string& type);  // whether the type alone says what a layer is for
-// The operators that a fused layer is named after: "conv1.weight", "QuantizeLinear_7" and "Conv_9" of
-// "conv1.weight + QuantizeLinear_7 + Conv_9".
+// The operators that a fused layer is named after: "conv1.weight", "QuantizeLinear_7" and "Conv_9"
+// of "conv1.weight + QuantizeLinear_7 + Conv_9".
 std::vector<std::string> OperatorsIn(const std::string& name);
 
 // Sums what the layers say; called by every reader at its end.

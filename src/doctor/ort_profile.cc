@@ -44,20 +44,26 @@ int64_t SizeOf(const json& args, const char* key) {
   return size > 0 ? size : 0;
 }
 
-// Which input holds the weights: of operators on quantized tensors the fourth, behind the first one's scale and zero point.
-size_t WeightInput(const std::string& op) { return op.starts_with("QLinear") || op == "QGemm" ? 3 : 1; }
+// Which input holds the weights: of operators on quantized tensors the fourth, behind the first
+// one's scale and zero point.
+size_t WeightInput(const std::string& op) {
+  return op.starts_with("QLinear") || op == "QGemm" ? 3 : 1;
+}
 
 // Number and kernel of the weights of a convolution ([M, C / groups, kernel...]) or a product.
 void TakeWeights(ForeignLayer& layer) {
   const size_t at = WeightInput(layer.type);
-  if ((layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) || layer.inputs.size() <= at) return;
+  if ((layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) ||
+      layer.inputs.size() <= at)
+    return;
   const std::vector<int64_t>& dims = layer.inputs[at].dims;
   int64_t count = dims.empty() ? 0 : 1;
   for (int64_t d : dims) {
     if (d <= 0 || __builtin_mul_overflow(count, d, &count)) return;
   }
   layer.weight_count = count;
-  if (layer.group == LayerGroup::kConv && dims.size() > 2) layer.kernel.assign(dims.begin() + 2, dims.end());
+  if (layer.group == LayerGroup::kConv && dims.size() > 2)
+    layer.kernel.assign(dims.begin() + 2, dims.end());
 }
 
 ForeignLayer ReadNode(const json& event, const json& args) {

@@ -9,7 +9,8 @@
 namespace evoq {
 namespace {
 
-// Sizes without the ones behind them: a classifier's [32, 1000] is [32, 1000, 1, 1] to a convolution.
+// Sizes without the ones behind them: a classifier's [32, 1000] is [32, 1000, 1, 1] to a
+// convolution.
 std::vector<int64_t> Trimmed(std::vector<int64_t> dims) {
   while (!dims.empty() && dims.back() == 1) dims.pop_back();
   return dims;
@@ -34,19 +35,25 @@ struct Kind {
 Kind KindOf(const ForeignLayer& layer) {
   const bool linear = layer.group == LayerGroup::kConv || layer.group == LayerGroup::kMatMul;
   const bool same = linear && layer.weight_count > 0 && IsPointwise(layer);
-  return {same ? LayerGroup::kMatMul : layer.group, OutputDims(layer), IsPointwise(layer) ? std::vector<int64_t>() : layer.kernel, layer.weight_count};
+  return {same ? LayerGroup::kMatMul : layer.group, OutputDims(layer),
+          IsPointwise(layer) ? std::vector<int64_t>() : layer.kernel, layer.weight_count};
 }
 
-// A name that stays with an operator from file to file. "Conv_34" does not: exporters number all nodes of a file through.
+// A name that stays with an operator from file to file. "Conv_34" does not: exporters number all
+// nodes of a file through.
 bool IsLasting(const std::string& name) {
   if (name.find_first_of("/.") != std::string::npos) return true;
   const size_t digits = name.find_last_not_of("0123456789");
-  return digits == name.size() - 1 && !name.empty() && name.find_first_of("0123456789") != std::string::npos;
+  return digits == name.size() - 1 && !name.empty() &&
+         name.find_first_of("0123456789") != std::string::npos;
 }
 
-// Whether the layer is there for this operator, not for one that is fused into it and may be fused into another one elsewhere.
+// Whether the layer is there for this operator, not for one that is fused into it and may be fused
+// into another one elsewhere.
 bool IsWorkOf(const ForeignLayer& layer, const std::string& name) {
-  const auto linear = [](LayerGroup group) { return group == LayerGroup::kConv || group == LayerGroup::kMatMul; };
+  const auto linear = [](LayerGroup group) {
+    return group == LayerGroup::kConv || group == LayerGroup::kMatMul;
+  };
   if (name.ends_with(".weight")) return linear(layer.group);
   const LayerGroup group = GroupOf("", name);
   return group == layer.group || (linear(group) && linear(layer.group));
@@ -88,7 +95,8 @@ struct Group {
   Counterpart range;
 };
 template <typename Key>
-std::map<Key, Group> GroupBy(const ForeignRun& run, const std::vector<size_t>& layers, Key (*key)(const ForeignLayer&)) {
+std::map<Key, Group> GroupBy(const ForeignRun& run, const std::vector<size_t>& layers,
+                             Key (*key)(const ForeignLayer&)) {
   std::map<Key, Group> groups;
   for (size_t i : layers) {
     const ForeignLayer& layer = run.layers[i];
@@ -125,7 +133,8 @@ bool DependsOn(const ForeignRun& run, size_t later, size_t earlier) {
     for (const ForeignTensor& input : run.layers[layer].inputs) {
       const auto it = writers.find(input.name);
       if (it == writers.end()) continue;
-      const auto after = std::lower_bound(it->second.begin(), it->second.end(), layer);  // the last one that wrote before it was read
+      const auto after = std::lower_bound(it->second.begin(), it->second.end(),
+                                          layer);  // the last one that wrote before it was read
       if (after == it->second.begin() || seen[*(after - 1) - earlier]) continue;
       seen[*(after - 1) - earlier] = true;
       open.push_back(*(after - 1));
@@ -134,7 +143,8 @@ bool DependsOn(const ForeignRun& run, size_t later, size_t earlier) {
   return false;
 }
 
-std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in_run, const ForeignRun& baseline, const LayerFilter& in_baseline) {
+std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in_run,
+                                    const ForeignRun& baseline, const LayerFilter& in_baseline) {
   std::vector<Counterpart> pairs(run.layers.size());
   std::vector<size_t> ours = Select(run, in_run), theirs = Select(baseline, in_baseline);
   const auto by_operator = ByOperator(run, ours), their_operators = ByOperator(baseline, theirs);
@@ -148,18 +158,22 @@ std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in
   }
   std::erase_if(ours, [&](size_t i) { return pairs[i].sure.has_value(); });
   std::erase_if(theirs, [&](size_t i) { return taken.count(i) > 0; });
-  const auto kinds = GroupBy<Kind>(run, ours, KindOf), their_kinds = GroupBy<Kind>(baseline, theirs, KindOf);
+  const auto kinds = GroupBy<Kind>(run, ours, KindOf),
+             their_kinds = GroupBy<Kind>(baseline, theirs, KindOf);
   const auto their_outputs = GroupBy<Output>(baseline, theirs, OutputOf);
   for (const auto& [kind, group] : kinds) {
     const auto it = their_kinds.find(kind);
     if (it == their_kinds.end()) {
       for (size_t i : group.layers) {
-        if (const auto like = their_outputs.find(OutputOf(run.layers[i])); like != their_outputs.end()) pairs[i] = like->second.range;
+        if (const auto like = their_outputs.find(OutputOf(run.layers[i]));
+            like != their_outputs.end())
+          pairs[i] = like->second.range;
       }
       continue;
     }
     const std::vector<size_t>& others = it->second.layers;
-    const bool ordered = group.layers.size() == others.size() && IsChain(run, group.layers) && IsChain(baseline, others);
+    const bool ordered = group.layers.size() == others.size() && IsChain(run, group.layers) &&
+                         IsChain(baseline, others);
     for (size_t n = 0; n < group.layers.size(); ++n) {
       Counterpart& pair = pairs[group.layers[n]];
       if (ordered) {

@@ -30,7 +30,8 @@ struct DoctorRule {
   const char* source;    // where the fact can be checked, with its version
   // A layer belongs to the first rule that names it, once: Diagnose leaves out what names it again.
   std::vector<Loss> (*find)(const DoctorCase& c);
-  bool doubt = false;  // says what cannot be told: reported with no loss, of layers that no other rule names
+  bool doubt =
+      false;  // says what cannot be told: reported with no loss, of layers that no other rule names
 };
 
 std::span<const DoctorRule* const> AllDoctorRules();
@@ -41,8 +42,8 @@ struct Finding {
   std::vector<std::string> layers;
 };
 
-// Every rule over a run; findings with the largest loss first. Losses under a microsecond in sum are not reported, and leave their layers
-// to other rules.
+// Every rule over a run; findings with the largest loss first. Losses under a microsecond in sum
+// are not reported, and leave their layers to other rules.
 struct Diagnosis {
   std::vector<Finding> findings;
   double ideal_ms = 0;       // with a baseline: its layers, each at its time scaled by 8 over the bits it computes in
@@ -52,11 +53,13 @@ Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline);
 
 // For rules: the layers that are so, each losing that share of its time.
 std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(const ForeignLayer&)>& so, double share = 1);
-// Layers that read what `layer` writes, or that write what it reads: by tensor names, or by order where names are all there is.
+// Layers that read what `layer` writes, or that write what it reads: by tensor names, or by order
+// where names are all there is.
 std::vector<size_t> Readers(const ForeignRun& run, size_t layer);
 std::vector<size_t> Writers(const ForeignRun& run, size_t layer);
 bool IsFloat(const std::string& precision);  // of more than 8 bits
-// The share of a layer's time that computing in 8 bits instead would save: none of integers, which are what they are.
+// The share of a layer's time that computing in 8 bits instead would save: none of integers, which
+// are what they are.
 double NarrowingShare(const ForeignLayer& layer);
 
 }  // namespace evoq

@@ -33,7 +33,8 @@ bool IsTimes(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_object() && (value[0].contains("latencyMs") || value[0].contains("computeMs"));
 }
 
-// `beside`: found in a folder, where a file that is no JSON is an error only if its name says that it is.
+// `beside`: found in a folder, where a file that is no JSON is an error only if its name says that
+// it is.
 Status Take(const std::string& path, bool beside, Files& files) {
   auto read = ReadJsonFile(path);
   if (!read && beside && LowerExtension(path) != ".json") return {};
@@ -98,9 +99,11 @@ Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
   return origin == "QDQ" ? Conversion::kQuantize : Conversion::kReformat;
 }
 
-// The group that the layer's types tell, the more exact one first: what the kernel is, then what it is for. Else that of its
-// operators' names. TensorRT says of layers that stand for Q/DQ what they come from.
-LayerGroup GroupOfLayer(const ForeignLayer& layer, const std::string& parameter_type, const std::string& origin, const std::string& onnx_names) {
+// The group that the layer's types tell, the more exact one first: what the kernel is, then what it
+// is for. Else that of its operators' names. TensorRT says of layers that stand for Q/DQ what they
+// come from.
+LayerGroup GroupOfLayer(const ForeignLayer& layer, const std::string& parameter_type,
+                        const std::string& origin, const std::string& onnx_names) {
   if (origin == "QDQ") return LayerGroup::kReformatQdq;
   if (TypeTellsGroup(layer.type)) return GroupOf(layer.type, layer.name);
   if (TypeTellsGroup(parameter_type)) return GroupOf(parameter_type, "");
@@ -108,9 +111,12 @@ LayerGroup GroupOfLayer(const ForeignLayer& layer, const std::string& parameter_
   return by_name == LayerGroup::kOther && !onnx_names.empty() ? GroupOf("", onnx_names) : by_name;
 }
 
-// Whether an operator's name ends in Add: "/layer1/Add", "Add_36", "model/block1/add". A bias is no sum of two activations.
+// Whether an operator's name ends in Add: "/layer1/Add", "Add_36", "model/block1/add". A bias is no
+// sum of two activations.
 bool IsAdd(std::string name) {
-  while (!name.empty() && (name.back() == ')' || name.back() == '_' || std::isdigit(static_cast<unsigned char>(name.back())))) name.pop_back();
+  while (!name.empty() && (name.back() == ')' || name.back() == '_' ||
+                           std::isdigit(static_cast<unsigned char>(name.back()))))
+    name.pop_back();
   name = name.substr(name.find_last_of("/(") + 1);
   return name == "Add" || name == "add" || name == "AddV";
 }
@@ -128,11 +134,13 @@ void Describe(const json& value, ForeignLayer& layer) {
     layer.weight_bytes = WeightBytes(value, "Weights") + WeightBytes(value, "Bias");
     if (const auto w = value.find("Weights"); w != value.end()) {
       layer.precision = PrecisionIn(JsonText(*w, "Type"));
-      if (const double count = JsonNumber(*w, "Count"); count > 0 && count < 1e15) layer.weight_count = static_cast<int64_t>(count);
+      if (const double count = JsonNumber(*w, "Count"); count > 0 && count < 1e15)
+        layer.weight_count = static_cast<int64_t>(count);
     }
     if (layer.precision.empty() && !layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
     for (const char* key : {"Kernel", "WindowSize"}) {
-      for (const json& k : JsonArray(value, key)) layer.kernel.push_back(k.is_number_integer() ? k.get<int64_t>() : -1);
+      for (const json& k : JsonArray(value, key))
+        layer.kernel.push_back(k.is_number_integer() ? k.get<int64_t>() : -1);
     }
   }
   const std::string onnx_names = OnnxNames(JsonText(value, "Metadata"));
@@ -191,8 +199,11 @@ Result<ForeignRun> Read(const std::string& path) {
   Files files;
   for (const std::string& p : paths) EVOQ_TRY(Take(p, folder, files));
   if (files.profile.is_null())
-    return InvalidInput("{}: no profile among {} JSON file{}; expected what trtexec --exportProfile=F writes, an array whose first "
-                        "entry is {{\"count\": N}}", path, files.count, files.count == 1 ? "" : "s");
+    return InvalidInput(
+        "{}: no profile among {} JSON file{}; expected what trtexec --exportProfile=F writes, an "
+        "array whose first "
+        "entry is {{\"count\": N}}",
+        path, files.count, files.count == 1 ? "" : "s");
   return Build(files, path);
 }
 

@@ -251,29 +251,75 @@ TEST_F(Trtexec, MergedNames) {
   EXPECT_EQ(GroupOf("", "/branch_conv/Relu || /branch_conv/Add"), LayerGroup::kElementwise);
   EXPECT_EQ(GroupOf("", "{ForeignNode[/a/Conv.../b/Add]}"), LayerGroup::kOther);
   EXPECT_EQ(GroupOf("", "/a/Cast_3"), LayerGroup::kReformatQdq);
-  EXPECT_EQ(OperatorsIn("/a/Conv || /b/Conv + /b/Relu"), (std::vector<std::string>{"/a/Conv", "/b/Conv", "/b/Relu"}));
+  EXPECT_EQ(OperatorsIn("/a/Conv || /b/Conv + /b/Relu"),
+            (std::vector<std::string>{"/a/Conv", "/b/Conv", "/b/Relu"}));
   EXPECT_EQ(OperatorsIn("one"), std::vector<std::string>{"one"});
 }
 
-// What a layer is for is told by its type, whatever its operators are called. The types are nvinfer1::LayerType's and those of
-// kernels that stand for several of them.
+// What a layer is for is told by its type, whatever its operators are called. The types are
+// nvinfer1::LayerType's and those of kernels that stand for several of them.
 TEST_F(Trtexec, TheTypeWinsOverTheName) {
   using G = LayerGroup;
   const std::map<G, std::vector<const char*>> types = {
-      {G::kConv, {"Convolution", "CaskConvolution", "CaskGemmConvolution", "CudaDepthwiseConvolution", "CaskConvActPool", "ConvActPool", "conv_act_pool",
-                  "FusedConvActConvolution", "CaskJitConv", "CaskDeconvolutionV2", "DECONVOLUTION", "deconv", "correlation"}},
-      {G::kPooling, {"Pooling", "CaskPooling", "TiledPooling", "CudaPooling", "PoolingV2", "maxpool", "avgpool"}},
-      {G::kMatMul, {"MatrixMultiply", "MATRIX_MULTIPLY", "CaskGemmMatrixMultiply", "FullyConnected", "gemm", "fc", "_gemm_mha_v2", "Einsum"}},
-      {G::kElementwise, {"ElementWise", "PointWise", "PointWiseV2", "Activation", "Scale", "Unary", "ParametricRelu", "PARAMETRIC_RELU", "Select"}},
+      {G::kConv,
+       {"Convolution", "CaskConvolution", "CaskGemmConvolution", "CudaDepthwiseConvolution",
+        "CaskConvActPool", "ConvActPool", "conv_act_pool", "FusedConvActConvolution", "CaskJitConv",
+        "CaskDeconvolutionV2", "DECONVOLUTION", "deconv", "correlation"}},
+      {G::kPooling,
+       {"Pooling", "CaskPooling", "TiledPooling", "CudaPooling", "PoolingV2", "maxpool",
+        "avgpool"}},
+      {G::kMatMul,
+       {"MatrixMultiply", "MATRIX_MULTIPLY", "CaskGemmMatrixMultiply", "FullyConnected", "gemm",
+        "fc", "_gemm_mha_v2", "Einsum"}},
+      {G::kElementwise,
+       {"ElementWise", "PointWise", "PointWiseV2", "Activation", "Scale", "Unary", "ParametricRelu",
+        "PARAMETRIC_RELU", "Select"}},
       {G::kReformatQdq, {"Reformat", "Cast", "Quantize", "Dequantize", "DynamicQuantize"}},
-      {G::kOther, {"Shuffle", "Slice", "Concatenation", "Softmax", "SoftMax", "CaskSoftMaxV2", "RaggedSoftMax", "Reduce", "TopK", "Gather", "Resize", "Padding",
-                   "Constant", "Identity", "Shape", "Fill", "Scatter", "NMS", "NonZero", "OneHot", "GridSample", "ReverseSequence", "Normalization", "Squeeze",
-                   "Unsqueeze", "Cumulative", "LRN", "NoOp", "Assertion", "TripLimit", "Recurrence", "Iterator", "LoopOutput", "Condition", "ConditionalInput",
-                   "ConditionalOutput", "shape_call", "wait", "signal"}},
+      {G::kOther,
+       {"Shuffle",
+        "Slice",
+        "Concatenation",
+        "Softmax",
+        "SoftMax",
+        "CaskSoftMaxV2",
+        "RaggedSoftMax",
+        "Reduce",
+        "TopK",
+        "Gather",
+        "Resize",
+        "Padding",
+        "Constant",
+        "Identity",
+        "Shape",
+        "Fill",
+        "Scatter",
+        "NMS",
+        "NonZero",
+        "OneHot",
+        "GridSample",
+        "ReverseSequence",
+        "Normalization",
+        "Squeeze",
+        "Unsqueeze",
+        "Cumulative",
+        "LRN",
+        "NoOp",
+        "Assertion",
+        "TripLimit",
+        "Recurrence",
+        "Iterator",
+        "LoopOutput",
+        "Condition",
+        "ConditionalInput",
+        "ConditionalOutput",
+        "shape_call",
+        "wait",
+        "signal"}},
   };
   for (const auto& [group, names] : types) {
     for (const char* type : names) {
-      for (const char* name : {"model/conv1/Conv2D__6", "model/conv1/BiasAdd", "pool1 + MaxPool_3", "MatMul_4 + Add_5", "/q/QuantizeLinear", ""})
+      for (const char* name : {"model/conv1/Conv2D__6", "model/conv1/BiasAdd", "pool1 + MaxPool_3",
+                               "MatMul_4 + Add_5", "/q/QuantizeLinear", ""})
         EXPECT_EQ(GroupOf(type, name), group) << type << " " << name;
     }
   }
@@ -284,7 +330,8 @@ TEST_F(Trtexec, TheTypeWinsOverTheName) {
   EXPECT_EQ(GroupOf("QLinearConcat", "a"), G::kOther);
   EXPECT_EQ(GroupOf("DynamicQuantizeMatMul", "a"), G::kMatMul);
   EXPECT_EQ(GroupOf("QLinearGlobalAveragePool", "a"), G::kPooling);
-  EXPECT_EQ(GroupOf("NoOp", "Reformatting CopyNode for Input Tensor 0 to Conv_8 + Relu_9"), G::kReformatQdq);
+  EXPECT_EQ(GroupOf("NoOp", "Reformatting CopyNode for Input Tensor 0 to Conv_8 + Relu_9"),
+            G::kReformatQdq);
   // Generated code, foreign code and types that nobody knows say nothing.
   for (const char* type : {"", "kgen", "Myelin", "PluginV3", "a new one"}) {
     EXPECT_EQ(GroupOf(type, "model/conv1/Conv2D"), G::kConv) << type;
@@ -292,31 +339,36 @@ TEST_F(Trtexec, TheTypeWinsOverTheName) {
   }
 }
 
-// With the layer information, as from the profile alone: a convolution that ends in pooling is a convolution. Transposes that an
-// exporter named after what they stand beside are neither convolutions nor sums, and have no residual.
+// With the layer information, as from the profile alone: a convolution that ends in pooling is a
+// convolution. Transposes that an exporter named after what they stand beside are neither
+// convolutions nor sums, and have no residual.
 TEST_F(Trtexec, GroupsByTypeInFiles) {
-  const auto rename = [](Files& f, size_t i, const char* name, const char* type, const char* parameter_type) {
+  const auto rename = [](Files& f, size_t i, const char* name, const char* type,
+                         const char* parameter_type) {
     f.layers[i]["Name"] = f.profile[i + 1]["name"] = name;
     f.layers[i]["LayerType"] = type;
     f.layers[i]["ParameterType"] = parameter_type;
   };
   for (const bool told : {true, false}) {
     const auto run = Read([&](Files& f) {
-      rename(f, 1, "/conv1/Conv + /relu/Relu + /maxpool/MaxPool", "CaskConvActPool", "Pooling");  // 0.20 ms
-      rename(f, 4, "/c2/Conv + /p2/MaxPool", "conv_act_pool", "");                                // 0.04
+      rename(f, 1, "/conv1/Conv + /relu/Relu + /maxpool/MaxPool", "CaskConvActPool",
+             "Pooling");                                            // 0.20 ms
+      rename(f, 4, "/c2/Conv + /p2/MaxPool", "conv_act_pool", "");  // 0.04
       if (!told) f.layers = nullptr;
     });
     ASSERT_TRUE(run) << run.error().message();
-    EXPECT_NEAR(run->GroupMs(LayerGroup::kConv) + run->GroupMs(LayerGroup::kMatMul), 0.30, 1e-12) << told;
+    EXPECT_NEAR(run->GroupMs(LayerGroup::kConv) + run->GroupMs(LayerGroup::kMatMul), 0.30, 1e-12)
+        << told;
     EXPECT_NEAR(run->GroupMs(LayerGroup::kPooling), 0.09, 1e-12) << told;
   }
   const auto run = Read([&](Files& f) {
-    rename(f, 4, "model/conv1/Conv2D__6", "Shuffle", "Shuffle");           // 0.04
-    rename(f, 5, "model/conv1/BiasAdd__12", "Shuffle", "Shuffle");         // 0.05
+    rename(f, 4, "model/conv1/Conv2D__6", "Shuffle", "Shuffle");    // 0.04
+    rename(f, 5, "model/conv1/BiasAdd__12", "Shuffle", "Shuffle");  // 0.05
     rename(f, 7, "model/conv2/Conv2D + model/conv2/BiasAdd", "CaskConvolution", "Convolution");
     f.layers[6]["Origin"] = "QDQ";
     f.layers[6]["LayerType"] = "Scale";  // 0.02, as engines before 8.2 say
-    rename(f, 2, "__myl_3", "kgen", "Pooling");  // 0.09, generated: what it is for says more than what it is
+    rename(f, 2, "__myl_3", "kgen",
+           "Pooling");  // 0.09, generated: what it is for says more than what it is
   });
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_NEAR(run->GroupMs(LayerGroup::kConv), 0.20 + 0.01, 1e-12);
@@ -345,7 +397,9 @@ TEST_F(Trtexec, WeightsAndKernels) {
   EXPECT_EQ(run->layers[1].weight_bytes, 9408 + 4 * 64);
   EXPECT_EQ(run->layers[1].kernel, (std::vector<int64_t>{7, 7}));
   EXPECT_EQ(run->layers[1].precision, "int8");
-  EXPECT_EQ(run->layers[1].operators, (std::vector<std::string>{"conv1.weight", "/q1/QuantizeLinear", "/conv1/Conv", "/relu/Relu"}));
+  EXPECT_EQ(run->layers[1].operators,
+            (std::vector<std::string>{"conv1.weight", "/q1/QuantizeLinear", "/conv1/Conv",
+                                      "/relu/Relu"}));
   EXPECT_EQ(run->layers[2].kernel, (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(run->layers[4].weight_count, 0);
   EXPECT_EQ(run->layers[4].precision, "fp16") << "the weights', not the input's";
@@ -356,36 +410,53 @@ TEST_F(Trtexec, WeightsAndKernels) {
   EXPECT_EQ(run->weight_bytes, 9408 + 4 * 64);
 }
 
-// Behind a pooling in float: the reformat that it reads, the one behind it and the quantization behind that belong to it, by tensors, wherever
-// they run; a reformat that runs just before it for another layer does not. Its excess over the same pooling of the baseline counts where
-// that is more than what 8 bits would save.
+// Behind a pooling in float: the reformat that it reads, the one behind it and the quantization
+// behind that belong to it, by tensors, wherever they run; a reformat that runs just before it for
+// another layer does not. Its excess over the same pooling of the baseline counts where that is
+// more than what 8 bits would save.
 TEST_F(Trtexec, PoolingInFloatByHand) {
-  const auto layer = [](const char* name, const char* type, double ms, const char* from, const char* from_format, const char* to, const char* to_format) {
-    return json{{"Name", name}, {"LayerType", type}, {"ms", ms},
-                {"Inputs", {{{"Name", from}, {"Dimensions", {1, 64, 56, 56}}, {"Format/Datatype", from_format}}}},
-                {"Outputs", {{{"Name", to}, {"Dimensions", {1, 64, 28, 28}}, {"Format/Datatype", to_format}}}}};
+  const auto layer = [](const char* name, const char* type, double ms, const char* from,
+                        const char* from_format, const char* to, const char* to_format) {
+    return json{
+        {"Name", name},
+        {"LayerType", type},
+        {"ms", ms},
+        {"Inputs",
+         {{{"Name", from}, {"Dimensions", {1, 64, 56, 56}}, {"Format/Datatype", from_format}}}},
+        {"Outputs",
+         {{{"Name", to}, {"Dimensions", {1, 64, 28, 28}}, {"Format/Datatype", to_format}}}}};
   };
   const auto read = [&](const std::vector<json>& layers) {
     return Read([&](Files& f) {
       f.profile = json::array({{{"count", 1}}});
       f.layers = layers;
-      for (const json& l : layers) f.profile.push_back({{"name", l["Name"]}, {"averageMs", l["ms"]}});
+      for (const json& l : layers)
+        f.profile.push_back({{"name", l["Name"]}, {"averageMs", l["ms"]}});
     });
   };
-  const auto int8 = read({layer("conv", "CaskConvolution", 0.5, "x", "Int8", "a", "Half"), layer("in", "Reformat", 0.03, "a", "Half", "b", "Float"),
-                          layer("aside", "Reformat", 0.07, "x", "Half", "z", "Float"), layer("pool", "TiledPooling", 0.2, "b", "Float", "c", "Float"),
-                          layer("late", "CaskConvolution", 0.5, "x", "Int8", "k", "Int8"), layer("out", "Reformat", 0.02, "c", "Float", "d", "Half"),
-                          layer("q", "Reformat", 0.01, "d", "Half", "e", "Int8"), layer("end", "CaskConvolution", 0.5, "e", "Int8", "y", "Int8")});
+  const auto int8 = read({layer("conv", "CaskConvolution", 0.5, "x", "Int8", "a", "Half"),
+                          layer("in", "Reformat", 0.03, "a", "Half", "b", "Float"),
+                          layer("aside", "Reformat", 0.07, "x", "Half", "z", "Float"),
+                          layer("pool", "TiledPooling", 0.2, "b", "Float", "c", "Float"),
+                          layer("late", "CaskConvolution", 0.5, "x", "Int8", "k", "Int8"),
+                          layer("out", "Reformat", 0.02, "c", "Float", "d", "Half"),
+                          layer("q", "Reformat", 0.01, "d", "Half", "e", "Int8"),
+                          layer("end", "CaskConvolution", 0.5, "e", "Int8", "y", "Int8")});
   ASSERT_TRUE(int8) << int8.error().message();
-  const auto pooling = [&](const ForeignRun* baseline) { return Lost(*int8, baseline).at("pooling-in-float"); };
+  const auto pooling = [&](const ForeignRun* baseline) {
+    return Lost(*int8, baseline).at("pooling-in-float");
+  };
   EXPECT_NEAR(pooling(nullptr), 0.75 * 0.2 + 0.03 + 0.02 + 0.01, 1e-12);
   EXPECT_NEAR(Lost(*int8).at("reformat-copies"), 0.07, 1e-12);
-  const auto fast = read({layer("pool", "CaskPooling", 0.04, "a", "Half", "b", "Half")}), slow = read({layer("pool", "CaskPooling", 0.06, "a", "Half", "b", "Half")});
+  const auto fast = read({layer("pool", "CaskPooling", 0.04, "a", "Half", "b", "Half")}),
+             slow = read({layer("pool", "CaskPooling", 0.06, "a", "Half", "b", "Half")});
   ASSERT_TRUE(fast && slow);
-  EXPECT_NEAR(pooling(&*fast), 0.16 + 0.06, 1e-12) << "0.2 - 0.04 is more than three quarters of 0.2";
+  EXPECT_NEAR(pooling(&*fast), 0.16 + 0.06, 1e-12)
+      << "0.2 - 0.04 is more than three quarters of 0.2";
   EXPECT_NEAR(pooling(&*slow), 0.15 + 0.06, 1e-12) << "0.2 - 0.06 is less";
   // Two of that size in the baseline, of which neither is known to be the one.
-  const auto two = read({layer("p1", "CaskPooling", 0.01, "a", "Half", "b", "Half"), layer("p2", "CaskPooling", 0.01, "a", "Half", "c", "Half")});
+  const auto two = read({layer("p1", "CaskPooling", 0.01, "a", "Half", "b", "Half"),
+                         layer("p2", "CaskPooling", 0.01, "a", "Half", "c", "Half")});
   ASSERT_TRUE(two);
   EXPECT_NEAR(pooling(&*two), 0.15 + 0.06, 1e-12);
 }

@@ -84,8 +84,9 @@ TEST(BatchEngine, SamplesEqualSingleRuns) {
   }
 }
 
-// Where threads take whole samples, a step's time is the mean over threads: together the steps take no longer than the run, in
-// each run anew. (Their sum over two threads takes nearly twice as long as a run.)
+// Where threads take whole samples, a step's time is the mean over threads: together the steps take
+// no longer than the run, in each run anew. (Their sum over two threads takes nearly twice as long
+// as a run.)
 TEST(BatchEngine, TimesOfStepsFitTheirRun) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kSamples = 8;
@@ -101,7 +102,8 @@ TEST(BatchEngine, TimesOfStepsFitTheirRun) {
     std::vector<int64_t> ns((*executor)->program().steps.size(), -1);
     const auto start = Clock::now();
     ASSERT_TRUE((*executor)->RunTimed(std::span(&x, 1), y, ns));
-    const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    const auto wall =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     const int64_t sum = std::accumulate(ns.begin(), ns.end(), int64_t{0});
     EXPECT_LE(sum, wall);
     EXPECT_GT(sum, 0);

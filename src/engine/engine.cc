@@ -90,12 +90,14 @@ Result<Engine::FirstPlan> Engine::MakeFirst(const InputShapes& shapes) {
     const auto size = first_->shapes.find(named.first);
     return size != first_->shapes.end() && size->second == named.second;
   };
-  if (first_ && std::all_of(shapes.begin(), shapes.end(), fits)) return std::move(*std::exchange(first_, std::nullopt));
+  if (first_ && std::all_of(shapes.begin(), shapes.end(), fits))
+    return std::move(*std::exchange(first_, std::nullopt));
   EVOQ_ASSIGN(Model model, PackModel(model_.graph, shapes));
   return FirstPlan{shapes, std::move(model)};
 }
 
-// What the model's constants hold is not what they are once their file was cut short, until it is loaded again.
+// What the model's constants hold is not what they are once their file was cut short, until it is
+// loaded again.
 Status Engine::CheckFiles() const {
   if (DamagesSoFar() == 0) return {};
   const std::function<bool(const Graph&)> damaged = [&](const Graph& graph) {
@@ -106,7 +108,8 @@ Status Engine::CheckFiles() const {
     const auto& nodes = graph.order();
     return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
       const auto& bodies = graph.node(id).bodies;
-      return std::any_of(bodies.begin(), bodies.end(), [&](const auto& body) { return damaged(*body); });
+      return std::any_of(bodies.begin(), bodies.end(),
+                         [&](const auto& body) { return damaged(*body); });
     });
   };
   if (!damaged(model_.graph)) return {};
@@ -165,7 +168,8 @@ bool IsOneOf(const Program& one, const Program& batch, int64_t samples) {
 }  // namespace
 
 // The program of one sample, where a batch is better run sample by sample; nothing otherwise.
-std::optional<Program> Engine::SampleProgram(const Model& model, const Program& batch, PackCache& packs) const {
+std::optional<Program> Engine::SampleProgram(const Model& model, const Program& batch,
+                                             PackCache& packs) const {
   const int64_t samples = IndependentSamples(*batch.graph);
   if (samples < 2 || !SamplesPay(batch, samples, threads())) return std::nullopt;
   InputShapes shapes;
@@ -200,7 +204,8 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
     options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
     program = std::move(*one);
   }
-  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)), options));
+  EVOQ_ASSIGN(auto executor,
+              Executor::Create(std::make_shared<const Program>(std::move(program)), options));
   EVOQ_TRY(NoDamageSince(damages));
   if (first) {
     model_ = std::move(first->model);
@@ -221,7 +226,8 @@ Status Engine::PackFor(std::span<const Tensor> inputs) {
 }
 
 Status Engine::Settle(const InputShapes& shapes) {
-  if (!in_regions_.empty() || !model_.plans.empty() || (first_ && first_->shapes == shapes)) return {};
+  if (!in_regions_.empty() || !model_.plans.empty() || (first_ && first_->shapes == shapes))
+    return {};
   first_.reset();
   std::string why;
   const auto pack = [&]() -> Result<Model> {
@@ -291,7 +297,8 @@ Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs
   EVOQ_ASSIGN(std::shared_ptr<Runnable> runnable, For(inputs));
   if (runnable != nullptr) return runnable;
   region_context_->packs->Keep(model_.graph);
-  auto run = RegionRun::Create(model_.graph, region_context_->packs, isa_, options_.threads, std::move(inputs));
+  auto run = RegionRun::Create(model_.graph, region_context_->packs, isa_, options_.threads,
+                               std::move(inputs));
   if (!path_.empty()) run = WithContext(std::move(run), path_);
   EVOQ_ASSIGN(runnable, std::move(run));
   return runnable;
@@ -307,8 +314,10 @@ Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Te
   return outputs;
 }
 
-Status Engine::RunOn(Executor& executor, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const {
-  if (Status ran = executor.RunOn(inputs, outputs); !ran) return path_.empty() ? std::move(ran) : WithContext(std::move(ran), path_);
+Status Engine::RunOn(Executor& executor, std::span<const std::byte* const> inputs,
+                     std::span<std::byte* const> outputs) const {
+  if (Status ran = executor.RunOn(inputs, outputs); !ran)
+    return path_.empty() ? std::move(ran) : WithContext(std::move(ran), path_);
   return CheckFiles();
 }
 

@@ -60,13 +60,16 @@ class Engine {
 
   // The executor for inputs like these (by the graph's order), prepared on first use; null for a model that runs in regions.
   Result<std::shared_ptr<Executor>> For(std::span<const Tensor> inputs);
-  // What runs the model on inputs like these, to be measured and explained: For's executor, or the dynamic partitions that these
-  // inputs make run, on threads of their own, with the inputs as its sample.
+  // What runs the model on inputs like these, to be measured and explained: For's executor, or the
+  // dynamic partitions that these inputs make run, on threads of their own, with the inputs as its
+  // sample.
   Result<std::shared_ptr<Runnable>> RunnableFor(std::vector<Tensor> inputs);
-  // One run of an executor of this model. Returns fresh outputs. Errors: also kIo when the model's file was cut short.
+  // One run of an executor of this model. Returns fresh outputs. Errors: also kIo when the model's
+  // file was cut short.
   Result<std::vector<Tensor>> RunOn(Executor& executor, std::span<const Tensor> inputs) const;
   // The same on memory that the caller has (Executor::RunOn).
-  Status RunOn(Executor& executor, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const;
+  Status RunOn(Executor& executor, std::span<const std::byte* const> inputs,
+               std::span<std::byte* const> outputs) const;
 
   // Inputs by the graph's order; shapes pick the executor, prepared on first use. Returns fresh outputs. A model whose sizes
   // depend on its data, or that has subgraphs, sequences, optionals or strings, runs in regions (in_regions()).
@@ -81,8 +84,8 @@ class Engine {
       : model_(std::move(model)), options_(std::move(options)), isa_(isa), path_(std::move(path)), region_context_(std::make_shared<RegionContext>()) {}
   Result<std::vector<Tensor>> RunRegions(std::span<const Tensor> inputs);
   Status PackFor(std::span<const Tensor> inputs);
-  // A model that came without a plan, with its first one: not the engine's before an executor came of it, so that sizes which
-  // fail leave nothing behind.
+  // A model that came without a plan, with its first one: not the engine's before an executor came
+  // of it, so that sizes which fail leave nothing behind.
   struct FirstPlan {
     InputShapes shapes;
     Model model;
@@ -92,7 +95,8 @@ class Engine {
   TuningKey KeyFor(int threads) const;
   const std::shared_ptr<ThreadPool>& Pool();
   Result<std::shared_ptr<Executor>> Prepare(const InputShapes& shapes);
-  std::optional<Program> SampleProgram(const Model& model, const Program& batch, PackCache& packs) const;
+  std::optional<Program> SampleProgram(const Model& model, const Program& batch,
+                                       PackCache& packs) const;
   std::shared_ptr<Executor> Use(std::vector<ForShapes>::iterator found);
   Model model_;
   std::optional<FirstPlan> first_;  // what Settle made, until it is used
@@ -110,9 +114,10 @@ class Engine {
 // Import and the optimize passes: what quantize, inspect and optimize start from.
 Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
 
-// Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves free stay free; the plan is for
-// `shapes`. Comes without a plan: a model whose sizes depend on its data, or that has sequences, optionals or strings; one with
-// free sizes that `shapes`, being empty, does not name.
+// Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
+// free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its
+// data, or that has sequences, optionals or strings; one with free sizes that `shapes`, being
+// empty, does not name.
 Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
 
 }  // namespace evoq

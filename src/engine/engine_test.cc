@@ -67,15 +67,18 @@ TEST(Engine, PacksWeightsOnceForAllShapes) {
   EXPECT_EQ(WeightsOf(**two), WeightsOf(**many));
 }
 
-// A model of free sizes gets its first plan from the first sizes that work: those that fail leave nothing.
+// A model of free sizes gets its first plan from the first sizes that work: those that fail leave
+// nothing.
 TEST(Engine, KeepsNothingOfSizesThatFail) {
   const std::string text =
-      "input %x: float32[N, M]\nconst %b: float32[2] = [1.0, -1.0]\nadd: %y = Add(%x, %b)\noutput %y\n";
+      "input %x: float32[N, M]\nconst %b: float32[2] = [1.0, -1.0]\nadd: %y = Add(%x, %b)\noutput "
+      "%y\n";
   const Tensor good = Tensor::FromValues<float>(Shape{1, 2}, {3, 4});
   for (const bool settle : {false, true}) {
     const auto engine = EngineOf(text);
     ASSERT_TRUE(engine->model().plans.empty());
-    // No broadcasting, no such input, more than a value may have, and (in and out) more than the machine has.
+    // No broadcasting, no such input, more than a value may have, and (in and out) more than the
+    // machine has.
     const InputShapes cases[] = {{{"x", {1, 3}}},
                                  {{"y", {1, 2}}},
                                  {{"x", {int64_t{1} << 40, 2}}},

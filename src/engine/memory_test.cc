@@ -43,14 +43,15 @@ output %e
 std::pair<Placement, Placement> PlacesOf(const Program& program, std::string_view name, size_t i) {
   for (const Step& step : program.steps) {
     const Node& node = program.graph->node(step.node);
-    if (node.name == name) return {program.placements[node.input(i).index], program.placements[node.outputs[0].index]};
+    if (node.name == name)
+      return {program.placements[node.input(i).index], program.placements[node.outputs[0].index]};
   }
   ADD_FAILURE() << "no step " << name << " in\n" << Print(program);
   return {};
 }
 
-// A convolution may write over a residual that dies with it, element by element, but not where the residual is what it convolves: its
-// windows read what earlier outputs would have overwritten.
+// A convolution may write over a residual that dies with it, element by element, but not where the
+// residual is what it convolves: its windows read what earlier outputs would have overwritten.
 TEST(InPlace, NotOverAResidualThatTheConvolutionReads) {
   const Program program = Planned(R"(
 input %x: uint8[1, 16, 8, 8](scale 0.02, zero 3)
@@ -68,7 +69,9 @@ output %e
   EXPECT_GE(std::abs(own.offset - over_own.offset), 16 * 8 * 8) << Print(program);
   const auto [other, over_other] = PlacesOf(program, "other", 3);
   EXPECT_EQ(other.kind, Placement::Kind::kArena);
-  EXPECT_EQ(other.offset, over_other.offset) << "a residual that nothing else reads is overwritten\n" << Print(program);
+  EXPECT_EQ(other.offset, over_other.offset)
+      << "a residual that nothing else reads is overwritten\n"
+      << Print(program);
 }
 
 }  // namespace

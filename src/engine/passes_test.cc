@@ -40,13 +40,19 @@ const Case kCases[] = {
     {"models/yunet_n_dynamic.onnx", 97, 1, 59, 1e-5, {{"input", {1, 3, 64, 96}}}},
     {"models/basic_pitch_nmp.onnx", 161, 0, 32, -1, {}},
     {"models/stories260K.onnx", 224, 20, 46, 1e-5, {{"input_ids", {1, 16}}}},
-    // Rounding of exact integer sums may fall on the other side of a step of the output or of a coarse value before it.
+    // Rounding of exact integer sums may fall on the other side of a step of the output or of a
+    // coarse value before it.
     {"quantized/mobilenetv2_qat_uint8_qdq.onnx", 68, 1, 0, -1, {}},
     {"quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx", 33, 1, 0, 0.05, {}},
     {"quantized/resnet8_cifar10_mlperf_int8_qdq.onnx", 18, 1, 0, 0.05, {}},
     {"quantized/espcn_subpixel_qonnx.onnx", 9, 2, 1, 0.05, {}},
     {"quantized/edgeopt_model_uint8.onnx", 330, 1, 0, -1, {}},
-    {"onnx-backend-tests/light/light_resnet50.onnx", 75, 1, 54, -1, {}},  // 100 MB of weights from ConstantOfShape: more than is folded
+    {"onnx-backend-tests/light/light_resnet50.onnx",
+     75,
+     1,
+     54,
+     -1,
+     {}},  // 100 MB of weights from ConstantOfShape: more than is folded
     {"onnx-backend-tests/light/light_densenet121.onnx", 308, 1, 121, -1, {}},
 };
 

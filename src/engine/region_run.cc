@@ -8,7 +8,8 @@ namespace {
 // Types that come in every run get their stages in the first two or three (Region::IsWorthAStage).
 constexpr int kMostSettlingRuns = 8;
 
-std::shared_ptr<RegionContext> ContextFor(Isa isa, std::shared_ptr<ThreadPool> pool, std::shared_ptr<PackCache> packs) {
+std::shared_ptr<RegionContext> ContextFor(Isa isa, std::shared_ptr<ThreadPool> pool,
+                                          std::shared_ptr<PackCache> packs) {
   auto context = std::make_shared<RegionContext>();
   context->isa = isa;
   context->pool = std::move(pool);
@@ -18,12 +19,14 @@ std::shared_ptr<RegionContext> ContextFor(Isa isa, std::shared_ptr<ThreadPool> p
 
 }  // namespace
 
-Result<std::unique_ptr<RegionRun>> RegionRun::Create(const Graph& lowered, std::shared_ptr<PackCache> packs, Isa isa, int threads,
-                                                     std::vector<Tensor> sample) {
+Result<std::unique_ptr<RegionRun>> RegionRun::Create(const Graph& lowered,
+                                                     std::shared_ptr<PackCache> packs, Isa isa,
+                                                     int threads, std::vector<Tensor> sample) {
   auto run = std::unique_ptr<RegionRun>(new RegionRun());
   run->context_ = ContextFor(isa, std::make_shared<ThreadPool>(threads), std::move(packs));
   run->region_ = std::make_unique<Region>(lowered, Region::Form::kLowered, run->context_);
-  for (int64_t i = 0, before = -1; i < kMostSettlingRuns && run->context_->prepared != before; ++i) {
+  for (int64_t i = 0, before = -1; i < kMostSettlingRuns && run->context_->prepared != before;
+       ++i) {
     before = run->context_->prepared;
     EVOQ_TRY(run->region_->Run(sample));
   }
@@ -54,12 +57,14 @@ Result<std::unique_ptr<Runnable>> RegionRun::Fresh(std::shared_ptr<ThreadPool> p
 
 Status RegionRun::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   EVOQ_ASSIGN(std::vector<Tensor> results, region_->Run(inputs));
-  if (outputs.size() != results.size()) return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", outputs.size(), results.size());
+  if (outputs.size() != results.size())
+    return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", outputs.size(), results.size());
   for (size_t i = 0; i < results.size(); ++i) outputs[i] = std::move(results[i]);
   return {};
 }
 
-Status RegionRun::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) {
+Status RegionRun::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                           std::span<int64_t> step_ns) {
   EVOQ_CHECK(step_ns.size() == trace_->runs.size());
   region_->ResetTimes();
   context_->timed = true;

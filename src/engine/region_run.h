@@ -1,4 +1,5 @@
-// The dynamic partitions of a model, running on one sample: what measures and explains a model that is no single Program.
+// The dynamic partitions of a model, running on one sample: what measures and explains a model that
+// is no single Program.
 #pragma once
 
 #include "engine/regions.h"
@@ -7,12 +8,14 @@ namespace evoq {
 
 class RegionRun final : public Runnable {
  public:
-  // Runs the model on `sample` until every partition that it makes run is prepared, and notes their steps. `threads` as in
-  // ExecutorOptions. Errors: those of the runs.
-  static Result<std::unique_ptr<RegionRun>> Create(const Graph& lowered, std::shared_ptr<PackCache> packs, Isa isa, int threads,
-                                                   std::vector<Tensor> sample);
+  // Runs the model on `sample` until every partition that it makes run is prepared, and notes their
+  // steps. `threads` as in ExecutorOptions. Errors: those of the runs.
+  static Result<std::unique_ptr<RegionRun>> Create(const Graph& lowered,
+                                                   std::shared_ptr<PackCache> packs, Isa isa,
+                                                   int threads, std::vector<Tensor> sample);
 
-  Result<std::unique_ptr<Runnable>> Fresh(std::shared_ptr<ThreadPool> pool = nullptr) const override;
+  Result<std::unique_ptr<Runnable>> Fresh(
+      std::shared_ptr<ThreadPool> pool = nullptr) const override;
 
   const Program& program() const override { return trace_->program; }
   const std::vector<std::string>& variants() const override { return trace_->variants; }
@@ -23,7 +26,8 @@ class RegionRun final : public Runnable {
   int64_t arena_bytes() const override { return region_->arena_bytes(); }
 
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
-  Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) override;
+  Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                  std::span<int64_t> step_ns) override;
 
  private:
   RegionRun() = default;

@@ -25,7 +25,8 @@ std::unique_ptr<Engine> EngineOf(const std::string& text) {
 
 Tensor Ramp(Shape shape) {
   Tensor t = Tensor::Allocate(TensorType(DType::kFloat32, std::move(shape)));
-  for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = 0.01f * static_cast<float>(i % 7) + 0.001f;
+  for (int64_t i = 0; i < t.elements(); ++i)
+    t.mutable_data<float>()[i] = 0.01f * static_cast<float>(i % 7) + 0.001f;
   return t;
 }
 
@@ -63,13 +64,15 @@ after: %y = MatMul(%last, %w1)
 output %y
 )";
 
-// 4 x 16 times 16 x 16 are 1024 multiply-accumulates in each of the n rounds; 4 x 16 times 16 x 8 are 512, once.
+// 4 x 16 times 16 x 16 are 1024 multiply-accumulates in each of the n rounds; 4 x 16 times 16 x 8
+// are 512, once.
 TEST(RegionRun, ALoopsBodyIsCountedByItsRounds) {
   for (const int64_t n : {1, 5, 12}) {
     const auto engine = EngineOf(kLoop);
     const auto runnable = RunnableOn(*engine, {Ramp({4, 16}), Tensor::Scalar<int64_t>(n)});
     const Program& program = runnable->program();
-    const size_t body = StepNamed(*runnable, "loop/p"), after = StepNamed(*runnable, "after"), loop = StepNamed(*runnable, "loop");
+    const size_t body = StepNamed(*runnable, "loop/p"), after = StepNamed(*runnable, "after"),
+                 loop = StepNamed(*runnable, "loop");
     EXPECT_EQ(program.steps[body].macs, 1024 * n);
     EXPECT_EQ(runnable->step_runs()[body], n);
     EXPECT_EQ(program.steps[after].macs, 512);
@@ -86,24 +89,30 @@ TEST(RegionRun, ALoopThatDoesNotRunHasNoBody) {
   for (const Step& step : program.steps) EXPECT_NE(program.graph->node(step.node).name, "loop/p");
 }
 
-// Steps stand in the order in which they run, and values lead from one partition to the next: what reads the places that NonZero found has
-// it as its producer, through the Transpose that is a partition's first step.
+// Steps stand in the order in which they run, and values lead from one partition to the next: what
+// reads the places that NonZero found has it as its producer, through the Transpose that is a
+// partition's first step.
 TEST(RegionRun, PartitionsAreLinked) {
   const auto engine = EngineOf(
-      "input %x: float32[2, 4]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\nf: %f = Cast{to=1}(%i)\nt: %t = Transpose{perm=[1, 0]}(%f)\n"
+      "input %x: float32[2, 4]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\nf: %f = Cast{to=1}(%i)\nt: "
+      "%t = Transpose{perm=[1, 0]}(%f)\n"
       "const %m: float32[2, 3]\np: %p = MatMul(%t, %m)\noutput %r\noutput %p\n");
   const auto runnable = RunnableOn(*engine, {Ramp({2, 4})});
   const Program& program = runnable->program();
   const Graph& graph = *program.graph;
-  const size_t relu = StepNamed(*runnable, "r"), found = StepNamed(*runnable, "nz"), product = StepNamed(*runnable, "p");
+  const size_t relu = StepNamed(*runnable, "r"), found = StepNamed(*runnable, "nz"),
+               product = StepNamed(*runnable, "p");
   EXPECT_LT(relu, found);
   EXPECT_LT(found, product);
-  EXPECT_EQ(graph.value(graph.node(program.steps[found].node).input(0)).producer, program.steps[relu].node);
+  EXPECT_EQ(graph.value(graph.node(program.steps[found].node).input(0)).producer,
+            program.steps[relu].node);
   // All 8 elements are positive: 8 rows of 2 times 2 x 3.
   EXPECT_EQ(program.steps[product].macs, 8 * 2 * 3);
-  EXPECT_EQ(graph.value(graph.node(program.steps[found].node).outputs[0]).type.shape.ToString(), "[2, 8]");
+  EXPECT_EQ(graph.value(graph.node(program.steps[found].node).outputs[0]).type.shape.ToString(),
+            "[2, 8]");
   NodeId at = program.steps[product].node;
-  for (int hops = 0; hops < 4 && at.valid() && at != program.steps[found].node; ++hops) at = graph.value(graph.node(at).input(0)).producer;
+  for (int hops = 0; hops < 4 && at.valid() && at != program.steps[found].node; ++hops)
+    at = graph.value(graph.node(at).input(0)).producer;
   EXPECT_EQ(at, program.steps[found].node);
   ASSERT_EQ(graph.inputs().size(), 1u);
   EXPECT_EQ(graph.value(graph.inputs()[0]).name, "x");
@@ -119,7 +128,9 @@ TEST(RegionRun, TimesAreOfEachRun) {
   for (std::vector<int64_t>* times : {&first, &ns}) {
     const auto start = std::chrono::steady_clock::now();
     ASSERT_TRUE(runnable->RunTimed(buffers.inputs, buffers.outputs, *times));
-    const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+    const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
     int64_t sum = 0;
     for (const int64_t t : *times) sum += t;
     EXPECT_GT((*times)[StepNamed(*runnable, "loop/p")], 0);
@@ -148,7 +159,9 @@ TEST(RegionRun, FreshIsTheSameModel) {
 
 // Free sizes that nobody names: packed without a plan, and run at any.
 TEST(FreeSizes, AModelWithoutAPlanRunsAtAnySize) {
-  auto graph = ParseGraph("input %x: float32[N, S, 4]\nconst %w: float32[4, 2] = [1.0, -2.0, 0.5, 1.0, 0.25, 3.0, -1.0, 0.0]\np: %y = MatMul(%x, %w)\noutput %y\n");
+  auto graph = ParseGraph(
+      "input %x: float32[N, S, 4]\nconst %w: float32[4, 2] = [1.0, -2.0, 0.5, 1.0, 0.25, 3.0, "
+      "-1.0, 0.0]\np: %y = MatMul(%x, %w)\noutput %y\n");
   ASSERT_TRUE(graph);
   ASSERT_TRUE(InferTypes(*graph));
   const auto none = LowerAndPack(*graph);
@@ -169,7 +182,8 @@ TEST(FreeSizes, AModelWithoutAPlanRunsAtAnySize) {
       const auto wanted = EvaluateGraph(*graph, inputs), got = (*engine)->Run(inputs);
       ASSERT_TRUE(got) << got.error().message();
       ASSERT_EQ((*got)[0].type().ToString(), (*wanted)[0].type().ToString());
-      for (int64_t i = 0; i < (*got)[0].elements(); ++i) EXPECT_NEAR((*got)[0].data<float>()[i], (*wanted)[0].data<float>()[i], 1e-6);
+      for (int64_t i = 0; i < (*got)[0].elements(); ++i)
+        EXPECT_NEAR((*got)[0].data<float>()[i], (*wanted)[0].data<float>()[i], 1e-6);
     }
   }
 }

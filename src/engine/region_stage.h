@@ -14,7 +14,7 @@ struct RegionStage {
     Node node;
     std::vector<TensorType> output_types;
     std::vector<TensorType> found_types;  // of the last timed run
-    std::vector<int> inputs, outputs;  // slots; -1: omitted
+    std::vector<int> inputs, outputs;     // slots; -1: omitted
     std::vector<std::unique_ptr<Region>> bodies;
     int64_t ns = 0, runs = 0;
     int row = -1;  // as `rows`
@@ -28,7 +28,8 @@ struct RegionStage {
   std::vector<int> program_inputs, program_outputs;
   std::vector<int64_t> step_ns, total_ns;
   int64_t runs = 0;
-  std::vector<int> rows;  // of each step of the executor: its step in the RegionTrace; empty where it is not in one
+  std::vector<int> rows;  // of each step of the executor: its step in the RegionTrace; empty where
+                          // it is not in one
   std::vector<Open> open;
   std::unique_ptr<Region> rest;  // null: nothing is left
   std::vector<int> rest_inputs, rest_outputs;

@@ -7,20 +7,29 @@
 
 namespace evoq {
 
-// Joins nodes of stages to one graph. A node that several stages of a region have (a loop's body, prepared for several types)
-// stands once for each kernel that computes it.
+// Joins nodes of stages to one graph. A node that several stages of a region have (a loop's body,
+// prepared for several types) stands once for each kernel that computes it.
 class RegionTracer {
  public:
-  ValueId AddInput(const std::string& name, const TensorType& type) { return graph_.AddInput(name, type); }
-  ValueId AddValue(const std::string& name, const TensorType& type) { return graph_.AddValue(name, type); }
-  ValueId AddConstant(const std::string& name, const Tensor& tensor) { return graph_.AddConstant(name, tensor); }
+  ValueId AddInput(const std::string& name, const TensorType& type) {
+    return graph_.AddInput(name, type);
+  }
+  ValueId AddValue(const std::string& name, const TensorType& type) {
+    return graph_.AddValue(name, type);
+  }
+  ValueId AddConstant(const std::string& name, const Tensor& tensor) {
+    return graph_.AddConstant(name, tensor);
+  }
   void MarkOutput(ValueId id) {
-    if (id.valid() && !graph_.value(id).is_constant() && !graph_.IsOutput(id)) graph_.MarkOutput(id);
+    if (id.valid() && !graph_.value(id).is_constant() && !graph_.IsOutput(id))
+      graph_.MarkOutput(id);
   }
 
-  // A node whose inputs are this graph's; `types` are those of its outputs, `names` what they are called. Its outputs become this
-  // graph's: those of the node that stands for it already, if there is one.
-  NodeId AddNode(Node node, const std::string& kernel, std::span<const std::string> names, std::span<const TensorType> types) {
+  // A node whose inputs are this graph's; `types` are those of its outputs, `names` what they are
+  // called. Its outputs become this graph's: those of the node that stands for it already, if there
+  // is one.
+  NodeId AddNode(Node node, const std::string& kernel, std::span<const std::string> names,
+                 std::span<const TensorType> types) {
     const auto [it, fresh] = nodes_.emplace(std::tuple(node.name, node.op, kernel), NodeId{});
     if (!fresh) return it->second;
     node.bodies.clear();
@@ -64,11 +73,13 @@ class RegionTracer {
 namespace {
 
 // The steps of a stage's program, views among them: they link what computes. `at`: by slot.
-void AddProgram(RegionStage& stage, const std::string& prefix, std::vector<ValueId>& at, RegionTracer& tracer) {
+void AddProgram(RegionStage& stage, const std::string& prefix, std::vector<ValueId>& at,
+                RegionTracer& tracer) {
   const Program& program = stage.executor->program();
   const Graph& graph = *program.graph;
   std::vector<ValueId> to(static_cast<size_t>(graph.value_count()));
-  for (size_t i = 0; i < stage.program_inputs.size(); ++i) to[graph.inputs()[i].index] = at[stage.program_inputs[i]];
+  for (size_t i = 0; i < stage.program_inputs.size(); ++i)
+    to[graph.inputs()[i].index] = at[stage.program_inputs[i]];
   std::map<NodeId, size_t> step_of;
   for (size_t s = 0; s < program.steps.size(); ++s) step_of[program.steps[s].node] = s;
   stage.rows.assign(program.steps.size(), -1);
@@ -81,7 +92,9 @@ void AddProgram(RegionStage& stage, const std::string& prefix, std::vector<Value
       if (!in.valid()) continue;
       const Value& value = graph.value(in);
       ValueId& mapped = to[in.index];
-      if (!mapped.valid()) mapped = value.is_constant() ? tracer.AddConstant(value.name, value.constant) : tracer.AddValue(value.name, value.type);
+      if (!mapped.valid())
+        mapped = value.is_constant() ? tracer.AddConstant(value.name, value.constant)
+                                     : tracer.AddValue(value.name, value.type);
       in = mapped;
     }
     std::vector<std::string> names(outputs.size());
@@ -91,45 +104,57 @@ void AddProgram(RegionStage& stage, const std::string& prefix, std::vector<Value
       names[i] = prefix + graph.value(outputs[i]).name;
       types[i] = graph.value(outputs[i]).type;
     }
-    const NodeId added = tracer.AddNode(std::move(node), step == step_of.end() ? "" : program.steps[step->second].decision.kernel, names, types);
+    const NodeId added = tracer.AddNode(
+        std::move(node), step == step_of.end() ? "" : program.steps[step->second].decision.kernel,
+        names, types);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].valid()) to[outputs[i].index] = tracer.node(added).outputs[i];
     }
     if (step == step_of.end()) continue;
-    stage.rows[step->second] = tracer.AddStep(added, program.steps[step->second], stage.executor->variants()[step->second], stage.runs);
+    stage.rows[step->second] = tracer.AddStep(added, program.steps[step->second],
+                                              stage.executor->variants()[step->second], stage.runs);
   }
-  for (size_t i = 0; i < stage.program_outputs.size(); ++i) at[stage.program_outputs[i]] = to[graph.outputs()[i].index];
+  for (size_t i = 0; i < stage.program_outputs.size(); ++i)
+    at[stage.program_outputs[i]] = to[graph.outputs()[i].index];
 }
 
 }  // namespace
 
-void Region::AddTo(RegionTracer& tracer, const std::string& prefix, std::span<const ValueId> inputs, std::vector<ValueId>& outputs) {
+void Region::AddTo(RegionTracer& tracer, const std::string& prefix, std::span<const ValueId> inputs,
+                   std::vector<ValueId>& outputs) {
   outputs.clear();
   for (const auto& [key, seen] : seen_) {
     RegionStage* const stage = seen.stage.get();
     if (stage == nullptr || stage->runs == 0) continue;
     std::vector<ValueId> at(stage->slots.size());
-    for (size_t i = 0; i < stage->inputs.size() && i < inputs.size(); ++i) at[stage->inputs[i]] = inputs[i];
+    for (size_t i = 0; i < stage->inputs.size() && i < inputs.size(); ++i)
+      at[stage->inputs[i]] = inputs[i];
     const auto read = [&](int slot, const TensorType& type) {
       if (slot >= 0 && !at[slot].valid())
-        at[slot] = stage->slots[slot].defined() ? tracer.AddConstant(prefix + "constant", stage->slots[slot]) : tracer.AddValue(prefix + "value", type);
+        at[slot] = stage->slots[slot].defined()
+                       ? tracer.AddConstant(prefix + "constant", stage->slots[slot])
+                       : tracer.AddValue(prefix + "value", type);
       return slot < 0 ? ValueId() : at[slot];
     };
     if (stage->executor != nullptr) {
-      for (size_t i = 0; i < stage->program_inputs.size(); ++i) read(stage->program_inputs[i], stage->executor->input_types()[i]);
+      for (size_t i = 0; i < stage->program_inputs.size(); ++i)
+        read(stage->program_inputs[i], stage->executor->input_types()[i]);
       AddProgram(*stage, prefix, at, tracer);
     }
     for (RegionStage::Open& open : stage->open) {
       Node node = open.node;
       node.name = prefix + node.name;
-      for (size_t i = 0; i < node.inputs.size(); ++i) node.inputs[i] = read(open.inputs[i], TensorType());
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        node.inputs[i] = read(open.inputs[i], TensorType());
       std::vector<std::string> names(node.outputs.size());
-      for (size_t i = 0; i < names.size(); ++i) names[i] = fmt::format("{}{}", node.name, i == 0 ? "" : fmt::format(".{}", i));
+      for (size_t i = 0; i < names.size(); ++i)
+        names[i] = fmt::format("{}{}", node.name, i == 0 ? "" : fmt::format(".{}", i));
       Step step;
       step.decision.kernel = open.bodies.empty() ? kReferenceKernel : kSubgraphKernel;
       step.decision.precision = "any";
       const std::string name = node.name;
-      const NodeId added = tracer.AddNode(std::move(node), step.decision.kernel, names, open.found_types);
+      const NodeId added =
+          tracer.AddNode(std::move(node), step.decision.kernel, names, open.found_types);
       for (size_t i = 0; i < open.outputs.size(); ++i) {
         if (open.outputs[i] >= 0) at[open.outputs[i]] = tracer.node(added).outputs[i];
       }
@@ -151,7 +176,8 @@ void Region::AddTo(RegionTracer& tracer, const std::string& prefix, std::span<co
 Result<RegionTrace> Region::Trace() {
   RegionTracer tracer;
   std::vector<ValueId> inputs, outputs;
-  for (ValueId id : graph_->inputs()) inputs.push_back(tracer.AddInput(graph_->value(id).name, graph_->value(id).type));
+  for (ValueId id : graph_->inputs())
+    inputs.push_back(tracer.AddInput(graph_->value(id).name, graph_->value(id).type));
   AddTo(tracer, "", inputs, outputs);
   for (ValueId id : outputs) tracer.MarkOutput(id);
   EVOQ_ASSIGN(RegionTrace trace, tracer.Finish());
@@ -181,7 +207,8 @@ int64_t Region::AddTimes(std::span<int64_t> step_ns) const {
   return sum;
 }
 
-Result<std::unique_ptr<RegionStage>> RegionStage::Another(const std::shared_ptr<RegionContext>& other) const {
+Result<std::unique_ptr<RegionStage>> RegionStage::Another(
+    const std::shared_ptr<RegionContext>& other) const {
   auto stage = std::make_unique<RegionStage>();
   stage->context = other;
   stage->slots = slots;
@@ -197,7 +224,8 @@ Result<std::unique_ptr<RegionStage>> RegionStage::Another(const std::shared_ptr<
   stage->total_ns.resize(total_ns.size());
   stage->rows = rows;
   for (const Open& open : this->open) {
-    Open copy{open.node, open.output_types, open.found_types, open.inputs, open.outputs, {}, 0, 0, open.row};
+    Open copy{open.node, open.output_types, open.found_types, open.inputs, open.outputs, {}, 0,
+              0,         open.row};
     for (const auto& body : open.bodies) {
       EVOQ_ASSIGN(copy.bodies.emplace_back(), body->Another(other));
     }
@@ -211,7 +239,8 @@ Result<std::unique_ptr<RegionStage>> RegionStage::Another(const std::shared_ptr<
   return stage;
 }
 
-Result<std::unique_ptr<Region>> Region::Another(const std::shared_ptr<RegionContext>& context) const {
+Result<std::unique_ptr<Region>> Region::Another(
+    const std::shared_ptr<RegionContext>& context) const {
   auto region = std::unique_ptr<Region>(new Region(graph_, form_, context));
   for (const auto& [key, seen] : seen_) {
     Seen& copy = region->seen_[key];
@@ -233,11 +262,14 @@ void Region::Collect(const std::string& prefix, std::vector<RegionStep>& steps) 
       const Program& program = stage->executor->program();
       const Step& step = program.steps[i];
       const Node& node = program.graph->node(step.node);
-      steps.push_back({prefix + node.name, node.op, step.decision.kernel, step.decision.precision, step.macs, step.bytes, stage->total_ns[i], stage->runs});
+      steps.push_back({prefix + node.name, node.op, step.decision.kernel, step.decision.precision,
+                       step.macs, step.bytes, stage->total_ns[i], stage->runs});
     }
     for (const RegionStage::Open& open : stage->open) {
       const size_t at = steps.size();
-      steps.push_back({prefix + open.node.name, open.node.op, open.bodies.empty() ? kReferenceKernel : kSubgraphKernel, "any", 0, 0, open.ns, open.runs});
+      steps.push_back({prefix + open.node.name, open.node.op,
+                       open.bodies.empty() ? kReferenceKernel : kSubgraphKernel, "any", 0, 0,
+                       open.ns, open.runs});
       for (const auto& body : open.bodies) body->Collect(prefix + open.node.name + "/", steps);
       int64_t inner = 0;
       for (size_t i = at + 1; i < steps.size(); ++i) inner += steps[i].ns;
@@ -283,7 +315,8 @@ void Region::AddWeights(std::map<const std::byte*, int64_t>& bytes) const {
       const Graph& graph = *stage->executor->program().graph;
       for (NodeId id : graph.order()) {
         for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
-          if (const Tensor* constant = graph.ConstantInput(graph.node(id), i)) bytes[constant->raw()] = static_cast<int64_t>(constant->bytes());
+          if (const Tensor* constant = graph.ConstantInput(graph.node(id), i))
+            bytes[constant->raw()] = static_cast<int64_t>(constant->bytes());
         }
       }
     }

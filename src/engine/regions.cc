@@ -193,16 +193,19 @@ namespace {
 std::shared_ptr<const Graph> WithBound(Graph graph, const std::vector<Tensor>& bound) {
   const std::vector<ValueId> inputs = graph.inputs();
   for (size_t i = 0; i < bound.size(); ++i) {
-    if (bound[i].defined()) graph.ReplaceUses(inputs[i], graph.AddConstant(graph.value(inputs[i]).name, bound[i]));
+    if (bound[i].defined())
+      graph.ReplaceUses(inputs[i], graph.AddConstant(graph.value(inputs[i]).name, bound[i]));
   }
   return std::make_shared<const Graph>(std::move(graph));
 }
 
 }  // namespace
 
-Region::Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound)
+Region::Region(Graph graph, Form form, std::shared_ptr<RegionContext> context,
+               const std::vector<Tensor>& bound)
     : Region(WithBound(std::move(graph), bound), form, std::move(context)) {}
-Region::Region(std::shared_ptr<const Graph> graph, Form form, std::shared_ptr<RegionContext> context)
+Region::Region(std::shared_ptr<const Graph> graph, Form form,
+               std::shared_ptr<RegionContext> context)
     : graph_(std::move(graph)), form_(form), context_(std::move(context)) {}
 Region::~Region() = default;
 

@@ -40,7 +40,8 @@ struct RegionStep {
   int64_t ns = 0, runs = 0;
 };
 
-// What a run of a region consists of, joined to one program to be read, not run (runtime/runnable.h).
+// What a run of a region consists of, joined to one program to be read, not run
+// (runtime/runnable.h).
 struct RegionTrace {
   Program program;
   std::vector<std::string> variants;
@@ -85,7 +86,8 @@ class Region {
     int64_t last = 0;  // the run, by number, that brought them
   };
   Region(std::shared_ptr<const Graph> graph, Form form, std::shared_ptr<RegionContext> context);
-  void AddTo(RegionTracer& tracer, const std::string& prefix, std::span<const ValueId> inputs, std::vector<ValueId>& outputs);
+  void AddTo(RegionTracer& tracer, const std::string& prefix, std::span<const ValueId> inputs,
+             std::vector<ValueId>& outputs);
   void AddWeights(std::map<const std::byte*, int64_t>& bytes) const;
   Result<RegionStage*> StageFor(Key key, std::span<const Tensor> inputs);
   std::map<Key, Seen>::iterator Oldest(bool with_stage);

@@ -143,13 +143,18 @@ TEST(Regions, LoopOfGrowingState) {
 }
 
 // The sizes of the last runs push out those of earlier ones.
-// [2] beside [1, 4], and [2, 1] beside [4], are the same numbers in a row: stages know where one input ends.
+// [2] beside [1, 4], and [2, 1] beside [4], are the same numbers in a row: stages know where one
+// input ends.
 TEST(Regions, StagesAreOfRanksToo) {
-  Graph graph = Parsed("input %a: float32[...]\ninput %b: float32[...]\nsa: %s = Shape(%a)\nsb: %t = Shape(%b)\n"
-                       "nz: %i = NonZero(%a)\noutput %s\noutput %t\noutput %i\n");
+  Graph graph = Parsed(
+      "input %a: float32[...]\ninput %b: float32[...]\nsa: %s = Shape(%a)\nsb: %t = Shape(%b)\n"
+      "nz: %i = NonZero(%a)\noutput %s\noutput %t\noutput %i\n");
   const auto engine = EngineOf(graph);
   for (int again = 0; again < 2; ++again) {
-    for (const auto& [a, b] : {std::pair{Shape{2}, Shape{1, 4}}, {Shape{2, 1}, Shape{4}}, {Shape{2, 1, 1}, Shape{4}}, {Shape{2}, Shape{1, 1, 4}}}) {
+    for (const auto& [a, b] : {std::pair{Shape{2}, Shape{1, 4}},
+                               {Shape{2, 1}, Shape{4}},
+                               {Shape{2, 1, 1}, Shape{4}},
+                               {Shape{2}, Shape{1, 1, 4}}}) {
       const auto outputs = engine->Run({{Floats({5, 6}, a), Floats({1, 2, 3, 4}, b)}});
       ASSERT_TRUE(outputs) << outputs.error().message();
       EXPECT_EQ(ToInt64s((*outputs)[0]).value(), a.sizes());

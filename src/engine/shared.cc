@@ -62,10 +62,12 @@ SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own) {
   return stream;
 }
 
-// A stream that is its caller's until the end, whatever happens meanwhile. Holds or takes the lock then.
+// A stream that is its caller's until the end, whatever happens meanwhile. Holds or takes the lock
+// then.
 class SharedEngine::Taken {
  public:
-  Taken(SharedEngine& engine, std::unique_lock<std::mutex>& lock, Stream* stream) : engine_(engine), lock_(lock), stream_(stream) {}
+  Taken(SharedEngine& engine, std::unique_lock<std::mutex>& lock, Stream* stream)
+      : engine_(engine), lock_(lock), stream_(stream) {}
   ~Taken() {
     if (!lock_.owns_lock()) lock_.lock();
     engine_.idle_.push_back(stream_);  // there is room: it came from there

@@ -114,8 +114,8 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   EXPECT_EQ(again.plans[0].tunings.size(), 1u);
 }
 
-// What was measured with two threads says nothing of one: it is measured anew, kept beside it, and each is followed where it
-// was measured only.
+// What was measured with two threads says nothing of one: it is measured anew, kept beside it, and
+// each is followed where it was measured only.
 TEST_F(TuneTest, NumbersOfThreadsAreKeptApart) {
   Model model = Convolutions();
   TuneOptions options = Options();
@@ -129,7 +129,8 @@ TEST_F(TuneTest, NumbersOfThreadsAreKeptApart) {
   ASSERT_EQ(model.plans[0].tunings.size(), 2u);
   EXPECT_EQ(model.plans[0].tunings[0].threads, 2);
   EXPECT_EQ(model.plans[0].tunings[1].threads, 1);
-  for (const auto& [node, step] : model.plans[0].tunings[1].steps) EXPECT_EQ(step.threads, 0) << node << ": one thread is all";
+  for (const auto& [node, step] : model.plans[0].tunings[1].steps)
+    EXPECT_EQ(step.threads, 0) << node << ": one thread is all";
   for (const int threads : {1, 2}) {
     Model again = Convolutions();
     options.threads = threads;

@@ -7,7 +7,8 @@
 namespace evoq {
 namespace {
 
-// Readers mostly go in the order in which they came, or in the reverse one: looked for from both ends.
+// Readers mostly go in the order in which they came, or in the reverse one: looked for from both
+// ends.
 void RemoveOne(std::vector<NodeId>& users, NodeId user) {
   for (size_t i = 0; i < users.size(); ++i) {
     for (size_t at : {i, users.size() - 1 - i}) {
@@ -22,7 +23,8 @@ void RemoveOne(std::vector<NodeId>& users, NodeId user) {
 // The values' lists of users against the nodes' inputs, in time linear in both.
 Status VerifyUsers(const Graph& graph) {
   const size_t count = static_cast<size_t>(graph.value_count());
-  std::vector<size_t> end(count + 1, 0);  // of value i's readers among `readers`, once they are all there
+  std::vector<size_t> end(count + 1,
+                          0);  // of value i's readers among `readers`, once they are all there
   for (NodeId id : graph.order()) {
     for (ValueId in : graph.node(id).inputs) {
       if (in.valid()) ++end[static_cast<size_t>(in.index) + 1];
@@ -38,11 +40,14 @@ Status VerifyUsers(const Graph& graph) {
   size_t begin = 0;
   for (size_t i = 0; i < count; begin = end[i++]) {
     const Value& value = graph.value(ValueId{static_cast<int32_t>(i)});
-    std::vector<NodeId> users = value.users, read(readers.begin() + static_cast<ptrdiff_t>(begin), readers.begin() + static_cast<ptrdiff_t>(end[i]));
+    std::vector<NodeId> users = value.users, read(readers.begin() + static_cast<ptrdiff_t>(begin),
+                                                  readers.begin() + static_cast<ptrdiff_t>(end[i]));
     std::sort(users.begin(), users.end());
     std::sort(read.begin(), read.end());
     if (users != read)
-      return Fail(ErrorCode::kInternal, "broken graph: value {} lists {} users, which are not its {} readers", value.name, users.size(), read.size());
+      return Fail(ErrorCode::kInternal,
+                  "broken graph: value {} lists {} users, which are not its {} readers", value.name,
+                  users.size(), read.size());
   }
   return {};
 }

@@ -1,8 +1,9 @@
+#include "base/text.h"
+
 #include <charconv>
 #include <cstring>
 
 #include "base/printable.h"
-#include "base/text.h"
 #include "graph/graph.h"
 
 namespace evoq {
@@ -19,7 +20,8 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name != "_";
 }
 
-// In quotes, with \ before quotes and backslashes and control characters as \x0a: what is printed is one line.
+// In quotes, with \ before quotes and backslashes and control characters as \x0a: what is printed
+// is one line.
 std::string InQuotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -124,7 +126,8 @@ class Cursor {
       if (line_[at_] == '\\' && at_ + 3 < line_.size() && line_[at_ + 1] == 'x') {
         unsigned byte = 0;
         const char* end = line_.data() + at_ + 4;
-        if (std::from_chars(line_.data() + at_ + 2, end, byte, 16).ptr != end) return Bad("expected two hexadecimal digits");
+        if (std::from_chars(line_.data() + at_ + 2, end, byte, 16).ptr != end)
+          return Bad("expected two hexadecimal digits");
         out += static_cast<char>(byte);
         at_ += 4;
         continue;
@@ -383,13 +386,15 @@ std::string Print(const Graph& graph) {
   std::string out;
   if (!graph.name.empty()) out += fmt::format("graph {}\n", Quoted(graph.name));
   const auto name = [&](ValueId id) { return id.valid() ? "%" + Quoted(graph.value(id).name) : std::string("_"); };
-  for (ValueId id : graph.inputs()) out += fmt::format("input {}: {}\n", name(id), Printable(graph.value(id).type.ToString()));
+  for (ValueId id : graph.inputs())
+    out += fmt::format("input {}: {}\n", name(id), Printable(graph.value(id).type.ToString()));
   std::vector<bool> printed(graph.value_count());
   const auto constant = [&](ValueId id) {
     if (!id.valid() || printed[id.index] || !graph.value(id).is_constant()) return;
     printed[id.index] = true;
     const Value& v = graph.value(id);
-    out += fmt::format("const {}: {}{}", name(id), Printable(v.type.ToString()), PrintValues(v.constant));
+    out += fmt::format("const {}: {}{}", name(id), Printable(v.type.ToString()),
+                       PrintValues(v.constant));
     out += v.constant.layout().empty() ? "\n" : fmt::format(" in {}\n", v.constant.layout());
   };
   for (NodeId id : graph.order()) {
@@ -398,7 +403,8 @@ std::string Print(const Graph& graph) {
     std::vector<std::string> outputs, inputs;
     for (ValueId v : n.outputs) {
       const bool typed = v.valid() && graph.value(v).type.dtype != DType::kUndefined;
-      outputs.push_back(typed ? name(v) + ": " + Printable(graph.value(v).type.ToString()) : name(v));
+      outputs.push_back(typed ? name(v) + ": " + Printable(graph.value(v).type.ToString())
+                              : name(v));
     }
     for (ValueId v : n.inputs) inputs.push_back(name(v));
     out += fmt::format("{}: {} = {}{}{}({})\n", Quoted(n.name), fmt::join(outputs, ", "),

@@ -15,11 +15,14 @@ TEST(GraphText, ControlCharactersInNamesRoundTrip) {
   const ValueId x = graph.AddInput("in" + odd, TensorType(DType::kFloat32, Shape{2}));
   Attrs attrs;
   attrs.Set("mode", odd);
-  graph.MarkOutput(graph.Apply("Relu", "node" + odd, {x}, attrs, TensorType(DType::kFloat32, Shape{2})));
+  graph.MarkOutput(
+      graph.Apply("Relu", "node" + odd, {x}, attrs, TensorType(DType::kFloat32, Shape{2})));
   ASSERT_TRUE(graph.Sort());
   const std::string text = Print(graph);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
-  EXPECT_NE(text.find("input %\"ina\\x0ab\\x1b[2J\\\"c\\\\d\\\\x41\\x7f\\x09\xff\": float32[2]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("input %\"ina\\x0ab\\x1b[2J\\\"c\\\\d\\\\x41\\x7f\\x09\xff\": float32[2]\n"),
+            std::string::npos)
+      << text;
   const auto back = ParseGraph(text);
   ASSERT_TRUE(back) << back.error().message();
   EXPECT_EQ(back->name, odd);

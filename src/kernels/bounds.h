@@ -1,7 +1,10 @@
-// A piecewise-linear activation and the saturation of the output type, folded into what an epilogue computes:
+// A piecewise-linear activation and the saturation of the output type, folded into what an epilogue
+// computes:
 //   v = leaky && v < 0 ? v * slope : v;   v = low > v ? low : v;   v = high < v ? high : v;
-// so that a NaN stays one (x86's max and min give their second operand where one is NaN: v stands second); then, for an integer output, q = int32(round_half_even(v)) + zero. Equal to kernels/requant.h bit for bit: the
-// saturation bounds are integers, so clamping before rounding is the same as after, and clamps compose.
+// so that a NaN stays one (x86's max and min give their second operand where one is NaN: v stands
+// second); then, for an integer output, q = int32(round_half_even(v)) + zero. Equal to
+// kernels/requant.h bit for bit: the saturation bounds are integers, so clamping before rounding is
+// the same as after, and clamps compose.
 #pragma once
 
 #include <algorithm>

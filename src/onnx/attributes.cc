@@ -84,7 +84,8 @@ bool NamesType(const std::string& name) { return name == "to" || name == "dtype"
 
 Result<Tensor> ComputeTensor(Tensor tensor) {
   if (ComputeType(tensor.dtype()) == tensor.dtype()) return tensor;
-  EVOQ_TRY(SpendMemory(tensor.elements() * static_cast<int64_t>(sizeof(float)), "16-bit constants, which become float32"));
+  EVOQ_TRY(SpendMemory(tensor.elements() * static_cast<int64_t>(sizeof(float)),
+                       "16-bit constants, which become float32"));
   return ToFloat32(tensor);
 }
 

@@ -1,4 +1,5 @@
-// Small ONNX files that stand for much: what their import keeps is drawn on a budget of 128 MiB and 64 times the files.
+// Small ONNX files that stand for much: what their import keeps is drawn on a budget of 128 MiB and
+// 64 times the files.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ void AddInput(onnx::GraphProto& graph, const std::string& name) {
   type.mutable_shape()->add_dim()->set_dim_value(1);
 }
 
-onnx::NodeProto& AddNode(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, const std::string& op, std::initializer_list<std::string> inputs,
+onnx::NodeProto& AddNode(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                         const std::string& op, std::initializer_list<std::string> inputs,
                          const std::string& output) {
   onnx::NodeProto& node = *nodes.Add();
   node.set_op_type(op);
@@ -58,7 +60,10 @@ onnx::ModelProto Repeated(int calls) {
   auto& graph = *model.mutable_graph();
   graph.set_name("g");
   AddInput(graph, "v0");
-  for (int i = 0; i < calls; ++i) AddNode(*graph.mutable_node(), "AddMuch", {"v" + std::to_string(i)}, "v" + std::to_string(i + 1)).set_domain("local");
+  for (int i = 0; i < calls; ++i)
+    AddNode(*graph.mutable_node(), "AddMuch", {"v" + std::to_string(i)},
+            "v" + std::to_string(i + 1))
+        .set_domain("local");
   graph.add_output()->set_name("v" + std::to_string(calls));
   return model;
 }
@@ -70,7 +75,8 @@ TEST(Budget, FunctionsThatRepeatAConstant) {
   const auto many = Import(Repeated(250));
   ASSERT_FALSE(many);
   EXPECT_EQ(many.error().code(), ErrorCode::kTooLarge);
-  EXPECT_NE(many.error().message().find("the nodes of the model's functions: "), std::string::npos) << many.error().message();
+  EXPECT_NE(many.error().message().find("the nodes of the model's functions: "), std::string::npos)
+      << many.error().message();
 }
 
 class ExternalBudget : public ::testing::Test {
@@ -82,16 +88,19 @@ class ExternalBudget : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // `count` initializers that are one megabyte of the file, from `offset` on.
-  Result<Graph> Overlapping(int count, int offset, onnx::TensorProto::DataType type, int element_bytes) {
+  Result<Graph> Overlapping(int count, int offset, onnx::TensorProto::DataType type,
+                            int element_bytes) {
     onnx::ModelProto model = Model();
     auto& graph = *model.mutable_graph();
     graph.set_name("g");
     AddInput(graph, "x");
     for (int i = 0; i < count; ++i) {
       auto& tensor = *graph.add_initializer();
-      tensor.set_name("w" + std::to_string(i)), tensor.set_data_type(type), tensor.add_dims((1 << 20) / element_bytes);
+      tensor.set_name("w" + std::to_string(i)), tensor.set_data_type(type),
+          tensor.add_dims((1 << 20) / element_bytes);
       tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-      for (const auto& [key, value] : {std::pair<std::string, std::string>("location", "data.bin"), {"offset", std::to_string(offset)}}) {
+      for (const auto& [key, value] : {std::pair<std::string, std::string>("location", "data.bin"),
+                                       {"offset", std::to_string(offset)}}) {
         auto& entry = *tensor.add_external_data();
         entry.set_key(key), entry.set_value(value);
       }
@@ -108,19 +117,24 @@ class ExternalBudget : public ::testing::Test {
     EXPECT_NE(graph.error().message().find(what), std::string::npos) << graph.error().message();
   }
 
-  const std::string folder_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_external_{}", ::getpid())).string();
+  const std::string folder_ =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_external_{}", ::getpid()))
+          .string();
 };
 
 // 192 MiB and a little: 128 of the file, 64 of the data.
 TEST_F(ExternalBudget, CopiesOfOverlappingData) {
   const auto few = Overlapping(150, 4, onnx::TensorProto::FLOAT, 4);
   EXPECT_TRUE(few) << few.error().message();
-  ExpectTooLarge(Overlapping(250, 4, onnx::TensorProto::FLOAT, 4), "external data that is copied: ");
+  ExpectTooLarge(Overlapping(250, 4, onnx::TensorProto::FLOAT, 4),
+                 "external data that is copied: ");
   // What is aligned is read in place.
   const auto views = Overlapping(250, 64, onnx::TensorProto::FLOAT, 4);
   EXPECT_TRUE(views) << views.error().message();
-  ExpectTooLarge(Overlapping(250, 64, onnx::TensorProto::BOOL, 1), "external bools, which are copied: ");
-  ExpectTooLarge(Overlapping(150, 64, onnx::TensorProto::FLOAT16, 2), "16-bit constants, which become float32: ");
+  ExpectTooLarge(Overlapping(250, 64, onnx::TensorProto::BOOL, 1),
+                 "external bools, which are copied: ");
+  ExpectTooLarge(Overlapping(150, 64, onnx::TensorProto::FLOAT16, 2),
+                 "16-bit constants, which become float32: ");
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ class Inliner {
     for (const auto& inner : function.node()) {
       onnx::NodeProto node = inner;
       EVOQ_TRY(Adapt(node, call, rename, prefix));
-      EVOQ_TRY(SpendMemory(kNodeBytes + static_cast<int64_t>(node.ByteSizeLong()), "the nodes of the model's functions"));
+      EVOQ_TRY(SpendMemory(kNodeBytes + static_cast<int64_t>(node.ByteSizeLong()),
+                           "the nodes of the model's functions"));
       NoteVersions(function, node);
       EVOQ_TRY(ExpandNode(std::move(node), depth + 1, out));
     }

@@ -1,6 +1,4 @@
 // ModelProto -> Graph, before upgrading: links, constants and types as the file has them.
-#include "onnx/onnx.h"
-
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -13,6 +11,7 @@
 #include "onnx/attributes.h"
 #include "onnx/export.h"
 #include "onnx/functions.h"
+#include "onnx/onnx.h"
 #include "onnx/quantize.h"
 #include "onnx/tensor_proto.h"
 #include "onnx/upgrade.h"
@@ -363,24 +362,29 @@ class Importer {
     struct Names {  // of a graph, and of those around it
       const Names* outer;
       std::set<std::string_view> own;
-      bool Has(std::string_view name) const { return own.count(name) > 0 || (outer != nullptr && outer->Has(name)); }
-    };
-    const std::function<void(const onnx::GraphProto&, const Names*)> walk = [&](const onnx::GraphProto& graph, const Names* outer) {
-      Names defined{outer, {}};
-      for (const auto& input : graph.input()) defined.own.insert(input.name());
-      for (const auto& tensor : graph.initializer()) defined.own.insert(tensor.name());
-      for (const auto& node : graph.node()) defined.own.insert(node.output().begin(), node.output().end());
-      const auto read = [&](const std::string& name) {
-        if (!name.empty() && !defined.Has(name) && seen.insert(name).second) free.push_back(name);
-      };
-      for (const auto& node : graph.node()) {
-        for (const std::string& input : node.input()) read(input);
-        for (const auto& attr : node.attribute()) {
-          if (attr.type() == onnx::AttributeProto::GRAPH) walk(attr.g(), &defined);
-        }
+      bool Has(std::string_view name) const {
+        return own.count(name) > 0 || (outer != nullptr && outer->Has(name));
       }
-      for (const auto& output : graph.output()) read(output.name());
     };
+    const std::function<void(const onnx::GraphProto&, const Names*)> walk =
+        [&](const onnx::GraphProto& graph, const Names* outer) {
+          Names defined{outer, {}};
+          for (const auto& input : graph.input()) defined.own.insert(input.name());
+          for (const auto& tensor : graph.initializer()) defined.own.insert(tensor.name());
+          for (const auto& node : graph.node())
+            defined.own.insert(node.output().begin(), node.output().end());
+          const auto read = [&](const std::string& name) {
+            if (!name.empty() && !defined.Has(name) && seen.insert(name).second)
+              free.push_back(name);
+          };
+          for (const auto& node : graph.node()) {
+            for (const std::string& input : node.input()) read(input);
+            for (const auto& attr : node.attribute()) {
+              if (attr.type() == onnx::AttributeProto::GRAPH) walk(attr.g(), &defined);
+            }
+          }
+          for (const auto& output : graph.output()) read(output.name());
+        };
     for (const onnx::GraphProto* graph : graphs) walk(*graph, nullptr);
     return free;
   }

@@ -86,10 +86,13 @@ Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
   return clean;
 }
 
-// Values that operators tie together which only move integers: one type fits all of a group, or none gets it.
+// Values that operators tie together which only move integers: one type fits all of a group, or
+// none gets it.
 class Groups {
  public:
-  explicit Groups(int count) : parent_(static_cast<size_t>(count)) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit Groups(int count) : parent_(static_cast<size_t>(count)) {
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
   int Of(ValueId id) {
     int i = id.index;
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
@@ -103,7 +106,8 @@ class Groups {
 
 class Typer {
  public:
-  explicit Typer(Graph& graph) : graph_(graph), types_(graph.value_count()), groups_(graph.value_count()) {}
+  explicit Typer(Graph& graph)
+      : graph_(graph), types_(graph.value_count()), groups_(graph.value_count()) {}
 
   Status Run() {
     Propose();
@@ -124,7 +128,8 @@ class Typer {
  private:
   std::optional<TensorType>& TypeOf(ValueId id) { return types_[id.index]; }
 
-  // What each quantizing and dequantizing node would have its integers be; a value takes the first proposal.
+  // What each quantizing and dequantizing node would have its integers be; a value takes the first
+  // proposal.
   void Propose() {
     for (NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
@@ -164,7 +169,8 @@ class Typer {
     const Node& node = graph_.node(at);
     if (IsQuantize(node) || IsDequantize(node)) {
       const auto proposed = proposals_.find(at.index);
-      return (IsQuantize(node) ? node.outputs[0] : node.inputs[0]) == id && proposed != proposals_.end() && proposed->second && Same(*proposed->second, type);
+      return (IsQuantize(node) ? node.outputs[0] : node.inputs[0]) == id &&
+             proposed != proposals_.end() && proposed->second && Same(*proposed->second, type);
     }
     if (!IsMove(node)) return false;
     for (size_t i = DataInputs(node); i < node.inputs.size(); ++i) {
@@ -176,7 +182,8 @@ class Typer {
     return true;
   }
 
-  // Gives each group the type that is proposed in it, where all its values, their writers and their readers agree.
+  // Gives each group the type that is proposed in it, where all its values, their writers and their
+  // readers agree.
   void Decide() {
     const int count = static_cast<int>(types_.size());
     std::vector<std::optional<TensorType>> wanted(types_.size());  // by group
@@ -190,10 +197,12 @@ class Typer {
       if (!wanted[group] || refused[group]) continue;
       const TensorType& type = *wanted[group];
       const Value& value = graph_.value(id);
-      bool agrees = !value.is_constant() && !broken_[i] && (types_[i] ? Same(*types_[i], type) : value.type.dtype == type.dtype);
+      bool agrees = !value.is_constant() && !broken_[i] &&
+                    (types_[i] ? Same(*types_[i], type) : value.type.dtype == type.dtype);
       if (moved_[i]) agrees &= type.quant->per_tensor();
       if (agrees && value.producer.valid()) agrees = Agrees(value.producer, id, type);
-      for (size_t u = 0; agrees && u < value.users.size(); ++u) agrees = Agrees(value.users[u], id, type);
+      for (size_t u = 0; agrees && u < value.users.size(); ++u)
+        agrees = Agrees(value.users[u], id, type);
       refused[group] = !agrees;
     }
     for (int i = 0; i < count; ++i) {
@@ -238,7 +247,10 @@ class Typer {
       ReplaceByShortForm(id, known);
       return {};
     }
-    EVOQ_TRY(SpendMemory(static_cast<int64_t>(clean.raw() == value.constant.raw() ? 0 : clean.bytes()) + static_cast<int64_t>(scale->bytes()) * 2, "quantized constants"));
+    EVOQ_TRY(
+        SpendMemory(static_cast<int64_t>(clean.raw() == value.constant.raw() ? 0 : clean.bytes()) +
+                        static_cast<int64_t>(scale->bytes()) * 2,
+                    "quantized constants"));
     const Tensor typed = clean.WithType(type);
     const std::string name = value.name + "_quantized";
     const ValueId constant = graph_.AddConstant(name, typed);

@@ -16,8 +16,11 @@ namespace {
 
 Result<Graph> ImportGraph(int opset, const std::string& graph) {
   onnx::ModelProto model;
-  const std::string text = fmt::format("ir_version: 8 opset_import {{ version: {} }} opset_import {{ domain: 'com.microsoft' version: 1 }} "
-                                       "graph {{ name: 'g' {} }}", opset, graph);
+  const std::string text = fmt::format(
+      "ir_version: 8 opset_import {{ version: {} }} opset_import {{ domain: 'com.microsoft' "
+      "version: 1 }} "
+      "graph {{ name: 'g' {} }}",
+      opset, graph);
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model)) << text;
   const std::string bytes = model.SerializeAsString();
   return ImportOnnxBytes(std::as_bytes(std::span(bytes)), "test.onnx");
@@ -34,58 +37,91 @@ std::vector<float> Values(const Result<Graph>& graph, const std::vector<Tensor>&
   return {y->at(0).data<float>(), y->at(0).data<float>() + y->at(0).elements()};
 }
 
-// w = [[1, 2, 3], [4, 5, 6]] with a scale per column: the default axis is 1, whether the scales are constants or not.
-constexpr char kColumns[] = "initializer { name: 'w' data_type: 3 dims: 2 dims: 3 int32_data: 1 int32_data: 2 int32_data: 3 int32_data: 4 int32_data: 5 int32_data: 6 } ";
-constexpr char kScales[] = "initializer { name: 's' data_type: 1 dims: 3 float_data: 1 float_data: 0.5 float_data: 0.25 } ";
+// w = [[1, 2, 3], [4, 5, 6]] with a scale per column: the default axis is 1, whether the scales are
+// constants or not.
+constexpr char kColumns[] =
+    "initializer { name: 'w' data_type: 3 dims: 2 dims: 3 int32_data: 1 int32_data: 2 int32_data: "
+    "3 int32_data: 4 int32_data: 5 int32_data: 6 } ";
+constexpr char kScales[] =
+    "initializer { name: 's' data_type: 1 dims: 3 float_data: 1 float_data: 0.5 float_data: 0.25 "
+    "} ";
 
 TEST(DequantizeLinear, DefaultAxisOfConstants) {
-  const auto graph = ImportGraph(13, std::string(kColumns) + kScales + kOutput +
-                                         "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 } } } } } "
-                                         "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' }"
-                                         "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
+  const auto graph =
+      ImportGraph(13, std::string(kColumns) + kScales + kOutput +
+                          "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { "
+                          "dim_value: 1 } } } } } "
+                          "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' }"
+                          "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
   ASSERT_TRUE(graph) << graph.error().message();
-  EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(), "int8[2, 3](3 scales on axis 1)") << Print(*graph);
-  EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{1}, {0})}), (std::vector<float>{1, 1, 0.75f, 4, 2.5f, 1.5f}));
+  EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(),
+            "int8[2, 3](3 scales on axis 1)")
+      << Print(*graph);
+  EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{1}, {0})}),
+            (std::vector<float>{1, 1, 0.75f, 4, 2.5f, 1.5f}));
 }
 
 TEST(DequantizeLinear, DefaultAxisOfComputedScales) {
-  const auto graph = ImportGraph(13, std::string(kColumns) + kOutput +
-                                         "input { name: 's' type { tensor_type { elem_type: 1 shape { dim { dim_value: 3 } } } } } "
-                                         "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'y' }");
-  EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{3}, {1, 0.5f, 0.25f})}), (std::vector<float>{1, 1, 0.75f, 4, 2.5f, 1.5f}));
+  const auto graph =
+      ImportGraph(13, std::string(kColumns) + kOutput +
+                          "input { name: 's' type { tensor_type { elem_type: 1 shape { dim { "
+                          "dim_value: 3 } } } } } "
+                          "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'y' }");
+  EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{3}, {1, 0.5f, 0.25f})}),
+            (std::vector<float>{1, 1, 0.75f, 4, 2.5f, 1.5f}));
 }
 
 // A square w tells axis 1 from axis 0, and -1 from 0.
 TEST(DequantizeLinear, DefaultAxisOfASquare) {
   for (const auto& [attribute, expected] : std::map<std::string, std::vector<float>>{
-           {"", {1, 1, 3, 2}}, {"attribute { name: 'axis' type: INT i: 0 }", {1, 2, 1.5f, 2}}, {"attribute { name: 'axis' type: INT i: -1 }", {1, 1, 3, 2}}}) {
-    const auto graph = ImportGraph(13, std::string("initializer { name: 'w' data_type: 3 dims: 2 dims: 2 int32_data: 1 int32_data: 2 int32_data: 3 int32_data: 4 } "
-                                                   "initializer { name: 's' data_type: 1 dims: 2 float_data: 1 float_data: 0.5 } ") + kOutput +
-                                           "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 } } } } } "
-                                           "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' " + attribute + " }"
-                                           "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
+           {"", {1, 1, 3, 2}},
+           {"attribute { name: 'axis' type: INT i: 0 }", {1, 2, 1.5f, 2}},
+           {"attribute { name: 'axis' type: INT i: -1 }", {1, 1, 3, 2}}}) {
+    const auto graph = ImportGraph(
+        13, std::string(
+                "initializer { name: 'w' data_type: 3 dims: 2 dims: 2 int32_data: 1 int32_data: 2 "
+                "int32_data: 3 int32_data: 4 } "
+                "initializer { name: 's' data_type: 1 dims: 2 float_data: 1 float_data: 0.5 } ") +
+                kOutput +
+                "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { dim_value: 1 } "
+                "} } } } "
+                "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' " +
+                attribute +
+                " }"
+                "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
     EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{1}, {0})}), expected) << attribute;
   }
 }
 
-// a' = (3, 5) - 1 times 0.5 = (1, 2). Columns of b' in real numbers: (1, 4), (1, 2.5), (0.75, 1.5). a b = (9, 6, 3.75).
-// The bias (2, 4, 8) has the scales 0.5 * (1, 0.5, 0.25): (1, 1, 1). With alpha 2: 2 * (10, 7, 4.75).
+// a' = (3, 5) - 1 times 0.5 = (1, 2). Columns of b' in real numbers: (1, 4), (1, 2.5), (0.75, 1.5).
+// a b = (9, 6, 3.75). The bias (2, 4, 8) has the scales 0.5 * (1, 0.5, 0.25): (1, 1, 1). With alpha
+// 2: 2 * (10, 7, 4.75).
 TEST(QGemm, ScalesPerColumn) {
   for (const bool transposed : {false, true}) {
-    const std::string w = transposed ? "initializer { name: 'w' data_type: 3 dims: 3 dims: 2 int32_data: 1 int32_data: 4 int32_data: 2 int32_data: 5 int32_data: 3 int32_data: 6 } "
-                                     : std::string(kColumns);
-    const auto graph = ImportGraph(13, w + kScales + kOutput +
-                                           "initializer { name: 'sa' data_type: 1 float_data: 0.5 } initializer { name: 'za' data_type: 2 int32_data: 1 } "
-                                           "initializer { name: 'zw' data_type: 3 dims: 3 int32_data: 0 int32_data: 0 int32_data: 0 } "
-                                           "initializer { name: 'b' data_type: 6 dims: 3 int32_data: 2 int32_data: 4 int32_data: 8 } "
-                                           "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { dim_value: 1 } dim { dim_value: 2 } } } } } "
-                                           "node { op_type: 'QGemm' domain: 'com.microsoft' input: 'a' input: 'sa' input: 'za' input: 'w' input: 's' input: 'zw' input: 'b' "
-                                           "output: 'y' attribute { name: 'alpha' type: FLOAT f: 2 } attribute { name: 'transB' type: INT i: " +
-                                           (transposed ? "1" : "0") + " } }");
+    const std::string w =
+        transposed ? "initializer { name: 'w' data_type: 3 dims: 3 dims: 2 int32_data: 1 "
+                     "int32_data: 4 int32_data: 2 int32_data: 5 int32_data: 3 int32_data: 6 } "
+                   : std::string(kColumns);
+    const auto graph =
+        ImportGraph(13, w + kScales + kOutput +
+                            "initializer { name: 'sa' data_type: 1 float_data: 0.5 } initializer { "
+                            "name: 'za' data_type: 2 int32_data: 1 } "
+                            "initializer { name: 'zw' data_type: 3 dims: 3 int32_data: 0 "
+                            "int32_data: 0 int32_data: 0 } "
+                            "initializer { name: 'b' data_type: 6 dims: 3 int32_data: 2 "
+                            "int32_data: 4 int32_data: 8 } "
+                            "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { "
+                            "dim_value: 1 } dim { dim_value: 2 } } } } } "
+                            "node { op_type: 'QGemm' domain: 'com.microsoft' input: 'a' input: "
+                            "'sa' input: 'za' input: 'w' input: 's' input: 'zw' input: 'b' "
+                            "output: 'y' attribute { name: 'alpha' type: FLOAT f: 2 } attribute { "
+                            "name: 'transB' type: INT i: " +
+                            (transposed ? "1" : "0") + " } }");
     ASSERT_TRUE(graph) << graph.error().message();
     const ValueId wid = graph->FindValue("w_quantized");
     ASSERT_TRUE(wid.valid()) << Print(*graph);
-    EXPECT_EQ(graph->value(wid).type.ToString(), transposed ? "int8[3, 2](3 scales on axis 0)" : "int8[2, 3](3 scales on axis 1)");
+    EXPECT_EQ(graph->value(wid).type.ToString(),
+              transposed ? "int8[3, 2](3 scales on axis 0)" : "int8[2, 3](3 scales on axis 1)");
     TensorType type(DType::kUint8, Shape{1, 2});
     const TensorType& wanted = graph->value(graph->inputs()[0]).type;
     Tensor a = Tensor::Allocate(wanted.quantized() ? wanted : type);
@@ -96,7 +132,8 @@ TEST(QGemm, ScalesPerColumn) {
 
 // ---- types through operators that move integers
 
-// uint8 input -> Flatten, 2,000 times -> DequantizeLinear: the type goes back to the input, in one walk.
+// uint8 input -> Flatten, 2,000 times -> DequantizeLinear: the type goes back to the input, in one
+// walk.
 TEST(Types, ReachTheInputThroughMoves) {
   onnx::ModelProto model;
   model.set_ir_version(8);
@@ -106,14 +143,17 @@ TEST(Types, ReachTheInputThroughMoves) {
   auto& input = *graph.add_input();
   input.set_name("v0");
   input.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::UINT8);
-  for (int size : {1, 2}) input.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(size);
-  const auto add = [&](const std::string& op, std::vector<std::string> inputs, const std::string& output) {
+  for (int size : {1, 2})
+    input.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(size);
+  const auto add = [&](const std::string& op, std::vector<std::string> inputs,
+                       const std::string& output) {
     auto& node = *graph.add_node();
     node.set_op_type(op);
     for (const auto& in : inputs) node.add_input(in);
     node.add_output(output);
   };
-  for (int i = 0; i < 2000; ++i) add("Flatten", {"v" + std::to_string(i)}, "v" + std::to_string(i + 1));
+  for (int i = 0; i < 2000; ++i)
+    add("Flatten", {"v" + std::to_string(i)}, "v" + std::to_string(i + 1));
   add("DequantizeLinear", {"v2000", "s", "z"}, "y");
   auto& scale = *graph.add_initializer();
   scale.set_name("s"), scale.set_data_type(onnx::TensorProto::FLOAT), scale.add_float_data(0.5f);
@@ -126,31 +166,41 @@ TEST(Types, ReachTheInputThroughMoves) {
   EXPECT_EQ(made->value(made->inputs()[0]).type.ToString(), "uint8[1, 2](scale 0.5, zero 7)");
 }
 
-// Two readers of one Concat that see other parameters: no value of the group gets a type, and the results are ONNX's.
+// Two readers of one Concat that see other parameters: no value of the group gets a type, and the
+// results are ONNX's.
 TEST(Types, AGroupAgreesOrHasNone) {
-  const std::string text = "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { dim_value: 2 } } } } } "
-                           "input { name: 'b' type { tensor_type { elem_type: 2 shape { dim { dim_value: 1 } } } } } "
-                           "initializer { name: 's' data_type: 1 float_data: 0.5 } initializer { name: 't' data_type: 1 float_data: 2 } "
-                           "initializer { name: 'z' data_type: 2 int32_data: 1 } "
-                           "node { op_type: 'Concat' input: 'a' input: 'b' output: 'c' attribute { name: 'axis' type: INT i: 0 } } "
-                           "node { op_type: 'DequantizeLinear' input: 'c' input: 's' input: 'z' output: 'd' } ";
+  const std::string text =
+      "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { dim_value: 2 } } } } } "
+      "input { name: 'b' type { tensor_type { elem_type: 2 shape { dim { dim_value: 1 } } } } } "
+      "initializer { name: 's' data_type: 1 float_data: 0.5 } initializer { name: 't' data_type: 1 "
+      "float_data: 2 } "
+      "initializer { name: 'z' data_type: 2 int32_data: 1 } "
+      "node { op_type: 'Concat' input: 'a' input: 'b' output: 'c' attribute { name: 'axis' type: "
+      "INT i: 0 } } "
+      "node { op_type: 'DequantizeLinear' input: 'c' input: 's' input: 'z' output: 'd' } ";
   const auto values = [&](const char* scale_of_a) {
-    return ImportGraph(13, text + kOutput + "node { op_type: 'DequantizeLinear' input: 'a' input: '" + scale_of_a + "' input: 'z' output: 'e' } "
-                                            "node { op_type: 'Concat' input: 'd' input: 'e' output: 'y' attribute { name: 'axis' type: INT i: 0 } }");
+    return ImportGraph(
+        13, text + kOutput + "node { op_type: 'DequantizeLinear' input: 'a' input: '" + scale_of_a +
+                "' input: 'z' output: 'e' } "
+                "node { op_type: 'Concat' input: 'd' input: 'e' output: 'y' attribute { name: "
+                "'axis' type: INT i: 0 } }");
   };
   const auto agreed = values("s"), differing = values("t");
   ASSERT_TRUE(agreed && differing);
   EXPECT_EQ(agreed->value(agreed->FindValue("b")).type.ToString(), "uint8[1](scale 0.5, zero 1)");
   EXPECT_EQ(differing->value(differing->FindValue("b")).type.ToString(), "uint8[1]");
   EXPECT_EQ(differing->value(differing->FindValue("a")).type.ToString(), "uint8[2]");
-  const std::vector<Tensor> inputs = {Tensor::FromValues<uint8_t>(Shape{2}, {3, 5}), Tensor::FromValues<uint8_t>(Shape{1}, {1})};
+  const std::vector<Tensor> inputs = {Tensor::FromValues<uint8_t>(Shape{2}, {3, 5}),
+                                      Tensor::FromValues<uint8_t>(Shape{1}, {1})};
   EXPECT_EQ(Values(differing, inputs), (std::vector<float>{1, 2, 0, 4, 8}));
 }
 
 // ---- out
 
 onnx::GraphProto Exported(const Graph& graph) {
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evoq_zero_points_{}.onnx", ::getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_zero_points_{}.onnx", ::getpid()))
+          .string();
   const Status written = ExportOnnx(graph, path);
   EXPECT_TRUE(written) << written.error().message();
   onnx::ModelProto model;
@@ -167,12 +217,13 @@ onnx::TensorProto Initializer(const onnx::GraphProto& graph, const std::string& 
   return {};
 }
 
-// ONNX wants the zero point in the type of the integers: the operator's output type is read from it.
+// ONNX wants the zero point in the type of the integers: the operator's output type is read from
+// it.
 TEST(Export, ZeroPointsHaveTheTypeOfTheirIntegers) {
   struct Row {
     const char* type;
     int zero;
-    int number;        // ONNX's, of the type
+    int number;         // ONNX's, of the type
     std::string bytes;  // of the zero point
   };
   const Row rows[] = {{"uint8", 200, onnx::TensorProto::UINT8, "\xc8"},
@@ -185,8 +236,10 @@ TEST(Export, ZeroPointsHaveTheTypeOfTheirIntegers) {
                       {"uint2", 3, 25, "\x03"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.type);
-    const auto graph = ParseGraph(fmt::format("graph g\ninput %x: float32[2]\nq: %q: {}[2](scale 0.5, zero {}) = QuantizeLinear(%x)\n"
-                                              "d: %y: float32[2] = DequantizeLinear(%q)\noutput %y\n", row.type, row.zero));
+    const auto graph = ParseGraph(fmt::format(
+        "graph g\ninput %x: float32[2]\nq: %q: {}[2](scale 0.5, zero {}) = QuantizeLinear(%x)\n"
+        "d: %y: float32[2] = DequantizeLinear(%q)\noutput %y\n",
+        row.type, row.zero));
     ASSERT_TRUE(graph) << graph.error().message();
     const onnx::GraphProto made = Exported(*graph);
     const onnx::TensorProto zero = Initializer(made, "q/zero_point");
@@ -201,8 +254,10 @@ TEST(Export, ZeroPointsHaveTheTypeOfTheirIntegers) {
 TEST(Export, ZeroPointsPerChannel) {
   Graph graph;
   const QuantParams q{{0.5f, 1, 2}, {1, -2, 3}, 0, 0};
-  const ValueId w = graph.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt4, Shape{3, 2}, q)));
-  graph.MarkOutput(graph.Apply("DequantizeLinear", "y", {w}, {}, TensorType(DType::kFloat32, Shape{3, 2})));
+  const ValueId w =
+      graph.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt4, Shape{3, 2}, q)));
+  graph.MarkOutput(
+      graph.Apply("DequantizeLinear", "y", {w}, {}, TensorType(DType::kFloat32, Shape{3, 2})));
   const onnx::GraphProto made = Exported(graph);
   const onnx::TensorProto zero = Initializer(made, "w/zero_point");
   EXPECT_EQ(zero.data_type(), 22);  // INT4

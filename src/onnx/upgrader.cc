@@ -1,7 +1,6 @@
 // The machinery behind the upgrade rules.
-#include "onnx/upgrade.h"
-
 #include "base/budget_scope.h"
+#include "onnx/upgrade.h"
 #include "ops/control.h"
 #include "ops/driver.h"
 

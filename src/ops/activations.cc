@@ -15,8 +15,10 @@ template <UnaryKind kKind>
 EvalResult Evaluate(const EvalArgs& args) {
   const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
   return MapFloats(args, [&](auto x) {
-    if constexpr (std::is_same_v<decltype(x), double>) return Apply(unary, x);
-    else return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
+    if constexpr (std::is_same_v<decltype(x), double>)
+      return Apply(unary, x);
+    else
+      return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
   });
 }
 

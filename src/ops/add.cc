@@ -22,7 +22,8 @@ EvalResult Evaluate(const EvalArgs& args) {
   if (const auto unary = UnaryFromActivation(activation)) {
     return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
       using T = decltype(tag);
-      EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, b, a.dtype(), [&](T p, T q) { return Apply(*unary, p + q); })));
+      EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, b, a.dtype(),
+                                                [&](T p, T q) { return Apply(*unary, p + q); })));
       return One(std::move(y));
     });
   }

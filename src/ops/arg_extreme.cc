@@ -1,5 +1,5 @@
-// ArgMax and ArgMin: the index of the largest or smallest element along an axis, the first one of equals by default. A NaN is
-// better than any number and equals another NaN, as in numpy.
+// ArgMax and ArgMin: the index of the largest or smallest element along an axis, the first one of
+// equals by default. A NaN is better than any number and equals another NaN, as in numpy.
 #include "ops/arithmetic.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -39,7 +39,8 @@ EvalResult Evaluate(const EvalArgs& args) {
         int64_t best = 0;
         for (int64_t k = 1; k < split.size; ++k) {
           const T value = in[k * split.inner], found = in[best * split.inner];
-          const bool better = !IsNan(found) && (IsNan(value) || (kMaximum ? value > found : value < found));
+          const bool better =
+              !IsNan(found) && (IsNan(value) || (kMaximum ? value > found : value < found));
           if (better || (last && (value == found || (IsNan(value) && IsNan(found))))) best = k;
         }
         out[o * split.inner + i] = best;

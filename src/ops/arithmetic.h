@@ -43,8 +43,10 @@ struct DivFn {
 };
 template <typename T>
 bool IsNan(T x) {
-  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
-  else return false;
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
 }
 
 // NaN where either is NaN; the second of equals.

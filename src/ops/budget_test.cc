@@ -1,9 +1,9 @@
-// What evaluation costs is drawn on the thread's budget (base/budget_scope.h), also where it depends on attributes and data.
-#include "base/budget_scope.h"
-
+// What evaluation costs is drawn on the thread's budget (base/budget_scope.h), also where it
+// depends on attributes and data.
 #include <cmath>
 #include <limits>
 
+#include "base/budget_scope.h"
 #include "ops/driver.h"
 #include "ops/test_node.h"
 
@@ -35,23 +35,45 @@ TEST(Budget, WorkBeyondTheSizes) {
   const std::string long_text(2000, 'x');
   const Row rows[] = {
       {"Einsum", {Ones({100}), Ones({100}), Ones({100})}, With({{"equation", "i,j,k->"}})},
-      {"NonMaxSuppression", {Ones({1, 1500, 4}), Ones({1, 1, 1500}), Make<int64_t>(Shape{1}, {1500})}, {}},
+      {"NonMaxSuppression",
+       {Ones({1, 1500, 4}), Ones({1, 1, 1500}), Make<int64_t>(Shape{1}, {1500})},
+       {}},
       {"Det", {Ones({100, 100})}, {}},
       {"DFT", {Ones({1, 8192, 1}), Tensor(), Make<int64_t>(Shape{}, {1})}, {}},
       {"LRN", {Ones({1, 1000, 1, 1})}, With({{"size", int64_t{1001}}})},
       {"MaxPool", {Ones({1, 1, 2000})}, With({{"kernel_shape", Ints{1000}}})},
       {"AveragePool", {Ones({1, 1, 2000})}, With({{"kernel_shape", Ints{1000}}})},
       {"LpPool", {Ones({1, 1, 2000})}, With({{"kernel_shape", Ints{1000}}})},
-      {"GridSample", {Ones(Shape(std::vector<int64_t>(18, 1))), Ones(Shape([] { std::vector<int64_t> s(18, 1); s.back() = 16; return s; }()))}, {}},
-      {"RoiAlign", {Ones({1, 1, 2, 2}), Floats(Shape{1, 4}, {0, 0, 2000, 2000}), Make<int64_t>(Shape{1}, {0})}, {}},
-      {"RoiAlign", {Ones({1, 1, 2, 2}), Ones({1, 4}), Make<int64_t>(Shape{1}, {0})}, With({{"sampling_ratio", int64_t{1000}}})},
-      {"DeformConv", {Ones({1, 8, 30, 30}), Ones({64, 8, 15, 15}), Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 450, 16, 16}))}, {}},
+      {"GridSample",
+       {Ones(Shape(std::vector<int64_t>(18, 1))), Ones(Shape([] {
+          std::vector<int64_t> s(18, 1);
+          s.back() = 16;
+          return s;
+        }()))},
+       {}},
+      {"RoiAlign",
+       {Ones({1, 1, 2, 2}), Floats(Shape{1, 4}, {0, 0, 2000, 2000}), Make<int64_t>(Shape{1}, {0})},
+       {}},
+      {"RoiAlign",
+       {Ones({1, 1, 2, 2}), Ones({1, 4}), Make<int64_t>(Shape{1}, {0})},
+       With({{"sampling_ratio", int64_t{1000}}})},
+      {"DeformConv",
+       {Ones({1, 8, 30, 30}), Ones({64, 8, 15, 15}),
+        Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 450, 16, 16}))},
+       {}},
       {"RegexFullMatch", {Text(long_text)}, With({{"pattern", "(x{0,400}){1,2}y"}})},
-      {"StringNormalizer", {Tensor::FromValues<std::string>(Shape{1000}, std::vector<std::string>(1000, "a"))},
+      {"StringNormalizer",
+       {Tensor::FromValues<std::string>(Shape{1000}, std::vector<std::string>(1000, "a"))},
        With({{"stopwords", std::vector<std::string>(1000, "b")}})},
-      {"TfIdfVectorizer", {Make<int64_t>(Shape{500}, std::vector<int64_t>(500, 1))},
-       With({{"mode", "TF"}, {"min_gram_length", int64_t{1}}, {"max_gram_length", int64_t{20}}, {"max_skip_count", int64_t{30}},
-             {"ngram_counts", Ints{0}}, {"ngram_indexes", Ints{0}}, {"pool_int64s", Ints{7}}})},
+      {"TfIdfVectorizer",
+       {Make<int64_t>(Shape{500}, std::vector<int64_t>(500, 1))},
+       With({{"mode", "TF"},
+             {"min_gram_length", int64_t{1}},
+             {"max_gram_length", int64_t{20}},
+             {"max_skip_count", int64_t{30}},
+             {"ngram_counts", Ints{0}},
+             {"ngram_indexes", Ints{0}},
+             {"pool_int64s", Ints{7}}})},
       {"MatMul", {Ones({100, 100}), Ones({100, 100})}, {}},
   };
   for (const Row& row : rows) {
@@ -63,24 +85,30 @@ TEST(Budget, WorkBeyondTheSizes) {
       EXPECT_GT((int64_t{1} << 40) - scope.budget().work_left(), 900000);
     }
     const BudgetScope scope(Budget(int64_t{1} << 40, 900000));
-    EXPECT_NE(EvalError(row.op, row.inputs, row.attrs).find("units of work, expected at most the "), std::string::npos)
+    EXPECT_NE(EvalError(row.op, row.inputs, row.attrs).find("units of work, expected at most the "),
+              std::string::npos)
         << EvalError(row.op, row.inputs, row.attrs);
   }
 }
 
 // 100 KB of characters each, by a thousand words of a hundred or by one of them repeated.
 TEST(Budget, Characters) {
-  const Tensor words = Tensor::FromValues<std::string>(Shape{1000}, std::vector<std::string>(1000, std::string(100, 'w')));
+  const Tensor words = Tensor::FromValues<std::string>(
+      Shape{1000}, std::vector<std::string>(1000, std::string(100, 'w')));
   struct Row {
     const char* op;
     std::vector<Tensor> inputs;
     Attrs attrs;
   };
-  const Row rows[] = {{"StringConcat", {words, Text("")}, {}},
-                      {"StringConcat", {Text(std::string(100, 'w')), Tensor::FromValues<std::string>(Shape{1000}, std::vector<std::string>(1000))}, {}},
-                      {"Expand", {Text(std::string(100, 'w')), Ints({1000})}, {}},
-                      {"StringNormalizer", {words}, {}},
-                      {"StringSplit", {words}, {}}};
+  const Row rows[] = {
+      {"StringConcat", {words, Text("")}, {}},
+      {"StringConcat",
+       {Text(std::string(100, 'w')),
+        Tensor::FromValues<std::string>(Shape{1000}, std::vector<std::string>(1000))},
+       {}},
+      {"Expand", {Text(std::string(100, 'w')), Ints({1000})}, {}},
+      {"StringNormalizer", {words}, {}},
+      {"StringSplit", {words}, {}}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.op);
     {
@@ -88,12 +116,16 @@ TEST(Budget, Characters) {
       EXPECT_EQ(EvalError(row.op, row.inputs, row.attrs), "");
       EXPECT_GE((1 << 30) - scope.budget().memory_left(), 100000);
     }
-    const BudgetScope scope(Budget(120000, int64_t{1} << 40));  // 32 KB of them are the strings' own objects
-    EXPECT_NE(EvalError(row.op, row.inputs, row.attrs).find("bytes of memory, expected at most the "), std::string::npos);
+    const BudgetScope scope(
+        Budget(120000, int64_t{1} << 40));  // 32 KB of them are the strings' own objects
+    EXPECT_NE(
+        EvalError(row.op, row.inputs, row.attrs).find("bytes of memory, expected at most the "),
+        std::string::npos);
   }
 }
 
-// 4000 bytes of output; the quarter of 15,996 does not hold them, that of 16,000 does, and they come back.
+// 4000 bytes of output; the quarter of 15,996 does not hold them, that of 16,000 does, and they
+// come back.
 TEST(Budget, AheadTakesAQuarter) {
   const Node node = TestNode("Neg", {}, {true}, 1);
   const std::vector<Tensor> inputs = {Ones({1000})};
@@ -114,8 +146,10 @@ TEST(Budget, Footprints) {
   EXPECT_EQ(FootprintBytes(Tensor()), 0);
   EXPECT_EQ(FootprintBytes(Ones({3, 2})), 24);
   const int64_t object = sizeof(std::string);
-  EXPECT_EQ(FootprintBytes(Tensor::FromValues<std::string>(Shape{2}, {"abc", "de"})), 2 * object + 5);
-  const Tensor list = Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape{2}), {Ones({2}), Ones({2})});
+  EXPECT_EQ(FootprintBytes(Tensor::FromValues<std::string>(Shape{2}, {"abc", "de"})),
+            2 * object + 5);
+  const Tensor list = Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape{2}),
+                                 {Ones({2}), Ones({2})});
   EXPECT_EQ(FootprintBytes(list), static_cast<int64_t>(list.bytes()) + 16);
 }
 
@@ -128,24 +162,29 @@ TEST(Regions, OfNaNAreEmpty) {
   for (int i = 0; i < 4; ++i) {
     std::vector<float> box = {0, 0, 1, 1};
     box[static_cast<size_t>(i)] = kNan;
-    const Tensor y = Eval("RoiAlign", {x, Floats(Shape{1, 4}, box), batch}, With({{"output_height", int64_t{2}}, {"output_width", int64_t{1}}}));
+    const Tensor y = Eval("RoiAlign", {x, Floats(Shape{1, 4}, box), batch},
+                          With({{"output_height", int64_t{2}}, {"output_width", int64_t{1}}}));
     EXPECT_EQ(Values<float>(y), (std::vector<float>{0, 0})) << i;
     std::vector<float> region = {0, 0, 0, 1, 1};
     region[static_cast<size_t>(i) + 1] = kNan;
-    const Tensor pooled = Eval("MaxRoiPool", {x, Floats(Shape{1, 5}, region)}, With({{"pooled_shape", std::vector<int64_t>{2, 2}}}));
+    const Tensor pooled = Eval("MaxRoiPool", {x, Floats(Shape{1, 5}, region)},
+                               With({{"pooled_shape", std::vector<int64_t>{2, 2}}}));
     ASSERT_EQ(pooled.elements(), 4) << i;
     for (float v : Values<float>(pooled)) EXPECT_TRUE(v >= 0 && v <= 4) << v;
   }
 }
 
 TEST(Resize, ARegionOfNaNIsRefused) {
-  const Tensor x = Floats(Shape{1, 1, 1, 3}, {5, 6, 7}), roi = Floats(Shape{8}, {0, 0, 0, kNan, 1, 1, 1, kNan});
-  const std::string error = EvalError("Resize", {x, roi, Tensor(), Ints({1, 1, 1, 2})},
-                                      With({{"coordinate_transformation_mode", "tf_crop_and_resize"}, {"mode", "nearest"}}));
+  const Tensor x = Floats(Shape{1, 1, 1, 3}, {5, 6, 7}),
+               roi = Floats(Shape{8}, {0, 0, 0, kNan, 1, 1, 1, kNan});
+  const std::string error = EvalError(
+      "Resize", {x, roi, Tensor(), Ints({1, 1, 1, 2})},
+      With({{"coordinate_transformation_mode", "tf_crop_and_resize"}, {"mode", "nearest"}}));
   EXPECT_NE(error.find("input 1 has a value that is not finite"), std::string::npos) << error;
 }
 
-// ---- int32 with a zero point at the end of its range: dequantized, for there is no integer definition
+// ---- int32 with a zero point at the end of its range: dequantized, for there is no integer
+// definition
 
 TEST(Add, OfInt32IsThatOfTheRealNumbers) {
   const int32_t high = std::numeric_limits<int32_t>::max();
@@ -154,7 +193,8 @@ TEST(Add, OfInt32IsThatOfTheRealNumbers) {
   for (const char* op : {"Add", "Mul"}) {
     const auto y = EvalAll(op, {a, a}, {}, {TensorType(DType::kFloat32, Shape::UnknownRank())});
     ASSERT_TRUE(y) << y.error().message();
-    EXPECT_EQ(Values<float>((*y)[0]), op == std::string("Add") ? (std::vector<float>{-2, 0}) : (std::vector<float>{1, 0}));
+    EXPECT_EQ(Values<float>((*y)[0]),
+              op == std::string("Add") ? (std::vector<float>{-2, 0}) : (std::vector<float>{1, 0}));
   }
 }
 
@@ -167,16 +207,19 @@ TEST(Regex, WholeStringsMatch) {
   };
   EXPECT_TRUE(matches("a+b?", "aaab"));
   EXPECT_FALSE(matches("a+b?", "aaabb"));  // a part does not count
-  EXPECT_TRUE(matches(".", "ü"));         // one character of two bytes
+  EXPECT_TRUE(matches(".", "ü"));          // one character of two bytes
   EXPECT_TRUE(matches("", ""));
   EXPECT_TRUE(matches("(?i)ABC", "abc"));
   EXPECT_TRUE(matches("\\d{2,3}|x", "123"));
 }
 
 TEST(Regex, BadPatternsAreRefused) {
-  const auto error = [](const std::string& pattern) { return EvalError("RegexFullMatch", {Text("x")}, With({{"pattern", pattern}})); };
+  const auto error = [](const std::string& pattern) {
+    return EvalError("RegexFullMatch", {Text("x")}, With({{"pattern", pattern}}));
+  };
   EXPECT_NE(error("(a").find("attribute pattern: missing )"), std::string::npos) << error("(a");
-  EXPECT_NE(error("((a{900}){900}){900}").find("attribute pattern: "), std::string::npos);  // too large, without a word on stderr
+  EXPECT_NE(error("((a{900}){900}){900}").find("attribute pattern: "),
+            std::string::npos);  // too large, without a word on stderr
 }
 
 }  // namespace

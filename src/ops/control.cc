@@ -42,7 +42,8 @@ Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const Ten
   if (inputs.size() != body.inputs().size())
     return InvalidInput("{} values for the subgraph's {} inputs", inputs.size(), body.inputs().size());
   constexpr int64_t kNodeWork = 2000;  // to copy and infer one
-  EVOQ_TRY(SpendWork(static_cast<int64_t>(body.order().size() + 1) * kNodeWork, "inferring subgraphs, which are nested or often read"));
+  EVOQ_TRY(SpendWork(static_cast<int64_t>(body.order().size() + 1) * kNodeWork,
+                     "inferring subgraphs, which are nested or often read"));
   Graph copy = body;
   std::map<ValueId, Tensor> known;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -64,7 +65,8 @@ Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t bod
   return WithContext(run(body, inputs), [&] { return "subgraph " + node.bodies[body]->name; });
 }
 
-// What the rounds of a loop keep: states, of which the next ones are made, and rows, which are stacked in the end.
+// What the rounds of a loop keep: states, of which the next ones are made, and rows, which are
+// stacked in the end.
 class Held {
  public:
   void AddRow(const Tensor& row) { rows_ += FootprintBytes(row); }
@@ -73,7 +75,10 @@ class Held {
     int64_t bytes = 0;
     for (const Tensor& state : states) bytes += FootprintBytes(state);
     if (bytes <= limit_ && rows_ <= limit_) return {};
-    return Fail(ErrorCode::kTooLarge, "after {} rounds its states take {} bytes and its rows {}, expected at most {} each", round + 1, bytes, rows_, limit_);
+    return Fail(
+        ErrorCode::kTooLarge,
+        "after {} rounds its states take {} bytes and its rows {}, expected at most {} each",
+        round + 1, bytes, rows_, limit_);
   }
 
  private:

@@ -101,7 +101,8 @@ LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, c
 template <bool kTransposed>
 EvalResult EvaluateConv(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  if (x.dtype() != w.dtype()) return Unsupported("{} and {} inputs", DTypeName(x.dtype()), DTypeName(w.dtype()));
+  if (x.dtype() != w.dtype())
+    return Unsupported("{} and {} inputs", DTypeName(x.dtype()), DTypeName(w.dtype()));
   EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {

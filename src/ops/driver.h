@@ -25,9 +25,11 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
                                              std::span<const Tensor* const> constants,
                                              std::span<const TensorType> declared);
 
-// EvaluateNode before anyone runs the model: its memory and work are at most a quarter of what is left of the thread's budget
-// (base/budget_scope.h), and the memory is not counted any more once it is done. Errors: as EvaluateNode; kTooLarge.
-Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types);
+// EvaluateNode before anyone runs the model: its memory and work are at most a quarter of what is
+// left of the thread's budget (base/budget_scope.h), and the memory is not counted any more once it
+// is done. Errors: as EvaluateNode; kTooLarge.
+Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs,
+                                          std::span<const TensorType> output_types);
 
 // About what a file of this graph holds, its subgraphs too: what budgets of work on it grow with.
 int64_t GraphBytes(const Graph& graph);
@@ -38,8 +40,8 @@ int64_t FootprintBytes(const Tensor& tensor);
 // InferTypes, where the data of some values is known.
 Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
 
-// Fixes sizes that the graph's inputs leave free, by input name, for good, and infers again. -1 leaves a dimension as it is. A
-// symbol becomes fixed wherever it stands. Errors: as BindShapes.
+// Fixes sizes that the graph's inputs leave free, by input name, for good, and infers again. -1
+// leaves a dimension as it is. A symbol becomes fixed wherever it stands. Errors: as BindShapes.
 Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
 
 // InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and nodes that nobody reads

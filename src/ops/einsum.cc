@@ -147,7 +147,9 @@ EvalResult Evaluate(const EvalArgs& args) {
   const std::vector<int64_t> inner(sizes.begin() + equation.output.size(), sizes.end());
   const auto inner_count = CheckedProduct(inner);
   if (!inner_count) return Fail(ErrorCode::kTooLarge, "sums of too many terms");
-  EVOQ_TRY(SpendWork({y.elements(), *inner_count, static_cast<int64_t>(strides.size() * sizes.size() + sizes.size() + 1)}, "the sums"));
+  EVOQ_TRY(SpendWork({y.elements(), *inner_count,
+                      static_cast<int64_t>(strides.size() * sizes.size() + sizes.size() + 1)},
+                     "the sums"));
   std::vector<int64_t> index(sizes.size());
   const auto unravel = [&](int64_t linear, size_t begin, size_t end) {
     for (size_t d = end; d-- > begin; linear /= sizes[d]) index[d] = linear % sizes[d];

@@ -44,7 +44,10 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
   names.emplace_back();  // what operators fill with
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  const size_t longest = std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); })->size();
+  const size_t longest =
+      std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) {
+        return a.size() < b.size();
+      })->size();
   std::vector<Tensor> ranks(inputs.begin(), inputs.end());
   for (Tensor& t : ranks) {
     if (!t.defined() || t.dtype() != DType::kString) continue;
@@ -60,7 +63,9 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
   EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = ranks, .output_types = rank_types}));
   for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
     if (!outputs[i].defined() || types[i].dtype != DType::kString) continue;
-    EVOQ_TRY(SpendMemory(CheckedMul(outputs[i].elements(), static_cast<int64_t>(longest)).value_or(-1), "repeated strings"));
+    EVOQ_TRY(
+        SpendMemory(CheckedMul(outputs[i].elements(), static_cast<int64_t>(longest)).value_or(-1),
+                    "repeated strings"));
     Tensor strings = Tensor::Allocate(TensorType(DType::kString, outputs[i].shape()));
     for (int64_t k = 0; k < strings.elements(); ++k)
       strings.mutable_data<std::string>()[k] = names[static_cast<size_t>(outputs[i].data<int64_t>()[k])];
@@ -90,7 +95,8 @@ Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node, 
 }
 
 // The definition on plain values with all floats as `wide`, and its outputs as `types`.
-Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node,
+                                         std::span<const Tensor> inputs,
                                          std::span<const TensorType> types, DType wide) {
   std::vector<Tensor> wide_inputs(inputs.begin(), inputs.end());
   for (Tensor& tensor : wide_inputs) {
@@ -101,9 +107,12 @@ Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node, std:
   for (TensorType& type : wide_types) {
     if (IsFloat(type.dtype)) type.dtype = wide;
   }
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = wide_inputs, .output_types = wide_types}));
+  EVOQ_ASSIGN(std::vector<Tensor> outputs,
+              op.evaluate({.node = node, .inputs = wide_inputs, .output_types = wide_types}));
   for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
-    if (!outputs[i].defined() || !outputs[i].type().is_tensor() || !IsFloat(outputs[i].dtype()) || !IsFloat(types[i].dtype)) continue;
+    if (!outputs[i].defined() || !outputs[i].type().is_tensor() || !IsFloat(outputs[i].dtype()) ||
+        !IsFloat(types[i].dtype))
+      continue;
     if (outputs[i].dtype() == types[i].dtype) continue;
     EVOQ_ASSIGN(const Tensor narrow, ToFloat32(outputs[i]));
     EVOQ_ASSIGN(outputs[i], FromFloat32(narrow, types[i].dtype));
@@ -111,8 +120,9 @@ Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node, std:
   return outputs;
 }
 
-// The definition on real values. Operators that have no arithmetic of their own for floats of several widths, or of 16 bits,
-// are computed in the widest of float32 and the inputs' types that they have.
+// The definition on real values. Operators that have no arithmetic of their own for floats of
+// several widths, or of 16 bits, are computed in the widest of float32 and the inputs' types that
+// they have.
 Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> types) {
   bool other_float = false, float64 = false, small = false, strings = false;
@@ -163,14 +173,17 @@ Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node, st
   return outputs;
 }
 
-// Draws what the sizes alone say of the cost; operators whose cost depends on attributes or data draw that themselves.
-Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored, std::span<const TensorType> outputs) {
+// Draws what the sizes alone say of the cost; operators whose cost depends on attributes or data
+// draw that themselves.
+Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored,
+               std::span<const TensorType> outputs) {
   int64_t read = 0, written = 0;
   bool is_static = !stored.empty() && !outputs.empty();
   const auto add = [&](std::span<const TensorType> types, int64_t& bytes) {
     for (const TensorType& type : types) {
       is_static &= type.shape.is_static();
-      if (type.is_tensor() && type.dtype != DType::kUndefined) bytes = CheckedAdd(bytes, type.bytes().value_or(0)).value_or(-1);
+      if (type.is_tensor() && type.dtype != DType::kUndefined)
+        bytes = CheckedAdd(bytes, type.bytes().value_or(0)).value_or(-1);
     }
   };
   add(outputs, written);
@@ -178,8 +191,10 @@ Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored
   if (!BudgetScope::Active()) return {};
   const std::vector<TensorType> inputs = TypesOf(stored);
   add(inputs, read);
-  EVOQ_TRY(SpendWork(CheckedAdd(CheckedAdd(read, written).value_or(-1), 1000).value_or(-1), "its values"));
-  return is_static && op.macs != nullptr ? SpendWork(op.macs(node, inputs, outputs), "its products") : Status();
+  EVOQ_TRY(SpendWork(CheckedAdd(CheckedAdd(read, written).value_or(-1), 1000).value_or(-1),
+                     "its values"));
+  return is_static && op.macs != nullptr ? SpendWork(op.macs(node, inputs, outputs), "its products")
+                                         : Status();
 }
 
 Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> inputs,
@@ -235,7 +250,8 @@ bool Fits(const TensorType& type, const TensorType& declared) {
 int64_t GraphBytes(const Graph& graph) {
   constexpr int64_t kNodeBytes = 256;
   int64_t bytes = 0;
-  for (int i = 0; i < graph.value_count(); ++i) bytes += FootprintBytes(graph.value(ValueId{i}).constant);
+  for (int i = 0; i < graph.value_count(); ++i)
+    bytes += FootprintBytes(graph.value(ValueId{i}).constant);
   for (NodeId id : graph.order()) {
     bytes += kNodeBytes;
     for (const auto& body : graph.node(id).bodies) bytes += GraphBytes(*body);
@@ -249,7 +265,8 @@ int64_t FootprintBytes(const Tensor& tensor) {
   if (!tensor.type().is_tensor()) {
     for (const Tensor& item : tensor.items()) bytes += FootprintBytes(item);
   } else if (tensor.dtype() == DType::kString) {
-    for (const std::string& s : tensor.values<std::string>()) bytes += static_cast<int64_t>(s.size());
+    for (const std::string& s : tensor.values<std::string>())
+      bytes += static_cast<int64_t>(s.size());
   }
   return bytes;
 }
@@ -266,7 +283,8 @@ Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
   return {};
 }
 
-Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types) {
+Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs,
+                                          std::span<const TensorType> output_types) {
   int64_t drawn = 0;
   const auto within = [&] {
     const BudgetScope scope(BudgetScope::Part(4));

@@ -129,7 +129,8 @@ EvalResult Evaluate(const EvalArgs& args) {
   if (in_size == 0 && y.elements() > 0) return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
   const int64_t places = sizes[0] * channels == 0 ? 0 : y.elements() / (sizes[0] * channels);
   int64_t per_sample = 1;
-  for (int64_t d = 0; d < axes && per_sample < int64_t{1} << 40; ++d) per_sample *= sampling.mode == Mode::kCubic ? 4 : sampling.mode == Mode::kLinear ? 2 : 1;
+  for (int64_t d = 0; d < axes && per_sample < int64_t{1} << 40; ++d)
+    per_sample *= sampling.mode == Mode::kCubic ? 4 : sampling.mode == Mode::kLinear ? 2 : 1;
   EVOQ_TRY(SpendWork({y.elements(), per_sample, axes + 1}, "the samples"));
   std::vector<AxisTaps> taps(axes);
   for (int64_t n = 0; n < sizes[0]; ++n) {

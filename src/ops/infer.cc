@@ -94,7 +94,8 @@ std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
 
 bool IsSmall(const TensorType& type) {
   const auto elements = type.shape.elements();
-  return elements && *elements <= kMaxKnownElements && !type.quantized() && type.is_tensor() && type.dtype != DType::kString;
+  return elements && *elements <= kMaxKnownElements && !type.quantized() && type.is_tensor() &&
+         type.dtype != DType::kString;
 }
 
 // Computes small integer outputs of a node whose inputs are all known, so that shapes that are computed in the graph
@@ -192,9 +193,11 @@ namespace {
 
 Status UsageError(std::string message) { return tl::unexpected<Error>(Error(ErrorCode::kUsage, std::move(message))); }
 
-// Checks one requested shape against the declared one and notes what its symbols become. `partly`: a size of -1 says nothing.
-Status BindSymbols(const std::string& name, const Shape& declared, const std::vector<int64_t>& sizes,
-                   std::map<std::string, int64_t>& symbols, bool partly = false) {
+// Checks one requested shape against the declared one and notes what its symbols become. `partly`:
+// a size of -1 says nothing.
+Status BindSymbols(const std::string& name, const Shape& declared,
+                   const std::vector<int64_t>& sizes, std::map<std::string, int64_t>& symbols,
+                   bool partly = false) {
   if (declared.ranked() && declared.rank() != static_cast<int>(sizes.size()))
     return UsageError(fmt::format("input {}: shape {} has rank {}, the model's is {}", name,
                                   Bracketed(std::span<const int64_t>(sizes)), sizes.size(), declared.ToString()));
@@ -233,14 +236,16 @@ Result<ValueId> InputNamed(const Graph& graph, const std::string& name) {
   if (id.valid() && graph.IsInput(id)) return id;
   std::vector<std::string> names;
   for (ValueId input : graph.inputs()) names.push_back(graph.value(input).name);
-  return Fail(ErrorCode::kUsage, "the model has no input {}; it has {}", name, fmt::join(names, ", "));
+  return Fail(ErrorCode::kUsage, "the model has no input {}; it has {}", name,
+              fmt::join(names, ", "));
 }
 
 // An input may have this type.
 Status CheckBound(const std::string& name, const TensorType& type) {
   const auto bytes = type.bytes();
   if (!bytes || *bytes > kMaxTensorBytes)
-    return Fail(ErrorCode::kTooLarge, "input {} would be {}, more than {} bytes", name, type.ToString(), kMaxTensorBytes);
+    return Fail(ErrorCode::kTooLarge, "input {} would be {}, more than {} bytes", name,
+                type.ToString(), kMaxTensorBytes);
   return WithContext(ValidateQuant(type), fmt::format("input {}", name));
 }
 

@@ -38,9 +38,11 @@ struct IntegerScale {
   int32_t zero, low, high;
 };
 
-// Errors: kUnsupported for types that are not 8- or 16-bit with one scale each. What follows computes with their zero points.
+// Errors: kUnsupported for types that are not 8- or 16-bit with one scale each. What follows
+// computes with their zero points.
 inline Status CheckIntegerPair(const EvalArgs& args) {
-  const TensorType &a = args.inputs[0].type(), &b = args.inputs[1].type(), &out = args.output_types[0];
+  const TensorType &a = args.inputs[0].type(), &b = args.inputs[1].type(),
+                   &out = args.output_types[0];
   if (HasIntegerDefinition(a) && HasIntegerDefinition(b) && HasIntegerDefinition(out)) return {};
   return Unsupported("{} and {} to {}", a.ToString(), b.ToString(), out.ToString());
 }

@@ -71,9 +71,12 @@ Result<std::vector<uint32_t>> Centered(const Tensor& tensor) {
 EvalResult FinishFloat(const LinearCall& call, DType dtype, std::span<const double> sums) {
   if (call.table) return InvalidInput("a table behind {} values", DTypeName(dtype));
   if (call.bias && call.bias->dtype() == DType::kInt32)
-    return InvalidInput("bias is {}, expected {} where the inputs are not quantized", call.bias->type().ToString(), DTypeName(dtype));
-  if (call.bias && call.bias->dtype() != dtype) return Unsupported("bias {}", call.bias->type().ToString());
-  if (call.residual && call.residual->dtype() != dtype) return Unsupported("residual {}", call.residual->type().ToString());
+    return InvalidInput("bias is {}, expected {} where the inputs are not quantized",
+                        call.bias->type().ToString(), DTypeName(dtype));
+  if (call.bias && call.bias->dtype() != dtype)
+    return Unsupported("bias {}", call.bias->type().ToString());
+  if (call.residual && call.residual->dtype() != dtype)
+    return Unsupported("residual {}", call.residual->type().ToString());
   const std::optional<Unary> activation = UnaryFromActivation(call.activation);
   return DispatchFloat(dtype, [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -82,7 +85,9 @@ EvalResult FinishFloat(const LinearCall& call, DType dtype, std::span<const doub
     const T* residual = call.residual ? call.residual->data<T>() : nullptr;
     T* out = y.mutable_data<T>();
     for (int64_t i = 0; i < y.elements(); ++i) {
-      T v = static_cast<T>(bias ? sums[i] + static_cast<double>(bias[i / call.channels.inner % call.channels.size]) : sums[i]);
+      T v = static_cast<T>(
+          bias ? sums[i] + static_cast<double>(bias[i / call.channels.inner % call.channels.size])
+               : sums[i]);
       if (residual) v = v + residual[i];
       out[i] = activation ? Apply(*activation, v) : v;
     }
@@ -128,7 +133,8 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
     if (!to_integer) {
       out[i] = v;
     } else {
-      integers[i] = scaled ? RoundOrZeroPoint(v, zero, low, high) : QuantizeValue(v, scale_y, zero, low, high);
+      integers[i] = scaled ? RoundOrZeroPoint(v, zero, low, high)
+                           : QuantizeValue(v, scale_y, zero, low, high);
     }
   }
   return One(to_integer ? FromInt32s(call.y, integers) : std::move(reals));

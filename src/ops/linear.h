@@ -31,8 +31,9 @@ Status CheckInteger(const LinearCall& call);
 // Elements minus their zero points, as int32 in two's complement: sums and products of them wrap as int32 does.
 Result<std::vector<uint32_t>> Centered(const Tensor& tensor);
 
-// y = activation(dtype(sum + bias) + residual), in `dtype`: float32 or float64, that of bias and residual too. Errors:
-// kUnsupported where those are floats of another type (the driver then widens them).
+// y = activation(dtype(sum + bias) + residual), in `dtype`: float32 or float64, that of bias and
+// residual too. Errors: kUnsupported where those are floats of another type (the driver then widens
+// them).
 EvalResult FinishFloat(const LinearCall& call, DType dtype, std::span<const double> sums);
 
 // kernels/requant.h, on sums without bias.

@@ -104,11 +104,13 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
       return One(out);
     });
   }
-  if (a.dtype() != b.dtype()) return Unsupported("{} and {} inputs", DTypeName(a.dtype()), DTypeName(b.dtype()));
+  if (a.dtype() != b.dtype())
+    return Unsupported("{} and {} inputs", DTypeName(a.dtype()), DTypeName(b.dtype()));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
   return DispatchFloat(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
-    return FinishFloat(CallOf(args, g, activation), a.dtype(), MatMulSums<T, double>(g, a.data<T>(), b.data<T>()));
+    return FinishFloat(CallOf(args, g, activation), a.dtype(),
+                       MatMulSums<T, double>(g, a.data<T>(), b.data<T>()));
   });
 }
 
@@ -166,7 +168,8 @@ EvalResult EvaluateGemm(const EvalArgs& args) {
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(attrs));
   const MatMulGeometry g = GeometryOf(a.shape(), b.shape());
   if (args.has(2) && !IsFloat(args.inputs[2].dtype()))
-    return InvalidInput("input 2 is {}, expected {} where the inputs are not quantized", args.inputs[2].type().ToString(), DTypeName(a.dtype()));
+    return InvalidInput("input 2 is {}, expected {} where the inputs are not quantized",
+                        args.inputs[2].type().ToString(), DTypeName(a.dtype()));
   return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     std::vector<double> sums = MatMulSums<T, double>(g, a.data<T>(), b.data<T>());
@@ -175,9 +178,10 @@ EvalResult EvaluateGemm(const EvalArgs& args) {
       const Tensor& c = args.inputs[2];
       const std::vector<int64_t> sizes = {g.m, g.n};
       const double beta = attrs.Float("beta", 1);
-      ForEachIndex<1>(sizes, {BroadcastStrides(c.sizes(), sizes)}, [&](int64_t i, const auto& offset) {
-        sums[i] += beta * static_cast<double>(c.data<T>()[offset[0]]);
-      });
+      ForEachIndex<1>(sizes, {BroadcastStrides(c.sizes(), sizes)},
+                      [&](int64_t i, const auto& offset) {
+                        sums[i] += beta * static_cast<double>(c.data<T>()[offset[0]]);
+                      });
     }
     LinearCall call;
     call.activation = activation;

@@ -57,7 +57,8 @@ EvalResult Evaluate(const EvalArgs& args) {
   const std::vector<int64_t> sizes = args.inputs[1].sizes();
   const int64_t boxes = sizes[2];
   const bool centered = args.node.attrs.Int("center_point_box") != 0;
-  EVOQ_TRY(SpendWork({sizes[0], sizes[1], boxes, std::clamp<int64_t>(most, 0, boxes) + 64}, "comparing boxes"));
+  EVOQ_TRY(SpendWork({sizes[0], sizes[1], boxes, std::clamp<int64_t>(most, 0, boxes) + 64},
+                     "comparing boxes"));
   std::vector<int64_t> rows, order(boxes);
   for (int64_t row = 0; row < sizes[0] * sizes[1]; ++row) {
     const float* scores = args.inputs[1].data<float>() + row * boxes;

@@ -1,6 +1,6 @@
-// Normalizations. Sums over contiguous values are SumF and SumSquaresF (kernels/math/math.h); sums over channels-last
-// planes and over other axes are sequential in index order from 0. Every written operation rounds to float32 once. In float64 the
-// same formulas, all sums in index order.
+// Normalizations. Sums over contiguous values are SumF and SumSquaresF (kernels/math/math.h); sums
+// over channels-last planes and over other axes are sequential in index order from 0. Every written
+// operation rounds to float32 once. In float64 the same formulas, all sums in index order.
 #include <cmath>
 
 #include "base/budget_scope.h"
@@ -125,7 +125,8 @@ EvalResult EvaluateLayerNorm(const EvalArgs& args) {
     Shape moments_shape = x.shape();
     for (int i = axis; i < moments_shape.rank(); ++i) moments_shape[i] = 1;
     Tensor y = Tensor::Allocate(x.type());
-    Tensor mean = Tensor::Allocate(TensorType(DType::kFloat32, moments_shape)), inverse = mean.Clone();
+    Tensor mean = Tensor::Allocate(TensorType(DType::kFloat32, moments_shape)),
+           inverse = mean.Clone();
     const int64_t outer = mean.elements(), n = outer == 0 ? 0 : x.elements() / outer;
     const T epsilon = args.node.attrs.Float("epsilon", 1e-5f);
     const Tensor none = Tensor::Scalar(0.0f);
@@ -136,11 +137,13 @@ EvalResult EvaluateLayerNorm(const EvalArgs& args) {
       const Moments<T> m = MomentsOf<T>(in, n, epsilon);
       mean.mutable_data<float>()[o] = static_cast<float>(m.mean);
       inverse.mutable_data<float>()[o] = static_cast<float>(m.inverse);
-      ForEachIndex<2>(inner, {BroadcastStrides(args.inputs[1].sizes(), inner), BroadcastStrides(bias.sizes(), inner)},
-                      [&](int64_t i, const auto& offset) {
-                        out[i] = (in[i] - m.mean) * m.inverse * args.inputs[1].data<T>()[offset[0]];
-                        if (args.has(2)) out[i] = out[i] + bias.data<T>()[offset[1]];
-                      });
+      ForEachIndex<2>(
+          inner,
+          {BroadcastStrides(args.inputs[1].sizes(), inner), BroadcastStrides(bias.sizes(), inner)},
+          [&](int64_t i, const auto& offset) {
+            out[i] = (in[i] - m.mean) * m.inverse * args.inputs[1].data<T>()[offset[0]];
+            if (args.has(2)) out[i] = out[i] + bias.data<T>()[offset[1]];
+          });
     }
     return std::vector<Tensor>{std::move(y), std::move(mean), std::move(inverse)};
   });
@@ -167,9 +170,10 @@ EvalResult EvaluateRmsNorm(const EvalArgs& args) {
     for (int64_t start = 0; start < x.elements(); start += n) {
       const T* in = x.data<T>() + start;
       const T inverse = 1 / std::sqrt(SumSquaresOf(in, n, T{0}) / static_cast<T>(n) + epsilon);
-      ForEachIndex<1>(inner, {BroadcastStrides(scale.sizes(), inner)}, [&](int64_t i, const auto& offset) {
-        y.mutable_data<T>()[start + i] = in[i] * inverse * scale.data<T>()[offset[0]];
-      });
+      ForEachIndex<1>(
+          inner, {BroadcastStrides(scale.sizes(), inner)}, [&](int64_t i, const auto& offset) {
+            y.mutable_data<T>()[start + i] = in[i] * inverse * scale.data<T>()[offset[0]];
+          });
     }
     return One(std::move(y));
   });
@@ -200,8 +204,9 @@ EvalResult EvaluateGroupNorm(const EvalArgs& args) {
       const Moments<T> m = MomentsOf<T>(x.data<T>() + g * n, n, epsilon);
       for (int64_t i = g * n; i < (g + 1) * n; ++i) {
         const int64_t c = i / split.inner % split.size;
-        y.mutable_data<T>()[i] = (x.data<T>()[i] - m.mean) * m.inverse * args.inputs[1].data<T>()[c] +
-                                     args.inputs[2].data<T>()[c];
+        y.mutable_data<T>()[i] =
+            (x.data<T>()[i] - m.mean) * m.inverse * args.inputs[1].data<T>()[c] +
+            args.inputs[2].data<T>()[c];
       }
     }
     return One(std::move(y));
@@ -220,7 +225,8 @@ EvalResult EvaluateMeanVariance(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     const Tensor& x = args.inputs[0];
-    EVOQ_ASSIGN(const std::vector<int> axes, NormalizeAxes(args.node.attrs.Ints("axes", {0, 2, 3}), x.shape().rank()));
+    EVOQ_ASSIGN(const std::vector<int> axes,
+                NormalizeAxes(args.node.attrs.Ints("axes", {0, 2, 3}), x.shape().rank()));
     const std::vector<int64_t> sizes = x.sizes();
     std::vector<int64_t> kept = sizes;
     for (int axis : axes) kept[axis] = 1;
@@ -229,7 +235,8 @@ EvalResult EvaluateMeanVariance(const EvalArgs& args) {
     const T count = static_cast<T>(groups == 0 ? 0 : x.elements() / groups);
     std::vector<T> mean(groups), deviation(groups);
     const auto each = [&](const auto& body) {
-      ForEachIndex<1>(sizes, {to_group}, [&](int64_t i, const auto& offset) { body(i, offset[0]); });
+      ForEachIndex<1>(sizes, {to_group},
+                      [&](int64_t i, const auto& offset) { body(i, offset[0]); });
     };
     each([&](int64_t i, int64_t g) { mean[g] += x.data<T>()[i]; });
     for (T& m : mean) m = m / count;
@@ -239,7 +246,9 @@ EvalResult EvaluateMeanVariance(const EvalArgs& args) {
     });
     for (T& d : deviation) d = std::sqrt(d / count) + static_cast<T>(1e-9f);
     Tensor y = Tensor::Allocate(x.type());
-    each([&](int64_t i, int64_t g) { y.mutable_data<T>()[i] = (x.data<T>()[i] - mean[g]) / deviation[g]; });
+    each([&](int64_t i, int64_t g) {
+      y.mutable_data<T>()[i] = (x.data<T>()[i] - mean[g]) / deviation[g];
+    });
     return One(std::move(y));
   });
 }
@@ -262,7 +271,8 @@ EvalResult EvaluateLrn(const EvalArgs& args) {
     const int64_t size = attrs.Int("size"), before = (size - 1) / 2, after = size - 1 - before;
     const T alpha = attrs.Float("alpha", 1e-4f) / static_cast<T>(size);
     const T beta = attrs.Float("beta", 0.75f), bias = attrs.Float("bias", 1.0f);
-    EVOQ_TRY(SpendWork({x.elements(), std::min(std::max<int64_t>(size, 1), split.size)}, "the sums"));
+    EVOQ_TRY(
+        SpendWork({x.elements(), std::min(std::max<int64_t>(size, 1), split.size)}, "the sums"));
     Tensor y = Tensor::Allocate(x.type());
     for (int64_t i = 0; i < x.elements(); ++i) {
       const int64_t c = i / split.inner % split.size;

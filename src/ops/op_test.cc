@@ -85,21 +85,26 @@ TEST(Drivers, BindShapesRefusesWhatDoesNotFit) {
   EXPECT_EQ(message({{"a", {int64_t{1} << 40, int64_t{1} << 40}}}).substr(0, 16), "input a would be");
 }
 
-// A size that is fixed is fixed wherever its symbol stands; -1 and what is not named stay as they are.
+// A size that is fixed is fixed wherever its symbol stands; -1 and what is not named stay as they
+// are.
 TEST(Drivers, FixShapesFixesWhatIsNamed) {
   const auto fixed = [](std::map<std::string, std::vector<int64_t>> shapes) {
-    auto graph = ParseGraph("input %a: float32[N, S]\ninput %b: float32[S, T]\nm: %y = MatMul(%a, %b)\noutput %y\n");
+    auto graph = ParseGraph(
+        "input %a: float32[N, S]\ninput %b: float32[S, T]\nm: %y = MatMul(%a, %b)\noutput %y\n");
     EXPECT_TRUE(graph);
     EXPECT_TRUE(Ok(InferTypes(*graph)));
     const Status status = FixShapes(*graph, shapes);
-    const auto type = [&](const char* name) { return graph->value(graph->FindValue(name)).type.shape.ToString(); };
+    const auto type = [&](const char* name) {
+      return graph->value(graph->FindValue(name)).type.shape.ToString();
+    };
     return status ? type("a") + type("b") + type("y") : status.error().message();
   };
   EXPECT_EQ(fixed({}), "[N, S][S, T][N, T]");
   EXPECT_EQ(fixed({{"a", {-1, 7}}}), "[N, 7][7, T][N, T]");
   EXPECT_EQ(fixed({{"a", {2, -1}}, {"b", {-1, 5}}}), "[2, S][S, 5][2, 5]");
   EXPECT_EQ(fixed({{"a", {-1, -1}}}), "[N, S][S, T][N, T]");
-  EXPECT_EQ(fixed({{"a", {-1, 7}}, {"b", {8, -1}}}), "input b: dimension 0 (S) is 8, but S is already 7");
+  EXPECT_EQ(fixed({{"a", {-1, 7}}, {"b", {8, -1}}}),
+            "input b: dimension 0 (S) is 8, but S is already 7");
   EXPECT_EQ(fixed({{"a", {1}}}), "input a: shape [1] has rank 1, the model's is [N, S]");
   EXPECT_EQ(fixed({{"y", {1, 1}}}), "the model has no input y; it has a, b");
   EXPECT_EQ(fixed({{"a", {int64_t{1} << 40, int64_t{1} << 40}}}).substr(0, 16), "input a would be");

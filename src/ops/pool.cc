@@ -50,7 +50,8 @@ class PoolPlan {
   // Draws what a run costs.
   Status Spend() const {
     int64_t taps = 1;  // at most kMaxTaps, or the plane
-    for (const WindowDim& w : window_) taps *= std::clamp<int64_t>(w.kernel, 1, std::max<int64_t>(w.in, 1));
+    for (const WindowDim& w : window_)
+      taps *= std::clamp<int64_t>(w.kernel, 1, std::max<int64_t>(w.in, 1));
     return SpendWork({planes, outputs, taps + 16}, "the windows");
   }
 
@@ -126,8 +127,8 @@ InferResult InferGlobalPool(const InferArgs& args) {
   return std::vector<TensorType>{std::move(y)};
 }
 
-// ---- MaxPool: the first NaN, or else the first of the largest, which Indices names by its offset in the whole input (with
-// storage_order 1, the offset if every plane were stored column-major).
+// ---- MaxPool: the first NaN, or else the first of the largest, which Indices names by its offset
+// in the whole input (with storage_order 1, the offset if every plane were stored column-major).
 
 // Where an offset of a row-major plane stands when its spatial axes are stored in the opposite order.
 int64_t ColumnMajor(int64_t offset, const std::vector<int64_t>& sizes) {

@@ -1,5 +1,6 @@
-// The functions that definitions are made of, for float32 and for float64: float32 by kernels/math (the same bits on every machine),
-// float64 by the C library. Definitions that are templates over the element type call these.
+// The functions that definitions are made of, for float32 and for float64: float32 by kernels/math
+// (the same bits on every machine), float64 by the C library. Definitions that are templates over
+// the element type call these.
 #pragma once
 
 #include <cmath>
@@ -26,12 +27,14 @@ EvalResult MapFloats(const EvalArgs& args, const F& f) {
   });
 }
 
-// body(T{}) where every input that is there has the element type T of input 0, float32 or float64; kUnsupported for others.
+// body(T{}) where every input that is there has the element type T of input 0, float32 or float64;
+// kUnsupported for others.
 template <typename Body>
 EvalResult EvaluateAsFloats(const EvalArgs& args, const Body& body) {
   const DType dtype = args.inputs[0].dtype();
   for (const Tensor& tensor : args.inputs) {
-    if (tensor.defined() && tensor.dtype() != dtype) return Unsupported("{} input beside {}", DTypeName(tensor.dtype()), DTypeName(dtype));
+    if (tensor.defined() && tensor.dtype() != dtype)
+      return Unsupported("{} input beside {}", DTypeName(tensor.dtype()), DTypeName(dtype));
   }
   return DispatchFloat(dtype, body);
 }
@@ -57,7 +60,8 @@ inline double SumSquaresOf(const double* x, int64_t n, double mean) {
   for (int64_t i = 0; i < n; ++i) sum += (x[i] - mean) * (x[i] - mean);
   return sum;
 }
-// The sum of values along one axis: SumOf when they are contiguous in memory, else sequential from 0.
+// The sum of values along one axis: SumOf when they are contiguous in memory, else sequential from
+// 0.
 template <typename T>
 T SumAlong(std::span<const T> values, bool contiguous) {
   if (contiguous) return SumOf(values.data(), static_cast<int64_t>(values.size()));

@@ -195,8 +195,10 @@ constexpr auto kMeanOf = [](auto sum, int64_t count) {
 // A wrapped-around integer sum may be negative: 0.
 constexpr auto kRootOf = [](auto sum, int64_t) {
   using T = decltype(sum);
-  if constexpr (std::is_integral_v<T>) return sum > 0 ? static_cast<T>(std::sqrt(static_cast<double>(sum))) : T{0};
-  else return std::sqrt(sum);
+  if constexpr (std::is_integral_v<T>)
+    return sum > 0 ? static_cast<T>(std::sqrt(static_cast<double>(sum))) : T{0};
+  else
+    return std::sqrt(sum);
 };
 
 EvalResult EvaluateSum(const EvalArgs& args) { return EvaluateSumOf(args, kSame, kSame); }

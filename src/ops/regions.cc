@@ -93,7 +93,10 @@ EvalResult EvaluateRoiAlign(const EvalArgs& args) {
     if (!half) width = std::max(width, 1.0f), height = std::max(height, 1.0f);
     const float bin_h = height / static_cast<float>(out[2]), bin_w = width / static_cast<float>(out[3]);
     // A region that is no number has no samples: max(0, NaN) is 0.
-    const auto samples = [&](float bin) { return ratio > 0 ? ratio : static_cast<int64_t>(std::min(std::max(0.0f, std::ceil(bin)), 4096.0f)); };
+    const auto samples = [&](float bin) {
+      return ratio > 0 ? ratio
+                       : static_cast<int64_t>(std::min(std::max(0.0f, std::ceil(bin)), 4096.0f));
+    };
     const int64_t rows = samples(bin_h), columns = samples(bin_w);
     EVOQ_TRY(SpendWork({rows, columns, out[2], out[3], in[1] + 1, 8}, "sampling regions"));
     const float count = static_cast<float>(std::max<int64_t>(rows * columns, 1));
@@ -155,7 +158,9 @@ EvalResult EvaluateMaxRoiPool(const EvalArgs& args) {
     const auto range = [](int64_t bin, int64_t bins, float start, float length, int64_t size) {
       const float step = length / static_cast<float>(bins), last = static_cast<float>(size);
       const float low = std::floor(static_cast<float>(bin) * step) + start, high = std::ceil(static_cast<float>(bin + 1) * step) + start;
-      const auto inside = [&](float at) { return static_cast<int64_t>(std::min(std::max(0.0f, at), last)); };  // of NaN: 0
+      const auto inside = [&](float at) {
+        return static_cast<int64_t>(std::min(std::max(0.0f, at), last));
+      };  // of NaN: 0
       return std::pair{inside(low), inside(high)};
     };
     for (int64_t bin = 0; bin < out[2] * out[3]; ++bin) {
@@ -330,7 +335,8 @@ EvalResult EvaluateDeformConv(const EvalArgs& args) {
   const auto fits = [&](const Tensor& t, int64_t count) { return t.sizes() == std::vector<int64_t>{in[0], count, out[2], out[3]}; };
   if (!fits(offset, p.offset_group * taps * 2) || (args.has(4) && !fits(args.inputs[4], p.offset_group * taps)))
     return InvalidInput("offsets {} do not fit the output {}", offset.type().ToString(), y.type().ToString());
-  EVOQ_TRY(SpendWork({in[0], places, in[1] + 1, taps + 1, out[1] / p.group + 16}, "the convolution"));
+  EVOQ_TRY(
+      SpendWork({in[0], places, in[1] + 1, taps + 1, out[1] / p.group + 16}, "the convolution"));
   std::vector<float> samples(static_cast<size_t>(in[1] * taps));
   for (int64_t n = 0; n < in[0]; ++n) {
     for (int64_t place = 0; place < places; ++place) {

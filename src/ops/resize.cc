@@ -1,8 +1,9 @@
 // Resize(x, roi?, scales?, sizes?): nearest, linear and cubic interpolation over any axes.
 //
-// Axes are interpolated one after the other in ascending order; an axis that keeps its size under scale 1 is left alone.
-// Along one axis: y[o] = weight[0] * x[index[0]] + weight[1] * x[index[1]] + ... in this order, in float32; coordinates are
-// computed in double, weights rounded to float32 unless x is float64. Nearest takes one index.
+// Axes are interpolated one after the other in ascending order; an axis that keeps its size under
+// scale 1 is left alone. Along one axis: y[o] = weight[0] * x[index[0]] + weight[1] * x[index[1]] +
+// ... in this order, in float32; coordinates are computed in double, weights rounded to float32
+// unless x is float64. Nearest takes one index.
 #include <algorithm>
 #include <cmath>
 
@@ -245,7 +246,9 @@ std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, con
       T* to = y.data() + (o * out + p) * split.inner;
       for (int64_t t = 0; t < taps.taps; ++t) {
         const T* from = x.data() + (o * split.size + taps.index[p * taps.taps + t]) * split.inner;
-        [[maybe_unused]] const auto weight = static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(taps.weight[p * taps.taps + t]);
+        [[maybe_unused]] const auto weight =
+            static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(
+                taps.weight[p * taps.taps + t]);
         for (int64_t i = 0; i < split.inner; ++i) {
           if constexpr (std::is_floating_point_v<T>) {
             to[i] = t == 0 ? weight * from[i] : to[i] + weight * from[i];

@@ -16,7 +16,8 @@ InferResult InferAlongAxis(const InferArgs& args) {
   return FloatSameAsInput0(args);
 }
 
-// row(values, contiguous) in place for every run of values along the axis, a vector of the element type.
+// row(values, contiguous) in place for every run of values along the axis, a vector of the element
+// type.
 template <typename Row>
 EvalResult MapRows(const EvalArgs& args, const Row& row) {
   const Tensor& x = args.inputs[0];
@@ -31,7 +32,8 @@ EvalResult MapRows(const EvalArgs& args, const Row& row) {
         const int64_t base = o * split.size * split.inner + i;
         for (int64_t k = 0; k < split.size; ++k) values[k] = x.data<T>()[base + k * split.inner];
         row(values, split.inner == 1);
-        for (int64_t k = 0; k < split.size; ++k) y.mutable_data<T>()[base + k * split.inner] = values[k];
+        for (int64_t k = 0; k < split.size; ++k)
+          y.mutable_data<T>()[base + k * split.inner] = values[k];
       }
     }
     return One(std::move(y));

@@ -1,9 +1,9 @@
 // Operators on strings: StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer. Strings are UTF-8.
-#include <clocale>
-#include <cwctype>
 #include <locale.h>
 
 #include <algorithm>
+#include <clocale>
+#include <cwctype>
 #include <map>
 
 #include "base/budget_scope.h"
@@ -33,7 +33,8 @@ Status SpendOnCharacters(int64_t characters) {
 
 int64_t Characters(const Tensor& strings) {
   int64_t count = 0;
-  for (const std::string& s : strings.values<std::string>()) count += static_cast<int64_t>(s.size());
+  for (const std::string& s : strings.values<std::string>())
+    count += static_cast<int64_t>(s.size());
   return count;
 }
 
@@ -41,10 +42,12 @@ EvalResult EvaluateConcat(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   const int64_t count = args.output_types[0].shape.elements().value_or(0);
   for (const Tensor* t : {&a, &b}) {  // each string comes as often as broadcasting repeats it
-    if (t->elements() > 0) EVOQ_TRY(SpendOnCharacters(CheckedMul(Characters(*t), count / t->elements()).value_or(-1)));
+    if (t->elements() > 0)
+      EVOQ_TRY(SpendOnCharacters(CheckedMul(Characters(*t), count / t->elements()).value_or(-1)));
   }
-  EVOQ_ASSIGN(Tensor y, (BroadcastMap<std::string, std::string>(a, b, DType::kString,
-                                                               [](const std::string& a, const std::string& b) { return a + b; })));
+  EVOQ_ASSIGN(Tensor y, (BroadcastMap<std::string, std::string>(
+                            a, b, DType::kString,
+                            [](const std::string& a, const std::string& b) { return a + b; })));
   return One(std::move(y));
 }
 
@@ -97,7 +100,8 @@ EvalResult EvaluateNormalizer(const EvalArgs& args) {
   const std::string action = attrs.String("case_change_action", "NONE");
   const bool sensitive = attrs.Int("is_case_sensitive", 0) != 0;
   const auto folded = [&](const std::string& s) { return sensitive ? s : ChangedCase(s, false); };
-  EVOQ_TRY(SpendWork({x.elements(), static_cast<int64_t>(attrs.Strings("stopwords").size()) + 1}, "comparing with stop words"));
+  EVOQ_TRY(SpendWork({x.elements(), static_cast<int64_t>(attrs.Strings("stopwords").size()) + 1},
+                     "comparing with stop words"));
   EVOQ_TRY(SpendOnCharacters(Characters(x) * 4));
   std::vector<std::string> stops, kept;
   for (const std::string& s : attrs.Strings("stopwords")) stops.push_back(folded(s));
@@ -228,7 +232,9 @@ EvalResult EvaluateTfIdf(const EvalArgs& args) {
   } else {
     EVOQ_ASSIGN(tokens, ToInt64s(x));
   }
-  EVOQ_TRY(SpendWork({rows, length + 1, std::min(grams.skips, length) + 1, grams.longest - grams.shortest + 1, grams.longest, 8}, "counting n-grams"));
+  EVOQ_TRY(SpendWork({rows, length + 1, std::min(grams.skips, length) + 1,
+                      grams.longest - grams.shortest + 1, grams.longest, 8},
+                     "counting n-grams"));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(args.output_types[0]));
   float* counts = y.mutable_data<float>();
   for (int64_t row = 0; row < rows; ++row) {

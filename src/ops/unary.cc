@@ -20,8 +20,10 @@ template <UnaryKind kKind>
 EvalResult EvaluateFloat(const EvalArgs& args) {
   const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
   return MapFloats(args, [&](auto x) {
-    if constexpr (std::is_same_v<decltype(x), double>) return Apply(unary, x);
-    else return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
+    if constexpr (std::is_same_v<decltype(x), double>)
+      return Apply(unary, x);
+    else
+      return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
   });
 }
 
@@ -68,7 +70,8 @@ EvalResult EvaluateSwish(const EvalArgs& args) {
   return MapFloats(args, [alpha](auto x) { return x / (1 + ExpOf(-(alpha * x))); });
 }
 
-// ---- Clip(x, min?, max?): min(max(x, min), max); a NaN in x stays, a bound that is NaN bounds nothing
+// ---- Clip(x, min?, max?): min(max(x, min), max); a NaN in x stays, a bound that is NaN bounds
+// nothing
 
 InferResult InferClip(const InferArgs& args) {
   const TensorType& x = args.inputs[0];

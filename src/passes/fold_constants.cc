@@ -7,9 +7,9 @@
 namespace evoq {
 namespace {
 
-// A folded constant may be this large, or as large as what it is computed from, and cost this much: a file of a few bytes may
-// ask for products of huge constants. All of them together take no more than half of the budget's memory; what is beyond stays
-// a node.
+// A folded constant may be this large, or as large as what it is computed from, and cost this much:
+// a file of a few bytes may ask for products of huge constants. All of them together take no more
+// than half of the budget's memory; what is beyond stays a node.
 constexpr int64_t kMaxFoldedBytes = int64_t{16} << 20;
 constexpr int64_t kMaxFoldedMacs = int64_t{1} << 26;
 

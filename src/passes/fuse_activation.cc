@@ -21,7 +21,9 @@ std::optional<Activation> Joined(const Activation& first, const Activation& seco
   const auto bounded = [](const Activation& a) { return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kClip; };
   if (!bounded(first) || !bounded(second)) return std::nullopt;
   const auto low = [](const Activation& a) { return a.kind == ActivationKind::kRelu ? 0 : a.alpha; };
-  const auto high = [](const Activation& a) { return a.kind == ActivationKind::kRelu ? std::numeric_limits<float>::infinity() : a.beta; };
+  const auto high = [](const Activation& a) {
+    return a.kind == ActivationKind::kRelu ? std::numeric_limits<float>::infinity() : a.beta;
+  };
   const float a = std::max(low(first), low(second)), b = std::min(high(first), high(second));
   if (a > b) return std::nullopt;
   if (a == 0 && b >= std::numeric_limits<float>::max()) return Activation{ActivationKind::kRelu};

@@ -1,13 +1,17 @@
-// Quantization written as nodes becomes quantization written as types (docs/graph.md). Six rules, until none applies:
+// Quantization written as nodes becomes quantization written as types (docs/graph.md). Six rules,
+// until none applies:
 //   Q(DQ(x))                         -> x, or one requantizing Q when the parameters differ
-//   move(DQ(x)...), equal parameters -> DQ(move(x...))          exact: the operator only moves values
-//   Q(move(x...))                    -> move(Q(x)...)           exact: quantization is monotone and element by element
-//   Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r) with the Q's type, or a float32 output without a Q
-//   Q(real(DQ(x)...))                -> real(x...) with the Q's type
-//   f(DQ(x))                         -> DQ(f(x))                where no other rule applies and f keeps x's real values: nearest
-//                                                              Resize, Relu, a Clip whose bounds are such values or cut none
+//   move(DQ(x)...), equal parameters -> DQ(move(x...))          exact: the operator only moves
+//   values Q(move(x...))                    -> move(Q(x)...)           exact: quantization is
+//   monotone and element by element Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r)
+//   with the Q's type, or a float32 output without a Q Q(real(DQ(x)...))                ->
+//   real(x...) with the Q's type f(DQ(x))                         -> DQ(f(x))                where
+//   no other rule applies and f keeps x's real values: nearest
+//                                                              Resize, Relu, a Clip whose bounds
+//                                                              are such values or cut none
 // Linear operators that stay float behind a DQ note why (graph/float_reason.h).
-// Constants under a DQ that is still there become weights-only quantization of linear operators, or plain float.
+// Constants under a DQ that is still there become weights-only quantization of linear operators, or
+// plain float.
 #include <map>
 
 #include "graph/float_reason.h"
@@ -33,7 +37,9 @@ class Importer {
         changes += changed;
       }
       // Last: a Q that another rule brings behind the node makes one integer operator of both.
-      if (changes == 0) changes = CountChanges(graph_, [this](Graph&, NodeId id) { return Carries(id) && SinkDequantize(id, {0}); });
+      if (changes == 0)
+        changes = CountChanges(
+            graph_, [this](Graph&, NodeId id) { return Carries(id) && SinkDequantize(id, {0}); });
       EVOQ_TRY(graph_.Sort());
       graph_.RemoveDeadNodes();
       total += changes;
@@ -122,19 +128,22 @@ class Importer {
     return data;
   }
 
-  // The node's output takes no real value but those of its first input's integers, whichever it reads.
+  // The node's output takes no real value but those of its first input's integers, whichever it
+  // reads.
   bool Carries(NodeId id) const {
     const Node& node = graph_.node(id);
     const ValueId x = node.outputs.size() == 1 ? Behind(node.input(0)) : ValueId{};
     if (!x.valid() || x == node.input(0) || !IsByteQuantized(TypeOf(x))) return false;
     if (IsOp(graph_, id, "Resize")) {
-      return node.attrs.String("mode", "nearest") == "nearest" && node.attrs.String("coordinate_transformation_mode") != "tf_crop_and_resize";
+      return node.attrs.String("mode", "nearest") == "nearest" &&
+             node.attrs.String("coordinate_transformation_mode") != "tf_crop_and_resize";
     }
     const auto activation = ActivationOf(graph_, node);
     if (!activation || !IsPiecewiseLinear(activation->kind)) return false;
     const float scale = TypeOf(x).quant->scales[0];
     const int32_t zero = TypeOf(x).quant->zero_points[0];
-    const auto low = static_cast<int32_t>(IntegerMin(TypeOf(x).dtype)), high = static_cast<int32_t>(IntegerMax(TypeOf(x).dtype));
+    const auto low = static_cast<int32_t>(IntegerMin(TypeOf(x).dtype)),
+               high = static_cast<int32_t>(IntegerMax(TypeOf(x).dtype));
     for (int32_t q = low; q <= high; ++q) {
       const float y = Apply(*activation, DequantizeValue(q, scale, zero));
       if (DequantizeValue(QuantizeValue(y, scale, zero, low, high), scale, zero) != y) return false;
@@ -265,22 +274,38 @@ class Importer {
     return true;
   }
 
-  // Why a linear operator with these quantized weights computes in float32, when there are integers on the way to its input: else "".
+  // Why a linear operator with these quantized weights computes in float32, when there are integers
+  // on the way to its input: else "".
   std::string WhyFloat(const Node& node, ValueId w) {
     if (const ValueId x = Behind(node.input(0)); x.valid()) {
       const std::string type = TypeOf(x).ToString();
-      if (!IsByteQuantized(TypeOf(x))) return fmt::format("types: its input was quantized as {}, integer kernels take 8 bits with one scale", type);
-      if (!TakesWeights(node, w)) return fmt::format("types: its weights are {}, integer kernels take 8 bits with one scale or one per output channel", TypeOf(w).ToString());
-      if (!PiecewiseLinear(node)) return fmt::format("table: {} follows it and no QuantizeLinear stands between", node.attrs.String("activation"));
-      if (node.input(2).valid()) return "bias-not-constant: its bias is not a constant of one value per output channel that fits int32";
+      if (!IsByteQuantized(TypeOf(x)))
+        return fmt::format(
+            "types: its input was quantized as {}, integer kernels take 8 bits with one scale",
+            type);
+      if (!TakesWeights(node, w))
+        return fmt::format(
+            "types: its weights are {}, integer kernels take 8 bits with one scale or one per "
+            "output channel",
+            TypeOf(w).ToString());
+      if (!PiecewiseLinear(node))
+        return fmt::format("table: {} follows it and no QuantizeLinear stands between",
+                           node.attrs.String("activation"));
+      if (node.input(2).valid())
+        return "bias-not-constant: its bias is not a constant of one value per output channel that "
+               "fits int32";
       return "types: it has no integer form with these types";
     }
     if (!IntegersUpstream(node.input(0))) return "";
     const Node& between = graph_.node(graph_.value(node.input(0)).producer);
-    return fmt::format("float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear stands between", between.name, between.op);
+    return fmt::format(
+        "float-inputs: its input comes from {} ({}), which computes in float32: no QuantizeLinear "
+        "stands between",
+        between.name, between.op);
   }
 
-  // Whether something quantized, but for constants, lies up along the first inputs. Each value is walked once.
+  // Whether something quantized, but for constants, lies up along the first inputs. Each value is
+  // walked once.
   bool IntegersUpstream(ValueId at) {
     std::vector<ValueId> path;
     bool found = false;
@@ -311,8 +336,10 @@ class Importer {
       const std::vector<NodeId> users = graph_.value(out).users;
       for (NodeId user : users) {
         const Node& reader = graph_.node(user);
-        if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out && !TypeOf(reader.input(0)).quantized()) {
-          if (const std::string why = WhyFloat(reader, q); !why.empty()) graph_.attrs(user).Set(kFloatReason, why);
+        if (IsLinear(reader) && reader.input(1) == out && reader.input(0) != out &&
+            !TypeOf(reader.input(0)).quantized()) {
+          if (const std::string why = WhyFloat(reader, q); !why.empty())
+            graph_.attrs(user).Set(kFloatReason, why);
           graph_.SetInput(user, 1, q);
         }
       }

@@ -93,7 +93,8 @@ std::optional<Activation> ClipActivation(const Graph& graph, const Node& node) {
     if (!high || std::isnan(*high)) return std::nullopt;
     clip.beta = *high;
   }
-  if (clip.alpha == 0 && clip.beta >= std::numeric_limits<float>::max()) return Activation{ActivationKind::kRelu};
+  if (clip.alpha == 0 && clip.beta >= std::numeric_limits<float>::max())
+    return Activation{ActivationKind::kRelu};
   return clip;
 }
 }  // namespace

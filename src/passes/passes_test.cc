@@ -216,17 +216,21 @@ TEST(Passes, AreDocumented) {
     EXPECT_NE(text.str().find(std::string("### ") + pass->name + "\n"), std::string::npos) << pass->name;
 }
 
-// Relu, Clip and nearest Resize behind a DequantizeLinear: on integers they give the reals they gave before, bit for bit, for all 256
-// values, whatever the scale (also one whose products are denormal or overflow).
+// Relu, Clip and nearest Resize behind a DequantizeLinear: on integers they give the reals they
+// gave before, bit for bit, for all 256 values, whatever the scale (also one whose products are
+// denormal or overflow).
 TEST(ImportQdq, CarriedIntegersGiveTheSameReals) {
-  const auto pass = std::find_if(AllPasses().begin(), AllPasses().end(), [](const PassDef* p) { return std::string_view(p->name) == "import-qdq"; });
+  const auto pass = std::find_if(AllPasses().begin(), AllPasses().end(), [](const PassDef* p) {
+    return std::string_view(p->name) == "import-qdq";
+  });
   ASSERT_NE(pass, AllPasses().end());
   for (const char* type : {"uint8", "int8"}) {
     const int low = std::string(type) == "uint8" ? 0 : -128;
     for (float scale : {0.1f, 0.02f, 0.023529412f, 1.0f, 1e-40f, 3e36f}) {
       for (int zero : {low, low + 3, low + 128, low + 255}) {
         // Bounds at the values of the integers 100 above and 20 below the middle.
-        const float from = static_cast<float>(low + 108 - zero) * scale, to = static_cast<float>(low + 228 - zero) * scale;
+        const float from = static_cast<float>(low + 108 - zero) * scale,
+                    to = static_cast<float>(low + 228 - zero) * scale;
         auto graph = Parsed(fmt::format(R"(input %x: {}[1, 1, 256](scale {}, zero {})
 const %sizes: int64[3] = [1, 1, 512]
 const %low: float32[] = [{:.9e}]
@@ -238,7 +242,8 @@ resize: %c = Resize{{mode="nearest"}}(%d, _, _, %sizes)
 output %a
 output %b
 output %c
-)", type, scale, zero, from, to));
+)",
+                                        type, scale, zero, from, to));
         ASSERT_TRUE(graph) << graph.error().message();
         Tensor x = Tensor::Allocate(graph->value(graph->inputs()[0]).type);
         for (int i = 0; i < 256; ++i) x.mutable_raw()[i] = static_cast<std::byte>(i);
@@ -246,11 +251,15 @@ output %c
         ASSERT_TRUE(before) << before.error().message();
         ASSERT_TRUE(RunPass(*graph, **pass));
         int carried = 0;
-        for (NodeId id : graph->order()) carried += graph->node(id).op != "DequantizeLinear" && graph->value(graph->node(id).input(0)).type.quantized();
+        for (NodeId id : graph->order())
+          carried += graph->node(id).op != "DequantizeLinear" &&
+                     graph->value(graph->node(id).input(0)).type.quantized();
         if (scale > 0.01f && scale < 2) EXPECT_EQ(carried, 3) << Print(*graph);
         const auto after = EvaluateGraph(*graph, std::vector{x});
         ASSERT_TRUE(after) << after.error().message();
-        for (size_t i = 0; i < before->size(); ++i) EXPECT_TRUE(BitEqual((*before)[i], (*after)[i])) << type << " " << scale << " " << zero << " output " << i;
+        for (size_t i = 0; i < before->size(); ++i)
+          EXPECT_TRUE(BitEqual((*before)[i], (*after)[i]))
+              << type << " " << scale << " " << zero << " output " << i;
       }
     }
   }

@@ -15,7 +15,9 @@ struct Sums {
 
 void Add(const Tensor& before, const Tensor& after, OutputChange& change, Sums& sums) {
   const Result<Tensor> y = ToFloat32(before), z = ToFloat32(after);
-  if (before.sizes() != after.sizes() || y.has_value() != z.has_value() || (!y && !BitEqual(before, after))) change.max_difference = kInfinity;
+  if (before.sizes() != after.sizes() || y.has_value() != z.has_value() ||
+      (!y && !BitEqual(before, after)))
+    change.max_difference = kInfinity;
   if (before.sizes() != after.sizes() || !y || !z) return;
   for (int64_t i = 0; i < y->elements(); ++i) {
     const double a = y->data<float>()[i], b = z->data<float>()[i];
@@ -34,7 +36,8 @@ void Add(const Tensor& before, const Tensor& after, OutputChange& change, Sums& 
 
 }  // namespace
 
-std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs& before, const SampleOutputs& after) {
+std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs& before,
+                                         const SampleOutputs& after) {
   std::vector<OutputChange> changes;
   for (size_t k = 0; k < graph.outputs().size(); ++k) {
     OutputChange change;
@@ -44,7 +47,9 @@ std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs
       if (k < before[s].size() && k < after[s].size()) Add(before[s][k], after[s][k], change, sums);
     }
     const bool unmeasurable = change.max_difference == kInfinity;
-    change.snr_db = unmeasurable ? -kInfinity : sums.noise > 0 ? 10 * std::log10(sums.signal / sums.noise) : kInfinity;
+    change.snr_db = unmeasurable     ? -kInfinity
+                    : sums.noise > 0 ? 10 * std::log10(sums.signal / sums.noise)
+                                     : kInfinity;
     changes.push_back(std::move(change));
   }
   return changes;
@@ -53,7 +58,8 @@ std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs
 const OutputChange* Worst(std::span<const OutputChange> changes) {
   const OutputChange* worst = nullptr;
   for (const OutputChange& c : changes) {
-    const bool worse = worst == nullptr || (!c.exact() && (worst->exact() || c.snr_db < worst->snr_db));
+    const bool worse =
+        worst == nullptr || (!c.exact() && (worst->exact() || c.snr_db < worst->snr_db));
     if (worse) worst = &c;
   }
   return worst;

@@ -15,9 +15,11 @@ using SampleOutputs = std::vector<std::vector<Tensor>>;
 
 // Of one output, over all samples: y before, z after.
 struct OutputChange {
-  std::string output;         // its name
-  double snr_db = 0;          // 10 log10(sum y^2 / sum (y - z)^2); infinite where nothing differs, minus infinity where all y are 0
-  double max_difference = 0;  // largest |y - z|; infinite where only one of them is NaN or infinite, or the shapes differ
+  std::string output;  // its name
+  double snr_db = 0;   // 10 log10(sum y^2 / sum (y - z)^2); infinite where nothing differs, minus
+                       // infinity where all y are 0
+  double max_difference = 0;  // largest |y - z|; infinite where only one of them is NaN or
+                              // infinite, or the shapes differ
   double largest = 0;         // largest finite |y|
 
   // No more than float32 rounding: max_difference <= 1e-5 * largest.
@@ -25,9 +27,11 @@ struct OutputChange {
 };
 
 // One for each output, in the graph's order, whatever their types.
-std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs& before, const SampleOutputs& after);
+std::vector<OutputChange> CompareOutputs(const Graph& graph, const SampleOutputs& before,
+                                         const SampleOutputs& after);
 
-// The one with the least signal to noise among those that are not exact, or the first; nullptr of none.
+// The one with the least signal to noise among those that are not exact, or the first; nullptr of
+// none.
 const OutputChange* Worst(std::span<const OutputChange> changes);
 
 }  // namespace evoq

@@ -18,7 +18,9 @@ Graph TwoOutputs() {
   return n.Done({n.Op("Relu", {n.x}), n.Op("Neg", {n.x})});
 }
 
-Tensor Row(std::vector<float> values) { return Tensor::FromValues<float>(Shape{1, static_cast<int64_t>(values.size())}, values); }
+Tensor Row(std::vector<float> values) {
+  return Tensor::FromValues<float>(Shape{1, static_cast<int64_t>(values.size())}, values);
+}
 
 OutputChange Change(const Tensor& before, const Tensor& after) {
   const Graph graph = TwoOutputs();
@@ -30,10 +32,12 @@ OutputChange Change(const Tensor& before, const Tensor& after) {
 }
 
 TEST(OutputChange, SignalToNoiseAndDifferences) {
-  // signal 9 + 16 + 0 + 144 = 169, noise 0.25 + 1 = 1.25 over two samples: 10 log10(135.2) = 21.3098 dB
+  // signal 9 + 16 + 0 + 144 = 169, noise 0.25 + 1 = 1.25 over two samples: 10 log10(135.2)
+  // = 21.3098 dB
   const Graph graph = TwoOutputs();
-  const auto changes = CompareOutputs(graph, {{Row({3, -4}), Row({1, 2})}, {Row({0, 12}), Row({1, 2})}},
-                                      {{Row({3, -4.5f}), Row({1, 2})}, {Row({1, 12}), Row({1, 2})}});
+  const auto changes =
+      CompareOutputs(graph, {{Row({3, -4}), Row({1, 2})}, {Row({0, 12}), Row({1, 2})}},
+                     {{Row({3, -4.5f}), Row({1, 2})}, {Row({1, 12}), Row({1, 2})}});
   ASSERT_EQ(changes.size(), 2);
   EXPECT_EQ(changes[0].output, graph.value(graph.outputs()[0]).name);
   EXPECT_EQ(changes[1].output, graph.value(graph.outputs()[1]).name);
@@ -60,7 +64,8 @@ TEST(OutputChange, ExactUpToRoundingOfFloat32) {
 TEST(OutputChange, WhatIsNotFiniteMustStay) {
   EXPECT_TRUE(Change(Row({NAN, 1}), Row({NAN, 1})).exact());
   EXPECT_TRUE(Change(Row({kInf, 1}), Row({kInf, 1})).exact());
-  for (const auto& [before, after] : std::vector<std::pair<float, float>>{{NAN, 1}, {1, NAN}, {kInf, 1}, {1, kInf}, {kInf, -kInf}, {kInf, NAN}}) {
+  for (const auto& [before, after] : std::vector<std::pair<float, float>>{
+           {NAN, 1}, {1, NAN}, {kInf, 1}, {1, kInf}, {kInf, -kInf}, {kInf, NAN}}) {
     const OutputChange c = Change(Row({before, 5}), Row({after, 5}));
     EXPECT_EQ(c.max_difference, std::numeric_limits<double>::infinity()) << before << " " << after;
     EXPECT_LT(c.snr_db, -1e300);
@@ -71,7 +76,8 @@ TEST(OutputChange, WhatIsNotFiniteMustStay) {
 }
 
 TEST(OutputChange, IntegersAreNumbersToo) {
-  const Tensor a = Tensor::FromValues<int64_t>(Shape{1, 2}, {4, 3}), b = Tensor::FromValues<int64_t>(Shape{1, 2}, {4, 2});
+  const Tensor a = Tensor::FromValues<int64_t>(Shape{1, 2}, {4, 3}),
+               b = Tensor::FromValues<int64_t>(Shape{1, 2}, {4, 2});
   EXPECT_TRUE(Change(a, a).exact());
   const OutputChange c = Change(a, b);
   EXPECT_EQ(c.max_difference, 1);
@@ -79,7 +85,8 @@ TEST(OutputChange, IntegersAreNumbersToo) {
 }
 
 TEST(OutputChange, TheWorstIsTheOneWithLeastSignalToNoise) {
-  std::vector<OutputChange> c = {{"a", 300, 0, 1}, {"b", 20, 0.5, 1}, {"c", 10, 0.4, 1}, {"d", 5, 1e-6, 1}};
+  std::vector<OutputChange> c = {
+      {"a", 300, 0, 1}, {"b", 20, 0.5, 1}, {"c", 10, 0.4, 1}, {"d", 5, 1e-6, 1}};
   EXPECT_EQ(Worst(c)->output, "c");  // d is rounding of float32
   EXPECT_EQ(Worst(std::span(c).first(1))->output, "a");
   EXPECT_EQ(Worst({}), nullptr);
@@ -89,11 +96,13 @@ TEST(OutputChange, TheWorstIsTheOneWithLeastSignalToNoise) {
 
 class Repairing : public ::testing::Test {
  protected:
-  // Signed activations of two outputs (the repair keeps every number), and a pair in front of a Relu (the repair rounds once instead of twice).
+  // Signed activations of two outputs (the repair keeps every number), and a pair in front of a
+  // Relu (the repair rounds once instead of twice).
   static Graph Faulty() {
     Net n;
     const ValueId a = n.Pair(n.x, 0.02f, 0, DType::kInt8), b = n.Pair(n.x, 0.02f, 128);
-    return n.Done({n.Pair(n.Conv(a), 0.05f, 0, DType::kInt8), n.Pair(n.Conv(a), 0.05f, 0, DType::kInt8),
+    return n.Done({n.Pair(n.Conv(a), 0.05f, 0, DType::kInt8),
+                   n.Pair(n.Conv(a), 0.05f, 0, DType::kInt8),
                    n.Pair(n.Op("Relu", {n.Pair(n.Conv(b), 0.05f, 128)}), 0.03f)});
   }
   static SampleOutputs Run(const Graph& graph) {
@@ -124,7 +133,12 @@ TEST_F(Repairing, WhatChangesOutputsIsTakenBackAndToldUnlessAccepted) {
   for (bool accept : {false, true}) {
     Graph graph = faulty;
     int runs = 0;
-    const auto repairs = RepairPlacement(graph, runtime, {.run = [&](const Graph& g) -> Result<SampleOutputs> { ++runs; return Run(g); }, .accept_changes = accept});
+    const auto repairs = RepairPlacement(graph, runtime,
+                                         {.run = [&](const Graph& g) -> Result<SampleOutputs> {
+                                            ++runs;
+                                            return Run(g);
+                                          },
+                                          .accept_changes = accept});
     ASSERT_TRUE(repairs) << repairs.error().message();
     const Repair* exact = Find(*repairs, "signed-activations");
     const Repair* lossy = Find(*repairs, "activation-apart");
@@ -180,7 +194,9 @@ TEST_F(Repairing, WithoutRunningAllIsRepairedAndNothingTold) {
 
 TEST_F(Repairing, ErrorsOfTheRunPassThrough) {
   Graph graph = Faulty();
-  const auto repairs = RepairPlacement(graph, *FindRuntime("ort-cpu"), {.run = [](const Graph&) -> Result<SampleOutputs> { return InvalidInput("no data"); }});
+  const auto repairs = RepairPlacement(
+      graph, *FindRuntime("ort-cpu"),
+      {.run = [](const Graph&) -> Result<SampleOutputs> { return InvalidInput("no data"); }});
   ASSERT_FALSE(repairs);
   EXPECT_EQ(repairs.error().message(), "no data");
 }

@@ -96,13 +96,15 @@ namespace {
 
 // The rows of a report: one for what a rule repaired, one for what was taken back.
 Repair& RowOf(const PlacementRule* rule, bool made, std::vector<Repair>& repairs) {
-  auto row = std::find_if(repairs.begin(), repairs.end(), [&](const Repair& r) { return r.rule == rule && r.made == made; });
+  auto row = std::find_if(repairs.begin(), repairs.end(),
+                          [&](const Repair& r) { return r.rule == rule && r.made == made; });
   return row != repairs.end() ? *row : repairs.emplace_back(Repair{rule, 0, made, std::nullopt});
 }
 
 }  // namespace
 
-Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime, const RepairOptions& options) {
+Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime,
+                                const RepairOptions& options) {
   constexpr int kMaxRounds = 8;
   Repairs result;
   SampleOutputs original, current;
@@ -114,7 +116,8 @@ Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime, const Repa
   for (int round = 0; round < kMaxRounds; ++round) {
     int places = 0;
     for (const PlacementRule* rule : AllPlacementRules()) {
-      if (rule->repair == nullptr || !Names(*rule, runtime.name) || taken_back.count(rule)) continue;
+      if (rule->repair == nullptr || !Names(*rule, runtime.name) || taken_back.count(rule))
+        continue;
       const Graph before = graph;
       EVOQ_ASSIGN(const int changed, RepairOne(graph, runtime, *rule));
       if (changed == 0) continue;

@@ -239,7 +239,9 @@ TEST_P(PlacementRules, RepairRemovesTheFaultAndKeepsTheNumbers) {
   EXPECT_EQ(finding.repairable, static_cast<int>(finding.faults.size()));
   auto repairs = RepairPlacement(graph, runtime);
   ASSERT_TRUE(repairs) << repairs.error().message();
-  EXPECT_TRUE(std::any_of(repairs->repairs.begin(), repairs->repairs.end(), [&](const Repair& r) { return r.rule == finding.rule && r.places > 0 && r.made; }));
+  EXPECT_TRUE(std::any_of(repairs->repairs.begin(), repairs->repairs.end(), [&](const Repair& r) {
+    return r.rule == finding.rule && r.places > 0 && r.made;
+  }));
   EXPECT_EQ(FindingOf(Examine(graph, runtime), c.code), nullptr);
   EXPECT_EQ(Examine(graph, runtime).repairable(), 0);
   EXPECT_LE(Difference(before, graph), c.tolerance);
@@ -369,7 +371,8 @@ TEST(Placement, WhatOnlyDataCanTellIsNotRepaired) {
   EXPECT_EQ(FindingOf(e, "pooling-in-float")->repairable, 0);
 }
 
-// The output channels of weights: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul, of Gemm the columns or, with transB, the rows.
+// The output channels of weights: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul, of
+// Gemm the columns or, with transB, the rows.
 TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
   struct Case {
     const char* op;
@@ -377,18 +380,21 @@ TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
     std::vector<int64_t> shape;
     int axis;  // of the output channels
   };
-  for (const Case& c : {Case{"Gemm", 0, {288, 10}, 1}, Case{"Gemm", 1, {10, 288}, 0}, Case{"MatMul", -1, {288, 10}, 1}}) {
+  for (const Case& c : {Case{"Gemm", 0, {288, 10}, 1}, Case{"Gemm", 1, {10, 288}, 0},
+                        Case{"MatMul", -1, {288, 10}, 1}}) {
     for (const int axis : {0, 1}) {
       Net n;
       Attrs attrs;
       if (c.trans_b >= 0) attrs.Set("transB", c.trans_b);
       const ValueId x = n.Pair(n.Op("Flatten", {n.Pair(n.x, 0.02f, 128)}), 0.02f, 128);
       const ValueId y = n.Op(c.op, {x, n.Stored(c.shape, axis)}, attrs);
-      EXPECT_EQ(OutputChannelAxis(n.graph.node(n.graph.value(y).producer), 2), c.axis) << c.op << " " << c.trans_b;
+      EXPECT_EQ(OutputChannelAxis(n.graph.node(n.graph.value(y).producer), 2), c.axis)
+          << c.op << " " << c.trans_b;
       Graph graph = n.Done({n.Pair(y, 0.5f, 128)});
       const Runtime& ort = *FindRuntime("ort-cpu");
       const Examination e = Examine(graph, ort);
-      EXPECT_EQ(FindingOf(e, "weight-axis") != nullptr, axis != c.axis) << c.op << ", transB " << c.trans_b << ", axis " << axis;
+      EXPECT_EQ(FindingOf(e, "weight-axis") != nullptr, axis != c.axis)
+          << c.op << ", transB " << c.trans_b << ", axis " << axis;
       EXPECT_TRUE(RepairPlacement(graph, ort));
       const TensorType* w = ReadGrid(graph, graph.node(graph.FindNode(c.op)).input(1));
       if (w == nullptr) {
@@ -396,7 +402,8 @@ TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
         continue;
       }
       EXPECT_EQ(w->quant->axis, c.axis) << c.op << ", transB " << c.trans_b << ", axis " << axis;
-      EXPECT_EQ(w->quant->scales.size(), 10) << c.op << ", transB " << c.trans_b << ", axis " << axis;
+      EXPECT_EQ(w->quant->scales.size(), 10)
+          << c.op << ", transB " << c.trans_b << ", axis " << axis;
     }
   }
   Node conv{.op = "Conv"}, transposed{.op = "ConvTranspose"};

@@ -70,23 +70,28 @@ Examination Examine(const Graph& graph, const Runtime& runtime);
 struct Repair {
   const PlacementRule* rule = nullptr;
   int places = 0;
-  bool made = true;                    // false: it changes outputs, which was not accepted; the places stay as they are
-  std::optional<OutputChange> change;  // of the worst output, against the graph just before; nothing where it was not measured
+  bool made =
+      true;  // false: it changes outputs, which was not accepted; the places stay as they are
+  std::optional<OutputChange> change;  // of the worst output, against the graph just before;
+                                       // nothing where it was not measured
 };
 
 struct RepairOptions {
-  // Runs a graph, as it is, on the samples to measure with. Without it nothing is measured and all repairs are made.
+  // Runs a graph, as it is, on the samples to measure with. Without it nothing is measured and all
+  // repairs are made.
   std::function<Result<SampleOutputs>(const Graph& graph)> run = nullptr;
   bool accept_changes = false;  // also make repairs that change outputs (OutputChange::exact)
 };
 
 struct Repairs {
-  std::vector<Repair> repairs;        // for each rule that has something to repair, made or not
-  std::vector<OutputChange> changes;  // of all repairs made together, by output; empty where it was not measured
+  std::vector<Repair> repairs;  // for each rule that has something to repair, made or not
+  std::vector<OutputChange>
+      changes;  // of all repairs made together, by output; empty where it was not measured
 };
 
-// Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. A repair that changes outputs is
-// taken back unless that is accepted. Errors: those of `run`.
-Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime, const RepairOptions& options = {});
+// Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. A
+// repair that changes outputs is taken back unless that is accepted. Errors: those of `run`.
+Result<Repairs> RepairPlacement(Graph& graph, const Runtime& runtime,
+                                const RepairOptions& options = {});
 
 }  // namespace evoq

@@ -11,8 +11,8 @@
 namespace evoq {
 namespace {
 
-// A cycle is 0.5 ns; a multiply-add at peak 0.005 ns in int8, 0.01 in bfloat16, 0.02 in float32; a byte 0.01 ns from the L2, 0.02 from the
-// L3, 0.05 from memory.
+// A cycle is 0.5 ns; a multiply-add at peak 0.005 ns in int8, 0.01 in bfloat16, 0.02 in float32; a
+// byte 0.01 ns from the L2, 0.02 from the L3, 0.05 from memory.
 MachineLimits SomeMachine() {
   MachineLimits limits;
   limits.isa = Isa::kAvx512;
@@ -34,11 +34,13 @@ TEST(Rates, AMultiplyAddAtPeak) {
   EXPECT_DOUBLE_EQ(rates.mac_ns(Peak::kMemory), 0.5) << "a cycle";
   // Each limit is its own peak's alone.
   struct Change {
-    double MachineLimits::* limit;
+    double MachineLimits::*limit;
     std::array<double, 3> ns;  // int8, bf16, float32 with twice the limit
   };
-  for (const Change& c : {Change{&MachineLimits::int8_gops, {0.0025, 0.01, 0.02}}, Change{&MachineLimits::bf16_gflops, {0.005, 0.005, 0.02}},
-                          Change{&MachineLimits::fp32_gflops, {0.005, 0.01, 0.01}}, Change{&MachineLimits::clock_ghz, {0.005, 0.01, 0.02}}}) {
+  for (const Change& c : {Change{&MachineLimits::int8_gops, {0.0025, 0.01, 0.02}},
+                          Change{&MachineLimits::bf16_gflops, {0.005, 0.005, 0.02}},
+                          Change{&MachineLimits::fp32_gflops, {0.005, 0.01, 0.01}},
+                          Change{&MachineLimits::clock_ghz, {0.005, 0.01, 0.02}}}) {
     MachineLimits limits = SomeMachine();
     limits.*c.limit *= 2;
     const Rates changed(limits);
@@ -48,7 +50,8 @@ TEST(Rates, AMultiplyAddAtPeak) {
   }
   MachineLimits without = SomeMachine();
   without.bf16_gflops = 0;
-  EXPECT_DOUBLE_EQ(Rates(without).mac_ns(Peak::kBf16), 0.02) << "float32's, where there is no such instruction";
+  EXPECT_DOUBLE_EQ(Rates(without).mac_ns(Peak::kBf16), 0.02)
+      << "float32's, where there is no such instruction";
   without.int8_gops = 0;
   EXPECT_DOUBLE_EQ(Rates(without).mac_ns(Peak::kInt8), 0.5);
   MachineLimits two = SomeMachine();
@@ -56,29 +59,42 @@ TEST(Rates, AMultiplyAddAtPeak) {
   EXPECT_DOUBLE_EQ(Rates(two).mac_ns(Peak::kInt8), 0.01) << "the limits are of both threads";
 }
 
-// The L2 counts with three quarters of its 1 MiB, the largest cache with half of its 32 MiB. Up to there a working set is read from it; from
-// twice that on from the next one; between, the share grows evenly.
+// The L2 counts with three quarters of its 1 MiB, the largest cache with half of its 32 MiB. Up to
+// there a working set is read from it; from twice that on from the next one; between, the share
+// grows evenly.
 TEST(Rates, BytesByWhatTheyLieIn) {
   const Rates rates(SomeMachine());
   const double l2 = 0.75 * (1 << 20), l3 = 16 << 20;
-  const std::pair<double, double> cases[] = {{0, 0.01}, {l2, 0.01}, {1.5 * l2, (0.01 + 0.02) / 2}, {1.25 * l2, 0.75 * 0.01 + 0.25 * 0.02}, {2 * l2, 0.02}, {l3, 0.02},
-                                             {1.5 * l3, (0.02 + 0.05) / 2}, {2 * l3, 0.05}, {100 * l3, 0.05}};
-  for (const auto& [working_set, per_byte] : cases) EXPECT_NEAR(rates.stream_ns(1000, working_set), 1000 * per_byte, 1e-9) << working_set;
+  const std::pair<double, double> cases[] = {{0, 0.01},
+                                             {l2, 0.01},
+                                             {1.5 * l2, (0.01 + 0.02) / 2},
+                                             {1.25 * l2, 0.75 * 0.01 + 0.25 * 0.02},
+                                             {2 * l2, 0.02},
+                                             {l3, 0.02},
+                                             {1.5 * l3, (0.02 + 0.05) / 2},
+                                             {2 * l3, 0.05},
+                                             {100 * l3, 0.05}};
+  for (const auto& [working_set, per_byte] : cases)
+    EXPECT_NEAR(rates.stream_ns(1000, working_set), 1000 * per_byte, 1e-9) << working_set;
   struct Change {
-    double MachineLimits::* limit;
+    double MachineLimits::*limit;
     std::array<double, 3> ns;  // of 1000 bytes in the L2, in the L3, in memory
   };
-  for (const Change& c : {Change{&MachineLimits::l2_read_gbps, {5, 20, 50}}, Change{&MachineLimits::l3_read_gbps, {10, 10, 50}}, Change{&MachineLimits::dram_read_gbps, {10, 20, 25}}}) {
+  for (const Change& c : {Change{&MachineLimits::l2_read_gbps, {5, 20, 50}},
+                          Change{&MachineLimits::l3_read_gbps, {10, 10, 50}},
+                          Change{&MachineLimits::dram_read_gbps, {10, 20, 25}}}) {
     MachineLimits limits = SomeMachine();
     limits.*c.limit *= 2;
     const double sets[] = {0, l3, 2 * l3};
-    for (int i = 0; i < 3; ++i) EXPECT_NEAR(Rates(limits).stream_ns(1000, sets[i]), c.ns[static_cast<size_t>(i)], 1e-9) << i;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_NEAR(Rates(limits).stream_ns(1000, sets[i]), c.ns[static_cast<size_t>(i)], 1e-9) << i;
   }
   // Two threads share the largest cache and all bandwidths: each has half.
   MachineLimits two = SomeMachine();
   two.threads = 2;
   EXPECT_NEAR(Rates(two).stream_ns(1000, l2), 20, 1e-9);
-  EXPECT_NEAR(Rates(two).stream_ns(1000, l3), 2 * 50, 1e-9) << "16 MiB of each are twice what each has of it";
+  EXPECT_NEAR(Rates(two).stream_ns(1000, l3), 2 * 50, 1e-9)
+      << "16 MiB of each are twice what each has of it";
   EXPECT_NEAR(Rates(two).stream_ns(1000, l3 / 2), 2 * 20, 1e-9);
 }
 
@@ -89,7 +105,8 @@ struct Counted {
   std::string family;
   Terms terms{};
 
-  Counted(const std::string& text, const char* kernel, const char* variant = "", int64_t macs = 0, MachineLimits limits = SomeMachine(), int64_t run_bytes = 4000) {
+  Counted(const std::string& text, const char* kernel, const char* variant = "", int64_t macs = 0,
+          MachineLimits limits = SomeMachine(), int64_t run_bytes = 4000) {
     Result<Graph> parsed = ParseGraph("graph g\n" + text);
     EVOQ_CHECK(parsed.has_value(), "{}", parsed ? "" : parsed.error().message());
     graph = std::move(*parsed);
@@ -104,64 +121,104 @@ struct Counted {
 };
 
 // Every count that is not named is 0.
-void ExpectTerms(const Counted& counted, const char* family, const std::map<Term, double>& expected) {
+void ExpectTerms(const Counted& counted, const char* family,
+                 const std::map<Term, double>& expected) {
   EXPECT_EQ(counted.family, family);
   for (int t = 0; t < kTermCount; ++t) {
     const auto it = expected.find(static_cast<Term>(t));
-    EXPECT_NEAR(counted.terms[static_cast<size_t>(t)], it == expected.end() ? 0 : it->second, 1e-6) << counted.family << ": " << TermName(static_cast<Term>(t));
+    EXPECT_NEAR(counted.terms[static_cast<size_t>(t)], it == expected.end() ? 0 : it->second, 1e-6)
+        << counted.family << ": " << TermName(static_cast<Term>(t));
   }
 }
 
 std::string MatMul(int64_t rows, int64_t depth, int64_t columns, const char* attrs = "") {
-  return fmt::format("input %x: float32[{0}, {1}]\nconst %w: float32[{1}, {2}]\nn: %y: float32[{0}, {2}] = MatMul{3}(%x, %w)\noutput %y\n", rows, depth, columns, attrs);
+  return fmt::format(
+      "input %x: float32[{0}, {1}]\nconst %w: float32[{1}, {2}]\nn: %y: float32[{0}, {2}] = "
+      "MatMul{3}(%x, %w)\noutput %y\n",
+      rows, depth, columns, attrs);
 }
 
 // 10 x 40 by 40 x 24: 2 panels of 16 columns, tiles of 10 rows and both panels.
 TEST(CostTerms, FloatProduct) {
-  ExpectTerms({MatMul(10, 40, 24), "matmul_f32", "avx512 14x32"}, "product_f32",
-              {{kArithmetic, 10 * 32 * 40 * 0.02},          // rows x padded columns x depth
-               {kFeed, 40 * (10 * 1 + 1 * 2) * 0.5},        // of each row for each chunk of panels, of each panel for each tile
-               {kRows, 10 * 0.5},
-               {kOutputs, 10 * 2 * 0.5},
-               {kTiles, 10 * 1 * 0.5},
-               {kStream, (10 * 40 + 10 * 24) * 4 * 0.01},
-               {kWeights, 40 * 24 * 4 * 0.01}});
+  ExpectTerms(
+      {MatMul(10, 40, 24), "matmul_f32", "avx512 14x32"}, "product_f32",
+      {{kArithmetic, 10 * 32 * 40 * 0.02},  // rows x padded columns x depth
+       {kFeed, 40 * (10 * 1 + 1 * 2) *
+                   0.5},  // of each row for each chunk of panels, of each panel for each tile
+       {kRows, 10 * 0.5},
+       {kOutputs, 10 * 2 * 0.5},
+       {kTiles, 10 * 1 * 0.5},
+       {kStream, (10 * 40 + 10 * 24) * 4 * 0.01},
+       {kWeights, 40 * 24 * 4 * 0.01}});
   // 20 rows: two tiles of 14. 48 columns: three panels, two chunks of two.
   ExpectTerms({MatMul(20, 40, 48), "matmul_f32", "avx512 14x32"}, "product_f32",
-              {{kArithmetic, 20 * 48 * 40 * 0.02}, {kFeed, 40 * (20 * 2 + 2 * 3) * 0.5}, {kRows, 20 * 0.5}, {kOutputs, 20 * 3 * 0.5}, {kTiles, 10 * 2 * 2 * 0.5},
-               {kStream, (20 * 40 + 20 * 48) * 4 * 0.01}, {kWeights, 40 * 48 * 4 * 0.01}});
+              {{kArithmetic, 20 * 48 * 40 * 0.02},
+               {kFeed, 40 * (20 * 2 + 2 * 3) * 0.5},
+               {kRows, 20 * 0.5},
+               {kOutputs, 20 * 3 * 0.5},
+               {kTiles, 10 * 2 * 2 * 0.5},
+               {kStream, (20 * 40 + 20 * 48) * 4 * 0.01},
+               {kWeights, 40 * 48 * 4 * 0.01}});
   // Up to 6 rows a tile of 6 x 64: one chunk of three panels. 7 rows: of 14 x 32.
-  EXPECT_NEAR(Counted(MatMul(6, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed], 40 * (6 * 1 + 1 * 3) * 0.5, 1e-9);
-  EXPECT_NEAR(Counted(MatMul(7, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed], 40 * (7 * 2 + 1 * 3) * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(MatMul(6, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed],
+              40 * (6 * 1 + 1 * 3) * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(MatMul(7, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed],
+              40 * (7 * 2 + 1 * 3) * 0.5, 1e-9);
   // Up to 16 columns a tile of 28 x 16: 30 rows are two. 17 columns: of 14 x 32, three.
-  EXPECT_NEAR(Counted(MatMul(30, 40, 16), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 2 * 0.5, 1e-9);
-  EXPECT_NEAR(Counted(MatMul(30, 40, 17), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 3 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(MatMul(30, 40, 16), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 2 * 0.5,
+              1e-9);
+  EXPECT_NEAR(Counted(MatMul(30, 40, 17), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 3 * 0.5,
+              1e-9);
   // A function that is not piecewise linear, a cycle per 16 results.
-  EXPECT_NEAR(Counted(MatMul(10, 40, 24, "{activation=\"Tanh\"}"), "matmul_f32").terms[kCurve], 240.0 / 16 * 0.5, 1e-9);
-  EXPECT_NEAR(Counted(MatMul(10, 40, 24, "{activation=\"Relu\"}"), "matmul_f32").terms[kCurve], 0, 1e-9);
+  EXPECT_NEAR(Counted(MatMul(10, 40, 24, "{activation=\"Tanh\"}"), "matmul_f32").terms[kCurve],
+              240.0 / 16 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(MatMul(10, 40, 24, "{activation=\"Relu\"}"), "matmul_f32").terms[kCurve], 0,
+              1e-9);
 }
 
-std::string Conv(int64_t channels, const char* type, const char* weight_type, int64_t size = 8, int64_t columns = 32, const char* attrs = "") {
+std::string Conv(int64_t channels, const char* type, const char* weight_type, int64_t size = 8,
+                 int64_t columns = 32, const char* attrs = "") {
   const char* scale = type[0] == 'u' ? "(scale 0.1, zero 0)" : "";
   const char* weight_scale = weight_type[0] == 'i' ? "(scale 0.1, zero 0)" : "";
-  return fmt::format("input %x: {0}[1, {2}, {2}, {1}]{5}\nconst %w: {4}[{7}, {1}, 3, 3]{6}\nn: %y: {0}[1, {3}, {3}, {7}]{5} = Conv{8}(%x, %w)\noutput %y\n", type, channels, size, size - 2,
-                     weight_type, scale, weight_scale, columns, attrs);
+  return fmt::format(
+      "input %x: {0}[1, {2}, {2}, {1}]{5}\nconst %w: {4}[{7}, {1}, 3, 3]{6}\nn: %y: {0}[1, {3}, "
+      "{3}, {7}]{5} = Conv{8}(%x, %w)\noutput %y\n",
+      type, channels, size, size - 2, weight_type, scale, weight_scale, columns, attrs);
 }
 
-// 8 x 8 pixels by 3 x 3 taps to 6 x 6 pixels of 32 channels: 36 rows, 2 panels, tiles of 14 rows. `depth` = channels x taps products for each result.
+// 8 x 8 pixels by 3 x 3 taps to 6 x 6 pixels of 32 channels: 36 rows, 2 panels, tiles of 14 rows.
+// `depth` = channels x taps products for each result.
 TEST(CostTerms, IntegerConvolution) {
-  const auto counted = [](int64_t channels, const char* attrs = "") { return Counted(Conv(channels, "uint8", "int8", 8, 32, attrs), "conv_int8", "avx512 14x32", 36 * 32 * channels * 9); };
+  const auto counted = [](int64_t channels, const char* attrs = "") {
+    return Counted(Conv(channels, "uint8", "int8", 8, 32, attrs), "conv_int8", "avx512 14x32",
+                   36 * 32 * channels * 9);
+  };
   // 20 channels are five quads for each of nine taps. Lines of 6 pixels end in each tile of 14.
   ExpectTerms(counted(20), "product_int8",
-              {{kArithmetic, 36 * 32 * (9 * 5) * 4 * 0.005}, {kFeed, 45 * (36 * 1 + 3 * 2) * 0.5}, {kRows, 36 * 9 * 0.5}, {kOutputs, 36 * 2 * 0.5}, {kTiles, 10 * 3 * 0.5},
-               {kEdges, 36 * 9 * 0.5}, {kStream, (8 * 8 * 20 + 36 * 32) * 0.01}, {kWeights, 32 * 20 * 9 * 0.01}});
+              {{kArithmetic, 36 * 32 * (9 * 5) * 4 * 0.005},
+               {kFeed, 45 * (36 * 1 + 3 * 2) * 0.5},
+               {kRows, 36 * 9 * 0.5},
+               {kOutputs, 36 * 2 * 0.5},
+               {kTiles, 10 * 3 * 0.5},
+               {kEdges, 36 * 9 * 0.5},
+               {kStream, (8 * 8 * 20 + 36 * 32) * 0.01},
+               {kWeights, 32 * 20 * 9 * 0.01}});
   // 8 channels: a line of the window is one tap of 24, whose pixels are copied by whole vectors.
   ExpectTerms(counted(8), "product_int8",
-              {{kArithmetic, 36 * 32 * (3 * 6) * 4 * 0.005}, {kFeed, 18 * (36 + 6) * 0.5}, {kRows, 36 * 3 * 0.5}, {kOutputs, 36 * 2 * 0.5}, {kTiles, 10 * 3 * 0.5}, {kEdges, 36 * 3 * 0.5},
-               {kCopies, 8 * 8 * 8 / 16 * 0.5}, {kStream, (8 * 8 * 8 + 36 * 32) * 0.01}, {kWeights, 32 * 8 * 9 * 0.01}});
-  // 3 channels are padded to 4, by a shuffle for each of the 64 pixels; 5 to 8, one by one in 30 cycles.
+              {{kArithmetic, 36 * 32 * (3 * 6) * 4 * 0.005},
+               {kFeed, 18 * (36 + 6) * 0.5},
+               {kRows, 36 * 3 * 0.5},
+               {kOutputs, 36 * 2 * 0.5},
+               {kTiles, 10 * 3 * 0.5},
+               {kEdges, 36 * 3 * 0.5},
+               {kCopies, 8 * 8 * 8 / 16 * 0.5},
+               {kStream, (8 * 8 * 8 + 36 * 32) * 0.01},
+               {kWeights, 32 * 8 * 9 * 0.01}});
+  // 3 channels are padded to 4, by a shuffle for each of the 64 pixels; 5 to 8, one by one in 30
+  // cycles.
   EXPECT_NEAR(counted(3).terms[kCopies], 64 * 0.5, 1e-9);
-  EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * (3 * 3) * 4 * 0.005, 1e-9) << "three lines of 12";
+  EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * (3 * 3) * 4 * 0.005, 1e-9)
+      << "three lines of 12";
   EXPECT_NEAR(counted(5).terms[kCopies], 30 * 64 * 0.5, 1e-9);
   EXPECT_NEAR(counted(6).terms[kCopies], 30 * 64 * 0.5, 1e-9) << "no whole quads";
   // 16 channels are merged still, 17 are not; neither are dilated lines.
@@ -170,169 +227,293 @@ TEST(CostTerms, IntegerConvolution) {
   EXPECT_NEAR(counted(16, "{dilations=[2, 2]}").terms[kRows], 36 * 9 * 0.5, 1e-9);
   EXPECT_NEAR(counted(16, "{dilations=[1, 1]}").terms[kRows], 36 * 3 * 0.5, 1e-9);
   // The family by the variant: of the direct kernel another one, with the same counts.
-  EXPECT_EQ(Counted(Conv(20, "uint8", "int8"), "conv_int8", "avx512 direct", 36 * 32 * 180).family, "direct_int8");
+  EXPECT_EQ(Counted(Conv(20, "uint8", "int8"), "conv_int8", "avx512 direct", 36 * 32 * 180).family,
+            "direct_int8");
 }
 
 // Long lines: of 30 pixels, a tile of 14 reaches over the end of about every second one.
 TEST(CostTerms, EdgesOfLongLines) {
-  EXPECT_NEAR(Counted(Conv(20, "uint8", "int8", 32), "conv_int8", "avx512 14x32", 900 * 32 * 180).terms[kEdges], 900 * 9 * 0.5 * 14 / 30, 1e-9);
+  EXPECT_NEAR(Counted(Conv(20, "uint8", "int8", 32), "conv_int8", "avx512 14x32", 900 * 32 * 180)
+                  .terms[kEdges],
+              900 * 9 * 0.5 * 14 / 30, 1e-9);
 }
 
-// bfloat16 from an odd number of channels: windows are copied, 15 cycles and 8 for each of three lines, and 10 for each of the nine taps at the
-// image's sides, which 2 of 6 columns are.
+// bfloat16 from an odd number of channels: windows are copied, 15 cycles and 8 for each of three
+// lines, and 10 for each of the nine taps at the image's sides, which 2 of 6 columns are.
 TEST(CostTerms, Bfloat16Convolution) {
   const auto counted = [](int64_t channels, const char* attrs = "") {
-    return Counted(Conv(channels, "bfloat16", "bfloat16", 8, 32, attrs), "conv_bf16", "avx512 14x32", 36 * 32 * channels * 9);
+    return Counted(Conv(channels, "bfloat16", "bfloat16", 8, 32, attrs), "conv_bf16",
+                   "avx512 14x32", 36 * 32 * channels * 9);
   };
   EXPECT_NEAR(counted(3).terms[kCopies], 36 * (15 + 3 * 8 + 10 * (2.0 / 6) * 9) * 0.5, 1e-9);
-  EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * 14 * 2 * 0.01, 1e-9) << "27 products in 14 pairs";
+  EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * 14 * 2 * 0.01, 1e-9)
+      << "27 products in 14 pairs";
   EXPECT_EQ(counted(4).terms[kCopies], 0);
   EXPECT_EQ(counted(6).terms[kCopies], 0);
   EXPECT_NEAR(counted(4).terms[kArithmetic], 36 * 32 * (9 * 2) * 2 * 0.01, 1e-9);
-  // Dilated, taps are copied one by one: 7 cycles more for each of three, up to 60 and 3 for each; sides are twice as wide.
-  EXPECT_NEAR(counted(3, "{dilations=[2, 2]}").terms[kCopies], 36 * (15 + 3 * (8 + 21) + 10 * (4.0 / 6) * 9) * 0.5, 1e-9);
+  // Dilated, taps are copied one by one: 7 cycles more for each of three, up to 60 and 3 for each;
+  // sides are twice as wide.
+  EXPECT_NEAR(counted(3, "{dilations=[2, 2]}").terms[kCopies],
+              36 * (15 + 3 * (8 + 21) + 10 * (4.0 / 6) * 9) * 0.5, 1e-9);
 }
 
 // 4 x 4 outputs from 6 x 6 inputs: 36 products of the 4 tiles of an 8 x 8 image, 16 channels deep.
 TEST(CostTerms, Winograd) {
-  const std::string text = "input %x: float32[1, 8, 8, 16]\nconst %w: float32[32, 16, 3, 3]\nn: %y: float32[1, 8, 8, 32] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\noutput %y\n";
+  const std::string text =
+      "input %x: float32[1, 8, 8, 16]\nconst %w: float32[32, 16, 3, 3]\nn: %y: float32[1, 8, 8, "
+      "32] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\noutput %y\n";
   const double bytes = (8 * 8 * 16 + 8 * 8 * 32) * 4 * 0.01, weights = 32 * 16 * 9 * 4 * 0.01;
   ExpectTerms({text, "conv_f32", "avx512 14x32 winograd 4x4"}, "winograd_f32",
-              {{kArithmetic, 36 * 4 * 32 * 16 * 0.02}, {kFeed, 36 * 16 * (4 + 2) * 0.5}, {kRows, 36 * 4 * 1 * 0.5}, {kOutputs, 36 * 4 * 2 * 0.5}, {kTiles, 10 * 36 * 0.5},
-               {kStream, bytes}, {kWeights, weights * 36 / 9}});
+              {{kArithmetic, 36 * 4 * 32 * 16 * 0.02},
+               {kFeed, 36 * 16 * (4 + 2) * 0.5},
+               {kRows, 36 * 4 * 1 * 0.5},
+               {kOutputs, 36 * 4 * 2 * 0.5},
+               {kTiles, 10 * 36 * 0.5},
+               {kStream, bytes},
+               {kWeights, weights * 36 / 9}});
   // 2 x 2 outputs: 16 products of 16 tiles, in two rows of 14.
   ExpectTerms({text, "conv_f32", "avx512 14x32 winograd 2x2"}, "winograd_f32",
-              {{kArithmetic, 16 * 16 * 32 * 16 * 0.02}, {kFeed, 16 * 16 * (16 + 2 * 2) * 0.5}, {kRows, 16 * 16 * 1 * 0.5}, {kOutputs, 16 * 16 * 2 * 0.5}, {kTiles, 10 * 16 * 2 * 0.5},
-               {kStream, bytes}, {kWeights, weights * 16 / 9}});
+              {{kArithmetic, 16 * 16 * 32 * 16 * 0.02},
+               {kFeed, 16 * 16 * (16 + 2 * 2) * 0.5},
+               {kRows, 16 * 16 * 1 * 0.5},
+               {kOutputs, 16 * 16 * 2 * 0.5},
+               {kTiles, 10 * 16 * 2 * 0.5},
+               {kStream, bytes},
+               {kWeights, weights * 16 / 9}});
 }
 
 // 6 x 6 pixels of 70 channels: two vectors of 64 bytes, five of 16 floats.
 TEST(CostTerms, Depthwise) {
-  const auto text = [](const char* type, const char* scale, const char* weight, const char* weight_scale) {
-    return fmt::format("input %x: {0}[1, 8, 8, 70]{1}\nconst %w: {2}[70, 1, 3, 3]{3}\nn: %y: {0}[1, 6, 6, 70]{1} = Conv{{group=70}}(%x, %w)\noutput %y\n", type, scale, weight, weight_scale);
+  const auto text = [](const char* type, const char* scale, const char* weight,
+                       const char* weight_scale) {
+    return fmt::format(
+        "input %x: {0}[1, 8, 8, 70]{1}\nconst %w: {2}[70, 1, 3, 3]{3}\nn: %y: {0}[1, 6, 6, 70]{1} "
+        "= Conv{{group=70}}(%x, %w)\noutput %y\n",
+        type, scale, weight, weight_scale);
   };
-  ExpectTerms({text("uint8", "(scale 0.1, zero 0)", "int8", "(scale 0.1, zero 0)"), "dwconv_int8"}, "depthwise_int8",
-              {{kArithmetic, 36 * 3 * 2 * 4 * 0.5},  // three columns of up to four taps, two vectors of four times 16 lanes
-               {kFeed, 36 * 2 * 0.5}, {kCopies, 10 * 36 * 0.5}, {kRows, 10 * 6 * 2 * 0.5}, {kOutputs, 2520.0 / 16 * 0.5},
-               {kStream, (64 * 70 + 36 * 70) * 0.01}, {kWeights, 630 * 0.01}});
+  ExpectTerms({text("uint8", "(scale 0.1, zero 0)", "int8", "(scale 0.1, zero 0)"), "dwconv_int8"},
+              "depthwise_int8",
+              {{kArithmetic,
+                36 * 3 * 2 * 4 *
+                    0.5},  // three columns of up to four taps, two vectors of four times 16 lanes
+               {kFeed, 36 * 2 * 0.5},
+               {kCopies, 10 * 36 * 0.5},
+               {kRows, 10 * 6 * 2 * 0.5},
+               {kOutputs, 2520.0 / 16 * 0.5},
+               {kStream, (64 * 70 + 36 * 70) * 0.01},
+               {kWeights, 630 * 0.01}});
   ExpectTerms({text("float32", "", "float32", ""), "dwconv_f32"}, "depthwise_f32",
-              {{kArithmetic, 36 * 9 * 5 * 0.5}, {kFeed, 36 * 5 * 0.5}, {kCopies, 10 * 36 * 0.5}, {kRows, 10 * 6 * 5 * 0.5}, {kOutputs, 2520.0 / 16 * 0.5},
-               {kStream, (64 * 70 + 36 * 70) * 4 * 0.01}, {kWeights, 630 * 4 * 0.01}});
+              {{kArithmetic, 36 * 9 * 5 * 0.5},
+               {kFeed, 36 * 5 * 0.5},
+               {kCopies, 10 * 36 * 0.5},
+               {kRows, 10 * 6 * 5 * 0.5},
+               {kOutputs, 2520.0 / 16 * 0.5},
+               {kStream, (64 * 70 + 36 * 70) * 4 * 0.01},
+               {kWeights, 630 * 4 * 0.01}});
 }
 
 // 9 x 9 taps are more than the kernels of images have: tap by tap.
 TEST(CostTerms, DepthwiseOfManyTaps) {
   const auto tiles = [](int64_t size) {
-    return Counted(fmt::format("input %x: float32[1, {0}, {0}, 16]\nconst %w: float32[16, 1, {1}, {1}]\nn: %y: float32[1, 2, 2, 16] = Conv{{group=16}}(%x, %w)\noutput %y\n", size + 1, size), "dwconv_f32")
+    return Counted(fmt::format(
+                       "input %x: float32[1, {0}, {0}, 16]\nconst %w: float32[16, 1, {1}, {1}]\nn: "
+                       "%y: float32[1, 2, 2, 16] = Conv{{group=16}}(%x, %w)\noutput %y\n",
+                       size + 1, size),
+                   "dwconv_f32")
         .terms[kTiles];
   };
   EXPECT_NEAR(tiles(9), 4 * 81 * 0.5, 1e-9);
   EXPECT_EQ(tiles(8), 0) << "64 taps";
 }
 
-// Two directions of an LSTM with 8 values of state: 5 steps of 2 sequences of 3 values. All inputs are one product of 10 x 3 by 32, each step's state one of
-// 2 x 8 by 32; a thousand cycles for each step; the state's weights, 1,024 bytes, are read again in each step but the first.
+// Two directions of an LSTM with 8 values of state: 5 steps of 2 sequences of 3 values. All inputs
+// are one product of 10 x 3 by 32, each step's state one of 2 x 8 by 32; a thousand cycles for each
+// step; the state's weights, 1,024 bytes, are read again in each step but the first.
 TEST(CostTerms, Recurrent) {
   const auto text = [](const char* x, const char* attrs) {
-    return fmt::format("input %x: float32[{}]\nconst %w: float32[2, 32, 3]\nconst %r: float32[2, 32, 8]\nn: %y: float32[5, 2, 2, 8] = LSTM{{direction=\"bidirectional\", hidden_size=8{}}}(%x, %w, %r)\noutput %y\n", x, attrs);
+    return fmt::format(
+        "input %x: float32[{}]\nconst %w: float32[2, 32, 3]\nconst %r: float32[2, 32, 8]\nn: %y: "
+        "float32[5, 2, 2, 8] = LSTM{{direction=\"bidirectional\", hidden_size=8{}}}(%x, %w, "
+        "%r)\noutput %y\n",
+        x, attrs);
   };
   const double rows = 10 * 0.5, step_rows = 2 * 0.5, tile = 10 * 0.5;
-  const std::map<Term, double> expected = {{kCall, 1000 * 2 * 5 * 0.5},
-                                           {kArithmetic, 2 * (10 * 32 * 3 * 0.02 + 5 * 2 * 32 * 8 * 0.02)},
-                                           {kFeed, 2 * (3 * (10 + 2) * 0.5 + 5 * 8 * (2 + 2) * 0.5)},
-                                           {kRows, 2 * (rows + 5 * step_rows)},
-                                           {kOutputs, 2 * (2 * rows + 5 * 2 * step_rows)},
-                                           {kCurve, 2 * 5 * 2 * (32 + 8) / 16.0 * 0.5},
-                                           {kTiles, 2 * (tile + 5 * tile)},
-                                           {kStream, (30 + 160) * 4 * 0.01},
-                                           {kWeights, (2 * 32 * 3 + 2 * 32 * 8) * 4 * 0.01 + 2 * 4 * 1024 * 0.01}};
+  const std::map<Term, double> expected = {
+      {kCall, 1000 * 2 * 5 * 0.5},
+      {kArithmetic, 2 * (10 * 32 * 3 * 0.02 + 5 * 2 * 32 * 8 * 0.02)},
+      {kFeed, 2 * (3 * (10 + 2) * 0.5 + 5 * 8 * (2 + 2) * 0.5)},
+      {kRows, 2 * (rows + 5 * step_rows)},
+      {kOutputs, 2 * (2 * rows + 5 * 2 * step_rows)},
+      {kCurve, 2 * 5 * 2 * (32 + 8) / 16.0 * 0.5},
+      {kTiles, 2 * (tile + 5 * tile)},
+      {kStream, (30 + 160) * 4 * 0.01},
+      {kWeights, (2 * 32 * 3 + 2 * 32 * 8) * 4 * 0.01 + 2 * 4 * 1024 * 0.01}};
   ExpectTerms({text("5, 2, 3", ""), "lstm_f32"}, "recurrent", expected);
   ExpectTerms({text("2, 5, 3", ", layout=1"), "lstm_f32"}, "recurrent", expected);
 }
 
 std::string Two(const char* a, const char* b, const char* y, const char* op) {
-  return fmt::format("input %x: float32{}\ninput %z: float32{}\nn: %y: float32{} = {}(%x, %z)\noutput %y\n", a, b, y, op);
+  return fmt::format(
+      "input %x: float32{}\ninput %z: float32{}\nn: %y: float32{} = {}(%x, %z)\noutput %y\n", a, b,
+      y, op);
 }
 
 TEST(CostTerms, WhatReadsEachValueOnce) {
   // 64 x 32 values: a vector of 16 each cycle; rows of the last axis.
-  ExpectTerms({"input %x: float32[64, 32]\nn: %y: float32[64, 32] = Softmax(%x)\noutput %y\n", "softmax_f32"}, "softmax",
-              {{kFeed, 2048.0 / 16 * 0.5}, {kRows, 64 * 0.5}, {kOutputs, 2048.0 / 16 * 0.5}, {kStream, 2 * 2048 * 4 * 0.01}});
-  ExpectTerms({"input %x: float32[64, 32]\nn: %y: float32[64, 32] = Relu(%x)\noutput %y\n", "Relu_f32"}, "cheap_unary",
-              {{kFeed, 2048.0 / 16 * 0.5}, {kOutputs, 2048.0 / 16 * 0.5}, {kStream, 2 * 2048 * 4 * 0.01}});
-  // Both inputs go on together: one row of all. A factor for each of 64 rows stands still within it.
+  ExpectTerms({"input %x: float32[64, 32]\nn: %y: float32[64, 32] = Softmax(%x)\noutput %y\n",
+               "softmax_f32"},
+              "softmax",
+              {{kFeed, 2048.0 / 16 * 0.5},
+               {kRows, 64 * 0.5},
+               {kOutputs, 2048.0 / 16 * 0.5},
+               {kStream, 2 * 2048 * 4 * 0.01}});
+  ExpectTerms(
+      {"input %x: float32[64, 32]\nn: %y: float32[64, 32] = Relu(%x)\noutput %y\n", "Relu_f32"},
+      "cheap_unary",
+      {{kFeed, 2048.0 / 16 * 0.5}, {kOutputs, 2048.0 / 16 * 0.5}, {kStream, 2 * 2048 * 4 * 0.01}});
+  // Both inputs go on together: one row of all. A factor for each of 64 rows stands still within
+  // it.
   ExpectTerms({Two("[64, 32]", "[64, 32]", "[64, 32]", "Add"), "add_f32"}, "binary_f32",
-              {{kFeed, 4096.0 / 16 * 0.5}, {kRows, 0.5}, {kOutputs, 2048.0 / 16 * 0.5}, {kStream, 3 * 2048 * 4 * 0.01}});
-  EXPECT_NEAR(Counted(Two("[64, 32]", "[64, 1]", "[64, 32]", "Mul"), "mul_f32").terms[kRows], 64 * 0.5, 1e-9);
+              {{kFeed, 4096.0 / 16 * 0.5},
+               {kRows, 0.5},
+               {kOutputs, 2048.0 / 16 * 0.5},
+               {kStream, 3 * 2048 * 4 * 0.01}});
+  EXPECT_NEAR(Counted(Two("[64, 32]", "[64, 1]", "[64, 32]", "Mul"), "mul_f32").terms[kRows],
+              64 * 0.5, 1e-9);
   // Sums over 32 values each: 64 rows; ten cycles for 16 sums.
-  ExpectTerms({"input %x: float32[64, 32]\nn: %y: float32[64, 1] = ReduceSum{keepdims=1}(%x)\noutput %y\n", "reduce_f32"}, "reduce",
-              {{kFeed, 2048.0 / 16 * 0.5}, {kRows, 64 * 0.5}, {kOutputs, 64.0 / 16 * 0.5}, {kTiles, 10 * 64 * 0.5 / 16}, {kStream, (2048 + 64) * 4 * 0.01}});
+  ExpectTerms(
+      {"input %x: float32[64, 32]\nn: %y: float32[64, 1] = ReduceSum{keepdims=1}(%x)\noutput %y\n",
+       "reduce_f32"},
+      "reduce",
+      {{kFeed, 2048.0 / 16 * 0.5},
+       {kRows, 64 * 0.5},
+       {kOutputs, 64.0 / 16 * 0.5},
+       {kTiles, 10 * 64 * 0.5 / 16},
+       {kStream, (2048 + 64) * 4 * 0.01}});
 }
 
 // 4 x 4 windows of 3 x 3 over 20 channels: two vectors, and four channels one by one.
 TEST(CostTerms, Pooling) {
-  ExpectTerms({"input %x: float32[1, 6, 6, 20]\nn: %y: float32[1, 4, 4, 20] = MaxPool{kernel_shape=[3, 3]}(%x)\noutput %y\n", "maxpool_f32"}, "pool_f32",
-              {{kArithmetic, 16 * 9 * 2 * 0.5}, {kFeed, 720.0 / 16 * 0.5}, {kRows, 16 * 0.5}, {kOutputs, 320.0 / 16 * 0.5}, {kTiles, 16 * 9 * 4 * 0.5}, {kStream, (720 + 320) * 4 * 0.01}});
+  ExpectTerms({"input %x: float32[1, 6, 6, 20]\nn: %y: float32[1, 4, 4, 20] = "
+               "MaxPool{kernel_shape=[3, 3]}(%x)\noutput %y\n",
+               "maxpool_f32"},
+              "pool_f32",
+              {{kArithmetic, 16 * 9 * 2 * 0.5},
+               {kFeed, 720.0 / 16 * 0.5},
+               {kRows, 16 * 0.5},
+               {kOutputs, 320.0 / 16 * 0.5},
+               {kTiles, 16 * 9 * 4 * 0.5},
+               {kStream, (720 + 320) * 4 * 0.01}});
   // Of all 36 pixels.
-  EXPECT_NEAR(Counted("input %x: float32[1, 6, 6, 32]\nn: %y: float32[1, 1, 1, 32] = GlobalAveragePool(%x)\noutput %y\n", "avgpool_f32").terms[kArithmetic], 36 * 2 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted("input %x: float32[1, 6, 6, 32]\nn: %y: float32[1, 1, 1, 32] = "
+                      "GlobalAveragePool(%x)\noutput %y\n",
+                      "avgpool_f32")
+                  .terms[kArithmetic],
+              36 * 2 * 0.5, 1e-9);
 }
 
 // Copies by the pieces that lie in order on both sides.
 TEST(CostTerms, Moves) {
   // Two parts of 3 and 5 of 8 columns: a piece of each for each of 4 rows.
-  ExpectTerms({"input %x: float32[4, 3, 7]\ninput %z: float32[4, 5, 7]\nn: %y: float32[4, 8, 7] = Concat{axis=1}(%x, %z)\noutput %y\n", "concat"}, "copy",
-              {{kRows, 8 * 0.5}, {kStream, 2 * 224 * 4 * 0.01}});
-  EXPECT_NEAR(Counted("input %x: float32[4, 8, 7]\nn: %y: float32[4, 3, 7], %z: float32[4, 5, 7] = Split{axis=-2}(%x)\noutput %y\noutput %z\n", "split").terms[kRows], 8 * 0.5, 1e-9);
-  EXPECT_NEAR(Counted("input %x: float32[4, 8, 7]\nn: %y: float32[4, 8, 7] = Identity(%x)\noutput %y\n", "copy-bytes").terms[kRows], 0.5, 1e-9) << "one piece";
-  // Three of five rows of 6 x 7: one piece for each of 4 images. Every second column: value by value.
+  ExpectTerms({"input %x: float32[4, 3, 7]\ninput %z: float32[4, 5, 7]\nn: %y: float32[4, 8, 7] = "
+               "Concat{axis=1}(%x, %z)\noutput %y\n",
+               "concat"},
+              "copy", {{kRows, 8 * 0.5}, {kStream, 2 * 224 * 4 * 0.01}});
+  EXPECT_NEAR(Counted("input %x: float32[4, 8, 7]\nn: %y: float32[4, 3, 7], %z: float32[4, 5, 7] = "
+                      "Split{axis=-2}(%x)\noutput %y\noutput %z\n",
+                      "split")
+                  .terms[kRows],
+              8 * 0.5, 1e-9);
+  EXPECT_NEAR(
+      Counted("input %x: float32[4, 8, 7]\nn: %y: float32[4, 8, 7] = Identity(%x)\noutput %y\n",
+              "copy-bytes")
+          .terms[kRows],
+      0.5, 1e-9)
+      << "one piece";
+  // Three of five rows of 6 x 7: one piece for each of 4 images. Every second column: value by
+  // value.
   const auto slice = [](const char* shape, const char* steps) {
-    return fmt::format("input %x: float32[4, 5, 6, 7]\nconst %b: int64[4]\nconst %e: int64[4] = [9, 9, 9, 9]\nconst %a: int64[4] = [0, 1, 2, 3]\nconst %s: int64[4] = [{}]\n"
-                       "n: %y: float32[{}] = Slice(%x, %b, %e, %a, %s)\noutput %y\n", steps, shape);
+    return fmt::format(
+        "input %x: float32[4, 5, 6, 7]\nconst %b: int64[4]\nconst %e: int64[4] = [9, 9, 9, "
+        "9]\nconst %a: int64[4] = [0, 1, 2, 3]\nconst %s: int64[4] = [{}]\n"
+        "n: %y: float32[{}] = Slice(%x, %b, %e, %a, %s)\noutput %y\n",
+        steps, shape);
   };
   EXPECT_NEAR(Counted(slice("4, 3, 6, 7", "1, 1, 1, 1"), "slice").terms[kRows], 4 * 0.5, 1e-9);
   EXPECT_NEAR(Counted(slice("4, 5, 6, 4", "1, 1, 1, 2"), "slice").terms[kRows], 480 * 0.5, 1e-9);
-  EXPECT_NEAR(Counted(slice("4, 5, 3, 7", "1, 1, 2, 1"), "slice").terms[kRows], 4 * 5 * 3 * 0.5, 1e-9) << "every second line";
+  EXPECT_NEAR(Counted(slice("4, 5, 3, 7", "1, 1, 2, 1"), "slice").terms[kRows], 4 * 5 * 3 * 0.5,
+              1e-9)
+      << "every second line";
   // Each of 4 rows of 7 is repeated five times: 20 pieces.
-  EXPECT_NEAR(Counted("input %x: float32[4, 1, 7]\nconst %s: int64[3] = [4, 5, 7]\nn: %y: float32[4, 5, 7] = Expand(%x, %s)\noutput %y\n", "expand").terms[kRows], 20 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted("input %x: float32[4, 1, 7]\nconst %s: int64[3] = [4, 5, 7]\nn: %y: "
+                      "float32[4, 5, 7] = Expand(%x, %s)\noutput %y\n",
+                      "expand")
+                  .terms[kRows],
+              20 * 0.5, 1e-9);
   // A table of 100 rows of 64 floats, of which 8 are read: no more of the constant than comes out.
-  ExpectTerms({"input %x: int64[8]\nconst %t: float32[100, 64]\nn: %y: float32[8, 64] = Gather(%t, %x)\noutput %y\n", "gather_4"}, "gather",
-              {{kRows, 8 * 0.5}, {kStream, (8 * 8 + 8 * 64 * 4) * 0.01}, {kWeights, 8 * 64 * 4 * 0.01}});
+  ExpectTerms(
+      {"input %x: int64[8]\nconst %t: float32[100, 64]\nn: %y: float32[8, 64] = Gather(%t, "
+       "%x)\noutput %y\n",
+       "gather_4"},
+      "gather",
+      {{kRows, 8 * 0.5}, {kStream, (8 * 8 + 8 * 64 * 4) * 0.01}, {kWeights, 8 * 64 * 4 * 0.01}});
 }
 
 TEST(CostTerms, Transposes) {
   const auto text = [](const char* from, const char* to, const char* perm) {
-    return fmt::format("input %x: float32[{}]\nn: %y: float32[{}] = Transpose{{perm=[{}]}}(%x)\noutput %y\n", from, to, perm);
+    return fmt::format(
+        "input %x: float32[{}]\nn: %y: float32[{}] = Transpose{{perm=[{}]}}(%x)\noutput %y\n", from,
+        to, perm);
   };
   // Rows that stay last: 4 x 5 of 32.
-  ExpectTerms({text("4, 5, 32", "5, 4, 32", "1, 0, 2"), "transpose"}, "transpose", {{kRows, 20 * 0.5}, {kStream, 2 * 640 * 4 * 0.01}});
+  ExpectTerms({text("4, 5, 32", "5, 4, 32", "1, 0, 2"), "transpose"}, "transpose",
+              {{kRows, 20 * 0.5}, {kStream, 2 * 640 * 4 * 0.01}});
   // 20 x 40 turned into 40 x 20, twice: 2 x 3 blocks of 16 x 16 of each plane, 16 cycles each.
-  ExpectTerms({text("2, 20, 40", "2, 40, 20", "0, 2, 1"), "transpose"}, "transpose", {{kTiles, 16 * 2 * 3 * 2 * 0.5}, {kStream, 2 * 1600 * 4 * 0.01}});
+  ExpectTerms({text("2, 20, 40", "2, 40, 20", "0, 2, 1"), "transpose"}, "transpose",
+              {{kTiles, 16 * 2 * 3 * 2 * 0.5}, {kStream, 2 * 1600 * 4 * 0.01}});
   // Axes that stay together are one: 6 x 7 pixels of 20 channels are 42 x 20.
-  EXPECT_NEAR(Counted(text("1, 20, 6, 7", "1, 6, 7, 20", "0, 2, 3, 1"), "transpose").terms[kTiles], 16 * 2 * 3 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(text("1, 20, 6, 7", "1, 6, 7, 20", "0, 2, 3, 1"), "transpose").terms[kTiles],
+              16 * 2 * 3 * 0.5, 1e-9);
   // Rows of fewer than 16 are written one by one, but for those of three.
-  EXPECT_NEAR(Counted(text("8, 64", "64, 8", "1, 0"), "transpose").terms[kOutputs], 4 * 512 / 8 * 0.5, 1e-9);
+  EXPECT_NEAR(Counted(text("8, 64", "64, 8", "1, 0"), "transpose").terms[kOutputs],
+              4 * 512 / 8 * 0.5, 1e-9);
   EXPECT_EQ(Counted(text("3, 64", "64, 3", "1, 0"), "transpose").terms[kOutputs], 0);
   EXPECT_EQ(Counted(text("16, 64", "64, 16", "1, 0"), "transpose").terms[kOutputs], 0);
   // Nothing moves.
-  EXPECT_NEAR(Counted(text("1, 64, 1", "64, 1, 1", "1, 0, 2"), "transpose").terms[kRows], 0.5, 1e-9);
+  EXPECT_NEAR(Counted(text("1, 64, 1", "64, 1, 1", "1, 0, 2"), "transpose").terms[kRows], 0.5,
+              1e-9);
 }
 
 // Definitions go value by value, by multiply-adds.
 TEST(CostTerms, Definitions) {
-  ExpectTerms({"input %x: float32[64, 32]\nn: %y: float32[64, 32] = LpNormalization(%x)\noutput %y\n", kReferenceKernel, "", 77}, "reference",
-              {{kArithmetic, 77 * 0.5}, {kFeed, 2048 * 0.5}, {kOutputs, 2048 * 0.5}, {kStream, 2 * 2048 * 4 * 0.01}});
+  ExpectTerms(
+      {"input %x: float32[64, 32]\nn: %y: float32[64, 32] = LpNormalization(%x)\noutput %y\n",
+       kReferenceKernel, "", 77},
+      "reference",
+      {{kArithmetic, 77 * 0.5},
+       {kFeed, 2048 * 0.5},
+       {kOutputs, 2048 * 0.5},
+       {kStream, 2 * 2048 * 4 * 0.01}});
 }
 
-// Constants count as the kernel holds them, at the speed of what the whole run lies in; activations at that of what they lie in themselves.
+// Constants count as the kernel holds them, at the speed of what the whole run lies in; activations
+// at that of what they lie in themselves.
 TEST(CostTerms, BytesOfConstants) {
   const auto text = [](const char* type) {
-    return fmt::format("input %x: float32[10, 40]\nconst %w: {}\nn: %y: float32[10, 24] = MatMul(%x, %w)\noutput %y\n", type);
+    return fmt::format(
+        "input %x: float32[10, 40]\nconst %w: {}\nn: %y: float32[10, 24] = MatMul(%x, %w)\noutput "
+        "%y\n",
+        type);
   };
   const double floats = 40 * 24 * 4 * 0.01;
   EXPECT_NEAR(Counted(text("float32[40, 24]"), "matmul_f32").terms[kWeights], floats, 1e-9);
-  EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_f32").terms[kWeights], floats, 1e-9) << "held as floats";
+  EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_f32").terms[kWeights],
+              floats, 1e-9)
+      << "held as floats";
   EXPECT_NEAR(Counted(text("float16[40, 24]"), "matmul_f32").terms[kWeights], floats, 1e-9);
-  EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_w8").terms[kWeights], floats / 4, 1e-9) << "read as they are";
+  EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_w8").terms[kWeights],
+              floats / 4, 1e-9)
+      << "read as they are";
   const Counted large(text("float32[40, 24]"), "matmul_f32", "", 0, SomeMachine(), 64 << 20);
   EXPECT_NEAR(large.terms[kWeights], 5 * floats, 1e-9) << "from memory";
   EXPECT_NEAR(large.terms[kStream], (400 + 240) * 4 * 0.01, 1e-9);
@@ -344,7 +525,8 @@ TEST(CostOf, ByHand) {
   const CostInput input(counted.graph, counted.step, "avx512 14x32", 4000);
   const Efficiency& e = EfficiencyOf(Isa::kAvx512, "product_f32");
   double serial = e.times[kCall] * 1000 * 0.5;  // being a step: a thousand cycles
-  for (int t = kCall + 1; t < kTermCount; ++t) serial += e.times[static_cast<size_t>(t)] * counted.terms[static_cast<size_t>(t)];
+  for (int t = kCall + 1; t < kTermCount; ++t)
+    serial += e.times[static_cast<size_t>(t)] * counted.terms[static_cast<size_t>(t)];
   const StepCost one = CostOf(input, Rates(SomeMachine()), {}, 1);
   EXPECT_STREQ(one.family->name, "product_f32");
   EXPECT_NEAR(one.serial_ns, serial, 1e-9);
@@ -352,11 +534,14 @@ TEST(CostOf, ByHand) {
   EXPECT_EQ(one.terms[kCall], 500);
   EXPECT_NEAR(one.weighed[kFeed], e.times[kFeed] * counted.terms[kFeed], 1e-9);
   EXPECT_EQ(one.spread, e.spread);
-  // Three loops, of which the busiest of four threads has 0.3: the part outside loops, 0.3 of the rest, waiting, and three quarters of a quarter of
-  // the activations from other cores.
+  // Three loops, of which the busiest of four threads has 0.3: the part outside loops, 0.3 of the
+  // rest, waiting, and three quarters of a quarter of the activations from other cores.
   const StepCost four = CostOf(input, Rates(SomeMachine()), {0.3, 3}, 4);
   EXPECT_NEAR(four.serial_ns, serial, 1e-9);
-  EXPECT_NEAR(four.ns, serial * (1 - e.shared) + serial * e.shared * 0.3 + 3 * e.fork * 1000 + e.remote * counted.terms[kStream] * 0.75 / 4, 1e-9);
+  EXPECT_NEAR(four.ns,
+              serial * (1 - e.shared) + serial * e.shared * 0.3 + 3 * e.fork * 1000 +
+                  e.remote * counted.terms[kStream] * 0.75 / 4,
+              1e-9);
 }
 
 // A step that was found fastest on one thread is not cut.
@@ -364,7 +549,10 @@ TEST(CutOf, StepsOfOneThread) {
   const Counted counted(MatMul(512, 512, 512), "matmul_f32");
   ThreadPool two(2), one(1);
   Step step = counted.step;
-  const auto loops = [&](ThreadPool& pool) { return CutOf(CostInput(counted.graph, step, "", 0), SelectIsa().value_or(Isa::kScalar), pool).loops; };
+  const auto loops = [&](ThreadPool& pool) {
+    return CutOf(CostInput(counted.graph, step, "", 0), SelectIsa().value_or(Isa::kScalar), pool)
+        .loops;
+  };
   EXPECT_GT(loops(two), 0);
   EXPECT_EQ(loops(one), 0);
   step.tuning.threads = 1;

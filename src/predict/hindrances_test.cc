@@ -9,7 +9,8 @@
 namespace evoq {
 namespace {
 
-StepForecast StepOf(const char* name, const char* op, double ms, const char* kernel = "quick", const char* variant = "") {
+StepForecast StepOf(const char* name, const char* op, double ms, const char* kernel = "quick",
+                    const char* variant = "") {
   StepForecast s;
   s.name = name, s.op = op, s.kernel = kernel, s.variant = variant, s.ms = ms;
   s.family = AllCostFamilies().back();
@@ -22,8 +23,11 @@ struct Case {
   SchemeForecast float32, scheme;
   Program program;
 
-  void Add(StepForecast now, double float_ms, const char* code = "", const char* float_variant = "", const char* float_kernel = "slow") {
-    if (float_ms >= 0) float32.step_list.push_back(StepOf(now.name.c_str(), now.op.c_str(), float_ms, float_kernel, float_variant));
+  void Add(StepForecast now, double float_ms, const char* code = "", const char* float_variant = "",
+           const char* float_kernel = "slow") {
+    if (float_ms >= 0)
+      float32.step_list.push_back(
+          StepOf(now.name.c_str(), now.op.c_str(), float_ms, float_kernel, float_variant));
     Step step;
     step.decision.float_code = code;
     step.decision.float_why = std::string("why ") + code;
@@ -56,9 +60,10 @@ TEST(Hindrances, ByHand) {
     std::vector<std::string> steps;
   };
   // The costliest first: by what they take, not by what they lose.
-  const std::vector<Expected> expected = {{"winograd", 5, 1, {"wino"}},        {"same-kernel", 3.5, 0, {"same", "turn"}},
-                                          {"no-int8-kernel", 2, 0, {"stays"}}, {"conversion", 0.875, 0.875, {"q1", "q2", "t"}},
-                                          {"kernel", 0.3, 0.1, {"other"}},     {"added-step", 0.0625, 0.0625, {"table"}}};
+  const std::vector<Expected> expected = {
+      {"winograd", 5, 1, {"wino"}},        {"same-kernel", 3.5, 0, {"same", "turn"}},
+      {"no-int8-kernel", 2, 0, {"stays"}}, {"conversion", 0.875, 0.875, {"q1", "q2", "t"}},
+      {"kernel", 0.3, 0.1, {"other"}},     {"added-step", 0.0625, 0.0625, {"table"}}};
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].code, expected[i].code);
@@ -80,8 +85,8 @@ TEST(Hindrances, AStepGainsBelow95Percent) {
   EXPECT_NEAR(hindered.Found()[0].lost_ms, -0.049, 1e-12);
 }
 
-// What takes most of a step's time is its reason: calls and tiles above 40%, memory above half, rows and rounding above half; each on both sides
-// of its limit, with what its parts are together.
+// What takes most of a step's time is its reason: calls and tiles above 40%, memory above half,
+// rows and rounding above half; each on both sides of its limit, with what its parts are together.
 TEST(Hindrances, ByWhatTakesTheTime) {
   const auto code = [](std::initializer_list<std::pair<Term, double>> terms) {
     Case c;
@@ -97,8 +102,10 @@ TEST(Hindrances, ByWhatTakesTheTime) {
   EXPECT_EQ(code({{kCall, 20}, {kTiles, 20}}), "kernel");
   EXPECT_EQ(code({{kStream, 26}, {kWeights, 25}}), "memory-bound");
   EXPECT_EQ(code({{kStream, 25}, {kWeights, 25}}), "kernel");
-  EXPECT_EQ(code({{kRows, 11}, {kEdges, 10}, {kCopies, 10}, {kFeed, 10}, {kOutputs, 10}}), "narrow");
-  EXPECT_EQ(code({{kRows, 10}, {kEdges, 10}, {kCopies, 10}, {kFeed, 10}, {kOutputs, 10}}), "kernel");
+  EXPECT_EQ(code({{kRows, 11}, {kEdges, 10}, {kCopies, 10}, {kFeed, 10}, {kOutputs, 10}}),
+            "narrow");
+  EXPECT_EQ(code({{kRows, 10}, {kEdges, 10}, {kCopies, 10}, {kFeed, 10}, {kOutputs, 10}}),
+            "kernel");
   EXPECT_EQ(code({{kCall, 41}, {kStream, 59}}), "fixed-cost") << "the first reason that holds";
 }
 
@@ -127,12 +134,14 @@ Forecast MadeForecast() {
   int8.scheme = "int8";
   int8.file_bytes = 1234, int8.weight_bytes = 1000, int8.arena_bytes = 500;
   int8.steps = 6, int8.steps_int8 = 3, int8.steps_bf16 = 2, int8.steps_float = 1;
-  int8.ms = 0.02, int8.low_ms = 0.016, int8.high_ms = 0.025, int8.speedup = 3.125, int8.payoff = Payoff::kFaster;
+  int8.ms = 0.02, int8.low_ms = 0.016, int8.high_ms = 0.025, int8.speedup = 3.125,
+  int8.payoff = Payoff::kFaster;
   StepForecast step = StepOf("c1", "Conv", 0.02, "conv_int8", "avx512 14x32");
   step.precision = "int8", step.shape = "[1, 2]", step.cut = {0.5, 1};
   step.terms[kRows] = 7;
   int8.step_list = {step};
-  int8.hindrances = {{"conversion", "they convert", {"a", "b", "c", "d"}, 0.005, 0.005}, {"kernel", "not faster", {"e"}, 0.0004, 0.0001},
+  int8.hindrances = {{"conversion", "they convert", {"a", "b", "c", "d"}, 0.005, 0.005},
+                     {"kernel", "not faster", {"e"}, 0.0004, 0.0001},
                      {"small", "nothing", {"f"}, 0.00039, 0.0001}};
   f.schemes = {float32, int8, {.scheme = "bf16", .unavailable = "no reason"}};
   return f;
@@ -145,12 +154,21 @@ std::string LineOf(const std::string& text, const std::string& begin) {
 
 TEST(Forecast, TextByHand) {
   const std::string text = ToText(MadeForecast());
-  EXPECT_EQ(text.rfind("m.onnx: forecast for AVX512 on a machine, 2 threads; nothing was run\n", 0), 0u) << text;
-  EXPECT_EQ(LineOf(text, "  float32 "), "  float32            4.3 kB  0.06250 (0.05000 to 0.07812)  ") << text;
-  EXPECT_EQ(LineOf(text, "  int8 "), "  int8               1.2 kB  0.02000 (0.01600 to 0.02500)  3.12x") << text;
+  EXPECT_EQ(text.rfind("m.onnx: forecast for AVX512 on a machine, 2 threads; nothing was run\n", 0),
+            0u)
+      << text;
+  EXPECT_EQ(LineOf(text, "  float32 "),
+            "  float32            4.3 kB  0.06250 (0.05000 to 0.07812)  ")
+      << text;
+  EXPECT_EQ(LineOf(text, "  int8 "),
+            "  int8               1.2 kB  0.02000 (0.01600 to 0.02500)  3.12x")
+      << text;
   EXPECT_EQ(LineOf(text, "  bf16 "), "  bf16           not available: no reason") << text;
   // Of 0.02 ms: 25% and 2%; what is below 2% is not told.
-  EXPECT_NE(text.find("  int8: will not gain:\n      25%  4 steps (a, b, c, ...): conversion: they convert\n       2%  1 step (e): kernel: not faster\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  int8: will not gain:\n      25%  4 steps (a, b, c, ...): conversion: they "
+                      "convert\n       2%  1 step (e): kernel: not faster\n"),
+            std::string::npos)
+      << text;
   EXPECT_EQ(text.find("nothing\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("constants"), std::string::npos) << text;
   Forecast slower = MadeForecast();
@@ -163,7 +181,9 @@ TEST(Forecast, TextByHand) {
   checked.schemes[0].measured_ms = 0.05;
   checked.schemes[1].measured_ms = 0.025;
   const std::string off = ToText(checked);
-  EXPECT_EQ(off.rfind("m.onnx: forecast and measurement for AVX512 on a machine, 2 threads\n", 0), 0u) << off;
+  EXPECT_EQ(off.rfind("m.onnx: forecast and measurement for AVX512 on a machine, 2 threads\n", 0),
+            0u)
+      << off;
   EXPECT_NE(LineOf(off, "  float32 ").find("0.0500    +25%"), std::string::npos) << off;
   EXPECT_NE(LineOf(off, "  int8 ").find("0.0250    -20%"), std::string::npos) << off;
 }
@@ -177,14 +197,22 @@ TEST(Forecast, JsonByHand) {
   EXPECT_EQ(out["float_weight_bytes"], 4000);
   EXPECT_EQ(out["schemes"][2], (nlohmann::json{{"scheme", "bf16"}, {"unavailable", "no reason"}}));
   const nlohmann::json& int8 = out["schemes"][1];
-  const std::map<std::string, double> figures = {{"file_bytes", 1234}, {"weight_bytes", 1000}, {"arena_bytes", 500}, {"steps_total", 6}, {"steps_int8", 3}, {"steps_bf16", 2},
-                                                 {"steps_float", 1},   {"ms", 0.02},           {"low_ms", 0.016},    {"high_ms", 0.025}, {"speedup", 3.125}};
+  const std::map<std::string, double> figures = {
+      {"file_bytes", 1234}, {"weight_bytes", 1000}, {"arena_bytes", 500}, {"steps_total", 6},
+      {"steps_int8", 3},    {"steps_bf16", 2},      {"steps_float", 1},   {"ms", 0.02},
+      {"low_ms", 0.016},    {"high_ms", 0.025},     {"speedup", 3.125}};
   for (const auto& [key, value] : figures) EXPECT_EQ(int8[key], value) << key;
   EXPECT_EQ(int8["payoff"], "faster");
-  EXPECT_NEAR(int8["speedup"].get<double>(), out["schemes"][0]["ms"].get<double>() / int8["ms"].get<double>(), 1e-12) << "the ratio of both times";
+  EXPECT_NEAR(int8["speedup"].get<double>(),
+              out["schemes"][0]["ms"].get<double>() / int8["ms"].get<double>(), 1e-12)
+      << "the ratio of both times";
   EXPECT_FALSE(int8.contains("measured_ms")) << "nothing was run";
   ASSERT_EQ(int8["hindrances"].size(), 3u);
-  EXPECT_EQ(int8["hindrances"][1], (nlohmann::json{{"code", "kernel"}, {"sentence", "not faster"}, {"steps", {"e"}}, {"ms", 0.0004}, {"lost_ms", 0.0001}}));
+  EXPECT_EQ(int8["hindrances"][1], (nlohmann::json{{"code", "kernel"},
+                                                   {"sentence", "not faster"},
+                                                   {"steps", {"e"}},
+                                                   {"ms", 0.0004},
+                                                   {"lost_ms", 0.0001}}));
   const nlohmann::json& step = int8["steps"][0];
   EXPECT_EQ(step["ms"], 0.02);
   EXPECT_EQ(step["share"], 0.5);
@@ -193,7 +221,8 @@ TEST(Forecast, JsonByHand) {
   EXPECT_EQ(step["terms_ns"], (nlohmann::json{{"rows", 7.0}}));
   EXPECT_FALSE(step.contains("measured_ms"));
   Forecast checked = f;
-  checked.schemes[1].measured_ms = 0.025, checked.schemes[1].machine_share = 0.97, checked.schemes[1].step_list[0].measured_ms = 0.021;
+  checked.schemes[1].measured_ms = 0.025, checked.schemes[1].machine_share = 0.97,
+  checked.schemes[1].step_list[0].measured_ms = 0.021;
   EXPECT_EQ(ToJson(checked)["schemes"][1]["measured_ms"], 0.025);
   EXPECT_EQ(ToJson(checked)["schemes"][1]["machine_share"], 0.97);
   EXPECT_EQ(ToJson(checked)["schemes"][1]["steps"][0]["measured_ms"], 0.021);

@@ -148,9 +148,13 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
 }
 
 Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictOptions& options) {
-  if (engine.in_regions().empty()) return engine.At(options.run_shapes.empty() ? options.shapes : options.run_shapes);
-  if (options.sample.empty()) return Fail(ErrorCode::kUsage, "its steps depend on data ({}): name inputs to run it on", engine.in_regions());
-  return WithContext(engine.RunnableFor(options.sample), "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
+  if (engine.in_regions().empty())
+    return engine.At(options.run_shapes.empty() ? options.shapes : options.run_shapes);
+  if (options.sample.empty())
+    return Fail(ErrorCode::kUsage, "its steps depend on data ({}): name inputs to run it on",
+                engine.in_regions());
+  return WithContext(engine.RunnableFor(options.sample),
+                     "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
 }
 
 Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method, const Forecast& forecast, const PredictOptions& options) {

@@ -21,7 +21,8 @@ struct PredictOptions {
   InputShapes shapes;                // as of quantize: of inputs that the model leaves free
   InputShapes run_shapes;            // of the runs, over `shapes` (a batch); empty: `shapes`
   int64_t float_weight_bytes = 0;    // of the model with these shapes, which quantize notes in the file
-  std::vector<Tensor> sample;        // inputs of a model whose steps depend on data: it is run on them to find its steps
+  std::vector<Tensor>
+      sample;  // inputs of a model whose steps depend on data: it is run on them to find its steps
   Ranges ranges;                     // that were calibrated; empty: assumed ones (quant/assume.h)
   std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
   bool check = false;                // also run each model and put what is measured beside the forecast
@@ -70,7 +71,8 @@ struct Forecast {
   MachineLimits limits;
   Isa constants = Isa::kScalar;  // whose constants were taken (FittedIsa)
   int64_t float_weight_bytes = 0;
-  std::string in_partitions;  // why the steps are those of a run on the sample (dynamic partitions); "": they follow from the sizes
+  std::string in_partitions;            // why the steps are those of a run on the sample (dynamic
+                                        // partitions); "": they follow from the sizes
   std::vector<SchemeForecast> schemes;  // float32 first
 };
 

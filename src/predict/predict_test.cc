@@ -167,18 +167,23 @@ TEST(Predict, ThreadsShareLargeStepsOnly) {
   EXPECT_EQ(MustPredict(Convolutions(4, 8), SomeMachine(2), {"float32"}).schemes[0].ms, tiny_one);
 }
 
-// What a step takes by its counts, its cut and its family's constants (predict/cost.h), on `threads` threads.
+// What a step takes by its counts, its cut and its family's constants (predict/cost.h), on
+// `threads` threads.
 double StepNs(const StepForecast& s, const MachineLimits& limits, int threads) {
   double ns = 0;
   for (double term : s.weighed) ns += term;
   const Efficiency& e = EfficiencyOf(limits.isa, s.family->name);
   ns *= 1 - e.shared + e.shared * s.cut.share;
-  if (s.cut.loops > 0) ns += s.cut.loops * e.fork * limits.fork_ns + e.remote * s.terms[kStream] * (threads - 1) / threads / threads;
+  if (s.cut.loops > 0)
+    ns += s.cut.loops * e.fork * limits.fork_ns +
+          e.remote * s.terms[kStream] * (threads - 1) / threads / threads;
   return ns;
 }
 
-// A product, an operator that one thread computes by its definition, another product. Where the definition takes longer than the 50 us for which the other
-// thread spins, that one sleeps, and the second product wakes it, in 20 us. Runs follow each other: before the first product stands the second.
+// A product, an operator that one thread computes by its definition, another product. Where the
+// definition takes longer than the 50 us for which the other thread spins, that one sleeps, and the
+// second product wakes it, in 20 us. Runs follow each other: before the first product stands the
+// second.
 TEST(Predict, ThreadsThatSleepAreWoken) {
   for (const int64_t rows : {32, 1024}) {
     const Graph graph = Parsed(fmt::format(R"(
@@ -189,7 +194,8 @@ TEST(Predict, ThreadsThatSleepAreWoken) {
       alone: %b: float32[{0}, 512] = LpNormalization(%a)
       second: %y: float32[{0}, 512] = MatMul(%b, %v)
       output %y
-    )", rows));
+    )",
+                                           rows));
     const MachineLimits limits = SomeMachine(2);
     const SchemeForecast f = MustPredict(graph, limits, {"float32"}).schemes[0];
     double sum_ns = 300;  // a run outside its steps
@@ -230,12 +236,14 @@ TEST(Predict, WhatThreadsWaitForAddsUp) {
       EXPECT_LT(s.ms, 0.05);
       alone_ms += s.ms;
     }
-    EXPECT_NEAR(s.ms, (StepNs(s, limits, 2) + (s.name == "second" ? 20'000 : 0)) / 1e6, 1e-12) << s.name;
+    EXPECT_NEAR(s.ms, (StepNs(s, limits, 2) + (s.name == "second" ? 20'000 : 0)) / 1e6, 1e-12)
+        << s.name;
   }
   EXPECT_GT(alone_ms, 0.05);
 }
 
-// No thread has less than its part of a step's work, and none more than all of it, however many loops a kernel has and whatever their grain is.
+// No thread has less than its part of a step's work, and none more than all of it, however many
+// loops a kernel has and whatever their grain is.
 TEST(Predict, SharesAreParts) {
   const Graph large = Parsed(R"(
     input %x: float32[1, 4, 512, 512]
@@ -245,7 +253,8 @@ TEST(Predict, SharesAreParts) {
   for (const Graph& graph : {WideConvolution(), Convolutions(64, 64), large}) {
     for (const int threads : {2, 3}) {
       int cut = 0;
-      for (const StepForecast& s : MustPredict(graph, SomeMachine(threads), {"float32"}).schemes[0].step_list) {
+      for (const StepForecast& s :
+           MustPredict(graph, SomeMachine(threads), {"float32"}).schemes[0].step_list) {
         EXPECT_GE(s.cut.share, 1.0 / threads - 1e-12) << s.name;
         EXPECT_LE(s.cut.share, 1) << s.name;
         cut += s.cut.loops > 0;
@@ -255,7 +264,8 @@ TEST(Predict, SharesAreParts) {
   }
 }
 
-// Eight samples of which each thread takes whole ones: each step is one thread's, eight times over as many lanes as there are threads.
+// Eight samples of which each thread takes whole ones: each step is one thread's, eight times over
+// as many lanes as there are threads.
 TEST(Predict, SamplesAreSharedAmongLanes) {
   const Graph graph = Parsed(R"(
     input %x: float32[N, 32, 96, 96]
@@ -276,7 +286,8 @@ TEST(Predict, SamplesAreSharedAmongLanes) {
     double sum_ns = 300;
     for (const StepForecast& s : f.step_list) {
       EXPECT_EQ(s.cut.loops, 0) << s.name << ": a step is one thread's";
-      EXPECT_NEAR(s.ms, StepNs(s, options.limits, 1) * 8 / threads / 1e6, 1e-12) << s.name << ", " << threads << " threads";
+      EXPECT_NEAR(s.ms, StepNs(s, options.limits, 1) * 8 / threads / 1e6, 1e-12)
+          << s.name << ", " << threads << " threads";
       EXPECT_EQ(s.shape.rfind("[1, ", 0), 0u) << s.shape << ": of one sample";
       sum_ns += s.ms * 1e6;
     }
@@ -284,20 +295,24 @@ TEST(Predict, SamplesAreSharedAmongLanes) {
   }
 }
 
-// The range: what families may be off, each by its spread and independently of the others, and what all steps are off together, 8%; nine of ten lie within
-// 1.65 deviations.
+// The range: what families may be off, each by its spread and independently of the others, and what
+// all steps are off together, 8%; nine of ten lie within 1.65 deviations.
 TEST(Predict, RangesByHand) {
   const Forecast forecast = MustPredict(Convolutions(32, 32), SomeMachine());
   for (const SchemeForecast& s : forecast.schemes) {
     std::map<std::string, double> families;  // ms
     for (const StepForecast& step : s.step_list) families[step.family->name] += step.ms;
     double variance = 0.08 * 0.08;
-    for (const auto& [family, ms] : families) variance += std::pow(ms * EfficiencyOf(Isa::kAvx512, family).spread / s.ms, 2);
+    for (const auto& [family, ms] : families)
+      variance += std::pow(ms * EfficiencyOf(Isa::kAvx512, family).spread / s.ms, 2);
     const double factor = std::exp(1.65 * std::sqrt(variance));
     EXPECT_NEAR(s.low_ms, s.ms / factor, 1e-12) << s.scheme;
     EXPECT_NEAR(s.high_ms, s.ms * factor, 1e-12) << s.scheme;
     EXPECT_NEAR(s.speedup, forecast.schemes[0].ms / s.ms, 1e-12) << s.scheme;
-    EXPECT_EQ(s.payoff, s.speedup > 1.05 ? Payoff::kFaster : s.speedup * 1.05 < 1 ? Payoff::kSlower : Payoff::kSame) << s.scheme;
+    EXPECT_EQ(s.payoff, s.speedup > 1.05       ? Payoff::kFaster
+                        : s.speedup * 1.05 < 1 ? Payoff::kSlower
+                                               : Payoff::kSame)
+        << s.scheme;
     std::map<std::string, int> precisions;
     for (const StepForecast& step : s.step_list) ++precisions[step.precision];
     EXPECT_EQ(s.steps, static_cast<int>(s.step_list.size())) << s.scheme;

@@ -57,7 +57,8 @@ std::string PayoffText(const SchemeForecast& s) {
 
 // At least four significant digits: the ratio of two times that are shown is the one that is shown.
 std::string RangeText(const SchemeForecast& s) {
-  const int digits = s.ms > 0 && s.ms < 1 ? std::min(3 - static_cast<int>(std::floor(std::log10(s.ms))), 7) : 3;
+  const int digits =
+      s.ms > 0 && s.ms < 1 ? std::min(3 - static_cast<int>(std::floor(std::log10(s.ms))), 7) : 3;
   return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", s.ms, digits, s.low_ms, digits, s.high_ms, digits);
 }
 
@@ -66,21 +67,30 @@ std::string RangeText(const SchemeForecast& s) {
 json ToJson(const Forecast& forecast) {
   json schemes = json::array();
   for (const SchemeForecast& s : forecast.schemes) schemes.push_back(SchemeJson(s));
-  return {{"model", forecast.model}, {"isa", IsaName(forecast.limits.isa)}, {"threads", forecast.limits.threads},
-          {"float_weight_bytes", forecast.float_weight_bytes}, {"limits", ToJson(forecast.limits)},
-          {"constants", IsaName(forecast.constants)}, {"in_partitions", forecast.in_partitions}, {"schemes", schemes}};
+  return {{"model", forecast.model},
+          {"isa", IsaName(forecast.limits.isa)},
+          {"threads", forecast.limits.threads},
+          {"float_weight_bytes", forecast.float_weight_bytes},
+          {"limits", ToJson(forecast.limits)},
+          {"constants", IsaName(forecast.constants)},
+          {"in_partitions", forecast.in_partitions},
+          {"schemes", schemes}};
 }
 
 std::string ToText(const Forecast& forecast) {
   const MachineLimits& limits = forecast.limits;
-  std::string out = FormatPrintable("{}: forecast for {} on {}, {} thread{}; nothing was run\n", forecast.model, IsaName(limits.isa), limits.cpu,
-                                limits.threads, limits.threads == 1 ? "" : "s");
+  std::string out = FormatPrintable("{}: forecast for {} on {}, {} thread{}; nothing was run\n",
+                                    forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
+                                    limits.threads == 1 ? "" : "s");
   if (!forecast.in_partitions.empty())
-    out = fmt::format("{}: forecast for {} on {}, {} thread{}; run to find its steps ({})\n", forecast.model, IsaName(limits.isa), limits.cpu,
-                      limits.threads, limits.threads == 1 ? "" : "s", forecast.in_partitions);
+    out = fmt::format("{}: forecast for {} on {}, {} thread{}; run to find its steps ({})\n",
+                      forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
+                      limits.threads == 1 ? "" : "s", forecast.in_partitions);
   const bool checked = !forecast.schemes.empty() && forecast.schemes[0].measured_ms >= 0;
-  if (checked) out = FormatPrintable("{}: forecast and measurement for {} on {}, {} thread{}\n", forecast.model, IsaName(limits.isa), limits.cpu,
-                                 limits.threads, limits.threads == 1 ? "" : "s");
+  if (checked)
+    out = FormatPrintable("{}: forecast and measurement for {} on {}, {} thread{}\n",
+                          forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
+                          limits.threads == 1 ? "" : "s");
   out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
   for (const SchemeForecast& s : forecast.schemes) {
     if (!s.unavailable.empty()) {
@@ -98,8 +108,9 @@ std::string ToText(const Forecast& forecast) {
     for (const Hindrance& h : s.hindrances) {
       if (h.ms < kWorthTelling * s.ms) continue;
       const std::span<const std::string> first(h.steps.data(), std::min<size_t>(h.steps.size(), 3));
-      told += FormatPrintable("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms, h.steps.size(), h.steps.size() == 1 ? "" : "s",
-                          Joined(first, ", "), h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
+      told += FormatPrintable("    {:4.0f}%  {} step{} ({}{}): {}: {}\n", 100 * h.ms / s.ms,
+                              h.steps.size(), h.steps.size() == 1 ? "" : "s", Joined(first, ", "),
+                              h.steps.size() > first.size() ? ", ..." : "", h.code, h.sentence);
     }
     if (!told.empty()) out += fmt::format("  {}: will not gain:\n{}", s.scheme, told);
   }

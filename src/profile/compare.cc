@@ -27,7 +27,8 @@ Verdict VerdictOf(const Comparison& c, double least_effect) {
   return Verdict::kSame;
 }
 
-Comparison Judge(double speedup, std::vector<double>& resampled, double least_effect, const Disturbance& disturbance = {}) {
+Comparison Judge(double speedup, std::vector<double>& resampled, double least_effect,
+                 const Disturbance& disturbance = {}) {
   std::sort(resampled.begin(), resampled.end());
   const double widening = disturbance.Widening(speedup);
   Comparison c;
@@ -84,15 +85,19 @@ const char* VerdictName(Verdict verdict) {
 }
 
 std::string ToText(const Comparison& c) {
-  return fmt::format("{} ms beside {} ms: {:.3f}x [{:.3f}, {:.3f}]", MsText(c.b_ms), MsText(c.a_ms), c.speedup, c.low, c.high);
+  return fmt::format("{} ms beside {} ms: {:.3f}x [{:.3f}, {:.3f}]", MsText(c.b_ms), MsText(c.a_ms),
+                     c.speedup, c.low, c.high);
 }
 
 nlohmann::json ToJson(const Comparison& c) {
-  return {{"a_ms", c.a_ms}, {"b_ms", c.b_ms}, {"speedup", c.speedup}, {"speedup_low", c.low}, {"speedup_high", c.high},
-          {"verdict", VerdictName(c.verdict)}, {"rounds", c.rounds}, {"disturbance", ToJson(c.disturbance)}};
+  return {{"a_ms", c.a_ms},         {"b_ms", c.b_ms},
+          {"speedup", c.speedup},   {"speedup_low", c.low},
+          {"speedup_high", c.high}, {"verdict", VerdictName(c.verdict)},
+          {"rounds", c.rounds},     {"disturbance", ToJson(c.disturbance)}};
 }
 
-Comparison CompareRatios(std::span<const double> ratios, double least_effect, const Disturbance& disturbance) {
+Comparison CompareRatios(std::span<const double> ratios, double least_effect,
+                         const Disturbance& disturbance) {
   EVOQ_CHECK(!ratios.empty());
   std::mt19937_64 random(1);
   std::vector<double> drawn(ratios.begin(), ratios.end()), medians(kResamples);
@@ -106,7 +111,8 @@ Comparison CompareRatios(std::span<const double> ratios, double least_effect, co
   return c;
 }
 
-Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect, const Disturbance& disturbance) {
+Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect,
+                         const Disturbance& disturbance) {
   std::vector<double> ratios, means;
   for (const RoundTimes& r : rounds) {
     ratios.push_back(r.a_ms / r.b_ms);
@@ -120,7 +126,8 @@ Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect
 
 Comparison CompareProfiles(const StepProfile& a, const StepProfile& b, double least_effect) {
   std::vector<double> ratios;
-  for (size_t turn = 0; turn < std::min(a.turns_ms.size(), b.turns_ms.size()); ++turn) ratios.push_back(a.turns_ms[turn] / b.turns_ms[turn]);
+  for (size_t turn = 0; turn < std::min(a.turns_ms.size(), b.turns_ms.size()); ++turn)
+    ratios.push_back(a.turns_ms[turn] / b.turns_ms[turn]);
   Comparison c;
   if (ratios.empty() || !(a.total_ms > 0) || !(b.total_ms > 0)) return c;
   c = CompareRatios(ratios, least_effect, b.disturbance);
@@ -151,14 +158,17 @@ Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> 
 }
 
 Contestant ContestantOf(const Runnable& executor) {
-  return {executor.threads(), [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
+  return {executor.threads(),
+          [&executor](const std::shared_ptr<ThreadPool>& pool) -> Result<std::function<Status()>> {
             EVOQ_ASSIGN(std::shared_ptr<Runnable> fresh, executor.Fresh(pool));
             const auto buffers = std::make_shared<RunBuffers>(MakeBuffers(*fresh));
-            return std::function<Status()>([fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
+            return std::function<Status()>(
+                [fresh, buffers] { return fresh->Run(buffers->inputs, buffers->outputs); });
           }};
 }
 
-Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b, const CompareOptions& compare) {
+Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
+                                       const CompareOptions& compare) {
   constexpr int64_t kLeastRuns = 5;  // of a round, while there is time
   CompareRuns runs;
   std::vector<RoundTimes> rounds;
@@ -179,7 +189,8 @@ Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
     measure.watch = &watch;
     measure.meter = &meter;
     const double share_s = std::max(0.0, left_s()) / (wanted - round);
-    measure.warmup_ms = std::min(round == 0 ? compare.warmup_ms : compare.warmup_ms / 10, 500 * share_s);
+    measure.warmup_ms =
+        std::min(round == 0 ? compare.warmup_ms : compare.warmup_ms / 10, 500 * share_s);
     measure.duration_s = std::max(0.0, share_s - measure.warmup_ms / 1e3);
     measure.min_runs = kLeastRuns;
     measure.limit_s = 2 * share_s;
@@ -196,11 +207,13 @@ Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
   }
   for (RunTimes* all : {&runs.a, &runs.b}) std::sort(all->sorted_ms.begin(), all->sorted_ms.end());
   runs.result = CompareRounds(rounds, compare.least_effect, meter.Read());
-  runs.result.rested = runs.a.CalmMs(one_thread, kRestedPercent) / runs.b.CalmMs(one_thread, kRestedPercent);
+  runs.result.rested =
+      runs.a.CalmMs(one_thread, kRestedPercent) / runs.b.CalmMs(one_thread, kRestedPercent);
   return runs;
 }
 
-Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b, const CompareOptions& compare) {
+Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b,
+                                     const CompareOptions& compare) {
   return CompareContestants(ContestantOf(a), ContestantOf(b), compare);
 }
 

@@ -14,8 +14,9 @@ namespace evoq {
 enum class Verdict { kFaster, kSlower, kSame };
 const char* VerdictName(Verdict verdict);  // "faster", "slower", "same"
 
-// Two measured times and how sure their ratio is. speedup is a_ms / b_ms, above 1 where B is faster; low and high bound it
-// with 95% confidence, moved apart by what disturbed the measurement (Disturbance::Widening).
+// Two measured times and how sure their ratio is. speedup is a_ms / b_ms, above 1 where B is
+// faster; low and high bound it with 95% confidence, moved apart by what disturbed the measurement
+// (Disturbance::Widening).
 struct Comparison {
   double speedup = 1, low = 1, high = 1;
   Verdict verdict = Verdict::kSame;  // of B against A
@@ -49,29 +50,35 @@ struct CompareRuns {
 // Something to time.
 struct Contestant {
   int threads = 1;
-  // One that runs in memory of its own, on the threads of `pool` where that is given: whoever ran last keeps spinning for a
-  // while, on the cores that another set of threads would need. It lives no longer than what it was made from.
+  // One that runs in memory of its own, on the threads of `pool` where that is given: whoever ran
+  // last keeps spinning for a while, on the cores that another set of threads would need. It lives
+  // no longer than what it was made from.
   std::function<Result<std::function<Status()>>(const std::shared_ptr<ThreadPool>& pool)> fresh;
 };
 Contestant ContestantOf(const Runnable& executor);
 
-// Makes both anew in each round, so that the luck of where memory lies is part of what varies, and runs them in turn, A first in even rounds.
-// A round gives one time of each (RunTimes::CalmMs); see CompareRounds. Takes no longer than the duration, but for three
-// rounds of one run each.
-Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b, const CompareOptions& compare);
-Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b, const CompareOptions& compare);
+// Makes both anew in each round, so that the luck of where memory lies is part of what varies, and
+// runs them in turn, A first in even rounds. A round gives one time of each (RunTimes::CalmMs); see
+// CompareRounds. Takes no longer than the duration, but for three rounds of one run each.
+Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
+                                       const CompareOptions& compare);
+Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b,
+                                     const CompareOptions& compare);
 
 // One round's times.
 struct RoundTimes {
   double a_ms = 0, b_ms = 0;
 };
-// CompareRatios of the rounds, with times that have exactly this ratio: a round's geometric mean of both says how fast the
-// machine was in it; the times are a_ms = mean * sqrt(ratio) and b_ms = mean / sqrt(ratio) for the median of the means.
-Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect, const Disturbance& disturbance = {});
+// CompareRatios of the rounds, with times that have exactly this ratio: a round's geometric mean of
+// both says how fast the machine was in it; the times are a_ms = mean * sqrt(ratio) and b_ms = mean
+// / sqrt(ratio) for the median of the means.
+Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect,
+                         const Disturbance& disturbance = {});
 
 // The median of the rounds' ratios (A's time over B's), and its 95% percentile interval over 2,000 bootstrap samples of the
 // rounds (Efron, "Bootstrap methods: another look at the jackknife", 1979); the samples are the same in every call.
-Comparison CompareRatios(std::span<const double> ratios, double least_effect, const Disturbance& disturbance = {});
+Comparison CompareRatios(std::span<const double> ratios, double least_effect,
+                         const Disturbance& disturbance = {});
 
 // Two sets of single runs measured apart, in the order in which they ran. Neighbouring runs resemble each other, so blocks of
 // runs are drawn, not runs (moving block bootstrap, Kuensch 1989; 25 blocks each).
@@ -86,7 +93,8 @@ struct StepChange {
 // The profiles were measured in turn.
 std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b);
 
-// Of profiles that were measured in turn: the ratio of their total_ms, with the interval of the turns' ratios around it.
+// Of profiles that were measured in turn: the ratio of their total_ms, with the interval of the
+// turns' ratios around it.
 Comparison CompareProfiles(const StepProfile& a, const StepProfile& b, double least_effect = 0.01);
 
 }  // namespace evoq

@@ -111,7 +111,7 @@ TEST(ChangedSteps, NamesWhatSurelyDiffersTheLargestFirst) {
 struct Planted {
   FakeWatch& watch;
   double ms;
-  double waits = 0;     // and every other run waits so long for a processor
+  double waits = 0;  // and every other run waits so long for a processor
   int threads = 1;
   int made = 0, runs = 0;
   std::string* order = nullptr;
@@ -230,7 +230,8 @@ TEST(CompareContestants, WaitsForOtherWorkToEndWithinTheDuration) {
 }
 
 TEST(CompareRounds, TheRatioIsThatOfTheTimes) {
-  const RoundTimes rounds[] = {{4, 1}, {9, 4}, {16, 4}};  // ratios 4, 2.25, 4; geometric means 2, 6, 8
+  const RoundTimes rounds[] = {
+      {4, 1}, {9, 4}, {16, 4}};  // ratios 4, 2.25, 4; geometric means 2, 6, 8
   const Comparison c = CompareRounds(rounds, 0.01);
   EXPECT_DOUBLE_EQ(c.speedup, 4);
   EXPECT_DOUBLE_EQ(c.b_ms, 3) << "6 / sqrt(4)";
@@ -247,7 +248,9 @@ TEST(CompareRounds, TheRatioIsThatOfTheTimes) {
 
 TEST(CompareRounds, ShortTimesAreShownWithTheDigitsThatTheirRatioNeeds) {
   const RoundTimes rounds[] = {{0.0123456, 0.00456789}};
-  EXPECT_TRUE(ToText(CompareRounds(rounds, 0.01)).starts_with("0.004568 ms beside 0.01235 ms: 2.703x")) << ToText(CompareRounds(rounds, 0.01));
+  EXPECT_TRUE(
+      ToText(CompareRounds(rounds, 0.01)).starts_with("0.004568 ms beside 0.01235 ms: 2.703x"))
+      << ToText(CompareRounds(rounds, 0.01));
 }
 
 TEST(CompareRounds, DisturbanceMovesTheBoundsApart) {

@@ -14,7 +14,9 @@ namespace {
 // The system counts processor time in ticks of 10 ms, on each processor.
 constexpr double kTickS = 0.01;
 
-double Share(double part, double whole) { return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0; }
+double Share(double part, double whole) {
+  return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
+}
 
 // Linear interpolation between closest ranks.
 double Quantile(const std::vector<double>& sorted, double share) {
@@ -26,8 +28,8 @@ double Quantile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 double Disturbance::distortion() const {
-  // What another process does on the next core (caches, memory, hardware threads, clock) matters less
-  // than what is done on this one.
+  // What another process does on the next core (caches, memory, hardware threads, clock) matters
+  // less than what is done on this one.
   return 0.25 * others + 0.5 * stolen + 0.5 * waited + 0.25 * slowed;
 }
 
@@ -83,7 +85,8 @@ double WaitForCalm(Watch* watch, int threads, double most_s) {
     const Disturbance d = Between(before, after);
     const double free = after.processors * (1 - d.others - d.stolen);
     const double wanted = std::min(threads, after.processors);
-    if (free >= wanted - kSlack || !(after.wall_s > before.wall_s)) return after.wall_s - start.wall_s;
+    if (free >= wanted - kSlack || !(after.wall_s > before.wall_s))
+      return after.wall_s - start.wall_s;
     before = after;
   }
 }
@@ -104,8 +107,8 @@ std::string ToText(const Disturbance& d) {
 }
 
 nlohmann::json ToJson(const Disturbance& d) {
-  return {{"seconds", d.seconds}, {"others_share", d.others},   {"stolen_share", d.stolen},
-          {"waited_share", d.waited}, {"slowed", d.slowed},     {"round_spread", d.spread},
+  return {{"seconds", d.seconds},     {"others_share", d.others},     {"stolen_share", d.stolen},
+          {"waited_share", d.waited}, {"slowed", d.slowed},           {"round_spread", d.spread},
           {"switches", d.switches},   {"distortion", d.distortion()}, {"too_much", d.too_much()}};
 }
 

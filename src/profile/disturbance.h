@@ -12,16 +12,18 @@ namespace evoq {
 
 // Shares are between 0 and 1.
 struct Disturbance {
-  double seconds = 0;    // measured for so long
-  double others = 0;     // of the processors: what other processes used
-  double stolen = 0;     // of the processors: what other virtual machines took
-  double waited = 0;     // of the measured runs' time: when the thread that measures had no processor
-  double slowed = 0;     // how much longer the calibrated loop took in the median round than in the fastest
-  double spread = 0;     // how far the middle half of the rounds' figures reaches, over their median
+  double seconds = 0;  // measured for so long
+  double others = 0;   // of the processors: what other processes used
+  double stolen = 0;   // of the processors: what other virtual machines took
+  double waited = 0;   // of the measured runs' time: when the thread that measures had no processor
+  double slowed =
+      0;  // how much longer the calibrated loop took in the median round than in the fastest
+  double spread = 0;  // how far the middle half of the rounds' figures reaches, over their median
   int64_t switches = 0;  // how often a thread was taken off its processor
 
-  // How far the logarithm of a ratio of two times may be from what it is on a quiet machine, as a share of itself: two copies
-  // of one model are disturbed alike, a model that lives in memory more than one that fits the caches.
+  // How far the logarithm of a ratio of two times may be from what it is on a quiet machine, as a
+  // share of itself: two copies of one model are disturbed alike, a model that lives in memory more
+  // than one that fits the caches.
   double distortion() const;
   // The factor, at least 1, by which a bound of this ratio is to be moved away from it.
   double Widening(double ratio) const;
@@ -56,8 +58,8 @@ class DisturbanceMeter {
   std::vector<double> loops_, figures_;
 };
 
-// Sleeps until `threads` processors are free of other work, at most `most_s`; returns for how many seconds. At once where the
-// system does not tell.
+// Sleeps until `threads` processors are free of other work, at most `most_s`; returns for how many
+// seconds. At once where the system does not tell.
 double WaitForCalm(Watch* watch, int threads, double most_s);
 
 }  // namespace evoq

@@ -23,7 +23,8 @@ TEST(Disturbance, SharesAreOfTheProcessorsLessOneTickEach) {
 TEST(Disturbance, WhatTheSystemDoesNotTellIsNotCounted) {
   EXPECT_EQ(Between({0, 0, -1, 0, 0, 2}, {10, 1, -1, 0, 0, 2}).others, 0);
   EXPECT_EQ(Between({0, 0, -1, 0, 0, 2}, {10, 1, 15, 0, 0, 2}).others, 0);
-  EXPECT_EQ(Between({0, 0, 5, 0, 0, 2}, {10, 9, 6, 0, 0, 2}).others, 0) << "own time beyond all time: ticks";
+  EXPECT_EQ(Between({0, 0, 5, 0, 0, 2}, {10, 9, 6, 0, 0, 2}).others, 0)
+      << "own time beyond all time: ticks";
   EXPECT_EQ(Between({0, 0, 0, 0, 0, 1}, {10, 0, 99, 0, 0, 1}).others, 1);
   EXPECT_EQ(Between({5, 0, 0, 0, 9, 1}, {5, 0, 3, 4, 7, 1}).others, 0) << "no time at all";
   EXPECT_EQ(Between({5, 0, 0, 0, 9, 1}, {5, 0, 3, 4, 7, 1}).switches, 0);
@@ -56,9 +57,13 @@ TEST(Disturbance, LimitsOfWhatIsToldAndOfWhatIsTooMuch) {
 TEST(Disturbance, TextNamesWhatDisturbedByItsShare) {
   Disturbance d;
   d.others = 0.67, d.waited = 0.314, d.stolen = 0.019;
-  EXPECT_EQ(ToText(d), "other processes used 67% of the processors, runs waited for a processor 31% of their time");
+  EXPECT_EQ(
+      ToText(d),
+      "other processes used 67% of the processors, runs waited for a processor 31% of their time");
   d.others = 0, d.waited = 0, d.stolen = 0.25, d.slowed = 0.5;
-  EXPECT_EQ(ToText(d), "other virtual machines took 25% of the processors, cores were 50% slower than at their fastest");
+  EXPECT_EQ(ToText(d),
+            "other virtual machines took 25% of the processors, cores were 50% slower than at "
+            "their fastest");
   const nlohmann::json json = ToJson(d);
   EXPECT_DOUBLE_EQ(json["stolen_share"], 0.25);
   EXPECT_DOUBLE_EQ(json["slowed"], 0.5);
@@ -98,7 +103,8 @@ TEST(WaitForCalm, WaitsUntilEnoughProcessorsAreFreeAndNoLonger) {
 
   FakeWatch one;
   one.others = 1;  // of two
-  EXPECT_NEAR(WaitForCalm(&one, 1, 3), 0.2, 1e-9) << "one look, and there is a processor for one thread";
+  EXPECT_NEAR(WaitForCalm(&one, 1, 3), 0.2, 1e-9)
+      << "one look, and there is a processor for one thread";
   EXPECT_NEAR(WaitForCalm(&one, 2, 3), 3, 1e-9) << "none for two";
 
   // Other work ends after a second.
@@ -117,7 +123,8 @@ TEST(WaitForCalm, WaitsUntilEnoughProcessorsAreFreeAndNoLonger) {
   EXPECT_EQ(silent.sleeps, 0);
 
   FakeWatch idle;
-  EXPECT_NEAR(WaitForCalm(&idle, 64, 3), 0.2, 1e-9) << "more threads than processors need all of these";
+  EXPECT_NEAR(WaitForCalm(&idle, 64, 3), 0.2, 1e-9)
+      << "more threads than processors need all of these";
 }
 
 TEST(Watch, CountsOfThisMachineOnlyGrow) {

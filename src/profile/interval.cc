@@ -30,7 +30,8 @@ Interval PairedDrop(int64_t lost, int64_t won, int64_t total) {
 }
 
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise) {
-  // Of a signal of nothing, or noise without bounds (NaN where the signal is none), as little as can be.
+  // Of a signal of nothing, or noise without bounds (NaN where the signal is none), as little as
+  // can be.
   const auto decibel = [](double s, double n) {
     if (n == 0) return std::numeric_limits<double>::infinity();
     const double db = 10 * std::log10(s / n);

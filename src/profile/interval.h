@@ -19,8 +19,8 @@ Interval ShareInterval(int64_t count, int64_t total);
 // proportions", 2005).
 Interval PairedDrop(int64_t lost, int64_t won, int64_t total);
 
-// 10 log10(sum signal / sum noise), in dB: percentile interval of 2,000 bootstrap samples of the pairs, the same ones in every call.
-// Without noise the value is infinite; never below -1000.
+// 10 log10(sum signal / sum noise), in dB: percentile interval of 2,000 bootstrap samples of the
+// pairs, the same ones in every call. Without noise the value is infinite; never below -1000.
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise);
 
 // Half of the 95% interval of the mean of two to eight independent figures (Student, "The probable error of a mean", 1908); of more, a

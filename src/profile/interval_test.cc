@@ -82,8 +82,9 @@ TEST(Interval, ValuesLieWithinTheirIntervals) {
 }
 
 TEST(Interval, SignalToNoiseBootstrapByHand) {
-  // Of four samples, k noisy ones are drawn with probability C(4,k) 3^(4-k) / 256: all four in 0.4% of the resamples, three in 4.7%,
-  // none in 31.6%. The 2.5% point is that of three, 4 * 100 over 3 * 100 + 1, the 97.5% point that of none, 400 over 4.
+  // Of four samples, k noisy ones are drawn with probability C(4,k) 3^(4-k) / 256: all four in 0.4%
+  // of the resamples, three in 4.7%, none in 31.6%. The 2.5% point is that of three, 4 * 100 over 3
+  // * 100 + 1, the 97.5% point that of none, 400 over 4.
   const std::vector<double> signal(4, 100), noise = {100, 1, 1, 1};
   const Interval i = SignalToNoise(signal, noise);
   EXPECT_NEAR(i.value, 10 * std::log10(400.0 / 103), 1e-9);
@@ -94,18 +95,23 @@ TEST(Interval, SignalToNoiseBootstrapByHand) {
 TEST(Interval, SignalToNoiseOfWhatIsNoNumber) {
   const std::vector<double> signal = {100, 100}, nothing = {0, 0};
   const double inf = INFINITY;
-  EXPECT_EQ(SignalToNoise(signal, std::vector<double>{inf, inf}).value, -1000) << "the model gives NaN";
+  EXPECT_EQ(SignalToNoise(signal, std::vector<double>{inf, inf}).value, -1000)
+      << "the model gives NaN";
   EXPECT_EQ(SignalToNoise(signal, std::vector<double>{NAN, NAN}).value, -1000);
-  EXPECT_EQ(SignalToNoise(nothing, std::vector<double>{1, 1}).value, -1000) << "noise where nothing should be";
+  EXPECT_EQ(SignalToNoise(nothing, std::vector<double>{1, 1}).value, -1000)
+      << "noise where nothing should be";
   EXPECT_TRUE(std::isinf(SignalToNoise(nothing, nothing).value));
   EXPECT_GT(SignalToNoise(nothing, nothing).value, 0);
 }
 
 TEST(Interval, HalfOfTheMeansIntervalByStudentsTable) {
-  // 1, 2, 3, 4: standard deviation 1.290994, of the mean 0.645497; 97.5% point with 3 degrees of freedom 3.182446.
+  // 1, 2, 3, 4: standard deviation 1.290994, of the mean 0.645497; 97.5% point with 3 degrees of
+  // freedom 3.182446.
   EXPECT_NEAR(HalfMeanInterval(std::vector<double>{1, 2, 3, 4}), 2.0543, 2e-3);
-  // n figures of alternately 0 and 2 (an odd one more of 0): scipy.stats.t.ppf(0.975, n - 1) * std(ddof=1) / sqrt(n).
-  const std::pair<int, double> table[] = {{2, 12.7062}, {3, 2.86844}, {4, 1.83739}, {5, 1.36017}, {6, 1.14960}, {7, 0.98870}, {8, 0.89374}};
+  // n figures of alternately 0 and 2 (an odd one more of 0): scipy.stats.t.ppf(0.975, n - 1) *
+  // std(ddof=1) / sqrt(n).
+  const std::pair<int, double> table[] = {{2, 12.7062}, {3, 2.86844}, {4, 1.83739}, {5, 1.36017},
+                                          {6, 1.14960}, {7, 0.98870}, {8, 0.89374}};
   for (const auto& [n, half] : table) {
     std::vector<double> figures;
     for (int i = 0; i < n; ++i) figures.push_back(i % 2 == 1 ? 2 : 0);
@@ -115,7 +121,8 @@ TEST(Interval, HalfOfTheMeansIntervalByStudentsTable) {
 }
 
 TEST(Interval, SurelyNotZeroMeansFourStandardErrors) {
-  // Mean m, deviations of +-1 of four figures: standard error sqrt(4 / 4 / 3) = 0.57735, four of them 2.3094.
+  // Mean m, deviations of +-1 of four figures: standard error sqrt(4 / 4 / 3) = 0.57735, four of
+  // them 2.3094.
   const auto figures = [](double m) { return std::vector<double>{m + 1, m - 1, m + 1, m - 1}; };
   EXPECT_FALSE(SurelyNotZero(figures(2.30)));
   EXPECT_TRUE(SurelyNotZero(figures(2.32)));

@@ -72,7 +72,8 @@ double ComputePeak(double (*loop)(int64_t), int threads) {
     if (Seconds(start) > 0.0005) break;
   }
   double best = 0;
-  for (int i = 0; i < 60; ++i) best = std::max(best, Rate(threads, [&](int) { return loop(rounds); }));
+  for (int i = 0; i < 60; ++i)
+    best = std::max(best, Rate(threads, [&](int) { return loop(rounds); }));
   return best;
 }
 

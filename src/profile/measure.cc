@@ -30,7 +30,9 @@ double PercentileOf(std::span<const double> sorted, double percent) {
 Status Repeat(const MeasureOptions& options, const std::function<Status(bool measured)>& once) {
   Watch& watch = *options.watch;
   const double begin = watch.WallMs(), limit_ms = 1e3 * options.limit_s;
-  for (double now = begin; now - begin < std::min(options.warmup_ms, limit_ms); now = watch.WallMs()) EVOQ_TRY(once(false));
+  for (double now = begin; now - begin < std::min(options.warmup_ms, limit_ms);
+       now = watch.WallMs())
+    EVOQ_TRY(once(false));
   const double start = watch.WallMs();
   for (int64_t run = 0; run < options.max_runs; ++run) {
     const double now = watch.WallMs(), elapsed = (now - start) / 1e3;
@@ -102,13 +104,15 @@ double RunTimes::CalmMs(bool one_thread, double percent) const {
   }
   if (ms.size() < kLeastRuns) {
     ms.clear();
-    for (const RunSpan& span : spans) ms.push_back(one_thread && span.thread_ms > 0 ? std::min(span.ms, span.thread_ms) : span.ms);
+    for (const RunSpan& span : spans)
+      ms.push_back(one_thread && span.thread_ms > 0 ? std::min(span.ms, span.thread_ms) : span.ms);
   }
   std::sort(ms.begin(), ms.end());
   return PercentileOf(ms, percent);
 }
 
-Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::function<Status()>> calls, const MeasureOptions& options) {
+Result<std::vector<RunTimes>> MeasureCallsInterleaved(
+    std::span<const std::function<Status()>> calls, const MeasureOptions& options) {
   std::vector<RunTimes> times(calls.size());
   double first = 0;
   EVOQ_TRY(Repeat(options, [&](bool measured) -> Status {
@@ -129,11 +133,14 @@ Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::funct
   return times;
 }
 
-Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors, std::span<RunBuffers> buffers,
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors,
+                                                 std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options) {
   std::vector<std::function<Status()>> calls;
   for (size_t i = 0; i < executors.size(); ++i)
-    calls.push_back([executor = executors[i], buffer = &buffers[i]] { return executor->Run(buffer->inputs, buffer->outputs); });
+    calls.push_back([executor = executors[i], buffer = &buffers[i]] {
+      return executor->Run(buffer->inputs, buffer->outputs);
+    });
   return MeasureCallsInterleaved(calls, options);
 }
 
@@ -142,7 +149,8 @@ Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const Measure
   return std::move(times[0]);
 }
 
-Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers, const MeasureOptions& options) {
+Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers,
+                             const MeasureOptions& options) {
   Runnable* const one[] = {&executor};
   EVOQ_ASSIGN(auto times, MeasureInterleaved(one, std::span(&buffers, 1), options));
   return std::move(times[0]);
@@ -387,10 +395,12 @@ void ScaleTo(StepProfile& profile, double total_ms) {
   }
 }
 
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors, const Limits& limits,
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors,
+                                                         const Limits& limits,
                                                          const MeasureOptions& options) {
   std::vector<StepSamples> samples;
-  for (size_t i = 0; i < executors.size(); ++i) samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr, options.watch);
+  for (size_t i = 0; i < executors.size(); ++i)
+    samples.emplace_back(i + 1 == executors.size() ? options.host : nullptr, options.watch);
   std::vector<std::unique_ptr<Runnable>> fresh(executors.size());
   std::vector<RunBuffers> buffers(executors.size());
   const auto prepare = [&]() -> Status {
@@ -410,7 +420,8 @@ Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnabl
   return MeasureBlocks(samples, prepare, limits, options);
 }
 
-Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const Limits& limits, const MeasureOptions& options) {
+Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const Limits& limits,
+                                 const MeasureOptions& options) {
   std::vector<StepSamples> one;
   one.emplace_back(options.host, options.watch);
   one[0].Use(executor, buffers);

@@ -15,7 +15,8 @@ namespace evoq {
 struct MeasureOptions {
   double warmup_ms = 200;
   double duration_s = 3;
-  // No run begins so long after the first one that warms up, whatever min_runs says, once each has run.
+  // No run begins so long after the first one that warms up, whatever min_runs says, once each has
+  // run.
   double limit_s = std::numeric_limits<double>::infinity();
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
@@ -46,21 +47,26 @@ struct RunTimes {
   double variation() const;
   // Linear interpolation between closest ranks; `percent` in [0, 100].
   double Percentile(double percent) const;
-  // What a run takes where nothing disturbs it: a low quantile (lower quartile unless told) of the runs that were not
-  // interrupted. Of fewer than three such runs nothing is known: then of all runs, and where they are on `one_thread`, of the
-  // time for which that had a processor, where the system tells. Needs spans.
+  // What a run takes where nothing disturbs it: a low quantile (lower quartile unless told) of the
+  // runs that were not interrupted. Of fewer than three such runs nothing is known: then of all
+  // runs, and where they are on `one_thread`, of the time for which that had a processor, where the
+  // system tells. Needs spans.
   double CalmMs(bool one_thread, double percent = 25) const;
 };
 
 // Warms up, then runs until both the duration and min_runs are reached.
-Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers, const MeasureOptions& options);
+Result<RunTimes> MeasureRuns(Runnable& executor, RunBuffers& buffers,
+                             const MeasureOptions& options);
 
 // The same for anything that runs.
 Result<RunTimes> MeasureCalls(const std::function<Status()>& call, const MeasureOptions& options);
 
-// Runs several things in turn, one run each, so that a change of the machine's speed hits all alike.
-Result<std::vector<RunTimes>> MeasureCallsInterleaved(std::span<const std::function<Status()>> calls, const MeasureOptions& options);
-Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors, std::span<RunBuffers> buffers,
+// Runs several things in turn, one run each, so that a change of the machine's speed hits all
+// alike.
+Result<std::vector<RunTimes>> MeasureCallsInterleaved(
+    std::span<const std::function<Status()>> calls, const MeasureOptions& options);
+Result<std::vector<RunTimes>> MeasureInterleaved(std::span<Runnable* const> executors,
+                                                 std::span<RunBuffers> buffers,
                                                  const MeasureOptions& options);
 
 // What one step took. `ms` is of the calm blocks (see StepProfile); the times of steps add up.
@@ -72,8 +78,8 @@ struct StepTime {
   int64_t macs = 0, bytes = 0;
   double gops = 0;            // 2 * macs / time
   double roofline_share = 0;  // roofline time / measured time, at most 1
-  // Faster than the measured limits allow, by so many times: what it reads lies nearer than the L3, or the limits were measured on a
-  // busy machine. 1 otherwise.
+  // Faster than the measured limits allow, by so many times: what it reads lies nearer than the L3,
+  // or the limits were measured on a busy machine. 1 otherwise.
   double beyond_roofline = 1;
 };
 
@@ -102,7 +108,8 @@ struct StepProfile {
   // The same from each eighth of the measured time alone, for intervals; empty where there were too few blocks. Profiles that were measured in
   // turn have the same eighths.
   std::vector<StepSums> parts;
-  std::vector<double> turns_ms;  // what a run took in each block, in order: of profiles that were measured in turn the same turns
+  std::vector<double> turns_ms;  // what a run took in each block, in order: of profiles that were
+                                 // measured in turn the same turns
   Disturbance disturbance;       // of all that was measured in turn
   std::vector<RecordedRun> recorded;  // the first measured runs, in order
 
@@ -110,7 +117,8 @@ struct StepProfile {
 };
 // gops, roofline_share and beyond_roofline of a step whose time, macs and bytes are known.
 void SetRates(StepTime& step, const Limits& limits);
-// Multiplies all times so that a run takes `total_ms`: a profile beside a comparison shows that one's times.
+// Multiplies all times so that a run takes `total_ms`: a profile beside a comparison shows that
+// one's times.
 void ScaleTo(StepProfile& profile, double total_ms);
 // Sets the times of `profile` to these sums.
 void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits);
@@ -119,7 +127,8 @@ Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const 
                                  const MeasureOptions& options);
 // Several programs in turn, a block of each, with executors made anew (like `executors`) in each turn: where memory lies is luck, and
 // a change of the machine's speed hits all alike. `options.duration_s` is for each of them; `host` is the last one's.
-Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors, const Limits& limits,
+Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors,
+                                                         const Limits& limits,
                                                          const MeasureOptions& options);
 
 // Peak resident memory of this process so far, in bytes.

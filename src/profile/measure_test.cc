@@ -90,7 +90,8 @@ TEST(Measure, InterleavedRunsAlternateAndKeepTheirTimes) {
   EXPECT_NEAR((*times)[1].spans[2].start_ms, 24, 1e-9);
   EXPECT_NEAR((*times)[0].spans[1].ms, 4, 1e-9);
   EXPECT_NEAR((*times)[1].median(), 6, 1e-9);
-  const std::function<Status()> failing[] = {calls[0], [] { return Status(tl::unexpected(Error(ErrorCode::kInternal, "no"))); }};
+  const std::function<Status()> failing[] = {
+      calls[0], [] { return Status(tl::unexpected(Error(ErrorCode::kInternal, "no"))); }};
   EXPECT_FALSE(MeasureCallsInterleaved(failing, options).has_value());
 }
 
@@ -99,11 +100,20 @@ TEST(Measure, RunsAreInterruptedThatWaitedOrWereSwitched) {
   int run = 0;
   const std::function<Status()> call = [&]() -> Status {
     switch (run++) {
-      case 0: watch.Pass(10, 9.95); break;  // half a percent: what clocks cost
-      case 1: watch.Pass(10, 9.85); break;  // more than one
-      case 2: watch.Pass(0.1, 0.092); break;  // under 0.01 ms
-      case 3: watch.Pass(0.1, 0.088); break;
-      default: watch.Work(10), ++watch.switches;
+      case 0:
+        watch.Pass(10, 9.95);
+        break;  // half a percent: what clocks cost
+      case 1:
+        watch.Pass(10, 9.85);
+        break;  // more than one
+      case 2:
+        watch.Pass(0.1, 0.092);
+        break;  // under 0.01 ms
+      case 3:
+        watch.Pass(0.1, 0.088);
+        break;
+      default:
+        watch.Work(10), ++watch.switches;
     }
     return {};
   };
@@ -128,22 +138,35 @@ RunTimes TimesOf(std::vector<RunSpan> spans) {
 }
 
 TEST(RunTimes, CalmIsTheLowerQuartileOfUndisturbedRuns) {
-  const RunTimes times = TimesOf({{0, 5, 5, false}, {0, 1, 1, false}, {0, 0.5, 0.5, true}, {0, 2, 2, false}, {0, 90, 3, true}, {0, 3, 3, false}, {0, 4, 4, false}});
+  const RunTimes times = TimesOf({{0, 5, 5, false},
+                                  {0, 1, 1, false},
+                                  {0, 0.5, 0.5, true},
+                                  {0, 2, 2, false},
+                                  {0, 90, 3, true},
+                                  {0, 3, 3, false},
+                                  {0, 4, 4, false}});
   EXPECT_DOUBLE_EQ(times.CalmMs(true), 2) << "of 1, 2, 3, 4, 5";
   EXPECT_DOUBLE_EQ(times.CalmMs(false), 2);
   EXPECT_DOUBLE_EQ(times.CalmMs(true, 5), 1.2);
-  const RunTimes three = TimesOf({{0, 7, 7, false}, {0, 1, 1, true}, {0, 5, 5, false}, {0, 6, 6, false}, {0, 9, 2, true}});
+  const RunTimes three = TimesOf(
+      {{0, 7, 7, false}, {0, 1, 1, true}, {0, 5, 5, false}, {0, 6, 6, false}, {0, 9, 2, true}});
   EXPECT_DOUBLE_EQ(three.CalmMs(true), 5.5) << "three are enough";
 }
 
 TEST(RunTimes, WithoutUndisturbedRunsTheTimeOnAProcessorCounts) {
-  const RunTimes times = TimesOf({{0, 30, 10, true}, {0, 20, 12, true}, {0, 8, 8, false}, {0, 9, 9.001, false}, {0, 50, 14, true}});
+  const RunTimes times = TimesOf({{0, 30, 10, true},
+                                  {0, 20, 12, true},
+                                  {0, 8, 8, false},
+                                  {0, 9, 9.001, false},
+                                  {0, 50, 14, true}});
   EXPECT_DOUBLE_EQ(times.CalmMs(true), 9) << "two are too few: 8, 9, 10, 12, 14";
-  EXPECT_DOUBLE_EQ(times.CalmMs(false), 9) << "of several threads one's time says nothing: 8, 9, 20, 30, 50";
+  EXPECT_DOUBLE_EQ(times.CalmMs(false), 9)
+      << "of several threads one's time says nothing: 8, 9, 20, 30, 50";
   const RunTimes all = TimesOf({{0, 30, 10, true}, {0, 20, 12, true}, {0, 40, 14, true}});
   EXPECT_DOUBLE_EQ(all.CalmMs(true), 11);
   EXPECT_DOUBLE_EQ(all.CalmMs(false), 25);
-  EXPECT_DOUBLE_EQ(TimesOf({{0, 30, 0, true}, {0, 20, 0, true}}).CalmMs(true), 22.5) << "a system that does not count a thread's time";
+  EXPECT_DOUBLE_EQ(TimesOf({{0, 30, 0, true}, {0, 20, 0, true}}).CalmMs(true), 22.5)
+      << "a system that does not count a thread's time";
 }
 
 TEST(RunTimes, VariationIsTheStandardDeviationOverTheMean) {
@@ -203,11 +226,14 @@ TEST(Rates, NothingIsAboveTheRoofline) {
 
 TEST(Roofline, BytesBeyondTheL3ComeFromMemory) {
   const int64_t most = int64_t{16} << 20;
-  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, most), static_cast<double>(most) / 40);
-  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, most + 40), static_cast<double>(most + 40) / 4);
+  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, most),
+                   static_cast<double>(most) / 40);
+  EXPECT_DOUBLE_EQ(RooflineNs(MadeUpLimits(), Peak::kMemory, 0, most + 40),
+                   static_cast<double>(most + 40) / 4);
   Limits none = MadeUpLimits();
   none.bf16_gflops = 0;
-  EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kBf16, 1'000'000, 40), 1) << "no peak is known: only memory limits";
+  EXPECT_DOUBLE_EQ(RooflineNs(none, Peak::kBf16, 1'000'000, 40), 1)
+      << "no peak is known: only memory limits";
   EXPECT_EQ(RooflineNs(Limits(), Peak::kMemory, 0, 1000), 0);
 }
 

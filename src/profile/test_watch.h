@@ -15,14 +15,17 @@ class FakeWatch : public Watch {
   }
   double ThreadMs() override { return thread_ms; }
   int64_t Switches() override { return switches; }
-  MachineCounters Counters() override { return {wall_ms / 1e3, own_s, busy_s, stolen_s, switches, processors}; }
+  MachineCounters Counters() override {
+    return {wall_ms / 1e3, own_s, busy_s, stolen_s, switches, processors};
+  }
   double LoopMs() override { return loop_ms; }
   void SleepMs(double ms) override {
     ++sleeps;
     Pass(ms, 0);
   }
 
-  // Time passes, for so long of it with a processor for the calling thread. Other processes have `others` processors meanwhile.
+  // Time passes, for so long of it with a processor for the calling thread. Other processes have
+  // `others` processors meanwhile.
   void Pass(double ms, double on_processor_ms) {
     wall_ms += ms;
     thread_ms += on_processor_ms;

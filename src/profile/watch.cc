@@ -37,8 +37,8 @@ void ReadProcessors(MachineCounters& counters) {
   for (std::string line; std::getline(file, line);) {
     int cpu = 0;
     long long user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0;
-    if (std::sscanf(line.c_str(), "cpu%d %lld %lld %lld %lld %lld %lld %lld %lld", &cpu, &user, &nice,
-                    &system, &idle, &wait, &irq, &soft, &steal) < 8)
+    if (std::sscanf(line.c_str(), "cpu%d %lld %lld %lld %lld %lld %lld %lld %lld", &cpu, &user,
+                    &nice, &system, &idle, &wait, &irq, &soft, &steal) < 8)
       continue;
     if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed)) continue;
     found = true;

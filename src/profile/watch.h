@@ -24,8 +24,9 @@ class Watch {
   virtual double ThreadMs();
   virtual int64_t Switches();
   virtual MachineCounters Counters();
-  // How long a fixed piece of arithmetic takes that fills a core's execution units, undisturbed if that is possible within
-  // about a millisecond: longer when the clock is down or another hardware thread shares the core.
+  // How long a fixed piece of arithmetic takes that fills a core's execution units, undisturbed if
+  // that is possible within about a millisecond: longer when the clock is down or another hardware
+  // thread shares the core.
   virtual double LoopMs();
   virtual void SleepMs(double ms);
 };

@@ -270,7 +270,8 @@ const BlobInfo* Container::Find(std::string_view name) const {
 Result<Container::Bytes> Container::Read(const BlobInfo& blob, Budget& budget) const {
   const auto stored = file_->bytes().subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
   if (blob.codec == Codec::kRaw) return Bytes{stored, file_};
-  EVOQ_TRY(WithContext(budget.TakeMemory(blob.raw_bytes, fmt::format("blob '{}'", blob.name)), file_->path()));
+  EVOQ_TRY(WithContext(budget.TakeMemory(blob.raw_bytes, fmt::format("blob '{}'", blob.name)),
+                       file_->path()));
   auto buffer = std::make_shared<AlignedBuffer>(static_cast<size_t>(blob.raw_bytes));
   const size_t n = ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
   if (ZSTD_isError(n) || n != static_cast<size_t>(blob.raw_bytes))

@@ -51,7 +51,8 @@ class Container {
 
   const std::vector<BlobInfo>& blobs() const { return blobs_; }
   const BlobInfo* Find(std::string_view name) const;
-  // Decoded bytes and what keeps them alive; decoding draws on `budget`. Errors: kInvalidInput, kTooLarge.
+  // Decoded bytes and what keeps them alive; decoding draws on `budget`. Errors: kInvalidInput,
+  // kTooLarge.
   struct Bytes {
     std::span<const std::byte> data;
     std::shared_ptr<const void> owner;

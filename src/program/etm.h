@@ -18,7 +18,8 @@ struct EtmSection {
   int64_t bytes = 0;
 };
 
-// Nodes and constants that nothing reads stay out of the file. Errors: kIo. Atomic: the file is either written whole or not at all.
+// Nodes and constants that nothing reads stay out of the file. Errors: kIo. Atomic: the file is
+// either written whole or not at all.
 Status WriteEtm(const Model& model, const std::string& path);
 
 // Maps and validates the file; constants point into the mapping. Every offset, count, shape product, enumeration and

@@ -40,7 +40,8 @@ class GraphReader {
 
   const fb::Graph& from_;
   Container::Bytes weights_;
-  Budget& budget_;  // of the file; VerifyTables drew what the tables hold, this draws what they point to
+  Budget& budget_;  // of the file; VerifyTables drew what the tables hold, this draws what they
+                    // point to
   int depth_;  // of subgraphs around it
   std::vector<bool> is_input_;  // by value
   Graph graph_;
@@ -116,7 +117,8 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   if (type.dtype == DType::kString) return ReadStrings(type, from);
   EVOQ_ASSIGN(const auto bytes, Range(from.offset(), from.bytes()));
   const auto plain = type.bytes();
-  if (!plain) return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
+  if (!plain)
+    return InvalidInput("a constant of type {}, expected a static shape", type.ToString());
   const std::string layout = Text(from.layout());
   int64_t expected = *plain;
   if (!layout.empty()) {
@@ -135,7 +137,8 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   const std::byte* data = bytes.empty() ? &kEmpty : bytes.data();
   const bool aligned = reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
   // Long constants stand on cache lines and are read where they are; short ones, and all of a small file, are copied.
-  if (!aligned) EVOQ_TRY(budget_.TakeMemory(static_cast<int64_t>(bytes.size()), "constants that are copied"));
+  if (!aligned)
+    EVOQ_TRY(budget_.TakeMemory(static_cast<int64_t>(bytes.size()), "constants that are copied"));
   if (!layout.empty()) {
     if (!aligned) return Tensor::Packed(type, layout, {bytes.begin(), bytes.end()});
     return Tensor::PackedView(type, layout, {data, bytes.size()}, weights_.owner);
@@ -220,7 +223,10 @@ Status GraphReader::ReadNode(const fb::Node& from) {
   if (Count(from.bodies()) > 2 || (depth_ >= kMaxNesting && Count(from.bodies()) > 0))
     return InvalidInput("{}: {} subgraphs at depth {}", label, Count(from.bodies()), depth_);
   for (uint32_t i = 0; i < Count(from.bodies()); ++i) {
-    EVOQ_ASSIGN(Graph body, WithContext(GraphReader(*from.bodies()->Get(i), weights_, budget_, depth_ + 1).Read(), label));
+    EVOQ_ASSIGN(
+        Graph body,
+        WithContext(GraphReader(*from.bodies()->Get(i), weights_, budget_, depth_ + 1).Read(),
+                    label));
     node.bodies.push_back(std::make_shared<const Graph>(std::move(body)));
   }
   EVOQ_ASSIGN(node.inputs, WithContext(Ids(from.inputs(), true), label));
@@ -242,7 +248,8 @@ Result<Graph> GraphReader::Read() {
   is_input_.resize(count);
   for (uint32_t i = 0; i < Count(from_.inputs()); ++i) {
     const int32_t index = from_.inputs()->Get(i);
-    if (index < 0 || static_cast<uint32_t>(index) >= count || is_input_[index]) return InvalidInput("input index {}", index);
+    if (index < 0 || static_cast<uint32_t>(index) >= count || is_input_[index])
+      return InvalidInput("input index {}", index);
     is_input_[index] = true;
   }
   graph_.name = Text(from_.name());
@@ -325,12 +332,15 @@ Result<Model> ReadEtm(const std::string& path) {
   }
   EVOQ_ASSIGN(const auto graph_bytes, read("graph"));
   EVOQ_ASSIGN(auto weights, read("weights"));
-  EVOQ_ASSIGN(const fb::Graph* table, WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph", budget), path));
+  EVOQ_ASSIGN(const fb::Graph* table,
+              WithContext(VerifiedTable<fb::Graph>(graph_bytes.data, "graph", budget), path));
   Model model;
-  EVOQ_ASSIGN(model.graph, WithContext(GraphReader(*table, std::move(weights), budget).Read(), path));
+  EVOQ_ASSIGN(model.graph,
+              WithContext(GraphReader(*table, std::move(weights), budget).Read(), path));
   if (container.Find("plans") != nullptr) {
     EVOQ_ASSIGN(const auto plan_bytes, read("plans"));
-    EVOQ_ASSIGN(const fb::Plans* plans, WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans", budget), path));
+    EVOQ_ASSIGN(const fb::Plans* plans,
+                WithContext(VerifiedTable<fb::Plans>(plan_bytes.data, "plans", budget), path));
     model.plans = ReadPlans(*plans);
   }
   if (container.Find("certificate") != nullptr) {

@@ -78,7 +78,8 @@ class WeightCollector {
       }
       const NodeId id = model.FindNode(EtmText(n->name()));
       for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) {
-        if (id.valid() && b < model.node(id).bodies.size()) EVOQ_TRY(Add(*n->bodies()->Get(b), *model.node(id).bodies[b]));
+        if (id.valid() && b < model.node(id).bodies.size())
+          EVOQ_TRY(Add(*n->bodies()->Get(b), *model.node(id).bodies[b]));
       }
     }
     return {};
@@ -226,7 +227,8 @@ Result<std::string> DumpEtm(const std::string& path) {
   for (const BlobInfo& b : container.blobs())
     out += fmt::format("blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
                        b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
-  for (const auto& [key, value] : model.graph.metadata) out += FormatPrintable("meta {} = {}\n", key, value);
+  for (const auto& [key, value] : model.graph.metadata)
+    out += FormatPrintable("meta {} = {}\n", key, value);
   if (!model.certificate.empty()) out += fmt::format("certificate {}\n", model.certificate);
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {
@@ -235,14 +237,18 @@ Result<std::string> DumpEtm(const std::string& path) {
     out += fmt::format("plan for {}\n", Joined(shapes, ", "));
     for (const auto& [node, decision] : plan.decisions) {
       out += FormatPrintable("  {}: {}\n", node, decision.kernel);
-      for (const auto& r : decision.rejected) out += FormatPrintable("    not {} ({}): {}\n", r.kernel, r.code, r.why);
-      if (!decision.float_code.empty()) out += FormatPrintable("    float ({}): {}\n", decision.float_code, decision.float_why);
+      for (const auto& r : decision.rejected)
+        out += FormatPrintable("    not {} ({}): {}\n", r.kernel, r.code, r.why);
+      if (!decision.float_code.empty())
+        out += FormatPrintable("    float ({}): {}\n", decision.float_code, decision.float_why);
     }
     for (const Tuning& tuning : plan.tunings) {
       out += FormatPrintable("  tuned on {}, {} threads\n", tuning.machine, tuning.threads);
       for (const auto& [node, step] : tuning.steps) {
-        out += FormatPrintable("    {}: {}, {} threads\n", node, step.variant.empty() ? "default" : step.variant, step.threads);
-        for (const auto& r : step.slower) out += FormatPrintable("      not {} ({}): {}\n", r.kernel, r.code, r.why);
+        out += FormatPrintable("    {}: {}, {} threads\n", node,
+                               step.variant.empty() ? "default" : step.variant, step.threads);
+        for (const auto& r : step.slower)
+          out += FormatPrintable("      not {} ({}): {}\n", r.kernel, r.code, r.why);
       }
     }
   }

@@ -10,15 +10,18 @@ namespace evoq {
 // More than any real model has; bounds the work on a hostile file.
 inline constexpr uint32_t kMaxEtmItems = 1 << 22;
 
-// Checks everything that can be reached from the root table of type `root`: each offset, length and alignment, that no chain of
-// tables is deeper than 32, and that strings end in 0. Each way to a table, string or vector draws on `budget` as a copy of it
-// would: tables and strings may be shared, so that a short blob can stand for a large tree.
-// Errors: kInvalidInput naming the blob and the byte; kTooLarge.
-Status VerifyTables(std::span<const std::byte> bytes, const flatbuffers::TypeTable& root, const char* blob, Budget& budget);
+// Checks everything that can be reached from the root table of type `root`: each offset, length and
+// alignment, that no chain of tables is deeper than 32, and that strings end in 0. Each way to a
+// table, string or vector draws on `budget` as a copy of it would: tables and strings may be
+// shared, so that a short blob can stand for a large tree. Errors: kInvalidInput naming the blob
+// and the byte; kTooLarge.
+Status VerifyTables(std::span<const std::byte> bytes, const flatbuffers::TypeTable& root,
+                    const char* blob, Budget& budget);
 
 // The root table of a blob, verified.
 template <typename Table>
-Result<const Table*> VerifiedTable(std::span<const std::byte> bytes, const char* blob, Budget& budget) {
+Result<const Table*> VerifiedTable(std::span<const std::byte> bytes, const char* blob,
+                                   Budget& budget) {
   EVOQ_TRY(VerifyTables(bytes, *Table::MiniReflectTypeTable(), blob, budget));
   return flatbuffers::GetRoot<Table>(bytes.data());
 }

@@ -100,8 +100,8 @@ TEST_F(EtmTest, SectionsCoverTheFile) {
   }
 }
 
-// A constant that nothing reads, a node that nothing reads, and constants that only it reads stay out, in subgraphs too: the file is,
-// byte for byte, that of the model without them.
+// A constant that nothing reads, a node that nothing reads, and constants that only it reads stay
+// out, in subgraphs too: the file is, byte for byte, that of the model without them.
 TEST_F(EtmTest, WhatNothingReadsIsNotWritten) {
   const auto model = [](bool dead) {
     const auto add_dead = [&](Graph& g) {
@@ -115,7 +115,8 @@ TEST_F(EtmTest, WhatNothingReadsIsNotWritten) {
     add_dead(body);
     Model m = Sample(4);
     Node node{.op = "If", .name = "if"};
-    node.inputs = {m.graph.AddInput("condition", TensorType(DType::kBool, Shape{})), m.graph.inputs()[0]};
+    node.inputs = {m.graph.AddInput("condition", TensorType(DType::kBool, Shape{})),
+                   m.graph.inputs()[0]};
     node.outputs = {m.graph.AddValue("z")};
     node.bodies = {std::make_shared<const Graph>(body), std::make_shared<const Graph>(body)};
     m.graph.AddNode(node);

@@ -1,5 +1,5 @@
-// A verifier of FlatBuffers tables by their reflection. The library's own (2.0.8) lets vectors of 64-bit numbers stand at odd
-// places, and does not count what is reached along several ways.
+// A verifier of FlatBuffers tables by their reflection. The library's own (2.0.8) lets vectors of
+// 64-bit numbers stand at odd places, and does not count what is reached along several ways.
 #include <cstring>
 
 #include "program/etm_tables.h"
@@ -18,13 +18,17 @@ int64_t WidthOf(fbs::ElementaryType type) {
     case fbs::ET_UTYPE:
     case fbs::ET_BOOL:
     case fbs::ET_CHAR:
-    case fbs::ET_UCHAR: return 1;
+    case fbs::ET_UCHAR:
+      return 1;
     case fbs::ET_SHORT:
-    case fbs::ET_USHORT: return 2;
+    case fbs::ET_USHORT:
+      return 2;
     case fbs::ET_LONG:
     case fbs::ET_ULONG:
-    case fbs::ET_DOUBLE: return 8;
-    default: return 4;
+    case fbs::ET_DOUBLE:
+      return 8;
+    default:
+      return 4;
   }
 }
 
@@ -34,7 +38,8 @@ class TableVerifier {
       : bytes_(bytes), size_(static_cast<int64_t>(bytes.size())), blob_(blob), budget_(budget) {}
 
   Status Root(const fbs::TypeTable& type) {
-    if (reinterpret_cast<uintptr_t>(bytes_.data()) % 8 != 0) return InvalidInput("blob '{}' does not stand at a multiple of 8 bytes", blob_);
+    if (reinterpret_cast<uintptr_t>(bytes_.data()) % 8 != 0)
+      return InvalidInput("blob '{}' does not stand at a multiple of 8 bytes", blob_);
     EVOQ_ASSIGN(const int64_t at, Target(0));
     return Table(at, type, 0);
   }
@@ -49,7 +54,8 @@ class TableVerifier {
     std::memcpy(&value, bytes_.data() + at, sizeof(T));
     return value;
   }
-  // `count` items of `width` bytes at `at`, aligned to their width; where none are, nothing is read.
+  // `count` items of `width` bytes at `at`, aligned to their width; where none are, nothing is
+  // read.
   Status Range(int64_t at, int64_t count, int64_t width) const {
     if (at > size_ || count > (size_ - at) / width) return Bad(at, "reaches past the end");
     if (count > 0 && at % width != 0) return Bad(at, "is not aligned");
@@ -75,12 +81,15 @@ class TableVerifier {
     if (layout_bytes < 4 || layout_bytes % 2 != 0) return Bad(layout, "a bad layout");
     EVOQ_TRY(Range(layout, layout_bytes / 2, 2));
     if (table_bytes < 4 || table_bytes > size_ - at) return Bad(at, "reaches past the end");
-    for (size_t i = 0; i < type.num_elems && 4 + 2 * static_cast<int64_t>(i) + 2 <= layout_bytes; ++i) {
+    for (size_t i = 0; i < type.num_elems && 4 + 2 * static_cast<int64_t>(i) + 2 <= layout_bytes;
+         ++i) {
       const int64_t offset = Get<uint16_t>(layout + 4 + 2 * static_cast<int64_t>(i));
       if (offset == 0) continue;
       const fbs::TypeCode code = type.type_codes[i];
-      const int64_t width = code.is_repeating ? 4 : WidthOf(static_cast<fbs::ElementaryType>(code.base_type));
-      if (offset < 4 || offset + width > table_bytes) return Bad(at, "a field outside of its table");
+      const int64_t width =
+          code.is_repeating ? 4 : WidthOf(static_cast<fbs::ElementaryType>(code.base_type));
+      if (offset < 4 || offset + width > table_bytes)
+        return Bad(at, "a field outside of its table");
       EVOQ_TRY(Range(at + offset, 1, width));
       EVOQ_TRY(Field(at + offset, code, type, depth));
     }
@@ -101,12 +110,14 @@ class TableVerifier {
   }
 
   // What stands at `at`: a scalar, or an offset to a string or a table.
-  Status Item(int64_t at, fbs::ElementaryType base, fbs::TypeCode code, const fbs::TypeTable& type, int depth) {
+  Status Item(int64_t at, fbs::ElementaryType base, fbs::TypeCode code, const fbs::TypeTable& type,
+              int depth) {
     if (base == fbs::ET_STRING) {
       EVOQ_ASSIGN(const int64_t text, Target(at));
       const int64_t length = Get<uint32_t>(text);
       EVOQ_TRY(Range(text + 4, length + 1, 1));
-      if (bytes_[static_cast<size_t>(text + 4 + length)] != std::byte{0}) return Bad(text, "a string without its end");
+      if (bytes_[static_cast<size_t>(text + 4 + length)] != std::byte{0})
+        return Bad(text, "a string without its end");
       return budget_.TakeMemory(kStringBytes + length, blob_);
     }
     if (base != fbs::ET_SEQUENCE) return {};
@@ -122,7 +133,8 @@ class TableVerifier {
 
 }  // namespace
 
-Status VerifyTables(std::span<const std::byte> bytes, const fbs::TypeTable& root, const char* blob, Budget& budget) {
+Status VerifyTables(std::span<const std::byte> bytes, const fbs::TypeTable& root, const char* blob,
+                    Budget& budget) {
   return TableVerifier(bytes, blob, budget).Root(root);
 }
 

@@ -219,7 +219,8 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
 Graph WithoutTheDead(Graph graph) {
   for (NodeId id : graph.order()) {
     for (size_t i = 0; i < graph.node(id).bodies.size(); ++i)
-      graph.SetBody(id, i, std::make_shared<const Graph>(WithoutTheDead(*graph.node(id).bodies[i])));
+      graph.SetBody(id, i,
+                    std::make_shared<const Graph>(WithoutTheDead(*graph.node(id).bodies[i])));
   }
   graph.RemoveDeadNodes();
   return graph.Compacted();

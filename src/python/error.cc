@@ -8,7 +8,8 @@ namespace nb = nanobind;
 void Raise(const Error& error) {
   const nb::object type = nb::module_::import_("evoq._error").attr("Error");
   const std::string message = Printable(error.message());  // names from files may hold any bytes
-  const nb::object exception = type(nb::str(message.data(), message.size()), ErrorCodeName(error.code()));
+  const nb::object exception =
+      type(nb::str(message.data(), message.size()), ErrorCodeName(error.code()));
   PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
 }

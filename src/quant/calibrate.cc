@@ -160,7 +160,8 @@ class Calibrator {
     const int64_t channels = sizes[w.channel_axis];
     int64_t inner = 1;
     for (size_t i = w.channel_axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    // A size that differs between samples counts no channels (the operands of a product of two activations).
+    // A size that differs between samples counts no channels (the operands of a product of two
+    // activations).
     if (w.channel_count > 0 && static_cast<int64_t>(w.channel_sums.size()) != channels) {
       w.channel_axis = -1;
       w.channel_sums.clear();
@@ -223,7 +224,8 @@ Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const Sam
   if (notes != nullptr) {
     notes->samples = count;
     notes->warnings = check.Warnings();
-    for (std::string& warning : RangeWarnings(graph, ranges)) notes->warnings.push_back(std::move(warning));
+    for (std::string& warning : RangeWarnings(graph, ranges))
+      notes->warnings.push_back(std::move(warning));
   }
   return ranges;
 }

@@ -231,17 +231,20 @@ TEST(RangesFile, RoundTripAndErrors) {
   EXPECT_EQ(back->at("conv/1").max, 3.4e38f);
   EXPECT_EQ(back->at("conv/1").channel_means, (std::vector<float>{0.1f, -2}));
   EXPECT_TRUE(back->at("a\"b").channel_means.empty());
-  for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
-           {"", "not JSON (0 bytes)"},
-           {"[1]", "no ranges file"},
-           {R"({"format": "evoq-ranges", "version": 9, "ranges": {}})", "version 9"},
-           {R"({"format": "evoq-ranges", "version": 1})", "\"ranges\" is missing"},
-           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
-           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
-           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
-           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"b": [1]}})", "has b"},
-           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"a": ["x"]}})", "finite"},
-       }) {
+  for (
+      const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
+          {"", "not JSON (0 bytes)"},
+          {"[1]", "no ranges file"},
+          {R"({"format": "evoq-ranges", "version": 9, "ranges": {}})", "version 9"},
+          {R"({"format": "evoq-ranges", "version": 1})", "\"ranges\" is missing"},
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"b": [1]}})",
+           "has b"},
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"a": ["x"]}})",
+           "finite"},
+      }) {
     ASSERT_TRUE(WriteFileAtomic(path, text));
     auto bad = LoadRanges(path);
     ASSERT_FALSE(bad) << text;

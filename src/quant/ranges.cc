@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "base/version.h"
 #include "base/file.h"
 #include "base/json_file.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "quant/observer.h"
 #include "quant/quant.h"
 

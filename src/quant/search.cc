@@ -155,7 +155,8 @@ double CostModel::Noise(const Assignment& a) const {
   return noise;
 }
 
-Assignment Cheapest(const CostModel& model, double ms_per_noise, const std::function<bool()>& stop) {
+Assignment Cheapest(const CostModel& model, double ms_per_noise,
+                    const std::function<bool()>& stop) {
   Assignment best;
   for (int scheme = 0; scheme < model.schemes(); ++scheme) {
     Assignment a(model.layers.size(), scheme);
@@ -168,7 +169,8 @@ Assignment Cheapest(const CostModel& model, double ms_per_noise, const std::func
   return best;
 }
 
-Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds, const std::function<bool()>& stop) {
+Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds,
+                                    const std::function<bool()>& stop) {
   const auto stopped = [&] { return stop && stop(); };
   Judge judge(tries, holds);
   const Assignment fastest = Cheapest(model, 0, stop);

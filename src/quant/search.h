@@ -34,17 +34,20 @@ struct CostModel {
   double Noise(const Assignment& a) const;
 };
 
-// An assignment of small Ms + weight * Noise: the best of what a descent finds from each uniform assignment, whose moves give a
-// run of neighbouring layers (in the order of the list) another scheme, or in small networks any two layers. Exact where links are free. What was found so far
+// An assignment of small Ms + weight * Noise: the best of what a descent finds from each uniform
+// assignment, whose moves give a run of neighbouring layers (in the order of the list) another
+// scheme, or in small networks any two layers. Exact where links are free. What was found so far
 // where `stop`, asked now and then, is true; it may be null.
-Assignment Cheapest(const CostModel& model, double ms_per_noise, const std::function<bool()>& stop = nullptr);
+Assignment Cheapest(const CostModel& model, double ms_per_noise,
+                    const std::function<bool()>& stop = nullptr);
 
 // Whether an assignment is accurate enough, by measuring. Called once for each assignment.
 using HoldsFn = std::function<Result<bool>(const Assignment&)>;
 
-// The fastest assignment found that `holds`: Cheapest for a noise weight found by bisection, then layers given back one and two
-// at a time while that is faster and still holds. At most `tries` calls of `holds`; all float32 is taken to hold.
-// `stop`: as above.
-Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds, const std::function<bool()>& stop = nullptr);
+// The fastest assignment found that `holds`: Cheapest for a noise weight found by bisection, then
+// layers given back one and two at a time while that is faster and still holds. At most `tries`
+// calls of `holds`; all float32 is taken to hold. `stop`: as above.
+Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const HoldsFn& holds,
+                                    const std::function<bool()>& stop = nullptr);
 
 }  // namespace evoq

@@ -109,7 +109,8 @@ TEST(Search, StopsWhereItIsTold) {
     ++judged;
     return false;
   };
-  // Every look is followed by little: a descent asks before each layer, the search before each plan that it wants judged.
+  // Every look is followed by little: a descent asks before each layer, the search before each plan
+  // that it wants judged.
   for (int looks : {0, 1, 50, 200}) {
     asked = judged = 0;
     const Assignment a = Cheapest(model, 0, stop_after(looks));

@@ -8,7 +8,9 @@ namespace {
 // A hash of type, sizes and content of all inputs.
 uint64_t HashOf(std::span<const Tensor> inputs) {
   uint64_t hash = 0;
-  const auto mix = [&hash](uint64_t part) { hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
+  const auto mix = [&hash](uint64_t part) {
+    hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29);
+  };
   for (const Tensor& t : inputs) {
     mix(static_cast<uint64_t>(t.dtype()));
     for (int64_t size : t.sizes()) mix(static_cast<uint64_t>(size));
@@ -18,7 +20,9 @@ uint64_t HashOf(std::span<const Tensor> inputs) {
 }
 
 // Integers of more than 8 bits are indices, lengths and masks, which may well be constant.
-bool HoldsNumbers(DType dtype) { return IsFloat(dtype) || dtype == DType::kUint8 || dtype == DType::kInt8; }
+bool HoldsNumbers(DType dtype) {
+  return IsFloat(dtype) || dtype == DType::kUint8 || dtype == DType::kInt8;
+}
 
 std::string FirstNames(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
@@ -29,7 +33,8 @@ std::string FirstNames(const std::vector<std::string>& names) {
 }  // namespace
 
 SampleCheck::SampleCheck(const Graph& graph) {
-  for (ValueId id : graph.inputs()) inputs_.push_back({graph.value(id).name, HoldsNumbers(graph.value(id).type.dtype)});
+  for (ValueId id : graph.inputs())
+    inputs_.push_back({graph.value(id).name, HoldsNumbers(graph.value(id).type.dtype)});
 }
 
 void SampleCheck::Add(std::span<const Tensor> inputs) {
@@ -53,24 +58,32 @@ void SampleCheck::Add(std::span<const Tensor> inputs) {
 }
 
 std::vector<std::string> SampleCheck::Warnings() const {
-  constexpr const char* kVaried = "a range is only what the samples show, what lies outside is cut off; calibrate on data as varied as the "
-                                  "model will see (100 samples are usual)";
-  constexpr const char* kFlat = "data that was not read, or a wrong scale in the preprocessing, looks like this; look at the samples";
+  constexpr const char* kVaried =
+      "a range is only what the samples show, what lies outside is cut off; calibrate on data as "
+      "varied as the "
+      "model will see (100 samples are usual)";
+  constexpr const char* kFlat =
+      "data that was not read, or a wrong scale in the preprocessing, looks like this; look at the "
+      "samples";
   std::vector<std::string> warnings;
   const size_t different = seen_.size();
   if (samples_ == 1) {
     warnings.push_back(fmt::format("calibration: there is only one sample: {}", kVaried));
   } else if (different == 1) {
-    warnings.push_back(fmt::format("calibration: all {} samples are identical: {}", samples_, kVaried));
+    warnings.push_back(
+        fmt::format("calibration: all {} samples are identical: {}", samples_, kVaried));
   } else if (2 * different <= static_cast<size_t>(samples_)) {
-    warnings.push_back(fmt::format("calibration: of {} samples only {} are different: {}", samples_, different, kVaried));
+    warnings.push_back(fmt::format("calibration: of {} samples only {} are different: {}", samples_,
+                                   different, kVaried));
   }
   for (const Input& input : inputs_) {
     if (!input.watched || input.elements < 2) continue;
     if (input.min == input.max) {
-      warnings.push_back(fmt::format("calibration: input {} is {:g} everywhere in every sample: {}", input.name, input.min, kFlat));
+      warnings.push_back(fmt::format("calibration: input {} is {:g} everywhere in every sample: {}",
+                                     input.name, input.min, kFlat));
     } else if (input.flat) {
-      warnings.push_back(fmt::format("calibration: each sample of input {} is one value repeated: {}", input.name, kFlat));
+      warnings.push_back(fmt::format(
+          "calibration: each sample of input {} is one value repeated: {}", input.name, kFlat));
     }
   }
   return warnings;
@@ -81,19 +94,26 @@ std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges)
   int activations = 0;
   for (const auto& [name, range] : ranges) {
     const ValueId id = graph.FindValue(name);
-    if (!id.valid() || graph.IsInput(id) || graph.value(id).type.shape.elements().value_or(2) <= 1) continue;
+    if (!id.valid() || graph.IsInput(id) || graph.value(id).type.shape.elements().value_or(2) <= 1)
+      continue;
     ++activations;
     if (range.min != range.max) continue;
     (range.min == 0 ? dead : constant).push_back(name);
   }
   std::vector<std::string> warnings;
-  const auto tell = [&](const std::vector<std::string>& names, const char* found, const char* costs) {
+  const auto tell = [&](const std::vector<std::string>& names, const char* found,
+                        const char* costs) {
     if (names.empty()) return;
-    warnings.push_back(fmt::format("calibration: {} of {} activations {} in all samples ({}): {}; if the model's own data differs there, calibrate "
-                                   "on such data, or keep their operators in float32 with --exclude", names.size(), activations, found, FirstNames(names), costs));
+    warnings.push_back(
+        fmt::format("calibration: {} of {} activations {} in all samples ({}): {}; if the model's "
+                    "own data differs there, calibrate "
+                    "on such data, or keep their operators in float32 with --exclude",
+                    names.size(), activations, found, FirstNames(names), costs));
   };
-  tell(dead, "are dead, 0", "a range of width 0 has scale 1, and everything else is rounded to whole numbers");
-  tell(constant, "have one value", "the range ends at that value, and what lies beyond it is cut off");
+  tell(dead, "are dead, 0",
+       "a range of width 0 has scale 1, and everything else is rounded to whole numbers");
+  tell(constant, "have one value",
+       "the range ends at that value, and what lies beyond it is cut off");
   return warnings;
 }
 

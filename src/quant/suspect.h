@@ -1,4 +1,5 @@
-// Calibration data that cannot have been meant: the rules of docs/calibration.md, "Warnings", exactly.
+// Calibration data that cannot have been meant: the rules of docs/calibration.md, "Warnings",
+// exactly.
 #pragma once
 
 #include <set>
@@ -22,10 +23,10 @@ class SampleCheck {
  private:
   struct Input {
     std::string name;
-    bool watched = false;        // of numbers, not of indices or masks
-    int64_t elements = 0;        // over all samples
+    bool watched = false;  // of numbers, not of indices or masks
+    int64_t elements = 0;  // over all samples
     double min = 0, max = 0;
-    bool flat = true;            // within each sample all elements are equal, and there are at least two
+    bool flat = true;  // within each sample all elements are equal, and there are at least two
   };
 
   std::vector<Input> inputs_;
@@ -33,8 +34,8 @@ class SampleCheck {
   int samples_ = 0;
 };
 
-// What ranges of activations without a width tell, be they calibrated or read from a file. Inputs, and values that have one element
-// only, are left out.
+// What ranges of activations without a width tell, be they calibrated or read from a file. Inputs,
+// and values that have one element only, are left out.
 std::vector<std::string> RangeWarnings(const Graph& graph, const Ranges& ranges);
 
 }  // namespace evoq

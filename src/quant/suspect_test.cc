@@ -14,19 +14,22 @@ add: %z: float32[1, 2] = Add(%y, %f)
 output %z
 )";
 
-std::vector<std::string> WarningsOf(const std::vector<std::pair<std::vector<float>, std::vector<int64_t>>>& samples) {
+std::vector<std::string> WarningsOf(
+    const std::vector<std::pair<std::vector<float>, std::vector<int64_t>>>& samples) {
   const Graph graph = MakeNet(kTwoInputs);
   SampleCheck check(graph);
   for (const auto& [x, ids] : samples) {
-    const Tensor inputs[] = {Tensor::FromValues<float>(Shape{1, static_cast<int64_t>(x.size())}, x),
-                             Tensor::FromValues<int64_t>(Shape{1, static_cast<int64_t>(ids.size())}, ids)};
+    const Tensor inputs[] = {
+        Tensor::FromValues<float>(Shape{1, static_cast<int64_t>(x.size())}, x),
+        Tensor::FromValues<int64_t>(Shape{1, static_cast<int64_t>(ids.size())}, ids)};
     check.Add(inputs);
   }
   EXPECT_EQ(check.samples(), static_cast<int>(samples.size()));
   return check.Warnings();
 }
 
-void ExpectOne(const std::vector<std::string>& warnings, const std::string& begin, const std::string& advice) {
+void ExpectOne(const std::vector<std::string>& warnings, const std::string& begin,
+               const std::string& advice) {
   ASSERT_EQ(warnings.size(), 1) << fmt::format("{}", fmt::join(warnings, "\n"));
   EXPECT_EQ(warnings[0].substr(0, begin.size()), begin);
   EXPECT_NE(warnings[0].find(advice), std::string::npos) << warnings[0];
@@ -35,12 +38,17 @@ void ExpectOne(const std::vector<std::string>& warnings, const std::string& begi
 TEST(SampleCheck, HowManySamplesAreDifferent) {
   const char* advice = "calibrate on data as varied as the model will see";
   ExpectOne(WarningsOf({{{1, 2}, {1, 2}}}), "calibration: there is only one sample: ", advice);
-  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}}), "calibration: all 2 samples are identical: ", advice);
+  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}}),
+            "calibration: all 2 samples are identical: ", advice);
   // Half of them, rounded down, is too few; one more is not. What differs may be any input.
-  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 3}}}), "calibration: of 4 samples only 2 are different: ", advice);
-  EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 4}}}), std::vector<std::string>());
-  ExpectOne(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 3}, {1}}}), "calibration: of 5 samples only 2 are different: ", advice);
-  EXPECT_EQ(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 4}, {1}}, {{1, 3}, {1}}}), std::vector<std::string>());
+  ExpectOne(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 3}}}),
+            "calibration: of 4 samples only 2 are different: ", advice);
+  EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 2}, {1, 2}}, {{1, 2}, {1, 3}}, {{1, 2}, {1, 4}}}),
+            std::vector<std::string>());
+  ExpectOne(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 3}, {1}}}),
+            "calibration: of 5 samples only 2 are different: ", advice);
+  EXPECT_EQ(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 4}, {1}}, {{1, 3}, {1}}}),
+            std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 3}, {1, 2}}}), std::vector<std::string>());
   // -0 and 0 are other bytes; [1, 2] beside [[1], [2]] are other sizes.
   EXPECT_EQ(WarningsOf({{{0, 2}, {1}}, {{-0.0f, 2}, {1}}}), std::vector<std::string>());
@@ -49,27 +57,41 @@ TEST(SampleCheck, HowManySamplesAreDifferent) {
 TEST(SampleCheck, ConstantInputs) {
   const char* advice = "look at the samples";
   // Equal everywhere, of all samples.
-  ExpectOne(WarningsOf({{{0, 0}, {1, 2}}, {{0, 0}, {3, 4}}}), "calibration: input x is 0 everywhere in every sample: ", advice);
-  ExpectOne(WarningsOf({{{-1.5f, -1.5f}, {1, 2}}, {{-1.5f, -1.5f}, {3, 4}}}), "calibration: input x is -1.5 everywhere in every sample: ", advice);
-  ExpectOne(WarningsOf({{{7}, {1}}, {{7}, {3}}}), "calibration: input x is 7 everywhere in every sample: ", advice);
+  ExpectOne(WarningsOf({{{0, 0}, {1, 2}}, {{0, 0}, {3, 4}}}),
+            "calibration: input x is 0 everywhere in every sample: ", advice);
+  ExpectOne(WarningsOf({{{-1.5f, -1.5f}, {1, 2}}, {{-1.5f, -1.5f}, {3, 4}}}),
+            "calibration: input x is -1.5 everywhere in every sample: ", advice);
+  ExpectOne(WarningsOf({{{7}, {1}}, {{7}, {3}}}),
+            "calibration: input x is 7 everywhere in every sample: ", advice);
   EXPECT_EQ(WarningsOf({{{0, 0}, {1, 2}}, {{0, 1e-20f}, {3, 4}}}), std::vector<std::string>());
   // Equal within each sample.
-  ExpectOne(WarningsOf({{{1, 1}, {1, 2}}, {{2, 2}, {3, 4}}}), "calibration: each sample of input x is one value repeated: ", advice);
+  ExpectOne(WarningsOf({{{1, 1}, {1, 2}}, {{2, 2}, {3, 4}}}),
+            "calibration: each sample of input x is one value repeated: ", advice);
   EXPECT_EQ(WarningsOf({{{1, 1}, {1, 2}}, {{2, 3}, {3, 4}}}), std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{2, 2}, {3, 4}}}), std::vector<std::string>());
-  EXPECT_EQ(WarningsOf({{{1}, {1}}, {{2}, {3}}}), std::vector<std::string>()) << "an input of one element has one value in each sample";
-  // Indices and masks may be constant: x alone is watched. One element of one sample is no evidence.
+  EXPECT_EQ(WarningsOf({{{1}, {1}}, {{2}, {3}}}), std::vector<std::string>())
+      << "an input of one element has one value in each sample";
+  // Indices and masks may be constant: x alone is watched. One element of one sample is no
+  // evidence.
   EXPECT_EQ(WarningsOf({{{1, 2}, {0, 0}}, {{3, 4}, {0, 0}}}), std::vector<std::string>());
-  ExpectOne(WarningsOf({{{7}, {1}}}), "calibration: there is only one sample: ", "100 samples are usual");
+  ExpectOne(WarningsOf({{{7}, {1}}}),
+            "calibration: there is only one sample: ", "100 samples are usual");
   // Two faults are two warnings.
   EXPECT_EQ(WarningsOf({{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}}).size(), 2);
 }
 
 TEST(SampleCheck, PixelsAreWatchedToo) {
-  for (const auto& [type, watched] : std::vector<std::pair<std::string, bool>>{
-           {"uint8", true}, {"int8", true}, {"float16", true}, {"bfloat16", true}, {"float64", true}, {"int32", false}, {"int16", false},
-           {"uint16", false}, {"bool", false}}) {
-    const Graph graph = MakeNet(fmt::format("graph g\ninput %x: {}[2]\ni: %y: {}[2] = Identity(%x)\noutput %y\n", type, type));
+  for (const auto& [type, watched] : std::vector<std::pair<std::string, bool>>{{"uint8", true},
+                                                                               {"int8", true},
+                                                                               {"float16", true},
+                                                                               {"bfloat16", true},
+                                                                               {"float64", true},
+                                                                               {"int32", false},
+                                                                               {"int16", false},
+                                                                               {"uint16", false},
+                                                                               {"bool", false}}) {
+    const Graph graph = MakeNet(fmt::format(
+        "graph g\ninput %x: {}[2]\ni: %y: {}[2] = Identity(%x)\noutput %y\n", type, type));
     SampleCheck check(graph);
     const Tensor zeros = Tensor::Allocate(graph.value(graph.inputs()[0]).type);
     check.Add(std::span(&zeros, 1));
@@ -91,15 +113,22 @@ output %e
   const auto of = [&](const Ranges& ranges) { return RangeWarnings(graph, ranges); };
   EXPECT_TRUE(of({}).empty());
   EXPECT_TRUE(of({{"a", {0, 1}}, {"b", {-1, 0}}, {"c", {1, 1.0000001f}}}).empty());
-  // Inputs have a rule of their own; one element has no width; names that are not the graph's are not counted.
+  // Inputs have a rule of their own; one element has no width; names that are not the graph's are
+  // not counted.
   EXPECT_TRUE(of({{"x", {0, 0}}, {"e", {3, 3}}, {"gone", {0, 0}}, {"a", {0, 1}}}).empty());
-  ExpectOne(of({{"x", {0, 0}}, {"a", {0, 0}}, {"b", {0, 1}}, {"gone", {1, 1}}}), "calibration: 1 of 2 activations are dead, 0 in all samples (a): ",
+  ExpectOne(of({{"x", {0, 0}}, {"a", {0, 0}}, {"b", {0, 1}}, {"gone", {1, 1}}}),
+            "calibration: 1 of 2 activations are dead, 0 in all samples (a): ",
             "keep their operators in float32 with --exclude");
-  ExpectOne(of({{"a", {-0.0f, 0}}}), "calibration: 1 of 1 activations are dead, 0 in all samples (a): ", "calibrate on such data");
-  ExpectOne(of({{"a", {2, 2}}, {"b", {0, 1}}, {"c", {-3, -3}}}), "calibration: 2 of 3 activations have one value in all samples (a, c): ",
+  ExpectOne(
+      of({{"a", {-0.0f, 0}}}),
+      "calibration: 1 of 1 activations are dead, 0 in all samples (a): ", "calibrate on such data");
+  ExpectOne(of({{"a", {2, 2}}, {"b", {0, 1}}, {"c", {-3, -3}}}),
+            "calibration: 2 of 3 activations have one value in all samples (a, c): ",
             "what lies beyond it is cut off");
-  ExpectOne(of({{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}}), "calibration: 3 of 3 activations are dead, 0 in all samples (a, b, c): ", "scale 1");
-  ExpectOne(of({{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}, {"d", {0, 0}}}), "calibration: 4 of 4 activations are dead, 0 in all samples (a, b, c, ...): ", "");
+  ExpectOne(of({{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}}),
+            "calibration: 3 of 3 activations are dead, 0 in all samples (a, b, c): ", "scale 1");
+  ExpectOne(of({{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}, {"d", {0, 0}}}),
+            "calibration: 4 of 4 activations are dead, 0 in all samples (a, b, c, ...): ", "");
   EXPECT_EQ(of({{"a", {0, 0}}, {"b", {1, 1}}}).size(), 2);
 }
 
@@ -108,13 +137,16 @@ TEST(RangeWarnings, CalibratingOnZerosWarns) {
   Graph net = MakeNet(kConvNet);
   const auto warnings = [&](const std::function<Tensor(int)>& sample) {
     CalibrationNotes notes;
-    const auto ranges = Calibrate(net, Reference(), [&](const auto& body) -> Status {
-      for (int i = 0; i < 6; ++i) {
-        const Tensor x = sample(i);
-        EVOQ_TRY(body(std::span(&x, 1)));
-      }
-      return {};
-    }, {}, &notes);
+    const auto ranges = Calibrate(
+        net, Reference(),
+        [&](const auto& body) -> Status {
+          for (int i = 0; i < 6; ++i) {
+            const Tensor x = sample(i);
+            EVOQ_TRY(body(std::span(&x, 1)));
+          }
+          return {};
+        },
+        {}, &notes);
     EXPECT_TRUE(ranges) << ranges.error().message();
     EXPECT_EQ(notes.samples, 6);
     std::string text;
@@ -126,9 +158,13 @@ TEST(RangeWarnings, CalibratingOnZerosWarns) {
     std::fill_n(x.mutable_data<float>(), x.elements(), value);
     return x;
   };
-  EXPECT_EQ(warnings([&](int) { return filled(0); }), "calibration: all 6 samples are identical\ncalibration: input x is 0 everywhere in every sample\n");
-  EXPECT_EQ(warnings([&](int i) { return filled(static_cast<float>(i + 1)); }), "calibration: each sample of input x is one value repeated\n");
-  EXPECT_EQ(warnings([&](int) { return RandomInput(net, 3); }), "calibration: all 6 samples are identical\n");
+  EXPECT_EQ(warnings([&](int) { return filled(0); }),
+            "calibration: all 6 samples are identical\ncalibration: input x is 0 everywhere in "
+            "every sample\n");
+  EXPECT_EQ(warnings([&](int i) { return filled(static_cast<float>(i + 1)); }),
+            "calibration: each sample of input x is one value repeated\n");
+  EXPECT_EQ(warnings([&](int) { return RandomInput(net, 3); }),
+            "calibration: all 6 samples are identical\n");
   EXPECT_EQ(warnings([&](int i) { return RandomInput(net, i); }), "");
   // A stem that never fires: %s is 0.
   Tensor bias = Tensor::Allocate(TensorType(DType::kFloat32, Shape{8}));

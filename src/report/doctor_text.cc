@@ -17,16 +17,24 @@ json Known(double value, bool known) { return known ? json(value) : json(nullptr
 json RunJson(const ForeignRun& run) {
   json groups;
   for (int g = 0; g < kLayerGroups; ++g) groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
-  return {{"tool", run.tool}, {"path", run.path}, {"device", run.device}, {"end_to_end_ms", Known(run.end_to_end_ms, run.end_to_end_ms > 0)},
-          {"layer_sum_ms", run.layer_sum_ms}, {"layers", run.layers.size()}, {"weight_bytes", run.weight_bytes > 0 ? json(run.weight_bytes) : json(nullptr)}, {"groups", groups}};
+  return {{"tool", run.tool},
+          {"path", run.path},
+          {"device", run.device},
+          {"end_to_end_ms", Known(run.end_to_end_ms, run.end_to_end_ms > 0)},
+          {"layer_sum_ms", run.layer_sum_ms},
+          {"layers", run.layers.size()},
+          {"weight_bytes", run.weight_bytes > 0 ? json(run.weight_bytes) : json(nullptr)},
+          {"groups", groups}};
 }
 
 std::string Headline(const char* label, const ForeignRun& run) {
-  std::string out = FormatPrintable("{}: {} of {}{}{}: ", label, run.tool, run.path, run.device.empty() ? "" : " on ", run.device);
+  std::string out = FormatPrintable("{}: {} of {}{}{}: ", label, run.tool, run.path,
+                                    run.device.empty() ? "" : " on ", run.device);
   if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
   out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
   if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)
-    out += fmt::format(" (the profiler's own cost is {} ms of it)", MsText(run.layer_sum_ms - run.end_to_end_ms));
+    out += fmt::format(" (the profiler's own cost is {} ms of it)",
+                       MsText(run.layer_sum_ms - run.end_to_end_ms));
   if (run.weight_bytes > 0) out += fmt::format(", weights {}", HumanBytes(run.weight_bytes));
   return out + "\n";
 }
@@ -69,7 +77,12 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
   for (const Finding& f : diagnosis.findings) {
     findings.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"layers", f.layers}, {"sentence", f.rule->sentence},
                         {"fix", f.rule->fix}, {"source", f.rule->source}});
-    if (!f.rule->doubt) causes.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"steps", f.layers}, {"sentence", f.rule->sentence}, {"fix", f.rule->fix}});
+    if (!f.rule->doubt)
+      causes.push_back({{"code", f.rule->code},
+                        {"ms", f.ms},
+                        {"steps", f.layers},
+                        {"sentence", f.rule->sentence},
+                        {"fix", f.rule->fix}});
     lost += f.ms;
   }
   out["findings"] = findings;
@@ -81,7 +94,8 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
     delta[LayerGroupName(group)] = run.GroupMs(group) - baseline->GroupMs(group);
   }
   delta["layer_sum_ms"] = run.layer_sum_ms - baseline->layer_sum_ms;
-  delta["end_to_end_ms"] = Known(run.end_to_end_ms - baseline->end_to_end_ms, run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0);
+  delta["end_to_end_ms"] = Known(run.end_to_end_ms - baseline->end_to_end_ms,
+                                 run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0);
   out["delta"] = delta;
   causes.push_back({{"code", "kernel-below-ideal"}, {"ms", diagnosis.below_ideal_ms}, {"steps", json::array()},
                     {"sentence", "The other layers against their time in the baseline, scaled by the bits they could compute in."}, {"fix", ""}});
@@ -100,15 +114,18 @@ std::string ToText(const ForeignRun& run, const ForeignRun* baseline, const Diag
                       : fmt::format("{:.1f}% slower than the baseline\n", 100 * (1 / ratio - 1));
   }
   out += "\n" + GroupTable(run, baseline) + "\n";
-  if (!run.detailed && run.tool == "trtexec") out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
+  if (!run.detailed && run.tool == "trtexec")
+    out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
   if (diagnosis.findings.empty()) return out + "no known fault found\n";
   TextTable table({">ms lost", ">layers", "cause", "where"});
   for (const Finding& f : diagnosis.findings)
-    table.Row({f.rule->doubt ? "?" : fmt::format("{:.3f}", f.ms), std::to_string(f.layers.size()), f.rule->code, LayerList(f.layers)});
+    table.Row({f.rule->doubt ? "?" : fmt::format("{:.3f}", f.ms), std::to_string(f.layers.size()),
+               f.rule->code, LayerList(f.layers)});
   out += table.ToString();
   for (const Finding& f : diagnosis.findings)
     out += fmt::format("\n{}: {}\n  {}: {}\n  source: {}\n", f.rule->code, f.rule->sentence,
-                       f.rule->doubt ? "to know" : fmt::format("fix ({:.3f} ms)", f.ms), f.rule->fix, f.rule->source);
+                       f.rule->doubt ? "to know" : fmt::format("fix ({:.3f} ms)", f.ms),
+                       f.rule->fix, f.rule->source);
   return out;
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-ForeignLayer LayerOf(const char* name, double ms, LayerGroup group, const char* precision = "int8", Conversion conversion = Conversion::kNone) {
+ForeignLayer LayerOf(const char* name, double ms, LayerGroup group, const char* precision = "int8",
+                     Conversion conversion = Conversion::kNone) {
   ForeignLayer layer;
   layer.name = name;
   layer.ms = ms;
@@ -20,7 +21,8 @@ ForeignLayer LayerOf(const char* name, double ms, LayerGroup group, const char* 
   return layer;
 }
 
-// 0.8 ms of layers, 0.5 end to end: a convolution of 0.4, one that is left in float of 0.2, Q/DQ of 0.0625 and 0.1375.
+// 0.8 ms of layers, 0.5 end to end: a convolution of 0.4, one that is left in float of 0.2, Q/DQ of
+// 0.0625 and 0.1375.
 ForeignRun Quantized() {
   ForeignRun run;
   run.tool = "trtexec";
@@ -28,8 +30,10 @@ ForeignRun Quantized() {
   run.device = "L4";
   run.detailed = true;
   run.end_to_end_ms = 0.5;
-  run.layers = {LayerOf("conv1", 0.4, LayerGroup::kConv), LayerOf("conv2", 0.2, LayerGroup::kConv, "fp32"),
-                LayerOf("q", 0.0625, LayerGroup::kReformatQdq, "fp32", Conversion::kQuantize), LayerOf("dq", 0.1375, LayerGroup::kReformatQdq, "int8", Conversion::kDequantize)};
+  run.layers = {LayerOf("conv1", 0.4, LayerGroup::kConv),
+                LayerOf("conv2", 0.2, LayerGroup::kConv, "fp32"),
+                LayerOf("q", 0.0625, LayerGroup::kReformatQdq, "fp32", Conversion::kQuantize),
+                LayerOf("dq", 0.1375, LayerGroup::kReformatQdq, "int8", Conversion::kDequantize)};
   run.layers[0].weight_bytes = 3'000'000;
   run.layers[0].weight_count = 10, run.layers[1].weight_count = 20;
   Summarize(run);
@@ -42,7 +46,9 @@ ForeignRun Baseline() {
   run.tool = "trtexec";
   run.path = "fp32";
   run.detailed = true;
-  run.layers = {LayerOf("conv1", 0.8, LayerGroup::kConv, "fp32"), LayerOf("conv2", 0.3, LayerGroup::kConv, "fp16"), LayerOf("pool", 0.1, LayerGroup::kPooling, "fp32")};
+  run.layers = {LayerOf("conv1", 0.8, LayerGroup::kConv, "fp32"),
+                LayerOf("conv2", 0.3, LayerGroup::kConv, "fp16"),
+                LayerOf("pool", 0.1, LayerGroup::kPooling, "fp32")};
   run.layers[0].weight_count = 10, run.layers[1].weight_count = 20;
   Summarize(run);
   return run;
@@ -66,11 +72,21 @@ TEST(DoctorText, OneRunByHand) {
   EXPECT_NEAR(out["groups"]["conv"], 0.6, 1e-12);
   EXPECT_NEAR(out["groups"]["reformat_qdq"], 0.2, 1e-12);
   EXPECT_EQ(out["groups"]["pooling"], 0);
-  for (const char* with_baseline : {"baseline", "delta", "time"}) EXPECT_FALSE(out.contains(with_baseline));
+  for (const char* with_baseline : {"baseline", "delta", "time"})
+    EXPECT_FALSE(out.contains(with_baseline));
   const std::string text = ToText(run, nullptr, diagnosis);
-  EXPECT_EQ(text.rfind("run: trtexec of qat on L4: 0.5000 ms end to end, 4 layers, 0.8000 ms in sum (the profiler's own cost is 0.3000 ms of it), weights 3.00 MB\n", 0), 0u) << text;
-  EXPECT_NE(text.find("conv          0.600  75.0%\nreformat_qdq  0.200  25.0%\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("ms lost  layers  cause        where\n  0.200       2  unfused-qdq  q, dq\n  0.150       1  stays-float  conv2\n"), std::string::npos) << text;
+  EXPECT_EQ(text.rfind("run: trtexec of qat on L4: 0.5000 ms end to end, 4 layers, 0.8000 ms in "
+                       "sum (the profiler's own cost is 0.3000 ms of it), weights 3.00 MB\n",
+                       0),
+            0u)
+      << text;
+  EXPECT_NE(text.find("conv          0.600  75.0%\nreformat_qdq  0.200  25.0%\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("ms lost  layers  cause        where\n  0.200       2  unfused-qdq  q, dq\n  "
+                      "0.150       1  stays-float  conv2\n"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("fix (0.200 ms): "), std::string::npos) << text;
 }
 
@@ -89,10 +105,12 @@ TEST(DoctorText, WhatIsNotKnownIsNull) {
   EXPECT_NE(ToText(names, nullptr, {}).find("only names of layers are known"), std::string::npos);
   // The change of two runs of which one is not known is not known either.
   const ForeignRun quantized = Quantized();
-  EXPECT_TRUE(ToJson(quantized, &run, Diagnose(quantized, &run))["delta"]["end_to_end_ms"].is_null());
+  EXPECT_TRUE(
+      ToJson(quantized, &run, Diagnose(quantized, &run))["delta"]["end_to_end_ms"].is_null());
 }
 
-// Ideal: 0.8 / 4 + 0.3 / 2 + 0.1 / 4 = 0.375. Lost: 0.2 of conversions, 0.15 of conv2. The rest, 0.8 - 0.35 - 0.375, is below ideal.
+// Ideal: 0.8 / 4 + 0.3 / 2 + 0.1 / 4 = 0.375. Lost: 0.2 of conversions, 0.15 of conv2. The rest,
+// 0.8 - 0.35 - 0.375, is below ideal.
 TEST(DoctorText, AgainstABaselineByHand) {
   const ForeignRun run = Quantized();
   ForeignRun before = Baseline();
@@ -116,12 +134,15 @@ TEST(DoctorText, AgainstABaselineByHand) {
   EXPECT_NEAR(time["causes"][2]["ms"], 0.075, 1e-12);
   EXPECT_EQ(time["causes"][0]["steps"], (json{"q", "dq"}));
   const std::string text = ToText(run, &before, diagnosis);
-  EXPECT_NE(text.find("baseline: trtexec of fp32: 0.7500 ms end to end"), std::string::npos) << text;
+  EXPECT_NE(text.find("baseline: trtexec of fp32: 0.7500 ms end to end"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("\nthis run: trtexec of qat on L4: 0.5000 ms"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n1.50x faster than the baseline\n"), std::string::npos) << "0.75 / 0.5\n" << text;
+  EXPECT_NE(text.find("\n1.50x faster than the baseline\n"), std::string::npos) << "0.75 / 0.5\n"
+                                                                                << text;
   EXPECT_NE(text.find("conv                 1.100  0.600    -0.500\n"), std::string::npos) << text;
   EXPECT_NE(text.find("sum of layers        1.200  0.800    -0.400\n"), std::string::npos) << text;
-  EXPECT_NE(ToText(before, &run, Diagnose(before, &run)).find("\n50.0% slower than the baseline\n"), std::string::npos);
+  EXPECT_NE(ToText(before, &run, Diagnose(before, &run)).find("\n50.0% slower than the baseline\n"),
+            std::string::npos);
 }
 
 TEST(DoctorText, ADoubtAccusesNobody) {
@@ -142,14 +163,19 @@ TEST(DoctorText, ADoubtAccusesNobody) {
 TEST(DoctorText, LongListsAreCut) {
   ForeignRun run = Quantized();
   run.layers.clear();
-  for (int i = 0; i < 6; ++i) run.layers.push_back(LayerOf(fmt::format("{}{}", i, std::string(47 + i % 3, 'x')).c_str(), 0.01, LayerGroup::kReformatQdq, "fp32", Conversion::kDequantize));
+  for (int i = 0; i < 6; ++i)
+    run.layers.push_back(LayerOf(fmt::format("{}{}", i, std::string(47 + i % 3, 'x')).c_str(), 0.01,
+                                 LayerGroup::kReformatQdq, "fp32", Conversion::kDequantize));
   Summarize(run);
   const std::string text = ToText(run, nullptr, Diagnose(run, nullptr));
   const std::string whole = "0" + std::string(47, 'x'), cut = "1" + std::string(44, 'x') + "...";
-  EXPECT_NE(text.find(whole + ", " + cut + ", "), std::string::npos) << "48 characters are shown, of more 45\n" << text;
+  EXPECT_NE(text.find(whole + ", " + cut + ", "), std::string::npos)
+      << "48 characters are shown, of more 45\n"
+      << text;
   EXPECT_NE(text.find(" and 2 more\n"), std::string::npos) << text;
   run.layers.resize(4);
-  EXPECT_EQ(ToText(run, nullptr, Diagnose(run, nullptr)).find(" more\n"), std::string::npos) << "four are shown";
+  EXPECT_EQ(ToText(run, nullptr, Diagnose(run, nullptr)).find(" more\n"), std::string::npos)
+      << "four are shown";
 }
 
 }  // namespace

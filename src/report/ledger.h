@@ -25,7 +25,8 @@ struct TimeCause {
 // The causes and unexplained_ms add up to actual_ms - ideal_ms.
 struct TimeLedger {
   double float_ms = 0;       // the float run
-  double ideal_ms = 0;       // its steps at what the narrower type allows on this machine; not above actual_ms
+  double ideal_ms =
+      0;  // its steps at what the narrower type allows on this machine; not above actual_ms
   double attainable_ms = 0;  // actual_ms less the gains of all fixes, not below ideal_ms
   double actual_ms = 0;      // the quantized run
   double gap_spread_ms = 0;  // half of the 95% interval of actual_ms - ideal_ms
@@ -42,14 +43,18 @@ struct LedgerRun {
   const Program* program = nullptr;
 };
 
-// `attainable`: the float model as evoq itself would quantize it, without what breaks chains of integers, measured beside the other two; without
-// it (null) what a faulty step could take is estimated from the model's healthy steps.
+// `attainable`: the float model as evoq itself would quantize it, without what breaks chains of
+// integers, measured beside the other two; without it (null) what a faulty step could take is
+// estimated from the model's healthy steps.
 //
-// Each step of the float run has an ideal: its measured time divided by what the narrower type allows, the ratio of the peaks for
-// linear operators, 4 (bfloat16: 2) for what moves bytes. An operator without integer arithmetic is ideal at a quarter of its bytes at the
-// speed of memory. What was measured is possible: where a step of another run takes less, that is its ideal, and where the quantized run does without it, nothing. What a step takes above its ideal is lost to its own cause up to what it takes in the attainable run, and to
-// what makes the runs differ above that: excluded from quantization, a dynamic scale, an operator without an integer kernel. Conversions and float
-// steps belong to the operator that causes them.
+// Each step of the float run has an ideal: its measured time divided by what the narrower type
+// allows, the ratio of the peaks for linear operators, 4 (bfloat16: 2) for what moves bytes. An
+// operator without integer arithmetic is ideal at a quarter of its bytes at the speed of memory.
+// What was measured is possible: where a step of another run takes less, that is its ideal, and
+// where the quantized run does without it, nothing. What a step takes above its ideal is lost to
+// its own cause up to what it takes in the attainable run, and to what makes the runs differ above
+// that: excluded from quantization, a dynamic scale, an operator without an integer kernel.
+// Conversions and float steps belong to the operator that causes them.
 TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits);
 // Whether every step of `quantized` runs the same kernel on the same types as its namesake in `attainable`: measuring
 // `attainable` then tells nothing new.

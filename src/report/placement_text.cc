@@ -109,18 +109,25 @@ std::string ToText(const Graph& graph, const Examination& e) {
 
 namespace {
 
-std::string Decibel(double snr_db) { return std::isfinite(snr_db) ? fmt::format("{:.1f} dB", snr_db) : snr_db > 0 ? "equal" : "-"; }
+std::string Decibel(double snr_db) {
+  return std::isfinite(snr_db) ? fmt::format("{:.1f} dB", snr_db) : snr_db > 0 ? "equal" : "-";
+}
 
 std::string Effect(const OutputChange& c) {
   if (c.max_difference == 0) return "none";
-  return fmt::format("{}{}: signal to noise {}, at most {:.3g} of {:.3g}", c.exact() ? "rounding of " : "", c.output, Decibel(c.snr_db),
-                     c.max_difference, c.largest);
+  return fmt::format("{}{}: signal to noise {}, at most {:.3g} of {:.3g}",
+                     c.exact() ? "rounding of " : "", c.output, Decibel(c.snr_db), c.max_difference,
+                     c.largest);
 }
 
 json Finite(double value) { return std::isfinite(value) ? json(value) : json(); }
 
 json ToJson(const OutputChange& c) {
-  return {{"output", c.output}, {"exact", c.exact()}, {"snr_db", Finite(c.snr_db)}, {"max_difference", Finite(c.max_difference)}, {"largest", c.largest}};
+  return {{"output", c.output},
+          {"exact", c.exact()},
+          {"snr_db", Finite(c.snr_db)},
+          {"max_difference", Finite(c.max_difference)},
+          {"largest", c.largest}};
 }
 
 }  // namespace
@@ -130,23 +137,32 @@ std::string ToText(const Repairs& repairs, const std::string& on) {
   TextTable table({">places", "cause", "repaired", "change of the outputs"});
   bool left = false;
   for (const Repair& r : repairs.repairs) {
-    table.Row({std::to_string(r.places), r.rule->code, r.made ? "yes" : "no", r.change ? Effect(*r.change) : "not compared"});
+    table.Row({std::to_string(r.places), r.rule->code, r.made ? "yes" : "no",
+               r.change ? Effect(*r.change) : "not compared"});
     left = left || !r.made;
   }
   std::string out = table.ToString();
   if (!on.empty()) out += fmt::format("compared on {}, by the reference evaluator\n", on);
   for (const OutputChange& c : repairs.changes) {
-    if (!c.exact()) out += FormatPrintable("all repairs together change {}: signal to noise {}, at most {:.3g} of {:.3g}\n", c.output, Decibel(c.snr_db),
-                                           c.max_difference, c.largest);
+    if (!c.exact())
+      out += FormatPrintable(
+          "all repairs together change {}: signal to noise {}, at most {:.3g} of {:.3g}\n",
+          c.output, Decibel(c.snr_db), c.max_difference, c.largest);
   }
-  if (left) out += "what changes the outputs is not repaired: it may cost accuracy. --accept-changes repairs it; compare with `evoq eval --reference` then\n";
+  if (left)
+    out +=
+        "what changes the outputs is not repaired: it may cost accuracy. --accept-changes repairs "
+        "it; compare with `evoq eval --reference` then\n";
   return out;
 }
 
 json ToJson(std::span<const Repair> repairs) {
   json out = json::array();
   for (const Repair& r : repairs)
-    out.push_back({{"code", r.rule->code}, {"places", r.places}, {"made", r.made}, {"change", r.change ? ToJson(*r.change) : json()}});
+    out.push_back({{"code", r.rule->code},
+                   {"places", r.places},
+                   {"made", r.made},
+                   {"change", r.change ? ToJson(*r.change) : json()}});
   return out;
 }
 

@@ -14,8 +14,8 @@ nlohmann::json ToJson(const Graph& graph, const Examination& examination);
 std::string ToText(const Graph& graph, const Examination& examination);
 // `on`: what outputs were compared on ("4 random samples"), "" where they were not.
 std::string ToText(const Repairs& repairs, const std::string& on);
-// [{"code","places","made","change":{...}|null}]; a change is {"output","exact","snr_db","max_difference","largest"}, null for what is
-// infinite.
+// [{"code","places","made","change":{...}|null}]; a change is
+// {"output","exact","snr_db","max_difference","largest"}, null for what is infinite.
 nlohmann::json ToJson(std::span<const Repair> repairs);
 nlohmann::json ToJson(std::span<const OutputChange> changes);
 

@@ -22,9 +22,20 @@ json Known(Number value) {
 json ToJson(const TimeLedger& ledger) {
   json causes = json::array();
   for (const TimeCause& c : ledger.causes)
-    causes.push_back({{"code", c.code}, {"ms", c.ms}, {"spread_ms", Known(c.spread_ms)}, {"steps", c.steps}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_ms", c.gain_ms}});
-  return {{"float_ms", ledger.float_ms}, {"ideal_ms", ledger.ideal_ms}, {"attainable_ms", ledger.attainable_ms}, {"actual_ms", ledger.actual_ms},
-          {"gap_spread_ms", Known(ledger.gap_spread_ms)}, {"causes", causes}, {"unexplained_ms", ledger.unexplained_ms}};
+    causes.push_back({{"code", c.code},
+                      {"ms", c.ms},
+                      {"spread_ms", Known(c.spread_ms)},
+                      {"steps", c.steps},
+                      {"sentence", c.sentence},
+                      {"fix", c.fix},
+                      {"gain_ms", c.gain_ms}});
+  return {{"float_ms", ledger.float_ms},
+          {"ideal_ms", ledger.ideal_ms},
+          {"attainable_ms", ledger.attainable_ms},
+          {"actual_ms", ledger.actual_ms},
+          {"gap_spread_ms", Known(ledger.gap_spread_ms)},
+          {"causes", causes},
+          {"unexplained_ms", ledger.unexplained_ms}};
 }
 
 json ToJson(const ByteLedger& ledger) {
@@ -34,18 +45,36 @@ json ToJson(const ByteLedger& ledger) {
     for (const BytePart& p : c.parts) parts.push_back({{"name", p.name}, {"bytes", p.bytes}, {"why", p.why}});
     causes.push_back({{"code", c.code}, {"bytes", c.bytes}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_bytes", c.gain_bytes}, {"parts", parts}});
   }
-  return {{"float_file", Known(ledger.float_weights)}, {"ideal_file", Known(ledger.ideal_file)}, {"actual_file", ledger.actual_file},
-          {"causes", causes}, {"unexplained_bytes", ledger.unexplained_bytes}};
+  return {{"float_file", Known(ledger.float_weights)},
+          {"ideal_file", Known(ledger.ideal_file)},
+          {"actual_file", ledger.actual_file},
+          {"causes", causes},
+          {"unexplained_bytes", ledger.unexplained_bytes}};
 }
 
 json ToJson(const StepProfile& profile) {
   json steps = json::array();
   for (const StepTime& s : profile.steps)
-    steps.push_back({{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
-                     {"shape", s.shape}, {"ms", s.ms}, {"share", s.share}, {"macs", s.macs}, {"bytes", s.bytes},
-                     {"gops", s.gops}, {"roofline_share", s.roofline_share}, {"beyond_roofline", s.beyond_roofline}});
-  return {{"total_ms", profile.total_ms}, {"steps_ms", profile.steps_ms}, {"host_ms", profile.host_ms}, {"tax_ms", profile.tax_ms()}, {"busy", profile.busy},
-          {"disturbance", ToJson(profile.disturbance)}, {"steps", steps}};
+    steps.push_back({{"name", s.name},
+                     {"op", s.op},
+                     {"kernel", s.kernel},
+                     {"variant", s.variant},
+                     {"precision", s.precision},
+                     {"shape", s.shape},
+                     {"ms", s.ms},
+                     {"share", s.share},
+                     {"macs", s.macs},
+                     {"bytes", s.bytes},
+                     {"gops", s.gops},
+                     {"roofline_share", s.roofline_share},
+                     {"beyond_roofline", s.beyond_roofline}});
+  return {{"total_ms", profile.total_ms},
+          {"steps_ms", profile.steps_ms},
+          {"host_ms", profile.host_ms},
+          {"tax_ms", profile.tax_ms()},
+          {"busy", profile.busy},
+          {"disturbance", ToJson(profile.disturbance)},
+          {"steps", steps}};
 }
 
 json DecisionsJson(const Program& program) {
@@ -75,19 +104,25 @@ std::string FirstOf(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string ToText(const TimeLedger& ledger) {
-  std::string out = fmt::format("time: float {} ms -> ideal {} ms -> attainable {} ms -> measured {} ms ({:.2f}x of {:.2f}x possible)\n", MsText(ledger.float_ms),
-                                MsText(ledger.ideal_ms), MsText(ledger.attainable_ms), MsText(ledger.actual_ms), ledger.float_ms / ledger.actual_ms,
-                                ledger.float_ms / std::max(ledger.ideal_ms, 1e-9));
+  std::string out = fmt::format(
+      "time: float {} ms -> ideal {} ms -> attainable {} ms -> measured {} ms ({:.2f}x of {:.2f}x "
+      "possible)\n",
+      MsText(ledger.float_ms), MsText(ledger.ideal_ms), MsText(ledger.attainable_ms),
+      MsText(ledger.actual_ms), ledger.float_ms / ledger.actual_ms,
+      ledger.float_ms / std::max(ledger.ideal_ms, 1e-9));
   if (!ledger.steady())
-    out += fmt::format("the machine is busy: {} ms over ideal are known to {} ms only; measure again, or longer (--duration-s)\n",
-                       MsText(ledger.actual_ms - ledger.ideal_ms), MsText(ledger.gap_spread_ms));
+    out += fmt::format(
+        "the machine is busy: {} ms over ideal are known to {} ms only; measure again, or longer "
+        "(--duration-s)\n",
+        MsText(ledger.actual_ms - ledger.ideal_ms), MsText(ledger.gap_spread_ms));
   TextTable table({">ms over ideal", ">+-", ">a fix wins", "cause", ">steps", "which"});
   for (const TimeCause& c : ledger.causes)
     table.Row({fmt::format("{:+.4f}", c.ms), c.spread_ms > 0 ? fmt::format("{:.4f}", c.spread_ms) : "", c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
                c.steps.empty() ? "" : std::to_string(c.steps.size()), FirstOf(c.steps)});
   table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "", "unexplained", "", ""});
   out += table.ToString();
-  for (const TimeCause& c : ledger.causes) out += FormatPrintable("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
+  for (const TimeCause& c : ledger.causes)
+    out += FormatPrintable("{}: {}{}{}\n", c.code, c.sentence, c.fix.empty() ? "" : " ", c.fix);
   return out;
 }
 
@@ -118,15 +153,20 @@ std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, 
   TextTable table({"step", "op", "shape", "precision", "kernel", ">ms", ">share", ">GOPS", ">roofline"});
   for (const StepTime* s : steps) {
     const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
-    table.Row({s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape, s->precision, kernel,
-               fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share), s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
-               // "100%+": faster than the measured limits allow.
-               fmt::format("{:.0f}%{}", 100 * s->roofline_share, s->beyond_roofline > 1.005 ? "+" : "")});
+    table.Row(
+        {s->name.size() > 40 ? s->name.substr(0, 37) + "..." : s->name, s->op, s->shape,
+         s->precision, kernel, fmt::format("{:.4f}", s->ms), fmt::format("{:.1f}%", 100 * s->share),
+         s->macs > 0 ? fmt::format("{:.0f}", s->gops) : "",
+         // "100%+": faster than the measured limits allow.
+         fmt::format("{:.0f}%{}", 100 * s->roofline_share, s->beyond_roofline > 1.005 ? "+" : "")});
   }
   const std::string disturbance = ToText(profile.disturbance);
   return table.ToString() + (disturbance.empty() ? "" : "disturbed: " + disturbance + "\n") +
-         fmt::format("total {} ms per run, sum of steps {} ms; peaks: int8 {:.0f} GOPS, float32 {:.0f} GFLOPS, L3 {:.0f} GB/s, DRAM {:.0f} GB/s\n",
-                     MsText(profile.total_ms), MsText(profile.steps_ms), limits.int8_gops, limits.fp32_gflops, limits.l3_read_gbps, limits.dram_read_gbps);
+         fmt::format(
+             "total {} ms per run, sum of steps {} ms; peaks: int8 {:.0f} GOPS, float32 {:.0f} "
+             "GFLOPS, L3 {:.0f} GB/s, DRAM {:.0f} GB/s\n",
+             MsText(profile.total_ms), MsText(profile.steps_ms), limits.int8_gops,
+             limits.fp32_gflops, limits.l3_read_gbps, limits.dram_read_gbps);
 }
 
 }  // namespace evoq

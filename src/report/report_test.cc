@@ -55,8 +55,9 @@ output %d
   EXPECT_EQ(LiveBytes(program), (std::vector<int64_t>{128, 256, 256, 128}));
 }
 
-// The arena's bytes by hand: a step that works in place holds its bytes once, a part of a value counts with the whole, and a value lives until its
-// last reader has run, in whatever order readers are listed.
+// The arena's bytes by hand: a step that works in place holds its bytes once, a part of a value
+// counts with the whole, and a value lives until its last reader has run, in whatever order readers
+// are listed.
 TEST(LiveBytes, PiecesOfTheArena) {
   auto graph = ParseGraph(R"(graph g
 input %x: float32[64]
@@ -74,7 +75,8 @@ output %g
 )");
   ASSERT_TRUE(graph) << graph.error().message();
   Program program;
-  for (const char* name : {"one", "two", "three", "all", "soon", "late", "view"}) {  // "late" is d's first reader, and runs last
+  for (const char* name : {"one", "two", "three", "all", "soon", "late",
+                           "view"}) {  // "late" is d's first reader, and runs last
     Step step;
     step.node = graph->FindNode(name);
     program.steps.push_back(step);
@@ -89,7 +91,8 @@ output %g
   place("c", 200);  // 100 bytes, of which 44 are beyond
   place("d", 512);  // 256 bytes, until "late"
   program.graph = std::make_shared<const Graph>(std::move(*graph));
-  EXPECT_EQ(LiveBytes(program), (std::vector<int64_t>{256, 256, 300, 300 + 256, 256 + 256, 256 + 256, 256}));
+  EXPECT_EQ(LiveBytes(program),
+            (std::vector<int64_t>{256, 256, 300, 300 + 256, 256 + 256, 256 + 256, 256}));
 }
 
 }  // namespace

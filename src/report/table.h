@@ -8,7 +8,8 @@
 
 namespace evoq {
 
-// Columns named with a leading '>' are right-aligned. Widths follow the content. A cell is one line: it is made printable.
+// Columns named with a leading '>' are right-aligned. Widths follow the content. A cell is one
+// line: it is made printable.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> columns);

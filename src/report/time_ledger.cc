@@ -67,10 +67,14 @@ std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
 }
 
 // Of a step's measured time, what is left without what timing it adds.
-double UntaxedShare(const StepProfile& run) { return run.steps_ms > 0 ? (run.steps_ms - run.tax_ms()) / run.steps_ms : 1; }
+double UntaxedShare(const StepProfile& run) {
+  return run.steps_ms > 0 ? (run.steps_ms - run.tax_ms()) / run.steps_ms : 1;
+}
 
-// What the steps of `run` take, by the `count` steps of the float run that they are paired with; -1 where none is.
-std::vector<double> LeastTaken(const StepProfile& run, const std::vector<int>& pairs, size_t count) {
+// What the steps of `run` take, by the `count` steps of the float run that they are paired with; -1
+// where none is.
+std::vector<double> LeastTaken(const StepProfile& run, const std::vector<int>& pairs,
+                               size_t count) {
   std::vector<double> taken(count, -1);
   const double untaxed = UntaxedShare(run);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -116,7 +120,10 @@ class Account {
       ledger.causes.push_back(std::move(cause));
     }
     ledger.attainable_ms = std::max(ledger.attainable_ms, ledger.ideal_ms);
-    std::sort(ledger.causes.begin(), ledger.causes.end(), [](const TimeCause& a, const TimeCause& b) { return a.ms != b.ms ? a.ms > b.ms : a.code < b.code; });
+    std::sort(ledger.causes.begin(), ledger.causes.end(),
+              [](const TimeCause& a, const TimeCause& b) {
+                return a.ms != b.ms ? a.ms > b.ms : a.code < b.code;
+              });
   }
 
  private:
@@ -131,9 +138,13 @@ class TimeLedgerBuilder {
     const StepProfile& run = *real.profile;
     const double untaxed = UntaxedShare(run);
     for (size_t f = 0; f < run.steps.size(); ++f) ideal_.push_back(IdealMs(real, f, run.steps[f].ms * untaxed, limits, bf16));
-    // What was measured is possible: no step's ideal is above it, and a step that another run does without need not take anything.
+    // What was measured is possible: no step's ideal is above it, and a step that another run does
+    // without need not take anything.
     const std::vector<double> taken = LeastTaken(*quantized.profile, f_of_q_, ideal_.size());
-    const std::vector<double> best = attainable.profile ? LeastTaken(*attainable.profile, Pairs(*attainable.profile, run), ideal_.size()) : taken;
+    const std::vector<double> best =
+        attainable.profile
+            ? LeastTaken(*attainable.profile, Pairs(*attainable.profile, run), ideal_.size())
+            : taken;
     for (size_t f = 0; f < ideal_.size(); ++f) {
       needed_.push_back(taken[f] >= 0);
       if (taken[f] >= 0) ideal_[f] = std::min(ideal_[f], taken[f]);
@@ -204,8 +215,9 @@ std::string TimeLedgerBuilder::KnockOn(size_t q, bool differs) const {
   return code.empty() && differs ? causes_.Before(q) : code;
 }
 
-// What a step of the attainable run that the quantized one lacks would have been there for: it is made up for by the fault
-// beside it (the input of an excluded first layer is quantized behind it instead). "" where none is: it is not needed.
+// What a step of the attainable run that the quantized one lacks would have been there for: it is
+// made up for by the fault beside it (the input of an excluded first layer is quantized behind it
+// instead). "" where none is: it is not needed.
 std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q_of_r) const {
   const Program& best = *attainable_.program;
   const Graph& graph = *best.graph;

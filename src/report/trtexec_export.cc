@@ -82,7 +82,8 @@ std::string ProfileText(const StepProfile& profile) {
     median += s.median_ms;
     table.Row({fmt::format("{:.2f}", time), fmt::format("{:.4f}", s.mean_ms), fmt::format("{:.4f}", s.median_ms), fmt::format("{:.1f}", 100 * s.share), s.name});
   }
-  table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean), fmt::format("{:.4f}", median), "100.0", "Total"});
+  table.Row({fmt::format("{:.2f}", total), fmt::format("{:.4f}", mean),
+             fmt::format("{:.4f}", median), "100.0", "Total"});
   return table.ToString();
 }
 

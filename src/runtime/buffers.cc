@@ -39,8 +39,11 @@ RunBuffers MakeBuffers(const Runnable& runnable, uint32_t seed) {
     buffers.inputs.push_back(Tensor::Allocate(runnable.input_types()[i]));
     Fill(buffers.inputs.back(), random);
   }
-  const auto is_numbers = [](const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; };
-  for (const TensorType& type : runnable.output_types()) buffers.outputs.push_back(is_numbers(type) ? Tensor::Allocate(type) : Tensor());
+  const auto is_numbers = [](const TensorType& type) {
+    return type.is_tensor() && type.dtype != DType::kString;
+  };
+  for (const TensorType& type : runnable.output_types())
+    buffers.outputs.push_back(is_numbers(type) ? Tensor::Allocate(type) : Tensor());
   return buffers;
 }
 

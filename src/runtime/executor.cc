@@ -232,8 +232,10 @@ Status Executor::Impl::ReadTypes() {
   };
   for (ValueId id : graph.inputs()) EVOQ_TRY(read(id, input_types));
   for (ValueId id : graph.outputs()) EVOQ_TRY(read(id, output_types));
-  for (const TensorType& type : input_types) input_strides.push_back(type.bytes().value_or(0) / repeats);
-  for (const TensorType& type : output_types) output_strides.push_back(type.bytes().value_or(0) / repeats);
+  for (const TensorType& type : input_types)
+    input_strides.push_back(type.bytes().value_or(0) / repeats);
+  for (const TensorType& type : output_types)
+    output_strides.push_back(type.bytes().value_or(0) / repeats);
   given.resize(input_types.size());
   results.resize(output_types.size());
   return {};
@@ -253,7 +255,8 @@ Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
 Status Executor::Impl::Bind() {
   const Graph& graph = *program->graph;
   EVOQ_TRY(ReadTypes());
-  // One per thread: any thread may take any sample, also where there are fewer samples than threads.
+  // One per thread: any thread may take any sample, also where there are fewer samples than
+  // threads.
   lanes.resize(repeats > 1 ? static_cast<size_t>(pool->threads()) : 1);
   EVOQ_TRY(CheckMemory(0));
   steps.resize(program->steps.size());
@@ -367,12 +370,15 @@ Result<std::unique_ptr<Executor>> Executor::Create(std::shared_ptr<const Program
 }
 
 Result<std::unique_ptr<Executor>> Executor::Another(std::shared_ptr<ThreadPool> pool) const {
-  EVOQ_ASSIGN(auto another, Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)}));
+  EVOQ_ASSIGN(auto another,
+              Create(impl_->program, {threads(), impl_->isa, impl_->repeats, std::move(pool)}));
   another->UseSample(sample());
   return another;
 }
 
-Result<std::unique_ptr<Runnable>> Executor::Fresh(std::shared_ptr<ThreadPool> pool) const { return Another(std::move(pool)); }
+Result<std::unique_ptr<Runnable>> Executor::Fresh(std::shared_ptr<ThreadPool> pool) const {
+  return Another(std::move(pool));
+}
 
 const Program& Executor::program() const { return *impl_->program; }
 int Executor::threads() const { return impl_->pool->threads(); }
@@ -388,7 +394,8 @@ int64_t Executor::arena_bytes() const {
 
 Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { return impl_->Run<false>(inputs, outputs); }
 
-Status Executor::RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) {
+Status Executor::RunOn(std::span<const std::byte* const> inputs,
+                       std::span<std::byte* const> outputs) {
   return impl_->RunOn<false>(inputs, outputs);
 }
 

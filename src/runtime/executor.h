@@ -33,7 +33,8 @@ class Executor final : public Runnable {
   // A second executor of the same program with the same options and memory of its own, for a concurrent stream: with threads of
   // its own, or those of `pool`, as many as threads().
   Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr) const;
-  Result<std::unique_ptr<Runnable>> Fresh(std::shared_ptr<ThreadPool> pool = nullptr) const override;
+  Result<std::unique_ptr<Runnable>> Fresh(
+      std::shared_ptr<ThreadPool> pool = nullptr) const override;
 
   const Program& program() const override;
   int threads() const override;
@@ -47,12 +48,14 @@ class Executor final : public Runnable {
   // definition refuses (an index out of range); the outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
 
-  // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types are: nothing is checked.
+  // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types
+  // are: nothing is checked.
   Status RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
 
   // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats: where threads take whole
   // runs, the mean over threads.
-  Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) override;
+  Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                  std::span<int64_t> step_ns) override;
 
   // What each step's kernel chose inside ("avx512 14x32"), by step.
   const std::vector<std::string>& variants() const override;

@@ -1,13 +1,12 @@
 #include "tests/craft/data.h"
 
+#include <jpeglib.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include <jpeglib.h>
 
 namespace evoq::craft {
 namespace {
@@ -56,7 +55,8 @@ uint64_t Number(std::string_view bytes, size_t at, int count, bool big = false) 
 }
 
 void Put(std::string& bytes, size_t at, std::string_view value) {
-  if (at <= bytes.size() && value.size() <= bytes.size() - at) bytes.replace(at, value.size(), value);
+  if (at <= bytes.size() && value.size() <= bytes.size() - at)
+    bytes.replace(at, value.size(), value);
 }
 
 }  // namespace
@@ -74,19 +74,22 @@ std::string Big(uint64_t value, int bytes) {
 }
 
 uint32_t Crc32(std::string_view bytes) {
-  return static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
+  return static_cast<uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
 std::string Deflate(std::string_view bytes) { return Pack(bytes, -MAX_WBITS); }
 std::string ZlibDeflate(std::string_view bytes) { return Pack(bytes, MAX_WBITS); }
 
 std::string Write(const Npy& file) {
-  std::string header = file.header.value_or("{'descr': " + file.descr + ", 'fortran_order': " + file.fortran + ", 'shape': " + file.shape +
-                                            ", " + file.more + "}");
+  std::string header =
+      file.header.value_or("{'descr': " + file.descr + ", 'fortran_order': " + file.fortran +
+                           ", 'shape': " + file.shape + ", " + file.more + "}");
   const size_t prefix = file.magic.size() + 2 + (file.version == 1 ? 2 : 4);
   if (!file.header) header += std::string(63 - (prefix + header.size()) % 64, ' ') + "\n";
-  return file.magic + Little(file.version, 1) + Little(0, 1) + Little(file.header_bytes.value_or(header.size()), file.version == 1 ? 2 : 4) +
-         header + file.data;
+  return file.magic + Little(file.version, 1) + Little(0, 1) +
+         Little(file.header_bytes.value_or(header.size()), file.version == 1 ? 2 : 4) + header +
+         file.data;
 }
 
 std::string Write(const Zip& file) {
@@ -94,38 +97,50 @@ std::string Write(const Zip& file) {
   std::string out, directory;
   for (const ZipMember& m : file.members) {
     const std::string packed = m.packed.value_or(m.method == 8 ? Deflate(m.data) : m.data);
-    const uint64_t packed_bytes = m.packed_bytes.value_or(packed.size()), unpacked_bytes = m.unpacked_bytes.value_or(m.data.size());
+    const uint64_t packed_bytes = m.packed_bytes.value_or(packed.size()),
+                   unpacked_bytes = m.unpacked_bytes.value_or(m.data.size());
     const uint64_t offset = m.offset.value_or(out.size());
     std::string extra = m.extra;
     const unsigned wide = m.zip64 ? m.zip64_fields : 0;
     if (m.zip64) {
-      std::string field = (wide & 1 ? Little(unpacked_bytes, 8) : "") + (wide & 2 ? Little(packed_bytes, 8) : "") + (wide & 4 ? Little(offset, 8) : "");
+      std::string field = (wide & 1 ? Little(unpacked_bytes, 8) : "") +
+                          (wide & 2 ? Little(packed_bytes, 8) : "") +
+                          (wide & 4 ? Little(offset, 8) : "");
       field.resize(field.size() - m.zip64_cut);
       extra += Little(1, 2) + Little(field.size(), 2) + field;
     }
-    const std::string common = Little(20, 2) + Little(m.flags, 2) + Little(m.method, 2) + Little(0, 4) + Little(m.crc.value_or(Crc32(m.data)), 4) +
-                               Little(wide & 2 ? kAllOnes : packed_bytes, 4) + Little(wide & 1 ? kAllOnes : unpacked_bytes, 4);
-    if (!m.no_local) out += m.local_signature + common + Little(m.name.size(), 2) + Little(0, 2) + m.name + packed;
-    directory += m.entry_signature + Little(20, 2) + common + Little(m.name_bytes.value_or(m.name.size()), 2) + Little(extra.size(), 2) + Little(0, 2) + Little(0, 8) +
-                 Little(wide & 4 ? kAllOnes : offset, 4) + m.name + extra;
+    const std::string common = Little(20, 2) + Little(m.flags, 2) + Little(m.method, 2) +
+                               Little(0, 4) + Little(m.crc.value_or(Crc32(m.data)), 4) +
+                               Little(wide & 2 ? kAllOnes : packed_bytes, 4) +
+                               Little(wide & 1 ? kAllOnes : unpacked_bytes, 4);
+    if (!m.no_local)
+      out += m.local_signature + common + Little(m.name.size(), 2) + Little(0, 2) + m.name + packed;
+    directory += m.entry_signature + Little(20, 2) + common +
+                 Little(m.name_bytes.value_or(m.name.size()), 2) + Little(extra.size(), 2) +
+                 Little(0, 2) + Little(0, 8) + Little(wide & 4 ? kAllOnes : offset, 4) + m.name +
+                 extra;
   }
-  const uint64_t entries = file.entries.value_or(file.members.size()), bytes = file.directory_bytes.value_or(directory.size());
+  const uint64_t entries = file.entries.value_or(file.members.size()),
+                 bytes = file.directory_bytes.value_or(directory.size());
   const uint64_t offset = file.directory_offset.value_or(out.size());
   out += directory;
   if (file.zip64) {
     const uint64_t at = file.zip64_offset.value_or(out.size());
-    out += "PK\6\6" + Little(44, 8) + Little(45, 2) + Little(45, 2) + Little(0, 8) + Little(entries, 8) + Little(entries, 8) + Little(bytes, 8) +
-           Little(offset, 8);
+    out += "PK\6\6" + Little(44, 8) + Little(45, 2) + Little(45, 2) + Little(0, 8) +
+           Little(entries, 8) + Little(entries, 8) + Little(bytes, 8) + Little(offset, 8);
     out += "PK\6\7" + Little(0, 4) + Little(at, 8) + Little(1, 4);
   }
-  out += "PK\5\6" + Little(0, 4) + Little(file.zip64 ? 0xffff : entries, 2) + Little(file.zip64 ? 0xffff : entries, 2) +
-         Little(file.zip64 ? kAllOnes : bytes, 4) + Little(file.zip64 ? kAllOnes : offset, 4) + Little(file.comment.size(), 2) + file.comment;
+  out += "PK\5\6" + Little(0, 4) + Little(file.zip64 ? 0xffff : entries, 2) +
+         Little(file.zip64 ? 0xffff : entries, 2) + Little(file.zip64 ? kAllOnes : bytes, 4) +
+         Little(file.zip64 ? kAllOnes : offset, 4) + Little(file.comment.size(), 2) + file.comment;
   return out;
 }
 
 std::string Write(const Gzip& file) {
-  return "\x1f\x8b" + Little(file.method, 1) + Little(file.flags, 1) + Little(0, 5) + Little(255, 1) + file.packed.value_or(Deflate(file.data)) +
-         Little(file.crc.value_or(Crc32(file.data)), 4) + Little(file.bytes.value_or(static_cast<uint32_t>(file.data.size())), 4);
+  return "\x1f\x8b" + Little(file.method, 1) + Little(file.flags, 1) + Little(0, 5) +
+         Little(255, 1) + file.packed.value_or(Deflate(file.data)) +
+         Little(file.crc.value_or(Crc32(file.data)), 4) +
+         Little(file.bytes.value_or(static_cast<uint32_t>(file.data.size())), 4);
 }
 
 std::string Write(const Idx& file) {
@@ -139,8 +154,9 @@ std::string Write(const Png& file) {
   const auto chunk = [&](const std::string& type, const std::string& data) {
     out += Big(data.size(), 4) + type + data + Big(Crc32(type + data), 4);
   };
-  chunk("IHDR", Big(file.width, 4) + Big(file.height, 4) + Little(file.depth, 1) + Little(file.color, 1) + Little(file.compression, 1) +
-                    Little(file.filter, 1) + Little(file.interlace, 1));
+  chunk("IHDR", Big(file.width, 4) + Big(file.height, 4) + Little(file.depth, 1) +
+                    Little(file.color, 1) + Little(file.compression, 1) + Little(file.filter, 1) +
+                    Little(file.interlace, 1));
   for (const auto& [type, data] : file.before) chunk(type, data);
   chunk("IDAT", file.idat.value_or(ZlibDeflate(file.rows)));
   if (file.end) chunk("IEND", "");
@@ -165,7 +181,8 @@ std::string ProgressiveJpeg(int width, int height, int scans) {
   info.num_scans = 2;
   jpeg_start_compress(&info, TRUE);
   std::vector<JSAMPLE> row(static_cast<size_t>(width), 77);
-  for (JSAMPROW rows[] = {row.data()}; info.next_scanline < info.image_height;) jpeg_write_scanlines(&info, rows, 1);
+  for (JSAMPROW rows[] = {row.data()}; info.next_scanline < info.image_height;)
+    jpeg_write_scanlines(&info, rows, 1);
   jpeg_finish_compress(&info);
   std::string file(reinterpret_cast<const char*>(bytes), size);
   jpeg_destroy_compress(&info);
@@ -177,33 +194,46 @@ std::string ProgressiveJpeg(int width, int height, int scans) {
 }
 
 std::string Write(const Bmp& file) {
-  return "BM" + Little(54 + file.pixels.size(), 4) + Little(0, 4) + Little(file.start, 4) + Little(file.header_bytes, 4) +
-         Little(static_cast<uint32_t>(file.width), 4) + Little(static_cast<uint32_t>(file.height), 4) + Little(1, 2) + Little(file.bits, 2) +
+  return "BM" + Little(54 + file.pixels.size(), 4) + Little(0, 4) + Little(file.start, 4) +
+         Little(file.header_bytes, 4) + Little(static_cast<uint32_t>(file.width), 4) +
+         Little(static_cast<uint32_t>(file.height), 4) + Little(1, 2) + Little(file.bits, 2) +
          Little(file.compression, 4) + Little(file.pixels.size(), 4) + Little(0, 16) + file.pixels;
 }
 
 std::string Write(const Tiff& file) {
   constexpr uint16_t kShort = 3, kLong = 4;
-  const auto number = [&](uint64_t value, int bytes) { return file.big_endian ? Big(value, bytes) : Little(value, bytes); };
-  const uint32_t strips = file.rows_per_strip == 0 ? 1 : (file.height + file.rows_per_strip - 1) / file.rows_per_strip;
-  std::vector<TiffTag> tags = {{256, kLong, 1, file.width},        {257, kLong, 1, file.height},      {258, kShort, 1, file.bits},
-                               {259, kShort, 1, file.compression}, {262, kShort, 1, file.photometric}, {273, kLong, file.strips.value_or(strips), 0},
-                               {277, kShort, 1, file.samples},     {278, kLong, 1, file.rows_per_strip}, {284, kShort, 1, file.planes}};
-  std::erase_if(tags, [&](const TiffTag& t) { return std::find(file.without.begin(), file.without.end(), t.tag) != file.without.end(); });
+  const auto number = [&](uint64_t value, int bytes) {
+    return file.big_endian ? Big(value, bytes) : Little(value, bytes);
+  };
+  const uint32_t strips =
+      file.rows_per_strip == 0 ? 1 : (file.height + file.rows_per_strip - 1) / file.rows_per_strip;
+  std::vector<TiffTag> tags = {
+      {256, kLong, 1, file.width},        {257, kLong, 1, file.height},
+      {258, kShort, 1, file.bits},        {259, kShort, 1, file.compression},
+      {262, kShort, 1, file.photometric}, {273, kLong, file.strips.value_or(strips), 0},
+      {277, kShort, 1, file.samples},     {278, kLong, 1, file.rows_per_strip},
+      {284, kShort, 1, file.planes}};
+  std::erase_if(tags, [&](const TiffTag& t) {
+    return std::find(file.without.begin(), file.without.end(), t.tag) != file.without.end();
+  });
   tags.insert(tags.end(), file.more.begin(), file.more.end());
   // The header, the directory, the strips' offsets where there are several, the pixels.
   const uint32_t after = static_cast<uint32_t>(8 + 2 + tags.size() * 12 + 4);
   const uint32_t list_bytes = strips > 1 ? strips * 4 : 0, pixels = after + list_bytes;
-  std::string out = (file.big_endian ? std::string("MM\0*", 4) : std::string("II*\0", 4)) + number(file.directory.value_or(8), 4);
+  std::string out = (file.big_endian ? std::string("MM\0*", 4) : std::string("II*\0", 4)) +
+                    number(file.directory.value_or(8), 4);
   out += number(file.entries.value_or(tags.size()), 2);
   for (TiffTag tag : tags) {
-    if (tag.tag == 273 && tag.value == 0) tag.value = file.strips.value_or(strips) > 1 ? after : file.strip_at.value_or(pixels);
+    if (tag.tag == 273 && tag.value == 0)
+      tag.value = file.strips.value_or(strips) > 1 ? after : file.strip_at.value_or(pixels);
     out += number(tag.tag, 2) + number(tag.type, 2) + number(tag.count, 4);
-    out += tag.type == kShort && tag.count == 1 ? number(tag.value, 2) + number(0, 2) : number(tag.value, 4);
+    out += tag.type == kShort && tag.count == 1 ? number(tag.value, 2) + number(0, 2)
+                                                : number(tag.value, 4);
   }
   out += number(0, 4);
   const uint64_t strip_bytes = uint64_t{file.rows_per_strip} * file.width * file.samples;
-  for (uint32_t i = 0; list_bytes > 0 && i < strips; ++i) out += number(file.strip_at.value_or(pixels) + i * strip_bytes, 4);
+  for (uint32_t i = 0; list_bytes > 0 && i < strips; ++i)
+    out += number(file.strip_at.value_or(pixels) + i * strip_bytes, 4);
   return out + file.pixels;
 }
 
@@ -212,7 +242,11 @@ std::string WriteTokenizerBin(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     uint32_t score = 0;
     std::memcpy(&score, &piece.score, sizeof(score));
-    out += Little(score, 4) + Little(static_cast<uint32_t>(piece.bytes.value_or(static_cast<int32_t>(piece.text.size()))), 4) + piece.text;
+    out +=
+        Little(score, 4) +
+        Little(static_cast<uint32_t>(piece.bytes.value_or(static_cast<int32_t>(piece.text.size()))),
+               4) +
+        piece.text;
   }
   return out;
 }
@@ -220,12 +254,14 @@ std::string WriteTokenizerBin(const std::vector<Piece>& pieces) {
 std::string GgufText(std::string_view text) { return Little(text.size(), 8) + std::string(text); }
 
 std::string Write(const Gguf& file) {
-  std::string out = file.magic + Little(file.version, 4) + Little(file.tensor_count.value_or(file.tensors.size()), 8) +
+  std::string out = file.magic + Little(file.version, 4) +
+                    Little(file.tensor_count.value_or(file.tensors.size()), 8) +
                     Little(file.key_count.value_or(file.keys.size()), 8);
   for (const GgufKey& key : file.keys) out += GgufText(key.key) + Little(key.type, 4) + key.value;
   std::string data;
   const auto pad = [&](std::string& bytes) {
-    if (file.alignment > 0) bytes.resize((bytes.size() + file.alignment - 1) / file.alignment * file.alignment, '\0');
+    if (file.alignment > 0)
+      bytes.resize((bytes.size() + file.alignment - 1) / file.alignment * file.alignment, '\0');
   };
   for (const GgufTensor& tensor : file.tensors) {
     pad(data);
@@ -243,12 +279,15 @@ void FixZip(std::string& bytes) {
   if (end == std::string::npos) return;
   size_t at = Number(bytes, end + 16, 4);
   const uint64_t entries = std::min<uint64_t>(Number(bytes, end + 10, 2), 64);
-  for (uint64_t i = 0; i < entries && at + 46 <= bytes.size() && bytes.compare(at, 4, "PK\1\2") == 0; ++i) {
+  for (uint64_t i = 0;
+       i < entries && at + 46 <= bytes.size() && bytes.compare(at, 4, "PK\1\2") == 0; ++i) {
     const uint64_t packed = Number(bytes, at + 20, 4), offset = Number(bytes, at + 42, 4);
-    const uint64_t data = offset + 30 + Number(bytes, offset + 26, 2) + Number(bytes, offset + 28, 2);
+    const uint64_t data =
+        offset + 30 + Number(bytes, offset + 26, 2) + Number(bytes, offset + 28, 2);
     if (data <= bytes.size() && packed <= bytes.size() - data) {
       const std::string_view member = std::string_view(bytes).substr(data, packed);
-      const std::string unpacked = Number(bytes, at + 10, 2) == 8 ? Unpack(member).first : std::string(member);
+      const std::string unpacked =
+          Number(bytes, at + 10, 2) == 8 ? Unpack(member).first : std::string(member);
       Put(bytes, at + 16, Little(Crc32(unpacked), 4));
     }
     at += 46 + Number(bytes, at + 28, 2) + Number(bytes, at + 30, 2) + Number(bytes, at + 32, 2);

@@ -1,5 +1,6 @@
-// Writers of data files with any field wrong and every checksum right. Each struct is a small good file; a test or a fuzzer changes a
-// field, and what the format computes from others (lengths, checksums, offsets) follows unless it is given too.
+// Writers of data files with any field wrong and every checksum right. Each struct is a small good
+// file; a test or a fuzzer changes a field, and what the format computes from others (lengths,
+// checksums, offsets) follows unless it is given too.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ std::string ZlibDeflate(std::string_view bytes);
 struct Npy {
   std::string magic = "\x93NUMPY";
   int version = 1;
-  std::string descr = "'<f4'", fortran = "False", shape = "(2, 3)", more;  // values of the dictionary; entries after them
+  std::string descr = "'<f4'", fortran = "False", shape = "(2, 3)",
+              more;                      // values of the dictionary; entries after them
   std::optional<std::string> header;     // instead of the dictionary
   std::optional<uint32_t> header_bytes;  // instead of its length
   std::string data = std::string(24, '\0');
@@ -40,11 +42,12 @@ struct ZipMember {
   std::optional<uint64_t> packed_bytes, unpacked_bytes, offset;  // of the directory's entry
   std::optional<uint16_t> name_bytes;                            // of the directory's entry
   int flags = 0;
-  bool zip64 = false;        // in the extra field, of the size unpacked, the size packed and the offset,
+  bool zip64 = false;  // in the extra field, of the size unpacked, the size packed and the offset,
   unsigned zip64_fields = 7;  // those of bits 0, 1 and 2,
   size_t zip64_cut = 0;       // less so many bytes of its end
   std::string extra;          // before the zip64 field
-  bool no_local = false;      // nothing is written beside the directory's entry: with `offset`, it shares another's bytes
+  bool no_local = false;      // nothing is written beside the directory's entry: with `offset`, it
+                              // shares another's bytes
   std::string local_signature = "PK\3\4", entry_signature = std::string("PK\1\2");
 };
 struct Zip {
@@ -77,9 +80,10 @@ std::string Write(const Idx& file);
 struct Png {
   uint32_t width = 2, height = 2;
   int depth = 8, color = 2, compression = 0, filter = 0, interlace = 0;
-  std::vector<std::pair<std::string, std::string>> before;  // chunks (type, data) between IHDR and IDAT
-  std::string rows = std::string("\0abcdef\0ghijkl", 14);   // filter byte and pixels of each row
-  std::optional<std::string> idat;                          // instead of the deflated rows
+  std::vector<std::pair<std::string, std::string>>
+      before;  // chunks (type, data) between IHDR and IDAT
+  std::string rows = std::string("\0abcdef\0ghijkl", 14);  // filter byte and pixels of each row
+  std::optional<std::string> idat;                         // instead of the deflated rows
   bool end = true;
 };
 std::string Write(const Png& file);
@@ -107,9 +111,10 @@ struct Tiff {
   uint32_t width = 2, height = 2, rows_per_strip = 2;
   uint16_t samples = 3, bits = 8, compression = 1, photometric = 2, planes = 1;
   std::string pixels = "abcdefghijkl";
-  std::vector<TiffTag> more;                  // tags after the usual ones
-  std::vector<uint16_t> without;              // usual tags that are left out
-  std::optional<uint32_t> strips, strip_at;   // count of StripOffsets (where its value stands follows), and the first strip
+  std::vector<TiffTag> more;      // tags after the usual ones
+  std::vector<uint16_t> without;  // usual tags that are left out
+  std::optional<uint32_t> strips,
+      strip_at;  // count of StripOffsets (where its value stands follows), and the first strip
   std::optional<uint16_t> entries;
   std::optional<uint32_t> directory;
 };
@@ -123,10 +128,11 @@ struct Piece {
 };
 std::string WriteTokenizerBin(const std::vector<Piece>& pieces);
 
-// ---- GGUF: a header, keys with typed values, tensors' names, sizes, types and offsets, then their data, aligned
+// ---- GGUF: a header, keys with typed values, tensors' names, sizes, types and offsets, then their
+// data, aligned
 struct GgufKey {
   std::string key;
-  uint32_t type = 4;               // 4: uint32, 8: string, 9: array
+  uint32_t type = 4;                 // 4: uint32, 8: string, 9: array
   std::string value = Little(1, 4);  // as it stands in the file
 };
 struct GgufTensor {

@@ -1,5 +1,6 @@
-// Crafted data files, one row each: which reader reads it, the condition that it meets, its bytes, and a part of the error expected.
-// data_test.cc walks them; tests/fuzz/data_fuzz.cc starts from them.
+// Crafted data files, one row each: which reader reads it, the condition that it meets, its bytes,
+// and a part of the error expected. data_test.cc walks them; tests/fuzz/data_fuzz.cc starts from
+// them.
 #pragma once
 
 #include <string>
@@ -9,14 +10,25 @@
 
 namespace evoq::craft {
 
-enum class Reader { kNpy, kNpz, kIdx, kImage, kPreprocess, kLabels, kVocab, kTokenizerBin, kDataset, kCifar };
+enum class Reader {
+  kNpy,
+  kNpz,
+  kIdx,
+  kImage,
+  kPreprocess,
+  kLabels,
+  kVocab,
+  kTokenizerBin,
+  kDataset,
+  kCifar
+};
 constexpr int kReaders = 10;
 
 // "npy", ...
 const char* ReaderName(Reader reader);
 
-// Reads the file at `path`, whose name must end as the reader asks for (FileName), as far as its values are used: a data set's first and
-// last sample, a text encoded.
+// Reads the file at `path`, whose name must end as the reader asks for (FileName), as far as its
+// values are used: a data set's first and last sample, a text encoded.
 Status ReadAs(Reader reader, const std::string& path);
 const char* FileName(Reader reader);
 

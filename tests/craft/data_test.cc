@@ -1,4 +1,6 @@
 // Each condition of the readers of data, met by a crafted file whose checksums are right.
+#include "tests/craft/data.h"
+
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -9,7 +11,6 @@
 #include <set>
 
 #include "data/dataset.h"
-#include "tests/craft/data.h"
 #include "tests/craft/data_cases.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -25,7 +26,10 @@ namespace {
 
 class CraftedData : public ::testing::Test {
  protected:
-  CraftedData() : folder_((std::filesystem::temp_directory_path() / ("evoq_craft_" + std::to_string(getpid()))).string()) {
+  CraftedData()
+      : folder_(
+            (std::filesystem::temp_directory_path() / ("evoq_craft_" + std::to_string(getpid())))
+                .string()) {
     std::filesystem::create_directories(folder_);
   }
   ~CraftedData() override { std::filesystem::remove_all(folder_); }
@@ -53,18 +57,22 @@ TEST_F(CraftedData, EachConditionOfEachReader) {
     const std::string& message = status.error().message();
     EXPECT_NE(message.find(c.error), std::string::npos) << message << "\nexpected: " << c.error;
     EXPECT_NE(message.find(FileName(c.reader)), std::string::npos) << message;
-    EXPECT_LT(message.size(), 1000) << message;  // a sentence, however long the file's lines and names
+    EXPECT_LT(message.size(), 1000)
+        << message;  // a sentence, however long the file's lines and names
   }
   EXPECT_EQ(good.size(), kReaders);
   EXPECT_EQ(bad.size(), kReaders);
 }
 
 #ifndef EVOQ_SANITIZED
-// A file under 1 MB takes less than 256 MB, whatever it claims. Each in a process of its own, whose peak is known afterwards.
+// A file under 1 MB takes less than 256 MB, whatever it claims. Each in a process of its own, whose
+// peak is known afterwards.
 TEST_F(CraftedData, SmallFilesStayWithin256Megabytes) {
   int refused = 0;
   for (const DataCase& c : DataCases()) {
-    if (std::string_view(c.error).find(", expected at most") == std::string_view::npos && std::string_view(c.condition).find("no rows") == std::string_view::npos) continue;
+    if (std::string_view(c.error).find(", expected at most") == std::string_view::npos &&
+        std::string_view(c.condition).find("no rows") == std::string_view::npos)
+      continue;
     SCOPED_TRACE(std::string(ReaderName(c.reader)) + ": " + c.condition);
     ASSERT_LT(c.bytes.size(), 1000000);
     const std::string path = Save(FileName(c.reader), c.bytes);
@@ -87,17 +95,19 @@ TEST(Craft, GgufBytes) {
   file.keys = {{"a.b", 4, Little(7, 4)}};
   file.tensors = {{"w", {3}, 0, {}, "0123456789ab"}, {"v", {1}, 0, {}, "cdef"}};
   const std::string bytes = Write(file);
-  const std::string header = std::string("GGUF\3\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
-                             std::string("\3\0\0\0\0\0\0\0a.b\4\0\0\0\7\0\0\0", 19) +
-                             std::string("\1\0\0\0\0\0\0\0w\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 33) +
-                             std::string("\1\0\0\0\0\0\0\0v\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", 33);
+  const std::string header =
+      std::string("GGUF\3\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24) +
+      std::string("\3\0\0\0\0\0\0\0a.b\4\0\0\0\7\0\0\0", 19) +
+      std::string("\1\0\0\0\0\0\0\0w\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 33) +
+      std::string("\1\0\0\0\0\0\0\0v\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0", 33);
   ASSERT_EQ(header.size(), 109);
   EXPECT_EQ(bytes.substr(0, 109), header);
   EXPECT_EQ(bytes.substr(109, 19), std::string(19, '\0'));  // to 128
   EXPECT_EQ(bytes.substr(128), "0123456789ab" + std::string(20, '\0') + "cdef");
 }
 
-// Checksums that were put right after a change: each file is read again, where it was refused before.
+// Checksums that were put right after a change: each file is read again, where it was refused
+// before.
 TEST_F(CraftedData, ChecksumsPutRight) {
   const auto outcome = [&](Reader reader, const std::string& bytes) {
     const Status status = ReadAs(reader, Save(FileName(reader), bytes));
@@ -120,14 +130,17 @@ TEST_F(CraftedData, ChecksumsPutRight) {
   EXPECT_NE(outcome(Reader::kImage, bytes).find("CRC"), std::string::npos);
   FixPng(bytes);
   EXPECT_EQ(outcome(Reader::kImage, bytes).find("CRC"), std::string::npos);
-  for (std::string text : {std::string(), std::string("PK\5\6"), std::string("\x1f\x8b"), std::string(7, '\xff'), std::string(30, '\xff')}) {
+  for (std::string text : {std::string(), std::string("PK\5\6"), std::string("\x1f\x8b"),
+                           std::string(7, '\xff'), std::string(30, '\xff')}) {
     FixZip(text), FixGzip(text), FixPng(text);
   }
 }
 
 TEST_F(CraftedData, ConditionsHaveNamesOfTheirOwn) {
   std::set<std::pair<Reader, std::string>> names;
-  for (const DataCase& c : DataCases()) EXPECT_TRUE(names.emplace(c.reader, c.condition).second) << ReaderName(c.reader) << ": " << c.condition;
+  for (const DataCase& c : DataCases())
+    EXPECT_TRUE(names.emplace(c.reader, c.condition).second)
+        << ReaderName(c.reader) << ": " << c.condition;
 }
 
 }  // namespace

@@ -54,9 +54,12 @@ std::string Packed(const typename Table::NativeTableType& table) {
 
 std::string Write(const EtmFile& file) {
   std::string directory, body;
-  const size_t head = static_cast<size_t>(kEtmHeaderBytes) + static_cast<size_t>(kEtmEntryBytes) * file.blobs.size();
+  const size_t head = static_cast<size_t>(kEtmHeaderBytes) +
+                      static_cast<size_t>(kEtmEntryBytes) * file.blobs.size();
   for (const EtmBlob& blob : file.blobs) {
-    const std::string stored = blob.stored ? *blob.stored : blob.zstd ? Compressed(blob.bytes) : blob.bytes;
+    const std::string stored = blob.stored ? *blob.stored
+                               : blob.zstd ? Compressed(blob.bytes)
+                                           : blob.bytes;
     while ((head + body.size()) % static_cast<size_t>(blob.alignment) != 0) body += '\0';
     std::string name = blob.name;
     name.resize(16, '\0');
@@ -112,7 +115,8 @@ EtmFile FileOf(const EtmModel& model) {
   file.blobs.push_back({.name = "graph", .bytes = Pack(model.graph)});
   file.blobs.push_back({.name = "plans", .bytes = Pack(model.plans), .required = 0});
   file.blobs.push_back({.name = "weights", .bytes = model.weights});
-  if (!model.certificate.empty()) file.blobs.push_back({.name = "certificate", .bytes = model.certificate, .required = 0});
+  if (!model.certificate.empty())
+    file.blobs.push_back({.name = "certificate", .bytes = model.certificate, .required = 0});
   return file;
 }
 

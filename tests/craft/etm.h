@@ -1,5 +1,6 @@
-// Writers of .etm files with any field wrong and every checksum right. A test or a fuzzer changes a field of a small good file, and
-// what the format computes from others (offsets, lengths, checksums) follows unless it is given too.
+// Writers of .etm files with any field wrong and every checksum right. A test or a fuzzer changes a
+// field of a small good file, and what the format computes from others (offsets, lengths,
+// checksums) follows unless it is given too.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ struct EtmFile {
 };
 std::string Write(const EtmFile& file);
 
-// ---- a small good model: x float32[1, 2], a quantized constant w with two scales, b, words; y = Add(x, b)
+// ---- a small good model: x float32[1, 2], a quantized constant w with two scales, b, words; y =
+// Add(x, b)
 struct EtmModel {
   fb::GraphT graph;
   fb::PlansT plans;
@@ -47,13 +49,15 @@ std::string Write(const EtmModel& model);
 std::string Pack(const fb::GraphT& graph);
 std::string Pack(const fb::PlansT& plans);
 
-// ---- FlatBuffers by hand, for what the library's builder does not write: parts in the order of the file, offsets set last
+// ---- FlatBuffers by hand, for what the library's builder does not write: parts in the order of
+// the file, offsets set last
 class RawTables {
  public:
   int U16(uint16_t value);
   int U32(uint32_t value);
   int Text(const std::string& bytes);  // as they are
-  // A layout and a table of it: for field i an offset (U32) when `fields[i]`. Returns where the offset of the first of these stands.
+  // A layout and a table of it: for field i an offset (U32) when `fields[i]`. Returns where the
+  // offset of the first of these stands.
   int Table(const std::vector<bool>& fields);
   void AlignTo(int alignment, int rest = 0);
   int at() const { return static_cast<int>(bytes.size()); }

@@ -1,5 +1,5 @@
-// Crafted .etm files, one row each: the condition that the file meets, its bytes, and a part of the error expected. etm_test.cc walks
-// them; tests/fuzz/etm_fuzz.cc starts from the good ones.
+// Crafted .etm files, one row each: the condition that the file meets, its bytes, and a part of the
+// error expected. etm_test.cc walks them; tests/fuzz/etm_fuzz.cc starts from the good ones.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Every condition of the readers of .etm files: a crafted file that meets it gives its error, and no condition is without a file.
+// Every condition of the readers of .etm files: a crafted file that meets it gives its error, and
+// no condition is without a file.
 #include "tests/craft/etm.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,9 @@ class CraftedEtm : public ::testing::Test {
     std::ofstream(path_, std::ios::binary) << bytes;
     return ReadEtm(path_);
   }
-  const std::string path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_craft_{}.etm", getpid())).string();
+  const std::string path_ =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_craft_{}.etm", getpid()))
+          .string();
 };
 
 TEST_F(CraftedEtm, EachGivesItsError) {
@@ -71,10 +74,12 @@ output %words
   const Tensor& w = model->graph.value(model->graph.FindValue("w")).constant;
   EXPECT_EQ(w.type().ToString(), "int8[2, 2](2 scales on axis 0)");
   EXPECT_EQ(w.type().quant->scales, (std::vector<float>{0.5f, 0.25f}));
-  EXPECT_EQ(std::vector<int8_t>(w.data<int8_t>(), w.data<int8_t>() + 4), (std::vector<int8_t>{1, 2, 3, 4}));
+  EXPECT_EQ(std::vector<int8_t>(w.data<int8_t>(), w.data<int8_t>() + 4),
+            (std::vector<int8_t>{1, 2, 3, 4}));
 }
 
-// Each sentence that a reader can say is said by a crafted file: a new condition without one fails here.
+// Each sentence that a reader can say is said by a crafted file: a new condition without one fails
+// here.
 TEST_F(CraftedEtm, NoConditionIsWithoutAFile) {
   std::vector<std::string> messages;
   for (const EtmCase& row : EtmCases()) {
@@ -84,29 +89,37 @@ TEST_F(CraftedEtm, NoConditionIsWithoutAFile) {
   }
   // FlatBuffers' vectors are verified before: what these would say is said there.
   const std::set<std::string> elsewhere = {"{} values"};
-  const std::regex call(R"re(\b(?:bad\(|Bad\(\w+, |InvalidInput\(|Unsupported\(|fmt::format\()"((?:[^"\\]|\\.)*)")re");
+  const std::regex call(
+      R"re(\b(?:bad\(|Bad\(\w+, |InvalidInput\(|Unsupported\(|fmt::format\()"((?:[^"\\]|\\.)*)")re");
   size_t conditions = 0;
   for (const char* file : {"container.cc", "etm_verify.cc", "etm_read.cc"}) {
-    const std::string source = ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/src/program/" + file).value();
+    const std::string source =
+        ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/src/program/" + file).value();
     for (std::sregex_iterator it(source.begin(), source.end(), call), end; it != end; ++it) {
       const std::string text = (*it)[1];
-      if (text == "node {} ({})" || text == "blob '{}'" || elsewhere.count(text)) continue;  // contexts
+      if (text == "node {} ({})" || text == "blob '{}'" || elsewhere.count(text))
+        continue;  // contexts
       std::string pattern;
       for (size_t i = 0; i < text.size(); ++i) {
-        if (text.compare(i, 2, "{}") == 0) pattern += ".*", ++i;
-        else if (std::ispunct(static_cast<unsigned char>(text[i]))) pattern += '\\', pattern += text[i];
-        else pattern += text[i];
+        if (text.compare(i, 2, "{}") == 0)
+          pattern += ".*", ++i;
+        else if (std::ispunct(static_cast<unsigned char>(text[i])))
+          pattern += '\\', pattern += text[i];
+        else
+          pattern += text[i];
       }
       ++conditions;
       const std::regex wanted(pattern);
-      EXPECT_TRUE(std::any_of(messages.begin(), messages.end(), [&](const std::string& m) { return std::regex_search(m, wanted); }))
+      EXPECT_TRUE(std::any_of(messages.begin(), messages.end(),
+                              [&](const std::string& m) { return std::regex_search(m, wanted); }))
           << file << ": no crafted file gives '" << text << "'";
     }
   }
   EXPECT_GT(conditions, 50u);
 }
 
-// What VerifyTables takes, FlatBuffers' own verifier takes: it is the stricter one. Bytes of good tables are changed at random.
+// What VerifyTables takes, FlatBuffers' own verifier takes: it is the stricter one. Bytes of good
+// tables are changed at random.
 TEST(VerifyTables, IsStricterThanTheLibrary) {
   const std::string good = Pack(EtmModel().graph);
   std::mt19937 random(1);
@@ -115,10 +128,13 @@ TEST(VerifyTables, IsStricterThanTheLibrary) {
     std::vector<uint64_t> memory(good.size() / 8 + 1);  // aligned
     std::memcpy(memory.data(), good.data(), good.size());
     auto* bytes = reinterpret_cast<uint8_t*>(memory.data());
-    for (unsigned n = random() % 3; n > 0; --n) bytes[random() % good.size()] = static_cast<uint8_t>(random() % 2 ? random() : random() % 16);
+    for (unsigned n = random() % 3; n > 0; --n)
+      bytes[random() % good.size()] = static_cast<uint8_t>(random() % 2 ? random() : random() % 16);
     const size_t size = random() % 8 ? good.size() : random() % good.size();
     Budget budget = Budget::ForFile(0);
-    if (!VerifyTables(std::as_bytes(std::span(bytes, size)), *fb::GraphTypeTable(), "graph", budget)) continue;
+    if (!VerifyTables(std::as_bytes(std::span(bytes, size)), *fb::GraphTypeTable(), "graph",
+                      budget))
+      continue;
     ++taken;
     flatbuffers::Verifier verifier(bytes, size);
     EXPECT_TRUE(verifier.VerifyBuffer<fb::Graph>(nullptr)) << i;
@@ -126,7 +142,8 @@ TEST(VerifyTables, IsStricterThanTheLibrary) {
   EXPECT_GT(taken, 1000);
 }
 
-// A table draws 256 bytes, a text 48 and its length, a list 8 for each item: all of these twice where they are reached twice.
+// A table draws 256 bytes, a text 48 and its length, a list 8 for each item: all of these twice
+// where they are reached twice.
 TEST(VerifyTables, DrawsForEachWay) {
   flatbuffers::FlatBufferBuilder builder;
   const auto text = builder.CreateString("twelve chars");
@@ -134,7 +151,9 @@ TEST(VerifyTables, DrawsForEachWay) {
   const auto list = builder.CreateVector(std::vector<flatbuffers::Offset<fb::Fact>>{fact, fact});
   builder.Finish(fb::CreateGraph(builder, 0, list));
   Budget budget(1 << 20, 1 << 20);
-  const auto status = VerifyTables(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())), *fb::GraphTypeTable(), "graph", budget);
+  const auto status =
+      VerifyTables(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())),
+                   *fb::GraphTypeTable(), "graph", budget);
   ASSERT_TRUE(status) << status.error().message();
   EXPECT_EQ((1 << 20) - budget.memory_left(), 256 + 2 * 8 + 2 * (256 + 2 * (48 + 12)));
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The command with little memory (RLIMIT_AS): it works, or says so in one sentence and exits with 3.
+"""The command with little memory (RLIMIT_AS): it works, or says so in one sentence and exits with
+3.
 
 Skips (exit status 77) for a build with sanitizers, which takes terabytes of address space.
 EVOQ_LONG=1: more limits.
@@ -49,11 +50,9 @@ def least():
 
 def says_so(done):
     lines = done.stderr.strip().splitlines()
-    return (
-        done.returncode == 3
-        and len([line for line in lines if line.startswith("evoq: ")]) == 1
-        and "abort" not in done.stderr
-    )
+    return (done.returncode == 3 and
+            len([line for line in lines if line.startswith("evoq: ")]) == 1 and
+            "abort" not in done.stderr)
 
 
 def main():
@@ -83,28 +82,25 @@ def main():
                         f"{arguments[:2]} with {start + extra} MB: {done.returncode} {done.stderr[-300:]}"
                     )
                 if (done.returncode == 0) != os.path.exists(output) or set(os.listdir(folder)) - {
-                    "o.etm",
-                    "lenet.onnx",
+                        "o.etm",
+                        "lenet.onnx",
                 }:
                     failures.append(
-                        f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}"
-                    )
+                        f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}")
             outcomes.append(seen)
         # 1023 threads' stacks do not fit.
         for limit in (start + 200, 2048):
             done = run(["bench", DIGITS, "--threads", "1024", "--duration-s", "0.01"], limit * MB)
             if not says_so(done):
                 failures.append(
-                    f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
-                )
+                    f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
             done = run(
                 ["bench", DIGITS, "--streams", "256", "--threads", "1", "--duration-s", "0.01"],
                 limit * MB,
             )
             if not says_so(done):
                 failures.append(
-                    f"bench --streams 256 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
-                )
+                    f"bench --streams 256 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
     if not any(3 in seen for seen in outcomes) or not any(0 in seen for seen in outcomes):
         failures.append(f"no limit was too little, or none was enough: {outcomes}")
     for failure in failures:

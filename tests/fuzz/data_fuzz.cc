@@ -1,6 +1,7 @@
 // Room: data
-// Files of data: each reader gives values or an error, within the limits of run.sh. The fuzzer's first byte names the reader, the rest is the
-// file. Mutations start from the crafted files of tests/craft and put the checksums right again, so that they get past them.
+// Files of data: each reader gives values or an error, within the limits of run.sh. The fuzzer's
+// first byte names the reader, the rest is the file. Mutations start from the crafted files of
+// tests/craft and put the checksums right again, so that they get past them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,12 +59,16 @@ const std::vector<const craft::DataCase*>& Seeds() {
 
 // Sizes, counts and offsets at their limits, written over 1 to 8 bytes of the file.
 void PutNumber(std::string& bytes, std::minstd_rand& random) {
-  constexpr uint64_t kNumbers[] = {0, 1, 2, 3, 7, 8, 16, 255, 256, 4095, 65535, 65536, 1 << 20, 1 << 24, INT32_MAX, 0x80000000u, UINT32_MAX,
-                                   uint64_t{1} << 40, INT64_MAX, UINT64_MAX};
+  constexpr uint64_t kNumbers[] = {
+      0,         1,         2,         3,           7,          8,
+      16,        255,       256,       4095,        65535,      65536,
+      1 << 20,   1 << 24,   INT32_MAX, 0x80000000u, UINT32_MAX, uint64_t{1} << 40,
+      INT64_MAX, UINT64_MAX};
   const int width = 1 << random() % 4;
   if (bytes.size() < static_cast<size_t>(width)) return;
   const uint64_t number = kNumbers[random() % std::size(kNumbers)];
-  const std::string text = random() % 2 == 0 ? craft::Little(number, width) : craft::Big(number, width);
+  const std::string text =
+      random() % 2 == 0 ? craft::Little(number, width) : craft::Big(number, width);
   bytes.replace(random() % (bytes.size() - width + 1), width, text);
 }
 
@@ -75,14 +80,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Reader reader = ReaderOf(data[0]);
   const std::string path = Folder() + "/" + craft::FileName(reader);
   std::FILE* file = std::fopen(path.c_str(), "wb");
-  EVOQ_CHECK(file != nullptr && std::fwrite(data + 1, 1, size - 1, file) == size - 1 && std::fclose(file) == 0, "{}", path);
+  EVOQ_CHECK(file != nullptr && std::fwrite(data + 1, 1, size - 1, file) == size - 1 &&
+                 std::fclose(file) == 0,
+             "{}", path);
   const Status status = craft::ReadAs(reader, path);
-  EVOQ_CHECK(status || status.error().code() != ErrorCode::kInternal, "{}", status.error().message());
-  EVOQ_CHECK(status || status.error().message().size() < 2000, "an error of {} bytes", status.error().message().size());
+  EVOQ_CHECK(status || status.error().code() != ErrorCode::kInternal, "{}",
+             status.error().message());
+  EVOQ_CHECK(status || status.error().message().size() < 2000, "an error of {} bytes",
+             status.error().message().size());
   return 0;
 }
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned int seed) {
   std::minstd_rand random(seed);
   random();
   if (size < 2 || random() % 64 == 0) {  // begins anew

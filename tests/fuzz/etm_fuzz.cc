@@ -1,8 +1,9 @@
 // Room: engine
-// .etm files whose checksums hold: reading, compiling, binding and running one gives results or an error. The fuzzer's bytes
-// are two lengths and three decoded blobs (graph, plans, weights), which are put into a container, now and then compressed or with a
-// field of the directory wrong and the checksums right (tests/craft/etm.h). Most mutations work on the unpacked tables, so that they
-// get past the verifier and reach links, types, attributes, layouts and kernels.
+// .etm files whose checksums hold: reading, compiling, binding and running one gives results or an
+// error. The fuzzer's bytes are two lengths and three decoded blobs (graph, plans, weights), which
+// are put into a container, now and then compressed or with a field of the directory wrong and the
+// checksums right (tests/craft/etm.h). Most mutations work on the unpacked tables, so that they get
+// past the verifier and reach links, types, attributes, layouts and kernels.
 #include <unistd.h>
 
 #include <cstring>
@@ -161,20 +162,38 @@ const std::string& FilePath() {
 // One field of the container that is not what the bytes say.
 void Spoil(craft::EtmFile& file, std::minstd_rand& random) {
   const auto number = [&]() -> uint64_t {
-    constexpr uint64_t kValues[] = {0, 1, 7, 8, 175, 176, 1000, 65536, 1u << 30, UINT32_MAX, uint64_t{1} << 63, UINT64_MAX};
+    constexpr uint64_t kValues[] = {
+        0, 1, 7, 8, 175, 176, 1000, 65536, 1u << 30, UINT32_MAX, uint64_t{1} << 63, UINT64_MAX};
     return kValues[random() % std::size(kValues)];
   };
   craft::EtmBlob& blob = file.blobs[random() % file.blobs.size()];
   switch (random() % 9) {
-    case 0: blob.offset = number(); break;
-    case 1: blob.stored_bytes = number(); break;
-    case 2: blob.raw_bytes = number(); break;
-    case 3: blob.codec = static_cast<uint8_t>(random() % 3); break;
-    case 4: blob.name = random() % 2 ? "weights" : std::string(random() % 18, 'n'); break;
-    case 5: blob.alignment = 1; break;
-    case 6: file.blobs.erase(file.blobs.begin() + static_cast<ptrdiff_t>(random() % file.blobs.size())); break;
-    case 7: file.tail = std::string(random() % 9, '\0'); break;
-    default: blob.required = 2, blob.name += "2";
+    case 0:
+      blob.offset = number();
+      break;
+    case 1:
+      blob.stored_bytes = number();
+      break;
+    case 2:
+      blob.raw_bytes = number();
+      break;
+    case 3:
+      blob.codec = static_cast<uint8_t>(random() % 3);
+      break;
+    case 4:
+      blob.name = random() % 2 ? "weights" : std::string(random() % 18, 'n');
+      break;
+    case 5:
+      blob.alignment = 1;
+      break;
+    case 6:
+      file.blobs.erase(file.blobs.begin() + static_cast<ptrdiff_t>(random() % file.blobs.size()));
+      break;
+    case 7:
+      file.tail = std::string(random() % 9, '\0');
+      break;
+    default:
+      blob.required = 2, blob.name += "2";
   }
 }
 
@@ -187,7 +206,9 @@ Status WriteFileTo(const std::string& path, const std::string& bytes) {
 }
 
 Status WriteBlobs(const Blobs& blobs, uint32_t choice) {
-  const auto text = [](const std::vector<std::byte>& bytes) { return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
+  const auto text = [](const std::vector<std::byte>& bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
   craft::EtmFile file;
   file.blobs.push_back({.name = "graph", .bytes = text(blobs.graph)});
   file.blobs.push_back({.name = "plans", .bytes = text(blobs.plans), .required = 0});
@@ -213,10 +234,14 @@ Result<Blobs> SeedBlobs(const char* text) {
   return blobs;
 }
 
-// The small good model of the crafted files, which has what the ones above lack: strings, scales per channel, constant outputs.
+// The small good model of the crafted files, which has what the ones above lack: strings, scales
+// per channel, constant outputs.
 Blobs CraftedSeed() {
   const craft::EtmModel model;
-  const auto bytes = [](const std::string& text) { return std::vector<std::byte>(reinterpret_cast<const std::byte*>(text.data()), reinterpret_cast<const std::byte*>(text.data()) + text.size()); };
+  const auto bytes = [](const std::string& text) {
+    return std::vector<std::byte>(reinterpret_cast<const std::byte*>(text.data()),
+                                  reinterpret_cast<const std::byte*>(text.data()) + text.size());
+  };
   return {bytes(craft::Pack(model.graph)), bytes(craft::Pack(model.plans)), bytes(model.weights)};
 }
 
@@ -225,7 +250,10 @@ Blobs CraftedSeed() {
 // How far the inputs got; printed when the fuzzer ends.
 struct Counts {
   long inputs = 0, read = 0, compiled = 0, ran = 0;
-  ~Counts() { fmt::print(stderr, "{} inputs: {} refused by the reader, {} read, {} compiled, {} ran\n", inputs, inputs - read, read, compiled, ran); }
+  ~Counts() {
+    fmt::print(stderr, "{} inputs: {} refused by the reader, {} read, {} compiled, {} ran\n",
+               inputs, inputs - read, read, compiled, ran);
+  }
 } counts;
 
 Status RunFile(uint32_t choice) {
@@ -499,9 +527,11 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   random();
   Blobs blobs = Split(std::span(data, size));
   Budget budget = Budget::ForFile(0);
-  if (blobs.graph.empty() || random() % 256 == 0 || (random() % 4 != 0 && !VerifiedTable<fb::Graph>(blobs.graph, "graph", budget))) {
+  if (blobs.graph.empty() || random() % 256 == 0 ||
+      (random() % 4 != 0 && !VerifiedTable<fb::Graph>(blobs.graph, "graph", budget))) {
     const size_t seed_index = random() % (std::size(kSeeds) + 1);
-    auto made = seed_index < std::size(kSeeds) ? SeedBlobs(kSeeds[seed_index]) : Result<Blobs>(CraftedSeed());
+    auto made = seed_index < std::size(kSeeds) ? SeedBlobs(kSeeds[seed_index])
+                                               : Result<Blobs>(CraftedSeed());
     EVOQ_CHECK(made.has_value(), "{}", made.error().message());
     blobs = std::move(*made);
   } else if (random() % 64 == 0 || !MutateTables(blobs, random)) {

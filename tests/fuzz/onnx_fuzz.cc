@@ -68,7 +68,8 @@ void RunProgram(Program program, unsigned choice) {
     inputs.push_back(std::move(input));
   }
   for (const TensorType& type : (*executor)->output_types()) outputs.push_back(Tensor::Allocate(type));
-  // An operator may be asked for any amount of work, which its sizes do not tell: definitions draw on the thread's budget.
+  // An operator may be asked for any amount of work, which its sizes do not tell: definitions draw
+  // on the thread's budget.
   const BudgetScope scope(Budget::ForFile(0));
   counts.ran += Holds((*executor)->Run(inputs, outputs));
 }

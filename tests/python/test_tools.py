@@ -54,7 +54,7 @@ def test_quantize_is_the_command(tmp_path):
         "paths": {"image": tmp_path / "data.npy"},
         "samples": [x[None] for x in data],
         "tuples": [(x[None],) for x in data],
-        "batches": ({"image": data[i : i + 5]} for i in range(0, 12, 5)),
+        "batches": ({"image": data[i:i + 5]} for i in range(0, 12, 5)),
     }
     for name, calibration in forms.items():
         mine = evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=calibration, observer="mse", exclude=["nothing*"], signed=True)

@@ -342,9 +342,11 @@ TEST_F(BadFiles, Npy) {
   Expect(run, 3, "expected 4398046511104 for float32[1099511627776]");
   npy("(1099511627776, 0)", 0);
   Expect(run, 3, "bad.npy: npy: [1099511627776, 0] has no element, but sizes beyond 67108864");
-  Expect("eval @net.etm --data @bad.npy", 3, "bad.npy: npy: [1099511627776, 0] has no element, but sizes beyond 67108864");
+  Expect("eval @net.etm --data @bad.npy", 3,
+         "bad.npy: npy: [1099511627776, 0] has no element, but sizes beyond 67108864");
   npy("(1000000, 3, 8, 0)", 0);
-  Expect("eval @net.etm --data @bad.npy", 3, "bad.npy: float32[1000000, 3, 8, 0], samples of no elements");
+  Expect("eval @net.etm --data @bad.npy", 3,
+         "bad.npy: float32[1000000, 3, 8, 0], samples of no elements");
   npy("(-1, 4)", 64);
   Expect(run, 3, "bad.npy: npy: header is not {'descr'");
   npy("(1, 3, 8, 8", 768);
@@ -367,10 +369,13 @@ TEST_F(BadFiles, Preprocess) {
       {R"({"rezise": [8, 8]})", "bad.json: unknown field \"rezise\", expected resize_short"},
       {R"({"std": [0]})", "bad.json: field \"std\" is [0], expected numbers other than 0"},
       {R"({"resize": [-8, 8]})", "bad.json: field \"resize\" is [-8,8], expected [height, width]"},
-      {R"({"resize_short": 1e9})", "bad.json: field \"resize_short\" is 1000000000.0, expected a whole number from 1 to 65536"},
+      {R"({"resize_short": 1e9})",
+       "bad.json: field \"resize_short\" is 1000000000.0, expected a whole number from 1 to 65536"},
       {R"({"mean": [1e400]})", "bad.json: "},
-      {R"({"color": "CMYK"})", "bad.json: field \"color\" is \"CMYK\", expected one of RGB, BGR, GRAY"},
-      {R"({"resize": [9, 9]})", "a.jpg: a sample of float32[1, 3, 9, 9], expected [?, 3, 8, 8] for the model's input"},
+      {R"({"color": "CMYK"})",
+       "bad.json: field \"color\" is \"CMYK\", expected one of RGB, BGR, GRAY"},
+      {R"({"resize": [9, 9]})",
+       "a.jpg: a sample of float32[1, 3, 9, 9], expected [?, 3, 8, 8] for the model's input"},
       {R"({"resize": [65536, 65536]})", "a.jpg: "},
   };
   for (const auto& [text, message] : rows) {
@@ -388,7 +393,8 @@ TEST_F(BadFiles, Ranges) {
       {"{", "bad.json: not JSON (1 bytes)"},
       {"[]", "bad.json: no ranges file: expected a JSON object with \"format\": \"evoq-ranges\""},
       {R"({"format": "evoq-ranges", "version": 9})", "bad.json: ranges of version 9, expected 1"},
-      {R"({"format": "evoq-ranges", "version": 1})", "bad.json: \"ranges\" is missing, expected an object of value: [min, max]"},
+      {R"({"format": "evoq-ranges", "version": 1})",
+       "bad.json: \"ranges\" is missing, expected an object of value: [min, max]"},
       {head + R"({"x": [1]}})", "bad.json: range of x is [1], expected [min, max]"},
       {head + R"({"x": [2, 1]}})", "bad.json: range of x is [2,1], expected [min, max]"},
       {head + R"({"x": [0, 1e300]}})", "bad.json: range of x is"},
@@ -458,9 +464,13 @@ TEST_F(BadFiles, Configurations) {
   SaveText("bad.json", "{{{");
   Expect("optimize @net.onnx -o @out/o.onnx --config @bad.json", 3, "bad.json: not JSON (3 bytes)");
   SaveText("bad.json", std::string(100, '[') + std::string(100, ']'));
-  for (const char* verb : {"optimize @net.onnx -o @out/o.onnx --config @bad.json", "quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json",
-                           "quantize @net.onnx -o @out/q.etm --calib @images --preprocess @bad.json", "quantize @net.onnx -o @out/q.etm --ranges @bad.json",
-                           "predict @net.onnx --limits @bad.json", "compare @bad.json @bad.json", "explain @net.etm --report @out/r.html --duration-s 0.01 --eval @bad.json"})
+  for (const char* verb :
+       {"optimize @net.onnx -o @out/o.onnx --config @bad.json",
+        "quantize @net.onnx -o @out/q.etm --calib-random 1 --config @bad.json",
+        "quantize @net.onnx -o @out/q.etm --calib @images --preprocess @bad.json",
+        "quantize @net.onnx -o @out/q.etm --ranges @bad.json",
+        "predict @net.onnx --limits @bad.json", "compare @bad.json @bad.json",
+        "explain @net.etm --report @out/r.html --duration-s 0.01 --eval @bad.json"})
     Expect(verb, 3, "bad.json: nested deeper than 64 levels");
 }
 

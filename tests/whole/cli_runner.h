@@ -16,18 +16,23 @@ namespace evoq {
 class CliRunner : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_cli_{}_{}", ::getpid(), ::testing::UnitTest::GetInstance()->random_seed());
+    folder_ = std::filesystem::temp_directory_path() /
+              fmt::format("evoq_cli_{}_{}", ::getpid(),
+                          ::testing::UnitTest::GetInstance()->random_seed());
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
-  int64_t SizeOf(const std::string& name) const { return static_cast<int64_t>(std::filesystem::file_size(At(name))); }
+  int64_t SizeOf(const std::string& name) const {
+    return static_cast<int64_t>(std::filesystem::file_size(At(name)));
+  }
 
   struct Ran {
     int code = -1;
-    std::string out, log;   // what stdout and stderr showed
-    nlohmann::json json;    // what --json wrote; discarded where it is no JSON, null where there is none
+    std::string out, log;  // what stdout and stderr showed
+    nlohmann::json
+        json;  // what --json wrote; discarded where it is no JSON, null where there is none
   };
   // Without --json where `with_json` is false: verbs that fail write none.
   Ran Run(std::vector<std::string> words, bool with_json = true) {

@@ -112,9 +112,11 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
   ExpectFields(made, {"certificate", "tried", "search", "why_float", "input_bytes", "output_bytes", "steps_total", "steps_int8", "steps_float"});
   ExpectFields(made["certificate"], {"scheme", "machine", "threads", "speed", "accuracy", "layers", "never_slower", "is_float"});
   const auto& speed = made["certificate"]["speed"];
-  ExpectFields(speed, {"float_p50_ms", "p50_ms", "ratio", "rested", "guaranteed", "rounds", "disturbance", "not_promised"});
+  ExpectFields(speed, {"float_p50_ms", "p50_ms", "ratio", "rested", "guaranteed", "rounds",
+                       "disturbance", "not_promised"});
   EXPECT_EQ(speed["guaranteed"] == 0, speed["not_promised"] != "") << speed;
-  EXPECT_DOUBLE_EQ(speed["ratio"]["value"].get<double>(), speed["float_p50_ms"].get<double>() / speed["p50_ms"].get<double>());
+  EXPECT_DOUBLE_EQ(speed["ratio"]["value"].get<double>(),
+                   speed["float_p50_ms"].get<double>() / speed["p50_ms"].get<double>());
   EXPECT_LE(made["certificate"]["accuracy"]["drop"]["value"], 20);
   // What time it takes is not for a test: only the rest of the file is held to its certificate.
   Model model = Must(ReadEtm(etm), etm);

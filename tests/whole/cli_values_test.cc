@@ -1,4 +1,5 @@
-// What quantize, inspect, run, eval and bench say, against figures worked out by hand or from the files themselves.
+// What quantize, inspect, run, eval and bench say, against figures worked out by hand or from the
+// files themselves.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -35,14 +36,18 @@ class CliValues : public CliRunner {
     return At(name);
   }
 
-  // conv (3 -> 8, 3x3, padded, bias) on [1, 3, 6, 6], Relu, Flatten, product (288 -> 10) and sum with 10 numbers.
+  // conv (3 -> 8, 3x3, padded, bias) on [1, 3, 6, 6], Relu, Flatten, product (288 -> 10) and sum
+  // with 10 numbers.
   std::string Small() const {
     Graph g;
     const ValueId x = g.AddInput("image", TensorType(DType::kFloat32, Shape{1, 3, 6, 6}));
     Attrs pads;
     pads.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
     const auto wave = [](int64_t i) { return std::sin(static_cast<float>(i)); };
-    ValueId y = g.Apply("Conv", "conv", {x, g.AddConstant("w", Numbers({8, 3, 3, 3}, wave)), g.AddConstant("b", Numbers({8}, wave))}, pads);
+    ValueId y = g.Apply("Conv", "conv",
+                        {x, g.AddConstant("w", Numbers({8, 3, 3, 3}, wave)),
+                         g.AddConstant("b", Numbers({8}, wave))},
+                        pads);
     y = g.Apply("Flatten", "flat", {g.Apply("Relu", "relu", {y})});
     y = g.Apply("MatMul", "product", {y, g.AddConstant("v", Numbers({288, 10}, wave))});
     g.MarkOutput(g.Apply("Add", "scores", {y, g.AddConstant("c", Numbers({10}, wave))}));
@@ -64,19 +69,26 @@ class CliValues : public CliRunner {
   }
   // Ranks of the labels: 0, 1, 1 (a tie counts for the lower index), 0, 4, 5.
   std::string Rows() const {
-    return Npy("rows.npy", Tensor::FromValues<float>(Shape{6, 7}, {4, 1, 2, 3, 0, 0, 0, 1, 4, 2, 3, 0, 0, 0, 2, 2, 1, 0, 0, 0, 0,
-                                                                 2, 2, 1, 0, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 9, 8, 7, 6, 5, 4, 3}));
+    return Npy("rows.npy",
+               Tensor::FromValues<float>(
+                   Shape{6, 7}, {4, 1, 2, 3, 0, 0, 0, 1, 4, 2, 3, 0, 0, 0, 2, 2, 1, 0, 0, 0, 0,
+                                 2, 2, 1, 0, 0, 0, 0, 9, 8, 7, 6, 5, 4, 3, 9, 8, 7, 6, 5, 4, 3}));
   }
-  std::string LabelsOfRows() const { return Npy("labels.npy", Tensor::FromValues<int64_t>(Shape{6}, {0, 3, 1, 0, 4, 5})); }
+  std::string LabelsOfRows() const {
+    return Npy("labels.npy", Tensor::FromValues<int64_t>(Shape{6}, {0, 3, 1, 0, 4, 5}));
+  }
 };
 
 TEST_F(CliValues, Inspect) {
   const std::string onnx = Small();
   const json float_model = Json({"inspect", onnx});
   EXPECT_EQ(float_model["model"], onnx);
-  EXPECT_EQ(float_model["inputs"], json::parse(R"([{"name": "image", "dtype": "float32", "shape": [1, 3, 6, 6]}])"));
-  EXPECT_EQ(float_model["outputs"], json::parse(R"([{"name": "scores", "dtype": "float32", "shape": [1, 10]}])"));
-  EXPECT_EQ(float_model["operators"], json::parse(R"({"Conv": 1, "Relu": 1, "Flatten": 1, "MatMul": 1, "Add": 1})"));
+  EXPECT_EQ(float_model["inputs"],
+            json::parse(R"([{"name": "image", "dtype": "float32", "shape": [1, 3, 6, 6]}])"));
+  EXPECT_EQ(float_model["outputs"],
+            json::parse(R"([{"name": "scores", "dtype": "float32", "shape": [1, 10]}])"));
+  EXPECT_EQ(float_model["operators"],
+            json::parse(R"({"Conv": 1, "Relu": 1, "Flatten": 1, "MatMul": 1, "Add": 1})"));
   EXPECT_EQ(float_model["nodes"], 5);
   EXPECT_EQ(float_model["parameters"], kConv + kProduct + kBiases);
   EXPECT_EQ(float_model["weight_bytes"], 4 * (kConv + kProduct + kBiases));
@@ -87,7 +99,8 @@ TEST_F(CliValues, Inspect) {
   EXPECT_EQ(int8["parameters"], kConv + kProduct + kBiases);
   EXPECT_EQ(int8["precisions"], (json{{"int8", kConv + kProduct}, {"int32", kBiases}}));
   EXPECT_EQ(int8["metadata"]["evoq.scheme"], "int8");
-  EXPECT_EQ(int8["metadata"]["evoq.float_weight_bytes"], std::to_string(4 * (kConv + kProduct + kBiases)));
+  EXPECT_EQ(int8["metadata"]["evoq.float_weight_bytes"],
+            std::to_string(4 * (kConv + kProduct + kBiases)));
 }
 
 // Bodies of If hold weights too: 6 and 4 numbers beside 3.
@@ -96,7 +109,8 @@ TEST_F(CliValues, InspectCountsWhatIsInSubgraphs) {
   const ValueId condition = g.AddInput("condition", TensorType(DType::kBool, Shape{}));
   const auto body = [&](int64_t rows) {
     auto b = std::make_shared<Graph>();
-    const ValueId w = b->AddConstant("w", Numbers({rows, 1}, [](int64_t i) { return static_cast<float>(i) + 1; }));
+    const ValueId w = b->AddConstant(
+        "w", Numbers({rows, 1}, [](int64_t i) { return static_cast<float>(i) + 1; }));
     Attrs attrs;
     attrs.Set("keepdims", int64_t{0});
     b->MarkOutput(b->Apply("ReduceMax", "most", {w}, attrs));
@@ -108,7 +122,8 @@ TEST_F(CliValues, InspectCountsWhatIsInSubgraphs) {
   Node node{.op = "If", .name = "if", .inputs = {condition}, .outputs = {y}};
   node.bodies = {body(6), body(4)};
   g.AddNode(std::move(node));
-  g.MarkOutput(g.Apply("Mul", "scaled", {y, g.AddConstant("k", Numbers({3}, [](int64_t) { return 2.0f; }))}));
+  g.MarkOutput(g.Apply("Mul", "scaled",
+                       {y, g.AddConstant("k", Numbers({3}, [](int64_t) { return 2.0f; }))}));
   const json inspected = Json({"inspect", Export(std::move(g), "if.onnx")});
   EXPECT_EQ(inspected["parameters"], 13);
   EXPECT_EQ(inspected["weight_bytes"], 52);
@@ -117,15 +132,19 @@ TEST_F(CliValues, InspectCountsWhatIsInSubgraphs) {
 
 TEST_F(CliValues, Quantize) {
   const std::string onnx = Small();
-  const std::string images = Npy("images.npy", Numbers({10, 3, 6, 6}, [](int64_t i) { return std::cos(static_cast<float>(i * 7)); }));
+  const std::string images =
+      Npy("images.npy",
+          Numbers({10, 3, 6, 6}, [](int64_t i) { return std::cos(static_cast<float>(i * 7)); }));
   struct Case {
     const char* scheme;
     int64_t weight_bytes;  // of what is no float32 any more
   };
   // Weights only: all of at least 256 elements.
-  for (const Case& c : {Case{"int8", kConv + kProduct}, Case{"int8-dynamic", kConv + kProduct}, Case{"int8-weights", kProduct},
-                        Case{"bf16", 2 * (kConv + kProduct)}, Case{"float32", 0}}) {
-    const json q = Json({"quantize", onnx, "--scheme", c.scheme, "--calib", images, "-o", At("q.etm")});
+  for (const Case& c :
+       {Case{"int8", kConv + kProduct}, Case{"int8-dynamic", kConv + kProduct},
+        Case{"int8-weights", kProduct}, Case{"bf16", 2 * (kConv + kProduct)}, Case{"float32", 0}}) {
+    const json q =
+        Json({"quantize", onnx, "--scheme", c.scheme, "--calib", images, "-o", At("q.etm")});
     EXPECT_EQ(q["input_bytes"], SizeOf("small.onnx"));
     EXPECT_EQ(q["output_bytes"], SizeOf("q.etm"));
     EXPECT_EQ(q["float_weight_bytes"], 4 * (kConv + kProduct + kBiases)) << c.scheme;
@@ -136,7 +155,8 @@ TEST_F(CliValues, Quantize) {
     if (std::string_view(c.scheme) != "int8" && std::string_view(c.scheme) != "bf16") continue;
     // The steps are those that profile runs.
     std::map<std::string, int> precisions;
-    const json profile = Json({"profile", At("q.etm"), "--threads", "1", "--duration-s", "0.01", "--warmup-ms", "1"});
+    const json profile = Json(
+        {"profile", At("q.etm"), "--threads", "1", "--duration-s", "0.01", "--warmup-ms", "1"});
     for (const json& step : profile["steps"]) ++precisions[step["precision"]];
     EXPECT_EQ(q["steps_int8"], precisions["int8"]) << c.scheme;
     EXPECT_EQ(q["steps_bf16"], precisions["bf16"]) << c.scheme;
@@ -144,26 +164,32 @@ TEST_F(CliValues, Quantize) {
     EXPECT_EQ(q["steps_total"], profile["steps"].size()) << c.scheme;
     EXPECT_GE(precisions[c.scheme], 2) << c.scheme;
   }
-  const json kept = Json({"quantize", onnx, "--calib", images, "--exclude", "conv", "--calib-limit", "4", "-o", At("q.etm")});
+  const json kept = Json({"quantize", onnx, "--calib", images, "--exclude", "conv", "--calib-limit",
+                          "4", "-o", At("q.etm")});
   EXPECT_EQ(kept["samples_used"], 4);
   EXPECT_EQ(kept["quantized_weight_bytes"], kProduct);
-  EXPECT_EQ(kept["float_reasons"]["conv"], "excluded: the name matches the excluded pattern \"conv\"");
+  EXPECT_EQ(kept["float_reasons"]["conv"],
+            "excluded: the name matches the excluded pattern \"conv\"");
   const json qdq = Json({"quantize", onnx, "--calib", images, "-o", At("q.onnx")});
   EXPECT_EQ(qdq["output_bytes"], SizeOf("q.onnx"));
-  EXPECT_EQ(qdq["steps_total"], qdq["steps_int8"].get<int>() + qdq["steps_bf16"].get<int>() + qdq["steps_float"].get<int>());
+  EXPECT_EQ(qdq["steps_total"], qdq["steps_int8"].get<int>() + qdq["steps_bf16"].get<int>() +
+                                    qdq["steps_float"].get<int>());
   EXPECT_EQ(qdq["quantized_weight_bytes"], kConv + kProduct);
 }
 
 TEST_F(CliValues, QuantizeWarnsOfDataThatCannotHaveBeenMeant) {
   const std::string onnx = Small();
   const std::string zeros = Npy("zeros.npy", Numbers({5, 3, 6, 6}, [](int64_t) { return 0.0f; }));
-  const Ran ran = Run({"quantize", onnx, "--calib", zeros, "-o", At("q.etm"), "--save-ranges", At("r.json")});
+  const Ran ran =
+      Run({"quantize", onnx, "--calib", zeros, "-o", At("q.etm"), "--save-ranges", At("r.json")});
   ASSERT_EQ(ran.code, 0) << ran.log;
   const auto warnings = ran.json["warnings"].get<std::vector<std::string>>();
   ASSERT_EQ(warnings.size(), 2) << ran.json["warnings"];
   EXPECT_EQ(warnings[0].substr(0, 44), "calibration: all 5 samples are identical: a ");
-  EXPECT_EQ(warnings[1].substr(0, 62), "calibration: input image is 0 everywhere in every sample: data");
-  for (const std::string& w : warnings) EXPECT_NE(ran.log.find("warning: " + w + "\n"), std::string::npos) << ran.log;
+  EXPECT_EQ(warnings[1].substr(0, 62),
+            "calibration: input image is 0 everywhere in every sample: data");
+  for (const std::string& w : warnings)
+    EXPECT_NE(ran.log.find("warning: " + w + "\n"), std::string::npos) << ran.log;
   // Of ranges from a file, those without a width.
   std::string ranges = ReadTextFile(At("r.json")).value();
   const size_t at = ranges.find("\"relu\": [");
@@ -172,47 +198,70 @@ TEST_F(CliValues, QuantizeWarnsOfDataThatCannotHaveBeenMeant) {
   ASSERT_TRUE(WriteFileAtomic(At("dead.json"), ranges));
   const json dead = Json({"quantize", onnx, "--ranges", At("dead.json"), "-o", At("q.etm")});
   ASSERT_EQ(dead["warnings"].size(), 1) << dead["warnings"];
-  EXPECT_NE(dead["warnings"][0].get<std::string>().find("activations are dead, 0 in all samples (relu): "), std::string::npos) << dead["warnings"];
+  EXPECT_NE(dead["warnings"][0].get<std::string>().find(
+                "activations are dead, 0 in all samples (relu): "),
+            std::string::npos)
+      << dead["warnings"];
 }
 
 // Two inputs of different types, from an .npz, from a file for each, and from a --config file.
 TEST_F(CliValues, SeveralInputsFromFiles) {
   Graph g;
-  const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1, 7})), ids = g.AddInput("ids", TensorType(DType::kInt64, Shape{1, 7}));
+  const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1, 7})),
+                ids = g.AddInput("ids", TensorType(DType::kInt64, Shape{1, 7}));
   Attrs to;
   to.Set("to", int64_t{1});
-  const ValueId w = g.AddConstant("w", Numbers({7, 7}, [](int64_t i) { return i % 8 == 0 ? 1.0f : 0.0f; }));
-  g.MarkOutput(g.Apply("MatMul", "y", {g.Apply("Add", "sum", {x, g.Apply("Cast", "cast", {ids}, to)}), w}));
+  const ValueId w =
+      g.AddConstant("w", Numbers({7, 7}, [](int64_t i) { return i % 8 == 0 ? 1.0f : 0.0f; }));
+  g.MarkOutput(
+      g.Apply("MatMul", "y", {g.Apply("Add", "sum", {x, g.Apply("Cast", "cast", {ids}, to)}), w}));
   const std::string onnx = Export(std::move(g), "two.onnx");
-  const std::string rows = Rows(), zeros = Npy("ids.npy", Tensor::Allocate(TensorType(DType::kInt64, Shape{6, 7})));
-  const json q = Json({"quantize", "--calib", "x=" + rows, "--calib", "ids=" + zeros, onnx, "-o", At("two.etm")});
+  const std::string rows = Rows(),
+                    zeros =
+                        Npy("ids.npy", Tensor::Allocate(TensorType(DType::kInt64, Shape{6, 7})));
+  const json q = Json(
+      {"quantize", "--calib", "x=" + rows, "--calib", "ids=" + zeros, onnx, "-o", At("two.etm")});
   EXPECT_EQ(q["samples_used"], 6);
   // y = x + ids: the accuracies of Eval below.
-  const json e = Json({"eval", onnx, "--data", "ids=" + zeros, "--data", "x=" + rows, "--labels", LabelsOfRows(), "--reference", onnx});
+  const json e = Json({"eval", onnx, "--data", "ids=" + zeros, "--data", "x=" + rows, "--labels",
+                       LabelsOfRows(), "--reference", onnx});
   EXPECT_EQ(e["samples"], 6);
   EXPECT_NEAR(e["top1"].get<double>(), 2.0 / 6, 1e-12);
   EXPECT_NEAR(e["top5"].get<double>(), 5.0 / 6, 1e-12);
   EXPECT_EQ(e["agreement"], 1);
-  ASSERT_TRUE(WriteFileAtomic(At("config.json"), json{{"calib", {"x=" + rows, "ids=" + zeros}}, {"calib_limit", 3}}.dump()));
-  EXPECT_EQ(Json({"quantize", onnx, "--config", At("config.json"), "-o", At("two.etm")})["samples_used"], 3);
+  ASSERT_TRUE(
+      WriteFileAtomic(At("config.json"),
+                      json{{"calib", {"x=" + rows, "ids=" + zeros}}, {"calib_limit", 3}}.dump()));
+  EXPECT_EQ(
+      Json({"quantize", onnx, "--config", At("config.json"), "-o", At("two.etm")})["samples_used"],
+      3);
   const Ran refused = Run({"quantize", onnx, "--calib", rows, "-o", At("two.etm")}, false);
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.log.find("the model has 2 inputs (x, ids): expected an .npz whose arrays are named as the inputs, a folder of such files, or NAME=FILE for "
-                             "each input"), std::string::npos) << refused.log;
-  const Ran promised = Run({"quantize", onnx, "--scheme", "float32", "--min-sqnr", "10", "--data", "x=" + rows, "--data", "ids=" + zeros, "--measure-s", "0.02",
+  EXPECT_NE(refused.log.find("the model has 2 inputs (x, ids): expected an .npz whose arrays are "
+                             "named as the inputs, a folder of such files, or NAME=FILE for "
+                             "each input"),
+            std::string::npos)
+      << refused.log;
+  const Ran promised = Run({"quantize", onnx, "--scheme", "float32", "--min-sqnr", "10", "--data",
+                            "x=" + rows, "--data", "ids=" + zeros, "--measure-s", "0.02",
                             "--threads", "1", "-o", At("sure.etm")});
   EXPECT_LE(promised.code, 1) << promised.log;
   if (promised.code == 1) return;  // the machine is too busy for a promise
-  const Ran verified = Run({"verify", At("sure.etm"), "--data", "x=" + rows, "--data", "ids=" + zeros, "--measure-s", "0.02", "--baseline", onnx}, false);
+  const Ran verified = Run({"verify", At("sure.etm"), "--data", "x=" + rows, "--data",
+                            "ids=" + zeros, "--measure-s", "0.02", "--baseline", onnx},
+                           false);
   EXPECT_EQ(verified.log.find("data sets feed models with one"), std::string::npos) << verified.log;
   EXPECT_LE(verified.code, 1) << verified.log;
 }
 
-// Right at rank 0: samples 0 and 3; below rank 5: all but the last. The reference exchanges the first two scores: the class stays in samples 2
-// and 3. Signal 30 + 30 + 9 + 9 + 280 + 280 = 638, noise 18 + 18 + 2 + 2 = 40.
+// Right at rank 0: samples 0 and 3; below rank 5: all but the last. The reference exchanges the
+// first two scores: the class stays in samples 2 and 3. Signal 30 + 30 + 9 + 9 + 280 + 280 = 638,
+// noise 18 + 18 + 2 + 2 = 40.
 TEST_F(CliValues, Eval) {
-  const std::string model = Identity("model.onnx", false), reference = Identity("reference.onnx", true);
-  const json e = Json({"eval", model, "--data", Rows(), "--labels", LabelsOfRows(), "--reference", reference, "--predictions", At("p.tsv")});
+  const std::string model = Identity("model.onnx", false),
+                    reference = Identity("reference.onnx", true);
+  const json e = Json({"eval", model, "--data", Rows(), "--labels", LabelsOfRows(), "--reference",
+                       reference, "--predictions", At("p.tsv")});
   EXPECT_EQ(e["model"], model);
   EXPECT_EQ(e["samples"], 6);
   EXPECT_NEAR(e["top1"].get<double>(), 2.0 / 6, 1e-12);
@@ -220,8 +269,11 @@ TEST_F(CliValues, Eval) {
   EXPECT_NEAR(e["agreement"].get<double>(), 2.0 / 6, 1e-12);
   EXPECT_NEAR(e["sqnr_db"].get<double>(), 10 * std::log10(638.0 / 40), 1e-9);
   EXPECT_GT(e["ms_per_sample"], 0);
-  EXPECT_EQ(ReadTextFile(At("p.tsv")).value(), "file\tclass\nrows.npy[0]\t0\nrows.npy[1]\t1\nrows.npy[2]\t0\nrows.npy[3]\t0\nrows.npy[4]\t0\nrows.npy[5]\t0\n");
-  const json two = Json({"eval", model, "--data", Rows(), "--labels", LabelsOfRows(), "--limit", "2"});
+  EXPECT_EQ(ReadTextFile(At("p.tsv")).value(),
+            "file\tclass\nrows.npy[0]\t0\nrows.npy[1]\t1\nrows.npy[2]\t0\nrows.npy[3]\t0\nrows.npy["
+            "4]\t0\nrows.npy[5]\t0\n");
+  const json two =
+      Json({"eval", model, "--data", Rows(), "--labels", LabelsOfRows(), "--limit", "2"});
   EXPECT_EQ(two["samples"], 2);
   EXPECT_EQ(two["top1"], 0.5);
   EXPECT_EQ(two["top5"], 1);
@@ -229,17 +281,23 @@ TEST_F(CliValues, Eval) {
   const json none = Json({"eval", model, "--data", Rows()});
   EXPECT_TRUE(none["top1"].is_null());
   EXPECT_TRUE(none["top5"].is_null());
-  const Ran far = Run({"eval", model, "--data", Rows(), "--labels", Npy("far.npy", Tensor::FromValues<int64_t>(Shape{6}, {0, 0, 7, 0, 0, 0}))}, false);
+  const Ran far = Run({"eval", model, "--data", Rows(), "--labels",
+                       Npy("far.npy", Tensor::FromValues<int64_t>(Shape{6}, {0, 0, 7, 0, 0, 0}))},
+                      false);
   EXPECT_EQ(far.code, 3);
-  EXPECT_NE(far.log.find("rows.npy[2]: label 7 of a model with 7 classes"), std::string::npos) << far.log;
+  EXPECT_NE(far.log.find("rows.npy[2]: label 7 of a model with 7 classes"), std::string::npos)
+      << far.log;
 }
 
 // Scores 2 and 2 tie: the lower class first. Outputs are the files' content.
 TEST_F(CliValues, Run) {
   const std::string model = Identity("model.onnx", true);
-  const std::string row = Npy("row.npy", Tensor::FromValues<float>(Shape{1, 7}, {2, -1, 5, 2, 0, 0, 0}));  // -> -1 2 5 2 0 0 0
+  const std::string row =
+      Npy("row.npy",
+          Tensor::FromValues<float>(Shape{1, 7}, {2, -1, 5, 2, 0, 0, 0}));  // -> -1 2 5 2 0 0 0
   ASSERT_TRUE(WriteFileAtomic(At("names.txt"), "ant\nbee\ncat\ndog"));
-  const Ran ran = CliRunner::Run({"run", model, "--input", row, "--output-dir", At("out"), "--topk", "4", "--labels", At("names.txt")});
+  const Ran ran = CliRunner::Run({"run", model, "--input", row, "--output-dir", At("out"), "--topk",
+                                  "4", "--labels", At("names.txt")});
   ASSERT_EQ(ran.code, 0) << ran.log;
   ASSERT_EQ(ran.json["outputs"].size(), 1);
   const json& out = ran.json["outputs"][0];
@@ -249,7 +307,10 @@ TEST_F(CliValues, Run) {
   const auto written = ReadNpy(out["file"].get<std::string>());
   ASSERT_TRUE(written) << written.error().message();
   EXPECT_TRUE(BitEqual(*written, Tensor::FromValues<float>(Shape{1, 7}, {-1, 2, 5, 2, 0, 0, 0})));
-  EXPECT_EQ(ran.json["top"], json::parse(R"([{"class": 2, "score": 5.0, "label": "cat"}, {"class": 1, "score": 2.0, "label": "bee"},
+  EXPECT_EQ(
+      ran.json["top"],
+      json::parse(
+          R"([{"class": 2, "score": 5.0, "label": "cat"}, {"class": 1, "score": 2.0, "label": "bee"},
                                              {"class": 3, "score": 2.0, "label": "dog"}, {"class": 4, "score": 0.0, "label": ""}])"));
 }
 
@@ -259,8 +320,11 @@ TEST_F(CliValues, OutputsWithLikeNamesAreFilesOfTheirOwn) {
   const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1, 2}));
   const std::vector<std::string> names = {"a/b", "a_b", "a b", "a_b_2", ".hidden"};
   for (size_t i = 0; i < names.size(); ++i)
-    g.MarkOutput(g.Apply("Mul", names[i], {x, g.AddConstant("k", Numbers({1}, [&](int64_t) { return static_cast<float>(i + 1); }))}));
-  const std::string model = Export(std::move(g), "names.onnx"), in = Npy("x.npy", Tensor::FromValues<float>(Shape{1, 2}, {1, 2}));
+    g.MarkOutput(g.Apply(
+        "Mul", names[i],
+        {x, g.AddConstant("k", Numbers({1}, [&](int64_t) { return static_cast<float>(i + 1); }))}));
+  const std::string model = Export(std::move(g), "names.onnx"),
+                    in = Npy("x.npy", Tensor::FromValues<float>(Shape{1, 2}, {1, 2}));
   const json ran = Json({"run", model, "--input", in, "--output-dir", At("out")});
   ASSERT_EQ(ran["outputs"].size(), names.size());
   std::set<std::string> files;
@@ -278,11 +342,15 @@ TEST_F(CliValues, OutputsWithLikeNamesAreFilesOfTheirOwn) {
 // Its figures are functions of the runs, which --export-times lists.
 TEST_F(CliValues, Bench) {
   Graph g;
-  const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape(std::vector<Dim>{Dim::Symbolic("N"), Dim(7)})));
-  g.MarkOutput(g.Apply("MatMul", "y", {x, g.AddConstant("w", Numbers({7, 7}, [](int64_t i) { return static_cast<float>(i); }))}));
+  const ValueId x = g.AddInput(
+      "x", TensorType(DType::kFloat32, Shape(std::vector<Dim>{Dim::Symbolic("N"), Dim(7)})));
+  g.MarkOutput(g.Apply(
+      "MatMul", "y",
+      {x, g.AddConstant("w", Numbers({7, 7}, [](int64_t i) { return static_cast<float>(i); }))}));
   const std::string model = Export(std::move(g), "free.onnx");
-  const json b = Json({"bench", model, "--batch", "3", "--threads", "1", "--duration-s", "0.02", "--warmup-ms", "1", "--iterations", "25", "--percentile",
-                       "50,90,95,99,100", "--export-times", At("times.json")});
+  const json b = Json({"bench", model, "--batch", "3", "--threads", "1", "--duration-s", "0.02",
+                       "--warmup-ms", "1", "--iterations", "25", "--percentile", "50,90,95,99,100",
+                       "--export-times", At("times.json")});
   EXPECT_EQ(b["model"], model);
   EXPECT_EQ(b["batch"], 3);
   EXPECT_EQ(b["threads"], 1);
@@ -291,8 +359,10 @@ TEST_F(CliValues, Bench) {
   EXPECT_GE(b["runs"], 25);
   EXPECT_NEAR(b["per_second"].get<double>() * b["mean_ms"].get<double>(), 3 * 1e3, 1e-6);
   const std::vector<const char*> rising = {"min_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms"};
-  for (size_t i = 1; i < rising.size(); ++i) EXPECT_LE(b[rising[i - 1]].get<double>(), b[rising[i]].get<double>()) << rising[i];
-  for (const char* p : {"50", "90", "95", "99"}) EXPECT_EQ(b["percentiles"][p], b[fmt::format("p{}_ms", p)]) << p;
+  for (size_t i = 1; i < rising.size(); ++i)
+    EXPECT_LE(b[rising[i - 1]].get<double>(), b[rising[i]].get<double>()) << rising[i];
+  for (const char* p : {"50", "90", "95", "99"})
+    EXPECT_EQ(b["percentiles"][p], b[fmt::format("p{}_ms", p)]) << p;
   EXPECT_GE(b["percentiles"]["100"], b["p99_ms"]);
   EXPECT_GT(b["min_ms"], 0);
   EXPECT_GE(b["load_ms"], b["prepare_ms"]);
@@ -313,14 +383,17 @@ TEST_F(CliValues, Bench) {
   EXPECT_LE(b["p50_ms"].get<double>(), ms[ms.size() / 2] + tolerance);
 }
 
-// A repair that keeps the outputs is made; one that changes them is named, and made when that is accepted.
+// A repair that keeps the outputs is made; one that changes them is named, and made when that is
+// accepted.
 TEST_F(CliValues, ExplainFixAsks) {
   Graph g;
   const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1, 8, 6, 6}));
   const auto pair = [&](ValueId v, float scale, int zero) {
-    const TensorType type(DType::kUint8, g.value(v).type.shape, QuantParams::PerTensor(scale, zero));
+    const TensorType type(DType::kUint8, g.value(v).type.shape,
+                          QuantParams::PerTensor(scale, zero));
     const ValueId q = g.Apply("QuantizeLinear", "q", {v}, {}, type);
-    const ValueId dq = g.Apply("DequantizeLinear", "dq", {q}, {}, TensorType(DType::kFloat32, g.value(v).type.shape));
+    const ValueId dq = g.Apply("DequantizeLinear", "dq", {q}, {},
+                               TensorType(DType::kFloat32, g.value(v).type.shape));
     EXPECT_TRUE(InferTypes(g));
     return dq;
   };
@@ -329,8 +402,10 @@ TEST_F(CliValues, ExplainFixAsks) {
   params.scales.assign(8, 0.01f);
   params.zero_points.assign(8, 0);
   Tensor w = Tensor::Allocate(TensorType(DType::kInt8, Shape{8, 8, 3, 3}, params));
-  for (int64_t i = 0; i < w.elements(); ++i) w.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37 % 201 - 100);
-  const ValueId weights = g.Apply("DequantizeLinear", "wdq", {g.AddConstant("w", w)}, {}, TensorType(DType::kFloat32, w.shape()));
+  for (int64_t i = 0; i < w.elements(); ++i)
+    w.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37 % 201 - 100);
+  const ValueId weights = g.Apply("DequantizeLinear", "wdq", {g.AddConstant("w", w)}, {},
+                                  TensorType(DType::kFloat32, w.shape()));
   Attrs pads;
   pads.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
   ValueId y = g.Apply("Conv", "conv", {pair(x, 0.02f, 128), weights}, pads);
@@ -339,7 +414,8 @@ TEST_F(CliValues, ExplainFixAsks) {
   EXPECT_TRUE(InferTypes(g));
   g.MarkOutput(pair(y, 0.05f, 0));
   const std::string model = Export(std::move(g), "apart.onnx");
-  const std::vector<std::string> fix = {"explain", model, "--target", "ort-cpu", "--fix", "-o", At("fixed.onnx")};
+  const std::vector<std::string> fix = {"explain", model, "--target",      "ort-cpu",
+                                        "--fix",   "-o",  At("fixed.onnx")};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), fix.begin(), fix.end());
     return more;
@@ -364,9 +440,11 @@ TEST_F(CliValues, ExplainFixAsks) {
   EXPECT_EQ(accepted["repairs"][0]["change"], left["change"]);
   EXPECT_EQ(accepted["output_changes"][0]["snr_db"], left["change"]["snr_db"]);
   EXPECT_EQ(Json({"explain", At("fixed.onnx"), "--target", "ort-cpu"})["findings"].size(), 0);
-  const std::string data = Npy("x.npy", Numbers({3, 8, 6, 6}, [](int64_t i) { return std::sin(static_cast<float>(i)); }));
+  const std::string data = Npy(
+      "x.npy", Numbers({3, 8, 6, 6}, [](int64_t i) { return std::sin(static_cast<float>(i)); }));
   EXPECT_EQ(Json(with({"--data", data}))["compared_on"], "3 of the data's 3 samples");
-  EXPECT_EQ(CliRunner::Run({"explain", model, "--target", "ort-cpu", "--accept-changes"}, false).code, 2);
+  EXPECT_EQ(
+      CliRunner::Run({"explain", model, "--target", "ort-cpu", "--accept-changes"}, false).code, 2);
   EXPECT_EQ(CliRunner::Run({"explain", model, "--accept-changes"}, false).code, 2);
   EXPECT_EQ(CliRunner::Run(with({"--data", At("none")}), false).code, 3);
 }

@@ -15,9 +15,12 @@ namespace {
 class Eval : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_eval_{}", ::getpid())).string();
+    folder_ =
+        (std::filesystem::temp_directory_path() / fmt::format("evoq_eval_{}", ::getpid())).string();
     std::filesystem::create_directories(folder_);
-    Graph graph = Must(ParseGraph("input %x: float32[1, 7]\na: %y = Neg(%x)\nb: %z = Neg(%y)\noutput %z"), "graph");
+    Graph graph =
+        Must(ParseGraph("input %x: float32[1, 7]\na: %y = Neg(%x)\nb: %z = Neg(%y)\noutput %z"),
+             "graph");
     Must(InferTypes(graph).map([] { return true; }), "graph");
     Must(ExportOnnx(graph, folder_ + "/same.onnx").map([] { return true; }), "same.onnx");
   }
@@ -25,15 +28,25 @@ class Eval : public ::testing::Test {
 
   EvalResult Run(const std::vector<float>& scores, const std::vector<int64_t>& labels) {
     const auto count = static_cast<int64_t>(labels.size());
-    Must(WriteNpy(Tensor::FromValues<float>(Shape{count, 7}, scores), folder_ + "/x.npy").map([] { return true; }), "x.npy");
-    Must(WriteNpy(Tensor::FromValues<int64_t>(Shape{count}, labels), folder_ + "/y.npy").map([] { return true; }), "y.npy");
-    return Must(Evaluate({.model = folder_ + "/same.onnx", .data = {folder_ + "/x.npy"}, .labels = folder_ + "/y.npy", .threads = 1}), "eval");
+    Must(WriteNpy(Tensor::FromValues<float>(Shape{count, 7}, scores), folder_ + "/x.npy").map([] {
+      return true;
+    }),
+         "x.npy");
+    Must(WriteNpy(Tensor::FromValues<int64_t>(Shape{count}, labels), folder_ + "/y.npy").map([] {
+      return true;
+    }),
+         "y.npy");
+    return Must(Evaluate({.model = folder_ + "/same.onnx",
+                          .data = {folder_ + "/x.npy"},
+                          .labels = folder_ + "/y.npy",
+                          .threads = 1}),
+                "eval");
   }
   std::string folder_;
 };
 
-// Ties count in favour of the lower class: 5 5 gives class 0 to label 0 alone; the label of five equal largest is among five where
-// it is one of the first five.
+// Ties count in favour of the lower class: 5 5 gives class 0 to label 0 alone; the label of five
+// equal largest is among five where it is one of the first five.
 TEST_F(Eval, TiesAreTheLowerClass) {
   const std::vector<float> tie = {5, 5, 1, 0, 0, 0, 0};
   EvalResult r = Run(tie, {0});

@@ -159,40 +159,69 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
   return {
       {"scale-is-dynamic", of(Chain(), [](Graph& g) { return QuantizeDynamic(g, {}); })},
       {"no-int8-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"))},
-      {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"), [](Graph& g) { return FindMethod("bf16")->run(g, {}, {}); })},
+      {"no-bf16-kernel", of(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"),
+                            [](Graph& g) { return FindMethod("bf16")->run(g, {}, {}); })},
       {"excluded", of(Chain(), [](Graph& g) { return Static(g, Excluding("c2")); })},
-      {"first-or-last", of(Chain(), [](Graph& g) { QuantizeOptions o; o.skip_first_last = true; return Static(g, o); })},
+      {"first-or-last", of(Chain(),
+                           [](Graph& g) {
+                             QuantizeOptions o;
+                             o.skip_first_last = true;
+                             return Static(g, o);
+                           })},
       {"no-range", of(Chain(), [](Graph& g) { return Static(g, {}, "b"); })},
       {"not-quantized", of(Chain(), nothing)},
       {"weights-only", of(Chain(), [](Graph& g) { return QuantizeWeights(g, {}); })},
-      {"weights-not-constant", of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %w: float32[16, 16, 3, 3]\nconst %w1: float32[16, 16, 3, 3]\n"
-                                  "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\n"
-                                  "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w1)\noutput %b\n")},
-      {"bias-not-constant", of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %bias: float32[16]\nconst %w1: float32[16, 16, 3, 3]\n"
-                               "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1, %bias)\noutput %a\n")},
-      {"constant-input", of("graph g\ninput %x: float32[8, 64]\nconst %k: float32[8, 64]\nconst %w1: float32[64, 64]\n"
-                            "c1: %a: float32[8, 64] = MatMul(%k, %w1)\nsum: %b: float32[8, 64] = Add(%a, %x)\noutput %b\n")},
-      {"types", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float16[64, 64]\n"
-                   "c1: %a: float32[8, 64] = MatMul(%x, %w1)\ndown: %h: float16[8, 64] = Cast{to=10}(%a)\n"
-                   "c2: %b: float16[8, 64] = MatMul(%h, %w2)\noutput %b\n")},
-      {"shape", of(Chain("op: %m: float32[2, 4, 64] = MatMul(%t, %w4)\nr2: %q: float32[8, 64] = Reshape(%m, %s2)\n", "%q",
-                         "const %w4: float32[2, 64, 64]\nconst %s: int64[3] = [2, 4, 64]\nconst %s2: int64[2] = [8, 64]\n"
+      {"weights-not-constant",
+       of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %w: float32[16, 16, 3, 3]\nconst %w1: "
+          "float32[16, 16, 3, 3]\n"
+          "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\n"
+          "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w1)\noutput %b\n")},
+      {"bias-not-constant",
+       of("graph g\ninput %x: float32[1, 16, 8, 8]\ninput %bias: float32[16]\nconst %w1: "
+          "float32[16, 16, 3, 3]\n"
+          "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1, %bias)\noutput %a\n")},
+      {"constant-input", of("graph g\ninput %x: float32[8, 64]\nconst %k: float32[8, 64]\nconst "
+                            "%w1: float32[64, 64]\n"
+                            "c1: %a: float32[8, 64] = MatMul(%k, %w1)\nsum: %b: float32[8, 64] = "
+                            "Add(%a, %x)\noutput %b\n")},
+      {"types",
+       of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float16[64, "
+          "64]\n"
+          "c1: %a: float32[8, 64] = MatMul(%x, %w1)\ndown: %h: float16[8, 64] = Cast{to=10}(%a)\n"
+          "c2: %b: float16[8, 64] = MatMul(%h, %w2)\noutput %b\n")},
+      {"shape", of(Chain("op: %m: float32[2, 4, 64] = MatMul(%t, %w4)\nr2: %q: float32[8, 64] = "
+                         "Reshape(%m, %s2)\n",
+                         "%q",
+                         "const %w4: float32[2, 64, 64]\nconst %s: int64[3] = [2, 4, 64]\nconst "
+                         "%s2: int64[2] = [8, 64]\n"
                          "r1: %t: float32[2, 4, 64] = Reshape(%x, %s)\n"))},
-      {"depth", of("graph g\ninput %x: float32[2, 40000]\nconst %w1: float32[40000, 8]\nc1: %a: float32[2, 8] = MatMul(%x, %w1)\noutput %a\n")},
-      {"outputs", of(Images("pool: %p: float32[1, 16, 4, 4], %i: int64[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
-                            "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\noutput %i\n"))},
-      {"small", of("graph g\ninput %x: float32[2, 4]\nconst %w1: float32[4, 4]\nc1: %a: float32[2, 4] = MatMul(%x, %w1)\noutput %a\n",
+      {"depth", of("graph g\ninput %x: float32[2, 40000]\nconst %w1: float32[40000, 8]\nc1: %a: "
+                   "float32[2, 8] = MatMul(%x, %w1)\noutput %a\n")},
+      {"outputs", of(Images("pool: %p: float32[1, 16, 4, 4], %i: int64[1, 16, 4, 4] = "
+                            "MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
+                            "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, "
+                            "%w2)\noutput %b\noutput %i\n"))},
+      {"small", of("graph g\ninput %x: float32[2, 4]\nconst %w1: float32[4, 4]\nc1: %a: float32[2, "
+                   "4] = MatMul(%x, %w1)\noutput %a\n",
                    [](Graph& g) { return QuantizeWeights(g, {}); })},
-      {"slower-when-measured", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "slower-when-measured")); })},
-      {"layer-kept-float-by-budget", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
+      {"slower-when-measured",
+       of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "slower-when-measured")); })},
+      {"layer-kept-float-by-budget",
+       of(Chain(),
+          [](Graph& g) { return Static(g, Keeping("c2", "layer-kept-float-by-budget")); })},
       {"plan", of(Chain(), [](Graph& g) { return Static(g, Keeping("c2", "plan")); })},
-      {"table", of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
-                   "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, %w1)\noutput %a\n",
-                   [](Graph& g) { return Static(g, Keeping("look", "table")); })},
-      {"float-inputs", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nr: %y: float32[8, 64] = Tanh(%x)\n"
+      {"table",
+       of("graph g\ninput %x: int64[8]\nconst %t: float32[100, 64]\nconst %w1: float32[64, 64]\n"
+          "look: %y: float32[8, 64] = Gather(%t, %x)\nc1: %a: float32[8, 64] = MatMul(%y, "
+          "%w1)\noutput %a\n",
+          [](Graph& g) { return Static(g, Keeping("look", "table")); })},
+      {"float-inputs", of("graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nr: %y: "
+                          "float32[8, 64] = Tanh(%x)\n"
                           "c1: %a: float32[8, 64] = MatMul(%y, %w1)\noutput %a\n")},
-      {"float-readers", of(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\noutput %p\n"))},
-      {"extra-conversion", [] {
+      {"float-readers", of(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], "
+                                  "strides=[2, 2]}(%a)\noutput %p\n"))},
+      {"extra-conversion",
+       [] {
          CaseModel m = Made(Chain("op: %m: float32[8, 64] = LpNormalization{axis=1}(%a)\n", "%m"));
          Graph& g = m.quantized;
          const NodeId op = g.FindNode("op");
@@ -203,26 +232,39 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
          return LedgerOf(m);
        }},
       {"border-conversion", of(Chain())},
-      {"layout-change", of(Images("c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w2)\noutput %b\n"), [](Graph& g) {
-         // The float model computes channels-last from its input on: it has no Transpose.
-         return Static(g);
-       })},
-      {"other-kernel", changed([](TimedProgram& t) { t.program.steps[1].decision.kernel = "another"; t.Slow(1, 1); }, true)},
+      {"layout-change",
+       of(Images("c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w2)\noutput %b\n"),
+          [](Graph& g) {
+            // The float model computes channels-last from its input on: it has no Transpose.
+            return Static(g);
+          })},
+      {"other-kernel", changed(
+                           [](TimedProgram& t) {
+                             t.program.steps[1].decision.kernel = "another";
+                             t.Slow(1, 1);
+                           },
+                           true)},
       {"kernel-below-ideal", changed([](TimedProgram& t) { t.Slow(1, 0.5); })},
-      {"moves-bytes", [] {
+      {"moves-bytes",
+       [] {
          const CaseModel m = Made(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
                                           "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\n"));
          TimedProgram quantized = Timed(m.quantized);
-         for (size_t s = 0; s < quantized.profile.steps.size(); ++s) quantized.Slow(s, quantized.profile.steps[s].op == "MaxPool" ? 0.5 : 0);
+         for (size_t s = 0; s < quantized.profile.steps.size(); ++s)
+           quantized.Slow(s, quantized.profile.steps[s].op == "MaxPool" ? 0.5 : 0);
          return BuildTimeLedger(Timed(m.real).run(), quantized.run(), {}, TestLimits());
        }},
-      {"host-time", changed([](TimedProgram& t) { t.profile.host_ms = 1; t.profile.total_ms += 1; })},
+      {"host-time", changed([](TimedProgram& t) {
+         t.profile.host_ms = 1;
+         t.profile.total_ms += 1;
+       })},
       {"measurement-tax", changed([](TimedProgram& t) { t.profile.total_ms -= 0.1; })},
   };
 }
 
-// What each case's cause costs. A product in float takes 3 ms above its ideal of 1, another float step 0.75 above 0.25, a conversion to integers 0.25, one
-// between floats 1; an operator without integer form is ideal at its 4,096 bytes, narrowed, at 100 per nanosecond.
+// What each case's cause costs. A product in float takes 3 ms above its ideal of 1, another float
+// step 0.75 above 0.25, a conversion to integers 0.25, one between floats 1; an operator without
+// integer form is ideal at its 4,096 bytes, narrowed, at 100 per nanosecond.
 std::map<std::string, double> CostsByHand() {
   const double product = 3, other = 0.75, quantize = 0.25, byte_ns = 0.01;
   return {
@@ -270,8 +312,11 @@ TEST(ExplainRules, EachTimeRuleHasAModelThatTriggersIt) {
     const auto causes = Causes(ledger);
     ASSERT_TRUE(causes.count(rule->code)) << rule->code << " is not named:\n" << ToText(ledger);
     ASSERT_TRUE(costs.count(rule->code)) << rule->code;
-    EXPECT_NEAR(causes.at(rule->code).ms, costs.at(rule->code), 1e-9) << rule->code << "\n" << ToText(ledger);
-    EXPECT_NEAR(causes.at(rule->code).gain_ms, rule->recoverable * std::max(costs.at(rule->code), 0.0), 1e-9) << rule->code;
+    EXPECT_NEAR(causes.at(rule->code).ms, costs.at(rule->code), 1e-9) << rule->code << "\n"
+                                                                      << ToText(ledger);
+    EXPECT_NEAR(causes.at(rule->code).gain_ms,
+                rule->recoverable * std::max(costs.at(rule->code), 0.0), 1e-9)
+        << rule->code;
     double sum = ledger.unexplained_ms;
     for (const TimeCause& c : ledger.causes) {
       sum += c.ms;
@@ -392,12 +437,15 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
   }
 }
 
-// A file of three matrices and a shape, whose sizes follow from their types: 256 x 256 bytes with a scale for each column, 100 x 100 halves, 50 x 7
-// floats and two 64-bit sizes. (More than 64 KiB of constants are stored as they are.)
+// A file of three matrices and a shape, whose sizes follow from their types: 256 x 256 bytes with a
+// scale for each column, 100 x 100 halves, 50 x 7 floats and two 64-bit sizes. (More than 64 KiB of
+// constants are stored as they are.)
 TEST_F(ByteRules, AFileByHand) {
   Graph g;
-  const auto product = [&](const std::string& name, const TensorType& in, const TensorType& weights, const TensorType& out) {
-    const ValueId x = g.AddInput(name + "_in", in), w = g.AddConstant(name, RandomTensor(weights, 7));
+  const auto product = [&](const std::string& name, const TensorType& in, const TensorType& weights,
+                           const TensorType& out) {
+    const ValueId x = g.AddInput(name + "_in", in),
+                  w = g.AddConstant(name, RandomTensor(weights, 7));
     const ValueId y = g.Apply("MatMul", name + "_product", {x, w}, {}, out);
     g.MarkOutput(y);
     return y;
@@ -405,25 +453,35 @@ TEST_F(ByteRules, AFileByHand) {
   std::vector<float> scales(256, 0.5f);
   scales[3] = 0.25f;
   const QuantParams per_tensor = QuantParams::PerTensor(0.5f, 3);
-  product("bytes", TensorType(DType::kUint8, Shape{1, 256}, per_tensor), TensorType(DType::kInt8, Shape{256, 256}, QuantParams{scales, std::vector<int32_t>(256), 1, 0}),
+  product("bytes", TensorType(DType::kUint8, Shape{1, 256}, per_tensor),
+          TensorType(DType::kInt8, Shape{256, 256},
+                     QuantParams{scales, std::vector<int32_t>(256), 1, 0}),
           TensorType(DType::kUint8, Shape{1, 256}, per_tensor));
-  product("halves", TensorType(DType::kFloat16, Shape{1, 100}), TensorType(DType::kFloat16, Shape{100, 100}), TensorType(DType::kFloat16, Shape{1, 100}));
-  const ValueId y = product("floats", TensorType(DType::kFloat32, Shape{1, 50}), TensorType(DType::kFloat32, Shape{50, 7}), TensorType(DType::kFloat32, Shape{1, 7}));
+  product("halves", TensorType(DType::kFloat16, Shape{1, 100}),
+          TensorType(DType::kFloat16, Shape{100, 100}), TensorType(DType::kFloat16, Shape{1, 100}));
+  const ValueId y =
+      product("floats", TensorType(DType::kFloat32, Shape{1, 50}),
+              TensorType(DType::kFloat32, Shape{50, 7}), TensorType(DType::kFloat32, Shape{1, 7}));
   const ValueId sizes = g.AddConstant("sizes", Tensor::FromValues<int64_t>(Shape{2}, {7, 1}));
-  g.MarkOutput(g.Apply("Reshape", "turn", {y, sizes}, {}, TensorType(DType::kFloat32, Shape{7, 1})));
+  g.MarkOutput(
+      g.Apply("Reshape", "turn", {y, sizes}, {}, TensorType(DType::kFloat32, Shape{7, 1})));
   const ByteLedger ledger = Written(Model{std::move(g), {}});
   EXPECT_EQ(Bytes(ledger, "quantized-weights"), 256 * 256);
   EXPECT_EQ(Bytes(ledger, "scales"), 256 * 4);
   EXPECT_EQ(Bytes(ledger, "left-float"), 100 * 100 * 2 + 50 * 7 * 4);
   EXPECT_EQ(Bytes(ledger, "shape-constants"), 2 * 8);
-  for (const char* code : {"duplicates", "packing", "bias", "zero-points", "attributes", "certificate"}) EXPECT_EQ(Bytes(ledger, code), 0) << code;
+  for (const char* code :
+       {"duplicates", "packing", "bias", "zero-points", "attributes", "certificate"})
+    EXPECT_EQ(Bytes(ledger, code), 0) << code;
   const std::vector<BytePart>& parts = Parts(ledger, "left-float");
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(parts[0].name, "halves");
   EXPECT_EQ(parts[0].bytes, 20000);
   EXPECT_EQ(parts[1].name, "floats");
   EXPECT_EQ(parts[1].bytes, 1400);
-  for (const ByteCause& c : ledger.causes) EXPECT_EQ(c.gain_bytes, c.code == "left-float" ? 16050 : 0) << c.code << ": three quarters of floats, no more";
+  for (const ByteCause& c : ledger.causes)
+    EXPECT_EQ(c.gain_bytes, c.code == "left-float" ? 16050 : 0)
+        << c.code << ": three quarters of floats, no more";
 }
 
 TEST_F(ByteRules, WhatStaysFloatSaysWhy) {

@@ -1,5 +1,6 @@
-// Names in model files may hold anything: escape sequences, line breaks, bytes that are no UTF-8, characters that turn the direction
-// of text. Whatever a verb prints holds none of it, and JSON stays JSON.
+// Names in model files may hold anything: escape sequences, line breaks, bytes that are no UTF-8,
+// characters that turn the direction of text. Whatever a verb prints holds none of it, and JSON
+// stays JSON.
 #include "base/isa.h"
 #include "certify/certificate.h"
 #include "onnx/onnx.h"
@@ -11,9 +12,10 @@
 namespace evoq {
 namespace {
 
-// Clears the screen, sets the window's title, forges a line, hides what follows, turns the direction, and is no UTF-8. The "\u009b" is
-// C1's escape sequence in one character.
-const std::string kEvil = "\x1b[2J\x1b]0;title\x07\nFORGED: line\r\x7f\u009b31m\u202e\u200bturned\u2066\xff\xc0\x9b\t";
+// Clears the screen, sets the window's title, forges a line, hides what follows, turns the
+// direction, and is no UTF-8. The "\u009b" is C1's escape sequence in one character.
+const std::string kEvil =
+    "\x1b[2J\x1b]0;title\x07\nFORGED: line\r\x7f\u009b31m\u202e\u200bturned\u2066\xff\xc0\x9b\t";
 
 // What Unicode's table 3-7 calls well-formed, spelled as it is there.
 bool IsUtf8(const std::string& s, size_t& bad) {
@@ -23,15 +25,27 @@ bool IsUtf8(const std::string& s, size_t& bad) {
   };
   for (size_t i = 0; i < s.size();) {
     size_t bytes = 0;
-    if (in(i, 0x00, 0x7f)) bytes = 1;
-    else if (in(i, 0xc2, 0xdf) && in(i + 1, 0x80, 0xbf)) bytes = 2;
-    else if (in(i, 0xe0, 0xe0) && in(i + 1, 0xa0, 0xbf) && in(i + 2, 0x80, 0xbf)) bytes = 3;
-    else if (in(i, 0xe1, 0xec) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf)) bytes = 3;
-    else if (in(i, 0xed, 0xed) && in(i + 1, 0x80, 0x9f) && in(i + 2, 0x80, 0xbf)) bytes = 3;
-    else if (in(i, 0xee, 0xef) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf)) bytes = 3;
-    else if (in(i, 0xf0, 0xf0) && in(i + 1, 0x90, 0xbf) && in(i + 2, 0x80, 0xbf) && in(i + 3, 0x80, 0xbf)) bytes = 4;
-    else if (in(i, 0xf1, 0xf3) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf) && in(i + 3, 0x80, 0xbf)) bytes = 4;
-    else if (in(i, 0xf4, 0xf4) && in(i + 1, 0x80, 0x8f) && in(i + 2, 0x80, 0xbf) && in(i + 3, 0x80, 0xbf)) bytes = 4;
+    if (in(i, 0x00, 0x7f))
+      bytes = 1;
+    else if (in(i, 0xc2, 0xdf) && in(i + 1, 0x80, 0xbf))
+      bytes = 2;
+    else if (in(i, 0xe0, 0xe0) && in(i + 1, 0xa0, 0xbf) && in(i + 2, 0x80, 0xbf))
+      bytes = 3;
+    else if (in(i, 0xe1, 0xec) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf))
+      bytes = 3;
+    else if (in(i, 0xed, 0xed) && in(i + 1, 0x80, 0x9f) && in(i + 2, 0x80, 0xbf))
+      bytes = 3;
+    else if (in(i, 0xee, 0xef) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf))
+      bytes = 3;
+    else if (in(i, 0xf0, 0xf0) && in(i + 1, 0x90, 0xbf) && in(i + 2, 0x80, 0xbf) &&
+             in(i + 3, 0x80, 0xbf))
+      bytes = 4;
+    else if (in(i, 0xf1, 0xf3) && in(i + 1, 0x80, 0xbf) && in(i + 2, 0x80, 0xbf) &&
+             in(i + 3, 0x80, 0xbf))
+      bytes = 4;
+    else if (in(i, 0xf4, 0xf4) && in(i + 1, 0x80, 0x8f) && in(i + 2, 0x80, 0xbf) &&
+             in(i + 3, 0x80, 0xbf))
+      bytes = 4;
     if (bytes == 0) {
       bad = i;
       return false;
@@ -46,10 +60,14 @@ void ExpectPlain(const std::string& text, const std::string& what) {
   EXPECT_TRUE(IsUtf8(text, bad)) << what << ": byte " << bad << " of\n" << text;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    EXPECT_FALSE((c < 0x20 && c != '\n') || c == 0x7f) << what << ": control character " << int{c} << " at " << i << " of\n" << text;
+    EXPECT_FALSE((c < 0x20 && c != '\n') || c == 0x7f)
+        << what << ": control character " << int{c} << " at " << i << " of\n"
+        << text;
   }
-  for (const char* character : {"\u009b", "\u202e", "\u200b", "\u2066"}) EXPECT_EQ(text.find(character), std::string::npos) << what << "\n" << text;
-  EXPECT_EQ(text.find("\nFORGED"), std::string::npos) << what << ": a name made a line of its own\n" << text;
+  for (const char* character : {"\u009b", "\u202e", "\u200b", "\u2066"})
+    EXPECT_EQ(text.find(character), std::string::npos) << what << "\n" << text;
+  EXPECT_EQ(text.find("\nFORGED"), std::string::npos) << what << ": a name made a line of its own\n"
+                                                      << text;
 }
 
 class NamesTest : public CliRunner {
@@ -63,8 +81,10 @@ class NamesTest : public CliRunner {
     const ValueId x = graph.AddInput("in" + kEvil, TensorType(DType::kFloat32, Shape{1, 32}));
     const auto weight = [&](const char* name, int64_t rows, int64_t columns, int step) {
       std::vector<float> values;
-      for (int64_t i = 0; i < rows * columns; ++i) values.push_back(static_cast<float>(i * step % 17 - 8) / 16);
-      return graph.AddConstant(name + kEvil, Tensor::FromValues<float>(Shape{rows, columns}, values));
+      for (int64_t i = 0; i < rows * columns; ++i)
+        values.push_back(static_cast<float>(i * step % 17 - 8) / 16);
+      return graph.AddConstant(name + kEvil,
+                               Tensor::FromValues<float>(Shape{rows, columns}, values));
     };
     const ValueId a = graph.Apply("MatMul", "first" + kEvil, {x, weight("w", 32, 64, 5)});
     EXPECT_TRUE(InferTypes(graph));
@@ -92,7 +112,8 @@ class NamesTest : public CliRunner {
 };
 
 TEST_F(NamesTest, NoVerbPrintsThemRaw) {
-  const std::string etm = At("q.etm"), qdq = At("q.onnx"), x = At("x.npy"), first = "1", quick = "0.02";
+  const std::string etm = At("q.etm"), qdq = At("q.onnx"), x = At("x.npy"), first = "1",
+                    quick = "0.02";
   ASSERT_TRUE(WriteNpy(Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 32})), x));
   const auto inspected = Check({"inspect", onnx_}).json;
   // JSON keeps what is UTF-8; the bytes that are not are replaced.
@@ -102,7 +123,8 @@ TEST_F(NamesTest, NoVerbPrintsThemRaw) {
   Check({"inspect", onnx_, "--dump"});
   Check({"optimize", onnx_, "-o", At("opt.onnx"), "--log-passes"});
   for (const char* scheme : {"int8", "int8-dynamic", "int8-weights", "bf16", "float32"})
-    Check({"quantize", onnx_, "--scheme", scheme, "--calib-random", "2", "-o", At(std::string("q-") + scheme + ".etm")});
+    Check({"quantize", onnx_, "--scheme", scheme, "--calib-random", "2", "-o",
+           At(std::string("q-") + scheme + ".etm")});
   Check({"quantize", onnx_, "--calib", x, "-o", etm, "--save-ranges", At("ranges.json")});
   Check({"quantize", onnx_, "--ranges", At("ranges.json"), "-o", qdq});
   Check({"inspect", etm});
@@ -110,12 +132,16 @@ TEST_F(NamesTest, NoVerbPrintsThemRaw) {
   Check({"compile", onnx_, "-o", At("c.etm")});
   Check({"run", onnx_, "--input", x, "--output-dir", At("out"), "--topk", "2"});
   Check({"eval", etm, "--data", x, "--reference", onnx_});
-  Check({"bench", etm, "--threads", first, "--duration-s", quick, "--warmup-ms", "1", "--dump-profile", "--dump-layer-info"});
+  Check({"bench", etm, "--threads", first, "--duration-s", quick, "--warmup-ms", "1",
+         "--dump-profile", "--dump-layer-info"});
   Check({"profile", etm, "--threads", first, "--duration-s", quick, "--warmup-ms", "1"});
-  Check({"explain", etm, "--baseline", onnx_, "--threads", first, "--duration-s", quick, "--report", At("r.html")});
+  Check({"explain", etm, "--baseline", onnx_, "--threads", first, "--duration-s", quick, "--report",
+         At("r.html")});
   Check({"explain", qdq, "--target", "ort-cpu"});
-  Check({"explain", qdq, "--target", "tensorrt", "--fix", "--accept-changes", "-o", At("fixed.onnx")});
-  Check({"compare", onnx_, etm, "--threads", first, "--duration-s", quick, "--rounds", "3", "--warmup-ms", "1"});
+  Check({"explain", qdq, "--target", "tensorrt", "--fix", "--accept-changes", "-o",
+         At("fixed.onnx")});
+  Check({"compare", onnx_, etm, "--threads", first, "--duration-s", quick, "--rounds", "3",
+         "--warmup-ms", "1"});
   MachineLimits limits;
   limits.cpu = "a machine";
   limits.isa = SelectIsa().value();
@@ -125,11 +151,15 @@ TEST_F(NamesTest, NoVerbPrintsThemRaw) {
   ASSERT_TRUE(WriteFileAtomic(At("limits.json"), ToJson(limits).dump()));
   Check({"predict", onnx_, "--limits", At("limits.json")});
   // They are there, as text.
-  for (const char* name : {"in\\u001b[2J", "first\\u001b[2J\\u001b]0;title\\u0007\\nFORGED: line\\r\\u007f\\u009b31m\\u202e\\u200bturned\\u2066\\xff\\xc0\\x9b\\t"})
+  for (const char* name : {"in\\u001b[2J",
+                           "first\\u001b[2J\\u001b]0;title\\u0007\\nFORGED: "
+                           "line\\r\\u007f\\u009b31m\\u202e\\u200bturned\\u2066\\xff\\xc0\\x9b\\t"})
     EXPECT_NE(said_.find(name), std::string::npos) << name;
   // A certificate whose texts come from elsewhere.
-  const Ran certified = Run({"quantize", onnx_, "--scheme", "float32", "--min-sqnr", "1", "--calib-random", "2", "--measure-s", quick, "--threads", first, "-o",
-                             At("certified.etm")}, false);
+  const Ran certified =
+      Run({"quantize", onnx_, "--scheme", "float32", "--min-sqnr", "1", "--calib-random", "2",
+           "--measure-s", quick, "--threads", first, "-o", At("certified.etm")},
+          false);
   ExpectPlain(certified.out + certified.log, "quantize with a promise");
   if (certified.code == 1) return;  // the machine is too busy for a promise
   ASSERT_EQ(certified.code, 0) << certified.log;
@@ -154,11 +184,13 @@ TEST_F(NamesTest, NorDoErrors) {
   Check({"run", onnx_, "--input", "no" + evil + "=x.npy"}, 2);
   Check({"quantize", onnx_, "--scheme", "int" + evil, "-o", At("q.etm")}, 2);
   // Names of the file itself.
-  ASSERT_TRUE(WriteNpy(Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 31})), At("short.npy")));
+  ASSERT_TRUE(
+      WriteNpy(Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 31})), At("short.npy")));
   Check({"run", onnx_, "--input", At("short.npy")}, 2);
   EXPECT_NE(said_.find("in\\u001b[2J"), std::string::npos) << said_;
   std::string bytes = ReadTextFile(onnx_).value();
-  for (size_t at; (at = bytes.find("MatMul")) != std::string::npos;) bytes.replace(at, 6, "Mat\x1b\nu");
+  for (size_t at; (at = bytes.find("MatMul")) != std::string::npos;)
+    bytes.replace(at, 6, "Mat\x1b\nu");
   ASSERT_TRUE(WriteFileAtomic(At("op.onnx"), bytes));
   Check({"inspect", At("op.onnx")}, 3);
   EXPECT_NE(said_.find("Mat\\u001b\\nu"), std::string::npos) << said_;

@@ -34,7 +34,8 @@ Status TellLikeTrtexec(const Options& o, Executor& executor, const RunTimes& tim
   if (o.verbosity != "none") {
     const json layers = LayersAsTrtexec(executor.program(), o.verbosity == "detailed");
     EVOQ_TRY(WriteJson(o.export_layer_info, layers));
-    if (o.dump_layer_info) Out("{}\n", Lines{layers.dump(1, ' ', false, json::error_handler_t::replace)});
+    if (o.dump_layer_info)
+      Out("{}\n", Lines{layers.dump(1, ' ', false, json::error_handler_t::replace)});
   }
   if (o.export_profile.empty() && !o.dump_profile) return {};
   RunBuffers buffers = MakeBuffers(executor);
@@ -58,11 +59,15 @@ void Warn(const RunTimes& times, double first_ms, double load_ms) {
     Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms, load_ms / times.median());
 }
 
-// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own; the first one on the caller's.
-Result<std::vector<RunTimes>> RunStreams(const std::vector<Runnable*>& executors, std::vector<RunBuffers>& buffers, const MeasureOptions& options) {
+// Runs every stream on a thread of its own, each with an executor, buffers and threads of its own;
+// the first one on the caller's.
+Result<std::vector<RunTimes>> RunStreams(const std::vector<Runnable*>& executors,
+                                         std::vector<RunBuffers>& buffers,
+                                         const MeasureOptions& options) {
   if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
   std::vector<Result<RunTimes>> results(executors.size(), tl::unexpected(Error(ErrorCode::kInternal, "not run")));
-  RunOnThreads(static_cast<int>(executors.size()), [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
+  RunOnThreads(static_cast<int>(executors.size()),
+               [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
   std::vector<RunTimes> times;
   for (auto& r : results) {
     if (!r) return tl::unexpected(std::move(r.error()));
@@ -80,7 +85,8 @@ MeasureOptions MeasureAs(const Options& o, DisturbanceMeter* meter) {
   return options;
 }
 
-void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance& disturbance, double first_ms) {
+void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance& disturbance,
+          double first_ms) {
   out["disturbance"] = ToJson(disturbance);
   Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(), CpuName(), out["threads"].get<int>(),
       out["threads"] == 1 ? "" : "s", out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
@@ -90,7 +96,8 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
   Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; arena {:.2f} MB, weights {:.2f} MB\n",
       out["per_second"].get<double>(), out["load_ms"].get<double>(), out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
       out["weight_bytes"].get<double>() / 1e6);
-  if (const std::string disturbed = ToText(disturbance); !disturbed.empty()) Out("  disturbed: {}\n", disturbed);
+  if (const std::string disturbed = ToText(disturbance); !disturbed.empty())
+    Out("  disturbed: {}\n", disturbed);
   Warn(times, first_ms, out["load_ms"].get<double>());
 }
 
@@ -103,7 +110,12 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   EVOQ_TRY(engine.Run(inputs));
   const double first_ms = first.ms(), prepare_ms = engine.prepared().ms;
   DisturbanceMeter meter(ThisMachine());
-  EVOQ_ASSIGN(const RunTimes times, MeasureCalls([&]() -> Status { EVOQ_TRY(engine.Run(inputs)); return {}; }, MeasureAs(o, &meter)));
+  EVOQ_ASSIGN(const RunTimes times, MeasureCalls(
+                                        [&]() -> Status {
+                                          EVOQ_TRY(engine.Run(inputs));
+                                          return {};
+                                        },
+                                        MeasureAs(o, &meter)));
   json out = RegionsJson(o.model, engine, inputs, times, load_ms + prepare_ms);
   out["first_ms"] = first_ms;
   out["prepare_ms"] = prepare_ms;

@@ -1,3 +1,5 @@
+#include "profile/compare.h"
+
 #include "base/file.h"
 #include "base/json_file.h"
 #include "base/ms_text.h"
@@ -6,7 +8,6 @@
 #include "cli/measure_regions.h"
 #include "cli/report_model.h"
 #include "cli/verb.h"
-#include "profile/compare.h"
 
 namespace evoq {
 namespace {
@@ -30,15 +31,18 @@ struct Side {
 Result<Side> Load(const Options& o, const std::string& path, int threads) {
   Side side;
   const Stopwatch watch;
-  EVOQ_ASSIGN(ModelToMeasure loaded, LoadToMeasure(path, threads, {o.shapes, o.inputs, o.batch, true}));
+  EVOQ_ASSIGN(ModelToMeasure loaded,
+              LoadToMeasure(path, threads, {o.shapes, o.inputs, o.batch, true}));
   EVOQ_ASSIGN(side.executor, RunnableOf(loaded, o.inputs));
   side.engine = std::move(loaded.engine);
   side.load_ms = watch.ms();
   return side;
 }
 
-// B as the model, A as its baseline. Steps are shown as parts of the compared times, so that all figures belong together.
-Status WriteReport(const Options& o, const Side& a, const Side& b, const Limits& limits, std::vector<StepProfile> profiles, const Comparison& comparison) {
+// B as the model, A as its baseline. Steps are shown as parts of the compared times, so that all
+// figures belong together.
+Status WriteReport(const Options& o, const Side& a, const Side& b, const Limits& limits,
+                   std::vector<StepProfile> profiles, const Comparison& comparison) {
   Report report;
   report.limits = limits;
   ScaleTo(profiles[0], comparison.a_ms);
@@ -58,7 +62,8 @@ void TellVerdict(const Options& o, const Comparison& c) {
   } else {
     Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
   }
-  if (const std::string disturbed = ToText(c.disturbance); !disturbed.empty()) Out("  disturbed, which makes the interval wider: {}\n", disturbed);
+  if (const std::string disturbed = ToText(c.disturbance); !disturbed.empty())
+    Out("  disturbed, which makes the interval wider: {}\n", disturbed);
 }
 
 // The steps that differ most, by name: where the verdict comes from.
@@ -152,7 +157,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("b", o->b, "The other one")->required();
   app.add_option("--batch", o->batch, "Samples per run, where the models leave it free")->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
+  app.add_option("--input", o->inputs,
+                 "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--duration-s", o->compare.duration_s, "Time to measure, for both together")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--warmup-ms", o->compare.warmup_ms, "Time to run before measuring")->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--rounds", o->compare.rounds, "Rounds, each with freshly loaded models")->check(CLI::Range(3, 1000))->capture_default_str();

@@ -21,15 +21,19 @@ struct Options {
 
 // Of a model without one.
 const char* WhyNoPlan(Graph graph) {
-  if (!BindShapes(graph, {})) return "no plan: the first run brings its sizes; --shape names some to plan for";
-  return "no plan: its sizes depend on data, or it has other values than tensors of numbers; it runs in dynamic partitions (docs/dynamic.md)";
+  if (!BindShapes(graph, {}))
+    return "no plan: the first run brings its sizes; --shape names some to plan for";
+  return "no plan: its sizes depend on data, or it has other values than tensors of numbers; it "
+         "runs in dynamic partitions (docs/dynamic.md)";
 }
 
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
   if (IsEtmFile(o.model) && !o.tune.measure())
     return Fail(ErrorCode::kUsage, "{} is compiled already; --tune adds what is fastest on this machine", o.model);
-  if (IsEtmFile(o.model) && !o.fixed.empty()) return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx", o.model);
+  if (IsEtmFile(o.model) && !o.fixed.empty())
+    return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
+                o.model);
   EVOQ_TRY(CheckOutputPath(o.output));
   Model model;
   int64_t float_bytes = 0;

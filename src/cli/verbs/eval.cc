@@ -62,8 +62,10 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     if (r.has_reference) {
       if (std::isfinite(r.sqnr_db)) out["sqnr_db"] = r.sqnr_db;
       out["outputs"] = ToJson(r.outputs);
-      Out("  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", o->reference, r.agreement(), r.agreed, r.samples,
-          r.outputs.size() > 1 ? "signal to noise of the worst output" : "outputs' signal to noise", r.sqnr_db);
+      Out("  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", o->reference,
+          r.agreement(), r.agreed, r.samples,
+          r.outputs.size() > 1 ? "signal to noise of the worst output" : "outputs' signal to noise",
+          r.sqnr_db);
       for (const OutputAccuracy& output : r.outputs) {
         if (r.outputs.size() > 1) Out("    {:>7.1f} dB  {}\n", output.sqnr_db.value, output.name);
       }

@@ -42,7 +42,8 @@ void PrintFloatSteps(const Program& program) {
   if (count == 0) {
     Out("every step that could be {} is\n", bf16 > 0 ? "bf16" : "int8");
   } else {
-    Out("steps that could be {} and are not:\n{}", bf16 > 0 ? "bf16" : "int8", Lines{table.ToString()});
+    Out("steps that could be {} and are not:\n{}", bf16 > 0 ? "bf16" : "int8",
+        Lines{table.ToString()});
   }
 }
 
@@ -55,7 +56,8 @@ Status WriteReport(const Options& o, const Explanation& e) {
   if (e.baseline) {
     EVOQ_ASSIGN(report.baseline, ForReport(o.baseline, o.baseline_eval, *e.baseline->executor, e.baseline->profile));
     // Of the same rounds as everything else on the page.
-    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0) report.comparison = c;
+    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0)
+      report.comparison = c;
   }
   EVOQ_TRY(WriteFileAtomic(o.report, ToHtml(report)));
   Out("\nwrote {}\n", o.report);
@@ -64,10 +66,15 @@ Status WriteReport(const Options& o, const Explanation& e) {
 
 Result<json> Run(const Options& o, int threads) {
   if (!o.report.empty()) EVOQ_TRY(CheckOutputPath(o.report));
-  EVOQ_ASSIGN(const Explanation e, Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}, {}, o.inputs}));
+  EVOQ_ASSIGN(
+      const Explanation e,
+      Explain({o.model, o.baseline, o.shapes, o.batch, threads, o.duration_s, {}, {}, o.inputs}));
   json out;
   Out("{}", Lines{ToText(e.model.profile, e.limits)});
-  if (!e.in_partitions.empty()) Out("steps of a run on {}: {}\n", o.inputs.empty() ? "made-up inputs (--input gives real ones)" : "these inputs", e.in_partitions);
+  if (!e.in_partitions.empty())
+    Out("steps of a run on {}: {}\n",
+        o.inputs.empty() ? "made-up inputs (--input gives real ones)" : "these inputs",
+        e.in_partitions);
   Out("\n");
   PrintFloatSteps(e.model.executor->program());
   out["profile"] = ToJson(e.model.profile);
@@ -77,7 +84,8 @@ Result<json> Run(const Options& o, int threads) {
       Log("note: what faulty steps could take is estimated, because evoq cannot quantize the baseline itself: {}", e.attainable_why);
     Out("\n{}", Lines{ToText(*e.time)});
     out["time"] = ToJson(*e.time);
-    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0) out["compare"] = ToJson(c);
+    if (const Comparison c = CompareProfiles(e.baseline->profile, e.model.profile); c.rounds > 0)
+      out["compare"] = ToJson(c);
   }
   if (e.bytes) {
     Out("\n{}", Lines{ToText(*e.bytes)});
@@ -117,9 +125,11 @@ Result<json> Choose(const Options& o, int threads) {
   }
   if (!o.target.empty()) {
     if (chosen != nullptr) return Fail(ErrorCode::kUsage, "{} and --target exclude each other", chosen->option);
-    return ExplainTarget({o.model, o.target, o.fix, o.output, o.accept_changes, o.data, o.shapes, o.preprocess});
+    return ExplainTarget(
+        {o.model, o.target, o.fix, o.output, o.accept_changes, o.data, o.shapes, o.preprocess});
   }
-  if (o.accept_changes || !o.data.empty()) return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --target NAME --fix");
+  if (o.accept_changes || !o.data.empty())
+    return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --target NAME --fix");
   if (o.fix || !o.output.empty()) return Fail(ErrorCode::kUsage, "--fix needs the runtime to repair for: --target NAME");
   if (chosen == nullptr) return Run(o, threads);
   if (!o.model.empty()) return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL", chosen->option);
@@ -138,14 +148,21 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--target", o->target, fmt::format("Say from the graph alone what this runtime will make of an .onnx: {}", fmt::join(runtimes, ", ")));
   app.add_flag("--fix", o->fix, "With --target: repair the placement of Q/DQ, and write it to -o");
   app.add_option("-o,--output", o->output, "The repaired .onnx");
-  app.add_flag("--accept-changes", o->accept_changes, "With --fix: also make repairs that change the outputs; else they are named and left out");
-  AddDataOption(app, "--data", o->data, "With --fix: what the outputs before and after are compared on (default: random inputs)");
-  app.add_option("--preprocess", o->preprocess, "With --data: how images become inputs (default: MODEL.preprocess.json beside the model)");
+  app.add_flag(
+      "--accept-changes", o->accept_changes,
+      "With --fix: also make repairs that change the outputs; else they are named and left out");
+  AddDataOption(
+      app, "--data", o->data,
+      "With --fix: what the outputs before and after are compared on (default: random inputs)");
+  app.add_option(
+      "--preprocess", o->preprocess,
+      "With --data: how images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--report", o->report, "Also write it as one HTML file that opens offline");
   app.add_option("--eval", o->eval, "For the report: the model's accuracy, as `evoq eval --json F` wrote it");
   app.add_option("--baseline-eval", o->baseline_eval, "For the report: the baseline's accuracy");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
+  app.add_option("--input", o->inputs,
+                 "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
   app.add_option("--duration-s", o->duration_s, "Time to measure each model")->capture_default_str();
   return [o, &common] { return Choose(*o, common.threads); };

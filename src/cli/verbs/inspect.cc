@@ -46,7 +46,8 @@ struct Weights {
       if (!v.is_constant() || v.users.empty()) continue;
       const int64_t elements = v.type.shape.elements().value_or(0);
       bytes += static_cast<int64_t>(v.constant.bytes());
-      if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool) continue;  // shapes and axes
+      if (v.type.dtype == DType::kInt64 || v.type.dtype == DType::kBool)
+        continue;  // shapes and axes
       parameters += elements;
       precisions[DTypeName(v.type.dtype)] += elements;
     }

@@ -1,9 +1,10 @@
+#include "predict/predict.h"
+
 #include "cli/common.h"
 #include "cli/measure_regions.h"
 #include "cli/verb.h"
 #include "compile/compile.h"
 #include "ops/op.h"
-#include "predict/predict.h"
 #include "profile/limits_file.h"
 #include "program/etm.h"
 
@@ -40,7 +41,8 @@ Result<MachineLimits> FindOrMeasure(const Options& o, int threads) {
   return limits;
 }
 
-// The inputs that a model whose steps depend on data is run on, and why it needs them; "" for a single Program.
+// The inputs that a model whose steps depend on data is run on, and why it needs them; "" for a
+// single Program.
 Result<std::string> FindSample(const Options& o, const Graph& graph, PredictOptions& options) {
   EVOQ_ASSIGN(const InputShapes all, ShapesToMeasure(graph, options.run_shapes, o.inputs));
   EVOQ_ASSIGN(const Graph bound, Bound(graph, all));
@@ -81,7 +83,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--scheme", o->schemes, "Only these (evoq list methods); float32 is always there to compare with")->delimiter(',');
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
-  app.add_option("--input", o->inputs, "Content of an input of a model whose steps depend on data: NAME=F.npy");
+  app.add_option("--input", o->inputs,
+                 "Content of an input of a model whose steps depend on data: NAME=F.npy");
   app.add_option("--limits", o->limits, "Of another machine: what `evoq limits --json F` wrote there");
   app.add_option("--ranges", o->ranges, "Calibrated ranges (quantize --save-ranges): a file so small that it is compressed gets its exact size");
   app.add_flag("--check", o->check, "Then run every scheme and show how far off the forecast is");

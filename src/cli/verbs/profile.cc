@@ -93,11 +93,16 @@ Result<json> Run(const Options& o, int threads) {
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, buffers, limits, options));
   Out("{}", Lines{ToText(profile, limits, o.sort)});
-  if (m.in_regions) Out("in dynamic partitions ({}); {} prepared in {:.1f} ms\n", engine->in_regions(), engine->prepared().count, engine->prepared().ms);
+  if (m.in_regions)
+    Out("in dynamic partitions ({}); {} prepared in {:.1f} ms\n", engine->in_regions(),
+        engine->prepared().count, engine->prepared().ms);
   Warn(profile, first_ms);
   EVOQ_TRY(WriteTrace(o, profile));
   if (!o.layer_info.empty())
-    EVOQ_TRY(WriteFileAtomic(o.layer_info, DecisionsJson(runnable->program()).dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
+    EVOQ_TRY(WriteFileAtomic(
+        o.layer_info,
+        DecisionsJson(runnable->program()).dump(2, ' ', false, json::error_handler_t::replace) +
+            "\n"));
   json out = ToJson(profile);
   out["first_ms"] = first_ms;
   if (m.in_regions) out["stages"] = engine->prepared().count;

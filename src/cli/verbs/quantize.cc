@@ -28,9 +28,12 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
       *f->second = value.get<bool>();
     } else if (key == "calib" && value.is_string()) {
       job.calib = {value.get<std::string>()};
-    } else if (key == "calib" && value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); })) {
+    } else if (key == "calib" && value.is_array() &&
+               std::all_of(value.begin(), value.end(),
+                           [](const json& v) { return v.is_string(); })) {
       job.calib = value.get<std::vector<std::string>>();
-    } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 && value <= 1000000000) {
+    } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 &&
+               value <= 1000000000) {
       job.calib_limit = value.get<int>();
     } else if (key == "percentile" && value.is_number()) {
       job.percentile = value.get<double>();
@@ -54,7 +57,8 @@ void PrintFloatReasons(const json& reasons) {
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   for (const auto& [reason, names] : groups) {
     const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
-    Out("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "), names.size() > 3 ? ", ..." : "", reason);
+    Out("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
+        names.size() > 3 ? ", ..." : "", reason);
   }
 }
 
@@ -62,13 +66,20 @@ void PrintFloatReasons(const json& reasons) {
 void AddPromise(CLI::App& app, QuantizeJob& job) {
   app.add_option("--max-drop", job.promise.max_drop, "Promise: at most so many points of top-1 (without labels: of the float model's classes) are lost")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--min-sqnr", job.promise.min_sqnr_db, "Promise: signal to noise of every output against the float model's, in dB");
+  app.add_option("--min-sqnr", job.promise.min_sqnr_db,
+                 "Promise: signal to noise of every output against the float model's, in dB");
   app.add_flag("--never-slower", job.promise.never_slower, "Promise: not slower than the float model on this machine");
-  AddDataOption(app, "--data", job.data, "What accuracy is measured on; also calibrates when --calib is not given");
+  AddDataOption(app, "--data", job.data,
+                "What accuracy is measured on; also calibrates when --calib is not given");
   app.add_option("--labels", job.labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--measure-s", job.measure_s, "Time for the last measurement of speed, waiting for a quiet machine included")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--measure-s", job.measure_s,
+                 "Time for the last measurement of speed, waiting for a quiet machine included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {

@@ -26,8 +26,15 @@ const char* StateName(VerifyLine::State state) {
 json ToJson(const Verification& v) {
   json lines = json::array();
   for (const VerifyLine& line : v.lines) lines.push_back({{"line", line.name}, {"state", StateName(line.state)}, {"text", line.text}});
-  json out = {{"holds", v.holds()}, {"lines", lines}, {"float_p50_ms", v.speed.ratio.a_ms}, {"p50_ms", v.speed.ratio.b_ms},
-              {"rounds", v.speed.ratio.rounds}, {"disturbance", ToJson(v.speed.ratio.disturbance)}, {"ratio", ToJson(Interval{v.speed.ratio.speedup, v.speed.ratio.low, v.speed.ratio.high})}, {"guaranteed", v.certificate.speed.guaranteed}};
+  json out = {
+      {"holds", v.holds()},
+      {"lines", lines},
+      {"float_p50_ms", v.speed.ratio.a_ms},
+      {"p50_ms", v.speed.ratio.b_ms},
+      {"rounds", v.speed.ratio.rounds},
+      {"disturbance", ToJson(v.speed.ratio.disturbance)},
+      {"ratio", ToJson(Interval{v.speed.ratio.speedup, v.speed.ratio.low, v.speed.ratio.high})},
+      {"guaranteed", v.certificate.speed.guaranteed}};
   if (v.accuracy) out["drop"] = ToJson(v.accuracy->drop);
   if (v.accuracy) out["sqnr_db"] = ToJson(v.accuracy->sqnr_db);
   if (v.accuracy) out["outputs"] = ToJson(v.accuracy->outputs);
@@ -78,7 +85,10 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
   app.add_option("--preprocess", o->preprocess, "How images become inputs (default: as the certificate's did)");
   app.add_option("--baseline", o->job.baseline, "The float model's .onnx; needed for other samples than the certificate's");
-  app.add_option("--measure-s", o->job.measure_s, "Time to measure speed, waiting for a quiet machine included")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--measure-s", o->job.measure_s,
+                 "Time to measure speed, waiting for a quiet machine included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   return [o, &common] { return Run(*o, common); };
 }
 

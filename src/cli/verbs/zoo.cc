@@ -1,3 +1,5 @@
+#include "zoo/zoo.h"
+
 #include <filesystem>
 
 #include "base/output_file.h"
@@ -7,7 +9,6 @@
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "report/table.h"
-#include "zoo/zoo.h"
 
 namespace evoq {
 namespace {

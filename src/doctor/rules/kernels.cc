@@ -25,12 +25,14 @@ std::vector<Loss> FindFloat(const DoctorCase& c) {
   return losses;
 }
 
-// Integer layers that take longer than their counterparts in the baseline: by how much at least, or, with `doubtful`, those of which
-// that is not sure.
+// Integer layers that take longer than their counterparts in the baseline: by how much at least,
+// or, with `doubtful`, those of which that is not sure.
 std::vector<Loss> FindSlower(const DoctorCase& c, bool doubtful) {
   std::vector<Loss> losses;
   if (c.baseline == nullptr || !c.run.detailed || !c.baseline->detailed) return losses;
-  const auto in_float = [](const ForeignLayer& layer) { return IsLinear(layer) && NarrowingShare(layer) > 0; };
+  const auto in_float = [](const ForeignLayer& layer) {
+    return IsLinear(layer) && NarrowingShare(layer) > 0;
+  };
   const std::vector<Counterpart> pairs = PairLayers(c.run, IsLinear, *c.baseline, in_float);
   for (size_t i = 0; i < c.run.layers.size(); ++i) {
     const ForeignLayer& layer = c.run.layers[i];
@@ -41,8 +43,10 @@ std::vector<Loss> FindSlower(const DoctorCase& c, bool doubtful) {
       pair = {{}, true, true, before.ms, before.ms, before.has_residual};
     }
     if (!pair.any || layer.ms <= pair.least_ms) continue;
-    // Slower than each layer that may be its counterpart, of which none leaves a sum to another layer that is part of this one.
-    const bool sure = pair.same_kind && layer.ms > pair.most_ms && (pair.all_add || !layer.has_residual);
+    // Slower than each layer that may be its counterpart, of which none leaves a sum to another
+    // layer that is part of this one.
+    const bool sure =
+        pair.same_kind && layer.ms > pair.most_ms && (pair.all_add || !layer.has_residual);
     if (sure && !doubtful) losses.push_back({i, layer.ms - pair.most_ms});
     if (!sure && doubtful) losses.push_back({i, 0});
   }
@@ -85,15 +89,24 @@ extern const DoctorRule kRuleStaysFloat = {
     "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20; OpenVINO 2024 runtime counters", FindFloat};
 
 extern const DoctorRule kRuleSlowerThanBaseline = {
-    "int8-layer-slower", "", "Integer layers slower than the same layer of the baseline.",
-    "Keep these layers in float, a first layer of three channels above all; one that writes float gains by Q/DQ right behind its activation.",
-    "the two measured runs", FindSlowerForSure};
+    "int8-layer-slower",
+    "",
+    "Integer layers slower than the same layer of the baseline.",
+    "Keep these layers in float, a first layer of three channels above all; one that writes float "
+    "gains by Q/DQ right behind its activation.",
+    "the two measured runs",
+    FindSlowerForSure};
 
 extern const DoctorRule kRulePerhapsSlower = {
-    "int8-layer-unpaired", "",
-    "Integer layers that may be slower than in the baseline: which layer there is the same one, or whether it does as much, cannot be told.",
-    "Compare engines that are built of one model with lasting node names (\"/layer1/conv1/Conv\") and --profilingVerbosity=detailed.",
-    "the two measured runs", FindPerhapsSlower, true};
+    "int8-layer-unpaired",
+    "",
+    "Integer layers that may be slower than in the baseline: which layer there is the same one, or "
+    "whether it does as much, cannot be told.",
+    "Compare engines that are built of one model with lasting node names (\"/layer1/conv1/Conv\") "
+    "and --profilingVerbosity=detailed.",
+    "the two measured runs",
+    FindPerhapsSlower,
+    true};
 
 extern const DoctorRule kRuleWeightsDequantizedEachRun = {
     "weights-dequantized-each-run", "onnxruntime", "Constant weights are dequantized at every inference.",

@@ -29,17 +29,21 @@ bool IsPooling(const ForeignLayer& layer) { return layer.group == LayerGroup::kP
 std::vector<Loss> FindPooling(const DoctorCase& c) {
   std::vector<Loss> losses;
   if (!c.run.quantized()) return losses;
-  const std::vector<Counterpart> pairs = c.baseline ? PairLayers(c.run, IsPooling, *c.baseline, IsPooling) : std::vector<Counterpart>();
+  const std::vector<Counterpart> pairs = c.baseline
+                                             ? PairLayers(c.run, IsPooling, *c.baseline, IsPooling)
+                                             : std::vector<Counterpart>();
   for (size_t i = 0; i < c.run.layers.size(); ++i) {
     const ForeignLayer& layer = c.run.layers[i];
     if (!IsPooling(layer)) continue;
     const std::string precision = layer.inputs.empty() ? layer.precision : layer.inputs[0].precision;
     if (c.run.detailed && !IsFloat(precision)) continue;
     double lost = IsFloat(precision) ? layer.ms * (1 - 8.0 / BitsOf(precision)) : 0;
-    if (!pairs.empty() && pairs[i].sure) lost = std::max(lost, layer.ms - c.baseline->layers[*pairs[i].sure].ms);
+    if (!pairs.empty() && pairs[i].sure)
+      lost = std::max(lost, layer.ms - c.baseline->layers[*pairs[i].sure].ms);
     losses.push_back({i, lost});
     for (size_t writer : Writers(c.run, i)) {
-      if (c.run.layers[writer].conversion == Conversion::kReformat) losses.push_back({writer, c.run.layers[writer].ms});
+      if (c.run.layers[writer].conversion == Conversion::kReformat)
+        losses.push_back({writer, c.run.layers[writer].ms});
     }
     for (size_t reader : Readers(c.run, i)) {
       if (c.run.layers[reader].group != LayerGroup::kReformatQdq) continue;

@@ -71,8 +71,9 @@ TEST(ConvInt8, Extremes) {
   }
 }
 
-// Values of some 10^4 to 10^6 steps: they saturate when they narrow to 16 bits and when the zero point is added, and must not wrap
-// around. With every end of a tile: bytes of both signs, with a residual, from registers and through memory.
+// Values of some 10^4 to 10^6 steps: they saturate when they narrow to 16 bits and when the zero
+// point is added, and must not wrap around. With every end of a tile: bytes of both signs, with a
+// residual, from registers and through memory.
 TEST(ConvInt8, SaturatesBeyond16Bits) {
   for (float gain : {1e-2f, 1e-3f, 1e-4f}) {
     for (DType y : {DType::kUint8, DType::kInt8}) {
@@ -117,7 +118,8 @@ TEST(ConvInt8, LeastAndLargestValues) {
   deep.y_type = DType::kFloat32;
   deep.extremes = 2;
   Check("conv_int8", deep);
-  // Sixteen channels more, and four times a sum no longer fits int32: Winograd's way must not be taken.
+  // Sixteen channels more, and four times a sum no longer fits int32: Winograd's way must not be
+  // taken.
   deep.x[3] = deep.w[1] = 1840;
   Check("conv_int8", deep);
 }

@@ -129,7 +129,8 @@ struct Ring {
     __m256i q[2];
     for (int j = 0; j < 2; ++j) {
       __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc[j]), _mm256_loadu_ps(multiplier + 8 * j));
-      v = _mm256_min_ps(_mm256_set1_ps(args.bounds.high), _mm256_max_ps(_mm256_set1_ps(args.bounds.low), v));
+      v = _mm256_min_ps(_mm256_set1_ps(args.bounds.high),
+                        _mm256_max_ps(_mm256_set1_ps(args.bounds.low), v));
       q[j] = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(args.bounds.zero));
     }
     const __m256i words = _mm256_packs_epi32(q[0], q[1]);

@@ -29,8 +29,10 @@ struct Epilogue {
         zeros(_mm512_set1_epi16(static_cast<int16_t>(a.bounds.zero))),
         outside(_mm512_set1_epi8(static_cast<char>(a.padding[0]))) {
     if (!a.plain) return;
-    lowest = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.low)) + a.bounds.zero));
-    highest = _mm512_set1_epi8(static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.high)) + a.bounds.zero));
+    lowest = _mm512_set1_epi8(
+        static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.low)) + a.bounds.zero));
+    highest = _mm512_set1_epi8(
+        static_cast<char>(static_cast<int32_t>(std::nearbyint(a.bounds.high)) + a.bounds.zero));
   }
   const DwInt8Args& args;
   __m512 low, high;

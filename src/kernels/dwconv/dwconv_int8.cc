@@ -17,8 +17,9 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
-  return (isa == Isa::kAvx2 || (isa == Isa::kAvx512 && args.quads != nullptr)) && h.kernel == w.kernel &&
-         HasDepthwiseVariant(w.kernel) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+  return (isa == Isa::kAvx2 || (isa == Isa::kAvx512 && args.quads != nullptr)) &&
+         h.kernel == w.kernel && HasDepthwiseVariant(w.kernel) &&
+         (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
 }
 
 }  // namespace

@@ -209,7 +209,8 @@ RingFn RingOf(const DwRingBlock& block) {
 template <int K, int S>
 RingFn RingFor(const DwRingBlock& block, const DwInt8Args& args) {
   if constexpr (kFewVariants) {
-    if (args.plain && !block.wide) return RingOf<K, S, true, RingFinish::kPlain, false>(block.pieces);
+    if (args.plain && !block.wide)
+      return RingOf<K, S, true, RingFinish::kPlain, false>(block.pieces);
     if (args.real && !block.wide) return RingOf<K, S, true, RingFinish::kReal, false>(block.pieces);
   } else {
     if (args.plain) return RingOf<K, S, RingFinish::kPlain>(block);

@@ -10,14 +10,14 @@
 namespace evoq {
 
 // EVOQ_BINARY(ONNX operator, definition in a and b). A NaN on either side gives NaN.
-#define EVOQ_BINARY_LIST                  \
-  EVOQ_BINARY(Add, a + b)                 \
-  EVOQ_BINARY(Sub, a - b)                 \
-  EVOQ_BINARY(Mul, a * b)                 \
-  EVOQ_BINARY(Div, a / b)                 \
-  EVOQ_BINARY(Max, MaximumInline(a, b))   \
-  EVOQ_BINARY(Min, MinimumInline(a, b))   \
-  EVOQ_BINARY(Pow, PowInline(a, b))       \
+#define EVOQ_BINARY_LIST                \
+  EVOQ_BINARY(Add, a + b)               \
+  EVOQ_BINARY(Sub, a - b)               \
+  EVOQ_BINARY(Mul, a* b)                \
+  EVOQ_BINARY(Div, a / b)               \
+  EVOQ_BINARY(Max, MaximumInline(a, b)) \
+  EVOQ_BINARY(Min, MinimumInline(a, b)) \
+  EVOQ_BINARY(Pow, PowInline(a, b))     \
   EVOQ_BINARY(PRelu, a < 0.0f ? a * b : a)
 
 enum class BinaryKind {

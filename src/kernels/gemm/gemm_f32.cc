@@ -257,7 +257,9 @@ void RunGemmTaskF32(const GemmPlanF32& plan, const GemmJobF32& job, int64_t task
         const int64_t row = PartBegin(plan.rows, plan.tiles, i);
         const int count = static_cast<int>(PartBegin(plan.rows, plan.tiles, i + 1) - row);
         job.fill(job.source, row, count, plan.segments[s], rows);
-        tile.sums = sums + (plan.segments.size() > 1 ? (row - first_row) * (group_end - group) * kPanelF32 : 0);
+        tile.sums =
+            sums +
+            (plan.segments.size() > 1 ? (row - first_row) * (group_end - group) * kPanelF32 : 0);
         RunPanels(plan, job, count, rows, group, group_end, ahead(i - first_tile), tile);
         if (tile.last && plan.curve != nullptr) {
           const int64_t from = std::max(job.column_begin, group * kPanelF32);

@@ -9,7 +9,8 @@ template <typename TileT>
 inline float Activate(const TileT& t, float v) {
   switch (t.activation) {
     case TileActivationF32::kNone: return v;
-    case TileActivationF32::kRelu: return 0 > v ? 0 : v;
+    case TileActivationF32::kRelu:
+      return 0 > v ? 0 : v;
     case TileActivationF32::kClamp:
       v = t.low > v ? t.low : v;
       return t.high < v ? t.high : v;

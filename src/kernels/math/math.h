@@ -33,9 +33,10 @@ float Sum64F(const float* x, int64_t n);
 // SumF's order over a derived term: sum of (x[i] - mean)^2.
 float SumSquaresF(const float* x, int64_t n, float mean);
 
-// The largest element: m = -infinity, then m = x > m ? x : m. NaNs are skipped: this is for who looks for a range (Softmax, whose
-// sum is NaN all the same, and DynamicQuantizeLinear); ReduceMax and pooling give NaN where an element is NaN. MinF likewise from +infinity. The sign of
-// a zero result is positive. -infinity (+infinity) for n = 0.
+// The largest element: m = -infinity, then m = x > m ? x : m. NaNs are skipped: this is for who
+// looks for a range (Softmax, whose sum is NaN all the same, and DynamicQuantizeLinear); ReduceMax
+// and pooling give NaN where an element is NaN. MinF likewise from +infinity. The sign of a zero
+// result is positive. -infinity (+infinity) for n = 0.
 float MaxF(const float* x, int64_t n);
 float MinF(const float* x, int64_t n);
 

@@ -7,7 +7,8 @@
 namespace evoq {
 namespace {
 
-// min(max(x, low), high), in this order. x stays where a comparison fails: a NaN passes, and so does -0 beside a bound of 0.
+// min(max(x, low), high), in this order. x stays where a comparison fails: a NaN passes, and so
+// does -0 beside a bound of 0.
 EVOQ_INLINE float ClampInline(float x, float low, float high) {
   const float bounded = low > x ? low : x;
   return high < bounded ? high : bounded;

@@ -9,16 +9,16 @@
 namespace evoq {
 
 // EVOQ_REDUCE(ONNX operator, start, term in x, combination of acc and a term, result from acc and count)
-#define EVOQ_REDUCE_LIST                                                                      \
-  EVOQ_REDUCE(ReduceSum, 0.0f, x, acc + t, acc)                                               \
-  EVOQ_REDUCE(ReduceMean, 0.0f, x, acc + t, acc / count)                                      \
-  EVOQ_REDUCE(ReduceSumSquare, 0.0f, x * x, acc + t, acc)                                     \
-  EVOQ_REDUCE(ReduceL1, 0.0f, x < 0.0f ? 0.0f - x : x, acc + t, acc)                          \
-  EVOQ_REDUCE(ReduceL2, 0.0f, x * x, acc + t, __builtin_sqrtf(acc))                           \
-  EVOQ_REDUCE(ReduceLogSum, 0.0f, x, acc + t, LogInline(acc))                                 \
-  EVOQ_REDUCE(ReduceMax, -kInfinity, x, MaximumInline(t, acc), acc + 0.0f)                    \
-  EVOQ_REDUCE(ReduceMin, kInfinity, x, MinimumInline(t, acc), acc + 0.0f)                     \
-  EVOQ_REDUCE(ReduceProd, 1.0f, x, acc * t, acc)
+#define EVOQ_REDUCE_LIST                                                   \
+  EVOQ_REDUCE(ReduceSum, 0.0f, x, acc + t, acc)                            \
+  EVOQ_REDUCE(ReduceMean, 0.0f, x, acc + t, acc / count)                   \
+  EVOQ_REDUCE(ReduceSumSquare, 0.0f, x* x, acc + t, acc)                   \
+  EVOQ_REDUCE(ReduceL1, 0.0f, x < 0.0f ? 0.0f - x : x, acc + t, acc)       \
+  EVOQ_REDUCE(ReduceL2, 0.0f, x* x, acc + t, __builtin_sqrtf(acc))         \
+  EVOQ_REDUCE(ReduceLogSum, 0.0f, x, acc + t, LogInline(acc))              \
+  EVOQ_REDUCE(ReduceMax, -kInfinity, x, MaximumInline(t, acc), acc + 0.0f) \
+  EVOQ_REDUCE(ReduceMin, kInfinity, x, MinimumInline(t, acc), acc + 0.0f)  \
+  EVOQ_REDUCE(ReduceProd, 1.0f, x, acc* t, acc)
 
 enum class ReduceKind {
 #define EVOQ_REDUCE(op, start, term, combine, result) k##op,
@@ -67,9 +67,10 @@ struct NormTable {
   void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
                         bool channels_last, int64_t begin, int64_t end, float epsilon);
   void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
-  // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of equals or the last: best = 0,
-  // then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] < x[best]), or x[k] == x[best] with `last`. n < 2^31. A NaN is
-  // better than any number and equals another NaN.
+  // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of
+  // equals or the last: best = 0, then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] <
+  // x[best]), or x[k] == x[best] with `last`. n < 2^31. A NaN is better than any number and equals
+  // another NaN.
   void (*arg_rows)(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, bool last);
   // The same down `width` columns, `stride` values from one of n rows to the next.
   void (*arg_columns)(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max, bool last);

@@ -288,7 +288,8 @@ TEST(Norm, ArgMaxOfRandomShapes) {
       int64_t best = 0;
       for (int64_t k = 1; k < n; ++k) {
         const float v = row[k * inner], found = row[best * inner];
-        const bool nan = std::isnan(v), found_nan = std::isnan(found);  // better than any number, equal to another
+        const bool nan = std::isnan(v),
+                   found_nan = std::isnan(found);  // better than any number, equal to another
         const bool better = !found_nan && (nan || (max ? v > found : v < found));
         if (better || (last && (v == found || (nan && found_nan)))) best = k;
       }

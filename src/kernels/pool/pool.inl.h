@@ -207,11 +207,13 @@ inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, in
   });
 }
 
-// The largest of some vectors, element by element; NaN where one is NaN. Which were NaN is kept beside the maximum, away from its
-// chain of dependent operations.
+// The largest of some vectors, element by element; NaN where one is NaN. Which were NaN is kept
+// beside the maximum, away from its chain of dependent operations.
 template <typename T, int kN>
 struct MaxOf {
-  static constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
+  static constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff()
+                                              : T(-1) < T(0) ? -128
+                                                             : 0);
   inline void Take(Vec<T, kN> v) {
     m = v > m ? v : m;
     if constexpr (sizeof(T) == 4) nan = nan | (v != v);
@@ -228,14 +230,16 @@ struct MaxOf {
 template <typename T>
 void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   if (IsListed(args)) {
-    return ForEachRun(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
-                      [](const T* from, const int64_t* offsets, int64_t taps, int64_t, int64_t n, T* to) {
-                        ForTapChunks<256 / sizeof(T)>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
-                          MaxOf<T, kN> max;
-                          each_tap([&](const T* p) { max.Take(LoadVec<T, kN>(p)); });
-                          StoreVec<T, kN>(to + c, max.Result());
-                        });
-                      });
+    return ForEachRun(
+        args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
+        [](const T* from, const int64_t* offsets, int64_t taps, int64_t, int64_t n, T* to) {
+          ForTapChunks<256 / sizeof(T)>(
+              from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+                MaxOf<T, kN> max;
+                each_tap([&](const T* p) { max.Take(LoadVec<T, kN>(p)); });
+                StoreVec<T, kN>(to + c, max.Result());
+              });
+        });
   }
   const bool global = args.global;
   ForEachPosition(args, static_cast<const T*>(x), static_cast<T*>(y), begin, end,
@@ -273,16 +277,17 @@ void AverageFloatTasks(const PoolArgs& args, const void* x, void* y, int64_t beg
 
 void MaxBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   const bool global = args.global;
-  ForEachPosition(args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
-                  [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, uint16_t* out) {
-                    ForChunks(c0, c1, [&]<int kN>(int64_t c) {
-                      MaxOf<float, kN> max;
-                      each_tap([&](const uint16_t* p) { max.Take(LoadBf16<kN>(p + c)); });
-                      Vec<float, kN> m = max.Result();
-                      if (global) m = m + 0.0f;
-                      StoreBf16<kN>(out + c, m);
-                    });
-                  });
+  ForEachPosition(
+      args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
+      [global](const auto& each_tap, int64_t, int64_t, int64_t c0, int64_t c1, uint16_t* out) {
+        ForChunks(c0, c1, [&]<int kN>(int64_t c) {
+          MaxOf<float, kN> max;
+          each_tap([&](const uint16_t* p) { max.Take(LoadBf16<kN>(p + c)); });
+          Vec<float, kN> m = max.Result();
+          if (global) m = m + 0.0f;
+          StoreBf16<kN>(out + c, m);
+        });
+      });
 }
 
 void AverageBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {

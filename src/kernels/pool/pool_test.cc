@@ -155,8 +155,9 @@ TEST(Pool, AverageEqualsTheDefinition) {
   }
 }
 
-// 1 2 3 4 5 6 under windows of 3, 3 apart, with a pad on both sides and ceil_mode: [_ 1 2], [3 4 5], [6 _ .], where _ is a pad and
-// . lies behind it. With count_include_pad pads count and what lies behind them does not: 3/3, 12/3, 6/2; else 3/2, 12/3, 6/1.
+// 1 2 3 4 5 6 under windows of 3, 3 apart, with a pad on both sides and ceil_mode: [_ 1 2], [3 4
+// 5], [6 _ .], where _ is a pad and . lies behind it. With count_include_pad pads count and what
+// lies behind them does not: 3/3, 12/3, 6/2; else 3/2, 12/3, 6/1.
 TEST(Pool, AverageWithCeilModeAndPads) {
   for (bool include : {false, true}) {
     const float want[3] = {include ? 1.0f : 1.5f, 4, include ? 3.0f : 6.0f};
@@ -171,20 +172,26 @@ TEST(Pool, AverageWithCeilModeAndPads) {
       t.attrs.Set("count_include_pad", AttrValue(static_cast<int64_t>(include)));
       const Shape from{1, 6, c}, to{1, 3, c};
       const TensorType bytes(DType::kUint8, from, QuantParams::PerTensor(0.5f, 10));
-      Tensor f32 = Tensor::Allocate(TensorType(DType::kFloat32, from)), bf16 = Tensor::Allocate(TensorType(DType::kBfloat16, from));
-      Tensor u8 = Tensor::Allocate(bytes), y_f32 = Tensor::Allocate(TensorType(DType::kFloat32, to));
-      Tensor y_bf16 = Tensor::Allocate(TensorType(DType::kBfloat16, to)), y_u8 = Tensor::Allocate(TensorType(DType::kUint8, to, *bytes.quant));
+      Tensor f32 = Tensor::Allocate(TensorType(DType::kFloat32, from)),
+             bf16 = Tensor::Allocate(TensorType(DType::kBfloat16, from));
+      Tensor u8 = Tensor::Allocate(bytes),
+             y_f32 = Tensor::Allocate(TensorType(DType::kFloat32, to));
+      Tensor y_bf16 = Tensor::Allocate(TensorType(DType::kBfloat16, to)),
+             y_u8 = Tensor::Allocate(TensorType(DType::kUint8, to, *bytes.quant));
       for (int64_t i = 0; i < 6 * c; ++i) {
         f32.mutable_data<float>()[i] = static_cast<float>(i / c + 1);
         bf16.mutable_data<uint16_t>()[i] = FloatToBfloat16(static_cast<float>(i / c + 1));
-        u8.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(2 * (i / c + 1) + 10);  // the same values in steps of 0.5
+        u8.mutable_data<uint8_t>()[i] =
+            static_cast<uint8_t>(2 * (i / c + 1) + 10);  // the same values in steps of 0.5
       }
       for (int64_t i = 0; i < 3 * c; ++i) {
         y_f32.mutable_data<float>()[i] = want[i / c];
         y_bf16.mutable_data<uint16_t>()[i] = FloatToBfloat16(want[i / c]);
         y_u8.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(2 * want[i / c] + 10);
       }
-      for (const auto& [name, x, y] : {std::tuple{"avgpool_f32", f32, y_f32}, std::tuple{"avgpool_bf16", bf16, y_bf16}, std::tuple{"avgpool_u8", u8, y_u8}}) {
+      for (const auto& [name, x, y] :
+           {std::tuple{"avgpool_f32", f32, y_f32}, std::tuple{"avgpool_bf16", bf16, y_bf16},
+            std::tuple{"avgpool_u8", u8, y_u8}}) {
         t.inputs = {x};
         t.outputs = {y.type()};
         ExpectKernel(*FindKernel(name), t, {y}, fmt::format("{} channels, include {}", c, include));

@@ -101,8 +101,9 @@ TEST(Quantize, TiesAndInfinities) {
   }
 }
 
-// Scales that kernels divide by, or multiply by the inverse of and then divide where that may round to the other side: in each 64
-// values one lies on a tie or beside it, the others far from any. Expected: the definition, written out.
+// Scales that kernels divide by, or multiply by the inverse of and then divide where that may round
+// to the other side: in each 64 values one lies on a tie or beside it, the others far from any.
+// Expected: the definition, written out.
 TEST(Quantize, TiesAtScalesThatAreDividedBy) {
   std::vector<float> scales;
   for (int i = 0; scales.size() < 12; ++i) {
@@ -114,13 +115,15 @@ TEST(Quantize, TiesAtScalesThatAreDividedBy) {
       const int32_t low = dtype == DType::kUint8 ? 0 : -128, zero = low + 100;
       constexpr int kBlocks = 255;
       Tensor x = Tensor::Allocate(TensorType(DType::kFloat32, Shape{64 * kBlocks}));
-      Tensor want = Tensor::Allocate(TensorType(dtype, x.shape(), QuantParams::PerTensor(scale, zero)));
+      Tensor want =
+          Tensor::Allocate(TensorType(dtype, x.shape(), QuantParams::PerTensor(scale, zero)));
       for (int i = 0; i < 64 * kBlocks; ++i) {
         const int block = i / 64, place = i % 64;
         float v = scale * static_cast<float>(place - 32);
         if (place == block % 64) {
           v = scale * (static_cast<float>(block - 128) + 0.5f);
-          for (int k = 0; k < block % 5; ++k) v = std::nextafter(v, block % 2 == 0 ? 1e30f : -1e30f);
+          for (int k = 0; k < block % 5; ++k)
+            v = std::nextafter(v, block % 2 == 0 ? 1e30f : -1e30f);
         }
         x.mutable_data<float>()[i] = v;
         // Division in float32, then the nearest integer, the even one of two.
@@ -128,7 +131,8 @@ TEST(Quantize, TiesAtScalesThatAreDividedBy) {
         double q = std::floor(static_cast<double>(quotient));
         const double rest = static_cast<double>(quotient) - q;
         if (rest > 0.5 || (rest == 0.5 && std::fmod(q, 2.0) != 0)) q += 1;
-        want.mutable_raw()[i] = static_cast<std::byte>(static_cast<int>(std::min(std::max(q + zero, static_cast<double>(low)), low + 255.0)));
+        want.mutable_raw()[i] = static_cast<std::byte>(
+            static_cast<int>(std::min(std::max(q + zero, static_cast<double>(low)), low + 255.0)));
       }
       TestCall t;
       t.op = "QuantizeLinear";

@@ -18,9 +18,10 @@ extern const ExplainRule kCauseOtherKernel = {
 extern const ExplainRule kCauseKernelBelowIdeal = {
     "kernel-below-ideal", LedgerKind::kTime, "Kernels that gain less over their float counterpart than the hardware allows.",
     "Try --tune; small and thin layers are bound by memory and fixed cost (see their roofline share).", 0};
-extern const ExplainRule kCauseMovesBytes = {"moves-bytes", LedgerKind::kTime,
-                                             "Operators that only move or combine values gain less than the smaller bytes allow.",
-                                             "Fuse them into a neighbour (residual, activation) where the graph allows it.", 0};
+extern const ExplainRule kCauseMovesBytes = {
+    "moves-bytes", LedgerKind::kTime,
+    "Operators that only move or combine values gain less than the smaller bytes allow.",
+    "Fuse them into a neighbour (residual, activation) where the graph allows it.", 0};
 extern const ExplainRule kCauseHostTime = {
     "host-time", LedgerKind::kTime, "Time of a run outside its steps: what the caller does for each run, checks, waking threads.",
     "Do the caller's work beside the runs (another thread, several streams), or give a run more samples.", 1};
