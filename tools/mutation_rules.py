@@ -7,8 +7,8 @@ style, which tells `a < b` from `vector<int>` and `a && b` from `T&& t` by their
 not compile is found out by compiling, so a rule may guess.
 
 Nothing is planted in comments, preprocessor lines, include lists, assertions (EVOQ_CHECK,
-EVOQ_DCHECK,
-static_assert: what they test never fails in a correct program), nor in the text of messages.
+EVOQ_DCHECK, static_assert: what they test never fails in a correct program), nor in the text of
+messages.
 """
 import bisect
 import re
@@ -39,8 +39,8 @@ TOKEN = re.compile(
   | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+')
   | (?P<number>0[xX][0-9a-fA-F']+[uUlL]*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)
   | (?P<name>[A-Za-z_]\w*)
-  | (?P<op>->|<=>|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|\.\.\.|[-
-  +*/%<>=!&|^~?:;,.(){}\[\]\#@\\])
+  | (?P<op>->|<=>|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|\.\.\.
+         |[-+*/%<>=!&|^~?:;,.(){}\[\]\#@\\])
 """, re.VERBOSE | re.MULTILINE | re.DOTALL)
 
 PYTHON_TOKEN = re.compile(
