@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Plants faults, one at a time, runs the tests and lists the faults that no test notices.
 
-    tools/mutate.py --changed [COMMIT]         the lines that differ from COMMIT (HEAD~1, or HEAD if
-    the tree is dirty) tools/mutate.py FILE... [--lines A-B]      these files tools/mutate.py
-    --sample 150 --per-room 5  a random sample of all rooms; the seed is printed tools/mutate.py ...
-    --list                 only prints what would be planted
+    tools/mutate.py --changed [COMMIT]      the lines that differ from COMMIT
+                                            (HEAD~1, or HEAD if the tree is dirty)
+    tools/mutate.py FILE... [--lines A-B]   these files
+    tools/mutate.py --sample 150 --per-room 5
+                                            a random sample of all rooms; the seed is printed
+    tools/mutate.py ... --list              only prints what would be planted
 
 Works in copies of the tree below build/mutate, so that several runs can share them: each worker has
 a copy, a build folder and a lock; what is done is kept by a hash of the file's text and the fault,
@@ -34,9 +36,7 @@ import time
 
 import mutation_rules
 
-ROOT = pathlib.Path(
-    os.environ.get("EVOQ_MUTATE_ROOT",
-                   pathlib.Path(__file__).resolve().parent.parent))
+ROOT = pathlib.Path(os.environ.get("EVOQ_MUTATE_ROOT", pathlib.Path(__file__).resolve().parents[1]))
 STATE = ROOT / "build/mutate"
 EQUIVALENT = ROOT / "tests/mutants_equivalent.txt"
 # Scripts that a fault in the code cannot fail, or that find faults by chance only.
@@ -56,9 +56,8 @@ class Fault:
 
     @functools.cached_property
     def id(self):
-        key = "\0".join(
-            [self.path, self.mutant.rule,
-             str(self.mutant.start), self.mutant.text, self.source])
+        m = self.mutant
+        key = "\0".join([self.path, m.rule, str(m.start), m.text, self.source])
         return hashlib.sha256(key.encode()).hexdigest()[:16]
 
     @functools.cached_property
@@ -84,16 +83,19 @@ def equivalents():
     return rows
 
 
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True,
+                          text=True).stdout
+
+
 def sources():
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src", "python/evoq"],
-                           cwd=ROOT,
-                           check=True,
-                           capture_output=True,
-                           text=True).stdout.split()
+    """Files below src/ and python/evoq/ in which faults are planted: no tests, nothing that this
+    machine does not run."""
+    no_source = re.compile(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$")
+    files = git("ls-files", "-co", "--exclude-standard", "src", "python/evoq").split()
     return [
-        f for f in files if re.search(r"\.(cc|h|py)$", f) and
-        not re.search(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$", f) and (ROOT /
-                                                                                      f).exists()
+        f for f in files
+        if re.search(r"\.(cc|h|py)$", f) and not no_source.search(f) and (ROOT / f).exists()
     ]
 
 
@@ -107,19 +109,9 @@ def faults_of(path, lines=None):
 def changed_lines(commit):
     """{path: numbers of the lines that differ from the commit}."""
     if not commit:
-        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"],
-                               cwd=ROOT,
-                               capture_output=True,
-                               text=True,
-                               check=True).stdout
-        commit = "HEAD" if dirty.strip() else "HEAD~1"
-    diff = subprocess.run(["git", "diff", "-U0", commit],
-                          cwd=ROOT,
-                          check=True,
-                          capture_output=True,
-                          text=True).stdout
+        commit = "HEAD" if git("status", "--porcelain", "-uno").strip() else "HEAD~1"
     lines, path = collections.defaultdict(set), None
-    for row in diff.splitlines():
+    for row in git("diff", "-U0", commit).splitlines():
         if row.startswith("+++ "):
             path = row[6:] if row.startswith("+++ b/") else None
         elif path and (hunk := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", row)):
@@ -175,11 +167,12 @@ class Worker:
         self.folder, self.lock, self.args = STATE / f"w{number}", lock, args
         self.tree, self.build = self.folder / "tree", self.folder / "tree/build/release"
         self.environment = {
-            **os.environ, "EVOQ_DATA":
-                os.environ.get("EVOQ_DATA", str(ROOT.parent / "shared/data")), "XDG_CACHE_HOME":
-                    str(self.folder / "cache"), "CCACHE_BASEDIR":
-                        str(self.tree), "CCACHE_NOHASHDIR":
-                            "1"
+            "EVOQ_DATA": str(ROOT.parent / "shared/data"),
+            **os.environ,
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "CCACHE_BASEDIR": str(self.tree),
+            "CCACHE_NOHASHDIR": "1",
+            "EVOQ_BUILD": str(self.build),
         }
 
     @staticmethod
@@ -196,11 +189,7 @@ class Worker:
     def sync(self):
         """Makes the copy equal to the tree, files written only where they differ, so that only
         those are built again."""
-        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"],
-                               cwd=ROOT,
-                               check=True,
-                               capture_output=True,
-                               text=True).stdout.split("\0")
+        files = git("ls-files", "-co", "--exclude-standard", "-z").split("\0")
         wanted = {f for f in files if f and (ROOT / f).is_file()}
         for file in sorted(wanted):
             to, data = self.tree / file, (ROOT / file).read_bytes()
@@ -210,8 +199,8 @@ class Worker:
             to.chmod((ROOT / file).stat().st_mode)
         for top in ("src", "tests", "include", "python", "tools"):
             for path in (self.tree / top).rglob("*"):
-                if path.is_file() and str(path.relative_to(
-                        self.tree)) not in wanted and "__pycache__" not in path.parts:
+                known = str(path.relative_to(self.tree)) in wanted
+                if path.is_file() and not known and "__pycache__" not in path.parts:
                     path.unlink()
 
     def prepare(self):
@@ -227,12 +216,9 @@ class Worker:
             "-DEVOQ_TESTS=ON", "-DEVOQ_BENCH=OFF", f"-DEVOQ_PYTHON={'ON' if binding else 'OFF'}",
             f"-DPython_EXECUTABLE={python}"
         ]
-        done = subprocess.run(["cmake", "--preset", "release", *options],
-                              cwd=self.tree,
-                              capture_output=True,
-                              text=True)
-        if done.returncode != 0:
-            sys.exit(f"mutate: cmake failed:\n{done.stdout}{done.stderr}")
+        status, output = self.run(["cmake", "--preset", "release", *options], 600)
+        if status != 0:
+            sys.exit(f"mutate: cmake failed:\n{output}")
         status, output = self.make([])
         if status != 0:
             sys.exit(f"mutate: the tree does not build:\n{output[-4000:]}")
@@ -245,13 +231,9 @@ class Worker:
     def run(self, command, limit_s):
         """(exit status, None if stopped at the limit; output)."""
         with open(self.folder / "output", "w+") as out:
-            process = subprocess.Popen(command,
-                                       cwd=self.tree,
-                                       env=self.environment,
-                                       stdin=subprocess.DEVNULL,
-                                       stdout=out,
-                                       stderr=subprocess.STDOUT,
-                                       start_new_session=True)
+            process = subprocess.Popen(
+                command, cwd=self.tree, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
+                stderr=subprocess.STDOUT, start_new_session=True)
             try:
                 status = process.wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -277,11 +259,8 @@ class Worker:
         memory = "ulimit -v 33554432; "  # a fault in a size shall not take the machine's memory
         if name.endswith(".py"):
             python = self.tree / "build/venv/bin/python"
-            self.environment["EVOQ_BUILD"] = str(self.build)
-            status, output = self.run([
-                "bash", "-c",
-                f'{memory} exec "{python if python.exists() else sys.executable}" "{name}"'
-            ], limit_s)
+            python = python if python.exists() else sys.executable
+            status, _ = self.run(["bash", "-c", f'{memory} exec "{python}" "{name}"'], limit_s)
             return status in (0, 77), f"{name}{'' if status is not None else ' (not done in time)'}"
         status, output = self.run(
             ["bash", "-c", f'{memory} exec "./{name}" --gtest_fail_fast --gtest_brief=1'], limit_s)
@@ -313,20 +292,25 @@ class Worker:
         """The tests, those of the room first, then by how often they killed its faults a second."""
         own = f"evoq_{fault.room}_test"
         if fault.path.startswith("python/") or fault.room == "python":
-            return sorted(self.seconds,
-                          key=lambda n:
-                          (not n.endswith(".py") or "python" not in n, self.seconds[n]))
-        rank = lambda n: (pathlib.Path(n).name != own, n.endswith(".py"), -kills[fault.room, n] /
-                          (self.seconds[n] + 0.1), self.seconds[n])
+            of_python = lambda n: n.endswith(".py") and "python" in n
+            return sorted(self.seconds, key=lambda n: (not of_python(n), self.seconds[n]))
+
+        def rank(name):
+            kills_per_s = kills[fault.room, name] / (self.seconds[name] + 0.1)
+            return (pathlib.Path(name).name != own, name.endswith(".py"), -kills_per_s,
+                    self.seconds[name])
+
         return sorted(self.seconds, key=rank)
 
     def judge(self, fault, kills):
         """{'result', 'by', 'seconds'} of one fault."""
         file = self.tree / fault.path
         start = time.monotonic()
-        result = lambda what, by="": {
-            "result": what, "by": by, "seconds": round(time.monotonic() - start, 1)
-        }
+
+
+        def result(what, by=""):
+            return {"result": what, "by": by, "seconds": round(time.monotonic() - start, 1)}
+
         file.write_text(fault.planted())
         try:
             built_all = False
@@ -362,8 +346,8 @@ def summary(faults, results):
     columns = ["killed", "survived", "equivalent", "invalid", "unknown", "not run"]
     print(f"\n{'room':12}" + "".join(f"{c:>12}" for c in columns) +
           "   killed of those that compile and differ")
-    for room, counts in sorted(rooms.items()) + [("all", sum(rooms.values(), collections.Counter()))
-                                                ]:
+    total = ("all", sum(rooms.values(), collections.Counter()))
+    for room, counts in [*sorted(rooms.items()), total]:
         judged = counts["killed"] + counts["survived"]
         share = f"{100 * counts['killed'] / judged:.0f}%" if judged else "-"
         print(f"{room:12}" + "".join(f"{counts[c] or '':>12}" for c in columns) + f"   {share:>5}")
@@ -445,55 +429,25 @@ def run(faults, args, until):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--lines", help="A-B: only faults on these lines")
-    parser.add_argument("--changed",
-                        nargs="?",
-                        const="",
-                        metavar="COMMIT",
-                        help="lines that differ from COMMIT")
-    parser.add_argument("--sample",
-                        type=int,
-                        default=150,
-                        help="without files: how many, that compile, of all (%(default)s)")
-    parser.add_argument("--per-room",
-                        type=int,
-                        default=5,
-                        help="at least so many of each room (%(default)s)")
-    parser.add_argument("--seed",
-                        type=int,
-                        default=None,
-                        help="of the sample; drawn and printed if not given")
-    parser.add_argument(
-        "--limit",
-        type=int,
-        help="of files or changed lines: at most so many faults, drawn with the seed")
-    parser.add_argument("--time-s",
-                        type=float,
-                        default=float("inf"),
-                        help="start no fault after this time")
-    parser.add_argument("--workers",
-                        type=int,
-                        default=1,
-                        help="copies of the tree worked in at once (%(default)s)")
-    parser.add_argument("--jobs",
-                        type=int,
-                        default=os.cpu_count(),
-                        help="of each build (%(default)s)")
-    parser.add_argument("--build-limit-s",
-                        type=float,
-                        default=3600,
-                        help="for one build (%(default)s)")
-    parser.add_argument("--room-only",
-                        action="store_true",
-                        help="only the tests of the fault's room")
-    parser.add_argument("--fresh-baseline",
-                        action="store_true",
-                        help="run all tests without a fault first, also those known to pass")
-    parser.add_argument("--again",
-                        action="store_true",
-                        help="forget what is known of these faults first")
-    parser.add_argument("--list", action="store_true", help="print the faults and end")
+    option = parser.add_argument
+    option("files", nargs="*")
+    option("--lines", help="A-B: only faults on these lines")
+    option("--changed", nargs="?", const="", metavar="COMMIT", help="lines that differ from COMMIT")
+    option("--sample", type=int, default=150,
+           help="without files: how many, that compile, of all (%(default)s)")
+    option("--per-room", type=int, default=5, help="at least so many of each room (%(default)s)")
+    option("--seed", type=int, default=None, help="of the sample; drawn and printed if not given")
+    option("--limit", type=int,
+           help="of files or changed lines: at most so many faults, drawn with the seed")
+    option("--time-s", type=float, default=float("inf"), help="start no fault after this time")
+    option("--workers", type=int, default=1, help="copies of the tree used at once (%(default)s)")
+    option("--jobs", type=int, default=os.cpu_count(), help="of each build (%(default)s)")
+    option("--build-limit-s", type=float, default=3600, help="for one build (%(default)s)")
+    option("--room-only", action="store_true", help="only the tests of the fault's room")
+    option("--fresh-baseline", action="store_true",
+           help="run all tests without a fault first, also those known to pass")
+    option("--again", action="store_true", help="forget what is known of these faults first")
+    option("--list", action="store_true", help="print the faults and end")
     args = parser.parse_args()
     args.seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
     until = time.monotonic() + args.time_s
@@ -511,8 +465,8 @@ def main():
             kept(fault).unlink(missing_ok=True)
     while True:
         results = run(faults, args, until)
-        further = chosen.faults({i for i, r in results.items() if r["result"] == "invalid"
-                                }) if drawn else faults
+        invalid = {i for i, r in results.items() if r["result"] == "invalid"}
+        further = chosen.faults(invalid) if drawn else faults
         if len(further) == len(faults) or time.monotonic() > until:
             break
         faults = further

@@ -333,7 +333,7 @@ RULES = [
 
 
 def excluded(tokens):
-    """Indices of tokens inside assertions and in the arguments of messages' format strings."""
+    """Indices of tokens inside assertions, and of string literals."""
     out = set()
     for i, token in enumerate(tokens):
         if token.text in ASSERTIONS and i + 1 < len(tokens) and tokens[i + 1].text == "(":
