@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the sources to src/rooms.txt: a room includes what its row names and what those rows imply. And to one meaning for each name: no two
-files may define a type of one name in one named namespace, because the linker takes one of them for
-both without a word. And to one parser of
-JSON, which bounds its nesting: what others parse could overflow the stack."""
+"""Holds the sources to src/rooms.txt: a room includes what its row names and what those rows imply.
+And to one meaning for each name: no two files may define a type of one name in one named namespace,
+because the linker takes one of them for both without a word. And to one parser of JSON, which
+bounds its nesting: what others parse could overflow the stack."""
 import pathlib
 import re
 import sys

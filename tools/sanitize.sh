@@ -1,10 +1,13 @@
 #!/bin/sh
 # Builds with the sanitizers and runs the tests under them.
 #   tools/sanitize.sh [--quick] [--jobs N] [asan-ubsan] [tsan]
-# Without a name: both. Each is a preset with a build folder of its own (build/NAME), optimized a little (-O1), with one
-# variant of each kernel per instruction set, as in a release. Everything runs: test binaries, scripts, fuzzers for a few seconds.
-# --quick is what .ci/run does on each submission: asan-ubsan over the readers, the interfaces, the engine and the kernels.
-# What passed is kept in build/sanitize/NAME: the commit, the date, the seconds, the counts; "+changes" where the tree was dirty.
+# Without a name: both. Each is a preset with a build folder of its own (build/NAME), optimized a
+# little (-O1), with few variants of each kernel and every instruction set (src/kernels/variants.h).
+# Everything runs: test binaries, scripts, fuzzers for a few seconds.
+# --quick is what .ci/run does on each submission: asan-ubsan over the readers, the interfaces, the
+# engine and the kernels.
+# What passed is kept in build/sanitize/NAME: the commit, the date, the seconds, the counts;
+# "+changes" where the tree was dirty.
 set -eu
 cd "$(dirname "$0")/.."
 quick="" names="" jobs=$(nproc)
@@ -34,7 +37,9 @@ for name in $names; do
   if [ -n "$quick" ]; then
     present=""
     for room in $rooms; do
-      if find "src/$room" -name '*_test.cc' | grep -q .; then present="$present evoq_${room}_test"; fi
+      if find "src/$room" -name '*_test.cc' | grep -q .; then
+        present="$present evoq_${room}_test"
+      fi
     done
     # shellcheck disable=SC2086
     cmake --build --preset "$name" -j "$jobs" --target $present
@@ -54,6 +59,7 @@ for name in $names; do
   if [ -z "$quick" ]; then
     changes=""
     if [ -n "$(git status --porcelain 2>/dev/null)" ]; then changes="+changes"; fi
-    echo "$(git rev-parse HEAD)$changes $(date -u +%FT%TZ) $seconds s, $(tail -1 "$log")" > "build/sanitize/$name"
+    stamp="$(git rev-parse HEAD)$changes $(date -u +%FT%TZ) $seconds s, $(tail -1 "$log")"
+    echo "$stamp" > "build/sanitize/$name"
   fi
 done

@@ -95,9 +95,8 @@ def main():
     for source, counts in sorted(lines.items()):
         missed = sum(times == 0 for times in counts.values())
         total, hit = total + len(counts), hit + len(counts) - missed
-        print(
-            f"{pathlib.Path(source).relative_to(ROOT)}: {len(counts) - missed} of {len(counts)} lines"
-        )
+        name = pathlib.Path(source).relative_to(ROOT)
+        print(f"{name}: {len(counts) - missed} of {len(counts)} lines")
     print(f"{hit} of {total} lines of {len(lines)} sources, {100 * hit / max(total, 1):.1f}%")
     for source, counts in sorted(lines.items()):
         text = pathlib.Path(source).read_text().splitlines()

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR]. Limits for each input: 5 s of processor time (300 s by the clock)
-# and 1 GiB of memory, 256 MB for data. The corpus of onnx starts from the conformance models and tests/must_fail, those of the others
-# from files which the fuzzer makes; each from tests/fuzz/corpus/NAME too. They grow in the build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
+# Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR].
+# Limits for each input: 5 s of processor time (300 s by the clock) and 1 GiB of memory, 256 MB for
+# data. The corpus of onnx starts from the conformance models and tests/must_fail, those of the
+# others from files which the fuzzer makes; each from tests/fuzz/corpus/NAME too. They grow in the
+# build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
 set -eu
 name=$1
 shift
@@ -40,5 +42,6 @@ case $build in *asan*) resident=1024 ;; esac  # with the sanitizer's own
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
-exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$resident -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 \
-  -keep_seed=1 -print_final_stats=1 found start
+exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$resident \
+  -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 -keep_seed=1 -print_final_stats=1 \
+  found start

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernels/gemm/matmul_w8.h"
+#include "kernels/variants.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -12,7 +13,7 @@ namespace {
 
 // 16 float32 values: the arithmetic of one panel.
 #if defined(__AVX512F__)
-constexpr int kMostRows = 6, kMostPanels = 4;
+constexpr int kMostRows = kFewVariants ? 2 : 6, kMostPanels = 4;
 struct Panel {
   __m512 v;
 };
@@ -29,7 +30,7 @@ inline Panel Weights(const uint8_t* p, const int32_t* zeros) {
   return {_mm512_cvtepi32_ps(q)};
 }
 #elif defined(__AVX2__)
-constexpr int kMostRows = 5, kMostPanels = 1;
+constexpr int kMostRows = kFewVariants ? 2 : 5, kMostPanels = 1;
 struct Panel {
   __m256 low, high;
 };
