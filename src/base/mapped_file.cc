@@ -21,8 +21,8 @@ namespace evoq {
 // A mapping that the handler knows. Entries are used again and never freed: the handler may look at
 // one at any time.
 struct MappedFile::Range {
-  std::atomic<uintptr_t> begin{0}, end{0};  // both 0: free
-  std::atomic<bool> damaged{false};
+  std::atomic<uintptr_t> begin{0}, end{0};  // `begin` 0: free
+  std::atomic<int64_t> damaged{0};          // the number of its last damage, from 1 on; 0: whole
   Range* next = nullptr;
   std::string path;  // not for the handler
 };
@@ -34,21 +34,28 @@ std::atomic<int64_t> damages{0};
 struct sigaction before;  // what the process did on SIGBUS when the first file was mapped
 uintptr_t page_bytes = 4096;
 
+// Whether a process sent it (kill, raise), not an access to memory.
+bool IsSent(const siginfo_t* info) { return info->si_code <= 0; }
+
 // What the process would have done without us.
 void PassOn(int signal, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr)
     return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     return before.sa_handler(signal);
-  ::signal(signal,
-           SIG_DFL);  // the access is repeated when the handler returns, and ends the process
+  if (before.sa_handler == SIG_IGN && IsSent(info)) return;
+  // The access is repeated when the handler returns, and ends the process; what was sent is sent
+  // again.
+  ::signal(signal, SIG_DFL);
+  if (IsSent(info)) ::raise(signal);
 }
 
 // Only system calls and lock-free atomics.
 extern "C" void OnBusError(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
+  for (MappedFile::Range* range = IsSent(info) ? nullptr : first.load(); range != nullptr;
+       range = range->next) {
     const uintptr_t begin = range->begin.load(), end = range->end.load();
     if (address < begin || address >= end) continue;
     // All that follows lies beyond the file's end too, and is read at the cost of one signal.
@@ -56,8 +63,7 @@ extern "C" void OnBusError(int signal, siginfo_t* info, void* context) {
     void* const zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (zeros == MAP_FAILED) break;
-    range->damaged.store(true);
-    damages.fetch_add(1);
+    range->damaged.store(damages.fetch_add(1) + 1);
     errno = saved;
     return;
   }
@@ -94,7 +100,7 @@ MappedFile::Range* MappedFile::Register(const std::string& path, const std::byte
     first.store(range);
   }
   range->path = path;
-  range->damaged.store(false);
+  range->damaged.store(0);
   range->end.store(reinterpret_cast<uintptr_t>(data) + size);
   range->begin.store(reinterpret_cast<uintptr_t>(data));
   return range;
@@ -120,10 +126,12 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
 }
 
 MappedFile::~MappedFile() {
+  if (range_ != nullptr) {
+    // Before its addresses are another file's; `begin` last, which lets Register take the entry.
+    range_->end.store(0);
+    range_->begin.store(0);
+  }
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-  if (range_ == nullptr) return;
-  range_->begin.store(0);
-  range_->end.store(0);
 }
 
 int64_t DamagesSoFar() { return damages.load(std::memory_order_relaxed); }
@@ -132,7 +140,7 @@ Status NoDamageSince(int64_t before) {
   if (DamagesSoFar() == before) return {};
   const std::lock_guard lock(Mutex());
   for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
-    if (range->damaged.load())
+    if (range->damaged.load() > before)
       return Fail(ErrorCode::kIo, "{}: the file was cut short while evoq read it", range->path);
   }
   return Fail(ErrorCode::kIo, "a file was cut short while evoq read it");
@@ -142,7 +150,7 @@ Status NoDamagedFileOpen() {
   if (DamagesSoFar() == 0) return {};
   const std::lock_guard lock(Mutex());
   for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
-    if (range->damaged.load() && range->begin.load() != 0)
+    if (range->damaged.load() > 0 && range->begin.load() != 0)
       return Fail(ErrorCode::kIo, "{}: the file was cut short: nothing is written from it",
                   range->path);
   }
@@ -152,7 +160,7 @@ Status NoDamagedFileOpen() {
 bool LiesInDamagedFile(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   for (const MappedFile::Range* range = first.load(); range != nullptr; range = range->next) {
-    if (range->damaged.load() && address >= range->begin.load() && address < range->end.load())
+    if (range->damaged.load() > 0 && address >= range->begin.load() && address < range->end.load())
       return true;
   }
   return false;

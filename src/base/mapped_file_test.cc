@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/test_child.h"
 
 namespace evoq {
 namespace {
@@ -32,25 +32,12 @@ class MappedFileTest : public ::testing::Test {
     for (const std::byte b : file.bytes()) sum += static_cast<int64_t>(b);
     return sum;
   }
-  // 0 when the child's `body` is true.
-  template <typename Body>
-  static int Child(const Body& body) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::alarm(120);
-      ::_exit(body() ? 0 : 1);
-    }
-    int status = -1;
-    ::waitpid(pid, &status, 0);
-    return status;
-  }
-
   static constexpr int64_t kBytes = 50000;
   std::string path_;
 };
 
 TEST_F(MappedFileTest, WhatIsCutAwayReadsAsZerosAndIsDamage) {
-  EXPECT_EQ(Child([&] {
+  EXPECT_EQ(StatusOfChild([&] {
               const auto file = MappedFile::Open(path_).value();
               const auto other = MappedFile::Open(path_).value();
               if (Sum(*file) != kBytes || DamagesSoFar() != 0 || !NoDamageSince(0)) return false;
@@ -73,8 +60,33 @@ TEST_F(MappedFileTest, WhatIsCutAwayReadsAsZerosAndIsDamage) {
             0);
 }
 
+// What was read since a moment names its file, not one that was cut short before it.
+TEST_F(MappedFileTest, DamageNamesItsFile) {
+  for (const bool swap : {false, true}) {
+    EXPECT_EQ(
+        StatusOfChild([&] {
+          const std::string paths[] = {path_ + (swap ? ".b" : ".a"), path_ + (swap ? ".a" : ".b")};
+          std::shared_ptr<const MappedFile> a, b;
+          for (const char* name : {".a", ".b"}) {
+            if (!WriteFileAtomic(path_ + name, std::string(kBytes, '\1'))) return false;
+            (name[1] == 'a' ? a : b) = MappedFile::Open(path_ + name).value();
+          }
+          bool good = true;
+          for (const std::string& path : paths) {
+            const int64_t before = DamagesSoFar();
+            good &= ::truncate(path.c_str(), 0) == 0 && Sum(path.ends_with('a') ? *a : *b) == 0;
+            const Status told = NoDamageSince(before);
+            good &= !told && told.error().message().starts_with(path + ": ");
+            fs::remove(path);
+          }
+          return good;
+        }),
+        0);
+  }
+}
+
 TEST_F(MappedFileTest, NothingIsWrittenWhileADamagedFileIsOpen) {
-  EXPECT_EQ(Child([&] {
+  EXPECT_EQ(StatusOfChild([&] {
               const std::string result = path_ + ".result";
               auto file = MappedFile::Open(path_).value();
               if (::truncate(path_.c_str(), 0) != 0 || Sum(*file) != 0) return false;
@@ -93,7 +105,7 @@ TEST_F(MappedFileTest, NothingIsWrittenWhileADamagedFileIsOpen) {
 
 // Several threads in the missing part at once.
 TEST_F(MappedFileTest, FromSeveralThreads) {
-  EXPECT_EQ(Child([&] {
+  EXPECT_EQ(StatusOfChild([&] {
               const auto file = MappedFile::Open(path_).value();
               if (::truncate(path_.c_str(), 8192) != 0) return false;
               std::vector<int64_t> sums(4);
@@ -116,7 +128,7 @@ TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
     if (::ftruncate(fd, 0) != 0) ::_exit(3);
     ::_exit(*static_cast<volatile char*>(own));
   };
-  const int handled = Child([&] {
+  const int handled = StatusOfChild([&] {
     ::signal(SIGBUS, [](int) { ::_exit(42); });
     const auto file = MappedFile::Open(path_).value();
     touch();
@@ -125,7 +137,7 @@ TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
   ASSERT_TRUE(WIFEXITED(handled));
   EXPECT_EQ(WEXITSTATUS(handled), 42);
   ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
-  const int informed = Child([&] {
+  const int informed = StatusOfChild([&] {
     struct sigaction action = {};
     action.sa_flags = SA_SIGINFO;
     action.sa_sigaction = [](int, siginfo_t* info, void*) {
@@ -138,7 +150,7 @@ TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
   });
   EXPECT_EQ(WEXITSTATUS(informed), 43);
   ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
-  const int ended = Child([&] {
+  const int ended = StatusOfChild([&] {
     ::signal(SIGBUS, SIG_DFL);  // sanitizers have one of their own
     const auto file = MappedFile::Open(path_).value();
     touch();
@@ -146,6 +158,26 @@ TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
   });
   ASSERT_TRUE(WIFSIGNALED(ended));
   EXPECT_EQ(WTERMSIG(ended), SIGBUS);
+}
+
+// One that a process sends is about no access: it ends the process, unless that ignores it.
+TEST_F(MappedFileTest, BusErrorsThatAreSent) {
+  const int ended = StatusOfChild([&] {
+    ::signal(SIGBUS, SIG_DFL);
+    const auto file = MappedFile::Open(path_).value();
+    ::kill(::getpid(), SIGBUS);
+    return true;
+  });
+  ASSERT_TRUE(WIFSIGNALED(ended));
+  EXPECT_EQ(WTERMSIG(ended), SIGBUS);
+  EXPECT_EQ(StatusOfChild([&] {
+              ::signal(SIGBUS, SIG_IGN);
+              const auto file = MappedFile::Open(path_).value();
+              ::kill(::getpid(), SIGBUS);
+              // Files are watched on.
+              return ::truncate(path_.c_str(), 0) == 0 && Sum(*file) == 0 && DamagesSoFar() == 1;
+            }),
+            0);
 }
 
 TEST_F(MappedFileTest, ReplacedByRenamingItStaysWhatItWas) {
