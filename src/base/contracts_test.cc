@@ -2,22 +2,20 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <thread>
 
 #include "base/file.h"
 #include "base/isa.h"
-#include "base/json_file.h"
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/result.h"
+#include "base/test_child.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 
@@ -140,24 +138,6 @@ TEST(File, WhereCachesLive) {
     before[i] ? ::setenv(names[i], before[i]->c_str(), 1) : ::unsetenv(names[i]);
 }
 
-TEST(Json, MembersOfTheTypeAskedFor) {
-  const auto json =
-      ParseJson(R"({"n": 2.5, "i": 7, "t": "text", "a": [1, 2], "null": null})").value();
-  EXPECT_EQ(JsonNumber(json, "n"), 2.5);
-  EXPECT_EQ(JsonNumber(json, "i", 1), 7);
-  EXPECT_EQ(JsonNumber(json, "t", 3), 3);
-  EXPECT_EQ(JsonNumber(json, "null", 4), 4);
-  EXPECT_EQ(JsonNumber(json, "none", 5), 5);
-  EXPECT_EQ(JsonNumber(json["a"], "n", 6), 6);
-  EXPECT_EQ(JsonText(json, "t"), "text");
-  EXPECT_EQ(JsonText(json, "n"), "");
-  EXPECT_EQ(JsonText(json["a"], "t"), "");
-  EXPECT_EQ(JsonArray(json, "a").size(), 2u);
-  EXPECT_TRUE(JsonArray(json, "t").is_array());
-  EXPECT_TRUE(JsonArray(json, "t").empty());
-  EXPECT_TRUE(JsonArray(json["a"], "a").empty());
-}
-
 TEST(Isa, TargetsByName) {
   const char* const before = std::getenv("EVOQ_TARGET");
   const std::optional<std::string> kept =
@@ -193,17 +173,6 @@ TEST(Isa, TargetsByName) {
   EXPECT_NE(MachineName(Isa::kAvx2), MachineName(Isa::kScalar));
   EXPECT_NE(MachineName(Isa::kScalar).find(CpuName() + ", SCALAR, evoq "), std::string::npos);
   EXPECT_GE(LargestCacheBytes(), 1 << 15);
-}
-
-bool InChild(const std::function<bool()>& body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(120);  // a child that hangs is one that fails
-    ::_exit(body() ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 TEST(Memory, TheSmallerOfMachineAndLimit) {

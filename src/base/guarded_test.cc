@@ -3,8 +3,6 @@
 #include "base/guarded.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "base/aligned.h"
+#include "base/test_child.h"
 #include "base/thread_pool.h"
 #include "base/threads.h"
 
@@ -135,18 +134,6 @@ TEST(Threads, RunTogetherAndThrowOnce) {
 }
 
 #ifndef EVOQ_TSAN
-
-// Whether `body` is true in a child process.
-bool InChild(const std::function<bool()>& body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(120);  // a child that hangs is one that fails
-    ::_exit(body() ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 int64_t SumOf(ThreadPool& pool, int64_t count) {
   std::atomic<int64_t> sum{0};

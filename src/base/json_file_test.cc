@@ -54,19 +54,22 @@ TEST(ParseJson, ManySiblings) {
 }
 
 TEST(Json, MembersOfTheTypeAskedFor) {
-  const auto v = ParseJson(R"({"n": 2.5, "t": "word", "a": [1, 2]})");
-  ASSERT_TRUE(v);
-  EXPECT_EQ(JsonNumber(*v, "n"), 2.5);
-  EXPECT_EQ(JsonNumber(*v, "t", 7), 7);
-  EXPECT_EQ(JsonNumber(*v, "none", 8), 8);
-  EXPECT_EQ(JsonText(*v, "t"), "word");
-  EXPECT_EQ(JsonText(*v, "n"), "");
-  EXPECT_EQ(JsonArray(*v, "a").size(), 2);
-  EXPECT_EQ(JsonArray(*v, "t").size(), 0);
-  const nlohmann::json list = nlohmann::json::array();
-  EXPECT_EQ(JsonNumber(list, "n", 3), 3);
-  EXPECT_EQ(JsonText(list, "t"), "");
-  EXPECT_EQ(JsonArray(list, "a").size(), 0);
+  const auto json =
+      ParseJson(R"({"n": 2.5, "i": 7, "t": "text", "a": [1, 2], "null": null})").value();
+  EXPECT_EQ(JsonNumber(json, "n"), 2.5);
+  EXPECT_EQ(JsonNumber(json, "i", 1), 7);
+  EXPECT_EQ(JsonNumber(json, "t", 3), 3);
+  EXPECT_EQ(JsonNumber(json, "null", 4), 4);
+  EXPECT_EQ(JsonNumber(json, "none", 5), 5);
+  EXPECT_EQ(JsonText(json, "t"), "text");
+  EXPECT_EQ(JsonText(json, "n"), "");
+  EXPECT_EQ(JsonArray(json, "a").size(), 2u);
+  EXPECT_TRUE(JsonArray(json, "t").is_array());
+  EXPECT_TRUE(JsonArray(json, "t").empty());
+  // Of what is no object.
+  EXPECT_EQ(JsonNumber(json["a"], "n", 6), 6);
+  EXPECT_EQ(JsonText(json["a"], "t"), "");
+  EXPECT_TRUE(JsonArray(json["a"], "a").empty());
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/test_child.h"
 
 namespace evoq {
 namespace {
@@ -43,20 +43,6 @@ class OutputFile : public ::testing::Test {
   static Status Put(NewFile& file, std::string_view text) {
     return file.Write(std::as_bytes(std::span(text.data(), text.size())));
   }
-  // What a child process that runs `body` ends with, as of waitpid.
-  template <typename Body>
-  static int Child(const Body& body) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::alarm(120);
-      body();
-      ::_exit(0);
-    }
-    int status = -1;
-    ::waitpid(pid, &status, 0);
-    return status;
-  }
-
   fs::path dir_;
   std::string path_;
 };
@@ -90,7 +76,7 @@ TEST_F(OutputFile, NothingOfAFileUnderWayHasAName) {
   ASSERT_TRUE(Put(*file, "text"));
   if (!Names().empty()) GTEST_SKIP() << "no unnamed files in " << dir_;
   // Another process, killed in the middle of its write.
-  const int status = Child([&] {
+  const int status = StatusOfChild([&] {
     auto other = NewFile::Create(path_);
     (void)Put(*other, "half");
     ::kill(::getpid(), SIGKILL);
@@ -103,7 +89,7 @@ TEST_F(OutputFile, WhatADeadProcessLeftIsSweptAndWhatALivingOneWritesIsNot) {
   auto living = NewFile::Create((dir_ / "living").string(), NewFile::Naming::kAtOnce);
   ASSERT_TRUE(living);
   for (int i = 0; i < 3; ++i) {
-    Child([&] {
+    StatusOfChild([&] {
       auto other = NewFile::Create((dir_ / "dead").string(), NewFile::Naming::kAtOnce);
       (void)Put(*other, "half");
       ::kill(::getpid(), SIGKILL);
@@ -126,7 +112,7 @@ TEST_F(OutputFile, WhatADeadProcessLeftIsSweptAndWhatALivingOneWritesIsNot) {
 
 TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const int status = Child([&] {
+    const int status = StatusOfChild([&] {
       EndCleanlyOnSignals();
       auto file = NewFile::Create(path_, NewFile::Naming::kAtOnce);
       auto other = NewFile::Create(path_, NewFile::Naming::kAtOnce);
@@ -138,7 +124,7 @@ TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
     EXPECT_TRUE(Names().empty()) << signal;
   }
   // What is ignored or handled by others stays so.
-  const int status = Child([&] {
+  const int status = StatusOfChild([&] {
     ::signal(SIGHUP, SIG_IGN);
     ::signal(SIGTERM, [](int) { ::_exit(7); });
     EndCleanlyOnSignals();
@@ -152,7 +138,7 @@ TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
 TEST_F(OutputFile, AFullDiskLeavesTheOldFile) {
   ASSERT_TRUE(WriteFileAtomic(path_, "old"));
   for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
-    const int status = Child([&] {
+    const int status = StatusOfChild([&] {
       ::signal(SIGXFSZ, SIG_IGN);
       const rlimit limit{100, 100};
       ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -284,7 +270,7 @@ TEST_F(OutputFile, PathsThatCannotBeWritten) {
   EXPECT_FALSE(CheckOutputPath(path_ + "/below"));
   EXPECT_FALSE(WriteFileAtomic(path_ + "/below", "x"));
   // A folder that may not be written to; root may.
-  const int status = Child([&] {
+  const int status = StatusOfChild([&] {
     ::chmod(dir_.c_str(), 0555);
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
     const bool refused = !CheckOutputPath(path_) && !WriteFileAtomic(path_, "x");
