@@ -72,7 +72,7 @@ bool WriteAll(int fd, std::span<const std::byte> bytes);
 // Bytes of a result that was written: 0 where it went to a device or a pipe.
 int64_t WrittenBytes(const std::string& path);
 
-// A fresh name in a folder for a file under way: ".evoq-tmp-" and random digits.
+// A fresh name in a folder for a file under way: ".evoq-tmp-", the time, the process and a count.
 std::string TemporaryName(const std::string& folder);
 // Removes what dead processes left under such names.
 void RemoveStale(const std::string& folder);

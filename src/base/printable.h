@@ -12,14 +12,14 @@
 namespace evoq {
 
 // The text as valid UTF-8 on one line, with nothing in it that acts on a terminal:
-//   \n, \r, \t                      line feed, carriage return, tab
-//   \u001b, \u009b, \u202e, ...     other control characters (C0, DEL, C1) and those without a
-//   shape of their own that
-//                                   order, join, separate or hide text (U+061C, U+200B to U+200F,
-//                                   U+2028 to U+202E, U+2060 to U+206F, U+FEFF, U+FFF9 to U+FFFB,
-//                                   U+E0000 to U+E007F)
-//   \xff                            bytes that are no UTF-8: also overlong forms, surrogates and
-//   what is above U+10FFFF
+//   \n, \r, \t                   line feed, carriage return, tab
+//   \u001b, \u009b, \u202e, ...  other control characters (C0, DEL, C1), and characters without a
+//                                shape that order, join, separate or hide text (U+061C,
+//                                U+200B to U+200F, U+2028 to U+202E, U+2060 to U+206F, U+FEFF,
+//                                U+FFF9 to U+FFFB, U+E0000 to U+E007F)
+//   \xff                         bytes that are no UTF-8: also overlong forms, surrogates and
+//                                numbers above U+10FFFF
+//
 // All else stays, backslashes included: what was made printable once does not change again.
 std::string Printable(std::string_view text);
 
