@@ -2,7 +2,6 @@
 
 #include "api/model_session.h"
 #include "base/guarded.h"
-#include "base/printable.h"
 #include "base/version.h"
 #include "data/dataset.h"
 #include "evoq/evoq.h"
@@ -11,12 +10,7 @@ namespace evoq {
 namespace {
 
 void Say(std::string* to, const Error& error) {
-  if (to == nullptr) return;
-  try {
-    *to = Printable(error.message());
-  } catch (const std::bad_alloc&) {
-    *to = "out of memory";  // short enough to need none
-  }
+  if (to != nullptr) *to = SentenceOf(error);
 }
 
 Array ToArray(const Tensor& tensor) {
@@ -29,32 +23,11 @@ Array ToArray(const Tensor& tensor) {
 
 }  // namespace
 
+// Whole bytes: not strings, whose elements are objects, nor elements of fewer than 8 bits.
 std::size_t ElementBytes(ElementType type) {
-  switch (type) {
-    case ElementType::kUint8:
-    case ElementType::kInt8:
-    case ElementType::kBool:
-    case ElementType::kFloat8E4M3FN:
-    case ElementType::kFloat8E4M3FNUZ:
-    case ElementType::kFloat8E5M2:
-    case ElementType::kFloat8E5M2FNUZ:
-    case ElementType::kFloat8E8M0:
-      return 1;
-    case ElementType::kUint16:
-    case ElementType::kInt16:
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kFloat32:
-    case ElementType::kInt32:
-    case ElementType::kUint32:
-      return 4;
-    case ElementType::kInt64:
-    case ElementType::kFloat64:
-    case ElementType::kUint64:
-      return 8;
-  }
-  return 0;
+  const auto dtype = DTypeFromOnnx(static_cast<int>(type));
+  if (!dtype || *dtype == DType::kUndefined || *dtype == DType::kString) return 0;
+  return static_cast<std::size_t>(DTypeBits(*dtype) / 8);
 }
 
 Array Array::Zeros(ElementType type, std::vector<std::int64_t> shape) {
@@ -86,23 +59,8 @@ struct Session::Impl {
     if (&inputs == outputs)
       return Fail(ErrorCode::kUsage, "the outputs are the inputs, expected arrays of their own");
     views.clear();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Array& a = inputs[i];
-      // Whether the bytes are those of type and shape; whether these are the model's, the session
-      // says.
-      const auto bytes = BytesOf(a.type, a.shape);
-      if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), NameOf(i));
-      if (*bytes != a.bytes.size())
-        return Fail(ErrorCode::kUsage, "{}: {} bytes for shape {}, expected {}", NameOf(i),
-                    a.bytes.size(), Shape(a.shape).ToString(), *bytes);
-      views.push_back({a.type, a.shape, a.bytes.data()});
-    }
+    for (const Array& a : inputs) views.push_back({a.type, a.shape, a.bytes});
     return session.Run(views, outputs);
-  }
-
-  std::string NameOf(size_t input) const {
-    return input < session.inputs().size() ? "input " + session.inputs()[input].name
-                                           : fmt::format("input {}", input);
   }
 };
 

@@ -22,9 +22,12 @@ using evoq::ErrorCode;
 using evoq::Fail;
 using evoq::Status;
 
-void Copy(std::string_view text, char* to, size_t size) {
+// Tells the reason, cut to the room that there is, between characters.
+void Tell(const evoq::Error& error, char* to, size_t size) {
   if (to == nullptr || size == 0) return;
-  const size_t n = std::min(size - 1, text.size());
+  const std::string text = evoq::SentenceOf(error);
+  size_t n = std::min(size - 1, text.size());
+  while (n > 0 && n < text.size() && (static_cast<unsigned char>(text[n]) & 0xc0) == 0x80) --n;
   std::memcpy(to, text.data(), n);
   to[n] = '\0';
 }
@@ -32,7 +35,7 @@ void Copy(std::string_view text, char* to, size_t size) {
 // 0, or 1 with the reason in error.
 int Outcome(const Status& status, char* error, size_t error_size) {
   if (status) return 0;
-  Copy(status.error().message(), error, error_size);
+  Tell(status.error(), error, error_size);
   return 1;
 }
 
@@ -61,13 +64,13 @@ Status View(const evoq_array& from, std::vector<std::byte>& aligned, evoq::Array
     return Fail(ErrorCode::kUsage, "rank {} without a shape", from.rank);
   to.type = static_cast<evoq::ElementType>(from.type);
   to.shape = {from.shape, static_cast<size_t>(from.rank)};
-  to.data = static_cast<const std::byte*>(from.data);
   EVOQ_ASSIGN(const size_t bytes, evoq::BytesOf(to.type, to.shape));
   if (bytes > 0 && from.data == nullptr)
     return Fail(ErrorCode::kUsage, "{} bytes without data", bytes);
+  to.bytes = {static_cast<const std::byte*>(from.data), bytes};
   if (reinterpret_cast<uintptr_t>(from.data) % evoq::ElementBytes(to.type) != 0) {
-    aligned.assign(to.data, to.data + bytes);
-    to.data = aligned.data();
+    aligned.assign(to.bytes.begin(), to.bytes.end());
+    to.bytes = aligned;
   }
   return {};
 }
@@ -80,10 +83,10 @@ Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
   s->inputs.resize(static_cast<size_t>(input_count));
   s->aligned.resize(static_cast<size_t>(input_count));
   for (size_t i = 0; i < s->inputs.size(); ++i) {
-    if (const Status seen = View(inputs[i], s->aligned[i], s->inputs[i]); !seen)
-      return WithContext(seen, i < s->session.inputs().size()
-                                   ? "input " + s->session.inputs()[i].name
-                                   : fmt::format("input {}", i));
+    if (Status seen = View(inputs[i], s->aligned[i], s->inputs[i]); !seen)
+      return WithContext(std::move(seen), i < s->session.inputs().size()
+                                              ? "input " + s->session.inputs()[i].name
+                                              : fmt::format("input {}", i));
   }
   EVOQ_TRY(s->session.Run(s->inputs, &s->outputs));
   s->ran = true;
@@ -128,7 +131,7 @@ evoq_session* evoq_session_load(const char* path, int threads, char* error, size
     return new evoq_session{std::move(loaded), {}, {}, {}};
   });
   if (session) return *session;
-  Copy(session.error().message(), error, error_size);
+  Tell(session.error(), error, error_size);
   return nullptr;
 }
 

@@ -1,16 +1,36 @@
 #include "api/model_session.h"
 
 #include <algorithm>
-#include <limits>
+#include <new>
 #include <utility>
 
 #include "base/math.h"
+#include "base/printable.h"
 #include "ops/op.h"
 
 namespace evoq {
 namespace {
 
 constexpr int kMaxThreads = 1024;
+
+// The public numbers are the inner ones.
+constexpr bool Agree(ElementType type, DType dtype) {
+  return static_cast<int>(type) == static_cast<int>(dtype);
+}
+static_assert(
+    Agree(ElementType::kFloat32, DType::kFloat32) && Agree(ElementType::kUint8, DType::kUint8) &&
+    Agree(ElementType::kInt8, DType::kInt8) && Agree(ElementType::kUint16, DType::kUint16) &&
+    Agree(ElementType::kInt16, DType::kInt16) && Agree(ElementType::kInt32, DType::kInt32) &&
+    Agree(ElementType::kInt64, DType::kInt64) && Agree(ElementType::kBool, DType::kBool) &&
+    Agree(ElementType::kFloat16, DType::kFloat16) &&
+    Agree(ElementType::kFloat64, DType::kFloat64) && Agree(ElementType::kUint32, DType::kUint32) &&
+    Agree(ElementType::kUint64, DType::kUint64) &&
+    Agree(ElementType::kBfloat16, DType::kBfloat16) &&
+    Agree(ElementType::kFloat8E4M3FN, DType::kFloat8E4M3FN) &&
+    Agree(ElementType::kFloat8E4M3FNUZ, DType::kFloat8E4M3FNUZ) &&
+    Agree(ElementType::kFloat8E5M2, DType::kFloat8E5M2) &&
+    Agree(ElementType::kFloat8E5M2FNUZ, DType::kFloat8E5M2FNUZ) &&
+    Agree(ElementType::kFloat8E8M0, DType::kFloat8E8M0));
 
 bool Carried(const TensorType& type) {
   return type.is_tensor() && ElementBytes(static_cast<ElementType>(type.dtype)) > 0;
@@ -45,6 +65,14 @@ std::string Text(std::span<const int64_t> shape) {
 
 }  // namespace
 
+std::string SentenceOf(const Error& error) noexcept {
+  try {
+    return Printable(error.message());
+  } catch (const std::bad_alloc&) {
+    return "out of memory";  // short enough to need none
+  }
+}
+
 Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
   const size_t element = ElementBytes(type);
   if (element == 0)
@@ -77,7 +105,7 @@ Result<ModelSession> ModelSession::Load(const std::string& path, int threads) {
   return session;
 }
 
-// Whether the arrays have the model's number and types, sizes that memory can hold, and bools that
+// Whether the arrays have the model's number and types, the bytes of their sizes, and bools that
 // are bools.
 Status ModelSession::Check(std::span<const ArrayView> arrays) const {
   if (arrays.size() != inputs_.size())
@@ -90,12 +118,15 @@ Status ModelSession::Check(std::span<const ArrayView> arrays) const {
                   static_cast<int>(a.type), static_cast<int>(info.type));
     const auto bytes = BytesOf(a.type, a.shape);
     if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), "input " + info.name);
+    if (*bytes != a.bytes.size())
+      return Fail(ErrorCode::kUsage, "input {}: {} bytes for shape {}, expected {}", info.name,
+                  a.bytes.size(), Text(a.shape), *bytes);
     if (a.type != ElementType::kBool) continue;
     const auto bad =
-        std::find_if(a.data, a.data + *bytes, [](std::byte b) { return b > std::byte{1}; });
-    if (bad != a.data + *bytes)
+        std::find_if(a.bytes.begin(), a.bytes.end(), [](std::byte b) { return b > std::byte{1}; });
+    if (bad != a.bytes.end())
       return Fail(ErrorCode::kUsage, "input {}: byte {} of a bool array is {}, expected 0 or 1",
-                  info.name, bad - a.data, static_cast<int>(*bad));
+                  info.name, bad - a.bytes.begin(), static_cast<int>(*bad));
   }
   return {};
 }
@@ -129,7 +160,7 @@ Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<
     EVOQ_ASSIGN(prepared_, Prepare(arrays));
   }
   Prepared& p = prepared_;
-  for (size_t i = 0; i < arrays.size(); ++i) p.in[i] = arrays[i].data;
+  for (size_t i = 0; i < arrays.size(); ++i) p.in[i] = arrays[i].bytes.data();
   results.resize(p.outputs.size());
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     results[i].type = p.outputs[i].type;
@@ -148,8 +179,8 @@ Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<A
     TensorType type = graph.value(graph.inputs()[i]).type;
     type.shape = Shape(std::vector<int64_t>(arrays[i].shape.begin(), arrays[i].shape.end()));
     static constexpr std::byte kEmpty{};
-    in.push_back(Tensor::View(std::move(type), arrays[i].data != nullptr ? arrays[i].data : &kEmpty,
-                              nullptr));
+    const std::byte* const data = arrays[i].bytes.data();
+    in.push_back(Tensor::View(std::move(type), data != nullptr ? data : &kEmpty, nullptr));
   }
   EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(in));
   results.resize(values.size());

@@ -18,8 +18,12 @@ namespace evoq {
 struct ArrayView {
   ElementType type = ElementType::kFloat32;
   std::span<const int64_t> shape;
-  const std::byte* data = nullptr;
+  std::span<const std::byte> bytes;
 };
+
+// What callers are told: fit for a terminal or a log, as all that evoq prints. Never throws: what
+// finds no memory says that.
+std::string SentenceOf(const Error& error) noexcept;
 
 // The bytes of an array. Errors: kUsage for a type that arrays do not carry and a negative size,
 // kTooLarge for a product beyond what memory can hold.
@@ -35,9 +39,9 @@ class ModelSession {
   const std::vector<ArrayInfo>& inputs() const { return inputs_; }
   const std::vector<ArrayInfo>& outputs() const { return outputs_; }
 
-  // Errors: kUsage for inputs that are not the model's, those of Engine::At and of runs. `outputs`
-  // may then hold anything. Allocates nothing when shapes and outputs are those of the run before,
-  // and sizes do not depend on data.
+  // Errors: kUsage for inputs that are not the model's or whose bytes are not those of their type
+  // and shape, those of Engine::At and of runs. `outputs` may then hold anything. Allocates nothing
+  // when shapes and outputs are those of the run before, and sizes do not depend on data.
   Status Run(std::span<const ArrayView> inputs, std::vector<Array>* outputs);
 
  private:

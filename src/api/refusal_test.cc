@@ -2,43 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <thread>
 
+#include "api/test_model.h"
 #include "base/memory.h"
-#include "engine/engine.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
-#include "program/etm.h"
 
 namespace evoq {
 namespace {
-
-// A file of the graph that `text` writes, while it lives.
-class ModelFile {
- public:
-  explicit ModelFile(const std::string& text, bool planned = true) {
-    static int count = 0;
-    const auto name = fmt::format("evoq_refusal_{}_{}.etm", ::getpid(), count++);
-    path_ = (std::filesystem::temp_directory_path() / name).string();
-    auto graph = ParseGraph(text);
-    EXPECT_TRUE(graph) << graph.error().message();
-    Model model;
-    if (planned) {
-      model = LowerAndPack(std::move(*graph)).value();
-    } else {
-      EXPECT_TRUE(RunPasses(*graph, Stage::kOptimize));
-      model.graph = std::move(*graph);
-    }
-    EXPECT_TRUE(WriteEtm(model, path_));
-  }
-  ~ModelFile() { std::filesystem::remove(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // y = x + [1, -1], for any number of rows.
 constexpr char kAdd[] =
@@ -223,6 +196,26 @@ TEST(Refusal, CInputsThatAreNone) {
   evoq_session_free(nullptr);
 }
 
+// Names hold what they like; what is told of them is UTF-8 without control characters, through both
+// interfaces, and cut between characters.
+TEST(Refusal, ErrorsAreFitForATerminal) {
+  const std::string path = "/nowhere/\u00e4\x1b[31m\n\xff";
+  std::string error;
+  EXPECT_FALSE(Session::Load(path, {1}, &error));
+  EXPECT_TRUE(error.starts_with("/nowhere/\u00e4\\u001b[31m\\n\\xff: ")) << error;
+  char c_error[300];
+  EXPECT_EQ(evoq_session_load(path.c_str(), 1, c_error, sizeof(c_error)), nullptr);
+  EXPECT_EQ(c_error, error);
+  // "/nowhere/" has 9 bytes, the letter after it 2.
+  for (const auto& [size, text] : {std::pair{10, "/nowhere/"},
+                                   {11, "/nowhere/"},
+                                   {12, "/nowhere/\u00e4"},
+                                   {13, "/nowhere/\u00e4\\"}}) {
+    EXPECT_EQ(evoq_session_load(path.c_str(), 1, c_error, size), nullptr);
+    EXPECT_STREQ(c_error, text) << size;
+  }
+}
+
 // A pointer into the middle of a message, say.
 TEST(Refusal, CInputsNeedNoAlignment) {
   const ModelFile file(kAdd);
@@ -254,6 +247,7 @@ TEST(Refusal, ArraysWhoseBytesAreNotTheirShapes) {
   };
   constexpr int64_t kHuge = int64_t{1} << 62;
   EXPECT_FALSE(run({1, 2}, 7));
+  EXPECT_EQ(error, "input x: 7 bytes for shape [1, 2], expected 8");
   EXPECT_FALSE(run({1, 2}, 9));
   EXPECT_FALSE(run({1, 2}, 0));
   EXPECT_FALSE(run({-1, -2}, 8));

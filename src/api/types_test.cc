@@ -2,39 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <map>
 
-#include "engine/engine.h"
+#include "api/test_model.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
-#include "program/etm.h"
 
 namespace evoq {
 namespace {
 
-class TypesTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto name = fmt::format("evoq_types_{}.etm", ::getpid());
-    path_ = (std::filesystem::temp_directory_path() / name).string();
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
-  // Writes the graph to path_, without a plan.
-  void Write(const std::string& text) {
-    auto graph = ParseGraph(text);
-    ASSERT_TRUE(graph) << text << graph.error().message();
-    Model model;
-    model.graph = std::move(*graph);
-    ASSERT_TRUE(WriteEtm(model, path_));
-  }
-  std::string path_;
-};
-
 // ONNX's TensorProto.DataType: 8 is string, 14 and 15 are complex, 21 to 23, 25 and 26 have 4 or 2
 // bits.
-TEST_F(TypesTest, BytesOfAllNumbers) {
+TEST(Types, BytesOfAllNumbers) {
   const std::map<int, size_t> bytes = {{1, 4},  {2, 1},  {3, 1},  {4, 2},  {5, 2},  {6, 4},
                                        {7, 8},  {9, 1},  {10, 2}, {11, 8}, {12, 4}, {13, 8},
                                        {16, 2}, {17, 1}, {18, 1}, {19, 1}, {20, 1}, {24, 1}};
@@ -46,7 +25,7 @@ TEST_F(TypesTest, BytesOfAllNumbers) {
   }
 }
 
-TEST_F(TypesTest, ArraysOfZeros) {
+TEST(Types, ArraysOfZeros) {
   EXPECT_EQ(Array::Zeros(ElementType::kFloat64, {2, 3}).bytes, std::vector<std::byte>(48));
   EXPECT_EQ(Array::Zeros(ElementType::kBfloat16, {}).bytes.size(), 2u);
   EXPECT_EQ(Array::Zeros(ElementType::kFloat32, {2, 3}).size(), 6u);
@@ -66,7 +45,7 @@ TEST_F(TypesTest, ArraysOfZeros) {
 }
 
 // Inputs and outputs of types that arrays do not carry: the file is refused, naming them.
-TEST_F(TypesTest, OtherTypesAreRefusedAtLoad) {
+TEST(Types, OtherTypesAreRefusedAtLoad) {
   const struct {
     const char* graph;
     const char* value;
@@ -83,18 +62,19 @@ TEST_F(TypesTest, OtherTypesAreRefusedAtLoad) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.graph);
-    Write(c.graph);
+    const ModelFile file(c.graph, /*planned=*/false);
     std::string error;
-    EXPECT_FALSE(Session::Load(path_, {1}, &error));
-    EXPECT_EQ(error, path_ + ": " + c.value + " is " + c.type + ", which arrays do not carry");
+    EXPECT_FALSE(Session::Load(file.path(), {1}, &error));
+    EXPECT_EQ(error,
+              file.path() + ": " + c.value + " is " + c.type + ", which arrays do not carry");
     char c_error[300];
-    EXPECT_EQ(evoq_session_load(path_.c_str(), 1, c_error, sizeof(c_error)), nullptr);
+    EXPECT_EQ(evoq_session_load(file.path().c_str(), 1, c_error, sizeof(c_error)), nullptr);
     EXPECT_EQ(error, c_error);
   }
 }
 
 // Every type that arrays carry, in and out: 1, 2 and 4 as bits of each, cast to float32 and back.
-TEST_F(TypesTest, CarriedTypesComeAndGo) {
+TEST(Types, CarriedTypesComeAndGo) {
   const struct {
     int type;
     const char* name;
@@ -120,12 +100,13 @@ TEST_F(TypesTest, CarriedTypesComeAndGo) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
-    Write(
-        fmt::format("input %x: {}[3]\na: %f = Cast{{to=1}}(%x)\nb: %y = Cast{{to={}}}(%f)\noutput "
-                    "%f\noutput %y\n",
-                    c.name, c.type));
+    const ModelFile file(
+        fmt::format("input %x: {}[3]\na: %f = Cast{{to=1}}(%x)\nb: %y = Cast{{to={}}}(%f)\n"
+                    "output %f\noutput %y\n",
+                    c.name, c.type),
+        /*planned=*/false);
     std::string error;
-    auto session = Session::Load(path_, {1}, &error);
+    auto session = Session::Load(file.path(), {1}, &error);
     ASSERT_TRUE(session) << error;
     EXPECT_EQ(static_cast<int>(session->inputs()[0].type), c.type);
     EXPECT_EQ(session->outputs()[0].type, ElementType::kFloat32);
@@ -150,13 +131,13 @@ TEST_F(TypesTest, CarriedTypesComeAndGo) {
 }
 
 // Files keep no types of outputs: they are inferred.
-TEST_F(TypesTest, OutputsAreDescribed) {
-  Write(
-      "input %x: float32[N, 4]\na: %y = Add(%x, %x)\nm: %z = ArgMax{axis=1, keepdims=0}(%x)\nnz: "
-      "%i = NonZero(%x)\n"
-      "output %y\noutput %z\noutput %i\n");
+TEST(Types, OutputsAreDescribed) {
+  const ModelFile file(
+      "input %x: float32[N, 4]\na: %y = Add(%x, %x)\nm: %z = ArgMax{axis=1, keepdims=0}(%x)\n"
+      "nz: %i = NonZero(%x)\noutput %y\noutput %z\noutput %i\n",
+      /*planned=*/false);
   std::string error;
-  const auto session = Session::Load(path_, {1}, &error);
+  const auto session = Session::Load(file.path(), {1}, &error);
   ASSERT_TRUE(session) << error;
   ASSERT_EQ(session->outputs().size(), 3u);
   EXPECT_EQ(session->outputs()[0].name, "y");
@@ -166,7 +147,7 @@ TEST_F(TypesTest, OutputsAreDescribed) {
   EXPECT_EQ(session->outputs()[1].shape, (std::vector<int64_t>{-1}));
   EXPECT_EQ(session->outputs()[2].type, ElementType::kInt64);
   EXPECT_EQ(session->outputs()[2].shape, (std::vector<int64_t>{2, -1}));
-  evoq_session* s = evoq_session_load(path_.c_str(), 1, nullptr, 0);
+  evoq_session* s = evoq_session_load(file.path().c_str(), 1, nullptr, 0);
   ASSERT_NE(s, nullptr);
   int64_t shape[3] = {7, 7, 7};
   EXPECT_EQ(evoq_session_output_shape(s, 2, shape, 1), 2);
