@@ -46,7 +46,7 @@ Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
     model.graph = std::move(optimized);  // the first run brings the sizes
     return model;
   }
-  EVOQ_TRY(bound);
+  if (!bound) return tl::unexpected(bound.error());
   std::string why;
   return PackOrSayWhy(std::move(optimized), *bound, why);
 }

@@ -34,7 +34,7 @@ Result<std::unique_ptr<RegionRun>> RegionRun::Create(const Graph& lowered,
   run->context_->timed = true;
   auto outputs = run->region_->Run(sample);
   run->context_->timed = false;
-  EVOQ_TRY(outputs);
+  if (!outputs) return tl::unexpected(std::move(outputs.error()));
   EVOQ_ASSIGN(RegionTrace trace, run->region_->Trace());
   run->trace_ = std::make_shared<const RegionTrace>(std::move(trace));
   for (const Tensor& t : sample) run->input_types_.push_back(t.type());

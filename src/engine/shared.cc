@@ -90,7 +90,7 @@ Result<std::vector<Tensor>> SharedEngine::RunInRegions(std::span<const Tensor> i
     const Running running(running_);
     return engine_->Run(inputs);
   }();
-  EVOQ_TRY(outputs);
+  if (!outputs) return outputs;
   for (Tensor& t : *outputs) t = Own(t);
   return outputs;
 }

@@ -82,9 +82,9 @@ Status InferAll(Graph& graph, std::vector<NodeId> nodes, bool lenient) {
       }
       std::vector<TensorType> declared;
       for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType{});
-      const auto inferred = InferNode(graph, node, declared);
+      auto inferred = InferNode(graph, node, declared);
       if (!inferred && lenient) continue;
-      EVOQ_ASSIGN(const std::vector<TensorType> types, inferred);
+      EVOQ_ASSIGN(const std::vector<TensorType> types, std::move(inferred));
       for (size_t i = 0; i < node.outputs.size() && i < types.size(); ++i) {
         if (node.outputs[i].valid()) graph.SetType(node.outputs[i], types[i]);
       }

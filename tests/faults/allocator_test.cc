@@ -5,16 +5,15 @@
 #ifndef EVOQ_NO_FAULTS
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <functional>
+#include <optional>
 
-#include "engine/engine.h"
+#include "api/test_model.h"
 #include "engine/shared.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
-#include "program/etm.h"
+#include "runtime/buffers.h"
 
 namespace evoq {
 namespace {
@@ -29,24 +28,9 @@ enum class Outcome { kRight, kError, kWrong };
 // A session of the model, and one run of it with known results.
 class AllocatorTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = std::filesystem::temp_directory_path() / fmt::format("evoq_faults_{}", ::getpid());
-    std::filesystem::create_directories(dir_);
-    path_ = (dir_ / "m.etm").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   void Write(const std::string& text, bool planned) {
-    auto graph = ParseGraph(text);
-    ASSERT_TRUE(graph) << graph.error().message();
-    Model model;
-    if (planned) {
-      model = LowerAndPack(std::move(*graph)).value();
-    } else {
-      ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize));
-      model.graph = std::move(*graph);
-    }
-    ASSERT_TRUE(WriteEtm(model, path_));
+    file_.emplace(text, planned);
+    path_ = file_->path();
   }
 
   // Tries with request n failing, n = 1, 2, ... until none is left to fail: all of the first 100,
@@ -86,7 +70,7 @@ class AllocatorTest : public ::testing::Test {
     EXPECT_EQ(faults::Living(), living);
   }
 
-  std::filesystem::path dir_;
+  std::optional<ModelFile> file_;
   std::string path_;
 };
 
@@ -102,14 +86,11 @@ output %y
 Outcome RunGemm(Session& session, std::string* error) {
   Array x;
   std::vector<Array> inputs, outputs;
-  {
-    // The test's own memory is not what fails.
-    x.shape = {1, 2};
-    x.bytes.resize(8);
-    x.data<float>()[0] = 3;
-    x.data<float>()[1] = 4;
-    inputs.push_back(std::move(x));
-  }
+  x.shape = {1, 2};
+  x.bytes.resize(8);
+  x.data<float>()[0] = 3;
+  x.data<float>()[1] = 4;
+  inputs.push_back(std::move(x));
   if (!session.Run(inputs, &outputs, error))
     return error->empty() ? Outcome::kWrong : Outcome::kError;
   const bool right =
@@ -118,7 +99,8 @@ Outcome RunGemm(Session& session, std::string* error) {
 }
 
 // The test's own requests fail too: they count as errors.
-Outcome Tried(const std::function<Outcome()>& attempt) {
+template <typename Attempt>
+Outcome Tried(const Attempt& attempt) {
   try {
     return attempt();
   } catch (const std::bad_alloc&) {
@@ -183,13 +165,25 @@ TEST_F(AllocatorTest, ASessionGoesOn) {
   }
 }
 
+// The places of what is not 0, and x x or -x.
+constexpr char kPartitions[] = R"(input %x: float32[N]
+input %c: bool[]
+nz: %i = NonZero(%x)
+if: %y = If(%c, %x)
+| graph "then"
+| input %a: float32[...]
+| t: %b = Mul(%a, %a)
+| output %b
+| graph "else"
+| input %a: float32[...]
+| e: %b = Neg(%a)
+| output %b
+output %i
+output %y
+)";
+
 TEST_F(AllocatorTest, ModelsInRegions) {
-  Write(
-      "input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
-      "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
-      "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput "
-      "%i\noutput %y\n",
-      /*planned=*/false);
+  Write(kPartitions, /*planned=*/false);
   WalkAll([&] {
     std::string error;
     auto session = Session::Load(path_, {1}, &error);
@@ -227,6 +221,34 @@ TEST_F(AllocatorTest, TheCInterface) {
     if (!ran) return *error == 0 || y[0] != -1 ? Outcome::kWrong : Outcome::kError;
     return y[0] == 12 && y[1] == 0 ? Outcome::kRight : Outcome::kWrong;
   });
+}
+
+// What is refused is refused with its reason or, without memory for that, with the lack of memory.
+TEST_F(AllocatorTest, RefusedCalls) {
+  Write(kGemm, true);
+  auto session = Session::Load(path_, {1});
+  ASSERT_TRUE(session);
+  evoq_session* s = evoq_session_load(path_.c_str(), 1, nullptr, 0);
+  ASSERT_NE(s, nullptr);
+  const auto outcome = [](bool refused, std::string_view told, std::string_view reason) {
+    if (refused && told == "out of memory") return Outcome::kError;
+    return refused && told == reason ? Outcome::kRight : Outcome::kWrong;
+  };
+  WalkAll([&] {
+    const int64_t shape[] = {1, 2};
+    const evoq_array none = {1, 2, shape, nullptr};
+    char error[100] = "";
+    const bool refused = evoq_session_compute(s, &none, 1, error, sizeof(error)) != 0;
+    return outcome(refused, error, "input x: 8 bytes without data");
+  });
+  const std::vector<Array> inputs = {Array{ElementType::kFloat32, {1, 2}, {}}};
+  std::vector<Array> outputs;
+  std::string error(100, ' ');
+  WalkAll([&] {
+    const bool refused = !session->Run(inputs, &outputs, &error);
+    return outcome(refused, error, "input x: 0 bytes for shape [1, 2], expected 8");
+  });
+  evoq_session_free(s);
 }
 
 // Import, passes, packing of a real network.
@@ -272,27 +294,57 @@ TEST_F(AllocatorTest, ArraysOfZeros) {
 
 // A model that several threads share: a failed run leaves its stream to the next one.
 TEST_F(AllocatorTest, SharedStreamsComeBack) {
-  Write(kGemm, true);
-  auto engine = Engine::Load(path_, {2});
-  ASSERT_TRUE(engine);
-  SharedEngine shared(std::move(*engine), 1);
-  const Tensor x = Tensor::FromValues<float>(Shape{1, 2}, {3, 4});
-  const auto attempt = [&] {
-    return Tried([&] {
-      const auto y = shared.Run(std::span(&x, 1));
-      if (!y) return Outcome::kError;
-      return (*y)[0].data<float>()[0] == 12 ? Outcome::kRight : Outcome::kWrong;
-    });
-  };
-  ASSERT_EQ(attempt(), Outcome::kRight);
-  for (int64_t n = 1; n < 30; ++n) {
-    {
-      const Failing failing(What::kMemory, How::kOnce, n);
-      ASSERT_NE(attempt(), Outcome::kWrong);
+  const struct {
+    const char* graph;
+    std::vector<Tensor> inputs;
+    float last;  // of the last output
+  } cases[] = {{kGemm, {Tensor::FromValues<float>(Shape{1, 2}, {5, 10})}, 0},
+               {kPartitions,
+                {Tensor::FromValues<float>(Shape{2}, {0, 5}), Tensor::Scalar<bool>(false)},
+                -5}};
+  for (const auto& c : cases) {
+    Write(c.graph, /*planned=*/false);
+    auto engine = Engine::Load(path_, {2});
+    ASSERT_TRUE(engine);
+    SharedEngine shared(std::move(*engine), 1);
+    const auto attempt = [&] {
+      return Tried([&] {
+        const auto y = shared.Run(c.inputs);
+        if (!y) return Outcome::kError;
+        return y->back().data<float>()[1] == c.last ? Outcome::kRight : Outcome::kWrong;
+      });
+    };
+    for (int warm = 0; warm < 3; ++warm) ASSERT_EQ(attempt(), Outcome::kRight);
+    bool hit = true;
+    for (int64_t n = 1; hit; ++n) {
+      {
+        const Failing failing(What::kMemory, How::kOnce, n);
+        ASSERT_NE(attempt(), Outcome::kWrong);
+        hit = failing.hit();
+      }
+      ASSERT_EQ(shared.running(), 0);
+      ASSERT_EQ(attempt(), Outcome::kRight);  // or waits forever for a stream
     }
-    ASSERT_EQ(shared.running(), 0);
-    ASSERT_EQ(attempt(), Outcome::kRight);  // or waits forever for a stream
   }
+}
+
+// What measures and explains a model in partitions, made and run.
+TEST_F(AllocatorTest, PartitionsThatAreMeasured) {
+  Write(kPartitions, /*planned=*/false);
+  auto engine = Engine::Load(path_, {1});
+  ASSERT_TRUE(engine);
+  const std::vector<Tensor> inputs = {Tensor::FromValues<float>(Shape{2}, {0, 5}),
+                                      Tensor::Scalar<bool>(true)};
+  WalkAll([&] {
+    return Tried([&] {
+      const auto runnable = (*engine)->RunnableFor(inputs);
+      if (!runnable) return Outcome::kError;
+      RunBuffers buffers = MakeBuffers(**runnable);
+      std::vector<int64_t> ns((*runnable)->program().steps.size());
+      if (!(*runnable)->RunTimed(buffers.inputs, buffers.outputs, ns)) return Outcome::kError;
+      return buffers.outputs[1].data<float>()[1] == 25 ? Outcome::kRight : Outcome::kWrong;
+    });
+  });
 }
 
 #ifndef EVOQ_NO_THREAD_FAULTS
