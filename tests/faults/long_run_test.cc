@@ -4,15 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
+#include <optional>
 #include <thread>
 
-#include "base/file.h"
-#include "engine/engine.h"
+#include "api/test_model.h"
+#include "base/test_child.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
-#include "program/etm.h"
 #include "tests/faults/faults.h"
 
 namespace evoq {
@@ -20,17 +18,9 @@ namespace {
 
 class LongRunTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto name = fmt::format("evoq_long_{}.etm", ::getpid());
-    path_ = (std::filesystem::temp_directory_path() / name).string();
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
   void Write(const std::string& text) {
-    auto graph = ParseGraph(text);
-    ASSERT_TRUE(graph) << graph.error().message();
-    const Model model = LowerAndPack(std::move(*graph)).value();
-    ASSERT_TRUE(WriteEtm(model, path_));
+    file_.emplace(text);
+    path_ = file_->path();
   }
   // y = x W, 64 by 64, W = 2 in its diagonal: weights of 16 KiB.
   void WriteProduct() {
@@ -88,9 +78,11 @@ class LongRunTest : public ::testing::Test {
     const std::vector<Array> small = Input(2);
     const bool works = fresh && fresh->Run(small, &y, &error) && IsDouble(y, small);
     if (!works) std::fprintf(stderr, "'%s'\n", error.c_str());
+    file_.reset();
     return good && works;
   }
 
+  std::optional<ModelFile> file_;
   std::string path_;
 };
 
@@ -215,32 +207,25 @@ TEST_F(LongRunTest, AFileThatIsCutShort) {
                           "]\na: %y: float32[N, 32768] = Add(%x, %c)\noutput %y\n";
   for (const bool c_interface : {false, true}) {
     Write(sum);
-    const pid_t pid = ::fork();
-    if (pid == 0) ::_exit(RunsOnACutFile(c_interface) ? 0 : 1);
-    int status = -1;
-    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    EXPECT_EQ(StatusOfChild([&] { return RunsOnACutFile(c_interface); }), 0);
   }
 }
 
 // Weights that were packed are copies: runs go on with right results, or are errors.
 TEST_F(LongRunTest, AFileThatIsCutShortBehindPackedWeights) {
   WriteProduct();
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    auto session = Session::Load(path_, {1});
-    const std::vector<Array> x = Input(2);
-    std::vector<Array> y;
-    bool good = session && session->Run(x, &y) && ::truncate(path_.c_str(), 64) == 0;
-    for (int64_t rows : {2, 5, 300, 2}) {
-      const std::vector<Array> more = Input(rows);
-      if (session->Run(more, &y)) good = good && IsDouble(y, more);
-    }
-    ::_exit(good ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(StatusOfChild([&] {
+              auto session = Session::Load(path_, {1});
+              const std::vector<Array> x = Input(2);
+              std::vector<Array> y;
+              bool good = session && session->Run(x, &y) && ::truncate(path_.c_str(), 64) == 0;
+              for (int64_t rows : {2, 5, 300, 2}) {
+                const std::vector<Array> more = Input(rows);
+                if (session->Run(more, &y)) good = good && IsDouble(y, more);
+              }
+              return good;
+            }),
+            0);
 }
 
 #endif  // EVOQ_NO_FAULTS
