@@ -80,7 +80,11 @@ def verbs(kind, folder):
             "quantize", float_model, "--scheme", "bf16", *certified, "--never-slower", "-o",
             stem + ".never.etm"
         ],
-        "bench": ["bench", stem + ".dynamic.etm", *sizes, *QUICK, "--warmup-ms", "0"],
+        "bench": [
+            "bench", stem + ".dynamic.etm", *sizes, *QUICK, "--warmup-ms", "0", "--export-times",
+            stem + ".times.json", "--export-profile", stem + ".profile.json",
+            "--export-layer-info", stem + ".layers.json"
+        ],
         "profile": ["profile", stem + ".dynamic.etm", *sizes, *QUICK, "--warmup-ms", "0"],
         "explain": ["explain", stem + ".dynamic.etm", "--baseline", float_model, *sizes, *QUICK],
         "compare": [
@@ -109,8 +113,29 @@ def verbs(kind, folder):
         row.append(("no" if refusal else "yes") if holds else "FAILED")
         if holds and not refusal and done.returncode == 0:
             with open(stem + ".json") as f:
-                says(cell, kind, verb, json.load(f))
+                out = json.load(f)
+            says(cell, kind, verb, out)
+            if verb == "bench":
+                exports(cell, kind, stem, out)
     return list(commands), row
+
+
+def exports(cell, kind, stem, out):
+    """What bench wrote as trtexec does: a time for each run, the profile and the layers by step."""
+    paths = [f"{stem}.{name}.json" for name in ("times", "profile", "layers")]
+    missing = [path for path in paths if not os.path.exists(path)]
+    if not check(cell, not missing, f"wrote no {missing}"):
+        return
+    read = []
+    for path in paths:
+        with open(path) as f:
+            read.append(json.load(f))
+    times, profile, layers = read
+    steps = [step["name"] for step in profile if "name" in step]
+    check(cell, len(times) == out["runs"], f"{len(times)} times of {out['runs']} runs")
+    check(cell,
+          len(steps) == len(layers["Layers"]) and
+          (steps or kind in ("no inputs", "passes through")), (steps, layers))
 
 
 def says(cell, kind, verb, out):

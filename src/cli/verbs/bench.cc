@@ -29,7 +29,7 @@ Status WriteJson(const std::string& path, const json& value) {
 }
 
 // What trtexec tells of the engine besides the runs; steps are timed after them, in runs of their own.
-Status TellLikeTrtexec(const Options& o, Executor& executor, const RunTimes& times) {
+Status TellLikeTrtexec(const Options& o, Runnable& executor, const RunTimes& times) {
   EVOQ_TRY(WriteJson(o.export_times, TimesAsTrtexec(times)));
   if (o.verbosity != "none") {
     const json layers = LayersAsTrtexec(executor.program(), o.verbosity == "detailed");
@@ -103,7 +103,10 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
 
 // A model that is no single Program.
 Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes, const Stopwatch& watch) {
-  if (o.streams > 1) return Fail(ErrorCode::kUsage, "--streams {}: {} runs in regions, one stream at a time ({})", o.streams, o.model, engine.in_regions());
+  if (o.streams > 1)
+    return Fail(ErrorCode::kUsage,
+                "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", o.streams,
+                o.model, engine.in_regions());
   EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
   const double load_ms = watch.ms();
   const Stopwatch first;
@@ -121,7 +124,15 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   out["prepare_ms"] = prepare_ms;
   for (double p : o.percentiles) out["percentiles"][fmt::format("{}", p)] = times.Percentile(p);
   Tell(o, out, times, meter.Read(), first_ms - prepare_ms);
-  Out("  in regions: {}\n", engine.in_regions());
+  Out("  in dynamic partitions: {}\n", engine.in_regions());
+  const bool tells_steps = !o.export_profile.empty() || !o.export_layer_info.empty() ||
+                           o.dump_profile || o.dump_layer_info;
+  if (!tells_steps) {
+    EVOQ_TRY(WriteJson(o.export_times, TimesAsTrtexec(times)));
+    return out;
+  }
+  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, engine.RunnableFor(inputs));
+  EVOQ_TRY(TellLikeTrtexec(o, *runnable, times));
   return out;
 }
 
