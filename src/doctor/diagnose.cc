@@ -30,44 +30,6 @@ std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(co
   return losses;
 }
 
-namespace {
-
-bool Reads(const ForeignLayer& reader, const ForeignLayer& writer) {
-  for (const ForeignTensor& output : writer.outputs) {
-    const auto same = [&](const ForeignTensor& input) {
-      return !input.name.empty() && input.name == output.name;
-    };
-    if (std::any_of(reader.inputs.begin(), reader.inputs.end(), same)) return true;
-  }
-  return false;
-}
-
-bool NamesTensors(const std::vector<ForeignTensor>& tensors) {
-  return !tensors.empty() && !tensors[0].name.empty();
-}
-
-}  // namespace
-
-std::vector<size_t> Readers(const ForeignRun& run, size_t layer) {
-  std::vector<size_t> readers;
-  const bool named = NamesTensors(run.layers[layer].outputs);
-  for (size_t i = layer + 1; i < run.layers.size(); ++i) {
-    if (!named) return {i};
-    if (Reads(run.layers[i], run.layers[layer])) readers.push_back(i);
-  }
-  return readers;
-}
-
-std::vector<size_t> Writers(const ForeignRun& run, size_t layer) {
-  std::vector<size_t> writers;
-  const bool named = NamesTensors(run.layers[layer].inputs);
-  for (size_t i = layer; i-- > 0;) {
-    if (!named) return {i};
-    if (Reads(run.layers[layer], run.layers[i])) writers.push_back(i);
-  }
-  return writers;
-}
-
 bool IsFloat(const std::string& precision) {
   return precision == "fp32" || precision == "fp16" || precision == "bf16";
 }
@@ -78,7 +40,7 @@ double NarrowingShare(const ForeignLayer& layer) {
 
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
   Diagnosis diagnosis;
-  const DoctorCase c{run, baseline};
+  const DoctorCase c{run, baseline, Wiring(run)};
   std::vector<bool> taken(run.layers.size());
   double lost = 0;
   for (const DoctorRule* rule : AllDoctorRules()) {

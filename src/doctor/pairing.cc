@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "doctor/wiring.h"
+
 namespace evoq {
 namespace {
 
@@ -74,9 +76,9 @@ std::map<std::string, size_t> ByOperator(const ForeignRun& run, const std::vecto
 }
 
 // Whether each of the layers computes from the one before it.
-bool IsChain(const ForeignRun& run, const std::vector<size_t>& layers) {
+bool IsChain(const Wiring& wiring, const std::vector<size_t>& layers) {
   for (size_t i = 1; i < layers.size(); ++i) {
-    if (!DependsOn(run, layers[i], layers[i - 1])) return false;
+    if (!wiring.DependsOn(layers[i], layers[i - 1])) return false;
   }
   return true;
 }
@@ -116,33 +118,6 @@ Output OutputOf(const ForeignLayer& layer) { return {layer.group, OutputDims(lay
 
 }  // namespace
 
-bool DependsOn(const ForeignRun& run, size_t later, size_t earlier) {
-  // From `later` back. What was written before `earlier` cannot lead there.
-  std::map<std::string, std::vector<size_t>> writers;  // by tensor, between the two
-  for (size_t i = earlier; i < later; ++i) {
-    for (const ForeignTensor& output : run.layers[i].outputs) {
-      if (!output.name.empty()) writers[output.name].push_back(i);
-    }
-  }
-  std::vector<bool> seen(later - earlier);
-  std::vector<size_t> open = {later};
-  while (!open.empty()) {
-    const size_t layer = open.back();
-    open.pop_back();
-    if (layer == earlier) return true;
-    for (const ForeignTensor& input : run.layers[layer].inputs) {
-      const auto it = writers.find(input.name);
-      if (it == writers.end()) continue;
-      const auto after = std::lower_bound(it->second.begin(), it->second.end(),
-                                          layer);  // the last one that wrote before it was read
-      if (after == it->second.begin() || seen[*(after - 1) - earlier]) continue;
-      seen[*(after - 1) - earlier] = true;
-      open.push_back(*(after - 1));
-    }
-  }
-  return false;
-}
-
 std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in_run,
                                     const ForeignRun& baseline, const LayerFilter& in_baseline) {
   std::vector<Counterpart> pairs(run.layers.size());
@@ -161,6 +136,7 @@ std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in
   const auto kinds = GroupBy<Kind>(run, ours, KindOf),
              their_kinds = GroupBy<Kind>(baseline, theirs, KindOf);
   const auto their_outputs = GroupBy<Output>(baseline, theirs, OutputOf);
+  const Wiring wiring(run), their_wiring(baseline);
   for (const auto& [kind, group] : kinds) {
     const auto it = their_kinds.find(kind);
     if (it == their_kinds.end()) {
@@ -172,8 +148,8 @@ std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in
       continue;
     }
     const std::vector<size_t>& others = it->second.layers;
-    const bool ordered = group.layers.size() == others.size() && IsChain(run, group.layers) &&
-                         IsChain(baseline, others);
+    const bool ordered = group.layers.size() == others.size() && IsChain(wiring, group.layers) &&
+                         IsChain(their_wiring, others);
     for (size_t n = 0; n < group.layers.size(); ++n) {
       Counterpart& pair = pairs[group.layers[n]];
       if (ordered) {

@@ -31,8 +31,4 @@ struct Counterpart {
 std::vector<Counterpart> PairLayers(const ForeignRun& run, const LayerFilter& in_run,
                                     const ForeignRun& baseline, const LayerFilter& in_baseline);
 
-// Whether layer `later` of a run computes from what `earlier` wrote, through any layers between
-// them. False where tensors are not named.
-bool DependsOn(const ForeignRun& run, size_t later, size_t earlier);
-
 }  // namespace evoq

@@ -250,12 +250,13 @@ TEST(Pairing, DependsThroughAnyLayersBetween) {
   };
   const ForeignRun run = RunOf({link("x", "a"), link("a", "b"), link("x", "c"), link("b", "d"),
                                 link("c", "a"), link("a", "e")});
-  EXPECT_TRUE(DependsOn(run, 3, 0));
-  EXPECT_TRUE(DependsOn(run, 1, 0));
-  EXPECT_FALSE(DependsOn(run, 2, 0));
-  EXPECT_FALSE(DependsOn(run, 3, 2));
-  EXPECT_FALSE(DependsOn(run, 5, 0)) << "a is written again before it is read";
-  EXPECT_TRUE(DependsOn(run, 5, 2)) << "through c and the new a";
+  const Wiring wiring(run);
+  EXPECT_TRUE(wiring.DependsOn(3, 0));
+  EXPECT_TRUE(wiring.DependsOn(1, 0));
+  EXPECT_FALSE(wiring.DependsOn(2, 0));
+  EXPECT_FALSE(wiring.DependsOn(3, 2));
+  EXPECT_FALSE(wiring.DependsOn(5, 0)) << "a is written again before it is read";
+  EXPECT_TRUE(wiring.DependsOn(5, 2)) << "through c and the new a";
 }
 
 // Two ways from each layer to the next: each layer is looked at once, not each way.
@@ -271,26 +272,28 @@ TEST(Pairing, ManyWaysLeadBack) {
     layers.push_back(layer);
     layers.push_back(beside);
   }
-  EXPECT_TRUE(DependsOn(RunOf(layers), layers.size() - 1, 1));
-  EXPECT_FALSE(DependsOn(RunOf(layers), layers.size() - 1, 0));
+  const ForeignRun run = RunOf(layers);
+  EXPECT_TRUE(Wiring(run).DependsOn(layers.size() - 1, 1));
+  EXPECT_FALSE(Wiring(run).DependsOn(layers.size() - 1, 0));
 }
 
 TEST(Pairing, NeighboursByTensorsOrByOrder) {
   ForeignRun run = RunOf({Conv("w", 1, "fp16", kOut, k3x3, 9, "x", "a"),
                           Conv("between", 1, "fp16", kOut, k3x3, 9, "x", "b"),
                           Conv("r", 1, "fp16", kOut, k3x3, 9, "a", "c")});
-  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{2});
-  EXPECT_EQ(Writers(run, 2), std::vector<size_t>{0});
-  EXPECT_TRUE(Readers(run, 2).empty());
-  EXPECT_TRUE(Writers(run, 0).empty());
+  EXPECT_EQ(Wiring(run).Readers(0), std::vector<size_t>{2});
+  EXPECT_EQ(Wiring(run).Writers(2), std::vector<size_t>{0});
+  EXPECT_TRUE(Wiring(run).Readers(2).empty());
+  EXPECT_TRUE(Wiring(run).Writers(0).empty());
   // An output and an input without names are not one tensor.
   run.layers[0].outputs.push_back({});
   run.layers[1].inputs.push_back({});
-  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{2});
+  EXPECT_EQ(Wiring(run).Readers(0), std::vector<size_t>{2});
   for (ForeignLayer& layer : run.layers) layer.inputs[0].name = layer.outputs[0].name = "";
-  EXPECT_EQ(Readers(run, 0), std::vector<size_t>{1}) << "the next one, where tensors have no names";
-  EXPECT_EQ(Writers(run, 2), std::vector<size_t>{1});
-  EXPECT_TRUE(Readers(run, 2).empty());
+  EXPECT_EQ(Wiring(run).Readers(0), std::vector<size_t>{1})
+      << "the next one, where tensors have no names";
+  EXPECT_EQ(Wiring(run).Writers(2), std::vector<size_t>{1});
+  EXPECT_TRUE(Wiring(run).Readers(2).empty());
 }
 
 TEST(Pairing, WhatIsQuantized) {

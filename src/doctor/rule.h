@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "doctor/foreign_run.h"
+#include "doctor/wiring.h"
 
 namespace evoq {
 
@@ -20,6 +21,7 @@ struct Loss {
 struct DoctorCase {
   const ForeignRun& run;
   const ForeignRun* baseline;  // null without one
+  Wiring wiring;               // of the run
 };
 
 struct DoctorRule {
@@ -52,11 +54,8 @@ struct Diagnosis {
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline);
 
 // For rules: the layers that are so, each losing that share of its time.
-std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(const ForeignLayer&)>& so, double share = 1);
-// Layers that read what `layer` writes, or that write what it reads: by tensor names, or by order
-// where names are all there is.
-std::vector<size_t> Readers(const ForeignRun& run, size_t layer);
-std::vector<size_t> Writers(const ForeignRun& run, size_t layer);
+std::vector<Loss> LossesWhere(const ForeignRun& run,
+                              const std::function<bool(const ForeignLayer&)>& so, double share = 1);
 bool IsFloat(const std::string& precision);  // of more than 8 bits
 // The share of a layer's time that computing in 8 bits instead would save: none of integers, which
 // are what they are.

@@ -16,7 +16,7 @@ std::vector<Loss> FindResidual(const DoctorCase& c) {
   for (size_t i = 0; i < c.run.layers.size(); ++i) {
     const ForeignLayer& layer = c.run.layers[i];
     if (!layer.has_residual || (!layer.outputs.empty() && !IsFloat(layer.outputs[0].precision))) continue;
-    for (size_t reader : Readers(c.run, i)) {
+    for (size_t reader : c.wiring.Readers(i)) {
       if (IsConversion(c.run.layers[reader])) losses.push_back({reader, c.run.layers[reader].ms});
     }
   }
@@ -41,14 +41,14 @@ std::vector<Loss> FindPooling(const DoctorCase& c) {
     if (!pairs.empty() && pairs[i].sure)
       lost = std::max(lost, layer.ms - c.baseline->layers[*pairs[i].sure].ms);
     losses.push_back({i, lost});
-    for (size_t writer : Writers(c.run, i)) {
+    for (size_t writer : c.wiring.Writers(i)) {
       if (c.run.layers[writer].conversion == Conversion::kReformat)
         losses.push_back({writer, c.run.layers[writer].ms});
     }
-    for (size_t reader : Readers(c.run, i)) {
+    for (size_t reader : c.wiring.Readers(i)) {
       if (c.run.layers[reader].group != LayerGroup::kReformatQdq) continue;
       losses.push_back({reader, c.run.layers[reader].ms});
-      for (size_t next : Readers(c.run, reader)) {
+      for (size_t next : c.wiring.Readers(reader)) {
         if (c.run.layers[next].conversion == Conversion::kQuantize) losses.push_back({next, c.run.layers[next].ms});
       }
     }
