@@ -1,53 +1,21 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <map>
 #include <set>
 
-#include "base/file.h"
 #include "base/json_file.h"
 #include "base/text.h"
-#include "doctor/rule.h"
-#include "doctor/source.h"
+#include "doctor/test_files.h"
 
 namespace evoq {
 namespace {
 
 using nlohmann::json;
 
-class Doctor : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("evoq_doctor_" + std::to_string(getpid()));
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Write(const std::string& name, const json& value) const {
-    EXPECT_TRUE(WriteFileAtomic(At(name), value.dump()));
-    return At(name);
-  }
-  std::filesystem::path folder_;
-};
-
-const ForeignSource& Source(const std::string& tool) {
-  for (const ForeignSource* source : AllForeignSources()) {
-    if (tool == source->tool) return *source;
-  }
-  std::abort();
-}
+using Doctor = DoctorFiles;
 
 std::string DataFolder() {
   const char* set = std::getenv("EVOQ_DATA");
   return std::string(set ? set : EVOQ_SOURCE_DIR "/../shared/data") + "/trtexec";
-}
-
-std::map<std::string, double> LostBy(const Diagnosis& diagnosis) {
-  std::map<std::string, double> lost;
-  for (const Finding& f : diagnosis.findings) lost[f.rule->code] = f.ms;
-  return lost;
 }
 
 TEST_F(Doctor, ResNet18OnAnA100) {

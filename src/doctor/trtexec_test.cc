@@ -1,15 +1,10 @@
 // Engines of other versions and settings than those of the test data: the same layers, told differently, must give the same groups.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
-#include <map>
-#include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/text.h"
-#include "doctor/rule.h"
-#include "doctor/source.h"
+#include "doctor/test_files.h"
 
 namespace evoq {
 namespace {
@@ -38,18 +33,8 @@ constexpr Layer kInt8[] = {
     {"w4 + /q6/QuantizeLinear + /fc/Gemm", "CaskGemmConvolution", 0.01, "Thirty-two wide channel vectorized row major Int8 format", "Row major linear FP32"},
 };
 
-class Trtexec : public testing::Test {
+class Trtexec : public DoctorFiles {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("evoq_trtexec_" + std::to_string(getpid()));
-    Clear();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  void Clear() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-
   // The files of an engine, changed by `change` before they are written.
   struct Files {
     json profile = json::array(), layers = json::array(), times = json::array();
@@ -73,15 +58,12 @@ class Trtexec : public testing::Test {
     for (double ms : {0.50, 0.40, 0.45}) f.times.push_back({{"latencyMs", ms + 0.1}, {"computeMs", ms}, {"h2dMs", 0.05}, {"d2hMs", 0.05}});
     if (change) change(f);
     const auto write = [&](const std::string& name, const json& value) {
-      if (!value.is_null()) EXPECT_TRUE(WriteFileAtomic((folder_ / name).string(), value.dump()));
+      if (!value.is_null()) Write(name, value);
     };
     write(f.profile_name, f.profile);
     write(f.layers_name, f.layers.is_null() ? json() : json{{"Layers", f.layers}, {"Bindings", {"x", "y"}}});
     write(f.times_name, f.times);
-    for (const ForeignSource* source : AllForeignSources()) {
-      if (std::string_view(source->tool) == "trtexec") return source->read(folder_.string());
-    }
-    return Fail(ErrorCode::kInternal, "no reader");
+    return Source("trtexec").read(folder_.string());
   }
 
   static void ExpectGroups(const Result<ForeignRun>& run) {
@@ -94,12 +76,8 @@ class Trtexec : public testing::Test {
   }
 
   static std::map<std::string, double> Lost(const ForeignRun& run, const ForeignRun* baseline = nullptr) {
-    std::map<std::string, double> lost;
-    for (const Finding& f : Diagnose(run, baseline).findings) lost[f.rule->code] = f.ms;
-    return lost;
+    return LostBy(Diagnose(run, baseline));
   }
-
-  std::filesystem::path folder_;
 };
 
 TEST_F(Trtexec, Detailed) {
@@ -143,9 +121,11 @@ TEST_F(Trtexec, FileNamesWithoutExtensionAndOthersBeside) {
   ExpectGroups(Read([this](Files& f) {
     f.profile_name = "prof";
     f.layers_name = "layer_info.txt";
-    ASSERT_TRUE(WriteFileAtomic((folder_ / "engine.plan").string(), std::string("\x01\x02 no json")));
-    ASSERT_TRUE(WriteFileAtomic((folder_ / "build.txt").string(), std::string("[I] === Model Options ===")));
-    ASSERT_TRUE(WriteFileAtomic((folder_ / "metadata.json").string(), std::string("{\"device_information\": {\"Selected Device\": \"L4\"}}")));
+    ASSERT_TRUE(WriteFileAtomic(At("engine.plan"), std::string("\x01\x02 no json")));
+    ASSERT_TRUE(WriteFileAtomic(At("build.txt"), std::string("[I] === Model Options ===")));
+    ASSERT_TRUE(
+        WriteFileAtomic(At("metadata.json"),
+                        std::string("{\"device_information\": {\"Selected Device\": \"L4\"}}")));
   }));
 }
 
