@@ -65,7 +65,9 @@ output %y
 )";
 
 // 4 x 16 times 16 x 16 are 1024 multiply-accumulates in each of the n rounds; 4 x 16 times 16 x 8
-// are 512, once.
+// are 512, once. A round reads 256 and 1024 bytes and writes 256; the last product reads 256 and
+// 512 and writes 128. The weights of both are held once, in panels that may be wider than 8
+// columns.
 TEST(RegionRun, ALoopsBodyIsCountedByItsRounds) {
   for (const int64_t n : {1, 5, 12}) {
     const auto engine = EngineOf(kLoop);
@@ -76,6 +78,11 @@ TEST(RegionRun, ALoopsBodyIsCountedByItsRounds) {
     EXPECT_EQ(program.steps[body].macs, 1024 * n);
     EXPECT_EQ(runnable->step_runs()[body], n);
     EXPECT_EQ(program.steps[after].macs, 512);
+    EXPECT_EQ(program.steps[body].bytes, (256 + 1024 + 256) * n);
+    EXPECT_EQ(program.steps[after].bytes, 256 + 512 + 128);
+    EXPECT_GE(program.weight_bytes, 1024 + 512);
+    EXPECT_LT(program.weight_bytes, 2 * (1024 + 512));
+    EXPECT_EQ(program.arena_bytes, runnable->arena_bytes());
     EXPECT_EQ(runnable->step_runs()[after], 1);
     EXPECT_EQ(program.steps[loop].decision.kernel, kSubgraphKernel);
     EXPECT_EQ(runnable->step_runs()[loop], 1);
@@ -108,6 +115,7 @@ TEST(RegionRun, PartitionsAreLinked) {
             program.steps[relu].node);
   // All 8 elements are positive: 8 rows of 2 times 2 x 3.
   EXPECT_EQ(program.steps[product].macs, 8 * 2 * 3);
+  EXPECT_GE(runnable->arena_bytes(), 8 * 2 * 4) << "the second partition's rows";
   EXPECT_EQ(graph.value(graph.node(program.steps[found].node).outputs[0]).type.shape.ToString(),
             "[2, 8]");
   NodeId at = program.steps[product].node;
@@ -120,9 +128,22 @@ TEST(RegionRun, PartitionsAreLinked) {
   EXPECT_EQ(runnable->output_types()[1].shape.ToString(), "[8, 3]");
 }
 
+// The steps of a body take most of the time of the step that runs it, and are not counted in it:
+// all together they take no longer than the run, in each run anew.
 TEST(RegionRun, TimesAreOfEachRun) {
-  const auto engine = EngineOf(kLoop);
-  const auto runnable = RunnableOn(*engine, {Ramp({4, 16}), Tensor::Scalar<int64_t>(50)});
+  const auto engine = EngineOf(R"(input %x: float32[128, 128]
+input %n: int64[]
+loop: %last = Loop(%n, _, %x)
+| input %i: int64[]
+| input %c: bool[]
+| input %s: float32[128, 128]
+| p: %p = MatMul(%s, %s)
+| same: %d = Identity(%c)
+| output %d
+| output %p
+output %last
+)");
+  const auto runnable = RunnableOn(*engine, {Ramp({128, 128}), Tensor::Scalar<int64_t>(20)});
   RunBuffers buffers = MakeBuffers(*runnable);
   std::vector<int64_t> first(runnable->program().steps.size()), ns(first.size());
   for (std::vector<int64_t>* times : {&first, &ns}) {
@@ -155,6 +176,11 @@ TEST(RegionRun, FreshIsTheSameModel) {
   std::vector<int64_t> ns((*fresh)->program().steps.size());
   ASSERT_TRUE((*fresh)->RunTimed(b.inputs, b.outputs, ns));
   EXPECT_GT(ns[StepNamed(**fresh, "loop/p")], 0);
+  EXPECT_EQ((*fresh)->arena_bytes(), runnable->arena_bytes());
+  // With threads of its own: as many.
+  const auto alone = runnable->Fresh();
+  ASSERT_TRUE(alone) << alone.error().message();
+  EXPECT_EQ((*alone)->threads(), runnable->threads());
 }
 
 // Free sizes that nobody names: packed without a plan, and run at any.
