@@ -68,7 +68,8 @@ def verbs(kind, folder):
         "compile": ["compile", float_model, *sizes, "-o", stem + ".float.etm"],
         "int8": ["quantize", float_model, *calibrated, "-o", stem + ".int8.etm"],
         "dynamic": [
-            "quantize", float_model, "--scheme", "int8-dynamic", "-o", stem + ".dynamic.etm"
+            "quantize", float_model, "--scheme", "int8-dynamic", *sizes, "-o",
+            stem + ".dynamic.etm"
         ],
         "bf16": ["quantize", float_model, "--scheme", "bf16", "-o", stem + ".bf16.etm"],
         "Q/DQ": ["quantize", float_model, "--scheme", "int8-weights", "-o", stem + ".qdq.onnx"],
@@ -114,7 +115,7 @@ def verbs(kind, folder):
         if holds and not refusal and done.returncode == 0:
             with open(stem + ".json") as f:
                 out = json.load(f)
-            says(cell, kind, verb, out)
+            says(cell, kind, verb, stem, out)
             if verb == "bench":
                 exports(cell, kind, stem, out)
     return list(commands), row
@@ -138,7 +139,7 @@ def exports(cell, kind, stem, out):
           (steps or kind in ("no inputs", "passes through")), (steps, layers))
 
 
-def says(cell, kind, verb, out):
+def says(cell, kind, verb, stem, out):
     """Figures that are known whatever the machine."""
     macs = {"Loop": 4 * 16 * 16 * (1 + 0) + 4 * 16 * 8}  # made-up inputs: no rounds
     if verb in ("int8", "dynamic") and kind in ("static", "NonZero", "NMS", "If", "Loop",
@@ -164,7 +165,9 @@ def says(cell, kind, verb, out):
               out.get("in_partitions"))
         # The forecast of a file is the size of the file.
         dynamic = next(s for s in out["schemes"] if s["scheme"] == "int8-dynamic")
-        check(cell, dynamic["file_bytes"] > 0 and dynamic["ms"] > 0, dynamic)
+        written = os.path.getsize(stem + ".dynamic.etm")
+        check(cell, dynamic["file_bytes"] == written, f"{dynamic['file_bytes']} of {written} bytes")
+        check(cell, dynamic["ms"] > 0, dynamic["ms"])
 
 
 def rounds_are_counted(folder):
