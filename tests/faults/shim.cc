@@ -2,7 +2,7 @@
 // files.
 //
 //   EVOQ_FAULT=WHAT:N   kill, term, int, hup: that signal; full: the step fails with "No space left
-//   on device"
+//                       on device", and stderr says so ("shim: this step fails")
 //
 // Steps are the opening of a file to be made, write and fsync (not of standard streams), fchmod,
 // linkat and rename. A step that is not reached changes nothing. EVOQ_NO_TMPFILE=1: the file system
@@ -38,6 +38,8 @@ bool Step() {
     if (std::strncmp(fault, kind.name, std::strlen(kind.name)) == 0) ::raise(kind.signal);
   }
   if (std::strncmp(fault, "full:", 5) != 0) return false;
+  constexpr char kTold[] = "shim: this step fails\n";
+  if (::write(STDERR_FILENO, kTold, sizeof(kTold) - 1) < 0) std::abort();
   errno = ENOSPC;
   return true;
 }
