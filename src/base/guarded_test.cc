@@ -56,6 +56,8 @@ TEST(Guarded, WhatMemoryThreadsAndFilesThrow) {
        ErrorCode::kTooLarge, "a size is beyond what this machine can address"},
       {[] { throw std::system_error(EAGAIN, std::generic_category(), "thread 3 of 4"); },
        ErrorCode::kTooLarge, "thread 3 of 4: Resource temporarily unavailable"},
+      {[] { throw std::system_error(ENOMEM, std::generic_category(), "a map"); },
+       ErrorCode::kTooLarge, "a map: Cannot allocate memory"},
       {[] { throw std::system_error(ENOSPC, std::generic_category(), "stdout"); }, ErrorCode::kIo,
        "stdout: No space left on device"},
       {[] { (void)std::filesystem::file_size("/nowhere/at/all"); }, ErrorCode::kIo,
