@@ -19,6 +19,7 @@ Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
   EVOQ_ASSIGN(ModelToMeasure loaded,
               LoadToMeasure(path, job.threads, {job.shapes, job.inputs, job.batch, true}));
   MeasuredModel m;
+  m.path = path;
   EVOQ_ASSIGN(m.executor, RunnableOf(loaded, job.inputs));
   m.engine = std::move(loaded.engine);
   return m;
@@ -29,6 +30,7 @@ Result<MeasuredModel> Load(const ExplainJob& job, const std::string& path) {
 Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runnable& baseline,
                                               const Program& model) {
   MeasuredModel best;
+  best.path = job.baseline;
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
   std::vector<Tensor> inputs = MakeBuffers(baseline).inputs;
   EVOQ_ASSIGN(best.engine,
@@ -83,7 +85,7 @@ Result<Explanation> Explain(const ExplainJob& job) {
   std::vector<std::string> names;
   for (const MeasuredModel* m : models) {
     runnables.push_back(m->executor.get());
-    names.push_back(m == &out.model ? job.model : job.baseline);
+    names.push_back(m->path);
   }
   EVOQ_TRY(MeasureAlike(runnables, names));
   EVOQ_ASSIGN(const Isa isa, SelectIsa());

@@ -25,6 +25,7 @@ struct ExplainJob {
 };
 
 struct MeasuredModel {
+  std::string path;  // what it was made from
   std::unique_ptr<Engine> engine;
   std::shared_ptr<Runnable> executor;
   StepProfile profile;
