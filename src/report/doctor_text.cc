@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 #include "base/text.h"
+#include "report/known.h"
 #include "report/table.h"
 
 namespace evoq {
@@ -11,19 +12,16 @@ namespace {
 
 using nlohmann::json;
 
-// What is not known is null: 0 would be a figure.
-json Known(double value, bool known) { return known ? json(value) : json(nullptr); }
-
 json RunJson(const ForeignRun& run) {
   json groups;
   for (int g = 0; g < kLayerGroups; ++g) groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
   return {{"tool", run.tool},
           {"path", run.path},
           {"device", run.device},
-          {"end_to_end_ms", Known(run.end_to_end_ms, run.end_to_end_ms > 0)},
+          {"end_to_end_ms", Known(run.end_to_end_ms)},
           {"layer_sum_ms", run.layer_sum_ms},
           {"layers", run.layers.size()},
-          {"weight_bytes", run.weight_bytes > 0 ? json(run.weight_bytes) : json(nullptr)},
+          {"weight_bytes", Known(run.weight_bytes)},
           {"groups", groups}};
 }
 
@@ -94,8 +92,10 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
     delta[LayerGroupName(group)] = run.GroupMs(group) - baseline->GroupMs(group);
   }
   delta["layer_sum_ms"] = run.layer_sum_ms - baseline->layer_sum_ms;
-  delta["end_to_end_ms"] = Known(run.end_to_end_ms - baseline->end_to_end_ms,
-                                 run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0);
+  if (run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0)
+    delta["end_to_end_ms"] = run.end_to_end_ms - baseline->end_to_end_ms;
+  else
+    delta["end_to_end_ms"] = nullptr;
   out["delta"] = delta;
   causes.push_back({{"code", "kernel-below-ideal"}, {"ms", diagnosis.below_ideal_ms}, {"steps", json::array()},
                     {"sentence", "The other layers against their time in the baseline, scaled by the bits they could compute in."}, {"fix", ""}});

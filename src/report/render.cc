@@ -2,22 +2,13 @@
 
 #include "base/printable.h"
 #include "base/text.h"
+#include "report/known.h"
 #include "report/ledger.h"
 #include "report/table.h"
 
 namespace evoq {
 
 using nlohmann::json;
-
-namespace {
-
-// What is not known is null: 0 would be a figure.
-template <typename Number>
-json Known(Number value) {
-  return value > 0 ? json(value) : json(nullptr);
-}
-
-}  // namespace
 
 json ToJson(const TimeLedger& ledger) {
   json causes = json::array();

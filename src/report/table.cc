@@ -1,11 +1,9 @@
 #include "report/table.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/printable.h"
-#include "base/text.h"
 
 namespace evoq {
 
