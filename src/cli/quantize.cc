@@ -7,6 +7,7 @@
 #include "base/ms_text.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "engine/region_run.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
@@ -153,66 +154,59 @@ struct StepCounts {
   }
 };
 
-// Sizes for inputs that nobody names the sizes of: 1 in front, 64 elsewhere.
-InputShapes ExampleSizes(const Graph& graph) {
-  InputShapes shapes;
-  std::map<std::string, int64_t> symbols;
-  for (ValueId id : graph.inputs()) {
-    const Shape& shape = graph.value(id).type.shape;
-    if (!graph.value(id).type.is_tensor() || !shape.ranked()) continue;
-    std::vector<int64_t>& sizes = shapes[graph.value(id).name];
-    for (int i = 0; i < shape.rank(); ++i) {
-      const int64_t size = i == 0 ? 1 : 64;
-      sizes.push_back(shape[i].known() ? shape[i].value
-                      : shape[i].symbol.empty()
-                          ? size
-                          : symbols.emplace(shape[i].symbol, size).first->second);
-    }
-  }
-  return shapes;
-}
-
-// What methods leave as it is.
-void NoteSubgraphs(const Graph& graph, const std::string& prefix, QuantizeReport& report) {
+// The layers of subgraphs, named after the nodes that run them: methods leave them as they are.
+std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string& prefix = "") {
+  std::vector<std::string> names;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}) {
-      if (!prefix.empty() && node.op == op)
-        report.float_reasons.emplace(prefix + node.name,
-                                     "in-subgraph: quantization leaves subgraphs as they are");
+      if (!prefix.empty() && node.op == op) names.push_back(prefix + node.name);
     }
-    for (const auto& body : node.bodies) NoteSubgraphs(*body, prefix + node.name + "/", report);
+    for (const auto& body : node.bodies) {
+      const std::vector<std::string> inner = LayersInSubgraphs(*body, prefix + node.name + "/");
+      names.insert(names.end(), inner.begin(), inner.end());
+    }
   }
+  return names;
 }
 
-// The steps of a run of the written file by precision: of its plan, or, where it has none, of a run
-// on the first sample, else on made-up inputs. Where that fails: the nodes that were quantized or
-// not, and why.
-StepCounts CountSteps(const QuantizeJob& job, const Model& model, const Graph& source,
-                      const InputShapes& shapes, const QuantizeReport& report, json& out) {
+void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, QuantizeReport& report) {
+  for (const std::string& name : in_subgraphs)
+    report.float_reasons.emplace(name, "in-subgraph: quantization leaves subgraphs as they are");
+  report.nodes_total += static_cast<int>(in_subgraphs.size());
+  report.nodes_float += static_cast<int>(in_subgraphs.size());
+}
+
+// The steps that a run of the model takes by precision: those of its plan. Without one, those of a
+// run on the first sample, else on made-up inputs of `shapes`; where that cannot run, the nodes
+// that were quantized or not, and why.
+StepCounts CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& shapes,
+                      const QuantizeReport& report, json& out) {
   StepCounts counts;
   if (!model.plans.empty()) {
     for (const auto& [node, decision] : model.plans[0].decisions) counts.Add(decision);
     return counts;
   }
-  const auto run = [&]() -> Result<std::shared_ptr<Runnable>> {
-    EVOQ_ASSIGN(std::vector<Tensor> sample, FirstSample(job, source));
-    if (sample.empty()) {
-      EVOQ_ASSIGN(const Samples random,
-                  RandomInputs(source, shapes.empty() ? ExampleSizes(source) : shapes, 1));
-      sample = random.inputs[0];
+  const auto run = [&]() -> Result<std::unique_ptr<RegionRun>> {
+    EVOQ_ASSIGN(std::vector<Tensor> sample, FirstSample(job, model.graph));
+    const bool made_up = sample.empty();
+    if (made_up) {
+      EVOQ_ASSIGN(Samples random, RandomInputs(model.graph, shapes, 1));
+      sample = std::move(random.inputs[0]);
     }
-    EVOQ_ASSIGN(const auto engine, Engine::Load(job.output, {job.threads, {}}));
-    return engine->RunnableFor(std::move(sample));
+    EVOQ_ASSIGN(const Isa isa, SelectIsa());
+    auto ran = RegionRun::Create(model.graph, std::make_shared<PackCache>(), isa, job.threads,
+                                 std::move(sample));
+    return made_up ? WithContext(std::move(ran), kMadeUp) : std::move(ran);
   };
-  const auto runnable = run();
-  if (runnable) {
-    for (const Step& step : (*runnable)->program().steps) counts.Add(step.decision);
-    return counts;
+  if (const auto ran = run(); ran) {
+    for (const Step& step : (*ran)->program().steps) counts.Add(step.decision);
+  } else {
+    out["steps_why"] =
+        "nodes are counted, because the steps of a run are not known: " + ran.error().message();
+    counts = {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
   }
-  out["steps_why"] = "nodes are counted, for what runs is known only on real inputs: " +
-                     runnable.error().message();
-  return {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
+  return counts;
 }
 
 int64_t QuantizedWeightBytes(const Graph& graph) {
@@ -227,7 +221,7 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
 }
 
 // Steps, and the file, of a graph without a certificate.
-Status Write(const QuantizeJob& job, const Graph& source, Graph graph, const InputShapes& shapes,
+Status Write(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
              const QuantizeReport& report, json& out) {
   if (LowerExtension(job.output) == ".onnx") {
     EVOQ_TRY(ExportOnnx(graph, job.output));
@@ -240,7 +234,7 @@ Status Write(const QuantizeJob& job, const Graph& source, Graph graph, const Inp
     EVOQ_ASSIGN(out["tuning"], WithContext(TuneAndTell(model, job.threads, shapes), job.model));
   }
   EVOQ_TRY(WriteEtm(model, job.output));
-  CountSteps(job, model, source, shapes, report, out).WriteTo(out);
+  CountSteps(job, model, shapes, report, out).WriteTo(out);
   return {};
 }
 
@@ -327,8 +321,8 @@ Result<json> Quantize(const QuantizeJob& job) {
   if (!job.ranges_out.empty()) EVOQ_TRY(CheckOutputPath(job.ranges_out));
   EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
   EVOQ_ASSIGN(const InputShapes shapes, ShapesToPlanFor(job, graph));
-  const Graph source = graph;
   const int64_t float_bytes = FloatWeightBytes(graph);
+  const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
   CalibrationNotes notes;
   EVOQ_ASSIGN(
       const Ranges ranges,
@@ -351,15 +345,16 @@ Result<json> Quantize(const QuantizeJob& job) {
     EVOQ_ASSIGN(Certified certified, Certify(job, std::move(graph), shapes, ranges, options));
     note(certified.model.graph);
     EVOQ_TRY(WriteEtm(certified.model, job.output));
-    CountSteps(job, certified.model, source, shapes, certified.report, out).WriteTo(out);
-    TellCertified(certified, out);
     report = std::move(certified.report);
+    NoteLeftFloat(in_subgraphs, report);
+    CountSteps(job, certified.model, shapes, report, out).WriteTo(out);
+    TellCertified(certified, out);
   } else {
     EVOQ_ASSIGN(report, WithContext(method->run(graph, ranges, options), job.model));
+    NoteLeftFloat(in_subgraphs, report);
     note(graph);
-    EVOQ_TRY(Write(job, source, std::move(graph), shapes, report, out));
+    EVOQ_TRY(Write(job, std::move(graph), shapes, report, out));
   }
-  NoteSubgraphs(source, "", report);
   notes.warnings.insert(notes.warnings.end(), report.warnings.begin(), report.warnings.end());
   out["warnings"] = notes.warnings;
   out["float_reasons"] = report.float_reasons;
