@@ -3,46 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include "base/text.h"
 #include "report/table.h"
+#include "report/test_program.h"
 
 namespace evoq {
 namespace {
 
 using nlohmann::json;
 
-constexpr char kGraph[] = R"(graph g
-input %x: float32[4, 8]
-first: %a: float32[4, 8] = Relu(%x)
-view: %v: float32[32] = Flatten(%a)
-second: %b: float32[4, 8] = Neg(%x)
-third: %c: float32[32] = Abs(%v)
-last: %d: float32[4, 8] = Relu(%b)
-output %c
-output %d
-)";
-
-// The values a, its view v, and b live in the arena: a from `first` to `third`, b from `second` to
-// `last`.
 Program MadeProgram() {
-  auto graph = ParseGraph(kGraph);
-  EVOQ_CHECK(graph.has_value(), "{}", graph ? "" : graph.error().message());
-  Program program;
-  for (const char* name : {"first", "second", "third", "last"}) {
-    Step step;
-    step.node = graph->FindNode(name);
-    step.decision.float_why = fmt::format("why of {}", name);
-    program.steps.push_back(step);
-  }
-  program.placements.resize(graph->value_count());
-  const auto place = [&](const char* name, int64_t offset) {
-    program.placements[graph->FindValue(name).index] = {Placement::Kind::kArena, offset};
-  };
-  place("a", 0);
-  place("v", 0);
-  place("b", 128);
+  Program program = ProgramWithAView();
+  for (Step& step : program.steps)
+    step.decision.float_why = "why of " + program.graph->node(step.node).name;
   program.arena_bytes = 256;
-  program.graph = std::make_shared<const Graph>(std::move(*graph));
   return program;
 }
 

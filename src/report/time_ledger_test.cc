@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "report/ledger.h"
+#include "report/test_program.h"
 
 namespace evoq {
 namespace {
@@ -35,29 +36,26 @@ struct MadeRun {
 
   MadeRun(const std::string& text, const std::vector<MadeStep>& steps, double host = 0,
           double tax = 0) {
-    auto graph = ParseGraph(text);
-    EVOQ_CHECK(graph.has_value(), "{}", graph ? "" : graph.error().message());
-    for (const MadeStep& made : steps) {
-      Step step;
-      step.node = graph->FindNode(made.name);
-      EVOQ_CHECK(step.node.valid(), "{}", made.name);
-      const Node& node = graph->node(step.node);
-      step.decision.kernel = node.op + "_" + made.precision;
-      step.decision.precision = made.precision;
-      program.steps.push_back(step);
+    std::vector<std::string> names;
+    for (const MadeStep& made : steps) names.push_back(made.name);
+    program = ProgramOf(text, names);
+    for (size_t s = 0; s < steps.size(); ++s) {
+      const MadeStep& made = steps[s];
+      const Node& node = program.graph->node(program.steps[s].node);
+      program.steps[s].decision.kernel = node.op + "_" + made.precision;
+      program.steps[s].decision.precision = made.precision;
       StepTime t;
       t.name = made.name;
       t.op = node.op;
       t.macs = made.macs;
       t.bytes = made.bytes;
       t.ms = made.ms;
-      t.shape = graph->value(node.outputs[0]).type.shape.ToString();
+      t.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
       profile.steps_ms += t.ms;
       profile.steps.push_back(t);
     }
     profile.host_ms = host;
     profile.total_ms = profile.steps_ms + host - tax;
-    program.graph = std::make_shared<const Graph>(std::move(*graph));
   }
 };
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "report/test_program.h"
+
 namespace evoq {
 namespace {
 
@@ -60,23 +62,18 @@ TEST(TrtexecExport, Profile) {
 }
 
 TEST(TrtexecExport, Layers) {
-  auto graph = ParseGraph(R"(graph g
+  Program program = ProgramOf(R"(graph g
 input %x: float32[1, 8]
 const %w: int8[8, 4](scale 0.5, zero 0)
 q: %a: uint8[1, 8](scale 0.1, zero 3) = QuantizeLinear(%x)
 mm: %y: uint8[1, 4](scale 0.1, zero 3) = MatMul(%a, %w)
 output %y
-)");
-  ASSERT_TRUE(graph) << graph.error().message();
-  Program program;
-  for (const char* name : {"q", "mm"}) {
-    Step step;
-    step.node = graph->FindNode(name);
-    step.decision.kernel = std::string(name) + "_kernel";
+)",
+                              {"q", "mm"});
+  for (Step& step : program.steps) {
+    step.decision.kernel = program.graph->node(step.node).name + "_kernel";
     step.decision.precision = "int8";
-    program.steps.push_back(step);
   }
-  program.graph = std::make_shared<const Graph>(std::move(*graph));
   EXPECT_EQ(LayersAsTrtexec(program, false),
             (json{{"Layers", {"q", "mm"}}, {"Bindings", {"x", "y"}}}));
   const json layers = LayersAsTrtexec(program, true)["Layers"];
