@@ -41,7 +41,7 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const
   EVOQ_ASSIGN(m.shapes, WithBatch(graph, std::move(m.shapes), what.batch));
   const auto all = ShapesToMeasure(graph, m.shapes, what.inputs);
   if (!all && what.inputs.empty()) return m;  // sizes that nobody names are At's to report
-  EVOQ_TRY(all);
+  if (!all) return tl::unexpected(all.error());
   EVOQ_TRY(m.engine->Settle(*all));
   m.in_regions = !m.engine->in_regions().empty();
   if (m.in_regions || !what.inputs.empty()) m.shapes = *all;
