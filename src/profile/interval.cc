@@ -55,12 +55,15 @@ Interval SignalToNoise(std::span<const double> signal, std::span<const double> n
 }
 
 double HalfMeanInterval(std::span<const double> figures) {
-  constexpr double kStudent[] = {0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365};  // by degrees of freedom
+  // The 97.5% points of Student's distribution with 1, 2, ... degrees of freedom.
+  constexpr double kStudent[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365};
+  if (figures.size() < 2) return std::numeric_limits<double>::infinity();
   const double n = static_cast<double>(figures.size());
   const double mean = std::accumulate(figures.begin(), figures.end(), 0.0) / n;
   double squares = 0;
   for (double f : figures) squares += (f - mean) * (f - mean);
-  return kStudent[std::min(figures.size(), std::size(kStudent)) - 1] * std::sqrt(squares / (n * (n - 1)));
+  return kStudent[std::min(figures.size() - 1, std::size(kStudent)) - 1] *
+         std::sqrt(squares / (n * (n - 1)));
 }
 
 bool SurelyNotZero(std::span<const double> figures) {

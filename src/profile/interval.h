@@ -23,8 +23,8 @@ Interval PairedDrop(int64_t lost, int64_t won, int64_t total);
 // pairs, the same ones in every call. Without noise the value is infinite; never below -1000.
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise);
 
-// Half of the 95% interval of the mean of two to eight independent figures (Student, "The probable error of a mean", 1908); of more, a
-// little too wide.
+// Half of the 95% interval of the mean of two to eight independent figures (Student, "The probable
+// error of a mean", 1908); of more, a little too wide; of fewer nothing is known: infinite.
 double HalfMeanInterval(std::span<const double> figures);
 
 // Whether the mean of independent figures is surely not 0: it is more than four of its standard errors away. False for fewer than two.

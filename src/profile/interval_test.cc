@@ -104,6 +104,36 @@ TEST(Interval, SignalToNoiseOfWhatIsNoNumber) {
   EXPECT_GT(SignalToNoise(nothing, nothing).value, 0);
 }
 
+// The integral of the density of Student's distribution with so many degrees of freedom from 0 to
+// `t`, by Simpson's rule.
+double StudentBetween0And(double t, int freedom) {
+  const double v = freedom;
+  const double scale =
+      std::exp(std::lgamma((v + 1) / 2) - std::lgamma(v / 2)) / std::sqrt(v * 3.14159265358979);
+  const auto density = [&](double x) { return scale * std::pow(1 + x * x / v, -(v + 1) / 2); };
+  constexpr int kParts = 2000;
+  double sum = density(0) + density(t);
+  for (int i = 1; i < kParts; ++i) sum += (i % 2 == 1 ? 4 : 2) * density(t * i / kParts);
+  return sum * t / kParts / 3;
+}
+
+TEST(Interval, HalfOfTheMeansIntervalByStudentsDensity) {
+  for (int n = 2; n <= 8; ++n) {
+    // One figure of n is 1, the others 0: the variance is (n - 1) / n^2 * n / (n - 1) = 1 / n, the
+    // mean's standard error 1 / n.
+    std::vector<double> figures(static_cast<size_t>(n));
+    figures[0] = 1;
+    EXPECT_NEAR(StudentBetween0And(HalfMeanInterval(figures) * n, n - 1), 0.475, 2e-5) << n;
+  }
+  // Of more than eight, the factor of eight.
+  std::vector<double> twenty(20);
+  twenty[0] = 1;
+  EXPECT_NEAR(HalfMeanInterval(twenty) * 20, 2.365, 1e-9);
+  EXPECT_EQ(HalfMeanInterval(std::vector<double>{3}), INFINITY)
+      << "one tells nothing of the spread";
+  EXPECT_EQ(HalfMeanInterval(std::vector<double>{}), INFINITY);
+}
+
 TEST(Interval, HalfOfTheMeansIntervalByStudentsTable) {
   // 1, 2, 3, 4: standard deviation 1.290994, of the mean 0.645497; 97.5% point with 3 degrees of
   // freedom 3.182446.
