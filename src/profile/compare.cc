@@ -188,12 +188,12 @@ Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
     MeasureOptions measure;
     measure.watch = &watch;
     measure.meter = &meter;
-    const double share_s = std::max(0.0, left_s()) / (wanted - round);
+    const double rest_s = std::max(0.0, left_s()), share_s = rest_s / (wanted - round);
     measure.warmup_ms =
         std::min(round == 0 ? compare.warmup_ms : compare.warmup_ms / 10, 500 * share_s);
     measure.duration_s = std::max(0.0, share_s - measure.warmup_ms / 1e3);
     measure.min_runs = kLeastRuns;
-    measure.limit_s = 2 * share_s;
+    measure.limit_s = std::min(2 * share_s, rest_s);
     EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureCallsInterleaved(calls, measure));
     const RunTimes& time_a = times[swapped ? 1 : 0];
     const RunTimes& time_b = times[swapped ? 0 : 1];

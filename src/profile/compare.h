@@ -59,7 +59,7 @@ Contestant ContestantOf(const Runnable& executor);
 
 // Makes both anew in each round, so that the luck of where memory lies is part of what varies, and
 // runs them in turn, A first in even rounds. A round gives one time of each (RunTimes::CalmMs); see
-// CompareRounds. Takes no longer than the duration, but for three rounds of one run each.
+// CompareRounds. Begins no run after the duration, but for three rounds of one run each.
 Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
                                        const CompareOptions& compare);
 Result<CompareRuns> CompareExecutors(const Runnable& a, const Runnable& b,

@@ -207,6 +207,15 @@ TEST(CompareContestants, TheDurationIsALimit) {
     EXPECT_GE(watch.wall_ms - start, 3000) << ms;
     EXPECT_GE(runs->result.rounds, 3) << ms;
   }
+  // Pairs of 200 ms, one to warm up and five for a round: three rounds end after 3.6 s, and the
+  // fourth has 0.4 s, whatever its least runs would take.
+  FakeWatch steady;
+  Planted c{steady, 100}, d{steady, 100};
+  CompareOptions four = On(steady);
+  four.rounds = 4;
+  const double begun = steady.wall_ms;
+  EXPECT_EQ(CompareContestants(c.Make(), d.Make(), four)->result.rounds, 4);
+  EXPECT_NEAR(steady.wall_ms - begun, 4000, 1e-6);
   // Models too slow for it: one pair to warm up, and three rounds of one pair.
   FakeWatch watch;
   Planted a{watch, 5000}, b{watch, 5000};

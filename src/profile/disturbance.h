@@ -22,8 +22,8 @@ struct Disturbance {
   int64_t switches = 0;  // how often a thread was taken off its processor
 
   // How far the logarithm of a ratio of two times may be from what it is on a quiet machine, as a
-  // share of itself: two copies of one model are disturbed alike, a model that lives in memory more
-  // than one that fits the caches.
+  // share of itself. A judgement, as the limits below (docs/compare.md): two copies of one model
+  // are disturbed alike, a model that lives in memory more than one that fits the caches.
   double distortion() const;
   // The factor, at least 1, by which a bound of this ratio is to be moved away from it.
   double Widening(double ratio) const;

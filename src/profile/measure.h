@@ -16,14 +16,14 @@ struct MeasureOptions {
   double warmup_ms = 200;
   double duration_s = 3;
   // No run begins so long after the first one that warms up, whatever min_runs says, once each has
-  // run.
+  // run. Of whole runs; steps are measured without a limit.
   double limit_s = std::numeric_limits<double>::infinity();
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
   std::function<void(double fraction)> progress;  // may be null
   std::function<void()> host;  // what the caller does for each run besides running (decoding, copying); may be null
   Watch* watch = ThisMachine();
-  DisturbanceMeter* meter = nullptr;  // hears of each measured run; may be null
+  DisturbanceMeter* meter = nullptr;  // hears of each measured whole run; may be null
 };
 
 // One run: when it began, since the first measured run did, and what it took.
