@@ -76,6 +76,32 @@ TEST_F(LimitsFile, BadFilesAreRefusedByName) {
   json["threads"] = 0;
   EXPECT_NE(error(json).find("threads is 0"), std::string::npos) << error(json);
   json = ToJson(SomeLimits(2));
+  // Each field at and around its limits.
+  const auto accepted = [&](const char* field, const nlohmann::json& value) {
+    nlohmann::json changed = ToJson(SomeLimits(2));
+    changed[field] = value;
+    return error(changed) == "accepted";
+  };
+  for (const char* rate : {"int8_gops", "fp32_gflops", "dram_read_gbps", "l3_read_gbps",
+                           "l2_read_gbps", "clock_ghz", "bf16_gflops", "fork_ns"}) {
+    const bool may_be_zero = rate == std::string("bf16_gflops") || rate == std::string("fork_ns");
+    EXPECT_EQ(accepted(rate, 0), may_be_zero) << rate;
+    EXPECT_FALSE(accepted(rate, -1)) << rate;
+    EXPECT_FALSE(accepted(rate, 1e-6)) << rate;
+    EXPECT_TRUE(accepted(rate, 2e-6)) << rate;
+    EXPECT_TRUE(accepted(rate, 9e8)) << rate;
+    EXPECT_FALSE(accepted(rate, 1e9)) << rate;
+  }
+  EXPECT_TRUE(accepted("threads", 1));
+  EXPECT_TRUE(accepted("threads", 4096));
+  EXPECT_FALSE(accepted("threads", 4097));
+  for (const char* size : {"l2_bytes", "l3_bytes"}) {
+    EXPECT_FALSE(accepted(size, 1023)) << size;
+    EXPECT_TRUE(accepted(size, 1024)) << size;
+    EXPECT_TRUE(accepted(size, int64_t{1} << 40)) << size;
+    EXPECT_FALSE(accepted(size, (int64_t{1} << 40) + 1)) << size;
+  }
+  json = ToJson(SomeLimits(2));
   json["l2_bytes"] = "1M";
   EXPECT_NE(error(json).find("l2_bytes is \"1M\""), std::string::npos) << error(json);
   EXPECT_NE(error(nlohmann::json::array()).find("expected what `evoq limits --json F` writes"), std::string::npos);
@@ -94,6 +120,10 @@ TEST_F(LimitsFile, KeepsOnePerMachineAndThreads) {
   }
   EXPECT_FALSE(find(Isa::kAvx2, 3).has_value());
   EXPECT_FALSE(find(Isa::kAvx512, 1).has_value()) << "measured with other instructions";
+  nlohmann::json kept = nlohmann::json::parse(std::ifstream(path_));
+  for (auto& [key, entry] : kept["entries"].items()) entry["threads"] = 7;
+  Write(kept.dump());
+  EXPECT_FALSE(find(Isa::kAvx2, 1).has_value()) << "an entry of other threads under this key";
   Write(R"({"version": 2, "entries": 3})");
   EXPECT_FALSE(FindLimits(path_, Isa::kAvx2, 1)) << "entries must be an object";
   Write(R"({"version": 0, "entries": {}})");
