@@ -176,6 +176,15 @@ TEST(Forecast, TextByHand) {
   EXPECT_NE(ToText(slower).find("0.50x  will be slower"), std::string::npos);
   slower.schemes[1].payoff = Payoff::kSame, slower.schemes[1].speedup = 1.01;
   EXPECT_NE(ToText(slower).find("1.01x  no faster"), std::string::npos);
+  // Its steps were found by running it; what its file says of that acts on no terminal.
+  Forecast dynamic = MadeForecast();
+  dynamic.in_partitions = "NonZero \x1b[2J";
+  EXPECT_EQ(
+      ToText(dynamic).rfind("m.onnx: forecast for AVX512 on a machine, 2 threads; run to find "
+                            "its steps (NonZero \\u001b[2J)\n",
+                            0),
+      0u)
+      << ToText(dynamic);
   // Measured: the forecast is 25% above 0.05, and 20% below 0.025 ms.
   Forecast checked = MadeForecast();
   checked.schemes[0].measured_ms = 0.05;

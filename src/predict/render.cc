@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
+#include "base/ms_text.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "predict/predict.h"
@@ -55,11 +55,8 @@ std::string PayoffText(const SchemeForecast& s) {
   return "";
 }
 
-// At least four significant digits: the ratio of two times that are shown is the one that is shown.
 std::string RangeText(const SchemeForecast& s) {
-  const int digits =
-      s.ms > 0 && s.ms < 1 ? std::min(3 - static_cast<int>(std::floor(std::log10(s.ms))), 7) : 3;
-  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", s.ms, digits, s.low_ms, digits, s.high_ms, digits);
+  return fmt::format("{} ({} to {})", MsText(s.ms), MsText(s.low_ms), MsText(s.high_ms));
 }
 
 }  // namespace
@@ -79,18 +76,15 @@ json ToJson(const Forecast& forecast) {
 
 std::string ToText(const Forecast& forecast) {
   const MachineLimits& limits = forecast.limits;
-  std::string out = FormatPrintable("{}: forecast for {} on {}, {} thread{}; nothing was run\n",
-                                    forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
-                                    limits.threads == 1 ? "" : "s");
-  if (!forecast.in_partitions.empty())
-    out = fmt::format("{}: forecast for {} on {}, {} thread{}; run to find its steps ({})\n",
-                      forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
-                      limits.threads == 1 ? "" : "s", forecast.in_partitions);
   const bool checked = !forecast.schemes.empty() && forecast.schemes[0].measured_ms >= 0;
-  if (checked)
-    out = FormatPrintable("{}: forecast and measurement for {} on {}, {} thread{}\n",
-                          forecast.model, IsaName(limits.isa), limits.cpu, limits.threads,
-                          limits.threads == 1 ? "" : "s");
+  const std::string ran = checked ? ""
+                          : forecast.in_partitions.empty()
+                              ? "; nothing was run"
+                              : "; run to find its steps (" + forecast.in_partitions + ")";
+  std::string out =
+      FormatPrintable("{}: forecast{} for {} on {}, {} thread{}{}\n", forecast.model,
+                      checked ? " and measurement" : "", IsaName(limits.isa), limits.cpu,
+                      limits.threads, limits.threads == 1 ? "" : "s", ran);
   out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
   for (const SchemeForecast& s : forecast.schemes) {
     if (!s.unavailable.empty()) {
