@@ -33,6 +33,11 @@ void Fill(Tensor& t, Random& random) {
   }
 }
 
+// How many samples of `bytes` each are kept at most: one at least.
+int64_t FittingSamples(int64_t bytes) {
+  return std::max<int64_t>(1, kMostBytes / std::max<int64_t>(1, bytes));
+}
+
 }  // namespace
 
 int64_t Samples::labelled() const {
@@ -54,8 +59,8 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
   EVOQ_ASSIGN(const Sample first, data.At(0));
   int64_t bytes = 0;
   for (const Tensor& input : first.inputs) bytes += static_cast<int64_t>(input.bytes());
-  const int64_t fit = std::max<int64_t>(1, kMostBytes / std::max<int64_t>(1, bytes));
-  const int64_t count = std::min({limit > 0 ? limit : data.size(), data.size(), fit});
+  const int64_t count =
+      std::min({limit > 0 ? limit : data.size(), data.size(), FittingSamples(bytes)});
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(Sample sample, data.At(i * data.size() / count));
     samples.inputs.push_back(std::move(sample.inputs));
@@ -67,12 +72,19 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit) {
 Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int64_t count) {
   Graph bound = graph;
   EVOQ_TRY(BindShapes(bound, shapes));
+  int64_t bytes = 0;  // of one sample
   for (ValueId id : bound.inputs()) {
     const Value& input = bound.value(id);
     if (!input.type.is_tensor() || input.type.dtype == DType::kString)
       return Fail(ErrorCode::kUsage, "input {} is {}: random samples are tensors of numbers",
                   input.name, input.type.ToString());
+    // Where sizes overflow, more than fit.
+    bytes =
+        std::min(kMostBytes, bytes + std::min(kMostBytes, input.type.bytes().value_or(kMostBytes)));
   }
+  if (count > FittingSamples(bytes))
+    return Fail(ErrorCode::kUsage, "{} random samples of {} bytes are more than 1 GiB", count,
+                bytes);
   Samples samples;
   samples.random = count;
   Random random;

@@ -25,7 +25,7 @@ Result<Samples> LoadSamples(const Dataset& data, int64_t limit);
 
 // Uniform noise in the natural range of each input's type, the same on every machine, in the sizes
 // that BindShapes gives for `shapes`. Errors: those of BindShapes; kUsage for an input that is no
-// tensor of numbers.
+// tensor of numbers, and for several samples of more than 1 GiB together.
 Result<Samples> RandomInputs(const Graph& graph, const InputShapes& shapes, int64_t count);
 
 }  // namespace evoq

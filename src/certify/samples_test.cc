@@ -99,5 +99,21 @@ TEST(Samples, RandomInputsOfEachType) {
   for (int64_t v : samples->inputs[0][2].values<int64_t>()) EXPECT_EQ(v, 0);
 }
 
+// 1 GiB together, but one sample of any size: 2^18 floats are a MiB, of which 1024 fit.
+TEST(Samples, RandomInputsAreNoMoreThanFit) {
+  const auto many = [](int64_t count, const InputShapes& shapes) {
+    const auto graph =
+        ParseGraph("input %x: float32[N, 1024]\na: %y: float32[N, 1024] = Relu(%x)\noutput %y");
+    EXPECT_TRUE(graph) << graph.error().message();
+    const auto samples = RandomInputs(*graph, shapes, count);
+    return samples ? "" : samples.error().message();
+  };
+  EXPECT_EQ(many(2, {{"x", {256, 1024}}}), "");
+  EXPECT_EQ(many(1025, {{"x", {256, 1024}}}),
+            "1025 random samples of 1048576 bytes are more than 1 GiB");
+  // Whose sizes overflow, too.
+  EXPECT_NE(many(2, {{"x", {int64_t{1} << 60, 1024}}}), "");
+}
+
 }  // namespace
 }  // namespace evoq
