@@ -1,35 +1,20 @@
 // From a small float model to a certificate and back. Speed itself is not tested: only what is concluded from it.
 #include "certify/certify.h"
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "certify/attribution.h"
 #include "certify/speed.h"
+#include "certify/test_job.h"
 #include "certify/twin.h"
-#include "onnx/onnx.h"
 #include "program/etm.h"
-#include "quant/test_net.h"
 
 namespace evoq {
 namespace {
 
-class CertifyTest : public ::testing::Test {
+class CertifyTest : public ConvNetTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_certify_{}", ::getpid());
-    std::filesystem::create_directories(folder_);
-    net_ = MakeNet(kConvNet);
-    ASSERT_TRUE(ExportOnnx(net_, At("net.onnx")));
-    for (int i = 0; i < 24; ++i) {
-      samples_.inputs.push_back({RandomInput(net_, i)});
-      samples_.labels.emplace_back();
-    }
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  CertifyTest() : ConvNetTest(24) {}
 
   CertifyJob Job(const std::string& scheme, const Promise& promise) {
     CertifyJob job;
@@ -38,15 +23,7 @@ class CertifyTest : public ::testing::Test {
     job.promise = promise;
     job.search_s = 1;
     job.measure_s = 0.1;
-    job.choose.graph = net_;
-    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
-      return {};
-    };
-    auto ranges = Calibrate(net_, Reference(), each, {});
-    EXPECT_TRUE(ranges) << ranges.error().message();
-    job.choose.ranges = *ranges;
-    job.choose.threads = 1;
+    job.choose = Search();
     return job;
   }
 
@@ -72,10 +49,6 @@ class CertifyTest : public ::testing::Test {
     }
     return fmt::format("{}", fmt::join(failed, " "));
   }
-
-  std::filesystem::path folder_;
-  Graph net_;
-  Samples samples_;
 };
 
 constexpr auto kAnySpeed = [](Certificate& c) { c.speed.guaranteed = 0.001; };

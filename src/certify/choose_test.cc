@@ -6,64 +6,33 @@
 #include <algorithm>
 #include <numeric>
 
+#include "certify/test_job.h"
 #include "profile/test_watch.h"
-#include "quant/test_net.h"
 
 namespace evoq {
 namespace {
 
-class ChooseTest : public ::testing::Test {
+class ChooseTest : public ConvNetTest {
  protected:
+  ChooseTest() : ConvNetTest(12) {}
   void SetUp() override {
-    net_ = MakeNet(kConvNet);
-    for (int i = 0; i < 12; ++i) samples_.inputs.push_back({RandomInput(net_, i)});
-    samples_.labels.resize(samples_.inputs.size());
-    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
-      return {};
-    };
-    auto ranges = Calibrate(net_, Reference(), each, {});
-    ASSERT_TRUE(ranges) << ranges.error().message();
-    job_.graph = net_;
-    job_.ranges = *ranges;
-    job_.threads = 1;
+    ConvNetTest::SetUp();
+    job_ = Search();
     job_.watch = &watch_;
+    PlantSpeeds(job_);
     auto engine = Engine::FromGraph(net_, {1, {}});
     ASSERT_TRUE(engine);
     auto answers = Answer(**engine, samples_);
     ASSERT_TRUE(answers);
     reference_ = std::move(*answers);
-    job_.steps = [this](std::span<Runnable* const> executors,
-                        const ShareOfTime& time) -> Result<std::vector<std::vector<double>>> {
-      Spend(time);
-      std::vector<std::vector<double>> ms;
-      for (Runnable* e : executors) ms.push_back(Steps(e->program()));
-      return ms;
-    };
-    job_.runs = [this](std::span<Runnable* const> executors,
-                       const ShareOfTime& time) -> Result<std::vector<double>> {
-      Spend(time);
-      std::vector<double> ms;
-      for (Runnable* e : executors) {
-        const std::vector<double> steps = Steps(e->program());
-        ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
-      }
-      return ms;
-    };
   }
 
   // What is measured takes its share, and what it may take at most is what the search has left.
-  void Spend(const ShareOfTime& time) {
+  void Spend(const ShareOfTime& time) override {
     const double left_s = std::max(0.0, job_.seconds - (watch_.wall_ms - begun_ms_) / 1e3);
     EXPECT_LE(time.limit_s, left_s + 2 * watch_.look_ms / 1e3 + 1e-9);
     EXPECT_EQ(time.watch, &watch_);
     watch_.Work(1e3 * std::min(time.seconds, time.limit_s));
-  }
-  std::vector<double> Steps(const Program& program) const {
-    std::vector<double> ms;
-    for (const Step& step : program.steps)
-      ms.push_back(step.decision.precision == "int8" ? int8_ms_ : 3);
-    return ms;
   }
   Result<ChosenPlan> Choose(double seconds, Metric metric = Metric::kSqnr) {
     job_.seconds = seconds;
@@ -77,11 +46,9 @@ class ChooseTest : public ::testing::Test {
   }
 
   FakeWatch watch_;
-  Graph net_;
-  Samples samples_;
   Answers reference_;
   ChooseJob job_;
-  double int8_ms_ = 1, begun_ms_ = 0;
+  double begun_ms_ = 0;
 };
 
 TEST_F(ChooseTest, PlantedSpeedsDecide) {

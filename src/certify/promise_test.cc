@@ -1,16 +1,12 @@
 // What is promised and what is verified of measurements whose outcome is planted.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <numeric>
 
 #include "certify/certify.h"
-#include "onnx/onnx.h"
+#include "certify/test_job.h"
 #include "program/etm.h"
-#include "quant/test_net.h"
 
 namespace evoq {
 namespace {
@@ -52,27 +48,9 @@ TEST(Guarantee, NothingIsPromisedOfADisturbedMeasurement) {
   EXPECT_EQ(ClaimOf(c).guaranteed, 0);
 }
 
-class PromiseTest : public ::testing::Test {
+class PromiseTest : public ConvNetTest {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("evoq_promise_{}", ::getpid());
-    std::filesystem::create_directories(folder_);
-    net_ = MakeNet(kConvNet);
-    ASSERT_TRUE(ExportOnnx(net_, At("net.onnx")));
-    for (int i = 0; i < 16; ++i) {
-      samples_.inputs.push_back({RandomInput(net_, i)});
-      samples_.labels.emplace_back();
-    }
-    const auto each = [this](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-      for (const auto& inputs : samples_.inputs) EVOQ_TRY(use(inputs));
-      return {};
-    };
-    auto ranges = Calibrate(net_, Reference(), each, {});
-    ASSERT_TRUE(ranges) << ranges.error().message();
-    ranges_ = *ranges;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  PromiseTest() : ConvNetTest(16) {}
 
   // Measuring speed gives these, one after the other, the last one again and again.
   MeasureSpeedFn Planted(std::vector<Comparison> outcomes) {
@@ -90,31 +68,9 @@ class PromiseTest : public ::testing::Test {
     job.promise = promise;
     job.search_s = 20;
     job.measure = Planted({outcome});
-    job.choose.graph = net_;
-    job.choose.ranges = ranges_;
-    job.choose.threads = 1;
-    // In the search every int8 step takes 1, every other one 3 ms.
-    job.choose.steps = [](std::span<Runnable* const> executors,
-                          const ShareOfTime&) -> Result<std::vector<std::vector<double>>> {
-      std::vector<std::vector<double>> ms;
-      for (Runnable* e : executors) ms.push_back(PlantedSteps(e->program()));
-      return ms;
-    };
-    job.choose.runs = [](std::span<Runnable* const> executors,
-                         const ShareOfTime&) -> Result<std::vector<double>> {
-      std::vector<double> ms;
-      for (Runnable* e : executors) {
-        const std::vector<double> steps = PlantedSteps(e->program());
-        ms.push_back(std::accumulate(steps.begin(), steps.end(), 0.0));
-      }
-      return ms;
-    };
+    job.choose = Search();
+    PlantSpeeds(job.choose);
     return job;
-  }
-  static std::vector<double> PlantedSteps(const Program& program) {
-    std::vector<double> ms;
-    for (const Step& step : program.steps) ms.push_back(step.decision.precision == "int8" ? 1 : 3);
-    return ms;
   }
 
   // A file whose certificate went through `change`.
@@ -141,10 +97,6 @@ class PromiseTest : public ::testing::Test {
         .state;
   }
 
-  std::filesystem::path folder_;
-  Graph net_;
-  Ranges ranges_;
-  Samples samples_;
   size_t measured_ = 0;
   double asked_s_ = 0;
 };
