@@ -270,6 +270,99 @@ TEST_F(PromiseTest, BothPromisesAreKept) {
       << ToText(made->certificate);
 }
 
+Certificate MadeUp() {
+  Certificate c;
+  c.scheme = "auto";
+  c.machine = "a machine";
+  c.threads = 2;
+  c.speed.ratio = Measured(3, 2.9, 3.1, 3.05);
+  c.speed.guaranteed = 2.8;
+  c.limit = {0.5, 20};
+  c.accuracy.metric = Metric::kTop1;
+  c.accuracy.samples = 500;
+  c.accuracy.reference = {0.812, 0.775, 0.844};
+  c.accuracy.model = {0.81, 0.773, 0.842};
+  c.accuracy.drop = {0.2, -1.04, 1.43};
+  c.accuracy.sqnr_db = {20.5, 20.4, 20.7};
+  c.accuracy.outputs = {{"y", {20.5, 20.4, 20.7}}};
+  c.layers = {{"int8", 45}, {"float32", 2}};
+  return c;
+}
+
+TEST(Certificates, TextByHand) {
+  const std::string
+      head = "  speed     10.000 ms beside 30.000 ms of the float model: 3.000x [2.900, 3.100]\n",
+      guaranteed = "            guaranteed: at least 2.800x\n",
+      accuracy =
+          "  accuracy  top-1 81.0% [77.3, 84.2] beside 81.2% [77.5, 84.4] of the "
+          "float model on 500 samples, 0.20 points lost [-1.04, 1.43], signal to "
+          "noise 20.5 dB [20.4, 20.7]\n"
+          "            guaranteed: at most 0.5 points lost\n",
+      tail =
+          "  layers    2 float32, 45 int8\n"
+          "  machine   a machine, 2 threads\n";
+  Certificate c = MadeUp();
+  EXPECT_EQ(ToText(c), head + guaranteed + accuracy + tail);
+  c.speed.ratio.disturbance.others = 0.1;
+  EXPECT_EQ(ToText(c), head +
+                           "            disturbed: other processes used 10% of the processors\n" +
+                           guaranteed + accuracy + tail);
+  c.speed.not_promised = "too busy";
+  EXPECT_EQ(ToText(c), head + "            not guaranteed: too busy\n" + accuracy + tail);
+  c.is_float = true;
+  c.threads = 1;
+  EXPECT_EQ(ToText(c), "  speed     10.000 ms: this is the float model\n" + accuracy +
+                           "  layers    2 float32, 45 int8\n  machine   a machine, 1 thread\n");
+  c.accuracy.metric = Metric::kAgreement;
+  EXPECT_EQ(ToText(c.accuracy),
+            "the float model's class on 81.0% [77.3, 84.2] of 500 samples, signal to noise 20.5 dB "
+            "[20.4, 20.7]");
+  c.accuracy.outputs.push_back({"z", {12.1, 11.8, 12.5}});
+  c.accuracy.sqnr_db = c.accuracy.worst()->sqnr_db;
+  EXPECT_EQ(ToText(c.accuracy),
+            "the float model's class on 81.0% [77.3, 84.2] of 500 samples, signal to noise 12.1 dB "
+            "[11.8, 12.5] in z, the worst of 2 outputs");
+  EXPECT_EQ(ToText(c.limit, Metric::kSqnr), "at least 20 dB in every output");
+}
+
+TEST(Certificates, JsonByHand) {
+  Certificate c = MadeUp();
+  c.samples_crc = 7, c.random_samples = 8, c.data_limit = 9;
+  c.float_file = "m.onnx", c.float_file_bytes = 10, c.float_file_crc = 11;
+  const nlohmann::json json = ToJson(c);
+  const auto interval = [](double value, double low, double high) {
+    return nlohmann::json{{"value", value}, {"low", low}, {"high", high}};
+  };
+  const nlohmann::json &speed = json["speed"], &accuracy = json["accuracy"];
+  EXPECT_EQ(speed["float_p50_ms"], 30);
+  EXPECT_EQ(speed["p50_ms"], 10);
+  EXPECT_EQ(speed["ratio"], interval(3, 2.9, 3.1));
+  EXPECT_EQ(speed["rested"], 3.05);
+  EXPECT_EQ(speed["guaranteed"], 2.8);
+  EXPECT_EQ(accuracy["metric"], "top1");
+  EXPECT_EQ(accuracy["samples"], 500);
+  EXPECT_EQ(accuracy["float"], interval(0.812, 0.775, 0.844));
+  EXPECT_EQ(accuracy["model"], interval(0.81, 0.773, 0.842));
+  EXPECT_EQ(accuracy["drop"], interval(0.2, -1.04, 1.43));
+  EXPECT_EQ(accuracy["max_drop"], 0.5);
+  EXPECT_EQ(accuracy["sqnr_db"], interval(20.5, 20.4, 20.7));
+  EXPECT_EQ(accuracy["min_sqnr_db"], 20);
+  EXPECT_EQ(accuracy["samples_crc32c"], 7);
+  EXPECT_EQ(accuracy["random_samples"], 8);
+  EXPECT_EQ(accuracy["data_limit"], 9);
+  EXPECT_EQ(json["layers"], (nlohmann::json{{"float32", 2}, {"int8", 45}}));
+  EXPECT_EQ(json["float_model"]["file"], "m.onnx");
+  EXPECT_EQ(json["float_model"]["bytes"], 10);
+  EXPECT_EQ(json["float_model"]["crc32c"], 11);
+  const auto back = ParseCertificate(json.dump());
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(ToJson(*back), json);
+  // Noise that there is none of is infinitely far below the signal: null, and back.
+  c.accuracy.sqnr_db = {INFINITY, INFINITY, INFINITY};
+  EXPECT_TRUE(ToJson(c)["accuracy"]["sqnr_db"]["low"].is_null());
+  EXPECT_EQ(ParseCertificate(ToJson(c).dump())->accuracy.sqnr_db.low, INFINITY);
+}
+
 TEST(Certificates, OfAnOlderVersionAreStillRead) {
   Certificate c;
   c.scheme = "auto";
