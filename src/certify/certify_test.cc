@@ -1,7 +1,10 @@
 // From a small float model to a certificate and back. Speed itself is not tested: only what is concluded from it.
 #include "certify/certify.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "certify/attribution.h"
 #include "certify/speed.h"
@@ -181,6 +184,76 @@ TEST_F(CertifyTest, TheTwinHasTheFloatModelsStepsAndNotItsWeights) {
   for (float v : (*out)[0].values<float>()) EXPECT_TRUE(std::isnormal(v) && std::fabs(v) < 1e3f) << v;
 }
 
+TEST(Twin, SmallConstantsAreKeptAndLargeOnesMadeUp) {
+  // Eight elements are printed, nine are not. Vectors get values in [0.5, 1.5), a matrix of 64 x 16
+  // values in +-sqrt(3 / 64): of uniform ones the variance is 1 / 64, so that a sum of 64 has 1.
+  auto graph = ParseGraph(R"(
+input %x: float32[1, 64]
+const %small: float32[8] = [1, 2, 3, 4, 5, 6, 7, -80]
+const %vector: float32[900]
+const %w: float32[64, 16]
+a: %a: float32[1, 16] = MatMul(%x, %w)
+b: %b: float32[8] = Relu(%small)
+c: %c: float32[900] = Relu(%vector)
+output %a
+output %b
+output %c
+)");
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto twin = BuildTwin(TwinText(*graph));
+  ASSERT_TRUE(twin) << twin.error().message();
+  const auto values = [&](const char* name) {
+    const auto of = twin->value(twin->FindValue(name)).constant.values<float>();
+    return std::vector<float>(of.begin(), of.end());
+  };
+  EXPECT_EQ(values("small"), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, -80}));
+  const auto range = [&](const char* name) {
+    const std::vector<float> v = values(name);
+    return std::pair(*std::min_element(v.begin(), v.end()), *std::max_element(v.begin(), v.end()));
+  };
+  const auto [low, high] = range("vector");
+  EXPECT_GE(low, 0.5f);
+  EXPECT_LT(low, 0.55f);
+  EXPECT_LT(high, 1.5f);
+  EXPECT_GT(high, 1.45f);
+  const float most = std::sqrt(3.0f / 64);
+  const auto [least, greatest] = range("w");
+  EXPECT_GE(least, -most);
+  EXPECT_LT(least, -0.95f * most);
+  EXPECT_LE(greatest, most);
+  EXPECT_GT(greatest, 0.95f * most);
+}
+
+// {from, to, elements} of each link.
+using Links = std::vector<std::tuple<int, std::vector<int>, double>>;
+Links LinksOf(const Attribution& attribution) {
+  Links links;
+  for (const auto& link : attribution.links())
+    links.emplace_back(link.from, link.to, link.elements);
+  return links;
+}
+
+TEST(Attribution, LinksAreTheValuesThatLayersGiveToOthers) {
+  // What stays within a layer (the pooling behind `project`, the mean behind `last`) is none.
+  EXPECT_EQ(LinksOf(Attribution(MakeNet(kConvNet))), (Links{{-1, {0}, 3 * 144},
+                                                            {0, {1, 2}, 8 * 144},
+                                                            {1, {2}, 8 * 144},
+                                                            {2, {3}, 8 * 36},
+                                                            {3, {4}, 16},
+                                                            {4, {-1}, 10}}));
+  // A node of two inputs belongs to the layer of the first.
+  EXPECT_EQ(LinksOf(Attribution(MakeNet(R"(graph net
+input %x: float32[1, 4, 8, 8]
+const %w: float32[4, 4, 1, 1]
+a: %a: float32[1, 4, 8, 8] = Conv(%x, %w)
+b: %b: float32[1, 4, 8, 8] = Conv(%x, %w)
+sum: %s: float32[1, 4, 8, 8] = Add(%b, %a)
+c: %c: float32[1, 4, 8, 8] = Conv(%s, %w)
+output %c
+)"))),
+            (Links{{-1, {0, 1}, 256}, {0, {1}, 256}, {1, {2}, 256}, {2, {-1}, 256}}));
+}
+
 TEST_F(CertifyTest, StepsBelongToLayers) {
   const Attribution attribution(net_);
   ASSERT_EQ(attribution.layers(), 5);
@@ -200,11 +273,25 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
       if (wanted.count(name)) EXPECT_EQ(owners[s], wanted.at(name)) << scheme << " " << name;
     }
   }
-  // stem's result is read by depthwise and, as a residual, by project.
-  const auto stem = std::find_if(attribution.links().begin(), attribution.links().end(), [](const auto& link) { return link.from == 0; });
-  ASSERT_NE(stem, attribution.links().end());
-  EXPECT_EQ(stem->to, std::vector<int>({1, 2}));
-  EXPECT_EQ(stem->elements, 8 * 12 * 12);
+  // A conversion to a narrower type belongs to the layer that reads it, though it carries the name
+  // of what gives it: `last`, alone in a method, reads what `pool` gives.
+  for (const char* scheme : {"int8", "int8-dynamic", "bf16"}) {
+    Graph q = net_;
+    ASSERT_TRUE(QuantizeMixed(q, Job(scheme, {}).choose.ranges, {}, {{"last", {scheme, ""}}}));
+    auto engine = Engine::FromGraph(q, {1, {}});
+    ASSERT_TRUE(engine);
+    const Program& program = (*(*engine)->Default())->program();
+    const std::vector<int> owners = attribution.OfSteps(program);
+    int narrowing = 0;
+    for (size_t s = 0; s < owners.size(); ++s) {
+      const Node& node = program.graph->node(program.steps[s].node);
+      if (node.op != "QuantizeLinear" && node.op != "DynamicQuantizeLinear" && node.op != "Cast")
+        continue;
+      EXPECT_EQ(owners[s], 3) << scheme << " " << node.name;
+      ++narrowing;
+    }
+    EXPECT_EQ(narrowing, 1) << scheme;
+  }
 }
 
 }  // namespace
