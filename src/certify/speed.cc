@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/median.h"
+
 namespace evoq {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr double kMostWarmMs = 50;
 
 double LowerQuartile(std::vector<double>& values) {
   std::sort(values.begin(), values.end());
-  return RunTimes{values, {}}.Percentile(25);
+  return Percentile(values, 25);
 }
 
 std::string StepText(const Program& program, const Step& step) {

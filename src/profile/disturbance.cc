@@ -18,13 +18,6 @@ double Share(double part, double whole) {
   return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
 }
 
-// Linear interpolation between closest ranks.
-double Quantile(const std::vector<double>& sorted, double share) {
-  const double rank = share * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(rank), above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 }  // namespace
 
 double Disturbance::distortion() const {
@@ -68,8 +61,8 @@ Disturbance DisturbanceMeter::Read() const {
   const double fastest = *std::min_element(loops.begin(), loops.end());
   if (fastest > 0) d.slowed = std::clamp(Median(loops) / fastest - 1, 0.0, 1.0);
   std::sort(figures.begin(), figures.end());
-  const double middle = Quantile(figures, 0.5);
-  if (middle > 0) d.spread = (Quantile(figures, 0.75) - Quantile(figures, 0.25)) / middle;
+  const double middle = Percentile(figures, 50);
+  if (middle > 0) d.spread = (Percentile(figures, 75) - Percentile(figures, 25)) / middle;
   return d;
 }
 

@@ -18,14 +18,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double Ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
-// Percentile of ascending values, by linear interpolation between closest ranks.
-double PercentileOf(std::span<const double> sorted, double percent) {
-  const double rank = percent / 100 * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(rank);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 // Runs `once` until the options are satisfied, after the warm-up.
 Status Repeat(const MeasureOptions& options, const std::function<Status(bool measured)>& once) {
   Watch& watch = *options.watch;
@@ -94,7 +86,7 @@ double RunTimes::variation() const {
   return center > 0 ? std::sqrt(squares / static_cast<double>(sorted_ms.size())) / center : 0;
 }
 
-double RunTimes::Percentile(double percent) const { return PercentileOf(sorted_ms, percent); }
+double RunTimes::Percentile(double percent) const { return evoq::Percentile(sorted_ms, percent); }
 
 double RunTimes::CalmMs(bool one_thread, double percent) const {
   constexpr size_t kLeastRuns = 3;
@@ -108,7 +100,7 @@ double RunTimes::CalmMs(bool one_thread, double percent) const {
       ms.push_back(one_thread && span.thread_ms > 0 ? std::min(span.ms, span.thread_ms) : span.ms);
   }
   std::sort(ms.begin(), ms.end());
-  return PercentileOf(ms, percent);
+  return evoq::Percentile(ms, percent);
 }
 
 Result<std::vector<RunTimes>> MeasureCallsInterleaved(
