@@ -207,23 +207,6 @@ TEST(Accuracy, OnlyASingleListOfScoresIsJudgedByItsClass) {
   EXPECT_EQ(ChooseMetric(SamplesWith({1}), Of({{Floats({1, 0}), Floats({1, 0})}})), Metric::kTop1);
 }
 
-TEST(Samples, TheChecksumHearsOfInputsAndLabels) {
-  Samples samples = SamplesWith({3, std::nullopt});
-  samples.inputs = {{Floats({1, 2})}, {Floats({3, 4})}};
-  const uint32_t crc = samples.Crc();
-  EXPECT_EQ(samples.Crc(), crc);
-  samples.labels[0] = 4;
-  EXPECT_NE(samples.Crc(), crc);
-  samples.labels = {std::nullopt, 3};
-  EXPECT_NE(samples.Crc(), crc) << "the same labels of other samples";
-  samples.labels = {3, std::nullopt};
-  EXPECT_EQ(samples.Crc(), crc);
-  samples.inputs[1][0] = Floats({3, 4.5});
-  EXPECT_NE(samples.Crc(), crc);
-  samples.inputs = {{Floats({3, 4})}, {Floats({1, 2})}};
-  EXPECT_NE(samples.Crc(), crc) << "another order";
-}
-
 TEST(Answer, StopsWhereItIsTold) {
   const Graph net = MakeNet(kConvNet);
   auto engine = Engine::FromGraph(net, {1, {}});
