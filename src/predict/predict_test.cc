@@ -252,9 +252,9 @@ TEST(Predict, SharesAreParts) {
   )");
   for (const Graph& graph : {WideConvolution(), Convolutions(64, 64), large}) {
     for (const int threads : {2, 3}) {
+      const Forecast forecast = MustPredict(graph, SomeMachine(threads), {"float32"});
       int cut = 0;
-      for (const StepForecast& s :
-           MustPredict(graph, SomeMachine(threads), {"float32"}).schemes[0].step_list) {
+      for (const StepForecast& s : forecast.schemes[0].step_list) {
         EXPECT_GE(s.cut.share, 1.0 / threads - 1e-12) << s.name;
         EXPECT_LE(s.cut.share, 1) << s.name;
         cut += s.cut.loops > 0;

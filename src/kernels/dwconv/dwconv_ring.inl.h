@@ -211,7 +211,9 @@ RingFn RingFor(const DwRingBlock& block, const DwInt8Args& args) {
   if constexpr (kFewVariants) {
     if (args.plain && !block.wide)
       return RingOf<K, S, true, RingFinish::kPlain, false>(block.pieces);
-    if (args.real && !block.wide) return RingOf<K, S, true, RingFinish::kReal, false>(block.pieces);
+    if (args.real)
+      return block.wide ? RingOf<K, S, true, RingFinish::kReal, true>(block.pieces)
+                        : RingOf<K, S, true, RingFinish::kReal, false>(block.pieces);
   } else {
     if (args.plain) return RingOf<K, S, RingFinish::kPlain>(block);
     if (args.real) return RingOf<K, S, RingFinish::kReal>(block);

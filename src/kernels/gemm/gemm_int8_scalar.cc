@@ -7,10 +7,11 @@ namespace evoq {
 namespace {
 
 float AddResidual(const Int8Tile& tile, int row, int64_t n, float v) {
+  if (tile.residual_type == Int8Residual::kNone) return v;
   const uint8_t* r = tile.residual + row * tile.residual_stride;
   switch (tile.residual_type) {
     case Int8Residual::kNone:
-      return v;
+      break;
     case Int8Residual::kUint8:
       return v + static_cast<float>(r[n] - tile.residual_zero) * tile.residual_multiplier;
     case Int8Residual::kInt8:
