@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/unique_name.h"
 
 namespace evoq {
 namespace {
@@ -81,11 +82,7 @@ NodeId Graph::OnlyUser(ValueId id) const {
 std::string Graph::UniqueName(const std::string& wanted, bool node) {
   const auto& names = node ? node_names_ : value_names_;
   const std::string base = wanted.empty() ? (node ? "node" : "value") : wanted;
-  if (!names.count(base)) return base;
-  for (int i = 1;; ++i) {
-    std::string name = fmt::format("{}_{}", base, i);
-    if (!names.count(name)) return name;
-  }
+  return evoq::UniqueName(base, [&](const std::string& name) { return names.count(name) > 0; });
 }
 
 ValueId Graph::AddValue(std::string name, TensorType type) {

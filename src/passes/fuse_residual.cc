@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <vector>
 
 #include "passes/match.h"
 
@@ -41,17 +41,23 @@ NodeId Candidate(const Graph& graph, NodeId add, size_t i) {
   return id;
 }
 
-// Position in execution order, to choose the later of two candidates: its residual is computed before it anyway.
-int RankOf(const Graph& graph, NodeId id) {
-  const auto& order = graph.order();
-  return static_cast<int>(std::find(order.begin(), order.end(), id) - order.begin());
+// Positions in execution order, by node. Fusing leaves those of other nodes in their order.
+std::vector<size_t> Ranks(const Graph& graph) {
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < graph.order().size(); ++i) {
+    const auto node = static_cast<size_t>(graph.order()[i].index);
+    if (node >= ranks.size()) ranks.resize(node + 1);
+    ranks[node] = i;
+  }
+  return ranks;
 }
 
-// Only the Add reads the linear operator's output, so the residual cannot depend on it: no cycle.
-bool Fuse(Graph& graph, NodeId add) {
+// Of two candidates the later one takes the residual, which is computed before it anyway. Only the
+// Add reads the linear operator's output, so the residual cannot depend on it: no cycle.
+bool Fuse(Graph& graph, NodeId add, const std::vector<size_t>& ranks) {
   const NodeId a = Candidate(graph, add, 0), b = Candidate(graph, add, 1);
   if (!a.valid() && !b.valid()) return false;
-  const bool first = !b.valid() || (a.valid() && RankOf(graph, a) > RankOf(graph, b));
+  const bool first = !b.valid() || (a.valid() && ranks[a.index] > ranks[b.index]);
   const NodeId linear = first ? a : b;
   const Node sum = graph.node(add);
   graph.SetInput(linear, 3, sum.input(first ? 1 : 0));
@@ -62,8 +68,9 @@ bool Fuse(Graph& graph, NodeId add) {
 
 Result<int> Run(Graph& graph) {
   int changes = 0;
+  const std::vector<size_t> ranks = Ranks(graph);
   for (NodeId id : NodesOf(graph)) {
-    if (IsOp(graph, id, "Add")) changes += Fuse(graph, id);
+    if (IsOp(graph, id, "Add")) changes += Fuse(graph, id, ranks);
   }
   return changes;
 }
