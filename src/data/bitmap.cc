@@ -1,4 +1,5 @@
 // Uncompressed images: BMP of 24 bits, PNM (P5 and P6) and baseline TIFF of 8 bits. Sizes and offsets come from files.
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
@@ -45,7 +46,14 @@ Status CopyRow(Bytes bytes, uint64_t from, int samples, bool bgr, int64_t row, I
   return {};
 }
 
-// The numbers of a TIFF's first directory: entries of a tag, a type, a count, and the values or
+// The tags of a TIFF that say how its pixels stand.
+constexpr uint64_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259, kPhotometric = 262,
+                   kFillOrder = 266, kStrips = 273, kSamples = 277, kRowsPerStrip = 278,
+                   kPlanes = 284;
+constexpr uint64_t kTagsRead[] = {kWidth,     kHeight, kBits,    kCompression,  kPhotometric,
+                                  kFillOrder, kStrips, kSamples, kRowsPerStrip, kPlanes};
+
+// Their numbers, of a TIFF's first directory: entries of a tag, a type, a count, and the values or
 // where they stand.
 class TiffDirectory {
  public:
@@ -56,12 +64,19 @@ class TiffDirectory {
       return InvalidInput("a directory of {} entries at byte {} of {}", entries, start,
                           bytes.size());
     for (uint64_t i = 0; i < entries; ++i) {
-      const uint64_t at = start + 2 + i * kEntryBytes;
-      Values values{d.Field(at + 4, 4), at + 8, d.Field(at + 2, 2) == 3 ? 2 : 4};
-      if (values.count * values.width > 4) values.at = d.Field(at + 8, 4);
-      if (values.at + values.count * values.width > bytes.size())
-        values.count = 0;  // of a tag that nobody may ask for
-      d.tags_.emplace(d.Field(at, 2), values);
+      const uint64_t at = start + 2 + i * kEntryBytes, tag = d.Field(at, 2);
+      if (std::find(std::begin(kTagsRead), std::end(kTagsRead), tag) == std::end(kTagsRead))
+        continue;
+      const uint64_t type = d.Field(at + 2, 2);
+      const int width = type == kByte ? 1 : type == kShort ? 2 : type == kLong ? 4 : 0;
+      if (width == 0) return InvalidInput("tag {} is of type {}, expected 1, 3 or 4", tag, type);
+      Values values{d.Field(at + 4, 4), at + 8, width};
+      const uint64_t length = values.count * static_cast<uint64_t>(width);
+      if (length > 4) values.at = d.Field(at + 8, 4);
+      if (values.at + length > bytes.size())
+        return InvalidInput("tag {}: {} bytes at byte {} of {}", tag, length, values.at,
+                            bytes.size());
+      d.tags_.emplace(tag, values);
     }
     return d;
   }
@@ -76,7 +91,7 @@ class TiffDirectory {
   }
 
  private:
-  static constexpr uint64_t kEntryBytes = 12;
+  static constexpr uint64_t kEntryBytes = 12, kByte = 1, kShort = 3, kLong = 4;
   struct Values {
     uint64_t count, at;
     int width;
@@ -125,9 +140,6 @@ Result<Image> DecodePnm(Bytes bytes, Budget& budget) {
 }
 
 Result<Image> DecodeTiff(Bytes bytes, Budget& budget) {
-  constexpr uint64_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259,
-                     kPhotometric = 262, kFillOrder = 266, kStrips = 273, kSamples = 277,
-                     kRowsPerStrip = 278, kPlanes = 284;
   constexpr uint64_t kWhiteIsZero = 0, kBlackIsZero = 1, kRgb = 2;
   EVOQ_ASSIGN(const TiffDirectory tags, TiffDirectory::Read(bytes));
   const uint64_t samples = tags.At(kSamples, 0, 1), rows = tags.At(kRowsPerStrip, 0, UINT32_MAX);

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/math.h"
 #include "base/text.h"
 #include "data/convert.h"
 #include "data/idx.h"
+#include "data/image_decode.h"
 #include "data/labels.h"
 #include "data/npy.h"
 #include "data/shorten.h"
@@ -17,11 +17,6 @@ namespace evoq {
 namespace {
 
 constexpr int kCifarSide = 32, kCifarRecord = 1 + 3 * kCifarSide * kCifarSide;
-
-bool IsImage(const std::string& path) {
-  const std::string e = LowerExtension(path);
-  return e == ".jpg" || e == ".jpeg" || e == ".png";
-}
 
 // Errors: kInvalidInput unless the tensor is one sample for the model's input.
 Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted, const std::string& name) {
@@ -43,13 +38,7 @@ Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t>
   if (!labels.path.empty()) {
     EVOQ_ASSIGN(sample.label, labels.Of(sample.name, index));
   }
-  if (sample.label && options.preprocess) {
-    const auto label = CheckedAdd(*sample.label, options.preprocess->label_offset);
-    if (!label)
-      return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label,
-                          options.preprocess->label_offset);
-    sample.label = label;
-  }
+  EVOQ_TRY(AddLabelOffset(options.preprocess, sample));
   return sample;
 }
 
@@ -240,21 +229,23 @@ Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels, const Data
   EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
   std::vector<std::string> images, arrays;
   for (const std::string& file : files) {
-    if (IsImage(file)) images.push_back(file);
+    if (IsImageName(file)) images.push_back(file);
     if (LowerExtension(file) == ".npy") arrays.push_back(file);
   }
   if (!images.empty() && !arrays.empty()) {
     return InvalidInput("{}: {} images and {} .npy files, expected one kind", path, images.size(), arrays.size());
   }
   if (!arrays.empty()) return OpenNpy(arrays, std::move(labels), options);
-  if (images.empty()) return InvalidInput("{}: no sample found, looked for *.jpg, *.jpeg, *.png and *.npy", path);
+  if (images.empty())
+    return InvalidInput("{}: no sample found, looked for *{} and *.npy", path,
+                        fmt::join(kImageExtensions, ", *"));
   EVOQ_TRY(NeedPreprocess(path, options));
   return std::make_unique<ImageFiles>(std::move(images), std::move(labels), options);
 }
 
 Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const DatasetOptions& options) {
   const std::string extension = LowerExtension(path);
-  if (IsImage(path)) {
+  if (IsImageName(path)) {
     EVOQ_TRY(NeedPreprocess(path, options));
     return std::make_unique<ImageFiles>(std::vector<std::string>{path}, std::move(labels), options);
   }
@@ -262,8 +253,10 @@ Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const Datase
   if (extension == ".npz") return OpenNpz(path, std::move(labels), options);
   if (BaseName(path).find("idx") != std::string::npos) return OpenIdx(path, std::move(labels), options);
   if (extension == ".bin") return OpenCifar(path, std::move(labels), options);
-  return InvalidInput("{}: unknown kind of data, expected an image (.jpg, .png), .npy, .npz, MNIST idx (a name with \"idx\", "
-                      "also .gz) or CIFAR-10 .bin", path);
+  return InvalidInput(
+      "{}: unknown kind of data, expected an image ({}), .npy, .npz, MNIST idx (a name with "
+      "\"idx\", also .gz) or CIFAR-10 .bin",
+      path, fmt::join(kImageExtensions, ", "));
 }
 
 }  // namespace

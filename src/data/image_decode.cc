@@ -1,5 +1,6 @@
 #include "data/image_decode.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/file.h"
@@ -12,6 +13,11 @@ bool StartsWith(std::span<const std::byte> bytes, std::string_view magic) {
 }
 
 }  // namespace
+
+bool IsImageName(const std::string& path) {
+  const auto& all = kImageExtensions;
+  return std::find(all.begin(), all.end(), LowerExtension(path)) != all.end();
+}
 
 Result<Image> AllocateRgb(int64_t width, int64_t height, Budget& budget) {
   if (width < 1 || height < 1) return InvalidInput("image of {} x {} pixels, expected at least 1 x 1", width, height);

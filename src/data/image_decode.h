@@ -3,9 +3,12 @@
 // keeps beside them, from the file's budget.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "base/budget.h"
 #include "base/result.h"
@@ -14,6 +17,11 @@
 namespace evoq {
 
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 28;
+
+// How the names of images end, in small letters or large ones: those that a folder is searched for.
+inline constexpr std::array<std::string_view, 9> kImageExtensions = {
+    ".jpg", ".jpeg", ".png", ".bmp", ".pgm", ".ppm", ".pnm", ".tif", ".tiff"};
+bool IsImageName(const std::string& path);
 
 // Room for width x height RGB pixels. Errors: kTooLarge over kMaxImagePixels or the budget;
 // kInvalidInput for an empty image.

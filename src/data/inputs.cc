@@ -7,7 +7,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/convert.h"
+#include "data/image_decode.h"
 #include "data/labels.h"
+#include "data/shorten.h"
 
 namespace evoq {
 namespace {
@@ -109,7 +111,7 @@ class NpzFiles : public Dataset {
     } else if (row < static_cast<int64_t>(loaded_.labels.size())) {
       sample.label = loaded_.labels[row];
     }
-    if (sample.label && preprocess_) *sample.label += preprocess_->label_offset;
+    EVOQ_TRY(AddLabelOffset(preprocess_, sample));
     return sample;
   }
 
@@ -132,7 +134,8 @@ class NpzFiles : public Dataset {
         std::string names;
         for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
         return InvalidInput("{}: no array named {}, found {}, expected one for each input: {}",
-                            path, input.name, names.empty() ? "none" : names, NamesOf(inputs_));
+                            path, input.name, names.empty() ? "none" : Shorten(names),
+                            NamesOf(inputs_));
       }
       EVOQ_ASSIGN(Rows rows, CutIntoRows(path + ": " + input.name, found->second, input));
       if (!loaded.inputs.empty() && rows.count != loaded.count) {
@@ -194,7 +197,7 @@ class SideBySide : public Dataset {
     }
     if (labels_.path.empty()) return sample;
     EVOQ_ASSIGN(sample.label, labels_.Of(sample.name, index));
-    if (sample.label && preprocess_) *sample.label += preprocess_->label_offset;
+    EVOQ_TRY(AddLabelOffset(preprocess_, sample));
     return sample;
   }
 
@@ -283,8 +286,7 @@ bool HoldsSingles(const std::string& path) {
   const auto files = ListFiles(path);
   if (!files) return false;
   return std::any_of(files->begin(), files->end(), [](const std::string& file) {
-    const std::string e = LowerExtension(file);
-    return e == ".npy" || e == ".jpg" || e == ".jpeg" || e == ".png";
+    return LowerExtension(file) == ".npy" || IsImageName(file);
   });
 }
 

@@ -19,13 +19,15 @@ struct InputSpec {
 // `sources` (--calib, --data) is one of
 //   * NAME=PATH for each input: any data set of OpenDataset, or an .npy array by the rule below;
 //   * one .npz whose arrays are named as the inputs, or a folder of such files: sorted by name, one
-//   after the other;
+//     after the other;
 //   * for one input: any data set of OpenDataset.
 //
 // How an array holds samples of an input of rank r whose first size is n (1 where it is free):
 //   rank r      n rows of the first axis are a sample: rank 4 of an image model holds images one
-//   after the other; rank r + 1  an index of the first axis is a sample of the input's own shape;
+//               after the other;
+//   rank r + 1  an index of the first axis is a sample of the input's own shape;
 //   rank r - 1  one sample without its batch axis, where n is 1.
+//
 // All inputs have equally many samples. `options` gives labels and preprocessing; its sizes and
 // type are not read. Names of samples are those of the .npz or of the first source. Errors: kUsage
 // for sources that do not name each input once; kInvalidInput, naming file, array, what was found

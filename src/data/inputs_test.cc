@@ -271,6 +271,50 @@ TEST_F(InputsTest, LabelsComeFromTheNpzOrTheTable) {
   EXPECT_EQ((*data)->At(0)->label, 105);
 }
 
+// The largest label and an offset of 1, of an .npz and of a table beside other sources.
+TEST_F(InputsTest, LabelPlusOffsetBeyond64Bits) {
+  const Tensor largest = Tensor::FromValues<int64_t>({1}, {INT64_MAX});
+  const Tensor ids = Counting<int64_t>({1, 3}, 1), scale = Counting<float>({1, 2}, 10);
+  DatasetOptions options;
+  options.preprocess.emplace().label_offset = 1;
+  const auto refused = [&](const std::vector<std::string>& sources) {
+    const auto data = Open(sources, two_, options);
+    ASSERT_TRUE(data) << data.error().message();
+    const auto sample = (*data)->At(0);
+    ASSERT_FALSE(sample);
+    EXPECT_NE(sample.error().message().find("label 9223372036854775807 with an offset of 1"),
+              std::string::npos)
+        << sample.error().message();
+  };
+  refused({Npz("l.npz", {{"ids", ids}, {"scale", scale}, {"labels", largest}})});
+  options.labels = Npy("labels.npy", largest);
+  refused({"ids=" + Npy("i.npy", ids), "scale=" + Npy("s.npy", scale)});
+}
+
+// A folder's images are those of every format that is read, whatever the case of their names: here
+// all are a gray pixel of PNM. A folder of one .npz beside an image is one of images.
+TEST_F(InputsTest, FoldersOfEveryImageFormat) {
+  const std::vector<std::string> names = {"a.BMP", "b.jpeg", "c.jpg",  "d.pgm", "e.png",
+                                          "f.pnm", "g.ppm",  "h.tiff", "i.Tif"};
+  for (const std::string& name : names)
+    ASSERT_TRUE(WriteFileAtomic(At(name), std::string("P5 1 1 255\n") + name[0]));
+  ASSERT_TRUE(WriteFileAtomic(At("notes.txt"), "no image"));
+  Npz("z.npz", {{"image", Counting<float>({1, 1, 1, 1}, 0)}});
+  DatasetOptions options;
+  options.preprocess.emplace();
+  options.preprocess->color = "GRAY";
+  options.preprocess->mean = {0}, options.preprocess->std = {1}, options.preprocess->scale = 1;
+  const auto data = Open({folder_.string()}, {{"image", {-1, 1, 1, 1}}}, options);
+  ASSERT_TRUE(data) << data.error().message();
+  ASSERT_EQ((*data)->size(), static_cast<int64_t>(names.size()));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto sample = (*data)->At(static_cast<int64_t>(i));
+    ASSERT_TRUE(sample) << sample.error().message();
+    EXPECT_EQ(sample->name, names[i]);
+    EXPECT_EQ(sample->inputs[0].values<float>()[0], static_cast<float>(names[i][0]));
+  }
+}
+
 TEST_F(InputsTest, WhatDoesNotFitIsNamed) {
   const std::string ids = Npy("i.npy", Counting<int64_t>({2, 3}, 1)),
                     three = Npy("three.npy", Counting<float>({3, 2}, 0));

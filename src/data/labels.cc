@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "base/math.h"
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/idx.h"
@@ -92,6 +93,16 @@ Result<Labels> LoadLabels(const std::string& path) {
   }
   if (labels.by_name.empty() && labels.by_index.empty()) return InvalidInput("{}: holds no label", path);
   return labels;
+}
+
+Status AddLabelOffset(const std::optional<Preprocess>& preprocess, Sample& sample) {
+  if (!sample.label || !preprocess) return {};
+  const auto label = CheckedAdd(*sample.label, preprocess->label_offset);
+  if (!label)
+    return InvalidInput("{}: label {} with an offset of {}", sample.name, *sample.label,
+                        preprocess->label_offset);
+  sample.label = label;
+  return {};
 }
 
 }  // namespace evoq

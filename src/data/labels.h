@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/dataset.h"
 
 namespace evoq {
 
@@ -25,5 +26,9 @@ struct Labels {
 // "" gives no labels. A .tsv has a header line with the columns `file` and `class_index` or `label`; an idx file (also
 // gzipped) is one-dimensional; a .npy holds integers, one per sample.
 Result<Labels> LoadLabels(const std::string& path);
+
+// The sample's label, where it has one, becomes the model's class: the offset of `preprocess` is
+// added. Errors: kInvalidInput when the sum does not fit 64 bits.
+Status AddLabelOffset(const std::optional<Preprocess>& preprocess, Sample& sample);
 
 }  // namespace evoq

@@ -85,8 +85,7 @@ Result<Image> ResizeBilinear(const Image& image, int width, int height, Budget& 
   Image out{width, height, image.channels, {}};
   const size_t row_bytes = static_cast<size_t>(width) * image.channels;
   out.pixels.resize(row_bytes * height);
-  std::deque<std::vector<uint8_t>>
-      rows;  // of the input's rows from `first` on, as wide as the output
+  std::deque<std::vector<uint8_t>> rows;  // the input's from `first` on, as wide as the output
   int first = 0;
   std::vector<int32_t> sums(row_bytes);
   for (int y = 0; y < height; ++y) {

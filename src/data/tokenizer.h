@@ -31,8 +31,8 @@ class Tokenizer {
     std::string text;
     float score = 0;
   };
-  Status CheckPiece(int64_t bytes, float score)
-      const;  // the next piece: at most 4096 bytes, a score that has an order
+  // The next piece: at most 4096 bytes, and a score that has an order.
+  Status CheckPiece(int64_t bytes, float score) const;
   Status ReadBin(const std::string& bytes);
   Status ReadVocab(const std::string& text);
   Status Index();

@@ -340,7 +340,7 @@ std::vector<DataCase> MakeImageCases() {
   const auto bmp = [](auto change) { return With<Bmp>(change); };
   const auto tiff = [](auto change) { return With<Tiff>(change); };
   const std::string text(1 << 20, ' '), jpeg = ProgressiveJpeg(20, 10, 1);
-  constexpr uint16_t kShort = 3, kLong = 4;
+  constexpr uint16_t kByte = 1, kShort = 3, kLong = 4, kRational = 5;
   const char* other_tiff =
       "a TIFF other than of gray or RGB of 8 bits without compression, palette or planes";
   return {
@@ -492,7 +492,28 @@ std::vector<DataCase> MakeImageCases() {
        "1 strips, expected one for row 1"},
       {r, "tiff of strips' offsets beyond the end",
        tiff([](Tiff& f) { f.rows_per_strip = 1, f.strips = 1 << 30; }),
-       "0 strips, expected one for row 0"},
+       "tag 273: 4294967296 bytes at byte"},
+      {r, "tiff of bytes as numbers", tiff([](Tiff& f) {
+         f.without = {258, 259}, f.more = {{258, kByte, 3, 0x080808}, {259, kByte, 1, 1}};
+       }),
+       ""},
+      {r, "big-endian tiff of bytes as numbers", tiff([](Tiff& f) {
+         f.big_endian = true, f.without = {258, 259};
+         f.more = {{258, kByte, 3, 0x08080800}, {259, kByte, 1, 0x01ffffff}};
+       }),
+       ""},
+      {r, "compressed tiff, as a byte", tiff([](Tiff& f) {
+         f.without = {259}, f.more = {{259, kByte, 1, 5}};
+       }),
+       other_tiff},
+      {r, "tiff of a type that is no number", tiff([](Tiff& f) {
+         f.without = {259}, f.more = {{259, kRational, 1, 8}};
+       }),
+       "tag 259 is of type 5, expected 1, 3 or 4"},
+      {r, "tiff, a tag that nobody reads", tiff([](Tiff& f) {
+         f.more = {{282, kRational, 1, 1 << 30}};
+       }),
+       ""},
       {r, "tiff of a strip beyond the end", tiff([](Tiff& f) { f.strip_at = 1 << 20; }),
        "the file ends within row 0 of 2"},
       {r, "tiff a byte too short", tiff([](Tiff& f) { f.pixels.pop_back(); }),

@@ -309,7 +309,9 @@ TEST_F(BadFiles, NotesOfTheCompiler) {
 
 TEST_F(BadFiles, Calibration) {
   const std::string quantize = "quantize @net.onnx -o @out/q.etm --preprocess @p.json --calib ";
-  Expect(quantize + "@empty", 3, "empty: no sample found, looked for *.jpg, *.jpeg, *.png and *.npy");
+  Expect(quantize + "@empty", 3,
+         "empty: no sample found, looked for *.jpg, *.jpeg, *.png, *.bmp, *.pgm, *.ppm, *.pnm, "
+         "*.tif, *.tiff and *.npy");
   Expect(quantize + "@unreadable", 3, "unreadable/b.png: neither JPEG nor PNG");
   Expect(quantize + "@truncated", 3, "truncated/a.jpg: ");
   Expect(quantize + "@none", 3, "none: no such file or folder");
