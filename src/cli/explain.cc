@@ -1,10 +1,9 @@
 #include "cli/explain.h"
 
-#include <filesystem>
-
 #include "cli/attainable.h"
 #include "cli/common.h"
 #include "cli/measure_regions.h"
+#include "onnx/model_bytes.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -98,7 +97,8 @@ Result<Explanation> Explain(const ExplainJob& job) {
   }
   if (IsEtmFile(job.model)) {
     EVOQ_ASSIGN(const std::vector<EtmSection> sections, EtmSections(job.model));
-    out.bytes = BuildByteLedger(sections, static_cast<int64_t>(std::filesystem::file_size(job.model)), float_bytes, out.model.engine->model());
+    EVOQ_ASSIGN(const int64_t file_bytes, ModelFileBytes(job.model));
+    out.bytes = BuildByteLedger(sections, file_bytes, float_bytes, out.model.engine->model());
   }
   return out;
 }

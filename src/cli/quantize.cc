@@ -1,13 +1,13 @@
 #include "cli/quantize.h"
 
 #include <chrono>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/ms_text.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "engine/region_run.h"
+#include "onnx/model_bytes.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
@@ -334,7 +334,8 @@ Result<json> Quantize(const QuantizeJob& job) {
   options.exclude = job.exclude;
   if (LowerExtension(job.output) == ".onnx" && job.target != "evoq") options.target = FindQdqTarget(job.target);
   json out = {{"float_weight_bytes", float_bytes}, {"samples_used", notes.samples}};
-  out["input_bytes"] = std::filesystem::file_size(job.model);
+  EVOQ_ASSIGN(const int64_t input_bytes, ModelFileBytes(job.model));
+  out["input_bytes"] = input_bytes;
   const auto note = [&](Graph& made) {
     made.metadata["evoq.scheme"] = job.scheme;
     made.metadata["evoq.float_weight_bytes"] = std::to_string(float_bytes);

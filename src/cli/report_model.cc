@@ -1,10 +1,10 @@
 #include "cli/report_model.h"
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/json_file.h"
+#include "onnx/model_bytes.h"
 
 namespace evoq {
 namespace {
@@ -28,7 +28,7 @@ Result<ReportModel> ForReport(const std::string& path, const std::string& eval,
                               const Runnable& executor, const StepProfile& profile) {
   ReportModel model;
   model.name = BaseName(path);
-  model.file_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  EVOQ_ASSIGN(model.file_bytes, ModelFileBytes(path));
   model.arena_bytes = executor.arena_bytes();
   model.profile = profile;
   model.program = &executor.program();

@@ -28,9 +28,10 @@ class ExternalFiles {
   // Errors: kInvalidInput for an empty or absolute location, one with "..", a link that leaves the folder, a range past
   // the end; kNotFound; kIo.
   Result<ExternalBytes> Read(const std::string& location, int64_t offset, int64_t length);
+  // The whole file. Errors: as of Read.
+  Result<std::shared_ptr<const MappedFile>> Open(const std::string& location);
 
  private:
-  Result<std::shared_ptr<const MappedFile>> Open(const std::string& location);
   std::string folder_;
   bool has_folder_ = false;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
