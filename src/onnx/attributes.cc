@@ -41,12 +41,19 @@ constexpr KindRow kKinds[] = {
     {onnx::AttributeProto::TYPE_PROTO, " type "},
 };
 
-// Names that only the dialect gives a meaning. `activation` has one in ONNX too, on the operators of kActivated.
+// Names that only the dialect gives a meaning. `activation` has one in ONNX too, on the operators
+// of kActivated, and `channels_last` in com.microsoft, on those of kChannelsLast.
 constexpr std::array<std::string_view, 2> kDialectOnly = {"channels_last", "captured"};
 
 constexpr std::array<std::string_view, 2> kActivated = {"CausalConvWithState", "FusedConv"};
 
+constexpr std::array<std::string_view, 2> kChannelsLast = {"QLinearAveragePool",
+                                                           "QLinearGlobalAveragePool"};
+
 bool IsDialectOnly(const onnx::NodeProto& node, const std::string& name) {
+  if (name == "channels_last" && node.domain() == "com.microsoft" &&
+      std::find(kChannelsLast.begin(), kChannelsLast.end(), node.op_type()) != kChannelsLast.end())
+    return false;
   if (std::find(kDialectOnly.begin(), kDialectOnly.end(), name) != kDialectOnly.end()) return true;
   return name == "activation" && std::find(kActivated.begin(), kActivated.end(), node.op_type()) == kActivated.end();
 }

@@ -15,8 +15,9 @@ Status OldBroadcast(Upgrade& u) {
   if (broadcast == 0 || !has_axis) return {};
   const Shape a = u.InputType(0).shape, b = u.InputType(1).shape;
   if (!a.ranked() || !b.ranked()) return Unsupported("broadcast at an axis of values of unknown rank");
-  const int64_t behind = a.rank() - (axis < 0 ? axis + a.rank() : axis) - b.rank();
-  if (behind < 0 || behind > a.rank())
+  const bool within = axis >= -a.rank() && axis <= a.rank();
+  const int64_t behind = within ? a.rank() - (axis < 0 ? axis + a.rank() : axis) - b.rank() : -1;
+  if (behind < 0)
     return InvalidInput("{} at axis {} of {} does not fit", b.ToString(), axis, a.ToString());
   if (behind == 0) return {};
   std::vector<int64_t> axes;

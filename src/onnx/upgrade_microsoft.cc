@@ -234,7 +234,9 @@ Status MatMulNBits(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
   const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"), bits = u.attrs().Int("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8) return Unsupported("bits={}, expected 2, 4 or 8", bits);
-  if (k < 1 || n < 1 || block < 16 || (block & (block - 1)) != 0 || !CheckedMul(k, n) || *CheckedMul(k, n) > int64_t{1} << 36)
+  constexpr int64_t kMaxBlock = 1 << 20;  // sizes of blocks are multiplied below
+  if (k < 1 || n < 1 || block < 16 || block > kMaxBlock || (block & (block - 1)) != 0 ||
+      !CheckedMul(k, n) || *CheckedMul(k, n) > int64_t{1} << 36)
     return InvalidInput("K={}, N={}, block_size={}", k, n, block);
   if (u.HasInput(4)) return Unsupported("input 4 (g_idx)");
   const Tensor *weights = u.Constant(1), *scales = u.Constant(2), *zeros = u.Constant(3);
@@ -354,7 +356,10 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
   if (!shape.ranked() || shape.rank() != 2 || !shape[1].known() || p.heads < 1) return Unsupported("weights of {} for {} heads", shape.ToString(), p.heads);
   std::vector<int64_t> sizes = u.attrs().Ints("qkv_hidden_sizes");
   if (sizes.empty()) sizes.assign(3, shape[1].value / 3);
-  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != shape[1].value) return InvalidInput("queries, keys and values do not fill {}", shape.ToString());
+  int64_t left = shape[1].value;
+  for (int64_t size : sizes) left = size < 0 || size > left ? -1 : left - size;
+  if (sizes.size() != 3 || left != 0)
+    return InvalidInput("queries, keys and values do not fill {}", shape.ToString());
   p.q = Part(u, "queries", projected, 0, sizes[0], -1);
   p.k = Part(u, "keys", projected, sizes[0], sizes[0] + sizes[1], -1);
   p.v = Part(u, "values", projected, sizes[0] + sizes[1], shape[1].value, -1);
@@ -478,6 +483,8 @@ ValueId VisibleKeys(Upgrade& u, ValueId keys, const Ragged& ragged) {
   return u.Apply("And", "visible", {past, u.Apply("Greater", "in_window", {row, first})});
 }
 
+constexpr int64_t kMaxHeads = 1 << 20;
+
 // GroupQueryAttention(q, k, v, past key?, past value?, lengths, total, cos?, sin?)
 Status GroupQueryAttention(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 5, 6}));
@@ -486,7 +493,9 @@ Status GroupQueryAttention(Upgrade& u) {
   }
   if (u.HasInput(3) != u.HasInput(4)) return InvalidInput("one of past_key and past_value is missing");
   const int64_t heads = u.attrs().Int("num_heads"), kv_heads = u.attrs().Int("kv_num_heads");
-  if (heads < 1 || kv_heads < 1) return InvalidInput("num_heads={}, kv_num_heads={}", heads, kv_heads);
+  if (heads < 1 || kv_heads < 1 || heads > kMaxHeads || kv_heads > kMaxHeads)
+    return InvalidInput("num_heads={}, kv_num_heads={}, expected 1 to {}", heads, kv_heads,
+                        kMaxHeads);
   ValueId q = u.node().input(0), k = u.node().input(1), v = u.node().input(2);
   if (!k.valid()) {  // packed
     const Shape shape = u.InputType(0).shape;

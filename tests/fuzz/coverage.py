@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = {"data": "src/data/*.cc"}
+SOURCES = {"data": "src/data/*.cc", "etm": "src/program/*.cc", "onnx": "src/onnx/*.cc"}
 FLAGS = "-fprofile-instr-generate -fcoverage-mapping"
 
 
@@ -89,7 +89,8 @@ def main():
         p for p in sorted(ROOT.glob(pattern)) if not p.name.endswith(("_test.cc", "_bench.cc"))
     ]
     corpora = [ROOT / "tests/fuzz/corpus" / args.name
-              ] + [folder / "fuzz" / args.name / "found" for folder in args.corpus]
+              ] + [folder / "fuzz" / args.name / part
+                   for folder in args.corpus for part in ("start", "found")]
     lines = reached(build(args.name, args.build), [c for c in corpora if c.is_dir()], sources)
     total = hit = 0
     for source, counts in sorted(lines.items()):

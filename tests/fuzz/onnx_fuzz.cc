@@ -1,7 +1,9 @@
 // Room: engine
-// ONNX models from anywhere: importing, optimizing and compiling one gives a result or an error, within 5 s of processor time,
-// and what came of a small one runs. Most mutations work on the message instead of its bytes (onnx_mutator.h), so that they
-// get past the parser and reach links, attributes, upgrades, inference, passes and kernels.
+// ONNX models from anywhere: importing, optimizing and compiling one gives a result or an error,
+// within 5 s of processor time, and what came of a small one runs. Most mutations work on the
+// message instead of its bytes (onnx_mutator.h), so that they get past the parser and reach links,
+// attributes, upgrades, inference, passes and kernels. Now and then one begins anew, from a crafted
+// file of tests/craft.
 #include <algorithm>
 #include <cstring>
 
@@ -9,6 +11,7 @@
 #include "base/check.h"
 #include "engine/engine.h"
 #include "onnx/onnx.h"
+#include "tests/craft/onnx_cases.h"
 #include "tests/fuzz/onnx_mutator.h"
 #include "tests/fuzz/time_limit.h"
 
@@ -108,6 +111,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   onnx::ModelProto model;
+  if (size == 0 || seed % 64 == 1) {
+    const auto& cases = craft::OnnxCases();
+    const std::string& bytes = cases[seed / 64 % cases.size()].bytes;
+    if (bytes.size() <= max_size) {
+      std::copy(bytes.begin(), bytes.end(), data);
+      size = bytes.size();
+    }
+  }
   if (seed % 32 != 0 && model.ParseFromArray(data, static_cast<int>(size))) {
     MutateModel(model, seed);
     if (const size_t written = Write(model, data, max_size)) return written;

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR].
-# Limits for each input: 5 s of processor time (300 s by the clock) and 1 GiB of memory, 256 MB for
-# data. The corpus of onnx starts from the conformance models and tests/must_fail, those of the
-# others from files which the fuzzer makes; each from tests/fuzz/corpus/NAME too. They grow in the
-# build folder. Ends with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
+# Runs a fuzzer: run.sh NAME [--seconds S | --inputs N] [--build DIR]. Limits for each input: 5 s of
+# processor time (300 s by the clock) and 1 GiB of memory, 256 MB for data. All start from crafted
+# files (tests/craft) that the fuzzer makes and from tests/fuzz/corpus/NAME; onnx also from the
+# conformance models, tests/must_fail and tests/bombs. The corpus grows in the build folder. Ends
+# with the number of inputs; findings are files crash-*, oom-*, timeout-* there.
 set -eu
 name=$1
 shift
