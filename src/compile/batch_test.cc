@@ -52,13 +52,14 @@ TEST(IndependentSamples, NotWhereSamplesMeet) {
   four("input %z: float32[4, 6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");
   one("input %z: float32[2, 6, 8]\na: %y: float32[4, 6, 8] = Relu(%x)\nb: %w: float32[2, 6, 8] = "
       "Relu(%z)\noutput %y\noutput %w\n");
-  one("input %z: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");  // z's rows
-                                                                                       // are no
-                                                                                       // samples
-  one("input %z: float32[4, 1, 6, 8]\na: %y: float32[4, 4, 6, 8] = Add(%x, %z)\noutput %y\n");  // x's samples lie along axis 1
+  // z's rows are no samples.
+  one("input %z: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %z)\noutput %y\n");
+  // x's samples lie along axis 1.
+  one("input %z: float32[4, 1, 6, 8]\na: %y: float32[4, 4, 6, 8] = Add(%x, %z)\noutput %y\n");
   four("const %c: float32[6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %c)\noutput %y\n");
   four("const %c: float32[1, 6, 8]\na: %y: float32[4, 6, 8] = Add(%x, %c)\noutput %y\n");
-  one("const %c: float32[2, 1, 6, 8]\na: %y: float32[2, 4, 6, 8] = Add(%x, %c)\noutput %y\n");  // axis 0 of y is the constant's
+  // Axis 0 of y is the constant's.
+  one("const %c: float32[2, 1, 6, 8]\na: %y: float32[2, 4, 6, 8] = Add(%x, %c)\noutput %y\n");
   one("const %c: float32[4, 6, 8]\na: %b: float32[4, 6, 8] = Relu(%x)\nb: %y: float32[4, 6, 8] = "
       "Relu(%c)\noutput %b\noutput %y\n");
   one("a: %y: int64[1, 6, 8] = ArgMax(%x)\noutput %y\n");
@@ -79,8 +80,8 @@ TEST(IndependentSamples, NotWhereSamplesMeet) {
   one("a: %y: float32[4, 6, 8] = RandomNormalLike(%x)\noutput %y\n");
   four("const %p: bool[1, 6, 8]\na: %y: float32[4, 6, 8] = Where(%p, %x, %x)\noutput %y\n");
   one("const %p: bool[4, 1, 1]\na: %y: float32[4, 6, 8] = Where(%p, %x, %x)\noutput %y\n");
-  one("t: %y: float32[8, 6, 4] = Transpose(%x)\noutput %y\n");  // without an order all axes are
-                                                                // reversed
+  // Without an order all axes are reversed.
+  one("t: %y: float32[8, 6, 4] = Transpose(%x)\noutput %y\n");
 }
 
 }  // namespace

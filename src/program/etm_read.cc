@@ -40,8 +40,8 @@ class GraphReader {
 
   const fb::Graph& from_;
   Container::Bytes weights_;
-  Budget& budget_;  // of the file; VerifyTables drew what the tables hold, this draws what they
-                    // point to
+  // Of the file. VerifyTables drew what the tables hold; this draws what they point to.
+  Budget& budget_;
   int depth_;  // of subgraphs around it
   std::vector<bool> is_input_;  // by value
   Graph graph_;
