@@ -225,11 +225,12 @@ Result<std::string> DumpEtm(const std::string& path) {
   EVOQ_ASSIGN(const Model model, ReadEtm(path));
   std::string out = fmt::format("etm version {}, {} bytes\n", kEtmVersion, container.file_bytes());
   for (const BlobInfo& b : container.blobs())
-    out += fmt::format("blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
-                       b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
+    out += FormatPrintable(
+        "blob {} at {}: {} bytes{}, crc32c {:08x}\n", b.name, b.offset, b.stored_bytes,
+        b.codec == Codec::kRaw ? "" : fmt::format(" (zstd, {} decoded)", b.raw_bytes), b.crc);
   for (const auto& [key, value] : model.graph.metadata)
     out += FormatPrintable("meta {} = {}\n", key, value);
-  if (!model.certificate.empty()) out += fmt::format("certificate {}\n", model.certificate);
+  if (!model.certificate.empty()) out += FormatPrintable("certificate {}\n", model.certificate);
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {
     std::vector<std::string> shapes;

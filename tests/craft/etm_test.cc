@@ -77,6 +77,21 @@ output %words
             (std::vector<int8_t>{1, 2, 3, 4}));
 }
 
+// A blob's name and the certificate come from the file: neither begins a line of its own in a dump.
+TEST_F(CraftedEtm, TheDumpIsPrintable) {
+  EtmModel model;
+  model.certificate = "{\nmeta source = forged\x1b[2J}";
+  EtmFile file = FileOf(model);
+  file.blobs.push_back({.name = "b\nmeta c", .bytes = "?", .required = 0});
+  std::ofstream(path_, std::ios::binary) << Write(file);
+  const auto dump = DumpEtm(path_);
+  ASSERT_TRUE(dump) << dump.error().message();
+  EXPECT_NE(dump->find("\nblob b\\nmeta c at "), std::string::npos) << *dump;
+  EXPECT_NE(dump->find("\ncertificate {\\nmeta source = forged\\u001b[2J}\n"), std::string::npos)
+      << *dump;
+  EXPECT_EQ(dump->find("\nmeta "), std::string::npos) << *dump;
+}
+
 // Each sentence that a reader can say is said by a crafted file: a new condition without one fails
 // here.
 TEST_F(CraftedEtm, NoConditionIsWithoutAFile) {
