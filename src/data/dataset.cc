@@ -183,7 +183,7 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
   for (const char* name : {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
     if (!samples && npz.count(name)) samples = npz[name];
   }
-  for (const char* name : {"labels", "label", "y", "y_test"}) {
+  for (const char* name : kLabelArrays) {
     if (!npz.count(name) || name == options.input_name) continue;
     if (labels.path.empty()) {
       EVOQ_ASSIGN(labels.by_index, WithContext(ToInt64s(npz[name]), path + ": " + name));

@@ -146,7 +146,7 @@ class NpzFiles : public Dataset {
       loaded.inputs.push_back(std::move(rows));
       npz.erase(found);
     }
-    for (const char* name : {"labels", "label", "y", "y_test"}) {
+    for (const char* name : kLabelArrays) {
       if (!labels_.path.empty() || !loaded.labels.empty() || !npz.count(name)) continue;
       EVOQ_ASSIGN(loaded.labels, WithContext(ToInt64s(npz[name]), path + ": " + name));
       if (static_cast<int64_t>(loaded.labels.size()) != loaded.count)

@@ -12,6 +12,9 @@
 
 namespace evoq {
 
+// What an .npz calls its array of labels: the first of these that it has.
+inline constexpr const char* kLabelArrays[] = {"labels", "label", "y", "y_test"};
+
 // Either by file name (a .tsv) or by position (idx, .npy).
 struct Labels {
   std::string path;  // "" when there are none
