@@ -101,8 +101,8 @@ Result<json> ExplainTarget(const TargetJob& job) {
   EVOQ_ASSIGN(const Runtime* runtime, RuntimeNamed(target));
   if (LowerExtension(model) != ".onnx") return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", model);
   if (fix != !output.empty()) return Fail(ErrorCode::kUsage, "--fix and -o go together: --fix -o FIXED.onnx");
-  if (!fix && (accept_changes || !data.empty()))
-    return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --fix");
+  if (!fix && (accept_changes || !data.empty() || !preprocess.empty()))
+    return Fail(ErrorCode::kUsage, "--accept-changes, --data and --preprocess are for --fix");
   if (fix && LowerExtension(output) != ".onnx") return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", output);
   if (fix) EVOQ_TRY(CheckOutputPath(output));
   EVOQ_ASSIGN(Graph graph, ImportOnnx(model));

@@ -128,8 +128,9 @@ Result<json> Choose(const Options& o, int threads) {
     return ExplainTarget(
         {o.model, o.target, o.fix, o.output, o.accept_changes, o.data, o.shapes, o.preprocess});
   }
-  if (o.accept_changes || !o.data.empty())
-    return Fail(ErrorCode::kUsage, "--accept-changes and --data are for --target NAME --fix");
+  if (o.accept_changes || !o.data.empty() || !o.preprocess.empty())
+    return Fail(ErrorCode::kUsage,
+                "--accept-changes, --data and --preprocess are for --target NAME --fix");
   if (o.fix || !o.output.empty()) return Fail(ErrorCode::kUsage, "--fix needs the runtime to repair for: --target NAME");
   if (chosen == nullptr) return Run(o, threads);
   if (!o.model.empty()) return Fail(ErrorCode::kUsage, "{} explains another runtime's files: it takes no MODEL", chosen->option);
