@@ -128,6 +128,8 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
   const auto verified = Run({"verify", etm, "--measure-s", "0.05"});
   ExpectFields(verified, {"model", "holds", "lines", "float_p50_ms", "p50_ms", "ratio", "guaranteed", "drop", "sqnr_db"});
   EXPECT_EQ(verified["holds"], true);
+  EXPECT_DOUBLE_EQ(verified["ratio"]["value"].get<double>(),
+                   verified["float_p50_ms"].get<double>() / verified["p50_ms"].get<double>());
   Run({"verify", etm, "--measure-s", "0.05", "--baseline", onnx});
   certificate["speed"]["guaranteed"] = 1000;
   model.certificate = certificate.dump();

@@ -177,6 +177,65 @@ TEST_F(CliValues, Quantize) {
   EXPECT_EQ(qdq["quantized_weight_bytes"], kConv + kProduct);
 }
 
+// Of models that run in dynamic partitions: the steps of a run, or the nodes, and why.
+TEST_F(CliValues, StepsOfModelsWithoutAPlan) {
+  const auto wave = [](int64_t i) { return std::sin(static_cast<float>(i)); };
+  const auto product = [&](Graph& g, const char* name, ValueId x) {
+    return g.Apply("MatMul", name,
+                   {x, g.AddConstant(std::string(name) + ".w", Numbers({16, 16}, wave))});
+  };
+  Graph found;
+  const ValueId x = found.AddInput("x", TensorType(DType::kFloat32, Shape{4, 16}));
+  found.MarkOutput(found.Apply("NonZero", "places", {product(found, "before", x)}));
+  const std::string partitions = Export(std::move(found), "found.onnx");
+  const json ran =
+      Json({"quantize", partitions, "--scheme", "int8-dynamic", "-o", At("found.etm")});
+  // DynamicQuantizeLinear and the product in integers; what is said does not depend on where it is
+  // written to.
+  EXPECT_EQ(ran["steps_int8"], 2) << ran;
+  EXPECT_GT(ran["steps_total"], 2) << ran;
+  EXPECT_FALSE(ran.contains("steps_why")) << ran;
+  const json nowhere =
+      Json({"quantize", partitions, "--scheme", "int8-dynamic", "-o", "/dev/null"});
+  for (const char* field : {"steps_total", "steps_int8", "steps_bf16", "steps_float", "steps_why"})
+    EXPECT_EQ(nowhere.value(field, json()), ran.value(field, json())) << field;
+
+  // Sizes that nobody names: the nodes are counted, those of branches as float, and the reason
+  // names the option.
+  auto picks = ParseGraph(R"(graph g
+input %x: float32[2, N, 16]
+input %c: bool[]
+if: %y = If{captured=1}(%c, %x)
+| graph "then"
+| input %a: float32[...]
+| const %w: float32[16, 16]
+| t: %b = MatMul(%a, %w)
+| output %b
+| graph "else"
+| input %a: float32[...]
+| const %w: float32[16, 16]
+| e: %b = MatMul(%a, %w)
+| output %b
+const %v: float32[16, 32]
+after: %z = MatMul(%y, %v)
+output %z
+)");
+  ASSERT_TRUE(picks) << picks.error().message();
+  const std::string branches = Export(std::move(*picks), "branches.onnx");
+  const json nodes = Json({"quantize", branches, "--scheme", "int8-weights", "-o", At("if.etm")});
+  EXPECT_EQ(nodes["steps_total"], 3) << nodes;
+  EXPECT_EQ(nodes["steps_int8"], 1) << nodes;
+  EXPECT_EQ(nodes["steps_float"], 2) << nodes;
+  EXPECT_NE(nodes["steps_why"].get<std::string>().find("--shape x="), std::string::npos) << nodes;
+  for (const char* name : {"if/t", "if/e"})
+    EXPECT_EQ(nodes["float_reasons"][name],
+              "in-subgraph: quantization leaves subgraphs as they are");
+  const json sized = Json(
+      {"quantize", branches, "--scheme", "int8-weights", "--shape", "x=2x3x16", "-o", At("if.etm")});
+  EXPECT_FALSE(sized.contains("steps_why")) << sized;
+  EXPECT_GE(sized["steps_total"], 2) << sized;
+}
+
 TEST_F(CliValues, QuantizeWarnsOfDataThatCannotHaveBeenMeant) {
   const std::string onnx = Small();
   const std::string zeros = Npy("zeros.npy", Numbers({5, 3, 6, 6}, [](int64_t) { return 0.0f; }));
@@ -289,6 +348,71 @@ TEST_F(CliValues, Eval) {
       << far.log;
 }
 
+// y = x and z = 2 x of the rows above, in the reference y = x and z = 2.5 x: y is equal, z has the
+// noise (0.5 x)^2 of the signal (2.5 x)^2, 10 log10(25) dB. The worst counts, wherever it stands.
+TEST_F(CliValues, EvalOfEveryOutput) {
+  const auto times = [&](const std::string& name, const std::vector<float>& factors, int64_t size) {
+    Graph g;
+    const ValueId x = g.AddInput("x", TensorType(DType::kFloat32, Shape{1, 7}));
+    for (size_t o = 0; o < factors.size(); ++o) {
+      const auto diagonal = [&](int64_t i) { return i / size == i % size ? factors[o] : 0; };
+      const ValueId w = g.AddConstant(fmt::format("w{}", o), Numbers({7, size}, diagonal));
+      g.MarkOutput(g.Apply("MatMul", fmt::format("{}", "yzu"[o]), {x, w}));
+    }
+    return Export(std::move(g), name);
+  };
+  const std::string model = times("model.onnx", {1, 2}, 7);
+  for (const bool last : {true, false}) {
+    const std::string reference = times(
+        "reference.onnx", last ? std::vector<float>{1, 2.5f} : std::vector<float>{1.25f, 2}, 7);
+    const Ran ran = CliRunner::Run({"eval", model, "--data", Rows(), "--reference", reference});
+    ASSERT_EQ(ran.code, 0) << ran.log;
+    const json& outputs = ran.json["outputs"];
+    ASSERT_EQ(outputs.size(), 2u);
+    EXPECT_EQ(outputs[0]["name"], "y");
+    EXPECT_EQ(outputs[1]["name"], "z");
+    EXPECT_NEAR(outputs[last ? 1 : 0]["sqnr_db"]["value"].get<double>(), 10 * std::log10(25.0),
+                1e-9);
+    EXPECT_TRUE(outputs[last ? 0 : 1]["sqnr_db"]["value"].is_null()) << "infinite";
+    EXPECT_NEAR(ran.json["sqnr_db"].get<double>(), 10 * std::log10(25.0), 1e-9);
+    EXPECT_EQ(ran.json["agreement"], 1);
+    EXPECT_NE(ran.out.find("signal to noise of the worst output 14.0 dB\n"), std::string::npos)
+        << ran.out;
+    EXPECT_NE(ran.out.find(last ? "       14.0 dB  z\n" : "       14.0 dB  y\n"), std::string::npos)
+        << ran.out;
+  }
+  const auto refused = [&](const std::string& reference) {
+    const Ran ran =
+        CliRunner::Run({"eval", model, "--data", Rows(), "--reference", reference}, false);
+    EXPECT_EQ(ran.code, 3);
+    return ran.log;
+  };
+  const std::string three = refused(times("three.onnx", {1, 2, 3}, 7));
+  EXPECT_NE(three.find("model.onnx has 2 outputs, "), std::string::npos) << three;
+  EXPECT_NE(three.find("three.onnx has 3\n"), std::string::npos) << three;
+  const std::string narrow = refused(times("narrow.onnx", {1, 2}, 6));
+  EXPECT_NE(narrow.find("output y of "), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("model.onnx has 7 elements, of "), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("narrow.onnx 6\n"), std::string::npos) << narrow;
+}
+
+// The places of what is above 2.5 instead of above 0.5: in the last two rows the same 7, with 14
+// coordinates each; in the first four fewer than the 4, 4, 3 and 3 of the reference, which makes
+// those wholly wrong. Signal 8 + 8 + 6 + 6 + 14 + 14 = 56, noise 28.
+TEST_F(CliValues, EvalOfOutputsWhoseSizesDependOnData) {
+  const auto above = [&](const std::string& name, float least) {
+    auto graph = ParseGraph(fmt::format(
+        "graph g\ninput %x: float32[1, 7]\nconst %least: float32[] = [{}]\n"
+        "above: %above = Greater(%x, %least)\nplaces: %y = NonZero(%above)\noutput %y\n",
+        least));
+    EXPECT_TRUE(graph) << graph.error().message();
+    return Export(std::move(*graph), name);
+  };
+  const json e = Json(
+      {"eval", above("few.onnx", 2.5f), "--data", Rows(), "--reference", above("all.onnx", 0.5f)});
+  EXPECT_NEAR(e["sqnr_db"].get<double>(), 10 * std::log10(56.0 / 28), 1e-9);
+}
+
 // Scores 2 and 2 tie: the lower class first. Outputs are the files' content.
 TEST_F(CliValues, Run) {
   const std::string model = Identity("model.onnx", true);
@@ -383,6 +507,39 @@ TEST_F(CliValues, Bench) {
   EXPECT_LE(b["p50_ms"].get<double>(), ms[ms.size() / 2] + tolerance);
 }
 
+// Of 30 runs of 2 ms and 30 of 1 ms: half the time, twice the speed, and no doubt about it.
+TEST_F(CliValues, CompareSavedRuns) {
+  const auto save = [&](const char* name, double ms) {
+    json runs = json::array();
+    for (int i = 0; i < 30; ++i) runs.push_back({{"latencyMs", ms}});
+    EXPECT_TRUE(WriteFileAtomic(At(name), runs.dump()));
+    return At(name);
+  };
+  const std::string slow = save("slow.json", 2), fast = save("fast.json", 1);
+  const Ran ran = CliRunner::Run({"compare", slow, fast});
+  ASSERT_EQ(ran.code, 0) << ran.log;
+  EXPECT_EQ(ran.out,
+            fmt::format("A {}: 2.000 ms\nB {}: 1.000 ms\nB is faster: 2.000x of A's speed, "
+                        "95% interval 2.000 to 2.000\n",
+                        slow, fast));
+  EXPECT_EQ(ran.json["a_ms"], 2);
+  EXPECT_EQ(ran.json["b_ms"], 1);
+  for (const char* field : {"speedup", "speedup_low", "speedup_high"})
+    EXPECT_EQ(ran.json[field], 2) << field;
+  EXPECT_EQ(ran.json["verdict"], "faster");
+  EXPECT_EQ(ran.json["a"]["p50_ms"], 2);
+  EXPECT_EQ(ran.json["b"]["model"], fast);
+  const Ran back = CliRunner::Run({"compare", fast, slow, "--fail-slower", "99"}, false);
+  EXPECT_EQ(back.code, 1);
+  EXPECT_NE(back.out.find("B is slower: 0.500x of A's speed, 95% interval 0.500 to 0.500\n"),
+            std::string::npos)
+      << back.out;
+  EXPECT_NE(back.log.find("B is 100.0% slower than A, at most 99% are allowed"), std::string::npos)
+      << back.log;
+  EXPECT_EQ(CliRunner::Run({"compare", fast, slow, "--fail-slower", "101"}).code, 0);
+  EXPECT_EQ(Json({"compare", slow, slow})["verdict"], "same");
+}
+
 // A repair that keeps the outputs is made; one that changes them is named, and made when that is
 // accepted.
 TEST_F(CliValues, ExplainFixAsks) {
@@ -446,6 +603,8 @@ TEST_F(CliValues, ExplainFixAsks) {
   EXPECT_EQ(
       CliRunner::Run({"explain", model, "--target", "ort-cpu", "--accept-changes"}, false).code, 2);
   EXPECT_EQ(CliRunner::Run({"explain", model, "--accept-changes"}, false).code, 2);
+  const std::vector<std::string> unread = {"explain", model, "--preprocess", At("p.json")};
+  EXPECT_EQ(CliRunner::Run(unread, false).code, 2) << "nothing would read it";
   EXPECT_EQ(CliRunner::Run(with({"--data", At("none")}), false).code, 3);
 }
 
