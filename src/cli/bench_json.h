@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 
 #include "base/isa.h"
@@ -24,8 +25,9 @@ nlohmann::json TimesJson(const RunTimes& times);
 // Samples in one run: the first dimension of the first input.
 int64_t BatchOf(const Runnable& executor);
 
-// The fields of CLI.md's `bench`; per_second is of `streams` equal streams.
-nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa, int streams,
-                         const RunTimes& times, double load_ms);
+// The fields of CLI.md's `bench`: times are those of `all` runs, which are the runs of all streams;
+// per_second adds up what the streams, each an executor like this one, do beside each other.
+nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa,
+                         std::span<const RunTimes> streams, const RunTimes& all, double load_ms);
 
 }  // namespace evoq

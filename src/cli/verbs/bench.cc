@@ -178,15 +178,10 @@ Result<json> Run(const Options& o, int threads) {
   const Disturbance disturbance = meter.Read();
   RunTimes all;
   if (streams.size() == 1) all.spans = streams[0].spans;
-  double per_second = 0;
-  const int64_t batch = BatchOf(*executor);
-  for (const RunTimes& t : streams) {
+  for (const RunTimes& t : streams)
     all.sorted_ms.insert(all.sorted_ms.end(), t.sorted_ms.begin(), t.sorted_ms.end());
-    per_second += static_cast<double>(batch) * 1e3 / t.mean();
-  }
   std::sort(all.sorted_ms.begin(), all.sorted_ms.end());
-  json out = BenchJson(o.model, *executor, isa, o.streams, all, load_ms);
-  out["per_second"] = per_second;
+  json out = BenchJson(o.model, *executor, isa, streams, all, load_ms);
   out["first_ms"] = first_ms;
   out["prepare_ms"] = engine->prepared().ms;
   out["live_bytes"] = executor->program().live_bytes;

@@ -89,7 +89,8 @@ Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   options.progress = [&](double f) { progress.Update(f); };
   EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*a.executor, *b.executor, options));
   result = runs.result;
-  json out{{"a", BenchJson(o.a, *a.executor, isa, 1, runs.a, a.load_ms)}, {"b", BenchJson(o.b, *b.executor, isa, 1, runs.b, b.load_ms)}};
+  json out{{"a", BenchJson(o.a, *a.executor, isa, std::span(&runs.a, 1), runs.a, a.load_ms)},
+           {"b", BenchJson(o.b, *b.executor, isa, std::span(&runs.b, 1), runs.b, b.load_ms)}};
   TellVerdict(o, result);
   if (result.verdict == Verdict::kSame && o.report.empty()) return out;
   Limits limits;
