@@ -66,12 +66,19 @@ void TellVerdict(const Options& o, const Comparison& c) {
     Out("  disturbed, which makes the interval wider: {}\n", disturbed);
 }
 
-// The steps that differ most, by name: where the verdict comes from.
-json TellChangedSteps(std::span<const StepProfile> profiles) {
+// The steps that differ most, by name: where the verdict comes from. As parts of the compared
+// times, as a report shows them.
+json TellChangedSteps(std::span<const StepProfile> profiles, const Comparison& comparison) {
   constexpr size_t kShown = 3;
+  const double a = comparison.a_ms / profiles[0].total_ms,
+               b = comparison.b_ms / profiles[1].total_ms;
   json steps = json::array();
-  for (const StepChange& c : ChangedSteps(profiles[0], profiles[1])) {
-    if (steps.size() < kShown) Out("  step {}: {:.4f} ms in A, {:.4f} ms in B ({:+.1f}% of A's run)\n", c.name, c.a_ms, c.b_ms, 100 * (c.b_ms - c.a_ms) / profiles[0].total_ms);
+  for (StepChange c : ChangedSteps(profiles[0], profiles[1])) {
+    c.a_ms *= a;
+    c.b_ms *= b;
+    if (steps.size() < kShown)
+      Out("  step {}: {} ms in A, {} ms in B ({:+.1f}% of A's run)\n", c.name, MsText(c.a_ms),
+          MsText(c.b_ms), 100 * (c.b_ms - c.a_ms) / comparison.a_ms);
     steps.push_back({{"name", c.name}, {"a_ms", c.a_ms}, {"b_ms", c.b_ms}});
   }
   return steps;
@@ -99,7 +106,7 @@ Result<json> CompareModels(const Options& o, int threads, Comparison& result) {
   measure.duration_s = o.compare.duration_s / 4;
   const Runnable* const executors[] = {a.executor.get(), b.executor.get()};
   EVOQ_ASSIGN(auto profiles, MeasureStepsInterleaved(executors, limits, measure));
-  if (result.verdict != Verdict::kSame) out["steps"] = TellChangedSteps(profiles);
+  if (result.verdict != Verdict::kSame) out["steps"] = TellChangedSteps(profiles, result);
   if (!o.report.empty()) EVOQ_TRY(WriteReport(o, a, b, limits, std::move(profiles), result));
   return out;
 }
