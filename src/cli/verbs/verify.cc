@@ -27,14 +27,15 @@ json ToJson(const Verification& v) {
   json lines = json::array();
   for (const VerifyLine& line : v.lines) lines.push_back({{"line", line.name}, {"state", StateName(line.state)}, {"text", line.text}});
   json out = {
-      {"holds", v.holds()},
-      {"lines", lines},
-      {"float_p50_ms", v.speed.ratio.a_ms},
-      {"p50_ms", v.speed.ratio.b_ms},
-      {"rounds", v.speed.ratio.rounds},
-      {"disturbance", ToJson(v.speed.ratio.disturbance)},
-      {"ratio", ToJson(Interval{v.speed.ratio.speedup, v.speed.ratio.low, v.speed.ratio.high})},
-      {"guaranteed", v.certificate.speed.guaranteed}};
+      {"holds", v.holds()}, {"lines", lines}, {"guaranteed", v.certificate.speed.guaranteed}};
+  if (v.speed.ratio.rounds > 0) {  // it was measured
+    const Comparison& r = v.speed.ratio;
+    out.update({{"float_p50_ms", r.a_ms},
+                {"p50_ms", r.b_ms},
+                {"rounds", r.rounds},
+                {"disturbance", ToJson(r.disturbance)},
+                {"ratio", ToJson(Interval{r.speedup, r.low, r.high})}});
+  }
   if (v.accuracy) out["drop"] = ToJson(v.accuracy->drop);
   if (v.accuracy) out["sqnr_db"] = ToJson(v.accuracy->sqnr_db);
   if (v.accuracy) out["outputs"] = ToJson(v.accuracy->outputs);
