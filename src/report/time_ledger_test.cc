@@ -386,7 +386,7 @@ TEST(TimeLedger, SpreadsByHand) {
   // Where the runs have unequally many parts, those that both have count.
   real.profile.parts.resize(2);
   EXPECT_NEAR(BuildTimeLedger(real.run(), quantized.run(), {}, SomeLimits()).gap_spread_ms,
-              12.71 * 0.1, 1e-4)
+              12.706 * 0.1, 1e-4)
       << "two figures: one degree of freedom";
   real.profile.parts.resize(1);
   EXPECT_EQ(BuildTimeLedger(real.run(), quantized.run(), {}, SomeLimits()).gap_spread_ms, 0);
