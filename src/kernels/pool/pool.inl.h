@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/bf16/bf16_vec.h"
 #include "kernels/pool/pool.h"
 #include "kernels/vec.h"
@@ -181,15 +183,22 @@ inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
   if (c < end) chunk.template operator()<16>(end - 16);
 }
 
-// The same with kTaps taps, which stay in registers.
+// The same with kTaps taps, which stay in registers. A visitor that takes two taps gets them in
+// pairs.
 template <int kTaps, int kMost, typename T, typename Body>
 inline void ForFixedTaps(const T* from, const int64_t* offsets, int64_t n, const Body& body) {
   const T* p[kTaps];
   for (int t = 0; t < kTaps; ++t) p[t] = from + offsets[t];
   ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
     body.template operator()<kN>(c, [&](const auto& visit) {
+      if constexpr (std::is_invocable_v<decltype(visit), const T*, const T*>) {
+#pragma GCC unroll 4
+        for (int t = 0; t + 1 < kTaps; t += 2) visit(p[t] + c, p[t + 1] + c);
+        if constexpr (kTaps % 2 != 0) visit(p[kTaps - 1] + c);
+      } else {
 #pragma GCC unroll 9
-      for (int t = 0; t < kTaps; ++t) visit(p[t] + c);
+        for (int t = 0; t < kTaps; ++t) visit(p[t] + c);
+      }
     });
   });
 }
@@ -207,24 +216,30 @@ inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, in
   });
 }
 
-// The largest of some vectors, element by element; NaN where one is NaN. Which were NaN is kept
-// beside the maximum, away from its chain of dependent operations.
+// The largest of some vectors, element by element; NaN where one is NaN. One comparison tells of
+// two vectors whether they have a NaN.
 template <typename T, int kN>
 struct MaxOf {
-  static constexpr T kLowest = static_cast<T>(sizeof(T) == 4 ? -__builtin_inff()
-                                              : T(-1) < T(0) ? -128
-                                                             : 0);
+  static constexpr bool kReal = std::is_same_v<T, float>;
+  static constexpr T kLowest = static_cast<T>(kReal ? -__builtin_inff() : T(-1) < T(0) ? -128 : 0);
+
   inline void Take(Vec<T, kN> v) {
+    if constexpr (kReal) numbers = numbers & (v == v);
+    m = v > m ? v : m;  // a NaN leaves m
+  }
+  inline void Take(Vec<T, kN> v, Vec<T, kN> w) {
+    if constexpr (kReal) numbers = numbers & ((v == v) & (w == w));
     m = v > m ? v : m;
-    if constexpr (sizeof(T) == 4) nan = nan | (v != v);
+    m = w > m ? w : m;
   }
   inline Vec<T, kN> Result() const {
-    if constexpr (sizeof(T) == 4) return nan ? Vec<T, kN>{} + __builtin_nanf("") : m;
+    if constexpr (kReal) return numbers ? m : Vec<T, kN>{} + __builtin_nanf("");
     return m;
   }
 
   Vec<T, kN> m = Vec<T, kN>{} + kLowest;
-  Vec<int32_t, sizeof(T) == 4 ? kN : 1> nan = {};
+  Vec<int32_t, kReal ? kN : 1> numbers = ~Vec < int32_t,
+                               kReal ? kN : 1 > {};  // where there was no NaN
 };
 
 template <typename T>
@@ -235,9 +250,12 @@ void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64
         [](const T* from, const int64_t* offsets, int64_t taps, int64_t, int64_t n, T* to) {
           ForTapChunks<256 / sizeof(T)>(
               from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
-                MaxOf<T, kN> max;
-                each_tap([&](const T* p) { max.Take(LoadVec<T, kN>(p)); });
-                StoreVec<T, kN>(to + c, max.Result());
+                constexpr int kPart = std::is_same_v<T, float> && kN > 16 ? 16 : kN;  // registers
+                for (int i = 0; i < kN; i += kPart) {
+                  MaxOf<T, kPart> max;
+                  each_tap([&](auto... p) { max.Take(LoadVec<T, kPart>(p + i)...); });
+                  StoreVec<T, kPart>(to + c + i, max.Result());
+                }
               });
         });
   }
