@@ -1,5 +1,5 @@
-// Smooth activations, by element (definitions: kernels/math/unary.h), and Dropout, which is the identity at inference.
-#include "kernels/math/unary.inl.h"
+// Smooth activations, by element (definitions: kernels/math/unary.h), and Dropout, which is the
+// identity at inference.
 #include "ops/real.h"
 #include "ops/util.h"
 
@@ -9,17 +9,6 @@ namespace {
 InferResult Infer(const InferArgs& args) {
   for (const char* name : {"alpha", "beta"}) EVOQ_TRY(FloatAttr(args.node, name, 0));
   return FloatSameAsInput0(args);
-}
-
-template <UnaryKind kKind>
-EvalResult Evaluate(const EvalArgs& args) {
-  const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
-  return MapFloats(args, [&](auto x) {
-    if constexpr (std::is_same_v<decltype(x), double>)
-      return Apply(unary, x);
-    else
-      return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
-  });
 }
 
 InferResult InferGelu(const InferArgs& args) {
@@ -60,27 +49,27 @@ extern const OpDef kGelu = {.name = "Gelu",
                             .quant = QuantTrait::kTable,
                             .elementwise = true,
                             .infer = InferGelu,
-                            .evaluate = Evaluate<UnaryKind::kGelu>};
+                            .evaluate = EvaluateUnary<UnaryKind::kGelu>};
 extern const OpDef kHardSigmoid = {.name = "HardSigmoid",
                                    .quant = QuantTrait::kTable,
                                    .elementwise = true,
                                    .infer = Infer,
-                                   .evaluate = Evaluate<UnaryKind::kHardSigmoid>};
+                                   .evaluate = EvaluateUnary<UnaryKind::kHardSigmoid>};
 extern const OpDef kHardSwish = {.name = "HardSwish",
                                  .quant = QuantTrait::kTable,
                                  .elementwise = true,
                                  .infer = Infer,
-                                 .evaluate = Evaluate<UnaryKind::kHardSwish>};
+                                 .evaluate = EvaluateUnary<UnaryKind::kHardSwish>};
 extern const OpDef kMish = {.name = "Mish",
                             .quant = QuantTrait::kTable,
                             .elementwise = true,
                             .infer = Infer,
-                            .evaluate = Evaluate<UnaryKind::kMish>};
+                            .evaluate = EvaluateUnary<UnaryKind::kMish>};
 extern const OpDef kSilu = {.name = "Silu",
                             .domain = "evoq",
                             .quant = QuantTrait::kTable,
                             .elementwise = true,
                             .infer = Infer,
-                            .evaluate = Evaluate<UnaryKind::kSilu>};
+                            .evaluate = EvaluateUnary<UnaryKind::kSilu>};
 
 }  // namespace evoq

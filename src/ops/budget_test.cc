@@ -18,12 +18,6 @@ Tensor Ones(Shape shape) {
 
 Tensor Text(const std::string& s) { return Tensor::FromValues<std::string>(Shape{1}, {s}); }
 
-Attrs With(std::initializer_list<std::pair<const char*, AttrValue>> items) {
-  Attrs attrs;
-  for (const auto& [name, value] : items) attrs.Set(name, value);
-  return attrs;
-}
-
 // Each would take a million steps or more for inputs and outputs of a few thousand bytes.
 TEST(Budget, WorkBeyondTheSizes) {
   using Ints = std::vector<int64_t>;

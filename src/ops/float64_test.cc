@@ -1,39 +1,15 @@
 // float64 is computed in float64: each result against sums and functions in long double, to 1e-14.
 // Computed in float32 they would be off by 1e-8.
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <functional>
 #include <map>
-#include <random>
 
+#include "ops/float64_test_util.h"
 #include "ops/test_util.h"
 
 namespace evoq {
 namespace {
 
 using Ints = std::vector<int64_t>;
-using Real = long double;
-
-// In [-1, 1), no value a float32.
-Tensor Doubles(Shape shape, uint32_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<double> values(static_cast<size_t>(*shape.elements()));
-  for (double& v : values) v = std::uniform_real_distribution<double>(-1, 1)(random);
-  return Tensor::FromValues<double>(std::move(shape), values);
-}
-
-void ExpectNear(const Tensor& got, const std::vector<Real>& want, const std::string& what) {
-  ASSERT_TRUE(got.defined()) << what;
-  ASSERT_EQ(got.dtype(), DType::kFloat64) << what;
-  ASSERT_EQ(got.elements(), static_cast<int64_t>(want.size())) << what;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double v = got.data<double>()[i], w = static_cast<double>(want[i]);
-    ASSERT_NEAR(v, w, 1e-14 * std::max(1.0, std::fabs(w))) << what << " element " << i;
-  }
-}
-
-const double* D(const Tensor& t) { return t.data<double>(); }
 
 TEST(Float64, MatMulAndGemm) {
   const Tensor a = Doubles({5, 37}, 1), b = Doubles({37, 3}, 2), c = Doubles({3}, 3);

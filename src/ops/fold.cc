@@ -5,8 +5,8 @@
 
 #include "base/budget_scope.h"
 #include "base/math.h"
-#include "kernels/math/math.h"
 #include "ops/indexing.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -306,15 +306,17 @@ InferResult InferSwiGlu(const InferArgs& args) {
 
 EvalResult EvaluateSwiGlu(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
-  if (a.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(a.dtype()));
   if (a.shape() != b.shape()) return InvalidInput("inputs {} and {}, expected equal shapes", a.type().ToString(), b.type().ToString());
-  const float alpha = args.node.attrs.Float("alpha", 1);
-  Tensor y = Tensor::Allocate(a.type());
-  for (int64_t i = 0; i < a.elements(); ++i) {
-    const float v = a.data<float>()[i];
-    y.mutable_data<float>()[i] = v * SigmoidF(alpha * v) * b.data<float>()[i];
-  }
-  return One(std::move(y));
+  return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
+    using T = decltype(tag);
+    const T alpha = args.node.attrs.Float("alpha", 1);
+    Tensor y = Tensor::Allocate(a.type());
+    for (int64_t i = 0; i < a.elements(); ++i) {
+      const T v = a.data<T>()[i];
+      y.mutable_data<T>()[i] = v * SigmoidOf(alpha * v) * b.data<T>()[i];
+    }
+    return One(std::move(y));
+  });
 }
 
 // ---- BitCast(x, to): the same bits under a type of the same width.

@@ -1,10 +1,12 @@
-// GridSample(x, grid): y[n, c, o] = x[n, c] at the place grid[n, o], whose coordinates (last axis first) run from -1 to 1.
-// Samples are weighted per axis and summed in float32, the last axis inside, taps in index order.
+// GridSample(x, grid): y[n, c, o] = x[n, c] at the place grid[n, o], whose coordinates (last axis
+// first) run from -1 to 1. Samples are weighted per axis and summed in the type of x, the last axis
+// inside, taps in index order.
 #include <algorithm>
 #include <cmath>
 
 #include "base/budget_scope.h"
 #include "base/math.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -55,72 +57,81 @@ InferResult Infer(const InferArgs& args) {
 }
 
 // `at` mirrored into [low, high] at both ends.
-float Reflected(float at, float low, float high) {
-  const float span = high - low;
+template <typename T>
+T Reflected(T at, T low, T high) {
+  const T span = high - low;
   if (span <= 0) return 0;
-  const float distance = std::fabs(at - low), turns = std::floor(distance / span);
-  const float rest = distance - turns * span;
-  return std::fmod(turns, 2.0f) == 0 ? rest + low : high - rest;
+  const T distance = std::fabs(at - low), turns = std::floor(distance / span);
+  const T rest = distance - turns * span;
+  return std::fmod(turns, T{2}) == 0 ? rest + low : high - rest;
 }
 
 // Up to four taps of one axis; an index of -1 stands for a zero.
+template <typename T>
 struct AxisTaps {
   int count = 1;
   int64_t index[4] = {-1, -1, -1, -1};
-  float weight[4] = {1, 0, 0, 0};
+  T weight[4] = {1, 0, 0, 0};
 };
 
-int64_t Inside(const Sampling& s, float at, int64_t size) {
-  if (s.padding == Padding::kReflection) {
-    const float n = static_cast<float>(size);
-    at = std::nearbyint(s.align_corners ? Reflected(at, 0, n - 1) : Reflected(at, -0.5f, n - 0.5f));
-  }
-  const float last = static_cast<float>(size - 1);
-  if (s.padding == Padding::kZeros && !(at >= 0 && at <= last)) return -1;
-  return static_cast<int64_t>(std::fmin(std::fmax(at, 0.0f), last));
+// `at` mirrored at both ends of an axis of n places.
+template <typename T>
+T Mirrored(const Sampling& s, T at, T n) {
+  return s.align_corners ? Reflected<T>(at, 0, n - 1) : Reflected<T>(at, -T{0.5}, n - T{0.5});
 }
 
-AxisTaps TapsAt(const Sampling& s, float coordinate, int64_t size) {
-  AxisTaps taps;
-  const float n = static_cast<float>(size);
-  float at = s.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
+template <typename T>
+int64_t Inside(const Sampling& s, T at, int64_t size) {
+  if (s.padding == Padding::kReflection) at = std::nearbyint(Mirrored(s, at, static_cast<T>(size)));
+  const T last = static_cast<T>(size - 1);
+  if (s.padding == Padding::kZeros && !(at >= 0 && at <= last)) return -1;
+  return static_cast<int64_t>(std::fmin(std::fmax(at, T{0}), last));
+}
+
+template <typename T>
+AxisTaps<T> TapsAt(const Sampling& s, T coordinate, int64_t size) {
+  AxisTaps<T> taps;
+  const T n = static_cast<T>(size);
+  T at = s.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
   if (s.mode == Mode::kNearest) at = std::nearbyint(at);
-  if (s.mode != Mode::kCubic && s.padding == Padding::kBorder) at = std::fmin(std::fmax(at, 0.0f), n - 1);
-  if (s.mode != Mode::kCubic && s.padding == Padding::kReflection)
-    at = s.align_corners ? Reflected(at, 0, n - 1) : Reflected(at, -0.5f, n - 0.5f);
-  const float base = std::floor(at), t = at - base;
+  if (s.mode != Mode::kCubic && s.padding == Padding::kBorder)
+    at = std::fmin(std::fmax(at, T{0}), n - 1);
+  if (s.mode != Mode::kCubic && s.padding == Padding::kReflection) at = Mirrored(s, at, n);
+  const T base = std::floor(at), t = at - base;
   if (s.mode == Mode::kNearest) {
     taps.index[0] = Inside(s, std::nearbyint(at), size);
   } else if (s.mode == Mode::kLinear) {
     taps.count = 2;
-    for (int k = 0; k < 2; ++k) taps.index[k] = Inside(s, base + static_cast<float>(k), size);
+    for (int k = 0; k < 2; ++k) taps.index[k] = Inside(s, base + static_cast<T>(k), size);
     taps.weight[0] = 1 - t;
     taps.weight[1] = t;
   } else {
-    constexpr float a = -0.75f;
+    constexpr T a = -0.75;
     taps.count = 4;
     for (int k = 0; k < 4; ++k) {
-      const float d = std::fabs(static_cast<float>(k - 1) - t);
+      const T d = std::fabs(static_cast<T>(k - 1) - t);
       taps.weight[k] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-      taps.index[k] = Inside(s, base + static_cast<float>(k - 1), size);
+      taps.index[k] = Inside(s, base + static_cast<T>(k - 1), size);
     }
   }
   return taps;
 }
 
 // The weighted sum over axes d, d + 1, ... of a plane; `offset` counts the axes before.
-float Sum(const float* plane, const std::vector<AxisTaps>& taps, const std::vector<int64_t>& sizes, size_t d, int64_t offset) {
+template <typename T>
+T Sum(const T* plane, const std::vector<AxisTaps<T>>& taps, const std::vector<int64_t>& sizes,
+      size_t d, int64_t offset) {
   if (d == taps.size()) return plane[offset];
-  float sum = 0;
+  T sum = 0;
   for (int k = 0; k < taps[d].count; ++k) {
     if (taps[d].index[k] >= 0) sum += taps[d].weight[k] * Sum(plane, taps, sizes, d + 1, offset * sizes[d] + taps[d].index[k]);
   }
   return sum;
 }
 
-EvalResult Evaluate(const EvalArgs& args) {
+template <typename T>
+EvalResult Sampled(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &grid = args.inputs[1];
-  if (x.dtype() != DType::kFloat32 || grid.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(x.dtype()));
   EVOQ_ASSIGN(const Sampling sampling, SamplingOf(args.node));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const std::vector<int64_t> sizes = x.sizes(), in(sizes.begin() + 2, sizes.end());
@@ -132,18 +143,23 @@ EvalResult Evaluate(const EvalArgs& args) {
   for (int64_t d = 0; d < axes && per_sample < int64_t{1} << 40; ++d)
     per_sample *= sampling.mode == Mode::kCubic ? 4 : sampling.mode == Mode::kLinear ? 2 : 1;
   EVOQ_TRY(SpendWork({y.elements(), per_sample, axes + 1}, "the samples"));
-  std::vector<AxisTaps> taps(axes);
+  std::vector<AxisTaps<T>> taps(axes);
   for (int64_t n = 0; n < sizes[0]; ++n) {
     for (int64_t p = 0; p < places; ++p) {
-      const float* at = grid.data<float>() + (n * places + p) * axes;
+      const T* at = grid.data<T>() + (n * places + p) * axes;
       for (int64_t d = 0; d < axes; ++d) taps[d] = TapsAt(sampling, at[axes - 1 - d], in[d]);
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t plane = n * channels + c;
-        y.mutable_data<float>()[plane * places + p] = Sum(x.data<float>() + plane * in_size, taps, in, 0, 0);
+        y.mutable_data<T>()[plane * places + p] =
+            Sum(x.data<T>() + plane * in_size, taps, in, 0, 0);
       }
     }
   }
   return One(std::move(y));
+}
+
+EvalResult Evaluate(const EvalArgs& args) {
+  return EvaluateAsFloats(args, [&](auto tag) { return Sampled<decltype(tag)>(args); });
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // ignore_index; reduction none, sum, or mean (the sum over the sum of w). Sums are sequential.
 #include <cmath>
 
-#include "kernels/math/math.h"
 #include "ops/indexing.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -41,24 +41,26 @@ InferResult Infer(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(x.dtype, shape), x};
 }
 
+template <typename T>
 Result<Tensor> Loss(const EvalArgs& args, const Tensor& log_prob) {
   EVOQ_ASSIGN(const Reduction reduction, ReductionOf(args.node));
   EVOQ_ASSIGN(const std::vector<int64_t> target, ToInt64s(args.inputs[1]));
   const AxisSplit split = SplitAt(log_prob.sizes(), 1);
-  const float* weight = args.has(2) ? args.inputs[2].data<float>() : nullptr;
+  const T* weight = args.has(2) ? args.inputs[2].data<T>() : nullptr;
   if (weight != nullptr && args.inputs[2].elements() != split.size)
     return InvalidInput("input 2 has {} weights, expected {}", args.inputs[2].elements(), split.size);
   const bool ignores = args.node.attrs.Has("ignore_index");
   const int64_t ignored = args.node.attrs.Int("ignore_index");
-  Tensor losses = Tensor::Allocate(TensorType(DType::kFloat32, args.inputs[1].shape()));
-  float sum = 0, weights = 0;
+  Tensor losses = Tensor::Allocate(TensorType(log_prob.dtype(), args.inputs[1].shape()));
+  T sum = 0, weights = 0;
   for (int64_t i = 0; i < losses.elements(); ++i) {
     const int64_t c = target[i];
     if (ignores && c == ignored) continue;
     if (c < 0 || c >= split.size) return InvalidInput("target {} of {} classes", c, split.size);
-    const float w = weight ? weight[c] : 1.0f;
-    const float loss = -log_prob.data<float>()[(i / split.inner * split.size + c) * split.inner + i % split.inner] * w;
-    losses.mutable_data<float>()[i] = loss;
+    const T w = weight ? weight[c] : T{1};
+    const T loss =
+        -log_prob.data<T>()[(i / split.inner * split.size + c) * split.inner + i % split.inner] * w;
+    losses.mutable_data<T>()[i] = loss;
     sum += loss;
     weights += w;
   }
@@ -66,35 +68,36 @@ Result<Tensor> Loss(const EvalArgs& args, const Tensor& log_prob) {
   return Tensor::Scalar(reduction == Reduction::kSum ? sum : sum / weights);
 }
 
-Status NeedFloat32(const EvalArgs& args) {
-  for (size_t i : {0, 2}) {
-    if (args.has(i) && args.inputs[i].dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(args.inputs[i].dtype()));
-  }
-  return {};
-}
-
 EvalResult EvaluateNll(const EvalArgs& args) {
-  EVOQ_TRY(NeedFloat32(args));
-  EVOQ_ASSIGN(Tensor loss, Loss(args, args.inputs[0]));
-  return One(std::move(loss));
+  return EvaluateAsFloats(args,
+                          [&](auto tag) -> EvalResult {
+                            EVOQ_ASSIGN(Tensor loss, Loss<decltype(tag)>(args, args.inputs[0]));
+                            return One(std::move(loss));
+                          },
+                          {1});
 }
 
-EvalResult EvaluateCrossEntropy(const EvalArgs& args) {
-  EVOQ_TRY(NeedFloat32(args));
+template <typename T>
+EvalResult CrossEntropy(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const AxisSplit split = SplitAt(x.sizes(), 1);
   Tensor log_prob = x.Clone();
-  std::vector<float> exps(split.size);
+  std::vector<T> exps(split.size);
   for (int64_t row = 0; row < split.outer * split.inner && split.size > 0; ++row) {
-    float* v = log_prob.mutable_data<float>() + row / split.inner * split.size * split.inner + row % split.inner;
-    float max = v[0];
+    T* v = log_prob.mutable_data<T>() + row / split.inner * split.size * split.inner +
+           row % split.inner;
+    T max = v[0];
     for (int64_t c = 1; c < split.size; ++c) max = v[c * split.inner] > max ? v[c * split.inner] : max;
-    for (int64_t c = 0; c < split.size; ++c) exps[c] = ExpF(v[c * split.inner] - max);
-    const float log_sum = LogF(AxisSum(exps, split.inner == 1));
+    for (int64_t c = 0; c < split.size; ++c) exps[c] = ExpOf(v[c * split.inner] - max);
+    const T log_sum = LogOf(SumAlong<T>(exps, split.inner == 1));
     for (int64_t c = 0; c < split.size; ++c) v[c * split.inner] = (v[c * split.inner] - max) - log_sum;
   }
-  EVOQ_ASSIGN(Tensor loss, Loss(args, log_prob));
+  EVOQ_ASSIGN(Tensor loss, Loss<T>(args, log_prob));
   return std::vector<Tensor>{std::move(loss), std::move(log_prob)};
+}
+
+EvalResult EvaluateCrossEntropy(const EvalArgs& args) {
+  return EvaluateAsFloats(args, [&](auto tag) { return CrossEntropy<decltype(tag)>(args); }, {1});
 }
 
 }  // namespace

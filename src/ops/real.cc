@@ -8,8 +8,6 @@ double Clamped(double x, double low, double high) {
   return high < bounded ? high : bounded;
 }
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 // log(1 + e^x) without overflow.
 double Softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
 
@@ -82,11 +80,11 @@ double Apply(const Unary& unary, double x) {
     case UnaryKind::kShrink:
       return x < -beta ? x + alpha : x > beta ? x - alpha : 0;
     case UnaryKind::kSigmoid:
-      return Sigmoid(x);
+      return SigmoidOf(x);
     case UnaryKind::kSign:
       return x > 0 ? 1 : x < 0 ? -1 : x + 0;
     case UnaryKind::kSilu:
-      return x / (1 + std::exp(-x));
+      return SiluOf(x);
     case UnaryKind::kSin:
       return std::sin(x);
     case UnaryKind::kSinh:

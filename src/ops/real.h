@@ -3,8 +3,10 @@
 // the element type call these.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 #include "kernels/math/math.h"
@@ -12,6 +14,9 @@
 #include "ops/util.h"
 
 namespace evoq {
+
+// kernels/math/unary.h's operators in float64, by the formulas that ONNX gives.
+double Apply(const Unary& unary, double x);
 
 // y[i] = f(x[i]) for float32 and float64.
 template <typename F>
@@ -27,16 +32,26 @@ EvalResult MapFloats(const EvalArgs& args, const F& f) {
   });
 }
 
-// body(T{}) where every input that is there has the element type T of input 0, float32 or float64;
-// kUnsupported for others.
+// body(T{}) where every input that is there, but for those named in `others` (indices, lengths,
+// masks), has the element type T of input 0, float32 or float64; kUnsupported for others.
 template <typename Body>
-EvalResult EvaluateAsFloats(const EvalArgs& args, const Body& body) {
+EvalResult EvaluateAsFloats(const EvalArgs& args, const Body& body,
+                            std::initializer_list<size_t> others = {}) {
   const DType dtype = args.inputs[0].dtype();
-  for (const Tensor& tensor : args.inputs) {
-    if (tensor.defined() && tensor.dtype() != dtype)
+  for (size_t i = 0; i < args.inputs.size(); ++i) {
+    const Tensor& tensor = args.inputs[i];
+    if (!tensor.defined() || std::find(others.begin(), others.end(), i) != others.end()) continue;
+    if (tensor.dtype() != dtype)
       return Unsupported("{} input beside {}", DTypeName(tensor.dtype()), DTypeName(dtype));
   }
   return DispatchFloat(dtype, body);
+}
+
+// The operator `kKind` of an operator's input 0, alpha and beta from its attributes.
+template <UnaryKind kKind>
+EvalResult EvaluateUnary(const EvalArgs& args) {
+  const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
+  return MapFloats(args, [&](auto x) { return Apply(unary, x); });
 }
 
 inline float ExpOf(float x) { return ExpF(x); }
@@ -45,6 +60,12 @@ inline float LogOf(float x) { return LogF(x); }
 inline double LogOf(double x) { return std::log(x); }
 inline float PowOf(float x, float y) { return PowF(x, y); }
 inline double PowOf(double x, double y) { return std::pow(x, y); }
+inline float TanhOf(float x) { return TanhF(x); }
+inline double TanhOf(double x) { return std::tanh(x); }
+inline float SigmoidOf(float x) { return SigmoidF(x); }
+inline double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
+inline float SiluOf(float x) { return SiluF(x); }
+inline double SiluOf(double x) { return x / (1 + std::exp(-x)); }
 
 // SumF's order for float32; for float64 that of the index.
 inline float SumOf(const float* x, int64_t n) { return SumF(x, n); }
@@ -77,8 +98,5 @@ inline double LargestOf(const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
 }
-
-// kernels/math/unary.h's operators in float64, by the formulas that ONNX gives.
-double Apply(const Unary& unary, double x);
 
 }  // namespace evoq

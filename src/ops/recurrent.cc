@@ -1,9 +1,10 @@
-// RNN, GRU and LSTM. Products are summed in float64 and rounded to float32 once; everything else is float32.
+// RNN, GRU and LSTM. Products are summed in float64 and rounded to the element type once;
+// everything else is of the element type.
 #include <algorithm>
 #include <cmath>
 
 #include "base/math.h"
-#include "kernels/math/math.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -11,31 +12,46 @@ namespace {
 
 // ---- activations of gates
 
+// A function of kernels/math/unary.h, or Affine, alpha * x + beta, or ScaledTanh, alpha * tanh(beta
+// * x).
 struct GateFn {
-  float (*apply)(float x, float alpha, float beta) = nullptr;
-  float alpha = 0, beta = 0;
-  float operator()(float x) const { return apply(x, alpha, beta); }
+  enum Form { kUnary, kAffine, kScaledTanh };
+  Form form = kUnary;
+  Unary unary;
+
+  template <typename T>
+  T operator()(T x) const {
+    const T alpha = unary.alpha, beta = unary.beta;
+    switch (form) {
+      case kUnary:
+        return Apply(unary, x);
+      case kAffine:
+        return alpha * x + beta;
+      case kScaledTanh:
+        return alpha * TanhOf(beta * x);
+    }
+    return x;
+  }
 };
 
 struct GateFnRow {
   const char* name;
   int parameters;  // how many of alpha and beta it has
-  float alpha, beta;
-  float (*apply)(float x, float alpha, float beta);
+  GateFn fn;       // with ONNX's defaults
 };
 
 constexpr GateFnRow kGateFns[] = {
-    {"Affine", 2, 1, 0, [](float x, float a, float b) { return a * x + b; }},
-    {"Elu", 1, 1, 0, [](float x, float a, float) { return x < 0 ? a * (ExpF(x) - 1) : x; }},
-    {"HardSigmoid", 2, 0.2f, 0.5f, [](float x, float a, float b) { return HardSigmoidF(x, a, b); }},
-    {"LeakyRelu", 1, 0.01f, 0, [](float x, float a, float) { return x < 0 ? x * a : x; }},
-    {"Relu", 0, 0, 0, [](float x, float, float) { return 0 > x ? 0.0f : x; }},
-    {"ScaledTanh", 2, 1, 1, [](float x, float a, float b) { return a * TanhF(b * x); }},
-    {"Sigmoid", 0, 0, 0, [](float x, float, float) { return SigmoidF(x); }},
-    {"Softplus", 0, 0, 0, [](float x, float, float) { return SoftplusF(x); }},
-    {"Softsign", 0, 0, 0, [](float x, float, float) { return x / (1 + std::fabs(x)); }},
-    {"Tanh", 0, 0, 0, [](float x, float, float) { return TanhF(x); }},
-    {"ThresholdedRelu", 1, 1, 0, [](float x, float a, float) { return x > a ? x : 0.0f; }},
+    {"Affine", 2, {GateFn::kAffine, {{}, 1, 0}}},
+    {"Elu", 1, {GateFn::kUnary, {UnaryKind::kElu, 1, 0}}},
+    {"HardSigmoid", 2, {GateFn::kUnary, {UnaryKind::kHardSigmoid, 0.2f, 0.5f}}},
+    {"LeakyRelu", 1, {GateFn::kUnary, {UnaryKind::kLeakyRelu, 0.01f, 0}}},
+    {"Relu", 0, {GateFn::kUnary, {UnaryKind::kRelu, 0, 0}}},
+    {"ScaledTanh", 2, {GateFn::kScaledTanh, {{}, 1, 1}}},
+    {"Sigmoid", 0, {GateFn::kUnary, {UnaryKind::kSigmoid, 0, 0}}},
+    {"Softplus", 0, {GateFn::kUnary, {UnaryKind::kSoftplus, 0, 0}}},
+    {"Softsign", 0, {GateFn::kUnary, {UnaryKind::kSoftsign, 0, 0}}},
+    {"Tanh", 0, {GateFn::kUnary, {UnaryKind::kTanh, 0, 0}}},
+    {"ThresholdedRelu", 1, {GateFn::kUnary, {UnaryKind::kThresholdedRelu, 1, 0}}},
 };
 
 // The attribute activations, `defaults` for each direction when it is missing; alphas and betas go to those that take
@@ -53,9 +69,9 @@ Result<std::vector<GateFn>> GateFnsOf(const Attrs& attrs, const std::vector<std:
   for (const std::string& name : names) {
     const auto row = std::find_if(std::begin(kGateFns), std::end(kGateFns), [&](const GateFnRow& r) { return name == r.name; });
     if (row == std::end(kGateFns)) return InvalidInput("attribute activations names '{}', which ONNX does not have", name);
-    GateFn fn{row->apply, row->alpha, row->beta};
-    if (row->parameters > 0 && alpha < alphas.size()) fn.alpha = alphas[alpha++];
-    if (row->parameters > 1 && beta < betas.size()) fn.beta = betas[beta++];
+    GateFn fn = row->fn;
+    if (row->parameters > 0 && alpha < alphas.size()) fn.unary.alpha = alphas[alpha++];
+    if (row->parameters > 1 && beta < betas.size()) fn.unary.beta = betas[beta++];
     fns.push_back(fn);
   }
   return fns;
@@ -132,32 +148,36 @@ Sizes SizesOf(const EvalArgs& args) {
 // ---- running
 
 // One direction's weights. Row g of w and r belongs to gate g / hidden, unit g % hidden; the bias is Wb + Rb of the row.
+template <typename T>
 struct Weights {
-  const float *w = nullptr, *r = nullptr, *wb = nullptr, *rb = nullptr, *peepholes = nullptr;
+  const T *w = nullptr, *r = nullptr, *wb = nullptr, *rb = nullptr, *peepholes = nullptr;
   int64_t input = 0, hidden = 0;
-  float clip = 0;  // 0: none
+  T clip = 0;  // 0: none
 
-  static double Dot(const float* a, const float* b, int64_t n) {
+  static double Dot(const T* a, const T* b, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     return sum;
   }
-  double FromInput(int64_t row, const float* x) const { return Dot(w + row * input, x, input) + (wb ? wb[row] : 0.0f); }
-  double FromState(int64_t row, const float* h) const { return Dot(r + row * hidden, h, hidden) + (rb ? rb[row] : 0.0f); }
-  float Clipped(double v) const {
-    const float x = static_cast<float>(v);
+  double FromInput(int64_t row, const T* x) const {
+    return Dot(w + row * input, x, input) + (wb ? wb[row] : T{0});
+  }
+  double FromState(int64_t row, const T* h) const {
+    return Dot(r + row * hidden, h, hidden) + (rb ? rb[row] : T{0});
+  }
+  T Clipped(double v) const {
+    const T x = static_cast<T>(v);
     return clip > 0 ? std::min(std::max(x, -clip), clip) : x;
   }
 };
 
-using State = std::vector<float>;
-// Advances h (and c) by one step of one batch item.
-using StepFn = void (*)(const Node& node, const Weights& weights, const GateFn* fns, const float* x, State& h, State& c);
+template <typename T>
+using State = std::vector<T>;
 
-EvalResult Run(const EvalArgs& args, int64_t gates, const std::vector<std::string>& defaults, StepFn step) {
-  for (size_t i = 0; i < args.inputs.size(); ++i) {
-    if (i != 4 && args.has(i) && args.inputs[i].dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(args.inputs[i].dtype()));
-  }
+// step(node, weights, gate functions, x, h, c) advances h (and c) by one step of one batch item.
+template <typename T, typename Step>
+EvalResult RunSteps(const EvalArgs& args, int64_t gates, const std::vector<std::string>& defaults,
+                    const Step& step) {
   const Sizes s = SizesOf(args);
   EVOQ_ASSIGN(const std::vector<GateFn> fns, GateFnsOf(args.node.attrs, defaults, s.directions));
   std::vector<int64_t> lengths(s.batch, s.steps);
@@ -166,12 +186,13 @@ EvalResult Run(const EvalArgs& args, int64_t gates, const std::vector<std::strin
   }
   const Shape y_shape(s.batch_first ? std::vector<int64_t>{s.batch, s.steps, s.directions, s.hidden}
                                     : std::vector<int64_t>{s.steps, s.directions, s.batch, s.hidden});
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(DType::kFloat32, y_shape)));
+  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(DTypeOf<T>::value, y_shape)));
   const Shape state_shape(s.batch_first ? std::vector<int64_t>{s.batch, s.directions, s.hidden} : std::vector<int64_t>{s.directions, s.batch, s.hidden});
-  Tensor y_h = Tensor::Allocate(TensorType(DType::kFloat32, state_shape)), y_c = y_h.Clone();
-  const auto data = [&](size_t i) { return args.has(i) ? args.inputs[i].data<float>() : nullptr; };
+  Tensor y_h = Tensor::Allocate(TensorType(DTypeOf<T>::value, state_shape)), y_c = y_h.Clone();
+  const auto data = [&](size_t i) { return args.has(i) ? args.inputs[i].data<T>() : nullptr; };
   for (int64_t d = 0; d < s.directions; ++d) {
-    Weights weights{data(1) + d * gates * s.hidden * s.input, data(2) + d * gates * s.hidden * s.hidden};
+    Weights<T> weights{data(1) + d * gates * s.hidden * s.input,
+                       data(2) + d * gates * s.hidden * s.hidden};
     if (data(3)) weights.wb = data(3) + d * 2 * gates * s.hidden, weights.rb = weights.wb + gates * s.hidden;
     if (data(7)) weights.peepholes = data(7) + d * 3 * s.hidden;
     weights.input = s.input;
@@ -180,32 +201,42 @@ EvalResult Run(const EvalArgs& args, int64_t gates, const std::vector<std::strin
     const bool backwards = s.reverse || d == 1;
     for (int64_t b = 0; b < s.batch; ++b) {
       if (lengths[b] < 0 || lengths[b] > s.steps) return InvalidInput("input 4 has the length {} of {} steps", lengths[b], s.steps);
-      State h(s.hidden), c(s.hidden);
+      State<T> h(s.hidden), c(s.hidden);
       if (data(5)) h.assign(data(5) + s.State(d, b), data(5) + s.State(d, b) + s.hidden);
       if (data(6)) c.assign(data(6) + s.State(d, b), data(6) + s.State(d, b) + s.hidden);
       for (int64_t i = 0; i < lengths[b]; ++i) {
         const int64_t t = backwards ? lengths[b] - 1 - i : i;
         step(args.node, weights, fns.data() + d * static_cast<int64_t>(defaults.size()), data(0) + s.X(t, b), h, c);
-        std::copy(h.begin(), h.end(), y.mutable_data<float>() + s.Y(t, d, b));
+        std::copy(h.begin(), h.end(), y.mutable_data<T>() + s.Y(t, d, b));
       }
-      std::copy(h.begin(), h.end(), y_h.mutable_data<float>() + s.State(d, b));
-      std::copy(c.begin(), c.end(), y_c.mutable_data<float>() + s.State(d, b));
+      std::copy(h.begin(), h.end(), y_h.mutable_data<T>() + s.State(d, b));
+      std::copy(c.begin(), c.end(), y_c.mutable_data<T>() + s.State(d, b));
     }
   }
   return std::vector<Tensor>{std::move(y), std::move(y_h), std::move(y_c)};
 }
 
-// h = f(x W + h R + b)
-void StepRnn(const Node&, const Weights& w, const GateFn* fns, const float* x, State& h, State&) {
-  const State before = h;
-  for (int64_t j = 0; j < w.hidden; ++j) h[j] = fns[0](w.Clipped(w.FromInput(j, x) + w.FromState(j, before.data())));
+template <typename Step>
+EvalResult Run(const EvalArgs& args, int64_t gates, const std::vector<std::string>& defaults,
+               const Step& step) {
+  return EvaluateAsFloats(
+      args, [&](auto tag) { return RunSteps<decltype(tag)>(args, gates, defaults, step); }, {4});
 }
 
+// h = f(x W + h R + b)
+constexpr auto kStepRnn = []<typename T>(const Node&, const Weights<T>& w, const GateFn* fns,
+                                         const T* x, State<T>& h, State<T>&) {
+  const State<T> before = h;
+  for (int64_t j = 0; j < w.hidden; ++j)
+    h[j] = fns[0](w.Clipped(w.FromInput(j, x) + w.FromState(j, before.data())));
+};
+
 // Gates z, r, h: h = (1 - z) * g(x W + (r * h) R) + z * h; linear_before_reset multiplies r after the product and its bias.
-void StepGru(const Node& node, const Weights& w, const GateFn* fns, const float* x, State& h, State&) {
+constexpr auto kStepGru = []<typename T>(const Node& node, const Weights<T>& w, const GateFn* fns,
+                                         const T* x, State<T>& h, State<T>&) {
   const int64_t n = w.hidden;
-  const State before = h;
-  State z(n), r(n), reset(n);
+  const State<T> before = h;
+  State<T> z(n), r(n), reset(n);
   for (int64_t j = 0; j < n; ++j) {
     z[j] = fns[0](w.Clipped(w.FromInput(j, x) + w.FromState(j, before.data())));
     r[j] = fns[0](w.Clipped(w.FromInput(n + j, x) + w.FromState(n + j, before.data())));
@@ -215,31 +246,34 @@ void StepGru(const Node& node, const Weights& w, const GateFn* fns, const float*
   for (int64_t j = 0; j < n; ++j) {
     const int64_t row = 2 * n + j;
     const double state = linear_first ? r[j] * w.FromState(row, before.data()) : w.FromState(row, reset.data());
-    const float candidate = fns[1](w.Clipped(w.FromInput(row, x) + state));
+    const T candidate = fns[1](w.Clipped(w.FromInput(row, x) + state));
     h[j] = (1 - z[j]) * candidate + z[j] * before[j];
   }
-}
+};
 
 // Gates i, o, f, c: c = f * c + i * g(...); h = o * h(c). Peepholes Pi, Po, Pf add P * c to their gates (o sees the new c).
-void StepLstm(const Node& node, const Weights& w, const GateFn* fns, const float* x, State& h, State& c) {
+constexpr auto kStepLstm = []<typename T>(const Node& node, const Weights<T>& w, const GateFn* fns,
+                                          const T* x, State<T>& h, State<T>& c) {
   const int64_t n = w.hidden;
-  const State before = h;
+  const State<T> before = h;
   const bool coupled = node.attrs.Int("input_forget") != 0;
   const auto gate = [&](int64_t g, int64_t j) { return w.FromInput(g * n + j, x) + w.FromState(g * n + j, before.data()); };
   const auto peephole = [&](int64_t g, int64_t j) { return w.peepholes ? static_cast<double>(w.peepholes[g * n + j]) * c[j] : 0.0; };
   for (int64_t j = 0; j < n; ++j) {
-    const float in = fns[0](w.Clipped(gate(0, j) + peephole(0, j)));
-    const float forget = coupled ? 1 - in : fns[0](w.Clipped(gate(2, j) + peephole(2, j)));
-    const float candidate = fns[1](w.Clipped(gate(3, j)));
+    const T in = fns[0](w.Clipped(gate(0, j) + peephole(0, j)));
+    const T forget = coupled ? 1 - in : fns[0](w.Clipped(gate(2, j) + peephole(2, j)));
+    const T candidate = fns[1](w.Clipped(gate(3, j)));
     c[j] = forget * c[j] + in * candidate;
-    const float out = fns[0](w.Clipped(gate(1, j) + peephole(1, j)));
+    const T out = fns[0](w.Clipped(gate(1, j) + peephole(1, j)));
     h[j] = out * fns[2](c[j]);
   }
-}
+};
 
-EvalResult EvaluateRnn(const EvalArgs& args) { return Run(args, 1, {"Tanh"}, StepRnn); }
-EvalResult EvaluateGru(const EvalArgs& args) { return Run(args, 3, {"Sigmoid", "Tanh"}, StepGru); }
-EvalResult EvaluateLstm(const EvalArgs& args) { return Run(args, 4, {"Sigmoid", "Tanh", "Tanh"}, StepLstm); }
+EvalResult EvaluateRnn(const EvalArgs& args) { return Run(args, 1, {"Tanh"}, kStepRnn); }
+EvalResult EvaluateGru(const EvalArgs& args) { return Run(args, 3, {"Sigmoid", "Tanh"}, kStepGru); }
+EvalResult EvaluateLstm(const EvalArgs& args) {
+  return Run(args, 4, {"Sigmoid", "Tanh", "Tanh"}, kStepLstm);
+}
 
 int64_t Macs(const Node&, std::span<const TensorType> inputs, std::span<const TensorType>) {
   const int64_t positions = inputs[0].shape[0].value * inputs[0].shape[1].value;

@@ -2,6 +2,7 @@
 // are pairs (a, b), halves apart or interleaved, turned by their token's angles: (a cos - b sin, a sin + b cos).
 #include "base/math.h"
 #include "ops/indexing.h"
+#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -22,11 +23,9 @@ InferResult Infer(const InferArgs& args) {
   return SameAsInput0(args);
 }
 
-EvalResult Evaluate(const EvalArgs& args) {
+template <typename T>
+EvalResult Rotated(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &cosines = args.inputs[1], &sines = args.inputs[2];
-  for (size_t i : {0, 1, 2}) {
-    if (args.inputs[i].dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(args.inputs[i].dtype()));
-  }
   const std::vector<int64_t> sizes = x.sizes();
   const bool flat = sizes.size() == 3;
   const int64_t batch = sizes[0], heads = flat ? args.node.attrs.Int("num_heads") : sizes[1], length = flat ? sizes[1] : sizes[2];
@@ -53,12 +52,13 @@ EvalResult Evaluate(const EvalArgs& args) {
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t t = 0; t < length; ++t) {
-        float* v = y.mutable_data<float>() + (flat ? ((b * length + t) * heads + h) * size : ((b * heads + h) * length + t) * size);
+        T* v = y.mutable_data<T>() + (flat ? ((b * length + t) * heads + h) * size
+                                           : ((b * heads + h) * length + t) * size);
         const int64_t row = places[b * length + t] * half;
         for (int64_t k = 0; k < half; ++k) {
-          const float c = cosines.data<float>()[row + k], s = sines.data<float>()[row + k];
-          float &first = v[interleaved ? 2 * k : k], &second = v[interleaved ? 2 * k + 1 : k + half];
-          const float a = first, d = second;
+          const T c = cosines.data<T>()[row + k], s = sines.data<T>()[row + k];
+          T &first = v[interleaved ? 2 * k : k], &second = v[interleaved ? 2 * k + 1 : k + half];
+          const T a = first, d = second;
           first = c * a - s * d;
           second = s * a + c * d;
         }
@@ -66,6 +66,10 @@ EvalResult Evaluate(const EvalArgs& args) {
     }
   }
   return One(std::move(y));
+}
+
+EvalResult Evaluate(const EvalArgs& args) {
+  return EvaluateAsFloats(args, [&](auto tag) { return Rotated<decltype(tag)>(args); }, {3});
 }
 
 }  // namespace

@@ -7,6 +7,12 @@
 
 namespace evoq {
 
+inline Attrs With(std::initializer_list<std::pair<const char*, AttrValue>> items) {
+  Attrs attrs;
+  for (const auto& [name, value] : items) attrs.Set(name, value);
+  return attrs;
+}
+
 // A node of this operator with `inputs` present where `given` says so, and `outputs` outputs.
 inline Node TestNode(const std::string& op, Attrs attrs, const std::vector<bool>& given, int outputs) {
   Node node{.op = op, .domain = "", .name = "n", .attrs = std::move(attrs), .inputs = {}, .outputs = {}};

@@ -3,7 +3,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/math/unary.inl.h"
 #include "ops/op.h"
 #include "ops/real.h"
 #include "ops/util.h"
@@ -14,17 +13,6 @@ namespace {
 InferResult InferFloat(const InferArgs& args) {
   for (const char* name : {"alpha", "beta", "gamma", "bias", "lambd"}) EVOQ_TRY(FloatAttr(args.node, name, 0));
   return FloatSameAsInput0(args);
-}
-
-template <UnaryKind kKind>
-EvalResult EvaluateFloat(const EvalArgs& args) {
-  const Unary unary = UnaryFromAttrs(kKind, args.node.attrs);
-  return MapFloats(args, [&](auto x) {
-    if constexpr (std::is_same_v<decltype(x), double>)
-      return Apply(unary, x);
-    else
-      return UnaryFn<kKind>::Compute(x, unary.alpha, unary.beta);
-  });
 }
 
 InferResult InferNumber(const InferArgs& args) {
@@ -50,7 +38,7 @@ EvalResult MapInteger(const Tensor& x, const F& f) {
 template <UnaryKind kKind, auto F>
 EvalResult EvaluateNumber(const EvalArgs& args) {
   if (IsInteger(args.inputs[0].dtype())) return MapInteger(args.inputs[0], F);
-  return EvaluateFloat<kKind>(args);
+  return EvaluateUnary<kKind>(args);
 }
 
 // Two's complement: the minimum stays itself.
@@ -163,8 +151,11 @@ EvalResult EvaluateIsInf(const EvalArgs& args) {
 
 template <UnaryKind kKind>
 constexpr OpDef FloatOp(const char* name) {
-  return {.name = name, .quant = QuantTrait::kTable, .elementwise = true, .infer = InferFloat,
-          .evaluate = EvaluateFloat<kKind>};
+  return {.name = name,
+          .quant = QuantTrait::kTable,
+          .elementwise = true,
+          .infer = InferFloat,
+          .evaluate = EvaluateUnary<kKind>};
 }
 
 template <UnaryKind kKind, auto F>

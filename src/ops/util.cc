@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/math.h"
-#include "kernels/math/math.h"
 #include "ops/driver.h"
 
 namespace evoq {
@@ -150,13 +149,6 @@ InferResult BroadcastToBool(const InferArgs& args) {
   EVOQ_ASSIGN(std::vector<TensorType> types, BroadcastInputs(args));
   types[0].dtype = DType::kBool;
   return types;
-}
-
-float AxisSum(std::span<const float> values, bool contiguous) {
-  if (contiguous) return SumF(values.data(), static_cast<int64_t>(values.size()));
-  float sum = 0;
-  for (float v : values) sum += v;
-  return sum;
 }
 
 Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation) {

@@ -148,21 +148,6 @@ inline EvalResult One(Tensor tensor) {
   return outputs;
 }
 
-// y[i] = f(x[i]) for float32 (float64: through float32).
-template <typename F>
-EvalResult MapFloat(const EvalArgs& args, const F& f) {
-  const Tensor& x = args.inputs[0];
-  if (x.dtype() != DType::kFloat32) return Unsupported("element type {}, expected float32", DTypeName(x.dtype()));
-  Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, x.shape()));
-  const float* in = x.data<float>();
-  float* out = y.mutable_data<float>();
-  for (int64_t i = 0; i < x.elements(); ++i) out[i] = f(in[i]);
-  return One(std::move(y));
-}
-
-// The sum of values along one axis: SumF when they are contiguous in memory, else sequential from 0.
-float AxisSum(std::span<const float> values, bool contiguous);
-
 // `x` with axes in the order `permutation`: y[i_0, ...] = x at axis permutation[d] = i_d. For whole-byte types.
 Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation);
 

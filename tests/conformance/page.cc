@@ -240,8 +240,8 @@ the lists of operators and kernels and from the outcome of the ONNX project's co
   the newest form ([onnx.md](onnx.md)).
 * **types**: element types of the first input on which the definition runs, as tried on the operator's cases; `float` is float16, bfloat16,
   float32 and float64, `int` and `uint` are 8 to 64 bits, `float8` its five formats, `4 and 2 bits` float4,
-  int4, uint4, int2 and uint2. 16-bit floats are computed as float32. float64 is computed as float64, but by Attention, LinearAttention,
-  CausalConvWithState, RotaryEmbedding, SwiGLU, recurrent layers, GridSample, RoiAlign, DeformConv, AffineGrid and losses: as float32.
+  int4, uint4, int2 and uint2. 16-bit floats are computed as float32, float64 as float64
+  (in QONNX's Quant as float32).
 * **NaN**: a NaN gives a NaN in every operator that compares floats (Relu, Clip, Max, Min, pooling, ReduceMax, ...), alone or fused, as in ONNX's
   reference; Shrink and ThresholdedRelu give 0. ArgMax and ArgMin name the first NaN. QuantizeLinear makes it the zero point.
 * **kernels**: preferred ones first. An operator without a kernel, or a step that no kernel takes, is computed by its definition; `evoq explain` says so.
