@@ -8,8 +8,10 @@ Result<int> Run(Graph& graph) {
   for (NodeId id : NodesOf(graph)) {
     if (!IsOp(graph, id, "Sum") || graph.node(id).inputs.size() < 2) continue;
     const Node node = graph.node(id);
-    // Adding from the left is how Sum is defined; values between would need quantization parameters of their own.
-    if (node.inputs.size() > 2 && graph.value(node.outputs[0]).type.quantized()) continue;
+    // Adding from the left is how Sum is defined. Not of quantized values: Add has arithmetic of
+    // its own for them (kernels/add_terms.h), which rounds ties about the zero point to the other
+    // side.
+    if (graph.value(node.outputs[0]).type.quantized()) continue;
     ValueId sum = node.inputs[0];
     for (size_t i = 1; i + 1 < node.inputs.size(); ++i)
       sum = graph.Apply("Add", fmt::format("{}_{}", node.name, i), {sum, node.inputs[i]});
