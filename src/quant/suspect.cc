@@ -11,10 +11,15 @@ uint64_t HashOf(std::span<const Tensor> inputs) {
   const auto mix = [&hash](uint64_t part) {
     hash = (hash ^ part) * 0x9E3779B97F4A7C15ull + (hash >> 29);
   };
+  const auto mix_text = [&](std::string_view text) { mix(std::hash<std::string_view>()(text)); };
   for (const Tensor& t : inputs) {
     mix(static_cast<uint64_t>(t.dtype()));
     for (int64_t size : t.sizes()) mix(static_cast<uint64_t>(size));
-    mix(std::hash<std::string_view>()({reinterpret_cast<const char*>(t.raw()), t.bytes()}));
+    if (t.dtype() == DType::kString) {
+      for (const std::string& s : t.values<std::string>()) mix_text(s);
+    } else {
+      mix_text({reinterpret_cast<const char*>(t.raw()), t.bytes()});
+    }
   }
   return hash;
 }
@@ -60,8 +65,7 @@ void SampleCheck::Add(std::span<const Tensor> inputs) {
 std::vector<std::string> SampleCheck::Warnings() const {
   constexpr const char* kVaried =
       "a range is only what the samples show, what lies outside is cut off; calibrate on data as "
-      "varied as the "
-      "model will see (100 samples are usual)";
+      "varied as the model will see (100 samples are usual)";
   constexpr const char* kFlat =
       "data that was not read, or a wrong scale in the preprocessing, looks like this; look at the "
       "samples";

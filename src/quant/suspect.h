@@ -16,7 +16,6 @@ class SampleCheck {
  public:
   explicit SampleCheck(const Graph& graph);
   void Add(std::span<const Tensor> inputs);
-  int samples() const { return samples_; }
   // Sentences that say what was found and what to do; empty for data without a fault.
   std::vector<std::string> Warnings() const;
 

@@ -24,7 +24,6 @@ std::vector<std::string> WarningsOf(
         Tensor::FromValues<int64_t>(Shape{1, static_cast<int64_t>(ids.size())}, ids)};
     check.Add(inputs);
   }
-  EXPECT_EQ(check.samples(), static_cast<int>(samples.size()));
   return check.Warnings();
 }
 
@@ -50,8 +49,31 @@ TEST(SampleCheck, HowManySamplesAreDifferent) {
   EXPECT_EQ(WarningsOf({{{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 2}, {1}}, {{1, 4}, {1}}, {{1, 3}, {1}}}),
             std::vector<std::string>());
   EXPECT_EQ(WarningsOf({{{1, 2}, {1, 2}}, {{1, 3}, {1, 2}}}), std::vector<std::string>());
-  // -0 and 0 are other bytes; [1, 2] beside [[1], [2]] are other sizes.
-  EXPECT_EQ(WarningsOf({{{0, 2}, {1}}, {{-0.0f, 2}, {1}}}), std::vector<std::string>());
+  EXPECT_EQ(WarningsOf({{{0, 2}, {1}}, {{-0.0f, 2}, {1}}}), std::vector<std::string>())
+      << "0 and -0 are other bytes";
+}
+
+// The same bytes in another shape are another sample; strings are compared by their characters.
+TEST(SampleCheck, ShapesAndStringsTellSamplesApart) {
+  const Graph graph = MakeNet(kTwoInputs);
+  const auto warnings = [&](const Tensor& first, const Tensor& second) {
+    SampleCheck check(graph);
+    for (const Tensor* x : {&first, &second})
+      check.Add(std::vector{*x, Tensor::FromValues<int64_t>(Shape{1}, {1})});
+    return check.Warnings();
+  };
+  const char* same = "calibration: all 2 samples are identical: ";
+  const auto row = [](Shape shape) { return Tensor::FromValues<float>(std::move(shape), {1, 2}); };
+  EXPECT_EQ(warnings(row({1, 2}), row({2, 1})), std::vector<std::string>());
+  ExpectOne(warnings(row({2, 1}), row({2, 1})), same, "");
+  const auto text = [](const std::string& last) {
+    Tensor t = Tensor::Allocate(TensorType(DType::kString, Shape{2}));
+    t.mutable_data<std::string>()[0] = "a string that is too long to stand in its own object";
+    t.mutable_data<std::string>()[1] = last;
+    return t;
+  };
+  ExpectOne(warnings(text("b"), text("b")), same, "");
+  EXPECT_EQ(warnings(text("b"), text("c")), std::vector<std::string>());
 }
 
 TEST(SampleCheck, ConstantInputs) {
