@@ -50,7 +50,7 @@ inline Vec<int32_t, kN> RoundVec(Vec<float, kN> v) {
 template <int kN>
 inline Vec<int32_t, kN> ToIntegers(const OutputBounds& bounds, Vec<float, kN> v) {
   if (bounds.leaky) v = v < 0.0f ? v * bounds.slope : v;
-  const Vec<float, kN> low = v - v + bounds.low, high = v - v + bounds.high;
+  const Vec<float, kN> low = Vec<float, kN>{} + bounds.low, high = Vec<float, kN>{} + bounds.high;
   v = low > v ? low : v;
   v = high < v ? high : v;
   return RoundVec<kN>(v) + bounds.zero;

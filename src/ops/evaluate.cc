@@ -182,7 +182,7 @@ Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored
   const auto add = [&](std::span<const TensorType> types, int64_t& bytes) {
     for (const TensorType& type : types) {
       is_static &= type.shape.is_static();
-      if (type.is_tensor() && type.dtype != DType::kUndefined)
+      if (type.is_tensor() && type.dtype != DType::kUndefined && bytes >= 0)
         bytes = CheckedAdd(bytes, type.bytes().value_or(0)).value_or(-1);
     }
   };
