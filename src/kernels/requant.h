@@ -3,12 +3,12 @@
 // written operation; no fused multiply-add but Add's.
 //
 // Linear operators (Conv, ConvTranspose, MatMul; x and w quantized, w symmetric or not):
-//   acc[c] = bias[c] + sum_k (x[k] - zero_x) * (w[k,c] - zero_w[c])              exact, int32
-//   v      = float32(acc[c]) * m[c]                 m[c] = float32(double(s_x) * double(s_w[c]) /
-//   double(s_y)) v      = v + float32(r - zero_r) * m_r          when a residual r is fused; m_r =
-//   float32(double(s_r) / double(s_y)) v      = activation(v)                          NaN stays
-//   NaN; Relu: max(v, 0); Clip: bounds float32(double(bound) / double(s_y));
-//                                                   LeakyRelu: v < 0 ? v * alpha : v
+//   acc[c] = bias[c] + sum_k (x[k] - zero_x) * (w[k,c] - zero_w[c]), exact, int32
+//   v      = float32(acc[c]) * m[c],  m[c] = float32(double(s_x) * double(s_w[c]) / double(s_y))
+//   v      = v + float32(r - zero_r) * m_r,  m_r = float32(double(s_r) / double(s_y)),
+//                                            where a residual r is fused
+//   v      = activation(v): Relu max(v, 0); Clip with bounds float32(double(bound) / double(s_y));
+//                           LeakyRelu v < 0 ? v * alpha : v; a NaN stays one
 //   y      = saturate(round_half_even(v) + zero_y), zero_y where v is NaN
 // With a float32 output: s_y is 1 and y = activation(v [+ residual]). A float32 residual counts as
 // scale 1, zero point 0. An activation that is not piecewise linear takes v in real units (s_y = 1)
@@ -16,18 +16,18 @@
 // not quantized arithmetic (quantize it first).
 //
 // Add of two quantized values: kernels/add_terms.h. It rounds as ONNX Runtime's QLinearAdd, where
-// the output's zero point is
-//   inside of what is rounded.
-// Mul of two quantized values:  v = float32((a - zero_a) * (b - zero_b)) * float32(double(s_a) *
-// double(s_b) / double(s_y)),
+// the output's zero point is inside of what is rounded.
+// Mul of two quantized values:
+//   v = float32((a - zero_a) * (b - zero_b)) * float32(double(s_a) * double(s_b) / double(s_y)),
 //   then rounding as above.
-// Softmax of 8-bit values, m = the largest x along the axis:  e[d] = ExpF(-float32(d) * s_x), d = m
-// - x;  sum = the sum of the
-//   e[d] along the axis in the order of SumF, with 64 partial sums in place of 16;
+// Softmax of 8-bit values, m = the largest x along the axis, d = m - x:
+//   e[d] = ExpF(-float32(d) * s_x);  sum = the sum of the e[d] along the axis in the order of SumF,
+//   with 64 partial sums in place of 16;
 //   y = saturate(round_half_even(e[d] * float32(1 / (double(sum) * double(s_y)))) + zero_y).
-// AveragePool, GlobalAveragePool, ReduceMean: v = float32(sum (x - zero_x)) * float32(double(s_x) /
-// (double(s_y) * count)). Everything else: dequantize (q - zero) * scale, compute in float32,
-// quantize as ONNX QuantizeLinear (division by scale).
+// AveragePool, GlobalAveragePool, ReduceMean:
+//   v = float32(sum (x - zero_x)) * float32(double(s_x) / (double(s_y) * count)).
+// Everything else: dequantize (q - zero) * scale, compute in float32, quantize as ONNX
+// QuantizeLinear (division by scale).
 #pragma once
 
 #include <cmath>

@@ -1,14 +1,13 @@
 // Quantization written as nodes becomes quantization written as types (docs/graph.md). Six rules,
 // until none applies:
-//   Q(DQ(x))                         -> x, or one requantizing Q when the parameters differ
-//   move(DQ(x)...), equal parameters -> DQ(move(x...))          exact: the operator only moves
-//   values Q(move(x...))                    -> move(Q(x)...)           exact: quantization is
-//   monotone and element by element Q?(linear(DQ(x), DQ(w), b, r))   -> linear(x, w, int32 b, r)
-//   with the Q's type, or a float32 output without a Q Q(real(DQ(x)...))                ->
-//   real(x...) with the Q's type f(DQ(x))                         -> DQ(f(x))                where
-//   no other rule applies and f keeps x's real values: nearest
-//                                                              Resize, Relu, a Clip whose bounds
-//                                                              are such values or cut none
+//   Q(DQ(x))                       -> x, or one requantizing Q when the parameters differ
+//   move(DQ(x)...), equal types    -> DQ(move(x...)); exact: the operator only moves values
+//   Q(move(x...))                  -> move(Q(x)...); exact: Q is monotone, element by element
+//   Q?(linear(DQ(x), DQ(w), b, r)) -> linear(x, w, int32 b, r) with the Q's type, or float32
+//   Q(real(DQ(x)...))              -> real(x...) with the Q's type
+//   f(DQ(x))                       -> DQ(f(x)), where no other rule applies and f gives no other
+//                                     real values than x's integers have: nearest Resize, Relu, a
+//                                     Clip whose bounds are such values or cut none
 // Linear operators that stay float behind a DQ note why (graph/float_reason.h).
 // Constants under a DQ that is still there become weights-only quantization of linear operators, or
 // plain float.

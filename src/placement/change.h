@@ -16,11 +16,13 @@ using SampleOutputs = std::vector<std::vector<Tensor>>;
 // Of one output, over all samples: y before, z after.
 struct OutputChange {
   std::string output;  // its name
-  double snr_db = 0;   // 10 log10(sum y^2 / sum (y - z)^2); infinite where nothing differs, minus
-                       // infinity where all y are 0
-  double max_difference = 0;  // largest |y - z|; infinite where only one of them is NaN or
-                              // infinite, or the shapes differ
-  double largest = 0;         // largest finite |y|
+  // 10 log10(sum y^2 / sum (y - z)^2): infinite where nothing differs, minus infinity where all y
+  // are 0 and where max_difference is infinite.
+  double snr_db = 0;
+  // Largest |y - z|: infinite where one of them is NaN or infinite and the other is not the same,
+  // and where shapes or types differ.
+  double max_difference = 0;
+  double largest = 0;  // largest finite |y|
 
   // No more than float32 rounding: max_difference <= 1e-5 * largest.
   bool exact() const { return max_difference <= 1e-5 * largest; }

@@ -90,10 +90,6 @@ Result<int> RepairOne(Graph& graph, const Runtime& runtime, const PlacementRule&
   return places;
 }
 
-}  // namespace
-
-namespace {
-
 // The rows of a report: one for what a rule repaired, one for what was taken back.
 Repair& RowOf(const PlacementRule* rule, bool made, std::vector<Repair>& repairs) {
   auto row = std::find_if(repairs.begin(), repairs.end(),

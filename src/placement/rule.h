@@ -70,10 +70,10 @@ Examination Examine(const Graph& graph, const Runtime& runtime);
 struct Repair {
   const PlacementRule* rule = nullptr;
   int places = 0;
-  bool made =
-      true;  // false: it changes outputs, which was not accepted; the places stay as they are
-  std::optional<OutputChange> change;  // of the worst output, against the graph just before;
-                                       // nothing where it was not measured
+  // False: it would change outputs, which was not accepted; the places stay as they are.
+  bool made = true;
+  // Of the worst output, against the graph just before; nothing where it was not measured.
+  std::optional<OutputChange> change;
 };
 
 struct RepairOptions {
@@ -85,8 +85,8 @@ struct RepairOptions {
 
 struct Repairs {
   std::vector<Repair> repairs;  // for each rule that has something to repair, made or not
-  std::vector<OutputChange>
-      changes;  // of all repairs made together, by output; empty where it was not measured
+  // Of all repairs made together, by output; empty where it was not measured.
+  std::vector<OutputChange> changes;
 };
 
 // Repairs what can be repaired, rule by rule, until nothing is left to repair or nothing changes. A

@@ -9,16 +9,18 @@
 
 namespace evoq {
 
-// EVOQ_BINARY(ONNX operator, definition in a and b). A NaN on either side gives NaN.
+// EVOQ_BINARY(ONNX operator, definition in a and b). A NaN gives NaN, but in pow(1, b), pow(a, 0).
+// clang-format off
 #define EVOQ_BINARY_LIST                \
   EVOQ_BINARY(Add, a + b)               \
   EVOQ_BINARY(Sub, a - b)               \
-  EVOQ_BINARY(Mul, a* b)                \
+  EVOQ_BINARY(Mul, a * b)               \
   EVOQ_BINARY(Div, a / b)               \
   EVOQ_BINARY(Max, MaximumInline(a, b)) \
   EVOQ_BINARY(Min, MinimumInline(a, b)) \
   EVOQ_BINARY(Pow, PowInline(a, b))     \
   EVOQ_BINARY(PRelu, a < 0.0f ? a * b : a)
+// clang-format on
 
 enum class BinaryKind {
 #define EVOQ_BINARY(op, definition) k##op,

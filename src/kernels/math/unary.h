@@ -12,8 +12,8 @@
 namespace evoq {
 
 // EVOQ_UNARY(ONNX operator, definition in x, alpha, beta); helpers are those of math/math.inl.h.
-// NaN gives NaN, but for Shrink and ThresholdedRelu, which ONNX defines to be 0 wherever their
-// comparisons fail.
+// NaN gives NaN, but in Shrink and ThresholdedRelu, by ONNX 0 wherever their comparisons fail.
+// clang-format off
 #define EVOQ_UNARY_LIST                                                          \
   EVOQ_UNARY(Abs, FromBits(ToBits(x) & 0x7fffffffu))                             \
   EVOQ_UNARY(Acos, __builtin_acosf(x))                                           \
@@ -36,13 +36,13 @@ namespace evoq {
   EVOQ_UNARY(HardSwish, HardSwishInline(x))                                      \
   EVOQ_UNARY(LeakyRelu, x < 0.0f ? x * alpha : x)                                \
   EVOQ_UNARY(Log, LogInline(x))                                                  \
-  EVOQ_UNARY(Mish, x* TanhInline(SoftplusInline(x)))                             \
+  EVOQ_UNARY(Mish, x * TanhInline(SoftplusInline(x)))                            \
   EVOQ_UNARY(Neg, -x)                                                            \
   EVOQ_UNARY(Reciprocal, 1.0f / x)                                               \
   EVOQ_UNARY(Relu, 0.0f > x ? 0.0f : x)                                          \
   EVOQ_UNARY(Round, __builtin_nearbyintf(x))                                     \
   EVOQ_UNARY(Selu, x > 0.0f ? beta * x : beta * (alpha * (ExpInline(x) - 1.0f))) \
-  EVOQ_UNARY(Shrink, x<-beta ? x + alpha : x> beta ? x - alpha : 0.0f)           \
+  EVOQ_UNARY(Shrink, x < -beta ? x + alpha : x > beta ? x - alpha : 0.0f)        \
   EVOQ_UNARY(Sigmoid, SigmoidInline(x))                                          \
   EVOQ_UNARY(Sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x + 0.0f)                \
   EVOQ_UNARY(Silu, SiluInline(x))                                                \
@@ -54,6 +54,7 @@ namespace evoq {
   EVOQ_UNARY(Tan, __builtin_tanf(x))                                             \
   EVOQ_UNARY(Tanh, TanhInline(x))                                                \
   EVOQ_UNARY(ThresholdedRelu, x > alpha ? x : 0.0f)
+// clang-format on
 
 enum class UnaryKind {
 #define EVOQ_UNARY(op, definition) k##op,

@@ -8,17 +8,19 @@
 
 namespace evoq {
 
-// EVOQ_REDUCE(ONNX operator, start, term in x, combination of acc and a term, result from acc and count)
+// EVOQ_REDUCE(ONNX operator, start, term in x, combination of acc and a term, result of acc, count)
+// clang-format off
 #define EVOQ_REDUCE_LIST                                                   \
   EVOQ_REDUCE(ReduceSum, 0.0f, x, acc + t, acc)                            \
   EVOQ_REDUCE(ReduceMean, 0.0f, x, acc + t, acc / count)                   \
-  EVOQ_REDUCE(ReduceSumSquare, 0.0f, x* x, acc + t, acc)                   \
+  EVOQ_REDUCE(ReduceSumSquare, 0.0f, x * x, acc + t, acc)                  \
   EVOQ_REDUCE(ReduceL1, 0.0f, x < 0.0f ? 0.0f - x : x, acc + t, acc)       \
-  EVOQ_REDUCE(ReduceL2, 0.0f, x* x, acc + t, __builtin_sqrtf(acc))         \
+  EVOQ_REDUCE(ReduceL2, 0.0f, x * x, acc + t, __builtin_sqrtf(acc))        \
   EVOQ_REDUCE(ReduceLogSum, 0.0f, x, acc + t, LogInline(acc))              \
   EVOQ_REDUCE(ReduceMax, -kInfinity, x, MaximumInline(t, acc), acc + 0.0f) \
   EVOQ_REDUCE(ReduceMin, kInfinity, x, MinimumInline(t, acc), acc + 0.0f)  \
-  EVOQ_REDUCE(ReduceProd, 1.0f, x, acc* t, acc)
+  EVOQ_REDUCE(ReduceProd, 1.0f, x, acc * t, acc)
+// clang-format on
 
 enum class ReduceKind {
 #define EVOQ_REDUCE(op, start, term, combine, result) k##op,

@@ -1,13 +1,13 @@
 // Pooling, channels last: x is N,spatial...,C with one to three spatial dimensions, y likewise. Per
 // output position, over the taps of its window that lie inside x, in row-major order:
 //   max      m = the type's lowest value (-infinity for float32), then m = x > m ? x : m; NaN where
-//   a tap is NaN average  uint8: v = float32(sum of (x - zero_x)) * float32(double(s_x) /
-//   (double(s_y) * count)), rounded as in requant.h
-//            float32: y = (0 + x[0] + x[1] + ...) / float32(count); bfloat16: the same in float32,
-//            rounded at the end
-// count is at least 1: the number of taps inside x; with count_include_pad, of those inside x or
-// its padding. Global pooling is the same with the window of all of x, but that a zero maximum is
-// +0.
+//            a tap is NaN
+//   average  uint8: v = float32(sum of (x - zero_x)) * float32(double(s_x) / (double(s_y) * n)),
+//            rounded as in requant.h; float32: y = (0 + x[0] + x[1] + ...) / float32(n);
+//            bfloat16: the same in float32, rounded at the end
+// The count n is at least 1: the number of taps inside x; with count_include_pad, of those inside x
+// or its padding. Global pooling is the same with the window of all of x, but that a zero maximum
+// is +0.
 #pragma once
 
 #include <cstdint>
