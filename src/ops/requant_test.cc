@@ -152,6 +152,27 @@ TEST(Requantization, AveragesByHand) {
       "");
 }
 
+// -128 and 127 times 3e36 are infinite in float32, and are cut off as any large value is.
+TEST(Requantization, AveragesBeyondFloat32Saturate) {
+  for (int64_t c : {1, 7, 16, 64, 300}) {
+    TestCall t;
+    t.op = "AveragePool";
+    t.attrs.Set("channels_last", 1);
+    t.attrs.Set("kernel_shape", std::vector<int64_t>{1});
+    t.outputs = {TensorType(DType::kUint8, Shape{1, 3, c}, QuantParams::PerTensor(1, 7))};
+    std::vector<uint8_t> x, y;
+    for (int64_t i = 0; i < 3 * c; ++i) {
+      x.push_back(static_cast<uint8_t>(i < c ? 0 : i < 2 * c ? 128 : 255));
+      y.push_back(static_cast<uint8_t>(i < c ? 0 : i < 2 * c ? 7 : 255));
+    }
+    t.inputs = {Quantized<uint8_t>({1, 3, c}, x, QuantParams::PerTensor(3e36f, 128))};
+    const Tensor want = Quantized<uint8_t>({1, 3, c}, y, *t.outputs[0].quant);
+    ExpectKernel(*FindKernel("avgpool_u8"), t, {want}, "average");
+    EXPECT_EQ(
+        FirstDifference(Eval(NodeOf("AveragePool", 1, t.attrs), t.inputs, t.outputs[0]), want), "");
+  }
+}
+
 // (p - 2) 0.5 + (q - 3) 0.25 in steps of 0.5 about 10: the zero point is inside of what is rounded,
 // so ties go to even integers and not to even distances. p = 2, q = 4, 5, 6, 8: 0.5, 1, 1.5, 2.5 ->
 // 10 (10.5), 11, 12 (11.5), 12 (12.5); Relu leaves 10 for negatives.
