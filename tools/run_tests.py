@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Runs every test binary and script of a build folder and adds up their counts: 'N passed, N failed, N skipped'.
+"""Runs every test binary and script of a build folder and adds up their counts:
+'N passed, N failed, N skipped'.
 
-    tools/run_tests.py BUILD_DIR [--limit-s SECONDS] [--only NAME...]
+    tools/run_tests.py BUILD_DIR [--limit-s SECONDS] [--jobs N] [--only NAME[:FILTER]...]
 
-Scripts are tests/*_test.py and tests/*/*_test.py; exit status 77 means skipped. They use build/venv's Python where it is.
-A binary or script that is not done after the limit is stopped and counts as failed: what it was doing is printed, with
-the stacks of its threads where gdb is installed.
+Scripts are tests/*_test.py and tests/*/*_test.py; exit status 77 means skipped. They use
+build/venv's Python where it is. A binary or script that is not done after the limit is stopped and
+counts as failed: what it was doing is printed, with the stacks of its threads where gdb is
+installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes.
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import platform
@@ -26,23 +29,27 @@ def run(command, environment, limit_s):
     """Runs to the end or the limit: (exit status or None for the limit, output, seconds)."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment,
+                                   start_new_session=True)
+        stacks = ""
         try:
             status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             status = None
-            print_stacks(process.pid)
+            stacks = stacks_of(process.pid)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         out.seek(0)
-        return status, out.read().decode(errors="replace"), time.monotonic() - start
+        return status, out.read().decode(errors="replace") + stacks, time.monotonic() - start
 
 
-def print_stacks(pid):
+def stacks_of(pid):
     if gdb := shutil.which("gdb"):
-        subprocess.run([gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 20"], timeout=120, check=False)
+        command = [gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 20"]
     else:
-        subprocess.run(["ps", "-L", "-o", "pid,lwp,stat,pcpu,wchan:20,comm", "-p", str(pid)], check=False)
+        command = ["ps", "-L", "-o", "pid,lwp,stat,pcpu,wchan:20,comm", "-p", str(pid)]
+    done = subprocess.run(command, timeout=120, check=False, capture_output=True, text=True)
+    return done.stdout + done.stderr
 
 
 def processor():
@@ -57,57 +64,68 @@ def ends(kind, output):
     return len(re.findall(rf"^\[ *{kind} *\] \S+.* \(\d+ ms\)$", output, re.MULTILINE))
 
 
-def run_binary(binary, limit_s):
-    status, output, seconds = run([str(binary)], None, limit_s)
-    passed, failed, skipped = ends("OK", output), ends("FAILED", output), ends("SKIPPED", output)
-    print(f"== {binary.name}: {passed} passed in {seconds:.1f} s", flush=True)
+def run_binary(binary, pattern, limit_s):
+    """((passed, failed, skipped), what to print)."""
+    command = [str(binary)] + ([f"--gtest_filter={pattern}"] if pattern else [])
+    status, output, seconds = run(command, None, limit_s)
+    counts = [ends(kind, output) for kind in ("OK", "FAILED", "SKIPPED")]
+    lines = [f"== {binary.name}: {counts[0]} passed in {seconds:.1f} s"]
     if status != 0:
-        print(output)
+        lines.append(output)
         if status is None:
             begun = re.findall(r"^\[ RUN +\] (\S+)", output, re.MULTILINE)
-            print(f"{binary.name} was not done after {limit_s} s: stopped in {begun[-1] if begun else 'its beginning'}")
-        elif failed == 0:
-            print(f"{binary.name} ended with status {status}")
-        failed = max(failed, 1)
-    elif skipped:
-        print("\n".join(line for line in output.splitlines() if re.search(r"SKIPPED|Skipped|_test\.cc:\d+:", line)))
-    return passed, failed, skipped
+            lines.append(f"{binary.name} was not done after {limit_s} s: "
+                         f"stopped in {begun[-1] if begun else 'its beginning'}")
+        elif counts[1] == 0:
+            lines.append(f"{binary.name} ended with status {status}")
+        counts[1] = max(counts[1], 1)
+    elif counts[2]:
+        skips = re.compile(r"SKIPPED|Skipped|_test\.cc:\d+:")
+        lines += [line for line in output.splitlines() if skips.search(line)]
+    return counts, "\n".join(lines)
 
 
 def run_script(script, build, limit_s):
+    """((passed, failed, skipped), what to print)."""
     python = "build/venv/bin/python"
     python = python if os.access(python, os.X_OK) else sys.executable
-    status, output, seconds = run([python, str(script)], {**os.environ, "EVOQ_BUILD": str(build)}, limit_s)
-    print(output, end="")
+    environment = {**os.environ, "EVOQ_BUILD": str(build)}
+    status, output, seconds = run([python, str(script)], environment, limit_s)
     if status is None:
-        print(f"{script} was not done after {limit_s} s")
-    print(f"== {script}: {'passed' if status == 0 else 'skipped' if status == SKIPPED else 'FAILED'} in {seconds:.1f} s", flush=True)
-    return int(status == 0), int(status not in (0, SKIPPED)), int(status == SKIPPED)
+        output += f"{script} was not done after {limit_s} s\n"
+    result = "passed" if status == 0 else "skipped" if status == SKIPPED else "FAILED"
+    counts = [int(status == 0), int(status not in (0, SKIPPED)), int(status == SKIPPED)]
+    return counts, f"{output}== {script}: {result} in {seconds:.1f} s"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--limit-s", type=float, default=900, help="for each binary and script (%(default)s)")
-    parser.add_argument("--only",
-                        nargs="+",
-                        metavar="NAME",
-                        help="these test binaries, and no scripts")
+    option = parser.add_argument
+    option("build", type=pathlib.Path)
+    option("--limit-s", type=float, default=900, help="for each binary and script (%(default)s)")
+    option("--jobs", type=int, default=1, help="binaries and scripts at once (%(default)s)")
+    option("--only", nargs="+", metavar="NAME[:FILTER]", help="these binaries, and no scripts")
     args = parser.parse_args()
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     print(f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores", flush=True)
-    counts = [0, 0, 0]
     binaries = sorted(args.build.glob("evoq_*_test")) + sorted(args.build.glob("tests/evoq_*_test"))
-    if args.only:
-        if missing := set(args.only) - {b.name for b in binaries}:
-            sys.exit(f"run_tests.py: {args.build} has no {', '.join(sorted(missing))}")
-        binaries = [b for b in binaries if b.name in args.only]
-    results = [lambda b=b: run_binary(b, args.limit_s) for b in binaries if os.access(b, os.X_OK)]
-    scripts = [] if args.only else sorted(pathlib.Path().glob("tests/*_test.py")) + sorted(
-        pathlib.Path().glob("tests/*/*_test.py"))
-    results += [lambda s=s: run_script(s, args.build, args.limit_s) for s in scripts]
-    for result in results:
-        counts = [a + b for a, b in zip(counts, result())]
+    only = dict(name.partition(":")[::2] for name in args.only or [])
+    if missing := set(only) - {b.name for b in binaries}:
+        sys.exit(f"run_tests.py: {args.build} has no {', '.join(sorted(missing))}")
+    scripts = sorted(pathlib.Path().glob("tests/*_test.py"))
+    scripts += sorted(pathlib.Path().glob("tests/*/*_test.py"))
+    counts = [0, 0, 0]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        runs = [
+            pool.submit(run_binary, b, only.get(b.name), args.limit_s)
+            for b in binaries if os.access(b, os.X_OK) and (not only or b.name in only)
+        ]
+        if not only:
+            runs += [pool.submit(run_script, s, args.build, args.limit_s) for s in scripts]
+        for done in concurrent.futures.as_completed(runs):
+            more, text = done.result()
+            counts = [a + b for a, b in zip(counts, more)]
+            print(text, flush=True)
     passed, failed, skipped = counts
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 0 if failed == 0 and passed > 0 else 1
