@@ -238,8 +238,8 @@ struct MaxOf {
   }
 
   Vec<T, kN> m = Vec<T, kN>{} + kLowest;
-  Vec<int32_t, kReal ? kN : 1> numbers = ~Vec < int32_t,
-                               kReal ? kN : 1 > {};  // where there was no NaN
+  using Mask = Vec<int32_t, kReal ? kN : 1>;
+  Mask numbers = Mask{} - 1;  // -1 where there was no NaN
 };
 
 template <typename T>
