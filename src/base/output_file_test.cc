@@ -113,6 +113,7 @@ TEST_F(OutputFile, WhatADeadProcessLeftIsSweptAndWhatALivingOneWritesIsNot) {
 TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = StatusOfChild([&] {
+      ::signal(signal, SIG_DFL);  // a shell's background jobs ignore SIGINT
       EndCleanlyOnSignals();
       auto file = NewFile::Create(path_, NewFile::Naming::kAtOnce);
       auto other = NewFile::Create(path_, NewFile::Naming::kAtOnce);
