@@ -48,6 +48,17 @@ bool LongForm() {
   return value != nullptr && *value == '1';
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+// When memory fails while protobuf adds a message to its parent, it loses that message
+// (docs/bad-input.md).
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libprotobuf\nleak:libonnx_proto\n";
+}
+#endif
+#endif
+
 #ifndef EVOQ_NO_FAULTS
 
 namespace {
