@@ -50,6 +50,14 @@ void PassOn(int signal, siginfo_t* info, void* context) {
   if (IsSent(info)) ::raise(signal);
 }
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+// The zeros that the handler maps are a write to the thread sanitizer, and race with whoever reads.
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() { return "race:OnBusError\n"; }
+#endif
+#endif
+
 // Only system calls and lock-free atomics.
 extern "C" void OnBusError(int signal, siginfo_t* info, void* context) {
   const int saved = errno;

@@ -321,6 +321,10 @@ TEST(Reject, MovingOperators) {
           {"types", [](Call& c) { c.Constant(2, Ints({1})); }},
           {"not-constant", [](Call& c) {
              c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3}), c.inputs.push_back(F({1}));
+           }},
+          {"", [](Call& c) { c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3}); }},
+          {"types", [](Call& c) {
+             c.inputs[0] = Q({2, 3}, DType::kInt32), c.outputs[0] = Q({3, 3}, DType::kInt32);
            }}});
   Expect("transpose", {"Transpose", {}, {F({2, 3})}, {F({3, 2})}, {}},
          {{"attribute",

@@ -44,6 +44,9 @@ int64_t SourceIndex(int64_t i, int64_t size, const std::string& mode) {
 std::optional<Rejection> RejectPad(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (auto rejection = RejectUnlessSame(call, 0)) return rejection;
+  // What is rounded to more bits overflows on the way (requant.h).
+  if (call.inputs[0].quantized() && DTypeBits(call.inputs[0].dtype) > 16)
+    return Reject("types", "the input is {}", call.inputs[0].ToString());
   const auto pads = PadsOf(call);
   if (!pads) return Reject("not-constant", "{}", pads.error().message());
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
