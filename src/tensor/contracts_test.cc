@@ -248,6 +248,20 @@ TEST(Tensor, PackedElements) {
   EXPECT_EQ(q.raw()[0], nibbles[0]);
 }
 
+// As float32 the largest integers of 32 and 64 bits are one more than themselves.
+TEST(QuantizeTensorTest, SaturatesToIntegersThatFloat32DoesNotHold) {
+  const Tensor x = Tensor::FromValues<float>(Shape{4}, {3e9f, -3e9f, 1e30f, -1e30f});
+  const auto to = [&](DType dtype) {
+    return QuantizeTensor(x, TensorType(dtype, x.shape(), QuantParams::PerTensor(1, 0))).value();
+  };
+  const Tensor narrow = to(DType::kInt32), wide = to(DType::kInt64);
+  EXPECT_EQ(narrow.data<int32_t>()[0], INT32_MAX);
+  EXPECT_EQ(narrow.data<int32_t>()[1], INT32_MIN);
+  EXPECT_EQ(wide.data<int64_t>()[0], 3000000000);
+  EXPECT_EQ(wide.data<int64_t>()[2], INT64_MAX);
+  EXPECT_EQ(wide.data<int64_t>()[3], INT64_MIN);
+}
+
 TEST(Tensor, ConversionsRefuseWhatHasNoNumbers) {
   EXPECT_FALSE(ToInt64s(Tensor::FromValues<float>(Shape{1}, {1})));
   EXPECT_FALSE(

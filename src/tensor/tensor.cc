@@ -228,12 +228,15 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
     return InvalidInput("cannot quantize {} to {}", tensor.type().ToString(), type.ToString());
   const QuantParams& q = *type.quant;
   const float* x = tensor.data<float>();
-  const float low = static_cast<float>(IntegerMin(type.dtype)), high = static_cast<float>(IntegerMax(type.dtype));
+  const int64_t low = IntegerMin(type.dtype), high = IntegerMax(type.dtype);
   Tensor out = Tensor::Allocate(type);
   const auto quantize = [&](int64_t i, int64_t s) -> int64_t {
-    const float zero = static_cast<float>(q.zero_points[s]);
-    const float value = std::nearbyintf(x[i] / q.scales[s]) + zero;
-    return static_cast<int64_t>(std::isnan(value) ? zero : std::fmin(std::fmax(value, low), high));
+    const int32_t zero = q.zero_points[s];
+    const float value = std::nearbyintf(x[i] / q.scales[s]) + static_cast<float>(zero);
+    if (std::isnan(value)) return zero;
+    // As float32 the bounds of 32 and 64 bits lie beyond what they hold.
+    if (value >= static_cast<float>(high)) return high;
+    return value <= static_cast<float>(low) ? low : static_cast<int64_t>(value);
   };
   bool stored = false;
   if (const int bits = DTypeBits(type.dtype); bits < 8) {
