@@ -38,7 +38,10 @@ fi
 memory=1024
 if [ "$name" = data ]; then memory=256; fi
 resident=$memory
-case $build in *asan*) resident=1024 ;; esac  # with the sanitizer's own
+case $build in
+  *asan*) resident=1024 ;;  # with what the sanitizer itself takes
+  *tsan*) resident=4096 ;;
+esac
 chmod -R u+w "$corpus/start"
 cd "$corpus"
 export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
