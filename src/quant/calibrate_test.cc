@@ -1,0 +1,274 @@
+// What observers and calibration find, against figures worked out by hand or by another formula.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/observer.h"
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+// ---- entropy
+
+// KL(P || Q) as docs/calibration.md has it, with P and Q written out: P is the first `keep` bins,
+// all that lies above in the last one; Q is the first `keep` bins merged into `levels` groups and
+// spread over the group's bins where P is not 0. A Q of 0 counts as 1e-9.
+double KullbackLeibler(std::vector<double> bins, size_t keep, size_t levels) {
+  bins[0] = bins[1];
+  std::vector<double> p(bins.begin(), bins.begin() + keep), q(keep, 0.0);
+  for (size_t i = keep; i < bins.size(); ++i) p[keep - 1] += bins[i];
+  for (size_t level = 0; level < levels; ++level) {
+    const size_t begin = level * keep / levels, end = (level + 1) * keep / levels;
+    double sum = 0, filled = 0;
+    for (size_t i = begin; i < end; ++i) {
+      sum += bins[i];
+      if (p[i] > 0) filled += 1;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      if (p[i] > 0) q[i] = sum / filled;
+    }
+  }
+  double p_sum = 0, q_sum = 0, divergence = 0;
+  for (double v : p) p_sum += v;
+  for (double v : q) q_sum += v;
+  if (q_sum == 0) return INFINITY;
+  for (size_t i = 0; i < keep; ++i) {
+    if (p[i] > 0)
+      divergence += p[i] / p_sum * std::log(p[i] / p_sum / std::max(q[i] / q_sum, 1e-9));
+  }
+  return divergence;
+}
+
+// The number of bins with the least divergence, the larger of equal ones.
+size_t LeastDivergence(const std::vector<int64_t>& counts, size_t levels, double& margin) {
+  const std::vector<double> bins(counts.begin(), counts.end());
+  size_t best = 0;
+  double least = INFINITY, second = INFINITY;
+  for (size_t keep = levels; keep <= counts.size(); ++keep) {
+    const double d = KullbackLeibler(bins, keep, levels);
+    if (d <= least) {
+      if (least - d > 1e-9) second = least;
+      least = d;
+      best = keep;
+    } else {
+      second = std::min(second, d);
+    }
+  }
+  margin = second - least;
+  return best;
+}
+
+TEST(Entropy, TheThresholdIsThatOfLeastDivergence) {
+  struct Case {
+    const char* name;
+    int bins;
+    std::function<double(int)> count;
+  };
+  const Case cases[] = {
+      {"exponential", 600, [](int i) { return 1e6 * std::exp(-i / 60.0); }},
+      {"normal", 512, [](int i) { return 3e5 * std::exp(-i * i / 9000.0); }},
+      {"normal with outliers", 700,
+       [](int i) { return 3e5 * std::exp(-i * i / 9000.0) + (i % 173 == 5 ? 3 : 0); }},
+      {"two humps", 640,
+       [](int i) {
+         return 1000 * std::exp(-i / 30.0) + 400 * std::exp(-(i - 500) * (i - 500) / 300.0);
+       }},
+      {"flat", 400, [](int) { return 50; }},
+      {"gaps", 520, [](int i) { return i % 3 == 0 ? 900.0 / (1 + i) : 0; }},
+      {"zeros hide nothing", 512, [](int i) { return i == 0 ? 1e9 : 2e4 * std::exp(-i / 40.0); }},
+  };
+  for (const Case& c : cases) {
+    for (const bool one_sided : {false, true}) {
+      Observed o;
+      o.range = {one_sided ? 0.0f : -1000.0f, 1000};
+      o.histogram.low = 0;
+      o.histogram.high = 0.25 * c.bins;  // a bin is 0.25 wide
+      for (int i = 0; i < c.bins; ++i)
+        o.histogram.counts.push_back(static_cast<int64_t>(c.count(i)));
+      double margin = 0;
+      const size_t keep = LeastDivergence(o.histogram.counts, one_sided ? 255 : 128, margin);
+      const Range r = ObserverOf(Observer::kEntropy).choose(o, {});
+      if (margin > 1e-9)
+        EXPECT_EQ(r.max, 0.25f * static_cast<float>(keep))
+            << c.name << ", " << one_sided << ", by " << margin;
+      EXPECT_EQ(r.min, one_sided ? 0.0f : -r.max) << c.name;
+      // What was seen bounds the range on both sides.
+      o.range = {one_sided ? 0.0f : -7.0f, 9};
+      const Range narrow = ObserverOf(Observer::kEntropy).choose(o, {});
+      EXPECT_EQ(narrow.max, 9) << c.name;
+      EXPECT_EQ(narrow.min, one_sided ? 0.0f : -7.0f) << c.name;
+    }
+  }
+}
+
+// All of |x| <= 0 is one-sided too. No more bins than levels: nothing to choose.
+TEST(Entropy, SidesAndFewBins) {
+  Observed o;
+  o.histogram.low = 0;
+  o.histogram.high = 512;
+  for (int i = 0; i < 512; ++i)
+    o.histogram.counts.push_back(static_cast<int64_t>(1e6 * std::exp(-i / 25.0)));
+  o.range = {-2000, 0};
+  const Range negative = ObserverOf(Observer::kEntropy).choose(o, {});
+  o.range = {0, 2000};
+  const Range positive = ObserverOf(Observer::kEntropy).choose(o, {});
+  EXPECT_EQ(negative.min, -positive.max);
+  EXPECT_EQ(negative.max, 0);
+  EXPECT_GE(positive.max, 255);
+  o.histogram.counts.resize(255);
+  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, 2000);
+}
+
+// ---- the other observers
+
+// 1000 elements; 96% of them: 20 are cut at each end. From below 10 + 9 = 19 may go, the next bin
+// would make 27; from above 12, with 8 it is 20.
+TEST(Percentile, WhatIsCutIsCountedFromEachEnd) {
+  Observed o;
+  o.range = {-8, 12};
+  o.histogram = {-8, 12, {10, 9, 8, 500, 400, 40, 5, 8, 8, 12}};  // bins of 2
+  CalibrationOptions options;
+  options.percentile = 96;
+  const Range r = ObserverOf(Observer::kPercentile).choose(o, options);
+  EXPECT_EQ(r.min, -4);
+  EXPECT_EQ(r.max, 8);
+  options.percentile = 100;
+  const Range all = ObserverOf(Observer::kPercentile).choose(o, options);
+  EXPECT_EQ(all.min, -8);
+  EXPECT_EQ(all.max, 12);
+  options.percentile = 99;  // 5 at each end: less than the first bins hold
+  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).min, -8);
+  options.percentile = 98;  // 10: all of the first bin
+  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).min, -6);
+  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).max, 12);
+  // Nearly everything is cut: one bin stays.
+  options.percentile = 1e-6;
+  const Range one = ObserverOf(Observer::kPercentile).choose(o, options);
+  EXPECT_GT(one.max, one.min);
+}
+
+// No position of either end among the 64 gives a smaller mean squared error than the chosen one.
+TEST(Mse, NeitherEndCanBeImproved) {
+  for (const bool one_sided : {false, true}) {
+    Observed o;
+    o.range = {one_sided ? 0.0f : -40.0f, 60};
+    o.histogram = {o.range.min, o.range.max, std::vector<int64_t>(1000, 0)};
+    for (int i = 0; i < 1000; ++i)
+      o.histogram.counts[i] =
+          static_cast<int64_t>(1e5 * std::exp(-std::fabs(o.histogram.centre(i)) / 3)) +
+          (i % 400 == 7);
+    const Range r = ObserverOf(Observer::kMse).choose(o, {});
+    const auto error = [&](double low, double high) {
+      const double step = (high - low) / 255;
+      double sum = 0;
+      for (int i = 0; i < 1000; ++i) {
+        const double x = o.histogram.centre(i), clipped = std::clamp(x, low, high);
+        sum += static_cast<double>(o.histogram.counts[i]) *
+               (clipped == x ? step * step / 12 : (x - clipped) * (x - clipped));
+      }
+      return sum;
+    };
+    const double chosen = error(r.min, r.max);
+    EXPECT_LT(r.max, 50);
+    EXPECT_LT(chosen, 0.5 * error(o.range.min, o.range.max));
+    for (int k = 1; k <= 64; ++k) {
+      EXPECT_GE(error(r.min, 60.0 * k / 64), chosen * (1 - 1e-6)) << k;
+      if (!one_sided) EXPECT_GE(error(-40.0 * k / 64, r.max), chosen * (1 - 1e-6)) << k;
+    }
+  }
+}
+
+constexpr char kProduct[] = R"(graph product
+input %x: float32[2, 3]
+const %w: float32[3, 2]
+m: %y: float32[2, 2] = MatMul(%x, %w)
+output %y
+)";
+
+SamplesFn Given(const std::vector<Tensor>& samples) {
+  return [samples](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
+    for (const Tensor& sample : samples) EVOQ_TRY(body(std::span(&sample, 1)));
+    return {};
+  };
+}
+
+// Extremes [-1, 5], [-3, 2], [0, 7]: min -1, then -1 + 0.01 (-3 + 1) = -1.02, then -1.02 + 0.01
+// * 1.02 = -1.0098; max 5, 4.97, 4.9903. Channels (columns): sums 1 + 2 - 3 + 0.5 + 7 + 1 = 8.5
+// over 6, ...
+TEST(Calibrate, MovingAveragesAndChannelsByHand) {
+  const Graph net = MakeNet(kProduct);
+  const std::vector<Tensor> samples = {
+      Tensor::FromValues<float>(Shape{2, 3}, {1, -1, 5, 2, 0, 0}),
+      Tensor::FromValues<float>(Shape{2, 3}, {-3, 1, 2, 0.5f, 0, 2}),
+      Tensor::FromValues<float>(Shape{2, 3}, {7, 0, 1, 1, 3, 0})};
+  CalibrationOptions options;
+  options.observer = Observer::kMovingAverage;
+  const auto ranges = Calibrate(net, Reference(), Given(samples), options);
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  const Range& x = ranges->at("x");
+  EXPECT_NEAR(x.min, -1.0098, 1e-6);
+  EXPECT_NEAR(x.max, 4.9903, 1e-6);
+  ASSERT_EQ(x.channel_means.size(), 3);
+  EXPECT_FLOAT_EQ(x.channel_means[0], 8.5f / 6);
+  EXPECT_FLOAT_EQ(x.channel_means[1], 3.0f / 6);
+  EXPECT_FLOAT_EQ(x.channel_means[2], 10.0f / 6);
+  EXPECT_EQ(x.channel_max, (std::vector<float>{7, 3, 5}));
+}
+
+// The channels of an image are its axis 1.
+TEST(Calibrate, ChannelsOfImages) {
+  const Graph net = MakeNet(R"(graph image
+input %x: float32[1, 2, 1, 3]
+const %w: float32[2, 2, 1, 1]
+c: %y: float32[1, 2, 1, 3] = Conv(%x, %w)
+output %y
+)");
+  const auto ranges =
+      Calibrate(net, Reference(),
+                Given({Tensor::FromValues<float>(Shape{1, 2, 1, 3}, {1, 2, -6, 10, 20, 30}),
+                       Tensor::FromValues<float>(Shape{1, 2, 1, 3}, {0, 0, 0, 0, 0, 6})}),
+                {});
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  EXPECT_EQ(ranges->at("x").channel_means, (std::vector<float>{-0.5f, 11}));
+  EXPECT_EQ(ranges->at("x").channel_max, (std::vector<float>{6, 30}));
+  EXPECT_EQ(ranges->at("x").min, -6);
+  EXPECT_EQ(ranges->at("x").max, 30);
+}
+
+// Counting elements into bins: [0, 256) in 256 bins, one of each of 0..255 and the end itself,
+// which is in the last bin. 2 of 257 are cut at each end by 98.4436%: a bin's lower border belongs
+// to it.
+TEST(Calibrate, ElementsOnBordersCountAbove) {
+  const Graph net =
+      MakeNet("graph g\ninput %x: float32[1, 257]\nr: %y: float32[1, 257] = Relu(%x)\noutput %y\n");
+  std::vector<float> values;
+  for (int i = 0; i <= 256; ++i) values.push_back(static_cast<float>(i));
+  CalibrationOptions options;
+  options.observer = Observer::kPercentile;
+  options.bins = 256;
+  options.percentile = 100 * (1 - 4.0 / 257) + 1e-9;  // cut: just under 2
+  const auto ranges = Calibrate(net, Reference(),
+                                Given({Tensor::FromValues<float>(Shape{1, 257}, values)}), options);
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  EXPECT_EQ(ranges->at("x").min, 1);    // the bin of 0 has one element
+  EXPECT_EQ(ranges->at("x").max, 256);  // the last bin has two, 255 and 256
+}
+
+TEST(Calibrate, OptionsHaveLimits) {
+  const Graph net = MakeNet(kProduct);
+  const auto fails = [&](const CalibrationOptions& options) {
+    return !Calibrate(net, Reference(), RandomSamples(net, 2), options).has_value();
+  };
+  EXPECT_TRUE(fails({.bins = 255}));
+  EXPECT_FALSE(fails({.bins = 256}));
+  EXPECT_FALSE(fails({.bins = 1 << 20}));
+  EXPECT_TRUE(fails({.bins = (1 << 20) + 1}));
+  EXPECT_TRUE(fails({.percentile = 0}));
+  EXPECT_FALSE(fails({.percentile = 100}));
+  EXPECT_TRUE(fails({.percentile = 100.0001}));
+  EXPECT_TRUE(fails({.percentile = NAN}));
+}
+
+}  // namespace
+}  // namespace evoq
