@@ -250,8 +250,8 @@ class Bench:
                 f"| {holds_text(good, busy, seen_quiet)} | {time.monotonic() - case_begun:.0f} |",
                 flush=True)
         total = len(cases)
-        print(f"\nmade on the busy machine: {held_quiet} of {total} hold on the quiet one or promise "
-              f"nothing ({refused_busy} promise nothing)")
+        print(f"\nmade on the busy machine: {held_quiet} of {total} hold on the quiet one or "
+              f"promise nothing ({refused_busy} promise nothing)")
         print(f"made on the quiet machine: {held_busy} of {total} hold while it is busy "
               f"({refused_quiet} promise nothing: it was not quiet)")
         print(f"{time.monotonic() - begun:.0f} s\n", flush=True)

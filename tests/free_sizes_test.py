@@ -35,7 +35,8 @@ MODELS = [
 SCHEMES = {
     "float32": 90, "int8": 10, "int8-dynamic": 20, "int8-weights": 25, "bf16": 25, "auto": 10
 }
-SAME_INTEGERS = 25  # between evoq's int8 and ONNX Runtime's of the same Q/DQ model: roundings differ now and then
+# Between evoq's int8 and ONNX Runtime's of the same Q/DQ model: roundings differ now and then.
+SAME_INTEGERS = 25
 OBSERVERS = ["moving-average", "percentile", "entropy", "mse"]
 failures = []
 

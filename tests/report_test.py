@@ -61,7 +61,8 @@ def check_time(text, time):
     """The ledger's first line and its rows."""
     number = r"(-?[0-9.]+)"
     line = re.search(
-        rf"time: float {number} ms -> ideal {number} ms -> attainable {number} ms -> measured {number} ms \({number}x of {number}x possible\)",
+        rf"time: float {number} ms -> ideal {number} ms -> attainable {number} ms -> "
+        rf"measured {number} ms \({number}x of {number}x possible\)",
         text)
     check(line, "no line of the time ledger")
     for figure, key in zip(line.groups(), ["float_ms", "ideal_ms", "attainable_ms", "actual_ms"]):
@@ -102,9 +103,8 @@ def check_steps(text, profile):
     check(
         abs(profile["total_ms"] + profile["tax_ms"] - profile["steps_ms"] - profile["host_ms"])
         < 1e-9, "a run is not its steps and its host")
-    check(
-        f"total {shown(profile['total_ms'])} ms per run, sum of steps {shown(profile['steps_ms'])} ms"
-        in text, "the sum of the steps")
+    total, steps = shown(profile["total_ms"]), shown(profile["steps_ms"])
+    check(f"total {total} ms per run, sum of steps {steps} ms" in text, "the sum of the steps")
     for step in profile["steps"]:
         row = re.search(
             rf"^{re.escape(step['name'])} .* ([0-9.]+) +([0-9.]+)% +([0-9]*) +([0-9]+)%[+]?$", text,

@@ -37,7 +37,8 @@ KINDS = {
     "scalar": (tiny_models.scalar, []),
     "strings": (tiny_models.strings, []),
 }
-NO_NUMBERS = r"input x is string\[.*\]: (it has no content to measure with|random samples are tensors of numbers)"
+NO_NUMBERS = (r"input x is string\[.*\]: "
+              r"(it has no content to measure with|random samples are tensors of numbers)")
 # (kind, verb): the message; anything else works
 REFUSED = {("strings", verb): NO_NUMBERS for verb in ("bench", "profile", "explain", "compare",
                                                       "predict", "int8", "never slower", "auto")}

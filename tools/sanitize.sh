@@ -16,7 +16,10 @@ while [ $# -gt 0 ]; do
     --quick) quick=1 ;;
     --jobs) jobs=$2; shift ;;
     asan-ubsan | tsan) names="$names $1" ;;
-    *) echo "sanitize.sh: unknown argument $1, expected --quick, --jobs N, asan-ubsan or tsan" >&2; exit 2 ;;
+    *)
+      echo "sanitize.sh: unknown argument $1, expected --quick, --jobs N, asan-ubsan or tsan" >&2
+      exit 2
+      ;;
   esac
   shift
 done

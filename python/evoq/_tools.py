@@ -36,10 +36,9 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
         if value is True:
             arguments.append(option)
         elif isinstance(value, Mapping):
-            arguments += [
-                f"{option}={key}={'x'.join('?' if size is None else str(int(size)) for size in sizes)}"
-                for key, sizes in value.items()
-            ]
+            for key, sizes in value.items():
+                shape = "x".join("?" if size is None else str(int(size)) for size in sizes)
+                arguments.append(f"{option}={key}={shape}")
         elif isinstance(value, (list, tuple, set, frozenset)):
             arguments += [f"{option}={_text(item)}" for item in value]
         else:

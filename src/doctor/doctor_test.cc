@@ -365,14 +365,16 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
       detailed,
       fmt::format(
           R"({{"detailed_performance": [{{"nodes": {0}}}, {{"nodes": [{1}]}}]}})", kNodes,
-          R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", "real_time": 4.0})")));
+          R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", )"
+          R"("real_time": 4.0})")));
   auto run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_EQ(run->end_to_end_ms, 0) << "nothing beside it says so";
   ASSERT_TRUE(WriteFileAtomic(
       At("benchmark_report.json"),
       std::string_view(
-          R"({"execution_results": {"latency_median": "3.75"}, "configuration_setup": {"target_device": "CPU"}})")));
+          R"({"execution_results": {"latency_median": "3.75"},
+              "configuration_setup": {"target_device": "CPU"}})")));
   run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   ASSERT_EQ(run->layers.size(), 4u);

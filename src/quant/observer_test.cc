@@ -240,9 +240,11 @@ TEST(RangesFile, RoundTripAndErrors) {
           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"b": [1]}})",
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
+               "channel_means": {"b": [1]}})",
            "has b"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]}, "channel_means": {"a": ["x"]}})",
+          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
+               "channel_means": {"a": ["x"]}})",
            "finite"},
       }) {
     ASSERT_TRUE(WriteFileAtomic(path, text));

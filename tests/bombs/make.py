@@ -9,7 +9,8 @@ import numpy as np
 from onnx import TensorProto, helper as h, numpy_helper
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+BOOL, STRING = TensorProto.BOOL, TensorProto.STRING
 
 
 def info(name, kind=FLOAT, shape=None):

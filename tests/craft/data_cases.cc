@@ -532,8 +532,9 @@ std::vector<DataCase> MakePreprocessCases() {
   return {
       {r, "empty object", "{}", ""},
       {r, "every field",
-       R"({"_why": "x", "resize_short": 9, "crop": [8, 7], "resize": [5, 6], "color": "BGR", "layout": "NHWC", "scale": 0.5, "mean": [1, 2, 3],
-          "std": 2, "label_offset": -1, "dtype": "int8"})",
+       R"({"_why": "x", "resize_short": 9, "crop": [8, 7], "resize": [5, 6], "color": "BGR",
+           "layout": "NHWC", "scale": 0.5, "mean": [1, 2, 3], "std": 2, "label_offset": -1,
+           "dtype": "int8"})",
        ""},
       {r, "one mean", R"({"mean": 0.5, "std": [0.25]})", ""},
       {r, "gray", R"({"color": "GRAY", "mean": [0.5], "std": 4})", ""},

@@ -78,9 +78,8 @@ def main():
                 done = run(arguments, (start + extra) * MB)
                 seen.add(done.returncode)
                 if done.returncode != 0 and not says_so(done):
-                    failures.append(
-                        f"{arguments[:2]} with {start + extra} MB: {done.returncode} {done.stderr[-300:]}"
-                    )
+                    failures.append(f"{arguments[:2]} with {start + extra} MB: {done.returncode} "
+                                    f"{done.stderr[-300:]}")
                 if (done.returncode == 0) != os.path.exists(output) or set(os.listdir(folder)) - {
                         "o.etm",
                         "lenet.onnx",

@@ -230,8 +230,8 @@ output %z
   for (const char* name : {"if/t", "if/e"})
     EXPECT_EQ(nodes["float_reasons"][name],
               "in-subgraph: quantization leaves subgraphs as they are");
-  const json sized = Json(
-      {"quantize", branches, "--scheme", "int8-weights", "--shape", "x=2x3x16", "-o", At("if.etm")});
+  const json sized = Json({"quantize", branches, "--scheme", "int8-weights", "--shape", "x=2x3x16",
+                           "-o", At("if.etm")});
   EXPECT_FALSE(sized.contains("steps_why")) << sized;
   EXPECT_GE(sized["steps_total"], 2) << sized;
 }
@@ -433,9 +433,10 @@ TEST_F(CliValues, Run) {
   EXPECT_TRUE(BitEqual(*written, Tensor::FromValues<float>(Shape{1, 7}, {-1, 2, 5, 2, 0, 0, 0})));
   EXPECT_EQ(
       ran.json["top"],
-      json::parse(
-          R"([{"class": 2, "score": 5.0, "label": "cat"}, {"class": 1, "score": 2.0, "label": "bee"},
-                                             {"class": 3, "score": 2.0, "label": "dog"}, {"class": 4, "score": 0.0, "label": ""}])"));
+      json::parse(R"([{"class": 2, "score": 5.0, "label": "cat"},
+                      {"class": 1, "score": 2.0, "label": "bee"},
+                      {"class": 3, "score": 2.0, "label": "dog"},
+                      {"class": 4, "score": 0.0, "label": ""}])"));
 }
 
 // "a/b", "a_b" and "a b" are three files.
