@@ -92,6 +92,9 @@ class InputsTest : public ::testing::Test {
           << name << ", input " << i << ": " << sample->inputs[i].type().ToString();
   }
 
+  // The samples of ids counting from 1 and scale counting from 10, as two_ takes them.
+  const std::vector<Tensor> first_ = {Counting<int64_t>({1, 3}, 1), Counting<float>({1, 2}, 10)},
+                            second_ = {Counting<int64_t>({1, 3}, 4), Counting<float>({1, 2}, 12)};
   const std::vector<InputSpec> two_ = {{"ids", {-1, 3}, DType::kInt64},
                                        {"scale", {1, 2}, DType::kFloat32}};
   std::filesystem::path folder_;
@@ -104,12 +107,8 @@ TEST_F(InputsTest, AnNpzWhoseArraysAreNamedAsTheInputs) {
   const auto data = Open({npz}, two_);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 2);
-  ExpectSample(**data, 0, "two.npz[0]",
-               {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}),
-                Tensor::FromValues<float>({1, 2}, {10, 11})});
-  ExpectSample(**data, 1, "two.npz[1]",
-               {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
-                Tensor::FromValues<float>({1, 2}, {12, 13})});
+  ExpectSample(**data, 0, "two.npz[0]", first_);
+  ExpectSample(**data, 1, "two.npz[1]", second_);
 }
 
 // 2 samples in b.npz, 1 in c.npz, in the order of names; back and forth between the files.
@@ -124,12 +123,8 @@ TEST_F(InputsTest, AFolderOfNpzOneAfterTheOther) {
     ExpectSample(**data, 2, "c.npz",
                  {Tensor::FromValues<int64_t>({1, 3}, {7, 8, 9}),
                   Tensor::FromValues<float>({1, 2}, {14, 15})});
-    ExpectSample(**data, 1, "b.npz[1]",
-                 {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
-                  Tensor::FromValues<float>({1, 2}, {12, 13})});
-    ExpectSample(**data, 0, "b.npz[0]",
-                 {Tensor::FromValues<int64_t>({1, 3}, {1, 2, 3}),
-                  Tensor::FromValues<float>({1, 2}, {10, 11})});
+    ExpectSample(**data, 1, "b.npz[1]", second_);
+    ExpectSample(**data, 0, "b.npz[0]", first_);
   }
 }
 
@@ -139,9 +134,7 @@ TEST_F(InputsTest, AFileForEachInput) {
   const auto data = Open({"scale=" + scale, "ids=" + ids}, two_);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 2);
-  ExpectSample(**data, 1, "i=.npy[1]",
-               {Tensor::FromValues<int64_t>({1, 3}, {4, 5, 6}),
-                Tensor::FromValues<float>({1, 2}, {12, 13})});
+  ExpectSample(**data, 1, "i=.npy[1]", second_);
 }
 
 // "a=b" and "a" are inputs both: the longest name counts.

@@ -3,23 +3,28 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <string_view>
 
 #include "base/budget_scope.h"
 #include "base/math.h"
+#include "graph/value_sets.h"
 
 namespace evoq {
 namespace {
 
-bool IsQuantize(const Node& node) { return node.domain.empty() && node.op == "QuantizeLinear" && node.inputs.size() >= 2; }
-bool IsDequantize(const Node& node) { return node.domain.empty() && node.op == "DequantizeLinear" && node.inputs.size() >= 2; }
+bool IsQuantize(const Node& node) {
+  return node.domain.empty() && node.op == "QuantizeLinear" && node.inputs.size() >= 2;
+}
+bool IsDequantize(const Node& node) {
+  return node.domain.empty() && node.op == "DequantizeLinear" && node.inputs.size() >= 2;
+}
 
-// Operators whose output holds integers of their data inputs and nothing else, so that one scale serves both sides.
+// Operators whose output holds integers of their data inputs and nothing else, so that one scale
+// serves both sides.
 bool IsMove(const Node& node) {
-  constexpr std::array<std::string_view, 14> kMoves = {"Concat",  "DepthToSpace", "Expand",       "Flatten", "Gather",
-                                                       "Identity", "MaxPool",     "Reshape",      "Slice",   "SpaceToDepth",
-                                                       "Split",    "Squeeze",     "Transpose",    "Unsqueeze"};
+  constexpr std::array<std::string_view, 14> kMoves = {
+      "Concat",  "DepthToSpace", "Expand",       "Flatten", "Gather",  "Identity",  "MaxPool",
+      "Reshape", "Slice",        "SpaceToDepth", "Split",   "Squeeze", "Transpose", "Unsqueeze"};
   return node.domain.empty() && std::find(kMoves.begin(), kMoves.end(), node.op) != kMoves.end();
 }
 
@@ -31,9 +36,13 @@ bool Same(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.quantized() && b.quantized() && *a.quant == *b.quant;
 }
 
-// Scales and zero points with the axis or block that the node's attributes and the scale's shape give them.
-std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const Tensor* zero, const Shape& shape) {
-  if (scale.dtype() != DType::kFloat32 || (zero != nullptr && zero->shape() != scale.shape() && zero->elements() != 1)) return {};
+// Scales and zero points with the axis or block that the node's attributes and the scale's shape
+// give them.
+std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const Tensor* zero,
+                                    const Shape& shape) {
+  if (scale.dtype() != DType::kFloat32 ||
+      (zero != nullptr && zero->shape() != scale.shape() && zero->elements() != 1))
+    return {};
   QuantParams q;
   q.scales.assign(scale.data<float>(), scale.data<float>() + scale.elements());
   q.zero_points.assign(q.scales.size(), 0);
@@ -66,9 +75,11 @@ std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const
   return q;
 }
 
-// Channels whose scale is 0 (dead weights) hold only zeros: the same values at scale 1, with integers at the zero point.
+// Channels whose scale is 0 (dead weights) hold only zeros: the same values at scale 1, with
+// integers at the zero point.
 Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
-  if (DTypeBits(integers.dtype()) != 8 || q.block > 0 || std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
+  if (DTypeBits(integers.dtype()) != 8 || q.block > 0 ||
+      std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
     return integers;
   const std::vector<int64_t> sizes = integers.sizes();
   int64_t inner = 1, channels = 1;
@@ -86,24 +97,6 @@ Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
   return clean;
 }
 
-// Values that operators tie together which only move integers: one type fits all of a group, or
-// none gets it.
-class Groups {
- public:
-  explicit Groups(int count) : parent_(static_cast<size_t>(count)) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
-  int Of(ValueId id) {
-    int i = id.index;
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void Join(ValueId a, ValueId b) { parent_[Of(a)] = Of(b); }
-
- private:
-  std::vector<int> parent_;
-};
-
 class Typer {
  public:
   explicit Typer(Graph& graph)
@@ -115,7 +108,9 @@ class Typer {
     Decide();
     for (int i = 0; i < static_cast<int>(types_.size()); ++i) {
       const ValueId id{i};
-      if (types_[i]) graph_.SetType(id, TensorType(types_[i]->dtype, graph_.value(id).type.shape, *types_[i]->quant));
+      if (types_[i])
+        graph_.SetType(
+            id, TensorType(types_[i]->dtype, graph_.value(id).type.shape, *types_[i]->quant));
     }
     const std::vector<NodeId> order = graph_.order();
     for (NodeId id : order) {
@@ -188,12 +183,13 @@ class Typer {
     const int count = static_cast<int>(types_.size());
     std::vector<std::optional<TensorType>> wanted(types_.size());  // by group
     for (int i = 0; i < count; ++i) {
-      if (types_[i] && !wanted[groups_.Of(ValueId{i})]) wanted[groups_.Of(ValueId{i})] = types_[i];
+      if (types_[i] && !wanted[groups_.Find(ValueId{i})])
+        wanted[groups_.Find(ValueId{i})] = types_[i];
     }
     std::vector<bool> refused(types_.size());
     for (int i = 0; i < count; ++i) {
       const ValueId id{i};
-      const int group = groups_.Of(id);
+      const int group = groups_.Find(id);
       if (!wanted[group] || refused[group]) continue;
       const TensorType& type = *wanted[group];
       const Value& value = graph_.value(id);
@@ -206,7 +202,7 @@ class Typer {
       refused[group] = !agrees;
     }
     for (int i = 0; i < count; ++i) {
-      const int group = groups_.Of(ValueId{i});
+      const int group = groups_.Find(ValueId{i});
       types_[i] = refused[group] ? std::nullopt : wanted[group];
     }
   }
@@ -215,7 +211,8 @@ class Typer {
   void ReplaceByShortForm(NodeId id, ValueId input) {
     Node node = graph_.node(id);
     node.inputs = {input};
-    for (const char* attr : {"axis", "block_size", "output_dtype", "saturate", "precision"}) node.attrs.Erase(attr);
+    for (const char* attr : {"axis", "block_size", "output_dtype", "saturate", "precision"})
+      node.attrs.Erase(attr);
     graph_.RemoveNode(id);
     graph_.AddNode(std::move(node));
   }
@@ -230,7 +227,8 @@ class Typer {
     const ValueId integers = node.inputs[0];
     const Value& value = graph_.value(integers);
     if (!value.is_constant()) {
-      if (static_cast<size_t>(integers.index) < types_.size() && TypeOf(integers)) ReplaceByShortForm(id, integers);
+      if (static_cast<size_t>(integers.index) < types_.size() && TypeOf(integers))
+        ReplaceByShortForm(id, integers);
       return {};
     }
     const Tensor* scale = graph_.ConstantInput(node, 1);
@@ -241,7 +239,8 @@ class Typer {
     const Tensor clean = WithoutZeroScales(value.constant, *params);
     const TensorType type(value.type.dtype, value.type.shape, std::move(*params));
     if (!ValidateQuant(type)) return {};
-    // Another reader may see other parameters in the same integers: each set of parameters is a constant of its own.
+    // Another reader may see other parameters in the same integers: each set of parameters is a
+    // constant of its own.
     for (ValueId known : typed_[integers.index]) {
       if (!Same(graph_.value(known).type, type)) continue;
       ReplaceByShortForm(id, known);
@@ -260,11 +259,13 @@ class Typer {
   }
 
   Graph& graph_;
-  std::vector<std::optional<TensorType>> types_;         // by value, of the graph as it came
+  std::vector<std::optional<TensorType>> types_;            // by value, of the graph as it came
   std::map<int32_t, std::optional<TensorType>> proposals_;  // of quantizing and dequantizing nodes
-  Groups groups_;
-  std::vector<bool> moved_, broken_;                     // by value
-  std::map<int32_t, std::vector<ValueId>> typed_;        // constant -> its quantized versions
+  // Values that operators tie together which only move integers: one type fits all of a group, or
+  // none gets it.
+  ValueSets groups_;
+  std::vector<bool> moved_, broken_;               // by value
+  std::map<int32_t, std::vector<ValueId>> typed_;  // constant -> its quantized versions
 };
 
 }  // namespace
@@ -272,8 +273,8 @@ class Typer {
 std::optional<TensorType> ConstantQuantType(const Graph& graph, const Node& node) {
   const Tensor* scale = graph.ConstantInput(node, 1);
   const Tensor* zero = graph.ConstantInput(node, 2);
-  if (scale == nullptr || (zero == nullptr && node.input(2).valid()) || !node.input(0).valid() || node.outputs.empty() ||
-      !node.outputs[0].valid())
+  if (scale == nullptr || (zero == nullptr && node.input(2).valid()) || !node.input(0).valid() ||
+      node.outputs.empty() || !node.outputs[0].valid())
     return {};
   DType dtype = graph.value(node.inputs[0]).type.dtype;
   if (node.op == "QuantizeLinear") {

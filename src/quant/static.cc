@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/float_reason.h"
+#include "graph/value_sets.h"
 #include "quant/equalize.h"
 #include "quant/params.h"
 #include "quant/plan.h"
@@ -10,23 +11,6 @@
 
 namespace evoq {
 namespace {
-
-// Sets of values that share their parameters.
-class Groups {
- public:
-  explicit Groups(int count) : parent_(count) {
-    for (int i = 0; i < count; ++i) parent_[i] = i;
-  }
-  int Find(ValueId v) {
-    int i = v.index;
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void Join(ValueId a, ValueId b) { parent_[Find(a)] = Find(b); }
-
- private:
-  std::vector<int> parent_;
-};
 
 class StaticQuantizer {
  public:
@@ -145,7 +129,7 @@ class StaticQuantizer {
   static bool IsBalanced(const Range& range) { return range.min * -1.25f > range.max && range.max * 1.25f > -range.min; }
 
   Status ChooseParams() {
-    Groups groups(graph_.value_count());
+    ValueSets groups(graph_.value_count());  // of values that share their parameters
     for (NodeId id : plan_.integer) {
       const Node& node = graph_.node(id);
       if (!MovesOnly(node)) continue;
