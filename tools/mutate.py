@@ -88,6 +88,14 @@ def git(*words):
                           text=True).stdout
 
 
+def compiler_cache():
+    """ccache's folder, or "" where there is no ccache."""
+    with contextlib.suppress(OSError):
+        return subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True,
+                              text=True).stdout.strip()
+    return ""
+
+
 def sources():
     """Files below src/ and python/evoq/ in which faults are planted: no tests, nothing that this
     machine does not run."""
@@ -168,6 +176,7 @@ class Worker:
         self.tree, self.build = self.folder / "tree", self.folder / "tree/build/release"
         self.environment = {
             "EVOQ_DATA": str(ROOT.parent / "shared/data"),
+            "CCACHE_DIR": compiler_cache(),  # one for all copies, not below XDG_CACHE_HOME
             **os.environ,
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "CCACHE_BASEDIR": str(self.tree),
