@@ -71,8 +71,13 @@ int main() { return Within(3, 3) && !Within(4, 3) ? 0 : 1; }
 """,
     "tests/mutants_equivalent.txt":
         "src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test\n",
-    "tests/none_test.py":
-        "",
+    # A copy holds links as they are, and tests may set limits of their own.
+    "tests/copy_test.py":
+        """import os, resource
+assert os.path.islink("tests/link")
+soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+assert soft == 1 << 35 and hard == resource.RLIM_INFINITY
+""",
     ".gitignore":
         "/build/\n",
 }
@@ -108,6 +113,7 @@ def check_runs(root):
     for name, text in TOY.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    (root / "tests/link").symlink_to("/etc/hostname")
     git = ["git", "-C", str(root), "-c", "user.name=t", "-c", "user.email=t@t"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "."], check=True)
@@ -115,7 +121,7 @@ def check_runs(root):
 
     status, output = run(root, "src/base/limit.cc", "--workers", "2", "--jobs", "1")
     seen = verdicts(output)
-    assert status == 1, output
+    assert status == 1 and "left out" not in output, output
     assert seen.get((1, "<= -> <")) == "killed", output
     assert seen[2, "< -> <="] == "survived" and seen[2, "< -> >"] == "survived", output
     assert (3, "3 -> 4") not in seen, output  # listed as equivalent
