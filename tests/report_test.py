@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,11 +28,18 @@ def evoq(*words):
                           text=True).stdout
 
 
+def lift_address_limit():
+    """A browser reserves far more addresses than it uses memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
 def browse(page, folder, *options):
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={folder}/profile",
                # Nothing may be fetched: every name resolves to nowhere.
                "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1200,2400", *options, "file://" + page]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120,
+                          preexec_fn=lift_address_limit).stdout
 
 
 def check(condition, message):
