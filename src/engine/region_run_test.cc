@@ -159,6 +159,32 @@ output %last
   }
 }
 
+TEST(RegionRun, RefusesAnotherNumberOfTensors) {
+  const auto engine = EngineOf(
+      "input %x: float32[4]\nnz: %i = NonZero(%x)\nr: %r = Relu(%x)\n"
+      "output %i\noutput %r\n");
+  const auto runnable = RunnableOn(*engine, {Ramp({4})});
+  RunBuffers buffers = MakeBuffers(*runnable);
+  std::vector<int64_t> ns(runnable->program().steps.size());
+  for (const size_t outputs : {0, 1, 3}) {
+    std::vector<Tensor> to(outputs);
+    const auto refused = [&](const Status& status) {
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code(), ErrorCode::kUsage);
+      EXPECT_EQ(status.error().message(), fmt::format("{} outputs given, expected 2", outputs));
+    };
+    refused(runnable->Run(buffers.inputs, to));
+    refused(runnable->RunTimed(buffers.inputs, to, ns));
+  }
+  for (const size_t inputs : {0, 2}) {
+    const std::vector<Tensor> from(inputs, Ramp({4}));
+    const Status status = runnable->Run(from, buffers.outputs);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), ErrorCode::kUsage) << status.error().message();
+  }
+  EXPECT_TRUE(runnable->Run(buffers.inputs, buffers.outputs));
+}
+
 // A copy runs without preparing anything again, gives the same outputs and has the same steps.
 TEST(RegionRun, FreshIsTheSameModel) {
   const auto engine = EngineOf(kLoop);

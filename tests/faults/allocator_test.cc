@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <optional>
 
@@ -221,6 +222,34 @@ TEST_F(AllocatorTest, TheCInterface) {
     if (!ran) return *error == 0 || y[0] != -1 ? Outcome::kWrong : Outcome::kError;
     return y[0] == 12 && y[1] == 0 ? Outcome::kRight : Outcome::kWrong;
   });
+}
+
+// An array that no element's address fits is copied, which takes memory the first time; others are
+// read where they lie.
+TEST_F(AllocatorTest, TheCInterfaceCopiesOnlyWhatIsNotAligned) {
+  Write(kGemm, true);
+  evoq_session* s = evoq_session_load(path_.c_str(), 1, nullptr, 0);
+  ASSERT_NE(s, nullptr);
+  alignas(float) std::byte bytes[12];
+  const auto requests = [&](size_t offset) {
+    const float values[] = {3, 4};
+    std::memcpy(bytes + offset, values, sizeof(values));
+    const int64_t shape[] = {1, 2};
+    float y[] = {-1, -1};
+    const evoq_array in = {1, 2, shape, bytes + offset}, out = {1, 2, shape, y};
+    const int64_t before = faults::Requests();
+    EXPECT_EQ(evoq_session_run(s, &in, 1, &out, 1, nullptr, 0), 0);
+    const int64_t made = faults::Requests() - before;
+    EXPECT_EQ(y[0], 12);
+    EXPECT_EQ(y[1], 0);
+    return made;
+  };
+  for (int warm = 0; warm < 3; ++warm) requests(0);
+  const int64_t in_place = requests(4);
+  EXPECT_EQ(requests(0), in_place);
+  EXPECT_EQ(requests(1), in_place + 1);
+  EXPECT_EQ(requests(2), in_place) << "the copy's memory is kept";
+  evoq_session_free(s);
 }
 
 // What is refused is refused with its reason or, without memory for that, with the lack of memory.
