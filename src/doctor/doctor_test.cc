@@ -322,6 +322,8 @@ TEST_F(Doctor, AnOrtProfileByHand) {
     EXPECT_EQ(conv.inputs[0].dims, (std::vector<int64_t>{1, 3, 8, 8}));
     EXPECT_EQ(conv.outputs[0].dims, (std::vector<int64_t>{1, 16, 6, 6}));
     EXPECT_EQ(gemm.name, "QGemm_7") << "a node without a name";
+    EXPECT_EQ(conv.operators, (std::vector<std::string>{"/c/Conv"})) << "to pair layers by";
+    EXPECT_EQ(gemm.operators, (std::vector<std::string>{"QGemm_7"}));
     EXPECT_EQ(gemm.group, LayerGroup::kMatMul);
     EXPECT_EQ(gemm.precision, "int8");
     EXPECT_NEAR(gemm.ms, 0.04 / 4, 1e-12) << "per run, though it ran in one";
@@ -378,6 +380,7 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
   run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   ASSERT_EQ(run->layers.size(), 4u);
+  const char* const names[] = {"conv1", "to_bf16", "conv_pool", "q"};
   const char* const precisions[] = {"int8", "fp32", "bf16", "fp32"};
   const LayerGroup groups[] = {LayerGroup::kConv, LayerGroup::kReformatQdq, LayerGroup::kOther,
                                LayerGroup::kReformatQdq};
@@ -389,6 +392,7 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
     EXPECT_EQ(run->layers[i].group, groups[i]) << i;
     EXPECT_EQ(run->layers[i].conversion, conversions[i]) << i;
     EXPECT_NEAR(run->layers[i].ms, ms[i], 1e-12) << i;
+    EXPECT_EQ(run->layers[i].operators, (std::vector<std::string>{names[i]})) << "to pair layers by";
   }
   EXPECT_NEAR(run->layer_sum_ms, 2.75, 1e-12);
   EXPECT_NEAR(run->end_to_end_ms, 3.75, 1e-12);

@@ -21,10 +21,58 @@ TEST(GraphText, RoundTrip) {
   EXPECT_TRUE(graph->Verify());
 }
 
-TEST(GraphText, ErrorsNameTheLine) {
-  auto graph = ParseGraph("input %x: float32[1]\nn: %y = Relu(%nothing)\n");
-  ASSERT_FALSE(graph);
-  EXPECT_EQ(graph.error().message(), "graph text, line 2, column 22: value %nothing is not defined above, found ')'");
+// A line behind a good first one; where it stops being understood, and what is said there.
+TEST(GraphText, ErrorsNameThePlace) {
+  struct Case {
+    const char* line;
+    int column;
+    const char* what;
+  };
+  constexpr Case kCases[] = {
+      {"n: %y = Relu(%nothing)", 22, "value %nothing is not defined above, found ')'"},
+      {"n: %y = Relu %x)", 14, "expected '(', found '%x)'"},
+      {"n: %y = Relu(%x %x)", 17, "expected ',', found '%x)'"},
+      {"n: %y = Relu(x)", 14, "expected '%', found 'x)'"},
+      {"n: %y = (%x)", 9, "expected a name, found '(%x)'"},
+      {"n %y = Relu(%x)", 3, "expected ':', found '%y = Relu(%x)'"},
+      {"n: %y %z = Split(%x)", 7, "expected ',', found '%z = Split(%x)'"},
+      {"n: y = Relu(%x)", 4, "expected '%', found 'y = Relu(%x)'"},
+      {"n: %x = Relu(%x)", 7, "value %x is defined twice, found '= Relu(%x)'"},
+      {"n: %y = Relu{a=1 b=2}(%x)", 18, "expected ',', found 'b=2}(%x)'"},
+      {"n: %y = Relu{a 1}(%x)", 16, "expected '=', found '1}(%x)'"},
+      {"n: %y = Relu{a=b}(%x)", 16, "expected a number, found 'b}(%x)'"},
+      {"n: %y = Relu{a=[1 2]}(%x)", 19, "expected ',', found '2]}(%x)'"},
+      {"n: %y = Relu{a=[\"s\" \"t\"]}(%x)", 21, "expected ',', found '\"t\"]}(%x)'"},
+      {"n: %y = Relu{a=\"s}(%x)", 23, "expected a closing quote, found ''"},
+      {"n: %y = Relu{a=\"\\xg0\"}(%x)", 17,
+       "expected two hexadecimal digits, found '\\xg0\"}(%x)'"},
+      {"n: %y = Relu{a=<int8[2]}(%x)", 24, "expected '>', found '}(%x)'"},
+      {"n: %y = Relu{a=<int8[N]>}(%x)", 25, "expected a small static type, found '}(%x)'"},
+      {"input %z float32[1]", 10, "expected ':', found 'float32[1]'"},
+      {"input %z: float33[1]", 18, "'float33' is no element type, found '[1]'"},
+      {"input %z: float32", 18, "expected '[', found ''"},
+      {"input %z: float32[... 1]", 23, "expected ']', found '1]'"},
+      {"input %z: float32[1 2]", 21, "expected ',', found '2]'"},
+      {"input %z: uint8[1](scale 1 zero 2)", 28, "expected ', zero', found 'zero 2)'"},
+      {"input %z: uint8[1](scale 1, zero 2", 35, "expected ')', found ''"},
+      {"input %z: uint8[1](1 scale on axis 0)", 22, "expected 'scales on axis', found 'scale on axis 0)'"},
+      {"input %z: uint8[1](0 scales on axis 0)", 38, "expected 1 to 1048576 scales, found ')'"},
+      {"input %x: float32[1]", 21, "value %x is defined twice, found ''"},
+      {"const %c: float32[N]", 21,
+       "expected a constant with a static type of at most 256 MiB, found ''"},
+      {"const %c: int64[2] = 1, 2", 22, "expected '[', found '1, 2'"},
+      {"const %c: int64[2] = [1 2]", 25, "expected ',', found '2]'"},
+      {"const %c: int64[2] = [1]", 25, "1 values for int64[2], found ''"},
+      {"const %c: float16[1] = [1]", 27, "values of float16 cannot be written as text, found ''"},
+      {"output _", 9, "expected a value, found ''"},
+  };
+  for (const Case& c : kCases) {
+    const auto graph = ParseGraph(fmt::format("input %x: float32[1]\n{}\n", c.line));
+    ASSERT_FALSE(graph) << c.line;
+    EXPECT_EQ(graph.error().message(),
+              fmt::format("graph text, line 2, column {}: {}", c.column, c.what))
+        << c.line;
+  }
 }
 
 TEST(Graph, SortFindsCycles) {
