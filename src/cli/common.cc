@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -28,10 +29,22 @@ KeptOutput::KeptOutput() {
 }
 KeptOutput::~KeptOutput() { kept = nullptr; }
 
+namespace {
+
+std::atomic<bool> bar_is_shown = false;
+
+// What is printed next begins on a line of its own, and the bar is gone.
+void ClearBar() {
+  if (bar_is_shown.exchange(false)) fmt::print(stderr, "\r\033[K");
+}
+
+}  // namespace
+
 void WriteOut(std::string_view text) {
   if (kept != nullptr) {
     kept->out += PrintableLines(text);
   } else {
+    ClearBar();
     fmt::print("{}", PrintableLines(text));
   }
 }
@@ -40,6 +53,7 @@ void WriteLog(std::string_view line) {
   if (kept != nullptr) {
     kept->log.push_back(PrintableLines(line));
   } else {
+    ClearBar();
     fmt::print(stderr, "{}\n", PrintableLines(line));
   }
 }
@@ -194,7 +208,7 @@ Progress::Progress(std::string label)
       start_ns_(NowNs()) {}
 
 Progress::~Progress() {
-  if (shown_) fmt::print(stderr, "\r\033[K");
+  if (active_) ClearBar();
 }
 
 void Progress::Update(double fraction) {
@@ -202,7 +216,7 @@ void Progress::Update(double fraction) {
   const int64_t now = NowNs();
   if (now - start_ns_ < 1'000'000'000 || now - last_ns_ < 100'000'000) return;
   last_ns_ = now;
-  shown_ = true;
+  bar_is_shown = true;
   const int filled = static_cast<int>(fraction * 30);
   fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f}%", label_, "", filled, "", 30 - filled, fraction * 100);
   std::fflush(stderr);

@@ -73,7 +73,6 @@ class Progress {
   bool active_;
   int64_t start_ns_;
   int64_t last_ns_ = 0;
-  bool shown_ = false;
 };
 
 // The bars of one stage of work after the other.
