@@ -1,0 +1,80 @@
+#include "kernels/gemm/int8_variants.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/gemm/gemm_int8_tile.h"
+#include "kernels/gemm/int8_winograd.h"
+
+namespace evoq {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// A product of `rows` rows and `columns` columns.
+Int8Geometry Product(int64_t rows, int64_t columns) {
+  Int8Geometry geometry;
+  geometry.batch = rows;
+  geometry.channels = 32;
+  geometry.out_channels = columns;
+  return geometry;
+}
+Names On(const Int8Geometry& geometry, int threads, Isa isa = Isa::kScalar) {
+  BindOptions options;
+  options.isa = isa;
+  options.threads = threads;
+  return Int8Variants(geometry, options);
+}
+// The instruction set on this machine whose tiles are widest: of at least 32 columns.
+Isa Widest() {
+  Isa widest = Isa::kScalar;
+  for (const Isa isa : {Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
+    if (IsaSupported(isa)) widest = isa;
+  }
+  return widest;
+}
+
+// Tiles wider than half of the columns' panels are no choice; larger blocks are one from 65 rows
+// on; who shares out what, with several threads.
+TEST(Int8Variants, WhatIsWorthMeasuring) {
+  const Isa isa = Widest();
+  const bool wide = Int8TileFor(isa).max_panels >= 4;
+  if (Int8TileFor(isa).max_panels < 2) GTEST_SKIP() << "tiles of one panel only";
+  EXPECT_EQ(On(Product(64, 16), 1, isa), Names());
+  EXPECT_EQ(On(Product(64, 17), 1, isa), (Names{"32 wide"}));
+  EXPECT_EQ(On(Product(65, 17), 1, isa), (Names{"32 wide", "32 wide large blocks"}));
+  EXPECT_EQ(On(Product(64, 17), 2, isa), (Names{"32 wide", "32 wide rows", "32 wide columns"}));
+  EXPECT_EQ(On(Product(64, 32), 1, isa), (Names{"32 wide"}));
+  EXPECT_EQ(On(Product(64, 33), 1, isa), wide ? (Names{"32 wide", "64 wide"}) : Names{"32 wide"});
+  if (!wide) return;
+  EXPECT_EQ(On(Product(65, 33), 3, isa),
+            (Names{"32 wide", "32 wide large blocks", "32 wide rows", "32 wide columns", "64 wide",
+                   "64 wide large blocks", "64 wide rows", "64 wide columns"}));
+  Int8Geometry groups = Product(64, 64);
+  groups.group = 4;  // of 16 columns and 8 channels
+  EXPECT_EQ(On(groups, 1, isa), Names());
+  groups.out_channels = 4 * 17;
+  EXPECT_EQ(On(groups, 1, isa), (Names{"32 wide"}));
+  groups.channels = 4 * 3;  // computed directly
+  EXPECT_EQ(On(groups, 1, isa), Names());
+}
+
+TEST(Int8Variants, NamesAreRead) {
+  const auto expect = [](std::string_view name, int panels, Int8Variant::Cut cut, bool large) {
+    const Int8Variant variant = ParseInt8Variant(name);
+    EXPECT_EQ(variant.panels, panels) << name;
+    EXPECT_EQ(variant.cut, cut) << name;
+    EXPECT_EQ(variant.large_blocks, large) << name;
+  };
+  using Cut = Int8Variant::Cut;
+  expect("32 wide", 2, Cut::kByCost, false);
+  expect("64 wide", 4, Cut::kByCost, false);
+  expect("32 wide large blocks", 2, Cut::kByCost, true);
+  expect("64 wide rows", 4, Cut::kRows, false);
+  expect("32 wide columns", 2, Cut::kColumns, false);
+  for (const char* other : {"", "48 wide", "48 wide rows", "32 wide  rows", " large blocks",
+                            "large blocks", kInt8Winograd.data()})
+    expect(other, 0, Cut::kByCost, false);
+}
+
+}  // namespace
+}  // namespace evoq
