@@ -74,11 +74,9 @@ void FreeSlot(int& slot) {
 // Only functions that are safe in a signal handler. The default action is back when it runs
 // (SA_RESETHAND) and follows.
 extern "C" void RemoveAndEnd(int signal) {
-  const int saved = errno;
   for (Slot& slot : slots) {
     if (slot.state.load() == 2) ::unlink(slot.path);
   }
-  errno = saved;
   ::raise(signal);
 }
 
@@ -166,8 +164,8 @@ void RemoveStale(const std::string& folder) {
     if (std::strncmp(entry->d_name, kPrefix, sizeof(kPrefix) - 1) != 0) continue;
     const Descriptor fd(
         ::openat(::dirfd(entries), entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat info;
-    if (fd.get() < 0 || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    struct stat info;  // of what could not be opened there is none
+    if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlinkat(::dirfd(entries), entry->d_name, 0);
   }
   ::closedir(entries);

@@ -258,6 +258,61 @@ TEST(Reject, MovingOperators) {
           {"attribute", With("mode", "linear")}});
 }
 
+TEST(Reject, Views) {
+  Expect("tile", {"Tile", {}, {F({2, 1})}, {F({4, 3})}, {}},
+         {{"", Output(0, F({2, 1}))},
+          {"shape", Output(0, F({3, 3}))},
+          {"shape", Output(0, F({4}))},
+          {"shape", Output(0, F({4, 3, 1}))},
+          {"types", Output(0, Q({4, 3}))},
+          {"", Output(0, F({0, 3}))},
+          {"shape",
+           [](Call& c) {
+             c.inputs[0] = F({0, 1});
+           }},
+          {"", [](Call& c) {
+             c.inputs[0] = F({0, 1}), c.outputs[0] = F({0, 3});
+           }}});
+  Expect("expand", {"Expand", {}, {F({3, 1})}, {F({2, 3, 4})}, {}},
+         {{"", Output(0, F({3, 1}))},
+          {"", Output(0, F({3, 0}))},
+          {"shape", Output(0, F({3}))},
+          {"shape", Output(0, F({2, 4, 4}))},
+          {"types", Output(0, Q({2, 3, 4}))}});
+  Expect(
+      "slice",
+      Call{"Slice", {}, {F({4, 3})}, {F({2, 3})}, {}}.Constant(1, Ints({1})).Constant(2, Ints({3})),
+      {{"shape", Output(0, F({3, 3}))},
+       {"shape", Output(0, F({2, 2}))},
+       {"types", Output(0, Q({2, 3}))},
+       {"not-constant", [](Call& c) { c.data.clear(); }},
+       {"not-constant",
+        [](Call& c) {
+          c.Constant(1, Ints({1, 0}));
+        }},
+       {"not-constant", [](Call& c) { c.Constant(3, Ints({2})); }},
+       {"not-constant", [](Call& c) { c.Constant(3, Ints({0})).Constant(4, Ints({0})); }},
+       {"shape", [](Call& c) { c.Constant(3, Ints({0})).Constant(4, Ints({2})); }}});
+  Expect("split", {"Split", {}, {F({4, 3})}, {F({1, 3}), F({3, 3})}, {}},
+         {{"shape", Output(1, F({2, 3}))},
+          {"shape", Output(1, F({3}))},
+          {"types", Output(1, Q({3, 3}))},
+          {"attribute", With("axis", 2)},
+          {"shape", With("axis", 1)}});
+  Attrs two;
+  two.Set("blocksize", AttrValue(int64_t{2}));
+  Expect("depth_to_space", {"DepthToSpace", two, {F({1, 8, 3, 3})}, {F({1, 2, 6, 6})}, {}},
+         {{"attribute", With("blocksize", 0)},
+          {"shape", With("blocksize", 3)},
+          {"attribute", Input(0, F({8, 3, 3}))},
+          {"shape", Input(0, F({1, 6, 3, 3}))},
+          {"shape", Output(0, F({1, 2, 6, 5}))}});
+  Expect("space_to_depth", {"SpaceToDepth", two, {F({1, 2, 6, 4})}, {F({1, 8, 3, 2})}, {}},
+         {{"shape", Input(0, F({1, 2, 5, 4}))},
+          {"shape", Input(0, F({1, 2, 6, 3}))},
+          {"shape", With("blocksize", 4)}});
+}
+
 TEST(Reject, Conversions) {
   Expect("quantize_u8", {"QuantizeLinear", {}, {F({2, 3})}, {Q({2, 3})}, {}},
          {{"types", [](Call& c) { c.inputs.push_back(F({})); }},

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/file.h"
 #include "data/dataset.h"
 #include "tests/craft/data_cases.h"
 
@@ -134,6 +135,22 @@ TEST_F(CraftedData, ChecksumsPutRight) {
                            std::string(7, '\xff'), std::string(30, '\xff')}) {
     FixZip(text), FixGzip(text), FixPng(text);
   }
+}
+
+// RGB pixels; of several scans also 64 coefficients of 2 bytes for each of the 3 x 2 blocks.
+TEST(Craft, AJpegDrawsWhatItsDecoderKeeps) {
+  const auto drawn = [](const std::string& file) {
+    Budget budget = Budget::ForFile(0);
+    const auto image = DecodeImage(std::as_bytes(std::span(file)), budget);
+    EXPECT_TRUE(image) << image.error().message();
+    return budget.memory_limit() - budget.memory_left();
+  };
+  EXPECT_EQ(drawn(ProgressiveJpeg(20, 10, 1)), 3 * 20 * 10 + 3 * 2 * 64 * 2);
+  const auto baseline = ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/tests/golden/images/rgb.jpg");
+  ASSERT_TRUE(baseline);
+  const auto image = DecodeImage(std::as_bytes(std::span(*baseline)));
+  ASSERT_TRUE(image);
+  EXPECT_EQ(drawn(*baseline), 3 * image->width * image->height);
 }
 
 TEST_F(CraftedData, ConditionsHaveNamesOfTheirOwn) {
