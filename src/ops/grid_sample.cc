@@ -66,11 +66,11 @@ T Reflected(T at, T low, T high) {
   return std::fmod(turns, T{2}) == 0 ? rest + low : high - rest;
 }
 
-// Up to four taps of one axis; an index of -1 stands for a zero.
+// The first `count` of up to four taps of one axis; an index of -1 stands for a zero.
 template <typename T>
 struct AxisTaps {
   int count = 1;
-  int64_t index[4] = {-1, -1, -1, -1};
+  int64_t index[4] = {};
   T weight[4] = {1, 0, 0, 0};
 };
 

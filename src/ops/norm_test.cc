@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "ops/test_util.h"
 
@@ -90,6 +91,20 @@ TEST(Resize, LinearAndCubic) {
   // A cubic passes through its samples and is exact in the middle: (a/8 - (a-4)/8 ...) with a = -0.5 gives 9/16, -1/16.
   const Attrs cubic = WithAttrs({{"mode", std::string("cubic")}, {"cubic_coeff_a", -0.5f}, {"coordinate_transformation_mode", std::string("asymmetric")}});
   ExpectNear(Resized(cubic, Floats({4}, {0, 16, 32, 64}), {2}), {0, 7, 16, 23, 32, 49, 64, 66});
+}
+
+// A place between two samples depends on these two alone: infinity or NaN beyond them stays there.
+TEST(Resize, LinearReadsTwoSamples) {
+  const Attrs linear = WithAttrs({{"mode", std::string("linear")}});
+  for (const float wild : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    // Places -0.25, 0.25, 0.75, 1.25, 1.75, 2.25, ...: half way in quarters.
+    const std::vector<float> y =
+        ToVector(Resized(linear, Floats({6}, {0, 4, 8, wild, 12, 16}), {2}));
+    const std::vector<float> left(y.begin(), y.begin() + 5), right(y.begin() + 9, y.end());
+    EXPECT_EQ(left, (std::vector<float>{0, 1, 3, 5, 7}));
+    EXPECT_EQ(right, (std::vector<float>{13, 15, 16}));
+    for (int i = 5; i < 9; ++i) EXPECT_FALSE(std::isfinite(y[i])) << i;
+  }
 }
 
 TEST(Resize, AntialiasAveragesWhatIsDropped) {
