@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "placement/complete.h"
 #include "placement/rule.h"
 #include "placement/test_net.h"
 
@@ -353,6 +354,42 @@ TEST(Placement, AddendsTakeTheRangeThatTheSumLeaves) {
   ASSERT_NE(grid, nullptr);
   EXPECT_NEAR(LowOf(*grid), -2.55, 0.06);  // a sum of less than -2.55 + 2.55 is 0 behind the Relu
   EXPECT_NEAR(HighOf(*grid), 5.1, 0.06);
+}
+
+// A result that only holds its operands' numbers: of one grid, theirs; of two, from the least to
+// the greatest of both, also where an operand's pair is still to come.
+TEST(Placement, ResultsOfMovesReachAsFarAsTheirOperands) {
+  struct Case {
+    float scale;
+    int zero;
+    double low, high;
+  };
+  // The other operand is [0, 5.1] in steps of 0.02.
+  Attrs axis;
+  axis.Set("axis", AttrValue(int64_t{1}));
+  for (const Case c : {Case{0.01f, 128, -1.28, 5.1}, {0.03f, 0, 0, 7.65}, {0.02f, 0, 0, 5.1}}) {
+    for (const bool missing_first : {false, true}) {
+      Net n;
+      const ValueId known = n.Pair(n.x, 0.02f, 0), real = n.Op("Sigmoid", {n.x});
+      const ValueId elsewhere = n.Op("Flatten", {n.Pair(real, c.scale, c.zero)});
+      const ValueId y = missing_first ? n.Op("Concat", {real, known}, axis)
+                                      : n.Op("Concat", {known, real}, axis);
+      const Graph graph = n.Done({y, elsewhere});
+      const Node& concat = graph.node(graph.FindNode("Concat"));
+      const Missing missing = MissingPairs(graph, concat);
+      EXPECT_EQ(missing.inputs, (std::vector<size_t>{missing_first ? 0u : 1u}));
+      EXPECT_TRUE(missing.output);
+      const Completion plan = PlanCompletion(graph, concat, missing, true);
+      EXPECT_TRUE(plan.complete);
+      ASSERT_EQ(plan.inputs.size(), 1u);
+      EXPECT_EQ(plan.inputs[0].quant->scales[0], c.scale);
+      EXPECT_EQ(plan.inputs[0].quant->zero_points[0], c.zero);
+      const double step = (c.high - c.low) / 255;
+      EXPECT_NEAR(LowOf(plan.output), c.low, step) << c.scale << missing_first;
+      EXPECT_NEAR(HighOf(plan.output), c.high, step) << c.scale << missing_first;
+      EXPECT_FALSE(PlanCompletion(graph, concat, missing, false).output.quantized());
+    }
+  }
 }
 
 // At the model's end integers would be made for nobody.
