@@ -298,6 +298,46 @@ TEST(Placement, MemcpyNodesAreCounted) {
   EXPECT_EQ(FindingOf(e, "cpu-fallback")->faults.size(), 12);
 }
 
+// CUDA's kernels do not have every type: an operator without its own carries its value there and
+// back between two that have it.
+TEST(Placement, CudaKernelsHaveNotEveryType) {
+  const auto copies = [](const std::string& op, DType type, Attrs attrs = {}, DType second = {}) {
+    Graph graph;
+    ValueId x = graph.AddInput("x", TensorType(type, Shape{1, 4, 6, 6}));
+    x = graph.Apply("Identity", "before", {x}, {}, graph.value(x).type);
+    std::vector<ValueId> inputs = {x};
+    if (op == "Resize") {
+      const auto scales = Tensor::FromValues<float>(Shape{4}, {1, 1, 0.5f, 0.5f});
+      inputs.insert(inputs.end(), {ValueId(), graph.AddConstant("scales", scales)});
+      attrs.Set("mode", AttrValue("linear"));
+    }
+    if (second != DType::kUndefined)
+      inputs.push_back(graph.AddInput("w", TensorType(second, Shape{1, 4, 6, 6})));
+    const ValueId y = graph.Apply(op, op, inputs, attrs);
+    EXPECT_TRUE(InferTypes(graph)) << op;
+    graph.MarkOutput(graph.Apply("Identity", "after", {y}, {}, graph.value(y).type));
+    return Examine(graph, *FindRuntime("ort-cuda")).fates.copies.size();
+  };
+  for (const char* reduce : {"ReduceMax", "ReduceMean", "ReduceSum"}) {
+    for (const DType type : {DType::kFloat32, DType::kFloat16, DType::kInt32, DType::kInt64})
+      EXPECT_EQ(copies(reduce, type), 0u) << reduce << DTypeName(type);
+    for (const DType type : {DType::kInt8, DType::kUint8, DType::kUint32})
+      EXPECT_EQ(copies(reduce, type), 2u) << reduce << DTypeName(type);
+  }
+  EXPECT_EQ(copies("ReduceMin", DType::kUint8), 0u);
+  EXPECT_EQ(copies("NonZero", DType::kUint8), 0u);
+  EXPECT_EQ(copies("NonZero", DType::kInt8), 2u);
+  EXPECT_EQ(copies("Resize", DType::kUint8), 0u);
+  EXPECT_EQ(copies("Resize", DType::kInt8), 2u);
+  Attrs antialias;
+  antialias.Set("antialias", AttrValue(int64_t{1}));
+  EXPECT_EQ(copies("Resize", DType::kFloat32), 0u);
+  EXPECT_EQ(copies("Resize", DType::kFloat32, antialias), 2u);
+  EXPECT_EQ(copies("MatMulInteger", DType::kInt8, {}, DType::kInt8), 0u);
+  EXPECT_EQ(copies("MatMulInteger", DType::kUint8, {}, DType::kInt8), 2u);
+  EXPECT_EQ(copies("MatMulInteger", DType::kInt8, {}, DType::kUint8), 2u);
+}
+
 // Shapes are computed on the host in any case: reading them copies nothing.
 TEST(Placement, ShapeArithmeticStaysOnTheHost) {
   Net n;
