@@ -485,6 +485,23 @@ TEST(CostTerms, Transposes) {
 }
 
 // Definitions go value by value, by multiply-adds.
+// The first family in the list that takes the kernel; a reference step by its operator; the last
+// for what none takes.
+TEST(FamilyOf, ByKernelAndVariant) {
+  const auto family = [](const char* kernel, const char* op, const char* variant) {
+    Step step;
+    step.decision.kernel = kernel;
+    return std::string_view(FamilyOf(step, op, variant).name);
+  };
+  EXPECT_EQ(family("maxpool_u8", "MaxPool", ""), "pool_int8");
+  EXPECT_EQ(family("maxpool_f32", "MaxPool", ""), "pool_f32");
+  EXPECT_EQ(family(kReferenceKernel, "LpNormalization", ""), "reference");
+  EXPECT_EQ(family("conv_f32", "Conv", "avx512 winograd 4x4"), "winograd_f32");
+  EXPECT_EQ(family("conv_f32", "Conv", "avx512 14x32"), "product_f32");
+  EXPECT_EQ(family("of_tomorrow", "Conv", "avx512"), "other");
+  EXPECT_EQ(family("", "", ""), "other");
+}
+
 TEST(CostTerms, Definitions) {
   ExpectTerms(
       {"input %x: float32[64, 32]\nn: %y: float32[64, 32] = LpNormalization(%x)\noutput %y\n",

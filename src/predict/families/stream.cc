@@ -222,6 +222,6 @@ const CostFamily kFamilyMove = {"move", "slice expand tile *space*", "*", CountV
 const CostFamily kFamilyPad = {"pad", "pad", "*", Count};
 const CostFamily kFamilyCompare = {"compare", "reference/Equal reference/Greater* reference/Less* reference/And reference/Or reference/Not reference/Where", "*", CountReference};
 const CostFamily kFamilyReference = {"reference", "reference/*", "*", CountReference};
-const CostFamily kFamilyOther = {"other", "*", "*", Count};
+const CostFamily kFamilyOther = {"other", "", "*", Count};  // FamilyOf gives it last
 
 }  // namespace evoq
