@@ -223,6 +223,24 @@ TEST(CompareContestants, TheDurationIsALimit) {
   EXPECT_EQ(a.runs, 4);
 }
 
+// Pairs of 1 ms: 90 to warm up, then 9 in each later round, whose models are fresh but whose machine
+// is warm; at most half of a round's share.
+TEST(CompareContestants, LaterRoundsWarmUpATenth) {
+  FakeWatch watch;
+  Planted a{watch, 0.5}, b{watch, 0.5};
+  CompareOptions options = On(watch);
+  options.rounds = 4;
+  options.warmup_ms = 90;
+  auto runs = CompareContestants(a.Make(), b.Make(), options);
+  ASSERT_TRUE(runs.has_value());
+  EXPECT_EQ(a.runs - runs->a.runs(), 90 + 3 * 9);
+  EXPECT_EQ(b.runs - runs->b.runs(), 90 + 3 * 9);
+  options.warmup_ms = 1e6;
+  a.runs = 0;
+  runs = CompareContestants(a.Make(), b.Make(), options);
+  EXPECT_NEAR(static_cast<double>(a.runs - runs->a.runs()), 4 * 500, 4);
+}
+
 TEST(CompareContestants, WaitsForOtherWorkToEndWithinTheDuration) {
   FakeWatch watch;
   watch.others = 2;
