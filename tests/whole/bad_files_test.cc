@@ -19,14 +19,7 @@
 #include "program/container.h"
 #include "program/etm.h"
 #include "tests/whole/models.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define EVOQ_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define EVOQ_SANITIZED 1
-#endif
-#endif
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
