@@ -1,0 +1,92 @@
+// Where the blobs of a container lie, and which are compressed.
+#include "program/container.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+
+namespace evoq {
+namespace {
+
+std::vector<std::byte> Noise(size_t count) {
+  std::mt19937 random(7);
+  std::vector<std::byte> bytes(count);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random() & 0xff);
+  return bytes;
+}
+
+class ContainerTest : public ::testing::Test {
+ protected:
+  ~ContainerTest() override { std::filesystem::remove(path_); }
+
+  // Written, checked to be as large as told, and read back.
+  Container Written(const std::vector<BlobSource>& sources) {
+    const Status written = WriteContainer(path_, sources);
+    EXPECT_TRUE(written) << written.error().message();
+    EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(path_)), ContainerBytes(sources));
+    auto container = Container::Open(path_);
+    EXPECT_TRUE(container) << container.error().message();
+    for (const BlobSource& source : sources) {
+      std::vector<std::byte> wanted;
+      for (const auto& piece : source.pieces)
+        wanted.insert(wanted.end(), piece.begin(), piece.end());
+      Budget budget = Budget::ForFile(0);
+      const auto bytes = container->Read(*container->Find(source.name), budget);
+      EXPECT_TRUE(bytes) << bytes.error().message();
+      EXPECT_TRUE(std::ranges::equal(bytes->data, wanted)) << source.name;
+    }
+    return std::move(*container);
+  }
+
+  const std::string path_ =
+      (std::filesystem::temp_directory_path() / ("evoq_container_" + std::to_string(::getpid())))
+          .string();
+};
+
+// Raw blobs begin at multiples of their alignment; compressed ones, which are decoded elsewhere,
+// right behind what is before them.
+TEST_F(ContainerTest, RawBlobsAreAlignedAndCompressedOnesAreNot) {
+  const std::vector<std::byte> noise = Noise(1001), zeros(5000);
+  const Container container = Written({{"odd", {noise}, 1},
+                                       {"page", {noise}, 4096},
+                                       {"small", {zeros}, 4096, true},
+                                       {"next", {zeros}, 64, true},
+                                       {"empty", {}, 1, true},
+                                       {"raw", {zeros}, 64, false}});
+  const auto& blobs = container.blobs();
+  ASSERT_EQ(blobs.size(), 6u);
+  EXPECT_EQ(blobs[0].offset, kEtmHeaderBytes + 6 * kEtmEntryBytes);
+  EXPECT_EQ(blobs[1].offset, 4096);
+  EXPECT_EQ(blobs[2].offset, 4096 + 1001);
+  EXPECT_EQ(blobs[3].offset, blobs[2].offset + blobs[2].stored_bytes);
+  EXPECT_EQ(blobs[4].offset, blobs[3].offset + blobs[3].stored_bytes);
+  EXPECT_EQ(blobs[5].offset % 64, 0);
+  EXPECT_LT(blobs[5].offset, blobs[4].offset + 64);
+  EXPECT_EQ(container.file_bytes(), blobs[5].offset + 5000);
+  for (const int i : {2, 3}) {
+    EXPECT_EQ(blobs[i].codec, Codec::kZstd) << i;
+    EXPECT_LT(blobs[i].stored_bytes, 200) << i;
+    EXPECT_EQ(blobs[i].raw_bytes, 5000) << i;
+  }
+  for (const int i : {0, 1, 4, 5}) {
+    EXPECT_EQ(blobs[i].codec, Codec::kRaw) << i;
+    EXPECT_EQ(blobs[i].stored_bytes, blobs[i].raw_bytes) << i;
+  }
+}
+
+// Noise with zeros behind it: the more zeros, the more is saved; a sixteenth is the least.
+TEST_F(ContainerTest, CompressedWhereASixteenthIsSaved) {
+  const std::vector<std::byte> noise = Noise(16000);
+  for (const size_t zeros : {size_t{0}, size_t{500}, size_t{2000}}) {
+    std::vector<std::byte> bytes = noise;
+    bytes.resize(noise.size() + zeros);
+    const Container container = Written({{"b", {bytes}, 8, true}});
+    // zstd stores the noise as it is, with some bytes of its own: 500 are no sixteenth of 16500.
+    EXPECT_EQ(container.blobs()[0].codec == Codec::kZstd, zeros == 2000) << zeros;
+  }
+}
+
+}  // namespace
+}  // namespace evoq
