@@ -281,10 +281,8 @@ void TimeLedgerBuilder::AgainstAttainable() {
   }
   for (size_t q = 0; q < r_of_q.size(); ++q) {
     if (r_of_q[q] != kNone) continue;
-    const int f = f_of_q_[q];
-    const bool fresh = f != kNone && !f_seen[static_cast<size_t>(f)];
-    if (fresh) f_seen[static_cast<size_t>(f)] = true;
-    Differs(q, fresh ? IdealOf(f) : 0);
+    const int f = f_of_q_[q];  // of no other step: names are unique
+    Differs(q, f != kNone && !f_seen[static_cast<size_t>(f)] ? IdealOf(f) : 0);
   }
   ShareKnockOn(sound, sound_codes);
 }
