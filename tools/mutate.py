@@ -271,7 +271,7 @@ class Worker:
 
     def test(self, name, limit_s):
         """(passes, what failed)."""
-        # A fault in a size shall not take the machine's memory; tests set limits of their own above.
+        # A fault in a size shall not take the machine's memory; tests set limits above it.
         memory = "ulimit -Sv 33554432; "
         if name.endswith(".py"):
             python = self.tree / "build/venv/bin/python"

@@ -392,7 +392,7 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
     EXPECT_EQ(run->layers[i].group, groups[i]) << i;
     EXPECT_EQ(run->layers[i].conversion, conversions[i]) << i;
     EXPECT_NEAR(run->layers[i].ms, ms[i], 1e-12) << i;
-    EXPECT_EQ(run->layers[i].operators, (std::vector<std::string>{names[i]})) << "to pair layers by";
+    EXPECT_EQ(run->layers[i].operators, (std::vector<std::string>{names[i]})) << "to pair by";
   }
   EXPECT_NEAR(run->layer_sum_ms, 2.75, 1e-12);
   EXPECT_NEAR(run->end_to_end_ms, 3.75, 1e-12);

@@ -223,8 +223,8 @@ TEST(CompareContestants, TheDurationIsALimit) {
   EXPECT_EQ(a.runs, 4);
 }
 
-// Pairs of 1 ms: 90 to warm up, then 9 in each later round, whose models are fresh but whose machine
-// is warm; at most half of a round's share.
+// Pairs of 1 ms: 90 to warm up, then 9 in each later round, whose models are fresh but whose
+// machine is warm; at most half of a round's share.
 TEST(CompareContestants, LaterRoundsWarmUpATenth) {
   FakeWatch watch;
   Planted a{watch, 0.5}, b{watch, 0.5};
