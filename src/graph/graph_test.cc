@@ -21,6 +21,35 @@ TEST(GraphText, RoundTrip) {
   EXPECT_TRUE(graph->Verify());
 }
 
+// Subgraphs follow their node, each from a line that begins a graph on, named or not.
+TEST(GraphText, SubgraphsRoundTrip) {
+  constexpr char kBranches[] = R"(graph outer
+input %c: bool[]
+input %x: float32[2]
+if: %y: float32[2] = If(%c, %x)
+| graph body
+| input %a: float32[2]
+| r: %b: float32[2] = Relu(%a)
+| output %b
+| graph body
+| input %a: float32[2]
+| n: %b: float32[2] = Neg(%a)
+| output %b
+output %y
+)";
+  const auto graph = ParseGraph(kBranches);
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(Print(*graph), kBranches);
+  Graph unnamed;
+  Node node;
+  node.name = node.op = "If";
+  for (int i = 0; i < 2; ++i) node.bodies.push_back(std::make_shared<const Graph>());
+  unnamed.AddNode(std::move(node));
+  const auto again = ParseGraph(Print(unnamed));
+  ASSERT_TRUE(again) << again.error().message() << "\n" << Print(unnamed);
+  EXPECT_EQ(again->node(again->order()[0]).bodies.size(), 2u) << Print(unnamed);
+}
+
 // A line behind a good first one; where it stops being understood, and what is said there.
 TEST(GraphText, ErrorsNameThePlace) {
   struct Case {

@@ -121,6 +121,7 @@ TEST_F(LimitsFile, KeepsOnePerMachineAndThreads) {
   EXPECT_FALSE(find(Isa::kAvx2, 3).has_value());
   EXPECT_FALSE(find(Isa::kAvx512, 1).has_value()) << "measured with other instructions";
   nlohmann::json kept = nlohmann::json::parse(std::ifstream(path_));
+  EXPECT_TRUE(kept["entries"].contains(fmt::format("{}; 2 threads", MachineName(Isa::kAvx2))));
   for (auto& [key, entry] : kept["entries"].items()) entry["threads"] = 7;
   Write(kept.dump());
   EXPECT_FALSE(find(Isa::kAvx2, 1).has_value()) << "an entry of other threads under this key";

@@ -85,7 +85,8 @@ class Transformer {
     }
     for (const auto& [reader, i] : readers) {
       graph_.SetInput(reader, i, Dequantized(stored));
-      if (i == 0 && Propagates(graph_.node(reader))) PairBehind(graph_.node(reader).outputs[0], type);
+      // What propagates reads reals as its first input only.
+      if (Propagates(graph_.node(reader))) PairBehind(graph_.node(reader).outputs[0], type);
     }
   }
 
