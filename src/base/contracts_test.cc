@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/isa.h"
 #include "base/math.h"
@@ -69,6 +70,11 @@ TEST(Text, GlobsAtTheEnds) {
   EXPECT_TRUE(GlobMatch("a*b*c", "aXbXbXc"));
   EXPECT_EQ(Bracketed(std::span<const int64_t>(std::vector<int64_t>{1, 3, 224})), "[1, 3, 224]");
   EXPECT_EQ(Bracketed(std::span<const int64_t>()), "[]");
+  std::vector<int64_t> sizes(16, 7);
+  EXPECT_EQ(BracketedBriefly<int64_t>(sizes), Bracketed<int64_t>(sizes));
+  sizes.push_back(8);
+  EXPECT_EQ(BracketedBriefly<int64_t>(sizes),
+            "[7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, ... 17 in all]");
 }
 
 TEST(Error, ContextsStandBefore) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/convert.h"
@@ -206,7 +207,7 @@ Result<DatasetPtr> OpenIdx(const std::string& path, Labels labels, const Dataset
   EVOQ_ASSIGN(IdxArray array, ReadIdx(path));
   constexpr int64_t kMaxSide = 1 << 14;
   if (array.sizes.size() != 3 || array.sizes[1] < 1 || array.sizes[2] < 1 || array.sizes[1] > kMaxSide || array.sizes[2] > kMaxSide) {
-    return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path, Bracketed(std::span<const int64_t>(array.sizes)));
+    return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path, BracketedBriefly<int64_t>(array.sizes));
   }
   const int height = static_cast<int>(array.sizes[1]), width = static_cast<int>(array.sizes[2]);
   const Records::Form form{array.sizes[0], static_cast<int64_t>(array.offset), int64_t{height} * width, 0, 1, height, width};

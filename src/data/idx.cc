@@ -1,5 +1,6 @@
 #include "data/idx.h"
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/math.h"
 #include "base/text.h"
@@ -22,7 +23,7 @@ Status ParseIdx(IdxArray& array) {
   const int64_t left = array.bytes.size() - array.offset;
   if (!wanted || *wanted != left) {
     return InvalidInput("idx: {} bytes of data, expected {} for {}", left, wanted ? std::to_string(*wanted) : "too many",
-                        Bracketed(std::span<const int64_t>(array.sizes)));
+                        BracketedBriefly<int64_t>(array.sizes));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/math.h"
 #include "base/text.h"
@@ -98,7 +99,7 @@ Status CheckShape(std::span<const int64_t> sizes) {
   std::vector<int64_t> others(sizes.begin(), sizes.end());
   std::erase(others, 0);
   if (CheckedProduct(others).value_or(INT64_MAX) <= kMaxEmptyProduct) return {};
-  return InvalidInput("npy: {} has no element, but sizes beyond {}", Bracketed(sizes),
+  return InvalidInput("npy: {} has no element, but sizes beyond {}", BracketedBriefly<int64_t>(sizes),
                       kMaxEmptyProduct);
 }
 

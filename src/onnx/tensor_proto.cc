@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/brief.h"
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
@@ -118,7 +119,7 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
   EVOQ_ASSIGN(const DType dtype, DTypeFromProto(proto.data_type()));
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   for (int64_t d : dims) {
-    if (d < 0) return InvalidInput("dimension {} in {}, expected sizes >= 0", d, Bracketed<int64_t>(dims));
+    if (d < 0) return InvalidInput("dimension {} in {}, expected sizes >= 0", d, BracketedBriefly<int64_t>(dims));
   }
   const TensorType type(dtype, Shape(dims));
   const auto bytes = type.bytes();

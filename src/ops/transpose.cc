@@ -1,5 +1,6 @@
 // Transpose: y[i_perm[0], i_perm[1], ...] = x[i_0, i_1, ...].
 // evoq::DequantizeTranspose: the same of a quantized x, with a float32 y.
+#include "base/brief.h"
 #include "base/text.h"
 #include "ops/op.h"
 #include "ops/strided.h"
@@ -22,7 +23,7 @@ Result<std::vector<int64_t>> Permutation(const Node& node, int rank) {
     if (valid) seen[axis] = true;
   }
   if (!valid)
-    return InvalidInput("perm {} is not a permutation of {} axes", Bracketed(std::span<const int64_t>(perm)), rank);
+    return InvalidInput("perm {} is not a permutation of {} axes", BracketedBriefly<int64_t>(perm), rank);
   return perm;
 }
 
