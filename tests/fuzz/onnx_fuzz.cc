@@ -48,7 +48,7 @@ int64_t WindowTaps(const Graph& graph, const Node& node) {
   double taps = node.outputs[0].valid() ? static_cast<double>(graph.value(node.outputs[0]).type.bytes().value_or(0)) : 0;
   if (!node.attrs.Has("kernel_shape")) return 0;
   for (int64_t k : node.attrs.Ints("kernel_shape")) taps *= static_cast<double>(k);
-  return static_cast<int64_t>(std::min(taps, 1e12));
+  return static_cast<int64_t>(std::clamp(taps, 0.0, 1e12));
 }
 
 // Whether a run is short: a file may ask for an endless loop.
