@@ -3,6 +3,7 @@
 #include <new>
 
 #include "api/model_session.h"
+#include "base/brief.h"
 #include "base/guarded.h"
 #include "evoq/evoq_c.h"
 
@@ -26,8 +27,7 @@ using evoq::Status;
 void Tell(const evoq::Error& error, char* to, size_t size) {
   if (to == nullptr || size == 0) return;
   const std::string text = evoq::SentenceOf(error);
-  size_t n = std::min(size - 1, text.size());
-  while (n > 0 && n < text.size() && (static_cast<unsigned char>(text[n]) & 0xc0) == 0x80) --n;
+  const size_t n = evoq::CharacterStart(text, std::min(size - 1, text.size()));
   std::memcpy(to, text.data(), n);
   to[n] = '\0';
 }

@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "base/brief.h"
 #include "base/math.h"
-#include "base/printable.h"
 #include "ops/op.h"
 
 namespace evoq {
@@ -67,7 +67,7 @@ std::string Text(std::span<const int64_t> shape) {
 
 std::string SentenceOf(const Error& error) noexcept {
   try {
-    return Printable(error.message());
+    return PrintableMessage(error.message());
   } catch (const std::bad_alloc&) {
     return "out of memory";  // short enough to need none
   }

@@ -77,6 +77,21 @@ TEST(Text, GlobsAtTheEnds) {
             "[7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, ... 17 in all]");
 }
 
+TEST(Error, MessagesAreAsLongAsAPage) {
+  const std::string page(4000, 'a');
+  EXPECT_EQ(PrintableMessage(page), page);
+  EXPECT_EQ(PrintableMessage(page + "b"), page.substr(0, 3000) + " ... 501 bytes ... " +
+                                              page.substr(0, 499) + "b");
+  // Two bytes a letter: the one at 2999 stays whole.
+  std::string letters = "a";
+  while (letters.size() < 4801) letters += "\u00e4";
+  EXPECT_EQ(PrintableMessage(letters), letters.substr(0, 2999) + " ... 1302 bytes ... " +
+                                           letters.substr(4301));
+  // No character begins anywhere: 2997 of \x80, and 503.
+  EXPECT_EQ(PrintableMessage(std::string(1000000, '\x80')).size(), 4 * 3500 + 22);
+  EXPECT_TRUE(PrintableMessage("\n" + page).starts_with("\\naaa"));
+}
+
 TEST(Error, ContextsStandBefore) {
   Error error(ErrorCode::kNotFound, "no such file");
   EXPECT_EQ(Error(error).WithContext("inner").message(), "inner: no such file");

@@ -164,7 +164,7 @@ void RemoveStale(const std::string& folder) {
     if (std::strncmp(entry->d_name, kPrefix, sizeof(kPrefix) - 1) != 0) continue;
     const Descriptor fd(
         ::openat(::dirfd(entries), entry->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    struct stat info;  // of what could not be opened there is none
+    struct stat info;  // fstat refuses what could not be opened
     if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlinkat(::dirfd(entries), entry->d_name, 0);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/guarded.h"
 #include "base/output_file.h"
@@ -39,7 +40,7 @@ int ExitCode(ErrorCode code) {
 }
 
 int Report(const Error& error) {
-  Log("evoq: {}", error.message());
+  Log("evoq: {}", PrintableMessage(error.message()));
   return ExitCode(error.code());
 }
 

@@ -12,7 +12,6 @@
 #include "data/image_decode.h"
 #include "data/labels.h"
 #include "data/npy.h"
-#include "data/shorten.h"
 
 namespace evoq {
 namespace {
@@ -207,7 +206,8 @@ Result<DatasetPtr> OpenIdx(const std::string& path, Labels labels, const Dataset
   EVOQ_ASSIGN(IdxArray array, ReadIdx(path));
   constexpr int64_t kMaxSide = 1 << 14;
   if (array.sizes.size() != 3 || array.sizes[1] < 1 || array.sizes[2] < 1 || array.sizes[1] > kMaxSide || array.sizes[2] > kMaxSide) {
-    return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path, BracketedBriefly<int64_t>(array.sizes));
+    return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path,
+                        BracketedBriefly<int64_t>(array.sizes));
   }
   const int height = static_cast<int>(array.sizes[1]), width = static_cast<int>(array.sizes[2]);
   const Records::Form form{array.sizes[0], static_cast<int64_t>(array.offset), int64_t{height} * width, 0, 1, height, width};

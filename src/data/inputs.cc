@@ -4,12 +4,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/convert.h"
 #include "data/image_decode.h"
 #include "data/labels.h"
-#include "data/shorten.h"
 
 namespace evoq {
 namespace {

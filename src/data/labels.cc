@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/math.h"
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/idx.h"
-#include "data/shorten.h"
 
 namespace evoq {
 namespace {

@@ -11,7 +11,6 @@
 #include "base/math.h"
 #include "base/text.h"
 #include "data/dataset.h"
-#include "data/shorten.h"
 #include "data/zip.h"
 
 namespace evoq {
@@ -99,8 +98,8 @@ Status CheckShape(std::span<const int64_t> sizes) {
   std::vector<int64_t> others(sizes.begin(), sizes.end());
   std::erase(others, 0);
   if (CheckedProduct(others).value_or(INT64_MAX) <= kMaxEmptyProduct) return {};
-  return InvalidInput("npy: {} has no element, but sizes beyond {}", BracketedBriefly<int64_t>(sizes),
-                      kMaxEmptyProduct);
+  return InvalidInput("npy: {} has no element, but sizes beyond {}",
+                      BracketedBriefly<int64_t>(sizes), kMaxEmptyProduct);
 }
 
 Result<NpyHeader> ParseDictionary(std::string_view text) {

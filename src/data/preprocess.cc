@@ -3,12 +3,12 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/brief.h"
 #include "base/file.h"
 #include "base/json_file.h"
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/resize.h"
-#include "data/shorten.h"
 
 namespace evoq {
 namespace {

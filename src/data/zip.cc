@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "data/shorten.h"
+#include "base/brief.h"
 
 namespace evoq {
 namespace {

@@ -1,5 +1,6 @@
 #include "kernels/window.h"
 
+#include "base/brief.h"
 #include "base/text.h"
 
 namespace evoq {
@@ -19,7 +20,8 @@ Result<std::vector<WindowDim>> WindowFromAttrs(const Attrs& attrs, const std::ve
   const std::string auto_pad = attrs.String("auto_pad", "NOTSET");
   if (strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank) {
     return InvalidInput("strides {}, dilations {}, pads {} for {} spatial dimensions",
-                        Bracketed(std::span(strides)), Bracketed(std::span(dilations)), Bracketed(std::span(pads)), rank);
+                        BracketedBriefly<int64_t>(strides), BracketedBriefly<int64_t>(dilations),
+                        BracketedBriefly<int64_t>(pads), rank);
   }
   std::vector<WindowDim> window(rank);
   for (size_t i = 0; i < rank; ++i) {

@@ -119,7 +119,9 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
   EVOQ_ASSIGN(const DType dtype, DTypeFromProto(proto.data_type()));
   const std::vector<int64_t> dims(proto.dims().begin(), proto.dims().end());
   for (int64_t d : dims) {
-    if (d < 0) return InvalidInput("dimension {} in {}, expected sizes >= 0", d, BracketedBriefly<int64_t>(dims));
+    if (d < 0)
+      return InvalidInput("dimension {} in {}, expected sizes >= 0", d,
+                          BracketedBriefly<int64_t>(dims));
   }
   const TensorType type(dtype, Shape(dims));
   const auto bytes = type.bytes();

@@ -201,7 +201,8 @@ Status BindSymbols(const std::string& name, const Shape& declared,
                    bool partly = false) {
   if (declared.ranked() && declared.rank() != static_cast<int>(sizes.size()))
     return UsageError(fmt::format("input {}: shape {} has rank {}, the model's is {}", name,
-                                  BracketedBriefly<int64_t>(sizes), sizes.size(), declared.ToString()));
+                                  BracketedBriefly<int64_t>(sizes), sizes.size(),
+                                  declared.ToString()));
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 && partly && declared.ranked()) continue;
     if (sizes[i] < 0) return UsageError(fmt::format("input {}: dimension {} is {}, expected at least 0", name, i, sizes[i]));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/brief.h"
 #include "base/budget_scope.h"
 #include "base/math.h"
 #include "base/text.h"
@@ -97,7 +98,8 @@ Result<Window> WindowOf(const Node& node, const Shape& x) {
   EVOQ_ASSIGN(const std::vector<int64_t> kernel, IntsAttr(node, "kernel_shape"));
   if (kernel.empty()) return InvalidInput("attribute kernel_shape is missing");
   const auto taps = CheckedProduct(kernel);
-  if (!taps || *taps > kMaxTaps) return Fail(ErrorCode::kTooLarge, "a window of {}", Bracketed(std::span(kernel)));
+  if (!taps || *taps > kMaxTaps)
+    return Fail(ErrorCode::kTooLarge, "a window of {}", BracketedBriefly<int64_t>(kernel));
   return ResolveWindow(node, KernelDims(kernel), SpatialDims(x), node.attrs.Int("ceil_mode") != 0);
 }
 

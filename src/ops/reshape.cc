@@ -104,7 +104,9 @@ InferResult InferReshape(const InferArgs& args) {
     const int64_t d = (*wanted)[i];
     if (d < -1) return InvalidInput("input 1 (shape) has the dimension {}, expected -1, 0 or a size", d);
     if (d == -1) {
-      if (hole >= 0) return InvalidInput("input 1 (shape) {} has more than one -1", BracketedBriefly<int64_t>(*wanted));
+      if (hole >= 0)
+        return InvalidInput("input 1 (shape) {} has more than one -1",
+                            BracketedBriefly<int64_t>(*wanted));
       hole = i;
     } else if (d == 0 && allowzero == 0) {
       if (!in.ranked()) continue;

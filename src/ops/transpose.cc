@@ -23,7 +23,8 @@ Result<std::vector<int64_t>> Permutation(const Node& node, int rank) {
     if (valid) seen[axis] = true;
   }
   if (!valid)
-    return InvalidInput("perm {} is not a permutation of {} axes", BracketedBriefly<int64_t>(perm), rank);
+    return InvalidInput("perm {} is not a permutation of {} axes",
+                        BracketedBriefly<int64_t>(perm), rank);
   return perm;
 }
 

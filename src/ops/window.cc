@@ -18,7 +18,8 @@ Result<std::vector<int64_t>> Integers(const Node& node, const char* name, size_t
   EVOQ_ASSIGN(std::vector<int64_t> values, IntsAttr(node, name));
   if (values.empty()) values.assign(count, fallback);
   if (values.size() != count)
-    return InvalidInput("attribute {} is {}, expected {} values", name, BracketedBriefly<int64_t>(values), count);
+    return InvalidInput("attribute {} is {}, expected {} values", name,
+                        BracketedBriefly<int64_t>(values), count);
   for (int64_t v : values) {
     if (v < low || v > kMaxValue) return InvalidInput("attribute {} has the value {}, expected {} to {}", name, v, low, kMaxValue);
   }

@@ -1,13 +1,13 @@
 #include "python/error.h"
 
-#include "base/printable.h"
+#include "base/brief.h"
 
 namespace evoq {
 namespace nb = nanobind;
 
 void Raise(const Error& error) {
   const nb::object type = nb::module_::import_("evoq._error").attr("Error");
-  const std::string message = Printable(error.message());  // names from files may hold any bytes
+  const std::string message = PrintableMessage(error.message());
   const nb::object exception =
       type(nb::str(message.data(), message.size()), ErrorCodeName(error.code()));
   PyErr_SetObject(type.ptr(), exception.ptr());

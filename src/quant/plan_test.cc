@@ -24,24 +24,19 @@ std::string ReasonOf(const std::string& text, const char* node, const QuantizeOp
   return plan.integer.count(id) ? "" : plan.reasons.at(id).substr(0, plan.reasons.at(id).find(':'));
 }
 
-std::string Product(int64_t depth) {
+// `w`: "const" or "input".
+std::string Product(int64_t depth, const char* w = "const") {
   return fmt::format(
-      "graph g\ninput %x: float32[1, {0}]\nconst %w: float32[{0}, 2]\nm: %y: float32[1, 2] = "
+      "graph g\ninput %x: float32[1, {0}]\n{1} %w: float32[{0}, 2]\nm: %y: float32[1, 2] = "
       "MatMul(%x, %w)\noutput %y\n",
-      depth);
+      depth, w);
 }
 
 TEST(Plan, DepthsThatInt32Holds) {
   EXPECT_EQ(ReasonOf(Product(33000), "m"), "");
   EXPECT_EQ(ReasonOf(Product(33001), "m"), "depth");
-  const auto pair = [](int64_t depth) {
-    return fmt::format(
-        "graph g\ninput %a: float32[1, {0}]\ninput %b: float32[{0}, 2]\nm: %y: float32[1, 2] = "
-        "MatMul(%a, %b)\noutput %y\n",
-        depth);
-  };
-  EXPECT_EQ(ReasonOf(pair(33000), "m"), "");
-  EXPECT_EQ(ReasonOf(pair(33001), "m"), "depth");
+  EXPECT_EQ(ReasonOf(Product(33000, "input"), "m"), "");
+  EXPECT_EQ(ReasonOf(Product(33001, "input"), "m"), "depth");
   // 2 x 11000 x 3 taps of two groups of 11000 = 33000 a sum.
   const auto conv = [](int64_t taps) {
     return fmt::format(
@@ -268,7 +263,7 @@ const %v: float32[3, 2, 1, 1]
 r: %r: float32[1, 3, 3, 3] = Conv{activation="LeakyRelu", activation_alpha=0.25}(%x, %v)
 const %w: float32[3, 2, 1, 1]
 const %b: float32[3]
-a: %a: float32[1, 3, 3, 3] = Conv{activation="Clip", activation_alpha=-1.0, activation_beta=2.0}(%x, %w, %b, %r)
+a: %a = Conv{activation="Clip", activation_alpha=-1.0, activation_beta=2.0}(%x, %w, %b, %r)
 output %a
 )");
   Graph q = net;

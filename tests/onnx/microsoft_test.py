@@ -58,9 +58,13 @@ def cases():
     yield "fused_matmul", "FusedMatMul", [real(2, 5, 3), real(2, 4, 5)], {"transA": 1, "transB": 1, "alpha": 0.5}, 1
     yield "fused_matmul_plain", "FusedMatMul", [real(2, 3, 5), real(2, 5, 4)], {}, 1
     # The matrices' rows stand before the batch: [rows, batch, columns].
-    yield "fused_matmul_batch_a", "FusedMatMul", [real(3, 2, 5), real(2, 5, 4)], {"transBatchA": 1}, 1
-    yield "fused_matmul_batch_b", "FusedMatMul", [real(2, 3, 5), real(5, 2, 4)], {"transBatchB": 1}, 1
-    yield "fused_matmul_batches", "FusedMatMul", [real(5, 2, 6, 3), real(4, 2, 6, 5)], {"transA": 1, "transB": 1, "transBatchA": 1, "transBatchB": 1}, 1
+    for name, a, b, attributes in (
+        ("a", (3, 2, 5), (2, 5, 4), ["transBatchA"]),
+        ("b", (2, 3, 5), (5, 2, 4), ["transBatchB"]),
+        ("both", (5, 2, 6, 3), (4, 2, 6, 5), ["transA", "transB", "transBatchA", "transBatchB"]),
+    ):
+        name = f"fused_matmul_batch_{name}"
+        yield name, "FusedMatMul", [real(*a), real(*b)], dict.fromkeys(attributes, 1), 1
     yield "integer_to_float", "MatMulIntegerToFloat", [u8(4, 8), ("const", i8(8, 5)), f32(0.02), ("const", real(5) ** 2 + 0.1), np.uint8(120), ("const", np.zeros(5, np.int8)), real(5)], {}, 1
     yield "dynamic_matmul", "DynamicQuantizeMatMul", [real(4, 8), ("const", i8(8, 5)), ("const", f32(0.03)), ("const", np.int8(3)), real(5)], {}, 1
     yield "qgemm", "QGemm", [u8(3, 8), f32(0.02), np.uint8(100), ("const", i8(5, 8)), ("const", f32(0.01)), ("const", np.int8(0)), ("const", RNG.integers(-500, 500, 5).astype(np.int32)), f32(0.05), np.uint8(128)], {"transB": 1, "alpha": 1.0}, 1

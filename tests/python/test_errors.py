@@ -13,7 +13,7 @@ from onnx import helper
 @contextlib.contextmanager
 def refused(code, *parts):
     with pytest.raises(evoq.Error) as caught:
-        yield
+        yield caught
     assert caught.value.code == code, str(caught.value)
     for part in parts:
         assert part in str(caught.value)
@@ -24,6 +24,14 @@ def test_names_are_printable(tmp_path):
         evoq.load(tmp_path / "a\x1b[2J\nb\u202e.onnx")
     with refused("not found", "a\\u001b[2J.onnx"):
         evoq.inspect(tmp_path / "a\x1b[2J.onnx")
+
+
+def test_long_names():
+    net = unary("NoSuchOp")
+    net.graph.node[0].name = "n" * 1000000
+    with refused("unsupported", "NoSuchOp", "nnn ... ", " bytes ... nnn") as caught:
+        evoq.load(net)
+    assert len(str(caught.value)) < 4200
 
 
 def test_files(tmp_path):

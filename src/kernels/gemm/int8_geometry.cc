@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/brief.h"
 #include "base/math.h"
 #include "base/text.h"
 
@@ -20,7 +21,8 @@ bool AllWithin(const Ints& values, int64_t low) {
 }
 
 Rejection BadAttribute(const char* name, const Ints& values, size_t wanted) {
-  return {"attribute", fmt::format("{} is {}, expected {} values in range", name, Bracketed<int64_t>(values), wanted)};
+  return {"attribute", fmt::format("{} is {}, expected {} values in range", name,
+                                   BracketedBriefly<int64_t>(values), wanted)};
 }
 
 std::optional<Rejection> StaticShapes(const KernelCall& call) {
