@@ -28,7 +28,9 @@ corpus=$build/fuzz/$name
 mkdir -p "$corpus/start" "$corpus/found"
 if [ "$name" = onnx ]; then
   find "$data/onnx-backend-tests" -name model.onnx -size -16k 2>/dev/null | while read -r file; do
-    cp -n "$file" "$corpus/start/$(basename "$(dirname "$file")").onnx"
+    folder=${file%/*}
+    start=$corpus/start/${folder##*/}.onnx
+    if [ ! -e "$start" ]; then cp "$file" "$start"; fi
   done
   cp "$root"/tests/must_fail/*.onnx "$root"/tests/bombs/*.onnx "$corpus/start/"
 fi
