@@ -5,8 +5,8 @@ namespace {
 
 // Operators whose output has the bytes of input 0 under another shape.
 bool IsView(const Node& node) {
-  return node.domain.empty() &&
-         (node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze");
+  return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" ||
+         node.op == "Unsqueeze";
 }
 
 // view(view(x)) -> Reshape(x). The inner one stays when others read it.

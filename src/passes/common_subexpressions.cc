@@ -46,17 +46,15 @@ int MergeConstants(Graph& graph) {
   return changes;
 }
 
-// All outputs of `copy` can be read from `first`.
+// All outputs of `copy` can be read from `first`: their keys are equal, so it has the same outputs.
 bool Merge(Graph& graph, NodeId first, NodeId copy) {
   const Node a = graph.node(first), b = graph.node(copy);
   for (size_t i = 0; i < b.outputs.size(); ++i) {
-    if (b.outputs[i].valid() && graph.IsOutput(b.outputs[i])) return false;
-    if (b.outputs[i].valid() && !a.outputs[i].valid()) return false;
+    if (graph.IsOutput(b.outputs[i])) return false;
   }
   for (size_t i = 0; i < b.outputs.size(); ++i) {
     if (b.outputs[i].valid()) graph.ReplaceUses(b.outputs[i], a.outputs[i]);
   }
-  graph.RemoveNode(copy);
   return true;
 }
 
@@ -65,8 +63,8 @@ Result<int> Run(Graph& graph) {
   std::map<std::string, NodeId> seen;
   for (NodeId id : NodesOf(graph)) {
     const Node& node = graph.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || op->random || op->bodies > 0 || node.outputs.empty()) continue;
+    const OpDef& op = DefinitionOf(node);
+    if (op.random || op.bodies > 0) continue;
     const auto [it, fresh] = seen.emplace(KeyOf(graph, node), id);
     if (fresh || !SameOutputs(graph, graph.node(it->second), node)) continue;
     changes += Merge(graph, it->second, id);

@@ -67,8 +67,8 @@ class Fitter {
 
   bool Fit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || op->view || node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return false;
+    const OpDef& op = DefinitionOf(node);
+    if (op.view || node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return false;
     Call call = CallOf(node);
     bool quantized = false;
     for (const auto* types : {&call.inputs, &call.outputs}) {
@@ -79,7 +79,8 @@ class Fitter {
     }
     if (HasBf16(call) && !quantized && !call.HasKernel()) return Widen(id, std::move(call));
     if (!quantized || call.HasKernel()) return false;
-    return op->quant == QuantTrait::kLinear ? SplitActivation(id, std::move(call)) : ComputeInFloat(id, std::move(call));
+    return op.quant == QuantTrait::kLinear ? SplitActivation(id, std::move(call))
+                                           : ComputeInFloat(id, std::move(call));
   }
 
   // y = Q(activation(linear)) with an activation that is a table -> Q(Activation(linear with a float32 output)).

@@ -5,12 +5,10 @@ namespace {
 
 // One value per channel that `node` adds to its operand `x`, or nothing. x - c adds -c; c - x is no addition to x.
 std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
-  const Shape& shape = graph.value(x).type.shape;
-  if (!SameShape(shape, graph.value(node.outputs[0]).type.shape)) return std::nullopt;
   const bool second = node.input(0) == x;
   if (node.op == "Sub" && !second) return std::nullopt;
-  auto offset = PerChannel(graph, node.input(second ? 1 : 0), shape.rank(), ChannelAxis(graph, linear),
-                           *OutputChannels(graph, linear));
+  auto offset = PerChannel(graph, node.input(second ? 1 : 0), graph.value(x).type.shape.rank(),
+                           ChannelAxis(graph, linear), *OutputChannels(graph, linear));
   if (offset && node.op == "Sub") {
     for (float& v : *offset) v = -v;
   }
@@ -20,7 +18,7 @@ std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node,
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!graph.alive(id) || !TakesBias(graph, graph.node(id))) continue;
+    if (!TakesBias(graph, graph.node(id))) continue;
     const NodeId next = OnlyReader(graph, id);
     if (!IsOp(graph, next, "Add") && !IsOp(graph, next, "Sub")) continue;
     if (graph.value(graph.node(next).outputs[0]).type.quantized()) continue;

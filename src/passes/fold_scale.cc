@@ -7,12 +7,10 @@ namespace {
 
 // One value per channel by which `node` multiplies its operand `x`, or nothing.
 std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
-  const Shape& shape = graph.value(x).type.shape;
-  if (!SameShape(shape, graph.value(node.outputs[0]).type.shape)) return std::nullopt;
   const bool second = node.input(0) == x;
   if (node.op == "Div" && !second) return std::nullopt;
-  auto factor = PerChannel(graph, node.input(second ? 1 : 0), shape.rank(), ChannelAxis(graph, linear),
-                           *OutputChannels(graph, linear));
+  auto factor = PerChannel(graph, node.input(second ? 1 : 0), graph.value(x).type.shape.rank(),
+                           ChannelAxis(graph, linear), *OutputChannels(graph, linear));
   if (!factor) return std::nullopt;
   for (float& f : *factor) {
     if (node.op == "Div") f = 1 / f;
@@ -24,7 +22,7 @@ std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node,
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!graph.alive(id) || !TakesBias(graph, graph.node(id))) continue;
+    if (!TakesBias(graph, graph.node(id))) continue;
     const NodeId next = OnlyReader(graph, id);
     if (!IsOp(graph, next, "Mul") && !IsOp(graph, next, "Div")) continue;
     if (graph.value(graph.node(next).outputs[0]).type.quantized() || HasActivation(graph.node(next))) continue;

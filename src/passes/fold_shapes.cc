@@ -21,13 +21,11 @@ class ShapeFolder {
   int Run() {
     int changes = 0;
     for (NodeId id : NodesOf(graph_)) {
-      if (!graph_.alive(id)) continue;
       if (FixReshape(id)) ++changes;
       const Node& node = graph_.node(id);
-      if (node.outputs.size() != 1 || !node.domain.empty()) continue;
       const ValueId out = node.outputs[0];
       const auto elements = Compute(node);
-      if (!elements || elements->size() > kMaxElements || !Holds(graph_.value(out).type.dtype, *elements)) continue;
+      if (!elements || !Holds(graph_.value(out).type, *elements)) continue;
       known_[out.index] = *elements;
       if (MakeConstant(out, *elements)) ++changes;
     }
@@ -36,10 +34,9 @@ class ShapeFolder {
 
  private:
   std::optional<Elements> Of(ValueId value) {
-    if (!value.valid()) return std::nullopt;
     if (auto it = known_.find(value.index); it != known_.end()) return it->second;
     const auto ints = graph_.value(value).is_constant() ? IntsOf(graph_, value) : std::nullopt;
-    if (!ints || static_cast<int64_t>(ints->size()) > kMaxElements) return std::nullopt;
+    if (!ints) return std::nullopt;
     Elements elements;
     for (int64_t v : *ints) elements.push_back(v < 0 ? Negative(v) : Dim(v));
     return elements;
@@ -51,7 +48,7 @@ class ShapeFolder {
     if (node.op == "Shape") return OfShape(node);
     if (node.op == "Cast" || node.op == "Identity" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
         node.op == "Reshape")
-      return IsInteger(graph_.value(node.outputs[0]).type.dtype) ? Of(node.input(0)) : std::nullopt;
+      return Of(node.input(0));
     if (node.op == "Concat") return Concat(node);
     if (node.op == "Gather") return Gather(node);
     if (node.op == "Slice") return Slice(node);
@@ -59,11 +56,16 @@ class ShapeFolder {
     return std::nullopt;
   }
 
-  // Whether the type has these numbers: others would wrap.
-  static bool Holds(DType type, const Elements& elements) {
-    return type == DType::kInt64 || (type == DType::kInt32 && std::all_of(elements.begin(), elements.end(), [](const Dim& d) {
-                                       return d.value <= std::numeric_limits<int32_t>::max();
-                                     }));
+  // Whether the elements are a value of the type: as many (a broadcast may make more), and no
+  // number that would wrap.
+  static bool Holds(const TensorType& type, const Elements& elements) {
+    const auto count = static_cast<int64_t>(elements.size());
+    if (count > kMaxElements || type.shape.elements() != count) return false;
+    return type.dtype == DType::kInt64 ||
+           (type.dtype == DType::kInt32 &&
+            std::all_of(elements.begin(), elements.end(), [](const Dim& d) {
+              return d.value <= std::numeric_limits<int32_t>::max();
+            }));
   }
 
   std::optional<Elements> OfShape(const Node& node) {
@@ -99,11 +101,11 @@ class ShapeFolder {
     return picked;
   }
 
+  // By steps of 1: others make another number of elements.
   std::optional<Elements> Slice(const Node& node) {
     const auto data = Of(node.input(0));
     const auto starts = IntsOf(graph_, node.input(1)), ends = IntsOf(graph_, node.input(2));
-    const auto steps = node.input(4).valid() ? IntsOf(graph_, node.input(4)) : std::vector<int64_t>{1};
-    if (!data || !starts || !ends || !steps || starts->size() != 1 || ends->size() != 1 || *steps != std::vector<int64_t>{1} ||
+    if (!data || !starts || !ends || starts->size() != 1 ||
         graph_.value(node.input(0)).type.shape.rank() != 1)
       return std::nullopt;
     const int64_t size = static_cast<int64_t>(data->size());
@@ -114,7 +116,7 @@ class ShapeFolder {
 
   std::optional<Elements> Arithmetic(const Node& node) {
     const auto a = Of(node.input(0)), b = Of(node.input(1));
-    if (!a || !b || !IsInteger(graph_.value(node.outputs[0]).type.dtype)) return std::nullopt;
+    if (!a || !b) return std::nullopt;
     if (a->size() != b->size() && a->size() != 1 && b->size() != 1) return std::nullopt;
     Elements out;
     const size_t count = a->size() == 1 ? b->size() : a->size();  // one element goes with none, too
@@ -137,9 +139,7 @@ class ShapeFolder {
   bool MakeConstant(ValueId out, const Elements& elements) {
     const TensorType& type = graph_.value(out).type;
     const bool known = std::all_of(elements.begin(), elements.end(), [](const Dim& d) { return d.known(); });
-    if (!known || graph_.IsOutput(out) || (type.dtype != DType::kInt64 && type.dtype != DType::kInt32) ||
-        type.shape.elements() != static_cast<int64_t>(elements.size()))
-      return false;
+    if (!known || graph_.IsOutput(out)) return false;
     Tensor tensor = Tensor::Allocate(type);
     for (size_t i = 0; i < elements.size(); ++i) {
       if (type.dtype == DType::kInt64) tensor.mutable_data<int64_t>()[i] = elements[i].value;
@@ -154,9 +154,9 @@ class ShapeFolder {
   // other unknown is -1. A -1 written in the model comes as an unknown element and is the one -1.
   bool FixReshape(NodeId id) {
     const Node& node = graph_.node(id);
-    if (node.op != "Reshape" || !node.domain.empty() || node.attrs.Int("allowzero") != 0) return false;
+    if (node.op != "Reshape" || node.attrs.Int("allowzero") != 0) return false;
     const ValueId shape = node.input(1);
-    if (!shape.valid() || graph_.value(shape).is_constant()) return false;
+    if (graph_.value(shape).is_constant()) return false;
     const auto elements = Of(shape);
     if (!elements) return false;
     const auto target = ReshapeTarget(graph_.value(node.input(0)).type.shape, Shape(*elements));

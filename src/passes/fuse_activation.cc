@@ -36,9 +36,9 @@ bool Fuse(Graph& graph, NodeId id) {
   const auto present = ActivationFromAttrs(node.attrs);
   if ((!IsLinear(node) && !add) || !present) return false;
   const TensorType& type = graph.value(node.outputs[0]).type;
-  if (type.dtype != DType::kFloat32 || type.quantized()) return false;
+  if (type.dtype != DType::kFloat32) return false;
   const NodeId next = OnlyReader(graph, id);
-  if (!graph.alive(next) || graph.node(next).input(0) != node.outputs[0]) return false;
+  if (!graph.alive(next)) return false;
   const auto following = ActivationOf(graph, graph.node(next));
   const auto activation = following ? Joined(*present, *following) : std::nullopt;
   if (!activation) return false;
@@ -54,7 +54,7 @@ bool Fuse(Graph& graph, NodeId id) {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    while (graph.alive(id) && Fuse(graph, id)) ++changes;
+    while (Fuse(graph, id)) ++changes;
   }
   return changes;
 }

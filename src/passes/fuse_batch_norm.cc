@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "passes/linear.h"
@@ -11,8 +12,8 @@ struct Affine {
 };
 
 std::optional<Affine> AffineOf(const Graph& graph, const Node& norm) {
-  const Tensor* params[4];
-  for (size_t i = 0; i < 4; ++i) {
+  std::array<const Tensor*, 4> params;
+  for (size_t i = 0; i < params.size(); ++i) {
     params[i] = FloatConstant(graph, norm.input(i + 1));
     if (params[i] == nullptr || params[i]->elements() != params[0]->elements()) return std::nullopt;
   }
@@ -42,7 +43,7 @@ NodeId LinearBefore(const Graph& graph, NodeId norm, const Affine& affine) {
 bool Decompose(Graph& graph, NodeId norm, const Affine& affine) {
   const Node node = graph.node(norm);
   const Shape& shape = graph.value(node.input(0)).type.shape;
-  if (!shape.ranked() || shape.rank() < 2) return false;
+  if (!shape.ranked()) return false;
   std::vector<int64_t> sizes(shape.rank() - 1, 1);
   sizes[0] = static_cast<int64_t>(affine.factor.size());
   const ValueId factor = graph.AddConstant(node.name + "_factor", Tensor::FromValues(Shape(sizes), affine.factor));

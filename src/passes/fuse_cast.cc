@@ -7,7 +7,6 @@ namespace {
 bool Fuse(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   if (!IsLinear(node) || graph.value(node.input(0)).type.dtype != DType::kBfloat16) return false;
-  if (graph.value(node.outputs[0]).type.dtype != DType::kBfloat16) return false;
   const NodeId next = OnlyReader(graph, id);
   if (!IsOp(graph, next, "Cast") || graph.value(graph.node(next).outputs[0]).type.dtype != DType::kFloat32) return false;
   graph.attrs(id).Set("output_dtype", static_cast<int64_t>(DType::kFloat32));

@@ -12,7 +12,6 @@ bool Fuse(Graph& graph, NodeId id) {
   if (graph.value(graph.node(next).outputs[0]).type.dtype != DType::kFloat32) return false;
   const ValueId x = graph.node(id).input(0);
   ReplaceNode(graph, next, "DequantizeTranspose", "evoq", {x}, graph.node(id).attrs);
-  graph.RemoveNode(id);
   return true;
 }
 

@@ -129,7 +129,8 @@ class Fuser {
     if (const NodeId add = NextAdd(); add.valid() && !HasActivation(graph_.node(id_))) {
       const ValueId other = Other(graph_.node(add), Output());
       const TensorType& type = graph_.value(other).type;
-      if (other != Output() && !graph_.value(other).is_constant() && type.dtype == DType::kFloat32 && !type.quantized() &&
+      if (other != Output() && !graph_.value(other).is_constant() &&
+          type.dtype == DType::kFloat32 &&
           SameShape(type.shape, graph_.value(Output()).type.shape)) {
         graph_.SetInput(id_, 3, other);
         Take(add);
@@ -178,8 +179,7 @@ NodeId Source(const Graph& graph, ValueId value) {
     const NodeId id = graph.value(value).producer;
     if (!graph.alive(id)) return {};
     const Node& node = graph.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
-    const bool moves = node.domain.empty() && (node.op == "Transpose" || (op != nullptr && op->view));
+    const bool moves = node.op == "Transpose" || DefinitionOf(node).view;
     if (!moves) return id;
     value = node.input(0);
   }

@@ -8,7 +8,7 @@ ValueId ShiftedClip(const Graph& graph, ValueId value) {
   const NodeId clip = ProducedBy(graph, value, "Clip");
   if (!clip.valid()) return {};
   const auto activation = ActivationOf(graph, graph.node(clip));
-  if (!activation || activation->kind != ActivationKind::kClip || activation->alpha != 0 || activation->beta != 6) return {};
+  if (!activation || activation->alpha != 0 || activation->beta != 6) return {};
   const ValueId sum = graph.node(clip).input(0);
   const NodeId add = ProducedBy(graph, sum, "Add");
   if (!add.valid()) return {};

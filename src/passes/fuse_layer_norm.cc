@@ -79,7 +79,7 @@ bool Fuse(Graph& graph, NodeId id) {
   if (!normalized) return false;
   const ValueId centered = Centered(graph, normalized->d), x = centered.valid() ? centered : normalized->d;
   const TensorType type = graph.value(x).type;
-  if (type.dtype != DType::kFloat32 || type.quantized()) return false;
+  if (type.dtype != DType::kFloat32) return false;
   const Dim& last = type.shape[type.shape.rank() - 1];
   if (!last.known()) return false;
   NodeId end = id;

@@ -32,7 +32,6 @@ bool IsNonNegative(const Graph& graph, ValueId value) {
   const NodeId id = graph.value(value).producer;
   if (!graph.alive(id)) return false;
   const Node& node = graph.node(id);
-  if (node.op == "Sigmoid" || node.op == "Relu") return true;
   const auto activation = HasActivation(node) ? ActivationFromAttrs(node.attrs) : Result<Activation>(Activation{});
   const auto own = ActivationOf(graph, node);
   for (const Activation& a : {own.value_or(Activation{}), activation.value_or(Activation{})}) {
@@ -60,20 +59,18 @@ bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, const std::vecto
 
 bool Fuse(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (node.op != "Conv" && node.op != "MaxPool" && node.op != "AveragePool") return false;
-  if (!node.domain.empty() || node.attrs.Int("channels_last") != 0) return false;
+  if (node.attrs.Int("channels_last") != 0) return false;
   if (node.attrs.Has("auto_pad") && node.attrs.String("auto_pad") != "NOTSET") return false;
   const NodeId pad_id = ProducedBy(graph, node.input(0), "Pad");
   if (!pad_id.valid()) return false;
   const Node& pad = graph.node(pad_id);
   const TensorType &from = graph.value(pad.input(0)).type, &to = graph.value(pad.outputs[0]).type;
-  if (!from.shape.ranked() || from.shape.rank() < 3 || from.quantized() != to.quantized()) return false;
+  if (from.shape.rank() < 3 || from.quantized() != to.quantized()) return false;
   if (from.quantized() && !SameQuant(from, to)) return false;
   const int rank = from.shape.rank(), spatial = rank - 2;
   const auto padding = ZeroPadding(graph, pad, rank);
   if (!padding || (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0) return false;
   std::vector<int64_t> total = node.attrs.Ints("pads", std::vector<int64_t>(2 * spatial, 0));
-  if (static_cast<int>(total.size()) != 2 * spatial) return false;
   for (int i = 0; i < spatial; ++i) {
     total[i] += (*padding)[2 + i];
     total[spatial + i] += (*padding)[rank + 2 + i];

@@ -35,8 +35,7 @@ NodeId Candidate(const Graph& graph, NodeId add, size_t i) {
   if (!IsLinear(linear) || HasActivation(linear) || linear.input(3).valid() || linear.attrs.Int("channels_last") != 0)
     return {};
   const TensorType &type = graph.value(mine).type, &residual = graph.value(other).type;
-  if (type.dtype != DType::kFloat32 || type.quantized()) return {};
-  if (residual.dtype != DType::kFloat32 && !residual.quantized()) return {};
+  if (type.dtype != DType::kFloat32) return {};
   if (!SameShape(type.shape, residual.shape) || !TypesAgree(graph, linear, add, other)) return {};
   return id;
 }

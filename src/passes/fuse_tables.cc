@@ -59,11 +59,11 @@ class Tabulator {
 
   // The function that an element-wise operator computes, where all its inputs are functions of one root or scalars.
   std::optional<Function> Computed(const Node& node) const {
-    const OpDef* op = FindOp(node.op, node.domain);
-    const bool lookup = node.domain == "evoq" && node.op == "Lookup";
-    if (op == nullptr || op->random || (!op->elementwise && !lookup) || node.outputs.size() != 1) return std::nullopt;
+    const OpDef& op = DefinitionOf(node);
+    const bool lookup = node.op == "Lookup";
+    if (op.random || (!op.elementwise && !lookup) || node.outputs.size() != 1) return std::nullopt;
     const TensorType& out = graph_.value(node.outputs[0]).type;
-    const bool real = out.dtype == DType::kFloat32 && !out.quantized();
+    const bool real = out.dtype == DType::kFloat32;
     if (!real && !IsByte(out)) return std::nullopt;
     std::optional<Function> result;
     std::vector<Tensor> inputs;
@@ -122,7 +122,7 @@ class Tabulator {
     const NodeId id = graph_.value(value).producer;
     if (!graph_.alive(id) || graph_.OnlyUser(value) != reader) return false;
     const Node& linear = graph_.node(id);
-    const bool known = linear.domain.empty() && (linear.op == "Conv" || linear.op == "MatMul");
+    const bool known = linear.op == "Conv" || linear.op == "MatMul";
     return known && IsByte(graph_.value(linear.input(0)).type) && graph_.ConstantInput(linear, 1) != nullptr;
   }
 

@@ -42,7 +42,7 @@ ValueId AsBias(Graph& graph, ValueId c, const Shape& y) {
   const TensorType& type = graph.value(c).type;
   const Dim& n = y[1];
   if (type.shape.ranked() && type.shape.rank() == 1 && SameDim(type.shape[0], n)) return c;
-  if (!n.known() || !graph.value(c).is_constant() || type.quantized()) return {};
+  if (!n.known()) return {};
   const auto values = PerChannel(graph, c, 2, 1, n.value);
   if (!values) return {};
   return graph.AddConstant(graph.value(c).name, Tensor::FromValues(Shape{n.value}, *values));
@@ -53,7 +53,7 @@ bool Rewrite(Graph& graph, NodeId id) {
   const float alpha = gemm.attrs.Float("alpha", 1), beta = gemm.attrs.Float("beta", 1);
   const TensorType y = graph.value(gemm.outputs[0]).type;
   const ValueId c = gemm.input(2);
-  const bool plain = y.dtype == DType::kFloat32 && !y.quantized() && !graph.value(gemm.input(0)).type.quantized() &&
+  const bool plain = y.dtype == DType::kFloat32 && !graph.value(gemm.input(0)).type.quantized() &&
                      !graph.value(gemm.input(1)).type.quantized();
   if (y.dtype != DType::kFloat32 && !y.quantized()) return false;
   if (!y.shape.ranked() || y.shape.rank() != 2 || (!plain && (alpha != 1 || beta != 1))) return false;

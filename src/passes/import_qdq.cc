@@ -50,18 +50,18 @@ class Importer {
  private:
   Result<bool> Visit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || node.outputs.empty() || !node.outputs[0].valid()) return false;
+    const QuantTrait trait = DefinitionOf(node).quant;
+    if (!node.outputs[0].valid()) return false;
     if (IsQuantize(id)) return MergeRequantize(id);
     if (node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
-    switch (op->quant) {
+    switch (trait) {
       case QuantTrait::kFloat: return false;
       case QuantTrait::kLinear: return QuantizeLinearNode(id);
       case QuantTrait::kMove:
         if (SinkDequantize(id, DataInputs(node))) return true;
         return HoistQuantize(id);
       case QuantTrait::kReal:
-      case QuantTrait::kTable: return QuantizeReal(id, op->quant == QuantTrait::kTable);
+      case QuantTrait::kTable: return QuantizeReal(id, trait == QuantTrait::kTable);
     }
     return false;
   }

@@ -6,8 +6,8 @@ namespace evoq {
 
 int LayoutWalk::Run() {
   for (NodeId id : graph_.order()) {
-    const OpDef* op = FindOp(graph_.node(id).op, graph_.node(id).domain);
-    only_resizes_ = only_resizes_ && (op == nullptr || !op->spatial || graph_.node(id).op == "Resize");
+    const Node& node = graph_.node(id);
+    only_resizes_ = only_resizes_ && (!DefinitionOf(node).spatial || node.op == "Resize");
   }
   for (NodeId id : NodesOf(graph_)) {
     if (graph_.alive(id)) Visit(id);
@@ -24,9 +24,8 @@ void LayoutWalk::Visit(NodeId id) {
   const Node& node = graph_.node(id);
   if (node.outputs.empty() || !node.outputs[0].valid()) return;
   if (IsOp(graph_, id, "Transpose")) return VisitTranspose(id);
-  const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr) return;
-  if (op->spatial) {
+  const OpDef& op = DefinitionOf(node);
+  if (op.spatial) {
     if (channels_last_) VisitSpatial(id);
     return;
   }
@@ -37,13 +36,13 @@ void LayoutWalk::Visit(NodeId id) {
   if (found == nullptr) return;
   const Form form = *found;
   const std::string& name = node.op;
-  if (op->view && name != "Identity") {
+  if (op.view && name != "Identity") {
     VisitReshape(id, form);
-  } else if ((op->elementwise && node.outputs.size() == 1) || name == "QuantizeLinear" || name == "DequantizeLinear" ||
-             name == "DynamicQuantizeLinear" || name == "PRelu") {
+  } else if ((op.elementwise && node.outputs.size() == 1) || name == "QuantizeLinear" ||
+             name == "DequantizeLinear" || name == "DynamicQuantizeLinear" || name == "PRelu") {
     VisitElementwise(id, form.perm);
-  } else if (name == "Concat" || name == "Split" || name == "Softmax" || name == "LogSoftmax" || name == "ArgMax" ||
-             name == "ArgMin") {
+  } else if (name == "Concat" || name == "Split" || name == "Softmax" || name == "LogSoftmax" ||
+             name == "ArgMax" || name == "ArgMin") {
     VisitAxis(id, form.perm);
   } else if (name.starts_with("Reduce")) {
     VisitReduce(id, form.perm);
@@ -65,7 +64,9 @@ void LayoutWalk::VisitTranspose(NodeId id) {
   const auto q = PermutationOf(graph_, graph_.node(id));
   ValueId u = graph_.node(id).input(0);
   const ValueId y = graph_.node(id).outputs[0];
-  if (!q || graph_.value(u).is_constant() || graph_.value(u).type.quantized() != graph_.value(y).type.quantized()) return;
+  const TensorType &from = graph_.value(u).type, &to = graph_.value(y).type;
+  if (!q || graph_.value(u).is_constant() || from.quantized() != to.quantized()) return;
+  if (from.quantized() && !SameQuant(from, to)) return;  // it requantizes
   Permutation r = *q;
   const Form* form = FormOf(u);
   if (form != nullptr) {
@@ -127,14 +128,14 @@ bool LayoutWalk::StaysPlain(const Node& node) const {
   return only_resizes_ && node.op == "Resize" && node.attrs.String("mode", "nearest") == "nearest" && FormOf(node.input(0)) == nullptr;
 }
 
-bool LayoutWalk::VisitSpatial(NodeId id) {
+void LayoutWalk::VisitSpatial(NodeId id) {
   const Node node = graph_.node(id);
   const Shape& x = ShapeOf(node.input(0));
   if (node.attrs.Int("channels_last") != 0 || StaysPlain(node) || !x.ranked() || x.rank() < 3 || x.rank() != ShapeOf(node.outputs[0]).rank())
-    return false;
+    return;
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
-    if (out.valid() && (!graph_.value(out).users.empty() || graph_.IsOutput(out))) return false;
+    if (out.valid() && (!graph_.value(out).users.empty() || graph_.IsOutput(out))) return;
   }
   const Permutation perm = ChannelsLast(x.rank());
   graph_.SetInput(id, 0, Get(node.input(0), perm));
@@ -142,20 +143,19 @@ bool LayoutWalk::VisitSpatial(NodeId id) {
   graph_.attrs(id).Set("channels_last", 1);
   SetPermuted(id, 0, perm);
   ++converted_;
-  return true;
 }
 
-bool LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
-  if (ShapeOf(node.outputs[0]).rank() != rank) return false;
+  if (ShapeOf(node.outputs[0]).rank() != rank) return;
   for (ValueId in : node.inputs) {
     if (!in.valid()) continue;
     const Shape& shape = ShapeOf(in);
     const bool constant = graph_.value(in).is_constant();
-    if (!shape.ranked() || shape.rank() > rank) return false;
-    if (shape.rank() < rank && shape.rank() > 0 && !constant && shape.elements() != 1) return false;
-    if (constant && !CanPermute(graph_.value(in).constant)) return false;
+    if (!shape.ranked() || shape.rank() > rank) return;
+    if (shape.rank() < rank && shape.rank() > 0 && !constant && shape.elements() != 1) return;
+    if (constant && !CanPermute(graph_.value(in).constant)) return;
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId in = node.inputs[i];
@@ -179,27 +179,26 @@ bool LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
     graph_.SetInput(id, i, graph_.AddConstant(graph_.value(in).name + "_t", std::move(moved)));
   }
   SetPermuted(id, 0, perm);
-  return true;
 }
 
-bool LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
   const bool concat = node.op == "Concat", arg = node.op.starts_with("Arg");
   const bool last_by_default = node.op == "Softmax" || node.op == "LogSoftmax";
   const auto axis = NormalizeAxis(node.attrs.Int("axis", last_by_default ? -1 : 0), rank);
-  if (!axis) return false;
+  if (!axis) return;
   for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) {
-    if (ShapeOf(node.inputs[i]).rank() != rank) return false;
+    if (ShapeOf(node.inputs[i]).rank() != rank) return;
   }
   for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) graph_.SetInput(id, i, Get(node.inputs[i], perm));
   graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
   if (arg && node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, {*axis});
   for (size_t i = 0; i < node.outputs.size(); ++i) SetPermuted(id, i, perm);
-  return true;
 }
 
-bool LayoutWalk::SetReduced(NodeId id, const Permutation& perm, const std::vector<int64_t>& dropped) {
+void LayoutWalk::SetReduced(NodeId id, const Permutation& perm,
+                            const std::vector<int64_t>& dropped) {
   // The axes that stay, in the permuted order, numbered as in the reduced plain order.
   Permutation kept;
   for (int64_t axis : perm) {
@@ -207,18 +206,18 @@ bool LayoutWalk::SetReduced(NodeId id, const Permutation& perm, const std::vecto
     kept.push_back(axis - (std::lower_bound(dropped.begin(), dropped.end(), axis) - dropped.begin()));
   }
   if (!IsIdentity(kept)) SetPermuted(id, 0, kept);
-  return true;
 }
 
-bool LayoutWalk::VisitReduce(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitReduce(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
   const auto axes = IntsOf(graph_, node.input(1));
-  if (!axes || axes->empty() || ShapeOf(node.input(0)).rank() != rank || node.attrs.Has("axes")) return false;
+  if (!axes || axes->empty() || ShapeOf(node.input(0)).rank() != rank || node.attrs.Has("axes"))
+    return;
   std::vector<int64_t> plain, mapped;
   for (int64_t a : *axes) {
     const auto axis = NormalizeAxis(a, rank);
-    if (!axis) return false;
+    if (!axis) return;
     plain.push_back(*axis);
     mapped.push_back(Inverse(perm)[*axis]);
   }
@@ -228,84 +227,82 @@ bool LayoutWalk::VisitReduce(NodeId id, const Permutation& perm) {
   graph_.SetInput(id, 1, AddInts(graph_, node.name + "_axes", mapped));
   if (node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, plain);
   SetPermuted(id, 0, perm);
-  return true;
 }
 
 // Input 3 of Slice and Pad: the axes in the layout of `perm`.
-bool LayoutWalk::SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes) {
+void LayoutWalk::SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes) {
   for (int64_t& a : axes) {
     const auto axis = NormalizeAxis(a, static_cast<int>(perm.size()));
-    if (!axis) return false;
+    if (!axis) return;
     a = Inverse(perm)[*axis];
   }
   graph_.SetInput(id, 0, Get(graph_.node(id).input(0), perm));
   graph_.SetInput(id, 3, AddInts(graph_, graph_.node(id).name + "_axes", axes));
   SetPermuted(id, 0, perm);
-  return true;
 }
 
-bool LayoutWalk::VisitSlice(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitSlice(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
-  if (ShapeOf(node.input(0)).rank() != rank) return false;
+  if (ShapeOf(node.input(0)).rank() != rank) return;
   std::vector<int64_t> axes;
   if (node.input(3).valid()) {
     const auto given = IntsOf(graph_, node.input(3));
-    if (!given) return false;
+    if (!given) return;
     axes = *given;
   } else {
     const auto count = ShapeOf(node.input(1)).elements();
-    if (!count || *count > rank) return false;
+    if (!count || *count > rank) return;
     for (int64_t i = 0; i < *count; ++i) axes.push_back(i);
   }
   return SetAxes(id, perm, std::move(axes));
 }
 
-bool LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitPad(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
-  if (ShapeOf(node.input(0)).rank() != rank) return false;
+  if (ShapeOf(node.input(0)).rank() != rank) return;
   std::vector<int64_t> axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);
   if (node.input(3).valid()) {
     const auto given = IntsOf(graph_, node.input(3));
-    if (!given) return false;
+    if (!given) return;
     axes = *given;
   }
   return SetAxes(id, perm, std::move(axes));
 }
 
 // Constant indices: one index drops its axis, a list keeps it.
-bool LayoutWalk::VisitGather(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitGather(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
   const ValueId data = node.input(0), indices = node.input(1);
-  if (ShapeOf(data).rank() != rank || !graph_.value(indices).is_constant() || ShapeOf(indices).rank() > 1) return false;
+  if (ShapeOf(data).rank() != rank || !graph_.value(indices).is_constant() ||
+      ShapeOf(indices).rank() > 1)
+    return;
   const auto axis = NormalizeAxis(node.attrs.Int("axis"), rank);
-  if (!axis) return false;
+  if (!axis) return;
   graph_.SetInput(id, 0, Get(data, perm));
   graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
   if (ShapeOf(indices).rank() == 0) return SetReduced(id, perm, {*axis});
   SetPermuted(id, 0, perm);
-  return true;
 }
 
 // To a shape of x's rank, whose elements are permuted.
-bool LayoutWalk::VisitExpand(NodeId id, const Permutation& perm) {
+void LayoutWalk::VisitExpand(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int64_t rank = static_cast<int64_t>(perm.size());
-  if (ShapeOf(node.input(0)).rank() != rank || ShapeOf(node.input(1)).elements() != rank) return false;
+  if (ShapeOf(node.input(0)).rank() != rank || ShapeOf(node.input(1)).elements() != rank) return;
   Attrs attrs;
   attrs.Set("axis", 0);
   const ValueId order = AddInts(graph_, node.name + "_order", perm);
   graph_.SetInput(id, 0, Get(node.input(0), perm));
   graph_.SetInput(id, 1, graph_.Apply("Gather", node.name + "_shape", {node.input(1), order}, attrs));
   SetPermuted(id, 0, perm);
-  return true;
 }
 
 // The sizes of the permuted form, picked in the plain order.
-bool LayoutWalk::VisitShape(NodeId id, const Form& form) {
+void LayoutWalk::VisitShape(NodeId id, const Form& form) {
   const Node node = graph_.node(id);
   const int64_t rank = static_cast<int64_t>(form.perm.size());
   const auto bound = [&](int64_t v) { return std::clamp(v < 0 ? v + rank : v, int64_t{0}, rank); };
@@ -317,27 +314,25 @@ bool LayoutWalk::VisitShape(NodeId id, const Form& form) {
   Attrs attrs;
   attrs.Set("axis", 0);
   ReplaceNode(graph_, id, "Gather", "", {sizes, indices}, attrs);
-  return true;
 }
 
-bool LayoutWalk::VisitReshape(NodeId id, const Form& form) {
+void LayoutWalk::VisitReshape(NodeId id, const Form& form) {
   const Node node = graph_.node(id);
   const ValueId x = node.input(0);
   const TensorType type = graph_.value(node.outputs[0]).type;
-  if (FormOf(x) == nullptr || graph_.value(x).type.quantized() != type.quantized()) return false;
+  if (FormOf(x) == nullptr || graph_.value(x).type.quantized() != type.quantized()) return;
   const auto moved = ReshapePermutation(ShapeOf(x), type.shape, form.perm);
-  if (!moved) return false;
+  if (!moved) return;
   const Permutation gather = Compose(Inverse(form.perm), moved->gathered);
   const bool gathers = !MovesNothing(ShapeOf(form.value), gather);
-  if (gathers && IsIdentity(moved->result)) return false;  // the plain order is what the reshape wants
+  if (gathers && IsIdentity(moved->result)) return;  // the plain order is what the reshape wants
   const Shape& before = ShapeOf(form.value);
   const auto target = ReshapeTarget(gathers ? Permuted(before, gather) : before, Permuted(type.shape, moved->result));
-  if (!target) return false;
+  if (!target) return;
   const ValueId from = gathers ? AddTranspose(form.value, gather) : form.value;
   const ValueId shape = AddInts(graph_, node.name + "_shape", *target);
   const NodeId reshape = ReplaceNode(graph_, id, "Reshape", "", {from, shape});
   if (!IsIdentity(moved->result)) SetPermuted(reshape, 0, moved->result);
-  return true;
 }
 
 int CountTransposes(const Graph& graph) {

@@ -30,19 +30,20 @@ class LayoutWalk {
 
   void Visit(NodeId id);
   void VisitTranspose(NodeId id);
-  bool VisitSpatial(NodeId id);
+  void VisitSpatial(NodeId id);
   // Resize that picks elements is as quick on planes; only neighbours make channels-last worth a Transpose.
   bool StaysPlain(const Node& node) const;
-  bool VisitElementwise(NodeId id, const Permutation& perm);
-  bool VisitAxis(NodeId id, const Permutation& perm);    // Concat, Split, Softmax, ArgMax, ...: attribute `axis`
-  bool VisitReduce(NodeId id, const Permutation& perm);  // input `axes`
-  bool SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes);
-  bool VisitSlice(NodeId id, const Permutation& perm);
-  bool VisitPad(NodeId id, const Permutation& perm);
-  bool VisitGather(NodeId id, const Permutation& perm);
-  bool VisitExpand(NodeId id, const Permutation& perm);
-  bool VisitShape(NodeId id, const Form& form);
-  bool VisitReshape(NodeId id, const Form& form);
+  void VisitElementwise(NodeId id, const Permutation& perm);
+  void VisitAxis(NodeId id,
+                 const Permutation& perm);  // Concat, Split, Softmax, ArgMax, ...: attribute `axis`
+  void VisitReduce(NodeId id, const Permutation& perm);  // input `axes`
+  void SetAxes(NodeId id, const Permutation& perm, std::vector<int64_t> axes);
+  void VisitSlice(NodeId id, const Permutation& perm);
+  void VisitPad(NodeId id, const Permutation& perm);
+  void VisitGather(NodeId id, const Permutation& perm);
+  void VisitExpand(NodeId id, const Permutation& perm);
+  void VisitShape(NodeId id, const Form& form);
+  void VisitReshape(NodeId id, const Form& form);
 
   // The permuted form of x, made by a Transpose when there is none yet.
   ValueId Get(ValueId x, const Permutation& perm);
@@ -51,7 +52,7 @@ class LayoutWalk {
   void SetPermuted(NodeId id, size_t i, const Permutation& perm);
   ValueId AddTranspose(ValueId x, const Permutation& perm);
   // Output 0 of a node that drops the `dropped` axes (sorted, of the plain order).
-  bool SetReduced(NodeId id, const Permutation& perm, const std::vector<int64_t>& dropped);
+  void SetReduced(NodeId id, const Permutation& perm, const std::vector<int64_t>& dropped);
   const Shape& ShapeOf(ValueId x) const { return graph_.value(x).type.shape; }
 
   Graph& graph_;

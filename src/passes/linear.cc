@@ -41,7 +41,7 @@ bool TakesBias(const Graph& graph, const Node& linear) {
     if (in.valid() && (i == 1 ? false : graph.value(in).type.quantized())) return false;
   }
   const TensorType& y = graph.value(linear.outputs[0]).type;
-  if (y.dtype != DType::kFloat32 || y.quantized() || !OutputChannels(graph, linear)) return false;
+  if (y.dtype != DType::kFloat32 || !OutputChannels(graph, linear)) return false;
   const ValueId bias = linear.input(2);
   if (!bias.valid()) return true;
   const Tensor* tensor = FloatConstant(graph, bias);

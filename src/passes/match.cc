@@ -8,6 +8,12 @@
 
 namespace evoq {
 
+const OpDef& DefinitionOf(const Node& node) {
+  const OpDef* op = FindOp(node.op, node.domain);
+  EVOQ_CHECK(op != nullptr, "unknown operator {}", node.op);
+  return *op;
+}
+
 std::vector<NodeId> NodesOf(const Graph& graph) { return graph.order(); }
 
 bool IsOp(const Graph& graph, NodeId id, std::string_view op, std::string_view domain) {

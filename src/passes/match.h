@@ -15,6 +15,9 @@ namespace evoq {
 
 // ---- questions
 
+// The operator of a node, which exists: types have been inferred before a pass runs.
+const OpDef& DefinitionOf(const Node& node);
+
 // A copy of the execution order: what a pass that edits walks. Nodes may die on the way: ask graph.alive.
 std::vector<NodeId> NodesOf(const Graph& graph);
 

@@ -1,9 +1,10 @@
 // Every pass against its golden file src/passes/golden/NAME.txt, which holds cases of the form
 //   ==== what the case shows
 //   graph text
-//   ----
+//   ---- how many changes the pass counts
 //   graph text after the pass
-// EVOQ_UPDATE_GOLDENS=1 rewrites what stands after the line. Both sides are evaluated on random data and must agree.
+// EVOQ_UPDATE_GOLDENS=1 rewrites what stands in and after the line. Both sides are evaluated on
+// random data and must agree.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ namespace {
 
 struct Case {
   std::string title, before, after;
+  int changes = 0;
 };
 
 std::string GoldenPath(const PassDef& pass) {
@@ -35,7 +37,8 @@ std::vector<Case> ReadCases(const PassDef& pass) {
     if (line.starts_with("==== ")) {
       cases.push_back({line.substr(5), "", ""});
       after = false;
-    } else if (line == "----") {
+    } else if (line.starts_with("----")) {
+      cases.back().changes = std::atoi(line.c_str() + 4);
       after = true;
     } else if (!cases.empty()) {
       (after ? cases.back().after : cases.back().before) += line + "\n";
@@ -46,7 +49,8 @@ std::vector<Case> ReadCases(const PassDef& pass) {
 
 void WriteCases(const PassDef& pass, const std::vector<Case>& cases) {
   std::ofstream file(GoldenPath(pass));
-  for (const Case& c : cases) file << "==== " << c.title << "\n" << c.before << "----\n" << c.after;
+  for (const Case& c : cases)
+    file << "==== " << c.title << "\n" << c.before << "---- " << c.changes << "\n" << c.after;
 }
 
 Result<Graph> Parsed(const std::string& text) {
@@ -171,8 +175,10 @@ TEST_P(PassTest, Golden) {
     ++(*changes > 0 ? changing : keeping);
     if (update) {
       c.after = Print(*graph);
+      c.changes = *changes;
     } else {
       EXPECT_EQ(Print(*graph), c.after);
+      EXPECT_EQ(*changes, c.changes);
     }
     const auto again = RunPass(*graph, pass);
     ASSERT_TRUE(again) << again.error().message();

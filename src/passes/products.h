@@ -26,7 +26,7 @@ inline int ReplaceProducts(Graph& graph,
     if ((!IsOp(graph, id, "Mul") && !IsOp(graph, id, "Div")) || HasActivation(graph.node(id))) continue;
     const ValueId out = graph.node(id).outputs[0];
     const TensorType type = graph.value(out).type;
-    if (type.dtype != DType::kFloat32 || type.quantized()) continue;
+    if (type.dtype != DType::kFloat32) continue;
     auto found = match(graph, ProductOf(graph, out));
     // Scalars of a higher rank would give the product more dimensions than x.
     if (!found || graph.value(found->x).type.quantized() ||

@@ -38,14 +38,13 @@ bool RemoveImplied(Graph& graph, NodeId id) {
   return true;
 }
 
-// Moving operators whose input and output parameters differ get an explicit requantization and move integers of one
-// scale. Moving and element-wise quantization commute, so no value changes. It stands after an operator with one input,
-// where there are fewer elements, but before a Relu (which the new parameters may make superfluous) and a Pad (whose value
-// belongs to the output's parameters).
+// Moving operators whose input and output parameters differ get an explicit requantization and move
+// integers of one scale. Moving and element-wise quantization commute, so no value changes. It
+// stands after an operator with one input, where there are fewer elements, but before a Pad (whose
+// value belongs to the output's parameters).
 int Requantize(Graph& graph, NodeId id) {
   const Node node = graph.node(id);
-  const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->quant != QuantTrait::kMove || node.outputs.size() != 1) return 0;
+  if (DefinitionOf(node).quant != QuantTrait::kMove || node.outputs.size() != 1) return 0;
   const ValueId out = node.outputs[0];
   const TensorType to = graph.value(out).type;
   if (!to.quantized() || !to.quant->per_tensor()) return 0;
@@ -61,7 +60,7 @@ int Requantize(Graph& graph, NodeId id) {
     if (from.quantized() && !from.quant->per_tensor()) return 0;
   }
   if (different.empty()) return 0;
-  if (data == 1 && node.op != "Relu" && node.op != "Pad") {
+  if (data == 1 && node.op != "Pad") {
     TensorType inner = graph.value(node.inputs[different[0]]).type;
     inner.shape = to.shape;
     const std::string name = graph.value(out).name;

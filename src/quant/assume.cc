@@ -46,7 +46,7 @@ Ranges AssumedRanges(const Graph& graph) {
   Ranges ranges;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& value = graph.value(ValueId{i});
-    if (value.is_constant() || value.type.dtype != DType::kFloat32 || value.type.quantized()) continue;
+    if (value.is_constant() || value.type.dtype != DType::kFloat32) continue;
     Range range = Assumed(value.name, NeverNegative(graph, value));
     const int axis = ChannelAxis(graph, ValueId{i});
     if (axis >= 0 && axis < value.type.shape.rank() && value.type.shape[axis].known()) AssumeChannels(value, axis, range);

@@ -12,7 +12,7 @@
 namespace evoq {
 namespace {
 
-bool IsFloat32(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
+bool IsFloat32(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 // A kernel computes the operator in bfloat16, or moves elements of any type.
 bool HasBf16Kernel(const Node& node) {

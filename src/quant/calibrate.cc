@@ -35,7 +35,7 @@ struct Watched {
 };
 
 bool IsRealActivation(const Value& value) {
-  return !value.is_constant() && value.type.dtype == DType::kFloat32 && !value.type.quantized();
+  return !value.is_constant() && value.type.dtype == DType::kFloat32;
 }
 
 // The values that QuantizeStatic may ask for: those that operators with a meaning on integers read or write.

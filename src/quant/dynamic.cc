@@ -59,12 +59,13 @@ class Dynamic {
     if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return "weights-not-constant: the weight is computed at run time";
-    if (w->dtype() != DType::kFloat32 || !w->layout().empty() || w->type().quantized())
+    if (w->dtype() != DType::kFloat32 || !w->layout().empty())
       return fmt::format("types: the weight is {}, expected plain float32", w->type().ToString());
     if (w->elements() == 0 || w->shape().rank() < 2 || (node.op == "MatMul" && w->shape().rank() != 2))
       return fmt::format("shape: the weight is {}", w->type().ToString());
     const TensorType& x = graph_.value(node.input(0)).type;
-    if (x.dtype != DType::kFloat32 || x.quantized()) return fmt::format("types: the input is {}, expected float32", x.ToString());
+    if (x.dtype != DType::kFloat32)
+      return fmt::format("types: the input is {}, expected float32", x.ToString());
     const Tensor* bias = graph_.ConstantInput(node, 2);
     if (node.input(2).valid() && (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
       return "types: the bias is no float32 constant";

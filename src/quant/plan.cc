@@ -23,7 +23,7 @@ bool PrefersFloat(const Node& node) {
   return false;
 }
 
-bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
+bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 bool TakesConstants(const Node& node) { return MovesOnly(node) || (node.domain.empty() && (node.op == "Add" || node.op == "Mul")); }
 

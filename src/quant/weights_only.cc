@@ -27,7 +27,7 @@ std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
 
 std::optional<std::string> Refusal(const Tensor& weight, const Node& node, const QuantizeOptions& options) {
   if (auto kept = KeptByOptions(node, options)) return kept;
-  if (weight.dtype() != DType::kFloat32 || !weight.layout().empty() || weight.type().quantized()) {
+  if (weight.dtype() != DType::kFloat32 || !weight.layout().empty()) {
     return fmt::format("types: the weight is {}, expected plain float32", weight.type().ToString());
   }
   if (weight.elements() < kLeastElements || weight.shape().rank() < 2) {

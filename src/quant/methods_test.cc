@@ -1,0 +1,317 @@
+// What the methods leave alone, and what they say about it.
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/version.h"
+#include "quant/bf16.h"
+#include "quant/equalize.h"
+#include "quant/observer.h"
+#include "quant/plan.h"
+#include "quant/test_net.h"
+
+namespace evoq {
+namespace {
+
+// ---- which inputs are quantized
+
+TEST(RealInputs, ByOperator) {
+  struct Case {
+    const char* node;
+    std::vector<size_t> wanted;
+  };
+  for (const Case& c : {
+           Case{"Conv(%x, %w, %b, %x)", {0, 3}},
+           Case{"MatMul(%x, %x)", {0, 1}},
+           Case{"MatMul(%x, %m)", {0}},
+           Case{"Add(%x, %k)", {0, 1}},
+           Case{"Mul(%k, %x)", {0, 1}},
+           Case{"Sub(%x, %k)", {0}},
+           Case{"Concat{axis=1}(%x, %w, %x)", {0, 1, 2}},
+           Case{"Clip(%x, _, %k)", {0}},
+           Case{"Gather{axis=1}(%x, %i)", {0}},
+           Case{"PRelu(%x, %k)", {0}},
+           Case{"Add(%j, %j)", {}},
+       }) {
+    const Graph graph = MakeNet(
+        fmt::format("graph g\ninput %x: float32[2, 2, 1, 1]\ninput %j: int64[2]\nconst %w: "
+                    "float32[2, 2, 1, 1]\nconst %b: float32[2]\nconst %m: float32[1, 2]\nconst %k: "
+                    "float32[] = [1.5]\nconst %i: int64[1] = [1]\nn: %y = {}\noutput %y\n",
+                    c.node));
+    EXPECT_EQ(RealInputs(graph, graph.node(graph.FindNode("n"))), c.wanted) << c.node;
+  }
+}
+
+// ---- static int8
+
+TEST(Static, ConstantsWithNaNsAreNamed) {
+  Graph graph = MakeNet(
+      "graph g\ninput %x: float32[1, 2, 3, 3]\nconst %w: float32[2, 2, 1, 1]\nc: %y = Conv(%x, "
+      "%w)\nconst %k: float32[2, 1, 1]\nm: %z = Mul(%y, %k)\nd: %u = Conv(%z, %w)\noutput %u\n");
+  graph.SetConstant(graph.FindValue("k"), Tensor::FromValues<float>(Shape{2, 1, 1}, {1, NAN}));
+  const auto report = QuantizeStatic(
+      graph, {{"x", {-1, 1}}, {"y", {-1, 1}}, {"z", {-1, 1}}, {"u", {-1, 1}}}, {});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().message(),
+            "k: a constant of float32[2, 1, 1] holds a NaN or an infinity");
+}
+
+TEST(Static, SentencesOfWhatStaysFloat) {
+  const auto reason = [](const std::string& inputs, const std::string& node,
+                         const Ranges& ranges) -> std::string {
+    Graph graph = MakeNet("graph g\n" + inputs + "n: %y = " + node + "\noutput %y\n");
+    const auto report = QuantizeStatic(graph, ranges, {});
+    EXPECT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->nodes_float, report->float_reasons.size());
+    EXPECT_EQ(report->nodes_total, report->nodes_int8 + report->nodes_float);
+    const auto found = report->float_reasons.find("n");
+    return found == report->float_reasons.end() ? "" : found->second;
+  };
+  const std::string image = "input %x: float32[1, 2, 3, 3]\ninput %r: float32[1, 2, 3, 3]\n",
+                    w = "const %w: float32[2, 2, 1, 1]\n";
+  const Ranges x = {{"x", {-1, 1}}, {"y", {-1, 1}}};
+  EXPECT_EQ(reason(image + w, "Conv(%x, %w)", x), "");
+  EXPECT_EQ(reason(image + w, "Conv(%x, %w, _, %r)", x), "no-range: r was not calibrated");
+  EXPECT_EQ(reason(image + w, "Conv(%w, %w)", x), "constant-input: the input is a constant");
+  const std::string deep = "input %x: float32[1, 33001]\nconst %w: float32[33001, 2]\n";
+  EXPECT_EQ(reason(deep, "MatMul(%x, %w)", x),
+            "depth: sums of 33001 products may overflow int32, at most 33000");
+  // Two computed operands: both need a range, and neither may be a constant.
+  const std::string pair = "input %x: float32[2, 2]\ninput %r: float32[2, 2]\nconst %k: float32[2, "
+                           "2]\ninput %v: float32[2]\n";
+  EXPECT_EQ(reason(pair, "MatMul(%x, %r)", x), "no-range: r was not calibrated");
+  EXPECT_EQ(reason(pair, "MatMul(%r, %x)", x), "no-range: r was not calibrated");
+  EXPECT_EQ(reason(pair, "MatMul(%k, %x)", x), "constant-input: an operand is a constant");
+  EXPECT_EQ(reason(pair, "MatMul(%x, %x, _, %r)", x), "no-range: r was not calibrated");
+  EXPECT_EQ(reason(pair, "MatMul(%x, %v)", x),
+            "weights-not-constant: the weight is computed, but not as a matrix of float32");
+  EXPECT_EQ(reason(pair, "Mul(%k, %k)", x), "types: no input is a float32 activation");
+}
+
+// ---- weights only
+
+TEST(WeightsOnly, WhatStaysFloat) {
+  const auto reason = [](const std::string& text) -> std::string {
+    Graph graph = MakeNet("graph g\n" + text + "output %y\n");
+    const auto report = QuantizeWeights(graph, {});
+    EXPECT_TRUE(report) << report.error().message();
+    const auto found = report->float_reasons.find("n");
+    return fmt::format("{} {}", report->nodes_total,
+                       found == report->float_reasons.end() ? "" : found->second);
+  };
+  EXPECT_EQ(reason("input %x: float32[1, 15]\nconst %w: float32[15, 17]\nn: %y = MatMul(%x, %w)\n"),
+            "1 small: a weight of 255 elements");
+  EXPECT_EQ(reason("input %x: float32[1, 16]\nconst %w: float32[16, 16]\nn: %y = MatMul(%x, %w)\n"),
+            "1 ");
+  EXPECT_EQ(reason("input %x: float32[1, 256]\nconst %w: float32[256]\nn: %y = MatMul(%x, %w)\n"),
+            "1 small: a weight of 256 elements");
+  // Tables are read by their rows; other operators have no weights.
+  const std::string table = "input %i: int64[2]\nconst %w: float32[64, 8]\n";
+  EXPECT_EQ(reason(table + "n: %y = Gather(%w, %i)\n"), "1 ");
+  EXPECT_EQ(reason(table + "n: %y = Gather{axis=1}(%w, %i)\n"), "0 ");
+  EXPECT_EQ(reason("input %x: float32[64, 8]\nconst %w: float32[64, 8]\nn: %y = Add(%w, %x)\n"),
+            "0 ");
+  EXPECT_EQ(reason("input %i: int64[2]\ninput %t: float32[64, 8]\nn: %y = Gather(%t, %i)\n"), "0 ");
+}
+
+TEST(WeightsOnly, WeightsWithNaNsAreNamed) {
+  for (const auto& quantize : {QuantizeWeights, QuantizeDynamic}) {
+    Graph graph = MakeNet(
+        "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\nn: %y = MatMul(%x, "
+        "%w)\noutput %y\n");
+    Tensor w = graph.value(graph.FindValue("w")).constant.Clone();
+    w.mutable_data<float>()[3] = INFINITY;
+    graph.SetConstant(graph.FindValue("w"), w);
+    const auto report = quantize(graph, {});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().message(),
+              "w: a constant of float32[16, 16] holds a NaN or an infinity");
+  }
+}
+
+// The float32 weight is gone from the graph.
+TEST(WeightsOnly, TheGraphHoldsTheIntegersOnly) {
+  Graph graph = MakeNet(
+      "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\nn: %y = MatMul(%x, "
+      "%w)\noutput %y\n");
+  ASSERT_TRUE(QuantizeWeights(graph, {}));
+  EXPECT_FALSE(graph.FindValue("w").valid());
+  EXPECT_TRUE(graph.FindValue("w.int8").valid());
+  EXPECT_EQ(graph.value_count(), 3);
+}
+
+// ---- dynamic int8
+
+TEST(Dynamic, WhatStaysFloat) {
+  const auto run = [](const std::string& text, std::string* reason) {
+    Graph graph = MakeNet("graph g\n" + text + "output %y\n");
+    const auto report = QuantizeDynamic(graph, {});
+    EXPECT_TRUE(report) << report.error().message();
+    const auto found = report->float_reasons.find("n");
+    *reason = found == report->float_reasons.end() ? "" : found->second;
+    return report->warnings;
+  };
+  std::string reason;
+  EXPECT_TRUE(run("input %x: float32[1, 2]\nconst %w: float32[2, 2]\nconst %b: float32[2]\nn: %y = "
+                  "MatMul(%x, %w, %b)\n",
+                  &reason)
+                  .empty());
+  EXPECT_EQ(reason, "");
+  const std::vector<std::string> unchanged = {"no weight became int8: the model is unchanged"};
+  EXPECT_EQ(run("input %x: float32[1, 2]\nconst %w: float32[2, 2]\ninput %b: float32[2]\nn: %y = "
+                "MatMul(%x, %w, %b)\n",
+                &reason),
+            unchanged);
+  EXPECT_EQ(reason, "small: a weight of 4 elements") << "said by the step for the weights alone";
+  EXPECT_EQ(run("input %x: float32[2, 2]\nn: %y = MatMul(%x, %x)\n", &reason), unchanged);
+  EXPECT_EQ(reason, "weights-not-constant: the weight is computed at run time");
+  EXPECT_EQ(run("input %x: float64[2, 2]\nconst %w: float64[2, 2]\nn: %y = MatMul(%x, %w)\n",
+                &reason),
+            unchanged);
+  EXPECT_EQ(reason, "types: the weight is float64[2, 2], expected plain float32");
+  // 256 weights, so that the step for the weights alone has nothing to say.
+  const std::string integers = "input %x: uint8[1, 16](scale 0.5, zero 3)\n";
+  EXPECT_TRUE(
+      run(integers + "const %w: float32[16, 16]\nn: %y = MatMul(%x, %w)\n", &reason).empty());
+  EXPECT_EQ(reason, "types: the input is uint8[1, 16](scale 0.5, zero 3), expected float32");
+  EXPECT_TRUE(run("input %x: float32[1, 16]\nconst %w: float32[16, 16]\ninput %b: float32[16]\nn: "
+                  "%y = MatMul(%x, %w, %b)\n",
+                  &reason)
+                  .empty());
+  EXPECT_EQ(reason, "types: the bias is no float32 constant");
+  EXPECT_TRUE(run("input %x: float32[1, 16, 1, 1]\nconst %w: float32[16, 16, 1, 1]\nn: %y = "
+                  "ConvTranspose(%x, %w)\n",
+                  &reason)
+                  .empty());
+  EXPECT_EQ(reason, "no-int8-kernel: ConvTranspose has no dynamic form");
+}
+
+// ---- bfloat16
+
+TEST(Bf16, FollowersAndWarnings) {
+  const auto narrow = [](const std::string& text, const QuantizeOptions& options,
+                         const char* node) {
+    Graph graph = MakeNet("graph g\n" + text);
+    const auto report = ConvertToBf16(graph, options);
+    EXPECT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->warnings.size(), report->nodes_bf16 == 0 ? 1 : 0);
+    const NodeId id = graph.FindNode(node);
+    return graph.value(graph.node(id).outputs[0]).type.dtype == DType::kBfloat16;
+  };
+  const std::string net =
+      "input %x: float32[1, 2, 6, 6]\nconst %w: float32[2, 2, 1, 1]\na: %a = Conv(%x, %w)\np: %p = "
+      "MaxPool{kernel_shape=[2, 2]}(%a)\nb: %b = Conv(%p, %w)\noutput %b\n";
+  EXPECT_TRUE(narrow(net, {}, "p"));
+  EXPECT_FALSE(narrow(net, {.exclude = {"p"}}, "p"));
+  const std::string indices =
+      "input %x: float32[1, 2, 6, 6]\nconst %w: float32[2, 2, 1, 1]\na: %a = Conv(%x, %w)\np: %p, "
+      "%i = MaxPool{kernel_shape=[2, 2]}(%a)\nb: %b = Conv(%p, %w)\nn: %n = Neg(%i)\noutput "
+      "%b\noutput %n\n";
+  EXPECT_FALSE(narrow(indices, {}, "p")) << "the kernel does not give indices";
+  // Rows of a constant table start a run of bfloat16 values, rows of a computed one do not.
+  const std::string rows = "input %i: int64[1]\n{} %t: float32[4, 4]\nconst %w: float32[4, 4]\ng: "
+                           "%g = Gather(%t, %i)\nm: %m = MatMul(%g, %w)\noutput %m\n";
+  EXPECT_TRUE(narrow(fmt::format(fmt::runtime(rows), "const"), {}, "g"));
+  EXPECT_FALSE(narrow(fmt::format(fmt::runtime(rows), "input"), {}, "g"));
+  EXPECT_FALSE(narrow("input %x: float32[2]\nr: %y = Relu(%x)\noutput %y\n", {}, "r"));
+  // The second operand of a product counts as the first does.
+  Graph pair = MakeNet("graph g\ninput %x: float32[2, 2]\nconst %w: int8[2, 2](scale 0.5, zero "
+                       "0) = [1, 2, 3, 4]\nn: %y = MatMul(%x, %w)\noutput %y\n");
+  const auto report = ConvertToBf16(pair, {});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->float_reasons.at("n"),
+            "types: input 1 is int8[2, 2](scale 0.5, zero 0), expected float32");
+  EXPECT_EQ(pair.node(pair.FindNode("n")).attrs.String("evoq.float_reason"),
+            report->float_reasons.at("n"));
+  Graph computed = MakeNet("graph g\ninput %x: float32[1, 2, 3, 3]\ninput %w: float32[2, 2, 1, "
+                           "1]\nn: %y = Conv(%x, %w)\noutput %y\n");
+  const auto other = ConvertToBf16(computed, {});
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->float_reasons.at("n"), "weights-not-constant: the weight is computed");
+}
+
+// ---- equalization of products
+
+// v = Relu(x w): channels reach 4 and 1 of a range of 4. The reader is dense, three outputs:
+// t[1] <= sqrt(r / 255 * sqrt(squares / readers) / (scale * size)), with squares 3 * 2^2, readers
+// 3, scale the mean of 2 / 127 and size sqrt(mean * max) = sqrt(0.25 * 1): sqrt(4 / 255 * 2 / (2 /
+// 127 * 0.5)) = 1.996075.
+TEST(Equalize, ProductsHaveTheirChannelsOnTheOtherAxis) {
+  Graph net = MakeNet(
+      "graph g\ninput %x: float32[1, 1]\nconst %w: float32[1, 2]\na: %v = "
+      "MatMul{activation=\"Relu\"}(%x, %w)\nconst %u: float32[2, 3]\nb: %y = MatMul(%v, "
+      "%u)\noutput %y\n");
+  net.SetConstant(net.FindValue("w"), Tensor::FromValues<float>(Shape{1, 2}, {4, 8}));
+  net.SetConstant(net.FindValue("u"), Tensor::FromValues<float>(Shape{2, 3}, {1, 1, 1, 2, 2, 2}));
+  Ranges ranges = {{"x", {-1, 1}}, {"v", {0, 4, {2, 0.25f}, {4, 1}}}, {"y", {-9, 9}}};
+  const std::set<NodeId> all(net.order().begin(), net.order().end());
+  EXPECT_EQ(EqualizeChannels(net, all, ranges), 1);
+  const auto constant = [&](const char* node) {
+    return net.ConstantInput(net.node(net.FindNode(node)), 1)->values<float>();
+  };
+  EXPECT_EQ(constant("a")[0], 4);
+  EXPECT_NEAR(constant("a")[1], 8 * 1.996075, 1e-4);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(constant("b")[i], 1);
+    EXPECT_NEAR(constant("b")[3 + i], 2 / 1.996075, 1e-5);
+  }
+}
+
+// ---- ranges.json, as docs/ranges.md has it
+
+TEST(RangesFile, IsWrittenAsDocumented) {
+  const std::string path = testing::TempDir() + "/evoq_ranges_text.json";
+  const Ranges ranges = {{"conv", {0, 5.4375f}}, {"input é", {-2.5f, 2, {0.25f, -4}, {3, 4}}}};
+  const auto text = [&](const CalibrationOptions& options, int samples) {
+    EXPECT_TRUE(SaveRanges(ranges, options, path, samples));
+    return ReadTextFile(path).value_or("");
+  };
+  const std::string end = R"(
+  "ranges": {
+    "conv": [0, 5.4375],
+    "input é": [-2.5, 2]
+  },
+  "channel_means": {
+    "input é": [0.25, -4]
+  },
+  "channel_max": {
+    "input é": [3, 4]
+  }
+}
+)";
+  const std::string begin = fmt::format(
+      "{{\n  \"format\": \"evoq-ranges\",\n  \"version\": 1,\n  \"evoq\": \"{}\",\n", EVOQ_VERSION);
+  EXPECT_EQ(text({}, 3), begin + "  \"observer\": \"minmax\",\n  \"samples\": 3," + end);
+  EXPECT_EQ(text({.observer = Observer::kPercentile, .percentile = 99.5, .bins = 512}, 100),
+            begin + "  \"observer\": \"percentile\",\n  \"percentile\": 99.5,\n  \"bins\": 512,\n  "
+                    "\"samples\": 100," +
+                end);
+  EXPECT_EQ(text({.observer = Observer::kMse}, 1),
+            begin + "  \"observer\": \"mse\",\n  \"bins\": 2048,\n  \"samples\": 1," + end);
+}
+
+TEST(RangesFile, EveryPartIsChecked) {
+  const std::string path = testing::TempDir() + "/evoq_ranges_parts.json";
+  struct Case {
+    const char *ranges, *more, *error;
+  };
+  for (const Case& c : {
+           Case{"[0, 1, 2]", "", "range of a is [0,1,2], expected [min, max]"},
+           Case{"[\"x\", 1]", "", "range of a is [\"x\",1], expected [min, max]"},
+           Case{"[0, \"y\"]", "", "range of a is [0,\"y\"], expected [min, max]"},
+           Case{"[-1e99, 0]", "", "range of a is [-1e+99,0], expected [min, max]"},
+           Case{"[0, 1]", ", \"channel_max\": [1]",
+                "\"channel_max\" is not an object of value: [number, ...]"},
+           Case{"[0, 1]", ", \"channel_means\": {\"a\": 1}", "\"channel_means\" of a is no array"},
+       }) {
+    ASSERT_TRUE(WriteFileAtomic(
+        path, fmt::format(R"({{"format": "evoq-ranges", "version": 1, "ranges": {{"a": {}}}{}}})",
+                          c.ranges, c.more)));
+    const auto loaded = LoadRanges(path);
+    ASSERT_FALSE(loaded) << c.error;
+    EXPECT_NE(loaded.error().message().find(c.error), std::string::npos)
+        << loaded.error().message() << "\nwanted " << c.error;
+  }
+}
+
+}  // namespace
+}  // namespace evoq
