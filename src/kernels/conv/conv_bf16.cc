@@ -158,6 +158,7 @@ struct ConvBf16 {
 std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, ConvShapeF32& shape) {
   if (auto why = RejectTypesBf16(call)) return why;
   if (call.constant(1) == nullptr) return Reject("not-constant", "the weight is computed");
+  if (auto unknown = RejectUnknownShapes(call)) return unknown;  // names bfloat16
   const WideCall wide(call);
   if (auto why = ReadConvShape(wide.call, transposed, shape)) return why;
   if (!transposed) return std::nullopt;

@@ -53,6 +53,20 @@ TEST(ConvInt8, EmptyInputsAndOutputs) {
   Check("conv_int8", Conv2D({0, 4, 4, 8}, {8, 8, 3, 3}, {}, {1, 1, 1, 1}));
   Check("conv_int8", Conv2D({1, 2, 2, 8}, {8, 8, 3, 3}));
   Check("conv_int8", Conv2D({1, 0, 2, 3}, {8, 3, 2, 1}, {}, {1, 0, 2, 0}));
+  Case dynamic = Conv2D({0, 4, 4, 6}, {6, 2, 3, 3}, {}, {1, 1, 1, 1}, 3);  // computed directly
+  dynamic.op = "DynamicConv";
+  dynamic.y_type = DType::kFloat32;
+  Check("dynamic_conv", dynamic);
+}
+
+// Each part sends the columns that it computed through the table, once.
+TEST(ConvInt8, CutForThreadsBehindATable) {
+  for (Case c : {Conv2D({1, 3, 5, 512}, {1000, 512, 1, 1}),
+                 Conv2D({1, 9, 9, 120}, {480, 40, 3, 3}, {}, {1, 1, 1, 1}, 3),
+                 Conv2D({1, 14, 15, 96}, {120, 32, 1, 1}, {}, {}, 3)}) {
+    c.table = true;
+    Check("conv_int8", c);
+  }
 }
 
 // Rows 4096 bytes apart, many taps, padding wider than the image, a huge multiplier.

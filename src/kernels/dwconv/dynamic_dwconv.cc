@@ -100,7 +100,6 @@ void SetChannels(DynamicDwState& state, const KernelCall& call) {
   }
   state.args.bias = reinterpret_cast<const int32_t*>(state.bias.data());
   state.args.multiplier = multiplier;
-  state.args.padding = reinterpret_cast<const uint8_t*>(state.padding.data());
   state.args.offset = state.offset.empty() ? nullptr : state.offset.data();
 }
 

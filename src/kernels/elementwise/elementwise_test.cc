@@ -60,6 +60,10 @@ const Shapes kShapes[] = {
     {{1, 83}, {5, 83}, {5, 83}},
     {{3, 900, 2}, {900, 1}, {3, 900, 2}},  // more short rows than go together
     {{700, 1}, {3, 1, 3}, {3, 700, 3}},
+    {{2, 1, 2, 1, 2, 1, 3},
+     {1, 2, 1, 2, 1, 2, 1},
+     {2, 2, 2, 2, 2, 2, 3}},  // as many dimensions as there may be
+    {{2, 1, 1, 2, 1, 1, 1, 1, 3}, {3}, {2, 1, 1, 2, 1, 1, 1, 1, 3}},  // most of them of one
 };
 
 TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {

@@ -193,6 +193,12 @@ TEST(ConvBf16, TileHeightsAndSegments) {
                              Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2), Image(4, 2048, 50, 1, 2), Image(5, 201, 35, 3, 1)}) {
     CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
   }
+  // An odd depth whose 27 taps are cut into copies, in images of 2 x 5 x 4 pixels and borders on
+  // each side.
+  ConvSizes s = Image(4, 77, 20, 3, 1);
+  s.in = {2, 5, 4};
+  s.kernel = {3, 3, 3}, s.stride = {1, 1, 1}, s.dilation = {1, 1, 1}, s.pad = {1, 1, 1};
+  CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
 }
 
 TEST(LinearBf16, RejectsWithAReason) {

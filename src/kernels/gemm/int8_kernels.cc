@@ -53,9 +53,8 @@ std::optional<Rejection> RejectExtras(const KernelCall& call, const Int8Geometry
   return std::nullopt;
 }
 
-std::vector<int32_t> Int32s(const Tensor* tensor) {
-  if (tensor == nullptr) return {};
-  return {tensor->data<int32_t>(), tensor->data<int32_t>() + tensor->elements()};
+std::vector<int32_t> Int32s(const Tensor& tensor) {
+  return {tensor.data<int32_t>(), tensor.data<int32_t>() + tensor.elements()};
 }
 
 // A plain constant 8-bit zero point as numbers.
@@ -97,7 +96,7 @@ Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geomet
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
   spec.x_zero = call.inputs[0].quant->zero_points[0];
   spec.w_zero = call.inputs[1].quant->zero_points;
-  if (call.has_input(2)) spec.bias = Int32s(call.constant(2));
+  if (call.has_input(2)) spec.bias = Int32s(*call.constant(2));
   CallBeforeTable before(call);
   EVOQ_ASSIGN(spec.epilogue, QuantizedEpilogue(before.call, geometry.out_channels));
   spec.finish.isa = options.isa;

@@ -84,7 +84,7 @@ Int8Rows::Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip,
   if (!merge || rows_ == 0 || taps() == 1 || !inside(outer_) || !inside(inner_)) return;
   for (int64_t a = 0; a < outer_taps_; ++a) {
     for (int64_t b = 0; b < inner_taps_; ++b)
-      tap_offsets_.push_back(outer_[a] - outer_[0] + inner_[b * g.out[2]] - inner_[0]);
+      tap_offsets_.push_back(outer_[a] + inner_[b * g.out[2]]);  // the first of each is 0
   }
 }
 

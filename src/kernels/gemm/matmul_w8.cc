@@ -107,7 +107,7 @@ struct W8State {
 };
 
 // Scales [blocks][columns padded] and, where any is not zero, zero points per column.
-Result<bool> ReadScales(const QuantParams& quant, W8State& state) {
+Status ReadScales(const QuantParams& quant, W8State& state) {
   const int64_t n = state.args.columns, padded = RoundUp(n, int64_t{kW8Columns});
   const int64_t blocks = std::max<int64_t>(CeilDiv(state.args.depth, state.args.block), 1);
   const bool blocked = quant.block != 0;
@@ -118,10 +118,10 @@ Result<bool> ReadScales(const QuantParams& quant, W8State& state) {
   for (int64_t i = 0; i < blocks * n; ++i)
     state.scales[i / n * padded + i % n] = quant.scales[static_cast<size_t>(wanted == 1 ? 0 : i)];
   const bool any = std::any_of(quant.zero_points.begin(), quant.zero_points.end(), [](int32_t z) { return z != 0; });
-  if (!any) return true;
+  if (!any) return {};
   state.zeros.assign(static_cast<size_t>(padded), 0);
   for (int64_t i = 0; i < n; ++i) state.zeros[i] = quant.zero_points[static_cast<size_t>(wanted == 1 ? 0 : i)];
-  return true;
+  return {};
 }
 
 Result<BoundKernel> BindW8(const KernelCall& call, const BindOptions& options) {

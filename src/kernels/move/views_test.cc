@@ -166,6 +166,94 @@ TEST(Move, PadEveryMode) {
   }
 }
 
+// Pads of named axes, counted from the front or the back; axes that are not named stay.
+TEST(Move, PadAlongNamedAxes) {
+  TestCall t{"Pad",
+             {},
+             {Tensor::FromValues<float>(Shape{2, 1, 2}, {1, 2, 3, 4}), Ints({0, 1, 1, 0}),
+              Tensor::Scalar(9.0f), Ints({-1, 0})},
+             {false, true, true, true},
+             {TensorType(DType::kFloat32, Shape{3, 1, 3})}};
+  // Axis 2 has none before and one behind, axis 0 one before.
+  const Tensor want = Tensor::FromValues<float>(Shape{3, 1, 3}, {9, 9, 9, 1, 2, 9, 3, 4, 9});
+  ExpectKernel(*FindKernel("pad"), t, {want}, "named");
+  t.inputs[3] = Ints({3, 0});
+  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->why), "axis 3 is outside [-3, 3)");
+  t.inputs[3] = Ints({-1, 0});
+  t.is_constant[3] = false;
+  EXPECT_EQ(std::string(RejectOf(*FindKernel("pad"), t)->why), "the axes are computed at run time");
+}
+
+// Without a value the fill is 0, of quantized elements the zero point; a scalar has nothing to pad.
+TEST(Move, PadWithoutAValue) {
+  TestCall t{"Pad",
+             {},
+             {Tensor::FromValues<float>(Shape{2}, {1, 2}), Ints({1, 2})},
+             {false, true},
+             {TensorType(DType::kFloat32, Shape{5})}};
+  ExpectKernel(*FindKernel("pad"), t, {Tensor::FromValues<float>(Shape{5}, {0, 1, 2, 0, 0})},
+               "float32");
+  const QuantParams quant = QuantParams::PerTensor(0.5f, -3);
+  t.inputs[0] = Tensor::FromValues<int16_t>(Shape{2}, {300, -2})
+                    .WithType(TensorType(DType::kInt16, Shape{2}, quant));
+  t.outputs = {TensorType(DType::kInt16, Shape{5}, quant)};
+  ExpectKernel(
+      *FindKernel("pad"), t,
+      {Tensor::FromValues<int16_t>(Shape{5}, {-3, 300, -2, -3, -3}).WithType(t.outputs[0])},
+      "int16");
+  t.inputs = {Tensor::Scalar(7.0f), Ints({})};
+  t.outputs = {TensorType(DType::kFloat32, Shape{})};
+  ExpectKernel(*FindKernel("pad"), t, {t.inputs[0]}, "scalar");
+  t.inputs = {Tensor::FromValues<float>(Shape{2, 2}, {1, 2, 3, 4}), Ints({0, 0, 0, 0})};
+  t.outputs = {t.inputs[0].type()};
+  ExpectKernel(*FindKernel("pad"), t, {t.inputs[0]}, "nothing");
+}
+
+// int32 indices, of single elements and of rows; the first axis where none is named; rows of
+// nothing.
+TEST(Move, GatherByInt32Indices) {
+  TestCall t{"Gather",
+             {},
+             {Tensor::FromValues<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6}),
+              Tensor::FromValues<int32_t>(Shape{4}, {2, -1, 0, -3})},
+             {},
+             {TensorType(DType::kFloat32, Shape{4, 2})}};
+  const Tensor want = Tensor::FromValues<float>(Shape{4, 2}, {5, 6, 5, 6, 1, 2, 1, 2});
+  for (const bool constant : {false, true}) {
+    t.is_constant = {false, constant};
+    ExpectKernel(*FindKernel("gather"), t, {want}, "rows");
+  }
+  t.attrs.Set("axis", 1);
+  t.inputs[1] = Tensor::FromValues<int32_t>(Shape{1}, {-1});
+  t.outputs = {TensorType(DType::kFloat32, Shape{3, 1})};
+  for (const bool constant : {false, true}) {
+    t.is_constant = {false, constant};
+    ExpectKernel(*FindKernel("gather"), t, {Tensor::FromValues<float>(Shape{3, 1}, {2, 4, 6})},
+                 "elements");
+  }
+  t.attrs.Erase("axis");
+  t.inputs[0] = Tensor::Allocate(TensorType(DType::kFloat32, Shape{3, 0}));
+  t.outputs = {TensorType(DType::kFloat32, Shape{1, 0})};
+  RunKernel(*FindKernel("gather"), t, Isa::kScalar);
+}
+
+// The first axis where none is named; sizes that are constant; elements of one byte, of 2000 bytes
+// for threads.
+TEST(Move, SplitAlongTheFirstAxis) {
+  for (const int64_t row : {1, 2000}) {
+    TestCall t{
+        "Split",
+        {},
+        {RandomTensor(TensorType(DType::kUint8, Shape{3, row}), 1), Ints({1, 2})},
+        {false, true},
+        {TensorType(DType::kUint8, Shape{1, row}), TensorType(DType::kUint8, Shape{2, row})}};
+    ASSERT_FALSE(RejectOf(*FindKernel("split"), t));
+    const auto parts = RunKernel(*FindKernel("split"), t, Isa::kScalar, 2);
+    EXPECT_EQ(std::memcmp(parts[0].raw(), t.inputs[0].raw(), row), 0);
+    EXPECT_EQ(std::memcmp(parts[1].raw(), t.inputs[0].raw() + row, 2 * row), 0);
+  }
+}
+
 TEST(Move, GatherCountsFromTheEndAndStaysInside) {
   for (DType dtype : kTypes) {
     for (int axis : {0, 1, 2}) {

@@ -166,12 +166,22 @@ struct ReduceCase {
   bool row_reduced;
   int64_t row;
 };
-const ReduceCase kReduce[] = {
-    {{3, 4, 100}, {2}, {3, 4, 1}, true, 100},      {{3, 4, 100}, {1, 2}, {3, 1, 1}, true, 400},
-    {{2, 7, 7, 300}, {1, 2}, {2, 1, 1, 300}, false, 300}, {{5, 6, 7}, {0, 2}, {1, 6, 1}, true, 7},
-    {{4, 9}, {}, {1, 1}, true, 36},                {{5, 6, 33}, {0}, {1, 6, 33}, false, 6 * 33},
-    {{2, 3, 4, 5}, {0, 2}, {1, 3, 1, 5}, false, 5}, {{7, 5, 2}, {2}, {7, 5, 1}, true, 2},
-    {{7, 5, 3}, {2}, {7, 5, 1}, true, 3},          {{2, 6, 5, 4}, {1, 3}, {2, 1, 5, 1}, true, 4}};
+const ReduceCase kReduce[] = {{{3, 4, 100}, {2}, {3, 4, 1}, true, 100},
+                              {{3, 4, 100}, {1, 2}, {3, 1, 1}, true, 400},
+                              {{2, 7, 7, 300}, {1, 2}, {2, 1, 1, 300}, false, 300},
+                              {{5, 6, 7}, {0, 2}, {1, 6, 1}, true, 7},
+                              {{4, 9}, {}, {1, 1}, true, 36},
+                              {{5, 6, 33}, {0}, {1, 6, 33}, false, 6 * 33},
+                              {{2, 3, 4, 5}, {0, 2}, {1, 3, 1, 5}, false, 5},
+                              {{7, 5, 2}, {2}, {7, 5, 1}, true, 2},
+                              {{7, 5, 3}, {2}, {7, 5, 1}, true, 3},
+                              {{2, 6, 5, 4}, {1, 3}, {2, 1, 5, 1}, true, 4},
+                              // Kept axes of which only the later ones go on as one; a size of 1
+                              // beside a reduced row; bands of columns.
+                              {{2, 3, 4, 5, 6}, {1, 4}, {2, 1, 4, 5, 1}, true, 6},
+                              {{3, 4, 1, 5}, {3}, {3, 4, 1, 1}, true, 5},
+                              {{3, 600}, {0}, {1, 600}, false, 600},
+                              {{2, 3, 5, 257}, {0, 2}, {1, 3, 1, 257}, false, 257}};
 
 Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase& s) {
   Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, Shape(s.out)));
@@ -220,6 +230,61 @@ TEST(Norm, ReduceOverAnyAxes) {
       t.is_constant = {false, true};
       t.outputs = {TensorType(DType::kFloat32, Shape(s.out))};
       ExpectKernel(*FindKernel(std::string(op) + "_f32"), t, {ReduceReference(op, x, s)}, Shape(s.sizes).ToString() + Shape(s.axes).ToString());
+    }
+  }
+}
+
+// Without axes all are reduced, or with noop_with_empty_axes none.
+TEST(Norm, ReduceWithoutAxes) {
+  TestCall t{"ReduceSum",
+             {},
+             {Tensor::FromValues<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})},
+             {},
+             {TensorType(DType::kFloat32, Shape{1, 1})}};
+  const KernelDef& kernel = *FindKernel("ReduceSum_f32");
+  ExpectKernel(kernel, t, {Tensor::FromValues<float>(Shape{1, 1}, {21})}, "all");
+  t.attrs.Set("noop_with_empty_axes", 1);
+  const auto why = RejectOf(kernel, t);
+  ASSERT_TRUE(why);
+  EXPECT_STREQ(why->code, "shape");
+  t.outputs[0] = t.inputs[0].type();
+  ExpectKernel(kernel, t, {t.inputs[0]}, "none");
+}
+
+// Attributes that are not there: the last axis for Softmax and layers, the first for ArgMax;
+// epsilon 1e-5.
+TEST(Norm, DefaultAttributes) {
+  // x and x + ln 3: shares of 1/4 and 3/4, so far as float32 goes.
+  TestCall t{"Softmax",
+             {},
+             {Tensor::FromValues<float>(Shape{2, 2}, {0, std::log(3.0f), 5, 5})},
+             {},
+             {TensorType(DType::kFloat32, Shape{2, 2})}};
+  const Tensor shares = RunKernel(kSoftmaxFloat, t, Isa::kScalar)[0];
+  const float want[] = {0.25f, 0.75f, 0.5f, 0.5f};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(shares.data<float>()[i], want[i], 1e-6f);
+  t = {"ArgMax",
+       {},
+       {Tensor::FromValues<float>(Shape{2, 3}, {1, 9, 2, 5, 0, 7})},
+       {},
+       {TensorType(DType::kInt64, Shape{1, 3})}};
+  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{1, 3}, {1, 0, 1})},
+               "first axis");
+  // Equal values: 0 whatever epsilon is; one apart: (x - mean) / sqrt(0.25 + epsilon).
+  for (const float epsilon : {1e-5f, 0.75f}) {
+    t = {"LayerNormalization",
+         {},
+         {Tensor::FromValues<float>(Shape{2, 2}, {3, 3, 1, 2}),
+          Tensor::FromValues<float>(Shape{2}, {1, 2})},
+         {},
+         {TensorType(DType::kFloat32, Shape{2, 2})}};
+    if (epsilon == 0.75f) t.attrs.Set("epsilon", epsilon);
+    const float y = 0.5f / std::sqrt(0.25f + epsilon);
+    for (Isa isa : TestIsas()) {
+      const Tensor got = RunKernel(kLayerNormFloat, t, isa)[0];
+      const float rows[] = {0, 0, -y, 2 * y};
+      for (int i = 0; i < 4; ++i)
+        EXPECT_NEAR(got.data<float>()[i], rows[i], 1e-6f) << IsaName(isa) << " " << i;
     }
   }
 }

@@ -214,6 +214,51 @@ TEST(Pool, GlobalIsTheWindowOfEverything) {
   }
 }
 
+// A zero maximum of all of x is +0; of a window it is the first zero that stands there.
+TEST(Pool, ZeroOfTheGlobalMaximumIsPositive) {
+  for (int64_t channels : {1, 7, 16, 37}) {
+    Tensor x = Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 4, channels}));
+    for (int64_t i = 0; i < x.elements(); ++i)
+      x.mutable_data<float>()[i] = i < channels ? -1.0f : -0.0f;
+    TestCall t{"GlobalMaxPool", {}, {x}, {}, {TensorType(DType::kFloat32, Shape{1, 1, channels})}};
+    t.attrs.Set("channels_last", 1);
+    TestCall window = t;
+    window.op = "MaxPool";
+    window.attrs.Set("kernel_shape", std::vector<int64_t>{4});
+    for (Isa isa : TestIsas()) {
+      const Tensor all = RunKernel(kGlobalMaxPoolFloat, t, isa)[0],
+                   one = RunKernel(kMaxPoolFloat, window, isa)[0];
+      for (int64_t c = 0; c < channels; ++c) {
+        EXPECT_EQ(all.data<float>()[c], 0) << IsaName(isa);
+        EXPECT_FALSE(std::signbit(all.data<float>()[c]))
+            << IsaName(isa) << " channel " << c << " of " << channels;
+        EXPECT_TRUE(std::signbit(one.data<float>()[c]))
+            << IsaName(isa) << " channel " << c << " of " << channels;
+      }
+    }
+  }
+}
+
+// auto_pad of models with free sizes: 5 pixels under a window of 2, 2 apart, to 3; the pad is on
+// the upper or lower side.
+TEST(Pool, AutoPad) {
+  const std::pair<const char*, std::vector<float>> cases[] = {
+      {"SAME_UPPER", {2, 4, 5}}, {"SAME_LOWER", {1, 3, 5}}, {"VALID", {2, 4}}};
+  for (const auto& [mode, want] : cases) {
+    const auto n = static_cast<int64_t>(want.size());
+    TestCall t{"MaxPool",
+               {},
+               {Tensor::FromValues<float>(Shape{1, 5, 1}, {1, 2, 3, 4, 5})},
+               {},
+               {TensorType(DType::kFloat32, Shape{1, n, 1})}};
+    t.attrs.Set("channels_last", 1);
+    t.attrs.Set("kernel_shape", std::vector<int64_t>{2});
+    t.attrs.Set("strides", std::vector<int64_t>{2});
+    t.attrs.Set("auto_pad", mode);
+    ExpectKernel(kMaxPoolFloat, t, {Tensor::FromValues<float>(Shape{1, n, 1}, want)}, mode);
+  }
+}
+
 TEST(Pool, RejectsWithAReason) {
   const TensorType f32(DType::kFloat32, Shape{}), u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
   TestCall t = MakeCall(kCases[0], "MaxPool", u8, f32);

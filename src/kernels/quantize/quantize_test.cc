@@ -190,6 +190,107 @@ TEST(Quantize, DynamicFollowsOnnx) {
   EXPECT_EQ(RunKernel(kDynamicQuantizeKernel, zero, Isa::kScalar)[1].data<float>()[0], 1);
 }
 
+// Without a zero point it is 0; what nobody reads is not written; a range that is known is not
+// sought.
+TEST(Quantize, OptionalInputsAndOutputs) {
+  const Tensor x = Tensor::FromValues<float>(Shape{5}, {-1, 0, 0.75f, 2, 1000});
+  TestCall t{
+      "QuantizeLinear", {}, {x, Tensor::Scalar(0.5f)}, {}, {TensorType(DType::kUint8, Shape{5})}};
+  ExpectKernel(kQuantizeRuntime, t, {Tensor::FromValues<uint8_t>(Shape{5}, {0, 0, 2, 4, 255})},
+               "no zero point");
+  const Tensor integers = Tensor::FromValues<int32_t>(Shape{3}, {-70000, 0, 3});
+  TestCall d{"DequantizeLinear",
+             {},
+             {integers, Tensor::Scalar(0.5f)},
+             {},
+             {TensorType(DType::kFloat32, Shape{3})}};
+  ExpectKernel(kDequantizeRuntime, d, {Tensor::FromValues<float>(Shape{3}, {-35000, 0, 1.5f})},
+               "int32");
+  d.inputs.push_back(Tensor::FromValues<int32_t>(Shape{}, {2}));
+  ExpectKernel(kDequantizeRuntime, d, {Tensor::FromValues<float>(Shape{3}, {-35001, -1, 0.5f})},
+               "int32");
+  // The range [-1, 254] of input 1: scale 1, zero point 1.
+  const Tensor want = Tensor::FromValues<uint8_t>(Shape{5}, {0, 1, 2, 3, 255});
+  TestCall q{
+      "DynamicQuantizeLinear", {}, {x, Tensor::FromValues<float>(Shape{2}, {-1, 254})}, {}, {}};
+  for (const bool scale : {false, true}) {
+    for (const bool zero : {false, true}) {
+      q.outputs = {want.type(), TensorType(), TensorType()};
+      if (scale) q.outputs[1] = TensorType(DType::kFloat32, Shape{});
+      if (zero) q.outputs[2] = TensorType(DType::kUint8, Shape{});
+      for (Isa isa : TestIsas()) {
+        const BoundTest b = Bind(kDynamicQuantizeKernel, q, isa, 1);
+        const void* in[] = {x.raw(), q.inputs[1].raw()};
+        uint8_t y[5] = {}, zero_point = 99;
+        float found = 99;
+        void* out[] = {y, &found, &zero_point};
+        ThreadPool pool(1);
+        b.bound.run(b.bound.state.get(), in, out, RunContext{pool, b.scratch});
+        EXPECT_EQ(std::memcmp(y, want.raw(), 5), 0) << IsaName(isa);
+        EXPECT_EQ(found, scale ? 1 : 99) << IsaName(isa);
+        EXPECT_EQ(zero_point, zero ? 1 : 99) << IsaName(isa);
+      }
+    }
+  }
+}
+
+// y[i] = table[x[i]], also of lengths that threads share: more than 80001 bytes of 0.05 ns to a
+// piece.
+TEST(Quantize, LooksBytesUp) {
+  for (int64_t n : {0, 1, 63, 65, 300000}) {
+    TestCall t;
+    t.op = "Lookup";
+    const TensorType type(DType::kUint8, Shape{n}, QuantParams::PerTensor(0.1f, 3));
+    t.inputs = {RandomTensor(type, 1), RandomTensor(TensorType(DType::kUint8, Shape{256}), 2)};
+    t.outputs = {type};
+    Tensor want = Tensor::Allocate(type);
+    for (int64_t i = 0; i < n; ++i)
+      want.mutable_data<uint8_t>()[i] = t.inputs[1].data<uint8_t>()[t.inputs[0].data<uint8_t>()[i]];
+    ExpectKernel(*FindKernel("lookup_u8"), t, {want}, fmt::format("{}", n));
+  }
+}
+
+// The bounds of each type, the values beside them, and NaN.
+TEST(Cast, SaturatesToEveryInteger) {
+  struct Case {
+    DType dtype;
+    int64_t low, high;  // as their bits
+    float above;        // the least float32 beyond the type
+  };
+  const Case cases[] = {
+      {DType::kUint8, 0, 255, 256.0f},          {DType::kInt8, -128, 127, 128.0f},
+      {DType::kUint16, 0, 65535, 0x1p16f},      {DType::kInt16, -32768, 32767, 0x1p15f},
+      {DType::kUint32, 0, 0xffffffff, 0x1p32f}, {DType::kInt32, INT32_MIN, INT32_MAX, 0x1p31f},
+      {DType::kUint64, 0, -1, 0x1p64f},         {DType::kInt64, INT64_MIN, INT64_MAX, 0x1p63f}};
+  for (const Case& c : cases) {
+    const float inf = std::numeric_limits<float>::infinity();
+    const float inside = std::nextafter(c.above, 0.0f);
+    const bool is_signed = c.low != 0;
+    const float x[] = {c.above,
+                       1.25f * c.above,
+                       inf,
+                       -2 * c.above,
+                       -inf,
+                       std::nanf(""),
+                       is_signed ? -c.above : -1.0f,
+                       inside};
+    const auto bits = [&](float v) {  // of `inside`, which is an integer from 2^24 on
+      return c.above > 0x1p24f ? static_cast<int64_t>(static_cast<uint64_t>(v)) : c.high;
+    };
+    const int64_t want[] = {c.high, c.high, c.high, c.low, c.low, 0, c.low, bits(inside)};
+    TestCall t{"Cast",
+               {},
+               {Tensor::FromValues<float>(Shape{8}, std::vector<float>(x, x + 8))},
+               {},
+               {TensorType(c.dtype, Shape{8})}};
+    const Tensor y = RunKernel(kCastKernel, t, Isa::kScalar)[0];
+    const size_t bytes = y.bytes() / 8;
+    for (size_t i = 0; i < 8; ++i)
+      EXPECT_EQ(std::memcmp(y.raw() + i * bytes, &want[i], bytes), 0)
+          << DTypeName(c.dtype) << " of " << x[i];
+  }
+}
+
 TEST(Cast, TruncatesAndSaturates) {
   TestCall t;
   t.op = "Cast";
