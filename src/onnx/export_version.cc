@@ -135,7 +135,7 @@ int OpsetNeeded(const Graph& graph) {
 }
 
 int IrVersionOf(int opset) {
-  constexpr int kFirstOpset[][2] = {{26, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}};
+  constexpr int kFirstOpset[][2] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}};
   for (const auto& [first, ir] : kFirstOpset) {
     if (opset >= first) return ir;
   }

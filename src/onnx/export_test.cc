@@ -1,0 +1,375 @@
+// What stands in an exported file, message by message.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "onnx/text_testing.h"
+
+namespace evoq {
+namespace {
+
+Graph Parsed(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph) << graph.error().message();
+  return graph ? std::move(*graph) : Graph();
+}
+
+onnx::ModelProto Exported(const Graph& graph) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_export_test_{}.onnx", ::getpid()))
+          .string();
+  const Status written = ExportOnnx(graph, path);
+  EXPECT_TRUE(written) << written.error().message();
+  onnx::ModelProto model;
+  if (!written) return model;
+  EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
+  std::filesystem::remove(path);
+  return model;
+}
+
+std::string ErrorOf(const Graph& graph) {
+  const Status written = ExportOnnx(graph, "/nowhere/x.onnx");
+  return written ? "written" : written.error().message();
+}
+
+// "name = Op(inputs)" of each node, with names of attributes.
+std::vector<std::string> Nodes(const onnx::GraphProto& graph) {
+  std::vector<std::string> lines;
+  for (const auto& node : graph.node()) {
+    std::vector<std::string> attrs;
+    for (const auto& attr : node.attribute()) attrs.push_back(attr.name());
+    lines.push_back(fmt::format("{}: {} = {}{}({})", node.name(), fmt::join(node.output(), ", "),
+                                node.op_type(),
+                                attrs.empty() ? "" : fmt::format("{{{}}}", fmt::join(attrs, ", ")),
+                                fmt::join(node.input(), ", ")));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(Exported, HeaderSaysWhoAndWhat) {
+  Graph graph = Parsed(
+      "graph net\ninput %x: float32[N, 2, ?]\nr: %r: float32[N, 2, ?] = Relu(%x)\n"
+      "g: %y: float32[N, 2, ?] = com.microsoft::Gelu(%r)\noutput %y\n");
+  graph.metadata["author"] = "me";
+  graph.metadata["onnx.opset"] = "9";
+  const onnx::ModelProto model = Exported(graph);
+  EXPECT_EQ(model.ir_version(), 8);
+  EXPECT_EQ(model.producer_name(), "evoq");
+  EXPECT_EQ(model.graph().name(), "net");
+  ASSERT_EQ(model.opset_import_size(), 2);
+  EXPECT_TRUE(model.opset_import(0).has_domain());
+  EXPECT_EQ(model.opset_import(0).domain(), "");
+  EXPECT_EQ(model.opset_import(0).version(), 17);
+  EXPECT_EQ(model.opset_import(1).domain(), "com.microsoft");
+  EXPECT_EQ(model.opset_import(1).version(), 1);
+  ASSERT_EQ(model.metadata_props_size(), 1);
+  EXPECT_EQ(model.metadata_props(0).key(), "author");
+  EXPECT_EQ(model.metadata_props(0).value(), "me");
+  const auto& shape = model.graph().input(0).type().tensor_type().shape();
+  ASSERT_EQ(shape.dim_size(), 3);
+  EXPECT_EQ(shape.dim(0).dim_param(), "N");
+  EXPECT_FALSE(shape.dim(0).has_dim_value());
+  EXPECT_EQ(shape.dim(1).dim_value(), 2);
+  EXPECT_FALSE(shape.dim(1).has_dim_param());
+  EXPECT_FALSE(shape.dim(2).has_dim_value() || shape.dim(2).has_dim_param());
+  EXPECT_EQ(model.graph().input(0).type().tensor_type().elem_type(), 1);
+  EXPECT_EQ(Nodes(model.graph()), (Lines{"r: r = Relu(x)", "g: y = Gelu(r)"}));
+  EXPECT_EQ(model.graph().node(1).domain(), "com.microsoft");
+  graph.name = "";
+  EXPECT_EQ(Exported(graph).graph().name(), "graph");
+}
+
+// What a file declares of a rank that nobody knows is believed where it can be one.
+TEST(Exported, DeclaredRanks) {
+  Graph graph;
+  const TensorType any(DType::kFloat32, Shape::UnknownRank());
+  graph.MarkOutput(graph.Apply("Relu", "y", {graph.AddInput("x", any)}, {}, any));
+  const auto rank = [&](const char* fact) {
+    graph.metadata.erase("onnx.output_rank.y");
+    if (fact != nullptr) graph.metadata["onnx.output_rank.y"] = fact;
+    const auto type = Exported(graph).graph().output(0).type().tensor_type();
+    return type.has_shape() ? type.shape().dim_size() : -1;
+  };
+  EXPECT_EQ(rank(nullptr), -1);
+  EXPECT_EQ(rank("0"), 0);
+  EXPECT_EQ(rank("3"), 3);
+  EXPECT_EQ(rank("64"), 64);
+  for (const char* none : {"65", "-1", "", "many"}) EXPECT_EQ(rank(none), -1) << none;
+}
+
+TEST(Exported, ContainersHaveTheirTypes) {
+  struct Row {
+    ValueKind kind;
+    bool optional, sequence;
+  };
+  for (const Row& row :
+       {Row{ValueKind::kTensor, false, false}, Row{ValueKind::kSequence, false, true},
+        Row{ValueKind::kOptional, true, false}, Row{ValueKind::kOptionalSequence, true, true}}) {
+    Graph graph;
+    const TensorType type = TensorType::In(row.kind, DType::kFloat32, Shape{2});
+    graph.MarkOutput(graph.Apply("Identity", "y", {graph.AddInput("x", type)}, {}, type));
+    const onnx::GraphProto made = Exported(graph).graph();
+    for (const onnx::TypeProto& to : {made.input(0).type(), made.output(0).type()}) {
+      EXPECT_EQ(to.has_optional_type(), row.optional);
+      const onnx::TypeProto& held = row.optional ? to.optional_type().elem_type() : to;
+      EXPECT_EQ(held.has_sequence_type(), row.sequence);
+      const auto& tensor = (row.sequence ? held.sequence_type().elem_type() : held).tensor_type();
+      EXPECT_EQ(tensor.elem_type(), 1);
+    }
+  }
+}
+
+// The attribute `type` of Optional is two numbers in the graph.
+TEST(Exported, TypeOfAnEmptyOptional) {
+  for (const int sequence : {0, 1}) {
+    Attrs attrs;
+    attrs.Set("type", 7);
+    attrs.Set("type_is_sequence", sequence);
+    Graph graph;
+    graph.MarkOutput(graph.Apply("Optional", "y", {}, attrs));
+    const onnx::NodeProto node = Exported(graph).graph().node(0);
+    ASSERT_EQ(node.attribute_size(), 1) << node.DebugString();
+    EXPECT_EQ(node.attribute(0).name(), "type");
+    EXPECT_EQ(node.attribute(0).type(), onnx::AttributeProto::TYPE_PROTO);
+    const onnx::TypeProto& type = node.attribute(0).tp();
+    EXPECT_EQ(type.has_sequence_type(), sequence == 1);
+    const auto& tensor = sequence == 1 ? type.sequence_type().elem_type() : type;
+    EXPECT_EQ(tensor.tensor_type().elem_type(), 7);
+  }
+}
+
+TEST(Exported, AttributesOfAllKinds) {
+  Attrs attrs;
+  attrs.Set("a", 3);
+  attrs.Set("b", 0.5f);
+  attrs.Set("c", "text");
+  attrs.Set("d", AttrValue(std::vector<int64_t>{4, 5}));
+  attrs.Set("e", AttrValue(std::vector<float>{1.5f, 2.5f}));
+  attrs.Set("f", AttrValue(std::vector<std::string>{"p", "q"}));
+  attrs.Set("g", AttrValue(Tensor::FromValues<int64_t>(Shape{1}, {9})));
+  attrs.Set("evoq.from", "a note, which is no attribute of ONNX");
+  Graph graph;
+  const TensorType type(DType::kFloat32, Shape{2});
+  graph.MarkOutput(graph.Apply("Relu", "y", {graph.AddInput("x", type)}, attrs, type));
+  const onnx::NodeProto node = Exported(graph).graph().node(0);
+  ASSERT_EQ(node.attribute_size(), 7) << node.DebugString();
+  using A = onnx::AttributeProto;
+  const A::AttributeType kinds[] = {A::INT,    A::FLOAT,   A::STRING, A::INTS,
+                                    A::FLOATS, A::STRINGS, A::TENSOR};
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(node.attribute(i).name(), std::string(1, static_cast<char>('a' + i)));
+    EXPECT_EQ(node.attribute(i).type(), kinds[i]) << i;
+  }
+  EXPECT_EQ(node.attribute(0).i(), 3);
+  EXPECT_EQ(node.attribute(1).f(), 0.5f);
+  EXPECT_EQ(node.attribute(2).s(), "text");
+  ASSERT_EQ(node.attribute(3).ints_size(), 2);
+  EXPECT_EQ(node.attribute(3).ints(1), 5);
+  ASSERT_EQ(node.attribute(4).floats_size(), 2);
+  EXPECT_EQ(node.attribute(4).floats(1), 2.5f);
+  ASSERT_EQ(node.attribute(5).strings_size(), 2);
+  EXPECT_EQ(node.attribute(5).strings(1), "q");
+  EXPECT_EQ(node.attribute(6).t().dims(0), 1);
+  EXPECT_EQ(node.attribute(6).t().data_type(), 7);
+}
+
+// Each part of a fused node is a node: the product, the bias of a MatMul, the residual, the
+// activation. A Conv has its bias itself.
+TEST(Exported, FusedNodesAreWrittenOut) {
+  const auto nodes = [](const std::string& node) {
+    return Nodes(Exported(Parsed("graph g\ninput %x: float32[1, 2, 2, 2]\n"
+                                 "const %w: float32[2, 2, 1, 1] = [1, 2, 3, 4]\n"
+                                 "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
+                                 "const %b: float32[2] = [1, 2]\n"
+                                 "n: %y: float32[1, 2, 2, 2] = " +
+                                 node + "\noutput %y\n"))
+                     .graph());
+  };
+  EXPECT_EQ(nodes("Conv(%x, %w, %b)"), (Lines{"n: y = Conv(x, w, b)"}));
+  EXPECT_EQ(nodes("Conv{activation=\"Relu\"}(%x, %w)"),
+            (Lines{"n: n/linear = Conv(x, w)", "n/activation: y = Relu(n/linear)"}));
+  EXPECT_EQ(nodes("Conv(%x, %w, %b, %x)"),
+            (Lines{"n: n/linear = Conv(x, w, b)", "n/add: y = Add(n/linear, x)"}));
+  EXPECT_EQ(nodes("Conv{activation=\"LeakyRelu\", activation_alpha=0.25}(%x, %w, %b, %x)"),
+            (Lines{"n: n/linear = Conv(x, w, b)", "n/add: n/sum = Add(n/linear, x)",
+                   "n/activation: y = LeakyRelu{alpha}(n/sum)"}));
+  EXPECT_EQ(nodes("MatMul(%x, %m)"), (Lines{"n: y = MatMul(x, m)"}));
+  EXPECT_EQ(nodes("MatMul(%x, %m, %b, %x)"),
+            (Lines{"n: n/linear = MatMul(x, m)", "n/add: n/sum = Add(n/linear, b)",
+                   "n/add_1: y = Add(n/sum, x)"}));
+  EXPECT_EQ(nodes("MatMul{activation=\"Silu\"}(%x, %m)"),
+            (Lines{"n: n/linear = MatMul(x, m)", "n/sigmoid: n/gate = Sigmoid(n/linear)",
+                   "n/mul: y = Mul(n/linear, n/gate)"}));
+  EXPECT_EQ(nodes("Add{activation=\"Relu\"}(%x, %x)"),
+            (Lines{"n: n/linear = Add(x, x)", "n/activation: y = Relu(n/linear)"}));
+  EXPECT_EQ(nodes("evoq::Silu(%x)"),
+            (Lines{"n/sigmoid: n/gate = Sigmoid(x)", "n/mul: y = Mul(x, n/gate)"}));
+}
+
+TEST(Exported, ClipHasItsBounds) {
+  const onnx::GraphProto made =
+      Exported(Parsed("graph g\ninput %x: float32[1, 2]\nconst %m: float32[2, 2] = [1, 2, 3, 4]\n"
+                      "n: %y: float32[1, 2] = MatMul{activation=\"Clip\", activation_alpha=-1.5, "
+                      "activation_beta=6.5}(%x, %m)\noutput %y\n"))
+          .graph();
+  EXPECT_EQ(Nodes(made), (Lines{"n: n/linear = MatMul(x, m)",
+                                "n/activation: y = Clip(n/linear, n/min, n/max)"}));
+  std::map<std::string, float> bounds;
+  for (const auto& tensor : made.initializer()) {
+    if (tensor.name() == "m") continue;
+    float value = 0;
+    ASSERT_EQ(tensor.raw_data().size(), sizeof(value));
+    std::memcpy(&value, tensor.raw_data().data(), sizeof(value));
+    bounds[tensor.name()] = value;
+    EXPECT_EQ(tensor.dims_size(), 0);
+  }
+  EXPECT_EQ(bounds, (std::map<std::string, float>{{"n/min", -1.5f}, {"n/max", 6.5f}}));
+}
+
+// Integers between a QuantizeLinear and a DequantizeLinear; a value that two nodes read is
+// dequantized once, a name that is taken gets a number.
+TEST(Exported, QuantizedValues) {
+  const onnx::GraphProto made =
+      Exported(Parsed("graph g\ninput %x: float32[2]\n"
+                      "q: %q: uint8[2](scale 0.5, zero 3) = QuantizeLinear(%x)\n"
+                      "a: %a: uint8[2](scale 0.25, zero 0) = Relu(%q)\n"
+                      "q/dequantize: %n: float32[2] = Neg(%q)\n"
+                      "d: %y: float32[2] = DequantizeLinear(%a)\noutput %y\noutput %n\n"))
+          .graph();
+  EXPECT_EQ(Nodes(made),
+            (Lines{"q/quantize: q = QuantizeLinear(x, q/scale, q/zero_point)",
+                   "q/dequantize_1: q/dequantized = DequantizeLinear(q, q/scale, q/zero_point)",
+                   "a: a/real = Relu(q/dequantized)",
+                   "a/quantize: a = QuantizeLinear(a/real, a/scale, a/zero_point)",
+                   "q/dequantize: n = Neg(q/dequantized)",
+                   "d: y = DequantizeLinear(a, a/scale, a/zero_point)"}));
+}
+
+// 3 rows of 3 columns in blocks of 2 rows: ceil(3 / 2) = 2 rows of scales.
+TEST(Exported, Blocks) {
+  Graph graph;
+  const QuantParams q{{1, 2, 3, 4, 5, 6}, {0, 0, 0, 0, 0, 0}, 0, 2};
+  const ValueId w =
+      graph.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt8, Shape{3, 3}, q)));
+  graph.MarkOutput(
+      graph.Apply("DequantizeLinear", "y", {w}, {}, TensorType(DType::kFloat32, Shape{3, 3})));
+  const onnx::GraphProto made = Exported(graph).graph();
+  ASSERT_EQ(made.node_size(), 1);
+  ASSERT_EQ(made.node(0).attribute_size(), 2);
+  EXPECT_EQ(made.node(0).attribute(0).name(), "axis");
+  EXPECT_EQ(made.node(0).attribute(0).i(), 0);
+  EXPECT_EQ(made.node(0).attribute(1).name(), "block_size");
+  EXPECT_EQ(made.node(0).attribute(1).i(), 2);
+  for (const auto& tensor : made.initializer()) {
+    if (tensor.name() == "w") continue;
+    ASSERT_EQ(tensor.dims_size(), 2) << tensor.name();
+    EXPECT_EQ(tensor.dims(0), 2) << tensor.name();
+    EXPECT_EQ(tensor.dims(1), 3) << tensor.name();
+  }
+}
+
+// A bias of integers has the scale of x times that of its column: 0.5 * 0.25 and 0.5 * 2.
+TEST(Exported, ScalesOfABias) {
+  const auto scales = [](const QuantParams& quant) {
+    Graph graph;
+    const TensorType type(DType::kInt8, Shape{1, 2, 1, 1}, QuantParams::PerTensor(0.5f, 0));
+    const ValueId x = graph.AddInput("x", type);
+    const ValueId w = graph.AddConstant(
+        "w", Tensor::Allocate(TensorType(DType::kInt8, Shape{2, 2, 1, 1}, quant)));
+    const ValueId b = graph.AddConstant("b", Tensor::FromValues<int32_t>(Shape{2}, {5, -3}));
+    graph.MarkOutput(
+        graph.Apply("Conv", "c", {x, w, b}, {}, TensorType(DType::kFloat32, Shape{1, 2, 1, 1})));
+    const onnx::GraphProto made = Exported(graph).graph();
+    const bool columns = quant.scales.size() > 1;
+    size_t found = 0;
+    for (const auto& node : made.node()) {
+      if (node.name() != "c/bias_dequantize") continue;
+      ++found;
+      EXPECT_EQ(node.input(0), "b");
+      EXPECT_EQ(node.input(1), "c/bias_scale");
+      EXPECT_EQ(node.output(0), "c/bias");
+      EXPECT_EQ(node.attribute_size(), columns ? 1 : 0);
+      if (node.attribute_size() == 1) EXPECT_EQ(node.attribute(0).i(), 0);
+    }
+    EXPECT_EQ(found, 1u);
+    std::vector<float> values;
+    for (const auto& tensor : made.initializer()) {
+      if (tensor.name() != "c/bias_scale") continue;
+      values.resize(tensor.raw_data().size() / sizeof(float));
+      std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
+      EXPECT_EQ(tensor.dims_size(), columns ? 1 : 0);
+    }
+    return values;
+  };
+  EXPECT_EQ(scales(QuantParams::PerTensor(0.25f, 0)), (std::vector<float>{0.125f}));
+  EXPECT_EQ(scales(QuantParams{{0.25f, 2}, {0, 0}, 0, 0}), (std::vector<float>{0.125f, 1}));
+}
+
+TEST(Exported, RefusesWhatOnnxCannotSay) {
+  const std::string x = "graph g\ninput %x: float32[2]\n",
+                    w = "const %w: float32[2, 2] = [1, 2, 3, 4]\n";
+  EXPECT_EQ(ErrorOf(Parsed(x + "n: %y: float32[2] = evoq::Captured(%x)\noutput %y\n")),
+            "/nowhere/x.onnx: node n (evoq::Captured): ONNX has no operator of this name");
+  EXPECT_EQ(ErrorOf(Parsed(x + w +
+                           "q: %q: int32[2](scale 0.5, zero 0) = QuantizeLinear(%x)\noutput %q\n")),
+            "/nowhere/x.onnx: node q (QuantizeLinear): output q is quantized to int32, which ONNX "
+            "cannot compute");
+  EXPECT_EQ(ErrorOf(Parsed(x + w +
+                           "const %b: int32[2] = [1, 2]\nm: %y: float32[2] = MatMul(%x, %w, %b)\n"
+                           "output %y\n")),
+            "/nowhere/x.onnx: node m (MatMul): int32 bias b without quantized inputs has no scale");
+  Graph plain = Parsed(x + "q: %y: uint8[2] = QuantizeLinear(%x)\noutput %y\n");
+  EXPECT_EQ(ErrorOf(plain), "/nowhere/x.onnx: node q (QuantizeLinear): output y is not quantized");
+  plain = Parsed(x + "d: %y: float32[2] = DequantizeLinear(%x)\noutput %y\n");
+  EXPECT_EQ(ErrorOf(plain), "/nowhere/x.onnx: node d (DequantizeLinear): input x is not quantized");
+  Graph sequence = Parsed(x + "r: %y: float32[2] = Relu(%x)\noutput %y\n");
+  sequence.MarkOutput(sequence.AddConstant(
+      "s",
+      Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape::UnknownRank()), {})));
+  EXPECT_EQ(ErrorOf(sequence).find("/nowhere/x.onnx: constant s is sequence("), 0u)
+      << ErrorOf(sequence);
+}
+
+// The outputs of a subgraph are outputs of its nodes, each its own; its names are no others'.
+TEST(Exported, SubgraphsHaveNamesOfTheirOwn) {
+  const auto graph =
+      text::Import(17, text::Input("c", 9, {}) + text::Input("x", 1, {2}) +
+                           "node { op_type: 'If' name: 'if' input: 'c' output: 'y' output: 'z' "
+                           "attribute { name: 'then_branch' type: GRAPH g { name: 't' " +
+                           text::Node("Neg", {"x"}, {"a"}) + text::Output("a") + text::Output("a") +
+                           "} } attribute { name: 'else_branch' type: GRAPH g { name: 'e' " +
+                           text::Node("Abs", {"x"}, {"a"}) + text::Output("a") + text::Output("x") +
+                           "} } } " + text::Output("y") + text::Output("z"));
+  ASSERT_TRUE(graph) << text::ErrorOf(graph);
+  const onnx::GraphProto made = Exported(*graph).graph();
+  ASSERT_EQ(made.node_size(), 1);
+  const onnx::NodeProto& node = made.node(0);
+  EXPECT_EQ(Nodes(made), (Lines{"if: y, z = If{then_branch, else_branch}(c)"}));
+  const onnx::GraphProto &then = node.attribute(0).g(), &other = node.attribute(1).g();
+  EXPECT_EQ(then.input_size() + other.input_size(), 0);
+  ASSERT_EQ(then.node_size(), 2) << then.DebugString();
+  EXPECT_EQ(then.node(0).op_type(), "Neg");
+  EXPECT_EQ(then.node(0).input(0), "x");
+  EXPECT_EQ(then.node(1).op_type(), "Identity");
+  EXPECT_EQ(then.output(0).name(), then.node(0).output(0));
+  EXPECT_EQ(then.output(1).name(), then.node(1).output(0));
+  ASSERT_EQ(other.node_size(), 2) << other.DebugString();
+  EXPECT_EQ(other.output(1).name(), other.node(1).output(0));
+  EXPECT_EQ(other.node(1).input(0), "x");
+  std::set<std::string> names;
+  for (const onnx::GraphProto* g : {&then, &other}) {
+    for (const auto& inner : g->node()) {
+      EXPECT_TRUE(names.insert(inner.output(0)).second) << inner.output(0);
+      EXPECT_TRUE(names.insert(inner.name()).second) << inner.name();
+    }
+    for (const auto& output : g->output())
+      EXPECT_EQ(output.type().tensor_type().shape().dim_size(), 1) << output.name();
+  }
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,243 @@
+// Operators beside ONNX's own: what they need, and their values by hand.
+#include <gtest/gtest.h>
+
+#include "onnx/text_testing.h"
+
+namespace evoq {
+namespace {
+
+using text::Constant, text::Evaluated, text::ExpectNear, text::Import, text::Input, text::Int,
+    text::Node, text::Output, text::Reals;
+
+constexpr char kMicrosoft[] = "com.microsoft", kBrevitas[] = "onnx.brevitas";
+
+// Each input in turn is omitted: those that the operator needs are missed by their number.
+TEST(Microsoft, InputsThatAreNeeded) {
+  struct Row {
+    const char* op;
+    size_t inputs;
+    std::set<size_t> needed;
+  };
+  const Row rows[] = {{"FastGelu", 2, {0}},
+                      {"BiasGelu", 2, {0}},
+                      {"QuickGelu", 2, {0}},
+                      {"FusedConv", 4, {0, 1}},
+                      {"FusedMatMul", 3, {0, 1}},
+                      {"SimplifiedLayerNormalization", 3, {0, 1}},
+                      {"SkipLayerNormalization", 5, {0, 1, 2}},
+                      {"SkipSimplifiedLayerNormalization", 4, {0, 1, 2}},
+                      {"EmbedLayerNormalization", 9, {0, 2, 3, 5, 6}},
+                      {"MatMulIntegerToFloat", 7, {0, 1, 2, 3}},
+                      {"DynamicQuantizeMatMul", 5, {0, 1, 2}},
+                      {"MatMulNBits", 6, {0, 1, 2}},
+                      {"Attention", 6, {0, 1}},
+                      {"QAttention", 9, {0, 1, 2, 3, 4}},
+                      {"GroupQueryAttention", 9, {0, 5, 6}},
+                      {"RotaryEmbedding", 5, {0, 1, 2, 3}}};
+  for (const Row& row : rows) {
+    for (size_t omitted = 0; omitted < row.inputs; ++omitted) {
+      text::Names inputs(row.inputs, "x");
+      inputs[omitted] = "";
+      const std::string error =
+          text::ErrorOf(Import(17, Input("x", 1, {1, 2, 4}) +
+                                       Node(row.op, inputs, {"y"}, "", kMicrosoft) + Output("y")));
+      const std::string missing = fmt::format("::{}): input {} is missing", row.op, omitted);
+      EXPECT_EQ(error.find(missing) != std::string::npos, row.needed.count(omitted) > 0)
+          << omitted << ": " << error;
+    }
+  }
+  // The angles of a rotation are needed where there is one.
+  for (const size_t omitted : {7, 8}) {
+    for (const int rotary : {0, 1}) {
+      text::Names inputs = {"x", "x", "x", "", "", "n", "n", "c", "c"};
+      inputs[omitted] = "";
+      const auto graph = Import(
+          17, Input("x", 1, {1, 2, 4}) + Constant("n", 6, {1}, {1}) + Input("c", 1, {9, 2}) +
+                  Node("GroupQueryAttention", inputs, {"y"},
+                       Int("num_heads", 1) + Int("kv_num_heads", 1) + Int("do_rotary", rotary),
+                       kMicrosoft) +
+                  Output("y"));
+      const std::string missing = fmt::format("input {} is missing", omitted);
+      EXPECT_EQ(text::ErrorOf(graph).find(missing) != std::string::npos, rotary == 1)
+          << text::ErrorOf(graph);
+    }
+  }
+}
+
+// QLinear operators: every third input is a zero point, which may be omitted.
+TEST(QLinear, InputsThatAreNeeded) {
+  for (const auto& [op, domain] :
+       {std::pair("QLinearMatMul", ""), {"QLinearConv", ""}, {"QLinearAdd", kMicrosoft}}) {
+    for (size_t omitted = 0; omitted < 7; ++omitted) {
+      text::Names inputs(8, "x");
+      inputs[omitted] = "";
+      const std::string error = text::ErrorOf(
+          Import(17, Input("x", 1, {1, 2, 4}) + Node(op, inputs, {"y"}, "", domain) + Output("y")));
+      const std::string missing = fmt::format("input {} is omitted, expected a value", omitted);
+      EXPECT_EQ(error.find(missing) != std::string::npos, omitted % 3 != 2) << omitted << error;
+    }
+  }
+  text::Names seven(7, "x");
+  for (const char* op : {"QLinearMatMul", "QLinearConv"}) {
+    EXPECT_NE(
+        text::ErrorOf(Import(17, Input("x", 1, {1, 2, 4}) + Node(op, seven, {"y"}) + Output("y")))
+            .find("7 inputs, expected at least 8"),
+        std::string::npos);
+  }
+}
+
+// y = (clamp(round(x / scale + zero), low, high) - zero) * scale, round half to even.
+TEST(Qonnx, GridsOfAllWidths) {
+  struct Row {
+    double scale, zero, bits;
+    std::string attrs;
+    std::vector<float> x, y;
+  };
+  const std::string plain = Int("signed", 0), narrow = Int("narrow", 1);
+  const Row rows[] = {
+      {0.5, 0, 3, "", {-9, -0.25f, 0.75f, 9}, {-2, 0, 1, 1.5f}},        // -4 to 3
+      {0.5, 0, 3, narrow, {-9, -1.5f, 0, 9}, {-1.5f, -1.5f, 0, 1.5f}},  // -3 to 3
+      {0.5, 0, 3, plain, {-9, 0.5f, 3.5f, 9}, {0, 0.5f, 3.5f, 3.5f}},   // 0 to 7
+      {0.5, 0, 3, plain + narrow, {-9, 3, 3.5f, 9}, {0, 3, 3, 3}},      // 0 to 6
+      {1, 2, 3, "", {-9, -6, 1, 9}, {-6, -6, 1, 1}},                    // -4 - 2 to 3 - 2
+      {1, 2, 3, plain, {-9, -2, 5, 9}, {-2, -2, 5, 5}},                 // 0 - 2 to 7 - 2
+      {1, 0, 1, plain, {-9, 0, 1, 9}, {0, 0, 1, 1}},                    // 0 to 1
+      {1, 0, 4, "", {-9, -8, 7, 9}, {-8, -8, 7, 7}},
+      {1, 0, 8, "", {-200, -128, 127, 200}, {-128, -128, 127, 127}},
+      {1, 0, 8, plain, {-1, 0, 255, 300}, {0, 0, 255, 255}},
+      {1, 0, 9, "", {-300, -256, 255, 300}, {-256, -256, 255, 255}},
+      {1, 3, 9, plain, {-9, -3, 508, 600}, {-3, -3, 508, 508}},
+      {1, 0, 16, "", {-40000, -32768, 32767, 40000}, {-32768, -32768, 32767, 32767}},
+      {1, 0, 16, plain, {-1, 0, 65535, 70000}, {0, 0, 65535, 65535}},
+  };
+  for (const Row& row : rows) {
+    const std::string grid = Constant("s", 1, {}, {row.scale}) + Constant("z", 1, {}, {row.zero}) +
+                             Constant("b", 1, {}, {row.bits}) +
+                             Node("Quant", {"x", "s", "z", "b"}, {"q"}, row.attrs, kBrevitas);
+    const std::vector<double> values(row.x.begin(), row.x.end());
+    SCOPED_TRACE(fmt::format("{} bits, zero {} {}", row.bits, row.zero, row.attrs));
+    const std::string add = Node("Add", {"q", "n"}, {"y"}) + Output("y");
+    const auto given =
+        Import(17, Input("x", 1, {4}) + Constant("n", 1, {4}, {0, 0, 0, 0}) + grid + add);
+    EXPECT_EQ(Evaluated(given, {Reals({4}, row.x)}).at(0), row.y);
+    // Of a constant, numbers of up to 4 bits are kept two to a byte.
+    const auto constant =
+        Import(17, Constant("x", 1, {4}, values) + Input("n", 1, {4}) + grid + add);
+    EXPECT_EQ(Evaluated(constant, {Reals({4}, {0, 0, 0, 0})}).at(0), row.y);
+    if (!constant) continue;
+    const bool plain_type = row.attrs.find("signed") != std::string::npos;
+    const std::string stored = (plain_type ? "uint" : "int") + std::to_string(row.bits <= 4   ? 4
+                                                                              : row.bits <= 8 ? 8
+                                                                                              : 16);
+    EXPECT_NE(Print(*constant).find(stored + "[4]"), std::string::npos) << Print(*constant);
+  }
+}
+
+// Scales 0.5 and 2 of the columns, of the last axis but one where they stand on it; 3 bits: -4
+// to 3.
+TEST(Qonnx, ScalesOfAnAxis) {
+  const auto run = [](const text::Sizes& scale, const text::Sizes& x) {
+    const auto graph =
+        Import(17, Input("x", 1, x) + Constant("s", 1, scale, {0.5, 2}) +
+                       Constant("z", 1, {}, {0}) + Constant("b", 1, {}, {3}) +
+                       Node("Quant", {"x", "s", "z", "b"}, {"y"}, "", kBrevitas) + Output("y"));
+    return Evaluated(graph, {Reals(x, {-9, -9, 9, 9})}).at(0);
+  };
+  EXPECT_EQ(run({2}, {2, 2}), (std::vector<float>{-2, -8, 1.5f, 6}));
+  EXPECT_EQ(run({1, 2}, {2, 2}), (std::vector<float>{-2, -8, 1.5f, 6}));
+  EXPECT_EQ(run({2, 1}, {2, 2}), (std::vector<float>{-2, -2, 6, 6}));
+  EXPECT_EQ(run({2, 1}, {1, 2, 2}), (std::vector<float>{-2, -2, 6, 6}));
+}
+
+TEST(Qonnx, BipolarValues) {
+  const auto graph =
+      Import(17, Input("x", 1, {4}) + Constant("s", 1, {}, {0.5}) +
+                     Node("BipolarQuant", {"x", "s"}, {"y"}, "", kBrevitas) + Output("y"));
+  EXPECT_EQ(Evaluated(graph, {Reals({4}, {-3, -0.1f, 0, 7})}).at(0),
+            (std::vector<float>{-0.5f, -0.5f, 0.5f, 0.5f}));
+}
+
+// Weights 0 to 3 of 2 bits, four to a byte from the low bits on: 0xe4 is 0, 1, 2, 3. Zero points of
+// one block in a byte of their own: 1 for column 0, 2 for column 1. Without them they are 2.
+TEST(MatMulNBits, TwoBits) {
+  const std::vector<double> bytes(8, 0xe4);
+  const auto run = [&](const std::string& zeros, const char* name) {
+    std::vector<float> x(16, 0);
+    x[0] = 1, x[3] = 10, x[5] = 100;  // weights 0, 3 and 1
+    const auto graph =
+        Import(17, Input("x", 1, {1, 16}) + Constant("w", 2, {2, 1, 4}, bytes) +
+                       Constant("s", 1, {2}, {0.5, 2}) + zeros +
+                       Node("MatMulNBits", {"x", "w", "s", name}, {"y"},
+                            Int("K", 16) + Int("N", 2) + Int("block_size", 16) + Int("bits", 2),
+                            kMicrosoft) +
+                       Output("y"));
+    return Evaluated(graph, {Reals({1, 16}, x)}).at(0);
+  };
+  // (0 - z) + 10 (3 - z) + 100 (1 - z) = 130 - 111 z
+  EXPECT_EQ(run("", ""), (std::vector<float>{0.5f * -92, 2 * -92}));
+  EXPECT_EQ(run(Constant("z", 2, {2, 1}, {1, 2}), "z"), (std::vector<float>{0.5f * 19, 2 * -92}));
+  EXPECT_EQ(run(Constant("z", 1, {2}, {1.5, 2}), "z"),
+            (std::vector<float>{0.5f * -36.5f, 2 * -92}));
+}
+
+// What an activation of FusedConv takes where it has no parameters: a slope of 0.01; 0.2 x + 0.5.
+TEST(Microsoft, FusedConvDefaults) {
+  const auto run = [](const char* activation) {
+    const auto graph = Import(17, Input("x", 1, {1, 1, 3}) + Constant("w", 1, {1, 1, 1}, {1}) +
+                                      Node("FusedConv", {"x", "w"}, {"y"},
+                                           text::Text("activation", activation), kMicrosoft) +
+                                      Output("y"));
+    return Evaluated(graph, {Reals({1, 1, 3}, {-2, 1, 100})}).at(0);
+  };
+  ExpectNear(run("LeakyRelu"), {-0.02f, 1, 100});
+  ExpectNear(run("HardSigmoid"), {0.1f, 0.7f, 1});
+  EXPECT_EQ(run("Clip"), (std::vector<float>{-2, 1, 100}));
+}
+
+// A vector has no transpose; the products of (1, 2) with the columns of [[1, 2], [3, 4]].
+TEST(Microsoft, FusedMatMulOfAVector) {
+  const auto graph = Import(17, Input("x", 1, {2}) + Constant("w", 1, {2, 2}, {1, 2, 3, 4}) +
+                                    Node("FusedMatMul", {"x", "w"}, {"y"},
+                                         Int("transA", 1) + Int("transBatchA", 1), kMicrosoft) +
+                                    Output("y"));
+  EXPECT_EQ(Evaluated(graph, {Reals({2}, {1, 2})}).at(0), (std::vector<float>{7, 10}));
+}
+
+TEST(Microsoft, MultiHeadAttentionRefuses) {
+  const auto error = [](const text::Names& inputs, const text::Names& outputs) {
+    std::string graph = Input("x", 1, {1, 6, 4}) + Node("MultiHeadAttention", inputs, outputs,
+                                                        Int("num_heads", 2), kMicrosoft);
+    for (const std::string& out : outputs) graph += out.empty() ? "" : Output(out);
+    return text::ErrorOf(Import(17, graph));
+  };
+  for (const text::Names& inputs : {text::Names{"x"}, {"x", "x"}, {"x", "", "x"}, {"", "x", "x"}})
+    EXPECT_NE(error(inputs, {"y"}).find("packed queries, keys and values"), std::string::npos);
+  EXPECT_NE(error({"x", "x", "x"}, {"y", "", "", "q"}).find("output 3 (the scores) is read"),
+            std::string::npos);
+  EXPECT_EQ(error({"x", "x", "x"}, {"y"}), "imported");
+}
+
+// The last axis where it says nothing since 13, the first behind the batch before.
+TEST(QLinear, SoftmaxAxes) {
+  const auto axis = [](const text::Sizes& x, const std::string& attrs) {
+    const auto graph =
+        Import(17, Input("x", 2, x) + Constant("s", 1, {}, {0.5}) + Constant("z", 2, {}, {3}) +
+                       Node("QLinearSoftmax", {"x", "s", "z", "s", "z"}, {"y"}, attrs, kMicrosoft) +
+                       Output("y"));
+    if (!graph) return graph.error().message();
+    for (NodeId id : graph->order()) {
+      const evoq::Node& node = graph->node(id);
+      if (node.op == "Softmax")
+        return fmt::format("{}{}", node.attrs.Int("axis", -9), node.attrs.Has("opset"));
+    }
+    return std::string("no Softmax");
+  };
+  EXPECT_EQ(axis({2, 3, 4}, ""), "-1false");
+  EXPECT_EQ(axis({2, 3, 4}, Int("opset", 13) + Int("axis", 1)), "1false");
+  EXPECT_EQ(axis({2, 4}, Int("opset", 12)), "1false");
+  EXPECT_NE(axis({2, 3, 4}, Int("opset", 12)).find("axis 1 of [2, 3, 4] in operator set 12"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace evoq
