@@ -14,8 +14,7 @@ std::vector<std::vector<Energy>> EnergiesOf(const Answers& reference, const Answ
   std::vector<std::vector<Energy>> energies(
       std::min(reference.outputs.size(), model.outputs.size()));
   for (size_t i = 0; i < energies.size(); ++i) {
-    const size_t outputs = std::min(reference.outputs[i].size(), model.outputs[i].size());
-    for (size_t o = 0; o < outputs; ++o)
+    for (size_t o = 0; o < reference.outputs[i].size(); ++o)
       energies[i].push_back(EnergyOf(reference.outputs[i][o], model.outputs[i][o]));
   }
   return energies;
@@ -29,8 +28,7 @@ std::vector<OutputAccuracy> ByOutput(const std::vector<std::vector<Energy>>& ene
     std::vector<double> signal, noise;
     for (const auto& sample : energies)
       signal.push_back(sample[o].signal), noise.push_back(sample[o].noise);
-    outputs.push_back(
-        {o < names.size() ? names[o] : fmt::format("output {}", o), SignalToNoise(signal, noise)});
+    outputs.push_back({names[o], SignalToNoise(signal, noise)});
   }
   return outputs;
 }
@@ -77,9 +75,9 @@ bool AreClassScores(const Answers& answers) {
   if (answers.outputs.empty() || answers.outputs[0].size() != 1 ||
       !answers.outputs[0][0].type().is_tensor())
     return false;
+  const int64_t scores = answers.outputs[0][0].elements();
   const std::vector<int64_t> sizes = answers.outputs[0][0].sizes();
-  return std::count_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) == 1 &&
-         answers.outputs[0][0].elements() > 1;
+  return scores > 1 && *std::max_element(sizes.begin(), sizes.end()) == scores;
 }
 
 Metric ChooseMetric(const Samples& samples, const Answers& answers) {
@@ -112,7 +110,7 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     agreed += model.classes[i] == reference.classes[i];
     if (!samples.labels[i]) continue;
     const int64_t label = *samples.labels[i];
-    if (label < 0 || (!model.elements.empty() && label >= model.elements[i]))
+    if (label < 0 || label >= model.elements[i])
       return InvalidInput("sample {}: label {} of a model with {} classes", i, label,
                           model.elements[i]);
     const bool a = reference.classes[i] == label, b = model.classes[i] == label;

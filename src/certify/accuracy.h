@@ -35,7 +35,7 @@ struct Answers {
       outputs;  // by sample, by output; empty where only classes, or energies, are known
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
   std::vector<int64_t> classes;               // ClassOf the first output
-  std::vector<int64_t> elements;  // of the first output; empty where only classes are known
+  std::vector<int64_t> elements;  // of the first output; a reference needs none
 };
 
 struct AnswerOptions {

@@ -22,6 +22,10 @@ Tensor Ints(const std::vector<int64_t>& values) {
   return Tensor::FromValues<int64_t>(Shape({static_cast<int64_t>(values.size())}), values);
 }
 
+Tensor List(const std::vector<Tensor>& items) {
+  return Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape({2})), items);
+}
+
 void ExpectEnergy(const Energy& e, double signal, double noise, const char* what = "") {
   EXPECT_DOUBLE_EQ(e.signal, signal) << what;
   EXPECT_DOUBLE_EQ(e.noise, noise) << what;
@@ -55,6 +59,14 @@ TEST(Energy, OutputsOfAnotherSizeAreWrongAsAWhole) {
   ExpectEnergy(EnergyOf(Ints({1, 2, 3}), Ints({1, 2})), 3, 3);
   ExpectEnergy(EnergyOf(Ints({1, 2}), Floats({1, 2})), 2, 2);
   ExpectEnergy(EnergyOf(Floats({1, 2}), Ints({1, 2})), 5, 5);
+  ExpectEnergy(EnergyOf(Floats({1, 2}), List({Floats({1, 2})})), 1, 1);
+}
+
+TEST(Energy, ListsAreRightOrWrongAsAWhole) {
+  const Tensor list = List({Floats({1, 2}), Floats({3, 4})});
+  ExpectEnergy(EnergyOf(list, List({Floats({1, 2}), Floats({3, 4})})), 1, 0);
+  ExpectEnergy(EnergyOf(list, List({Floats({1, 2}), Floats({3, 5})})), 1, 1);
+  ExpectEnergy(EnergyOf(list, Floats({1, 2})), 1, 1);
 }
 
 TEST(Class, TheFirstOfTheLargestAndNoneOfNan) {
@@ -64,6 +76,8 @@ TEST(Class, TheFirstOfTheLargestAndNoneOfNan) {
   EXPECT_EQ(ClassOf(Floats({-kInf, -kInf})), 0);
   EXPECT_EQ(ClassOf(Floats({1, kNan, 5})), -1);
   EXPECT_EQ(ClassOf(Floats({})), -1);
+  EXPECT_EQ(ClassOf(Tensor::FromValues<std::string>(Shape({2}), {"a", "b"})), -1);
+  EXPECT_EQ(ClassOf(List({Floats({1, 2})})), -1);
 }
 
 // Answers of these outputs: [sample][output].
@@ -127,6 +141,42 @@ TEST(Accuracy, EnergiesStandForOutputs) {
   EXPECT_EQ(RelativeNoise(reference, model), RelativeNoise(reference, energies));
 }
 
+// Noise where the reference is silent counts as much as the signal would.
+TEST(Accuracy, NoiseBesideNoSignalCountsOnce) {
+  const Answers silent = Of({{Floats({0, 0}), Floats({0})}, {Floats({0, 0}), Floats({0})}});
+  const Answers noisy = Of({{Floats({0, 3}), Floats({0})}, {Floats({0, 0}), Floats({0})}});
+  EXPECT_EQ(RelativeNoise(silent, noisy), 1);
+  EXPECT_EQ(RelativeNoise(silent, silent), 0);
+}
+
+TEST(Accuracy, OfOtherSamplesTheIntervalDecides) {
+  Accuracy a;
+  a.metric = Metric::kSqnr;
+  a.outputs = {{"y", {20, 18, 22}}};
+  EXPECT_TRUE(a.Keeps({.min_sqnr_db = 20}));
+  EXPECT_FALSE(a.Keeps({.min_sqnr_db = 20.1}));
+  EXPECT_TRUE(a.Keeps({.min_sqnr_db = 22}, /*certain=*/true));
+  EXPECT_FALSE(a.Keeps({.min_sqnr_db = 22.1}, /*certain=*/true));
+}
+
+TEST(Accuracy, OfNoOutputsNoSignalToNoiseIsKept) {
+  Accuracy a;
+  a.metric = Metric::kSqnr;
+  EXPECT_FALSE(a.Keeps({.min_sqnr_db = -900}));
+  a.metric = Metric::kAgreement;
+  EXPECT_FALSE(a.Keeps({.min_sqnr_db = -900, .also_sqnr = true}));
+  EXPECT_TRUE(a.Keeps({.min_sqnr_db = -900}));
+  EXPECT_EQ(a.worst(), nullptr);
+}
+
+TEST(Accuracy, PointsAreComparedToABillionth) {
+  Accuracy a;
+  a.drop.value = 0.5 + 0.9e-9;
+  EXPECT_TRUE(a.Keeps({.max_drop = 0.5}));
+  a.drop.value = 0.5 + 1.1e-9;
+  EXPECT_FALSE(a.Keeps({.max_drop = 0.5}));
+}
+
 TEST(Accuracy, NanInAnOutputKeepsNothing) {
   const Answers reference = Of({{Floats({1, 2})}}), model = Of({{Floats({kNan, kNan})}});
   const auto a = CompareAnswers(Metric::kSqnr, reference, model, SamplesWith({std::nullopt}));
@@ -177,6 +227,8 @@ TEST(Accuracy, AgreementIsTheShareOfEqualClasses) {
   const auto a = CompareAnswers(Metric::kAgreement, Of(reference), Of(model),
                                 SamplesWith(std::vector<std::optional<int64_t>>(8)));
   EXPECT_DOUBLE_EQ(a->model.value, 0.75);
+  for (const double share : {a->reference.value, a->reference.low, a->reference.high})
+    EXPECT_EQ(share, 1);
   EXPECT_DOUBLE_EQ(a->drop.value, 25);
   EXPECT_NEAR(a->drop.low, 100 * (1 - ShareInterval(6, 8).high), 1e-9);
   EXPECT_NEAR(a->drop.high, 100 * (1 - ShareInterval(6, 8).low), 1e-9);
@@ -186,12 +238,18 @@ TEST(Accuracy, AgreementIsTheShareOfEqualClasses) {
 
 TEST(Accuracy, LabelsThatAreNoClassAndNoSamplesAreErrors) {
   const Answers one = Of({{Floats({1, 0})}});
-  EXPECT_TRUE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({1})).has_value());
-  EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({2})).has_value());
-  EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({-1})).has_value());
-  EXPECT_FALSE(CompareAnswers(Metric::kTop1, one, one, SamplesWith({std::nullopt})).has_value());
-  EXPECT_TRUE(
-      CompareAnswers(Metric::kAgreement, one, one, SamplesWith({std::nullopt})).has_value());
+  const auto message = [&](Metric metric, std::vector<std::optional<int64_t>> labels) {
+    const auto a = CompareAnswers(metric, labels.empty() ? Answers() : one,
+                                  labels.empty() ? Answers() : one, SamplesWith(labels));
+    return a ? "" : a.error().message();
+  };
+  EXPECT_EQ(message(Metric::kTop1, {0}), "");
+  EXPECT_EQ(message(Metric::kTop1, {1}), "");
+  EXPECT_EQ(message(Metric::kTop1, {2}), "sample 0: label 2 of a model with 2 classes");
+  EXPECT_EQ(message(Metric::kTop1, {-1}), "sample 0: label -1 of a model with 2 classes");
+  EXPECT_EQ(message(Metric::kTop1, {std::nullopt}), "no sample has a label");
+  EXPECT_EQ(message(Metric::kAgreement, {}), "no sample was given");
+  EXPECT_EQ(message(Metric::kAgreement, {std::nullopt}), "");
 }
 
 TEST(Accuracy, OnlyASingleListOfScoresIsJudgedByItsClass) {
@@ -201,6 +259,8 @@ TEST(Accuracy, OnlyASingleListOfScoresIsJudgedByItsClass) {
       << "of two outputs one would not count";
   EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({1})}})), Metric::kSqnr);
   EXPECT_EQ(ChooseMetric(unlabelled, Of({{Floats({})}})), Metric::kSqnr);
+  EXPECT_EQ(ChooseMetric(unlabelled, Of({{List({Floats({1, 0})})}})), Metric::kSqnr);
+  EXPECT_EQ(ChooseMetric(unlabelled, Answers()), Metric::kSqnr);
   EXPECT_EQ(
       ChooseMetric(unlabelled, Of({{Tensor::FromValues<float>(Shape({2, 2}), {1, 2, 3, 4})}})),
       Metric::kSqnr);
@@ -227,6 +287,23 @@ TEST(Answer, StopsWhereItIsTold) {
   ASSERT_EQ(some->energies.size(), 3u);
   EXPECT_EQ(some->energies[2][0].noise, 0) << "against itself";
   EXPECT_GT(some->energies[2][0].signal, 0);
+  std::vector<double> done;
+  ASSERT_TRUE(Answer(**engine, samples,
+                     {nullptr, [&](double fraction) { done.push_back(fraction); }, nullptr}));
+  EXPECT_EQ(done, (std::vector<double>{0.2, 0.4, 0.6, 0.8, 1}));
+  Answers other = *all;
+  other.names.push_back("another");
+  const auto refused = Answer(**engine, samples, {&other, nullptr, nullptr});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "1 outputs, the float model has 2");
+}
+
+TEST(Answer, OfAModelWithoutOutputsThereIsNone) {
+  auto engine = Engine::FromGraph(MakeNet("input %x: float32[1, 2]\na: %y = Relu(%x)\n"), {1, {}});
+  ASSERT_TRUE(engine) << engine.error().message();
+  const auto none = Answer(**engine, {});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().message(), "the model has no outputs");
 }
 
 }  // namespace

@@ -103,8 +103,6 @@ class Fields {
   std::string& wrong_;
 };
 
-double Finite(double v) { return std::isfinite(v) ? v : 0; }
-
 std::string Percent(const Interval& i) { return fmt::format("{:.1f}% [{:.1f}, {:.1f}]", 100 * i.value, 100 * i.low, 100 * i.high); }
 
 std::string Decibel(const Interval& i) { return fmt::format("{:.1f} dB [{:.1f}, {:.1f}]", i.value, i.low, i.high); }
@@ -293,7 +291,7 @@ std::string ToText(const Certificate& c) {
   std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
   if (c.is_float) {
     out = fmt::format("  speed     {} ms: this is the float model\n",
-                      MsText(Finite(c.speed.ratio.b_ms)));
+                      MsText(c.speed.ratio.b_ms));
   } else if (!c.speed.not_promised.empty()) {
     out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
   } else {

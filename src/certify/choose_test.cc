@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "certify/test_job.h"
 #include "profile/test_watch.h"
@@ -146,9 +148,22 @@ TEST_F(ChooseTest, ConversionsCostWhatWholeRunsShow) {
 
 TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
   job_.limit = {100, 200};
+  int8_ms_ = 0.5;
+  double tried = -1, lost = -1, changed = -1;  // the fractions told last
+  job_.progress = [&](const std::string& stage, double fraction) {
+    EXPECT_LE(fraction, 1) << stage;
+    if (stage == "trying further plans") tried = fraction;
+    if (stage == "measuring what each layer loses") lost = fraction;
+    if (stage == "measuring changes of single layers") changed = fraction;
+  };
   const auto none = Choose(60);
   ASSERT_TRUE(none) << none.error().message();
   EXPECT_EQ(Count(*none, "float32"), 5);
+  EXPECT_NEAR(tried, 299.0 / 300, 1e-12) << "300 further ones are asked for their accuracy";
+  EXPECT_NEAR(lost, 4.0 / 5, 1e-12) << "five layers";
+  EXPECT_NEAR(changed, 8.0 / 9, 1e-12) << "nine changes, four at a time";
+  EXPECT_EQ(none->plan.at("classes").why,
+            "layer-kept-float-by-budget: int8 would save 2.5000 ms and lose too much accuracy");
 }
 
 TEST_F(ChooseTest, TheTimeIsALimitAtEveryStage) {
@@ -183,6 +198,161 @@ TEST_F(ChooseTest, WithoutTimeForAnyAccuracyTheFastestIsHandedOverUntried) {
   for (const TriedPlan& plan : chosen->tried) EXPECT_FALSE(plan.keeps) << plan.name;
 }
 
+// The shares are 0.06, 0.04, 0.01 and 0.05 of the time, and nothing begins after 0.35, 0.45 and all
+// of it: of 60 s what is left of 21, 27 and 60 s.
+TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
+  using Log = std::vector<std::tuple<size_t, double, double>>;  // models, seconds, limit
+  Log log;
+  const auto note = [&](size_t models, const ShareOfTime& time) {
+    log.emplace_back(models, std::round(1e6 * time.seconds) / 1e6,
+                     std::round(1e6 * time.limit_s) / 1e6);
+  };
+  const auto runs = job_.runs;
+  const auto steps = job_.steps;
+  job_.runs = [&](std::span<Runnable* const> models, const ShareOfTime& time) {
+    note(models.size(), time);
+    return runs(models, time);
+  };
+  job_.steps = [&](std::span<Runnable* const> models, const ShareOfTime& time) {
+    note(models.size(), time);
+    return steps(models, time);
+  };
+  job_.limit = {100, -500};
+  const auto fast = Choose(60);
+  ASSERT_TRUE(fast) << fast.error().message();
+  // Five methods; float32 and the three pairs of float32, uint8 and bfloat16; int8, found to be
+  // the fastest, beside float32, int8-dynamic and bf16: int8-weights is never faster.
+  EXPECT_EQ(log, (Log{{5, 3.6, 21}, {4, 2.4, 23.4}, {4, 3, 54}}));
+  EXPECT_EQ(fast->seconds, 9);
+  EXPECT_EQ(fast->candidates, 5 + 4 + 1 + 4) << "one for the accuracy";
+  EXPECT_EQ(fast->accuracies, 1);
+  EXPECT_EQ(fast->plan.at("stem").why, "");
+  // 3 steps of int8 for the stem with its conversion, 2 for `project` with the pooling, 3 for
+  // `last` with the mean and a conversion; what follows has the time that is left.
+  int8_ms_ = 5;
+  log.clear();
+  const auto slow = Choose(60);
+  ASSERT_TRUE(slow) << slow.error().message();
+  EXPECT_EQ(log, (Log{{5, 3.6, 21}, {4, 2.4, 23.4}, {3, 0.6, 54}, {3, 3, 53.4}}));
+  EXPECT_EQ(slow->plan.at("classes").why,
+            "slower-when-measured: 3.0000 ms as bf16, 3.0000 ms in float32");
+  EXPECT_EQ(slow->plan.at("stem").why,
+            "slower-when-measured: 9.0000 ms as bf16, 6.0000 ms in float32");
+}
+
+// A stage begins when its time is just up, and not a moment later.
+TEST_F(ChooseTest, StagesBeginUntilTheirTimeIsUp) {
+  std::string stages;  // those told
+  std::vector<size_t> models;  // of each measurement in whole runs
+  double steps_end_s = 0, conversions_end_s = 0, contest_end_s = 0;
+  std::pair<std::string, double> when = {"", 0};  // a stage, and when its first sign comes
+  const auto set = [&](double seconds) {
+    if (seconds > 0) watch_.wall_ms = begun_ms_ + 1e3 * seconds;
+  };
+  const auto runs = job_.runs;
+  const auto steps = job_.steps;
+  job_.steps = [&](std::span<Runnable* const> e, const ShareOfTime& time) {
+    const auto ms = steps(e, time);
+    set(steps_end_s);
+    return ms;
+  };
+  job_.runs = [&](std::span<Runnable* const> e, const ShareOfTime& time) {
+    const auto ms = runs(e, time);
+    set(models.empty() ? conversions_end_s : contest_end_s);
+    models.push_back(e.size());
+    return ms;
+  };
+  job_.progress = [&](const std::string& stage, double) {
+    if (stages.find(stage) == std::string::npos) stages += stage + "|";
+    if (stage == when.first) set(when.second);
+  };
+  const auto begin = [&](double db) {
+    job_.limit = {100, db};
+    stages.clear(), models.clear();
+    const auto chosen = Choose(60);
+    EXPECT_TRUE(chosen) << chosen.error().message();
+    return *chosen;
+  };
+  const auto told = [&](const char* stage) { return stages.find(stage) != std::string::npos; };
+  // Conversions until 0.4 of 60 s.
+  steps_end_s = 24;
+  begin(-500);
+  EXPECT_EQ(models, (std::vector<size_t>{4, 4})) << "the conversions, and the result";
+  steps_end_s = 24.001;
+  begin(-500);
+  EXPECT_EQ(models, (std::vector<size_t>{2, 4})) << "a change of a layer, and the result";
+  steps_end_s = 0;
+  // What each layer loses until 0.5, the search until 0.8.
+  when = {"measuring what each layer loses", 55};
+  conversions_end_s = 30;
+  begin(200);
+  EXPECT_TRUE(told("measuring what each layer loses"));
+  when = {"trying further plans", 55};
+  conversions_end_s = 30.001;
+  begin(200);
+  EXPECT_FALSE(told("measuring what each layer loses"));
+  EXPECT_TRUE(told("trying further plans"));
+  conversions_end_s = 48;
+  EXPECT_GT(begin(200).accuracies, 0);
+  EXPECT_TRUE(told("measuring changes of single layers"));
+  conversions_end_s = 48.001;
+  const ChosenPlan untried = begin(200);
+  EXPECT_TRUE(untried.out_of_time);
+  EXPECT_FALSE(told("measuring changes of single layers"));
+  EXPECT_FALSE(told("trying further plans"));
+  conversions_end_s = 0;
+  // Changes of single layers until 0.9: of nine, four are measured at a time.
+  when = {"measuring changes of single layers", 54};
+  begin(200);
+  EXPECT_EQ(models, (std::vector<size_t>{4, 5, 4})) << "the first group's measuring takes time";
+  EXPECT_FALSE(told("trying further plans"));
+  when = {"", 0};
+  // Whether the search ended by itself is asked at the end.
+  contest_end_s = 48;
+  EXPECT_FALSE(begin(-500).out_of_time);
+  contest_end_s = 48.001;
+  EXPECT_TRUE(begin(-500).out_of_time);
+}
+
+// Each look at the clock takes a second; measuring by steps ends at 16 s of which the looks before
+// are a part.
+TEST_F(ChooseTest, MethodsAndConversionsAreBuiltUntilTheirTimeIsUp) {
+  size_t methods = 0;
+  std::vector<size_t> models;
+  const auto runs = job_.runs;
+  const auto steps = job_.steps;
+  double steps_s = 0;
+  job_.steps = [&](std::span<Runnable* const> e, const ShareOfTime&) {
+    methods = e.size();
+    watch_.Work(1e3 * steps_s);
+    return steps(e, {.seconds = 0, .limit_s = 0, .watch = &watch_});
+  };
+  job_.runs = [&](std::span<Runnable* const> e, const ShareOfTime&) {
+    models.push_back(e.size());
+    return runs(e, {.seconds = 0, .limit_s = 0, .watch = &watch_});
+  };
+  job_.limit = {100, -500};
+  // The second method is asked for at the first look, after 0.3 of 60 s, the third at the second.
+  watch_.look_ms = 18'000;
+  ASSERT_TRUE(Choose(60));
+  EXPECT_EQ(methods, 2u);
+  watch_.look_ms = 18'001;
+  ASSERT_TRUE(Choose(60));
+  EXPECT_EQ(methods, 1u);
+  // Four looks for the methods, one for the measurement; then one before the conversions, at
+  // 6 s + steps_s, and one for each: the second of them at 8 s + steps_s, the limit is 24 s.
+  watch_.look_ms = 1000;
+  steps_s = 16;
+  models.clear();
+  ASSERT_TRUE(Choose(60));
+  EXPECT_EQ(methods, 5u);
+  EXPECT_EQ(models[0], 1u + 2u);
+  steps_s = 16.001;
+  models.clear();
+  ASSERT_TRUE(Choose(60));
+  EXPECT_EQ(models[0], 1u + 1u);
+}
+
 class SpeedTest : public ::testing::Test {
  protected:
   std::shared_ptr<Executor> Make(const InputShapes& shapes, int threads) {
@@ -213,8 +383,33 @@ TEST_F(SpeedTest, MeasuringEndsAtItsLimit) {
   EXPECT_LE(watch.wall_ms - start, 80);
   ASSERT_EQ(steps->size(), 2u);
   EXPECT_EQ((*steps)[0].size(), executor->program().steps.size());
+  start = watch.wall_ms;
+  ASSERT_TRUE(CalmSteps(executors, {0, 100, &watch}).has_value());
+  EXPECT_EQ(watch.wall_ms - start, 10 * (1 + 8 * 2 * 2 + 7 + 1))
+      << "at the start, around eight rounds of two runs, before each but the first, at the end";
   // Whole runs take 10 ms on this clock: so do the steps together.
   EXPECT_NEAR(std::accumulate((*steps)[0].begin(), (*steps)[0].end(), 0.0), 10, 1e-6);
+}
+
+// Each look takes a millisecond more than the one before: the whole runs of one model take 3, 6, 9
+// to 24 ms. The first one does not count; the lower quartile of the other seven, linearly between
+// the second and the third, is 10.5 ms. Without time for another round the first one counts.
+TEST_F(SpeedTest, TheFirstRoundOnlyFillsTheCaches) {
+  class Slowing : public FakeWatch {
+   public:
+    double WallMs() override {
+      ++look_ms;
+      return FakeWatch::WallMs();
+    }
+  };
+  Runnable* const one[] = {Make({}, 1).get()};
+  for (const double limit_s : {100.0, 0.0}) {
+    Slowing watch;
+    const auto steps = CalmSteps(one, {0, limit_s, &watch});
+    ASSERT_TRUE(steps.has_value());
+    EXPECT_NEAR(std::accumulate((*steps)[0].begin(), (*steps)[0].end(), 0.0),
+                limit_s > 0 ? 10.5 : 3, 1e-9);
+  }
 }
 
 TEST_F(SpeedTest, TheSameStepsAreEquallyFastByWhatTheyAre) {

@@ -45,23 +45,20 @@ Energy EnergyOf(const Tensor& reference, const Tensor& model) {
   const bool real = tensors && is_real(reference);
   if (real) {
     const auto r = ToFloat32(reference), m = ToFloat32(model);
-    const bool alike = r && m && is_real(model) && r->elements() == m->elements();
-    if (r && alike) return OfNumbers(*r, *m);
+    if (r && m && is_real(model) && r->elements() == m->elements()) return OfNumbers(*r, *m);
     return WhollyWrong(r ? OfNumbers(*r, *r).signal : 1);
   }
   if (!tensors || reference.dtype() != model.dtype() || reference.elements() != model.elements()) {
-    const bool equal = !tensors && BitEqual(reference, model);
-    return equal ? Energy{1, 0}
-                 : WhollyWrong(tensors ? static_cast<double>(reference.elements()) : 1);
+    if (BitEqual(reference, model)) return {1, 0};
+    return WhollyWrong(tensors ? static_cast<double>(reference.elements()) : 1);
   }
   return OfElements(reference, model);
 }
 
 int64_t ClassOf(const Tensor& output) {
-  if (!output.type().is_tensor() || output.dtype() == DType::kString || output.elements() == 0)
-    return -1;
+  if (!output.type().is_tensor()) return -1;
   const auto real = ToFloat32(output);
-  if (!real) return -1;
+  if (!real || real->elements() == 0) return -1;
   const std::span<const float> values = real->values<float>();
   if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) return -1;
   return std::max_element(values.begin(), values.end()) - values.begin();

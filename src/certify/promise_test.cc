@@ -4,21 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "certify/certify.h"
-#include "certify/test_job.h"
-#include "program/etm.h"
+#include "certify/test_promise.h"
 
 namespace evoq {
 namespace {
-
-Comparison Measured(double speedup, double low, double high, double rested) {
-  Comparison c;
-  c.speedup = speedup, c.low = low, c.high = high, c.rested = rested;
-  c.a_ms = 10 * speedup, c.b_ms = 10;
-  c.rounds = 20;
-  return c;
-}
-Comparison Sure(double speedup) { return Measured(speedup, speedup, speedup, speedup); }
 
 TEST(Guarantee, LiesBelowTheIntervalByBothErrorsAndTheDrift) {
   EXPECT_NEAR(GuaranteedRatio(Measured(2, 2, 2, 2.1)), 1.96, 1e-12);
@@ -47,59 +36,6 @@ TEST(Guarantee, NothingIsPromisedOfADisturbedMeasurement) {
   c.rounds = 4;
   EXPECT_EQ(ClaimOf(c).guaranteed, 0);
 }
-
-class PromiseTest : public ConvNetTest {
- protected:
-  PromiseTest() : ConvNetTest(16) {}
-
-  // Measuring speed gives these, one after the other, the last one again and again.
-  MeasureSpeedFn Planted(std::vector<Comparison> outcomes) {
-    measured_ = 0;
-    return [this, outcomes](const Runnable&, const Runnable&,
-                            const SpeedOptions& options) -> Result<SpeedClaim> {
-      asked_s_ = options.duration_s;
-      return ClaimOf(outcomes[std::min(measured_++, outcomes.size() - 1)]);
-    };
-  }
-  CertifyJob Job(const std::string& scheme, const Promise& promise, const Comparison& outcome) {
-    CertifyJob job;
-    job.onnx_path = At("net.onnx");
-    job.scheme = scheme;
-    job.promise = promise;
-    job.search_s = 20;
-    job.measure = Planted({outcome});
-    job.choose = Search();
-    PlantSpeeds(job.choose);
-    return job;
-  }
-
-  // A file whose certificate went through `change`.
-  std::string File(const std::function<void(Certificate&)>& change) {
-    auto certified = QuantizeCertified(Job("int8", {.max_drop = 100}, Sure(3)), samples_);
-    EXPECT_TRUE(certified) << certified.error().message();
-    change(certified->certificate);
-    certified->model.certificate = ToJson(certified->certificate).dump();
-    EXPECT_TRUE(WriteEtm(certified->model, At("net.etm")));
-    return At("net.etm");
-  }
-  // The state of a line after verifying with these outcomes.
-  VerifyLine Line(const std::string& path, size_t line, std::vector<Comparison> outcomes) {
-    VerifyJob job{path, At("net.onnx")};
-    job.measure_s = 6;
-    job.measure = Planted(std::move(outcomes));
-    const auto verified = Verify(job, &samples_);
-    EXPECT_TRUE(verified) << verified.error().message();
-    return verified ? verified->lines[line] : VerifyLine();
-  }
-  VerifyLine::State Speed(double guaranteed, std::vector<Comparison> outcomes) {
-    return Line(File([&](Certificate& c) { c.speed.guaranteed = guaranteed; }), 0,
-                std::move(outcomes))
-        .state;
-  }
-
-  size_t measured_ = 0;
-  double asked_s_ = 0;
-};
 
 using State = VerifyLine::State;
 
@@ -323,6 +259,18 @@ TEST(Certificates, TextByHand) {
             "the float model's class on 81.0% [77.3, 84.2] of 500 samples, signal to noise 12.1 dB "
             "[11.8, 12.5] in z, the worst of 2 outputs");
   EXPECT_EQ(ToText(c.limit, Metric::kSqnr), "at least 20 dB in every output");
+  // Without noise there is nothing to say of it; nor where outputs are not known.
+  c = MadeUp();
+  const std::string quiet = "the float model's class on 81.0% [77.3, 84.2] of 500 samples";
+  c.accuracy.metric = Metric::kAgreement;
+  c.accuracy.outputs[0].sqnr_db = c.accuracy.sqnr_db = {INFINITY, INFINITY, INFINITY};
+  EXPECT_EQ(ToText(c.accuracy), quiet);
+  c = MadeUp();
+  c.accuracy.metric = Metric::kAgreement;
+  c.accuracy.outputs.clear();
+  EXPECT_EQ(ToText(c.accuracy), quiet);
+  c.accuracy.metric = Metric::kSqnr;
+  EXPECT_EQ(ToText(c.accuracy), "signal to noise 20.5 dB [20.4, 20.7] on 500 samples");
 }
 
 TEST(Certificates, JsonByHand) {
@@ -388,6 +336,60 @@ TEST(Certificates, OfAnOlderVersionAreStillRead) {
             "the certificate's field accuracy.outputs[0].sqnr_db is missing or of the wrong kind");
   EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {3}; }),
             "the certificate's field accuracy.outputs is missing or of the wrong kind");
+}
+
+// Each field at its limits, just beyond them, and of another kind.
+TEST(Certificates, WhatIsWrongIsNamed) {
+  const auto wrong = [](const char* pointer, const nlohmann::json& value) -> std::string {
+    nlohmann::json changed = ToJson(MadeUp());
+    changed[nlohmann::json::json_pointer(pointer)] = value;
+    const auto parsed = ParseCertificate(changed.dump());
+    if (parsed) return "";
+    const std::string text = parsed.error().message(), before = "the certificate's field ",
+                      after = " is missing or of the wrong kind";
+    EXPECT_EQ(text.find(before), 0u) << text;
+    EXPECT_EQ(text.find(after), text.size() - after.size()) << text;
+    return text.substr(before.size(), text.size() - before.size() - after.size());
+  };
+  constexpr int64_t kOne = 1;
+  EXPECT_EQ(wrong("/threads", 1), "");
+  EXPECT_EQ(wrong("/threads", 1024), "");
+  EXPECT_EQ(wrong("/threads", 1025), "threads");
+  EXPECT_EQ(wrong("/threads", 0), "threads");
+  EXPECT_EQ(wrong("/threads", kOne << 31), "threads");
+  EXPECT_EQ(wrong("/speed/rounds", (kOne << 31) - 1), "");
+  EXPECT_EQ(wrong("/speed/rounds", kOne << 31), "speed.rounds");
+  EXPECT_EQ(wrong("/speed/rounds", -(kOne << 31)), "");
+  EXPECT_EQ(wrong("/speed/rounds", -(kOne << 31) - 1), "speed.rounds");
+  EXPECT_EQ(wrong("/speed/rounds", 1.5), "speed.rounds");
+  EXPECT_EQ(wrong("/accuracy/samples_crc32c", (kOne << 32) - 1), "");
+  EXPECT_EQ(wrong("/accuracy/samples_crc32c", kOne << 32), "accuracy.samples_crc32c");
+  EXPECT_EQ(wrong("/accuracy/samples_crc32c", 0), "");
+  EXPECT_EQ(wrong("/accuracy/samples_crc32c", -1), "accuracy.samples_crc32c");
+  EXPECT_EQ(wrong("/accuracy/random_samples", 0), "");
+  EXPECT_EQ(wrong("/accuracy/random_samples", 1'000'000), "");
+  EXPECT_EQ(wrong("/accuracy/random_samples", 1'000'001), "accuracy.random_samples");
+  EXPECT_EQ(wrong("/accuracy/random_samples", -1), "accuracy.random_samples");
+  EXPECT_EQ(wrong("/accuracy/metric", "speed"), "accuracy.metric");
+  EXPECT_EQ(wrong("/accuracy/drop/low", "little"), "accuracy.drop.low");
+  EXPECT_EQ(wrong("/accuracy/outputs", "y"), "accuracy.outputs");
+  EXPECT_EQ(wrong("/never_slower", 1), "never_slower");
+  EXPECT_EQ(wrong("/scheme", 1), "scheme");
+  EXPECT_EQ(wrong("/speed", 1), "speed");
+  EXPECT_EQ(wrong("/layers", 1), "layers");
+  EXPECT_EQ(wrong("/layers/int8", "many"), "layers.int8");
+  EXPECT_EQ(wrong("/shapes/x", {1, 2.5}), "shapes.x");
+  EXPECT_EQ(wrong("/float_model/classes", {1, 2}), "");
+  EXPECT_EQ(wrong("/float_model/classes", {1, "two"}), "float_model.classes");
+  EXPECT_EQ(wrong("/float_model/classes", 1), "float_model.classes");
+  for (const char* text : {"", "{"}) {
+    const auto parsed = ParseCertificate(text);
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().message().find("the certificate: "), 0u) << parsed.error().message();
+  }
+  const auto array = ParseCertificate("[]");
+  ASSERT_FALSE(array);
+  EXPECT_EQ(array.error().message(), "the certificate is no JSON object");
 }
 
 }  // namespace

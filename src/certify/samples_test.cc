@@ -69,6 +69,24 @@ TEST(Samples, EvenlySpread) {
   EXPECT_EQ(indices(0, 5), (std::vector<int>{}));
 }
 
+// Samples of one tensor of 2 MiB: 512 of them are 1 GiB. Two inputs make it half as many.
+class Large : public Dataset {
+ public:
+  explicit Large(size_t inputs)
+      : inputs_(inputs, Tensor::Allocate(TensorType(DType::kUint8, Shape{2 << 20}))) {}
+  int64_t size() const override { return 600; }
+  Result<Sample> At(int64_t) const override { return Sample{"", inputs_, std::nullopt}; }
+
+ private:
+  std::vector<Tensor> inputs_;
+};
+
+TEST(Samples, NoMoreThanOneGibibyte) {
+  EXPECT_EQ(LoadSamples(Large(1), 0)->size(), 512);
+  EXPECT_EQ(LoadSamples(Large(2), 0)->size(), 256);
+  EXPECT_EQ(LoadSamples(Large(1), 7)->size(), 7);
+}
+
 // Noise in the range of each type: floats in [-1, 1), bytes of any value, other types 0; the same
 // each time, another for each sample.
 TEST(Samples, RandomInputsOfEachType) {
@@ -97,6 +115,32 @@ TEST(Samples, RandomInputsOfEachType) {
   EXPECT_LT(least, 20);
   EXPECT_GT(most, 235);
   for (int64_t v : samples->inputs[0][2].values<int64_t>()) EXPECT_EQ(v, 0);
+}
+
+// xorshift64 with the shifts 13, 7 and 17 from the seed of Marsaglia's paper (Xorshift RNGs, 2003):
+// the upper halves of its first numbers are 2036926837, 708014935 and 804196474, of which floats
+// take the upper 24 bits, in steps of 2^-23 from -1, and bytes the lowest.
+TEST(Samples, RandomInputsAreTheSameEverywhere) {
+  const auto graph = ParseGraph(
+      "input %x: float32[2]\ninput %b: int8[1]\ninput %f: bool[4]\na: %y = Relu(%x)\noutput %y");
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto samples = RandomInputs(*graph, {}, 1);
+  ASSERT_TRUE(samples) << samples.error().message();
+  EXPECT_EQ(samples->inputs[0][0].values<float>()[0], -0.05148208141326904f);
+  EXPECT_EQ(samples->inputs[0][0].values<float>()[1], -0.6703048944473267f);
+  EXPECT_EQ(samples->inputs[0][1].values<uint8_t>()[0], 804196474 % 256);
+  for (uint8_t v : samples->inputs[0][2].values<uint8_t>()) EXPECT_EQ(v, 0) << "no truth value";
+}
+
+TEST(Samples, RandomInputsAreTensorsOfNumbers) {
+  const auto graph =
+      ParseGraph("input %x: string[2]\na: %y: string[2] = Identity(%x)\noutput %y");
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto none = RandomInputs(*graph, {}, 1);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), ErrorCode::kUsage);
+  EXPECT_EQ(none.error().message(),
+            "input x is string[2]: random samples are tensors of numbers");
 }
 
 // 1 GiB together, but one sample of any size: 2^18 floats are a MiB, of which 1024 fit.

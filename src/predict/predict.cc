@@ -167,7 +167,7 @@ Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& meth
   scheme.arena_bytes = executor->arena_bytes();
   Estimate(*executor, options.limits, scheme);
   const SchemeForecast* float32 = forecast.schemes.empty() ? nullptr : &forecast.schemes[0];
-  if (float32 != nullptr && float32->unavailable.empty()) {
+  if (float32 != nullptr) {
     scheme.speedup = float32->ms / scheme.ms;
     scheme.payoff = PayoffOf(scheme.speedup);
     FindHindrances(*float32, executor->program(), options.limits, scheme);

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -14,9 +13,6 @@
 
 namespace evoq {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double Ms(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
 // Runs `once` until the options are satisfied, after the warm-up.
 Status Repeat(const MeasureOptions& options, const std::function<Status(bool measured)>& once) {
@@ -173,7 +169,8 @@ class StepSamples {
     all_steps_.resize(ns_.size());
   }
   Status WarmUp(double ms) {
-    for (const auto start = Clock::now(); Ms(Clock::now() - start) < ms;) EVOQ_TRY(Pair(nullptr));
+    for (const double start = watch_->WallMs(); watch_->WallMs() - start < ms;)
+      EVOQ_TRY(Pair(nullptr));
     return {};
   }
   // After a pair that fills the caches.
@@ -181,10 +178,10 @@ class StepSamples {
     EVOQ_TRY(Pair(nullptr));
     Block block;
     block.steps.resize(ns_.size());
-    const auto start = Clock::now();
+    const double start = watch_->WallMs();
     do {
       EVOQ_TRY(Pair(&block));
-    } while (block.plain.size() < kLeastPairs || Ms(Clock::now() - start) < kBlockMs);
+    } while (block.plain.size() < kLeastPairs || watch_->WallMs() - start < kBlockMs);
     blocks_.push_back(SumsOf(block));
     return {};
   }
@@ -230,30 +227,30 @@ class StepSamples {
   // A run without and a run with step timing, so that both see the same machine. `block`: null for one that does not count.
   Status Pair(Block* block) {
     const double thread_ms = watch_->ThreadMs();
-    const auto plain = Clock::now();
+    const double plain = watch_->WallMs();
     if (host_) host_();
     EVOQ_TRY(executor_->Run(buffers_->inputs, buffers_->outputs));
-    const auto timed = Clock::now();
+    const double timed = watch_->WallMs();
     if (host_) host_();
     EVOQ_TRY(executor_->RunTimed(buffers_->inputs, buffers_->outputs, ns_));
-    const auto end = Clock::now();
+    const double end = watch_->WallMs();
     if (block == nullptr) return {};
-    block->plain.push_back(Ms(timed - plain));
-    block->timed.push_back(Ms(end - timed));
+    block->plain.push_back(timed - plain);
+    block->timed.push_back(end - timed);
     for (size_t s = 0; s < ns_.size(); ++s) {
       block->steps[s].push_back(static_cast<double>(ns_[s]) / 1e6);
       all_steps_[s].push_back(block->steps[s].back());
     }
     if (recorded_.size() < kRecorded) Record(plain, timed, end);
-    if (meter_ != nullptr) meter_->Run(Ms(end - plain), watch_->ThreadMs() - thread_ms);
-    counted_ms_ += Ms(end - plain);
+    if (meter_ != nullptr) meter_->Run(end - plain, watch_->ThreadMs() - thread_ms);
+    counted_ms_ += end - plain;
     ++runs_;
     return {};
   }
-  void Record(Clock::time_point plain, Clock::time_point timed, Clock::time_point end) {
+  void Record(double plain, double timed, double end) {
     if (recorded_.empty()) first_ = plain;
-    recorded_.push_back({Ms(plain - first_), Ms(timed - plain), {}});
-    RecordedRun run{Ms(timed - first_), Ms(end - timed), {}};
+    recorded_.push_back({plain - first_, timed - plain, {}});
+    RecordedRun run{timed - first_, end - timed, {}};
     for (int64_t ns : ns_) run.steps_ms.push_back(static_cast<double>(ns) / 1e6);
     recorded_.push_back(std::move(run));
   }
@@ -304,7 +301,7 @@ class StepSamples {
   double counted_ms_ = 0;
   int64_t runs_ = 0;
   std::vector<RecordedRun> recorded_;
-  Clock::time_point first_;
+  double first_ = 0;  // when the first of them began
 };
 
 // `prepare` runs before each turn.

@@ -52,6 +52,46 @@ TEST(Measure, WarmsUpWithoutCounting) {
   EXPECT_EQ(call.runs, 15) << "warm-up runs begin at 0, 10, 20, 30, 40 ms";
 }
 
+// How much of the duration was over when a run began, and no more than all of it.
+TEST(Measure, TellsHowMuchIsDone) {
+  FakeWatch watch;
+  Call call{watch, 25};
+  MeasureOptions options = OptionsOn(watch);
+  options.min_runs = 6;
+  std::vector<double> done;
+  options.progress = [&](double fraction) { done.push_back(fraction); };
+  ASSERT_TRUE(MeasureCalls(call.Make(), options));
+  ASSERT_EQ(done.size(), 6u);
+  for (size_t i = 0; i < done.size(); ++i)
+    EXPECT_NEAR(done[i], std::min(1.0, 0.25 * static_cast<double>(i)), 1e-9);
+}
+
+TEST(Measure, ErrorsOfWarmUpRunsAreHandedOn) {
+  FakeWatch watch;
+  MeasureOptions options = OptionsOn(watch);
+  options.warmup_ms = 1;
+  int runs = 0;
+  const auto failed = MeasureCalls(
+      [&]() -> Status {
+        watch.Work(1);
+        return runs++ == 0 ? Fail(ErrorCode::kInternal, "the first one fails") : Status();
+      },
+      options);
+  EXPECT_FALSE(failed);
+  EXPECT_EQ(runs, 1);
+}
+
+// What a process had in memory at most: 64 MiB more once that much was written.
+TEST(Measure, PeakOfMemory) {
+  const int64_t before = PeakRssBytes();
+  constexpr int64_t kMore = int64_t{64} << 20;
+  const std::vector<char> more(static_cast<size_t>(kMore), 1);
+  const int64_t after = PeakRssBytes();
+  EXPECT_EQ(more.back(), 1);
+  EXPECT_GE(after, kMore);
+  EXPECT_LE(after, before + kMore + (8 << 20));
+}
+
 TEST(Measure, ALimitEndsWhatTheLeastRunsWouldContinue) {
   FakeWatch watch;
   Call call{watch, 10};

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include "profile/limits.h"
 #include "profile/limits_file.h"
 #include "profile/measure.h"
+#include "profile/peak_loops.h"
 
 namespace evoq {
 namespace {
@@ -21,6 +23,51 @@ TEST(Limits, EveryInstructionSetIsMeasured) {
     EXPECT_GT(limits.l3_read_gbps, 0.1) << IsaName(isa);
     EXPECT_EQ(limits.bf16_gflops > 0, isa == Isa::kAvx512 && HasBf16()) << IsaName(isa);
   }
+}
+
+struct Loops {
+  Isa isa;
+  const PeakLoops* loops;
+  double int8, fp32, bf16;  // operations of a round
+};
+// Two operations for each product: 1024 scalar ones in a round; else 64 times as many registers (12
+// of AVX2, 24 of AVX-512) with as many lanes of 32 bits or, of bytes and of bfloat16, four or two
+// times as many products.
+std::vector<Loops> SupportedLoops() {
+  std::vector<Loops> all = {{Isa::kScalar, &ScalarPeakLoops(), 2048, 2048, 0}};
+#if defined(__x86_64__)
+  if (IsaSupported(Isa::kAvx2))
+    all.push_back({Isa::kAvx2, &Avx2PeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
+  if (IsaSupported(Isa::kAvx512))
+    all.push_back({Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16,
+                   2 * 64 * 24 * 32});
+#endif
+  return all;
+}
+
+TEST(PeakLoops, OperationsOfARound) {
+  for (const Loops& c : SupportedLoops()) {
+    for (const int64_t rounds : {1, 3}) {
+      const double times = static_cast<double>(rounds);
+      EXPECT_EQ(c.loops->int8(rounds), times * c.int8) << IsaName(c.isa);
+      EXPECT_EQ(c.loops->fp32(rounds), times * c.fp32) << IsaName(c.isa);
+      if (c.loops->bf16 != nullptr && HasBf16()) EXPECT_EQ(c.loops->bf16(rounds), times * c.bf16);
+    }
+  }
+}
+
+// Up to the last byte before memory that may not be read, and none of that.
+TEST(PeakLoops, ReadNothingBehindTheEnd) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto* const end = static_cast<std::byte*>(pages) + page;
+  ASSERT_EQ(mprotect(end, page, PROT_NONE), 0);
+  for (const Loops& c : SupportedLoops()) {
+    for (const int64_t bytes : {1024, 3072}) c.loops->read(end - bytes, bytes);
+  }
+  munmap(pages, 2 * page);
 }
 
 TEST(Limits, RooflineIsTheLargerOfArithmeticAndMemory) {

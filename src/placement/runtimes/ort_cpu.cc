@@ -75,8 +75,11 @@ class Selector {
     const Node& node = graph_.node(id);
     if (ComputesIntegers(node) || node.attrs.Has("evoq.from")) return Take(node, Fate::kInteger);
     const ValueId x = node.input(0);
-    if (x.valid() && (graph_.value(x).type.quantized() || DTypeBits(graph_.value(x).type.dtype) == 8)) return Fate::kMoved;
     const Form form = FormOf(node);
+    // A condition has 8 bits, too, and is no number.
+    if (form != Form::kWhere && x.valid() &&
+        (graph_.value(x).type.quantized() || DTypeBits(graph_.value(x).type.dtype) == 8))
+      return Fate::kMoved;
     const bool fits = Fits(node, form);
     if (!fits) return AbsorbsBias(node) ? Fate::kAbsorbed : Fate::kFloat;
     return Take(node, form == Form::kMove || form == Form::kSplit || form == Form::kRead ? Fate::kMoved : Fate::kInteger);
