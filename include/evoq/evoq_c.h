@@ -26,7 +26,7 @@ void evoq_session_free(evoq_session* session);
 
 int evoq_session_input_count(const evoq_session* session);
 int evoq_session_output_count(const evoq_session* session);
-/* The element type, ONNX's number; 0 when the index is out of range or only a run shows it. */
+/* The element type, ONNX's number; 0 when the index is out of range. */
 int evoq_session_input_type(const evoq_session* session, int index);
 int evoq_session_output_type(const evoq_session* session, int index);
 /* Names live as long as the session; NULL when the index is out of range. */
@@ -37,14 +37,15 @@ int evoq_session_input_shape(const evoq_session* session, int index, int64_t* sh
 int evoq_session_output_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
 
 /* Runs once. Inputs in order; outputs must have the model's types and shapes for these inputs: else
- * none is written. 0 on success. */
+ * none is written. 0 on success, else 1. */
 int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count, const evoq_array* outputs,
                      int output_count, char* error, size_t error_size);
 
-/* The same where the outputs' shapes are not known before: evoq_session_result gives them. 0 on success. */
+/* The same where the outputs' shapes are not known before: evoq_session_result gives them.
+   0 on success, else 1. */
 int evoq_session_compute(evoq_session* session, const evoq_array* inputs, int input_count, char* error, size_t error_size);
 /* Output `index` of the last run; its shape and data belong to the session and are valid until its
-   next run. 0 on success; there is none after a run that failed. */
+   next run. 0 on success, else 1: there is none after a run that failed. */
 int evoq_session_result(evoq_session* session, int index, evoq_array* result);
 
 const char* evoq_version(void);

@@ -147,7 +147,8 @@ def _samples(model: Any, calibration: Any) -> list[list[Any]]:
         if len(counts) > 1:
             raise Error(f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, expected equal numbers")
         for i in range(counts.pop() if counts else 1):
-            samples.append([a[i * n : (i + 1) * n] if len(a.shape) > 0 and n > 0 else a for a, n in zip(arrays, fixed)])
+            samples.append(
+                [a[i * n:(i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)])
     if not samples:
         raise Error("calibration: there are no samples")
     return samples

@@ -45,8 +45,7 @@ Array Array::Zeros(ElementType type, std::vector<std::int64_t> shape) {
 std::size_t Array::size() const {
   std::size_t n = 1;
   for (std::int64_t d : shape) {
-    if (d <= 0) return 0;
-    if (__builtin_mul_overflow(n, static_cast<std::size_t>(d), &n)) return 0;
+    if (__builtin_mul_overflow(n, d, &n)) return 0;  // a negative product does not fit either
   }
   return n;
 }

@@ -40,7 +40,7 @@ int Outcome(const Status& status, char* error, size_t error_size) {
 }
 
 int WriteShape(const std::vector<ArrayInfo>& infos, int index, int64_t* shape, int capacity) {
-  if (index < 0 || static_cast<size_t>(index) >= infos.size()) return -1;
+  if (static_cast<size_t>(index) >= infos.size()) return -1;  // a negative one is huge
   const auto& sizes = infos[index].shape;
   for (int i = 0; shape != nullptr && i < capacity && static_cast<size_t>(i) < sizes.size(); ++i)
     shape[i] = sizes[i];
@@ -48,14 +48,11 @@ int WriteShape(const std::vector<ArrayInfo>& infos, int index, int64_t* shape, i
 }
 
 const char* NameOf(const std::vector<ArrayInfo>& infos, int index) {
-  return index < 0 || static_cast<size_t>(index) >= infos.size() ? nullptr
-                                                                 : infos[index].name.c_str();
+  return static_cast<size_t>(index) >= infos.size() ? nullptr : infos[index].name.c_str();
 }
 
 int TypeOf(const std::vector<ArrayInfo>& infos, int index) {
-  return index < 0 || static_cast<size_t>(index) >= infos.size()
-             ? 0
-             : static_cast<int>(infos[index].type);
+  return static_cast<size_t>(index) >= infos.size() ? 0 : static_cast<int>(infos[index].type);
 }
 
 // An array of the caller. Errors: kUsage, kTooLarge where it cannot be one.
@@ -95,9 +92,10 @@ Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
 
 // The results into the caller's arrays: into all of them or, where one does not fit, into none.
 Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) {
-  if (output_count < 0 || static_cast<size_t>(output_count) != s.outputs.size() ||
-      (output_count > 0 && outputs == nullptr))
+  if (static_cast<size_t>(output_count) != s.outputs.size())
     return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", output_count, s.outputs.size());
+  if (output_count > 0 && outputs == nullptr)
+    return Fail(ErrorCode::kUsage, "{} outputs without arrays", output_count);
   for (int i = 0; i < output_count; ++i) {
     const evoq_array& to = outputs[i];
     const evoq::Array& from = s.outputs[static_cast<size_t>(i)];
@@ -105,7 +103,7 @@ Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) 
     if (to.type != static_cast<int>(from.type))
       return Fail(ErrorCode::kUsage, "output {}: element type {}, expected {}", name, to.type,
                   static_cast<int>(from.type));
-    if (to.rank < 0 || static_cast<size_t>(to.rank) != from.shape.size() ||
+    if (static_cast<size_t>(to.rank) != from.shape.size() ||
         (to.rank > 0 && to.shape == nullptr) ||
         !std::equal(from.shape.begin(), from.shape.end(), to.shape))
       return Fail(ErrorCode::kUsage, "output {}: another shape, expected {}", name,
@@ -166,7 +164,7 @@ int evoq_session_compute(evoq_session* s, const evoq_array* inputs, int input_co
 }
 
 int evoq_session_result(evoq_session* s, int index, evoq_array* result) {
-  if (s == nullptr || result == nullptr || !s->ran || index < 0 ||
+  if (s == nullptr || result == nullptr || !s->ran ||
       static_cast<size_t>(index) >= s->outputs.size())
     return 1;
   evoq::Array& a = s->outputs[index];

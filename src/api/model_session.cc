@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/brief.h"
+#include "base/check.h"
 #include "base/math.h"
 #include "ops/op.h"
 
@@ -36,17 +37,15 @@ bool Carried(const TensorType& type) {
   return type.is_tensor() && ElementBytes(static_cast<ElementType>(type.dtype)) > 0;
 }
 
-// What a graph says of its inputs or outputs. Errors: kUnsupported for what arrays do not carry; a
-// type that only a run shows is left out.
+// What a graph says of its inputs or outputs. Errors: kUnsupported for what arrays do not carry.
 Result<std::vector<ArrayInfo>> Describe(const Graph& graph, std::span<const ValueId> ids,
                                         const char* what) {
   std::vector<ArrayInfo> infos;
   for (ValueId id : ids) {
     const Value& v = graph.value(id);
-    if (!v.type.is_tensor() || (v.type.dtype != DType::kUndefined && !Carried(v.type)))
+    if (!Carried(v.type))
       return Unsupported("{} {} is {}, which arrays do not carry", what, v.name, v.type.ToString());
-    infos.push_back({v.name, static_cast<ElementType>(v.type.dtype),
-                     v.type.shape.ranked() ? v.type.shape.sizes() : std::vector<int64_t>{}});
+    infos.push_back({v.name, static_cast<ElementType>(v.type.dtype), v.type.shape.sizes()});
   }
   return infos;
 }
@@ -57,10 +56,6 @@ std::vector<ValueId> OutputsOf(const Graph& graph) {
 
 bool SameShape(std::span<const int64_t> a, std::span<const int64_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-std::string Text(std::span<const int64_t> shape) {
-  return Shape(std::vector<int64_t>(shape.begin(), shape.end())).ToString();
 }
 
 }  // namespace
@@ -79,13 +74,14 @@ Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
     return Fail(ErrorCode::kUsage, "element type {}, which arrays do not carry",
                 static_cast<int>(type));
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; }))
-    return Fail(ErrorCode::kUsage, "shape {}, expected sizes from 0 on", Text(shape));
+    return Fail(ErrorCode::kUsage, "shape {}, expected sizes from 0 on", BracketedBriefly(shape));
   // A size of 0 makes no bytes, whatever the others are.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return size_t{0};
   const auto elements = CheckedProduct(shape);
   const auto bytes = elements ? CheckedMul(*elements, static_cast<int64_t>(element)) : std::nullopt;
   if (!bytes)
-    return Fail(ErrorCode::kTooLarge, "shape {} is beyond what memory can hold", Text(shape));
+    return Fail(ErrorCode::kTooLarge, "shape {} is beyond what memory can hold",
+                BracketedBriefly(shape));
   return static_cast<size_t>(*bytes);
 }
 
@@ -120,7 +116,8 @@ Status ModelSession::Check(std::span<const ArrayView> arrays) const {
     if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), "input " + info.name);
     if (*bytes != a.bytes.size())
       return Fail(ErrorCode::kUsage, "input {}: {} bytes for shape {}, expected {}", info.name,
-                  a.bytes.size(), Text(a.shape), *bytes);
+                  a.bytes.size(), BracketedBriefly(a.shape), *bytes);
+    EVOQ_CHECK(reinterpret_cast<uintptr_t>(a.bytes.data()) % ElementBytes(a.type) == 0);
     if (a.type != ElementType::kBool) continue;
     const auto bad =
         std::find_if(a.bytes.begin(), a.bytes.end(), [](std::byte b) { return b > std::byte{1}; });
@@ -141,11 +138,9 @@ Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> 
   EVOQ_ASSIGN(fresh.executor, engine_->At(shapes));
   const auto& types = fresh.executor->output_types();
   for (size_t i = 0; i < types.size(); ++i) {
-    if (!Carried(types[i]))
-      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
-                         types[i].ToString());
+    EVOQ_CHECK(Carried(types[i]), "{}", outputs_[i].name);
     fresh.outputs.push_back({static_cast<ElementType>(types[i].dtype), types[i].shape.sizes(), {}});
-    fresh.output_bytes.push_back(static_cast<size_t>(types[i].bytes().value_or(0)));
+    fresh.output_bytes.push_back(static_cast<size_t>(*types[i].bytes()));
   }
   fresh.in.resize(arrays.size());
   fresh.out.resize(types.size());
@@ -185,9 +180,7 @@ Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<A
   EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(in));
   results.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!Carried(values[i].type()))
-      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
-                         values[i].type().ToString());
+    EVOQ_CHECK(Carried(values[i].type()), "{}", outputs_[i].name);
     Array& a = results[i];
     a.type = static_cast<ElementType>(values[i].dtype());
     a.shape = values[i].sizes();

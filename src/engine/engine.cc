@@ -86,11 +86,7 @@ Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptio
 }
 
 Result<Engine::FirstPlan> Engine::MakeFirst(const InputShapes& shapes) {
-  const auto fits = [&](const auto& named) {
-    const auto size = first_->shapes.find(named.first);
-    return size != first_->shapes.end() && size->second == named.second;
-  };
-  if (first_ && std::all_of(shapes.begin(), shapes.end(), fits))
+  if (first_ && std::ranges::includes(first_->shapes, shapes))
     return std::move(*std::exchange(first_, std::nullopt));
   EVOQ_ASSIGN(Model model, PackModel(model_.graph, shapes));
   return FirstPlan{shapes, std::move(model)};

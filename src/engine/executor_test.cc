@@ -246,8 +246,19 @@ TEST(Buffers, FixedContent) {
     EXPECT_EQ(std::set<std::byte>(zeros.raw(), zeros.raw() + zeros.bytes()),
               (std::set<std::byte>{std::byte{0}}));
   }
+  // xorshift32 (Marsaglia, 2003: 13, 17, 5) from 2654435761 times the seed plus 1: the upper 24
+  // bits of a state over 2^23 less 1, bits 16 to 23 of it as a byte.
+  EXPECT_EQ(ValuesOf(floats)[0], -0.3661757707595825f);
+  EXPECT_EQ(ValuesOf(floats)[1], 0.5948771238327026f);
+  EXPECT_EQ(ValuesOf(floats)[2], -0.17533528804779053f);
+  EXPECT_EQ(ValuesOf(other)[0], 0.26851439476013184f);
+  EXPECT_EQ(ValuesOf(other)[3], 0.5069713592529297f);
+  Tensor four = Tensor::Allocate(TensorType(DType::kUint8, Shape{4}));
+  FillForSpeed(four, 1);
+  EXPECT_TRUE(BitEqual(four, Tensor::FromValues<uint8_t>(Shape{4}, {33, 36, 142, 172})));
   const auto executor = ExecutorOf(kTwo);
   const RunBuffers buffers = MakeBuffers(*executor);
+  EXPECT_EQ(ValuesOf(buffers.inputs.at(0))[0], -0.3661757707595825f);
   ASSERT_EQ(buffers.inputs.size(), 1u);
   ASSERT_EQ(buffers.outputs.size(), 2u);
   EXPECT_TRUE(buffers.outputs[1].type() == executor->output_types()[1]);

@@ -128,14 +128,14 @@ output %last
 
 TEST(Regions, LoopOfGrowingState) {
   const Graph graph = Parsed(kGrow);
-  for (int64_t rounds : {12, 60, 300}) {
+  for (int64_t rounds : {12, 60, 256, 257, 300}) {
     const auto engine = EngineOf(graph);
     const std::vector<Tensor> inputs = {Floats({1, -2}, {1, 2}), Tensor::Scalar(rounds)};
     ExpectSame(*engine, graph, inputs);
     EXPECT_EQ(engine->prepared().count, 1 + 8) << rounds;  // the first sizes; the others may never come again
     ExpectSame(*engine, graph, inputs);
     const int64_t twice = engine->prepared().count;  // more sizes than are remembered never come again
-    EXPECT_EQ(twice, 1 + (rounds == 300 ? 8 : std::min<int64_t>(rounds, 32))) << rounds;
+    EXPECT_EQ(twice, 1 + (rounds > 256 ? 8 : std::min<int64_t>(rounds, 32))) << rounds;
     ExpectSame(*engine, graph, inputs);
     EXPECT_EQ(engine->prepared().count, twice) << rounds;  // no stage went that was of use
     EXPECT_EQ(CountSteps(*engine, "loop/r"), twice - 1) << rounds;
@@ -251,6 +251,97 @@ TEST(Regions, IfTakesEitherBranch) {
   const auto engine = EngineOf(graph);
   for (bool c : {true, false, true}) ExpectSame(*engine, graph, {Floats({1, 2, 3}, {3}), Tensor::Scalar(c)});
   ExpectSame(*engine, graph, {Floats({1, 2}, {2}), Tensor::Scalar(false)});
+}
+
+// 16 rows of 256 times 256 x 256 are 2^20 multiply-accumulates, from which on nothing is run by
+// definition; the ninth sizes are otherwise.
+TEST(Regions, HeavyFromAMillionOn) {
+  const Graph graph = Parsed(
+      "input %x: float32[N, 256]\nconst %w: float32[256, 256]\np: %p = MatMul(%x, %w)\n"
+      "nz: %i = NonZero(%p)\noutput %i\n");
+  for (const int64_t most : {15, 16}) {
+    const auto engine = EngineOf(graph);
+    for (const int64_t rows : {most, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{5},
+                               int64_t{6}, int64_t{7}, int64_t{8}})
+      ASSERT_TRUE(engine->Run(
+          {{Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, 256}))}}));
+    EXPECT_EQ(engine->prepared().count, most == 16 ? 9 : 8);
+  }
+}
+
+// Each step as it is reported: of a Program, of an open node, of a subgraph; two timed runs.
+TEST(Regions, CollectsEachStep) {
+  const Graph graph = Parsed(R"(input %x: float32[2, 30]
+input %n: int64[]
+a: %a = Sin(%x)
+loop: %last = Loop{captured=0}(%n, _, %a)
+| graph "round"
+| input %i: int64[]
+| input %c: bool[]
+| input %s: float32[...]
+| const %w: float32[30, 30]
+| p: %p = MatMul(%s, %w)
+| same: %d = Identity(%c)
+| output %d
+| output %p
+nz: %z = NonZero(%last)
+output %z
+)");
+  const auto engine = EngineOf(graph);
+  const std::vector<Tensor> inputs = {Floats(std::vector<float>(60, 0.5f), {2, 30}),
+                                      Tensor::Scalar<int64_t>(3)};
+  ASSERT_TRUE(engine->Run(inputs));
+  engine->TimeRegions(true);
+  for (int run = 0; run < 2; ++run) ASSERT_TRUE(engine->Run(inputs));
+  std::vector<RegionStep> steps;
+  engine->regions()->Collect("of/", steps);
+  const auto said = [&](const std::string& name) {
+    std::string all;
+    for (const RegionStep& s : steps) {
+      if (s.name != name) continue;
+      EXPECT_GE(s.ns, 0) << name;
+      all += fmt::format("{} {} {} {} {} {};", s.op, s.kernel, s.precision, s.macs, s.bytes,
+                         s.runs);
+    }
+    return all;
+  };
+  // 2 x 30 floats in and out; 2 x 30 times 30 x 30 products, on as many bytes and 30 x 30 floats.
+  EXPECT_EQ(said("of/a"), "Sin Sin_f32 float32 0 480 2;");
+  EXPECT_EQ(said("of/loop"), "Loop subgraph any 0 0 2;");
+  EXPECT_EQ(said("of/loop/p"), "MatMul matmul_f32 float32 1800 4080 6;");
+  EXPECT_EQ(said("of/nz"), "NonZero reference any 0 0 2;");
+}
+
+// Constants and arenas of what comes first, of a subgraph, and of what waits for an open node: 4, 4
+// and 1 floats, and a block of 64 bytes each for what lies between two steps.
+TEST(Regions, MemoryOfAllParts) {
+  const Graph graph = Parsed(R"(input %x: float32[4]
+input %n: int64[]
+const %w: float32[4] = [1.5, 2.5, 3.5, 4.5]
+a: %a = Mul(%x, %w)
+b: %b = Sin(%a)
+loop: %last = Loop{captured=0}(%n, _, %b)
+| graph "round"
+| input %i: int64[]
+| input %c: bool[]
+| input %s: float32[4]
+| const %w: float32[4] = [2.5, 3.5, 4.5, 5.5]
+| p: %p = Sub(%s, %w)
+| q: %q = Sin(%p)
+| same: %d = Identity(%c)
+| output %d
+| output %q
+nz: %z = NonZero(%last)
+f: %f = Cast{to=1}(%z)
+t: %t = Sin(%f)
+const %v: float32[1] = [5.0]
+u: %u = Add(%t, %v)
+output %u
+)");
+  const auto engine = EngineOf(graph);
+  ASSERT_TRUE(engine->Run({{Floats({1, 2, 3, 4}, {4}), Tensor::Scalar<int64_t>(2)}}));
+  EXPECT_EQ(engine->regions()->weight_bytes(), (4 + 4 + 1) * 4);
+  EXPECT_EQ(engine->regions()->arena_bytes(), 3 * 64);
 }
 
 TEST(Regions, ErrorsNameTheInput) {

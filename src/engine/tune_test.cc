@@ -14,6 +14,8 @@
 namespace evoq {
 namespace {
 
+using std::string_literals::operator""s;
+
 class TuneTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -112,6 +114,196 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   // Tuning again replaces.
   ASSERT_TRUE(TuneModel(again, Options()));
   EXPECT_EQ(again.plans[0].tunings.size(), 1u);
+}
+
+// The cache's entries: of one that is put again the last, of what two processes put that of each.
+TEST_F(TuneTest, TheLastPutCounts) {
+  TuningCache first;
+  first.Put("a", {"old", 0, {}});
+  first.Put("b", {"kept", 0, {}});
+  ASSERT_TRUE(first.Save(cache_));
+  TuningCache second = TuningCache::Open(cache_).value();
+  EXPECT_EQ(second.Find("a")->variant, "old");
+  second.Put("a", {"new", 0, {}});
+  EXPECT_EQ(second.Find("a")->variant, "new");
+  ASSERT_TRUE(second.Save(cache_));
+  const TuningCache both = TuningCache::Open(cache_).value();
+  EXPECT_EQ(both.Find("a")->variant, "new");
+  EXPECT_EQ(both.Find("b")->variant, "kept");
+}
+
+TEST_F(TuneTest, WhatTheCacheTakes) {
+  std::filesystem::create_directories(std::filesystem::path(cache_).parent_path());
+  const auto open = [&](const std::string& text) {
+    EXPECT_TRUE(WriteFileAtomic(cache_, text));
+    return TuningCache::Open(cache_);
+  };
+  const auto entry = [&](const std::string& text) {
+    return open(fmt::format(R"({{"version": 1, "entries": {{"k": {}}}}})", text));
+  };
+  const auto good = entry(R"({"variant": "v", "threads": 3, "slower": [["a", "b"]]})");
+  ASSERT_TRUE(good) << good.error().message();
+  EXPECT_EQ(good->Find("k")->threads, 0) << "one thread, or all of them";
+  EXPECT_EQ(good->Find("k")->slower.at(0).kernel, "a");
+  EXPECT_EQ(good->Find("k")->slower.at(0).code, kSlowerWhenMeasured);
+  EXPECT_EQ(good->Find("k")->slower.at(0).why, "b");
+  // Each of these lacks one thing, or has it of another kind.
+  for (const char* bad :
+       {"[]", "null", R"({"threads": 0, "slower": []})", R"({"variant": "", "slower": []})",
+        R"({"variant": "", "threads": 0})", R"({"variant": 0, "threads": 0, "slower": []})",
+        R"({"variant": "", "threads": 0.5, "slower": []})",
+        R"({"variant": "", "threads": 0, "slower": {}})",
+        R"({"variant": "", "threads": 0, "slower": [{}]})",
+        R"({"variant": "", "threads": 0, "slower": [["a"]]})",
+        R"({"variant": "", "threads": 0, "slower": [["a", "b", "c"]]})",
+        R"({"variant": "", "threads": 0, "slower": [[1, "b"]]})",
+        R"({"variant": "", "threads": 0, "slower": [["a", 1]]})"}) {
+    const auto refused = entry(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().message(),
+              cache_ + ": entry 'k' is not {variant, threads, slower}");
+  }
+  for (const char* bad : {"[]", R"({"version": 1})", R"({"entries": {}})",
+                          R"({"version": 1, "entries": []})"}) {
+    const auto refused = open(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().message(),
+              cache_ + ": no tuning cache: expected an object with version and entries");
+  }
+  const auto later = open(R"({"version": 2, "entries": {"k": 3}})");
+  ASSERT_TRUE(later) << "of another version: empty";
+  EXPECT_EQ(later->Find("k"), nullptr);
+}
+
+// At most 65536 entries are kept: what would be more begins afresh.
+TEST_F(TuneTest, TheCacheIsBounded) {
+  TuningCache many;
+  for (int i = 0; i < 65535; ++i) many.Put(fmt::format("{}", i), {"v", 0, {}});
+  ASSERT_TRUE(many.Save(cache_));
+  for (const bool full : {false, true}) {
+    TuningCache one;
+    one.Put(full ? "more" : "last", {"v", 0, {}});
+    ASSERT_TRUE(one.Save(cache_));
+    const TuningCache all = TuningCache::Open(cache_).value();
+    EXPECT_NE(all.Find(full ? "more" : "last"), nullptr);
+    EXPECT_EQ(all.Find("65534") == nullptr, full);
+    EXPECT_EQ(all.Find("last") == nullptr, full);
+  }
+}
+
+TEST_F(TuneTest, NothingIsKeptWithoutAPlace) {
+  EXPECT_TRUE(TuningCache().Save(cache_)) << "nothing was put";
+  EXPECT_FALSE(std::filesystem::exists(cache_));
+  Model model = Convolutions();
+  TuneOptions options = Options();
+  options.cache_path = "";
+  for (int again = 0; again < 2; ++again) {
+    const auto report = TuneModel(model, options);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->measured, 4) << "two convolutions, and a Transpose on each side";
+    EXPECT_TRUE(report->warnings.empty());
+  }
+  std::filesystem::create_directories(dir_);
+  ASSERT_TRUE(WriteFileAtomic((dir_ / "deep").string(), "no folder"));
+  options.cache_path = cache_;
+  const auto report = TuneModel(model, options);
+  ASSERT_TRUE(report);
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_TRUE(report->warnings[0].starts_with("the tuning cache is not saved: "))
+      << report->warnings[0];
+}
+
+// What an entry's key says, which is all that its speed may depend on. On one thread only the 3 x 3
+// convolution has a choice.
+TEST_F(TuneTest, KeysAndCounts) {
+  Model model = Convolutions();
+  TuneOptions options = Options();
+  options.threads = 1;
+  const auto one = TuneModel(model, options);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->steps, 1);
+  EXPECT_EQ(one->measured, 1);
+  options.threads = 2;
+  const auto two = TuneModel(model, options);
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->steps, 4);
+  EXPECT_EQ(two->measured, 4);
+  const Tuning& tuning = model.plans[0].tunings.at(1);
+  EXPECT_EQ(tuning.steps.size(), 4u);
+  const auto changes = [](const auto& step) {
+    return !step.second.variant.empty() || step.second.threads != 0;
+  };
+  EXPECT_EQ(std::count_if(tuning.steps.begin(), tuning.steps.end(), changes), two->changed);
+  const auto known = TuneModel(model, options);
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->measured, 0);
+  EXPECT_EQ(known->default_ms, 0);
+  EXPECT_EQ(known->tuned_ms, 0);
+  EXPECT_EQ(known->steps, 4);
+  EXPECT_EQ(known->changed, two->changed);
+  const TuningCache cache = TuningCache::Open(cache_).value();
+  const std::string machine = MachineName(options.isa);
+  const std::string wide =
+      "conv_f32 float32[1, 20, 20, 16] float32[64, 16, 3, 3]c -> float32[1, 18, 18, 64] "
+      "{channels_last=1, kernel_shape=[3, 3]}";
+  for (const std::string& key :
+       {"1 threads; " + wide, "2 threads; " + wide,
+        "2 threads; transpose float32[1, 16, 20, 20] -> float32[1, 20, 20, 16] "
+        "{perm=[0, 2, 3, 1]}"s})
+    EXPECT_NE(cache.Find(machine + "; " + key), nullptr) << ReadTextFile(cache_).value();
+}
+
+// What the cache knows is taken as it is: a variant, or one thread, is a change.
+TEST_F(TuneTest, KnownChoicesAreTaken) {
+  TuneOptions options = Options();
+  const std::string key =
+      MachineName(options.isa) +
+      "; 2 threads; conv_f32 float32[1, 20, 20, 16] float32[64, 16, 3, 3]c -> float32[1, 18, 18, "
+      "64] {channels_last=1, kernel_shape=[3, 3]}";
+  Model first = Convolutions();
+  ASSERT_TRUE(TuneModel(first, options));
+  const int others = [&] {
+    int count = 0;
+    for (const auto& [node, step] : first.plans[0].tunings[0].steps)
+      count += node != "a" && (!step.variant.empty() || step.threads != 0);
+    return count;
+  }();
+  for (const StepTuning& known : {StepTuning{"winograd 2x2", 0, {}}, StepTuning{"", 1, {}},
+                                  StepTuning{"", 0, {}}}) {
+    TuningCache cache;
+    cache.Put(key, known);
+    ASSERT_TRUE(cache.Save(cache_));
+    Model model = Convolutions();
+    const auto report = TuneModel(model, options);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->measured, 0);
+    EXPECT_EQ(report->changed - others, known.variant.empty() && known.threads == 0 ? 0 : 1);
+    const StepTuning& taken = model.plans[0].tunings.at(0).steps.at("a");
+    EXPECT_EQ(taken.variant, known.variant);
+    EXPECT_EQ(taken.threads, known.threads);
+  }
+}
+
+// A plan for the sizes that were tuned, where the model has none for them.
+TEST_F(TuneTest, OtherSizesGetAPlan) {
+  Model model = LowerAndPack(ParseGraph("input %x: float32[N, 16, 20, 20]\n"
+                                        "const %w: float32[32, 16, 3, 3]\n"
+                                        "a: %a = Conv(%x, %w)\noutput %a\n")
+                                 .value())
+                    .value();
+  ASSERT_EQ(model.plans.size(), 1u);
+  TuneOptions options = Options();
+  options.shapes = {{"x", {2, 16, 20, 20}}};
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(TuneModel(model, options));
+    ASSERT_EQ(model.plans.size(), 2u);
+    EXPECT_TRUE(model.plans[0].tunings.empty());
+    EXPECT_EQ(model.plans[1].shapes, options.shapes);
+    EXPECT_EQ(model.plans[1].tunings.size(), 1u);
+    ASSERT_EQ(model.plans[1].decisions.size(), model.plans[0].decisions.size());
+    for (const auto& [node, decision] : model.plans[0].decisions)
+      EXPECT_EQ(model.plans[1].decisions.at(node).kernel, decision.kernel);
+  }
 }
 
 // What was measured with two threads says nothing of one: it is measured anew, kept beside it, and

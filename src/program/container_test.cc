@@ -76,15 +76,26 @@ TEST_F(ContainerTest, RawBlobsAreAlignedAndCompressedOnesAreNot) {
   }
 }
 
-// Noise with zeros behind it: the more zeros, the more is saved; a sixteenth is the least.
+// Noise with zeros behind it: the more zeros, the more is saved; a sixteenth is the least. zstd
+// stores the noise as it is, with some bytes of its own, at most 50: 1060 zeros are less than a
+// sixteenth of 17060, which are 1066, and 1130 less 50 more than one of 17130, which are 1070.
 TEST_F(ContainerTest, CompressedWhereASixteenthIsSaved) {
   const std::vector<std::byte> noise = Noise(16000);
-  for (const size_t zeros : {size_t{0}, size_t{500}, size_t{2000}}) {
+  for (const size_t zeros : {size_t{0}, size_t{1060}, size_t{1130}, size_t{2000}}) {
     std::vector<std::byte> bytes = noise;
     bytes.resize(noise.size() + zeros);
     const Container container = Written({{"b", {bytes}, 8, true}});
-    // zstd stores the noise as it is, with some bytes of its own: 500 are no sixteenth of 16500.
-    EXPECT_EQ(container.blobs()[0].codec == Codec::kZstd, zeros == 2000) << zeros;
+    EXPECT_EQ(container.blobs()[0].codec == Codec::kZstd, zeros > 1100) << zeros;
+  }
+}
+
+// What would expand more than readers allow (256 times and 64 KiB) is stored as it is: zeros take
+// some 20 bytes, or some 60.
+TEST_F(ContainerTest, NothingExpandsTooMuch) {
+  for (const size_t count : {size_t{69000}, size_t{1} << 20}) {
+    const std::vector<std::byte> zeros(count);
+    const Container container = Written({{"zeros", {zeros}, 8, true}});
+    EXPECT_EQ(container.blobs()[0].codec == Codec::kZstd, count == 69000) << count;
   }
 }
 

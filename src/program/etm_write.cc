@@ -26,7 +26,7 @@ class WeightsBlob {
   // The offset at which the bytes stand. They must outlive the writing.
   int64_t Add(std::span<const std::byte> bytes) {
     static constexpr std::byte kZeros[64] = {};
-    const int64_t at = RoundUp(size_, bytes.size() < 64 ? std::min<int64_t>(alignment_, 8) : alignment_);
+    const int64_t at = RoundUp(size_, bytes.size() < 64 ? 8 : alignment_);
     if (at > size_) pieces_.push_back(std::span(kZeros).first(static_cast<size_t>(at - size_)));
     pieces_.push_back(bytes);
     size_ = at + static_cast<int64_t>(bytes.size());

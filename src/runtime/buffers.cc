@@ -5,6 +5,7 @@ namespace {
 
 // xorshift32: the same content everywhere.
 struct Random {
+  explicit Random(uint32_t seed) : state(seed * 2654435761u + 1) {}
   uint32_t state;
   uint32_t Next() {
     state ^= state << 13;
@@ -27,14 +28,14 @@ void Fill(Tensor& tensor, Random& random) {
 }  // namespace
 
 void FillForSpeed(Tensor& tensor, uint32_t seed) {
-  Random random{seed * 2654435761u + 1};
+  Random random(seed);
   Fill(tensor, random);
 }
 
 RunBuffers MakeBuffers(const Runnable& runnable, uint32_t seed) {
   RunBuffers buffers;
   buffers.inputs = runnable.sample();
-  Random random{seed * 2654435761u + 1};
+  Random random(seed);
   for (size_t i = buffers.inputs.size(); i < runnable.input_types().size(); ++i) {
     buffers.inputs.push_back(Tensor::Allocate(runnable.input_types()[i]));
     Fill(buffers.inputs.back(), random);

@@ -74,9 +74,14 @@ struct ReferenceStep {
     const auto results = EvaluateNode(node, inputs, output_types);
     if (!results) failure->Note(results.error());
     for (size_t i = 0; i < output_types.size(); ++i) {
-      if (output_types[i].dtype == DType::kUndefined) continue;
-      const size_t bytes = static_cast<size_t>(output_types[i].bytes().value_or(0));
-      if (results && i < results->size() && (*results)[i].bytes() == bytes) {
+      const size_t bytes = static_cast<size_t>(*output_types[i].bytes());  // 0 where it is omitted
+      if (bytes == 0) continue;
+      const bool fits = results && (*results)[i].bytes() == bytes;
+      if (results && !fits)
+        failure->Note(Error(ErrorCode::kInternal,
+                            fmt::format("{}: output {} has {} bytes, inferred were {}",
+                                        NodeLabel(node), i, (*results)[i].bytes(), bytes)));
+      if (fits) {
         std::memcpy(out[i], (*results)[i].raw(), bytes);
       } else {
         std::memset(out[i], 0, bytes);
@@ -163,13 +168,14 @@ struct Executor::Impl {
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
   explicit Impl(const ExecutorOptions& options)
-      : repeats(std::max<int64_t>(options.repeats, 1)), isa(options.isa),
+      : repeats(options.repeats), isa(options.isa),
         pool(options.pool != nullptr ? options.pool : std::make_shared<ThreadPool>(options.threads)) {}
 
   Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
   Status Bind();
-  void Place(Lane& lane, int32_t step, bool first);
+  void Place(Lane& lane, int32_t step);
+  void AddPatches(int32_t step);
   Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   using Inputs = std::span<const std::byte* const>;
   using Outputs = std::span<std::byte* const>;
@@ -182,37 +188,43 @@ struct Executor::Impl {
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 };
 
-void Executor::Impl::Place(Lane& lane, int32_t index, bool first) {
+// Points the step to the constants and to the lane's arena.
+void Executor::Impl::Place(Lane& lane, int32_t index) {
   const Graph& graph = *program->graph;
   const Node& node = graph.node(program->steps[index].node);
   StepPointers& step = lane.steps[index];
-  // A node without inputs still hands kernels a valid array.
-  step.inputs.assign(std::max<size_t>(node.inputs.size(), 1), nullptr);
-  step.outputs.assign(std::max<size_t>(node.outputs.size(), 1), nullptr);
+  step.inputs.assign(node.inputs.size(), nullptr);
+  step.outputs.assign(node.outputs.size(), nullptr);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const ValueId id = node.inputs[i];
-    if (!id.valid()) continue;
-    const Placement& place = program->placements[id.index];
-    const int32_t slot = static_cast<int32_t>(i), where = static_cast<int32_t>(place.offset);
-    switch (place.kind) {
-      case Placement::Kind::kConstant: step.inputs[i] = graph.value(ValueId{where}).constant.raw(); break;
-      case Placement::Kind::kArena: step.inputs[i] = lane.arena.data() + place.offset; break;
-      case Placement::Kind::kInput:
-        if (first) input_patches.push_back({index, slot, where});
-        break;
-      case Placement::Kind::kOutput:
-        if (first) output_patches.push_back({index, ~slot, where});
-        break;
-      case Placement::Kind::kUnused: break;
-    }
+    if (!node.inputs[i].valid()) continue;
+    const Placement& place = program->placements[node.inputs[i].index];
+    if (place.kind == Placement::Kind::kArena) step.inputs[i] = lane.arena.data() + place.offset;
+    if (place.kind == Placement::Kind::kConstant)
+      step.inputs[i] = graph.value(ValueId{static_cast<int32_t>(place.offset)}).constant.raw();
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const ValueId id = node.outputs[i];
-    if (!id.valid()) continue;
-    const Placement& place = program->placements[id.index];
+    if (!node.outputs[i].valid()) continue;
+    const Placement& place = program->placements[node.outputs[i].index];
     if (place.kind == Placement::Kind::kArena) step.outputs[i] = lane.arena.data() + place.offset;
-    if (place.kind == Placement::Kind::kOutput && first)
-      output_patches.push_back({index, static_cast<int32_t>(i), static_cast<int32_t>(place.offset)});
+  }
+}
+
+// Notes where the step reads and writes the caller's tensors.
+void Executor::Impl::AddPatches(int32_t index) {
+  const Node& node = program->graph->node(program->steps[index].node);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid()) continue;
+    const Placement& place = program->placements[node.inputs[i].index];
+    const auto slot = static_cast<int32_t>(i), where = static_cast<int32_t>(place.offset);
+    if (place.kind == Placement::Kind::kInput) input_patches.push_back({index, slot, where});
+    if (place.kind == Placement::Kind::kOutput) output_patches.push_back({index, ~slot, where});
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    const Placement& place = program->placements[node.outputs[i].index];
+    if (place.kind == Placement::Kind::kOutput)
+      output_patches.push_back(
+          {index, static_cast<int32_t>(i), static_cast<int32_t>(place.offset)});
   }
 }
 
@@ -224,8 +236,9 @@ Status Executor::Impl::ReadTypes() {
     if (repeats > 1) {
       EVOQ_CHECK(type.shape.ranked() && type.shape.rank() > 0, "{} has no batch", graph.value(id).name);
       const auto rows = CheckedMul(type.shape[0].value, repeats);
-      if (!rows) return Fail(ErrorCode::kTooLarge, "{}: {} samples", graph.value(id).name, repeats);
-      type.shape[0] = Dim(*rows);
+      type.shape[0] = Dim(rows.value_or(-1));
+      if (!rows || !type.bytes())
+        return Fail(ErrorCode::kTooLarge, "{}: {} samples", graph.value(id).name, repeats);
     }
     types.push_back(std::move(type));
     return {};
@@ -233,9 +246,9 @@ Status Executor::Impl::ReadTypes() {
   for (ValueId id : graph.inputs()) EVOQ_TRY(read(id, input_types));
   for (ValueId id : graph.outputs()) EVOQ_TRY(read(id, output_types));
   for (const TensorType& type : input_types)
-    input_strides.push_back(type.bytes().value_or(0) / repeats);
+    input_strides.push_back(*type.bytes() / repeats);
   for (const TensorType& type : output_types)
-    output_strides.push_back(type.bytes().value_or(0) / repeats);
+    output_strides.push_back(*type.bytes() / repeats);
   given.resize(input_types.size());
   results.resize(output_types.size());
   return {};
@@ -245,7 +258,7 @@ Status Executor::Impl::ReadTypes() {
 Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
   int64_t bytes = (program->arena_bytes + static_cast<int64_t>(scratch_bytes)) * static_cast<int64_t>(lanes.size());
   for (const auto* types : {&input_types, &output_types}) {
-    for (const TensorType& type : *types) bytes += type.bytes().value_or(0);
+    for (const TensorType& type : *types) bytes += *type.bytes();
   }
   if (const int64_t limit = MemoryLimitBytes(); bytes > limit / 8 * 7)
     return Fail(ErrorCode::kTooLarge, "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}", bytes, limit);
@@ -276,8 +289,9 @@ Status Executor::Impl::Bind() {
     lane.scratch = AlignedBuffer(scratch_bytes);
     lane.steps.resize(steps.size());
     lane.step_ns.resize(steps.size());
-    for (size_t i = 0; i < steps.size(); ++i) Place(lane, static_cast<int32_t>(i), &lane == &lanes[0]);
+    for (size_t i = 0; i < steps.size(); ++i) Place(lane, static_cast<int32_t>(i));
   }
+  for (size_t i = 0; i < steps.size(); ++i) AddPatches(static_cast<int32_t>(i));
   return {};
 }
 
@@ -349,11 +363,7 @@ Status Executor::Impl::RunOn(Inputs inputs, Outputs outputs) {
       RunLane<kTimed>(lane);
     }
   };
-  if (lanes.size() == 1) {
-    runs(0, repeats, 0);
-  } else {
-    pool->ParallelFor(repeats, 1, runs);
-  }
+  pool->ParallelFor(repeats, 1, runs);  // of a single lane: on the caller's thread
   if (failure->error()) return tl::unexpected<Error>(*failure->error());
   return {};
 }

@@ -1,5 +1,6 @@
 #include "runtime/guard.h"
 
+#include "base/check.h"
 #include "ops/op.h"
 #include "ops/util.h"
 
@@ -24,11 +25,11 @@ Status Guard::Check(const void* const* in) const {
 }
 
 std::optional<Guard> GuardOf(const Node& node, std::span<const TensorType> inputs) {
-  if (node.op != "Gather" || inputs.size() < 2) return std::nullopt;
+  if (node.op != "Gather") return std::nullopt;
   const Shape& shape = inputs[0].shape;
   const auto axis = NormalizeAxis(node.attrs.Int("axis", 0), shape.rank());
   const auto count = inputs[1].shape.elements();
-  if (!axis || !count) return std::nullopt;
+  EVOQ_CHECK(axis && count, "{}", NodeLabel(node));  // inferred before
   return Guard{1, *count, shape[*axis].value, inputs[1].dtype == DType::kInt64, NodeLabel(node)};
 }
 

@@ -1,0 +1,170 @@
+// The C interface beyond what refusal_test.cc refuses: what each function returns and writes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "api/test_model.h"
+#include "base/version.h"
+#include "evoq/evoq.h"
+#include "evoq/evoq_c.h"
+
+namespace evoq {
+namespace {
+
+using CSession = std::unique_ptr<evoq_session, decltype(&evoq_session_free)>;
+
+CSession Loaded(const ModelFile& file) {
+  char error[300] = "";
+  CSession s(evoq_session_load(file.path().c_str(), 1, error, sizeof(error)), &evoq_session_free);
+  EXPECT_NE(s, nullptr) << error;
+  return s;
+}
+
+// y = x + [1, -1], for any number of rows.
+constexpr char kAdd[] =
+    "input %x: float32[N, 2]\nconst %b: float32[2] = [1.0, -1.0]\n"
+    "add: %y: float32[N, 2] = Add(%x, %b)\noutput %y\n";
+
+TEST(CApi, Version) {
+  EXPECT_STREQ(evoq_version(), EVOQ_VERSION);
+  EXPECT_STREQ(Version(), EVOQ_VERSION);
+}
+
+TEST(CApi, DescribesInputsAndOutputs) {
+  const ModelFile file(
+      "input %x: float32[N, 2]\ninput %k: int64[]\na: %y = Add(%x, %x)\nc: %z = Cast{to=11}(%k)\n"
+      "output %y\noutput %z\n",
+      /*planned=*/false);
+  const CSession s = Loaded(file);
+  EXPECT_EQ(evoq_session_input_count(s.get()), 2);
+  EXPECT_EQ(evoq_session_output_count(s.get()), 2);
+  EXPECT_STREQ(evoq_session_input_name(s.get(), 0), "x");
+  EXPECT_STREQ(evoq_session_input_name(s.get(), 1), "k");
+  EXPECT_STREQ(evoq_session_output_name(s.get(), 1), "z");
+  EXPECT_EQ(evoq_session_input_type(s.get(), 1), 7);
+  EXPECT_EQ(evoq_session_output_type(s.get(), 1), 11);
+  for (const int outside : {-1, 2}) {
+    EXPECT_EQ(evoq_session_input_name(s.get(), outside), nullptr);
+    EXPECT_EQ(evoq_session_output_name(s.get(), outside), nullptr);
+    EXPECT_EQ(evoq_session_input_type(s.get(), outside), 0);
+    EXPECT_EQ(evoq_session_output_type(s.get(), outside), 0);
+    EXPECT_EQ(evoq_session_input_shape(s.get(), outside, nullptr, 0), -1);
+    EXPECT_EQ(evoq_session_output_shape(s.get(), outside, nullptr, 0), -1);
+  }
+  int64_t shape[3] = {7, 7, 7};
+  EXPECT_EQ(evoq_session_input_shape(s.get(), 0, shape, 3), 2);
+  EXPECT_EQ(shape[0], -1);
+  EXPECT_EQ(shape[1], 2);
+  EXPECT_EQ(shape[2], 7) << "beyond the rank";
+  EXPECT_EQ(evoq_session_input_shape(s.get(), 0, nullptr, 3), 2) << "no room, whatever is said";
+  EXPECT_EQ(evoq_session_input_shape(s.get(), 1, shape, 3), 0);
+}
+
+// shape may be NULL for rank 0, in and out; its data may be NULL where a size is 0.
+TEST(CApi, NullWhereThereIsNothing) {
+  const ModelFile scalars("input %x: float32[]\nn: %y: float32[] = Neg(%x)\noutput %y\n");
+  const CSession s = Loaded(scalars);
+  float x = 3, y = 0;
+  const evoq_array in = {1, 0, nullptr, &x}, out = {1, 0, nullptr, &y};
+  char error[200] = "";
+  EXPECT_EQ(evoq_session_run(s.get(), &in, 1, &out, 1, error, sizeof(error)), 0) << error;
+  EXPECT_EQ(y, -3);
+
+  const ModelFile nothing("input %x: float32[]\nn: %y: float32[] = Neg(%x)\n");
+  const CSession n = Loaded(nothing);
+  EXPECT_EQ(evoq_session_run(n.get(), &in, 1, nullptr, 0, error, sizeof(error)), 0) << error;
+
+  const ModelFile rows(kAdd);
+  const CSession r = Loaded(rows);
+  const int64_t none[] = {0, 2};
+  const evoq_array empty = {1, 2, none, nullptr};
+  EXPECT_EQ(evoq_session_run(r.get(), &empty, 1, &empty, 1, error, sizeof(error)), 0) << error;
+}
+
+// Sentences name the array, by its name where the model has one for it.
+TEST(CApi, RefusalsNameWhatIsWrong) {
+  const ModelFile file(kAdd);
+  const CSession s = Loaded(file);
+  float x[] = {1, 2};
+  const int64_t sizes[] = {1, 2}, negative[] = {1, -2}, huge[] = {int64_t{1} << 62, 4};
+  const evoq_array good = {1, 2, sizes, x};
+  const auto compute = [&](std::vector<evoq_array> in, int count) -> std::string {
+    char error[200] = "";
+    const evoq_array* const data = in.empty() ? nullptr : in.data();
+    const int code = evoq_session_compute(s.get(), data, count, error, sizeof(error));
+    EXPECT_EQ(code, error[0] == '\0' ? 0 : 1);
+    return error;
+  };
+  EXPECT_EQ(compute({good}, 1), "");
+  EXPECT_EQ(compute({}, -1), "-1 inputs without arrays");
+  EXPECT_EQ(compute({good}, -1), "-1 inputs without arrays");
+  EXPECT_EQ(compute({}, 1), "1 inputs without arrays");
+  EXPECT_EQ(compute({}, 0), "0 inputs given, expected 1");
+  EXPECT_EQ(compute({good, good}, 2), "2 inputs given, expected 1");
+  EXPECT_EQ(compute({{1, -1, sizes, x}}, 1), "input x: rank -1 without a shape");
+  EXPECT_EQ(compute({{1, 2, nullptr, x}}, 1), "input x: rank 2 without a shape");
+  EXPECT_EQ(compute({good, {1, 2, nullptr, x}}, 2), "input 1: rank 2 without a shape");
+  EXPECT_EQ(compute({{1, 2, sizes, nullptr}}, 1), "input x: 8 bytes without data");
+  EXPECT_EQ(compute({{1, 2, negative, x}}, 1), "input x: shape [1, -2], expected sizes from 0 on");
+  EXPECT_EQ(compute({{8, 2, sizes, x}}, 1), "input x: element type 8, which arrays do not carry");
+  EXPECT_EQ(compute({{1, 2, huge, x}}, 1),
+            "input x: shape [4611686018427387904, 4] is beyond what memory can hold");
+  char error[200];
+  EXPECT_EQ(evoq_session_compute(nullptr, &good, 1, error, sizeof(error)), 1);
+  EXPECT_STREQ(error, "the session is NULL");
+  // No room for a sentence.
+  EXPECT_EQ(evoq_session_compute(nullptr, &good, 1, nullptr, sizeof(error)), 1);
+}
+
+TEST(CApi, OutputsThatDoNotFit) {
+  const ModelFile file(kAdd);
+  const CSession s = Loaded(file);
+  float x[] = {1, 2}, y[4] = {};
+  const int64_t sizes[] = {1, 2}, other[] = {2, 2};
+  const evoq_array in = {1, 2, sizes, x}, out = {1, 2, sizes, y};
+  const auto run = [&](const evoq_array* to, int count) -> std::string {
+    char error[200] = "";
+    const int code = evoq_session_run(s.get(), &in, 1, to, count, error, sizeof(error));
+    EXPECT_EQ(code, error[0] == '\0' ? 0 : 1);
+    return error;
+  };
+  const evoq_array larger = {1, 2, other, y}, nowhere = {1, 2, sizes, nullptr};
+  EXPECT_EQ(run(nullptr, 1), "1 outputs without arrays");
+  EXPECT_EQ(run(nullptr, 0), "0 outputs given, expected 1");
+  EXPECT_EQ(run(&out, -1), "-1 outputs given, expected 1");
+  EXPECT_EQ(run(&larger, 1), "output y: another shape, expected [1, 2]");
+  EXPECT_EQ(run(&nowhere, 1), "output y: its data is NULL");
+  EXPECT_EQ(run(&out, 1), "");
+  EXPECT_EQ(y[0], 2);
+}
+
+// The last run's, until one fails.
+TEST(CApi, ResultsOfTheLastRun) {
+  const ModelFile file(kAdd);
+  const CSession s = Loaded(file);
+  float x[] = {1, 2};
+  const int64_t sizes[] = {1, 2};
+  const evoq_array in = {1, 2, sizes, x};
+  evoq_array result;
+  EXPECT_EQ(evoq_session_result(nullptr, 0, &result), 1);
+  EXPECT_EQ(evoq_session_result(s.get(), 0, &result), 1) << "before a run";
+  ASSERT_EQ(evoq_session_compute(s.get(), &in, 1, nullptr, 0), 0);
+  EXPECT_EQ(evoq_session_result(s.get(), -1, &result), 1);
+  EXPECT_EQ(evoq_session_result(s.get(), 1, &result), 1);
+  EXPECT_EQ(evoq_session_result(s.get(), 0, nullptr), 1);
+  EXPECT_EQ(evoq_session_result(s.get(), 0, &result), 0);
+  ASSERT_EQ(evoq_session_compute(s.get(), nullptr, 0, nullptr, 0), 1);
+  EXPECT_EQ(evoq_session_result(s.get(), 0, &result), 1) << "after one that failed";
+}
+
+// The empty string, terminated, is all that one byte takes.
+TEST(CApi, OneByteOfAnError) {
+  char little[] = "**";
+  EXPECT_EQ(evoq_session_load(nullptr, 1, little, 1), nullptr);
+  EXPECT_EQ(little[0], '\0');
+  EXPECT_EQ(little[1], '*');
+}
+
+}  // namespace
+}  // namespace evoq

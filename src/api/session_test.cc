@@ -1,0 +1,154 @@
+// Sessions of the C++ interface: what they describe, and what they keep from run to run.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "api/test_model.h"
+#include "evoq/evoq.h"
+
+namespace evoq {
+namespace {
+
+Array Floats(std::vector<int64_t> shape, const std::vector<float>& values) {
+  Array a = Array::Zeros(ElementType::kFloat32, std::move(shape));
+  std::copy(values.begin(), values.end(), a.data<float>());
+  return a;
+}
+
+template <typename T>
+std::vector<T> ValuesOf(const Array& a) {
+  return {a.data<T>(), a.data<T>() + a.size()};
+}
+
+Session Loaded(const ModelFile& file) {
+  std::string error;
+  auto session = Session::Load(file.path(), {1}, &error);
+  EXPECT_TRUE(session) << error;
+  return std::move(*session);
+}
+
+TEST(Session, NumbersOfThreads) {
+  const ModelFile file("input %x: float32[2]\nn: %y: float32[2] = Neg(%x)\noutput %y\n");
+  for (const int threads : {0, 1, 1024}) {
+    std::string error;
+    EXPECT_TRUE(Session::Load(file.path(), {threads}, &error)) << error;
+  }
+  for (const int threads : {-1, 1025}) {
+    std::string error;
+    EXPECT_FALSE(Session::Load(file.path(), {threads}, &error));
+    EXPECT_EQ(error, fmt::format("{} threads, expected 0 to 1024", threads));
+  }
+}
+
+// Of two inputs only one takes another shape, the first or the second.
+TEST(Session, EachInputsShapeCounts) {
+  const ModelFile file(
+      "input %a: float32[N, 2]\ninput %b: float32[M, 2]\ns: %y = Add(%a, %b)\noutput %y\n",
+      /*planned=*/false);
+  Session session = Loaded(file);
+  std::vector<Array> outputs;
+  for (const auto& [n, m] : {std::pair{1, 1}, {3, 1}, {1, 1}, {1, 2}, {2, 2}, {2, 1}}) {
+    std::string error;
+    const Array a = Floats({n, 2}, std::vector<float>(2 * n, 1)),
+                b = Floats({m, 2}, std::vector<float>(2 * m, 2));
+    ASSERT_TRUE(session.Run({a, b}, &outputs, &error)) << error;
+    EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{std::max(n, m), 2}));
+    EXPECT_EQ(ValuesOf<float>(outputs[0]), std::vector<float>(2 * std::max(n, m), 3));
+  }
+}
+
+// Outputs that come back in are given the model's types and shapes.
+TEST(Session, OutputsOfAnotherModel) {
+  const ModelFile file("input %x: float32[2]\nc: %y: int32[2] = Cast{to=6}(%x)\noutput %y\n");
+  Session session = Loaded(file);
+  std::vector<Array> outputs = {Array::Zeros(ElementType::kFloat64, {3, 3}), Floats({1}, {1})};
+  ASSERT_TRUE(session.Run({Floats({2}, {4, 5})}, &outputs));
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].type, ElementType::kInt32);
+  EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{2}));
+  EXPECT_EQ(ValuesOf<int32_t>(outputs[0]), (std::vector<int32_t>{4, 5}));
+}
+
+// Sizes that depend on data, among outputs of several types; inputs without elements.
+TEST(Session, OutputsWhoseSizesDependOnData) {
+  const ModelFile file(
+      "input %x: float32[N]\nnz: %i = NonZero(%x)\nd: %d = Cast{to=11}(%x)\nr: %r = Relu(%x)\n"
+      "output %i\noutput %d\noutput %r\n",
+      /*planned=*/false);
+  Session session = Loaded(file);
+  std::vector<Array> outputs(1);
+  std::string error;
+  for (const std::vector<float>& x : {std::vector<float>{}, {0, -2, 5}, {}, {0}}) {
+    const auto n = static_cast<int64_t>(x.size());
+    ASSERT_TRUE(session.Run({Floats({n}, x)}, &outputs, &error)) << error;
+    ASSERT_EQ(outputs.size(), 3u);
+    EXPECT_EQ(outputs[0].type, ElementType::kInt64);
+    EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{1, n == 3 ? 2 : 0}));
+    EXPECT_EQ(outputs[1].type, ElementType::kFloat64);
+    EXPECT_EQ(outputs[1].shape, (std::vector<int64_t>{n}));
+    EXPECT_EQ(ValuesOf<double>(outputs[1]), std::vector<double>(x.begin(), x.end()));
+    EXPECT_EQ(outputs[2].type, ElementType::kFloat32);
+  }
+}
+
+// Unknown ranks are told as no sizes.
+TEST(Session, DescribesUnknownRanks) {
+  const ModelFile file("input %x: float32[...]\nn: %y = Neg(%x)\noutput %y\n", /*planned=*/false);
+  const Session session = Loaded(file);
+  EXPECT_EQ(session.inputs()[0].shape, std::vector<int64_t>());
+  EXPECT_EQ(session.inputs()[0].type, ElementType::kFloat32);
+  EXPECT_EQ(session.outputs()[0].shape, std::vector<int64_t>());
+}
+
+// Types that do not fit are found when outputs are described.
+TEST(Session, TypesThatDoNotFit) {
+  const ModelFile file("input %x: float32[N]\ninput %k: int32[N]\na: %y = Add(%x, %k)\noutput %y\n",
+                       /*planned=*/false);
+  std::string error;
+  EXPECT_FALSE(Session::Load(file.path(), {1}, &error));
+  EXPECT_TRUE(error.starts_with(file.path() + ": node a (Add): ")) << error;
+}
+
+TEST(Session, MovesWithItsModel) {
+  const ModelFile one("input %x: float32[1]\nn: %y: float32[1] = Neg(%x)\noutput %y\n"),
+      other("input %x: float32[1]\nn: %y: float32[1] = Abs(%x)\noutput %y\n");
+  Session a = Loaded(one), b = Loaded(other);
+  a = std::move(b);
+  std::vector<Array> outputs;
+  ASSERT_TRUE(a.Run({Floats({1}, {-3})}, &outputs));
+  EXPECT_EQ(outputs[0].data<float>()[0], 3);
+}
+
+// A picture of two pixels, taken as it is: pixel by pixel and by planes.
+TEST(Images, LoadImageFollowsThePreprocessFile) {
+  const std::string base =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_image_{}", ::getpid())).string();
+  const std::string image = base + ".ppm", how = base + ".preprocess.json";
+  std::ofstream(image) << "P6\n2 1\n255\n"
+                       << "abcdef";
+  std::string error;
+  for (const bool planes : {false, true}) {
+    std::ofstream(how) << fmt::format(R"({{"scale": 1, "layout": "{}"}})",
+                                      planes ? "NCHW" : "NHWC");
+    const auto array = LoadImage(image, how, &error);
+    ASSERT_TRUE(array) << error;
+    EXPECT_EQ(array->type, ElementType::kFloat32);
+    EXPECT_EQ(array->shape,
+              planes ? (std::vector<int64_t>{1, 3, 1, 2}) : (std::vector<int64_t>{1, 1, 2, 3}));
+    const std::string order = planes ? "adbecf" : "abcdef";
+    EXPECT_EQ(ValuesOf<float>(*array), std::vector<float>(order.begin(), order.end()));
+  }
+  std::ofstream(how) << R"({"scale": 1, "dtype": "uint8"})";
+  EXPECT_EQ(LoadImage(image, how)->type, ElementType::kUint8);
+  std::filesystem::remove(image);
+  EXPECT_FALSE(LoadImage(image, how, &error));
+  EXPECT_NE(error.find(image), std::string::npos) << error;
+  std::filesystem::remove(how);
+  EXPECT_FALSE(LoadImage(image, how, &error));
+  EXPECT_NE(error.find(how), std::string::npos) << error;
+  EXPECT_FALSE(LoadImage(image, how)) << "without a place for the reason";
+}
+
+}  // namespace
+}  // namespace evoq

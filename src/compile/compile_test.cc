@@ -1,0 +1,313 @@
+// Programs step by step: kernels and the reasons for them, constants packed once, what a plan says,
+// places, counts.
+#include "compile/compile.h"
+
+#include <gtest/gtest.h>
+
+#include "compile/choose.h"
+#include "graph/float_reason.h"
+#include "kernels/layout.h"
+#include "ops/op.h"
+
+namespace evoq {
+namespace {
+
+Graph Parsed(const std::string& text) {
+  auto graph = ParseGraph(text);
+  EXPECT_TRUE(graph) << graph.error().message();
+  const Status inferred = InferTypes(*graph);
+  EXPECT_TRUE(inferred) << inferred.error().message();
+  return std::move(*graph);
+}
+
+Model Packed(const std::string& text, const InputShapes& shapes = {}) {
+  auto model = PackModel(Parsed(text), shapes);
+  EXPECT_TRUE(model) << model.error().message();
+  return std::move(*model);
+}
+
+Program Compiled(const std::string& text) {
+  auto program = Compile(Packed(text));
+  EXPECT_TRUE(program) << program.error().message();
+  return std::move(*program);
+}
+
+Decision DecisionOf(const std::string& text, const std::string& name) {
+  const Graph graph = Parsed(text);
+  return ChooseKernel(graph, graph.node(graph.FindNode(name)));
+}
+
+// Why a step that could compute on integers computes in float.
+TEST(ChooseKernel, SaysWhyAStepIsFloat) {
+  const Decision plain = DecisionOf(
+      "input %x: float32[2, 3]\nconst %w: float32[3, 4]\np: %y = MatMul(%x, %w)\noutput %y\n", "p");
+  EXPECT_EQ(plain.kernel, "matmul_f32");
+  EXPECT_EQ(plain.precision, "float32");
+  EXPECT_EQ(plain.float_code, "not-quantized");
+  EXPECT_EQ(plain.float_why, "its inputs are float32 in the model");
+
+  const Decision weights = DecisionOf(
+      "input %x: float32[2, 3]\nconst %w: int8[3, 4](scale 0.5, zero 0)\np: %y = MatMul(%x, %w)\n"
+      "output %y\n",
+      "p");
+  EXPECT_EQ(weights.float_code, "weights-only");
+  EXPECT_EQ(weights.float_why,
+            "its weights are stored as integers and its activations are float32, so it computes in "
+            "float32");
+
+  const Decision int8 = DecisionOf(
+      "input %x: uint8[2, 3](scale 0.5, zero 0)\nconst %w: int8[3, 4](scale 0.5, zero 0)\n"
+      "p: %y: uint8[2, 4](scale 0.5, zero 0) = MatMul(%x, %w)\noutput %y\n",
+      "p");
+  EXPECT_EQ(int8.precision, "int8");
+  EXPECT_EQ(int8.float_code, "");
+
+  // No kernel at all, and one that says nothing of quantization.
+  const Decision reference = DecisionOf(
+      "input %x: uint8[2, 3](scale 0.5, zero 0)\ninput %w: int8[1, 3, 4](scale 0.5, zero 0)\n"
+      "p: %y: float32[1, 2, 4] = MatMul(%x, %w)\noutput %y\n",
+      "p");
+  if (reference.kernel == kReferenceKernel) {
+    EXPECT_EQ(reference.precision, "float32");
+    EXPECT_EQ(reference.float_code, "no-int8-kernel");
+    EXPECT_EQ(
+        reference.float_why,
+        "no integer kernel takes MatMul with these types; it runs in the reference evaluator");
+    EXPECT_FALSE(reference.rejected.empty());
+  }
+  const Decision none = DecisionOf("input %x: float32[3]\nnz: %i = NonZero(%x)\noutput %i\n", "nz");
+  EXPECT_EQ(none.kernel, kReferenceKernel);
+  EXPECT_EQ(none.float_code, "");
+
+  // What an earlier stage has found out, "code: sentence", or a code alone.
+  Graph graph = Parsed(
+      "input %x: float32[2, 3]\nconst %w: float32[3, 4]\np: %y = MatMul(%x, %w)\noutput %y\n");
+  const NodeId p = graph.FindNode("p");
+  for (const auto& [reason, code, why] :
+       {std::tuple{"excluded: by name: p*", "excluded", "by name: p*"},
+        {"no-range", "no-range", ""}}) {
+    graph.attrs(p).Set(kFloatReason, reason);
+    const Decision told = ChooseKernel(graph, graph.node(p));
+    EXPECT_EQ(told.float_code, code);
+    EXPECT_EQ(told.float_why, why);
+  }
+}
+
+TEST(WhyNoProgram, SaysIt) {
+  const auto why = [](const std::string& text) {
+    auto graph = ParseGraph(text);
+    EXPECT_TRUE(graph && InferTypes(*graph)) << text;
+    const auto model = PackModel(*graph);
+    EXPECT_FALSE(model);
+    if (!model) EXPECT_EQ(model.error().code(), ErrorCode::kUnsupported);
+    return model ? "" : model.error().message();
+  };
+  EXPECT_EQ(why("input %x: string[3]\ni: %y = Identity(%x)\noutput %y\n"),
+            "x is string[3], expected a tensor of numbers");
+  EXPECT_EQ(why("input %x: float32[3]\ns: %s = Cast{to=8}(%x)\nt: %y = Cast{to=1}(%s)\noutput "
+                "%y\n"),
+            "node s (Cast): output s is string[3], expected a tensor of numbers");
+  EXPECT_EQ(why("input %x: float32[3]\nnz: %i = NonZero(%x)\nf: %f = Cast{to=1}(%i)\noutput %f\n"),
+            "node nz (NonZero): output i has the type int64[1, ?], expected a static shape; name "
+            "the input shapes (--shape NAME=1x3x224x224)");
+  EXPECT_EQ(why("input %x: float32[3]\ninput %c: bool[]\nif: %y = If{captured=1}(%c, %x)\n"
+                "| graph \"then\"\n| input %a: float32[3]\n| t: %b = Neg(%a)\n| output %b\n"
+                "| graph \"else\"\n| input %a: float32[3]\n| e: %b = Abs(%a)\n| output %b\n"
+                "output %y\n"),
+            "node if (If): it has subgraphs, which are compiled when they are run");
+}
+
+// Steps, kernels and places; views take no step; an output that is a view of an input is copied.
+TEST(Compile, PrintsItsSteps) {
+  const Program program = Compiled(
+      "input %x: float32[2, 16]\nconst %c: float32[16]\nconst %s: int64[2] = [16, 2]\n"
+      "n: %a: float32[2, 16] = Sin(%x)\nm: %b: float32[2, 16] = Mul(%x, %c)\n"
+      "v: %v: float32[16, 2] = Reshape(%b, %s)\nw: %w: float32[2, 16] = Add(%a, %b)\n"
+      "output %w\noutput %v\noutput %x\n");
+  EXPECT_EQ(program.weight_bytes, 64);
+  EXPECT_EQ(program.live_bytes, 128);
+  EXPECT_EQ(program.arena_bytes, 128);
+  EXPECT_EQ(Print(program),
+            "arena 128 bytes, 128 alive at once, weights 64 bytes\n"
+            "n [Sin_f32] @0: float32[2, 16] = Sin(input0)\n"
+            "m [mul_f32] output1: float32[2, 16] = Mul(input0, %c)\n"
+            "w [add_f32] output0: float32[2, 16] = Add(@0, output1)\n"
+            "copy_x [copy-bytes] output2: float32[2, 16] = Identity(input0)\n");
+  // 2 x 16 floats in, 16 of the constant, 2 x 16 out.
+  const Step& product = program.steps.at(1);
+  EXPECT_EQ(product.bytes, 128 + 64 + 128);
+  EXPECT_EQ(program.steps.at(3).decision.precision, "any");
+}
+
+TEST(Compile, CountsMultiplyAccumulates) {
+  const Program program = Compiled(
+      "input %x: float32[2, 30]\nconst %w: float32[30, 16]\np: %y = MatMul(%x, %w)\noutput %y\n");
+  ASSERT_EQ(program.steps.size(), 1u);
+  EXPECT_EQ(program.steps[0].macs, 2 * 30 * 16);
+  EXPECT_EQ(program.steps[0].bytes, (2 * 30 + 30 * 16 + 2 * 16) * 4);
+}
+
+constexpr char kProduct[] =
+    "input %x: float32[N, 64]\nconst %w: float32[64, 48]\np: %y = MatMul(%x, %w)\noutput %y\n";
+
+// A plan is followed for its shapes, where its kernel still takes the step, with the tuning of the
+// machine and threads at hand.
+TEST(Compile, FollowsThePlan) {
+  Model model = Packed(kProduct, {{"x", {2, 64}}});
+  ASSERT_EQ(model.plans.size(), 1u);
+  EXPECT_EQ(model.plans[0].shapes, (InputShapes{{"x", {2, 64}}}));
+  Decision& decision = model.plans[0].decisions.at("p");
+  EXPECT_EQ(decision.kernel, "matmul_f32");
+  decision.rejected = {{"some", "code", "from the plan"}};
+  model.plans[0].tunings = {{"here", 2, {{"p", {"fast", 1, {{"slow", "lost", "3 us"}}}}}},
+                            {"here", 1, {{"p", {"one", 0, {}}}}},
+                            {"there", 2, {{"p", {"other", 0, {}}}}}};
+  const auto step = [&](const InputShapes& shapes, const TuningKey& key) {
+    return Compile(model, shapes, key).value().steps.at(0);
+  };
+  const Step tuned = step({}, {"here", 2});
+  EXPECT_EQ(tuned.tuning.variant, "fast");
+  EXPECT_EQ(tuned.tuning.threads, 1);
+  ASSERT_EQ(tuned.decision.rejected.size(), 2u);
+  EXPECT_EQ(tuned.decision.rejected[0].why, "from the plan");
+  EXPECT_EQ(tuned.decision.rejected[1].why, "3 us");
+  EXPECT_EQ(step({{"x", {2, 64}}}, {"here", 1}).tuning.variant, "one");
+  EXPECT_EQ(step({}, {"there", 2}).tuning.variant, "other");
+  for (const TuningKey& key : {TuningKey{"there", 1}, TuningKey{}}) {
+    EXPECT_EQ(step({}, key).tuning.variant, "");
+    EXPECT_EQ(step({}, key).decision.rejected.size(), 1u);
+  }
+  const Step elsewhere = step({{"x", {3, 64}}}, {"here", 2});
+  EXPECT_EQ(elsewhere.tuning.variant, "");
+  EXPECT_TRUE(elsewhere.decision.rejected.empty() ||
+              elsewhere.decision.rejected[0].why != "from the plan");
+  // Kernels that there are none of, of another operator, or that refuse the step: chosen anew.
+  for (const char* kernel : {"gone", "conv_f32", "matmul_int8", kReferenceKernel}) {
+    decision.kernel = kernel;
+    EXPECT_EQ(step({}, {}).decision.kernel, "matmul_f32") << kernel;
+  }
+}
+
+// The first of two plans for one shape counts; a plan that does not fit its model is the file's
+// fault, shapes that do not fit the caller's.
+TEST(Compile, PlansOfTheFile) {
+  Model model = Packed(kProduct, {{"x", {2, 64}}});
+  model.plans.push_back(model.plans[0]);
+  model.plans[0].decisions.at("p").rejected = {{"a", "b", "first"}};
+  model.plans[1].decisions.at("p").rejected = {{"a", "b", "second"}};
+  EXPECT_EQ(Compile(model).value().steps.at(0).decision.rejected.at(0).why, "first");
+  EXPECT_EQ(Compile(model).value().graph->value(ValueId{0}).type.shape.ToString(), "[2, 64]");
+  const auto own = Compile(model, {{"x", {2, 63}}});
+  ASSERT_FALSE(own);
+  EXPECT_EQ(own.error().code(), ErrorCode::kUsage);
+  model.plans[0].shapes = {{"x", {2, 63}}};
+  const auto file = Compile(model);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_TRUE(file.error().message().starts_with("plan 0: ")) << file.error().message();
+}
+
+const Tensor& WeightsOf(const Model& model) {
+  return model.graph.value(model.graph.FindValue("w")).constant;
+}
+
+// 64 x 48 floats fill three panels; 64 x 40 would grow by a fifth, so that files keep them plain,
+// up to a twentieth: 61 of 64 columns.
+TEST(PackModel, PacksWhereItDoesNotGrow) {
+  const auto layout = [](int64_t columns) {
+    return WeightsOf(Packed(fmt::format("input %x: float32[2, 64]\nconst %w: float32[64, {}]\n"
+                                        "p: %y = MatMul(%x, %w)\noutput %y\n",
+                                        columns)))
+        .layout();
+  };
+  EXPECT_EQ(layout(48), "k1n16-matmul-f32");
+  EXPECT_EQ(layout(40), "");
+  EXPECT_EQ(layout(61), "k1n16-matmul-f32");
+  EXPECT_EQ(layout(60), "");
+}
+
+// Constants that are read elsewhere too stay as they are beside their packed form, which several
+// readers share.
+TEST(PackModel, SharedConstants) {
+  const Model model = Packed(
+      "input %x: float32[2, 16]\nconst %w: float32[16, 16]\np: %a = MatMul(%x, %w)\n"
+      "q: %b = MatMul(%a, %w)\nr: %y = Add(%b, %x)\nt: %t = Neg(%w)\noutput %y\noutput %t\n");
+  const Graph& g = model.graph;
+  const auto weights = [&](const char* node) { return g.node(g.FindNode(node)).inputs[1]; };
+  EXPECT_EQ(weights("p"), weights("q"));
+  EXPECT_EQ(g.value(weights("p")).constant.layout(), "k1n16-matmul-f32");
+  EXPECT_EQ(g.ConstantInput(g.node(g.FindNode("t")), 0)->layout(), "");
+  // One reader, but the model's output too.
+  const Model output = Packed(
+      "input %x: float32[2, 16]\nconst %w: float32[16, 16]\np: %a = MatMul(%x, %w)\noutput %a\n"
+      "output %w\n");
+  EXPECT_EQ(WeightsOf(output).layout(), "");
+  // One reader alone: in place.
+  const Model alone = Packed(
+      "input %x: float32[2, 16]\nconst %w: float32[16, 16]\np: %a = MatMul(%x, %w)\noutput %a\n");
+  EXPECT_EQ(WeightsOf(alone).layout(), "k1n16-matmul-f32");
+  EXPECT_EQ(alone.graph.value_count(), 3);
+}
+
+// Constants that a file holds packed for another kernel are unpacked, and packed for the one at
+// hand.
+TEST(Compile, ConstantsOfOtherKernels) {
+  Model model = Packed(
+      "input %x: float32[2, 16]\nconst %w: float32[16, 16]\np: %y = MatMul(%x, %w)\noutput %y\n");
+  const auto bytes = [](const Program& program) {
+    const Tensor* w = program.graph->ConstantInput(program.graph->node(program.steps[0].node), 1);
+    return std::pair(w->layout(), ToPlain(*w).value());
+  };
+  const auto [layout, plain] = bytes(Compile(model).value());
+  EXPECT_EQ(layout, "k1n16-matmul-f32");
+  model.plans[0].decisions.at("p").kernel = "matmul_int8";  // whose layout it then would be
+  const auto [again, same] = bytes(Compile(model).value());
+  EXPECT_EQ(again, "k1n16-matmul-f32");
+  EXPECT_TRUE(BitEqual(plain, same));
+  // A packed constant where no kernel packs: an operand of Sub.
+  Graph other = Parsed(
+      "input %x: float32[16, 16]\nconst %w: float32[16, 16]\ns: %y = Sub(%x, %w)\n"
+      "output %y\n");
+  other.SetConstant(other.FindValue("w"), WeightsOf(model));
+  Model odd;
+  odd.graph = std::move(other);
+  EXPECT_EQ(bytes(Compile(odd).value()).first, "");
+}
+
+// Of kept constants each form is made once; others, and kernels, inputs and attributes of their
+// own, are made each time or apart.
+TEST(PackCache, KeepsForms) {
+  Graph graph =
+      Parsed("input %x: float32[2]\nconst %c: float32[2]\na: %y = Add(%x, %c)\noutput %y\n");
+  const Tensor kept = graph.value(graph.FindValue("c")).constant;
+  PackCache cache;
+  int made = 0;
+  const auto get = [&](const Tensor& t, const std::string& kernel, const Attrs& attrs, size_t i) {
+    return cache
+        .Get(t, kernel, attrs, i,
+             [&]() -> Result<Tensor> {
+               ++made;
+               return Tensor::Scalar<int64_t>(made);
+             })
+        .value()
+        .data<int64_t>()[0];
+  };
+  Attrs other;
+  other.Set("axis", int64_t{1});
+  EXPECT_EQ(get(kept, "k", {}, 0), 1) << "not kept yet";
+  EXPECT_EQ(get(kept, "k", {}, 0), 2);
+  cache.Keep(graph);
+  EXPECT_EQ(get(kept, "k", {}, 0), 3);
+  EXPECT_EQ(get(kept, "k", {}, 0), 3);
+  EXPECT_EQ(get(kept, "l", {}, 0), 4);
+  EXPECT_EQ(get(kept, "k", other, 0), 5);
+  EXPECT_EQ(get(kept, "k", {}, 1), 6);
+  EXPECT_EQ(get(kept, "k", {}, 0), 3);
+  const Tensor typed = kept.WithType(TensorType(DType::kFloat32, Shape{1, 2}));
+  EXPECT_EQ(get(typed, "k", {}, 0), 7) << "the same memory, another type";
+  EXPECT_EQ(get(typed, "k", {}, 0), 8);
+  EXPECT_EQ(get(kept.Clone(), "k", {}, 0), 9);
+}
+
+}  // namespace
+}  // namespace evoq
