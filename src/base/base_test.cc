@@ -120,6 +120,12 @@ TEST(ThreadPool, SleepsWhenIdleAndWakes) {
     std::atomic<int> items{0};
     pool.ParallelFor(100, 3, [&](int64_t begin, int64_t end) { items += static_cast<int>(end - begin); });
     EXPECT_EQ(items.load(), 100);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::atomic<int> inside{0};
+    pool.ParallelFor(3, 1, [&](int64_t, int64_t) {
+      ++inside;
+      while (inside < 3) std::this_thread::yield();  // ends only when all are awake
+    });
   }
 }
 
@@ -146,6 +152,18 @@ TEST(Median, IsTheMeanOfBothMiddleValues) {
   EXPECT_EQ(Median(odd), 3);
   EXPECT_EQ(Median(even), 3);
   EXPECT_EQ(Median(none), 0);
+}
+
+// Ranks of 0, 0.75, 1.5, 2.7 and 3 among four.
+TEST(Percentile, LiesBetweenTheClosestRanks) {
+  const std::vector<double> sorted = {1, 2, 4, 10}, one = {7};
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 0), 1);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 25), 1.75);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 50), 3);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 90), 8.2);
+  EXPECT_DOUBLE_EQ(Percentile(sorted, 100), 10);
+  EXPECT_DOUBLE_EQ(Percentile(one, 0), 7);
+  EXPECT_DOUBLE_EQ(Percentile(one, 100), 7);
 }
 
 TEST(Isa, SelectedIsSupported) {

@@ -1,11 +1,14 @@
 #include "base/budget_scope.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <limits>
 #include <thread>
 
 #include "base/memory.h"
+#include "base/test_child.h"
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
@@ -40,10 +43,32 @@ TEST(BudgetScope, IsOfOneThread) {
     EXPECT_TRUE(SpendWork(int64_t{1} << 62, "a run"));
     EXPECT_TRUE(SpendMemory(1 << 20, "a tensor"));
     EXPECT_FALSE(SpendMemory(MemoryLimitBytes() / 8 * 7, "a tensor"));  // the process uses some
+    EXPECT_TRUE(SpendMemory(FreeMemoryBytes() / 100 * 85, "a tensor")) << "7/8 are 87.5 %";
     EXPECT_FALSE(SpendMemory(-1, "what overflowed"));
+    EXPECT_FALSE(BudgetScope::Active());
     EXPECT_EQ(BudgetScope::Part(4).work_left(), std::numeric_limits<int64_t>::max());
   }).join();
   EXPECT_FALSE(SpendWork(1, "here"));
+  EXPECT_TRUE(BudgetScope::Active());
+}
+
+// Inside of a scope its limit holds, whatever the machine has.
+TEST(BudgetScope, MayAllowMoreThanTheMachineHas) {
+  const BudgetScope scope(Budget(std::numeric_limits<int64_t>::max(), 0));
+  EXPECT_TRUE(SpendMemory(2 * MemoryLimitBytes(), "a tensor"));
+}
+
+// A mebibyte is asked of nobody: here all but a page of the addresses is used.
+TEST(BudgetScope, SmallRequestsAreNotHeldAgainstTheMachine) {
+#ifdef EVOQ_SANITIZED
+  GTEST_SKIP() << "whose own memory needs addresses";
+#endif
+  EXPECT_TRUE(InChild([] {
+    (void)SpendMemory(-1, "a");  // leaves room for the sentence of the last one
+    const rlimit limit{4096, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) return false;
+    return SpendMemory(0, "a") && SpendMemory(1 << 20, "a") && !SpendMemory((1 << 20) + 1, "a");
+  }));
 }
 
 TEST(BudgetScope, EndsWithItsBlock) {
@@ -88,6 +113,13 @@ TEST(BudgetScope, FilesAddToAll) {
   BudgetScope::AddFile(3);
   EXPECT_EQ(BudgetScope::Part(1).memory_left(), 3 * Budget::kMemoryPerByte);
   EXPECT_EQ(BudgetScope::Part(1).work_left(), 3 * Budget::kWorkPerByte);
+  EXPECT_EQ(inner.budget().memory_left(), 10 + 3 * 64);
+  EXPECT_EQ(inner.budget().memory_limit(), 10 + 3 * 64);
+  EXPECT_EQ(inner.budget().work_left(), 10 + 3 * 1024);
+  const Status over = SpendWork(4000, "a");
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().message(),
+            "a: 4000 units of work, expected at most the 3082 left of 3082");
 }
 
 }  // namespace

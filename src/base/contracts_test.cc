@@ -19,6 +19,7 @@
 #include "base/test_child.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
@@ -75,6 +76,18 @@ TEST(Text, GlobsAtTheEnds) {
   sizes.push_back(8);
   EXPECT_EQ(BracketedBriefly<int64_t>(sizes),
             "[7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, ... 17 in all]");
+}
+
+TEST(Text, WhatIsLongIsCutBetweenCharacters) {
+  const std::string most(100, 'a');
+  EXPECT_EQ(Shorten(most), most);
+  EXPECT_EQ(Shorten(most + "b"), most + "...");
+  EXPECT_EQ(CharacterStart("abc", 0), 0u);
+  EXPECT_EQ(CharacterStart("abc", 2), 2u);
+  EXPECT_EQ(CharacterStart("\xc3\xa4", 1), 0u);
+  EXPECT_EQ(CharacterStart("\x80\x80", 1), 0u) << "the text begins there";
+  EXPECT_EQ(CharacterStart("\x80\x80\x80\x80\x80\x80", 5), 2u) << "3 bytes at most";
+  EXPECT_EQ(CharacterStart(std::string_view("ab\x80", 2), 2), 2u) << "nothing behind the end";
 }
 
 TEST(Error, MessagesAreAsLongAsAPage) {
@@ -191,9 +204,28 @@ TEST(Isa, TargetsByName) {
   ::unsetenv("EVOQ_TARGET");
   EXPECT_EQ(SelectIsa().value(), best);
   if (kept) ::setenv("EVOQ_TARGET", kept->c_str(), 1);
+#if defined(__x86_64__)
+  // As the compiler's own library reads the processor.
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
+  EXPECT_EQ(IsaSupported(Isa::kAvx2), avx2);
+  EXPECT_EQ(IsaSupported(Isa::kAvx512),
+            avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512vnni"));
+  EXPECT_EQ(HasBf16(), __builtin_cpu_supports("avx512bf16") != 0);
+  EXPECT_FALSE(IsaSupported(Isa::kNeon));
+#endif
   EXPECT_NE(MachineName(Isa::kAvx2), MachineName(Isa::kScalar));
   EXPECT_NE(MachineName(Isa::kScalar).find(CpuName() + ", SCALAR, evoq "), std::string::npos);
   EXPECT_GE(LargestCacheBytes(), 1 << 15);
+  // One of the third level, where the system tells one, is larger than that of the second.
+  const auto cache = [](int index) {
+    const auto text =
+        ReadTextFile(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    return text ? 1024 * std::atoll(text->c_str()) : 0;  // "32768K"
+  };
+  if (cache(3) > 0) EXPECT_GT(LargestCacheBytes(), cache(2));
 }
 
 TEST(Memory, TheSmallerOfMachineAndLimit) {
@@ -205,7 +237,17 @@ TEST(Memory, TheSmallerOfMachineAndLimit) {
     const rlimit half{static_cast<rlim_t>(machine / 2), RLIM_INFINITY},
         twice{static_cast<rlim_t>(2 * machine), RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &half) != 0 || MemoryLimitBytes() != machine / 2) return false;
-    return setrlimit(RLIMIT_AS, &twice) == 0 && MemoryLimitBytes() == machine;
+    if (setrlimit(RLIMIT_AS, &twice) != 0 || MemoryLimitBytes() != machine) return false;
+    // No limit, though a number; and less than is used already.
+    [[maybe_unused]] const rlimit page{4096, RLIM_INFINITY};
+    const rlimit beyond{rlim_t{1} << 63, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &beyond) != 0 || MemoryLimitBytes() != machine) return false;
+#ifndef EVOQ_SANITIZED  // whose own memory needs addresses
+    (void)FreeMemoryBytes();  // leaves room for reading the same file again
+    if (setrlimit(RLIMIT_AS, &page) != 0 || MemoryLimitBytes() != 4096 || FreeMemoryBytes() != 0)
+      return false;
+#endif
+    return true;
   }));
 }
 
@@ -225,6 +267,7 @@ TEST(ThreadPool, CoresThatTheProcessMayUse) {
     return PhysicalCores() == 1 && ThreadPool(0).threads() == 1;
   }));
   EXPECT_EQ(ThreadPool(0).threads(), PhysicalCores());
+  EXPECT_EQ(ThreadPool().threads(), PhysicalCores());
   EXPECT_EQ(ThreadPool(-3).threads(), PhysicalCores());
   EXPECT_EQ(ThreadPool(3).threads(), 3);
 }

@@ -61,11 +61,17 @@ TEST(Json, MembersOfTheTypeAskedFor) {
   EXPECT_EQ(JsonNumber(json, "t", 3), 3);
   EXPECT_EQ(JsonNumber(json, "null", 4), 4);
   EXPECT_EQ(JsonNumber(json, "none", 5), 5);
+  EXPECT_EQ(JsonNumber(json, "none"), 0);
   EXPECT_EQ(JsonText(json, "t"), "text");
   EXPECT_EQ(JsonText(json, "n"), "");
   EXPECT_EQ(JsonArray(json, "a").size(), 2u);
   EXPECT_TRUE(JsonArray(json, "t").is_array());
   EXPECT_TRUE(JsonArray(json, "t").empty());
+  // The only member, which is the first and the last one.
+  EXPECT_EQ(JsonNumber(ParseJson(R"({"n": 2})").value(), "n"), 2);
+  EXPECT_EQ(JsonText(ParseJson(R"({"t": "x"})").value(), "t"), "x");
+  const auto list = ParseJson(R"({"a": [1]})").value();
+  EXPECT_EQ(JsonArray(list, "a").size(), 1u);
   // Of what is no object.
   EXPECT_EQ(JsonNumber(json["a"], "n", 6), 6);
   EXPECT_EQ(JsonText(json["a"], "t"), "");

@@ -39,10 +39,10 @@ bool IsSent(const siginfo_t* info) { return info->si_code <= 0; }
 
 // What the process would have done without us.
 void PassOn(int signal, siginfo_t* info, void* context) {
-  if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr)
-    return before.sa_sigaction(signal, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {  // whatever the flags say
+    if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
     return before.sa_handler(signal);
+  }
   if (before.sa_handler == SIG_IGN && IsSent(info)) return;
   // The access is repeated when the handler returns, and ends the process; what was sent is sent
   // again.
@@ -114,22 +114,35 @@ MappedFile::Range* MappedFile::Register(const std::string& path, const std::byte
   return range;
 }
 
-Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
+namespace {
+
+struct OpenFile {
+  Descriptor fd;
+  size_t size;
+};
+
+Result<OpenFile> OpenRegular(const std::string& path) {
   // Non-blocking, so that a FIFO is refused below instead of waiting for a writer.
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return SystemError(path, "open");
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
   if (!S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
+  return OpenFile{std::move(fd), static_cast<size_t>(info.st_size)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
+  EVOQ_ASSIGN(const OpenFile open, OpenRegular(path));
   // The owner first: whatever throws from here on, nothing stays mapped.
   std::shared_ptr<MappedFile> file(new MappedFile(path));
-  const size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) return file;
-  void* const mapped = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (open.size == 0) return file;
+  void* const mapped = ::mmap(nullptr, open.size, PROT_READ, MAP_PRIVATE, open.fd.get(), 0);
   if (mapped == MAP_FAILED) return SystemError(path, "map");
   file->data_ = static_cast<const std::byte*>(mapped);
-  file->size_ = size;
-  file->range_ = Register(path, file->data_, size);
+  file->size_ = open.size;
+  file->range_ = Register(path, file->data_, open.size);
   return file;
 }
 
@@ -203,15 +216,11 @@ Result<std::string> ReadDescriptor(const std::string& path, int fd, size_t size)
 }  // namespace
 
 Result<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) return SystemError(path, "open");
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return SystemError(path, "stat");
-  if (!S_ISREG(info.st_mode)) return InvalidInput("{}: not a regular file", path);
-  if (static_cast<size_t>(info.st_size) > max_bytes)
-    return Fail(ErrorCode::kTooLarge, "{}: {} bytes, expected at most {}", path, info.st_size,
+  EVOQ_ASSIGN(const OpenFile open, OpenRegular(path));
+  if (open.size > max_bytes)
+    return Fail(ErrorCode::kTooLarge, "{}: {} bytes, expected at most {}", path, open.size,
                 max_bytes);
-  return ReadDescriptor(path, fd.get(), static_cast<size_t>(info.st_size));
+  return ReadDescriptor(path, open.fd.get(), open.size);
 }
 
 }  // namespace evoq

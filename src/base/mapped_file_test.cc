@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_file.h"
 #include "base/test_child.h"
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
@@ -158,6 +162,68 @@ TEST_F(MappedFileTest, OtherBusErrorsAreNotOurs) {
   });
   ASSERT_TRUE(WIFSIGNALED(ended));
   EXPECT_EQ(WTERMSIG(ended), SIGBUS);
+  // Nor is one in the place of a file that is closed again, one that the process ignores, which
+  // would be repeated forever, or one whose default action came with the flag of a handler.
+  for (const auto& [handler, flags] :
+       {std::pair{SIG_DFL, 0}, {SIG_IGN, 0}, {SIG_DFL, SA_SIGINFO}, {SIG_IGN, SA_SIGINFO}}) {
+    ASSERT_TRUE(WriteFileAtomic(path_, std::string(kBytes, '\1')));
+    const int closed = StatusOfChild([&, handler = handler, flags = flags] {
+      struct sigaction action = {};
+      action.sa_handler = handler;
+      action.sa_flags = flags;
+      ::sigaction(SIGBUS, &action, nullptr);
+      MappedFile::Open(path_).value().reset();
+      touch();
+      return true;
+    });
+    ASSERT_TRUE(WIFSIGNALED(closed)) << (handler == SIG_IGN) << flags;
+    EXPECT_EQ(WTERMSIG(closed), SIGBUS) << (handler == SIG_IGN) << flags;
+  }
+}
+
+TEST_F(MappedFileTest, WhatIsClosedIsNotMappedAnyMore) {
+  EXPECT_EQ(StatusOfChild([&] {
+              auto file = MappedFile::Open(path_).value();
+              auto* const page = const_cast<std::byte*>(file->bytes().data());
+              unsigned char there = 0;
+              if (::mincore(page, 4096, &there) != 0) return false;
+              file.reset();
+              return ::mincore(page, 4096, &there) == -1 && errno == ENOMEM;
+            }),
+            0);
+}
+
+// The entry of a file that is closed serves the next one: the name of what was damaged is gone
+// then, the damage is not. The handler leaves errno as it was.
+TEST_F(MappedFileTest, DamageOutlivesItsName) {
+  EXPECT_EQ(StatusOfChild([&] {
+              auto file = MappedFile::Open(path_).value();
+              if (::truncate(path_.c_str(), 0) != 0) return false;
+              errno = 77;
+              if (Sum(*file) != 0 || errno != 77) return false;
+              file.reset();
+              ::truncate(path_.c_str(), 100);
+              file = MappedFile::Open(path_).value();
+              const Status told = NoDamageSince(0);
+              return !told && told.error().code() == ErrorCode::kIo &&
+                     told.error().message() == "a file was cut short while evoq read it";
+            }),
+            0);
+}
+
+TEST_F(MappedFileTest, NoAddressesLeft) {
+#ifdef EVOQ_SANITIZED
+  GTEST_SKIP() << "whose own memory needs addresses";
+#endif
+  EXPECT_EQ(StatusOfChild([&] {
+              (void)MappedFile::Open(path_ + ".none");  // leaves room for the next error
+              const rlimit limit{4096, RLIM_INFINITY};
+              if (::setrlimit(RLIMIT_AS, &limit) != 0) return false;
+              const auto file = MappedFile::Open(path_);
+              return !file && file.error().code() == ErrorCode::kIo &&
+                     file.error().message() == path_ + ": cannot map: Cannot allocate memory";
+            }),
+            0);
 }
 
 // One that a process sends is about no access: it ends the process, unless that ignores it.
@@ -210,6 +276,18 @@ TEST_F(MappedFileTest, TextUpToALimit) {
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code(), ErrorCode::kTooLarge);
   EXPECT_EQ(over.error().message(), path_ + ": 4 bytes, expected at most 3");
+  // 2^30 bytes unless the caller says another limit; a file that has no blocks yet.
+  ASSERT_EQ(::truncate(path_.c_str(), (off_t{1} << 30) + 1), 0);
+  EXPECT_EQ(ReadTextFile(path_).error().message(),
+            path_ + ": 1073741825 bytes, expected at most 1073741824");
+  EXPECT_EQ(ReadJsonFile(path_).error().message(),
+            path_ + ": 1073741825 bytes, expected at most 1073741824");
+  // Files of sysfs say a page and hold less.
+  if (const auto cpus = ReadTextFile("/sys/devices/system/cpu/online")) {
+    EXPECT_GT(cpus->size(), 1u);
+    EXPECT_LT(cpus->size(), 4096u);
+    EXPECT_EQ(cpus->back(), '\n');
+  }
 }
 
 }  // namespace

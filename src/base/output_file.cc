@@ -32,7 +32,7 @@ std::string FolderOf(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// The descriptor that a path names by its number, -1 for other paths.
+// The descriptor that a path names by its number, a negative one for other paths.
 int DescriptorOf(std::string_view path) {
   if (path == "/dev/stdout") return 1;
   if (path == "/dev/stderr") return 2;
@@ -40,8 +40,7 @@ int DescriptorOf(std::string_view path) {
     if (!path.starts_with(folder)) continue;
     int number = -1;
     const char* const end = path.data() + path.size();
-    const auto [at, error] = std::from_chars(path.data() + folder.size(), end, number);
-    if (error == std::errc() && at == end && number >= 0) return number;
+    if (std::from_chars(path.data() + folder.size(), end, number).ptr == end) return number;
   }
   return -1;
 }
@@ -83,10 +82,9 @@ extern "C" void RemoveAndEnd(int signal) {
 }  // namespace
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    Close();
-    fd_ = std::exchange(other.fd_, -1);
-  }
+  const int fd = std::exchange(other.fd_, -1);
+  Close();
+  fd_ = fd;
   return *this;
 }
 
@@ -174,9 +172,7 @@ void RemoveStale(const std::string& folder) {
 void EndCleanlyOnSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction present = {};
-    if (::sigaction(signal, nullptr, &present) != 0 || (present.sa_flags & SA_SIGINFO) != 0 ||
-        present.sa_handler != SIG_DFL)
-      continue;
+    if (::sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
     struct sigaction ours = {};
     ours.sa_handler = RemoveAndEnd;
     ours.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -193,7 +189,7 @@ Result<NewFile> NewFile::Create(const std::string& path, Naming naming) {
     file.fd_ = Descriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
     // It gets its name through /proc; without that it has one from the beginning.
     const std::string link = fmt::format("/proc/self/fd/{}", file.fd_.get());
-    if (file.fd_.get() >= 0 && ::access(link.c_str(), F_OK) != 0) file.fd_.Close();
+    if (::access(link.c_str(), F_OK) != 0) file.fd_.Close();
   }
 #endif
   if (file.fd_.get() < 0) EVOQ_TRY(file.CreateNamed());

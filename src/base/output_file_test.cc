@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -96,9 +97,14 @@ TEST_F(OutputFile, WhatADeadProcessLeftIsSweptAndWhatALivingOneWritesIsNot) {
     });
   }
   EXPECT_GE(Names().size(), 2u);
-  // Not ours by its name.
+  // Not ours by its name, or no file.
   ASSERT_TRUE(WriteFileAtomic((dir_ / ".evoq-other").string(), "mine"));
+  ASSERT_TRUE(WriteFileAtomic((dir_ / ".evoq-tmp.mine").string(), "mine"));
+  ASSERT_EQ(::mkfifo((dir_ / ".evoq-tmp-pipe").c_str(), 0600), 0);
+  fs::create_symlink(".evoq-other", dir_ / ".evoq-tmp-link");
   ASSERT_TRUE(WriteFileAtomic(path_, "whole"));
+  for (const char* name : {".evoq-tmp.mine", ".evoq-tmp-pipe", ".evoq-tmp-link"})
+    EXPECT_TRUE(fs::remove(dir_ / name)) << name;
   const auto names = Names();
   ASSERT_EQ(names.size(), 3u) << "the living one's, .evoq-other, result";
   EXPECT_EQ(names[0], ".evoq-other");
@@ -136,6 +142,35 @@ TEST_F(OutputFile, SignalsRemoveTemporaryFiles) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+// 16 names at once, of any length; places that were given back serve again, and a file that has
+// ended gives back no place of another.
+TEST_F(OutputFile, SignalsRemoveSixteenNames) {
+  const fs::path deep = dir_ / std::string(200, 'd');
+  fs::create_directories(deep);
+  std::string too_long = "/tmp/";
+  while (too_long.size() < 5000) too_long += "./";
+  for (const size_t count : {16, 17}) {
+    const int status = StatusOfChild([&] {
+      constexpr auto kAtOnce = NewFile::Naming::kAtOnce;
+      ::signal(SIGTERM, SIG_DFL);
+      EndCleanlyOnSignals();
+      if (NewFile::Create(too_long + "x", kAtOnce)) ::_exit(1);
+      (void)NewFile::Create((deep / "x").string(), kAtOnce);
+      auto ended =
+          std::make_unique<Result<NewFile>>(NewFile::Create((dir_ / "ended").string(), kAtOnce));
+      if (!(*ended)->Commit()) ::_exit(2);
+      std::vector<Result<NewFile>> files;
+      for (size_t i = 0; i < count; ++i) files.push_back(NewFile::Create(path_, kAtOnce));
+      ended.reset();
+      ::raise(SIGTERM);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    EXPECT_EQ(Names().size(), 2 + count - 16) << "the folder, `ended` and what was too many";
+    RemoveStale(dir_.string());
+    EXPECT_EQ(Names().size(), 2u);
+  }
+}
+
 TEST_F(OutputFile, AFullDiskLeavesTheOldFile) {
   ASSERT_TRUE(WriteFileAtomic(path_, "old"));
   for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
@@ -153,6 +188,83 @@ TEST_F(OutputFile, AFullDiskLeavesTheOldFile) {
     EXPECT_EQ(Text("result"), "old");
     EXPECT_EQ(Names(), (std::vector<std::string>{"result"}));
   }
+}
+
+// What happens to the folder meanwhile: it goes, or a folder takes the file's place.
+TEST_F(OutputFile, PlacesThatAreGoneAtTheEnd) {
+  for (const auto naming : {NewFile::Naming::kLate, NewFile::Naming::kAtOnce}) {
+    const fs::path folder = dir_ / "going";
+    fs::create_directories(folder);
+    auto lost = NewFile::Create((folder / "x").string(), naming);
+    ASSERT_TRUE(lost);
+    fs::remove_all(folder);
+    const Status gone = lost->Commit();
+    ASSERT_FALSE(gone);
+    EXPECT_EQ(gone.error().code(), ErrorCode::kNotFound);
+    EXPECT_EQ(gone.error().message().find((folder / "x").string() + ": cannot "), 0u);
+    auto late = NewFile::Create(path_, naming);
+    ASSERT_TRUE(late);
+    fs::create_directories(path_);
+    const Status taken = late->Commit();
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().message(),
+              path_ + ": cannot rename a temporary file to: Is a directory");
+    { const NewFile ended = std::move(*late); }
+    EXPECT_EQ(Names(), (std::vector<std::string>{"result"})) << "no temporary name stays";
+    fs::remove(path_);
+  }
+}
+
+TEST_F(OutputFile, DescriptorsEndWithTheirOwner) {
+  const auto open = [&] { return Descriptor(::open(dir_.c_str(), O_RDONLY | O_CLOEXEC)); };
+  const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+  Descriptor a = open(), b = open();
+  const int first = a.get(), second = b.get();
+  a = std::move(b);
+  EXPECT_FALSE(is_open(first));
+  EXPECT_EQ(a.get(), second);
+  Descriptor& same = a;
+  a = std::move(same);
+  EXPECT_EQ(a.get(), second);
+  EXPECT_TRUE(is_open(second));
+  EXPECT_TRUE(a.Close());
+  EXPECT_FALSE(is_open(second));
+  EXPECT_TRUE(a.Close()) << "there is nothing to close";
+  EXPECT_FALSE(Descriptor(second).Close()) << "it is closed already";
+  EXPECT_TRUE(InChild([&] {  // 0 is a number like all others
+    ::close(0);
+    Descriptor zero = open();
+    return zero.get() == 0 && zero.Close() && !is_open(0);
+  }));
+}
+
+// A pipe that another process has made non-blocking, and whose reader is slower.
+TEST_F(OutputFile, AllIsWrittenToAFullPipe) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  std::string text, read;
+  for (int i = 0; i < 100000; ++i) text += fmt::format("{},", i);
+  std::thread reader([&] {
+    ::fcntl(ends[0], F_SETFL, 0);
+    char part[1000];
+    for (ssize_t n; (n = ::read(ends[0], part, sizeof(part))) > 0;) read.append(part, n);
+  });
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  EXPECT_TRUE(WriteAll(ends[1], bytes));
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  EXPECT_EQ(read, text);
+  EXPECT_FALSE(WriteAll(-1, bytes));
+}
+
+TEST_F(OutputFile, BytesThatWereWritten) {
+  ASSERT_TRUE(WriteFileAtomic(path_, "12345"));
+  fs::create_symlink("result", dir_ / "link");
+  ASSERT_EQ(::mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(WrittenBytes(path_), 5);
+  EXPECT_EQ(WrittenBytes((dir_ / "link").string()), 5);
+  for (const char* name : {"pipe", "none", "."}) EXPECT_EQ(WrittenBytes((dir_ / name).string()), 0);
 }
 
 TEST_F(OutputFile, ModesAreTheOldFilesOrTheUmasks) {
@@ -197,6 +309,22 @@ TEST_F(OutputFile, LinksAreFollowed) {
     EXPECT_FALSE(CheckOutputPath((dir_ / bad).string())) << bad;
     EXPECT_FALSE(WriteFileAtomic((dir_ / bad).string(), "x")) << bad;
   }
+  // A chain of 40 links, as long as the kernel follows, and one of 41.
+  for (int i = 1; i <= 41; ++i)
+    fs::create_symlink(fmt::format("chain{}", i - 1), dir_ / fmt::format("chain{}", i));
+  EXPECT_EQ(Resolve((dir_ / "chain40").string())->path, (dir_ / "chain0").string());
+  const auto longer = Resolve((dir_ / "chain41").string());
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().message(),
+            (dir_ / "chain41").string() + ": cannot write: more than 40 symbolic links");
+  // A link that may not be read, where process 1 is another user's.
+  EXPECT_TRUE(InChild([] {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
+    char target[16];
+    if (::readlink("/proc/1/exe", target, sizeof(target)) >= 0) return true;
+    const auto hidden = Resolve("/proc/1/exe");
+    return !hidden && hidden.error().code() == ErrorCode::kIo;
+  }));
   fs::create_symlink("deep", dir_ / "folder");
   EXPECT_FALSE(WriteFileAtomic((dir_ / "folder").string(), "x"));
   EXPECT_TRUE(fs::is_symlink(dir_ / "folder"));
@@ -234,6 +362,14 @@ TEST_F(OutputFile, DevicesAndPipesAreWrittenTo) {
     EXPECT_EQ(read, "through the pipe, in pieces");
     EXPECT_TRUE(fs::is_fifo(path_));
   }
+  // One that may not be written to; root may.
+  EXPECT_TRUE(InChild([&] {
+    ::chmod(path_.c_str(), 0);
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
+    const Status checked = CheckOutputPath(path_), refused = WriteFileAtomic(path_, "x");
+    return !checked && !refused && checked.error().code() == ErrorCode::kIo &&
+           refused.error().message() == path_ + ": cannot open: Permission denied";
+  }));
 }
 
 // /dev/fd/N continues where this process writes, and is no new opening of the file.
@@ -256,6 +392,10 @@ TEST_F(OutputFile, DescriptorsByNumber) {
   EXPECT_FALSE(WriteFileAtomic("/dev/fd/987", "x"));
   EXPECT_FALSE(WriteFileAtomic("/dev/fd/1x", "x"));
   EXPECT_TRUE(Resolve("/dev/stdout")->descriptor == 1 && Resolve("/dev/stderr")->descriptor == 2);
+  EXPECT_EQ(Resolve("/dev/fd/0")->descriptor, 0);
+  for (const char* none : {"/dev/fd/99999999999", "/dev/fd/-3", "/dev/fdx"})
+    EXPECT_LT(Resolve(none)->descriptor, 0) << none;
+  EXPECT_FALSE(Resolve("/dev/fd/")) << "a folder";
   fs::create_symlink("/dev/stdout", dir_ / "out");
   EXPECT_EQ(Resolve((dir_ / "out").string())->descriptor, 1);
 }

@@ -38,9 +38,9 @@ Taps MakeTaps(int in, int out) {
       sum += w[j];
     }
     for (int j = 0; j < count; ++j) {
-      const double normalized = sum != 0 ? w[j] / sum : w[j];
+      // The nearest pixel weighs something: the sum is not 0.
       taps.weights[static_cast<size_t>(i) * taps.stride + j] =
-          static_cast<int32_t>(0.5 + normalized * (1 << kPrecisionBits));
+          static_cast<int32_t>(0.5 + w[j] / sum * (1 << kPrecisionBits));
     }
     taps.first.push_back(first);
     taps.count.push_back(count);

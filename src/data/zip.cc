@@ -36,7 +36,7 @@ Result<Directory> FindDirectory(Bytes archive) {
   constexpr size_t kEndBytes = 22, kMaxComment = 65535;
   if (archive.size() < kEndBytes) return InvalidInput("zip: {} bytes, too short for an archive", archive.size());
   size_t at = archive.size() - kEndBytes;
-  const size_t lowest = at > kMaxComment ? at - kMaxComment : 0;
+  const size_t lowest = at - std::min(at, kMaxComment);
   while (Little<uint32_t>(archive, at) != kDirectoryEnd) {
     if (at == lowest) return InvalidInput("zip: no end-of-directory record (the file is truncated or no zip archive)");
     --at;

@@ -46,8 +46,7 @@ Kind KindOf(const ForeignLayer& layer) {
 bool IsLasting(const std::string& name) {
   if (name.find_first_of("/.") != std::string::npos) return true;
   const size_t digits = name.find_last_not_of("0123456789");
-  return digits == name.size() - 1 && !name.empty() &&
-         name.find_first_of("0123456789") != std::string::npos;
+  return digits == name.size() - 1 && name.find_first_of("0123456789") != std::string::npos;
 }
 
 // Whether the layer is there for this operator, not for one that is fused into it and may be fused

@@ -166,6 +166,95 @@ TEST(Pairing, BranchesOfOneKindAreToldByLastingNamesOnly) {
       std::vector<std::string>{"Conv_3"});
 }
 
+// Which names stay with an operator from file to file: two branches of one kind that have them are
+// paired in whatever order they run, others are not.
+TEST(Pairing, NamesThatLast) {
+  const auto all = [](const ForeignLayer&) { return true; };
+  const std::tuple<const char*, const char*, bool> rows[] = {
+      {"/a/Conv", "/b/Conv", true},
+      {"a.Conv", "b.Conv", true},
+      {"resnet_conv0_fwd", "resnet_conv1_fwd", true},
+      {"Conv_3", "Conv_5", false},
+      {"conv", "conv_a", false},
+      {"", "1", false},
+  };
+  for (const auto& [first, second, lasting] : rows) {
+    const auto run = [](const char* a, const char* b) {
+      return RunOf({Conv(a, 1, "int8", kOut, k3x3, 9, "x", "a"),
+                    Conv(b, 1, "int8", kOut, k3x3, 9, "x", "b")});
+    };
+    const auto pairs = PairLayers(run(first, second), all, run(second, first), all);
+    EXPECT_EQ(pairs[0].sure.has_value(), lasting) << first;
+    EXPECT_EQ(pairs[1].sure.has_value(), lasting) << first;
+    EXPECT_TRUE(pairs[0].any || lasting) << first;
+    if (!lasting) continue;
+    EXPECT_EQ(pairs[0].sure, 1u) << first;
+    EXPECT_EQ(pairs[1].sure, 0u) << first;
+  }
+  // A name that both layers of a run have tells neither.
+  const auto both = [](const char* a, const char* b) {
+    return RunOf({Conv(a, 1, "int8", kOut, k3x3, 9, "x", "a"),
+                  Conv(b, 1, "int8", kOut, k3x3, 9, "x", "b")});
+  };
+  const auto twice = PairLayers(both("/a/Conv", "/a/Conv"), all, both("/a/Conv", "/b/Conv"), all);
+  EXPECT_FALSE(twice[0].sure || twice[1].sure);
+}
+
+// Poolings by their own operators; a convolution by a product's name, and the other way round; a
+// sum by neither.
+TEST(Pairing, NamesOfWhatALayerIsFor) {
+  const auto all = [](const ForeignLayer&) { return true; };
+  const auto run = [](LayerGroup group, const char* a, const char* b) {
+    ForeignRun made = RunOf({Conv(a, 1, "int8", {32, 9}, {}, 9, "x", "a"),
+                             Conv(b, 1, "int8", {32, 9}, {}, 9, "x", "b")});
+    for (ForeignLayer& layer : made.layers) layer.group = group;
+    return made;
+  };
+  const struct {
+    LayerGroup ours, theirs;
+    const char *first, *second;
+    bool sure;
+  } rows[] = {
+      {LayerGroup::kPooling, LayerGroup::kPooling, "/a/MaxPool", "/b/MaxPool", true},
+      {LayerGroup::kConv, LayerGroup::kMatMul, "/a/MatMul", "/b/MatMul", true},
+      {LayerGroup::kMatMul, LayerGroup::kConv, "/a/Conv", "/b/Conv", true},
+      {LayerGroup::kConv, LayerGroup::kConv, "/a/Add", "/b/Add", false},
+      {LayerGroup::kPooling, LayerGroup::kPooling, "/a/Conv", "/b/Conv", false},
+      {LayerGroup::kConv, LayerGroup::kConv, "a.weight", "b.weight", true},
+      {LayerGroup::kPooling, LayerGroup::kPooling, "a.weight", "b.weight", false},
+  };
+  for (const auto& row : rows) {
+    const auto pairs = PairLayers(run(row.ours, row.first, row.second), all,
+                                  run(row.theirs, row.second, row.first), all);
+    EXPECT_EQ(pairs[0].sure.has_value(), row.sure) << row.first;
+    EXPECT_EQ(pairs[1].sure.has_value(), row.sure) << row.first;
+    if (row.sure) EXPECT_EQ(pairs[0].sure, 1u) << row.first;
+  }
+}
+
+// What a layer without a sure counterpart may be: the least and the most that those take.
+TEST(Pairing, RangesOfWhatItMayBe) {
+  const auto all = [](const ForeignLayer&) { return true; };
+  const auto some = [](std::vector<double> ms, std::vector<int64_t> kernel) {
+    std::vector<ForeignLayer> layers;
+    for (const double one : ms)
+      layers.push_back(Conv("Conv_1", one, "fp16", kOut, kernel, 9, "x", "y"));
+    return RunOf(layers);
+  };
+  const auto same = PairLayers(some({1}, k3x3), all, some({3, 2, 5, 4}, k3x3), all);
+  EXPECT_TRUE(same[0].any && same[0].same_kind && !same[0].all_add && !same[0].sure);
+  EXPECT_EQ(same[0].least_ms, 2);
+  EXPECT_EQ(same[0].most_ms, 5);
+  const auto other = PairLayers(some({1}, k3x3), all, some({3, 2, 5, 4}, {5, 5}), all);
+  EXPECT_TRUE(other[0].any && !other[0].same_kind);
+  EXPECT_EQ(other[0].least_ms, 2);
+  EXPECT_EQ(other[0].most_ms, 5);
+  const auto none = PairLayers(some({1}, k3x3), all, some({}, k3x3), all);
+  EXPECT_FALSE(none[0].any || none[0].same_kind || none[0].sure);
+  EXPECT_EQ(none[0].least_ms + none[0].most_ms, 0);
+  EXPECT_TRUE(none[0].all_add);
+}
+
 // What differs in weights, in the kernel or in what it is for is no counterpart, whatever it is
 // called.
 TEST(Pairing, LayersOfOtherKinds) {
@@ -257,6 +346,58 @@ TEST(Pairing, DependsThroughAnyLayersBetween) {
   EXPECT_FALSE(wiring.DependsOn(3, 2));
   EXPECT_FALSE(wiring.DependsOn(5, 0)) << "a is written again before it is read";
   EXPECT_TRUE(wiring.DependsOn(5, 2)) << "through c and the new a";
+  // What is written after it was read leads nowhere.
+  const ForeignRun early = RunOf({link("x", "p"), link("a", "b"), link("p", "a")});
+  EXPECT_FALSE(Wiring(early).DependsOn(1, 0));
+  EXPECT_TRUE(Wiring(early).DependsOn(2, 0));
+}
+
+// A layer that works in place is no neighbour of its own; one that reads two of a layer's tensors
+// is one neighbour.
+TEST(Pairing, NeighboursInPlace) {
+  using Layers = std::vector<size_t>;
+  ForeignRun run = RunOf({Conv("w", 1, "fp16", kOut, k3x3, 9, "x", "a"),
+                          Conv("in place", 1, "fp16", kOut, k3x3, 9, "a", "a"),
+                          Conv("r", 1, "fp16", kOut, k3x3, 9, "a", "y")});
+  EXPECT_EQ(Wiring(run).Readers(0), (Layers{1, 2}));
+  EXPECT_EQ(Wiring(run).Readers(1), Layers{2});
+  EXPECT_EQ(Wiring(run).Writers(1), Layers{0});
+  EXPECT_EQ(Wiring(run).Writers(2), (Layers{0, 1}));
+  run.layers[1].outputs = {{"b", {}, "", ""}, {"c", {}, "", ""}};
+  run.layers[2].inputs = {{"c", {}, "", ""}, {"b", {}, "", ""}, {"a", {}, "", ""}};
+  EXPECT_EQ(Wiring(run).Readers(1), Layers{2});
+  EXPECT_EQ(Wiring(run).Writers(2), (Layers{0, 1}));
+}
+
+// Nothing that was measured, and nothing to compare it with.
+TEST(Pairing, EmptyRuns) {
+  const ForeignRun none;
+  EXPECT_EQ(none.end_to_end_ms + none.layer_sum_ms, 0);
+  EXPECT_EQ(none.weight_bytes, 0);
+  EXPECT_FALSE(none.detailed || none.quantized());
+  const Diagnosis alone = Diagnose(none, nullptr);
+  EXPECT_TRUE(alone.findings.empty());
+  EXPECT_EQ(alone.ideal_ms, 0);
+  EXPECT_EQ(alone.below_ideal_ms, 0);
+  EXPECT_EQ(Diagnose(none, &none).below_ideal_ms, 0);
+  const ForeignLayer layer;
+  EXPECT_EQ(layer.ms, 0);
+  EXPECT_EQ(layer.weight_bytes + layer.weight_count, 0);
+  EXPECT_FALSE(layer.has_residual);
+  EXPECT_EQ(layer.group, LayerGroup::kOther);
+  EXPECT_EQ(layer.conversion, Conversion::kNone);
+}
+
+// Without tensors and precisions of both runs nobody is compared.
+TEST(Pairing, NamesAloneAreNotCompared) {
+  ForeignRun int8 = RunOf({Conv("/a/Conv", 0.03, "int8", kOut, k3x3, 9, "x", "a")});
+  ForeignRun fp16 = RunOf({Conv("/a/Conv", 0.02, "fp16", kOut, k3x3, 9, "x", "a")});
+  EXPECT_EQ(Found(int8, fp16).size(), 1u);
+  int8.detailed = false;
+  EXPECT_TRUE(Found(int8, fp16).empty());
+  int8.detailed = true;
+  fp16.detailed = false;
+  EXPECT_TRUE(Found(int8, fp16).empty());
 }
 
 // Two ways from each layer to the next: each layer is looked at once, not each way.

@@ -300,7 +300,7 @@ Status Graph::Verify() const {
   for (ValueId in : inputs_) computed[in.index] = true;
   for (NodeId id : order_) {
     const Node& n = node(id);
-    if (n.op.empty() || n.name.empty()) return broken(fmt::format("node {} is dead but listed", id.index));
+    if (n.op.empty()) return broken(fmt::format("node {} is dead but listed", id.index));
     for (ValueId in : n.inputs) {
       if (!in.valid()) continue;
       const Value& v = value(in);

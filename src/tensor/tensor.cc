@@ -131,7 +131,7 @@ Tensor Tensor::Of(ValueKind kind, TensorType type, std::vector<Tensor> items) {
     const Shape& shape = items[i].shape();
     if (i == 0) {
       type.shape = shape;
-    } else if (!shape.ranked() || !type.shape.ranked() || shape.rank() != type.shape.rank()) {
+    } else if (shape.rank() != type.shape.rank()) {
       type.shape = Shape::UnknownRank();
     } else {
       for (int d = 0; d < shape.rank(); ++d) {
@@ -217,7 +217,8 @@ Result<Tensor> ToFloat32(const Tensor& tensor) {
     for (int64_t i = 0; i < n; ++i) y[i] = TinyFloatToFloat(tensor.dtype(), PackedBits(tensor.raw(), i, bits));
     return out;
   }
-  if (!IsInteger(tensor.dtype()) || bits >= 8) return Unsupported("{} has no real values", tensor.type().ToString());
+  if (!IsInteger(tensor.dtype()))
+    return Unsupported("{} has no real values", tensor.type().ToString());
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(PackedInteger(tensor, i));
   return out;
 }
@@ -238,25 +239,22 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
     if (value >= static_cast<float>(high)) return high;
     return value <= static_cast<float>(low) ? low : static_cast<int64_t>(value);
   };
-  bool stored = false;
   if (const int bits = DTypeBits(type.dtype); bits < 8) {
     std::byte* y = out.mutable_raw();
     ForEachWithScale(tensor.sizes(), q,
                      [&](int64_t i, int64_t s) { SetPackedBits(y, i, bits, static_cast<int>(quantize(i, s))); });
-    stored = true;
   } else {
-    stored = DispatchElement(type.dtype, [&](auto* tag) {
+    DispatchElement(type.dtype, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
       T* y = out.mutable_data<T>();
       ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) { y[i] = static_cast<T>(quantize(i, s)); });
     });
   }
-  if (!stored) return Unsupported("cannot quantize to {}", type.ToString());
   return out;
 }
 
 bool BitEqual(const Tensor& a, const Tensor& b) {
-  if (a.defined() && b.defined() && a.type() == b.type()) {
+  if (a.type() == b.type()) {
     if (!a.type().is_tensor())
       return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(), BitEqual);
     if (a.dtype() == DType::kString) {

@@ -49,7 +49,7 @@ Status ValidateQuant(const TensorType& type) {
     if (q.block < 0 || q.axis >= type.shape.rank())
       return InvalidInput("blocks of {} on axis {} of a tensor of rank {}", q.block, q.axis, type.shape.rank());
     std::vector<int64_t> blocks = type.shape.sizes();
-    if (blocks[q.axis] > 0) blocks[q.axis] = CeilDiv(blocks[q.axis], q.block);
+    blocks[q.axis] = CeilDiv(blocks[q.axis], q.block);
     if (type.shape.is_static() && CheckedProduct(blocks) != static_cast<int64_t>(q.scales.size()))
       return InvalidInput("{} scales for {}, expected one per block of {} on axis {}", q.scales.size(),
                           type.shape.ToString(), q.block, q.axis);
