@@ -40,6 +40,9 @@ RULES = [
     ("{ int total = x; }", "statement", []),
     ("for (int i = 0; i < n; ++i) f();", "statement", []),
     ("EVOQ_CHECK(a < b);", "comparison", []),
+    ("{ state.grain = Grain(n, 5, threads); }", "constant", []),
+    ("{ state.grain = Grain(n, 5, threads); }", "statement", []),
+    ("{ values.reserve(n + 1); }", "arithmetic", []),
     ('Fail("a < b", 1);  // a < b', "comparison", []),
     ("#include <a> // a < b\nint x;", "comparison", []),
 ]

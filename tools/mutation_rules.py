@@ -7,8 +7,8 @@ style, which tells `a < b` from `vector<int>` and `a && b` from `T&& t` by their
 not compile is found out by compiling, so a rule may guess.
 
 Nothing is planted in comments, preprocessor lines, include lists, assertions (EVOQ_CHECK,
-EVOQ_DCHECK, static_assert: what they test never fails in a correct program), nor in the text of
-messages.
+EVOQ_DCHECK, static_assert: what they test never fails in a correct program), in calls that change
+speed only (SPEED_ONLY), nor in the text of messages.
 """
 import bisect
 import re
@@ -50,6 +50,8 @@ PYTHON_TOKEN = re.compile(
     re.VERBOSE | re.MULTILINE | re.DOTALL)
 
 ASSERTIONS = {"EVOQ_CHECK", "EVOQ_DCHECK", "static_assert", "assert"}
+# Calls that change when something is done, not what: no test depends on time, benchmarks do.
+SPEED_ONLY = {"reserve", "shrink_to_fit", "_mm_prefetch", "__builtin_prefetch", "Grain"}
 
 
 def tokenize(source, python=False):
@@ -296,8 +298,8 @@ def dropped_statement(tokens, i):
             "return", "EVOQ_TRY", "EVOQ_ASSIGN", "using", "case", "else"):
         return []
     end = statement_end(tokens, i)
-    if end is not None and any(t.text in ("reserve", "shrink_to_fit") for t in tokens[i:end]):
-        return []  # speed only
+    if end is not None and any(t.text in SPEED_ONLY for t in tokens[i:end]):
+        return []
     if end is None or end - i > 40 or tokens[i + 1].kind == "name" or tokens[i].text in ASSERTIONS:
         return []
     body = tokens[i:end]
@@ -333,10 +335,11 @@ RULES = [
 
 
 def excluded(tokens):
-    """Indices of tokens inside assertions, and of string literals."""
+    """Indices of tokens inside assertions and calls for speed only, and of string literals."""
     out = set()
     for i, token in enumerate(tokens):
-        if token.text in ASSERTIONS and i + 1 < len(tokens) and tokens[i + 1].text == "(":
+        inside = token.text in ASSERTIONS or token.text in SPEED_ONLY
+        if inside and i + 1 < len(tokens) and tokens[i + 1].text == "(":
             end = closing(tokens, i + 1)
             out.update(range(i, (end or i) + 1))
         if token.kind == "string":
