@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "quant/observer.h"
 #include "quant/test_net.h"
@@ -76,6 +77,9 @@ TEST(Entropy, TheThresholdIsThatOfLeastDivergence) {
        }},
       {"flat", 400, [](int) { return 50; }},
       {"gaps", 520, [](int i) { return i % 3 == 0 ? 900.0 / (1 + i) : 0; }},
+      {"nothing above", 520, [](int i) { return i < 400 ? 4e3 * std::exp(-i / 90.0) : 0; }},
+      {"gaps and nothing above", 420, [](int i) { return i < 300 && i % 5 != 2 ? 40 : 0; }},
+      {"a high second bin", 400, [](int i) { return i == 1 ? 2e6 : i > 2 ? 4e3 / i : 0; }},
       {"zeros hide nothing", 512, [](int i) { return i == 0 ? 1e9 : 2e4 * std::exp(-i / 40.0); }},
   };
   for (const Case& c : cases) {
@@ -116,8 +120,23 @@ TEST(Entropy, SidesAndFewBins) {
   EXPECT_EQ(negative.min, -positive.max);
   EXPECT_EQ(negative.max, 0);
   EXPECT_GE(positive.max, 255);
+  // Two-sided as soon as there is anything on the other side.
+  o.range = {-2000, 2000};
+  const Range both = ObserverOf(Observer::kEntropy).choose(o, {});
+  EXPECT_LT(both.max, positive.max);
+  o.range = {-2000, 0.5f};
+  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).min, -both.max);
+  o.range = {-0.5f, 2000};
+  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, both.max);
+  o.range = {0.5f, 2000};
+  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, positive.max);
   o.histogram.counts.resize(255);
   EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, 2000);
+  // One element that is not 0 loses nothing in any width that holds it: the largest is taken.
+  o.histogram = {0, 512, std::vector<int64_t>(512, 0)};
+  o.histogram.counts[0] = 1000;
+  o.histogram.counts[300] = 1;
+  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, 512);
 }
 
 // ---- the other observers
@@ -177,6 +196,54 @@ TEST(Mse, NeitherEndCanBeImproved) {
       if (!one_sided) EXPECT_GE(error(-40.0 * k / 64, r.max), chosen * (1 - 1e-6)) << k;
     }
   }
+}
+
+// The upper end and the lower one are chosen in turn, twice, each among the 64ths of what was seen
+// and 0. Elements that are 0 have no error.
+TEST(Mse, TheEndsOfLeastErrorInTurn) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 60; ++trial) {
+    const bool above = trial % 5 == 4;  // all elements are positive
+    Observed o;
+    o.range = {above ? 2.0f : -static_cast<float>(1 + random() % 40),
+               static_cast<float>(3 + random() % 40)};
+    if (trial % 3 == 0 && !above) o.range.max = -o.range.min;
+    o.histogram = {o.range.min, o.range.max, std::vector<int64_t>(129, 0)};
+    const double width = 0.2 + static_cast<double>(random() % 100) / 20;
+    for (int i = 0; i < 129; ++i) {
+      const double x = o.histogram.centre(i);
+      o.histogram.counts[i] =
+          static_cast<int64_t>(1e6 * std::exp(-std::fabs(x) / width)) + (random() % 9 == 0 ? 5 : 0);
+    }
+    o.histogram.counts[64] += 100000000;  // 0 itself where the ends are alike
+    const auto error = [&](double low, double high) {
+      double sum = 0;
+      for (int i = 0; i < 129; ++i) {
+        const double x = o.histogram.centre(i), off = x - std::clamp(x, low, high);
+        const double inside = x == 0 ? 0 : std::pow((high - low) / 255, 2) / 12;
+        sum += static_cast<double>(o.histogram.counts[i]) * (off != 0 ? off * off : inside);
+      }
+      return sum;
+    };
+    const double min = above ? 0 : o.range.min, max = o.range.max;
+    double low = min, high = max;
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 64; i >= 1; --i) {
+        if (error(low, max * i / 64) < error(low, high)) high = max * i / 64;
+      }
+      for (int i = 64; i >= 1; --i) {
+        if (error(min * i / 64, high) < error(low, high)) low = min * i / 64;
+      }
+    }
+    const Range r = ObserverOf(Observer::kMse).choose(o, {});
+    EXPECT_EQ(r.min, static_cast<float>(low)) << trial;
+    EXPECT_EQ(r.max, static_cast<float>(high)) << trial;
+  }
+  Observed constant;
+  constant.range = {3, 3};
+  const Range r = ObserverOf(Observer::kMse).choose(constant, {});
+  EXPECT_EQ(r.min, 3);
+  EXPECT_EQ(r.max, 3);
 }
 
 constexpr char kProduct[] = R"(graph product
@@ -255,6 +322,151 @@ TEST(Calibrate, ElementsOnBordersCountAbove) {
   EXPECT_EQ(ranges->at("x").max, 256);  // the last bin has two, 255 and 256
 }
 
+// Observed by hand: bins of [min, max], or of magnitudes from 0 to the largest.
+TEST(Calibrate, HistogramsAreOfWhatTheObserverAsksFor) {
+  const Graph net =
+      MakeNet("graph g\ninput %x: float32[1, 500]\nr: %y: float32[1, 500] = Neg(%x)\noutput %y\n");
+  std::mt19937 random(3);
+  for (const bool below : {false, true}) {
+    // Exponential on both sides, one longer than the other.
+    std::vector<std::vector<float>> samples(4);
+    Observed o;
+    for (auto& sample : samples) {
+      for (int i = 0; i < 500; ++i) {
+        const double size = -std::log((1 + static_cast<double>(random() >> 8)) / (1 << 25));
+        sample.push_back(static_cast<float>((random() % 3 == 0) == below ? size : -0.4 * size));
+        o.range = {std::min(o.range.min, sample.back()), std::max(o.range.max, sample.back())};
+      }
+    }
+    std::vector<Tensor> tensors;
+    for (auto& sample : samples)
+      tensors.push_back(Tensor::FromValues<float>(Shape{1, 500}, sample));
+    for (const Observer id : {Observer::kPercentile, Observer::kEntropy, Observer::kMse}) {
+      const bool magnitude = id == Observer::kEntropy;
+      const CalibrationOptions options = {.observer = id, .percentile = 97, .bins = 300};
+      o.histogram.low = magnitude ? 0 : o.range.min;
+      o.histogram.high = magnitude ? std::max(-o.range.min, o.range.max) : o.range.max;
+      o.histogram.counts.assign(300, 0);
+      for (const auto& sample : samples) {
+        for (float x : sample) {
+          const double v = magnitude ? std::fabs(x) : x;
+          const double share =
+              (v - o.histogram.low) / (double{o.histogram.high} - o.histogram.low);
+          ++o.histogram.counts[std::min<size_t>(static_cast<size_t>(300 * share), 299)];
+        }
+      }
+      const Range wanted = ObserverOf(id).choose(o, options);
+      const auto ranges = Calibrate(net, Reference(), Given(tensors), options);
+      ASSERT_TRUE(ranges) << ranges.error().message();
+      EXPECT_EQ(ranges->at("x").min, wanted.min) << ObserverOf(id).name;
+      EXPECT_EQ(ranges->at("x").max, wanted.max) << ObserverOf(id).name;
+    }
+  }
+}
+
+// Ranges are those of activations next to operators on integers: not of constants, indices or what
+// float operators pass among themselves. Channels are those of first operands.
+TEST(Calibrate, WhatIsWatched) {
+  const Graph net = MakeNet(R"(graph watched
+input %x: float32[2, 2, 1]
+input %r: float32[2, 1, 2]
+input %i: int64[2]
+const %k: float32[] = [3.0]
+a: %a: float32[2, 2, 1] = Add(%x, %k)
+m: %m: float32[2, 2, 2] = MatMul(%a, %r)
+e: %e: float32[2, 2, 2] = Sub(%m, %m)
+f: %f: float32[2, 2, 2] = Sub(%e, %e)
+n: %n: int64[2] = Add(%i, %i)
+b: %b: float32[2, 2, 1] = Neg(%x)
+z: %z: float32[2, 2, 1] = Relu(%b)
+output %f
+output %n
+output %z
+)");
+  for (const ObserverDef* def : AllObservers()) {
+    CalibrationOptions options;
+    options.observer = def->id;
+    const Tensor inputs[] = {Tensor::FromValues<float>(Shape{2, 2, 1}, {1, 2, 3, 5}),
+                             Tensor::FromValues<float>(Shape{2, 1, 2}, {1, -1, 2, -2}),
+                             Tensor::FromValues<int64_t>(Shape{2}, {1, 2})};
+    const auto ranges = Calibrate(
+        net, Reference(), [&](const auto& body) { return body(inputs); }, options);
+    ASSERT_TRUE(ranges) << ranges.error().message();
+    std::vector<std::string> names;
+    for (const auto& [name, range] : *ranges) {
+      names.push_back(name);
+      EXPECT_EQ(range.channel_means.empty(), name != "a") << name;
+      EXPECT_EQ(range.channel_max.empty(), name != "a") << name;
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "m", "r", "x", "z"})) << def->name;
+    EXPECT_EQ(ranges->at("a").channel_means, (std::vector<float>{(4 + 5 + 6 + 8) / 4.0f}));
+    EXPECT_EQ(ranges->at("z").min, 0);
+    EXPECT_EQ(ranges->at("z").max, 0);
+  }
+}
+
+// A vector is one row: its axis 0 is that of its channels.
+TEST(Calibrate, ChannelsOfVectors) {
+  const Graph net = MakeNet(
+      "graph g\ninput %x: float32[3]\nconst %w: float32[3, 2]\nm: %y = MatMul(%x, %w)\noutput "
+      "%y\n");
+  const auto ranges = Calibrate(net, Reference(),
+                                Given({Tensor::FromValues<float>(Shape{3}, {1, -4, 2}),
+                                       Tensor::FromValues<float>(Shape{3}, {3, 0, 5})}),
+                                {});
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  EXPECT_EQ(ranges->at("x").channel_means, (std::vector<float>{2, -2, 3.5f}));
+  EXPECT_EQ(ranges->at("x").channel_max, (std::vector<float>{3, 4, 5}));
+}
+
+// Values without elements tell nothing; one element does. What no sample has elements of has no
+// range.
+TEST(Calibrate, SamplesWithoutElements) {
+  const Graph net =
+      MakeNet("graph g\ninput %x: float32[S, 2]\nr: %y = Relu(%x)\nconst %zero: int64[1] = [0]\ns: "
+              "%s = Slice(%x, %zero, %zero)\nt: %t = Neg(%s)\noutput %y\noutput %t\n");
+  const Tensor none = Tensor::FromValues<float>(Shape{0, 2}, {});
+  const Tensor some = Tensor::FromValues<float>(Shape{1, 2}, {2, 3});
+  for (const ObserverDef* def : AllObservers()) {
+    CalibrationOptions options;
+    options.observer = def->id;
+    const auto ranges = Calibrate(net, Reference(), Given({none, some, none}), options);
+    ASSERT_TRUE(ranges) << ranges.error().message();
+    // The ranges by squared error hold 0.
+    EXPECT_EQ(ranges->at("x").min, def->id == Observer::kMse ? 0 : 2) << def->name;
+    EXPECT_EQ(ranges->at("x").max, 3) << def->name;
+    EXPECT_EQ(ranges->count("s"), 0) << def->name;
+    EXPECT_EQ(ranges->count("t"), 0) << def->name;
+  }
+  const Graph one = MakeNet("graph g\ninput %x: float32[1]\nr: %y = Relu(%x)\noutput %y\n");
+  const auto ranges =
+      Calibrate(one, Reference(), Given({Tensor::FromValues<float>(Shape{1}, {-7})}), {});
+  ASSERT_TRUE(ranges) << ranges.error().message();
+  EXPECT_EQ(ranges->at("x").max, -7);
+}
+
+// An error of the second pass, over the samples for the histograms, is not lost; both passes number
+// their samples from 0.
+TEST(Calibrate, ErrorsOfTheSecondPass) {
+  const Graph net = MakeNet(kProduct);
+  const Tensor x = Tensor::FromValues<float>(Shape{2, 3}, {1, -1, 5, 2, 0, 0});
+  int passes = 0;
+  CalibrationNotes notes;
+  const auto samples = [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
+    EVOQ_TRY(body(std::span(&x, 1)));
+    if (++passes == 2) return InvalidInput("the file is gone");
+    return body(std::span(&x, 1));
+  };
+  const auto ranges =
+      Calibrate(net, Reference(), samples, {.observer = Observer::kPercentile}, &notes);
+  ASSERT_FALSE(ranges);
+  EXPECT_EQ(ranges.error().message(), "the file is gone");
+  passes = 2;
+  EXPECT_TRUE(Calibrate(net, Reference(), samples, {.observer = Observer::kPercentile}, &notes));
+  EXPECT_EQ(passes, 4);
+  EXPECT_EQ(notes.samples, 2);
+}
+
 TEST(Calibrate, OptionsHaveLimits) {
   const Graph net = MakeNet(kProduct);
   const auto fails = [&](const CalibrationOptions& options) {
@@ -265,9 +477,16 @@ TEST(Calibrate, OptionsHaveLimits) {
   EXPECT_FALSE(fails({.bins = 1 << 20}));
   EXPECT_TRUE(fails({.bins = (1 << 20) + 1}));
   EXPECT_TRUE(fails({.percentile = 0}));
+  EXPECT_FALSE(fails({.percentile = 0.5}));
   EXPECT_FALSE(fails({.percentile = 100}));
   EXPECT_TRUE(fails({.percentile = 100.0001}));
   EXPECT_TRUE(fails({.percentile = NAN}));
+  const auto error = [&](const CalibrationOptions& options) {
+    return Calibrate(net, Reference(), RandomSamples(net, 2), options).error().message();
+  };
+  EXPECT_EQ(error({.bins = 255}), "calibration: 255 bins, expected 256 to 1048576");
+  EXPECT_EQ(error({.percentile = -1}),
+            "calibration: percentile -1, expected more than 0 and at most 100");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "quant/equalize.h"
 #include "quant/params.h"
 #include "quant/test_net.h"
+#include "quant/unfuse.h"
 
 namespace evoq {
 namespace {
@@ -89,6 +90,14 @@ output %y
     EXPECT_EQ(bias[0], correct ? 1004 : 1000);
     EXPECT_EQ(bias[1], correct ? 2016 : 2000);
   }
+  // A runtime that reads float biases gets the corrected one too.
+  Graph q = net;
+  const QuantizeOptions options = {.equalize = false, .target = FindQdqTarget("tensorrt")};
+  ASSERT_TRUE(QuantizeStatic(q, ranges, options));
+  const Node& conv = q.node(q.FindNode("c"));
+  EXPECT_EQ(q.value(conv.input(1)).type.dtype, DType::kInt8);
+  const auto bias = q.value(conv.input(2)).constant.values<float>();
+  EXPECT_EQ(std::vector<float>(bias.begin(), bias.end()), (std::vector<float>{1004, 2016}));
 }
 
 // ---- equalization
@@ -201,6 +210,116 @@ TEST(Equalize, WhereItDoesNotApply) {
   Graph apart = Chain(relu, "2, 1, 1, 1", 2, 2, kTwo);
   ranges = ChainRanges();
   EXPECT_EQ(EqualizeChannels(apart, {apart.FindNode("a")}, ranges), 0);
+}
+
+// wish[1] = sqrt(4 / 255 * w / (|w|max / 127 * size)): where w is the largest weight, sqrt(1.992157
+// / size). A size of 1 and a scale of 1 are like others.
+TEST(Equalize, SizesAndScalesOfOne) {
+  struct Case {
+    std::vector<float> u;
+    float mean, max;
+    double wanted;
+  };
+  for (const Case& c : {
+           Case{{1, 3}, 0.25f, 1, 1.996075},
+           Case{{1, 2}, 1, 1, 1.411438},
+           Case{{63.5f, 127}, 0.25f, 1, 1.996075},
+           Case{{63.5f, 127}, 0.5f, 0.5f, 1.996075},
+           Case{{1, 0.5f}, 0.25f, 1, 1.411438},       // half of the largest weight
+           Case{{0, 0}, 0.25f, 1, 3.2},               // nothing to lose
+           Case{{1, 2}, 0, 0, 800},                   // a dead channel
+           Case{{0, 0}, 0, 0, 800},
+       }) {
+    Graph net = Chain("activation=\"Relu\"", "1, 2, 1, 1", 1, 1,
+                      Tensor::FromValues<float>({1, 2, 1, 1}, c.u));
+    net.attrs(net.FindNode("b")).Erase("group");
+    Ranges ranges = ChainRanges();
+    ranges.at("v").channel_means[1] = c.mean;
+    ranges.at("v").channel_max[1] = c.max;
+    EXPECT_EQ(Equalized(net, ranges), 1);
+    EXPECT_NEAR(Constant(net, "a", 1)[1] / 8, c.wanted, 1e-5 * c.wanted) << c.wanted;
+    EXPECT_EQ(Constant(net, "a", 1)[0], 4);
+    EXPECT_NEAR(ranges.at("v").channel_max[1], c.max * c.wanted, 1e-5 * c.wanted);
+  }
+}
+
+// Two groups of two channels and two outputs, two taps. The weights' scale is the mean of 3, 3, 6
+// and 6 by 127, the root mean square of those that read channel 1 is 3, channel 3: 6. wish = sqrt(4
+// / 255 * 3 / (4.5 / 127 * 0.5)) = 1.629788 and sqrt(2) times that. Channels 0 and 2 are full.
+TEST(Equalize, GroupsOfTheReader) {
+  Graph net = MakeNet(
+      "graph g\ninput %x: float32[1, 1, 1, 2]\nconst %w: float32[4, 1, 1, 1]\na: %v = "
+      "Conv(%x, %w)\nconst %u: float32[4, 2, 1, 2]\nb: %y = Conv{group=2}(%v, %u)\noutput %y\n");
+  net.SetConstant(net.FindValue("w"), Tensor::FromValues<float>({4, 1, 1, 1}, {8, 8, 8, 8}));
+  net.SetConstant(net.FindValue("u"),
+                  Tensor::FromValues<float>({4, 2, 1, 2}, {1, -1, 3, 3, 1, 1, -3, 3,  //
+                                                           1, 1, 6, 6, -1, 1, 6, -6}));
+  Ranges ranges = {
+      {"x", {-1, 1}}, {"v", {0, 4, {2, 0.25f, 2, 0.25f}, {4, 1, 4, 1}}}, {"y", {-9, 9}}};
+  EXPECT_EQ(Equalized(net, ranges), 1);
+  const std::vector<double> factors = {1, 1.629788, 1, 2.304869};
+  for (int c = 0; c < 4; ++c) {
+    EXPECT_NEAR(Constant(net, "a", 1)[c], 8 * factors[c], 1e-4) << c;
+    EXPECT_NEAR(ranges.at("v").channel_max[c], (c % 2 ? 1 : 4) * factors[c], 1e-4) << c;
+  }
+  // The element [o, c, 0, t] is the 4 o + 2 c + t-th: outputs 0 and 1 read channels 0 and 1.
+  const std::vector<float> u = Constant(net, "b", 1);
+  EXPECT_EQ(u[0], 1);
+  EXPECT_EQ(u[1], -1);
+  EXPECT_NEAR(u[6], -3 / factors[1], 1e-5);
+  EXPECT_NEAR(u[7], 3 / factors[1], 1e-5);
+  EXPECT_EQ(u[12], -1);
+  EXPECT_NEAR(u[10], 6 / factors[3], 1e-5);
+  EXPECT_NEAR(u[15], -6 / factors[3], 1e-5);
+}
+
+// One channel, read by a convolution of one group: dense, so that it limits the factor. The first
+// channel may be the one that gains.
+TEST(Equalize, OneChannelAndTheFirst) {
+  Graph net = MakeNet(
+      "graph g\ninput %x: float32[1, 1, 1, 1]\nconst %w: float32[1, 1, 1, 1]\na: %v = "
+      "Conv(%x, %w)\nconst %u: float32[1, 1, 1, 1]\nb: %y = Conv(%v, %u)\noutput %y\n");
+  net.SetConstant(net.FindValue("w"), Tensor::FromValues<float>({1, 1, 1, 1}, {8}));
+  net.SetConstant(net.FindValue("u"), Tensor::FromValues<float>({1, 1, 1, 1}, {2}));
+  Ranges ranges = {{"v", {0, 4, {0.25f}, {1}}}};
+  EXPECT_EQ(Equalized(net, ranges), 1);
+  EXPECT_NEAR(Constant(net, "a", 1)[0], 8 * 1.996075, 1e-4);
+  Graph first = Chain("", "2, 1, 1, 1", 2, 2, kTwo);
+  ranges = ChainRanges();
+  ranges.at("v").channel_max = {1, 4};
+  ranges.at("v").channel_means = {0.25f, 2};
+  EXPECT_EQ(Equalized(first, ranges), 1) << "no activation is as good as Relu";
+  EXPECT_EQ(Constant(first, "a", 1), (std::vector<float>{4 * 3.2f, 8}));
+  EXPECT_EQ(ranges.at("v").channel_max, (std::vector<float>{3.2f, 4}));
+  EXPECT_EQ(ranges.at("v").channel_means, (std::vector<float>{0.25f * 3.2f, 2}));
+}
+
+// Producers and readers whose weights are no rows per channel, or that add something else to v.
+TEST(Equalize, OperatorsThatDoNotScale) {
+  const auto count = [](const std::string& producer, const std::string& reader) {
+    Graph net = MakeNet(
+        "graph g\ninput %x: float32[1, 2, 2, 2]\ninput %r: float32[1, 2, 2, 2]\nconst %w: "
+        "float32[2, 2, 1, 1]\nconst %k: float32[2, 2]\na: %v = " +
+        producer + "\nb: %y = " + reader + "\noutput %y\n");
+    Ranges ranges = ChainRanges();
+    return Equalized(net, ranges);
+  };
+  EXPECT_EQ(count("Conv(%x, %w)", "Conv(%v, %w)"), 1);
+  EXPECT_EQ(count("ConvTranspose(%x, %w)", "Conv(%v, %w)"), 0);
+  EXPECT_EQ(count("Conv(%x, %w)", "ConvTranspose(%v, %w)"), 0);
+  EXPECT_EQ(count("Conv(%x, %w, _, %r)", "Conv(%v, %w)"), 0);
+  EXPECT_EQ(count("Conv(%x, %w)", "Conv(%v, %w, _, %r)"), 1);
+  EXPECT_EQ(count("Conv(%x, %w)", "Conv(%v, %w, _, %v)"), 0);
+  EXPECT_EQ(count("Conv(%x, %w)", "Conv(%r, %w, _, %v)"), 0);
+  EXPECT_EQ(count("MatMul(%x, %k)", "MatMul(%v, %k)"), 1);
+  EXPECT_EQ(count("MatMul(%x, %r)", "MatMul(%v, %k)"), 0);
+  EXPECT_EQ(count("MatMul(%x, %k)", "MatMul(%v, %r)"), 0);
+  EXPECT_EQ(count("Conv(%x, %w)", "Relu(%v)"), 0);
+  EXPECT_EQ(count("Relu(%x)", "Conv(%v, %w)"), 0);
+  // A producer that stays float.
+  Graph net = Chain("activation=\"Relu\"", "2, 1, 1, 1", 2, 2, kTwo);
+  Ranges ranges = ChainRanges();
+  EXPECT_EQ(EqualizeChannels(net, {net.FindNode("b")}, ranges), 0);
 }
 
 }  // namespace

@@ -99,6 +99,19 @@ TEST(Observers, ConstantValuesAreHandled) {
   }
 }
 
+// 1e8 elements at -0.5, an outlier at each end: one more 64th at an end costs
+// 1e8 / 12 * (3^2 - 2^2) / 255^2 = 641 and saves 63^2 - 62^2 = 125. The least end is 1/64, not 0.
+TEST(Mse, EndsAreMultiplesOfA64th) {
+  Observed o;
+  o.range = {-64, 64};
+  o.histogram = {-64, 64, std::vector<int64_t>(1280, 0)};
+  o.histogram.counts[635] = 100000000;  // [-0.5, -0.4)
+  o.histogram.counts.front() = o.histogram.counts.back() = 1;
+  const Range r = ObserverOf(Observer::kMse).choose(o, {});
+  EXPECT_EQ(r.min, -1);
+  EXPECT_EQ(r.max, 1);
+}
+
 TEST(Observers, PercentileCutsBothEnds) {
   Observed o;
   o.range = {-50, 50};

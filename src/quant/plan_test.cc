@@ -138,6 +138,8 @@ output %y
   };
   EXPECT_EQ(zero(-1, 1.24f), 128);
   EXPECT_EQ(zero(-1.24f, 1), 128);
+  EXPECT_EQ(zero(-1, 1.25f), 113);  // 255 / 2.25 = 113.3
+  EXPECT_EQ(zero(-1.25f, 1), 142);
   EXPECT_EQ(zero(-1, 1.26f), 113);  // 255 / 2.26 = 112.8
   EXPECT_EQ(zero(-1.26f, 1), 142);
 }
@@ -201,6 +203,54 @@ output %l
     for (const char* name : {"a", "b", "c"})
       EXPECT_EQ(*q.value(q.FindValue(name)).type.quant, wanted) << name;
   }
+}
+
+// Both results of a Split have the range of what it splits, and each other's.
+TEST(Static, SplitValuesShareTheUnionOfTheirRanges) {
+  const Graph net = MakeNet(R"(graph split
+input %x: float32[1, 2, 3, 3]
+const %w: float32[2, 2, 1, 1]
+a: %a = Conv(%x, %w)
+s: %s, %t = Split{axis=1, num_outputs=2}(%a)
+const %u: float32[1, 1, 1, 1]
+l: %l = Conv(%s, %u)
+m: %m = Conv(%t, %u)
+output %l
+output %m
+)");
+  const QuantParams wanted = ActivationParams({-5, 7}, DType::kUint8, false);
+  const Range wide = {-5, 2}, high = {-1, 7}, narrow = {-1, 1};
+  for (const std::vector<Range>& r :
+       std::vector<std::vector<Range>>{{wide, high, narrow}, {narrow, wide, high}}) {
+    Graph q = net;
+    ASSERT_TRUE(QuantizeStatic(
+        q,
+        {{"x", {-1, 1}}, {"a", r[0]}, {"s", r[1]}, {"t", r[2]}, {"l", {-1, 1}}, {"m", {-1, 1}}},
+        {}));
+    for (const char* name : {"a", "s", "t"})
+      EXPECT_EQ(*q.value(q.FindValue(name)).type.quant, wanted) << name;
+    EXPECT_EQ(q.node(q.FindNode("l")).input(1), q.node(q.FindNode("m")).input(1))
+        << "readers of one weight share its integers";
+  }
+}
+
+// A constant Pad without a value gets the real 0; others are left alone.
+TEST(Static, PadsThatFillWithZeros) {
+  const auto fill = [](const std::string& pad) {
+    Graph q = MakeNet("graph g\ninput %x: float32[1, 2, 4, 4]\nconst %w: float32[2, 2, 1, 1]\na: "
+                      "%a = Conv(%x, %w)\nconst %pads: int64[8] = [0, 0, 1, 1, 0, 0, 1, 1]\nconst "
+                      "%two: float32[] = [2.0]\np: %p = " +
+                      pad + "\nl: %l = Conv(%p, %w)\noutput %l\n");
+    const auto report = QuantizeStatic(
+        q, {{"x", {-1, 1}}, {"a", {-1, 3}}, {"p", {-1, 3}}, {"l", {-1, 1}}}, {});
+    EXPECT_TRUE(report) << report.error().message();
+    const ValueId value = q.node(q.FindNode("p")).input(2);
+    return value.valid() ? q.value(value).name : "";
+  };
+  EXPECT_EQ(fill("Pad(%a, %pads)"), "p.fill.int8");
+  EXPECT_EQ(fill("Pad{mode=\"constant\"}(%a, %pads)"), "p.fill.int8");
+  EXPECT_EQ(fill("Pad{mode=\"reflect\"}(%a, %pads)"), "");
+  EXPECT_EQ(fill("Pad(%a, %pads, %two)"), "two.int8");
 }
 
 // ---- the other methods

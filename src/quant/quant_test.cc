@@ -178,6 +178,7 @@ output %z
     Graph q = net;
     ASSERT_TRUE(QuantizeStatic(q, ranges, {.target = FindQdqTarget(target)}));
     EXPECT_EQ(q.value(q.node(q.FindNode("conv")).outputs[0]).type.quantized(), std::string_view(target) == "ort") << target;
+    EXPECT_EQ(q.value(q.node(q.FindNode("conv")).input(0)).type.dtype, DType::kUint8) << target;
   }
 }
 

@@ -76,6 +76,35 @@ TEST(SampleCheck, ShapesAndStringsTellSamplesApart) {
   EXPECT_EQ(warnings(text("b"), text("c")), std::vector<std::string>());
 }
 
+// Samples with fewer or more inputs than the graph, and of types that it does not have, are
+// counted; what cannot be read as numbers has no extremes, not even those of the samples before.
+TEST(SampleCheck, SamplesThatDoNotFitTheGraph) {
+  const Graph graph = MakeNet(
+      "graph g\ninput %x: float32[2]\ninput %y: float32[2]\na: %z = Add(%x, %y)\noutput %z\n");
+  const Tensor numbers = Tensor::FromValues<float>(Shape{2}, {1, 2});
+  const Tensor more = Tensor::FromValues<float>(Shape{2}, {1, 3});
+  const Tensor zeros = Tensor::FromValues<float>(Shape{2}, {0, 0});
+  const Tensor integers = Tensor::FromValues<int32_t>(Shape{2}, {0, 0});
+  const Tensor none = Tensor::FromValues<float>(Shape{0}, {});
+  const Tensor text = Tensor::Allocate(TensorType(DType::kString, Shape{2}));
+  const auto warnings = [&](const std::vector<std::vector<Tensor>>& samples, size_t inputs) {
+    SampleCheck check(graph);
+    for (const auto& sample : samples) check.Add(std::span(sample).first(inputs));
+    return check.Warnings();
+  };
+  const char* zero = "calibration: input x is 0 everywhere in every sample: ";
+  EXPECT_EQ(warnings({{numbers, zeros}, {more, zeros}}, 1), std::vector<std::string>());
+  EXPECT_EQ(warnings({{numbers, numbers, zeros}, {numbers, more, zeros}}, 3),
+            std::vector<std::string>());
+  ExpectOne(warnings({{zeros, numbers}, {integers, numbers}}, 2), zero, "");
+  EXPECT_EQ(warnings({{zeros, numbers}, {text, more}}, 2), std::vector<std::string>());
+  EXPECT_EQ(warnings({{zeros, numbers}, {text, more}, {zeros, more}}, 2),
+            std::vector<std::string>());
+  // Inputs without elements are passed over.
+  EXPECT_EQ(warnings({{none, numbers}, {none, more}}, 2), std::vector<std::string>());
+  ExpectOne(warnings({{zeros, numbers}, {none, more}}, 2), zero, "");
+}
+
 TEST(SampleCheck, ConstantInputs) {
   const char* advice = "look at the samples";
   // Equal everywhere, of all samples.
@@ -86,6 +115,11 @@ TEST(SampleCheck, ConstantInputs) {
   ExpectOne(WarningsOf({{{7}, {1}}, {{7}, {3}}}),
             "calibration: input x is 7 everywhere in every sample: ", advice);
   EXPECT_EQ(WarningsOf({{{0, 0}, {1, 2}}, {{0, 1e-20f}, {3, 4}}}), std::vector<std::string>());
+  // The extremes are those of all samples, in any order.
+  EXPECT_EQ(WarningsOf({{{0, 5}, {1, 2}}, {{0, 0}, {3, 4}}}), std::vector<std::string>());
+  EXPECT_EQ(WarningsOf({{{0, 5}, {1, 2}}, {{5, 5}, {3, 4}}}), std::vector<std::string>());
+  EXPECT_EQ(WarningsOf({{{0, 0}, {1, 2}}, {{0, 5}, {3, 4}}}), std::vector<std::string>());
+  EXPECT_EQ(WarningsOf({{{5, 5}, {1, 2}}, {{0, 5}, {3, 4}}}), std::vector<std::string>());
   // Equal within each sample.
   ExpectOne(WarningsOf({{{1, 1}, {1, 2}}, {{2, 2}, {3, 4}}}),
             "calibration: each sample of input x is one value repeated: ", advice);
@@ -152,6 +186,15 @@ output %e
   ExpectOne(of({{"a", {0, 0}}, {"b", {0, 0}}, {"c", {0, 0}}, {"d", {0, 0}}}),
             "calibration: 4 of 4 activations are dead, 0 in all samples (a, b, c, ...): ", "");
   EXPECT_EQ(of({{"a", {0, 0}}, {"b", {1, 1}}}).size(), 2);
+}
+
+// Values whose size is known at run time only may have a width; two elements are enough.
+TEST(RangeWarnings, SizesThatAreNotKnown) {
+  const Graph graph = MakeNet(
+      "graph g\ninput %x: float32[S]\na: %a = Relu(%x)\ninput %two: float32[2]\nb: %b = "
+      "Relu(%two)\noutput %a\noutput %b\n");
+  ExpectOne(RangeWarnings(graph, {{"a", {0, 0}}, {"b", {0, 0}}}),
+            "calibration: 2 of 2 activations are dead, 0 in all samples (a, b): ", "");
 }
 
 // The data of the finding: zeros, a constant, one sample repeated.
