@@ -136,6 +136,28 @@ TEST(Budget, AheadTakesAQuarter) {
   EXPECT_LT(scope.budget().work_left(), 1 << 20);
 }
 
+// Bytes read and written, 1000 for the node and the products, and no more.
+TEST(Budget, WorkOfANode) {
+  const auto work = [](const char* op, const std::vector<Tensor>& inputs) {
+    const BudgetScope scope(Budget(1 << 20, 1 << 20));
+    EXPECT_EQ(EvalError(op, inputs), "");
+    return (1 << 20) - scope.budget().work_left();
+  };
+  EXPECT_EQ(work("Neg", {Ones({1000})}), 4000 + 4000 + 1000);
+  EXPECT_EQ(work("MatMul", {Ones({2, 3}), Ones({3, 5})}), (6 + 15 + 10) * 4 + 1000 + 2 * 3 * 5);
+}
+
+// 256 for each node, of subgraphs too, and the bytes of the constants.
+TEST(Budget, BytesOfAGraph) {
+  const auto graph = ParseGraph(
+      "input %c: bool[]\nconst %k: float32[3]\nn: %y = If(%c, %k)\n"
+      "| graph a\n| input %k: float32[3]\n| m: %z = Neg(%k)\n| output %z\n"
+      "| graph b\n| input %k: float32[3]\n| const %l: float32[5]\n| m: %z = Neg(%l)\n"
+      "| output %z\noutput %y\n");
+  ASSERT_TRUE(graph) << graph.error().message();
+  EXPECT_EQ(GraphBytes(*graph), 12 + 256 + 256 + (256 + 20));
+}
+
 TEST(Budget, Footprints) {
   EXPECT_EQ(FootprintBytes(Tensor()), 0);
   EXPECT_EQ(FootprintBytes(Ones({3, 2})), 24);
