@@ -98,7 +98,8 @@ void DrawOne(int digit, Random& random, float* image) {
   for (int i = static_cast<int>(random.Bits() % 3); i > 0; --i) {  // clutter
     const Point a{random.Uniform(0, 27), random.Uniform(0, 27)};
     const Point b{a.x + random.Uniform(-9, 9), a.y + random.Uniform(-9, 9)};
-    DrawStroke({a, b}, random.Uniform(0.2f, 0.8f), ink * random.Uniform(0.4f, 0.8f), image);
+    const float thin = random.Uniform(0.2f, 0.8f), faint = ink * random.Uniform(0.4f, 0.8f);
+    DrawStroke({a, b}, thin, faint, image);
   }
   for (const Stroke& source : glyph) {
     Stroke stroke;

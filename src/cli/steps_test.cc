@@ -3,46 +3,15 @@
 
 #include <cmath>
 
-#include "data/dataset.h"
-#include "onnx/onnx.h"
-#include "tests/whole/cli_runner.h"
+#include "cli/tiny_testing.h"
 
 namespace evoq {
 namespace {
 
-constexpr int kUsage = 2, kBadInput = 3;  // exit codes
-
-class Steps : public CliRunner {
- protected:
-  std::string Model(const std::string& name, const std::string& text) {
-    const auto graph = ParseGraph(text);
-    EXPECT_TRUE(graph) << graph.error().message();
-    EXPECT_TRUE(ExportOnnx(*graph, At(name)));
-    return At(name);
-  }
-  std::string Values(const std::string& name, const Shape& shape,
-                     const std::vector<float>& values) {
-    EXPECT_TRUE(WriteNpy(Tensor::FromValues<float>(shape, values), At(name)));
-    return At(name);
-  }
-  std::string Text(const std::string& name, const std::string& text) {
-    EXPECT_TRUE(WriteFileAtomic(At(name), text));
-    return At(name);
-  }
-  // What a verb that must fail says, after its status.
-  std::string Refused(const std::vector<std::string>& words, int code) {
-    const Ran ran = Run(words, false);
-    EXPECT_EQ(ran.code, code) << ran.log;
-    return ran.log;
-  }
-};
-
-constexpr char kSum[] =
-    "graph g\ninput %x: float32[2]\ninput %s: float32[2]\n"
-    "a: %y: float32[2] = Add(%x, %s)\noutput %y\n";
+class Steps : public TinyModels {};
 
 TEST_F(Steps, AStateIsHandedOn) {
-  const std::string model = Model("sum.onnx", kSum);
+  const std::string model = Model("sum.onnx", kSumModel);
   const std::string x = Values("x.npy", Shape{3, 2}, {1, 2, 3, 4, 5, 6});
   const std::string s = Values("s.npy", Shape{2}, {10, 20});
   const auto out = Json({"run", model, "--input", "x=" + x, "--input", "s=" + s, "--state", "y=s",
@@ -56,7 +25,7 @@ TEST_F(Steps, AStateIsHandedOn) {
 
 // One step, and as many of each input that has them: a row of its own counts more than a state.
 TEST_F(Steps, InputsWithRowsOfTheirOwn) {
-  const std::string model = Model("sum.onnx", kSum);
+  const std::string model = Model("sum.onnx", kSumModel);
   const auto run = [&](int64_t steps, const std::vector<float>& x, const std::vector<float>& s) {
     Json({"run", model, "--input", "x=" + Values("x.npy", Shape{steps, 2}, x), "--input",
           "s=" + Values("s.npy", Shape{steps, 2}, s), "--state", "y=s", "--output-dir", At("out")});
@@ -69,7 +38,7 @@ TEST_F(Steps, InputsWithRowsOfTheirOwn) {
 }
 
 TEST_F(Steps, StatesThatAreRefused) {
-  const std::string model = Model("sum.onnx", kSum);
+  const std::string model = Model("sum.onnx", kSumModel);
   const std::string x = Values("x.npy", Shape{3, 2}, {1, 2, 3, 4, 5, 6});
   const std::string s = Values("s.npy", Shape{2}, {0, 0});
   const std::string none = Values("none.npy", Shape{0, 2}, {});
@@ -165,7 +134,7 @@ TEST_F(Language, ModelsOfAnotherForm) {
   std::vector<std::string> words = Words();
   const std::string tokens = "graph g\ninput %x: int64[1, N]\n";
   const std::pair<std::string, std::string> rows[] = {
-      {kSum, "expected a model of one input, token numbers [batch, length]"},
+      {kSumModel, "expected a model of one input, token numbers [batch, length]"},
       {"graph g\ninput %x: int64[1, N]\ninput %s: int64[1, N]\na: %y: int64[1, N] = Add(%x, %s)\n"
        "output %y\n",
        "expected a model of one input, token numbers [batch, length]"},
@@ -231,7 +200,7 @@ TEST_F(Steps, PassesByAFile) {
 }
 
 TEST_F(Steps, QuantizingByAFileOfTheWrongForm) {
-  const std::string model = Model("sum.onnx", kSum);
+  const std::string model = Model("sum.onnx", kSumModel);
   const std::pair<std::string, std::string> wrong[] = {
       {"[]", "expected a JSON object"},
       {R"({"exclude": [1]})", "exclude: expected patterns"},
