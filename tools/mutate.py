@@ -182,7 +182,10 @@ class Worker:
             "CCACHE_BASEDIR": str(self.tree),
             "CCACHE_NOHASHDIR": "1",
             "EVOQ_BUILD": str(self.build),
+            # Tests name their files by themselves: two copies shall not meet.
+            "TMPDIR": str(self.folder / "tmp"),
         }
+        (self.folder / "tmp").mkdir(exist_ok=True)
 
     @staticmethod
     def claim(args):
