@@ -46,7 +46,7 @@ case $build in
 esac
 chmod -R u+w "$corpus/start"
 cd "$corpus"
-export ASAN_OPTIONS="quarantine_size_mb=32:${ASAN_OPTIONS:-}"
+export ASAN_OPTIONS="quarantine_size_mb=32:malloc_context_size=2:${ASAN_OPTIONS:-}"
 exec "$build/tests/fuzz/fuzz_$name" "$end" -timeout=300 -rss_limit_mb=$resident \
   -malloc_limit_mb=$memory -max_len=16384 -mutate_depth=2 -keep_seed=1 -print_final_stats=1 \
   found start
