@@ -8,17 +8,10 @@
 #include "graph/float_reason.h"
 #include "kernels/layout.h"
 #include "ops/op.h"
+#include "ops/test_graph.h"
 
 namespace evoq {
 namespace {
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph) << graph.error().message();
-  const Status inferred = InferTypes(*graph);
-  EXPECT_TRUE(inferred) << inferred.error().message();
-  return std::move(*graph);
-}
 
 Model Packed(const std::string& text, const InputShapes& shapes = {}) {
   auto model = PackModel(Parsed(text), shapes);

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "onnx/onnx.h"
 #include "ops/driver.h"
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
@@ -83,12 +84,8 @@ TEST(Bombs, ConstantsInTotal) {
 // Runs the model in a child that may have 1.5 GB of address space: its exit code is 0 for the error
 // expected.
 void RunsInto(const std::string& name, const TensorType& input, const std::string& error) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef EVOQ_SANITIZED
   GTEST_SKIP() << "a limit on address space, which sanitizers do not bear";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "a limit on address space, which sanitizers do not bear";
-#endif
 #endif
   const pid_t child = fork();
   if (child == 0) {

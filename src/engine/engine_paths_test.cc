@@ -9,17 +9,11 @@
 #include "engine/engine.h"
 #include "engine/tuning_cache.h"
 #include "ops/op.h"
+#include "ops/test_graph.h"
 #include "program/etm.h"
 
 namespace evoq {
 namespace {
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph) << graph.error().message();
-  EXPECT_TRUE(InferTypes(*graph));
-  return std::move(*graph);
-}
 
 std::unique_ptr<Engine> EngineOf(const std::string& text, int threads = 1) {
   auto engine = Engine::FromGraph(Parsed(text), {.threads = threads});

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "kernels/kernel.h"
 #include "runtime/executor.h"
+#include "tests/sanitized.h"
 
 namespace evoq {
 namespace {
@@ -50,12 +51,8 @@ TEST(ExecutorMemory, LanesAreOnePerThread) {
 // An arena, scratch, inputs and outputs count together: 7/8 of the memory are for them. The limit
 // is the process's, so that a machine of any size will do.
 TEST(ExecutorMemory, ScratchCountsToo) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef EVOQ_SANITIZED
   GTEST_SKIP() << "a limit on address space, which sanitizers do not bear";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "a limit on address space, which sanitizers do not bear";
-#endif
 #endif
   const auto program = Compiled(kProduct);
   const int64_t scratch =

@@ -7,19 +7,12 @@
 
 #include "engine/engine.h"
 #include "ops/op.h"
+#include "ops/test_graph.h"
 
 namespace evoq {
 namespace {
 
 Tensor Floats(std::vector<float> values, Shape shape) { return Tensor::FromValues<float>(std::move(shape), values); }
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph) << graph.error().message();
-  const Status status = InferTypes(*graph);
-  EXPECT_TRUE(status) << status.error().message();
-  return std::move(*graph);
-}
 
 std::unique_ptr<Engine> EngineOf(const Graph& graph) {
   Graph optimized = graph;

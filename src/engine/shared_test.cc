@@ -6,16 +6,10 @@
 #include <thread>
 
 #include "ops/op.h"
+#include "ops/test_graph.h"
 
 namespace evoq {
 namespace {
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph) << graph.error().message();
-  EXPECT_TRUE(InferTypes(*graph));
-  return std::move(*graph);
-}
 
 std::unique_ptr<SharedEngine> Shared(const std::string& text, int streams) {
   auto engine = Engine::FromGraph(Parsed(text), {.threads = 1});

@@ -1,5 +1,4 @@
 // Quantization parameters on the way in and out: axes, columns, zero points. Values by hand.
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,22 +8,11 @@
 #include "base/file.h"
 #include "onnx/onnx.h"
 #include "onnx/proto.h"
+#include "onnx/text_testing.h"
 #include "ops/op.h"
 
 namespace evoq {
 namespace {
-
-Result<Graph> ImportGraph(int opset, const std::string& graph) {
-  onnx::ModelProto model;
-  const std::string text = fmt::format(
-      "ir_version: 8 opset_import {{ version: {} }} opset_import {{ domain: 'com.microsoft' "
-      "version: 1 }} "
-      "graph {{ name: 'g' {} }}",
-      opset, graph);
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model)) << text;
-  const std::string bytes = model.SerializeAsString();
-  return ImportOnnxBytes(std::as_bytes(std::span(bytes)), "test.onnx");
-}
 
 constexpr char kOutput[] = "output { name: 'y' type { tensor_type { elem_type: 1 } } } ";
 
@@ -48,7 +36,7 @@ constexpr char kScales[] =
 
 TEST(DequantizeLinear, DefaultAxisOfConstants) {
   const auto graph =
-      ImportGraph(13, std::string(kColumns) + kScales + kOutput +
+      text::Import(13, std::string(kColumns) + kScales + kOutput +
                           "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { "
                           "dim_value: 1 } } } } } "
                           "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' }"
@@ -63,7 +51,7 @@ TEST(DequantizeLinear, DefaultAxisOfConstants) {
 
 TEST(DequantizeLinear, DefaultAxisOfComputedScales) {
   const auto graph =
-      ImportGraph(13, std::string(kColumns) + kOutput +
+      text::Import(13, std::string(kColumns) + kOutput +
                           "input { name: 's' type { tensor_type { elem_type: 1 shape { dim { "
                           "dim_value: 3 } } } } } "
                           "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'y' }");
@@ -77,7 +65,7 @@ TEST(DequantizeLinear, DefaultAxisOfASquare) {
            {"", {1, 1, 3, 2}},
            {"attribute { name: 'axis' type: INT i: 0 }", {1, 2, 1.5f, 2}},
            {"attribute { name: 'axis' type: INT i: -1 }", {1, 1, 3, 2}}}) {
-    const auto graph = ImportGraph(
+    const auto graph = text::Import(
         13, std::string(
                 "initializer { name: 'w' data_type: 3 dims: 2 dims: 2 int32_data: 1 int32_data: 2 "
                 "int32_data: 3 int32_data: 4 } "
@@ -103,7 +91,7 @@ TEST(QGemm, ScalesPerColumn) {
                      "int32_data: 4 int32_data: 2 int32_data: 5 int32_data: 3 int32_data: 6 } "
                    : std::string(kColumns);
     const auto graph =
-        ImportGraph(13, w + kScales + kOutput +
+        text::Import(13, w + kScales + kOutput +
                             "initializer { name: 'sa' data_type: 1 float_data: 0.5 } initializer { "
                             "name: 'za' data_type: 2 int32_data: 1 } "
                             "initializer { name: 'zw' data_type: 3 dims: 3 int32_data: 0 "
@@ -179,7 +167,7 @@ TEST(Types, AGroupAgreesOrHasNone) {
       "INT i: 0 } } "
       "node { op_type: 'DequantizeLinear' input: 'c' input: 's' input: 'z' output: 'd' } ";
   const auto values = [&](const char* scale_of_a) {
-    return ImportGraph(
+    return text::Import(
         13, text + kOutput + "node { op_type: 'DequantizeLinear' input: 'a' input: '" + scale_of_a +
                 "' input: 'z' output: 'e' } "
                 "node { op_type: 'Concat' input: 'd' input: 'e' output: 'y' attribute { name: "

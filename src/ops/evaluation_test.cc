@@ -4,16 +4,10 @@
 namespace evoq {
 namespace {
 
-void Check(const std::vector<CallRow>& rows) {
-  for (const CallRow& row : rows)
-    EXPECT_EQ(EvalCall(row.call), row.wanted)
-        << row.call.op << " of " << testing::PrintToString(row.call.inputs);
-}
-
 TEST(Evaluation, DataIsChecked) {
   const std::string q = "float32[1, 2, 2, 4]", k = "float32[1, 2, 3, 4]";
   const std::string rotary = "RotaryEmbedding";
-  Check({
+  CheckEvaluated({
       {{"ReverseSequence", {"float32[3, 2]", "int64[2] = [1, 4]"}},
        "length 4 of batch entry 1 is outside [0, 3]"},
       {{"ReverseSequence", {"float32[3, 2]", "int64[2] = [-1, 3]"}},
@@ -152,7 +146,7 @@ TEST(Evaluation, DataIsChecked) {
 
 // By hand; zeros where an input has no values.
 TEST(Evaluation, SmallValues) {
-  Check({
+  CheckEvaluated({
       {{"Dropout", {"float32[2] = [3, 4]"}, "", 2}, "float32[2] = [3.0, 4.0], bool[2] = [1, 1]"},
       {{"ReverseSequence", {"float32[3, 2] = [1, 2, 3, 4, 5, 6]", "int64[2] = [2, 3]"}},
        "float32[3, 2] = [3.0, 6.0, 1.0, 4.0, 5.0, 2.0]"},
@@ -221,7 +215,7 @@ TEST(Evaluation, DynamicProducts) {
                     wide = "int16[2, 2](scale 1, zero 0)";
   const std::string by_row_refused = "input 1 is " + by_row + refused,
                     wide_refused = "input 1 is " + wide + refused;
-  Check({
+  CheckEvaluated({
       {{"evoq::DynamicMatMul",
         {x, "int8[2, 2](scale 0.5, zero 0) = [1, -3, 2, -4]", "float32[2] = [1, 2]",
          "float32[1, 2] = [10, 5]", scale, zero},

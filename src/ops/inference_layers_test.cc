@@ -5,14 +5,8 @@
 namespace evoq {
 namespace {
 
-void Check(const std::vector<CallRow>& rows) {
-  for (const CallRow& row : rows)
-    EXPECT_EQ(InferCall(row.call), row.wanted)
-        << row.call.op << " of " << testing::PrintToString(row.call.inputs);
-}
-
 TEST(InferLayers, ByElement) {
-  Check({
+  CheckInferred({
       {{"Gelu{approximate=\"erf\"}", {"float32[2]"}},
        "attribute approximate is 'erf', expected none or tanh"},
       {{"Gelu{approximate=\"tanh\"}", {"float32[2]"}}, "float32[2]"},
@@ -91,7 +85,7 @@ TEST(InferLayers, ByElement) {
 
 TEST(InferLayers, Attention) {
   const std::string q = "float32[2, 6, 4, 8]", k = "float32[2, 3, 5, 8]", v = "float32[2, 3, 5, 7]";
-  Check({
+  CheckInferred({
       {{"Attention", {q, k, v}, "", 4},
        "float32[2, 6, 4, 7], float32[2, 3, 5, 8], float32[2, 3, 5, 7], float32[2, 6, 4, 5]"},
       {{"Attention", {q, k, v, "", "float32[2, 3, 9, 8]", "float32[2, 3, 9, 7]"}, "", 4},
@@ -165,7 +159,7 @@ TEST(InferLayers, LinearAttention) {
     return "LinearAttention{q_num_heads=4, kv_num_heads=2, update_rule=\"" + rule + "\"}";
   };
   const std::string linear = with("linear"), gated = with("gated"), delta = with("delta");
-  Check({
+  CheckInferred({
       // Heads of 3 keys and 4 values; 4 query heads.
       {{linear, {x, k, v}, "", 2}, "float32[2, 5, 16], float32[2, 2, 3, 4]"},
       {{gated, {x, k, v, "", decay}}, "float32[2, 5, 16]"},
@@ -223,7 +217,7 @@ TEST(InferLayers, LinearAttention) {
 
 TEST(InferLayers, CausalConv) {
   const std::string x = "float32[2, 3, 7]", w = "float32[3, 1, 4]";
-  Check({
+  CheckInferred({
       {{"CausalConvWithState", {x, w}, "", 2}, "float32[2, 3, 7], float32[2, 3, 3]"},
       {{"CausalConvWithState", {x, w, "float32[3]", "float32[2, 3, 3]"}}, "float32[2, 3, 7]"},
       {{"CausalConvWithState", {x, w, "float32[4]"}},
@@ -253,7 +247,7 @@ TEST(InferLayers, CausalConv) {
 
 TEST(InferLayers, Convolutions) {
   const std::string x = "float32[1, 4, 8]", w = "float32[6, 4, 3]";
-  Check({
+  CheckInferred({
       {{"Conv", {x, w}}, "float32[1, 6, 6]"},
       {{"Conv", {"int32[1, 4, 8]", w}}, "input 0 is int32[1, 4, 8], expected a float type"},
       {{"Conv", {x, "int32[6, 4, 3]"}}, "input 1 is int32[6, 4, 3], expected a float type"},
@@ -324,7 +318,7 @@ TEST(InferLayers, Convolutions) {
 
 TEST(InferLayers, Windows) {
   const std::string x = "float32[1, 1, 5]", w = "float32[1, 1, 3]";
-  Check({
+  CheckInferred({
       {{"MaxPool", {x}}, "attribute kernel_shape is missing"},
       {{"MaxPool{kernel_shape=[2]}", {"float32[1, 5]"}},
        "input 0 is float32[1, 5], expected rank 3 or more"},

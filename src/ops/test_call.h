@@ -87,4 +87,12 @@ struct CallRow {
   const char* wanted;
 };
 
+inline void CheckCalls(const std::vector<CallRow>& rows, std::string (*tell)(const WrittenCall&)) {
+  for (const CallRow& row : rows)
+    EXPECT_EQ(tell(row.call), row.wanted)
+        << row.call.op << " of " << testing::PrintToString(row.call.inputs);
+}
+inline void CheckInferred(const std::vector<CallRow>& rows) { CheckCalls(rows, InferCall); }
+inline void CheckEvaluated(const std::vector<CallRow>& rows) { CheckCalls(rows, EvalCall); }
+
 }  // namespace evoq

@@ -6,16 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/test_graph.h"
+
 namespace evoq {
 namespace {
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph) << graph.error().message();
-  const Status typed = InferTypes(*graph);
-  EXPECT_TRUE(typed) << typed.error().message();
-  return *std::move(graph);
-}
 
 NodeId NodeNamed(const Graph& graph, std::string_view name) {
   for (NodeId id : graph.order()) {

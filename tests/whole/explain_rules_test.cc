@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "bench/fault_models.h"
+#include "ops/test_graph.h"
 #include "passes/pass.h"
 #include "program/etm.h"
 #include "report/explain_rule.h"
@@ -64,12 +65,6 @@ Ranges EvenRanges(const Graph& graph) {
   Ranges ranges;
   for (int i = 0; i < graph.value_count(); ++i) ranges[graph.value(ValueId{i}).name] = {.min = -1, .max = 1};
   return ranges;
-}
-
-Graph Parsed(const std::string& text) {
-  Graph graph = Must(ParseGraph(text), text);
-  Must(InferTypes(graph).map([] { return true; }), text);
-  return graph;
 }
 
 struct CaseModel {
