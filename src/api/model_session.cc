@@ -138,9 +138,11 @@ Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> 
   EVOQ_ASSIGN(fresh.executor, engine_->At(shapes));
   const auto& types = fresh.executor->output_types();
   for (size_t i = 0; i < types.size(); ++i) {
-    EVOQ_CHECK(Carried(types[i]), "{}", outputs_[i].name);
+    if (!Carried(types[i]))
+      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
+                         types[i].ToString());
     fresh.outputs.push_back({static_cast<ElementType>(types[i].dtype), types[i].shape.sizes(), {}});
-    fresh.output_bytes.push_back(static_cast<size_t>(*types[i].bytes()));
+    fresh.output_bytes.push_back(static_cast<size_t>(types[i].bytes().value_or(0)));
   }
   fresh.in.resize(arrays.size());
   fresh.out.resize(types.size());
@@ -180,7 +182,9 @@ Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<A
   EVOQ_ASSIGN(const std::vector<Tensor> values, engine_->Run(in));
   results.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    EVOQ_CHECK(Carried(values[i].type()), "{}", outputs_[i].name);
+    if (!Carried(values[i].type()))
+      return Unsupported("output {} is {}, which arrays do not carry", outputs_[i].name,
+                         values[i].type().ToString());
     Array& a = results[i];
     a.type = static_cast<ElementType>(values[i].dtype());
     a.shape = values[i].sizes();

@@ -43,7 +43,7 @@ NodeId LinearBefore(const Graph& graph, NodeId norm, const Affine& affine) {
 bool Decompose(Graph& graph, NodeId norm, const Affine& affine) {
   const Node node = graph.node(norm);
   const Shape& shape = graph.value(node.input(0)).type.shape;
-  if (!shape.ranked()) return false;
+  if (!shape.ranked() || shape.rank() < 2) return false;
   std::vector<int64_t> sizes(shape.rank() - 1, 1);
   sizes[0] = static_cast<int64_t>(affine.factor.size());
   const ValueId factor = graph.AddConstant(node.name + "_factor", Tensor::FromValues(Shape(sizes), affine.factor));

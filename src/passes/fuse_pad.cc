@@ -59,6 +59,7 @@ bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, const std::vecto
 
 bool Fuse(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
+  if (node.op != "Conv" && node.op != "MaxPool" && node.op != "AveragePool") return false;
   if (node.attrs.Int("channels_last") != 0) return false;
   if (node.attrs.Has("auto_pad") && node.attrs.String("auto_pad") != "NOTSET") return false;
   const NodeId pad_id = ProducedBy(graph, node.input(0), "Pad");
@@ -71,6 +72,7 @@ bool Fuse(Graph& graph, NodeId id) {
   const auto padding = ZeroPadding(graph, pad, rank);
   if (!padding || (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0) return false;
   std::vector<int64_t> total = node.attrs.Ints("pads", std::vector<int64_t>(2 * spatial, 0));
+  if (static_cast<int>(total.size()) != 2 * spatial) return false;
   for (int i = 0; i < spatial; ++i) {
     total[i] += (*padding)[2 + i];
     total[spatial + i] += (*padding)[rank + 2 + i];

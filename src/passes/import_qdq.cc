@@ -51,7 +51,7 @@ class Importer {
   Result<bool> Visit(NodeId id) {
     const Node& node = graph_.node(id);
     const QuantTrait trait = DefinitionOf(node).quant;
-    if (!node.outputs[0].valid()) return false;
+    if (node.outputs.empty() || !node.outputs[0].valid()) return false;
     if (IsQuantize(id)) return MergeRequantize(id);
     if (node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
     switch (trait) {

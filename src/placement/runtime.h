@@ -25,7 +25,7 @@ bool OnIntegers(Fate fate);       // kInteger, kMoved or kAbsorbed
 // Copies of one value between the device and the host.
 struct HostCopy {
   ValueId value;
-  bool to_host;
+  bool to_host = false;
 };
 
 struct Fates {
