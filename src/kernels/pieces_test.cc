@@ -1,6 +1,7 @@
 // Steps that are long enough to be cut for threads: the pieces give what the whole gives. Other
 // tests compare the whole with its definition, mostly on sizes that are not worth cutting.
 #include "kernels/test_util.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
 namespace {
@@ -31,12 +32,6 @@ struct Case {
   Attrs attrs = {};
   std::vector<Tensor> constants = {};  // inputs behind the random ones
 };
-
-Attrs With(std::initializer_list<std::pair<const char*, AttrValue>> values) {
-  Attrs attrs;
-  for (const auto& [name, value] : values) attrs.Set(name, value);
-  return attrs;
-}
 
 void ExpectPieces(const std::vector<Case>& cases) {
   for (const Case& c : cases) {

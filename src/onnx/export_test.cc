@@ -1,10 +1,6 @@
 // What stands in an exported file, message by message.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-
-#include "base/file.h"
 #include "onnx/text_testing.h"
 
 namespace evoq {
@@ -14,19 +10,6 @@ Graph Parsed(const std::string& text) {
   auto graph = ParseGraph(text);
   EXPECT_TRUE(graph) << graph.error().message();
   return graph ? std::move(*graph) : Graph();
-}
-
-onnx::ModelProto Exported(const Graph& graph) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("evoq_export_test_{}.onnx", ::getpid()))
-          .string();
-  const Status written = ExportOnnx(graph, path);
-  EXPECT_TRUE(written) << written.error().message();
-  onnx::ModelProto model;
-  if (!written) return model;
-  EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
-  std::filesystem::remove(path);
-  return model;
 }
 
 std::string ErrorOf(const Graph& graph) {
@@ -56,7 +39,7 @@ TEST(Exported, HeaderSaysWhoAndWhat) {
       "g: %y: float32[N, 2, ?] = com.microsoft::Gelu(%r)\noutput %y\n");
   graph.metadata["author"] = "me";
   graph.metadata["onnx.opset"] = "9";
-  const onnx::ModelProto model = Exported(graph);
+  const onnx::ModelProto model = text::Exported(graph);
   EXPECT_EQ(model.ir_version(), 8);
   EXPECT_EQ(model.producer_name(), "evoq");
   EXPECT_EQ(model.graph().name(), "net");
@@ -80,7 +63,7 @@ TEST(Exported, HeaderSaysWhoAndWhat) {
   EXPECT_EQ(Nodes(model.graph()), (Lines{"r: r = Relu(x)", "g: y = Gelu(r)"}));
   EXPECT_EQ(model.graph().node(1).domain(), "com.microsoft");
   graph.name = "";
-  EXPECT_EQ(Exported(graph).graph().name(), "graph");
+  EXPECT_EQ(text::Exported(graph).graph().name(), "graph");
 }
 
 // What a file declares of a rank that nobody knows is believed where it can be one.
@@ -91,7 +74,7 @@ TEST(Exported, DeclaredRanks) {
   const auto rank = [&](const char* fact) {
     graph.metadata.erase("onnx.output_rank.y");
     if (fact != nullptr) graph.metadata["onnx.output_rank.y"] = fact;
-    const auto type = Exported(graph).graph().output(0).type().tensor_type();
+    const auto type = text::Exported(graph).graph().output(0).type().tensor_type();
     return type.has_shape() ? type.shape().dim_size() : -1;
   };
   EXPECT_EQ(rank(nullptr), -1);
@@ -112,7 +95,7 @@ TEST(Exported, ContainersHaveTheirTypes) {
     Graph graph;
     const TensorType type = TensorType::In(row.kind, DType::kFloat32, Shape{2});
     graph.MarkOutput(graph.Apply("Identity", "y", {graph.AddInput("x", type)}, {}, type));
-    const onnx::GraphProto made = Exported(graph).graph();
+    const onnx::GraphProto made = text::Exported(graph).graph();
     for (const onnx::TypeProto& to : {made.input(0).type(), made.output(0).type()}) {
       EXPECT_EQ(to.has_optional_type(), row.optional);
       const onnx::TypeProto& held = row.optional ? to.optional_type().elem_type() : to;
@@ -131,7 +114,7 @@ TEST(Exported, TypeOfAnEmptyOptional) {
     attrs.Set("type_is_sequence", sequence);
     Graph graph;
     graph.MarkOutput(graph.Apply("Optional", "y", {}, attrs));
-    const onnx::NodeProto node = Exported(graph).graph().node(0);
+    const onnx::NodeProto node = text::Exported(graph).graph().node(0);
     ASSERT_EQ(node.attribute_size(), 1) << node.DebugString();
     EXPECT_EQ(node.attribute(0).name(), "type");
     EXPECT_EQ(node.attribute(0).type(), onnx::AttributeProto::TYPE_PROTO);
@@ -155,7 +138,7 @@ TEST(Exported, AttributesOfAllKinds) {
   Graph graph;
   const TensorType type(DType::kFloat32, Shape{2});
   graph.MarkOutput(graph.Apply("Relu", "y", {graph.AddInput("x", type)}, attrs, type));
-  const onnx::NodeProto node = Exported(graph).graph().node(0);
+  const onnx::NodeProto node = text::Exported(graph).graph().node(0);
   ASSERT_EQ(node.attribute_size(), 7) << node.DebugString();
   using A = onnx::AttributeProto;
   const A::AttributeType kinds[] = {A::INT,    A::FLOAT,   A::STRING, A::INTS,
@@ -181,7 +164,7 @@ TEST(Exported, AttributesOfAllKinds) {
 // activation. A Conv has its bias itself.
 TEST(Exported, FusedNodesAreWrittenOut) {
   const auto nodes = [](const std::string& node) {
-    return Nodes(Exported(Parsed("graph g\ninput %x: float32[1, 2, 2, 2]\n"
+    return Nodes(text::Exported(Parsed("graph g\ninput %x: float32[1, 2, 2, 2]\n"
                                  "const %w: float32[2, 2, 1, 1] = [1, 2, 3, 4]\n"
                                  "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
                                  "const %b: float32[2] = [1, 2]\n"
@@ -212,7 +195,8 @@ TEST(Exported, FusedNodesAreWrittenOut) {
 
 TEST(Exported, ClipHasItsBounds) {
   const onnx::GraphProto made =
-      Exported(Parsed("graph g\ninput %x: float32[1, 2]\nconst %m: float32[2, 2] = [1, 2, 3, 4]\n"
+      text::Exported(Parsed("graph g\ninput %x: float32[1, 2]\n"
+                            "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
                       "n: %y: float32[1, 2] = MatMul{activation=\"Clip\", activation_alpha=-1.5, "
                       "activation_beta=6.5}(%x, %m)\noutput %y\n"))
           .graph();
@@ -234,7 +218,7 @@ TEST(Exported, ClipHasItsBounds) {
 // dequantized once, a name that is taken gets a number.
 TEST(Exported, QuantizedValues) {
   const onnx::GraphProto made =
-      Exported(Parsed("graph g\ninput %x: float32[2]\n"
+      text::Exported(Parsed("graph g\ninput %x: float32[2]\n"
                       "q: %q: uint8[2](scale 0.5, zero 3) = QuantizeLinear(%x)\n"
                       "a: %a: uint8[2](scale 0.25, zero 0) = Relu(%q)\n"
                       "q/dequantize: %n: float32[2] = Neg(%q)\n"
@@ -257,7 +241,7 @@ TEST(Exported, Blocks) {
       graph.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt8, Shape{3, 3}, q)));
   graph.MarkOutput(
       graph.Apply("DequantizeLinear", "y", {w}, {}, TensorType(DType::kFloat32, Shape{3, 3})));
-  const onnx::GraphProto made = Exported(graph).graph();
+  const onnx::GraphProto made = text::Exported(graph).graph();
   ASSERT_EQ(made.node_size(), 1);
   ASSERT_EQ(made.node(0).attribute_size(), 2);
   EXPECT_EQ(made.node(0).attribute(0).name(), "axis");
@@ -283,7 +267,7 @@ TEST(Exported, ScalesOfABias) {
     const ValueId b = graph.AddConstant("b", Tensor::FromValues<int32_t>(Shape{2}, {5, -3}));
     graph.MarkOutput(
         graph.Apply("Conv", "c", {x, w, b}, {}, TensorType(DType::kFloat32, Shape{1, 2, 1, 1})));
-    const onnx::GraphProto made = Exported(graph).graph();
+    const onnx::GraphProto made = text::Exported(graph).graph();
     const bool columns = quant.scales.size() > 1;
     size_t found = 0;
     for (const auto& node : made.node()) {
@@ -345,7 +329,7 @@ TEST(Exported, SubgraphsHaveNamesOfTheirOwn) {
                            text::Node("Abs", {"x"}, {"a"}) + text::Output("a") + text::Output("x") +
                            "} } } " + text::Output("y") + text::Output("z"));
   ASSERT_TRUE(graph) << text::ErrorOf(graph);
-  const onnx::GraphProto made = Exported(*graph).graph();
+  const onnx::GraphProto made = text::Exported(*graph).graph();
   ASSERT_EQ(made.node_size(), 1);
   const onnx::NodeProto& node = made.node(0);
   EXPECT_EQ(Nodes(made), (Lines{"if: y, z = If{then_branch, else_branch}(c)"}));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "onnx/export.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
 namespace {
@@ -32,13 +33,6 @@ TensorType Real(std::vector<int64_t> sizes = {2}) {
   return TensorType(DType::kFloat32, Shape(sizes));
 }
 TensorType Of(DType dtype) { return TensorType(dtype, Shape{2}); }
-
-template <typename T>
-Attrs With(const std::string& name, T value) {
-  Attrs attrs;
-  attrs.Set(name, value);
-  return attrs;
-}
 
 TEST(OpsetNeeded, OfOperatorsThatNewerSetsBrought) {
   const std::pair<const char*, int> rows[] = {{"Relu", 17},

@@ -1,11 +1,8 @@
 // Quantization parameters on the way in and out: axes, columns, zero points. Values by hand.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <map>
 
-#include "base/file.h"
 #include "onnx/onnx.h"
 #include "onnx/proto.h"
 #include "onnx/text_testing.h"
@@ -185,18 +182,6 @@ TEST(Types, AGroupAgreesOrHasNone) {
 
 // ---- out
 
-onnx::GraphProto Exported(const Graph& graph) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / fmt::format("evoq_zero_points_{}.onnx", ::getpid()))
-          .string();
-  const Status written = ExportOnnx(graph, path);
-  EXPECT_TRUE(written) << written.error().message();
-  onnx::ModelProto model;
-  EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
-  std::filesystem::remove(path);
-  return model.graph();
-}
-
 onnx::TensorProto Initializer(const onnx::GraphProto& graph, const std::string& name) {
   for (const auto& tensor : graph.initializer()) {
     if (tensor.name() == name) return tensor;
@@ -229,7 +214,7 @@ TEST(Export, ZeroPointsHaveTheTypeOfTheirIntegers) {
         "d: %y: float32[2] = DequantizeLinear(%q)\noutput %y\n",
         row.type, row.zero));
     ASSERT_TRUE(graph) << graph.error().message();
-    const onnx::GraphProto made = Exported(*graph);
+    const onnx::GraphProto made = text::Exported(*graph).graph();
     const onnx::TensorProto zero = Initializer(made, "q/zero_point");
     EXPECT_EQ(zero.data_type(), row.number);
     EXPECT_EQ(zero.dims_size(), 0);
@@ -246,7 +231,7 @@ TEST(Export, ZeroPointsPerChannel) {
       graph.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt4, Shape{3, 2}, q)));
   graph.MarkOutput(
       graph.Apply("DequantizeLinear", "y", {w}, {}, TensorType(DType::kFloat32, Shape{3, 2})));
-  const onnx::GraphProto made = Exported(graph);
+  const onnx::GraphProto made = text::Exported(graph).graph();
   const onnx::TensorProto zero = Initializer(made, "w/zero_point");
   EXPECT_EQ(zero.data_type(), 22);  // INT4
   ASSERT_EQ(zero.dims_size(), 1);

@@ -3,10 +3,13 @@
 
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "onnx/onnx.h"
 #include "onnx/proto.h"
 #include "ops/op.h"
@@ -69,6 +72,20 @@ inline Result<Graph> Import(int opset, const std::string& graph) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model)) << text;
   const std::string bytes = model.SerializeAsString();
   return ImportOnnxBytes(std::as_bytes(std::span(bytes)), "test.onnx");
+}
+
+// What the file holds to which the graph is exported.
+inline onnx::ModelProto Exported(const Graph& graph) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_export_test_{}.onnx", ::getpid()))
+          .string();
+  const Status written = ExportOnnx(graph, path);
+  EXPECT_TRUE(written) << written.error().message();
+  onnx::ModelProto model;
+  if (!written) return model;
+  EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
+  std::filesystem::remove(path);
+  return model;
 }
 
 inline std::string ErrorOf(const Result<Graph>& graph) {

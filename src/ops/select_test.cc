@@ -3,15 +3,10 @@
 #include <limits>
 
 #include "ops/test_node.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
 namespace {
-
-Attrs With(const std::string& name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
 
 TEST(Scatter, ElementsAndND) {
   const Tensor x = Floats({2, 2}, {1, 2, 3, 4});

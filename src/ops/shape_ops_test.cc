@@ -14,11 +14,6 @@ Shape Sym(const std::string& name, std::vector<Dim> rest) {
   rest.insert(rest.begin(), Dim::Symbolic(name));
   return Shape(std::move(rest));
 }
-Attrs With(const std::string& name, AttrValue value) {
-  Attrs attrs;
-  attrs.Set(name, std::move(value));
-  return attrs;
-}
 Tensor Iota(Shape shape) {
   Tensor t = Tensor::Allocate(F(std::move(shape)));
   for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = static_cast<float>(i);

@@ -4,14 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "ops/op.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
-
-inline Attrs With(std::initializer_list<std::pair<const char*, AttrValue>> items) {
-  Attrs attrs;
-  for (const auto& [name, value] : items) attrs.Set(name, value);
-  return attrs;
-}
 
 // A node of this operator with `inputs` present where `given` says so, and `outputs` outputs.
 inline Node TestNode(const std::string& op, Attrs attrs, const std::vector<bool>& given, int outputs) {

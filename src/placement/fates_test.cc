@@ -3,6 +3,7 @@
 
 #include "placement/rule.h"
 #include "placement/test_net.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
 namespace {
@@ -18,13 +19,6 @@ std::string FatesOf(const Graph& graph, const char* runtime) {
   return out;
 }
 std::string OnCpu(const Graph& graph) { return FatesOf(graph, "ort-cpu"); }
-
-template <typename T>
-Attrs With(const char* name, T value) {
-  Attrs attrs;
-  attrs.Set(name, value);
-  return attrs;
-}
 
 TEST(Fates, NamesAndCounts) {
   const std::pair<Fate, const char*> names[] = {

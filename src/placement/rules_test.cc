@@ -7,6 +7,7 @@
 #include "placement/complete.h"
 #include "placement/rule.h"
 #include "placement/test_net.h"
+#include "tensor/test_attrs.h"
 
 namespace evoq {
 namespace {
@@ -40,13 +41,6 @@ TensorType GridBehind(const Graph& graph, const char* op) {
   }
   ADD_FAILURE() << "no grid behind " << op;
   return TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(1, 0));
-}
-
-template <typename T>
-Attrs With(const char* name, T value) {
-  Attrs attrs;
-  attrs.Set(name, value);
-  return attrs;
 }
 
 TEST(Rules, AnActivationApart) {
