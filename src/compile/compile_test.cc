@@ -55,18 +55,17 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
   EXPECT_EQ(int8.precision, "int8");
   EXPECT_EQ(int8.float_code, "");
 
-  // No kernel at all, and one that says nothing of quantization.
+  // No kernel takes it, and one that says nothing of quantization.
   const Decision reference = DecisionOf(
-      "input %x: uint8[2, 3](scale 0.5, zero 0)\n"
-      "p: %y: uint8[2, 3](scale 0.5, zero 0) = LpNormalization(%x)\noutput %y\n",
+      "input %x: uint16[2, 3](scale 0.5, zero 0)\nconst %w: int8[3, 4](scale 0.5, zero 0)\n"
+      "p: %y: uint16[2, 4](scale 0.5, zero 0) = MatMul(%x, %w)\noutput %y\n",
       "p");
   EXPECT_EQ(reference.kernel, kReferenceKernel);
   EXPECT_EQ(reference.precision, "float32");
   EXPECT_EQ(reference.float_code, "no-int8-kernel");
   EXPECT_EQ(reference.float_why,
-            "no integer kernel takes LpNormalization with these types; it runs in the reference "
-            "evaluator");
-  EXPECT_TRUE(reference.rejected.empty());
+            "no integer kernel takes MatMul with these types; it runs in the reference evaluator");
+  EXPECT_FALSE(reference.rejected.empty());
   const Decision none = DecisionOf("input %x: float32[3]\nnz: %i = NonZero(%x)\noutput %i\n", "nz");
   EXPECT_EQ(none.kernel, kReferenceKernel);
   EXPECT_EQ(none.float_code, "");

@@ -195,10 +195,11 @@ TEST(Exported, FusedNodesAreWrittenOut) {
 
 TEST(Exported, ClipHasItsBounds) {
   const onnx::GraphProto made =
-      text::Exported(Parsed("graph g\ninput %x: float32[1, 2]\n"
-                            "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
-                      "n: %y: float32[1, 2] = MatMul{activation=\"Clip\", activation_alpha=-1.5, "
-                      "activation_beta=6.5}(%x, %m)\noutput %y\n"))
+      text::Exported(
+          Parsed("graph g\ninput %x: float32[1, 2]\n"
+                 "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
+                 "n: %y: float32[1, 2] = MatMul{activation=\"Clip\", activation_alpha=-1.5, "
+                 "activation_beta=6.5}(%x, %m)\noutput %y\n"))
           .graph();
   EXPECT_EQ(Nodes(made), (Lines{"n: n/linear = MatMul(x, m)",
                                 "n/activation: y = Clip(n/linear, n/min, n/max)"}));
