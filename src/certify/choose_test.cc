@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/thread_pool.h"
 #include "certify/test_job.h"
 #include "profile/test_watch.h"
 
@@ -164,6 +165,57 @@ TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
   EXPECT_NEAR(changed, 8.0 / 9, 1e-12) << "nine changes, four at a time";
   EXPECT_EQ(none->plan.at("classes").why,
             "layer-kept-float-by-budget: int8 would save 2.5000 ms and lose too much accuracy");
+}
+
+// A plan that was the best so far is not measured again as a change of another.
+TEST_F(ChooseTest, NoPlanIsMeasuredBesideTheOneThatBeatIt) {
+  std::string stage;
+  job_.progress = [&](const std::string& now, double) { stage = now; };
+  std::vector<std::string> bests;
+  const auto runs = job_.runs;
+  job_.runs = [&](std::span<Runnable* const> models, const ShareOfTime& time) {
+    for (size_t i = 0; stage == "measuring changes of single layers" && i < models.size(); ++i) {
+      std::string plan;
+      for (const Step& step : models[i]->program().steps) plan += step.decision.precision + " ";
+      if (i == 0) bests.push_back(plan);
+      const bool was = std::find(bests.begin(), bests.end(), plan) != bests.end();
+      EXPECT_EQ(was, i == 0) << plan;
+    }
+    return runs(models, time);
+  };
+  job_.limit = {100, 20};
+  int8_ms_ = 2.9;
+  ASSERT_TRUE(Choose(60));
+  EXPECT_EQ(bests.size(), 2u);
+}
+
+// Before any layer alone was measured, the error of a method on all layers is shared out evenly.
+TEST_F(ChooseTest, WithoutTimeForSingleLayersTheErrorIsSharedOut) {
+  job_.progress = [&](const std::string& stage, double) {
+    if (stage == "measuring what each layer loses") watch_.wall_ms = begun_ms_ + 31e3;
+  };
+  job_.limit = {100, 50};
+  const auto chosen = Choose(60);
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  EXPECT_EQ(Count(*chosen, "int8"), 4);
+  EXPECT_EQ(chosen->plan.at("classes").scheme, "float32");
+  EXPECT_EQ(chosen->accuracies, 5) << "more where what a method loses counts on one layer only";
+}
+
+TEST_F(ChooseTest, ASearchUsesAllCoresUnlessItIsTold) {
+  int asked = 0;
+  for (const int threads : {ChooseJob().threads, 3}) {
+    const int wanted = threads == 3 ? 3 : PhysicalCores();
+    job_.threads = threads;
+    job_.runs = [&](std::span<Runnable* const> models,
+                    const ShareOfTime&) -> Result<std::vector<double>> {
+      for (const Runnable* model : models) EXPECT_EQ(model->threads(), wanted);
+      asked += static_cast<int>(models.size());
+      return std::vector<double>(models.size(), 1);
+    };
+    ASSERT_TRUE(Choose(60));
+  }
+  EXPECT_GT(asked, 0);
 }
 
 TEST_F(ChooseTest, TheTimeIsALimitAtEveryStage) {

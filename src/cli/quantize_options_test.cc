@@ -67,6 +67,11 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
   EXPECT_EQ(written({"--config", Text("none.json", "{}"), "--calib", samples}), plain);
   EXPECT_EQ(written({"--config", Text("calib.json", json{{"calib", samples}}.dump())}), plain);
   EXPECT_EQ(written({"--config", Text("calib.json", json{{"calib", {samples}}}.dump())}), plain);
+  for (const int all : {0, 8, 1000000000})
+    EXPECT_EQ(written({"--config", Text("all.json", json{{"calib_limit", all}}.dump()), "--calib",
+                       samples}),
+              plain)
+        << all;
   for (const Row& row : rows) {
     Words words = row.options;
     words.insert(words.end(), data.begin(), data.end());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/isa.h"
 #include "engine/engine.h"
 #include "engine/tuning_cache.h"
 #include "ops/op.h"
@@ -146,6 +147,24 @@ TEST(EngineBatches, RunSampleBySampleWhereItPays) {
   EXPECT_EQ(RepeatsOf(6, 1 << 16, 3), 6);
   EXPECT_EQ(RepeatsOf(11, 1 << 16, 3), 1);
   EXPECT_EQ(RepeatsOf(13, 1 << 16, 3), 13);
+}
+
+// Weights are read again for each sample: they must fit half of the last cache.
+TEST(EngineBatches, RunSampleBySampleWhereWeightsStayInTheCache) {
+  const auto repeats = [](int64_t weights) {
+    const auto engine = EngineOf(fmt::format("input %x: float32[N, {0}]\nconst %w: float32[{0}]\n"
+                                             "s: %a = Sin(%x)\nb: %b = Add(%a, %w)\n"
+                                             "n: %y = Neg(%b)\noutput %y\n",
+                                             weights),
+                                 1);
+    const auto executor = engine->At({{"x", {2, weights}}});
+    EXPECT_TRUE(executor) << executor.error().message();
+    return (*executor)->repeats();
+  };
+  const int64_t most = LargestCacheBytes() / 2 / static_cast<int64_t>(sizeof(float));
+  if (most > 1 << 25) GTEST_SKIP() << "the last cache is larger than what a test should fill";
+  EXPECT_EQ(repeats(most), 2);
+  EXPECT_EQ(repeats(most + 16), 1);
 }
 
 constexpr char kConv[] = R"(input %x: float32[1, 16, 20, 20]
