@@ -65,6 +65,10 @@ target_link_libraries(evoq_base_test evoq_base)
         """bool Within(int x, int limit) { return x <= limit; }
 bool Unwatched(int x, int limit) { return x < limit; }
 int Three() { return 3; }
+void Nothing(int x) {
+  if (x < 0)
+    return;
+}
 """,
     # --gtest options are ignored: the exit status tells.
     "src/base/limit_test.cc":
@@ -73,7 +77,9 @@ bool Unwatched(int, int);
 int main() { return Within(3, 3) && !Within(4, 3) ? 0 : 1; }
 """,
     "tests/mutants_equivalent.txt":
-        "src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test\n",
+        """src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test
+src/base/limit.cc\tif (x < 0)\tif (x < 0) return;\t;\tof two lines
+""",
     # A copy holds links as they are, and tests may set limits of their own.
     "tests/copy_test.py":
         """import os, resource
@@ -128,9 +134,10 @@ def check_runs(root):
     assert seen.get((1, "<= -> <")) == "killed", output
     assert seen[2, "< -> <="] == "survived" and seen[2, "< -> >"] == "survived", output
     assert (3, "3 -> 4") not in seen, output  # listed as equivalent
+    assert (5, "if (x < 0) return; -> ;") not in seen and seen[5, "0 -> 1"] == "survived", output
     assert "src/base/limit.cc:2: comparison: < -> <=" in output.split("survived:")[1], output
-    assert re.search(r"^base +\d+ +\d+ +1 ", output,
-                     re.MULTILINE), output  # killed, survived, one equivalent
+    assert re.search(r"^base +\d+ +\d+ +2 ", output,
+                     re.MULTILINE), output  # killed, survived, two equivalent
 
     # Judged once: a second run only reports, and a fault's text that changes is judged anew.
     assert not verdicts(run(root, "src/base/limit.cc")[1]), "judged twice"

@@ -67,14 +67,19 @@ class Fault:
     def planted(self):
         return self.source[:self.mutant.start] + self.mutant.text + self.source[self.mutant.end:]
 
+    @property
+    def on_one_line(self):
+        """What is replaced, and by what."""
+        return tuple(re.sub(r"\s+", " ", t) for t in (self.old, self.mutant.text))
+
     def __str__(self):
-        old, new = (re.sub(r"\s+", " ", t) for t in (self.old, self.mutant.text or "nothing"))
-        return f"{self.path}:{self.line}: {self.mutant.rule}: {old} -> {new}"
+        old, new = self.on_one_line
+        return f"{self.path}:{self.line}: {self.mutant.rule}: {old} -> {new or 'nothing'}"
 
 
 def equivalents():
-    """{(path, line's text, old, new): reason} of tests/mutants_equivalent.txt: tab-separated, '#'
-    comments."""
+    """{(path, first line's text, old, new): reason} of tests/mutants_equivalent.txt: tab-separated,
+    '#' comments; old and new as they are printed, on one line."""
     rows = {}
     for line in EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []:
         if line and not line.startswith("#"):
@@ -397,7 +402,7 @@ def choose(args):
 
 def result_of(fault, known):
     """What is known of a fault, or None."""
-    if (reason := known.get((fault.path, fault.text, fault.old, fault.mutant.text))) is not None:
+    if (reason := known.get((fault.path, fault.text, *fault.on_one_line))) is not None:
         return {"result": "equivalent", "by": reason}
     return json.loads(kept(fault).read_text()) if kept(fault).exists() else None
 

@@ -180,6 +180,39 @@ TEST(MatMulNBits, TwoBits) {
             (std::vector<float>{0.5f * -36.5f, 2 * -92}));
 }
 
+// 3 columns of 48 weights of 4 bits: 3 blocks of 8 bytes each, 9 scales, 9 zero points of which the
+// 3 of a column take 2 bytes.
+TEST(MatMulNBits, SizesOfItsInputs) {
+  const auto error = [](int bytes, int scales, const char* zeros, int type) {
+    const auto values = [](const char* name, int dtype, int count) {
+      return Constant(name, dtype, {count}, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    return text::ErrorOf(
+        Import(17, Input("x", 1, {1, 48}) + values("w", 2, bytes) + values("s", 1, scales) +
+                       values("n6", type, 6) + values("n9", type, 9) + values("n5", type, 5) +
+                       Node("MatMulNBits", {"x", "w", "s", zeros}, {"y"},
+                            Int("K", 48) + Int("N", 3) + Int("block_size", 16), kMicrosoft) +
+                       Output("y")));
+  };
+  struct Row {
+    int bytes, scales;
+    const char* zeros;
+    int type;  // of the zero points: 1 float32, 2 uint8
+    const char* error;
+  };
+  for (const Row& row : {Row{72, 9, "", 2, "imported"},
+                         {72, 9, "n6", 2, "imported"},
+                         {72, 9, "n9", 1, "imported"},
+                         {71, 9, "", 2, "input 1 is uint8[71], expected uint8[3, 3, 8]"},
+                         {72, 6, "", 2, "input 2 is float32[6], expected 9 scales"},
+                         {72, 9, "n9", 2, "input 3 is uint8[9], expected 6 bytes"},
+                         {72, 9, "n5", 2, "input 3 is uint8[5], expected 6 bytes"},
+                         {72, 9, "n6", 1, "input 3 is float32[6]"}}) {
+    const std::string got = error(row.bytes, row.scales, row.zeros, row.type);
+    EXPECT_TRUE(got.ends_with(row.error)) << got << ", expected " << row.error;
+  }
+}
+
 // What an activation of FusedConv takes where it has no parameters: a slope of 0.01; 0.2 x + 0.5.
 TEST(Microsoft, FusedConvDefaults) {
   const auto run = [](const char* activation) {
