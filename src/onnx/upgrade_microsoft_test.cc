@@ -236,6 +236,35 @@ TEST(Microsoft, FusedMatMulOfAVector) {
   EXPECT_EQ(Evaluated(graph, {Reals({2}, {1, 2})}).at(0), (std::vector<float>{7, 10}));
 }
 
+// Attributes of what becomes ai.onnx Attention: is_causal is 1 or 0, a window of 3 keys are 2 and
+// the query's own.
+TEST(Microsoft, AttributesOfAttention) {
+  const auto attrs = [](const char* op, const text::Names& inputs, const std::string& given) {
+    const auto graph = Import(17, Input("x", 1, {1, 2, 4}) + Constant("n", 6, {1}, {1}) +
+                                      Constant("t", 6, {1}, {2}) +
+                                      Node(op, inputs, {"y"}, given, kMicrosoft) + Output("y"));
+    EXPECT_TRUE(graph) << text::ErrorOf(graph);
+    std::string found;
+    for (NodeId id : graph ? graph->order() : std::vector<NodeId>()) {
+      const evoq::Node& node = graph->node(id);
+      if (node.op != "Attention") continue;
+      found = fmt::format("{} {} {} {} {}", node.attrs.Int("q_num_heads"),
+                          node.attrs.Int("kv_num_heads"), node.attrs.Int("is_causal", -9),
+                          node.attrs.Float("scale", -9), node.attrs.Int("left_window_size", -9));
+    }
+    return found;
+  };
+  const text::Names grouped = {"x", "x", "x", "", "", "n", "t"}, plain = {"x", "x", "x"};
+  const std::string two = Int("num_heads", 2), window = Int("local_window_size", 3);
+  EXPECT_EQ(attrs("GroupQueryAttention", grouped, two + Int("kv_num_heads", 2) + window),
+            "2 2 0 -9 -9")
+      << "its mask says what is seen";
+  EXPECT_EQ(attrs("MultiHeadAttention", plain, two), "2 2 0 -9 -9");
+  EXPECT_EQ(attrs("MultiHeadAttention", plain,
+                  two + window + Int("unidirectional", 1) + text::Float("scale", 0.5f)),
+            "2 2 1 0.5 2");
+}
+
 TEST(Microsoft, MultiHeadAttentionRefuses) {
   const auto error = [](const text::Names& inputs, const text::Names& outputs) {
     std::string graph = Input("x", 1, {1, 6, 4}) + Node("MultiHeadAttention", inputs, outputs,

@@ -237,6 +237,25 @@ TEST(Evaluation, DynamicProducts) {
   });
 }
 
+// 5 stands twice, 6, 7 and the pair (5, 6) once; IDF gives the weight of what occurs.
+TEST(Evaluation, CountsOfNGrams) {
+  const auto call = [](const char* mode, const char* tokens) {
+    return WrittenCall{
+        fmt::format("TfIdfVectorizer{{mode=\"{}\", max_gram_length=2, pool_int64s=[5, 6, 7, 5, 6], "
+                    "ngram_counts=[0, 3], ngram_indexes=[0, 1, 2, 3], weights=[2.0, 3.0, 4.0, "
+                    "0.5]}}",
+                    mode),
+        {tokens}};
+  };
+  constexpr char kTokens[] = "int64[4] = [5, 6, 5, 7]";
+  CheckEvaluated({
+      {call("TF", kTokens), "float32[4] = [2.0, 1.0, 1.0, 1.0]"},
+      {call("IDF", kTokens), "float32[4] = [2.0, 3.0, 4.0, 0.5]"},
+      {call("TFIDF", kTokens), "float32[4] = [4.0, 3.0, 4.0, 0.5]"},
+      {call("IDF", "int64[1] = [9]"), "float32[4] = [0.0, 0.0, 0.0, 0.0]"},
+  });
+}
+
 TEST(Evaluation, InputsMustFitTheGraph) {
   const auto graph = ParseGraph(
       "input %x: uint8[2, N](scale 0.5, zero 1)\nd: %y = DequantizeLinear(%x)\noutput %y\n");

@@ -239,6 +239,19 @@ TEST(Rules, MissingPairsOfASum) {
   EXPECT_EQ(found(true, true, false, "ort-cpu"), "") << "its integers would be nobody's";
 }
 
+// Integers that a file stores are no sign that what stands beside them should be integers.
+TEST(Rules, ConstantsBesideFloats) {
+  for (const char* runtime : {"ort-cpu", "openvino", "tensorrt"}) {
+    Net n;
+    const ValueId a = n.Op("Sin", {n.x});
+    const ValueId stored = n.Stored(n.graph.value(a).type.shape.sizes(), -1);
+    EXPECT_EQ(Found(n.Done({n.Op("Concat", {a, stored}, With("axis", 1))}), runtime,
+                    "concat-not-quantized"),
+              "")
+        << runtime;
+  }
+}
+
 TEST(Rules, AResultThatIsReadTwice) {
   enum { kOne, kOneAndFloat, kOneAndOutput, kTwo };
   const auto found = [](int kind, const char* op = "Conv") {
