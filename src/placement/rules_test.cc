@@ -199,6 +199,12 @@ TEST(Rules, WhatIsToldOfAPlace) {
   EXPECT_EQ(Found(i.Done({i.Op("Relu", {i.Op("Tan", {i.x})})}), "ort-cuda", "cpu-fallback"),
             "1/0 (Tan, 1 Memcpy)")
       << "inputs are on the host";
+  // What one operator on the host gives to another needs no copy, though the GPU gets one.
+  Net two;
+  const ValueId first = two.Op("Tan", {two.Op("Relu", {two.x})});
+  EXPECT_EQ(Found(two.Done({two.Op("Relu", {first}), two.Op("Relu", {two.Op("Tan", {first})})}),
+                  "ort-cuda", "cpu-fallback"),
+            "2/0 (Tan, 2 Memcpy; Tan, 1 Memcpy)");
 }
 
 // A pair whose integers nobody computes with.
