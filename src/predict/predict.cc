@@ -56,10 +56,8 @@ Status Measure(Runnable& executor, const MachineLimits& limits, SchemeForecast& 
     profile = std::move(now);
   }
   scheme.measured_ms = profile.total_ms;
-  // Reading the clock between steps takes time too.
-  const double tax = std::max(profile.steps_ms - profile.total_ms, 0.0) / static_cast<double>(std::max<size_t>(profile.steps.size(), 1));
   for (size_t i = 0; i < profile.steps.size(); ++i)
-    scheme.step_list[i].measured_ms = std::max(profile.steps[i].ms - tax, 0.2 * profile.steps[i].ms);
+    scheme.step_list[i].measured_ms = WithoutClockMs(profile, i);
   return {};
 }
 

@@ -358,6 +358,12 @@ void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits) 
   for (StepTime& t : profile.steps) t.share = profile.steps_ms > 0 ? t.ms / profile.steps_ms : 0;
 }
 
+double WithoutClockMs(const StepProfile& profile, size_t s) {
+  const double clock_ms = std::max(profile.steps_ms - profile.total_ms, 0.0) /
+                          static_cast<double>(profile.steps.size());
+  return std::max(profile.steps[s].ms - clock_ms, 0.2 * profile.steps[s].ms);
+}
+
 void ScaleTo(StepProfile& profile, double total_ms) {
   if (!(profile.total_ms > 0)) return;
   const double factor = total_ms / profile.total_ms;

@@ -117,6 +117,9 @@ struct StepProfile {
 };
 // gops, roofline_share and beyond_roofline of a step whose time, macs and bytes are known.
 void SetRates(StepTime& step, const Limits& limits);
+// What step `s` takes without its even share of what reading the clock between steps adds: the sum
+// of the steps beyond a whole run. At least a fifth of what was measured.
+double WithoutClockMs(const StepProfile& profile, size_t s);
 // Multiplies all times so that a run takes `total_ms`: a profile beside a comparison shows that
 // one's times.
 void ScaleTo(StepProfile& profile, double total_ms);

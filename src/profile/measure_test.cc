@@ -297,6 +297,20 @@ TEST(StepProfile, TimesAddUp) {
   EXPECT_DOUBLE_EQ(p.steps[0].gops, 2);
 }
 
+// Steps of 6 and 2 ms; a run of 8 ms has no clock in it, of 7 ms 0.5 ms a step, of 1 ms 3.5 ms,
+// more than the second takes.
+TEST(StepProfile, StepsWithoutTheClock) {
+  StepProfile p = TwoSteps();
+  const auto without = [&](double total_ms) {
+    p.total_ms = total_ms;
+    return std::pair(WithoutClockMs(p, 0), WithoutClockMs(p, 1));
+  };
+  EXPECT_EQ(without(10), std::pair(6.0, 2.0));
+  EXPECT_EQ(without(8), std::pair(6.0, 2.0));
+  EXPECT_EQ(without(7), std::pair(5.5, 1.5));
+  EXPECT_EQ(without(1), std::pair(2.5, 0.2 * 2));
+}
+
 TEST(StepProfile, ScaledToAnotherTotal) {
   StepProfile p = TwoSteps();
   p.parts = {{9, 11, {5, 3}}};

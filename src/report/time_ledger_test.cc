@@ -214,6 +214,8 @@ TEST(TimeLedger, TwoOfOneKindArePairedInOrder) {
   // "b" has its namesake: "s" takes what is left.
   const MadeRun named(two("uint8[", "b", "s"), {{"b", 2.25, "int8", 512}, {"s", 1.5, "int8", 512}});
   EXPECT_NEAR(BuildTimeLedger(real.run(), named.run(), {}, SomeLimits()).ideal_ms, 3, 1e-12);
+  const MadeRun first(two("uint8[", "a", "s"), {{"a", 1.5, "int8", 512}, {"s", 2.25, "int8", 512}});
+  EXPECT_NEAR(BuildTimeLedger(real.run(), first.run(), {}, SomeLimits()).ideal_ms, 3, 1e-12);
 }
 
 // Eight parts of the time: c2 takes 0.1 ms more in every second one and 0.1 less in the others, in
