@@ -257,6 +257,28 @@ TEST(CostTerms, Bfloat16Convolution) {
               36 * (15 + 3 * (8 + 21) + 10 * (4.0 / 6) * 9) * 0.5, 1e-9);
 }
 
+// A transposed convolution of one tap is a product: of 5 channels one by one, in 3 pairs or in 2
+// quads.
+TEST(CostTerms, TransposedConvolutions) {
+  const auto arithmetic = [](const char* type, const char* weight_type, const char* kernel,
+                             const char* family) {
+    const bool quantized = type[0] == 'u';
+    const Counted counted(
+        fmt::format("input %x: {0}[1, 8, 8, 5]{2}\nconst %w: {1}[5, 32, 1, 1]{2}\nn: %y: {0}[1, 8, "
+                    "8, 32]{2} = ConvTranspose(%x, %w)\noutput %y\n",
+                    type, weight_type, quantized ? "(scale 0.1, zero 0)" : ""),
+        kernel, "avx512 14x32", 64 * 32 * 5);
+    EXPECT_EQ(counted.family, family);
+    return counted.terms[kArithmetic];
+  };
+  EXPECT_NEAR(arithmetic("float32", "float32", "conv_transpose_f32", "transposed_f32"),
+              64 * 32 * 5 * 0.02, 1e-9);
+  EXPECT_NEAR(arithmetic("bfloat16", "bfloat16", "conv_transpose_bf16", "transposed_bf16"),
+              64 * 32 * 6 * 0.01, 1e-9);
+  EXPECT_NEAR(arithmetic("uint8", "int8", "conv_transpose_int8", "transposed_int8"),
+              64 * 32 * 8 * 0.005, 1e-9);
+}
+
 // 4 x 4 outputs from 6 x 6 inputs: 36 products of the 4 tiles of an 8 x 8 image, 16 channels deep.
 TEST(CostTerms, Winograd) {
   const std::string text =

@@ -29,25 +29,24 @@ constexpr PlainType kPlain[] = {
     {DType::kUint64, Code::UInt, 64, "uint64"},    {DType::kBool, Code::Bool, 8, "bool"},
 };
 
-// A type of the package ml_dtypes; in numpy each element takes `bytes`.
+// A type of the package ml_dtypes.
 struct ExtendedType {
   DType dtype;
   const char* name;
-  int bytes;
   std::optional<Code> code;  // where DLPack carries it with one element per byte or more
 };
 constexpr ExtendedType kExtended[] = {
-    {DType::kBfloat16, "bfloat16", 2, Code::Bfloat},
-    {DType::kFloat8E4M3FN, "float8_e4m3fn", 1, Code::Float8_E4M3FN},
-    {DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", 1, Code::Float8_E4M3FNUZ},
-    {DType::kFloat8E5M2, "float8_e5m2", 1, Code::Float8_E5M2},
-    {DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", 1, Code::Float8_E5M2FNUZ},
-    {DType::kFloat8E8M0, "float8_e8m0fnu", 1, Code::Float8_E8M0FNU},
-    {DType::kFloat4E2M1, "float4_e2m1fn", 1, std::nullopt},
-    {DType::kInt4, "int4", 1, std::nullopt},
-    {DType::kUint4, "uint4", 1, std::nullopt},
-    {DType::kInt2, "int2", 1, std::nullopt},
-    {DType::kUint2, "uint2", 1, std::nullopt},
+    {DType::kBfloat16, "bfloat16", Code::Bfloat},
+    {DType::kFloat8E4M3FN, "float8_e4m3fn", Code::Float8_E4M3FN},
+    {DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", Code::Float8_E4M3FNUZ},
+    {DType::kFloat8E5M2, "float8_e5m2", Code::Float8_E5M2},
+    {DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", Code::Float8_E5M2FNUZ},
+    {DType::kFloat8E8M0, "float8_e8m0fnu", Code::Float8_E8M0FNU},
+    {DType::kFloat4E2M1, "float4_e2m1fn", std::nullopt},
+    {DType::kInt4, "int4", std::nullopt},
+    {DType::kUint4, "uint4", std::nullopt},
+    {DType::kInt2, "int2", std::nullopt},
+    {DType::kUint2, "uint2", std::nullopt},
 };
 
 std::optional<DType> FromDlpack(nb::dlpack::dtype type) {
@@ -56,7 +55,7 @@ std::optional<DType> FromDlpack(nb::dlpack::dtype type) {
     if (static_cast<uint8_t>(row.code) == type.code && row.bits == type.bits) return row.dtype;
   }
   for (const ExtendedType& row : kExtended) {
-    if (row.code && static_cast<uint8_t>(*row.code) == type.code && row.bytes * 8 == type.bits) return row.dtype;
+    if (row.code && static_cast<uint8_t>(*row.code) == type.code && DTypeBits(row.dtype) == type.bits) return row.dtype;
   }
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
 """Arrays at the edges of their types: signs, sizes of 0, strings, sequences; what values say."""
+import ctypes
 import sys
 
 import evoq
@@ -32,6 +33,43 @@ def test_least_and_greatest(name, values):
     x = np.array(values, np.float64).astype(getattr(ml_dtypes, name, name))
     y = typed("Identity", x.dtype, (5,))(x)
     assert y.dtype == x.dtype and y.astype(np.float64).tolist() == x.astype(np.float64).tolist()
+
+
+class OfAnotherFramework:
+    """Bytes as a DLPack tensor of one dimension, of a type that numpy itself has not."""
+
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
+                    ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                    ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                    ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
+                    ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+    def __init__(self, values, code):
+        self.values, self.sizes = values, (ctypes.c_int64 * 1)(len(values))
+        self.tensor = self.Tensor(values.ctypes.data, (1, 0), 1, code, 8 * values.itemsize, 1,
+                                  self.sizes, None, 0, None, None)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+# The type codes of dlpack.h.
+@pytest.mark.parametrize("name,code", [("bfloat16", 4), ("float8_e4m3fn", 10),
+                                       ("float8_e4m3fnuz", 11), ("float8_e5m2", 12),
+                                       ("float8_e5m2fnuz", 13)])
+def test_dlpack_of_short_floats(name, code):
+    dtype = getattr(ml_dtypes, name)
+    x = np.array([0.5, -2, 1], dtype)
+    y = typed("Identity", dtype, (3,))(OfAnotherFramework(x, code))
+    assert y.dtype == dtype and y.astype(float).tolist() == [0.5, -2, 1]
+    with pytest.raises(evoq.Error):
+        typed("Identity", dtype, (3,))(OfAnotherFramework(x, 14))
 
 
 def test_no_elements():
