@@ -258,6 +258,12 @@ TEST(Rules, ConstantsBesideFloats) {
   }
 }
 
+TEST(Rules, AnInputThatIsOmittedHasNoGrid) {
+  Net n;
+  EXPECT_EQ(ReadGrid(n.graph, ValueId()), nullptr);
+  EXPECT_NE(ReadGrid(n.graph, n.Pair(n.x, 0.02f, 128)), nullptr);
+}
+
 TEST(Rules, AResultThatIsReadTwice) {
   enum { kOne, kOneAndFloat, kOneAndOutput, kTwo };
   const auto found = [](int kind, const char* op = "Conv") {
