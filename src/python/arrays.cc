@@ -55,7 +55,9 @@ std::optional<DType> FromDlpack(nb::dlpack::dtype type) {
     if (static_cast<uint8_t>(row.code) == type.code && row.bits == type.bits) return row.dtype;
   }
   for (const ExtendedType& row : kExtended) {
-    if (row.code && static_cast<uint8_t>(*row.code) == type.code && DTypeBits(row.dtype) == type.bits) return row.dtype;
+    if (row.code && static_cast<uint8_t>(*row.code) == type.code &&
+        DTypeBits(row.dtype) == type.bits)
+      return row.dtype;
   }
   return std::nullopt;
 }
