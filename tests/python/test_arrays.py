@@ -45,10 +45,10 @@ class OfAnotherFramework:
                     ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
                     ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
-    def __init__(self, values, code):
+    def __init__(self, values, code, bits):
         self.values, self.sizes = values, (ctypes.c_int64 * 1)(len(values))
-        self.tensor = self.Tensor(values.ctypes.data, (1, 0), 1, code, 8 * values.itemsize, 1,
-                                  self.sizes, None, 0, None, None)
+        self.tensor = self.Tensor(values.ctypes.data, (1, 0), 1, code, bits, 1, self.sizes, None, 0,
+                                  None, None)
 
     def __dlpack_device__(self):
         return (1, 0)
@@ -67,10 +67,12 @@ class OfAnotherFramework:
 def test_dlpack_of_short_floats(name, code):
     dtype = getattr(ml_dtypes, name)
     x = np.array([0.5, -2, 1], dtype)
-    y = typed("Identity", dtype, (3,))(OfAnotherFramework(x, code))
+    bits, net = 8 * dtype(0).itemsize, typed("Identity", dtype, (3,))
+    y = net(OfAnotherFramework(x, code, bits))
     assert y.dtype == dtype and y.astype(float).tolist() == [0.5, -2, 1]
-    with pytest.raises(evoq.Error):
-        typed("Identity", dtype, (3,))(OfAnotherFramework(x, 14))
+    for other in ((14, bits), (code, 24 - bits)):  # float8_e8m0fnu; 16 for 8 bits, 8 for 16
+        with pytest.raises(evoq.Error):
+            net(OfAnotherFramework(x, *other))
 
 
 def test_no_elements():
