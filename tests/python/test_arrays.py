@@ -75,6 +75,13 @@ def test_dlpack_of_short_floats(name, code):
             net(OfAnotherFramework(x, *other))
 
 
+def test_dlpack_of_halves_of_bytes_is_refused():
+    for name, code in (("int4", 0), ("uint4", 1)):
+        net = typed("Identity", getattr(ml_dtypes, name), (3,))
+        with pytest.raises(evoq.Error):
+            net(OfAnotherFramework(np.zeros(3, np.int8), code, 4))
+
+
 def test_no_elements():
     for dtype in (np.float32, np.bool_, ml_dtypes.bfloat16, ml_dtypes.int4):
         net = typed("Identity", dtype, ("N", 4))
