@@ -6,6 +6,7 @@
 DIR holds models/, quantized/, images/, cifar10/, mnist/. Calibration takes 100 images (every fifth of the 500, and
 training samples of CIFAR-10 and MNIST); accuracy is measured on the others: no image is used for both.
 """
+
 import argparse
 import os
 import tempfile
@@ -16,7 +17,9 @@ IMAGES = ["mobilenetv2", "squeezenet1.1", "tiny_darknet"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--evoq", default="build/release/bin/evoq")
     parser.add_argument("--data", required=True)
     parser.add_argument("--scheme", default="int8")
@@ -30,24 +33,80 @@ def main():
         os.mkdir(calib), os.mkdir(score)
         images = sorted(os.listdir(f"{data}/images/imagenet"))
         for i, name in enumerate(images):
-            os.symlink(f"{data}/images/imagenet/{name}", os.path.join(calib if i % 5 == 0 else score, name))
-        jobs = [(m, f"{data}/models/{m}.onnx", calib, ["--data", score, "--labels", f"{data}/images/labels.tsv"]) for m in IMAGES]
-        jobs.append(("resnet20_cifar10", f"{data}/models/resnet20_cifar10.onnx", f"{data}/cifar10/train_5000.bin",
-                     ["--data", f"{data}/cifar10/test_1000.bin"]))
-        jobs.append(("mnist_cntk", f"{data}/models/mnist_cntk.onnx", f"{data}/mnist/train-images-idx3-ubyte.gz",
-                     ["--data", f"{data}/mnist/t10k-images-idx3-ubyte.gz", "--labels", f"{data}/mnist/t10k-labels-idx1-ubyte.gz"]))
+            os.symlink(
+                f"{data}/images/imagenet/{name}", os.path.join(calib if i % 5 == 0 else score, name)
+            )
+        jobs = [
+            (
+                m,
+                f"{data}/models/{m}.onnx",
+                calib,
+                ["--data", score, "--labels", f"{data}/images/labels.tsv"],
+            )
+            for m in IMAGES
+        ]
+        jobs.append(
+            (
+                "resnet20_cifar10",
+                f"{data}/models/resnet20_cifar10.onnx",
+                f"{data}/cifar10/train_5000.bin",
+                ["--data", f"{data}/cifar10/test_1000.bin"],
+            )
+        )
+        jobs.append(
+            (
+                "mnist_cntk",
+                f"{data}/models/mnist_cntk.onnx",
+                f"{data}/mnist/train-images-idx3-ubyte.gz",
+                [
+                    "--data",
+                    f"{data}/mnist/t10k-images-idx3-ubyte.gz",
+                    "--labels",
+                    f"{data}/mnist/t10k-labels-idx1-ubyte.gz",
+                ],
+            )
+        )
         for name, model, calibration, scoring in jobs:
             preprocess = ["--preprocess", f"{data}/models/{name}.preprocess.json"]
             etm = os.path.join(folder, name + ".etm")
-            q = run_evoq([args.evoq, "quantize", model, "--scheme", args.scheme, "--calib", calibration, "--calib-limit", "100", "-o", etm]
-                         + preprocess + args.quantize_option, out)
+            q = run_evoq(
+                [
+                    args.evoq,
+                    "quantize",
+                    model,
+                    "--scheme",
+                    args.scheme,
+                    "--calib",
+                    calibration,
+                    "--calib-limit",
+                    "100",
+                    "-o",
+                    etm,
+                ]
+                + preprocess
+                + args.quantize_option,
+                out,
+            )
             real = run_evoq([args.evoq, "eval", model] + scoring + preprocess, out)
-            quantized = run_evoq([args.evoq, "eval", etm, "--reference", model] + scoring + preprocess, out)
-            rows.append((name, real["samples"], real["top1"], quantized["top1"], quantized["agreement"],
-                         q["output_bytes"] / q["float_weight_bytes"]))
-            print(f"{name:18} {real['samples']:6} samples  float {real['top1']:.4f}  {args.scheme} {quantized['top1']:.4f}  "
-                  f"({100 * (quantized['top1'] - real['top1']):+.2f} points)  agreement {quantized['agreement']:.4f}  "
-                  f"file/weights {rows[-1][-1]:.4f}  signal/noise {quantized.get('sqnr_db', 0):.1f} dB", flush=True)
+            quantized = run_evoq(
+                [args.evoq, "eval", etm, "--reference", model] + scoring + preprocess, out
+            )
+            rows.append(
+                (
+                    name,
+                    real["samples"],
+                    real["top1"],
+                    quantized["top1"],
+                    quantized["agreement"],
+                    q["output_bytes"] / q["float_weight_bytes"],
+                )
+            )
+            print(
+                f"{name:18} {real['samples']:6} samples  float {real['top1']:.4f}  {args.scheme} {quantized['top1']:.4f}  "
+                f"({100 * (quantized['top1'] - real['top1']):+.2f} points)  agreement {quantized['agreement']:.4f}  "
+                f"file/weights {rows[-1][-1]:.4f}  signal/noise {quantized.get('sqnr_db', 0):.1f} dB",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

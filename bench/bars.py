@@ -1,12 +1,22 @@
 """What must hold, against the results: lists of (part, what, figure, comparison, bar, met)."""
+
 import math
 from dataclasses import dataclass
 
 from pairs import paired, paired_interval
 
 BLOCK_FORMS = ("qdq_u8s8", "qdq_s8s8", "dynamic_s8")
-BEST_FORMS = ("qdq_u8s8", "qdq_u8s8_pt", "qdq_s8s8", "qdq_s8sym", "qdq_u8s8_keeprelu", "qdq_u8s8_relubefore", "qdq_u8s8_bnleft",
-              "qdq_u8s8_scale1d", "silu_qdq_u8s8")
+BEST_FORMS = (
+    "qdq_u8s8",
+    "qdq_u8s8_pt",
+    "qdq_s8s8",
+    "qdq_s8sym",
+    "qdq_u8s8_keeprelu",
+    "qdq_u8s8_relubefore",
+    "qdq_u8s8_bnleft",
+    "qdq_u8s8_scale1d",
+    "silu_qdq_u8s8",
+)
 
 
 @dataclass
@@ -21,7 +31,9 @@ class Bar:
     def met(self):
         if self.figure is None:
             return False
-        return (self.least is None or self.figure >= self.least) and (self.most is None or self.figure <= self.most)
+        return (self.least is None or self.figure >= self.least) and (
+            self.most is None or self.figure <= self.most
+        )
 
     def text(self):
         bound = f">= {self.least:g}" if self.least is not None else f"<= {self.most:g}"
@@ -39,9 +51,24 @@ def model_bars(rows):
     at = lambda r: f"{r['model']} threads {r['threads']} batch {r['batch']}"
     for precision, mean in (("int8", 1.2), ("fp32", 1.1)):
         for r in rows:
-            yield Bar("models", f"{precision} vs the faster peer, {at(r)}", r[f"{precision}_vs_faster"], least=1.0)
-        yield Bar("models", f"{precision} vs the faster peer, geometric mean", geometric_mean(r[f"{precision}_vs_faster"] for r in rows), least=mean)
-    yield Bar("models", "int8 vs ONNX Runtime, geometric mean", geometric_mean(r["int8_vs_ort"] for r in rows), least=1.6)
+            yield Bar(
+                "models",
+                f"{precision} vs the faster peer, {at(r)}",
+                r[f"{precision}_vs_faster"],
+                least=1.0,
+            )
+        yield Bar(
+            "models",
+            f"{precision} vs the faster peer, geometric mean",
+            geometric_mean(r[f"{precision}_vs_faster"] for r in rows),
+            least=mean,
+        )
+    yield Bar(
+        "models",
+        "int8 vs ONNX Runtime, geometric mean",
+        geometric_mean(r["int8_vs_ort"] for r in rows),
+        least=1.6,
+    )
     for r in rows:
         single = r["threads"] == 1 and r["batch"] == 1
         for model, share in (("resnet50", 0.85), ("mobilenetv2", 0.5), ("bert-base", 0.8)):
@@ -49,7 +76,9 @@ def model_bars(rows):
                 yield Bar("models", f"int8 share of peak, {at(r)}", r["int8_of_peak"], least=share)
         for model, speedup in (("resnet50", 3.2), ("mobilenetv2", 2.5)):
             if r["model"] == model:
-                yield Bar("models", f"int8 vs own float32, {at(r)}", r["int8_vs_own_fp32"], least=speedup)
+                yield Bar(
+                    "models", f"int8 vs own float32, {at(r)}", r["int8_vs_own_fp32"], least=speedup
+                )
         if r["model"] in ("resnet50", "bert-base"):
             yield Bar("models", f"bf16 vs own float32, {at(r)}", r["bf16_vs_own_fp32"], least=1.5)
 
@@ -63,14 +92,26 @@ def own_form_bars(rows):
         best = min((f for f in BEST_FORMS if ms.get(f)), key=ms.get, default=None)
         for form in BEST_FORMS:
             if form in ms:
-                yield Bar("forms", f"{r['net']}_{form} vs our best form, {at}", paired(rounds, form, best), most=1.15)
+                yield Bar(
+                    "forms",
+                    f"{r['net']}_{form} vs our best form, {at}",
+                    paired(rounds, form, best),
+                    most=1.15,
+                )
         for form in ("qdq_convonly", "qdq_convinout", "dynamic_s8", "dynamic_u8"):
             if form in ms:
-                yield Bar("forms", f"{r['net']}_{form} vs our float32, {at}", paired(rounds, form, "fp32"), most=0.8)
+                yield Bar(
+                    "forms",
+                    f"{r['net']}_{form} vs our float32, {at}",
+                    paired(rounds, form, "fp32"),
+                    most=0.8,
+                )
         if "wonly8" in ms:
             low, high = paired_interval(rounds, "wonly8", "fp32")
             narrow = low is not None and high <= 1.05 * low
-            what = f"{r['net']}_wonly8 vs our float32, {at}" + (", 95% interval's low end" if narrow else "")
+            what = f"{r['net']}_wonly8 vs our float32, {at}" + (
+                ", 95% interval's low end" if narrow else ""
+            )
             yield Bar("forms", what, low if narrow else paired(rounds, "wonly8", "fp32"), most=1.0)
 
 
@@ -84,40 +125,90 @@ def block_bars(rows):
 
 
 def gemm_bars(rows):
-    least = {"1024x1024x1024": 0.92, "3136x576x64": 0.92, "4096x4096x4096": 0.88, "128x4096x4096": 0.88, "128x768x3072": 0.88}
+    least = {
+        "1024x1024x1024": 0.92,
+        "3136x576x64": 0.92,
+        "4096x4096x4096": 0.88,
+        "128x4096x4096": 0.88,
+        "128x768x3072": 0.88,
+    }
     for r in rows:
         what = f"{r['shape']} {r['kind']}, threads {r['threads']}"
         if r["shape"] in least and r["kind"] != "bf16":
-            yield Bar("gemm", f"{what}, share of peak", r["of_peak"].get("evoq"), least=least[r["shape"]])
+            yield Bar(
+                "gemm", f"{what}, share of peak", r["of_peak"].get("evoq"), least=least[r["shape"]]
+            )
         if r["shape"] == "8x4096x4096" and r["kind"] not in ("f32", "bf16"):
             yield Bar("gemm", f"{what}, share of peak", r["of_peak"].get("evoq"), least=0.7)
         if r["shape"].startswith("1x") and r["kind"] not in ("f32", "bf16"):
-            yield Bar("gemm", f"{what}, share of {r['bandwidth_level'].upper()} bandwidth", r["of_bandwidth"].get("evoq"), least=0.85)
+            yield Bar(
+                "gemm",
+                f"{what}, share of {r['bandwidth_level'].upper()} bandwidth",
+                r["of_bandwidth"].get("evoq"),
+                least=0.85,
+            )
 
 
 def system_bars(rows):
     for r in rows:
         if r["what"].startswith("chain"):
-            yield Bar("system", f"{r['what']}, ns per node, threads {r['threads']}", r["ns_per_node"].get("evoq"), most=100)
+            yield Bar(
+                "system",
+                f"{r['what']}, ns per node, threads {r['threads']}",
+                r["ns_per_node"].get("evoq"),
+                most=100,
+            )
         if r["what"] == "load_resnet50_int8":
             yield Bar("system", "load of ResNet-50 int8, ms", r["ms"]["evoq"], most=10)
-            yield Bar("system", "peak memory of ResNet-50 int8 over what is allowed", r["peak_rss_bytes"] / r["allowed_bytes"], most=1)
+            yield Bar(
+                "system",
+                "peak memory of ResNet-50 int8 over what is allowed",
+                r["peak_rss_bytes"] / r["allowed_bytes"],
+                most=1,
+            )
         if r["what"] == "busy_machine":
             # Three busy threads on two cores, a half each; then four: everyone is at half speed at worst, and a tenth for switching.
-            yield Bar("system", "2 threads beside a busy core, times slower", r["slower_beside_one_core"], most=2.2)
-            yield Bar("system", "2 threads beside a second run, times slower", r["slower_beside_second_run"], most=2.2)
+            yield Bar(
+                "system",
+                "2 threads beside a busy core, times slower",
+                r["slower_beside_one_core"],
+                most=2.2,
+            )
+            yield Bar(
+                "system",
+                "2 threads beside a second run, times slower",
+                r["slower_beside_second_run"],
+                most=2.2,
+            )
         if r["what"].startswith("avx2"):
-            yield Bar("system", f"{r['what']}, int8 vs own float32, threads {r['threads']}", r["int8_vs_own_fp32"], least=1.5)
+            yield Bar(
+                "system",
+                f"{r['what']}, int8 vs own float32, threads {r['threads']}",
+                r["int8_vs_own_fp32"],
+                least=1.5,
+            )
 
 
-BARS = {"models": model_bars, "own_forms": own_form_bars, "blocks": block_bars, "gemm": gemm_bars, "system": system_bars}
+BARS = {
+    "models": model_bars,
+    "own_forms": own_form_bars,
+    "blocks": block_bars,
+    "gemm": gemm_bars,
+    "system": system_bars,
+}
 
 
 def check_measured(rows):
     """Refuses rows of models that no measurement wrote: one writes the machine's peaks and the model's work beside the times."""
-    typed = [f"{r['model']} threads {r['threads']} batch {r['batch']}" for r in rows if r["ms"] and not ("peak" in r and r.get("macs"))]
+    typed = [
+        f"{r['model']} threads {r['threads']} batch {r['batch']}"
+        for r in rows
+        if r["ms"] and not ("peak" in r and r.get("macs"))
+    ]
     if typed:
-        raise ValueError(f"models.json: rows without peak and macs, which bench/peers.py did not write; measure them: {', '.join(typed)}")
+        raise ValueError(
+            f"models.json: rows without peak and macs, which bench/peers.py did not write; measure them: {', '.join(typed)}"
+        )
 
 
 def bars(results):

@@ -1,12 +1,17 @@
 """The small blocks in which int8 tends to lose against float32: float, QDQ u8s8, QDQ s8s8 and, for some, dynamic."""
+
 import re
 
 import numpy as np
 
 from onnx_graph import Form, Graph
 
-FORMS = {"fp32": Form(), "qdq_u8s8": Form(kind="qdq"), "qdq_s8s8": Form(kind="qdq", activations="s8"),
-         "dynamic_s8": Form(kind="dynamic", per_channel=False)}
+FORMS = {
+    "fp32": Form(),
+    "qdq_u8s8": Form(kind="qdq"),
+    "qdq_s8s8": Form(kind="qdq", activations="s8"),
+    "dynamic_s8": Form(kind="dynamic", per_channel=False),
+}
 DYNAMIC = {"dw3x3_c144_56", "dw3x3_c960_7", "conv1x1_c64_56", "conv1x1_c256_14", "conv3x3_c64_56"}
 CHAIN = 4  # layers behind each other, unless a block says otherwise
 
@@ -26,17 +31,28 @@ conv3x3_c24_56 mlp_1x1024
 def convolutions(g, name):
     """{dw,conv,gconv}KxK[_ACT]_cCHANNELS[_gGROUPS]_SIZE: a chain, Relu or ACT behind each."""
     kind, kernel, act, channels, groups, size = re.fullmatch(
-        r"(dw|conv|gconv)(\d)x\d(?:_(silu|hswish|leaky))?_c(\d+)(?:_g(\d+))?_(\d+)(?:_yolo)?", name).groups()
+        r"(dw|conv|gconv)(\d)x\d(?:_(silu|hswish|leaky))?_c(\d+)(?:_g(\d+))?_(\d+)(?:_yolo)?", name
+    ).groups()
     channels, size = int(channels), int(size)
     x = g.input([1, channels, size, size])
     for _ in range(CHAIN):
-        x = g.conv(x, channels, int(kernel), group=channels if kind == "dw" else int(groups or 1), act=act or "relu")
+        x = g.conv(
+            x,
+            channels,
+            int(kernel),
+            group=channels if kind == "dw" else int(groups or 1),
+            act=act or "relu",
+        )
     return x
 
 
 def stem(g, name):
     """A first layer on a 224 x 224 image, alone."""
-    kernel, stride, channels = {"stem3x3s1_16": (3, 1, 16), "stem3x3s2": (3, 2, 32), "stem7x7s2": (7, 2, 64)}[name]
+    kernel, stride, channels = {
+        "stem3x3s1_16": (3, 1, 16),
+        "stem3x3s2": (3, 2, 32),
+        "stem7x7s2": (7, 2, 64),
+    }[name]
     return g.conv(g.input([1, 3, 224, 224]), channels, kernel, stride=stride, act="relu")
 
 
@@ -76,7 +92,7 @@ def attention(g, name):
     q, k, v = (g.input([1, heads, length, depth], n) for n in "qkv")
     k = g.unary("Transpose", k, perm=[0, 1, 3, 2])
     x = g.binary("MatMul", q, k)
-    x = g.unary("Mul", x, inputs=[g.const(np.float32(depth ** -0.5))])
+    x = g.unary("Mul", x, inputs=[g.const(np.float32(depth**-0.5))])
     x = g.unary("Softmax", x, scale=1 / 255, positive=True, axis=-1)
     return g.binary("MatMul", x, v)
 
@@ -109,7 +125,11 @@ def squeeze_excite(g, name):
 def resize(g, name):
     """To twice the size, twice."""
     x = g.input([1, 64, 28, 28])
-    mode = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    mode = {
+        "mode": "nearest",
+        "nearest_mode": "floor",
+        "coordinate_transformation_mode": "asymmetric",
+    }
     if "linear" in name:
         mode = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     for _ in range(2):
@@ -125,9 +145,24 @@ def conv_transpose(g, name):
     return x
 
 
-BUILDERS = {"avgpool": pool, "maxpool": pool, "softmax": softmax, "stem": stem, "transpose": transpose, "attention": attention,
-            "mlp": mlp, "mul": two_inputs, "add": two_inputs, "resize": resize, "se": squeeze_excite,
-            "convtranspose": conv_transpose, "sigmoid": sigmoid, "dw": convolutions, "conv": convolutions, "gconv": convolutions}
+BUILDERS = {
+    "avgpool": pool,
+    "maxpool": pool,
+    "softmax": softmax,
+    "stem": stem,
+    "transpose": transpose,
+    "attention": attention,
+    "mlp": mlp,
+    "mul": two_inputs,
+    "add": two_inputs,
+    "resize": resize,
+    "se": squeeze_excite,
+    "convtranspose": conv_transpose,
+    "sigmoid": sigmoid,
+    "dw": convolutions,
+    "conv": convolutions,
+    "gconv": convolutions,
+}
 
 
 def build(name, form):

@@ -15,6 +15,7 @@ exhaustive: the search beside the measurement of every assignment on lenet, resn
 mobilenetv2: at most 0.5 points of top-1 lost and at least 1.9 times as fast, on one thread.
 Prints Markdown; exit code 1 when something does not hold. DIR holds models/, images/, cifar10/, mnist/.
 """
+
 import argparse
 import contextlib
 import json
@@ -71,19 +72,42 @@ def write_chain(path, layers, channels, size):
     shape = [1, 3, size, size]
     for i in range(layers - 1):
         kernel = 3 if i % 2 == 0 else 1
-        w = random.normal(0, np.sqrt(2 / (features * kernel * kernel)), (channels, features, kernel, kernel)).astype(np.float32)
+        w = random.normal(
+            0, np.sqrt(2 / (features * kernel * kernel)), (channels, features, kernel, kernel)
+        ).astype(np.float32)
         weights.append(numpy_helper.from_array(w, f"w{i}"))
         pad, stride = kernel // 2, 2 if i % 3 == 2 and size > 4 else 1
         size //= stride
-        nodes.append(helper.make_node("Conv", [value, f"w{i}"], [f"c{i}"], f"conv_{i}", pads=[pad] * 4, strides=[stride] * 2))
+        nodes.append(
+            helper.make_node(
+                "Conv",
+                [value, f"w{i}"],
+                [f"c{i}"],
+                f"conv_{i}",
+                pads=[pad] * 4,
+                strides=[stride] * 2,
+            )
+        )
         nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], f"relu_{i}"))
         value, features = f"r{i}", channels
-    nodes += [helper.make_node("GlobalAveragePool", [value], ["pooled"], "pool"), helper.make_node("Flatten", ["pooled"], ["flat"], "flatten"),
-              helper.make_node("Gemm", ["flat", "wc"], ["y"], "classifier")]
-    weights.append(numpy_helper.from_array(random.normal(0, 0.2, (features, 10)).astype(np.float32), "wc"))
-    graph = helper.make_graph(nodes, "chain", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    nodes += [
+        helper.make_node("GlobalAveragePool", [value], ["pooled"], "pool"),
+        helper.make_node("Flatten", ["pooled"], ["flat"], "flatten"),
+        helper.make_node("Gemm", ["flat", "wc"], ["y"], "classifier"),
+    ]
+    weights.append(
+        numpy_helper.from_array(random.normal(0, 0.2, (features, 10)).astype(np.float32), "wc")
+    )
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
 
 
 @contextlib.contextmanager
@@ -130,8 +154,9 @@ def ratio_text(verified):
 def holds_text(holds, made, verified):
     if holds:
         return "yes"
-    return "NO: " + (last_line(made[2]) if made[0] != 0 else last_line(verified[2])
-                     or "nothing was promised")
+    return "NO: " + (
+        last_line(made[2]) if made[0] != 0 else last_line(verified[2]) or "nothing was promised"
+    )
 
 
 class Bench:
@@ -174,13 +199,26 @@ class Bench:
         report = self.path("report.json")
         if os.path.exists(report):
             os.remove(report)
-        done = subprocess.run([self.evoq] + words + ["--json", report], capture_output=True, text=True)
+        done = subprocess.run(
+            [self.evoq] + words + ["--json", report], capture_output=True, text=True
+        )
         result = json.load(open(report)) if os.path.exists(report) else {}
         return done.returncode, result, done.stderr.strip()
 
     def certify(self, model, data, scheme, threads, options, out="out.etm"):
         model, out = self.model(model), self.path(out)
-        words = ["quantize", model, "-o", out, "--scheme", scheme, "--threads", str(threads), "--search-s", str(self.seconds)] + options
+        words = [
+            "quantize",
+            model,
+            "-o",
+            out,
+            "--scheme",
+            scheme,
+            "--threads",
+            str(threads),
+            "--search-s",
+            str(self.seconds),
+        ] + options
         words += self.source(data) + self.preprocess(model) if data else ["--calib-random", "32"]
         if data and self.samples > 0:
             words += ["--data-limit", str(self.samples), "--calib-limit", str(self.samples)]
@@ -194,7 +232,9 @@ class Bench:
         return self.run(words)
 
     def hold(self):
-        print("| model | scheme | threads | layers | certified | guaranteed | measured again | accuracy lost | s | holds |")
+        print(
+            "| model | scheme | threads | layers | certified | guaranteed | measured again | accuracy lost | s | holds |"
+        )
         print("|---|---|---|---|---|---|---|---|---|---|")
         held = total = 0
         for model, data, scheme, threads, options in CASES:
@@ -210,18 +250,27 @@ class Bench:
             c = made["certificate"]
             layers = ", ".join(f"{count} {name}" for name, count in c["layers"].items())
             sqnr = c["accuracy"]["metric"] == "sqnr"
-            lost = f"{c['accuracy']['sqnr_db']['value']:.1f} dB" if sqnr else f"{c['accuracy']['drop']['value']:.2f} points"
+            lost = (
+                f"{c['accuracy']['sqnr_db']['value']:.1f} dB"
+                if sqnr
+                else f"{c['accuracy']['drop']['value']:.2f} points"
+            )
             ratio, measured = c["speed"]["ratio"], again.get("ratio", {"value": 0})
-            print(f"| {os.path.basename(model)} | {scheme} | {threads} | {layers} | {ratio['value']:.3f}x [{ratio['low']:.3f}, {ratio['high']:.3f}] "
-                  f"| {c['speed']['guaranteed']:.3f}x | {measured['value']:.3f}x | {lost} | {made['seconds']:.0f} "
-                  f"| {'yes' if code == 0 else 'NO: ' + error} |", flush=True)
+            print(
+                f"| {os.path.basename(model)} | {scheme} | {threads} | {layers} | {ratio['value']:.3f}x [{ratio['low']:.3f}, {ratio['high']:.3f}] "
+                f"| {c['speed']['guaranteed']:.3f}x | {measured['value']:.3f}x | {lost} | {made['seconds']:.0f} "
+                f"| {'yes' if code == 0 else 'NO: ' + error} |",
+                flush=True,
+            )
         print(f"\n{held} of {total} hold\n", flush=True)
         return held == total
 
     def disturbed(self):
         """Both ways: made quiet and verified busy, made busy and verified quiet."""
-        print("| model | scheme | threads | made quiet: guaranteed | verified busy | holds "
-              "| made busy: guaranteed | verified quiet | holds | s |\n" + "|---" * 10 + "|")
+        print(
+            "| model | scheme | threads | made quiet: guaranteed | verified busy | holds "
+            "| made busy: guaranteed | verified quiet | holds | s |\n" + "|---" * 10 + "|"
+        )
         cases = [case for case in CASES if self.match in f"{case[0]} {case[2]} {case[3]}"]
         held_busy = held_quiet = refused_quiet = refused_busy = 0
         begun = time.monotonic()
@@ -248,59 +297,92 @@ class Bench:
                 f"| {ratio_text(seen_busy)} | {holds_text(holds, quiet, seen_busy)} "
                 f"| {promise_text(busy)} | {ratio_text(seen_quiet)} "
                 f"| {holds_text(good, busy, seen_quiet)} | {time.monotonic() - case_begun:.0f} |",
-                flush=True)
+                flush=True,
+            )
         total = len(cases)
-        print(f"\nmade on the busy machine: {held_quiet} of {total} hold on the quiet one or "
-              f"promise nothing ({refused_busy} promise nothing)")
-        print(f"made on the quiet machine: {held_busy} of {total} hold while it is busy "
-              f"({refused_quiet} promise nothing: it was not quiet)")
+        print(
+            f"\nmade on the busy machine: {held_quiet} of {total} hold on the quiet one or "
+            f"promise nothing ({refused_busy} promise nothing)"
+        )
+        print(
+            f"made on the quiet machine: {held_busy} of {total} hold while it is busy "
+            f"({refused_quiet} promise nothing: it was not quiet)"
+        )
         print(f"{time.monotonic() - begun:.0f} s\n", flush=True)
         return held_quiet == total and 10 * held_busy >= 9 * total
 
     def search(self):
-        print("| network | threads | assignments | exhaustive s | search s | float ms | best ms | found ms | found / best |\n|---|---|---|---|---|---|---|---|---|")
+        print(
+            "| network | threads | assignments | exhaustive s | search s | float ms | best ms | found ms | found / best |\n|---|---|---|---|---|---|---|---|---|"
+        )
         good = True
-        cifar = [os.path.join(self.data, CIFAR[0]), "", os.path.join(self.data, "models/resnet8_cifar10_mlperf.preprocess.json"), "500"]
-        cases = [("lenet", "2", "20", "float32,int8,bf16,int8-dynamic", []), ("models/resnet8_cifar10_mlperf.onnx", "0.5", "20", "float32,int8", cifar),
-                 ("chain12", "10", "20", "float32,int8", [])]
+        cifar = [
+            os.path.join(self.data, CIFAR[0]),
+            "",
+            os.path.join(self.data, "models/resnet8_cifar10_mlperf.preprocess.json"),
+            "500",
+        ]
+        cases = [
+            ("lenet", "2", "20", "float32,int8,bf16,int8-dynamic", []),
+            ("models/resnet8_cifar10_mlperf.onnx", "0.5", "20", "float32,int8", cifar),
+            ("chain12", "10", "20", "float32,int8", []),
+        ]
         for name, drop, sqnr, schemes, data in cases:
             if self.match not in name:
                 continue
-            done = subprocess.run([self.exhaustive, self.model(name), drop, sqnr, schemes, "1"] + data, capture_output=True, text=True)
+            done = subprocess.run(
+                [self.exhaustive, self.model(name), drop, sqnr, schemes, "1"] + data,
+                capture_output=True,
+                text=True,
+            )
             if done.returncode != 0:
                 sys.exit(done.stderr)
             r = json.loads(done.stdout)
             good &= r["found_over_best"] <= 1.05
-            print(f"| {os.path.basename(name)} | {r['threads']} | {r['assignments']:.0f} of {schemes} | {r['exhaustive_s']:.0f} | {r['search_s']:.1f} "
-                  f"| {r['float_ms']:.4f} | {r['best_ms']:.4f} | {r['found_ms']:.4f} | {r['found_over_best']:.3f} |", flush=True)
+            print(
+                f"| {os.path.basename(name)} | {r['threads']} | {r['assignments']:.0f} of {schemes} | {r['exhaustive_s']:.0f} | {r['search_s']:.1f} "
+                f"| {r['float_ms']:.4f} | {r['best_ms']:.4f} | {r['found_ms']:.4f} | {r['found_over_best']:.3f} |",
+                flush=True,
+            )
         print()
         return good
 
     def mobilenetv2(self):
-        code, made, error, _ = self.certify("models/mobilenetv2.onnx", IMAGENET, "auto", 1, ["--max-drop", "0.5", "--never-slower"])
+        code, made, error, _ = self.certify(
+            "models/mobilenetv2.onnx", IMAGENET, "auto", 1, ["--max-drop", "0.5", "--never-slower"]
+        )
         if code != 0:
             sys.exit(error)
         c = made["certificate"]
         drop, ratio = c["accuracy"]["drop"]["value"], c["speed"]["ratio"]
-        print(f"mobilenetv2: {drop:.2f} points of top-1 lost (at most 0.5), {ratio['value']:.2f}x [{ratio['low']:.2f}, {ratio['high']:.2f}] as fast "
-              f"(at least 1.9), {made['seconds']:.0f} s", flush=True)
+        print(
+            f"mobilenetv2: {drop:.2f} points of top-1 lost (at most 0.5), {ratio['value']:.2f}x [{ratio['low']:.2f}, {ratio['high']:.2f}] as fast "
+            f"(at least 1.9), {made['seconds']:.0f} s",
+            flush=True,
+        )
         return drop <= 0.5 and ratio["value"] >= 1.9
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True)
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--only", choices=["hold", "disturbed", "exhaustive", "mobilenetv2"])
     parser.add_argument("--seconds", type=float, default=20, help="of each search")
     parser.add_argument("--samples", type=int, default=0, help="of each data set at most (0: all)")
-    parser.add_argument("--match", default="", help="only cases whose model, scheme and threads contain this")
+    parser.add_argument(
+        "--match", default="", help="only cases whose model, scheme and threads contain this"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, folder)
         parts = {
-            "hold": bench.hold, "disturbed": bench.disturbed, "exhaustive": bench.search,
-            "mobilenetv2": bench.mobilenetv2
+            "hold": bench.hold,
+            "disturbed": bench.disturbed,
+            "exhaustive": bench.search,
+            "mobilenetv2": bench.mobilenetv2,
         }
         results = [run() for name, run in parts.items() if args.only in (None, name)]
     return 0 if all(results) else 1

@@ -1,6 +1,8 @@
-// Holds `compare` to what it promises: a model beside itself is the same, and one whose last product takes 3% of the whole run longer is slower, by
-// that step. The slower model has more classes: as many more as make up the 3%.
-//   evoq_compare_bars [--model NAME] [--threads N] [--duration-s D] [--same-runs N] [--slower-runs N]
+// Holds `compare` to what it promises: a model beside itself is the same, and one whose last
+// product takes 3% of the whole run longer is slower, by that step. The slower model has more
+// classes: as many more as make up the 3%.
+//   evoq_compare_bars [--model NAME] [--threads N] [--duration-s D] [--same-runs N] [--slower-runs
+//   N]
 // Exit code 1 when fewer than 19 of 20 are called the same or fewer than 9 of 10 slower.
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -38,13 +40,15 @@ Result<Graph> WithClasses(const Graph& model, int64_t classes) {
     sizes.back() = classes;
     Tensor to = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < classes; ++c) to.mutable_data<float>()[r * classes + c] = from.data<float>()[r * had + c % had];
+      for (int64_t c = 0; c < classes; ++c)
+        to.mutable_data<float>()[r * classes + c] = from.data<float>()[r * had + c % had];
     }
     return to;
   };
   for (int i : {1, 2}) {
     const Tensor* constant = graph.ConstantInput(node, i);
-    if (constant == nullptr && i == 1) return Unsupported("{}: its weights are computed", node.name);
+    if (constant == nullptr && i == 1)
+      return Unsupported("{}: its weights are computed", node.name);
     if (constant != nullptr) graph.SetConstant(node.input(i), widened(*constant));
   }
   TensorType type = graph.value(node.outputs[0]).type;
@@ -74,18 +78,23 @@ Result<Slower> MakeSlower(const FaultModel& m, const Executor& sound, int thread
   options.duration_s = 1.5;
   const NodeId product = LastProduct(m.graph);
   if (!product.valid()) return Unsupported("{} has no MatMul", m.graph.name);
-  const auto had = static_cast<double>(m.graph.value(m.graph.node(product).outputs[0]).type.shape.sizes().back());
+  const auto had = static_cast<double>(
+      m.graph.value(m.graph.node(product).outputs[0]).type.shape.sizes().back());
   double more = had;
   Slower slower;
   for (int i = 0; i < kTries && std::fabs(slower.slowdown - kSlowdown) > 0.002; ++i) {
-    if (i > 0) more = std::max(more * std::clamp(kSlowdown / std::max(slower.slowdown, 1e-3), 0.2, 5.0), 16.0);
+    if (i > 0)
+      more =
+          std::max(more * std::clamp(kSlowdown / std::max(slower.slowdown, 1e-3), 0.2, 5.0), 16.0);
     slower.classes = static_cast<int64_t>(had + more);
     EVOQ_ASSIGN(Graph graph, WithClasses(m.graph, slower.classes));
     EVOQ_ASSIGN(slower.engine, EngineOf(m, std::move(graph), threads));
     EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, slower.engine->Default());
     const Runnable* const both[] = {&sound, executor.get()};
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));
-    slower.slowdown = (profiles[1].total_ms + profiles[1].tax_ms() / 2) / (profiles[0].total_ms + profiles[0].tax_ms() / 2) - 1;
+    slower.slowdown = (profiles[1].total_ms + profiles[1].tax_ms() / 2) /
+                          (profiles[0].total_ms + profiles[0].tax_ms() / 2) -
+                      1;
     Log("{} classes: {:+.2f}%", slower.classes, 100 * slower.slowdown);
   }
   return slower;
@@ -102,7 +111,8 @@ Result<int> Run(const Settings& s) {
   for (int run = 0; run < s.same_runs; ++run) {
     EVOQ_ASSIGN(const CompareRuns runs, CompareExecutors(*sound, *sound, compare));
     same += runs.result.verdict == Verdict::kSame;
-    Log("A A: {} {:.3f} ({:.3f} to {:.3f})", VerdictName(runs.result.verdict), runs.result.speedup, runs.result.low, runs.result.high);
+    Log("A A: {} {:.3f} ({:.3f} to {:.3f})", VerdictName(runs.result.verdict), runs.result.speedup,
+        runs.result.low, runs.result.high);
   }
   Out("{}: A A is the same in {} of {}\n", s.model, same, s.same_runs);
   if (s.slower_runs == 0) return same * 20 >= 19 * s.same_runs ? 0 : 1;
@@ -118,11 +128,13 @@ Result<int> Run(const Settings& s) {
     EVOQ_ASSIGN(const auto profiles, MeasureStepsInterleaved(both, Limits(), options));
     const std::vector<StepChange> changes = ChangedSteps(profiles[0], profiles[1]);
     named += !changes.empty() && changes[0].name == step;
-    Log("A B: {} {:.3f} ({:.3f} to {:.3f}), most in {}", VerdictName(runs.result.verdict), runs.result.speedup, runs.result.low, runs.result.high,
+    Log("A B: {} {:.3f} ({:.3f} to {:.3f}), most in {}", VerdictName(runs.result.verdict),
+        runs.result.speedup, runs.result.low, runs.result.high,
         changes.empty() ? "no step" : changes[0].name);
   }
-  Out("{}: a step slower by {:.1f}% of the run ({}, {} classes) is found in {} of {}, named in {}\n", s.model, 100 * slower.slowdown, step, slower.classes,
-      found, s.slower_runs, named);
+  Out("{}: a step slower by {:.1f}% of the run ({}, {} classes) is found in {} of {}, named in "
+      "{}\n",
+      s.model, 100 * slower.slowdown, step, slower.classes, found, s.slower_runs, named);
   return same * 20 >= 19 * s.same_runs && found * 10 >= 9 * s.slower_runs ? 0 : 1;
 }
 
@@ -133,9 +145,12 @@ int main(int argc, char** argv) {
   using namespace evoq;
   Settings settings;
   CLI::App app("Counts how often compare is right.");
-  app.add_option("--model", settings.model, "resnet8, or a model of the zoo that ends in a product")->capture_default_str();
+  app.add_option("--model", settings.model, "resnet8, or a model of the zoo that ends in a product")
+      ->capture_default_str();
   app.add_option("--threads", settings.threads)->capture_default_str();
-  app.add_option("--duration-s", settings.duration_s, "Time of each comparison, for both models together")->capture_default_str();
+  app.add_option("--duration-s", settings.duration_s,
+                 "Time of each comparison, for both models together")
+      ->capture_default_str();
   app.add_option("--same-runs", settings.same_runs)->capture_default_str();
   app.add_option("--slower-runs", settings.slower_runs)->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -1,14 +1,13 @@
-// oneDNN's matrix products as a yardstick, with packed weights. Built by bench/peers.py where Debian's libdnnl-dev is found;
-// never part of the product.
+// oneDNN's matrix products as a yardstick, with packed weights. Built by bench/peers.py where
+// Debian's libdnnl-dev is found; never part of the product.
 //   dnnl_gemm SECONDS M K N KIND...    KIND: f32, bf16, u8s8, s8s8
 // Threads: OMP_NUM_THREADS. Prints one JSON object: kind to median milliseconds.
-#include <oneapi/dnnl/dnnl.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,7 +39,9 @@ memory Random(const memory::desc& desc, memory::data_type type, const dnnl::engi
   for (size_t i = 0; i + width <= size; i += width) {
     const float value = uniform(random);
     if (width == 1) bytes[i] = static_cast<uint8_t>(random());
-    if (width == 2) std::memcpy(bytes + i, reinterpret_cast<const char*>(&value) + 2, 2);  // bf16: a float's upper half
+    if (width == 2)
+      std::memcpy(bytes + i, reinterpret_cast<const char*>(&value) + 2,
+                  2);  // bf16: a float's upper half
     if (width == 4) std::memcpy(bytes + i, &value, 4);
   }
   return m;
@@ -51,15 +52,19 @@ double MedianMs(const std::string& kind, int64_t m, int64_t k, int64_t n, double
   dnnl::stream stream(engine);
   const Types types = TypesOf(kind);
   using Tag = memory::format_tag;
-  const memory::desc a({m, k}, types.a, Tag::ab), b({k, n}, types.b, Tag::any), c({m, n}, types.c, Tag::ab);
+  const memory::desc a({m, k}, types.a, Tag::ab), b({k, n}, types.b, Tag::any),
+      c({m, n}, types.c, Tag::ab);
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), engine);
   const dnnl::matmul product(desc);
-  memory x = Random(a, types.a, engine), w = Random(desc.weights_desc(), types.b, engine), y(c, engine);
+  memory x = Random(a, types.a, engine), w = Random(desc.weights_desc(), types.b, engine),
+         y(c, engine);
   const auto run = [&] {
     product.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
     stream.wait();
   };
-  const auto since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
+  const auto since = [](Clock::time_point t) {
+    return std::chrono::duration<double>(Clock::now() - t).count();
+  };
   for (const auto start = Clock::now(); since(start) < 0.05;) run();
   std::vector<double> ms;
   for (const auto start = Clock::now(); ms.size() < 3 || since(start) < seconds;) {
@@ -81,7 +86,8 @@ int main(int argc, char** argv) {
   std::printf("{");
   for (int i = 5; i < argc; ++i) {
     std::printf("%s\"%s\": %.6f", i > 5 ? ", " : "", argv[i],
-                MedianMs(argv[i], std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]), std::atof(argv[1])));
+                MedianMs(argv[i], std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]),
+                         std::atof(argv[1])));
   }
   std::printf("}\n");
 }

@@ -1,7 +1,10 @@
-// The search of --scheme auto beside the measurement of every assignment. Run by bench/certificate.py.
-//   evoq_exhaustive MODEL.onnx MAX_DROP MIN_SQNR SCHEME,SCHEME,... THREADS [DATA LABELS PREPROCESS LIMIT]
-// Without DATA 32 random samples. Every assignment of the schemes to the layers is compiled and measured beside the float model; from
-// the fastest on, the first ones that keep the limit are measured in turn with what the search found. Prints one JSON object.
+// The search of --scheme auto beside the measurement of every assignment. Run by
+// bench/certificate.py.
+//   evoq_exhaustive MODEL.onnx MAX_DROP MIN_SQNR SCHEME,SCHEME,... THREADS [DATA LABELS PREPROCESS
+//   LIMIT]
+// Without DATA 32 random samples. Every assignment of the schemes to the layers is compiled and
+// measured beside the float model; from the fastest on, the first ones that keep the limit are
+// measured in turn with what the search found. Prints one JSON object.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,7 +20,9 @@ namespace {
 constexpr size_t kGroup = 8, kFinalists = 4;
 constexpr double kMostAssignments = 20000;
 
-double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double NowSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 struct Candidate {
   std::vector<int> assignment;
@@ -27,20 +32,25 @@ struct Candidate {
 
 std::vector<std::string> SplitCommas(std::string text) {
   std::vector<std::string> parts;
-  for (size_t at; (at = text.find(',')) != std::string::npos; text.erase(0, at + 1)) parts.push_back(text.substr(0, at));
+  for (size_t at; (at = text.find(',')) != std::string::npos; text.erase(0, at + 1))
+    parts.push_back(text.substr(0, at));
   parts.push_back(text);
   return parts;
 }
 
 class Exhaustive {
  public:
-  Exhaustive(const ChooseJob& job, std::vector<std::string> schemes) : job_(job), schemes_(std::move(schemes)), layers_(Layers(job.graph)) {}
+  Exhaustive(const ChooseJob& job, std::vector<std::string> schemes)
+      : job_(job), schemes_(std::move(schemes)), layers_(Layers(job.graph)) {}
 
-  double count() const { return std::pow(static_cast<double>(schemes_.size()), static_cast<double>(layers_.size())); }
+  double count() const {
+    return std::pow(static_cast<double>(schemes_.size()), static_cast<double>(layers_.size()));
+  }
 
   Result<std::unique_ptr<Engine>> Build(const std::vector<int>& assignment) const {
     MixedPlan plan;
-    for (size_t i = 0; i < layers_.size(); ++i) plan[job_.graph.node(layers_[i]).name] = {schemes_[static_cast<size_t>(assignment[i])], ""};
+    for (size_t i = 0; i < layers_.size(); ++i)
+      plan[job_.graph.node(layers_[i]).name] = {schemes_[static_cast<size_t>(assignment[i])], ""};
     return Build(plan);
   }
   Result<std::unique_ptr<Engine>> Build(const MixedPlan& plan) const {
@@ -72,7 +82,8 @@ class Exhaustive {
       EVOQ_ASSIGN(const std::vector<double> ms, CalmRuns(executors, {.seconds = 0.01}));
       for (size_t i = 0; i < engines.size(); ++i) all[first + i].ratio = ms[i + 1] / ms[0];
     }
-    std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.ratio < b.ratio; });
+    std::sort(all.begin(), all.end(),
+              [](const Candidate& a, const Candidate& b) { return a.ratio < b.ratio; });
     return all;
   }
 
@@ -104,7 +115,9 @@ Result<Samples> ReadSamples(const Options& o, const Graph& graph) {
 }
 
 // The fastest ones that keep the limit.
-Result<std::vector<Candidate>> Finalists(const Exhaustive& exhaustive, const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric) {
+Result<std::vector<Candidate>> Finalists(const Exhaustive& exhaustive, const ChooseJob& job,
+                                         const Samples& samples, const Answers& reference,
+                                         Metric metric) {
   EVOQ_ASSIGN(std::vector<Candidate> all, exhaustive.MeasureAll());
   std::vector<Candidate> best;
   for (Candidate& c : all) {
@@ -126,7 +139,8 @@ Result<nlohmann::json> Run(const Options& o) {
   EVOQ_ASSIGN(const Samples samples, ReadSamples(o, job.graph));
   const PrepareFn prepare = [&](const Graph& graph) -> Result<RunFn> {
     EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(graph, {o.threads, {}}));
-    return RunFn([shared = std::shared_ptr<Engine>(std::move(engine))](std::span<const Tensor> inputs) { return shared->Run(inputs); });
+    return RunFn([shared = std::shared_ptr<Engine>(std::move(engine))](
+                     std::span<const Tensor> inputs) { return shared->Run(inputs); });
   };
   const SamplesFn each = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
     for (const auto& inputs : samples.inputs) EVOQ_TRY(use(inputs));
@@ -134,14 +148,17 @@ Result<nlohmann::json> Run(const Options& o) {
   };
   EVOQ_ASSIGN(job.ranges, Calibrate(job.graph, prepare, each, {}));
   const Exhaustive exhaustive(job, o.schemes);
-  if (exhaustive.count() > kMostAssignments) return Fail(ErrorCode::kTooLarge, "{:.0f} assignments, at most {:.0f}", exhaustive.count(), kMostAssignments);
+  if (exhaustive.count() > kMostAssignments)
+    return Fail(ErrorCode::kTooLarge, "{:.0f} assignments, at most {:.0f}", exhaustive.count(),
+                kMostAssignments);
   EVOQ_ASSIGN(const auto float32, exhaustive.Build(MixedPlan()));
   EVOQ_ASSIGN(const Answers reference, Answer(*float32, samples));
   const Metric metric = ChooseMetric(samples, reference);
   EVOQ_ASSIGN(const ChosenPlan chosen, ChoosePrecisions(job, samples, reference, metric));
   EVOQ_ASSIGN(const auto found, exhaustive.Build(chosen.plan));
   const double start = NowSeconds();
-  EVOQ_ASSIGN(const std::vector<Candidate> finalists, Finalists(exhaustive, job, samples, reference, metric));
+  EVOQ_ASSIGN(const std::vector<Candidate> finalists,
+              Finalists(exhaustive, job, samples, reference, metric));
   const double seconds = NowSeconds() - start;
   std::vector<Runnable*> executors;  // the engines keep them
   std::vector<Engine*> engines = {found.get(), float32.get()};
@@ -152,8 +169,15 @@ Result<nlohmann::json> Run(const Options& o) {
   }
   EVOQ_ASSIGN(const std::vector<double> ms, CalmRuns(executors, {.seconds = 3}));
   const double best = *std::min_element(ms.begin() + 1, ms.end());
-  return nlohmann::json{{"model", o.model}, {"threads", o.threads}, {"assignments", exhaustive.count()}, {"found_ms", ms[0]}, {"float_ms", ms[1]},
-                        {"best_ms", best}, {"found_over_best", ms[0] / best}, {"search_s", chosen.seconds}, {"exhaustive_s", seconds}};
+  return nlohmann::json{{"model", o.model},
+                        {"threads", o.threads},
+                        {"assignments", exhaustive.count()},
+                        {"found_ms", ms[0]},
+                        {"float_ms", ms[1]},
+                        {"best_ms", best},
+                        {"found_over_best", ms[0] / best},
+                        {"search_s", chosen.seconds},
+                        {"exhaustive_s", seconds}};
 }
 
 }  // namespace
@@ -161,11 +185,15 @@ Result<nlohmann::json> Run(const Options& o) {
 
 int main(int argc, char** argv) {
   if (argc != 6 && argc != 10) {
-    fmt::print(stderr, "evoq_exhaustive MODEL.onnx MAX_DROP MIN_SQNR SCHEME,SCHEME,... THREADS [DATA LABELS PREPROCESS LIMIT]\n");
+    fmt::print(stderr,
+               "evoq_exhaustive MODEL.onnx MAX_DROP MIN_SQNR SCHEME,SCHEME,... THREADS [DATA "
+               "LABELS PREPROCESS LIMIT]\n");
     return 2;
   }
-  evoq::Options o{argv[1], std::atof(argv[2]), std::atof(argv[3]), evoq::SplitCommas(argv[4]), std::atoi(argv[5])};
-  if (argc == 10) o.data = argv[6], o.labels = argv[7], o.preprocess = argv[8], o.limit = std::atoi(argv[9]);
+  evoq::Options o{argv[1], std::atof(argv[2]), std::atof(argv[3]), evoq::SplitCommas(argv[4]),
+                  std::atoi(argv[5])};
+  if (argc == 10)
+    o.data = argv[6], o.labels = argv[7], o.preprocess = argv[8], o.limit = std::atoi(argv[9]);
   const auto result = evoq::Run(o);
   if (!result) {
     fmt::print(stderr, "evoq_exhaustive: {}\n", result.error().message());

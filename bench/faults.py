@@ -1,5 +1,6 @@
 """Faults of Q/DQ placement, planted in a well-placed ONNX file: what published models have. Each takes a ModelProto and returns
 whether it found a place."""
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -21,7 +22,10 @@ def pairs(graph):
     """(QuantizeLinear, its DequantizeLinear nodes) of activations."""
     for node in list(graph.node):
         if node.op_type == "QuantizeLinear":
-            yield node, [n for n in readers(graph, node.output[0]) if n.op_type == "DequantizeLinear"]
+            yield (
+                node,
+                [n for n in readers(graph, node.output[0]) if n.op_type == "DequantizeLinear"],
+            )
 
 
 def replace_reads(graph, old, new, of=None):
@@ -76,20 +80,33 @@ def relu_kept(model):
     graph, found = model.graph, 0
     for quantize, dequantizers in pairs(graph):
         before = producer(graph, quantize.input[0])
-        if before is None or before.op_type not in ("Conv", "Relu", "Clip") or len(readers(graph, before.output[0])) != 1:
+        if (
+            before is None
+            or before.op_type not in ("Conv", "Relu", "Clip")
+            or len(readers(graph, before.output[0])) != 1
+        ):
             continue
         zero = constant(graph, quantize.input[2])
         if numpy_helper.to_array(zero) != 0:
             continue
         scale = 2 * numpy_helper.to_array(constant(graph, quantize.input[1]))
-        graph.initializer.append(numpy_helper.from_array(np.asarray(scale, np.float32), quantize.output[0] + "/wide"))
-        graph.initializer.append(numpy_helper.from_array(np.asarray(128, np.uint8), quantize.output[0] + "/middle"))
+        graph.initializer.append(
+            numpy_helper.from_array(np.asarray(scale, np.float32), quantize.output[0] + "/wide")
+        )
+        graph.initializer.append(
+            numpy_helper.from_array(np.asarray(128, np.uint8), quantize.output[0] + "/middle")
+        )
         for node in [quantize, *dequantizers]:
-            node.input[1], node.input[2] = quantize.output[0] + "/wide", quantize.output[0] + "/middle"
+            node.input[1], node.input[2] = (
+                quantize.output[0] + "/wide",
+                quantize.output[0] + "/middle",
+            )
         found += 1
         if before.op_type != "Conv":
             continue
-        relu = helper.make_node("Relu", [before.output[0]], [before.output[0] + "/relu"], name=before.name + "/relu")
+        relu = helper.make_node(
+            "Relu", [before.output[0]], [before.output[0] + "/relu"], name=before.name + "/relu"
+        )
         graph.node.insert(list(graph.node).index(quantize), relu)
         quantize.input[0] = relu.output[0]
     return found
@@ -105,9 +122,19 @@ def batch_norm(model):
         weights = constant(graph, producer(graph, conv.input[1]).input[0])
         channels = weights.dims[0]
         for key, value in (("scale", 1.0), ("bias", 0.0), ("mean", 0.0), ("var", 1.0)):
-            graph.initializer.append(numpy_helper.from_array(np.full(channels, value, np.float32), f"{conv.name}/bn_{key}"))
+            graph.initializer.append(
+                numpy_helper.from_array(
+                    np.full(channels, value, np.float32), f"{conv.name}/bn_{key}"
+                )
+            )
         names = [f"{conv.name}/bn_{key}" for key in ("scale", "bias", "mean", "var")]
-        node = helper.make_node("BatchNormalization", [conv.output[0], *names], [conv.output[0] + "/bn"], name=conv.name + "/bn", epsilon=1e-12)
+        node = helper.make_node(
+            "BatchNormalization",
+            [conv.output[0], *names],
+            [conv.output[0] + "/bn"],
+            name=conv.name + "/bn",
+            epsilon=1e-12,
+        )
         graph.node.insert(list(graph.node).index(quantize), node)
         quantize.input[0] = node.output[0]
         found += 1
@@ -133,7 +160,13 @@ def unsigned_weights(model):
     graph, found = model.graph, 0
     for node, weights in parameters(graph, onnx.TensorProto.INT8):
         give(graph, node, 2, "/middle", np.full(constant(graph, node.input[2]).dims, 128, np.uint8))
-        give(graph, node, 0, "/unsigned", (numpy_helper.to_array(weights).astype(np.int32) + 128).astype(np.uint8))
+        give(
+            graph,
+            node,
+            0,
+            "/unsigned",
+            (numpy_helper.to_array(weights).astype(np.int32) + 128).astype(np.uint8),
+        )
         found += 1
     return found
 
@@ -156,13 +189,26 @@ def conv_only(model):
     graph, found = model.graph, 0
     for quantize, dequantizers in pairs(graph):
         for d in dequantizers:
-            others = [n for n in readers(graph, d.output[0]) if n.op_type not in ("Conv", "Gemm", "MatMul")]
+            others = [
+                n
+                for n in readers(graph, d.output[0])
+                if n.op_type not in ("Conv", "Gemm", "MatMul")
+            ]
             replace_reads(graph, d.output[0], quantize.input[0], others)
             found += len(others)
     return found
 
 
-FAULTS = (shortcut_in_float, pool_in_float, signed, relu_kept, batch_norm, unsigned_weights, bias_int8, conv_only)
+FAULTS = (
+    shortcut_in_float,
+    pool_in_float,
+    signed,
+    relu_kept,
+    batch_norm,
+    unsigned_weights,
+    bias_int8,
+    conv_only,
+)
 
 
 def plant(fault, source, target):

@@ -9,6 +9,7 @@ For each class (float, integer): precision = right / forecast, recall = right / 
 others appear in no profile and are left out. Times: one thread, the median over rounds of both files in turn.
 Needs numpy, onnx and onnxruntime from PyPI.
 """
+
 import argparse
 import glob
 import json
@@ -25,10 +26,25 @@ from runners import random_input, sizes, timed
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EVOQ = os.path.join(os.environ.get("EVOQ_BUILD", os.path.join(ROOT, "build/release")), "bin/evoq")
-TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8,
-         "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+}
 INTEGER_TYPES = {"uint8", "int8"}
-INTEGER_OPS = {"ConvInteger", "MatMulInteger", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DynamicQuantizeLinear", "QGemm", "MatMulNBits"}
+INTEGER_OPS = {
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeMatMul",
+    "MatMulIntegerToFloat",
+    "DynamicQuantizeLinear",
+    "QGemm",
+    "MatMulNBits",
+}
 CONVERSIONS = {"QuantizeLinear", "DequantizeLinear"}
 
 
@@ -40,8 +56,15 @@ def evoq(*words):
 
 def forecast(model, folder, fixed=None):
     path = os.path.join(folder, "forecast.json")
-    evoq("explain", model, "--target", "ort-cpu", "--json", path,
-         *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
+    evoq(
+        "explain",
+        model,
+        "--target",
+        "ort-cpu",
+        "--json",
+        path,
+        *(["--fix", "--accept-changes", "-o", fixed] if fixed else []),
+    )
     with open(path) as f:
         return json.load(f)
 
@@ -56,7 +79,9 @@ def session(path, profile=None):
 
 
 def feeds_of(sess):
-    return {i.name: random_input(TYPES[i.type], sizes(i.shape, 1, None), 3) for i in sess.get_inputs()}
+    return {
+        i.name: random_input(TYPES[i.type], sizes(i.shape, 1, None), 3) for i in sess.get_inputs()
+    }
 
 
 def executed(path, folder):
@@ -71,7 +96,11 @@ def executed(path, folder):
             continue
         op, shapes = e["args"]["op_name"], e["args"].get("input_type_shape") or [{}]
         if op not in CONVERSIONS:
-            nodes[e["name"][: -len("_kernel_time")]] = op.startswith("QLinear") or op in INTEGER_OPS or bool(INTEGER_TYPES & set(shapes[0]))
+            nodes[e["name"][: -len("_kernel_time")]] = (
+                op.startswith("QLinear")
+                or op in INTEGER_OPS
+                or bool(INTEGER_TYPES & set(shapes[0]))
+            )
     return nodes
 
 
@@ -79,8 +108,10 @@ def find(nodes, name):
     """What was executed under a node's name, or under a name that ONNX Runtime has made of it."""
     name = name[: -len("/float")] if name.endswith("/float") else name
     for known, integer in nodes.items():
-        rest = known[len(name):]
-        if known.startswith(name) and (not rest or rest.startswith(("_token_", "/", "_nhwc", "_nchwc", "_quant"))):
+        rest = known[len(name) :]
+        if known.startswith(name) and (
+            not rest or rest.startswith(("_token_", "/", "_nhwc", "_nchwc", "_quant"))
+        ):
             return integer
     return None
 
@@ -101,7 +132,9 @@ def compare(told, nodes):
         if will == was:
             count[was][0] += 1
         else:
-            wrong.append(f"{node['name']} ({node['op']}): {node['fate']}, executed on {'integers' if was else 'floats'}")
+            wrong.append(
+                f"{node['name']} ({node['op']}): {node['fate']}, executed on {'integers' if was else 'floats'}"
+            )
     return count, merged, wrong
 
 
@@ -129,13 +162,25 @@ def times(a, b, rounds, seconds):
 def exports(data, folder):
     """evoq's own files: forms that its quantizer writes, and the faults of faults.py planted in them."""
     for name in ("mobilenetv2", "squeezenet1.1", "resnet20_cifar10", "tiny_darknet", "mnist_cntk"):
-        for form, words in (("ort", ("--scheme", "int8", "--target", "ort")), ("openvino", ("--scheme", "int8", "--target", "openvino")),
-                            ("evoq", ("--scheme", "int8", "--target", "evoq")), ("tensorrt", ("--scheme", "int8", "--target", "tensorrt")),
-                            ("weights", ("--scheme", "int8-weights")), ("dynamic", ("--scheme", "int8-dynamic"))):
+        for form, words in (
+            ("ort", ("--scheme", "int8", "--target", "ort")),
+            ("openvino", ("--scheme", "int8", "--target", "openvino")),
+            ("evoq", ("--scheme", "int8", "--target", "evoq")),
+            ("tensorrt", ("--scheme", "int8", "--target", "tensorrt")),
+            ("weights", ("--scheme", "int8-weights")),
+            ("dynamic", ("--scheme", "int8-dynamic")),
+        ):
             out = os.path.join(folder, f"{name}.{form}.onnx")
             calibration = ("--calib-random", 2) if form not in ("weights", "dynamic") else ()
             try:
-                evoq("quantize", os.path.join(data, "models", name + ".onnx"), "-o", out, *words, *calibration)
+                evoq(
+                    "quantize",
+                    os.path.join(data, "models", name + ".onnx"),
+                    "-o",
+                    out,
+                    *words,
+                    *calibration,
+                )
             except RuntimeError as error:
                 print(f"{name}.{form}: not written: {str(error)[-160:]}")
                 continue
@@ -148,17 +193,26 @@ def exports(data, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--data", default=os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data")))
+    parser.add_argument(
+        "--data", default=os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data"))
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.15)
     parser.add_argument("--no-times", action="store_true")
     args = parser.parse_args()
     total = {True: [0, 0, 0], False: [0, 0, 0]}
-    print(f"{'model':44} {'integer':>15} {'float':>15} {'merged':>6}   {'ms':>8} {'fixed':>8} {'gain':>6} {'differs':>8}")
+    print(
+        f"{'model':44} {'integer':>15} {'float':>15} {'merged':>6}   {'ms':>8} {'fixed':>8} {'gain':>6} {'differs':>8}"
+    )
     with tempfile.TemporaryDirectory() as folder:
-        models = args.models or (glob.glob(os.path.join(args.data, "quantized/*.onnx")) + list(exports(args.data, folder)))
+        models = args.models or (
+            glob.glob(os.path.join(args.data, "quantized/*.onnx"))
+            + list(exports(args.data, folder))
+        )
         for model in models:
             name = os.path.basename(model)[: -len(".onnx")]
             fixed = os.path.join(folder, "fixed.onnx")
@@ -170,11 +224,17 @@ def main():
                 continue
             for kind in (True, False):
                 total[kind] = [a + b for a, b in zip(total[kind], count[kind])]
-            cells = [f"{ratio(c[0], c[1])} {ratio(c[0], c[2])}" for c in (count[True], count[False])]
+            cells = [
+                f"{ratio(c[0], c[1])} {ratio(c[0], c[2])}" for c in (count[True], count[False])
+            ]
             line = f"{name:44} {cells[0]:>15} {cells[1]:>15} {merged:6}"
             if told["repairs"]:
                 before, after = session(model), session(fixed)
-                t = (float("nan"),) * 2 if args.no_times else times(before, after, args.rounds, args.seconds)
+                t = (
+                    (float("nan"),) * 2
+                    if args.no_times
+                    else times(before, after, args.rounds, args.seconds)
+                )
                 line += f"   {t[0]:8.3f} {t[1]:8.3f} {t[0] / t[1]:5.2f}x {difference(before, after):8.4f}  "
                 line += ", ".join(f"{r['code']} {r['places']}" for r in told["repairs"])
             print(line, flush=True)
@@ -182,7 +242,9 @@ def main():
                 print("    wrong: " + w)
     for kind, label in ((True, "integer"), (False, "float")):
         right, said, was = total[kind]
-        print(f"{label:8} precision {ratio(right, said)} recall {ratio(right, was)} ({right} right, {said} forecast, {was} executed)")
+        print(
+            f"{label:8} precision {ratio(right, said)} recall {ratio(right, was)} ({right} right, {said} forecast, {was} executed)"
+        )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ chains: 1000 tiny operators behind each other: what dispatch costs.
 Opset 17, seeded random weights (He), activations of scale 0.05: for speed and for comparing outputs, not for accuracy.
 --check loads each file in ONNX Runtime and runs it once. Needs onnx and numpy from PyPI.
 """
+
 import argparse
 import os
 import re
@@ -22,11 +23,17 @@ import blocks
 import networks
 import products
 
-SETS = {"blocks": blocks.files, "forms": networks.files, "gemm": products.gemm_files, "chains": products.chain_files}
+SETS = {
+    "blocks": blocks.files,
+    "forms": networks.files,
+    "gemm": products.gemm_files,
+    "chains": products.chain_files,
+}
 
 
 def check(path, name):
     import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -35,16 +42,26 @@ def check(path, name):
         feed = {}
         for i in session.get_inputs():
             x = rng.uniform(-1, 1, [d if isinstance(d, int) else 1 for d in i.shape])
-            feed[i.name] = x.astype(np.float32) if i.type == "tensor(float)" else (x * 100 + 128).clip(0, 255).astype(np.uint8)
+            feed[i.name] = (
+                x.astype(np.float32)
+                if i.type == "tensor(float)"
+                else (x * 100 + 128).clip(0, 255).astype(np.uint8)
+            )
         outputs = session.run(None, feed)
     except Exception as e:  # the runtime's own classes: any of them is a refusal
         known = name in networks.REFUSED_BY_ONNXRUNTIME
-        return known, ("refused by ONNX Runtime, as known: " if known else "REFUSED: ") + str(e).splitlines()[0][:160]
-    return bool(np.isfinite(outputs[0]).all() and outputs[0].std() > 0), f"runs; output deviation {outputs[0].std():.3f}"
+        return known, ("refused by ONNX Runtime, as known: " if known else "REFUSED: ") + str(
+            e
+        ).splitlines()[0][:160]
+    return bool(
+        np.isfinite(outputs[0]).all() and outputs[0].std() > 0
+    ), f"runs; output deviation {outputs[0].std():.3f}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("set", choices=SETS)
     parser.add_argument("-o", "--out", default=".")
     parser.add_argument("--only", default="", help="names that match this regular expression")

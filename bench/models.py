@@ -1,4 +1,5 @@
 """The whole models that are compared, and their files: float32, evoq's .etm, and QDQ ONNX from the same ranges for peers."""
+
 import os
 import shutil
 import subprocess
@@ -16,15 +17,22 @@ from runners import one_line, run_evoq
 class Model:
     name: str
     file: str = ""  # in the data folder's models/; empty: from evoq's zoo
-    shapes: dict = field(default_factory=dict)  # sizes of inputs that the file leaves free beside the batch
+    shapes: dict = field(
+        default_factory=dict
+    )  # sizes of inputs that the file leaves free beside the batch
     fixed_batch: bool = False  # the file says 1: the benchmark writes other batches into it
 
 
 MODELS = [
-    Model("resnet18"), Model("resnet50"), Model("mobilenetv2", "mobilenetv2.onnx"), Model("squeezenet1.1", "squeezenet1.1.onnx"),
-    Model("tiny_darknet", "tiny_darknet.onnx"), Model("yolox_nano", "yolox_nano_bigisland.onnx", fixed_batch=True),
+    Model("resnet18"),
+    Model("resnet50"),
+    Model("mobilenetv2", "mobilenetv2.onnx"),
+    Model("squeezenet1.1", "squeezenet1.1.onnx"),
+    Model("tiny_darknet", "tiny_darknet.onnx"),
+    Model("yolox_nano", "yolox_nano_bigisland.onnx", fixed_batch=True),
     Model("deeplabv3", "deeplabv3_mnv2_pascal.onnx", {"input": [1, 3, 513, 513]}, fixed_batch=True),
-    Model("ultraface", "ultraface_version-slim-320_simplified.onnx", fixed_batch=True), Model("bert-base"),
+    Model("ultraface", "ultraface_version-slim-320_simplified.onnx", fixed_batch=True),
+    Model("bert-base"),
 ]
 
 
@@ -71,17 +79,23 @@ def set_batch(model, batch):
 def same_samples(one, many, batch, shapes):
     """Whether each sample of the batched model gives what the single model gives (ONNX Runtime runs both). Returns why not."""
     import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.log_severity_level = 4
     try:
-        a, b = (ort.InferenceSession(m, options, providers=["CPUExecutionProvider"]) for m in (one, many))
+        a, b = (
+            ort.InferenceSession(m, options, providers=["CPUExecutionProvider"])
+            for m in (one, many)
+        )
         i = a.get_inputs()[0]
         shape = list(shapes.get(i.name) or i.shape)
         x = np.random.default_rng(3).uniform(-1, 1, [batch] + shape[1:]).astype(np.float32)
         together = b.run(None, {i.name: x})
         for k in (0, batch - 1):
-            for alone, all_ in zip(a.run(None, {i.name: x[k:k + 1]}), together):
-                if all_.shape[0] != batch or not np.allclose(alone[0], all_[k], rtol=1e-3, atol=1e-3):
+            for alone, all_ in zip(a.run(None, {i.name: x[k : k + 1]}), together):
+                if all_.shape[0] != batch or not np.allclose(
+                    alone[0], all_[k], rtol=1e-3, atol=1e-3
+                ):
                     return "the model's batch is 1 and cannot be changed: samples differ"
     except Exception as e:
         return "the model's batch is 1 and cannot be changed: " + one_line(e)
@@ -99,20 +113,30 @@ class Files:
         return os.path.join(self.folder, name)
 
     def stale(self, path, *sources):
-        return not os.path.exists(path) or any(os.path.getmtime(path) < os.path.getmtime(s) for s in sources)
+        return not os.path.exists(path) or any(
+            os.path.getmtime(path) < os.path.getmtime(s) for s in sources
+        )
 
     def call(self, *arguments):
         return run_evoq([self.evoq, *arguments], self.path(f"call{os.getpid()}.json"))
 
     def shape_options(self, shapes):
-        return [o for n, s in (shapes or {}).items() for o in ("--shape", f"{n}=" + "x".join(map(str, s)))]
+        return [
+            o
+            for n, s in (shapes or {}).items()
+            for o in ("--shape", f"{n}=" + "x".join(map(str, s)))
+        ]
 
     def batched_shapes(self, model, batch):
         return {n: [batch] + s[1:] for n, s in model.shapes.items()}
 
     def source(self, model, batch=1):
         """The float32 ONNX of a model. ValueError says why there is none of this batch."""
-        original = os.path.join(self.data, "models", model.file) if model.file else self.path(model.name + ".onnx")
+        original = (
+            os.path.join(self.data, "models", model.file)
+            if model.file
+            else self.path(model.name + ".onnx")
+        )
         if model.file and not os.path.exists(original):
             raise ValueError(f"{original} is missing (--data)")
         if not os.path.exists(original):
@@ -140,30 +164,57 @@ class Files:
         single, source = self.source(model), self.source(model, batch)
         ranges = self.path(model.name + ".ranges.json")
         if scheme == "int8" and not os.path.exists(ranges):
-            self.call("quantize", single, "--calib-random", "4", "--save-ranges", ranges, "-o", self.path("ranges.onnx"),
-                      *self.shape_options(model.shapes))
+            self.call(
+                "quantize",
+                single,
+                "--calib-random",
+                "4",
+                "--save-ranges",
+                ranges,
+                "-o",
+                self.path("ranges.onnx"),
+                *self.shape_options(model.shapes),
+            )
             os.remove(self.path("ranges.onnx"))
         suffix = f".batch{batch}" if model.fixed_batch and batch > 1 else ""
-        path = self.path(f"{model.name}{suffix}.{scheme}" + (f"-{target}.onnx" if target else ".etm"))
+        path = self.path(
+            f"{model.name}{suffix}.{scheme}" + (f"-{target}.onnx" if target else ".etm")
+        )
         if self.stale(path, *([] if target else [self.evoq])):
             options = ["--ranges", ranges] if scheme == "int8" else ["--scheme", scheme]
             options += ["--target", target] if target else []
-            self.call("quantize", source, *options, "-o", path, *self.shape_options(self.batched_shapes(model, batch)))
+            self.call(
+                "quantize",
+                source,
+                *options,
+                "-o",
+                path,
+                *self.shape_options(self.batched_shapes(model, batch)),
+            )
         return path
 
     def macs(self, model, batch=1):
         shapes = self.batched_shapes(model, batch)
-        counted = self.call("inspect", self.source(model, batch), *self.shape_options(shapes))["macs"]
+        counted = self.call("inspect", self.source(model, batch), *self.shape_options(shapes))[
+            "macs"
+        ]
         return counted * (1 if model.fixed_batch else batch)
 
     def generated(self, kind):
         """The folder of the files that bench/generate.py writes."""
         here = os.path.dirname(os.path.abspath(__file__))
-        scripts = [os.path.join(here, f) for f in ("generate.py", "onnx_graph.py", "networks.py", "blocks.py", "products.py")]
+        scripts = [
+            os.path.join(here, f)
+            for f in ("generate.py", "onnx_graph.py", "networks.py", "blocks.py", "products.py")
+        ]
         folder = self.path(kind)
         if self.stale(folder, *scripts):
             shutil.rmtree(folder, ignore_errors=True)
-            subprocess.run([sys.executable, scripts[0], kind, "-o", folder + ".new"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [sys.executable, scripts[0], kind, "-o", folder + ".new"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
             os.rename(folder + ".new", folder)
             os.utime(folder)
         return folder

@@ -1,4 +1,5 @@
 """ResNet-50 and MobileNetV2 with random weights, in every form of int8 that public files use."""
+
 from onnx_graph import Form, Graph
 
 QDQ = Form(kind="qdq")
@@ -46,7 +47,15 @@ def mobilenetv2(form):
     g = Graph(form)
     x = g.input(["N", 3, 224, 224])
     x = g.conv(x, 32, 3, stride=2, act="relu6")
-    for expand, out, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+    for expand, out, blocks, stride in (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):
         for i in range(blocks):
             width = x.channels * expand
             y = x if expand == 1 else g.conv(x, width, 1, act="relu6")

@@ -3,6 +3,7 @@
 A network calls Graph's layers; the form decides which nodes they become. Values are float tensors throughout: in a
 quantized form, the outputs of DequantizeLinear.
 """
+
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +32,7 @@ class Form:
     scale_shape: () or (1,): the shape of per-tensor scales and zero points.
     silu: networks whose activations can be exchanged use SiLU.
     """
+
     kind: str = "float"
     activations: str = "u8"
     symmetric: bool = False
@@ -59,7 +61,13 @@ class Graph:
     def __init__(self, form, seed=1):
         self.form = form
         self.rng = np.random.default_rng(seed)
-        self.nodes, self.initializers, self.inputs, self.outputs, self.constants = [], [], [], [], {}
+        self.nodes, self.initializers, self.inputs, self.outputs, self.constants = (
+            [],
+            [],
+            [],
+            [],
+            {},
+        )
         self.quantized = {}  # value name -> its Value behind Q/DQ, where inputs are wrapped one by one
 
     def op(self, kind, inputs, **attributes):
@@ -89,7 +97,9 @@ class Graph:
 
     def model(self, name):
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, self.initializers)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="evoq bench")
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="evoq bench"
+        )
         model.ir_version = 8
         drop_identity_outputs(model.graph)
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
@@ -107,13 +117,22 @@ class Graph:
         if self.form.symmetric and value.positive:
             scale *= 2
         shape = self.form.scale_shape
-        s, z = self.const(np.full(shape, scale, np.float32)), self.const(np.full(shape, zero, dtype))
+        s, z = (
+            self.const(np.full(shape, scale, np.float32)),
+            self.const(np.full(shape, zero, dtype)),
+        )
         q = self.op("QuantizeLinear", [value.name, s, z])
-        return replace(value, name=self.op("DequantizeLinear", [q, s, z]), scale=float(np.float32(scale)))
+        return replace(
+            value, name=self.op("DequantizeLinear", [q, s, z]), scale=float(np.float32(scale))
+        )
 
     def finish(self, value, scale=SCALE):
         """A layer's output: behind Q/DQ where every layer has them."""
-        return self.fake_quantize(value, scale) if self.form.kind == "qdq" and self.form.around == "all" else value
+        return (
+            self.fake_quantize(value, scale)
+            if self.form.kind == "qdq" and self.form.around == "all"
+            else value
+        )
 
     def linear_input(self, value):
         """What a linear layer reads: behind Q/DQ where only linear layers have them."""
@@ -140,22 +159,37 @@ class Graph:
         q, scale = self.int8_weight(w, axis)
         attributes = {"axis": axis} if scale.ndim else {}
         one = self.form.scale_shape if not scale.ndim else scale.shape
-        names = [self.op("DequantizeLinear", [self.const(q), self.const(scale.reshape(one)), self.const(np.zeros(one, np.int8))],
-                         **attributes)]
+        names = [
+            self.op(
+                "DequantizeLinear",
+                [self.const(q), self.const(scale.reshape(one)), self.const(np.zeros(one, np.int8))],
+                **attributes,
+            )
+        ]
         if bias is None:
             return names
         if self.form.kind == "weights":
             return names + [self.const(bias)]
         s = (np.float32(x.scale) * scale).astype(np.float32)
         s = np.broadcast_to(s, bias.shape) if not s.ndim else s
-        b = np.clip(np.rint(bias / s), -2**31, 2**31 - 1).astype(np.int32)
-        return names + [self.op("DequantizeLinear", [self.const(b), self.const(s), self.const(np.zeros(s.shape, np.int32))], axis=0)]
+        b = np.clip(np.rint(bias / s), -(2**31), 2**31 - 1).astype(np.int32)
+        return names + [
+            self.op(
+                "DequantizeLinear",
+                [self.const(b), self.const(s), self.const(np.zeros(s.shape, np.int32))],
+                axis=0,
+            )
+        ]
 
     def dynamic(self, kind, x, w, bias, **attributes):
         """DynamicQuantizeLinear, ConvInteger or MatMulInteger, Cast, Mul by both scales, Add of the bias."""
         if x.name not in self.quantized:
             outputs = [f"{x.name}_{part}" for part in ("q", "scale", "zero")]
-            self.nodes.append(helper.make_node("DynamicQuantizeLinear", [x.name], outputs, name=x.name + "_quantize"))
+            self.nodes.append(
+                helper.make_node(
+                    "DynamicQuantizeLinear", [x.name], outputs, name=x.name + "_quantize"
+                )
+            )
             self.quantized[x.name] = outputs
         xq, x_scale, x_zero = self.quantized[x.name]
         scale = np.float32(np.abs(w).max() / 127)
@@ -164,21 +198,57 @@ class Graph:
         if self.form.weights == "u8":
             q, zero = (q.astype(np.int16) + 128).astype(np.uint8), np.uint8(128)
         y = self.op(kind, [xq, self.const(q), x_zero, self.const(zero)], **attributes)
-        y = self.op("Mul", [self.op("Cast", [y], to=TensorProto.FLOAT), self.op("Mul", [x_scale, self.const(scale)])])
+        y = self.op(
+            "Mul",
+            [
+                self.op("Cast", [y], to=TensorProto.FLOAT),
+                self.op("Mul", [x_scale, self.const(scale)]),
+            ],
+        )
         if bias is None:
             return y
-        return self.op("Add", [y, self.const(bias.reshape([-1] + [1] * (w.ndim - 2) if kind == "ConvInteger" else [-1]))])
+        return self.op(
+            "Add",
+            [
+                y,
+                self.const(
+                    bias.reshape([-1] + [1] * (w.ndim - 2) if kind == "ConvInteger" else [-1])
+                ),
+            ],
+        )
 
     # Layers.
 
-    def conv(self, x, out, kernel, stride=1, group=1, act=None, gain=None, bias=True, pad=None, transpose=False):
+    def conv(
+        self,
+        x,
+        out,
+        kernel,
+        stride=1,
+        group=1,
+        act=None,
+        gain=None,
+        bias=True,
+        pad=None,
+        transpose=False,
+    ):
         fan_in = x.channels // group * kernel * kernel
         deviation = np.sqrt((gain or (2.0 if act else 1.0)) / fan_in)
-        shape = (x.channels, out // group, kernel, kernel) if transpose else (out, x.channels // group, kernel, kernel)
+        shape = (
+            (x.channels, out // group, kernel, kernel)
+            if transpose
+            else (out, x.channels // group, kernel, kernel)
+        )
         w = (self.rng.standard_normal(shape) * deviation).astype(np.float32)
-        b = (self.rng.standard_normal(out) * 0.1).astype(np.float32) if bias and not self.form.batch_norm else None
+        b = (
+            (self.rng.standard_normal(out) * 0.1).astype(np.float32)
+            if bias and not self.form.batch_norm
+            else None
+        )
         p = (kernel - 1) // 2 if pad is None else pad
-        attributes = dict(kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[p] * 4, group=group)
+        attributes = dict(
+            kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[p] * 4, group=group
+        )
         kind = "ConvTranspose" if transpose else "Conv"
         if self.form.kind == "dynamic" and not transpose:
             y = self.dynamic("ConvInteger", x, w, b, **attributes)
@@ -186,18 +256,40 @@ class Graph:
             x = self.linear_input(x)
             y = self.op(kind, [x.name] + self.weight(w, 1 if transpose else 0, b, x), **attributes)
         if self.form.batch_norm:
-            y = self.op("BatchNormalization", [y] + [self.const(a.astype(np.float32)) for a in (
-                self.rng.uniform(0.8, 1.2, out), self.rng.normal(0, 0.1, out), self.rng.normal(0, 0.1, out), self.rng.uniform(0.8, 1.2, out))])
+            y = self.op(
+                "BatchNormalization",
+                [y]
+                + [
+                    self.const(a.astype(np.float32))
+                    for a in (
+                        self.rng.uniform(0.8, 1.2, out),
+                        self.rng.normal(0, 0.1, out),
+                        self.rng.normal(0, 0.1, out),
+                        self.rng.uniform(0.8, 1.2, out),
+                    )
+                ],
+            )
         return self.activate(Value(y, out), act, linear=True)
 
     def dense(self, x, out, act=None, bias=True):
         """x [M, channels] times weights, plus bias."""
-        w = (self.rng.standard_normal((out, x.channels)) * np.sqrt((2.0 if act else 1.0) / x.channels)).astype(np.float32)
+        w = (
+            self.rng.standard_normal((out, x.channels))
+            * np.sqrt((2.0 if act else 1.0) / x.channels)
+        ).astype(np.float32)
         b = (self.rng.standard_normal(out) * 0.1).astype(np.float32) if bias else None
         if self.form.kind == "dynamic":
-            return self.activate(Value(self.dynamic("MatMulInteger", x, np.ascontiguousarray(w.T), b), out), act, linear=True)
+            return self.activate(
+                Value(self.dynamic("MatMulInteger", x, np.ascontiguousarray(w.T), b), out),
+                act,
+                linear=True,
+            )
         x = self.linear_input(x)
-        return self.activate(Value(self.op("Gemm", [x.name] + self.weight(w, 0, b, x), transB=1), out), act, linear=True)
+        return self.activate(
+            Value(self.op("Gemm", [x.name] + self.weight(w, 0, b, x), transB=1), out),
+            act,
+            linear=True,
+        )
 
     def activate(self, y, act, linear=False):
         """The activation behind a layer, and the Q/DQ that belong to both. act: None, relu, relu6, silu, hswish, leaky."""
@@ -216,7 +308,11 @@ class Graph:
             if self.form.relu == "behind":
                 positive = replace(self.finish(y), positive=True, scale=0.0)
             name = positive.name
-            name = self.op("Relu", [name]) if act == "relu" else self.op("Clip", [name, self.const(np.float32(0)), self.const(np.float32(6))])
+            name = (
+                self.op("Relu", [name])
+                if act == "relu"
+                else self.op("Clip", [name, self.const(np.float32(0)), self.const(np.float32(6))])
+            )
             return self.finish(replace(positive, name=name), top)
         y = self.finish(y)
         if act == "silu":
@@ -230,7 +326,11 @@ class Graph:
 
     def unary(self, kind, x, scale=None, positive=None, channels=None, inputs=(), **attributes):
         """An operator with one value among its inputs."""
-        y = Value(self.op(kind, [x.name, *inputs], **attributes), channels or x.channels, x.positive if positive is None else positive)
+        y = Value(
+            self.op(kind, [x.name, *inputs], **attributes),
+            channels or x.channels,
+            x.positive if positive is None else positive,
+        )
         return self.finish(y, scale or SCALE)
 
     def binary(self, kind, a, b, act=None, scale=SCALE):
@@ -238,10 +338,24 @@ class Graph:
         return self.activate(y, act) if act else self.finish(y, scale)
 
     def max_pool(self, x, kernel, stride, pad):
-        return self.unary("MaxPool", x, scale=x.scale, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+        return self.unary(
+            "MaxPool",
+            x,
+            scale=x.scale,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[pad] * 4,
+        )
 
     def average_pool(self, x, kernel, stride, pad):
-        return self.unary("AveragePool", x, scale=x.scale, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+        return self.unary(
+            "AveragePool",
+            x,
+            scale=x.scale,
+            kernel_shape=[kernel] * 2,
+            strides=[stride] * 2,
+            pads=[pad] * 4,
+        )
 
     def global_average_pool(self, x):
         return self.unary("GlobalAveragePool", x, scale=x.scale)

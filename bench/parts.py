@@ -1,5 +1,6 @@
 """The parts of the peers' benchmark. Each yields rows: what was measured (key fields), "ms" by runner, errors, and figures
 derived from them. Files are made first (prepare), so that measuring runs nothing else."""
+
 import math
 import os
 import re
@@ -16,7 +17,10 @@ from pairs import paired
 from runners import Evoq, available_peers, create, interleave, medians, one_line
 
 
-TARGETS = ("ort", "openvino")  # of `evoq quantize --target`: each peer runs the file that it is faster with
+TARGETS = (
+    "ort",
+    "openvino",
+)  # of `evoq quantize --target`: each peer runs the file that it is faster with
 
 
 class Bench:
@@ -85,14 +89,25 @@ def models(bench, prepare):
             try:
                 source = files.source(model, batch)
             except ValueError as e:
-                yield {"model": model.name, "batch": batch, "threads": 0, "ms": {}, "errors": {"all": str(e)}}
+                yield {
+                    "model": model.name,
+                    "batch": batch,
+                    "threads": 0,
+                    "ms": {},
+                    "errors": {"all": str(e)},
+                }
                 continue
             name = model.name + (f".batch{batch}" if batch > 1 and model.fixed_batch else "")
-            etm = {"evoq_fp32": lambda: files.compiled(source, name + ".fp32", shapes),
-                   "evoq_int8": lambda: files.quantized(model, batch),
-                   "evoq_bf16": lambda: files.quantized(model, batch, scheme="bf16"),
-                   "evoq_int8w": lambda: files.quantized(model, batch, scheme="int8-weights")}
-            exported = [lambda target=target: files.quantized(model, batch, target=target) for target in TARGETS]
+            etm = {
+                "evoq_fp32": lambda: files.compiled(source, name + ".fp32", shapes),
+                "evoq_int8": lambda: files.quantized(model, batch),
+                "evoq_bf16": lambda: files.quantized(model, batch, scheme="bf16"),
+                "evoq_int8w": lambda: files.quantized(model, batch, scheme="int8-weights"),
+            }
+            exported = [
+                lambda target=target: files.quantized(model, batch, target=target)
+                for target in TARGETS
+            ]
             onnx = {"fp32": [lambda: source], "int8": exported}
             if prepare:
                 for make in [*etm.values(), *onnx["int8"]]:
@@ -104,9 +119,16 @@ def models(bench, prepare):
                 chosen = {}
                 for precision, makers in onnx.items():
                     for peer in bench.peers:
-                        runners[f"{peer}_{precision}"], chosen[f"{peer}_{precision}"] = bench.fastest(peer, makers, threads, batch, shapes)
+                        runners[f"{peer}_{precision}"], chosen[f"{peer}_{precision}"] = (
+                            bench.fastest(peer, makers, threads, batch, shapes)
+                        )
                 exports = {peer: TARGETS[chosen[f"{peer}_int8"]] for peer in bench.peers}
-                yield models_figures(bench.row(runners, threads, model=model.name, batch=batch, exported_for=exports), macs)
+                yield models_figures(
+                    bench.row(
+                        runners, threads, model=model.name, batch=batch, exported_for=exports
+                    ),
+                    macs,
+                )
 
 
 def models_figures(row, macs):
@@ -116,7 +138,9 @@ def models_figures(row, macs):
         ours = ms.get(f"evoq_{precision}")
         for peer in ("ort", "ov"):
             row[f"{precision}_vs_{peer}"] = ratio(ms.get(f"{peer}_{precision}"), ours)
-        row[f"{precision}_vs_faster"] = ratio(faster(ms, f"ort_{precision}", f"ov_{precision}"), ours)
+        row[f"{precision}_vs_faster"] = ratio(
+            faster(ms, f"ort_{precision}", f"ov_{precision}"), ours
+        )
         row[f"{precision}_of_peak"] = 2e-6 * macs / ours / gops if ours else None
     row["int8_vs_own_fp32"] = ratio(ms.get("evoq_fp32"), ms.get("evoq_int8"))
     row["bf16_vs_own_fp32"] = ratio(ms.get("evoq_fp32"), ms.get("evoq_bf16"))
@@ -127,10 +151,18 @@ def models_figures(row, macs):
 def form_files(bench):
     """network -> form -> the file: the int8 forms of ResNet-50 and MobileNetV2, and a file that another tool made."""
     folder, data = bench.files.generated("forms"), bench.files.data
-    found = {net: {form: os.path.join(folder, f"{net}_{form}.onnx") for form in networks.FORMS} for net in networks.NETWORKS}
-    found["edgeopt"] = {"fp32": os.path.join(data, "models", "mobilenetv2.onnx"),
-                        "dynamic_u8": os.path.join(data, "quantized", "edgeopt_model_uint8.onnx")}
-    return {net: {form: path for form, path in of.items() if os.path.exists(path)} for net, of in found.items()}
+    found = {
+        net: {form: os.path.join(folder, f"{net}_{form}.onnx") for form in networks.FORMS}
+        for net in networks.NETWORKS
+    }
+    found["edgeopt"] = {
+        "fp32": os.path.join(data, "models", "mobilenetv2.onnx"),
+        "dynamic_u8": os.path.join(data, "quantized", "edgeopt_model_uint8.onnx"),
+    }
+    return {
+        net: {form: path for form, path in of.items() if os.path.exists(path)}
+        for net, of in found.items()
+    }
 
 
 def forms(bench, prepare):
@@ -145,9 +177,14 @@ def forms(bench, prepare):
                 bench.ours(etm, 1)
                 continue
             for threads in bench.threads:
-                runners = {"evoq": bench.ours(etm, threads), **{p: create(make, path, threads) for p, make in bench.peers.items()}}
+                runners = {
+                    "evoq": bench.ours(etm, threads),
+                    **{p: create(make, path, threads) for p, make in bench.peers.items()},
+                }
                 row = bench.row(runners, threads, net=net, form=form)
-                row.update({f"vs_{p}": ratio(row["ms"].get(p), row["ms"]["evoq"]) for p in bench.peers})
+                row.update(
+                    {f"vs_{p}": ratio(row["ms"].get(p), row["ms"]["evoq"]) for p in bench.peers}
+                )
                 yield row
 
 
@@ -157,13 +194,20 @@ def own_forms(bench, prepare):
     for net, of in form_files(bench).items():
         if not bench.only.search(net):
             continue
-        etm = {form: (lambda path=path, form=form: bench.files.compiled(path, f"{net}_{form}")) for form, path in of.items()}
+        etm = {
+            form: (lambda path=path, form=form: bench.files.compiled(path, f"{net}_{form}"))
+            for form, path in of.items()
+        }
         if prepare:
             for make in etm.values():
                 bench.ours(make, 1)
             continue
         for threads in bench.threads:
-            rounds, errors = interleave({form: bench.ours(make, threads) for form, make in etm.items()}, bench.rounds, bench.seconds)
+            rounds, errors = interleave(
+                {form: bench.ours(make, threads) for form, make in etm.items()},
+                bench.rounds,
+                bench.seconds,
+            )
             row = {"net": net, "threads": threads, "ms": medians(rounds, etm), "rounds": rounds}
             yield {**row, "errors": errors} if errors else row
 
@@ -172,18 +216,27 @@ def small_blocks(bench, prepare):
     """Small blocks, float32 and int8 in ours and in ONNX Runtime."""
     folder = bench.files.generated("blocks")
     for name in blocks.NAMES:
-        forms_ = [f for f in blocks.FORMS if os.path.exists(os.path.join(folder, f"{name}_{f}.onnx"))]
+        forms_ = [
+            f for f in blocks.FORMS if os.path.exists(os.path.join(folder, f"{name}_{f}.onnx"))
+        ]
         if not bench.only.search(name):
             continue
         if prepare:
             for f in forms_:
-                bench.ours(lambda f=f: bench.files.compiled(os.path.join(folder, f"{name}_{f}.onnx"), f"{name}_{f}"), 1)
+                bench.ours(
+                    lambda f=f: bench.files.compiled(
+                        os.path.join(folder, f"{name}_{f}.onnx"), f"{name}_{f}"
+                    ),
+                    1,
+                )
             continue
         for threads in bench.threads:
             runners = {}
             for f in forms_:
                 path = os.path.join(folder, f"{name}_{f}.onnx")
-                runners["evoq_" + f] = bench.ours(lambda: bench.files.compiled(path, f"{name}_{f}"), threads)
+                runners["evoq_" + f] = bench.ours(
+                    lambda: bench.files.compiled(path, f"{name}_{f}"), threads
+                )
                 for peer in set(bench.peers) & {"ort"}:
                     runners[f"{peer}_{f}"] = create(bench.peers[peer], path, threads)
             rounds, errors = interleave(runners, bench.rounds, bench.seconds)
@@ -204,7 +257,9 @@ class Dnnl:
 
     def ms(self, seconds):
         self.command[1] = str(seconds)
-        done = subprocess.run(self.command, capture_output=True, text=True, env=self.environment, check=True)
+        done = subprocess.run(
+            self.command, capture_output=True, text=True, env=self.environment, check=True
+        )
         return float(done.stdout.split(":")[1].strip(" }\n"))
 
     @staticmethod
@@ -215,11 +270,20 @@ class Dnnl:
         if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
             compiler = os.environ.get("CXX", "c++")
             try:
-                done = subprocess.run([compiler, "-O2", "-std=c++17", source, "-ldnnl", "-o", program], capture_output=True, text=True)
+                done = subprocess.run(
+                    [compiler, "-O2", "-std=c++17", source, "-ldnnl", "-o", program],
+                    capture_output=True,
+                    text=True,
+                )
             except OSError as e:
                 return None, one_line(e)
             if done.returncode != 0:
-                return None, "oneDNN is not installed (apt-get install libdnnl-dev)" if "dnnl.hpp" in done.stderr else one_line(done.stderr)
+                return (
+                    None,
+                    "oneDNN is not installed (apt-get install libdnnl-dev)"
+                    if "dnnl.hpp" in done.stderr
+                    else one_line(done.stderr),
+                )
         return program, None
 
 
@@ -233,8 +297,14 @@ def gemm(bench, prepare):
         name = "x".join(map(str, shape))
         if not bench.only.search(name):
             continue
-        etm = {kind: (lambda kind=kind: bench.files.compiled(os.path.join(folder, f"{name}_{kind}.onnx"), f"{name}_{kind}"))
-               for kind in products.KINDS}
+        etm = {
+            kind: (
+                lambda kind=kind: bench.files.compiled(
+                    os.path.join(folder, f"{name}_{kind}.onnx"), f"{name}_{kind}"
+                )
+            )
+            for kind in products.KINDS
+        }
         etm["bf16"] = lambda: bf16_product(bench, folder, name)
         if prepare:
             for make in etm.values():
@@ -244,8 +314,14 @@ def gemm(bench, prepare):
             for kind in etm:
                 runners = {"evoq": bench.ours(etm[kind], threads)}
                 if kind != "bf16":
-                    runners.update({p: create(bench.peers[p], os.path.join(folder, f"{name}_{kind}.onnx"), threads)
-                                    for p in set(bench.peers) & {"ort"}})
+                    runners.update(
+                        {
+                            p: create(
+                                bench.peers[p], os.path.join(folder, f"{name}_{kind}.onnx"), threads
+                            )
+                            for p in set(bench.peers) & {"ort"}
+                        }
+                    )
                 if program and kind != "u8s8u8":
                     runners["dnnl"] = Dnnl(program, threads, shape, kind), None
                 yield gemm_figures(bench.row(runners, threads, shape=name, kind=kind), shape)
@@ -254,7 +330,9 @@ def gemm(bench, prepare):
 def bf16_product(bench, folder, name):
     path = bench.files.path(f"{name}_bf16.etm")
     if bench.files.stale(path, bench.evoq):
-        bench.files.call("quantize", os.path.join(folder, f"{name}_f32.onnx"), "--scheme", "bf16", "-o", path)
+        bench.files.call(
+            "quantize", os.path.join(folder, f"{name}_f32.onnx"), "--scheme", "bf16", "-o", path
+        )
     return path
 
 
@@ -269,7 +347,9 @@ def l3_bytes():
 def gemm_figures(row, shape):
     (m, k, n), limits = shape, row["peak"]
     kind = row["kind"]
-    peak = limits["fp32_gflops" if kind == "f32" else "bf16_gflops" if kind == "bf16" else "int8_gops"]
+    peak = limits[
+        "fp32_gflops" if kind == "f32" else "bf16_gflops" if kind == "bf16" else "int8_gops"
+    ]
     weight_bytes = k * n * {"f32": 4, "bf16": 2}.get(kind, 1)
     level = "l3_read_gbps" if weight_bytes <= l3_bytes() else "dram_read_gbps"
     row["of_peak"], row["of_bandwidth"] = {}, {}
@@ -287,7 +367,10 @@ def system(bench, prepare):
     files = bench.files
     by_name = {m.name: m for m in MODELS}
     resnet50 = lambda: files.quantized(by_name["resnet50"])
-    targets = [("resnet50", resnet50), ("mobilenetv2", lambda: files.quantized(by_name["mobilenetv2"]))]
+    targets = [
+        ("resnet50", resnet50),
+        ("mobilenetv2", lambda: files.quantized(by_name["mobilenetv2"])),
+    ]
     chains = files.generated("chains")
     if prepare:
         for make in [m for _, m in targets]:
@@ -314,8 +397,14 @@ def system(bench, prepare):
         for threads in bench.threads:
             environment = {"EVOQ_TARGET": "AVX2"}
             fp32 = lambda: files.compiled(files.source(by_name[name]), name + ".fp32")
-            row = bench.row({"evoq_fp32": bench.ours(fp32, threads, environment=environment),
-                             "evoq_int8": bench.ours(make, threads, environment=environment)}, threads, what="avx2_" + name)
+            row = bench.row(
+                {
+                    "evoq_fp32": bench.ours(fp32, threads, environment=environment),
+                    "evoq_int8": bench.ours(make, threads, environment=environment),
+                },
+                threads,
+                what="avx2_" + name,
+            )
             row["int8_vs_own_fp32"] = ratio(row["ms"]["evoq_fp32"], row["ms"]["evoq_int8"])
             yield row
 
@@ -333,8 +422,15 @@ def load_and_memory(bench, etm, qdq):
         memory.append(ours.last["peak_rss_bytes"])
     weights = ours.last["weight_bytes"]
     activations = 112 * 112 * 64 + 56 * 56 * 256  # the two largest, uint8
-    row = {"what": "load_resnet50_int8", "threads": 1, "ms": {"evoq": sorted(load)[len(load) // 2]}, "peak_rss_bytes": max(memory),
-           "weight_bytes": weights, "arena_bytes": ours.last["arena_bytes"], "allowed_bytes": 1.5 * (weights + activations)}
+    row = {
+        "what": "load_resnet50_int8",
+        "threads": 1,
+        "ms": {"evoq": sorted(load)[len(load) // 2]},
+        "peak_rss_bytes": max(memory),
+        "weight_bytes": weights,
+        "arena_bytes": ours.last["arena_bytes"],
+        "allowed_bytes": 1.5 * (weights + activations),
+    }
     for name, module in (("ort", "onnxruntime"), ("ov", "openvino")):
         if name in bench.peers:
             row["ms"][name], row[f"{name}_peak_rss_bytes"] = peer_load(name, qdq)
@@ -357,8 +453,11 @@ print(ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 def peer_load(name, path):
     """(milliseconds to a session with one run behind it, peak bytes with Python's own) in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", PEER_LOAD, os.path.dirname(os.path.abspath(__file__)), name, path],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PEER_LOAD, os.path.dirname(os.path.abspath(__file__)), name, path],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode != 0:
         return None, None
     ms, rss = done.stdout.split()
@@ -374,7 +473,11 @@ def busy_machine(bench, etm):
     second = other.command + ["--duration-s", "60", "--json", other.out]
 
     def mean(beside):
-        process = subprocess.Popen(beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) if beside else None
+        process = (
+            subprocess.Popen(beside, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if beside
+            else None
+        )
         try:
             time.sleep(0.3 if beside else 0)
             ours.ms(max(0.5, bench.seconds))
@@ -386,13 +489,27 @@ def busy_machine(bench, etm):
 
     times = {"alone": [], "beside_one_core": [], "beside_second_run": []}
     for _ in range(bench.rounds):
-        for name, command in (("alone", None), ("beside_one_core", spin), ("beside_second_run", second)):
+        for name, command in (
+            ("alone", None),
+            ("beside_one_core", spin),
+            ("beside_second_run", second),
+        ):
             times[name].append(mean(command))
     ms = {n: sorted(t)[len(t) // 2] for n, t in times.items()}
-    return {"what": "busy_machine", "threads": 2, "ms": ms, "slower_beside_one_core": ms["beside_one_core"] / ms["alone"],
-            "slower_beside_second_run": ms["beside_second_run"] / ms["alone"]}
+    return {
+        "what": "busy_machine",
+        "threads": 2,
+        "ms": ms,
+        "slower_beside_one_core": ms["beside_one_core"] / ms["alone"],
+        "slower_beside_second_run": ms["beside_second_run"] / ms["alone"],
+    }
 
 
-PARTS = {"models": (models, ("model", "batch", "threads")), "own_forms": (own_forms, ("net", "threads")),
-         "forms": (forms, ("net", "form", "threads")), "blocks": (small_blocks, ("block", "threads")), "gemm": (gemm, ("shape", "kind", "threads")),
-         "system": (system, ("what", "threads"))}
+PARTS = {
+    "models": (models, ("model", "batch", "threads")),
+    "own_forms": (own_forms, ("net", "threads")),
+    "forms": (forms, ("net", "form", "threads")),
+    "blocks": (small_blocks, ("block", "threads")),
+    "gemm": (gemm, ("shape", "kind", "threads")),
+    "system": (system, ("what", "threads")),
+}

@@ -11,6 +11,7 @@ A run replaces the rows that it measured in bench/results/PART.json and keeps th
 int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same ranges.
 Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from PyPI.
 """
+
 import argparse
 import json
 import os
@@ -36,13 +37,19 @@ def store(folder, part, key, rows, machine):
     kept = [fresh.pop(of(r), r) for r in old]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, part + ".json"), "w") as f:
-        json.dump({"machine": machine, "versions": versions(), "rows": kept + list(fresh.values())}, f, indent=1)
+        json.dump(
+            {"machine": machine, "versions": versions(), "rows": kept + list(fresh.values())},
+            f,
+            indent=1,
+        )
         f.write("\n")
 
 
 def source_commit():
     """The commit of the source folder; rows of one file may come from several."""
-    done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    )
     return done.stdout.strip() or None
 
 
@@ -72,12 +79,29 @@ def tell(args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="models own_forms forms blocks gemm system, or bars, or tables")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help="models own_forms forms blocks gemm system, or bars, or tables",
+    )
     parser.add_argument("--evoq", default=os.path.join(ROOT, "build/release/bin/evoq"))
-    parser.add_argument("--data", default=os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data")))
-    parser.add_argument("--work", default=os.path.join(ROOT, "build/peers"), help="where generated and converted models are kept")
-    parser.add_argument("--only", default="", help="models, forms, blocks, shapes that match this regular expression")
+    parser.add_argument(
+        "--data", default=os.environ.get("EVOQ_DATA", os.path.join(ROOT, "../shared/data"))
+    )
+    parser.add_argument(
+        "--work",
+        default=os.path.join(ROOT, "build/peers"),
+        help="where generated and converted models are kept",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="models, forms, blocks, shapes that match this regular expression",
+    )
     parser.add_argument("--threads", type=numbers, default=[1, 2])
     parser.add_argument("--batch", type=numbers, default=[1, 8])
     parser.add_argument("--rounds", type=int, default=5)
@@ -95,10 +119,23 @@ def main():
     unknown = [p for p in args.parts if p not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]}: expected {', '.join(PARTS)}, bars or tables")
-    bench = Bench(Files(args.evoq, args.data, args.work), args.evoq, args.only, args.threads, args.batch, args.rounds, args.seconds)
+    bench = Bench(
+        Files(args.evoq, args.data, args.work),
+        args.evoq,
+        args.only,
+        args.threads,
+        args.batch,
+        args.rounds,
+        args.seconds,
+    )
     bench.peers = {n: p for n, p in bench.peers.items() if n in args.peers.split(",")}
     limits = bench.peak(1)
-    machine = {"cpu": limits["cpu"], "isa": limits["isa"], "cores": os.cpu_count(), "system": platform.platform()}
+    machine = {
+        "cpu": limits["cpu"],
+        "isa": limits["isa"],
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+    }
     commit, cpu = source_commit(), processor(limits)
     for part in args.parts or PARTS:
         run, key = PARTS[part]

@@ -1,9 +1,10 @@
-// Plants faults that cost time or bytes in models, lets `explain` explain the faulty model, measures in the same rounds what the model without the
-// fault takes, and compares.
-//   evoq_planted_faults [--threads N] [--duration-s D] [--repeat R] [--only TEXT] [--models DIR] [--json FILE]
+// Plants faults that cost time or bytes in models, lets `explain` explain the faulty model,
+// measures in the same rounds what the model without the fault takes, and compares.
+//   evoq_planted_faults [--threads N] [--duration-s D] [--repeat R] [--only TEXT] [--models DIR]
+//   [--json FILE]
 // A true cost whose 95% interval is wider than the 15% that a cause may be off is undecided.
-// Exit code 1 when the median over the repetitions names a cause at less than 85% or more than 115% of the true cost, cannot decide, or a ledger
-// does not add up.
+// Exit code 1 when the median over the repetitions names a cause at less than 85% or more than 115%
+// of the true cost, cannot decide, or a ledger does not add up.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
@@ -59,17 +60,19 @@ struct TrueCost {
   double ms = 0, half_ms = 0;  // and half of its 95% interval, from the parts of the measured time
 };
 
-// What the runs of `with` take longer than those of `without`, measured in the same rounds as what explain says.
+// What the runs of `with` take longer than those of `without`, measured in the same rounds as what
+// explain says.
 TrueCost TrueCostOf(const StepProfile& with, const StepProfile& without) {
   TrueCost cost{with.total_ms - without.total_ms, INFINITY};
   std::vector<double> differences;
-  for (size_t p = 0; p < std::min(with.parts.size(), without.parts.size()); ++p) differences.push_back(with.parts[p].total_ms - without.parts[p].total_ms);
+  for (size_t p = 0; p < std::min(with.parts.size(), without.parts.size()); ++p)
+    differences.push_back(with.parts[p].total_ms - without.parts[p].total_ms);
   if (differences.size() > 1) cost.half_ms = HalfMeanInterval(differences);
   return cost;
 }
 
-Result<Outcome> Judge(const Settings& s, const std::string& model, const std::string& name, const PlantedFault& fault,
-                      const std::function<void()>& host = {}) {
+Result<Outcome> Judge(const Settings& s, const std::string& model, const std::string& name,
+                      const PlantedFault& fault, const std::function<void()>& host = {}) {
   const auto at = [&](const char* file) { return (s.folder / file).string(); };
   EVOQ_TRY(ExportOnnx(fault.real, at("real.onnx")));
   EVOQ_ASSIGN(const Model sound, LowerAndPack(fault.sound));
@@ -87,8 +90,10 @@ Result<Outcome> Judge(const Settings& s, const std::string& model, const std::st
   Outcome outcome{.model = model, .fault = name, .code = fault.code, .unit = "ms"};
   if (FindExplainRule(fault.code, LedgerKind::kBytes) != nullptr) {
     outcome.unit = "bytes";
-    outcome.truth = static_cast<double>(std::filesystem::file_size(at("faulty.etm"))) - static_cast<double>(std::filesystem::file_size(at("sound.etm")));
-    for (const ByteCause& c : e.bytes->causes) outcome.explained += c.code == fault.code ? static_cast<double>(c.bytes) : 0;
+    outcome.truth = static_cast<double>(std::filesystem::file_size(at("faulty.etm"))) -
+                    static_cast<double>(std::filesystem::file_size(at("sound.etm")));
+    for (const ByteCause& c : e.bytes->causes)
+      outcome.explained += c.code == fault.code ? static_cast<double>(c.bytes) : 0;
     outcome.unexplained = static_cast<double>(e.bytes->unexplained_bytes);
     outcome.ledger = ToJson(*e.bytes);
     return outcome;
@@ -122,15 +127,28 @@ std::vector<Case> Cases() {
     fault.faulty = fault.sound;
     return fault;
   };
-  const auto qdq = [](size_t first, size_t last) { return [=](const FaultModel& m) { return ExtraQdqBeforeFloat(m, first, last); }; };
-  const auto excluded = [](size_t conv) { return [=](const FaultModel& m) { return ExcludedLayer(m, conv); }; };
-  const auto without_kernel = [](size_t conv, const char* op) { return [=](const FaultModel& m) { return NoIntegerKernel(m, conv, op); }; };
-  const auto dynamic = [](size_t first, size_t last) { return [=](const FaultModel& m) { return DynamicScales(m, first, std::min(last, Convolutions(m.graph).size() - 1)); }; };
-  const auto twice = [](size_t original, size_t copy) { return [=](const FaultModel& m) { return WeightsTwice(m, original, copy); }; };
+  const auto qdq = [](size_t first, size_t last) {
+    return [=](const FaultModel& m) { return ExtraQdqBeforeFloat(m, first, last); };
+  };
+  const auto excluded = [](size_t conv) {
+    return [=](const FaultModel& m) { return ExcludedLayer(m, conv); };
+  };
+  const auto without_kernel = [](size_t conv, const char* op) {
+    return [=](const FaultModel& m) { return NoIntegerKernel(m, conv, op); };
+  };
+  const auto dynamic = [](size_t first, size_t last) {
+    return [=](const FaultModel& m) {
+      return DynamicScales(m, first, std::min(last, Convolutions(m.graph).size() - 1));
+    };
+  };
+  const auto twice = [](size_t original, size_t copy) {
+    return [=](const FaultModel& m) { return WeightsTwice(m, original, copy); };
+  };
   constexpr size_t kAll = 1000;
   return {
       {"pointwise", "an extra Q/DQ pair", qdq(4, 4)},
-      {"resnet8", "an extra Q/DQ pair before each layer", qdq(1, 8)},  // one of 16 kB costs less than half a microsecond
+      {"resnet8", "an extra Q/DQ pair before each layer",
+       qdq(1, 8)},  // one of 16 kB costs less than half a microsecond
       {"mobilenetv2", "an extra Q/DQ pair", qdq(4, 4)},
       {"pointwise", "a layer excluded", excluded(3)},
       {"resnet8", "a layer excluded", excluded(1)},
@@ -163,7 +181,13 @@ std::vector<Case> Cases() {
 }
 
 json ToJson(const Outcome& o) {
-  return {{"model", o.model}, {"fault", o.fault}, {"code", o.code}, {"unit", o.unit}, {"true_cost", o.truth}, {"true_cost_half", o.truth_half}, {"explained", o.explained}, {"spread", o.spread}, {"ratio", o.ratio()}, {"unexplained", o.unexplained}, {"decided", o.decided()}, {"holds", o.holds()}, {"ledger", o.ledger}};
+  return {{"model", o.model},         {"fault", o.fault},
+          {"code", o.code},           {"unit", o.unit},
+          {"true_cost", o.truth},     {"true_cost_half", o.truth_half},
+          {"explained", o.explained}, {"spread", o.spread},
+          {"ratio", o.ratio()},       {"unexplained", o.unexplained},
+          {"decided", o.decided()},   {"holds", o.holds()},
+          {"ledger", o.ledger}};
 }
 
 // One line for all repetitions of a case; whether its median holds, and every ledger adds up.
@@ -184,10 +208,20 @@ bool Summarize(const std::vector<Outcome>& outcomes, TextTable& table) {
   const Outcome& o = outcomes.front();
   const size_t middle = ratios.size() / 2;
   const bool holds = adds_up && decided && ratios[middle] >= 0.85 && ratios[middle] <= 1.15;
-  const auto within = static_cast<size_t>(std::count_if(ratios.begin(), ratios.end(), [](double r) { return r >= 0.85 && r <= 1.15; }));
-  const auto shown = [&](double v) { return o.unit == "ms" ? fmt::format("{:.4f} ms", v) : fmt::format("{:.0f} B", v); };
-  table.Row({o.model, o.fault, o.code, shown(truths[middle]), o.unit == "ms" ? fmt::format("{:.4f}", half) : "", shown(explained[middle]), fmt::format("{:.1f}%", 100 * ratios.front()),
-             fmt::format("{:.1f}%", 100 * ratios[middle]), fmt::format("{:.1f}%", 100 * ratios.back()), fmt::format("{}/{}", within, ratios.size()), shown(rest), holds ? "holds" : decided ? "FAILS" : "undecided"});
+  const auto within = static_cast<size_t>(
+      std::count_if(ratios.begin(), ratios.end(), [](double r) { return r >= 0.85 && r <= 1.15; }));
+  const auto shown = [&](double v) {
+    return o.unit == "ms" ? fmt::format("{:.4f} ms", v) : fmt::format("{:.0f} B", v);
+  };
+  table.Row({o.model, o.fault, o.code, shown(truths[middle]),
+             o.unit == "ms" ? fmt::format("{:.4f}", half) : "", shown(explained[middle]),
+             fmt::format("{:.1f}%", 100 * ratios.front()),
+             fmt::format("{:.1f}%", 100 * ratios[middle]),
+             fmt::format("{:.1f}%", 100 * ratios.back()),
+             fmt::format("{}/{}", within, ratios.size()), shown(rest),
+             holds     ? "holds"
+             : decided ? "FAILS"
+                       : "undecided"});
   return holds;
 }
 
@@ -202,15 +236,18 @@ Result<int> Run(const Settings& s) {
       const bool file = c.model.ends_with(".onnx");
       if (file && s.models.empty()) continue;
       if (!models.count(c.model)) {
-        EVOQ_ASSIGN(models[c.model], MakeFaultModel(file ? s.models + "/" + c.model : c.model, s.threads));
+        EVOQ_ASSIGN(models[c.model],
+                    MakeFaultModel(file ? s.models + "/" + c.model : c.model, s.threads));
       }
       EVOQ_ASSIGN(const PlantedFault fault, c.plant(models[c.model]));
       EVOQ_ASSIGN(const Outcome o, Judge(s, c.model, c.fault, fault, c.host));
-      Log("{} {}: {:.1f}% of {:.4g} {}, +-{:.4g}, explain's interval +-{:.4f}", o.model, o.fault, 100 * o.ratio(), o.truth, o.unit, o.truth_half, o.spread);
+      Log("{} {}: {:.1f}% of {:.4g} {}, +-{:.4g}, explain's interval +-{:.4f}", o.model, o.fault,
+          100 * o.ratio(), o.truth, o.unit, o.truth_half, o.spread);
       outcomes[i].push_back(o);
     }
   }
-  TextTable table({"model", "fault", "cause", ">true cost", ">+-", ">explained", ">least", ">median", ">most", ">within 15%", ">unexplained", ""});
+  TextTable table({"model", "fault", "cause", ">true cost", ">+-", ">explained", ">least",
+                   ">median", ">most", ">within 15%", ">unexplained", ""});
   json rows = json::array();
   int failed = 0;
   for (const auto& [index, repeated] : outcomes) {
@@ -230,13 +267,19 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Plants faults and compares what explain says with what they cost.");
   app.add_option("--threads", settings.threads)->capture_default_str();
-  app.add_option("--duration-s", settings.duration_s, "Time to measure each model")->capture_default_str();
-  app.add_option("--repeat", settings.repeat, "Times to measure all of it")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--duration-s", settings.duration_s, "Time to measure each model")
+      ->capture_default_str();
+  app.add_option("--repeat", settings.repeat, "Times to measure all of it")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--only", settings.only, "Only the cases whose model and fault contain this");
-  app.add_option("--models", settings.models, "Folder of squeezenet1.1.onnx and tiny_darknet.onnx: their cases run only with it");
+  app.add_option(
+      "--models", settings.models,
+      "Folder of squeezenet1.1.onnx and tiny_darknet.onnx: their cases run only with it");
   app.add_option("--json", settings.json_path, "Also write the figures and ledgers");
   CLI11_PARSE(app, argc, argv);
-  settings.folder = std::filesystem::temp_directory_path() / ("evoq_planted_" + std::to_string(::getpid()));
+  settings.folder =
+      std::filesystem::temp_directory_path() / ("evoq_planted_" + std::to_string(::getpid()));
   std::filesystem::create_directories(settings.folder);
   const auto code = Run(settings);
   std::filesystem::remove_all(settings.folder);

@@ -11,6 +11,7 @@
 watch, files and bench leave alone what they have: --only REGEX for some, removing files for anew. $EVOQ_BUILD: the build's
 folder. Nothing else should run beside watch and bench. Needs onnx and numpy from PyPI.
 """
+
 import argparse
 import json
 import math
@@ -28,22 +29,46 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INC = os.path.join(HERE, "..", "src", "predict", "efficiency.inc")
 RESULTS = os.path.join(HERE, "results", "predict.json")
 SCHEMES = ("float32", "bf16", "int8", "int8-dynamic", "int8-weights")
-ZOO = ("lenet", "mobilenetv2", "resnet18", "resnet50", "resnet50-bn", "squeezenet1.1", "vgg16", "bert-base")
+ZOO = (
+    "lenet",
+    "mobilenetv2",
+    "resnet18",
+    "resnet50",
+    "resnet50-bn",
+    "squeezenet1.1",
+    "vgg16",
+    "bert-base",
+)
 SHAPES = {  # of inputs whose sizes the file leaves free
-    "babyllama105": {"input_ids": "1x64"}, "stories260K": {"input_ids": "1x64"}, "basic_pitch_nmp": {"serving_default_input_2:0": "1x43844x1"},
-    "brainchop_model11_gw_ae": {"input": "1x1x64x64x64"}, "deeplabv3_mnv2_pascal": {"input": "1x3x513x513"},
-    "magika_standard_v3_3": {"bytes": "1x2048"}, "yunet_n_dynamic": {"input": "1x3x320x320"},
-    "silero_vad_16k_op15": {"input": "1x512", "state": "2x1x128"}, "silero_vad": {"input": "1x512", "state": "2x1x128"},
+    "babyllama105": {"input_ids": "1x64"},
+    "stories260K": {"input_ids": "1x64"},
+    "basic_pitch_nmp": {"serving_default_input_2:0": "1x43844x1"},
+    "brainchop_model11_gw_ae": {"input": "1x1x64x64x64"},
+    "deeplabv3_mnv2_pascal": {"input": "1x3x513x513"},
+    "magika_standard_v3_3": {"bytes": "1x2048"},
+    "yunet_n_dynamic": {"input": "1x3x320x320"},
+    "silero_vad_16k_op15": {"input": "1x512", "state": "2x1x128"},
+    "silero_vad": {"input": "1x512", "state": "2x1x128"},
 }
-SAME = 0.05   # kSameShare of src/predict/predict.cc
+SAME = 0.05  # kSameShare of src/predict/predict.cc
 NOISE = 0.03  # of a ratio of two measured times
 # Models whose single steps were compared with the forecast while formulas were written: what they say of it is no surprise.
-LOOKED_AT = ("basic_pitch_nmp", "brainchop_model11_gw_ae", "magika_standard_v3_3", "mnist_cntk", "stories260K", "yolox_nano_bigisland",
-             "yunet_n_dynamic", "zoo-resnet18")
+LOOKED_AT = (
+    "basic_pitch_nmp",
+    "brainchop_model11_gw_ae",
+    "magika_standard_v3_3",
+    "mnist_cntk",
+    "stories260K",
+    "yolox_nano_bigisland",
+    "yunet_n_dynamic",
+    "zoo-resnet18",
+)
 
 
 def evoq():
-    return os.path.join(os.environ.get("EVOQ_BUILD", os.path.join(HERE, "..", "build", "release")), "bin", "evoq")
+    return os.path.join(
+        os.environ.get("EVOQ_BUILD", os.path.join(HERE, "..", "build", "release")), "bin", "evoq"
+    )
 
 
 def shape_options(name):
@@ -53,13 +78,16 @@ def shape_options(name):
 def nets(args):
     import onnx
     import predict_nets
+
     os.makedirs(args.out, exist_ok=True)
     for name, model in predict_nets.networks():
         onnx.save(model, os.path.join(args.out, name + ".onnx"))
 
 
 def watch(args):
-    names = sorted(f[:-5] for f in os.listdir(args.out) if f.endswith(".onnx") and re.search(args.only, f[:-5]))
+    names = sorted(
+        f[:-5] for f in os.listdir(args.out) if f.endswith(".onnx") and re.search(args.only, f[:-5])
+    )
     random.Random(1).shuffle(names)  # some of each kind, however early it is interrupted
     for threads in args.threads:
         for name in names:
@@ -67,7 +95,17 @@ def watch(args):
             if os.path.exists(path):
                 continue
             try:
-                forecast = run_evoq([evoq(), "predict", os.path.join(args.out, name + ".onnx"), "--check", "--threads", str(threads)], path + ".new")
+                forecast = run_evoq(
+                    [
+                        evoq(),
+                        "predict",
+                        os.path.join(args.out, name + ".onnx"),
+                        "--check",
+                        "--threads",
+                        str(threads),
+                    ],
+                    path + ".new",
+                )
             except RuntimeError as e:
                 print(f"{name}: {e}", file=sys.stderr)
                 continue
@@ -79,7 +117,9 @@ def watch(args):
 def counted_anew(args, name, path):
     """What `watch` measured, with the terms that the present build counts; kept beside it."""
     kept = path + ".counted"
-    if os.path.exists(kept) and os.path.getmtime(kept) > max(os.path.getmtime(path), os.path.getmtime(evoq())):
+    if os.path.exists(kept) and os.path.getmtime(kept) > max(
+        os.path.getmtime(path), os.path.getmtime(evoq())
+    ):
         with open(kept) as f:
             return json.load(f)
     with open(path) as f:
@@ -87,12 +127,19 @@ def counted_anew(args, name, path):
     limits = os.path.join(args.out, "limits.now")
     with open(limits, "w") as f:
         json.dump(measured["limits"], f)
-    now = run_evoq([evoq(), "predict", os.path.join(args.out, name + ".onnx"), "--limits", limits], os.path.join(args.out, "forecast.now"))
+    now = run_evoq(
+        [evoq(), "predict", os.path.join(args.out, name + ".onnx"), "--limits", limits],
+        os.path.join(args.out, "forecast.now"),
+    )
     for old, new in zip(measured["schemes"], now["schemes"]):
         if "unavailable" in old or "unavailable" in new:
             continue
-        if [(s["name"], s["kernel"]) for s in old["steps"]] != [(s["name"], s["kernel"]) for s in new["steps"]]:
-            raise RuntimeError(f"{name} {old['scheme']}: other kernels than were measured; remove its file and watch again")
+        if [(s["name"], s["kernel"]) for s in old["steps"]] != [
+            (s["name"], s["kernel"]) for s in new["steps"]
+        ]:
+            raise RuntimeError(
+                f"{name} {old['scheme']}: other kernels than were measured; remove its file and watch again"
+            )
         for before, step in zip(old["steps"], new["steps"]):
             before.update({key: step[key] for key in ("family", "terms_ns", "share", "loops")})
     with open(kept, "w") as f:
@@ -115,7 +162,9 @@ def fit(args):
     print(f"{len(steps)} steps of {len({s.net for s in steps})} networks")
     for (isa, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
         terms = "  ".join(f"{t} {x:.2f}" for t, x in zip(predict_fit.TERMS, times) if x > 0)
-        print(f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread {spread:.2f}  {terms}")
+        print(
+            f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread {spread:.2f}  {terms}"
+        )
 
 
 def models(data):
@@ -141,7 +190,11 @@ def selected(args):
     os.makedirs(args.out, exist_ok=True)
     for name, path in models(args.data):
         if re.search(args.only, name):
-            yield name, onnx_of(args, name, path), lambda scheme, name=name: os.path.join(args.out, f"{name}.{scheme}.etm")
+            yield (
+                name,
+                onnx_of(args, name, path),
+                lambda scheme, name=name: os.path.join(args.out, f"{name}.{scheme}.etm"),
+            )
 
 
 def ranges(args, name):
@@ -153,9 +206,26 @@ def files(args):
         for scheme in SCHEMES:
             if os.path.exists(etm(scheme)):
                 continue
-            calibration = ["--calib-random", "4", "--save-ranges", ranges(args, name)] if scheme == "int8" else []
+            calibration = (
+                ["--calib-random", "4", "--save-ranges", ranges(args, name)]
+                if scheme == "int8"
+                else []
+            )
             try:
-                run_evoq([evoq(), "quantize", path, "--scheme", scheme, *calibration, "-o", etm(scheme), *shape_options(name)], etm(scheme) + ".json")
+                run_evoq(
+                    [
+                        evoq(),
+                        "quantize",
+                        path,
+                        "--scheme",
+                        scheme,
+                        *calibration,
+                        "-o",
+                        etm(scheme),
+                        *shape_options(name),
+                    ],
+                    etm(scheme) + ".json",
+                )
             except RuntimeError as e:
                 print(f"{name} {scheme}: {str(e).strip()}", file=sys.stderr)
 
@@ -166,7 +236,13 @@ def compared(args, name, scheme, threads):
 
 def unrest(comparison):
     """How much the machine did beside: the width of the speedup's interval, or how far the median run is from the shortest."""
-    return max(comparison["speedup_high"] / comparison["speedup_low"], *(comparison[m]["p50_ms"] / comparison[m]["min_ms"] for m in "ab")) - 1
+    return (
+        max(
+            comparison["speedup_high"] / comparison["speedup_low"],
+            *(comparison[m]["p50_ms"] / comparison[m]["min_ms"] for m in "ab"),
+        )
+        - 1
+    )
 
 
 def calm(comparison):
@@ -179,13 +255,31 @@ def bench(args):
         for name, _, etm in selected(args):
             for scheme in SCHEMES[1:]:
                 path = compared(args, name, scheme, threads)
-                if os.path.exists(path) or not os.path.exists(etm(scheme)) or not os.path.exists(etm("float32")):
+                if (
+                    os.path.exists(path)
+                    or not os.path.exists(etm(scheme))
+                    or not os.path.exists(etm("float32"))
+                ):
                     continue
-                options = ["--threads", str(threads), "--rounds", "5", "--warmup-ms", "20", "--duration-s", str(args.seconds)]
+                options = [
+                    "--threads",
+                    str(threads),
+                    "--rounds",
+                    "5",
+                    "--warmup-ms",
+                    "20",
+                    "--duration-s",
+                    str(args.seconds),
+                ]
                 found = []
                 try:
                     while len(found) < args.tries and not any(map(calm, found)):
-                        found.append(run_evoq([evoq(), "compare", etm("float32"), etm(scheme), *options], path + ".json"))
+                        found.append(
+                            run_evoq(
+                                [evoq(), "compare", etm("float32"), etm(scheme), *options],
+                                path + ".json",
+                            )
+                        )
                 except RuntimeError as e:
                     print(f"{name}: {str(e).strip()}", file=sys.stderr)
                     break
@@ -208,16 +302,39 @@ def times_of(args, name, threads):
     ms = min(c["a"]["p50_ms"] for c in found.values())
     times = {"float32": {"ms": ms, "speedup": 1, "low": 1, "high": 1}}
     for scheme, c in found.items():
-        times[scheme] = {"ms": ms / c["speedup"], "speedup": c["speedup"], "low": c["speedup_low"], "high": c["speedup_high"]}
+        times[scheme] = {
+            "ms": ms / c["speedup"],
+            "speedup": c["speedup"],
+            "low": c["speedup_low"],
+            "high": c["speedup_high"],
+        }
     return times
 
 
 def with_ranges(args, name, path, scheme, etm):
     """Where the size is off: the one forecast with the ranges of the file."""
-    if scheme["scheme"] != "int8" or not os.path.exists(ranges(args, name)) or scheme["file_bytes"] == os.path.getsize(etm("int8")):
+    if (
+        scheme["scheme"] != "int8"
+        or not os.path.exists(ranges(args, name))
+        or scheme["file_bytes"] == os.path.getsize(etm("int8"))
+    ):
         return {}
     out = os.path.join(args.out, "forecast.json")
-    forecast = run_evoq([evoq(), "predict", path, "--threads", "1", "--scheme", "int8", "--ranges", ranges(args, name), *shape_options(name)], out)
+    forecast = run_evoq(
+        [
+            evoq(),
+            "predict",
+            path,
+            "--threads",
+            "1",
+            "--scheme",
+            "int8",
+            "--ranges",
+            ranges(args, name),
+            *shape_options(name),
+        ],
+        out,
+    )
     return {"bytes_with_ranges": forecast["schemes"][1]["file_bytes"]}
 
 
@@ -230,17 +347,38 @@ def check(args):
                 continue
             try:
                 out = os.path.join(args.out, "forecast.json")
-                forecast = run_evoq([evoq(), "predict", path, "--threads", str(threads), *shape_options(name)], out)
+                forecast = run_evoq(
+                    [evoq(), "predict", path, "--threads", str(threads), *shape_options(name)], out
+                )
             except RuntimeError as e:
-                rows.append({"model": name, "threads": threads, "refused": str(e).strip().rsplit("/", 1)[-1]})
+                rows.append(
+                    {
+                        "model": name,
+                        "threads": threads,
+                        "refused": str(e).strip().rsplit("/", 1)[-1],
+                    }
+                )
                 continue
             for s in forecast["schemes"]:
                 if "unavailable" not in s and s["scheme"] in times:
-                    rows.append({**with_ranges(args, name, path, s, etm),
-                                 "model": name, "scheme": s["scheme"], "threads": threads, "predicted_bytes": s["file_bytes"],
-                                 "bytes": os.path.getsize(etm(s["scheme"])), "predicted_ms": round(s["ms"], 5), "low_ms": round(s["low_ms"], 5),
-                                 "high_ms": round(s["high_ms"], 5), "payoff": s["payoff"], "ms": round(times[s["scheme"]]["ms"], 5),
-                                 "speedup": [round(times[s["scheme"]][k], 4) for k in ("speedup", "low", "high")]})
+                    rows.append(
+                        {
+                            **with_ranges(args, name, path, s, etm),
+                            "model": name,
+                            "scheme": s["scheme"],
+                            "threads": threads,
+                            "predicted_bytes": s["file_bytes"],
+                            "bytes": os.path.getsize(etm(s["scheme"])),
+                            "predicted_ms": round(s["ms"], 5),
+                            "low_ms": round(s["low_ms"], 5),
+                            "high_ms": round(s["high_ms"], 5),
+                            "payoff": s["payoff"],
+                            "ms": round(times[s["scheme"]]["ms"], 5),
+                            "speedup": [
+                                round(times[s["scheme"]][k], 4) for k in ("speedup", "low", "high")
+                            ],
+                        }
+                    )
     with open(RESULTS, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
     tell(rows)
@@ -262,32 +400,49 @@ def tell(rows):
     rows = [r for r in rows if "refused" not in r]
     at = {(r["model"], r["scheme"], r["threads"]): r for r in rows}
     names = list(dict.fromkeys(r["model"] for r in rows))
-    print("model                    threads  " + "  ".join(f"{s + ': ms, off':>24}" for s in SCHEMES))
+    print(
+        "model                    threads  " + "  ".join(f"{s + ': ms, off':>24}" for s in SCHEMES)
+    )
     for name in names:
         for t in sorted({r["threads"] for r in rows}):
             cells = []
             for s in SCHEMES:
                 r = at.get((name, s, t))
-                cells.append(f"{r['ms']:13.4f} {100 * (r['predicted_ms'] / r['ms'] - 1):+8.0f}%" + (" " if r["low_ms"] <= r["ms"] <= r["high_ms"] else "!")
-                             if r else " " * 24)
+                cells.append(
+                    f"{r['ms']:13.4f} {100 * (r['predicted_ms'] / r['ms'] - 1):+8.0f}%"
+                    + (" " if r["low_ms"] <= r["ms"] <= r["high_ms"] else "!")
+                    if r
+                    else " " * 24
+                )
             print(f"{name[:24]:24} {t:6}   " + "  ".join(f"{c:>24}" for c in cells))
     print("(!: outside the forecast's range)")
     size = [abs(r["predicted_bytes"] / r["bytes"] - 1) for r in rows]
-    print(f"size: off by at most {100 * max(size):.2f}%, {sum(x <= 0.01 for x in size)} of {len(size)} within 1%")
+    print(
+        f"size: off by at most {100 * max(size):.2f}%, {sum(x <= 0.01 for x in size)} of {len(size)} within 1%"
+    )
     given = [abs(r.get("bytes_with_ranges", r["predicted_bytes"]) / r["bytes"] - 1) for r in rows]
-    print(f" with the ranges that the file was calibrated to (predict --ranges): off by at most {100 * max(given):.2f}%, "
-          f"{sum(x <= 0.01 for x in given)} of {len(given)} within 1%")
+    print(
+        f" with the ranges that the file was calibrated to (predict --ranges): off by at most {100 * max(given):.2f}%, "
+        f"{sum(x <= 0.01 for x in given)} of {len(given)} within 1%"
+    )
     for t in sorted({r["threads"] for r in rows}):
         those = [r for r in rows if r["threads"] == t]
         print(f"{t} thread{'s' if t > 1 else ''}:")
         bars(those, at, "all models", refused)
-        bars([r for r in those if r["model"] not in LOOKED_AT], at, "models whose steps nobody looked at", refused - set(LOOKED_AT))
+        bars(
+            [r for r in those if r["model"] not in LOOKED_AT],
+            at,
+            "models whose steps nobody looked at",
+            refused - set(LOOKED_AT),
+        )
         for s in SCHEMES:
             mine = [r for r in those if r["scheme"] == s]
             print(f"  {s}: {sum(map(within, mine))} of {len(mine)} runs within 20%")
         for r in those:
             if r["scheme"] != "float32" and not holds(r["payoff"], speedup(at, r, "ms")):
-                print(f"  {r['model']} {r['scheme']}: said {r['payoff']} ({speedup(at, r, 'predicted_ms'):.2f}x), is {speedup(at, r, 'ms'):.2f}x")
+                print(
+                    f"  {r['model']} {r['scheme']}: said {r['payoff']} ({speedup(at, r, 'predicted_ms'):.2f}x), is {speedup(at, r, 'ms'):.2f}x"
+                )
 
 
 def speedup(at, r, key):
@@ -301,36 +456,57 @@ def within(r):
 def bars(rows, at, title, refused):
     """Of rows of one number of threads. A model without forecast counts as missed."""
     names = list(dict.fromkeys(r["model"] for r in rows))
-    off = {n: [abs(math.log(r["predicted_ms"] / r["ms"])) for r in rows if r["model"] == n] for n in names}
+    off = {
+        n: [abs(math.log(r["predicted_ms"] / r["ms"])) for r in rows if r["model"] == n]
+        for n in names
+    }
     print(f" {title}:")
-    print(f"  latency within 20%: {sum(map(within, rows))} of {len(rows)} runs; {sum(float(np.median(off[n])) <= math.log(1.2) for n in names)} of "
-          f"{len(names) + len(refused)} models in the median over schemes, {sum(all(within(r) for r in rows if r['model'] == n) for n in names)} in all")
+    print(
+        f"  latency within 20%: {sum(map(within, rows))} of {len(rows)} runs; {sum(float(np.median(off[n])) <= math.log(1.2) for n in names)} of "
+        f"{len(names) + len(refused)} models in the median over schemes, {sum(all(within(r) for r in rows if r['model'] == n) for n in names)} in all"
+    )
     pairs = [r for r in rows if r["scheme"] != "float32"]
     right = sum(holds(r["payoff"], speedup(at, r, "ms")) for r in pairs)
     strict = sum((speedup(at, r, "ms") > 1) == (speedup(at, r, "predicted_ms") > 1) for r in pairs)
-    print(f"  payoff: what is said is so in {right} of {len(pairs)} pairs ({100 * right / max(len(pairs), 1):.0f}%); "
-          f"on the right side of 1 to the last digit: {strict}")
+    print(
+        f"  payoff: what is said is so in {right} of {len(pairs)} pairs ({100 * right / max(len(pairs), 1):.0f}%); "
+        f"on the right side of 1 to the last digit: {strict}"
+    )
     clear = [r for r in pairs if r["speedup"][1] > 1 + NOISE or r["speedup"][2] < 1 / (1 + NOISE)]
     sides = sum((r["speedup"][0] > 1) == (speedup(at, r, "predicted_ms") > 1) for r in clear)
-    print(f"   of the {len(clear)} whose measured interval lies beyond {NOISE:.0%} from 1: on the right side in {sides}")
-    print(f"  range: {sum(r['low_ms'] <= r['ms'] <= r['high_ms'] for r in rows)} of {len(rows)} runs within it")
+    print(
+        f"   of the {len(clear)} whose measured interval lies beyond {NOISE:.0%} from 1: on the right side in {sides}"
+    )
+    print(
+        f"  range: {sum(r['low_ms'] <= r['ms'] <= r['high_ms'] for r in rows)} of {len(rows)} runs within it"
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("verb", choices=("nets", "watch", "fit", "files", "bench", "check", "tell"))
     parser.add_argument("-o", "--out", default="predict_nets")
     parser.add_argument("--data", default=os.environ.get("EVOQ_DATA", "data"))
     parser.add_argument("--only", default="")
-    parser.add_argument("--tag", default="", help="of watch's files, where they are of another instruction set (EVOQ_TARGET)")
+    parser.add_argument(
+        "--tag",
+        default="",
+        help="of watch's files, where they are of another instruction set (EVOQ_TARGET)",
+    )
     parser.add_argument("--threads", default="1,2", type=lambda s: [int(t) for t in s.split(",")])
     parser.add_argument("--seconds", default=0.9, type=float, help="of each comparison of bench")
-    parser.add_argument("--tries", default=3, type=int, help="of a comparison, until the machine is calm")
+    parser.add_argument(
+        "--tries", default=3, type=int, help="of a comparison, until the machine is calm"
+    )
     args = parser.parse_args()
     if args.verb == "tell":
         with open(RESULTS) as f:
             return tell(json.load(f))
-    {"nets": nets, "watch": watch, "fit": fit, "files": files, "bench": bench, "check": check}[args.verb](args)
+    {"nets": nets, "watch": watch, "fit": fit, "files": files, "bench": bench, "check": check}[
+        args.verb
+    ](args)
 
 
 if __name__ == "__main__":

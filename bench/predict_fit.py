@@ -1,5 +1,6 @@
 """Fits the constants of src/predict/efficiency.inc: for each family and instruction set, how many times the nanoseconds of each
 term (src/predict/cost.h) pass in earnest. From steps that `evoq predict --check` measured on the networks of predict_nets.py."""
+
 import collections
 import os
 import re
@@ -7,14 +8,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-TERMS = ("call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "edges", "copies", "stream", "weights")
+TERMS = (
+    "call",
+    "arithmetic",
+    "feed",
+    "rows",
+    "outputs",
+    "curve",
+    "tiles",
+    "edges",
+    "copies",
+    "stream",
+    "weights",
+)
 # Where the data say nothing: what a decent kernel does.
 PRIOR = np.array([0.05, 1.1, 0.3, 0.5, 1.0, 4.0, 0.5, 0.2, 0.5, 0.5, 0.8])
 PRIOR_WEIGHT = 0.003
 UNDISTURBED = 0.93  # share of its limits that the machine had while a scheme was measured; others are left out
 # Families of which the networks have too few steps take the constants of another, with a wide spread.
-LIKE = {"direct_int8": "product_int8", "transposed_int8": "product_int8", "transposed_bf16": "product_bf16",
-        "transposed_f32": "product_f32", "softmax_bf16": "softmax", "normalize_bf16": "normalize", "compare": "reference", "pool_bf16": "pool_f32", "pool_int8": "pool_f32"}
+LIKE = {
+    "direct_int8": "product_int8",
+    "transposed_int8": "product_int8",
+    "transposed_bf16": "product_bf16",
+    "transposed_f32": "product_f32",
+    "softmax_bf16": "softmax",
+    "normalize_bf16": "normalize",
+    "compare": "reference",
+    "pool_bf16": "pool_f32",
+    "pool_int8": "pool_f32",
+}
 FEW = 6
 SHARED = (1.0, 7.0, 1.0)  # shared, fork and remote to begin with
 SHARED_MOST = np.array([1.0, 30.0, 8.0])
@@ -36,10 +58,10 @@ class Step:
     family: str
     kernel: str
     terms: np.ndarray  # ns
-    ns: float          # measured
-    share: float       # of its run
-    largest: float     # share of the work, on the thread that has the most
-    loops: int         # that threads share
+    ns: float  # measured
+    share: float  # of its run
+    largest: float  # share of the work, on the thread that has the most
+    loops: int  # that threads share
 
 
 def steps_of(net, forecast):
@@ -50,15 +72,31 @@ def steps_of(net, forecast):
         total = max(sum(s["measured_ms"] for s in scheme["steps"]), 1e-9)
         idle_ms = 0.0
         for s in scheme["steps"]:
-            woken, idle_ms = s["loops"] > 0 and idle_ms > WOKEN_MS, 0.0 if s["loops"] > 0 else idle_ms + s["measured_ms"]
+            woken, idle_ms = (
+                s["loops"] > 0 and idle_ms > WOKEN_MS,
+                0.0 if s["loops"] > 0 else idle_ms + s["measured_ms"],
+            )
             if woken:
                 continue
-            yield Step(net, scheme["scheme"], forecast["isa"], forecast["threads"], forecast["limits"]["fork_ns"], s["family"], s["kernel"],
-                       np.array([s["terms_ns"].get(t, 0.0) for t in TERMS]), max(s["measured_ms"] * 1e6, 1.0), s["measured_ms"] / total,
-                       s["share"], s["loops"])
+            yield Step(
+                net,
+                scheme["scheme"],
+                forecast["isa"],
+                forecast["threads"],
+                forecast["limits"]["fork_ns"],
+                s["family"],
+                s["kernel"],
+                np.array([s["terms_ns"].get(t, 0.0) for t in TERMS]),
+                max(s["measured_ms"] * 1e6, 1.0),
+                s["measured_ms"] / total,
+                s["share"],
+                s["loops"],
+            )
 
 
-MOST = np.array([10, 10, 20, 100, 20, 60, 60, 20, 60, 10, 10])  # no kernel is further from the limits than that
+MOST = np.array(
+    [10, 10, 20, 100, 20, 60, 60, 20, 60, 10, 10]
+)  # no kernel is further from the limits than that
 
 
 def bounded(a, b, start):
@@ -79,12 +117,14 @@ def fit_times(steps):
     terms, ns = np.array([s.terms for s in steps]), np.array([s.ns for s in steps])
     weight = np.sqrt(np.array([s.share for s in steps]) + 0.002)
     a, b = terms / ns[:, None], np.ones(len(ns))
-    scale = np.maximum((a * weight[:, None]).max(axis=0), 1e-9)  # the prior pulls all terms alike, whatever their size
+    scale = np.maximum(
+        (a * weight[:, None]).max(axis=0), 1e-9
+    )  # the prior pulls all terms alike, whatever their size
     x = PRIOR.copy()
     for _ in range(12):
         error = np.abs(a @ x - b)
         robust = weight * np.sqrt(np.minimum(1, 0.33 / np.maximum(error, 1e-9)))
-        pull = np.sqrt(PRIOR_WEIGHT * (robust ** 2).sum()) * scale / (weight.max() or 1)
+        pull = np.sqrt(PRIOR_WEIGHT * (robust**2).sum()) * scale / (weight.max() or 1)
         rows = np.vstack([a * robust[:, None], np.diag(pull)])
         x = bounded(rows, np.concatenate([b * robust, pull * PRIOR]), x)
     return x
@@ -92,8 +132,16 @@ def fit_times(steps):
 
 def shared_columns(steps, serial):
     """What shared, fork and remote are multiplied with (src/predict/cost.h)."""
-    return np.array([[-ns * (1 - s.largest), s.loops * s.fork_ns, s.terms[TERMS.index("stream")] * (1 - 1 / s.threads) / s.threads]
-                     for s, ns in zip(steps, serial)])
+    return np.array(
+        [
+            [
+                -ns * (1 - s.largest),
+                s.loops * s.fork_ns,
+                s.terms[TERMS.index("stream")] * (1 - 1 / s.threads) / s.threads,
+            ]
+            for s, ns in zip(steps, serial)
+        ]
+    )
 
 
 def fit_shared(steps, serial, start):
@@ -109,7 +157,10 @@ def fit_shared(steps, serial, start):
     x = np.array(start)
     for _ in range(30):
         robust = weight * np.sqrt(np.minimum(1, 0.2 / np.maximum(np.abs(a @ x - b), 1e-9)))
-        gram, right = (a * robust[:, None]).T @ (a * robust[:, None]), (a * robust[:, None]).T @ (b * robust)
+        gram, right = (
+            (a * robust[:, None]).T @ (a * robust[:, None]),
+            (a * robust[:, None]).T @ (b * robust),
+        )
         pull = SHARED_FEW / len(steps) * np.diag(gram) + 1e-12
         gram, right = gram + np.diag(pull), right + pull * np.array(start)
         for _ in range(300):
@@ -128,11 +179,20 @@ def fit(steps):
     groups = collections.defaultdict(list)
     for s in steps:
         groups[s.isa, s.family].append(s)
-        if s.family not in ("reference", "recurrent", "compare"):  # what no family takes is like the average step that is no product
-            if not s.family.startswith(("product", "winograd", "depthwise", "direct", "transposed")):
+        if s.family not in (
+            "reference",
+            "recurrent",
+            "compare",
+        ):  # what no family takes is like the average step that is no product
+            if not s.family.startswith(
+                ("product", "winograd", "depthwise", "direct", "transposed")
+            ):
                 groups[s.isa, "other"].append(s)
-    times = {key: fit_times([s for s in group if s.threads == 1]) for key, group in sorted(groups.items())
-             if sum(s.threads == 1 for s in group) >= FEW}
+    times = {
+        key: fit_times([s for s in group if s.threads == 1])
+        for key, group in sorted(groups.items())
+        if sum(s.threads == 1 for s in group) >= FEW
+    }
     known = [s for s in steps if (s.isa, s.family) in times]
     overall = {}
     for isa in {isa for isa, _ in times}:
@@ -150,7 +210,11 @@ def fit(steps):
             run[2] += s.share
         logs = [(np.log(p / m), share) for p, m, share in sums.values() if share > 0.02]
         # The mean error, as the deviation of a normal one: single disturbed runs count little.
-        spread = 1.25 * sum(share * abs(l) for l, share in logs) / sum(share for _, share in logs) if logs else 0.5
+        spread = (
+            1.25 * sum(share * abs(l) for l, share in logs) / sum(share for _, share in logs)
+            if logs
+            else 0.5
+        )
         out[key] = (times[key], shared, max(float(spread), 0.03))
     for isa in {isa for isa, _ in out}:
         for family in set(families()) - {family for i, family in out if i == isa}:
@@ -161,20 +225,29 @@ def fit(steps):
 
 def families():
     """Names of src/predict/families/."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "predict", "families")
+    folder = os.path.join(
+        os.path.dirname(os.path.abspath(__file__)), "..", "src", "predict", "families"
+    )
     for f in sorted(os.listdir(folder)):
         with open(os.path.join(folder, f)) as file:
             yield from re.findall(r'const CostFamily kFamily\w+ = {"(\w+)"', file.read())
 
 
-ISAS = {"AVX512": "Isa::kAvx512", "AVX2": "Isa::kAvx2", "SCALAR": "Isa::kScalar", "NEON": "Isa::kNeon"}
+ISAS = {
+    "AVX512": "Isa::kAvx512",
+    "AVX2": "Isa::kAvx2",
+    "SCALAR": "Isa::kScalar",
+    "NEON": "Isa::kNeon",
+}
 
 
 def write(constants, path):
     lines = [HEADER]
     for (isa, family), (times, shared, spread) in sorted(constants.items()):
         numbers = ", ".join(f"{x:.4g}" for x in times)
-        lines.append(f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, {spread:.3f}, {numbers})\n')
+        lines.append(
+            f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, {spread:.3f}, {numbers})\n'
+        )
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w") as f:
         f.writelines(lines)

@@ -2,6 +2,7 @@
 same file or its counterpart, the same threads and batch, a warm-up, then the median of the runs of one round; rounds of
 all in turn, and the median over rounds. Inputs and outputs are allocated once for all of them.
 """
+
 import json
 import os
 import subprocess
@@ -53,7 +54,17 @@ class Evoq:
     """One `evoq bench` process per round."""
 
     def __init__(self, evoq, model, threads, batch=1, shapes=None, environment=None):
-        self.command = [evoq, "bench", model, "--threads", str(threads), "--warmup-ms", str(WARMUP_S * 1e3), "--iterations", str(MIN_RUNS)]
+        self.command = [
+            evoq,
+            "bench",
+            model,
+            "--threads",
+            str(threads),
+            "--warmup-ms",
+            str(WARMUP_S * 1e3),
+            "--iterations",
+            str(MIN_RUNS),
+        ]
         if shapes:
             for name, shape in shapes.items():
                 self.command += ["--shape", f"{name}=" + "x".join(map(str, shape))]
@@ -64,13 +75,17 @@ class Evoq:
         self.last = {}
 
     def ms(self, seconds):
-        self.last = run_evoq(self.command + ["--duration-s", str(seconds)], self.out, self.environment)
+        self.last = run_evoq(
+            self.command + ["--duration-s", str(seconds)], self.out, self.environment
+        )
         return self.last["p50_ms"]
 
 
 def run_evoq(command, out, environment=None):
     """The JSON that an evoq command writes; RuntimeError with its message otherwise."""
-    done = subprocess.run(command + ["--json", out], capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        command + ["--json", out], capture_output=True, text=True, env=environment
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
     with open(out) as f:
@@ -82,6 +97,7 @@ def run_evoq(command, out, environment=None):
 class OnnxRuntime:
     def __init__(self, model, threads, batch=1, shapes=None):
         import onnxruntime as ort
+
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -89,9 +105,20 @@ class OnnxRuntime:
         # Threads spin within a run, but a waiting session must not take the core that another is measured on.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        types = {"tensor(float)": np.float32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8, "tensor(int64)": np.int64}
-        self.values = [ort.OrtValue.ortvalue_from_numpy(random_input(types[i.type], sizes(i.shape, batch, (shapes or {}).get(i.name)), k + 1))
-                       for k, i in enumerate(self.session.get_inputs())]
+        types = {
+            "tensor(float)": np.float32,
+            "tensor(uint8)": np.uint8,
+            "tensor(int8)": np.int8,
+            "tensor(int64)": np.int64,
+        }
+        self.values = [
+            ort.OrtValue.ortvalue_from_numpy(
+                random_input(
+                    types[i.type], sizes(i.shape, batch, (shapes or {}).get(i.name)), k + 1
+                )
+            )
+            for k, i in enumerate(self.session.get_inputs())
+        ]
         first, self.binding = self.session.io_binding(), self.session.io_binding()
         for binding in (first, self.binding):
             for i, value in zip(self.session.get_inputs(), self.values):
@@ -109,15 +136,34 @@ class OnnxRuntime:
 class OpenVino:
     def __init__(self, model, threads, batch=1, shapes=None):
         import openvino as ov
+
         core = ov.Core()
         network = core.read_model(model)
-        network.reshape({i: sizes([d.get_length() if d.is_static else None for d in i.partial_shape], batch,
-                                  (shapes or {}).get(i.any_name)) for i in network.inputs})
-        compiled = core.compile_model(network, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY",
-                                                       "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads})
+        network.reshape(
+            {
+                i: sizes(
+                    [d.get_length() if d.is_static else None for d in i.partial_shape],
+                    batch,
+                    (shapes or {}).get(i.any_name),
+                )
+                for i in network.inputs
+            }
+        )
+        compiled = core.compile_model(
+            network,
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "f32",
+                "PERFORMANCE_HINT": "LATENCY",
+                "NUM_STREAMS": 1,
+                "INFERENCE_NUM_THREADS": threads,
+            },
+        )
         self.request = compiled.create_infer_request()
         for k, i in enumerate(compiled.inputs):
-            self.request.set_tensor(i, ov.Tensor(random_input(i.element_type.to_dtype(), list(i.shape), k + 1)))
+            self.request.set_tensor(
+                i, ov.Tensor(random_input(i.element_type.to_dtype(), list(i.shape), k + 1))
+            )
 
     def ms(self, seconds):
         return timed(self.request.infer, seconds)
@@ -139,7 +185,9 @@ def create(make, *arguments, **named):
     """A runner, or why there is none."""
     try:
         return make(*arguments, **named), None
-    except Exception as e:  # each peer has exceptions of its own; any means that it refuses the model
+    except (
+        Exception
+    ) as e:  # each peer has exceptions of its own; any means that it refuses the model
         return None, one_line(e)
 
 

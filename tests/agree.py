@@ -1,4 +1,5 @@
 """What the comparisons with ONNX Runtime share: where things are, evoq's runs and sessions. Tests that lack what they need skip (exit status 77)."""
+
 import importlib
 import os
 import subprocess
@@ -32,6 +33,7 @@ def evoq(*arguments):
 def session(path):
     """ONNX Runtime on the CPU, one thread."""
     import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1

@@ -3,6 +3,7 @@
 
 Skips (exit status 77) where the build has no fuzz targets (g++).
 """
+
 import os
 import subprocess
 import sys
@@ -13,9 +14,13 @@ SECONDS = os.environ.get("EVOQ_FUZZ_SECONDS", "15")
 
 
 def main():
-    names = sorted(f[:-len("_fuzz.cc")] for f in os.listdir(f"{ROOT}/tests/fuzz") if f.endswith("_fuzz.cc"))
+    names = sorted(
+        f[: -len("_fuzz.cc")] for f in os.listdir(f"{ROOT}/tests/fuzz") if f.endswith("_fuzz.cc")
+    )
     targets = ["fuzz_" + name for name in names]
-    built = subprocess.run(["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True)
+    built = subprocess.run(
+        ["cmake", "--build", BUILD, "--target", *targets], capture_output=True, text=True
+    )
     if "unknown target" in built.stderr + built.stdout:
         print("skipped: this build has no fuzz targets (they need clang)")
         return 77
@@ -23,9 +28,16 @@ def main():
         print(built.stdout[-2000:] + built.stderr[-2000:])
         return 1
     for name in names:
-        done = subprocess.run(["sh", f"{ROOT}/tests/fuzz/run.sh", name, "--seconds", SECONDS, "--build", BUILD], capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", f"{ROOT}/tests/fuzz/run.sh", name, "--seconds", SECONDS, "--build", BUILD],
+            capture_output=True,
+            text=True,
+        )
         runs = [line for line in done.stderr.splitlines() if "number_of_executed_units" in line]
-        print(f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit status {done.returncode}", flush=True)
+        print(
+            f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit status {done.returncode}",
+            flush=True,
+        )
         if done.returncode != 0:
             print(done.stderr[-3000:])
             return 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/mutate.py: its rules on a few lines, and whole runs on a toy project whose tests notice
 some faults and not others."""
+
 import json
 import os
 import pathlib
@@ -48,21 +49,20 @@ RULES = [
 ]
 
 TOY = {
-    "CMakePresets.json":
-        json.dumps({
+    "CMakePresets.json": json.dumps(
+        {
             "version": 3,
             "configurePresets": [{"name": "release", "binaryDir": "${sourceDir}/build/release"}],
-            "buildPresets": [{"name": "release", "configurePreset": "release"}]
-        }),
-    "CMakeLists.txt":
-        """cmake_minimum_required(VERSION 3.22)
+            "buildPresets": [{"name": "release", "configurePreset": "release"}],
+        }
+    ),
+    "CMakeLists.txt": """cmake_minimum_required(VERSION 3.22)
 project(toy LANGUAGES CXX)
 add_library(evoq_base STATIC src/base/limit.cc)
 add_executable(evoq_base_test src/base/limit_test.cc)
 target_link_libraries(evoq_base_test evoq_base)
 """,
-    "src/base/limit.cc":
-        """bool Within(int x, int limit) { return x <= limit; }
+    "src/base/limit.cc": """bool Within(int x, int limit) { return x <= limit; }
 bool Unwatched(int x, int limit) { return x < limit; }
 int Three() { return 3; }
 void Nothing(int x) {
@@ -71,51 +71,54 @@ void Nothing(int x) {
 }
 """,
     # --gtest options are ignored: the exit status tells.
-    "src/base/limit_test.cc":
-        """bool Within(int, int);
+    "src/base/limit_test.cc": """bool Within(int, int);
 bool Unwatched(int, int);
 int main() { return Within(3, 3) && !Within(4, 3) ? 0 : 1; }
 """,
-    "tests/mutants_equivalent.txt":
-        """src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test
+    "tests/mutants_equivalent.txt": """src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test
 src/base/limit.cc\tif (x < 0)\tif (x < 0) return;\t;\tof two lines
 """,
     # A copy holds links as they are, and tests may set limits of their own.
-    "tests/copy_test.py":
-        """import os, resource
+    "tests/copy_test.py": """import os, resource
 assert os.path.islink("tests/link")
 soft, hard = resource.getrlimit(resource.RLIMIT_AS)
 assert soft == 1 << 35 and hard == resource.RLIM_INFINITY
 """,
-    ".gitignore":
-        "/build/\n",
+    ".gitignore": "/build/\n",
 }
 
 
 def check_rules():
     for line, rule, wanted in RULES:
         got = [
-            line[:m.start] + m.text + line[m.end:]
+            line[: m.start] + m.text + line[m.end :]
             for m in mutation_rules.mutants(line)
             if m.rule == rule
         ]
         assert got == wanted, f"{rule} on {line!r}: {got}, expected {wanted}"
-    assert {rule for _, rule, wanted in RULES if wanted
-           } == {row[0] for row in mutation_rules.RULES}, "a rule has no case"
+    assert {rule for _, rule, wanted in RULES if wanted} == {
+        row[0] for row in mutation_rules.RULES
+    }, "a rule has no case"
 
 
 def run(root, *options):
-    done = subprocess.run([sys.executable, str(ROOT / "tools/mutate.py"), *options],
-                          capture_output=True,
-                          text=True,
-                          cwd=root,
-                          env={**os.environ, "EVOQ_MUTATE_ROOT": str(root)})
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools/mutate.py"), *options],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env={**os.environ, "EVOQ_MUTATE_ROOT": str(root)},
+    )
     return done.returncode, done.stdout + done.stderr
 
 
 def verdicts(output):
-    return {(int(line), change): result for result, line, change in re.findall(
-                r"^(\w+) +[\d.]+ s +src/base/limit\.cc:(\d+): \w+: (.+?)  ", output, re.MULTILINE)}
+    return {
+        (int(line), change): result
+        for result, line, change in re.findall(
+            r"^(\w+) +[\d.]+ s +src/base/limit\.cc:(\d+): \w+: (.+?)  ", output, re.MULTILINE
+        )
+    }
 
 
 def check_runs(root):
@@ -136,8 +139,9 @@ def check_runs(root):
     assert (3, "3 -> 4") not in seen, output  # listed as equivalent
     assert (5, "if (x < 0) return; -> ;") not in seen and seen[5, "0 -> 1"] == "survived", output
     assert "src/base/limit.cc:2: comparison: < -> <=" in output.split("survived:")[1], output
-    assert re.search(r"^base +\d+ +\d+ +2 ", output,
-                     re.MULTILINE), output  # killed, survived, two equivalent
+    assert re.search(r"^base +\d+ +\d+ +2 ", output, re.MULTILINE), (
+        output
+    )  # killed, survived, two equivalent
 
     # Judged once: a second run only reports, and a fault's text that changes is judged anew.
     assert not verdicts(run(root, "src/base/limit.cc")[1]), "judged twice"
@@ -158,8 +162,11 @@ def check_sample():
     room for an invalid one."""
     rooms = ["base", "graph", "ops"]
     files = [
-        f for room in rooms for f in [f for f in mutate.sources()
-                                      if f.split("/")[1] == room][:8 if room == "ops" else 2]
+        f
+        for room in rooms
+        for f in [f for f in mutate.sources() if f.split("/")[1] == room][
+            : 8 if room == "ops" else 2
+        ]
     ]
     mutate.sources, real = lambda: files, mutate.sources
     draw = lambda seed: [str(f) for f in mutate.Sample(40, 5, seed).faults()]
@@ -169,8 +176,9 @@ def check_sample():
     counts = [sum(f.room == room for f in faults) for room in rooms]
     assert sum(counts) in (40, 41) and min(counts) >= 5 and counts[2] > counts[1], counts
     further = sample.faults({faults[-1].id})
-    assert len(further) == len(faults) + 1 and set(faults) < set(
-        further) and further[-1].room == "ops"
+    assert (
+        len(further) == len(faults) + 1 and set(faults) < set(further) and further[-1].room == "ops"
+    )
     mutate.sources = real
     wanted = re.findall(r"^([a-z]+):", (ROOT / "src/rooms.txt").read_text(), re.MULTILINE)
     assert {f.split("/")[1] for f in mutate.sources() if f.startswith("src/")} == set(wanted)

@@ -7,6 +7,7 @@ classes are compared, and their outputs within the stated part of the largest. T
 their own in the data folder.
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI, or the data folder, is missing.
 """
+
 import json
 import os
 import sys
@@ -48,17 +49,42 @@ CASES = [
 ]
 # Models that hand a state from call to call: outputs and the inputs that take them, sizes of the inputs of a call, what stays the same.
 STEPWISE = [
-    ("models/silero_vad.onnx", {"stateN": "state"}, {"input": (1, 576), "state": (2, 1, 128)}, {"sr": np.array(16000, np.int64)}),
-    ("models/silero_vad.onnx", {"stateN": "state"}, {"input": (1, 288), "state": (2, 1, 128)}, {"sr": np.array(8000, np.int64)}),
-    ("models/silero_vad_16k_op15.onnx", {"stateN": "state"}, {"input": (1, 576), "state": (2, 1, 128)}, {"sr": np.array(16000, np.int64)}),
-    ("models/dtln_model_1.onnx", {"tf_op_layer_stack_2": "input_3"}, {"input_2": (1, 1, 257), "input_3": (1, 2, 128, 2)}, {}),
+    (
+        "models/silero_vad.onnx",
+        {"stateN": "state"},
+        {"input": (1, 576), "state": (2, 1, 128)},
+        {"sr": np.array(16000, np.int64)},
+    ),
+    (
+        "models/silero_vad.onnx",
+        {"stateN": "state"},
+        {"input": (1, 288), "state": (2, 1, 128)},
+        {"sr": np.array(8000, np.int64)},
+    ),
+    (
+        "models/silero_vad_16k_op15.onnx",
+        {"stateN": "state"},
+        {"input": (1, 576), "state": (2, 1, 128)},
+        {"sr": np.array(16000, np.int64)},
+    ),
+    (
+        "models/dtln_model_1.onnx",
+        {"tf_op_layer_stack_2": "input_3"},
+        {"input_2": (1, 1, 257), "input_3": (1, 2, 128, 2)},
+        {},
+    ),
 ]
 # Language models: tokenizer, text, windows of 256 tokens.
 LANGUAGE = [
     ("models/stories260K.onnx", "llm/tok512.bin", "text/tinystories_sample.txt", 64),
     ("models/babyllama105.onnx", "llm/tok105.vocab", "text/tinystories_sample.txt", 64),
 ]
-TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int32)": np.int32, "tensor(int64)": np.int64}
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+}
 
 
 def run(path, feeds, folder, states=()):
@@ -67,7 +93,9 @@ def run(path, feeds, folder, states=()):
     for i, (name, values) in enumerate(feeds.items()):
         np.save(f"{folder}/in{i}.npy", values)
         arguments += ["--input", f"{name}={folder}/in{i}.npy"]
-    agree.evoq("run", path, "--output-dir", folder + "/out", "--json", folder + "/out.json", *arguments)
+    agree.evoq(
+        "run", path, "--output-dir", folder + "/out", "--json", folder + "/out.json", *arguments
+    )
     with open(folder + "/out.json") as f:
         return {entry["name"]: np.load(entry["file"]) for entry in json.load(f)["outputs"]}
 
@@ -82,8 +110,15 @@ def difference(name, got, want, tolerance):
     scale = max(float(np.abs(want).max()), 1e-6)
     worst = float(np.abs(got.astype(np.float64) - want).max()) / scale
     if worst > tolerance:
-        return f"{name}: differs by {worst:.2e} of the largest output, expected at most {tolerance}", worst
-    if tolerance > TOLERANCE and want.ndim == 2 and not np.array_equal(got.argmax(-1), want.argmax(-1)):
+        return (
+            f"{name}: differs by {worst:.2e} of the largest output, expected at most {tolerance}",
+            worst,
+        )
+    if (
+        tolerance > TOLERANCE
+        and want.ndim == 2
+        and not np.array_equal(got.argmax(-1), want.argmax(-1))
+    ):
         return f"{name}: another class", worst
     return "", worst
 
@@ -100,7 +135,11 @@ def compare(path, symbols, low, high, tolerance, folder):
     rng, feeds = np.random.default_rng(5), {}
     for info in session.get_inputs():
         shape = [d if isinstance(d, int) else symbols[d] for d in info.shape]
-        values = smooth(rng, shape, low, high) if tolerance > TOLERANCE else rng.uniform(low, high, shape)
+        values = (
+            smooth(rng, shape, low, high)
+            if tolerance > TOLERANCE
+            else rng.uniform(low, high, shape)
+        )
         feeds[info.name] = values.astype(TYPES[info.type])
     got = run(path, feeds, folder)
     problems, worst = [], 0.0
@@ -115,7 +154,12 @@ def voice(rate, seconds, pitch):
     """What a voice is made of: a buzz with a wavering pitch, through the resonances of four vowels, in syllables."""
     n = int(rate * seconds)
     t = np.arange(n) / rate
-    phase = np.cumsum(pitch * (1 + 0.1 * np.sin(2 * np.pi * 2.5 * t) + 0.03 * np.sin(2 * np.pi * 5 * t))) / rate
+    phase = (
+        np.cumsum(
+            pitch * (1 + 0.1 * np.sin(2 * np.pi * 2.5 * t) + 0.03 * np.sin(2 * np.pi * 5 * t))
+        )
+        / rate
+    )
     buzz = sum(np.sin(2 * np.pi * k * phase) / k for k in range(1, int(rate / 2 / pitch / 1.2)))
     vowels = [(730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480)]
     syllable, sound, decay = rate // 8, np.zeros(n), np.exp(-np.pi * 90 / rate)
@@ -135,7 +179,9 @@ def recording(rate):
     """Quiet, a voice, quiet, another one, quiet."""
     rng = np.random.default_rng(0)
     quiet = lambda seconds: 0.0005 * rng.standard_normal(int(rate * seconds))
-    return np.concatenate([quiet(0.5), voice(rate, 1.2, 120), quiet(1.2), voice(rate, 0.8, 200), quiet(0.8)]).astype(np.float32)
+    return np.concatenate(
+        [quiet(0.5), voice(rate, 1.2, 120), quiet(1.2), voice(rate, 0.8, 200), quiet(0.8)]
+    ).astype(np.float32)
 
 
 def step_inputs(shapes, states, fixed):
@@ -144,24 +190,43 @@ def step_inputs(shapes, states, fixed):
     if "sr" not in fixed:
         rng = np.random.default_rng(6)
         loud = np.where(np.arange(60) % 8 < 4, 0.3, 0.001)  # by turns
-        return {name: (rng.random((60, *shape)) * loud.reshape(-1, *[1] * len(shape))).astype(np.float32) for name, shape in stepped.items()}
-    (name, (_, size)), = stepped.items()
+        return {
+            name: (rng.random((60, *shape)) * loud.reshape(-1, *[1] * len(shape))).astype(
+                np.float32
+            )
+            for name, shape in stepped.items()
+        }
+    ((name, (_, size)),) = stepped.items()
     sound, overlap = recording(int(fixed["sr"])), size // 9
     starts = range(0, len(sound) - size, size - overlap)
-    return {name: np.stack([sound[start:start + size] for start in starts])[:, None]}
+    return {name: np.stack([sound[start : start + size] for start in starts])[:, None]}
 
 
 def compare_steps(path, states, shapes, fixed, folder):
     """Each side hands on its own state, so that errors would add up; speech is found in the same calls."""
     session = agree.session(path)
     inputs = step_inputs(shapes, states, fixed)
-    start = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if name in states.values()}
+    start = {
+        name: np.zeros(shape, np.float32)
+        for name, shape in shapes.items()
+        if name in states.values()
+    }
     names, rows, state = [o.name for o in session.get_outputs()], [], dict(start)
     for call in range(len(next(iter(inputs.values())))):
-        wanted = dict(zip(names, session.run(None, {**{k: v[call] for k, v in inputs.items()}, **state, **fixed})))
+        wanted = dict(
+            zip(
+                names,
+                session.run(None, {**{k: v[call] for k, v in inputs.items()}, **state, **fixed}),
+            )
+        )
         state = {into: wanted[out] for out, into in states.items()}
         rows.append(wanted)
-    got = run(path, {**inputs, **start, **fixed}, folder, [f"{out}={into}" for out, into in states.items()])
+    got = run(
+        path,
+        {**inputs, **start, **fixed},
+        folder,
+        [f"{out}={into}" for out, into in states.items()],
+    )
     problems, worst = [], 0.0
     for name in names:
         want = np.stack([row[name] for row in rows])
@@ -171,26 +236,47 @@ def compare_steps(path, states, shapes, fixed, folder):
         if "sr" in fixed and name not in states:
             speech = want > 0.5
             if not speech.any() or speech.all() or not np.array_equal(speech, got[name] > 0.5):
-                problems.append(f"speech in {int(speech.sum())} of {speech.size} calls for ONNX Runtime, {int((got[name] > 0.5).sum())} for evoq")
+                problems.append(
+                    f"speech in {int(speech.sum())} of {speech.size} calls for ONNX Runtime, {int((got[name] > 0.5).sum())} for evoq"
+                )
     return "; ".join(problems), worst
 
 
 def compare_text(path, tokenizer, text, windows, folder):
     """`evoq eval`'s perplexity beside that of ONNX Runtime's logits on the same tokens."""
     result = os.path.join(folder, "eval.json")
-    agree.evoq("eval", path, "--text", os.path.join(DATA, text), "--tokenizer", os.path.join(DATA, tokenizer), "--limit", str(windows),
-               "--json", result, "--tokens", os.path.join(folder, "tokens.npy"))
+    agree.evoq(
+        "eval",
+        path,
+        "--text",
+        os.path.join(DATA, text),
+        "--tokenizer",
+        os.path.join(DATA, tokenizer),
+        "--limit",
+        str(windows),
+        "--json",
+        result,
+        "--tokens",
+        os.path.join(folder, "tokens.npy"),
+    )
     with open(result) as f:
         ours = json.load(f)
     tokens, session, losses = np.load(os.path.join(folder, "tokens.npy")), agree.session(path), []
     window = ours["tokens"] // ours["samples"]
     for i in range(windows):
-        seen, target = tokens[i * window:(i + 1) * window], tokens[i * window + 1:(i + 1) * window + 1]
-        logits = session.run(None, {session.get_inputs()[0].name: seen[None]})[0][0].astype(np.float64)
+        seen, target = (
+            tokens[i * window : (i + 1) * window],
+            tokens[i * window + 1 : (i + 1) * window + 1],
+        )
+        logits = session.run(None, {session.get_inputs()[0].name: seen[None]})[0][0].astype(
+            np.float64
+        )
         logits -= logits.max(-1, keepdims=True)
         losses.append(np.log(np.exp(logits).sum(-1)) - logits[np.arange(window), target])
     want = float(np.mean(losses))
-    print(f"  perplexity {ours['perplexity']:.4f}, negative log-likelihood {ours['nll']:.5f} on {ours['tokens']} tokens; ONNX Runtime's {np.exp(want):.4f}, {want:.5f}")
+    print(
+        f"  perplexity {ours['perplexity']:.4f}, negative log-likelihood {ours['nll']:.5f} on {ours['tokens']} tokens; ONNX Runtime's {np.exp(want):.4f}, {want:.5f}"
+    )
     part = abs(ours["nll"] - want) / want
     return ("" if part < 1e-5 else f"negative log-likelihood {ours['nll']}, expected {want}"), part
 
@@ -206,15 +292,30 @@ def without_quant(path, folder):
             continue
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         x, scale, zero, bits = node.input
-        width, signed, narrow = float(constants[bits]), attributes.get("signed", 1), attributes.get("narrow", 0)
-        low, high = (-2 ** (width - 1) + narrow, 2 ** (width - 1) - 1) if signed else (0, 2 ** width - 1 - narrow)
+        width, signed, narrow = (
+            float(constants[bits]),
+            attributes.get("signed", 1),
+            attributes.get("narrow", 0),
+        )
+        low, high = (
+            (-(2 ** (width - 1)) + narrow, 2 ** (width - 1) - 1)
+            if signed
+            else (0, 2**width - 1 - narrow)
+        )
         name = node.output[0]
         for end, value in (("low", low), ("high", high)):
-            model.graph.initializer.append(numpy_helper.from_array(np.array(value, np.float32), f"{name}/{end}"))
+            model.graph.initializer.append(
+                numpy_helper.from_array(np.array(value, np.float32), f"{name}/{end}")
+            )
         make = onnx.helper.make_node
-        nodes += [make("Div", [x, scale], [f"{name}/1"]), make("Add", [f"{name}/1", zero], [f"{name}/2"]), make("Round", [f"{name}/2"], [f"{name}/3"]),
-                  make("Clip", [f"{name}/3", f"{name}/low", f"{name}/high"], [f"{name}/4"]), make("Sub", [f"{name}/4", zero], [f"{name}/5"]),
-                  make("Mul", [f"{name}/5", scale], [name])]
+        nodes += [
+            make("Div", [x, scale], [f"{name}/1"]),
+            make("Add", [f"{name}/1", zero], [f"{name}/2"]),
+            make("Round", [f"{name}/2"], [f"{name}/3"]),
+            make("Clip", [f"{name}/3", f"{name}/low", f"{name}/high"], [f"{name}/4"]),
+            make("Sub", [f"{name}/4", zero], [f"{name}/5"]),
+            make("Mul", [f"{name}/5", scale], [name]),
+        ]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     plain = os.path.join(folder, "plain.onnx")
@@ -230,7 +331,11 @@ def compare_qonnx(path, folder):
     # Scales are powers of two, so that many sums of its 4-bit layers are ties, which float32 decides by its errors and integers exactly:
     # what 8-bit outputs make of that is about one step in the mean.
     mean = float(np.abs(got - want).mean() / np.abs(want).max())
-    return ("" if got.shape == want.shape and mean < 2 / 255 else f"{output.name}: differs by {mean:.4f} of the largest output in the mean, expected at most {2 / 255:.4f}"), mean
+    return (
+        ""
+        if got.shape == want.shape and mean < 2 / 255
+        else f"{output.name}: differs by {mean:.4f} of the largest output in the mean, expected at most {2 / 255:.4f}"
+    ), mean
 
 
 def compare_light(path, folder):
@@ -247,17 +352,24 @@ def compare_light(path, folder):
         n = int(np.prod(shape))
         feeds[info.name] = (np.arange(n, dtype=np.float64).reshape(shape) / n).astype(np.float32)
     got = run(path, feeds, folder)
-    problem, worst = difference(model.graph.output[0].name, got[model.graph.output[0].name], want, TOLERANCE)
+    problem, worst = difference(
+        model.graph.output[0].name, got[model.graph.output[0].name], want, TOLERANCE
+    )
     return problem, worst
 
 
 def main():
-    checks = [(model, lambda p, f, c=(symbols, low, high, t): compare(p, *c, f)) for model, symbols, (low, high), t in CASES]
+    checks = [
+        (model, lambda p, f, c=(symbols, low, high, t): compare(p, *c, f))
+        for model, symbols, (low, high), t in CASES
+    ]
     checks += [(model, lambda p, f, c=rest: compare_steps(p, *c, f)) for model, *rest in STEPWISE]
     checks += [(model, lambda p, f, c=rest: compare_text(p, *c, f)) for model, *rest in LANGUAGE]
     checks.append(("quantized/espcn_subpixel_qonnx.onnx", compare_qonnx))
     light = os.path.join(DATA, "onnx-backend-tests/light")
-    names = sorted(n for n in os.listdir(light) if n.endswith(".onnx")) if os.path.isdir(light) else []
+    names = (
+        sorted(n for n in os.listdir(light) if n.endswith(".onnx")) if os.path.isdir(light) else []
+    )
     checks += [(os.path.join("onnx-backend-tests/light", name), compare_light) for name in names]
     failures, only = 0, sys.argv[1:]
     for model, check in checks:
@@ -268,7 +380,10 @@ def main():
                 problem, worst = check(os.path.join(DATA, model), folder)
             except RuntimeError as error:
                 problem, worst = str(error), 0.0
-        print(f"{os.path.basename(model):48} {problem or f'agrees, largest difference {worst:.1e} of the largest output'}", flush=True)
+        print(
+            f"{os.path.basename(model):48} {problem or f'agrees, largest difference {worst:.1e} of the largest output'}",
+            flush=True,
+        )
         failures += bool(problem)
     print(f"{failures} of {len(checks)} disagree" if failures else "all agree")
     return 1 if failures else 0

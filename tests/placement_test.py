@@ -5,6 +5,7 @@ leaves nothing to repair.
 
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing.
 """
+
 import json
 import os
 import subprocess
@@ -29,8 +30,15 @@ TOLERANCE = 0.25
 
 def explain(model, target, folder, fixed=None):
     path = os.path.join(folder, "explain.json")
-    forecast.evoq("explain", model, "--target", target, "--json", path,
-                  *(["--fix", "--accept-changes", "-o", fixed] if fixed else []))
+    forecast.evoq(
+        "explain",
+        model,
+        "--target",
+        target,
+        "--json",
+        path,
+        *(["--fix", "--accept-changes", "-o", fixed] if fixed else []),
+    )
     with open(path) as f:
         return json.load(f)
 
@@ -49,23 +57,46 @@ def main():
             forecast.evoq("zoo", network, "-o", source)
             for target, runtime in RUNTIMES.items():
                 quantized = os.path.join(folder, f"{network}.{target}.onnx")
-                forecast.evoq("quantize", source, "-o", quantized, "--scheme", "int8", "--target", target, "--calib-random", 1)
+                forecast.evoq(
+                    "quantize",
+                    source,
+                    "-o",
+                    quantized,
+                    "--scheme",
+                    "int8",
+                    "--target",
+                    target,
+                    "--calib-random",
+                    1,
+                )
                 told = explain(quantized, runtime, folder)
                 found = [f["code"] for f in told["findings"] if f["code"] != "no-integer-kernel"]
-                check(not found and told["fates"]["integer"] > 0, f"{network} for {target}: {told['fates']} {found}")
-        good, fixed = os.path.join(folder, "mobilenetv2.ort.onnx"), os.path.join(folder, "fixed.onnx")
+                check(
+                    not found and told["fates"]["integer"] > 0,
+                    f"{network} for {target}: {told['fates']} {found}",
+                )
+        good, fixed = (
+            os.path.join(folder, "mobilenetv2.ort.onnx"),
+            os.path.join(folder, "fixed.onnx"),
+        )
         for fault in faults.FAULTS:
             planted = os.path.join(folder, "planted.onnx")
             if not faults.plant(fault, good, planted):
                 continue
             told = explain(planted, "ort-cpu", folder, fixed)
             count, _, wrong = forecast.compare(told, forecast.executed(planted, folder))
-            check(not wrong and count[True][0] + count[False][0] > 50, f"{fault.__name__}: forecast as executed {wrong[:2]}")
+            check(
+                not wrong and count[True][0] + count[False][0] > 50,
+                f"{fault.__name__}: forecast as executed {wrong[:2]}",
+            )
             left = sum(f["repairable"] for f in told["fixed"]["findings"])
             more = told["fixed"]["fates"]["integer"] >= told["fates"]["integer"]
             differs = forecast.difference(forecast.session(planted), forecast.session(fixed))
             repaired = ", ".join(r["code"] for r in told["repairs"])
-            check(told["repairs"] and not left and more and differs <= TOLERANCE, f"{fault.__name__}: {repaired}, differs by {differs:.4f}, {left} left")
+            check(
+                told["repairs"] and not left and more and differs <= TOLERANCE,
+                f"{fault.__name__}: {repaired}, differs by {differs:.4f}, {left} left",
+            )
             _, _, wrong = forecast.compare(told["fixed"], forecast.executed(fixed, folder))
             check(not wrong, f"{fault.__name__}, repaired: forecast as executed {wrong[:2]}")
     return 1 if failures else 0

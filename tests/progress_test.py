@@ -4,6 +4,7 @@ printed; none where stderr is no terminal.
 
 usage: progress_test.py [EVOQ]
 """
+
 import os
 import pty
 import re
@@ -12,7 +13,8 @@ import sys
 import threading
 
 EVOQ = os.path.abspath(
-    sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "bin/evoq"))
+    sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "bin/evoq")
+)
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/digits/digits.onnx")
 
 

@@ -6,6 +6,7 @@ At least LEAST of the classes must be equal. On processors with AVX2, where ONNX
 integers between the layers are equal too: on one sample of each model every quantized value is compared.
 Skips (exit status 77) where numpy, Pillow or onnxruntime from PyPI, or the data folder, is missing.
 """
+
 import argparse
 import json
 import os
@@ -22,8 +23,11 @@ from PIL import Image
 
 LEAST = 0.99
 # model, samples, calibration data
-CASES = [("mobilenetv2", "images/imagenet", "images/imagenet"), ("squeezenet1.1", "images/imagenet", "images/imagenet"),
-         ("resnet20_cifar10", "cifar10/test_1000.bin", "cifar10/train_5000.bin")]
+CASES = [
+    ("mobilenetv2", "images/imagenet", "images/imagenet"),
+    ("squeezenet1.1", "images/imagenet", "images/imagenet"),
+    ("resnet20_cifar10", "cifar10/test_1000.bin", "cifar10/train_5000.bin"),
+]
 
 
 def network_input(pixels, how):
@@ -31,7 +35,9 @@ def network_input(pixels, how):
     image = Image.fromarray(pixels)
     if "resize_short" in how:
         short = min(image.size)
-        image = image.resize([how["resize_short"] * side // short for side in image.size], Image.BILINEAR)
+        image = image.resize(
+            [how["resize_short"] * side // short for side in image.size], Image.BILINEAR
+        )
     if "crop" in how:
         height, width = how["crop"]
         left, top = (image.width - width) // 2, (image.height - height) // 2
@@ -60,9 +66,15 @@ def unequal_integers(quantized, x, folder):
     """Names of the quantized values on input x that are not equal in ONNX Runtime and evoq, and how many values there are."""
     model = onnx.load(quantized)
     types = {v.name: v for v in onnx.shape_inference.infer_shapes(model).graph.value_info}
-    names = [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear" and n.output[0] in types]
+    names = [
+        n.output[0]
+        for n in model.graph.node
+        if n.op_type == "QuantizeLinear" and n.output[0] in types
+    ]
     model.graph.output.extend(types[name] for name in names)
-    watched, inputs, outputs = (os.path.join(folder, name) for name in ("watched.onnx", "x.npy", "outputs"))
+    watched, inputs, outputs = (
+        os.path.join(folder, name) for name in ("watched.onnx", "x.npy", "outputs")
+    )
     onnx.save(model, watched)
     np.save(inputs, x)
     evoq("run", watched, "--input", inputs, "--output-dir", outputs)
@@ -86,10 +98,32 @@ def check(model, data, calibration, limit, folder):
     with open(preprocess) as file:
         how = json.load(file)
     quantized, classes = os.path.join(folder, model + ".onnx"), os.path.join(folder, model + ".tsv")
-    evoq("quantize", os.path.join(DATA, "models", model + ".onnx"), "--scheme", "int8", "--calib", os.path.join(DATA, calibration), "--calib-limit", "100",
-         "--preprocess", preprocess, "-o", quantized)
+    evoq(
+        "quantize",
+        os.path.join(DATA, "models", model + ".onnx"),
+        "--scheme",
+        "int8",
+        "--calib",
+        os.path.join(DATA, calibration),
+        "--calib-limit",
+        "100",
+        "--preprocess",
+        preprocess,
+        "-o",
+        quantized,
+    )
     onnx.checker.check_model(quantized, full_check=True)
-    evoq("eval", quantized, "--data", os.path.join(DATA, data), "--preprocess", preprocess, "--predictions", classes, *(["--limit", str(limit)] if limit else []))
+    evoq(
+        "eval",
+        quantized,
+        "--data",
+        os.path.join(DATA, data),
+        "--preprocess",
+        preprocess,
+        "--predictions",
+        classes,
+        *(["--limit", str(limit)] if limit else []),
+    )
     with open(classes) as file:
         ours = dict(line.rstrip("\n").split("\t") for line in list(file)[1:])
     runtime = session(quantized)
@@ -102,11 +136,17 @@ def check(model, data, calibration, limit, folder):
         equal += int(scores.argmax()) == int(ours[sample])
         total += 1
     good = total > 0 and equal >= LEAST * total
-    print(f"{model:20} ONNX Runtime's class equals evoq's on {equal} of {total}{'' if good else f', expected {LEAST:.0%}'}", flush=True)
+    print(
+        f"{model:20} ONNX Runtime's class equals evoq's on {equal} of {total}{'' if good else f', expected {LEAST:.0%}'}",
+        flush=True,
+    )
     if not has_avx2():
         return good
     unequal, values = unequal_integers(quantized, x, folder)
-    print(f"{model:20} equal integers in {values - len(unequal)} of {values} quantized values{''.join(': ' + name for name in unequal[:1])}", flush=True)
+    print(
+        f"{model:20} equal integers in {values - len(unequal)} of {values} quantized values{''.join(': ' + name for name in unequal[:1])}",
+        flush=True,
+    )
     return good and not unequal
 
 

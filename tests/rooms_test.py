@@ -3,6 +3,7 @@
 And to one meaning for each name: no two files may define a type of one name in one named namespace,
 because the linker takes one of them for both without a word. And to one parser of JSON, which
 bounds its nesting: what others parse could overflow the stack."""
+
 import pathlib
 import re
 import sys
@@ -15,12 +16,16 @@ TOKENS = re.compile(
       |(?P<namespace>\bnamespace\b\s*(?P<path>[\w:]*)\s*\{)
       |\b(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?(?P<type>\w+)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?(?P<body>\{)
       |(?P<open>\{)|(?P<close>\})""",
-    re.VERBOSE | re.DOTALL)
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def types_of(text):
     """The types that a file defines in named namespaces: "evoq::Name"."""
-    stack, types = [], []  # of open braces: a namespace's path ("" without a name), or None for others
+    stack, types = (
+        [],
+        [],
+    )  # of open braces: a namespace's path ("" without a name), or None for others
     for match in TOKENS.finditer(text):
         if match["namespace"]:
             stack.append(match["path"])
@@ -48,20 +53,33 @@ def repeated_types(files):
 def check_reader():
     """Two files that differ in a type are told apart from two that do not."""
     a = "namespace evoq {\nstruct Share {\n  int count; };\nenum class Kind : int { kA };\n}"
-    same = ["namespace evoq { class Share final : public Base { }; }", "namespace evoq {\nnamespace {\nint f() { return 0; }\n}\nstruct Share { }; }",
-            "namespace evoq::inner {} namespace evoq { enum class Kind { kB }; }"]
-    other = ["namespace evoq { struct Share; }", "namespace evoq { namespace { struct Share { }; } }", "namespace evoq::inner { struct Share { }; }",
-             "namespace evoq { // struct Share {\nstruct B { struct Share { }; }; const char* k = \"struct Share {\"; }"]
+    same = [
+        "namespace evoq { class Share final : public Base { }; }",
+        "namespace evoq {\nnamespace {\nint f() { return 0; }\n}\nstruct Share { }; }",
+        "namespace evoq::inner {} namespace evoq { enum class Kind { kB }; }",
+    ]
+    other = [
+        "namespace evoq { struct Share; }",
+        "namespace evoq { namespace { struct Share { }; } }",
+        "namespace evoq::inner { struct Share { }; }",
+        'namespace evoq { // struct Share {\nstruct B { struct Share { }; }; const char* k = "struct Share {"; }',
+    ]
     for text in same:
         assert repeated_types([("a", a), ("b", text)]), text
     for text in other:
         assert not repeated_types([("a", a), ("b", text)]), text
     parses = "const nlohmann::json root = nlohmann::json::parse(text);"
-    assert parsers_of_json([("src/a.cc", parses), ("src/b.cc", "Json::parse(text, nullptr)"),
-                            ("src/a_test.cc", parses), (JSON_PARSER, parses)]) == [
-                                f"src/{name}: {call}(...: expected ParseJson of base/json_file.h"
-                                for name, call in (("a.cc", "json::parse"), ("b.cc", "Json::parse"))
-                            ]
+    assert parsers_of_json(
+        [
+            ("src/a.cc", parses),
+            ("src/b.cc", "Json::parse(text, nullptr)"),
+            ("src/a_test.cc", parses),
+            (JSON_PARSER, parses),
+        ]
+    ) == [
+        f"src/{name}: {call}(...: expected ParseJson of base/json_file.h"
+        for name, call in (("a.cc", "json::parse"), ("b.cc", "Json::parse"))
+    ]
 
 
 JSON_PARSER = "src/base/json_file.cc"
@@ -73,7 +91,8 @@ def parsers_of_json(files):
     call = re.compile(r"\b[Jj]son::(?:parse|sax_parse|from_\w+)\(|\b[Jj]son::accept\(|\"_json\b")
     return [
         f"{name}: {found.group()}...: expected ParseJson of base/json_file.h"
-        for name, text in files if name != JSON_PARSER and not name.endswith("_test.cc")
+        for name, text in files
+        if name != JSON_PARSER and not name.endswith("_test.cc")
         for found in call.finditer(text)
     ]
 
@@ -112,13 +131,17 @@ def main():
                 continue
             includes += 1
             if match.group(1) not in allowed[room]:
-                errors.append(f"{path.relative_to(ROOT)}:{number}: room {room} may not include {match.group(1)}")
+                errors.append(
+                    f"{path.relative_to(ROOT)}:{number}: room {room} may not include {match.group(1)}"
+                )
     repeated = repeated_types(files)
     errors += parsers_of_json(files)
     for error in errors + repeated:
         print(error)
     types = sum(len(types_of(text)) for _, text in files)
-    print(f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed; {types} types, {len(repeated)} defined twice")
+    print(
+        f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed; {types} types, {len(repeated)} defined twice"
+    )
     return 1 if errors or repeated or includes < 100 or types < 200 else 0
 
 

@@ -5,6 +5,7 @@
 A row per kind, a column per verb; a cell names the message that is expected where the verb cannot
 work. Skips (77) without numpy or onnx.
 """
+
 import concurrent.futures
 import json
 import os
@@ -37,11 +38,24 @@ KINDS = {
     "scalar": (tiny_models.scalar, []),
     "strings": (tiny_models.strings, []),
 }
-NO_NUMBERS = (r"input x is string\[.*\]: "
-              r"(it has no content to measure with|random samples are tensors of numbers)")
+NO_NUMBERS = (
+    r"input x is string\[.*\]: "
+    r"(it has no content to measure with|random samples are tensors of numbers)"
+)
 # (kind, verb): the message; anything else works
-REFUSED = {("strings", verb): NO_NUMBERS for verb in ("bench", "profile", "explain", "compare",
-                                                      "predict", "int8", "never slower", "auto")}
+REFUSED = {
+    ("strings", verb): NO_NUMBERS
+    for verb in (
+        "bench",
+        "profile",
+        "explain",
+        "compare",
+        "predict",
+        "int8",
+        "never slower",
+        "auto",
+    )
+}
 failures = []
 
 
@@ -69,29 +83,64 @@ def verbs(kind, folder):
         "compile": ["compile", float_model, *sizes, "-o", stem + ".float.etm"],
         "int8": ["quantize", float_model, *calibrated, "-o", stem + ".int8.etm"],
         "dynamic": [
-            "quantize", float_model, "--scheme", "int8-dynamic", *sizes, "-o",
-            stem + ".dynamic.etm"
+            "quantize",
+            float_model,
+            "--scheme",
+            "int8-dynamic",
+            *sizes,
+            "-o",
+            stem + ".dynamic.etm",
         ],
         "bf16": ["quantize", float_model, "--scheme", "bf16", "-o", stem + ".bf16.etm"],
         "Q/DQ": ["quantize", float_model, "--scheme", "int8-weights", "-o", stem + ".qdq.onnx"],
         "auto": [
-            "quantize", float_model, "--scheme", "auto", *certified, "--min-sqnr", "10", "-o",
-            stem + ".auto.etm"
+            "quantize",
+            float_model,
+            "--scheme",
+            "auto",
+            *certified,
+            "--min-sqnr",
+            "10",
+            "-o",
+            stem + ".auto.etm",
         ],
         "never slower": [
-            "quantize", float_model, "--scheme", "bf16", *certified, "--never-slower", "-o",
-            stem + ".never.etm"
+            "quantize",
+            float_model,
+            "--scheme",
+            "bf16",
+            *certified,
+            "--never-slower",
+            "-o",
+            stem + ".never.etm",
         ],
         "bench": [
-            "bench", stem + ".dynamic.etm", *sizes, *QUICK, "--warmup-ms", "0", "--export-times",
-            stem + ".times.json", "--export-profile", stem + ".profile.json",
-            "--export-layer-info", stem + ".layers.json"
+            "bench",
+            stem + ".dynamic.etm",
+            *sizes,
+            *QUICK,
+            "--warmup-ms",
+            "0",
+            "--export-times",
+            stem + ".times.json",
+            "--export-profile",
+            stem + ".profile.json",
+            "--export-layer-info",
+            stem + ".layers.json",
         ],
         "profile": ["profile", stem + ".dynamic.etm", *sizes, *QUICK, "--warmup-ms", "0"],
         "explain": ["explain", stem + ".dynamic.etm", "--baseline", float_model, *sizes, *QUICK],
         "compare": [
-            "compare", float_model, stem + ".dynamic.etm", *sizes, "--duration-s", "0.1",
-            "--rounds", "3", "--warmup-ms", "0"
+            "compare",
+            float_model,
+            stem + ".dynamic.etm",
+            *sizes,
+            "--duration-s",
+            "0.1",
+            "--rounds",
+            "3",
+            "--warmup-ms",
+            "0",
         ],
         "predict": ["predict", float_model, *sizes, "--limits", folder + "/limits.json"],
         "verify": ["verify", stem + ".auto.etm", "--baseline", float_model, "--measure-s", "0.05"],
@@ -105,10 +154,15 @@ def verbs(kind, folder):
         done = evoq(*command, "--threads", "1", "--json", stem + ".json")
         message = done.stderr.strip()
         if refusal:
-            holds = check(cell, done.returncode in (2, 3) and re.search(refusal, message),
-                          f"{done.returncode} {message}")
-        elif verb in ("never slower",
-                      "verify"):  # whether a promise holds is a matter of time, which may differ
+            holds = check(
+                cell,
+                done.returncode in (2, 3) and re.search(refusal, message),
+                f"{done.returncode} {message}",
+            )
+        elif verb in (
+            "never slower",
+            "verify",
+        ):  # whether a promise holds is a matter of time, which may differ
             holds = check(cell, done.returncode in (0, 1), f"{done.returncode} {message}")
         else:
             holds = check(cell, done.returncode == 0, f"{done.returncode} {message}")
@@ -135,18 +189,29 @@ def exports(cell, kind, stem, out):
     times, profile, layers = read
     steps = [step["name"] for step in profile if "name" in step]
     check(cell, len(times) == out["runs"], f"{len(times)} times of {out['runs']} runs")
-    check(cell,
-          len(steps) == len(layers["Layers"]) and
-          (steps or kind in ("no inputs", "passes through")), (steps, layers))
+    check(
+        cell,
+        len(steps) == len(layers["Layers"]) and (steps or kind in ("no inputs", "passes through")),
+        (steps, layers),
+    )
 
 
 def says(cell, kind, verb, stem, out):
     """Figures that are known whatever the machine."""
     macs = {"Loop": 4 * 16 * 16 * (1 + 0) + 4 * 16 * 8}  # made-up inputs: no rounds
-    if verb in ("int8", "dynamic") and kind in ("static", "NonZero", "NMS", "If", "Loop",
-                                                "two and two"):
-        check(cell, out["steps_int8"] > 0 and out["steps_total"] >= out["steps_int8"],
-              {k: out[k] for k in out if k.startswith("steps")})
+    if verb in ("int8", "dynamic") and kind in (
+        "static",
+        "NonZero",
+        "NMS",
+        "If",
+        "Loop",
+        "two and two",
+    ):
+        check(
+            cell,
+            out["steps_int8"] > 0 and out["steps_total"] >= out["steps_int8"],
+            {k: out[k] for k in out if k.startswith("steps")},
+        )
     if verb == "explain":
         time = out["time"]
         told = sum(cause["ms"] for cause in time["causes"]) + time["unexplained_ms"]
@@ -154,16 +219,22 @@ def says(cell, kind, verb, stem, out):
         steps = sum(step["ms"] for step in out["profile"]["steps"])
         check(cell, steps > 0, out["profile"])
         if kind in macs:
-            check(cell,
-                  sum(step["macs"] for step in out["profile"]["steps"]) == macs[kind],
-                  out["profile"]["steps"])
-        total = sum(
-            cause["bytes"] for cause in out["bytes"]["causes"]) + out["bytes"]["unexplained_bytes"]
+            check(
+                cell,
+                sum(step["macs"] for step in out["profile"]["steps"]) == macs[kind],
+                out["profile"]["steps"],
+            )
+        total = (
+            sum(cause["bytes"] for cause in out["bytes"]["causes"])
+            + out["bytes"]["unexplained_bytes"]
+        )
         check(cell, total == out["bytes"]["actual_file"], out["bytes"])
     if verb == "predict":
-        check(cell,
-              bool(out.get("in_partitions")) == (kind in ("NonZero", "NMS", "If", "Loop")),
-              out.get("in_partitions"))
+        check(
+            cell,
+            bool(out.get("in_partitions")) == (kind in ("NonZero", "NMS", "If", "Loop")),
+            out.get("in_partitions"),
+        )
         # The forecast of a file is the size of the file.
         dynamic = next(s for s in out["schemes"] if s["scheme"] == "int8-dynamic")
         written = os.path.getsize(stem + ".dynamic.etm")
@@ -176,16 +247,26 @@ def rounds_are_counted(folder):
     times 16 x 8."""
     np.save(f"{folder}/n.npy", np.array(5, np.int64))
     for verb in ["profile"], ["explain", "--baseline", f"{folder}/Loop.onnx"]:
-        done = evoq(verb[0], f"{folder}/Loop.float.etm", *verb[1:], "--input", f"n={folder}/n.npy",
-                    *QUICK, "--json", f"{folder}/loop.json")
+        done = evoq(
+            verb[0],
+            f"{folder}/Loop.float.etm",
+            *verb[1:],
+            "--input",
+            f"n={folder}/n.npy",
+            *QUICK,
+            "--json",
+            f"{folder}/loop.json",
+        )
         if not check(f"Loop / {verb[0]}", done.returncode == 0, done.stderr):
             continue
         with open(f"{folder}/loop.json") as f:
             out = json.load(f)
         steps = {step["name"]: step["macs"] for step in out.get("profile", out)["steps"]}
-        check(f"Loop / {verb[0]}",
-              sorted(m for m in steps.values() if m) == [4 * 16 * 8, 4 * 16 * 16, 5 * 4 * 16 * 16],
-              steps)
+        check(
+            f"Loop / {verb[0]}",
+            sorted(m for m in steps.values() if m) == [4 * 16 * 8, 4 * 16 * 16, 5 * 4 * 16 * 16],
+            steps,
+        )
 
 
 def main():

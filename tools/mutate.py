@@ -18,6 +18,7 @@ killed (by which test), survived, invalid (did not compile), and equivalent
 The rules are the rows of tools/mutation_rules.py. Exit status 1 if a fault survived, 3 if the time
 ran out before the end.
 """
+
 import argparse
 import collections
 import contextlib
@@ -47,7 +48,7 @@ class Fault:
     def __init__(self, path, mutant, source):
         self.path, self.mutant, self.source = path, mutant, source
         self.line = source.count("\n", 0, mutant.start) + 1
-        self.old = source[mutant.start:mutant.end]
+        self.old = source[mutant.start : mutant.end]
 
     @functools.cached_property
     def text(self):
@@ -65,7 +66,7 @@ class Fault:
         return self.path.split("/")[1] if self.path.startswith("src/") else self.path.split("/")[0]
 
     def planted(self):
-        return self.source[:self.mutant.start] + self.mutant.text + self.source[self.mutant.end:]
+        return self.source[: self.mutant.start] + self.mutant.text + self.source[self.mutant.end :]
 
     @property
     def on_one_line(self):
@@ -89,15 +90,17 @@ def equivalents():
 
 
 def git(*words):
-    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True,
-                          text=True).stdout
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def compiler_cache():
     """ccache's folder, or "" where there is no ccache."""
     with contextlib.suppress(OSError):
-        return subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True,
-                              text=True).stdout.strip()
+        return subprocess.run(
+            ["ccache", "-k", "cache_dir"], capture_output=True, text=True
+        ).stdout.strip()
     return ""
 
 
@@ -107,7 +110,8 @@ def sources():
     no_source = re.compile(r"(_test|_bench|_neon)\.cc$|test_\w+\.h$|_testing\.h$")
     files = git("ls-files", "-co", "--exclude-standard", "src", "python/evoq").split()
     return [
-        f for f in files
+        f
+        for f in files
         if re.search(r"\.(cc|h|py)$", f) and not no_source.search(f) and (ROOT / f).exists()
     ]
 
@@ -139,6 +143,7 @@ class Sample:
 
     A line is drawn first, then a fault on it, so that long lines do not count double.
     """
+
     def __init__(self, count, per_room, seed):
         rooms = collections.defaultdict(lambda: collections.defaultdict(list))
         for path in sources():
@@ -176,6 +181,7 @@ class Sample:
 class Worker:
     """A copy of the tree with a build folder, held by a lock; plants a fault, builds, tests,
     restores."""
+
     def __init__(self, number, lock, args):
         self.folder, self.lock, self.args = STATE / f"w{number}", lock, args
         self.tree, self.build = self.folder / "tree", self.folder / "tree/build/release"
@@ -233,11 +239,16 @@ class Worker:
         if not venv.exists() and (ROOT / "build/venv").exists():
             venv.symlink_to((ROOT / "build/venv").resolve())
         python = venv / "bin/python"
-        binding = python.exists() and subprocess.run([python, "-c", "import nanobind"],
-                                                     capture_output=True).returncode == 0
+        binding = (
+            python.exists()
+            and subprocess.run([python, "-c", "import nanobind"], capture_output=True).returncode
+            == 0
+        )
         options = [
-            "-DEVOQ_TESTS=ON", "-DEVOQ_BENCH=OFF", f"-DEVOQ_PYTHON={'ON' if binding else 'OFF'}",
-            f"-DPython_EXECUTABLE={python}"
+            "-DEVOQ_TESTS=ON",
+            "-DEVOQ_BENCH=OFF",
+            f"-DEVOQ_PYTHON={'ON' if binding else 'OFF'}",
+            f"-DPython_EXECUTABLE={python}",
         ]
         status, output = self.run(["cmake", "--preset", "release", *options], 600)
         if status != 0:
@@ -248,15 +259,22 @@ class Worker:
 
     def make(self, targets):
         command = ["cmake", "--build", str(self.build), "-j", str(self.args.jobs)]
-        return self.run(command + (["--target", *targets] if targets else []),
-                        self.args.build_limit_s)
+        return self.run(
+            command + (["--target", *targets] if targets else []), self.args.build_limit_s
+        )
 
     def run(self, command, limit_s):
         """(exit status, None if stopped at the limit; output)."""
         with open(self.folder / "output", "w+") as out:
             process = subprocess.Popen(
-                command, cwd=self.tree, env=self.environment, stdin=subprocess.DEVNULL, stdout=out,
-                stderr=subprocess.STDOUT, start_new_session=True)
+                command,
+                cwd=self.tree,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
             try:
                 status = process.wait(limit_s)
             except subprocess.TimeoutExpired:
@@ -270,9 +288,11 @@ class Worker:
     def tests(self):
         """Names of everything that can kill, as paths below the tree."""
         binaries = sorted(self.build.glob("evoq_*_test")) + sorted(
-            self.build.glob("tests/evoq_*_test"))
+            self.build.glob("tests/evoq_*_test")
+        )
         scripts = sorted((self.tree / "tests").glob("*_test.py")) + sorted(
-            (self.tree / "tests").glob("*/*_test.py"))
+            (self.tree / "tests").glob("*/*_test.py")
+        )
         return [
             str(p.relative_to(self.tree)) for p in binaries + scripts if p.name not in NO_KILLERS
         ]
@@ -287,18 +307,21 @@ class Worker:
             status, _ = self.run(["bash", "-c", f'{memory} exec "{python}" "{name}"'], limit_s)
             return status in (0, 77), f"{name}{'' if status is not None else ' (not done in time)'}"
         status, output = self.run(
-            ["bash", "-c", f'{memory} exec "./{name}" --gtest_fail_fast --gtest_brief=1'], limit_s)
+            ["bash", "-c", f'{memory} exec "./{name}" --gtest_fail_fast --gtest_brief=1'], limit_s
+        )
         failed = re.findall(r"^\[  FAILED  \] (\S+?)[,.]?(?: |$)", output, re.MULTILINE)
-        last = failed[0] if failed else (
-            "not done in time" if status is None else f"status {status}")
+        last = (
+            failed[0] if failed else ("not done in time" if status is None else f"status {status}")
+        )
         return status == 0, f"{pathlib.Path(name).name}: {last}"
 
     def baseline(self):
         """{test: seconds} of those that pass without a fault, measured once for this state of the
         tree."""
         file = self.folder / "baseline.json"
-        state = hashlib.sha256(b"".join(
-            (self.tree / f).read_bytes() for f in sorted(sources()))).hexdigest()
+        state = hashlib.sha256(
+            b"".join((self.tree / f).read_bytes() for f in sorted(sources()))
+        ).hexdigest()
         known = json.loads(file.read_text()) if file.exists() else {}
         seconds = known.get("seconds", {})
         for name in self.tests():
@@ -321,8 +344,12 @@ class Worker:
 
         def rank(name):
             kills_per_s = kills[fault.room, name] / (self.seconds[name] + 0.1)
-            return (pathlib.Path(name).name != own, name.endswith(".py"), -kills_per_s,
-                    self.seconds[name])
+            return (
+                pathlib.Path(name).name != own,
+                name.endswith(".py"),
+                -kills_per_s,
+                self.seconds[name],
+            )
 
         return sorted(self.seconds, key=rank)
 
@@ -330,7 +357,6 @@ class Worker:
         """{'result', 'by', 'seconds'} of one fault."""
         file = self.tree / fault.path
         start = time.monotonic()
-
 
         def result(what, by=""):
             return {"result": what, "by": by, "seconds": round(time.monotonic() - start, 1)}
@@ -368,8 +394,11 @@ def summary(faults, results):
     for fault in faults:
         rooms[fault.room][results[fault.id]["result"] if fault.id in results else "not run"] += 1
     columns = ["killed", "survived", "equivalent", "invalid", "unknown", "not run"]
-    print(f"\n{'room':12}" + "".join(f"{c:>12}" for c in columns) +
-          "   killed of those that compile and differ")
+    print(
+        f"\n{'room':12}"
+        + "".join(f"{c:>12}" for c in columns)
+        + "   killed of those that compile and differ"
+    )
     total = ("all", sum(rooms.values(), collections.Counter()))
     for room, counts in [*sorted(rooms.items()), total]:
         judged = counts["killed"] + counts["survived"]
@@ -385,8 +414,7 @@ def summary(faults, results):
 def choose(args):
     if args.changed is not None:
         return [
-            f for path, lines in changed_lines(args.changed).items()
-            for f in faults_of(path, lines)
+            f for path, lines in changed_lines(args.changed).items() for f in faults_of(path, lines)
         ]
     if args.files:
         lines = None
@@ -394,7 +422,8 @@ def choose(args):
             first, _, last = args.lines.partition("-")
             lines = set(range(int(first), int(last or first) + 1))
         return [
-            f for path in args.files
+            f
+            for path in args.files
             for f in faults_of(str(pathlib.Path(path).resolve().relative_to(ROOT.resolve())), lines)
         ]
     return Sample(args.sample, args.per_room, args.seed)
@@ -426,8 +455,10 @@ def work(faults, args, until):
             temporary = kept(fault).with_suffix(f".{os.getpid()}")
             temporary.write_text(json.dumps({**result, "fault": str(fault)}))
             temporary.rename(kept(fault))
-            print(f"{result['result']:10} {result['seconds']:6.1f} s  {fault}  {result['by']}",
-                  flush=True)
+            print(
+                f"{result['result']:10} {result['seconds']:6.1f} s  {fault}  {result['by']}",
+                flush=True,
+            )
 
 
 def run(faults, args, until):
@@ -457,19 +488,29 @@ def main():
     option("files", nargs="*")
     option("--lines", help="A-B: only faults on these lines")
     option("--changed", nargs="?", const="", metavar="COMMIT", help="lines that differ from COMMIT")
-    option("--sample", type=int, default=150,
-           help="without files: how many, that compile, of all (%(default)s)")
+    option(
+        "--sample",
+        type=int,
+        default=150,
+        help="without files: how many, that compile, of all (%(default)s)",
+    )
     option("--per-room", type=int, default=5, help="at least so many of each room (%(default)s)")
     option("--seed", type=int, default=None, help="of the sample; drawn and printed if not given")
-    option("--limit", type=int,
-           help="of files or changed lines: at most so many faults, drawn with the seed")
+    option(
+        "--limit",
+        type=int,
+        help="of files or changed lines: at most so many faults, drawn with the seed",
+    )
     option("--time-s", type=float, default=float("inf"), help="start no fault after this time")
     option("--workers", type=int, default=1, help="copies of the tree used at once (%(default)s)")
     option("--jobs", type=int, default=os.cpu_count(), help="of each build (%(default)s)")
     option("--build-limit-s", type=float, default=3600, help="for one build (%(default)s)")
     option("--room-only", action="store_true", help="only the tests of the fault's room")
-    option("--fresh-baseline", action="store_true",
-           help="run all tests without a fault first, also those known to pass")
+    option(
+        "--fresh-baseline",
+        action="store_true",
+        help="run all tests without a fault first, also those known to pass",
+    )
     option("--again", action="store_true", help="forget what is known of these faults first")
     option("--list", action="store_true", help="print the faults and end")
     args = parser.parse_args()

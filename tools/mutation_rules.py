@@ -10,6 +10,7 @@ Nothing is planted in comments, preprocessor lines, include lists, assertions (E
 EVOQ_DCHECK, static_assert: what they test never fails in a correct program), in calls that change
 speed only (SPEED_ONLY), nor in the text of messages.
 """
+
 import bisect
 import re
 from typing import NamedTuple
@@ -25,6 +26,7 @@ class Token(NamedTuple):
 
 class Mutant(NamedTuple):
     """One fault: the characters [start, end) of a file become `text`."""
+
     rule: str
     start: int
     end: int
@@ -41,13 +43,16 @@ TOKEN = re.compile(
   | (?P<name>[A-Za-z_]\w*)
   | (?P<op>->|<=>|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||\+=|-=|\*=|/=|%=|&=|\|=|\^=|::|\.\.\.
          |[-+*/%<>=!&|^~?:;,.(){}\[\]\#@\\])
-""", re.VERBOSE | re.MULTILINE | re.DOTALL)
+""",
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
 
 PYTHON_TOKEN = re.compile(
-    TOKEN.pattern.replace(r"//[^\n]*|/\*.*?\*/",
-                          r'\#[^\n]*|\"\"\".*?\"\"\"').replace(r"^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*",
-                                                               r"^(?:import|from)\b[^\n]*"),
-    re.VERBOSE | re.MULTILINE | re.DOTALL)
+    TOKEN.pattern.replace(r"//[^\n]*|/\*.*?\*/", r"\#[^\n]*|\"\"\".*?\"\"\"").replace(
+        r"^[ \t]*\#(?:[^\n\\]|\\.|\\\n)*", r"^(?:import|from)\b[^\n]*"
+    ),
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
 
 ASSERTIONS = {"EVOQ_CHECK", "EVOQ_DCHECK", "static_assert", "assert"}
 # Calls that change when something is done, not what: no test depends on time, benchmarks do.
@@ -63,7 +68,7 @@ def tokenize(source, python=False):
         if kind in ("comment", "directive"):
             continue
         start, end = match.span()
-        spaced = source[start - 1:start].isspace() and source[end:end + 1].isspace()
+        spaced = source[start - 1 : start].isspace() and source[end : end + 1].isspace()
         tokens.append(Token(kind, match.group(), start, end, spaced))
     return tokens
 
@@ -125,14 +130,22 @@ def statement_end(tokens, i):
 
 
 COMPARISONS = {
-    "<": ["<=", ">"], "<=": ["<"], ">": [">=", "<"], ">=": [">"], "==": ["!="], "!=": ["=="]
+    "<": ["<=", ">"],
+    "<=": ["<"],
+    ">": [">=", "<"],
+    ">=": [">"],
+    "==": ["!="],
+    "!=": ["=="],
 }
 
 
 def comparison(tokens, i):
     token = tokens[i]
-    return [(i, i, to) for to in COMPARISONS.get(token.text, [])
-           ] if token.kind == "op" and token.spaced else []
+    return (
+        [(i, i, to) for to in COMPARISONS.get(token.text, [])]
+        if token.kind == "op" and token.spaced
+        else []
+    )
 
 
 def logic(tokens, i):
@@ -145,7 +158,8 @@ def dropped_clause(tokens, i):
         return []
     right, left = clause_end(tokens, i, 1), clause_end(tokens, i, -1)
     return [
-        m for m in ((i, right, "") if right else None, (left, i, "") if left is not None else None)
+        m
+        for m in ((i, right, "") if right else None, (left, i, "") if left is not None else None)
         if m
     ]
 
@@ -162,7 +176,7 @@ def constant(tokens, i):
     text = token.text.replace("'", "")
     if re.fullmatch(r"\d+[uUlL]*", text):
         digits = re.match(r"\d+", text).group()
-        suffix = text[len(digits):]
+        suffix = text[len(digits) :]
         others = [int(digits) + 1] + ([int(digits) - 1] if int(digits) > 0 else [])
         return [(i, i, f"{other}{suffix}") for other in others]
     if re.fullmatch(r"0[xX][0-9a-fA-F]+[uUlL]*", text):
@@ -176,12 +190,26 @@ def constant(tokens, i):
 
 def arithmetic(tokens, i):
     swap = {
-        "+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "+=": "-=", "-=": "+=", "*=": "+=",
-        "<<": ">>", ">>": "<<", "|=": "&=", "&=": "|="
+        "+": "-",
+        "-": "+",
+        "*": "+",
+        "/": "*",
+        "%": "/",
+        "+=": "-=",
+        "-=": "+=",
+        "*=": "+=",
+        "<<": ">>",
+        ">>": "<<",
+        "|=": "&=",
+        "&=": "|=",
     }
     token = tokens[i]
-    if token.kind != "op" or token.text not in swap or not token.spaced or tokens[i - 1].text in (
-            "operator", "auto", "const"):
+    if (
+        token.kind != "op"
+        or token.text not in swap
+        or not token.spaced
+        or tokens[i - 1].text in ("operator", "auto", "const")
+    ):
         return []
     return [(i, i, swap[token.text])]
 
@@ -191,15 +219,47 @@ def sign(tokens, i):
     if token.text != "-" or token.spaced or i == 0 or i + 1 == len(tokens):
         return []
     before = tokens[i - 1]
-    unary = before.text in ("(", ",", "=", "return", "?", ":", "[", "{", "<", ">", "==", "+", "*",
-                            "/", "&&", "||", "<=", ">=", "!=")
+    unary = before.text in (
+        "(",
+        ",",
+        "=",
+        "return",
+        "?",
+        ":",
+        "[",
+        "{",
+        "<",
+        ">",
+        "==",
+        "+",
+        "*",
+        "/",
+        "&&",
+        "||",
+        "<=",
+        ">=",
+        "!=",
+    )
     return [(i, i, "")] if unary else []
 
 
-SWAPPED_NAMES = [("min", "max"), ("Min", "Max"), ("min_element", "max_element"), ("front", "back"),
-                 ("rows", "cols"), ("rows", "columns"), ("height", "width"), ("low", "high"),
-                 ("lower", "upper"), ("first", "second"), ("floor", "ceil"), ("begin", "end"),
-                 ("true", "false"), ("True", "False"), ("lround", "lrint")]
+SWAPPED_NAMES = [
+    ("min", "max"),
+    ("Min", "Max"),
+    ("min_element", "max_element"),
+    ("front", "back"),
+    ("rows", "cols"),
+    ("rows", "columns"),
+    ("height", "width"),
+    ("low", "high"),
+    ("lower", "upper"),
+    ("first", "second"),
+    ("floor", "ceil"),
+    ("begin", "end"),
+    ("true", "false"),
+    ("True", "False"),
+    ("lround", "lrint"),
+]
 PARTNER = {}
 for _a, _b in SWAPPED_NAMES:
     PARTNER.setdefault(_a, []).append(_b)
@@ -216,11 +276,23 @@ def partner(tokens, i):
     return found
 
 
-SATURATING = [("_adds_", "_add_"), ("_subs_", "_sub_"), ("_packus_", "_packs_"),
-              ("_packs_", "_packus_"), ("dpbusds", "dpbusd"), ("cvtsepi", "cvtepi"),
-              ("cvtusepi", "cvtepi"), ("_cvtps_", "_cvttps_"), ("SaturatedAdd", "Add"),
-              ("SaturatedSub", "Sub"), ("NearestInt", "ConvertTo"), ("DemoteTo", "TruncateTo"),
-              ("nearbyint", "trunc"), ("nearbyintf", "truncf"), ("RoundHalfEven", "std::round")]
+SATURATING = [
+    ("_adds_", "_add_"),
+    ("_subs_", "_sub_"),
+    ("_packus_", "_packs_"),
+    ("_packs_", "_packus_"),
+    ("dpbusds", "dpbusd"),
+    ("cvtsepi", "cvtepi"),
+    ("cvtusepi", "cvtepi"),
+    ("_cvtps_", "_cvttps_"),
+    ("SaturatedAdd", "Add"),
+    ("SaturatedSub", "Sub"),
+    ("NearestInt", "ConvertTo"),
+    ("DemoteTo", "TruncateTo"),
+    ("nearbyint", "trunc"),
+    ("nearbyintf", "truncf"),
+    ("RoundHalfEven", "std::round"),
+]
 
 
 def saturation(tokens, i):
@@ -232,11 +304,15 @@ def saturation(tokens, i):
 def axis(tokens, i):
     """A use of something named axis, dim or rank becomes its neighbour."""
     token = tokens[i]
-    if token.kind != "name" or not re.fullmatch(r"(\w*_)?(axis|dim|rank)_?",
-                                                token.text) or i + 1 == len(tokens):
+    if (
+        token.kind != "name"
+        or not re.fullmatch(r"(\w*_)?(axis|dim|rank)_?", token.text)
+        or i + 1 == len(tokens)
+    ):
         return []
-    use = tokens[i - 1].text in ("(", "[", ",", "+", "<", "==",
-                                 "return") and tokens[i + 1].text in (")", "]", ",", ";", "+", "-")
+    use = tokens[i - 1].text in ("(", "[", ",", "+", "<", "==", "return") and tokens[
+        i + 1
+    ].text in (")", "]", ",", ";", "+", "-")
     return [(i, i, f"({token.text} + 1)"), (i, i, f"({token.text} - 1)")] if use else []
 
 
@@ -259,18 +335,36 @@ def swapped_arguments(tokens, i, source):
     convert."""
     if tokens[i].text != "(" or i == 0 or tokens[i - 1].kind != "name":
         return []
-    if tokens[i - 1].text in ("if", "for", "while", "switch", "return", "sizeof", "Fail",
-                              "InvalidInput", "Unsupported", "min", "max", "Min", "Max"):
+    if tokens[i - 1].text in (
+        "if",
+        "for",
+        "while",
+        "switch",
+        "return",
+        "sizeof",
+        "Fail",
+        "InvalidInput",
+        "Unsupported",
+        "min",
+        "max",
+        "Min",
+        "Max",
+    ):
         return []
     parts = arguments(tokens, i)
     swaps = []
     for (a0, a1), (b0, b1) in zip(parts, parts[1:]):
-        if a0 > a1 or b0 > b1 or any(
-                tokens[j].kind == "string" for j in range(a0, b1 + 1)) or b1 - a0 > 24:
+        if (
+            a0 > a1
+            or b0 > b1
+            or any(tokens[j].kind == "string" for j in range(a0, b1 + 1))
+            or b1 - a0 > 24
+        ):
             continue
-        a, b = source[tokens[a0].start:tokens[a1].end], source[tokens[b0].start:tokens[b1].end]
-        declaration = any(tokens[j].kind == tokens[j + 1].kind == "name"
-                          for j in range(a0, a1))  # `int a`: parameters
+        a, b = source[tokens[a0].start : tokens[a1].end], source[tokens[b0].start : tokens[b1].end]
+        declaration = any(
+            tokens[j].kind == tokens[j + 1].kind == "name" for j in range(a0, a1)
+        )  # `int a`: parameters
         if a != b and not declaration:
             swaps.append((a0, b1, f"{b}, {a}"))
     return swaps
@@ -281,9 +375,11 @@ def dropped_exit(tokens, i):
     text = tokens[i].text
     if text == "if" and i + 1 < len(tokens) and tokens[i + 1].text == "(":
         end = closing(tokens, i + 1)
-        if end is not None and end + 1 < len(tokens) and tokens[end + 1].text in ("return",
-                                                                                  "continue",
-                                                                                  "break"):
+        if (
+            end is not None
+            and end + 1 < len(tokens)
+            and tokens[end + 1].text in ("return", "continue", "break")
+        ):
             last = statement_end(tokens, end + 1)
             follows = tokens[last + 1].text if last is not None and last + 1 < len(tokens) else ""
             return [(i, last, ";")] if last is not None and follows != "else" else []
@@ -294,8 +390,11 @@ def dropped_exit(tokens, i):
 
 def dropped_statement(tokens, i):
     """An assignment to something that is there already, or a call for its effect, goes."""
-    if tokens[i].kind != "name" or not statement_start(tokens, i) or tokens[i].text in (
-            "return", "EVOQ_TRY", "EVOQ_ASSIGN", "using", "case", "else"):
+    if (
+        tokens[i].kind != "name"
+        or not statement_start(tokens, i)
+        or tokens[i].text in ("return", "EVOQ_TRY", "EVOQ_ASSIGN", "using", "case", "else")
+    ):
         return []
     end = statement_end(tokens, i)
     if end is not None and any(t.text in SPEED_ONLY for t in tokens[i:end]):
@@ -311,9 +410,11 @@ def dropped_statement(tokens, i):
             names = any(a.kind == b.kind == "name" for a, b in zip(body[:j], body[1:j]))
             return [(i, end, ";")] if plain and not names else []
     call = len(body) > 2 and body[-1].text == ")" and any(t.text in (".", "->") for t in body)
-    return [
-        (i, end, ";")
-    ] if call and not any(a.kind == b.kind == "name" for a, b in zip(body, body[1:])) else []
+    return (
+        [(i, end, ";")]
+        if call and not any(a.kind == b.kind == "name" for a, b in zip(body, body[1:]))
+        else []
+    )
 
 
 # name, what it stands for, the function. Adding a rule is one row.
@@ -358,8 +459,11 @@ def mutants(source, python=False, lines=None):
         if i in skip or (lines is not None and line_of(tokens[i].start) not in lines):
             continue
         for name, _, function in RULES:
-            planted = function(tokens, i, source) if function is swapped_arguments else function(
-                tokens, i)
+            planted = (
+                function(tokens, i, source)
+                if function is swapped_arguments
+                else function(tokens, i)
+            )
             for first, last, text in planted:
                 start, end = tokens[first].start, tokens[last].end
                 if source[start:end] != text:

@@ -9,6 +9,7 @@ build/venv's Python where it is. A binary or script that is not done after the l
 counts as failed: what it was doing is printed, with the stacks of its threads where gdb is
 installed. FILTER is googletest's: evoq_kernels_test:*RandomShapes.
 """
+
 import argparse
 import concurrent.futures
 import os
@@ -29,8 +30,9 @@ def run(command, environment, limit_s):
     """Runs to the end or the limit: (exit status or None for the limit, output, seconds)."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
         stacks = ""
         try:
             status = process.wait(limit_s)
@@ -53,7 +55,11 @@ def stacks_of(pid):
 
 
 def processor():
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []:
+    for line in (
+        pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if os.path.exists("/proc/cpuinfo")
+        else []
+    ):
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.machine()
@@ -74,8 +80,10 @@ def run_binary(binary, pattern, limit_s):
         lines.append(output)
         if status is None:
             begun = re.findall(r"^\[ RUN +\] (\S+)", output, re.MULTILINE)
-            lines.append(f"{binary.name} was not done after {limit_s} s: "
-                         f"stopped in {begun[-1] if begun else 'its beginning'}")
+            lines.append(
+                f"{binary.name} was not done after {limit_s} s: "
+                f"stopped in {begun[-1] if begun else 'its beginning'}"
+            )
         elif counts[1] == 0:
             lines.append(f"{binary.name} ended with status {status}")
         counts[1] = max(counts[1], 1)
@@ -118,7 +126,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         runs = [
             pool.submit(run_binary, b, only.get(b.name), args.limit_s)
-            for b in binaries if os.access(b, os.X_OK) and (not only or b.name in only)
+            for b in binaries
+            if os.access(b, os.X_OK) and (not only or b.name in only)
         ]
         if not only:
             runs += [pool.submit(run_script, s, args.build, args.limit_s) for s in scripts]

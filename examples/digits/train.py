@@ -8,6 +8,7 @@ The digits are drawn by `evoq demo --draw-digits`. The network: convolution 3x3 
 block of a depthwise 3x3 and a pointwise convolution, convolution 3x3 stride 2 (96), global average pooling, dense (10).
 Plain numpy: Adam, cross entropy, no other dependency; about five minutes on two cores.
 """
+
 import argparse
 import os
 import subprocess
@@ -18,8 +19,11 @@ import numpy as np
 
 def draw(evoq, count, seed):
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([evoq, "demo", "--draw-digits", str(count), "--seed", str(seed), "-o", folder], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [evoq, "demo", "--draw-digits", str(count), "--seed", str(seed), "-o", folder],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         images = np.load(os.path.join(folder, "images.npy"))
         labels = np.load(os.path.join(folder, "labels.npy"))
     return images.transpose(0, 2, 3, 1).copy(), labels  # N, H, W, C
@@ -38,7 +42,9 @@ def spread(d, shape, stride):
     out = np.zeros((n, h + 2, w + 2, c), np.float32)
     for i in range(3):
         for j in range(3):
-            out[:, i:i + d.shape[1] * stride:stride, j:j + d.shape[2] * stride:stride] += d[:, :, :, i, j]
+            out[:, i : i + d.shape[1] * stride : stride, j : j + d.shape[2] * stride : stride] += d[
+                :, :, :, i, j
+            ]
     return out[:, 1:-1, 1:-1]
 
 
@@ -62,7 +68,8 @@ class Conv:
     def onnx(self):
         cin = self.w.shape[0] // 9
         return self.w.reshape(3, 3, cin, -1).transpose(3, 2, 0, 1), dict(
-            kernel_shape=[3, 3], strides=[self.stride] * 2, pads=[1, 1, 1, 1])
+            kernel_shape=[3, 3], strides=[self.stride] * 2, pads=[1, 1, 1, 1]
+        )
 
 
 class Depthwise:
@@ -75,12 +82,17 @@ class Depthwise:
         return np.einsum("nhwijc,ijc->nhwc", self.patches, self.w, optimize=True) + self.b
 
     def backward(self, d):
-        self.grads = [np.einsum("nhwijc,nhwc->ijc", self.patches, d, optimize=True), d.sum((0, 1, 2))]
+        self.grads = [
+            np.einsum("nhwijc,nhwc->ijc", self.patches, d, optimize=True),
+            d.sum((0, 1, 2)),
+        ]
         return spread(d[:, :, :, None, None, :] * self.w, self.shape, 1)
 
     def onnx(self):
         channels = self.w.shape[-1]
-        return self.w.transpose(2, 0, 1)[:, None], dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=channels)
+        return self.w.transpose(2, 0, 1)[:, None], dict(
+            kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=channels
+        )
 
 
 class Dense:
@@ -106,8 +118,14 @@ class Dense:
 class Network:
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
-        self.layers = [Conv(rng, 1, 16, 1), Conv(rng, 16, 48, 2), Depthwise(rng, 48), Dense(rng, 48, 48),
-                       Conv(rng, 48, 96, 2), Dense(rng, 96, 10)]
+        self.layers = [
+            Conv(rng, 1, 16, 1),
+            Conv(rng, 16, 48, 2),
+            Depthwise(rng, 48),
+            Dense(rng, 48, 48),
+            Conv(rng, 48, 96, 2),
+            Dense(rng, 96, 10),
+        ]
 
     def forward(self, x):
         c1, c2, dw, pw, c3, fc = self.layers
@@ -121,7 +139,9 @@ class Network:
     def backward(self, d):
         c1, c2, dw, pw, c3, fc = self.layers
         n, h, w, c = self.a5.shape
-        d = np.broadcast_to(fc.backward(d)[:, None, None, :] / np.float32(h * w), self.a5.shape) * (self.a5 > 0)
+        d = np.broadcast_to(fc.backward(d)[:, None, None, :] / np.float32(h * w), self.a5.shape) * (
+            self.a5 > 0
+        )
         d4 = c3.backward(d) * (self.a4 > 0)
         d3 = pw.backward(d4) * (self.a3 > 0)
         d2 = (dw.backward(d3) + d4) * (self.a2 > 0)
@@ -138,7 +158,7 @@ def train(network, images, labels, epochs, batch=128):
     for epoch in range(epochs):
         order, losses = rng.permutation(len(labels)), []
         for at in range(0, len(labels) - batch + 1, batch):
-            pick = order[at:at + batch]
+            pick = order[at : at + batch]
             logits = network.forward(images[pick])
             p = np.exp(logits - logits.max(1, keepdims=True))
             p /= p.sum(1, keepdims=True)
@@ -151,7 +171,9 @@ def train(network, images, labels, epochs, batch=128):
                 g = layer.grads[i]
                 m[0] = 0.9 * m[0] + 0.1 * g
                 m[1] = 0.999 * m[1] + 0.001 * g * g
-                step = rate * (m[0] / (1 - 0.9 ** steps)) / (np.sqrt(m[1] / (1 - 0.999 ** steps)) + 1e-8)
+                step = (
+                    rate * (m[0] / (1 - 0.9**steps)) / (np.sqrt(m[1] / (1 - 0.999**steps)) + 1e-8)
+                )
                 if i == 0:
                     layer.w -= step.astype(np.float32)
                 else:
@@ -162,20 +184,27 @@ def train(network, images, labels, epochs, batch=128):
 def accuracy(network, images, labels):
     right = 0
     for at in range(0, len(labels), 500):
-        right += int((network.forward(images[at:at + 500]).argmax(1) == labels[at:at + 500]).sum())
+        right += int(
+            (network.forward(images[at : at + 500]).argmax(1) == labels[at : at + 500]).sum()
+        )
     return right / len(labels)
 
 
 def export(network, path):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
+
     nodes, weights = [], []
 
     def conv(layer, x, y, name):
         w, attributes = layer.onnx()
         weights.append(numpy_helper.from_array(np.ascontiguousarray(w), name + ".weight"))
         weights.append(numpy_helper.from_array(layer.b, name + ".bias"))
-        nodes.append(helper.make_node("Conv", [x, name + ".weight", name + ".bias"], [y], name=name, **attributes))
+        nodes.append(
+            helper.make_node(
+                "Conv", [x, name + ".weight", name + ".bias"], [y], name=name, **attributes
+            )
+        )
 
     c1, c2, dw, pw, c3, fc = network.layers
     conv(c1, "image", "c1", "conv1")
@@ -193,18 +222,28 @@ def export(network, path):
     nodes.append(helper.make_node("Flatten", ["pool"], ["flat"], name="flatten"))
     weights.append(numpy_helper.from_array(np.ascontiguousarray(fc.w), "dense.weight"))
     weights.append(numpy_helper.from_array(fc.b, "dense.bias"))
-    nodes.append(helper.make_node("Gemm", ["flat", "dense.weight", "dense.bias"], ["scores"], name="dense"))
-    graph = helper.make_graph(nodes, "digits",
-                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 28, 28])],
-                              [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", 10])], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], producer_name="examples/digits/train.py")
+    nodes.append(
+        helper.make_node("Gemm", ["flat", "dense.weight", "dense.bias"], ["scores"], name="dense")
+    )
+    graph = helper.make_graph(
+        nodes,
+        "digits",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 28, 28])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", 10])],
+        weights,
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], producer_name="examples/digits/train.py"
+    )
     model.ir_version = 8
     onnx.checker.check_model(model)
     onnx.save(model, path)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--evoq", default="build/release/bin/evoq")
     parser.add_argument("-o", "--output", default="examples/digits/digits.onnx")
     parser.add_argument("--samples", type=int, default=12000)

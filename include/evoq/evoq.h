@@ -57,9 +57,13 @@ struct Array {
   static Array Zeros(ElementType type, std::vector<std::int64_t> shape);
   std::size_t size() const;  // elements; 0 where a size is negative or the product does not fit
   template <typename T>
-  T* data() { return reinterpret_cast<T*>(bytes.data()); }
+  T* data() {
+    return reinterpret_cast<T*>(bytes.data());
+  }
   template <typename T>
-  const T* data() const { return reinterpret_cast<const T*>(bytes.data()); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
 };
 
 // An input or output of a model. A free dimension is -1; the shape is empty for a scalar, and where
@@ -77,7 +81,8 @@ struct SessionOptions {
 // A loaded model (.etm or .onnx). One Run at a time; several sessions may run at once.
 class Session {
  public:
-  static std::optional<Session> Load(const std::string& path, const SessionOptions& options = {}, std::string* error = nullptr);
+  static std::optional<Session> Load(const std::string& path, const SessionOptions& options = {},
+                                     std::string* error = nullptr);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
@@ -91,7 +96,8 @@ class Session {
   // a repeated run at one shape allocates nothing. After an error *outputs holds anything. A model
   // file that is cut short in place meanwhile is an error, from then on; one that is replaced by
   // renaming is not noticed.
-  bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs, std::string* error = nullptr);
+  bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
+           std::string* error = nullptr);
 
  private:
   struct Impl;
@@ -100,7 +106,8 @@ class Session {
 };
 
 // Decodes a JPEG or PNG and makes it a batch of one as a preprocess file says (docs/preprocess.md).
-std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json, std::string* error = nullptr);
+std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json,
+                               std::string* error = nullptr);
 
 // "0.1.0".
 const char* Version();

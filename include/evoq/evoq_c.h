@@ -1,4 +1,5 @@
-/* The C interface of evoq: stable, for bindings from other languages. See evoq.h for what the functions do. */
+/* The C interface of evoq: stable, for bindings from other languages. See evoq.h for what the
+ * functions do. */
 #ifndef EVOQ_EVOQ_C_H_
 #define EVOQ_EVOQ_C_H_
 
@@ -20,7 +21,8 @@ typedef struct {
   void* data;
 } evoq_array;
 
-/* NULL on failure, with the reason in error[0 .. error_size), cut to fit and terminated. threads 0: all physical cores. */
+/* NULL on failure, with the reason in error[0 .. error_size), cut to fit and terminated. threads 0:
+ * all physical cores. */
 evoq_session* evoq_session_load(const char* path, int threads, char* error, size_t error_size);
 void evoq_session_free(evoq_session* session);
 
@@ -32,18 +34,20 @@ int evoq_session_output_type(const evoq_session* session, int index);
 /* Names live as long as the session; NULL when the index is out of range. */
 const char* evoq_session_input_name(const evoq_session* session, int index);
 const char* evoq_session_output_name(const evoq_session* session, int index);
-/* Writes at most `capacity` sizes (-1: free) and returns the rank; -1 when the index is out of range. */
+/* Writes at most `capacity` sizes (-1: free) and returns the rank; -1 when the index is out of
+ * range. */
 int evoq_session_input_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
 int evoq_session_output_shape(const evoq_session* session, int index, int64_t* shape, int capacity);
 
 /* Runs once. Inputs in order; outputs must have the model's types and shapes for these inputs: else
  * none is written. 0 on success, else 1. */
-int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count, const evoq_array* outputs,
-                     int output_count, char* error, size_t error_size);
+int evoq_session_run(evoq_session* session, const evoq_array* inputs, int input_count,
+                     const evoq_array* outputs, int output_count, char* error, size_t error_size);
 
 /* The same where the outputs' shapes are not known before: evoq_session_result gives them.
    0 on success, else 1. */
-int evoq_session_compute(evoq_session* session, const evoq_array* inputs, int input_count, char* error, size_t error_size);
+int evoq_session_compute(evoq_session* session, const evoq_array* inputs, int input_count,
+                         char* error, size_t error_size);
 /* Output `index` of the last run; its shape and data belong to the session and are valid until its
    next run. 0 on success, else 1: there is none after a run that failed. */
 int evoq_session_result(evoq_session* session, int index, evoq_array* result);

@@ -9,14 +9,49 @@
 
 evoq.backend is the ONNX backend interface. docs/python.md has more.
 """
+
 from ._error import Error
 from ._evoq import Model, ValueInfo, __version__
 from ._model import load
-from ._tools import Report, bench, compare, compile, explain, inspect, limits, optimize, predict, profile, quantize, run, tool, verify
+from ._tools import (
+    Report,
+    bench,
+    compare,
+    compile,
+    explain,
+    inspect,
+    limits,
+    optimize,
+    predict,
+    profile,
+    quantize,
+    run,
+    tool,
+    verify,
+)
 from ._tools import eval_ as eval
 from ._tools import list_ as list
 
 __all__ = [
-    "Error", "Model", "Report", "ValueInfo", "__version__", "bench", "compare", "compile", "eval", "explain", "inspect", "limits",
-    "list", "load", "optimize", "predict", "profile", "quantize", "run", "tool", "verify",
+    "Error",
+    "Model",
+    "Report",
+    "ValueInfo",
+    "__version__",
+    "bench",
+    "compare",
+    "compile",
+    "eval",
+    "explain",
+    "inspect",
+    "limits",
+    "list",
+    "load",
+    "optimize",
+    "predict",
+    "profile",
+    "quantize",
+    "run",
+    "tool",
+    "verify",
 ]

@@ -1,4 +1,5 @@
 """The command `evoq`, as the C++ build makes it."""
+
 import sys
 
 from ._evoq import main as run

@@ -1,4 +1,5 @@
 """A model as the user has it: a path, the bytes of an ONNX file, or an onnx.ModelProto."""
+
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +24,9 @@ def to_path(path: Any) -> str:
     try:
         return os.fsdecode(path)
     except TypeError:
-        raise Error(f"a model is {type(path).__name__}, expected a path, bytes or an onnx.ModelProto") from None
+        raise Error(
+            f"a model is {type(path).__name__}, expected a path, bytes or an onnx.ModelProto"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 An option that is not given is left to the command: its defaults stand in one place.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -63,7 +64,9 @@ def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **optio
     """
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(as_file(model)) for model in models]
-        text, out, log = _evoq.verb(verb, [*_arguments(options), "--", *paths], [list(s) for s in samples])
+        text, out, log = _evoq.verb(
+            verb, [*_arguments(options), "--", *paths], [list(s) for s in samples]
+        )
     for line in log:
         if line.startswith("warning: "):
             warnings.warn(line.removeprefix("warning: "), RuntimeWarning, stacklevel=3)
@@ -95,7 +98,15 @@ def optimize(
     disable: passes to leave out, as glob patterns. stop_after: run only the first N passes that change something.
     config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
-    return tool("optimize", model, output=output, disable=list(disable), stop_after=stop_after, config=config, **options)
+    return tool(
+        "optimize",
+        model,
+        output=output,
+        disable=list(disable),
+        stop_after=stop_after,
+        config=config,
+        **options,
+    )
 
 
 def compile(
@@ -115,40 +126,56 @@ def compile(
     tune: measure what each step does fastest on this machine with `threads`
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``, ``steps_total``.
     """
-    return tool("compile",
-                model,
-                output=output,
-                shape=shapes,
-                fix_shape=fixed_shapes,
-                tune=tune,
-                threads=threads,
-                **options)
+    return tool(
+        "compile",
+        model,
+        output=output,
+        shape=shapes,
+        fix_shape=fixed_shapes,
+        tune=tune,
+        threads=threads,
+        **options,
+    )
 
 
 def _samples(model: Any, calibration: Any) -> list[list[Any]]:
     """Calibration data as a list of samples of the model's batch size, each a list of arrays in the order of its inputs."""
     inputs = inspect(model)["inputs"]
     names = [value["name"] for value in inputs]
-    fixed = [value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1 for value in inputs]
-    batches = [calibration] if isinstance(calibration, Mapping) or hasattr(calibration, "dtype") else calibration
+    fixed = [
+        value["shape"][0] if value["shape"] and isinstance(value["shape"][0], int) else 1
+        for value in inputs
+    ]
+    batches = (
+        [calibration]
+        if isinstance(calibration, Mapping) or hasattr(calibration, "dtype")
+        else calibration
+    )
     samples = []
     for batch in batches:
         if isinstance(batch, Mapping):
             missing = [name for name in names if name not in batch]
             if missing:
-                raise Error(f"calibration: a sample lacks {', '.join(missing)}, the inputs are {', '.join(names)}")
+                raise Error(
+                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are {', '.join(names)}"
+                )
             arrays = [batch[name] for name in names]
         else:
             arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
         if len(arrays) != len(names):
-            raise Error(f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs")
+            raise Error(
+                f"calibration: a sample has {len(arrays)} arrays, the model {len(names)} inputs"
+            )
         arrays = [array if hasattr(array, "shape") else np.asarray(array) for array in arrays]
         counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
         if len(counts) > 1:
-            raise Error(f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, expected equal numbers")
+            raise Error(
+                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, expected equal numbers"
+            )
         for i in range(counts.pop() if counts else 1):
             samples.append(
-                [a[i * n:(i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)])
+                [a[i * n : (i + 1) * n] if len(a.shape) > 0 else a for a, n in zip(arrays, fixed)]
+            )
     if not samples:
         raise Error("calibration: there are no samples")
     return samples
@@ -201,8 +228,11 @@ def quantize(
     samples: list[list[Any]] = []
     if isinstance(calibration, (str, bytes, os.PathLike)):
         options["calib"] = calibration
-    elif isinstance(calibration, Mapping) and calibration and all(
-            isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values()):
+    elif (
+        isinstance(calibration, Mapping)
+        and calibration
+        and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values())
+    ):
         options["calib"] = [f"{name}={_text(path)}" for name, path in calibration.items()]
     elif isinstance(calibration, int):
         options["calib_random"] = calibration
@@ -253,8 +283,17 @@ def bench(
     Returns ``p50_ms``, ``mean_ms``, ``p99_ms``, ``per_second``, ``load_ms``, ``arena_bytes``, ``weight_bytes``, ...
     """
     return tool(
-        "bench", model, batch=batch, shape=shapes, streams=streams, threads=threads, warmup_ms=warmup_ms,
-        duration_s=duration_s, iterations=iterations, percentile=list(percentiles), **options,
+        "bench",
+        model,
+        batch=batch,
+        shape=shapes,
+        streams=streams,
+        threads=threads,
+        warmup_ms=warmup_ms,
+        duration_s=duration_s,
+        iterations=iterations,
+        percentile=list(percentiles),
+        **options,
     )
 
 
@@ -274,7 +313,14 @@ def profile(
     trace: also write a Chrome trace.
     """
     return tool(
-        "profile", model, batch=batch, shape=shapes, threads=threads, warmup_ms=warmup_ms, duration_s=duration_s, trace=trace,
+        "profile",
+        model,
+        batch=batch,
+        shape=shapes,
+        threads=threads,
+        warmup_ms=warmup_ms,
+        duration_s=duration_s,
+        trace=trace,
         **options,
     )
 
@@ -299,8 +345,15 @@ def explain(
     with contextlib.ExitStack() as stack:
         path = None if baseline is None else stack.enter_context(as_file(baseline))
         return tool(
-            "explain", *([] if model is None else [model]), baseline=path, report=report, batch=batch, shape=shapes,
-            threads=threads, duration_s=duration_s, **options,
+            "explain",
+            *([] if model is None else [model]),
+            baseline=path,
+            report=report,
+            batch=batch,
+            shape=shapes,
+            threads=threads,
+            duration_s=duration_s,
+            **options,
         )
 
 
@@ -322,8 +375,17 @@ def compare(
     fail_slower: raise evoq.Error ('condition failed') when b is slower by more than so many percent.
     """
     return tool(
-        "compare", a, b, batch=batch, shape=shapes, threads=threads, duration_s=duration_s, rounds=rounds, report=report,
-        fail_slower=fail_slower, **options,
+        "compare",
+        a,
+        b,
+        batch=batch,
+        shape=shapes,
+        threads=threads,
+        duration_s=duration_s,
+        rounds=rounds,
+        report=report,
+        fail_slower=fail_slower,
+        **options,
     )
 
 
@@ -349,7 +411,15 @@ def predict(
     ``evoq limits``. check: then run every scheme, and say what it takes.
     """
     return tool(
-        "predict", model, scheme=list(scheme), batch=batch, shape=shapes, limits=limits, check=check, threads=threads, **options,
+        "predict",
+        model,
+        scheme=list(scheme),
+        batch=batch,
+        shape=shapes,
+        limits=limits,
+        check=check,
+        threads=threads,
+        **options,
     )
 
 
@@ -370,7 +440,16 @@ def verify(
     """
     with contextlib.ExitStack() as stack:
         path = None if baseline is None else stack.enter_context(as_file(baseline))
-        return tool("verify", model, data=data, labels=labels, baseline=path, measure_s=measure_s, threads=threads, **options)
+        return tool(
+            "verify",
+            model,
+            data=data,
+            labels=labels,
+            baseline=path,
+            measure_s=measure_s,
+            threads=threads,
+            **options,
+        )
 
 
 def eval_(
@@ -396,7 +475,15 @@ def eval_(
     with contextlib.ExitStack() as stack:
         path = None if reference is None else stack.enter_context(as_file(reference))
         return tool(
-            "eval", model, data=data, labels=labels, reference=path, text=text, tokenizer=tokenizer, limit=limit, threads=threads,
+            "eval",
+            model,
+            data=data,
+            labels=labels,
+            reference=path,
+            text=text,
+            tokenizer=tokenizer,
+            limit=limit,
+            threads=threads,
             **options,
         )
 
@@ -416,7 +503,16 @@ def run(
     inputs: paths of .npy, .jpg or .png files by input. output_dir: write each output there as NAME.npy.
     """
     files = [f"{name}={_text(path)}" for name, path in inputs.items()]
-    return tool("run", model, input=files, output_dir=output_dir, topk=topk, labels=labels, threads=threads, **options)
+    return tool(
+        "run",
+        model,
+        input=files,
+        output_dir=output_dir,
+        topk=topk,
+        labels=labels,
+        threads=threads,
+        **options,
+    )
 
 
 def list_(what: str) -> Report:

@@ -5,6 +5,7 @@
 
 Needs the package onnx.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,9 @@ class EvoqRep(BackendRep):
         if isinstance(inputs, Mapping):
             results = self.model.run(inputs)
         else:
-            results = self.model.run(list(inputs) if isinstance(inputs, (list, tuple)) else [inputs])
+            results = self.model.run(
+                list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+            )
         return self._outputs(*results.values())
 
 
@@ -62,7 +65,9 @@ class EvoqBackend(Backend):
         return EvoqRep(load(model, **kwargs))
 
     @classmethod
-    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+    def run_model(
+        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
         """Loads the model and runs it once."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
@@ -87,17 +92,26 @@ class EvoqBackend(Backend):
         values = [_value_info(name, array.dtype, array.shape) for name, array in zip(names, arrays)]
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         if outputs_info is not None:
-            outputs = [_value_info(value.name, dtype, shape) for value, (dtype, shape) in zip(outputs, outputs_info)]
+            outputs = [
+                _value_info(value.name, dtype, shape)
+                for value, (dtype, shape) in zip(outputs, outputs_info)
+            ]
         graph = onnx.helper.make_graph([node], "node", values, outputs)
         version = onnx.defs.onnx_opset_version() if opset is None or node.domain else opset
         opsets = [onnx.helper.make_opsetid("", version)]
         if node.domain not in ("", "ai.onnx"):
             opsets.append(onnx.helper.make_opsetid(node.domain, opset or 1))
-        return cls.run_model(onnx.helper.make_model(graph, opset_imports=opsets), arrays, device, **kwargs)
+        return cls.run_model(
+            onnx.helper.make_model(graph, opset_imports=opsets), arrays, device, **kwargs
+        )
 
 
 def _value_info(name: str, dtype: Any, shape: Sequence[int]) -> onnx.ValueInfoProto:
-    kind = onnx.TensorProto.STRING if np.dtype(dtype).kind in "OUS" else onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    kind = (
+        onnx.TensorProto.STRING
+        if np.dtype(dtype).kind in "OUS"
+        else onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    )
     return onnx.helper.make_tensor_value_info(name, kind, shape)
 
 

@@ -14,9 +14,11 @@ namespace {
 class ApiTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_api_{}.etm", ::getpid())).string();
+    path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_api_{}.etm", ::getpid()))
+                .string();
     auto graph = ParseGraph(
-        "input %x: float32[N, 2]\nconst %b: float32[2] = [1.0, -1.0]\nadd: %y: float32[N, 2] = Add(%x, %b)\noutput %y\n");
+        "input %x: float32[N, 2]\nconst %b: float32[2] = [1.0, -1.0]\nadd: %y: float32[N, 2] = "
+        "Add(%x, %b)\noutput %y\n");
     ASSERT_TRUE(graph) << graph.error().message();
     auto model = LowerAndPack(std::move(*graph));
     ASSERT_TRUE(model) << model.error().message();
@@ -84,7 +86,8 @@ TEST_F(ApiTest, OutputsOfAnySize) {
   auto graph = ParseGraph(
       "input %x: float32[N]\ninput %c: bool[]\nnz: %i = NonZero(%x)\nif: %y = If(%c, %x)\n"
       "| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n| output %b\n"
-      "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput %i\noutput %y\n");
+      "| graph \"else\"\n| input %a: float32[...]\n| e: %b = Neg(%a)\n| output %b\noutput "
+      "%i\noutput %y\n");
   ASSERT_TRUE(graph) << graph.error().message();
   ASSERT_TRUE(RunPasses(*graph, Stage::kOptimize));
   Model model;
@@ -102,7 +105,8 @@ TEST_F(ApiTest, OutputsOfAnySize) {
     EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{1, 4 - zeros}));
     for (int64_t i = zeros; i < 4; ++i) {
       EXPECT_EQ(outputs[0].data<int64_t>()[i - zeros], i);
-      EXPECT_EQ(outputs[1].data<float>()[i], zeros % 2 ? static_cast<float>((i + 1) * (i + 1)) : static_cast<float>(-i - 1));
+      EXPECT_EQ(outputs[1].data<float>()[i],
+                zeros % 2 ? static_cast<float>((i + 1) * (i + 1)) : static_cast<float>(-i - 1));
     }
   }
   evoq_session* c_session = evoq_session_load(path_.c_str(), 1, nullptr, 0);

@@ -103,8 +103,7 @@ Status Give(const evoq_session& s, const evoq_array* outputs, int output_count) 
     if (to.type != static_cast<int>(from.type))
       return Fail(ErrorCode::kUsage, "output {}: element type {}, expected {}", name, to.type,
                   static_cast<int>(from.type));
-    if (static_cast<size_t>(to.rank) != from.shape.size() ||
-        (to.rank > 0 && to.shape == nullptr) ||
+    if (static_cast<size_t>(to.rank) != from.shape.size() || (to.rank > 0 && to.shape == nullptr) ||
         !std::equal(from.shape.begin(), from.shape.end(), to.shape))
       return Fail(ErrorCode::kUsage, "output {}: another shape, expected {}", name,
                   evoq::Shape(from.shape).ToString());

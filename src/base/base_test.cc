@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 #include "base/isa.h"
+#include "base/loop_notes.h"
 #include "base/math.h"
 #include "base/median.h"
 #include "base/text.h"
-#include "base/loop_notes.h"
 #include "base/thread_pool.h"
 
 namespace evoq {
@@ -70,7 +70,8 @@ TEST(ThreadPool, GivesEachPieceToOneNumberedThread) {
       std::atomic<bool> wrong{false};
       pool.ParallelFor(count, 7, [&](int64_t begin, int64_t end, int thread) {
         if (thread < 0 || thread >= threads || inside[thread]++ != 0) wrong = true;
-        std::this_thread::sleep_for(std::chrono::microseconds(20));  // long enough for the others to come
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(20));  // long enough for the others to come
         if (threads > 1 && count > 7 && (end - begin > 7 || begin % 7 != 0)) wrong = true;
         for (int64_t i = begin; i < end; ++i) ++hits[i];
         --inside[thread];
@@ -84,7 +85,9 @@ TEST(ThreadPool, GivesEachPieceToOneNumberedThread) {
 TEST(ThreadPool, NotesLoopsInsteadOfRunningThem) {
   ThreadPool pool(2);
   int calls = 0;
-  const auto loop = [&](int64_t count, int64_t grain) { pool.ParallelFor(count, grain, [&](int64_t, int64_t) { ++calls; }); };
+  const auto loop = [&](int64_t count, int64_t grain) {
+    pool.ParallelFor(count, grain, [&](int64_t, int64_t) { ++calls; });
+  };
   {
     const LoopNotes notes;
     loop(100, 30);
@@ -118,7 +121,8 @@ TEST(ThreadPool, SleepsWhenIdleAndWakes) {
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::atomic<int> items{0};
-    pool.ParallelFor(100, 3, [&](int64_t begin, int64_t end) { items += static_cast<int>(end - begin); });
+    pool.ParallelFor(100, 3,
+                     [&](int64_t begin, int64_t end) { items += static_cast<int>(end - begin); });
     EXPECT_EQ(items.load(), 100);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::atomic<int> inside{0};
@@ -129,8 +133,8 @@ TEST(ThreadPool, SleepsWhenIdleAndWakes) {
   }
 }
 
-// A worker that is late for the only loop may meet the end of its pool in the middle of its first look: pools end at all
-// moments from 0 to 100 us after the loop.
+// A worker that is late for the only loop may meet the end of its pool in the middle of its first
+// look: pools end at all moments from 0 to 100 us after the loop.
 TEST(ThreadPool, EndsWhileWorkersAreLate) {
   constexpr int kRounds = 10000;
   int64_t items = 0;
@@ -176,7 +180,8 @@ TEST(Isa, SelectedIsSupported) {
 TEST(Text, Utf8CharactersAndBytesThatAreNone) {
   const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80";
   std::vector<uint32_t> codes;
-  for (size_t at = 0; at < text.size(); at += Utf8At(text, at).bytes) codes.push_back(Utf8At(text, at).code);
+  for (size_t at = 0; at < text.size(); at += Utf8At(text, at).bytes)
+    codes.push_back(Utf8At(text, at).code);
   EXPECT_EQ(codes, (std::vector<uint32_t>{'a', 0xe9, 0x20ac, 0x1f600}));
   // A continuation alone, a lead without its rest, leads that no character has.
   for (const char* wrong : {"\x80", "\xc3", "\xe2\x82", "\xc3g", "\xf8\x88\x80\x80\x80", "\xff"}) {

@@ -72,7 +72,9 @@ TEST(BudgetScope, SmallRequestsAreNotHeldAgainstTheMachine) {
 }
 
 TEST(BudgetScope, EndsWithItsBlock) {
-  { const BudgetScope scope(Budget(0, 0)); }
+  {
+    const BudgetScope scope(Budget(0, 0));
+  }
   EXPECT_TRUE(SpendWork(1, "after"));
 }
 

@@ -93,13 +93,13 @@ TEST(Text, WhatIsLongIsCutBetweenCharacters) {
 TEST(Error, MessagesAreAsLongAsAPage) {
   const std::string page(4000, 'a');
   EXPECT_EQ(PrintableMessage(page), page);
-  EXPECT_EQ(PrintableMessage(page + "b"), page.substr(0, 3000) + " ... 501 bytes ... " +
-                                              page.substr(0, 499) + "b");
+  EXPECT_EQ(PrintableMessage(page + "b"),
+            page.substr(0, 3000) + " ... 501 bytes ... " + page.substr(0, 499) + "b");
   // Two bytes a letter: the one at 2999 stays whole.
   std::string letters = "a";
   while (letters.size() < 4801) letters += "\u00e4";
-  EXPECT_EQ(PrintableMessage(letters), letters.substr(0, 2999) + " ... 1302 bytes ... " +
-                                           letters.substr(4301));
+  EXPECT_EQ(PrintableMessage(letters),
+            letters.substr(0, 2999) + " ... 1302 bytes ... " + letters.substr(4301));
   // No character begins anywhere: 2997 of \x80, and 503.
   const std::string bytes = PrintableMessage(std::string(1000000, '\x80'));
   EXPECT_EQ(bytes.find(" ... 996500 bytes ... "), 4 * 2997);
@@ -244,7 +244,7 @@ TEST(Memory, TheSmallerOfMachineAndLimit) {
     [[maybe_unused]] const rlimit page{4096, RLIM_INFINITY};
     const rlimit beyond{rlim_t{1} << 63, RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &beyond) != 0 || MemoryLimitBytes() != machine) return false;
-#ifndef EVOQ_SANITIZED  // whose own memory needs addresses
+#ifndef EVOQ_SANITIZED        // whose own memory needs addresses
     (void)FreeMemoryBytes();  // leaves room for reading the same file again
     if (setrlimit(RLIMIT_AS, &page) != 0 || MemoryLimitBytes() != 4096 || FreeMemoryBytes() != 0)
       return false;

@@ -16,7 +16,8 @@ Status MakeDirectories(const std::string& path) {
 
 std::string CachePath(const char* variable, const std::string& name) {
   if (const char* path = std::getenv(variable)) return path;
-  for (const auto& [folder, below] : {std::pair("XDG_CACHE_HOME", "/evoq/"), std::pair("HOME", "/.cache/evoq/")}) {
+  for (const auto& [folder, below] :
+       {std::pair("XDG_CACHE_HOME", "/evoq/"), std::pair("HOME", "/.cache/evoq/")}) {
     const char* value = std::getenv(folder);
     if (value != nullptr && *value != 0) return value + (below + name);
   }
@@ -26,7 +27,9 @@ std::string CachePath(const char* variable, const std::string& name) {
 Result<std::vector<std::string>> ListFiles(const std::string& directory) {
   std::error_code code;
   std::filesystem::directory_iterator entries(directory, code);
-  if (code) return Fail(ErrorCode::kNotFound, "{}: cannot list the directory: {}", directory, code.message());
+  if (code)
+    return Fail(ErrorCode::kNotFound, "{}: cannot list the directory: {}", directory,
+                code.message());
   std::vector<std::string> files;
   for (const auto& entry : entries) {
     if (entry.is_regular_file(code)) files.push_back(entry.path().string());
@@ -35,11 +38,14 @@ Result<std::vector<std::string>> ListFiles(const std::string& directory) {
   return files;
 }
 
-std::string BaseName(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+std::string BaseName(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
 
 std::string LowerExtension(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return extension;
 }
 

@@ -17,7 +17,8 @@ namespace evoq {
 // installs a handler for SIGBUS, which passes on what is not evoq's.)
 class MappedFile {
  public:
-  // Errors: kNotFound, kIo; kInvalidInput when `path` is not a regular file. An empty file maps to an empty span.
+  // Errors: kNotFound, kIo; kInvalidInput when `path` is not a regular file. An empty file maps to
+  // an empty span.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -25,7 +26,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
-  // All of it is read now: its pages are mapped at once, where the system can (Linux 5.14), instead of by a fault for every few.
+  // All of it is read now: its pages are mapped at once, where the system can (Linux 5.14), instead
+  // of by a fault for every few.
   void ReadsAll() const;
 
   struct Range;  // what the handler knows of a mapping
@@ -70,8 +72,8 @@ Status CheckOutputPath(const std::string& path);
 // Makes the directory and its parents where missing. Errors: kIo.
 Status MakeDirectories(const std::string& path);
 
-// Where evoq keeps `name` ("tuning.json") from run to run: $VARIABLE where it is set ("": nowhere), else evoq/NAME in $XDG_CACHE_HOME or
-// in ~/.cache. "": nowhere.
+// Where evoq keeps `name` ("tuning.json") from run to run: $VARIABLE where it is set ("": nowhere),
+// else evoq/NAME in $XDG_CACHE_HOME or in ~/.cache. "": nowhere.
 std::string CachePath(const char* variable, const std::string& name);
 
 // The regular files below `directory` (not below its subdirectories) as full paths, sorted by name.

@@ -26,8 +26,8 @@ bool IsaSupported(Isa isa) {
   const bool avx2 = cpuinfo_has_x86_avx2() && cpuinfo_has_x86_fma3() && cpuinfo_has_x86_f16c();
   if (isa == Isa::kAvx2) return avx2;
   if (isa == Isa::kAvx512)
-    return avx2 && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() && cpuinfo_has_x86_avx512vl() &&
-           cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vnni();
+    return avx2 && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
+           cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vnni();
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return cpuinfo_has_arm_neon_dot();
 #endif
@@ -40,7 +40,8 @@ Result<Isa> SelectIsa() {
     for (Isa isa : kBestFirst) {
       if (std::string_view(wanted) != IsaName(isa)) continue;
       if (IsaSupported(isa)) return isa;
-      return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it", wanted, CpuName());
+      return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it", wanted,
+                  CpuName());
     }
     return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: expected SCALAR, AVX2, AVX512 or NEON", wanted);
   }
@@ -65,7 +66,9 @@ int64_t LargestCacheBytes() {
   return cpuinfo_get_l2_caches_count() > 0 ? cpuinfo_get_l2_cache(0)->size : kUnknown;
 }
 
-std::string MachineName(Isa isa) { return fmt::format("{}, {}, evoq {}", CpuName(), IsaName(isa), EVOQ_VERSION); }
+std::string MachineName(Isa isa) {
+  return fmt::format("{}, {}, evoq {}", CpuName(), IsaName(isa), EVOQ_VERSION);
+}
 
 std::string CpuName() {
   if (!cpuinfo_initialize() || cpuinfo_get_packages_count() == 0) return "unknown processor";

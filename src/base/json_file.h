@@ -17,6 +17,7 @@ Result<nlohmann::json> ReadJsonFile(const std::string& path, size_t max_bytes = 
 // The member of an object when it has the type asked for, else the fallback.
 double JsonNumber(const nlohmann::json& object, const char* key, double fallback = 0);
 std::string JsonText(const nlohmann::json& object, const char* key);
-const nlohmann::json& JsonArray(const nlohmann::json& object, const char* key);  // an empty array when missing
+const nlohmann::json& JsonArray(const nlohmann::json& object,
+                                const char* key);  // an empty array when missing
 
 }  // namespace evoq

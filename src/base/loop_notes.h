@@ -11,8 +11,8 @@ struct LoopCut {
   int64_t count = 0, grain = 1;
 };
 
-// While it lives, loops that pools would share out for the calling thread are noted and not run: what they would compute is
-// missing. Loops of one piece run. At most one at a time per thread.
+// While it lives, loops that pools would share out for the calling thread are noted and not run:
+// what they would compute is missing. Loops of one piece run. At most one at a time per thread.
 class LoopNotes {
  public:
   LoopNotes();

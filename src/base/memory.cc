@@ -15,7 +15,8 @@ int64_t MemoryLimitBytes() {
   if (pages > 0 && page_bytes > 0) bytes = int64_t{pages} * page_bytes;
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    bytes = std::min(bytes, static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int64_t>::max())));
+    bytes = std::min(bytes, static_cast<int64_t>(std::min<rlim_t>(
+                                limit.rlim_cur, std::numeric_limits<int64_t>::max())));
   return bytes;
 }
 

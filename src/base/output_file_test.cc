@@ -209,7 +209,9 @@ TEST_F(OutputFile, PlacesThatAreGoneAtTheEnd) {
     ASSERT_FALSE(taken);
     EXPECT_EQ(taken.error().message(),
               path_ + ": cannot rename a temporary file to: Is a directory");
-    { const NewFile ended = std::move(*late); }
+    {
+      const NewFile ended = std::move(*late);
+    }
     EXPECT_EQ(Names(), (std::vector<std::string>{"result"})) << "no temporary name stays";
     fs::remove(path_);
   }

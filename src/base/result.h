@@ -1,5 +1,5 @@
-// Errors as values. Bad input (a file, a model, an option, a shape) returns Result<T>; a broken invariant of the
-// program itself is an EVOQ_CHECK (check.h). No function of evoq throws.
+// Errors as values. Bad input (a file, a model, an option, a shape) returns Result<T>; a broken
+// invariant of the program itself is an EVOQ_CHECK (check.h). No function of evoq throws.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,14 +11,14 @@
 namespace evoq {
 
 enum class ErrorCode {
-  kInvalidInput,   // a file or a value from a file is malformed
-  kUnsupported,    // well-formed, but evoq cannot do it
-  kNotFound,       // a file, a name or a device is missing
-  kIo,             // the operating system refused a read or a write
-  kTooLarge,       // a size, a product or a limit is exceeded
-  kUsage,          // the caller's option or argument is wrong
+  kInvalidInput,     // a file or a value from a file is malformed
+  kUnsupported,      // well-formed, but evoq cannot do it
+  kNotFound,         // a file, a name or a device is missing
+  kIo,               // the operating system refused a read or a write
+  kTooLarge,         // a size, a product or a limit is exceeded
+  kUsage,            // the caller's option or argument is wrong
   kConditionFailed,  // a stated condition does not hold (a guarantee, a regression)
-  kInternal,       // a bug in evoq
+  kInternal,         // a bug in evoq
 };
 
 // "invalid input", "unsupported", ...
@@ -76,15 +76,16 @@ Result<T> WithContext(Result<T> result, std::string_view context) {
 #define EVOQ_CONCAT(a, b) EVOQ_CONCAT_(a, b)
 
 // Returns the error of `expr` (a Result) from the enclosing function, if it has one.
-#define EVOQ_TRY(expr)                                                                     \
-  do {                                                                                     \
-    if (auto evoq_status = (expr); !evoq_status)                                           \
-      return tl::unexpected<::evoq::Error>(std::move(evoq_status.error()));                \
+#define EVOQ_TRY(expr)                                                      \
+  do {                                                                      \
+    if (auto evoq_status = (expr); !evoq_status)                            \
+      return tl::unexpected<::evoq::Error>(std::move(evoq_status.error())); \
   } while (0)
 
-// EVOQ_ASSIGN(auto x, F()): x = the value of F(), or returns F()'s error. `var` may not contain a comma.
+// EVOQ_ASSIGN(auto x, F()): x = the value of F(), or returns F()'s error. `var` may not contain a
+// comma.
 #define EVOQ_ASSIGN(var, expr) EVOQ_ASSIGN_(EVOQ_CONCAT(evoq_result_, __LINE__), var, expr)
-#define EVOQ_ASSIGN_(result, var, expr)                                                    \
-  auto result = (expr);                                                                    \
-  if (!result) return tl::unexpected<::evoq::Error>(std::move(result.error()));            \
+#define EVOQ_ASSIGN_(result, var, expr)                                         \
+  auto result = (expr);                                                         \
+  if (!result) return tl::unexpected<::evoq::Error>(std::move(result.error())); \
   var = std::move(*result)

@@ -17,11 +17,12 @@ std::string Bracketed(std::span<const T> items) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-// Shell-style match of the whole name: '*' any run, '?' any character. Used by --exclude and --disable.
+// Shell-style match of the whole name: '*' any run, '?' any character. Used by --exclude and
+// --disable.
 bool GlobMatch(std::string_view pattern, std::string_view name);
 
-// The UTF-8 character at `at`, which is in the text: its code point and its bytes, 1 to 4. A byte that begins none is a character of
-// its own, invalid, whose code is the byte.
+// The UTF-8 character at `at`, which is in the text: its code point and its bytes, 1 to 4. A byte
+// that begins none is a character of its own, invalid, whose code is the byte.
 struct Utf8Character {
   uint32_t code = 0;
   size_t bytes = 1;

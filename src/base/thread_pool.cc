@@ -35,7 +35,9 @@ inline void Pause() {
 }
 
 int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // Spins until done() or for about `ns`; whether done() came true.
@@ -69,9 +71,10 @@ LoopNotes::LoopNotes() {
 }
 LoopNotes::~LoopNotes() { present_notes = nullptr; }
 
-// One loop at a time. `open` names the loop that may be joined, 0 when there is none. A worker announces itself in
-// `inside` and then looks at `open` again; the caller closes `open` and then waits for `inside` to become 0. Both sides
-// write before they read (sequentially consistent), so a worker that comes late never touches a loop that has ended.
+// One loop at a time. `open` names the loop that may be joined, 0 when there is none. A worker
+// announces itself in `inside` and then looks at `open` again; the caller closes `open` and then
+// waits for `inside` to become 0. Both sides write before they read (sequentially consistent), so a
+// worker that comes late never touches a loop that has ended.
 struct ThreadPool::Impl {
   // Items [next, end), begun by one thread: those that no thread has taken.
   struct alignas(64) Share {
@@ -160,7 +163,8 @@ struct ThreadPool::Impl {
         asleep.fetch_sub(1);
       }
       const uint32_t now = published.load();
-      if (stop.load()) return;  // set before the last number is published: a thread that read that number sees it
+      if (stop.load())
+        return;  // set before the last number is published: a thread that read that number sees it
       if (now == seen) continue;
       seen = now;
       inside.fetch_add(1);
@@ -202,7 +206,8 @@ void ThreadPool::Run(int64_t count, int64_t grain, const void* body, Part part) 
   pool.Publish(pool.generation);
   pool.TakeParts(0);
   pool.open.store(0);
-  // A worker that was taken off its core in the middle of a part needs the core that this thread would spin on.
+  // A worker that was taken off its core in the middle of a part needs the core that this thread
+  // would spin on.
   while (!SpinUntil([&] { return pool.inside.load() == 0; }, kSpinNs)) sched_yield();
   if (pool.thrown != nullptr) [[unlikely]]
     std::rethrow_exception(std::exchange(pool.thrown, nullptr));

@@ -32,9 +32,10 @@ class ThreadPool {
 
   int threads() const { return threads_; }
 
-  // Calls body(begin, end) for pieces of [0, count) of at most `grain` items each and returns when all are done. Never
-  // allocates: body is passed by reference. A body that takes a third argument gets which thread calls it, less than
-  // threads(); no two pieces run under the same number at once.
+  // Calls body(begin, end) for pieces of [0, count) of at most `grain` items each and returns when
+  // all are done. Never allocates: body is passed by reference. A body that takes a third argument
+  // gets which thread calls it, less than threads(); no two pieces run under the same number at
+  // once.
   template <typename Body>
   void ParallelFor(int64_t count, int64_t grain, const Body& body) {
     if (count <= 0) return;
@@ -42,9 +43,10 @@ class ThreadPool {
       Call(body, 0, count, 0);
       return;
     }
-    Run(count, grain > 0 ? grain : 1, &body, [](const void* b, int64_t begin, int64_t end, int thread) {
-      Call(*static_cast<const Body*>(b), begin, end, thread);
-    });
+    Run(count, grain > 0 ? grain : 1, &body,
+        [](const void* b, int64_t begin, int64_t end, int thread) {
+          Call(*static_cast<const Body*>(b), begin, end, thread);
+        });
   }
 
  private:

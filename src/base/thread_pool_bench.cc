@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kSpinsPerUs = 4000;  // about
 
-// Fork and join of a loop with one piece per thread and nothing to do, the workers awake; ns of one loop.
+// Fork and join of a loop with one piece per thread and nothing to do, the workers awake; ns of one
+// loop.
 void ForkJoin(benchmark::State& state) {
   const int threads = static_cast<int>(state.range(0));
   ThreadPool pool(threads);
@@ -18,10 +19,12 @@ void ForkJoin(benchmark::State& state) {
 }
 BENCHMARK(ForkJoin)->ArgName("threads")->Arg(1)->Arg(2)->UseRealTime();
 
-// A loop of `pieces` equal pieces whose work takes `ns` on one thread in all; cost_ns: what the loop took beyond ns / threads.
+// A loop of `pieces` equal pieces whose work takes `ns` on one thread in all; cost_ns: what the
+// loop took beyond ns / threads.
 void Pieces(benchmark::State& state) {
   const int threads = static_cast<int>(state.range(0));
-  const int64_t pieces = state.range(1), ns = state.range(2), spins = ns * kSpinsPerUs / 1000 / pieces;
+  const int64_t pieces = state.range(1), ns = state.range(2),
+                spins = ns * kSpinsPerUs / 1000 / pieces;
   ThreadPool pool(threads);
   const auto work = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin * spins; i < end * spins; ++i) benchmark::DoNotOptimize(i);

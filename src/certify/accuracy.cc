@@ -102,7 +102,8 @@ const OutputAccuracy* Accuracy::worst() const {
   return it == outputs.end() ? nullptr : &*it;
 }
 
-Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model, const Samples& samples) {
+Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model,
+                                const Samples& samples) {
   Accuracy accuracy;
   accuracy.metric = metric;
   int64_t right = 0, reference_right = 0, lost = 0, won = 0, agreed = 0;
@@ -120,7 +121,8 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
     won += b && !a;
   }
   accuracy.samples = metric == Metric::kTop1 ? samples.labelled() : samples.size();
-  if (accuracy.samples == 0) return InvalidInput("no sample {}", metric == Metric::kTop1 ? "has a label" : "was given");
+  if (accuracy.samples == 0)
+    return InvalidInput("no sample {}", metric == Metric::kTop1 ? "has a label" : "was given");
   if (metric == Metric::kTop1) {
     accuracy.reference = ShareInterval(reference_right, accuracy.samples);
     accuracy.model = ShareInterval(right, accuracy.samples);
@@ -129,7 +131,8 @@ Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const A
   } else {
     accuracy.reference = {1, 1, 1};
     accuracy.model = ShareInterval(agreed, accuracy.samples);
-    accuracy.drop = {100 * (1 - accuracy.model.value), 100 * (1 - accuracy.model.high), 100 * (1 - accuracy.model.low)};
+    accuracy.drop = {100 * (1 - accuracy.model.value), 100 * (1 - accuracy.model.high),
+                     100 * (1 - accuracy.model.low)};
   }
   accuracy.outputs = ByOutput(EnergiesOf(reference, model), reference.names);
   if (const OutputAccuracy* worst = accuracy.worst()) accuracy.sqnr_db = worst->sqnr_db;

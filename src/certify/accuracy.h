@@ -23,7 +23,7 @@ std::optional<Metric> FindMetric(std::string_view name);
 
 // What is promised of the accuracy.
 struct AccuracyLimit {
-  double max_drop = 0.5;   // points, of kTop1 and kAgreement
+  double max_drop = 0.5;    // points, of kTop1 and kAgreement
   double min_sqnr_db = 20;  // of every output: of kSqnr
   bool also_sqnr = false;   // min_sqnr_db is promised beside max_drop
 };
@@ -35,7 +35,7 @@ struct Answers {
       outputs;  // by sample, by output; empty where only classes, or energies, are known
   std::vector<std::vector<Energy>> energies;  // by sample, by output: against a reference's outputs
   std::vector<int64_t> classes;               // ClassOf the first output
-  std::vector<int64_t> elements;  // of the first output; a reference needs none
+  std::vector<int64_t> elements;              // of the first output; a reference needs none
 };
 
 struct AnswerOptions {
@@ -67,13 +67,15 @@ struct Accuracy {
   Interval sqnr_db;  // of the worst output; where outputs, or energies, are known
   std::vector<OutputAccuracy> outputs;  // each one, where known
 
-  // Whether the value keeps the limit; `certain`: or its interval does not exclude that, for samples other than the limit's.
+  // Whether the value keeps the limit; `certain`: or its interval does not exclude that, for
+  // samples other than the limit's.
   bool Keeps(const AccuracyLimit& limit, bool certain = false) const;
   // The one with the least signal to noise; null where none is known.
   const OutputAccuracy* worst() const;
 };
 // Errors: kInvalidInput for a label that is no class, or no sample that counts.
-Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model, const Samples& samples);
+Result<Accuracy> CompareAnswers(Metric metric, const Answers& reference, const Answers& model,
+                                const Samples& samples);
 
 // Energy of the difference over the energy of the reference, of all samples, summed over outputs:
 // what the search adds up by layer.

@@ -13,12 +13,15 @@ bool Narrows(const Node& node) {
   return node.op.find("Quantize") != std::string::npos && !node.op.starts_with("Dequantize");
 }
 
-bool IsRealActivation(const Value& value) { return !value.is_constant() && value.type.dtype == DType::kFloat32; }
+bool IsRealActivation(const Value& value) {
+  return !value.is_constant() && value.type.dtype == DType::kFloat32;
+}
 
 // Finds the layer of a node of a lowered graph.
 class StepOwner {
  public:
-  StepOwner(const Graph& graph, const std::map<std::string, int>& by_name) : graph_(graph), by_name_(by_name) {}
+  StepOwner(const Graph& graph, const std::map<std::string, int>& by_name)
+      : graph_(graph), by_name_(by_name) {}
 
   int Of(NodeId id) {
     const auto [it, fresh] = known_.emplace(id, 0);  // 0 until found

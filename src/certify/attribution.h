@@ -11,8 +11,9 @@
 
 namespace evoq {
 
-// Layers are numbered as in Layers(graph). A node between layers belongs to the layer whose result it works on: in a quantized graph it
-// follows that one's precision. Nodes before all layers belong to layer 0.
+// Layers are numbered as in Layers(graph). A node between layers belongs to the layer whose result
+// it works on: in a quantized graph it follows that one's precision. Nodes before all layers belong
+// to layer 0.
 class Attribution {
  public:
   // `graph`: optimized, with static shapes and at least one layer.
@@ -21,8 +22,9 @@ class Attribution {
   int layers() const { return static_cast<int>(names_.size()); }
   const std::string& name(int layer) const { return names_[static_cast<size_t>(layer)]; }
 
-  // The layer of each step of a program made from the graph. A step that carries the name of one of its nodes belongs with that;
-  // conversions to a narrower type to who reads them; others to who gives them their input.
+  // The layer of each step of a program made from the graph. A step that carries the name of one of
+  // its nodes belongs with that; conversions to a narrower type to who reads them; others to who
+  // gives them their input.
   std::vector<int> OfSteps(const Program& program) const;
 
   // The values that one layer gives to others.

@@ -16,7 +16,8 @@ using nlohmann::json;
 // Reads fields of an object and remembers the first one that is not what it should be.
 class Fields {
  public:
-  Fields(const json& object, std::string place, std::string& wrong) : object_(object), place_(std::move(place)), wrong_(wrong) {}
+  Fields(const json& object, std::string place, std::string& wrong)
+      : object_(object), place_(std::move(place)), wrong_(wrong) {}
 
   Fields At(const char* name) {
     static const json kNothing = json::object();
@@ -43,7 +44,9 @@ class Fields {
     const json* field = Find(name, &json::is_number_integer);
     if (field == nullptr) return;
     const int64_t value = field->get<int64_t>();
-    if (value < std::numeric_limits<T>::min() || value > static_cast<int64_t>(std::numeric_limits<T>::max())) return Blame(name);
+    if (value < std::numeric_limits<T>::min() ||
+        value > static_cast<int64_t>(std::numeric_limits<T>::max()))
+      return Blame(name);
     to = static_cast<T>(value);
   }
   void Read(const char* name, Interval& to) {
@@ -103,9 +106,13 @@ class Fields {
   std::string& wrong_;
 };
 
-std::string Percent(const Interval& i) { return fmt::format("{:.1f}% [{:.1f}, {:.1f}]", 100 * i.value, 100 * i.low, 100 * i.high); }
+std::string Percent(const Interval& i) {
+  return fmt::format("{:.1f}% [{:.1f}, {:.1f}]", 100 * i.value, 100 * i.low, 100 * i.high);
+}
 
-std::string Decibel(const Interval& i) { return fmt::format("{:.1f} dB [{:.1f}, {:.1f}]", i.value, i.low, i.high); }
+std::string Decibel(const Interval& i) {
+  return fmt::format("{:.1f} dB [{:.1f}, {:.1f}]", i.value, i.low, i.high);
+}
 
 }  // namespace
 
@@ -134,7 +141,9 @@ SpeedClaim ClaimOf(const Comparison& ratio) {
 
 json ToJson(const Interval& interval) {
   const auto number = [](double v) { return std::isfinite(v) ? json(v) : json(); };
-  return {{"value", number(interval.value)}, {"low", number(interval.low)}, {"high", number(interval.high)}};
+  return {{"value", number(interval.value)},
+          {"low", number(interval.low)},
+          {"high", number(interval.high)}};
 }
 
 json ToJson(const std::vector<OutputAccuracy>& outputs) {
@@ -198,7 +207,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   fields.Read("scheme", c.scheme);
   fields.Read("machine", c.machine);
   fields.Read("threads", c.threads);
-  fields.Each("shapes", [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.shapes[key]); });
+  fields.Each("shapes",
+              [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.shapes[key]); });
   fields.Read("never_slower", c.never_slower);
   fields.Read("is_float", c.is_float);
   Fields speed = fields.At("speed");
@@ -228,7 +238,8 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   accuracy.Read("random_samples", c.random_samples);
   accuracy.Read("data_limit", c.data_limit);
   accuracy.Read("preprocess", c.preprocess);
-  fields.Each("layers", [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.layers[key]); });
+  fields.Each("layers",
+              [&](Fields at, const std::string& key) { at.Read(key.c_str(), c.layers[key]); });
   Fields model = fields.At("float_model");
   model.Read("file", c.float_file);
   model.Read("bytes", c.float_file_bytes);
@@ -242,14 +253,18 @@ Result<Certificate> ParseCertificate(std::string_view text) {
   }
   if (c.threads < 1 || c.threads > 1024) fields.Blame("threads");
   if (c.random_samples < 0 || c.random_samples > 1'000'000) accuracy.Blame("random_samples");
-  if (!wrong.empty()) return InvalidInput("the certificate's field {} is missing or of the wrong kind", wrong);
+  if (!wrong.empty())
+    return InvalidInput("the certificate's field {} is missing or of the wrong kind", wrong);
   if (version != 1) return Unsupported("a certificate of version {}, this evoq knows 1", version);
   return c;
 }
 
 Result<Certificate> CertificateOf(const Model& model, const std::string& path) {
   if (model.certificate.empty())
-    return InvalidInput("{} carries no certificate: `evoq quantize --scheme auto`, --max-drop or --never-slower give it one", path);
+    return InvalidInput(
+        "{} carries no certificate: `evoq quantize --scheme auto`, --max-drop or --never-slower "
+        "give it one",
+        path);
   return WithContext(ParseCertificate(model.certificate), path);
 }
 
@@ -274,9 +289,12 @@ std::string ToText(const Accuracy& a) {
                                 ? ", signal to noise " + SqnrText(a)
                                 : "";
   if (a.metric == Metric::kAgreement)
-    return fmt::format("the float model's class on {} of {} samples{}", Percent(a.model), a.samples, noise);
-  return fmt::format("top-1 {} beside {} of the float model on {} samples, {:.2f} points lost [{:.2f}, {:.2f}]{}", Percent(a.model), Percent(a.reference),
-                     a.samples, a.drop.value, a.drop.low, a.drop.high, noise);
+    return fmt::format("the float model's class on {} of {} samples{}", Percent(a.model), a.samples,
+                       noise);
+  return fmt::format(
+      "top-1 {} beside {} of the float model on {} samples, {:.2f} points lost [{:.2f}, {:.2f}]{}",
+      Percent(a.model), Percent(a.reference), a.samples, a.drop.value, a.drop.low, a.drop.high,
+      noise);
 }
 
 std::string ToText(const AccuracyLimit& limit, Metric metric) {
@@ -290,8 +308,7 @@ std::string ToText(const Certificate& c) {
   const std::string indent(12, ' ');
   std::string out = fmt::format("  speed     {}\n", ToText(c.speed));
   if (c.is_float) {
-    out = fmt::format("  speed     {} ms: this is the float model\n",
-                      MsText(c.speed.ratio.b_ms));
+    out = fmt::format("  speed     {} ms: this is the float model\n", MsText(c.speed.ratio.b_ms));
   } else if (!c.speed.not_promised.empty()) {
     out += fmt::format("{}not guaranteed: {}\n", indent, c.speed.not_promised);
   } else {
@@ -302,7 +319,8 @@ std::string ToText(const Certificate& c) {
   out += fmt::format("  accuracy  {}\n{}guaranteed: {}\n", ToText(c.accuracy), indent,
                      ToText(c.limit, c.accuracy.metric));
   std::vector<std::string> layers;
-  for (const auto& [scheme, count] : c.layers) layers.push_back(fmt::format("{} {}", count, scheme));
+  for (const auto& [scheme, count] : c.layers)
+    layers.push_back(fmt::format("{} {}", count, scheme));
   out += FormatPrintable("  layers    {}\n  machine   {}, {} thread{}\n", Joined(layers, ", "),
                          c.machine, c.threads, c.threads == 1 ? "" : "s");
   return out;

@@ -27,7 +27,7 @@ std::string WhyNotPromised(const Comparison& ratio);
 SpeedClaim ClaimOf(const Comparison& ratio);
 
 struct Certificate {
-  std::string scheme;  // "auto" or a method
+  std::string scheme;   // "auto" or a method
   std::string machine;  // as MachineName gives it
   int threads = 1;
   InputShapes shapes;
@@ -47,7 +47,8 @@ struct Certificate {
   std::string float_file;             // name, size and CRC-32C of the .onnx
   int64_t float_file_bytes = 0;
   uint32_t float_file_crc = 0;
-  std::string float_graph;  // the float model without its weights (certify/twin.h); "": the file is needed for a re-check
+  std::string float_graph;  // the float model without its weights (certify/twin.h); "": the file is
+                            // needed for a re-check
 };
 
 nlohmann::json ToJson(const Certificate& certificate);

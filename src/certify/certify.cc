@@ -45,7 +45,9 @@ std::string TwinOf(const ChooseJob& job, const Samples& samples, const Runnable&
 }
 
 // Layers by what computes them.
-std::map<std::string, int> CountLayers(const Graph& graph, const QuantizeReport& report, const std::function<std::string(const std::string&)>& scheme_of) {
+std::map<std::string, int> CountLayers(
+    const Graph& graph, const QuantizeReport& report,
+    const std::function<std::string(const std::string&)>& scheme_of) {
   std::map<std::string, int> counts;
   for (NodeId id : Layers(graph)) {
     const std::string& name = graph.node(id).name;
@@ -87,16 +89,21 @@ class Certifier {
           out_.why_float += fmt::format(
               "; the search's {:g} s were too few for other plans (--search-s)", job_.search_s);
       }
-      if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float) out_.why_float = "nothing is faster: " + ToText(c.speed);
+      if (out_.why_float.empty() && c.speed.ratio.speedup <= 1 && !c.is_float)
+        out_.why_float = "nothing is faster: " + ToText(c.speed);
       if (!out_.why_float.empty()) EVOQ_TRY(KeepFloat());
     } else if (const std::string broken = Broken(); !broken.empty()) {
-      return Fail(ErrorCode::kConditionFailed, "{}: {}; nothing was written (--scheme auto looks for a mix that keeps the promise)", job_.scheme, broken);
+      return Fail(
+          ErrorCode::kConditionFailed,
+          "{}: {}; nothing was written (--scheme auto looks for a mix that keeps the promise)",
+          job_.scheme, broken);
     } else {
       TakeMeasuredLimit();
     }
     out_.model = (out_.why_float.empty() ? narrow : float_).engine->model();
     EVOQ_TRY(Describe());
-    out_.model.certificate = ToJson(c).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    out_.model.certificate =
+        ToJson(c).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     return std::move(out_);
   }
 
@@ -116,15 +123,20 @@ class Certifier {
     job_.choose.seconds = job_.search_s;
     EVOQ_ASSIGN(out_.chosen, ChoosePrecisions(job_.choose, samples_, reference_, metric_));
     Graph graph = job_.choose.graph;
-    EVOQ_ASSIGN(out_.report, QuantizeMixed(graph, job_.choose.ranges, job_.choose.options, out_.chosen.plan));
-    out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string& name) { return out_.chosen.plan.at(name).scheme; });
+    EVOQ_ASSIGN(out_.report,
+                QuantizeMixed(graph, job_.choose.ranges, job_.choose.options, out_.chosen.plan));
+    out_.certificate.layers =
+        CountLayers(job_.choose.graph, out_.report,
+                    [&](const std::string& name) { return out_.chosen.plan.at(name).scheme; });
     return Prepare(std::move(graph), job_.choose, samples_);
   }
 
   Result<Runner> QuantizeAll() {
     Graph graph = job_.choose.graph;
-    EVOQ_ASSIGN(out_.report, FindMethod(job_.scheme)->run(graph, job_.choose.ranges, job_.choose.options));
-    out_.certificate.layers = CountLayers(job_.choose.graph, out_.report, [&](const std::string&) { return job_.scheme; });
+    EVOQ_ASSIGN(out_.report,
+                FindMethod(job_.scheme)->run(graph, job_.choose.ranges, job_.choose.options));
+    out_.certificate.layers = CountLayers(job_.choose.graph, out_.report,
+                                          [&](const std::string&) { return job_.scheme; });
     return Prepare(std::move(graph), job_.choose, samples_);
   }
 
@@ -150,7 +162,8 @@ class Certifier {
   std::string Broken() const {
     const Certificate& c = out_.certificate;
     const bool limited = job_.scheme == "auto" || job_.promise.max_drop || job_.promise.min_sqnr_db;
-    if (limited && !c.accuracy.Keeps(c.limit)) return "too much accuracy is lost: " + ToText(c.accuracy);
+    if (limited && !c.accuracy.Keeps(c.limit))
+      return "too much accuracy is lost: " + ToText(c.accuracy);
     if (job_.promise.never_slower && !c.is_float && c.speed.guaranteed < 1)
       return fmt::format("it may be slower: {}, {}", ToText(c.speed),
                          c.speed.not_promised.empty()
@@ -163,7 +176,8 @@ class Certifier {
   void TakeMeasuredLimit() {
     Certificate& c = out_.certificate;
     if (!job_.promise.max_drop && metric_ != Metric::kSqnr) c.limit.max_drop = c.accuracy.drop.high;
-    if (!job_.promise.min_sqnr_db && metric_ == Metric::kSqnr) c.limit.min_sqnr_db = c.accuracy.sqnr_db.low;
+    if (!job_.promise.min_sqnr_db && metric_ == Metric::kSqnr)
+      c.limit.min_sqnr_db = c.accuracy.sqnr_db.low;
   }
 
   Status KeepFloat() {
@@ -215,7 +229,9 @@ class Certifier {
 }  // namespace
 
 Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples) {
-  if (samples.size() == 0) return Fail(ErrorCode::kUsage, "a promise needs data to measure on: --data DIR or --calib-random N");
+  if (samples.size() == 0)
+    return Fail(ErrorCode::kUsage,
+                "a promise needs data to measure on: --data DIR or --calib-random N");
   return Certifier(job, samples).Run();
 }
 

@@ -9,20 +9,22 @@ namespace evoq {
 
 // What the user asks for.
 struct Promise {
-  std::optional<double> max_drop;     // points of top-1 or of agreement
+  std::optional<double> max_drop;  // points of top-1 or of agreement
   std::optional<double> min_sqnr_db;
   bool never_slower = false;
 };
 
 struct CertifyJob {
-  std::string onnx_path;  // the float model's file
-  std::string preprocess;  // how images became the samples, as text, and at most how many were read: for verify
+  std::string onnx_path;   // the float model's file
+  std::string preprocess;  // how images became the samples, as text, and at most how many were
+                           // read: for verify
   int64_t data_limit = 0;
   std::string scheme = "auto";  // or the name of a method
   Promise promise;
-  double search_s = 60;   // of the search
-  double measure_s = 6;   // of the last measurement of speed, waiting for a quiet machine included
-  ChooseJob choose;       // graph, ranges, options, threads, progress; its limit and seconds are set from the promise and search_s
+  double search_s = 60;  // of the search
+  double measure_s = 6;  // of the last measurement of speed, waiting for a quiet machine included
+  ChooseJob choose;      // graph, ranges, options, threads, progress; its limit and seconds are set
+                         // from the promise and search_s
   MeasureSpeedFn measure = MeasureSpeed;
 };
 
@@ -30,8 +32,8 @@ struct Certified {
   Model model;  // carries the certificate
   Certificate certificate;
   QuantizeReport report;
-  ChosenPlan chosen;        // of "auto"
-  std::string why_float;    // of "auto": why the float model was kept; "": it was not
+  ChosenPlan chosen;      // of "auto"
+  std::string why_float;  // of "auto": why the float model was kept; "": it was not
   // Where the time went: search_s and measure_s bound the search and the speed.
   struct {
     double reference_s = 0, search_s = 0, accuracy_s = 0, speed_s = 0;
@@ -46,7 +48,8 @@ Result<Certified> QuantizeCertified(CertifyJob job, const Samples& samples);
 
 struct VerifyJob {
   std::string path;      // .etm
-  std::string baseline;  // the float model's .onnx; "": its twin and its answers are taken from the certificate
+  std::string baseline;  // the float model's .onnx; "": its twin and its answers are taken from the
+                         // certificate
   int threads = 0;       // 0: the certificate's
   double measure_s = 6;  // in all
   std::function<void(double fraction)> progress;  // may be null
@@ -69,9 +72,10 @@ struct Verification {
   bool holds() const;
 };
 
-// `samples` may be null: accuracy is then checked only where the certificate's samples were random. On other samples than the
-// certificate's the accuracy fails when its interval excludes the limit.
-// Errors: kInvalidInput for a file without a certificate or another baseline than the certificate's; kUsage where a baseline is needed.
+// `samples` may be null: accuracy is then checked only where the certificate's samples were random.
+// On other samples than the certificate's the accuracy fails when its interval excludes the limit.
+// Errors: kInvalidInput for a file without a certificate or another baseline than the
+// certificate's; kUsage where a baseline is needed.
 Result<Verification> Verify(const VerifyJob& job, const Samples* samples);
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// From a small float model to a certificate and back. Speed itself is not tested: only what is concluded from it.
+// From a small float model to a certificate and back. Speed itself is not tested: only what is
+// concluded from it.
 #include "certify/certify.h"
 
 #include <algorithm>
@@ -31,7 +32,8 @@ class CertifyTest : public ConvNetTest {
   }
 
   // Writes a certified model whose certificate went through `change`.
-  void Write(Certified certified, const std::string& path, const std::function<void(Certificate&)>& change = nullptr) {
+  void Write(Certified certified, const std::string& path,
+             const std::function<void(Certificate&)>& change = nullptr) {
     if (change) {
       change(certified.certificate);
       certified.model.certificate = ToJson(certified.certificate).dump();
@@ -40,7 +42,8 @@ class CertifyTest : public ConvNetTest {
   }
 
   // "speed accuracy" of the lines that fail.
-  std::string Failures(const std::string& path, const Samples* samples, const std::string& baseline = "") {
+  std::string Failures(const std::string& path, const Samples* samples,
+                       const std::string& baseline = "") {
     const auto v = Verify({path, baseline, 0, 0.05, nullptr}, samples);
     EXPECT_TRUE(v) << v.error().message();
     std::vector<std::string> failed;
@@ -80,7 +83,8 @@ TEST_F(CertifyTest, NothingKeepsThePromiseSoFloatIsWritten) {
   EXPECT_TRUE(certified->certificate.is_float);
   EXPECT_EQ(certified->certificate.speed.guaranteed, 1);
   EXPECT_EQ(certified->certificate.layers, (std::map<std::string, int>{{"float32", 5}}));
-  for (const auto& [node, decision] : certified->model.plans[0].decisions) EXPECT_NE(decision.precision, "int8") << node;
+  for (const auto& [node, decision] : certified->model.plans[0].decisions)
+    EXPECT_NE(decision.precision, "int8") << node;
   Write(*certified, At("float.etm"));
   EXPECT_EQ(Failures(At("float.etm"), &samples_, At("net.onnx")), "");
 }
@@ -89,7 +93,8 @@ TEST_F(CertifyTest, AMethodThatBreaksThePromiseIsRefused) {
   const auto certified = QuantizeCertified(Job("int8", {.min_sqnr_db = 100}), samples_);
   ASSERT_FALSE(certified);
   EXPECT_EQ(certified.error().code(), ErrorCode::kConditionFailed);
-  EXPECT_NE(certified.error().message().find("too much accuracy is lost"), std::string::npos) << certified.error().message();
+  EXPECT_NE(certified.error().message().find("too much accuracy is lost"), std::string::npos)
+      << certified.error().message();
 }
 
 TEST_F(CertifyTest, AWorseModelFails) {
@@ -128,7 +133,9 @@ TEST_F(CertifyTest, OtherSamplesNeedTheFloatModel) {
   ASSERT_TRUE(ExportOnnx(MakeNet(kConvNet, 0.3f, 7), At("other.onnx")));
   const auto wrong = Verify({At("net.etm"), At("other.onnx"), 0, 0.05, nullptr}, &other);
   ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().message().find("is not the float model of the certificate"), std::string::npos) << wrong.error().message();
+  EXPECT_NE(wrong.error().message().find("is not the float model of the certificate"),
+            std::string::npos)
+      << wrong.error().message();
 }
 
 TEST_F(CertifyTest, LabelsMakeItTop1) {
@@ -136,7 +143,8 @@ TEST_F(CertifyTest, LabelsMakeItTop1) {
   ASSERT_TRUE(engine);
   const auto answers = Answer(**engine, samples_);
   ASSERT_TRUE(answers);
-  for (size_t i = 0; i < samples_.labels.size(); ++i) samples_.labels[i] = i < 18 ? answers->classes[i] : (answers->classes[i] + 1) % 10;
+  for (size_t i = 0; i < samples_.labels.size(); ++i)
+    samples_.labels[i] = i < 18 ? answers->classes[i] : (answers->classes[i] + 1) % 10;
   const auto certified = QuantizeCertified(Job("bf16", {.max_drop = 10}), samples_);
   ASSERT_TRUE(certified) << certified.error().message();
   EXPECT_EQ(certified->certificate.accuracy.metric, Metric::kTop1);
@@ -144,7 +152,8 @@ TEST_F(CertifyTest, LabelsMakeItTop1) {
 }
 
 TEST_F(CertifyTest, CertificatesSurviveJsonAndSayWhatIsWrong) {
-  const auto certified = QuantizeCertified(Job("int8", {.max_drop = 50, .never_slower = false}), samples_);
+  const auto certified =
+      QuantizeCertified(Job("int8", {.max_drop = 50, .never_slower = false}), samples_);
   ASSERT_TRUE(certified) << certified.error().message();
   const nlohmann::json good = ToJson(certified->certificate);
   const auto back = ParseCertificate(good.dump());
@@ -157,10 +166,14 @@ TEST_F(CertifyTest, CertificatesSurviveJsonAndSayWhatIsWrong) {
     const auto parsed = ParseCertificate(bad.dump());
     return parsed ? "" : parsed.error().message();
   };
-  EXPECT_EQ(message([](auto& c) { c["speed"].erase("guaranteed"); }), "the certificate's field speed.guaranteed is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& c) { c["threads"] = 0; }), "the certificate's field threads is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& c) { c["shapes"]["x"] = "3"; }), "the certificate's field shapes.x is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& c) { c["version"] = 2; }), "a certificate of version 2, this evoq knows 1");
+  EXPECT_EQ(message([](auto& c) { c["speed"].erase("guaranteed"); }),
+            "the certificate's field speed.guaranteed is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["threads"] = 0; }),
+            "the certificate's field threads is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["shapes"]["x"] = "3"; }),
+            "the certificate's field shapes.x is missing or of the wrong kind");
+  EXPECT_EQ(message([](auto& c) { c["version"] = 2; }),
+            "a certificate of version 2, this evoq knows 1");
   EXPECT_FALSE(ParseCertificate("[]"));
   EXPECT_FALSE(ParseCertificate(""));
 }
@@ -181,7 +194,8 @@ TEST_F(CertifyTest, TheTwinHasTheFloatModelsStepsAndNotItsWeights) {
   const Tensor input = RandomInput(net_, 5);
   const auto out = (*b)->Run(std::span(&input, 1));
   ASSERT_TRUE(out);
-  for (float v : (*out)[0].values<float>()) EXPECT_TRUE(std::isnormal(v) && std::fabs(v) < 1e3f) << v;
+  for (float v : (*out)[0].values<float>())
+    EXPECT_TRUE(std::isnormal(v) && std::fabs(v) < 1e3f) << v;
 }
 
 TEST(Twin, SmallConstantsAreKeptAndLargeOnesMadeUp) {
@@ -265,7 +279,9 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
     ASSERT_TRUE(engine);
     const Program& program = (*(*engine)->Default())->program();
     const std::vector<int> owners = attribution.OfSteps(program);
-    const std::map<std::string, int> wanted = {{"stem", 0}, {"depthwise", 1}, {"project", 2}, {"pool", 2}, {"last", 3}, {"mean", 3}, {"classes", 4}};
+    const std::map<std::string, int> wanted = {{"stem", 0},   {"depthwise", 1}, {"project", 2},
+                                               {"pool", 2},   {"last", 3},      {"mean", 3},
+                                               {"classes", 4}};
     std::set<int> seen(owners.begin(), owners.end());
     EXPECT_EQ(seen.size(), 5u) << scheme;
     for (size_t s = 0; s < owners.size(); ++s) {

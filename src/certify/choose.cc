@@ -15,10 +15,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kNoiseSamples = 8;
-constexpr int kTries = 300;           // assignments whose accuracy the search may ask for while there is time
+constexpr int kTries =
+    300;  // assignments whose accuracy the search may ask for while there is time
 constexpr double kNearlyAsFast = 1.03;  // what the model's errors may hide
-constexpr double kFaster = 0.99;      // a measured gain that counts
-constexpr size_t kGroup = 4;          // candidates measured in turn
+constexpr double kFaster = 0.99;        // a measured gain that counts
+constexpr size_t kGroup = 4;            // candidates measured in turn
 
 struct Candidate {
   std::unique_ptr<Engine> engine;
@@ -66,7 +67,9 @@ class Chooser {
     if (job_.progress) job_.progress(stage, fraction);
   }
   size_t layers() const { return model_.layers.size(); }
-  bool Exists(size_t layer, int scheme) const { return std::isfinite(model_.layers[layer].ms[static_cast<size_t>(scheme)]); }
+  bool Exists(size_t layer, int scheme) const {
+    return std::isfinite(model_.layers[layer].ms[static_cast<size_t>(scheme)]);
+  }
 
   // The scheme on every layer that has it.
   Assignment Uniform(int scheme) const {
@@ -78,7 +81,8 @@ class Chooser {
   MixedPlan PlanOf(const Assignment& a) const {
     MixedPlan plan;
     for (size_t i = 0; i < a.size(); ++i) {
-      plan[attribution_.name(static_cast<int>(i))] = {methods_[static_cast<size_t>(a[i])]->name, a[i] == 0 ? WhyFloat(a, i) : ""};
+      plan[attribution_.name(static_cast<int>(i))] = {methods_[static_cast<size_t>(a[i])]->name,
+                                                      a[i] == 0 ? WhyFloat(a, i) : ""};
     }
     return plan;
   }
@@ -93,17 +97,22 @@ class Chooser {
     }
     if (narrow == 0) {
       const auto refused = refused_.find(attribution_.name(static_cast<int>(i)));
-      return refused == refused_.end() ? "slower-when-measured: no other method gains" : refused->second;
+      return refused == refused_.end() ? "slower-when-measured: no other method gains"
+                                       : refused->second;
     }
     const char* name = methods_[narrow]->name;
     if (ms[narrow] >= kFaster * ms[0])
-      return fmt::format("slower-when-measured: {:.4f} ms as {}, {:.4f} ms in float32", ms[narrow], name, ms[0]);
+      return fmt::format("slower-when-measured: {:.4f} ms as {}, {:.4f} ms in float32", ms[narrow],
+                         name, ms[0]);
     Assignment narrowed = a;
     narrowed[i] = static_cast<int>(narrow);
     if (const double with = model_.Ms(narrowed), without = model_.Ms(a); with >= without)
-      return fmt::format("slower-when-measured: {} saves {:.4f} ms here and costs {:.4f} ms around it", name, ms[0] - ms[narrow],
-                         with - without + ms[0] - ms[narrow]);
-    return fmt::format("layer-kept-float-by-budget: {} would save {:.4f} ms and lose too much accuracy", name, ms[0] - ms[narrow]);
+      return fmt::format(
+          "slower-when-measured: {} saves {:.4f} ms here and costs {:.4f} ms around it", name,
+          ms[0] - ms[narrow], with - without + ms[0] - ms[narrow]);
+    return fmt::format(
+        "layer-kept-float-by-budget: {} would save {:.4f} ms and lose too much accuracy", name,
+        ms[0] - ms[narrow]);
   }
 
   Result<Candidate> Build(const MixedPlan& plan) {
@@ -130,10 +139,12 @@ class Chooser {
     for (const QuantMethod* method : methods) {
       if (!methods_.empty() && OutOfTime(kMethodsShare)) break;
       MixedPlan plan;
-      for (int i = 0; i < attribution_.layers(); ++i) plan[attribution_.name(i)] = {method->name, ""};
+      for (int i = 0; i < attribution_.layers(); ++i)
+        plan[attribution_.name(i)] = {method->name, ""};
       EVOQ_ASSIGN(Candidate candidate, Build(plan));
       const bool narrows = !methods_.empty();
-      if (narrows && candidate.refused.size() == static_cast<size_t>(attribution_.layers())) continue;
+      if (narrows && candidate.refused.size() == static_cast<size_t>(attribution_.layers()))
+        continue;
       if (narrows) refused_.insert(candidate.refused.begin(), candidate.refused.end());
       if (!narrows) candidate.refused.clear();
       methods_.push_back(method);
@@ -141,13 +152,17 @@ class Chooser {
       candidates.push_back(std::move(candidate));
     }
     EVOQ_ASSIGN(const auto steps, job_.steps(executors, Time(0.06, kMethodsShare + 0.05)));
-    model_.layers.assign(static_cast<size_t>(attribution_.layers()), {std::vector<double>(methods_.size()), std::vector<double>(methods_.size())});
+    model_.layers.assign(
+        static_cast<size_t>(attribution_.layers()),
+        {std::vector<double>(methods_.size()), std::vector<double>(methods_.size())});
     model_.links = attribution_.links();
     for (size_t m = 0; m < methods_.size(); ++m) {
       const std::vector<int> owners = attribution_.OfSteps(executors[m]->program());
-      for (size_t s = 0; s < owners.size(); ++s) model_.layers[static_cast<size_t>(owners[s])].ms[m] += steps[m][s];
+      for (size_t s = 0; s < owners.size(); ++s)
+        model_.layers[static_cast<size_t>(owners[s])].ms[m] += steps[m][s];
       for (size_t i = 0; i < layers(); ++i) {
-        if (candidates[m].refused.count(attribution_.name(static_cast<int>(i)))) model_.layers[i].ms[m] = kNever;
+        if (candidates[m].refused.count(attribution_.name(static_cast<int>(i))))
+          model_.layers[i].ms[m] = kNever;
       }
       const DType values = methods_[m]->values;
       const auto form = std::find(forms_.begin(), forms_.end(), values);
@@ -164,7 +179,8 @@ class Chooser {
     return {};
   }
 
-  // For each two forms a plan that alternates between them: what it takes beyond its layers, per converted element.
+  // For each two forms a plan that alternates between them: what it takes beyond its layers, per
+  // converted element.
   Status MeasureConversions() {
     Tell("measuring conversions", 0);
     struct Probe {
@@ -196,9 +212,11 @@ class Chooser {
     for (size_t p = 0; p < probes.size(); ++p) {
       const auto& [a, b, plan] = probes[p];
       CostModel counting = unconverted;
-      counting.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] = counting.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = 1;
+      counting.convert_ms[static_cast<size_t>(a)][static_cast<size_t>(b)] =
+          counting.convert_ms[static_cast<size_t>(b)][static_cast<size_t>(a)] = 1;
       const double layers_ms = unconverted.Ms(plan), elements = counting.Ms(plan) - layers_ms;
-      const double each = elements > 0 ? std::max(0.0, ms[p + 1] * drift - layers_ms) / elements : 0;
+      const double each =
+          elements > 0 ? std::max(0.0, ms[p + 1] * drift - layers_ms) / elements : 0;
       SetConversion(a, b, each);
     }
     return {};
@@ -219,7 +237,9 @@ class Chooser {
   int FastestOf(int form) const {
     int fastest = -1;
     for (int s = 0; s < model_.schemes(); ++s) {
-      if (model_.forms[static_cast<size_t>(s)] == form && (fastest < 0 || model_.Ms(Uniform(s)) < model_.Ms(Uniform(fastest)))) fastest = s;
+      if (model_.forms[static_cast<size_t>(s)] == form &&
+          (fastest < 0 || model_.Ms(Uniform(s)) < model_.Ms(Uniform(fastest))))
+        fastest = s;
     }
     return fastest;
   }
@@ -273,8 +293,9 @@ class Chooser {
         stop);
   }
 
-  // What each layer alone adds to the error of the outputs. A method whose error on all layers together is small beside the
-  // largest one's is shared out evenly: it is not what has to be saved.
+  // What each layer alone adds to the error of the outputs. A method whose error on all layers
+  // together is small beside the largest one's is shared out evenly: it is not what has to be
+  // saved.
   Status MeasureNoise() {
     Samples few;
     Answers wanted;
@@ -304,7 +325,8 @@ class Chooser {
         if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most ||
             OutOfTime(kNoiseShare))
           continue;
-        Tell("measuring what each layer loses", static_cast<double>(i) / static_cast<double>(layers()));
+        Tell("measuring what each layer loses",
+             static_cast<double>(i) / static_cast<double>(layers()));
         Assignment alone(layers(), 0);
         alone[i] = s;
         EVOQ_ASSIGN(noise, noise_of(alone));
@@ -313,7 +335,8 @@ class Chooser {
     return {};
   }
 
-  // Single changes that the model calls about as fast, in whole runs; the samples decide on what gains.
+  // Single changes that the model calls about as fast, in whole runs; the samples decide on what
+  // gains.
   Status Refine(Assignment& best) {
     timed_.insert(best);
     for (bool moved = true; moved && known_ && !OutOfTime(kRefineShare);) {
@@ -321,9 +344,12 @@ class Chooser {
       const std::vector<Assignment> near = Neighbours(best);
       for (size_t first = 0; first < near.size() && !moved && !OutOfTime(kRefineShare);
            first += kGroup) {
-        Tell("measuring changes of single layers", static_cast<double>(first) / static_cast<double>(near.size()));
-        EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)), best, moved));
-        for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i) timed_.insert(near[i]);
+        Tell("measuring changes of single layers",
+             static_cast<double>(first) / static_cast<double>(near.size()));
+        EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)),
+                          best, moved));
+        for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i)
+          timed_.insert(near[i]);
       }
     }
     return {};
@@ -336,7 +362,8 @@ class Chooser {
       for (int s = 0; s < model_.schemes(); ++s) {
         Assignment a = best;
         a[i] = s;
-        if (s == best[i] || !Exists(i, s) || timed_.count(a) || model_.Ms(a) > kNearlyAsFast * ms) continue;
+        if (s == best[i] || !Exists(i, s) || timed_.count(a) || model_.Ms(a) > kNearlyAsFast * ms)
+          continue;
         near.emplace_back(model_.Ms(a), a);
       }
     }
@@ -346,9 +373,10 @@ class Chooser {
     return sorted;
   }
 
-  // The time that is left, where accuracy stands in the way of the fastest plan: whether a plan keeps a narrow limit is partly
-  // luck that no sum over layers foresees. In the order of what the model says they take, from its fastest on through changes
-  // of single layers, plans are asked for their accuracy, and those that hold are measured against the best.
+  // The time that is left, where accuracy stands in the way of the fastest plan: whether a plan
+  // keeps a narrow limit is partly luck that no sum over layers foresees. In the order of what the
+  // model says they take, from its fastest on through changes of single layers, plans are asked for
+  // their accuracy, and those that hold are measured against the best.
   Status Explore(Assignment& best) {
     std::set<std::pair<double, Assignment>> open;
     std::set<Assignment> reached;
@@ -399,7 +427,8 @@ class Chooser {
     for (size_t i = 0; i < group.size(); ++i) {
       if (ms[i + 1] < kFaster * ms[0]) order.push_back(i);
     }
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a + 1] < ms[b + 1]; });
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return ms[a + 1] < ms[b + 1]; });
     for (size_t i : order) {
       EVOQ_ASSIGN(const bool holds, Holds(group[i], 1));
       if (!holds) continue;
@@ -415,7 +444,8 @@ class Chooser {
     Tell("measuring the result", 0);
     std::vector<Assignment> plans = {best};
     for (int s = 0; s < model_.schemes(); ++s) {
-      if (std::find(plans.begin(), plans.end(), Uniform(s)) == plans.end()) plans.push_back(Uniform(s));
+      if (std::find(plans.begin(), plans.end(), Uniform(s)) == plans.end())
+        plans.push_back(Uniform(s));
     }
     std::vector<Candidate> candidates;
     for (const Assignment& plan : plans) {
@@ -458,17 +488,19 @@ class Chooser {
   std::vector<DType> forms_;                    // of model_
   std::map<std::string, std::string> refused_;  // layer -> why a method does not take it
   CostModel model_;
-  bool fastest_holds_ = false;                  // the model's fastest plan keeps the limit
-  bool known_ = true;                           // whether it does was found out in time
-  std::set<Assignment> timed_;                  // in whole runs
+  bool fastest_holds_ = false;  // the model's fastest plan keeps the limit
+  bool known_ = true;           // whether it does was found out in time
+  std::set<Assignment> timed_;  // in whole runs
   std::map<Assignment, Accuracy> accuracies_;
   ChosenPlan result_;
 };
 
 }  // namespace
 
-Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples, const Answers& reference, Metric metric) {
-  if (Layers(job.graph).empty()) return Unsupported("the model has no Conv or MatMul: there is nothing to choose");
+Result<ChosenPlan> ChoosePrecisions(const ChooseJob& job, const Samples& samples,
+                                    const Answers& reference, Metric metric) {
+  if (Layers(job.graph).empty())
+    return Unsupported("the model has no Conv or MatMul: there is nothing to choose");
   Graph bound = job.graph;
   EVOQ_TRY(BindShapes(bound, job.shapes));
   return Chooser(job, bound, samples, reference, metric).Run();

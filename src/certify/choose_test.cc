@@ -294,7 +294,7 @@ TEST_F(ChooseTest, EachStageHasItsShareOfTheTime) {
 
 // A stage begins when its time is just up, and not a moment later.
 TEST_F(ChooseTest, StagesBeginUntilTheirTimeIsUp) {
-  std::string stages;  // those told
+  std::string stages;          // those told
   std::vector<size_t> models;  // of each measurement in whole runs
   double steps_end_s = 0, conversions_end_s = 0, contest_end_s = 0;
   std::pair<std::string, double> when = {"", 0};  // a stage, and when its first sign comes

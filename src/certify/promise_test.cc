@@ -330,9 +330,7 @@ TEST(Certificates, OfAnOlderVersionAreStillRead) {
   EXPECT_EQ(
       message([](auto& j) { j["speed"]["disturbance"]["others_share"] = "much"; }),
       "the certificate's field speed.disturbance.others_share is missing or of the wrong kind");
-  EXPECT_EQ(message([](auto& j) {
-              j["accuracy"]["outputs"] = {{{"name", "y"}, {"sqnr_db", 3}}};
-            }),
+  EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {{{"name", "y"}, {"sqnr_db", 3}}}; }),
             "the certificate's field accuracy.outputs[0].sqnr_db is missing or of the wrong kind");
   EXPECT_EQ(message([](auto& j) { j["accuracy"]["outputs"] = {3}; }),
             "the certificate's field accuracy.outputs is missing or of the wrong kind");

@@ -27,9 +27,11 @@ class Random {
 // Other types than float32 and bytes stay 0: valid as an index and as the bits of a float.
 void Fill(Tensor& t, Random& random) {
   if (t.dtype() == DType::kFloat32) {
-    for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = static_cast<float>(random.Next() >> 8) * 0x1p-23f - 1.0f;
+    for (int64_t i = 0; i < t.elements(); ++i)
+      t.mutable_data<float>()[i] = static_cast<float>(random.Next() >> 8) * 0x1p-23f - 1.0f;
   } else if (DTypeBits(t.dtype()) == 8 && t.dtype() != DType::kBool) {
-    for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(random.Next());
+    for (size_t i = 0; i < t.bytes(); ++i)
+      t.mutable_raw()[i] = static_cast<std::byte>(random.Next());
   }
 }
 
@@ -41,7 +43,8 @@ int64_t FittingSamples(int64_t bytes) {
 }  // namespace
 
 int64_t Samples::labelled() const {
-  return std::count_if(labels.begin(), labels.end(), [](const auto& label) { return label.has_value(); });
+  return std::count_if(labels.begin(), labels.end(),
+                       [](const auto& label) { return label.has_value(); });
 }
 
 uint32_t Samples::Crc() const {

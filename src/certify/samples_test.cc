@@ -133,14 +133,12 @@ TEST(Samples, RandomInputsAreTheSameEverywhere) {
 }
 
 TEST(Samples, RandomInputsAreTensorsOfNumbers) {
-  const auto graph =
-      ParseGraph("input %x: string[2]\na: %y: string[2] = Identity(%x)\noutput %y");
+  const auto graph = ParseGraph("input %x: string[2]\na: %y: string[2] = Identity(%x)\noutput %y");
   ASSERT_TRUE(graph) << graph.error().message();
   const auto none = RandomInputs(*graph, {}, 1);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code(), ErrorCode::kUsage);
-  EXPECT_EQ(none.error().message(),
-            "input x is string[2]: random samples are tensors of numbers");
+  EXPECT_EQ(none.error().message(), "input x is string[2]: random samples are tensors of numbers");
 }
 
 // 1 GiB together, but one sample of any size: 2^18 floats are a MiB, of which 1024 fit.

@@ -21,7 +21,8 @@ std::string StepText(const Program& program, const Step& step) {
   const Node& node = program.graph->node(step.node);
   std::string text = step.decision.kernel;
   for (const auto* list : {&node.inputs, &node.outputs}) {
-    for (ValueId id : *list) text += id.valid() ? " " + program.graph->value(id).type.ToString() : " _";
+    for (ValueId id : *list)
+      text += id.valid() ? " " + program.graph->value(id).type.ToString() : " _";
   }
   return text;
 }
@@ -107,12 +108,14 @@ Result<std::vector<std::vector<double>>> CalmSteps(std::span<Runnable* const> ex
     }
     for (size_t e = 0; e < executors.size(); ++e) {
       std::vector<int64_t> ns(samples[e].size());
-      EVOQ_TRY(executors[e]->Run(buffers[e].inputs, buffers[e].outputs));  // fills the caches as in earnest
+      EVOQ_TRY(executors[e]->Run(buffers[e].inputs,
+                                 buffers[e].outputs));  // fills the caches as in earnest
       const double before = watch.WallMs();
       EVOQ_TRY(executors[e]->Run(buffers[e].inputs, buffers[e].outputs));
       whole[e].push_back(watch.WallMs() - before);
       EVOQ_TRY(executors[e]->RunTimed(buffers[e].inputs, buffers[e].outputs, ns));
-      for (size_t s = 0; s < ns.size(); ++s) samples[e][s].push_back(static_cast<double>(ns[s]) / 1e6);
+      for (size_t s = 0; s < ns.size(); ++s)
+        samples[e][s].push_back(static_cast<double>(ns[s]) / 1e6);
     }
   }
   std::vector<std::vector<double>> calm(executors.size());

@@ -24,7 +24,8 @@ struct SpeedOptions {
 // and there is none.
 Result<std::shared_ptr<Runnable>> RunnerOf(Engine& engine, const Samples& samples);
 
-// Whether both programs run the same kernels on the same shapes in the same order: neither is slower.
+// Whether both programs run the same kernels on the same shapes in the same order: neither is
+// slower.
 bool SameSteps(const Program& a, const Program& b);
 
 // Interleaved (profile/compare.h); of programs with the same steps the ratio is 1 by what they are.

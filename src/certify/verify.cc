@@ -40,18 +40,28 @@ class Verifier {
     const Certificate& c = out_.certificate;
     if (job_.baseline.empty()) {
       if (c.float_graph.empty())
-        return Fail(ErrorCode::kUsage, "{}: the float model cannot be rebuilt from the certificate: give --baseline {}", job_.path, c.float_file);
-      EVOQ_ASSIGN(Graph twin, WithContext(BuildTwin(c.float_graph), job_.path + ": the certificate's float model"));
+        return Fail(
+            ErrorCode::kUsage,
+            "{}: the float model cannot be rebuilt from the certificate: give --baseline {}",
+            job_.path, c.float_file);
+      EVOQ_ASSIGN(Graph twin, WithContext(BuildTwin(c.float_graph),
+                                          job_.path + ": the certificate's float model"));
       return Engine::FromGraph(std::move(twin), options);
     }
     EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.baseline));
-    if (static_cast<int64_t>(file->bytes().size()) != c.float_file_bytes || Crc32c(file->bytes()) != c.float_file_crc)
-      return InvalidInput("{} is not the float model of the certificate: found {} bytes, CRC-32C {:08x}, expected {} bytes, {:08x} ({})", job_.baseline,
-                          file->bytes().size(), Crc32c(file->bytes()), c.float_file_bytes, c.float_file_crc, c.float_file);
+    if (static_cast<int64_t>(file->bytes().size()) != c.float_file_bytes ||
+        Crc32c(file->bytes()) != c.float_file_crc)
+      return InvalidInput(
+          "{} is not the float model of the certificate: found {} bytes, CRC-32C {:08x}, expected "
+          "{} bytes, {:08x} ({})",
+          job_.baseline, file->bytes().size(), Crc32c(file->bytes()), c.float_file_bytes,
+          c.float_file_crc, c.float_file);
     return Engine::Load(job_.baseline, options);
   }
 
-  void Add(const char* name, State state, std::string text) { out_.lines.push_back({name, state, std::move(text)}); }
+  void Add(const char* name, State state, std::string text) {
+    out_.lines.push_back({name, state, std::move(text)});
+  }
 
   // Fails when the measured interval, and the ratio of the fastest runs, lie below the guarantee,
   // twice: a measurement may err, and then the second half of the time is for another.
@@ -109,9 +119,13 @@ class Verifier {
     if (!job_.baseline.empty()) {
       EVOQ_ASSIGN(reference, Answer(*float_, *samples));
     } else if (c.accuracy.metric == Metric::kSqnr || c.limit.also_sqnr) {
-      return Fail(ErrorCode::kUsage, "the promise is about the float model's outputs: give --baseline {}", c.float_file);
+      return Fail(ErrorCode::kUsage,
+                  "the promise is about the float model's outputs: give --baseline {}",
+                  c.float_file);
     } else if (!same || static_cast<int64_t>(c.float_classes.size()) != samples->size()) {
-      return Fail(ErrorCode::kUsage, "these are not the samples of the certificate ({} of them): give --baseline {} to measure the float model on them too",
+      return Fail(ErrorCode::kUsage,
+                  "these are not the samples of the certificate ({} of them): give --baseline {} "
+                  "to measure the float model on them too",
                   c.accuracy.samples, c.float_file);
     } else {
       reference.classes = c.float_classes;
@@ -135,7 +149,8 @@ class Verifier {
     const std::string here = MachineName(isa);
     std::string text = fmt::format("{}, {} thread{}", here, threads, threads == 1 ? "" : "s");
     const bool same = here == c.machine && threads == c.threads;
-    if (!same) text += fmt::format("; the certificate was made on {}, {} threads", c.machine, c.threads);
+    if (!same)
+      text += fmt::format("; the certificate was made on {}, {} threads", c.machine, c.threads);
     Add("machine", same ? State::kHolds : State::kUnchecked, std::move(text));
     return {};
   }
@@ -148,9 +163,12 @@ class Verifier {
 }  // namespace
 
 bool Verification::holds() const {
-  return std::none_of(lines.begin(), lines.end(), [](const VerifyLine& line) { return line.state == State::kFails; });
+  return std::none_of(lines.begin(), lines.end(),
+                      [](const VerifyLine& line) { return line.state == State::kFails; });
 }
 
-Result<Verification> Verify(const VerifyJob& job, const Samples* samples) { return Verifier(job).Run(samples); }
+Result<Verification> Verify(const VerifyJob& job, const Samples* samples) {
+  return Verifier(job).Run(samples);
+}
 
 }  // namespace evoq

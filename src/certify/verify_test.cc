@@ -161,9 +161,9 @@ TEST_F(CertifyTellsTest, ThePromiseChoosesTheMetric) {
                     ErrorCode::kUsage),
             "--max-drop counts classes, and the model's 2 outputs, the first of them float32[1, 4, "
             "12, 12], are no list of scores: promise --min-sqnr DB");
-  EXPECT_EQ(Message(QuantizeCertified(Job("int8", {.max_drop = 1}, Sure(3)), {}),
-                    ErrorCode::kUsage),
-            "a promise needs data to measure on: --data DIR or --calib-random N");
+  EXPECT_EQ(
+      Message(QuantizeCertified(Job("int8", {.max_drop = 1}, Sure(3)), {}), ErrorCode::kUsage),
+      "a promise needs data to measure on: --data DIR or --calib-random N");
 }
 
 TEST_F(CertifyTellsTest, WhyTheFloatModelWasKept) {
@@ -303,8 +303,8 @@ TEST_F(VerifyTest, AFloatModelIsAsFastAsItself) {
     const VerifyLine line =
         Checked(With(At("float.etm"), {Sure(0.5), Sure(3)}), &samples_).lines.at(0);
     EXPECT_EQ(measured_, 1u);
-    EXPECT_EQ(line.text, fmt::format("10.000 ms: it is the float model, {:.3f}x guaranteed",
-                                     guaranteed));
+    EXPECT_EQ(line.text,
+              fmt::format("10.000 ms: it is the float model, {:.3f}x guaranteed", guaranteed));
     return line.state;
   };
   EXPECT_EQ(state(1), State::kHolds);
@@ -323,8 +323,7 @@ TEST_F(VerifyTest, SamplesOfNoiseAreMadeAgain) {
   EXPECT_EQ(line.state, State::kHolds);
   EXPECT_NE(line.text.find("of 4 samples, guaranteed: at most 100 points lost"), std::string::npos)
       << line.text;
-  const VerifyLine none =
-      Checked(With(File([](Certificate&) {}), {Sure(3)}), nullptr).lines.at(1);
+  const VerifyLine none = Checked(With(File([](Certificate&) {}), {Sure(3)}), nullptr).lines.at(1);
   EXPECT_EQ(none.state, State::kUnchecked);
   EXPECT_EQ(none.text, "not checked: give the samples with --data");
 }
@@ -352,8 +351,9 @@ TEST_F(VerifyTest, OfOtherSamplesTheIntervalDecides) {
 TEST_F(VerifyTest, WhatNeedsTheFloatModelSaysSo) {
   EXPECT_EQ(Refusal([](Certificate&) {}), "");
   EXPECT_EQ(Refusal([](Certificate& c) { c.float_graph = ""; }),
-            At("net.etm") + ": the float model cannot be rebuilt from the certificate: give "
-                            "--baseline net.onnx");
+            At("net.etm") +
+                ": the float model cannot be rebuilt from the certificate: give "
+                "--baseline net.onnx");
   const std::string outputs =
       "the promise is about the float model's outputs: give --baseline net.onnx";
   EXPECT_EQ(Refusal([](Certificate& c) { c.limit.also_sqnr = true; }), outputs);
@@ -377,8 +377,10 @@ TEST_F(VerifyTest, TheBaselineIsTheCertifiedFile) {
     uint32_t crc = 0;
     const std::string path = File([&](Certificate& c) {
       bytes = c.float_file_bytes, crc = c.float_file_crc;
-      if (size) ++c.float_file_bytes;
-      else ++c.float_file_crc;
+      if (size)
+        ++c.float_file_bytes;
+      else
+        ++c.float_file_crc;
     });
     const auto refused = Verify(With(path, {Sure(3)}, At("net.onnx")), &samples_);
     ASSERT_FALSE(refused);

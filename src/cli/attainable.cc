@@ -10,7 +10,9 @@ namespace {
 bool IsQuantized(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" || node.op == "DynamicQuantizeLinear") return true;
+    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" ||
+        node.op == "DynamicQuantizeLinear")
+      return true;
     for (ValueId v : node.outputs) {
       if (v.valid() && graph.value(v).type.quantized()) return true;
     }
@@ -23,11 +25,14 @@ Status LeaveOut(Graph& graph, const std::set<std::string>& names) {
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
     const Node& node = graph.node(id);
-    if (!names.count(node.name) || !node.bodies.empty() || node.outputs.size() != 1 || !node.input(0).valid()) continue;
+    if (!names.count(node.name) || !node.bodies.empty() || node.outputs.size() != 1 ||
+        !node.input(0).valid())
+      continue;
     const ValueId x = node.input(0), y = node.outputs[0];
     const TensorType& type = graph.value(x).type;
     const bool inside = graph.value(x).producer.valid() && !graph.IsOutput(y);
-    if (inside && type.dtype == DType::kFloat32 && type == graph.value(y).type) graph.ReplaceUses(y, x);
+    if (inside && type.dtype == DType::kFloat32 && type == graph.value(y).type)
+      graph.ReplaceUses(y, x);
   }
   graph.RemoveDeadNodes();
   EVOQ_TRY(graph.Sort());
@@ -40,7 +45,8 @@ Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const st
                                                const std::set<std::string>& leave_out,
                                                const std::vector<Tensor>& sample,
                                                const EngineOptions& options) {
-  if (IsEtmFile(path)) return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
+  if (IsEtmFile(path))
+    return Unsupported("{} is compiled: only an ONNX model can be quantized", path);
   EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
   if (IsQuantized(graph)) return Unsupported("{} is quantized already", path);
   const QuantMethod* method = FindMethod(scheme);

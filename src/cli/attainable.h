@@ -1,4 +1,5 @@
-// The model that `explain` measures beside a quantized one, to tell what a fault costs from what the hardware and the kernels allow.
+// The model that `explain` measures beside a quantized one, to tell what a fault costs from what
+// the hardware and the kernels allow.
 #pragma once
 
 #include <memory>

@@ -3,8 +3,10 @@
 namespace evoq {
 
 nlohmann::json TimesJson(const RunTimes& times) {
-  return {{"runs", times.runs()}, {"p50_ms", times.median()}, {"mean_ms", times.mean()}, {"min_ms", times.min()},
-          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)}, {"p99_ms", times.Percentile(99)}};
+  return {{"runs", times.runs()},           {"p50_ms", times.median()},
+          {"mean_ms", times.mean()},        {"min_ms", times.min()},
+          {"p90_ms", times.Percentile(90)}, {"p95_ms", times.Percentile(95)},
+          {"p99_ms", times.Percentile(99)}};
 }
 
 int64_t BatchOf(const Runnable& executor) {

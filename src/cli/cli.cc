@@ -52,12 +52,14 @@ const VerbDef* FindVerb(std::string_view name) {
 }
 
 Error NoVerb(std::string_view name) {
-  return Error(ErrorCode::kUsage, fmt::format("'{}' is no verb, expected one of those of `evoq --help`", name));
+  return Error(ErrorCode::kUsage,
+               fmt::format("'{}' is no verb, expected one of those of `evoq --help`", name));
 }
 
 // Declares the verb's options and those of every verb.
 VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
-  app.add_option("--threads", common.threads, "Threads (default: all physical cores)")->check(CLI::Range(0, 1024));
+  app.add_option("--threads", common.threads, "Threads (default: all physical cores)")
+      ->check(CLI::Range(0, 1024));
   return verb.declare(app, common);
 }
 
@@ -66,10 +68,12 @@ VerbRun DeclareVerb(const VerbDef& verb, CLI::App& app, CommonOptions& common) {
 Status WriteJson(const std::string& path, const nlohmann::json& result) {
   if (path.empty()) return {};
   // Names from files may hold any bytes; JSON is UTF-8.
-  return WriteFileAtomic(path, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return WriteFileAtomic(
+      path, result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments, CommonOptions common) {
+Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments,
+                           CommonOptions common) {
   const VerbDef* verb = FindVerb(name);
   if (verb == nullptr) return tl::unexpected(NoVerb(name));
   CLI::App app;
@@ -101,7 +105,9 @@ Status Finish(const VerbRun& run, const std::string& json_path) {
 }
 
 int RunParsed(int argc, const char* const* argv) {
-  CLI::App app("evoq: make a neural network smaller and really faster, and explain every millisecond and byte.");
+  CLI::App app(
+      "evoq: make a neural network smaller and really faster, and explain every millisecond and "
+      "byte.");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("evoq ") + EVOQ_VERSION);
   CommonOptions common;
@@ -112,8 +118,7 @@ int RunParsed(int argc, const char* const* argv) {
     sub->add_option("--json", common.json_path, "Also write the result as JSON to this file");
     verbs.emplace_back(sub, DeclareVerb(*verb, *sub, common));
   }
-  if (argc > 1 && argv[1][0] != '-' && FindVerb(argv[1]) == nullptr)
-    return Report(NoVerb(argv[1]));
+  if (argc > 1 && argv[1][0] != '-' && FindVerb(argv[1]) == nullptr) return Report(NoVerb(argv[1]));
   try {  // CLI11 reports through exceptions
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -18,7 +18,9 @@ namespace {
 thread_local KeptOutput* kept = nullptr;
 
 int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -122,25 +124,28 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
     if (!input.type.shape.ranked() || input.type.shape.rank() == 0) continue;
     auto [it, added] = shapes.emplace(input.name, input.type.shape.sizes());
     if (input.type.shape[0].known() && input.type.shape[0].value != batch)
-      return Fail(ErrorCode::kUsage, "--batch {}: input {} has the fixed shape {}", batch, input.name,
-                  input.type.shape.ToString());
+      return Fail(ErrorCode::kUsage, "--batch {}: input {} has the fixed shape {}", batch,
+                  input.name, input.type.shape.ToString());
     it->second[0] = batch;
     for (size_t i = 1; i < it->second.size(); ++i) {
       if (it->second[i] < 0)
-        return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...", input.name,
-                    input.type.shape.ToString(), input.name);
+        return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...",
+                    input.name, input.type.shape.ToString(), input.name);
     }
   }
   return shapes;
 }
 
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes, bool stored_tuning) {
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
+                                           const InputShapes& shapes, bool stored_tuning) {
   return Engine::Load(path, {threads, shapes, stored_tuning});
 }
 
 void AddTuneOptions(CLI::App& app, TuneChoice& choice, const char* without) {
   app.add_flag("--tune{1},--no-tune{-1}", choice.value,
-               std::string("Measure what each step does fastest on this machine, with --threads threads; --no-tune: ") + without);
+               std::string("Measure what each step does fastest on this machine, with --threads "
+                           "threads; --no-tune: ") +
+                   without);
 }
 
 Result<nlohmann::json> TuneAndTell(Model& model, int threads, const InputShapes& shapes) {
@@ -155,12 +160,14 @@ Result<nlohmann::json> TuneAndTell(Model& model, int threads, const InputShapes&
 
 nlohmann::json TellTuned(const TuneReport& report) {
   for (const std::string& warning : report.warnings) Log("warning: {}", warning);
-  Out("tuned {} steps in {:.1f} s, {} kinds measured: {} take another way than the default", report.steps, report.seconds, report.measured,
-      report.changed);
+  Out("tuned {} steps in {:.1f} s, {} kinds measured: {} take another way than the default",
+      report.steps, report.seconds, report.measured, report.changed);
   if (report.measured > 0) Out(", {:.3f} -> {:.3f} ms", report.default_ms, report.tuned_ms);
   Out("\n");
-  return {{"steps", report.steps}, {"measured", report.measured}, {"changed", report.changed}, {"seconds", report.seconds},
-          {"default_ms", report.default_ms}, {"tuned_ms", report.tuned_ms}, {"warnings", report.warnings}};
+  return {{"steps", report.steps},           {"measured", report.measured},
+          {"changed", report.changed},       {"seconds", report.seconds},
+          {"default_ms", report.default_ms}, {"tuned_ms", report.tuned_ms},
+          {"warnings", report.warnings}};
 }
 
 std::string FindPreprocess(const std::string& model_path, const std::string& given) {
@@ -218,7 +225,8 @@ void Progress::Update(double fraction) {
   last_ns_ = now;
   bar_is_shown = true;
   const int filled = static_cast<int>(fraction * 30);
-  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f}%", label_, "", filled, "", 30 - filled, fraction * 100);
+  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3.0f}%", label_, "", filled, "", 30 - filled,
+             fraction * 100);
   std::fflush(stderr);
 }
 
@@ -228,7 +236,8 @@ int64_t FloatWeightBytes(const Graph& graph) {
     const Value& v = graph.value(ValueId{i});
     if (!v.is_constant() || v.users.empty()) continue;
     const bool bias = v.type.dtype == DType::kInt32 && v.type.shape.rank() == 1;
-    if (IsFloat(v.type.dtype) || v.type.quantized() || bias) bytes += 4 * v.type.shape.elements().value_or(0);
+    if (IsFloat(v.type.dtype) || v.type.quantized() || bias)
+      bytes += 4 * v.type.shape.elements().value_or(0);
   }
   for (NodeId id : graph.order()) {
     for (const auto& body : graph.node(id).bodies) bytes += FloatWeightBytes(*body);

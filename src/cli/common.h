@@ -27,12 +27,14 @@ Result<Graph> LoadGraph(const std::string& onnx_path, const std::vector<std::str
 void AddShapeOptions(CLI::App& app, std::vector<std::string>& shapes,
                      std::vector<std::string>& fixed, const char* what);
 
-// Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model leaves it free, over
-// what --shape says. Errors: kUsage when the model fixes it to another size.
+// Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model
+// leaves it free, over what --shape says. Errors: kUsage when the model fixes it to another size.
 Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
 
 // Loads MODEL (.onnx or .etm) with the threads of the command line.
-Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads, const InputShapes& shapes = {}, bool stored_tuning = true);
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
+                                           const InputShapes& shapes = {},
+                                           bool stored_tuning = true);
 
 // --tune and --no-tune.
 struct TuneChoice {
@@ -61,7 +63,8 @@ Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& source
 // The preprocess file to use, "" when there is none.
 std::string FindPreprocess(const std::string& model_path, const std::string& given);
 
-// A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise, or while output is kept.
+// A bar on stderr when it is a terminal and the work takes over a second; nothing otherwise, or
+// while output is kept.
 class Progress {
  public:
   explicit Progress(std::string label);
@@ -93,7 +96,8 @@ class StageProgress {
 // float32 too.
 int64_t FloatWeightBytes(const Graph& graph);
 
-// While it lives, what this thread would print is kept here, and no progress is shown: for callers in the same process.
+// While it lives, what this thread would print is kept here, and no progress is shown: for callers
+// in the same process.
 class KeptOutput {
  public:
   KeptOutput();

@@ -66,8 +66,8 @@ TEST_F(Common, Batches) {
   ASSERT_FALSE(fixed);
   EXPECT_EQ(fixed.error().message(), "--batch 1: input y has the fixed shape [4]");
   EXPECT_EQ(fixed.error().code(), ErrorCode::kUsage);
-  const Graph wide = Parsed(
-      "graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
+  const Graph wide =
+      Parsed("graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
   const auto unnamed = WithBatch(wide, {}, 2);
   ASSERT_FALSE(unnamed);
   EXPECT_EQ(unnamed.error().message(), "input x is [N, W]: name its sizes with --shape x=...");
@@ -181,10 +181,13 @@ TEST_F(Common, WhatTuningTells) {
   report.tuned_ms = 1.25;
   report.seconds = 0.75;
   report.warnings = {"one", "two"};
-  const nlohmann::json expected = {
-      {"steps", 7},          {"measured", 2},    {"changed", 3},
-      {"default_ms", 1.5},   {"tuned_ms", 1.25}, {"seconds", 0.75},
-      {"warnings", {"one", "two"}}};
+  const nlohmann::json expected = {{"steps", 7},
+                                   {"measured", 2},
+                                   {"changed", 3},
+                                   {"default_ms", 1.5},
+                                   {"tuned_ms", 1.25},
+                                   {"seconds", 0.75},
+                                   {"warnings", {"one", "two"}}};
   {
     KeptOutput kept;
     EXPECT_EQ(TellTuned(report), expected);
@@ -219,8 +222,8 @@ TEST_F(Common, VerbsForCallersInThisProcess) {
       RunVerb("optimize", {model, "-o", At("out.onnx"), "--disable", "*", "--threads", "1"});
   ASSERT_TRUE(optimized) << optimized.error().message();
   EXPECT_EQ(optimized->json,
-            (nlohmann::json{{"nodes_before", 1}, {"nodes_after", 1},
-                            {"passes", nlohmann::json::array()}}));
+            (nlohmann::json{
+                {"nodes_before", 1}, {"nodes_after", 1}, {"passes", nlohmann::json::array()}}));
   EXPECT_EQ(optimized->out, fmt::format("{}: 1 nodes -> 1 -> {}\n", model, At("out.onnx")));
   EXPECT_TRUE(optimized->log.empty());
 }
@@ -262,10 +265,9 @@ TEST_F(Common, ModelsOfAReport) {
   for (const char* right : {R"({"top1": 0, "samples": 1})", R"({"top1": 1, "samples": 1})",
                             R"({"top1": 0.5, "samples": 999999999999999})"})
     EXPECT_TRUE(with(right)) << right;
-  for (const char* wrong :
-       {R"({"top1": -0.01, "samples": 4})", R"({"top1": 1.01, "samples": 4})",
-        R"({"top1": 0.5, "samples": 0.5})", R"({"top1": 0.5, "samples": 1e15})",
-        R"({"samples": 4})", R"({"top1": 1})"}) {
+  for (const char* wrong : {R"({"top1": -0.01, "samples": 4})", R"({"top1": 1.01, "samples": 4})",
+                            R"({"top1": 0.5, "samples": 0.5})", R"({"top1": 0.5, "samples": 1e15})",
+                            R"({"samples": 4})", R"({"top1": 1})"}) {
     const auto refused = with(wrong);
     ASSERT_FALSE(refused) << wrong;
     EXPECT_EQ(refused.error().message(),

@@ -15,14 +15,16 @@ using Glyph = std::vector<Stroke>;
 
 // Strokes in a unit square, y downwards; two ways of writing where people differ.
 const std::vector<std::vector<Glyph>>& Glyphs() {
-  static const Stroke kRing = {{.5f, .1f}, {.66f, .15f}, {.76f, .32f}, {.78f, .5f}, {.76f, .68f}, {.66f, .85f}, {.5f, .9f},
-                               {.34f, .85f}, {.24f, .68f}, {.22f, .5f}, {.24f, .32f}, {.34f, .15f}, {.5f, .1f}};
-  static const Stroke kTop = {{.5f, .1f}, {.66f, .17f}, {.7f, .3f}, {.62f, .43f}, {.5f, .48f},
-                              {.38f, .43f}, {.3f, .3f}, {.34f, .17f}, {.5f, .1f}};
-  static const Stroke kBottom = {{.5f, .48f}, {.68f, .57f}, {.75f, .7f}, {.67f, .84f}, {.5f, .9f},
-                                 {.33f, .84f}, {.25f, .7f}, {.32f, .57f}, {.5f, .48f}};
-  static const Stroke kSix = {{.66f, .12f}, {.48f, .2f}, {.34f, .4f}, {.28f, .62f}, {.32f, .8f}, {.46f, .9f},
-                              {.62f, .88f}, {.72f, .74f}, {.7f, .58f}, {.58f, .5f}, {.42f, .52f}, {.3f, .65f}};
+  static const Stroke kRing = {{.5f, .1f},   {.66f, .15f}, {.76f, .32f}, {.78f, .5f},  {.76f, .68f},
+                               {.66f, .85f}, {.5f, .9f},   {.34f, .85f}, {.24f, .68f}, {.22f, .5f},
+                               {.24f, .32f}, {.34f, .15f}, {.5f, .1f}};
+  static const Stroke kTop = {{.5f, .1f},   {.66f, .17f}, {.7f, .3f},   {.62f, .43f}, {.5f, .48f},
+                              {.38f, .43f}, {.3f, .3f},   {.34f, .17f}, {.5f, .1f}};
+  static const Stroke kBottom = {{.5f, .48f},  {.68f, .57f}, {.75f, .7f},  {.67f, .84f}, {.5f, .9f},
+                                 {.33f, .84f}, {.25f, .7f},  {.32f, .57f}, {.5f, .48f}};
+  static const Stroke kSix = {{.66f, .12f}, {.48f, .2f}, {.34f, .4f},  {.28f, .62f},
+                              {.32f, .8f},  {.46f, .9f}, {.62f, .88f}, {.72f, .74f},
+                              {.7f, .58f},  {.58f, .5f}, {.42f, .52f}, {.3f, .65f}};
   static const auto turned = [](Stroke s) {
     for (Point& p : s) p = {1 - p.x, 1 - p.y};
     return s;
@@ -30,13 +32,45 @@ const std::vector<std::vector<Glyph>>& Glyphs() {
   static const std::vector<std::vector<Glyph>> kGlyphs = {
       {{kRing}},
       {{{{.35f, .25f}, {.55f, .1f}, {.55f, .9f}}}, {{{.5f, .1f}, {.5f, .9f}}}},
-      {{{{.25f, .3f}, {.3f, .17f}, {.42f, .1f}, {.58f, .1f}, {.7f, .18f}, {.74f, .3f}, {.68f, .45f}, {.5f, .63f}, {.25f, .9f}, {.78f, .9f}}}},
-      {{{{.27f, .18f}, {.4f, .1f}, {.6f, .1f}, {.72f, .22f}, {.7f, .36f}, {.55f, .47f}, {.45f, .48f}},
-        {{.45f, .48f}, {.6f, .5f}, {.74f, .62f}, {.74f, .76f}, {.62f, .88f}, {.42f, .9f}, {.25f, .8f}}}},
-      {{{{.62f, .9f}, {.62f, .1f}, {.22f, .65f}, {.8f, .65f}}}, {{{.3f, .1f}, {.26f, .5f}, {.74f, .5f}}, {{.7f, .15f}, {.66f, .9f}}}},
-      {{{{.72f, .1f}, {.32f, .1f}, {.28f, .45f}, {.45f, .4f}, {.62f, .43f}, {.74f, .58f}, {.72f, .76f}, {.58f, .89f}, {.4f, .9f}, {.25f, .8f}}}},
+      {{{{.25f, .3f},
+         {.3f, .17f},
+         {.42f, .1f},
+         {.58f, .1f},
+         {.7f, .18f},
+         {.74f, .3f},
+         {.68f, .45f},
+         {.5f, .63f},
+         {.25f, .9f},
+         {.78f, .9f}}}},
+      {{{{.27f, .18f},
+         {.4f, .1f},
+         {.6f, .1f},
+         {.72f, .22f},
+         {.7f, .36f},
+         {.55f, .47f},
+         {.45f, .48f}},
+        {{.45f, .48f},
+         {.6f, .5f},
+         {.74f, .62f},
+         {.74f, .76f},
+         {.62f, .88f},
+         {.42f, .9f},
+         {.25f, .8f}}}},
+      {{{{.62f, .9f}, {.62f, .1f}, {.22f, .65f}, {.8f, .65f}}},
+       {{{.3f, .1f}, {.26f, .5f}, {.74f, .5f}}, {{.7f, .15f}, {.66f, .9f}}}},
+      {{{{.72f, .1f},
+         {.32f, .1f},
+         {.28f, .45f},
+         {.45f, .4f},
+         {.62f, .43f},
+         {.74f, .58f},
+         {.72f, .76f},
+         {.58f, .89f},
+         {.4f, .9f},
+         {.25f, .8f}}}},
       {{kSix}},
-      {{{{.24f, .1f}, {.76f, .1f}, {.42f, .9f}}}, {{{.24f, .12f}, {.76f, .12f}, {.45f, .9f}}, {{.35f, .5f}, {.7f, .5f}}}},
+      {{{{.24f, .1f}, {.76f, .1f}, {.42f, .9f}}},
+       {{{.24f, .12f}, {.76f, .12f}, {.45f, .9f}}, {{.35f, .5f}, {.7f, .5f}}}},
       {{kTop, kBottom}},
       {{turned(kSix)}, {{kTop, {{.7f, .3f}, {.66f, .6f}, {.56f, .9f}}}}},
   };
@@ -55,7 +89,9 @@ class Random {
     state_ ^= state_ >> 27;
     return static_cast<uint32_t>((state_ * 2685821657736338717ull) >> 32);
   }
-  float Uniform(float low, float high) { return low + (high - low) * (static_cast<float>(Bits() >> 8) * 0x1p-24f); }
+  float Uniform(float low, float high) {
+    return low + (high - low) * (static_cast<float>(Bits() >> 8) * 0x1p-24f);
+  }
   float Normal() {  // sum of twelve uniforms (Irwin and Hall)
     float sum = -6;
     for (int i = 0; i < 12; ++i) sum += Uniform(0, 1);
@@ -80,7 +116,9 @@ void DrawStroke(const Stroke& stroke, float width, float ink, float* image) {
     for (int x = 0; x < kDigitSize; ++x) {
       float distance = 1e9f;
       for (size_t i = 0; i + 1 < stroke.size(); ++i)
-        distance = std::min(distance, DistanceToSegment({static_cast<float>(x), static_cast<float>(y)}, stroke[i], stroke[i + 1]));
+        distance =
+            std::min(distance, DistanceToSegment({static_cast<float>(x), static_cast<float>(y)},
+                                                 stroke[i], stroke[i + 1]));
       const float value = ink * std::clamp(width + 0.5f - distance, 0.0f, 1.0f);
       image[y * kDigitSize + x] = std::max(image[y * kDigitSize + x], value);
     }
@@ -91,8 +129,10 @@ void DrawOne(int digit, Random& random, float* image) {
   const auto& styles = Glyphs()[digit];
   const Glyph& glyph = styles[random.Bits() % styles.size()];
   // Rotation by the angle whose half has the tangent t, up to about 20 degrees.
-  const float t = random.Uniform(-0.17f, 0.17f), cosine = (1 - t * t) / (1 + t * t), sine = 2 * t / (1 + t * t);
-  const float shear = random.Uniform(-0.25f, 0.25f), width = random.Uniform(13, 21), height = random.Uniform(17, 24);
+  const float t = random.Uniform(-0.17f, 0.17f), cosine = (1 - t * t) / (1 + t * t),
+              sine = 2 * t / (1 + t * t);
+  const float shear = random.Uniform(-0.25f, 0.25f), width = random.Uniform(13, 21),
+              height = random.Uniform(17, 24);
   const float cx = 13.5f + random.Uniform(-2.5f, 2.5f), cy = 13.5f + random.Uniform(-2, 2);
   const float pen = random.Uniform(0.6f, 1.6f), ink = random.Uniform(0.6f, 1.0f);
   for (int i = static_cast<int>(random.Bits() % 3); i > 0; --i) {  // clutter
@@ -112,14 +152,16 @@ void DrawOne(int digit, Random& random, float* image) {
     DrawStroke(stroke, pen, ink, image);
   }
   const float noise = random.Uniform(0.02f, 0.16f);
-  for (int i = 0; i < kDigitSize * kDigitSize; ++i) image[i] = std::clamp(image[i] + noise * random.Normal(), 0.0f, 1.0f);
+  for (int i = 0; i < kDigitSize * kDigitSize; ++i)
+    image[i] = std::clamp(image[i] + noise * random.Normal(), 0.0f, 1.0f);
 }
 
 }  // namespace
 
 Digits DrawDigits(int64_t count, uint64_t seed) {
-  Digits digits{Tensor::Allocate(TensorType(DType::kFloat32, Shape{count, 1, kDigitSize, kDigitSize})),
-                Tensor::Allocate(TensorType(DType::kInt64, Shape{count}))};
+  Digits digits{
+      Tensor::Allocate(TensorType(DType::kFloat32, Shape{count, 1, kDigitSize, kDigitSize})),
+      Tensor::Allocate(TensorType(DType::kInt64, Shape{count}))};
   Random random(seed);
   for (int64_t i = 0; i < count; ++i) {
     const int digit = static_cast<int>(random.Bits() % 10);

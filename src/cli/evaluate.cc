@@ -52,7 +52,8 @@ struct Runner {
   Result<std::vector<Tensor>> Outputs(std::span<const Tensor> inputs) {
     const auto start = std::chrono::steady_clock::now();
     EVOQ_ASSIGN(std::vector<Tensor> outputs, engine->Run(inputs));
-    ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    ms +=
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (outputs.empty()) return InvalidInput("the model has no outputs");
     return outputs;
   }
@@ -63,7 +64,8 @@ struct Runner {
 Result<EvalResult> Evaluate(const EvalJob& job) {
   Runner model, reference;
   EVOQ_ASSIGN(model.engine, LoadEngine(job.model, job.threads));
-  EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model, job.preprocess, job.labels));
+  EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model,
+                                        job.preprocess, job.labels));
   EvalResult result;
   result.has_reference = !job.reference.empty();
   if (result.has_reference) {
@@ -82,7 +84,8 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
     if (sample.label) {
       EVOQ_ASSIGN(const Tensor scores, WithContext(ToFloat32(outputs[0]), sample.name));
       if (*sample.label < 0 || *sample.label >= scores.elements())
-        return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label, scores.elements());
+        return InvalidInput("{}: label {} of a model with {} classes", sample.name, *sample.label,
+                            scores.elements());
       const int64_t rank = RankOf(scores, *sample.label);
       ++result.labelled;
       result.correct1 += rank < 1;

@@ -24,11 +24,18 @@ struct EvalResult {
   double sqnr_db = 0;
   double ms_per_sample = 0;
   bool has_reference = false;
-  std::vector<std::pair<std::string, int64_t>> predictions;  // sample name, class with the largest score
+  std::vector<std::pair<std::string, int64_t>>
+      predictions;  // sample name, class with the largest score
 
-  double top1() const { return labelled ? static_cast<double>(correct1) / static_cast<double>(labelled) : 0; }
-  double top5() const { return labelled ? static_cast<double>(correct5) / static_cast<double>(labelled) : 0; }
-  double agreement() const { return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0; }
+  double top1() const {
+    return labelled ? static_cast<double>(correct1) / static_cast<double>(labelled) : 0;
+  }
+  double top5() const {
+    return labelled ? static_cast<double>(correct5) / static_cast<double>(labelled) : 0;
+  }
+  double agreement() const {
+    return samples ? static_cast<double>(agreed) / static_cast<double>(samples) : 0;
+  }
 };
 
 // Top-1 and top-5 against labels, top-1 agreement with the reference model: on output 0, whose

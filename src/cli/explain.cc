@@ -42,7 +42,8 @@ Result<std::optional<MeasuredModel>> LoadBest(const ExplainJob& job, const Runna
 
 LedgerRun RunOf(const MeasuredModel& m) { return {&m.profile, &m.executor->program()}; }
 
-Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models, const Limits& limits) {
+Status MeasureAll(const ExplainJob& job, std::span<MeasuredModel* const> models,
+                  const Limits& limits) {
   Progress progress("measuring");
   std::vector<const Runnable*> executors;
   for (const MeasuredModel* m : models) executors.push_back(m->executor.get());
@@ -92,7 +93,8 @@ Result<Explanation> Explain(const ExplainJob& job) {
   EVOQ_TRY(MeasureAll(job, models, out.limits));
   int64_t float_bytes = MetadataNumber(out.model.engine->model().graph, "evoq.float_weight_bytes");
   if (out.baseline) {
-    out.time = BuildTimeLedger(RunOf(*out.baseline), RunOf(out.model), out.attainable ? RunOf(*out.attainable) : LedgerRun(), out.limits);
+    out.time = BuildTimeLedger(RunOf(*out.baseline), RunOf(out.model),
+                               out.attainable ? RunOf(*out.attainable) : LedgerRun(), out.limits);
     if (float_bytes == 0) float_bytes = FloatWeightBytes(out.baseline->engine->model().graph);
   }
   if (IsEtmFile(job.model)) {

@@ -1,4 +1,5 @@
-// A model, measured and explained: what the verb explain prints and the planted faults of the benchmarks are judged by.
+// A model, measured and explained: what the verb explain prints and the planted faults of the
+// benchmarks are judged by.
 #pragma once
 
 #include <functional>
@@ -18,8 +19,8 @@ struct ExplainJob {
   std::vector<std::string> shapes;
   int batch = 0;
   int threads = 0;
-  double duration_s = 2;       // to measure each model
-  std::function<void()> host;  // MeasureOptions::host of the model's runs; may be null
+  double duration_s = 2;            // to measure each model
+  std::function<void()> host;       // MeasureOptions::host of the model's runs; may be null
   std::vector<std::string> beside;  // files of models to measure in the same rounds
   std::vector<std::string> inputs;  // "NAME=F.npy": content of inputs, where it counts for the time
 };
@@ -37,8 +38,8 @@ struct Explanation {
   std::optional<MeasuredModel> baseline;
   std::optional<MeasuredModel> attainable;  // where its steps are others than the model's
   std::vector<MeasuredModel> beside;
-  std::string attainable_why;      // why no attainable run was measured, where one would have helped
-  std::optional<TimeLedger> time;  // with a baseline
+  std::string attainable_why;  // why no attainable run was measured, where one would have helped
+  std::optional<TimeLedger> time;   // with a baseline
   std::optional<ByteLedger> bytes;  // of an .etm
   std::string in_partitions;        // why the model runs in dynamic partitions; "": it does not
 };

@@ -19,7 +19,8 @@ namespace {
 Result<const Runtime*> RuntimeNamed(const std::string& name) {
   if (const Runtime* runtime = FindRuntime(name)) return runtime;
   std::string names;
-  for (const Runtime* runtime : AllRuntimes()) names += (names.empty() ? "" : ", ") + std::string(runtime->name);
+  for (const Runtime* runtime : AllRuntimes())
+    names += (names.empty() ? "" : ", ") + std::string(runtime->name);
   return Fail(ErrorCode::kUsage, "--target {}: expected {}", name, names);
 }
 
@@ -99,11 +100,14 @@ std::function<Result<SampleOutputs>(const Graph&)> RunReference(const Samples& s
 Result<json> ExplainTarget(const TargetJob& job) {
   const auto& [model, target, fix, output, accept_changes, data, shapes, preprocess] = job;
   EVOQ_ASSIGN(const Runtime* runtime, RuntimeNamed(target));
-  if (LowerExtension(model) != ".onnx") return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", model);
-  if (fix != !output.empty()) return Fail(ErrorCode::kUsage, "--fix and -o go together: --fix -o FIXED.onnx");
+  if (LowerExtension(model) != ".onnx")
+    return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", model);
+  if (fix != !output.empty())
+    return Fail(ErrorCode::kUsage, "--fix and -o go together: --fix -o FIXED.onnx");
   if (!fix && (accept_changes || !data.empty() || !preprocess.empty()))
     return Fail(ErrorCode::kUsage, "--accept-changes, --data and --preprocess are for --fix");
-  if (fix && LowerExtension(output) != ".onnx") return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", output);
+  if (fix && LowerExtension(output) != ".onnx")
+    return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", output);
   if (fix) EVOQ_TRY(CheckOutputPath(output));
   EVOQ_ASSIGN(Graph graph, ImportOnnx(model));
   const Examination before = Examine(graph, *runtime);

@@ -46,9 +46,9 @@ TEST_F(Figures, Bench) {
     for (const bool regions : {false, true}) {
       if (regions && streams == "2") continue;
       const std::string model = regions ? Places() : Product();
-      const Ran ran = Run({"bench", model, "--batch", "2", "--threads", "1", "--duration-s",
-                           "0.01", "--warmup-ms", "0", "--iterations", "12", "--percentile",
-                           "25,100", "--streams", streams});
+      const Ran ran = Run({"bench", model, "--batch", "2", "--threads", "1", "--duration-s", "0.01",
+                           "--warmup-ms", "0", "--iterations", "12", "--percentile", "25,100",
+                           "--streams", streams});
       ASSERT_EQ(ran.code, 0) << ran.log;
       const json& b = ran.json;
       const auto n = [&](const char* field) { return Number(b[field]); };
@@ -60,8 +60,8 @@ TEST_F(Figures, Bench) {
       EXPECT_EQ(LinesWith(ran.out, "  latency"),
                 (Words{fmt::format("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  "
                                    "p95 {:.3f}  p99 {:.3f}  ({} runs)",
-                                   n("p50_ms"), n("mean_ms"), n("min_ms"), n("p90_ms"),
-                                   n("p95_ms"), n("p99_ms"), b["runs"].get<int>())}));
+                                   n("p50_ms"), n("mean_ms"), n("min_ms"), n("p90_ms"), n("p95_ms"),
+                                   n("p99_ms"), b["runs"].get<int>())}));
       for (const char* p : {"25", "100"})
         EXPECT_EQ(LinesWith(ran.out, fmt::format("  p{} ", p)),
                   (Words{fmt::format("  p{} {:.3f} ms", p, Number(b["percentiles"][p]))}));
@@ -105,8 +105,8 @@ TEST_F(Figures, Bench) {
 // What trtexec's options write, of one program and of partitions.
 TEST_F(Figures, BenchLikeTrtexec) {
   for (const std::string& model : {Product(), Places()}) {
-    const Words bench = {"bench", model, "--threads", "1", "--duration-s", "0.01",
-                         "--warmup-ms", "0"};
+    const Words bench = {"bench",        model,  "--threads",   "1",
+                         "--duration-s", "0.01", "--warmup-ms", "0"};
     const auto with = [&](Words more) {
       more.insert(more.begin(), bench.begin(), bench.end());
       return Run(more);
@@ -119,14 +119,14 @@ TEST_F(Figures, BenchLikeTrtexec) {
     EXPECT_EQ(File("p.json").size() - 1, File("l.json")["Layers"].size());
     EXPECT_TRUE(File("l.json")["Layers"][0].is_string());
     const size_t plain = ran.out.size();
-    ran = with({"--exportLayerInfo", At("d.json"), "--profilingVerbosity", "detailed",
-                "--dumpLayerInfo"});
+    ran = with(
+        {"--exportLayerInfo", At("d.json"), "--profilingVerbosity", "detailed", "--dumpLayerInfo"});
     EXPECT_TRUE(File("d.json")["Layers"][0].is_object());
     const size_t at = ran.out.find("{\n");
     ASSERT_NE(at, std::string::npos) << ran.out;
     EXPECT_EQ(json::parse(ran.out.substr(at), nullptr, false), File("d.json"));
-    ran = with({"--exportLayerInfo", At("n.json"), "--profilingVerbosity", "none",
-                "--dumpLayerInfo"});
+    ran = with(
+        {"--exportLayerInfo", At("n.json"), "--profilingVerbosity", "none", "--dumpLayerInfo"});
     EXPECT_FALSE(std::filesystem::exists(At("n.json")));
     EXPECT_EQ(ran.out.find("{\n"), std::string::npos) << ran.out;
     ran = with({"--dumpProfile"});
@@ -182,7 +182,10 @@ TEST_F(Figures, ProfileAndItsTrace) {
     EXPECT_EQ(trace["displayTimeUnit"], "ns");
     const json& events = trace["traceEvents"];
     const auto row = [](int tid, const char* name) {
-      return json{{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", tid},
+      return json{{"name", "thread_name"},
+                  {"ph", "M"},
+                  {"pid", 1},
+                  {"tid", tid},
                   {"args", {{"name", name}}}};
     };
     ASSERT_GT(events.size(), 4);
@@ -218,9 +221,9 @@ TEST_F(Figures, ProfileAndItsTrace) {
         const json& step = p["steps"][s - 1];
         EXPECT_EQ(part["name"], step["name"]);
         EXPECT_EQ(part["cat"], step["op"]);
-        EXPECT_EQ(part["args"],
-                  (json{{"kernel", step["kernel"]}, {"precision", step["precision"]},
-                        {"shape", step["shape"]}}));
+        EXPECT_EQ(part["args"], (json{{"kernel", step["kernel"]},
+                                      {"precision", step["precision"]},
+                                      {"shape", step["shape"]}}));
       }
       EXPECT_GE(sum, Number(run["dur"]) - 1e-6);
     }
@@ -267,19 +270,18 @@ TEST_F(Figures, CompareTwoModels) {
   EXPECT_EQ(told.size(), std::min<size_t>(steps.size(), 3));
   for (size_t i = 0; i < told.size(); ++i) {
     const double in_a = Number(steps[i]["a_ms"]), in_b = Number(steps[i]["b_ms"]);
-    EXPECT_EQ(told[i],
-              fmt::format("  step {}: {} ms in A, {} ms in B ({:+.1f}% of A's run)",
-                          steps[i]["name"].get<std::string>(), MsText(in_a), MsText(in_b),
-                          100 * (in_b - in_a) / a_ms));
+    EXPECT_EQ(told[i], fmt::format("  step {}: {} ms in A, {} ms in B ({:+.1f}% of A's run)",
+                                   steps[i]["name"].get<std::string>(), MsText(in_a), MsText(in_b),
+                                   100 * (in_b - in_a) / a_ms));
   }
   EXPECT_EQ(LinesWith(ran.out, "wrote "), (Words{"wrote " + At("page.html")}));
   const std::string page = ReadTextFile(At("page.html")).value_or("");
   const std::string begin = R"(<script id="data" type="application/json">)";
   const size_t at = page.find(begin);
   ASSERT_NE(at, std::string::npos);
-  const json data = json::parse(
-      page.substr(at + begin.size(), page.find("</script>", at) - at - begin.size()), nullptr,
-      false);
+  const json data =
+      json::parse(page.substr(at + begin.size(), page.find("</script>", at) - at - begin.size()),
+                  nullptr, false);
   EXPECT_EQ(data["compare"]["a_ms"], c["a_ms"]);
   EXPECT_EQ(data["compare"]["verdict"], verdict);
   EXPECT_EQ(data["models"][0]["name"], "longer.onnx");
@@ -313,11 +315,11 @@ TEST_F(Figures, SavedRunsThatAreRefused) {
   EXPECT_EQ(Refused({"compare", good, good, "--report", At("r.html")}, kUsage),
             "evoq: --report needs two models: saved times have no steps\n");
   const Ran same = Run({"compare", good, good});
-  EXPECT_EQ(same.out, fmt::format("A {0}: {1} ms\nB {0}: {1} ms\nsame: B runs at 1.000x of A's "
-                                  "speed, 95% interval {2:.3f} to {3:.3f}\n",
-                                  good, MsText(Number(same.json["a_ms"])),
-                                  Number(same.json["speedup_low"]),
-                                  Number(same.json["speedup_high"])));
+  EXPECT_EQ(same.out,
+            fmt::format("A {0}: {1} ms\nB {0}: {1} ms\nsame: B runs at 1.000x of A's "
+                        "speed, 95% interval {2:.3f} to {3:.3f}\n",
+                        good, MsText(Number(same.json["a_ms"])), Number(same.json["speedup_low"]),
+                        Number(same.json["speedup_high"])));
   EXPECT_EQ(same.json["a"]["min_ms"], 1.5);
   EXPECT_EQ(same.json["a"]["runs"], 2);
 }

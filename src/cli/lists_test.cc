@@ -85,9 +85,8 @@ TEST_F(Lists, RowsByHand) {
   EXPECT_EQ(text.substr(0, text.find('\n')), "rule judges what it finds");
   for (const json& r : rules.json) {
     const std::string code = r["code"], tool = r["tool"], sentence = r["sentence"];
-    const std::string judges = r.contains("ledger")
-                                   ? "evoq, " + r["ledger"].get<std::string>()
-                                   : (tool.empty() ? "every runtime" : tool);
+    const std::string judges = r.contains("ledger") ? "evoq, " + r["ledger"].get<std::string>()
+                                                    : (tool.empty() ? "every runtime" : tool);
     const bool told =
         text.find(Squeezed("\n" + code + " " + judges + " " + sentence + "\n")) !=
             std::string::npos ||
@@ -122,8 +121,7 @@ TEST_F(Lists, Architectures) {
   EXPECT_EQ(written.json, (json{{"name", "lenet"}, {"output_bytes", SizeOf("lenet.onnx")}}));
   EXPECT_EQ(written.out, fmt::format("lenet -> {}: {:.1f} kB\n", At("lenet.onnx"),
                                      static_cast<double>(SizeOf("lenet.onnx")) / 1e3));
-  EXPECT_EQ(Json({"inspect", At("lenet.onnx")})["outputs"][0]["shape"],
-            (json{"N", 10}));
+  EXPECT_EQ(Json({"inspect", At("lenet.onnx")})["outputs"][0]["shape"], (json{"N", 10}));
 }
 
 // Rows of 3 times [3, 2]: 6 multiply-accumulates; 6 parameters and 2 of the bias, of 4 bytes, and
@@ -170,14 +168,15 @@ TEST_F(Lists, WhatInspectPrints) {
   EXPECT_NE(etm.out, dump.out);
   EXPECT_NE(etm.out.find("MatMul"), std::string::npos) << etm.out;
   // A million parameters, and as many multiply-accumulates per row.
-  const std::string wide = Model(
-      "wide.onnx",
-      "graph g\ninput %x: float32[2, 1000]\nconst %w: float32[1000, 1500]\n"
-      "m: %y: float32[2, 1500] = MatMul(%x, %w)\noutput %y\n");
+  const std::string wide =
+      Model("wide.onnx",
+            "graph g\ninput %x: float32[2, 1000]\nconst %w: float32[1000, 1500]\n"
+            "m: %y: float32[2, 1500] = MatMul(%x, %w)\noutput %y\n");
   EXPECT_EQ(Squeezed(Run({"inspect", wide}).out),
-            wide + "\ninput x: float32[2, 1000]\noutput y: float32[2, 1500]\n1 nodes, 1.50 M "
-                   "parameters, 6.00 MB of weights, 3.0 M multiply-accumulates\n"
-                   "operator count\nMatMul 1\n");
+            wide +
+                "\ninput x: float32[2, 1000]\noutput y: float32[2, 1500]\n1 nodes, 1.50 M "
+                "parameters, 6.00 MB of weights, 3.0 M multiply-accumulates\n"
+                "operator count\nMatMul 1\n");
 }
 
 TEST_F(Lists, WhatOptimizePrints) {
@@ -193,8 +192,7 @@ TEST_F(Lists, WhatOptimizePrints) {
   EXPECT_EQ(ran.log, "remove-identity             1 changes, 1 nodes\n");
   EXPECT_EQ(Run({"optimize", model, "-o", At("out.onnx")}).log, "");
   EXPECT_EQ(Json({"optimize", model, "-o", At("out.onnx"), "--stop-after", "0"})["nodes_after"], 2);
-  EXPECT_EQ(Json({"optimize", model, "-o", At("out.onnx"), "--disable",
-                  "remove-*"})["nodes_after"],
+  EXPECT_EQ(Json({"optimize", model, "-o", At("out.onnx"), "--disable", "remove-*"})["nodes_after"],
             2);
   EXPECT_NE(Refused({"optimize", model, "-o", At("no/out.onnx")}, kBadInput).find("no/out.onnx"),
             std::string::npos);
@@ -204,15 +202,14 @@ TEST_F(Lists, WhatCompilePrints) {
   const std::string model = Model("sum.onnx", kSumModel), etm = At("sum.etm");
   const Ran ran = Run({"compile", model, "-o", etm});
   ASSERT_EQ(ran.code, 0) << ran.log;
-  EXPECT_EQ(ran.json, (json{{"output_bytes", SizeOf("sum.etm")},
-                            {"float_weight_bytes", 0},
-                            {"steps_total", 1}}));
+  EXPECT_EQ(
+      ran.json,
+      (json{{"output_bytes", SizeOf("sum.etm")}, {"float_weight_bytes", 0}, {"steps_total", 1}}));
   EXPECT_EQ(ran.out.substr(0, model.size() + etm.size() + 6), model + " -> " + etm + ": ");
   EXPECT_EQ(ran.out.substr(ran.out.size() - 10), ", 1 steps\n");
-  const std::string free = Model(
-      "free.onnx",
-      "graph g\ninput %x: float32[N, M]\nconst %c: float32[1] = [2]\n"
-      "a: %y: float32[N, M] = Mul(%x, %c)\noutput %y\n");
+  const std::string free = Model("free.onnx",
+                                 "graph g\ninput %x: float32[N, M]\nconst %c: float32[1] = [2]\n"
+                                 "a: %y: float32[N, M] = Mul(%x, %c)\noutput %y\n");
   const Ran unnamed = Run({"compile", free, "-o", etm});
   EXPECT_NE(unnamed.out.find(", no plan: the first run brings its sizes; --shape names some to "
                              "plan for\n"),
@@ -221,9 +218,9 @@ TEST_F(Lists, WhatCompilePrints) {
   EXPECT_EQ(unnamed.json["steps_total"], 0);
   EXPECT_EQ(unnamed.json["float_weight_bytes"], 4);
   EXPECT_EQ(Json({"compile", free, "-o", etm, "--shape", "x=2x3"})["steps_total"], 1);
-  const std::string places = Model(
-      "places.onnx",
-      "graph g\ninput %x: float32[4]\na: %y: int64[1, ?] = NonZero(%x)\noutput %y\n");
+  const std::string places =
+      Model("places.onnx",
+            "graph g\ninput %x: float32[4]\na: %y: int64[1, ?] = NonZero(%x)\noutput %y\n");
   const Ran data = Run({"compile", places, "-o", At("places.etm")});
   EXPECT_NE(data.out.find(", no plan: its sizes depend on data, or it has other values than "
                           "tensors of numbers; it runs in dynamic partitions (docs/dynamic.md)\n"),

@@ -13,18 +13,23 @@ namespace {
 constexpr int64_t kMaxInputBytes = int64_t{1} << 36;
 
 // "NAME=F.npy" -> name, content.
-Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const std::vector<std::string>& files) {
+Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph,
+                                                const std::vector<std::string>& files) {
   std::map<std::string, Tensor> tensors;
   for (const std::string& option : files) {
     const size_t equals = option.rfind('=');
-    if (equals == std::string::npos) return Fail(ErrorCode::kUsage, "--input {}: expected NAME=F.npy", option);
+    if (equals == std::string::npos)
+      return Fail(ErrorCode::kUsage, "--input {}: expected NAME=F.npy", option);
     const std::string name = option.substr(0, equals);
     const ValueId id = graph.FindValue(name);
-    if (!id.valid() || !graph.IsInput(id)) return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
+    if (!id.valid() || !graph.IsInput(id))
+      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
     EVOQ_ASSIGN(Tensor tensor, ReadNpy(option.substr(equals + 1)));
     TensorType type = graph.value(id).type;
     if (tensor.dtype() != type.dtype)
-      return InvalidInput("{}: elements are {}, expected {} for input {}", option.substr(equals + 1), DTypeName(tensor.dtype()), DTypeName(type.dtype), name);
+      return InvalidInput("{}: elements are {}, expected {} for input {}",
+                          option.substr(equals + 1), DTypeName(tensor.dtype()),
+                          DTypeName(type.dtype), name);
     type.shape = tensor.shape();
     tensors[name] = tensor.WithType(type);
   }
@@ -33,7 +38,8 @@ Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const std::v
 
 }  // namespace
 
-Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const WhatToMeasure& what) {
+Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
+                                     const WhatToMeasure& what) {
   ModelToMeasure m;
   EVOQ_ASSIGN(m.shapes, ParseShapes(what.shapes));
   EVOQ_ASSIGN(m.engine, LoadEngine(path, threads, m.shapes, what.stored_tuning));
@@ -48,19 +54,24 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const
   return m;
 }
 
-Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes, const std::vector<std::string>& files) {
+Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
+                                    const std::vector<std::string>& files) {
   EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
   InputShapes all = shapes;
   for (ValueId id : graph.inputs()) {
     const Value& input = graph.value(id);
-    if (const auto file = given.find(input.name); file != given.end()) all[input.name] = file->second.sizes();
+    if (const auto file = given.find(input.name); file != given.end())
+      all[input.name] = file->second.sizes();
     if (all.count(input.name)) continue;
     if (!input.type.is_tensor() || !input.type.shape.ranked())
-      return Fail(ErrorCode::kUsage, "input {} is {}: it has no content to measure with", input.name, input.type.ToString());
+      return Fail(ErrorCode::kUsage, "input {} is {}: it has no content to measure with",
+                  input.name, input.type.ToString());
     std::vector<int64_t> sizes = input.type.shape.sizes();
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (sizes[i] >= 0) continue;
-      if (i > 0) return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...", input.name, input.type.ToString(), input.name);
+      if (i > 0)
+        return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...",
+                    input.name, input.type.ToString(), input.name);
       sizes[i] = 1;
     }
     all[input.name] = std::move(sizes);
@@ -68,7 +79,8 @@ Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shape
   return all;
 }
 
-Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes, const std::vector<std::string>& files) {
+Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
+                                            const std::vector<std::string>& files) {
   EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
   std::vector<Tensor> inputs;
   for (ValueId id : graph.inputs()) {
@@ -81,20 +93,31 @@ Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShape
     type.shape = Shape(shapes.at(input.name));
     const auto bytes = type.bytes();
     if (!type.is_tensor() || type.dtype == DType::kString || !bytes || *bytes > kMaxInputBytes)
-      return Fail(ErrorCode::kUsage, "input {} is {}: it has no content to measure with", input.name, type.ToString());
+      return Fail(ErrorCode::kUsage, "input {} is {}: it has no content to measure with",
+                  input.name, type.ToString());
     inputs.push_back(Tensor::Allocate(type));
     FillForSpeed(inputs.back(), static_cast<uint32_t>(inputs.size()));
   }
   return inputs;
 }
 
-nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::vector<Tensor>& inputs, const RunTimes& times, double load_ms) {
+nlohmann::json RegionsJson(const std::string& model, Engine& engine,
+                           const std::vector<Tensor>& inputs, const RunTimes& times,
+                           double load_ms) {
   const int64_t batch = inputs.empty() || inputs[0].shape().rank() == 0 ? 1 : inputs[0].sizes()[0];
   nlohmann::json out = TimesJson(times);
-  out.update({{"model", model}, {"isa", IsaName(engine.isa())}, {"threads", engine.threads()}, {"batch", batch}, {"streams", 1},
-              {"per_second", static_cast<double>(batch) * 1e3 / times.mean()}, {"load_ms", load_ms}, {"peak_rss_bytes", PeakRssBytes()},
-              {"arena_bytes", engine.regions()->arena_bytes()}, {"weight_bytes", engine.regions()->weight_bytes()},
-              {"stages", engine.prepared().count}, {"regions", engine.in_regions()}});
+  out.update({{"model", model},
+              {"isa", IsaName(engine.isa())},
+              {"threads", engine.threads()},
+              {"batch", batch},
+              {"streams", 1},
+              {"per_second", static_cast<double>(batch) * 1e3 / times.mean()},
+              {"load_ms", load_ms},
+              {"peak_rss_bytes", PeakRssBytes()},
+              {"arena_bytes", engine.regions()->arena_bytes()},
+              {"weight_bytes", engine.regions()->weight_bytes()},
+              {"stages", engine.prepared().count},
+              {"regions", engine.in_regions()}});
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Loading models to measure them: also those that are no single Program (engine/regions.h), and with inputs whose content matters.
+// Loading models to measure them: also those that are no single Program (engine/regions.h), and
+// with inputs whose content matters.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,9 +12,11 @@
 
 namespace evoq {
 
-// The sizes of all inputs: of `files` ("NAME=F.npy"), else of `shapes`, else the model's, free first sizes being 1.
-// Errors: kUsage for a size that nobody names, an unknown input, a file that does not fit.
-Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes, const std::vector<std::string>& files);
+// The sizes of all inputs: of `files` ("NAME=F.npy"), else of `shapes`, else the model's, free
+// first sizes being 1. Errors: kUsage for a size that nobody names, an unknown input, a file that
+// does not fit.
+Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
+                                    const std::vector<std::string>& files);
 
 // The options of `bench` and `profile` that say what is measured.
 struct WhatToMeasure {
@@ -27,13 +30,17 @@ struct ModelToMeasure {
   bool in_regions = false;  // no single Program: for Engine::Run
 };
 // Errors: those of loading and of ShapesToMeasure.
-Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads, const WhatToMeasure& what);
+Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
+                                     const WhatToMeasure& what);
 
 // Inputs of these sizes in the graph's order: the files' content, else FillForSpeed.
-Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes, const std::vector<std::string>& files);
+Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
+                                            const std::vector<std::string>& files);
 
 // CLI.md's fields of `bench` for a model in regions, after it has run.
-nlohmann::json RegionsJson(const std::string& model, Engine& engine, const std::vector<Tensor>& inputs, const RunTimes& times, double load_ms);
+nlohmann::json RegionsJson(const std::string& model, Engine& engine,
+                           const std::vector<Tensor>& inputs, const RunTimes& times,
+                           double load_ms);
 
 // What runs it: the executor, or the dynamic partitions that the inputs make run. Its sample are
 // the inputs, where `files` or partitions make their content count.

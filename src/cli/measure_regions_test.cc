@@ -35,12 +35,11 @@ class ToMeasure : public TinyModels {
 };
 
 TEST_F(ToMeasure, SizesAndContents) {
-  const Graph graph = Parsed(
-      "graph g\ninput %x: float32[N, 3]\ninput %i: int64[2]\na: %z = Abs(%x)\noutput %z\n");
+  const Graph graph =
+      Parsed("graph g\ninput %x: float32[N, 3]\ninput %i: int64[2]\na: %z = Abs(%x)\noutput %z\n");
   const std::string x = "x=" + Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(*ShapesToMeasure(graph, {}, {}), (InputShapes{{"x", {1, 3}}, {"i", {2}}}));
-  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {}),
-            (InputShapes{{"x", {7, 3}}, {"i", {2}}}));
+  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {}), (InputShapes{{"x", {7, 3}}, {"i", {2}}}));
   EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {x}),
             (InputShapes{{"x", {2, 3}}, {"i", {2}}}));
   const auto inputs = InputsToMeasure(graph, {{"x", {2, 3}}, {"i", {2}}}, {x});
@@ -124,8 +123,7 @@ TEST_F(ToMeasure, Loading) {
   ExpectRefused(LoadToMeasure(Product(), 1, {{}, {"z=" + At("x.npy")}, 0, true}), ErrorCode::kUsage,
                 "--input z: the model has no input of that name");
   const std::string wide = Model(
-      "wide.onnx",
-      "graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
+      "wide.onnx", "graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
   EXPECT_TRUE(LoadToMeasure(wide, 1, {})) << "sizes that nobody names are reported when it runs";
 }
 
@@ -155,8 +153,7 @@ TEST_F(ToMeasure, WhatBenchSaysOfRegions) {
 }
 
 TEST_F(ToMeasure, AllOnTheSameInputs) {
-  const std::vector<std::string> files = {
-      "x=" + Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})};
+  const std::vector<std::string> files = {"x=" + Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})};
   const auto load = [&](const std::string& path, int batch, bool with_files) {
     WhatToMeasure what;
     what.batch = batch;
@@ -188,8 +185,9 @@ TEST_F(ToMeasure, AllOnTheSameInputs) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code(), ErrorCode::kUsage);
     EXPECT_EQ(status.error().message(),
-              which + ": both models are measured on the same inputs, and this one does not take "
-                      "them");
+              which +
+                  ": both models are measured on the same inputs, and this one does not take "
+                  "them");
   };
   refused(*sampled, *narrow, "b.onnx: input 0 is float32[1, 3]");
   refused(*narrow, *sampled, "a.onnx: input 0 is float32[1, 3]");

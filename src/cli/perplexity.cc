@@ -16,7 +16,10 @@ Status CheckModel(const Graph& graph, const std::string& path) {
   const bool one = graph.inputs().size() == 1 && !graph.outputs().empty();
   const DType dtype = one ? graph.value(graph.inputs()[0]).type.dtype : DType::kUndefined;
   if (dtype == DType::kInt64 || dtype == DType::kInt32) return {};
-  return Unsupported("{}: expected a model of one input, token numbers [batch, length], and logits as its first output", path);
+  return Unsupported(
+      "{}: expected a model of one input, token numbers [batch, length], and logits as its first "
+      "output",
+      path);
 }
 
 Tensor TokensAs(DType dtype, std::span<const int64_t> tokens) {
@@ -48,7 +51,10 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
   EVOQ_TRY(CheckModel(graph, job.model));
   std::vector<int64_t> tokens = tokenizer.Encode(" " + text);
   tokens.insert(tokens.begin(), Tokenizer::kBegin);
-  if (!job.tokens.empty()) EVOQ_TRY(WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens), job.tokens));
+  if (!job.tokens.empty())
+    EVOQ_TRY(
+        WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens),
+                 job.tokens));
   const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
   if (all < 1) return InvalidInput("{}: no text", job.text);
   const int64_t window = std::min(job.window, all), whole = all / window;
@@ -57,7 +63,8 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
   double ms = 0;
   Progress progress("evaluating");
   for (int64_t w = 0; w < windows; ++w) {
-    const std::span<const int64_t> seen = std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window));
+    const std::span<const int64_t> seen =
+        std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window));
     const Tensor input = TokensAs(graph.value(graph.inputs()[0]).type.dtype, seen);
     const Stopwatch watch;
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine->Run(std::span(&input, 1)));
@@ -65,7 +72,8 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
     EVOQ_ASSIGN(const Tensor logits, ToFloat32(outputs[0]));
     const std::vector<int64_t> sizes = logits.sizes();
     if (sizes.size() != 3 || sizes[0] != 1 || sizes[1] != window || sizes[2] < tokenizer.size())
-      return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", job.model, logits.type().ToString(), window, tokenizer.size());
+      return InvalidInput("{}: output 0 is {}, expected [1, {}, {}]", job.model,
+                          logits.type().ToString(), window, tokenizer.size());
     for (int64_t i = 0; i < window; ++i) {
       const float* row = logits.data<float>() + i * sizes[2];
       const int64_t target = tokens[static_cast<size_t>(w * window + i + 1)];

@@ -9,7 +9,7 @@ namespace evoq {
 
 struct PerplexityJob {
   std::string model, text, tokenizer;
-  std::string tokens;      // an .npy to write the stream of tokens to; "": none
+  std::string tokens;    // an .npy to write the stream of tokens to; "": none
   int64_t window = 256;  // tokens that the model sees at once
   int64_t limit = 0;     // windows; 0: all
   int threads = 0;
@@ -17,16 +17,19 @@ struct PerplexityJob {
 
 struct PerplexityResult {
   int64_t windows = 0, tokens = 0, right = 0;  // right: tokens that were the model's first choice
-  double nll = 0;                              // mean negative logarithm of the tokens' probabilities
+  double nll = 0;  // mean negative logarithm of the tokens' probabilities
   double ms_per_token = 0;
 
   double perplexity() const;
-  double top1() const { return tokens > 0 ? static_cast<double>(right) / static_cast<double>(tokens) : 0; }
+  double top1() const {
+    return tokens > 0 ? static_cast<double>(right) / static_cast<double>(tokens) : 0;
+  }
 };
 
-// The text, after the begin token and a space, is one stream of tokens. The model, whose input is int64 or int32 [1, S] and whose first
-// output is logits [1, S, pieces], sees windows of it one after the other, each without what came before, and predicts each
-// window's next tokens. What is left at the end is a shorter window only where the text has no whole one.
+// The text, after the begin token and a space, is one stream of tokens. The model, whose input is
+// int64 or int32 [1, S] and whose first output is logits [1, S, pieces], sees windows of it one
+// after the other, each without what came before, and predicts each window's next tokens. What is
+// left at the end is a shorter window only where the text has no whole one.
 Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job);
 
 }  // namespace evoq

@@ -48,7 +48,8 @@ SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit) {
 // At most `limit` of them (0: all), evenly spread.
 SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit) {
   return [samples, limit](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
-    const size_t count = limit > 0 ? std::min(samples.size(), static_cast<size_t>(limit)) : samples.size();
+    const size_t count =
+        limit > 0 ? std::min(samples.size(), static_cast<size_t>(limit)) : samples.size();
     for (size_t i = 0; i < count; ++i) {
       const size_t at = i * samples.size() / count;
       EVOQ_TRY(WithContext(use(samples[at]), fmt::format("sample {}", at)));
@@ -120,15 +121,19 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Inpu
   const std::vector<std::string>& calib = CalibrationPaths(job);
   if (!job.samples.empty()) {
     samples = SamplesOf(job.samples, job.calib_limit);
-    if (!job.calib.empty() || job.calib_random > 0) return Fail(ErrorCode::kUsage, "calibration samples from memory and --calib exclude each other");
+    if (!job.calib.empty() || job.calib_random > 0)
+      return Fail(ErrorCode::kUsage,
+                  "calibration samples from memory and --calib exclude each other");
   } else if (!calib.empty()) {
-    EVOQ_ASSIGN(std::unique_ptr<Dataset> data, OpenData(calib, graph, job.model, job.preprocess, ""));
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
+                OpenData(calib, graph, job.model, job.preprocess, ""));
     samples = SamplesOf(std::move(data), job.calib_limit);
   } else if (job.calib_random > 0) {
     EVOQ_ASSIGN(random, RandomInputs(graph, shapes, job.calib_random));
     samples = SamplesOf(random.inputs, 0);
   } else {
-    return Fail(ErrorCode::kUsage, "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
+    return Fail(ErrorCode::kUsage,
+                "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
   }
   auto calibrated = Calibrate(graph, PrepareWithEngine(job.threads), samples, options, notes);
   if (!random.inputs.empty()) calibrated = WithContext(std::move(calibrated), kMadeUp);
@@ -213,7 +218,8 @@ int64_t QuantizedWeightBytes(const Graph& graph) {
   int64_t bytes = 0;
   for (int i = 0; i < graph.value_count(); ++i) {
     const Value& v = graph.value(ValueId{i});
-    const bool bytes_of_weights = DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
+    const bool bytes_of_weights =
+        DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
     const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
     if (v.is_constant() && smaller) bytes += v.type.bytes().value_or(0);
   }
@@ -239,10 +245,17 @@ Status Write(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
 }
 
 Status CheckCertifiable(const QuantizeJob& job) {
-  if (LowerExtension(job.output) == ".onnx") return Fail(ErrorCode::kUsage, "{}: promises are kept in an .etm", job.output);
-  if (job.tune) return Fail(ErrorCode::kUsage, "--tune: the certificate is about the defaults; `evoq compile {} --tune` adds to them", job.output);
+  if (LowerExtension(job.output) == ".onnx")
+    return Fail(ErrorCode::kUsage, "{}: promises are kept in an .etm", job.output);
+  if (job.tune)
+    return Fail(
+        ErrorCode::kUsage,
+        "--tune: the certificate is about the defaults; `evoq compile {} --tune` adds to them",
+        job.output);
   if (job.data.empty() && job.calib_random == 0)
-    return Fail(ErrorCode::kUsage, "--scheme auto, --max-drop, --min-sqnr and --never-slower need data to measure on: --data DIR or --calib-random N");
+    return Fail(ErrorCode::kUsage,
+                "--scheme auto, --max-drop, --min-sqnr and --never-slower need data to measure on: "
+                "--data DIR or --calib-random N");
   return {};
 }
 
@@ -258,7 +271,8 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes
   CertifyJob certify;
   certify.onnx_path = job.model;
   certify.data_limit = job.data_limit;
-  if (const std::string file = FindPreprocess(job.model, job.preprocess); !job.data.empty() && !file.empty()) {
+  if (const std::string file = FindPreprocess(job.model, job.preprocess);
+      !job.data.empty() && !file.empty()) {
     EVOQ_ASSIGN(certify.preprocess, ReadTextFile(file, 1 << 20));
   }
   certify.scheme = job.scheme;
@@ -271,7 +285,9 @@ Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes
   certify.choose.options = options;
   certify.choose.threads = job.threads;
   StageProgress progress;
-  certify.choose.progress = [&](const std::string& stage, double fraction) { progress.Update(stage, fraction); };
+  certify.choose.progress = [&](const std::string& stage, double fraction) {
+    progress.Update(stage, fraction);
+  };
   auto certified = QuantizeCertified(std::move(certify), samples);
   if (samples.random > 0) certified = WithContext(std::move(certified), kMadeUp);
   return WithContext(std::move(certified), job.model);
@@ -293,7 +309,9 @@ void TellCertified(const Certified& certified, json& out) {
   out["certificate"]["float_model"].erase("graph");
   out["certificate"]["float_model"].erase("classes");
   out["tried"] = std::move(tried);
-  out["search"] = {{"seconds", certified.chosen.seconds}, {"candidates", certified.chosen.candidates}, {"accuracies", certified.chosen.accuracies}};
+  out["search"] = {{"seconds", certified.chosen.seconds},
+                   {"candidates", certified.chosen.candidates},
+                   {"accuracies", certified.chosen.accuracies}};
   out["why_float"] = certified.why_float;
   out["search"]["out_of_time"] = certified.chosen.out_of_time;
   const auto& spent = certified.spent;
@@ -312,8 +330,10 @@ Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, i
 Result<json> Quantize(const QuantizeJob& job) {
   const auto start = std::chrono::steady_clock::now();
   const QuantMethod* method = FindMethod(job.scheme);
-  if (method == nullptr && job.scheme != "auto") return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
-  if (IsEtmFile(job.model)) return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
+  if (method == nullptr && job.scheme != "auto")
+    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
+  if (IsEtmFile(job.model))
+    return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
   if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
     return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
   if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
@@ -332,7 +352,8 @@ Result<json> Quantize(const QuantizeJob& job) {
   options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
   options.symmetric_activations = job.symmetric;
   options.exclude = job.exclude;
-  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq") options.target = FindQdqTarget(job.target);
+  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
+    options.target = FindQdqTarget(job.target);
   json out = {{"float_weight_bytes", float_bytes}, {"samples_used", notes.samples}};
   EVOQ_ASSIGN(const int64_t input_bytes, ModelFileBytes(job.model));
   out["input_bytes"] = input_bytes;

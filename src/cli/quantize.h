@@ -11,14 +11,14 @@
 namespace evoq {
 
 struct QuantizeJob {
-  std::string model, output;  // .onnx -> .etm or .onnx
-  std::string scheme = "int8";    // a method, or "auto"
+  std::string model, output;       // .onnx -> .etm or .onnx
+  std::string scheme = "int8";     // a method, or "auto"
   std::vector<std::string> calib;  // a data set (data/inputs.h)
   std::string preprocess;
   std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
-  int calib_random = 0;           // this many random samples instead
-  int calib_limit = 200;          // at most so many samples, evenly spread over the data set
-  std::string observer;           // "" is the method's default
+  int calib_random = 0;                          // this many random samples instead
+  int calib_limit = 200;  // at most so many samples, evenly spread over the data set
+  std::string observer;   // "" is the method's default
   double percentile = 99.99;
   std::string ranges_in, ranges_out;
   std::vector<std::string> exclude;
@@ -27,8 +27,9 @@ struct QuantizeJob {
   bool per_tensor = false;
   bool signed_activations = false;
   bool symmetric = false;
-  std::string target = "ort";     // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
-  bool tune = false;              // of an .etm: measure each step's choices (docs/tuning.md)
+  std::string target =
+      "ort";  // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
+  bool tune = false;  // of an .etm: measure each step's choices (docs/tuning.md)
   int threads = 0;
 
   // A certificate (docs/certificate.md): of --scheme auto, and of any scheme with a promise.
@@ -36,10 +37,12 @@ struct QuantizeJob {
   std::vector<std::string>
       data;  // what accuracy is measured on; also calibrates when `calib` is empty
   std::string labels;
-  int data_limit = 2000;          // at most so many samples, evenly spread over the data set
+  int data_limit = 2000;  // at most so many samples, evenly spread over the data set
   double search_s = 60, measure_s = 6;
 
-  bool certified() const { return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.never_slower; }
+  bool certified() const {
+    return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.never_slower;
+  }
 };
 
 // Returns the JSON of CLI.md's `quantize`.

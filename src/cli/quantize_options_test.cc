@@ -22,9 +22,10 @@ class QuantizeOptionsTest : public TinyModels {
     for (int i = 0; i < 5; ++i) {
       for (size_t k = 0; k < weights.size(); ++k)
         weights[k] = std::round(100 * std::sin(static_cast<float>(k) + 0.1f * i)) / 100;
-      text += fmt::format("const %w{0}: float32[16, 16] = [{1}]\np{0}: %v{0}: float32[1, 16] = "
-                          "MatMul(%{2}, %w{0})\n",
-                          i, fmt::join(weights, ", "), last);
+      text += fmt::format(
+          "const %w{0}: float32[16, 16] = [{1}]\np{0}: %v{0}: float32[1, 16] = "
+          "MatMul(%{2}, %w{0})\n",
+          i, fmt::join(weights, ", "), last);
       last = fmt::format("v{}", i);
     }
     return Model("chain.onnx", text + "output %" + last + "\n");
@@ -90,21 +91,21 @@ TEST_F(QuantizeOptionsTest, InAFileAreThoseOfTheCommandLine) {
   }
   EXPECT_EQ(written({"--config", Text("c.json", R"({"exclude": ["p1"]})"), "--exclude", "p3",
                      "--calib", samples})
-                .second == plain.second,
+                    .second == plain.second,
             false);
-  const std::string missing = Refused({"quantize", model, "-o", At("q.etm"), "--config",
-                                       Text("c.json", R"({"preprocess": "no.json"})"), "--calib",
-                                       samples},
-                                      kBadInput);
+  const std::string missing =
+      Refused({"quantize", model, "-o", At("q.etm"), "--config",
+               Text("c.json", R"({"preprocess": "no.json"})"), "--calib", samples},
+              kBadInput);
   EXPECT_NE(missing.find("no.json"), std::string::npos) << missing;
 }
 
 TEST_F(QuantizeOptionsTest, WhatItPrints) {
   const std::string model = Chain(), samples = Samples(4), etm = At("q.etm");
   for (const std::string& scheme : {"int8", "bf16"}) {
-    const Ran ran = Run({"quantize", model, "--scheme", scheme, "--calib", samples, "-o", etm,
-                         "--exclude", "p0", "--exclude", "p1", "--exclude", "p2", "--exclude",
-                         "p3"});
+    const Ran ran =
+        Run({"quantize", model, "--scheme", scheme, "--calib", samples, "-o", etm, "--exclude",
+             "p0", "--exclude", "p1", "--exclude", "p2", "--exclude", "p3"});
     ASSERT_EQ(ran.code, 0) << ran.log;
     const json& q = ran.json;
     const auto kb = [&](const char* field) {
@@ -128,8 +129,8 @@ TEST_F(QuantizeOptionsTest, WhatItPrints) {
           << ran.out;
   }
   // The commonest reason first, with three names.
-  const Ran ran = Run({"quantize", model, "--calib", samples, "-o", etm, "--exclude", "p0",
-                       "--exclude", "p?"});
+  const Ran ran =
+      Run({"quantize", model, "--calib", samples, "-o", etm, "--exclude", "p0", "--exclude", "p?"});
   const std::string most =
                         "  float:   4 (p1, p2, p3, ...): excluded: the name matches the excluded "
                         "pattern \"p?\"\n",
@@ -167,26 +168,25 @@ TEST_F(QuantizeOptionsTest, Refusals) {
     EXPECT_EQ(Refused(all, kUsage), "evoq: " + error + "\n");
     EXPECT_FALSE(std::filesystem::exists(etm));
   }
-  EXPECT_EQ(Refused({"quantize", model, "--never-slower", "--calib-random", "2", "-o",
-                     At("q.onnx")},
-                    kUsage),
-            fmt::format("evoq: {}: promises are kept in an .etm\n", At("q.onnx")));
+  EXPECT_EQ(
+      Refused({"quantize", model, "--never-slower", "--calib-random", "2", "-o", At("q.onnx")},
+              kUsage),
+      fmt::format("evoq: {}: promises are kept in an .etm\n", At("q.onnx")));
   EXPECT_NE(Refused({"quantize", model, "--calib", samples, "-o", At("no/q.etm")}, kBadInput)
                 .find("no/q.etm"),
             std::string::npos);
-  EXPECT_NE(Refused({"quantize", model, "--calib", samples, "-o", etm, "--save-ranges",
-                     At("no/r.json")},
-                    kBadInput)
-                .find("no/r.json"),
-            std::string::npos);
+  EXPECT_NE(
+      Refused({"quantize", model, "--calib", samples, "-o", etm, "--save-ranges", At("no/r.json")},
+              kBadInput)
+          .find("no/r.json"),
+      std::string::npos);
 }
 
 // Samples from memory: at most so many, evenly spread.
 TEST_F(QuantizeOptionsTest, SamplesOfACallerInThisProcess) {
-  const std::string model = Model(
-      "one.onnx",
-      "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\n"
-      "m: %y: float32[1, 16] = MatMul(%x, %w)\noutput %y\n");
+  const std::string model = Model("one.onnx",
+                                  "graph g\ninput %x: float32[1, 16]\nconst %w: float32[16, 16]\n"
+                                  "m: %y: float32[1, 16] = MatMul(%x, %w)\noutput %y\n");
   std::vector<std::vector<Tensor>> samples;
   for (int i = 0; i < 6; ++i)
     samples.push_back({Tensor::FromValues<float>(
@@ -194,16 +194,15 @@ TEST_F(QuantizeOptionsTest, SamplesOfACallerInThisProcess) {
   CommonOptions common;
   common.samples = samples;
   const auto highest = [&](const char* limit) {
-    const auto ran = RunVerb("quantize",
-                             {model, "-o", At("q.etm"), "--calib-limit", limit, "--save-ranges",
-                              At("r.json")},
-                             common);
+    const auto ran = RunVerb(
+        "quantize",
+        {model, "-o", At("q.etm"), "--calib-limit", limit, "--save-ranges", At("r.json")}, common);
     EXPECT_TRUE(ran) << ran.error().message();
     const auto text = ReadTextFile(At("r.json")).value_or("");
     const json ranges = json::parse(text, nullptr, false);
-    return std::pair(ran->json["samples_used"].get<int>(),
-                     ranges["ranges"]["x"].is_array() ? ranges["ranges"]["x"][1].get<double>()
-                                                      : -1.0);
+    return std::pair(
+        ran->json["samples_used"].get<int>(),
+        ranges["ranges"]["x"].is_array() ? ranges["ranges"]["x"][1].get<double>() : -1.0);
   };
   // Of six, 0 and 3 of two; 0, 2 and 4 of three.
   EXPECT_EQ(highest("0"), std::pair(6, 6.0));
@@ -223,8 +222,8 @@ TEST_F(QuantizeOptionsTest, WhatEvalPrints) {
                                   "Relu(%x)\noutput %y\n"),
                     rows = Values("rows.npy", Shape{4, 2}, {1, 2, 2, 1, 3, 1, 0, 5});
   ASSERT_TRUE(WriteNpy(Tensor::FromValues<int64_t>(Shape{4}, {1, 1, 0, 1}), At("l.npy")));
-  const Ran ran = Run({"eval", model, "--data", rows, "--labels", At("l.npy"), "--reference",
-                       model});
+  const Ran ran =
+      Run({"eval", model, "--data", rows, "--labels", At("l.npy"), "--reference", model});
   ASSERT_EQ(ran.code, 0) << ran.log;
   const std::string first = fmt::format("{}: 4 samples, {:.3f} ms per sample\n", model,
                                         ran.json["ms_per_sample"].get<double>());
@@ -240,8 +239,7 @@ TEST_F(QuantizeOptionsTest, WhatEvalPrints) {
   EXPECT_TRUE(alone.json["agreement"].is_null());
   EXPECT_EQ(Run({"eval", model, "--data", rows, "--labels", At("l.npy")}).log, "");
   EXPECT_EQ(Run({"eval", model, "--data", rows, "--reference", model}).log, "");
-  EXPECT_EQ(Refused({"eval", model}, kUsage),
-            "evoq: expected --data, or --text and --tokenizer\n");
+  EXPECT_EQ(Refused({"eval", model}, kUsage), "evoq: expected --data, or --text and --tokenizer\n");
   EXPECT_EQ(Json({"eval", model, "--data", rows, "--limit", "9"})["samples"], 4);
   EXPECT_EQ(Run({"eval", model, "--data", rows, "--predictions", At("no/p.tsv")}).code, 3);
 }
@@ -299,10 +297,10 @@ TEST_F(QuantizeOptionsTest, WhatExplainRefuses) {
   }
   EXPECT_NE(Refused({"explain", model, "--report", At("no/r.html")}, kBadInput).find("no/r.html"),
             std::string::npos);
-  EXPECT_NE(Refused({"explain", model, "--target", "ort-cpu", "--fix", "-o", At("no/o.onnx")},
-                    kBadInput)
-                .find("no/o.onnx"),
-            std::string::npos);
+  EXPECT_NE(
+      Refused({"explain", model, "--target", "ort-cpu", "--fix", "-o", At("no/o.onnx")}, kBadInput)
+          .find("no/o.onnx"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace evoq {
 
-// `eval`: a file that `evoq eval --json` wrote, "" without one. The executor must outlive the result. Errors: kNotFound, kIo;
-// kInvalidInput when the file holds no top1 and samples.
+// `eval`: a file that `evoq eval --json` wrote, "" without one. The executor must outlive the
+// result. Errors: kNotFound, kIo; kInvalidInput when the file holds no top1 and samples.
 Result<ReportModel> ForReport(const std::string& path, const std::string& eval,
                               const Runnable& executor, const StepProfile& profile);
 

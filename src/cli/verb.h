@@ -1,4 +1,5 @@
-// The verbs of the command line: one row (VerbDef) in its own file, named by one line in cli/verbs.inc.
+// The verbs of the command line: one row (VerbDef) in its own file, named by one line in
+// cli/verbs.inc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,12 +16,14 @@ namespace evoq {
 
 // Options of every verb.
 struct CommonOptions {
-  std::string json_path;  // --json FILE
-  int threads = 0;        // --threads N; 0: all physical cores
-  std::span<const std::vector<Tensor>> samples;  // for calibration, of a caller in this process, instead of files: by sample, by input
+  std::string json_path;                         // --json FILE
+  int threads = 0;                               // --threads N; 0: all physical cores
+  std::span<const std::vector<Tensor>> samples;  // for calibration, of a caller in this process,
+                                                 // instead of files: by sample, by input
 };
 
-// Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to --json.
+// Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to
+// --json.
 using VerbRun = std::function<Result<nlohmann::json>()>;
 
 struct VerbDef {
@@ -33,12 +36,12 @@ struct VerbDef {
 
 std::span<const VerbDef* const> AllVerbs();
 
-// Writes what --json FILE asks for; nothing for "". RunCommandLine does it for a verb that succeeds; one whose stated condition fails
-// may do it before it returns the error.
+// Writes what --json FILE asks for; nothing for "". RunCommandLine does it for a verb that
+// succeeds; one whose stated condition fails may do it before it returns the error.
 Status WriteJson(const std::string& path, const nlohmann::json& result);
 
-// The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of CLI.md:
-// 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
+// The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of
+// CLI.md: 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
 int RunCommandLine(int argc, const char* const* argv);
 
 struct VerbOutput {
@@ -47,8 +50,9 @@ struct VerbOutput {
   std::vector<std::string> log;  // lines of stderr: warnings, progress by pass
 };
 
-// One verb for a caller in this process, `arguments` as on the command line. Prints nothing. Errors: the verb's; kUsage for
-// its options.
-Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments, CommonOptions common = {});
+// One verb for a caller in this process, `arguments` as on the command line. Prints nothing.
+// Errors: the verb's; kUsage for its options.
+Result<VerbOutput> RunVerb(const std::string& name, std::vector<std::string> arguments,
+                           CommonOptions common = {});
 
 }  // namespace evoq

@@ -15,21 +15,24 @@ bool OneOf(const std::string& op, std::initializer_list<const char*> names) {
 
 class Follower {
  public:
-  Follower(const Graph& graph, int64_t samples) : graph_(graph), samples_(samples), rows_(graph.value_count(), 0) {}
+  Follower(const Graph& graph, int64_t samples)
+      : graph_(graph), samples_(samples), rows_(graph.value_count(), 0) {}
 
   bool Run() {
     for (ValueId id : graph_.inputs()) rows_[id.index] = 1;
     for (NodeId id : graph_.order()) {
       if (!Follow(graph_.node(id))) return false;
     }
-    return std::all_of(graph_.outputs().begin(), graph_.outputs().end(), [&](ValueId id) { return Carries(id); });
+    return std::all_of(graph_.outputs().begin(), graph_.outputs().end(),
+                       [&](ValueId id) { return Carries(id); });
   }
 
  private:
   const Shape& ShapeOf(ValueId id) const { return graph_.value(id).type.shape; }
   bool Carries(ValueId id) const { return id.valid() && rows_[id.index] > 0; }
   bool CarriesAny(const Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return Carries(id); });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId id) { return Carries(id); });
   }
 
   // Whether an output holds its samples one behind the other, and in how many rows each.
@@ -52,13 +55,17 @@ class Follower {
 
   bool Independent(const Node& node) const {
     const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || op->random || node.op.starts_with("Dynamic")) return false;  // ranges over the whole batch
+    if (op == nullptr || op->random || node.op.starts_with("Dynamic"))
+      return false;  // ranges over the whole batch
     if (op->view) return Carries(node.input(0)) && OnlyInputZero(node);
-    if (op->elementwise || OneOf(node.op, {"QuantizeLinear", "DequantizeLinear", "Cast", "Where"})) return Broadcasts(node);
+    if (op->elementwise || OneOf(node.op, {"QuantizeLinear", "DequantizeLinear", "Cast", "Where"}))
+      return Broadcasts(node);
     if (node.op == "MatMul") return MatMul(node);
     if (op->spatial) return SameRows(node, 3);
     if (node.op == "Transpose") return Permutation(node);
-    if (OneOf(node.op, {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "ArgMax", "ArgMin", "Split", "Concat"})) return Axis(node);
+    if (OneOf(node.op, {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "ArgMax",
+                        "ArgMin", "Split", "Concat"}))
+      return Axis(node);
     return false;
   }
 
@@ -69,7 +76,8 @@ class Follower {
     return true;
   }
 
-  // Input 0, and a residual at input `residual`, have the output's rows; nothing else carries samples.
+  // Input 0, and a residual at input `residual`, have the output's rows; nothing else carries
+  // samples.
   bool SameRows(const Node& node, size_t residual) const {
     const Dim& rows = ShapeOf(node.outputs[0])[0];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -86,7 +94,8 @@ class Follower {
       if (!id.valid()) continue;
       const Shape& x = ShapeOf(id);
       const bool reaches = x.rank() == y.rank() && x.rank() > 0;
-      if (Carries(id) ? !reaches || x[0] != y[0] : reaches && x[0].value != 1 && y[0].value != 1) return false;
+      if (Carries(id) ? !reaches || x[0] != y[0] : reaches && x[0].value != 1 && y[0].value != 1)
+        return false;
     }
     return true;
   }
@@ -94,11 +103,17 @@ class Follower {
   // Rows of a are samples; b is the same for all of them, or holds a matrix for each.
   bool MatMul(const Node& node) const {
     const ValueId a = node.input(0), b = node.input(1);
-    if (!Carries(a) || ShapeOf(a).rank() < 2 || ShapeOf(node.outputs[0])[0] != ShapeOf(a)[0]) return false;
+    if (!Carries(a) || ShapeOf(a).rank() < 2 || ShapeOf(node.outputs[0])[0] != ShapeOf(a)[0])
+      return false;
     if (node.input(2).valid() && Carries(node.input(2))) return false;
-    if (node.input(3).valid() && Carries(node.input(3)) && ShapeOf(node.input(3))[0] != ShapeOf(a)[0]) return false;
-    if (!Carries(b)) return ShapeOf(b).rank() <= 2 || (ShapeOf(b).rank() == ShapeOf(a).rank() && ShapeOf(b)[0].value == 1);
-    return ShapeOf(b).rank() == ShapeOf(a).rank() && ShapeOf(a).rank() >= 3 && ShapeOf(b)[0] == ShapeOf(a)[0];
+    if (node.input(3).valid() && Carries(node.input(3)) &&
+        ShapeOf(node.input(3))[0] != ShapeOf(a)[0])
+      return false;
+    if (!Carries(b))
+      return ShapeOf(b).rank() <= 2 ||
+             (ShapeOf(b).rank() == ShapeOf(a).rank() && ShapeOf(b)[0].value == 1);
+    return ShapeOf(b).rank() == ShapeOf(a).rank() && ShapeOf(a).rank() >= 3 &&
+           ShapeOf(b)[0] == ShapeOf(a)[0];
   }
 
   bool Permutation(const Node& node) const {
@@ -113,12 +128,14 @@ class Follower {
     if ((axis < 0 ? axis + rank : axis) == 0) return false;
     if (node.op != "Concat") return Carries(node.input(0)) && OnlyInputZero(node);
     // What does not carry samples would have to be repeated.
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return Carries(id); });
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId id) { return Carries(id); });
   }
 
   const Graph& graph_;
   const int64_t samples_;
-  std::vector<int64_t> rows_;  // by value: rows along axis 0 for each sample; 0 when it is the same for all
+  std::vector<int64_t>
+      rows_;  // by value: rows along axis 0 for each sample; 0 when it is the same for all
 };
 
 }  // namespace

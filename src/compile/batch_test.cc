@@ -18,9 +18,14 @@ int64_t Samples(const std::string& text) {
 TEST(IndependentSamples, RowsAndElements) {
   EXPECT_EQ(Samples("a: %y: float32[4, 6, 8] = Relu(%x)\noutput %y\n"), 4);
   EXPECT_EQ(Samples("const %b: float32[8]\na: %y: float32[4, 6, 8] = Add(%x, %b)\noutput %y\n"), 4);
-  EXPECT_EQ(Samples("const %b: float32[4, 1, 1]\na: %y: float32[4, 6, 8] = Add(%x, %b)\noutput %y\n"), 1) << "a constant for each sample";
-  EXPECT_EQ(Samples("const %w: float32[8, 5]\na: %y: float32[4, 6, 5] = MatMul(%x, %w)\noutput %y\n"), 4);
-  EXPECT_EQ(Samples("t: %t: float32[4, 8, 6] = Transpose{perm=[0, 2, 1]}(%x)\na: %y: float32[4, 6, 6] = MatMul(%x, %t)\noutput %y\n"), 4);
+  EXPECT_EQ(
+      Samples("const %b: float32[4, 1, 1]\na: %y: float32[4, 6, 8] = Add(%x, %b)\noutput %y\n"), 1)
+      << "a constant for each sample";
+  EXPECT_EQ(
+      Samples("const %w: float32[8, 5]\na: %y: float32[4, 6, 5] = MatMul(%x, %w)\noutput %y\n"), 4);
+  EXPECT_EQ(Samples("t: %t: float32[4, 8, 6] = Transpose{perm=[0, 2, 1]}(%x)\na: %y: float32[4, 6, "
+                    "6] = MatMul(%x, %t)\noutput %y\n"),
+            4);
   EXPECT_EQ(Samples("t: %t: float32[6, 4, 8] = Transpose{perm=[1, 0, 2]}(%x)\noutput %t\n"), 1);
 }
 
@@ -33,14 +38,21 @@ TEST(IndependentSamples, Axes) {
 }
 
 TEST(IndependentSamples, ReshapesMayMergeRowsIntoTheBatch) {
-  const std::string flat = "const %s: int64[2] = [24, 8]\nr: %r: float32[24, 8] = Reshape(%x, %s)\n";
-  EXPECT_EQ(Samples(flat + "const %w: float32[8, 5]\na: %y: float32[24, 5] = MatMul(%r, %w)\noutput %y\n"), 4);
+  const std::string flat =
+      "const %s: int64[2] = [24, 8]\nr: %r: float32[24, 8] = Reshape(%x, %s)\n";
+  EXPECT_EQ(Samples(flat +
+                    "const %w: float32[8, 5]\na: %y: float32[24, 5] = MatMul(%r, %w)\noutput %y\n"),
+            4);
   EXPECT_EQ(Samples(flat + "a: %y: float32[24, 8] = Add(%r, %r)\noutput %y\n"), 4);
-  EXPECT_EQ(Samples("const %s: int64[2] = [6, 32]\nr: %r: float32[6, 32] = Reshape(%x, %s)\noutput %r\n"), 1);
+  EXPECT_EQ(
+      Samples("const %s: int64[2] = [6, 32]\nr: %r: float32[6, 32] = Reshape(%x, %s)\noutput %r\n"),
+      1);
 }
 
 TEST(IndependentSamples, RangesOverTheBatchTieSamples) {
-  EXPECT_EQ(Samples("q: %q: uint8[4, 6, 8], %s: float32[], %z: uint8[] = DynamicQuantizeLinear(%x)\noutput %q\n"), 1);
+  EXPECT_EQ(Samples("q: %q: uint8[4, 6, 8], %s: float32[], %z: uint8[] = "
+                    "DynamicQuantizeLinear(%x)\noutput %q\n"),
+            1);
   EXPECT_EQ(Samples("a: %y: float32[1] = ReduceSum{keepdims=0}(%x)\noutput %y\n"), 1);
 }
 

@@ -16,22 +16,28 @@ bool AnyQuantized(std::span<const TensorType> types) {
 // Why a step that could compute on integers does not, for `explain`.
 void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8" || decision.precision == "bf16") return;
+  if (op == nullptr || op->quant == QuantTrait::kFloat || decision.precision == "int8" ||
+      decision.precision == "bf16")
+    return;
   if (const std::string reason = node.attrs.String(kFloatReason); !reason.empty()) {
     const size_t colon = reason.find(": ");
     decision.float_code = reason.substr(0, colon);
     decision.float_why = colon == std::string::npos ? "" : reason.substr(colon + 2);
     return;
   }
-  const bool weights_only = op->quant == QuantTrait::kLinear && args.inputs.size() > 1 && args.inputs[1].quantized();
+  const bool weights_only =
+      op->quant == QuantTrait::kLinear && args.inputs.size() > 1 && args.inputs[1].quantized();
   if (weights_only && !args.inputs[0].quantized()) {
     decision.float_code = "weights-only";
-    decision.float_why = "its weights are stored as integers and its activations are float32, so it computes in float32";
+    decision.float_why =
+        "its weights are stored as integers and its activations are float32, so it computes in "
+        "float32";
   } else if (AnyQuantized(args.inputs) || AnyQuantized(args.outputs)) {
     if (decision.kernel != kReferenceKernel && decision.precision != "float32") return;
     decision.float_code = kNoInt8Kernel;
-    decision.float_why = fmt::format("no integer kernel takes {} with these types; it runs in {}", node.op,
-                                     decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel);
+    decision.float_why = fmt::format(
+        "no integer kernel takes {} with these types; it runs in {}", node.op,
+        decision.kernel == kReferenceKernel ? "the reference evaluator" : decision.kernel);
   } else if (op->quant == QuantTrait::kLinear) {
     decision.float_code = "not-quantized";
     decision.float_why = "its inputs are float32 in the model";
@@ -43,9 +49,11 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
 NodeCall::NodeCall(const Graph& graph, const Node& node) : call{node.op, node.attrs, {}, {}, {}} {
   for (ValueId id : node.inputs) {
     inputs.push_back(id.valid() ? graph.value(id).type : TensorType());
-    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant : nullptr);
+    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant
+                                                                    : nullptr);
   }
-  for (ValueId id : node.outputs) outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
+  for (ValueId id : node.outputs)
+    outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
   call.inputs = inputs;
   call.outputs = outputs;
   call.constants = constants;

@@ -17,7 +17,8 @@ struct NodeCall {
   NodeCall& operator=(const NodeCall&) = delete;
 };
 
-// The first kernel of the list that takes the node; the reference evaluator when none does. `graph` has static types.
+// The first kernel of the list that takes the node; the reference evaluator when none does. `graph`
+// has static types.
 Decision ChooseKernel(const Graph& graph, const Node& node);
 
 }  // namespace evoq

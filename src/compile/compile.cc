@@ -26,9 +26,13 @@ class Roots {
   }
   ValueId operator[](ValueId id) const { return root_[id.index]; }
 
-  static bool IsView(const Graph& graph, const Node& node) { return KeepsBytes(graph, node) && !node.attrs.Has("evoq.copy"); }
+  static bool IsView(const Graph& graph, const Node& node) {
+    return KeepsBytes(graph, node) && !node.attrs.Has("evoq.copy");
+  }
   // A view that has to give its output memory of its own (SeparateOutputs).
-  static bool IsCopy(const Graph& graph, const Node& node) { return KeepsBytes(graph, node) && node.attrs.Has("evoq.copy"); }
+  static bool IsCopy(const Graph& graph, const Node& node) {
+    return KeepsBytes(graph, node) && node.attrs.Has("evoq.copy");
+  }
 
  private:
   // A view that changes the element type or its scale computes something.
@@ -44,8 +48,8 @@ class Roots {
   std::vector<ValueId> root_;
 };
 
-// A model output needs memory of its own: where it is a view of an input, a constant or another output, a copying
-// Identity is put before it.
+// A model output needs memory of its own: where it is a view of an input, a constant or another
+// output, a copying Identity is put before it.
 Status SeparateOutputs(Graph& graph) {
   const Roots roots(graph);
   std::set<ValueId> taken;
@@ -55,14 +59,15 @@ Status SeparateOutputs(Graph& graph) {
     if (graph.value(root).producer.valid() && taken.insert(root).second) continue;
     Attrs attrs;
     attrs.Set("evoq.copy", 1);
-    const ValueId copy = graph.Apply("Identity", "copy_" + graph.value(out).name, {out}, attrs, graph.value(out).type);
+    const ValueId copy = graph.Apply("Identity", "copy_" + graph.value(out).name, {out}, attrs,
+                                     graph.value(out).type);
     graph.ReplaceOutput(i, copy);
   }
   return graph.Sort();
 }
 
-Result<Tensor> Remembered(PackCache* packs, const Tensor& constant, const std::string& kernel, const Node& node, size_t i,
-                          const std::function<Result<Tensor>()>& make) {
+Result<Tensor> Remembered(PackCache* packs, const Tensor& constant, const std::string& kernel,
+                          const Node& node, size_t i, const std::function<Result<Tensor>()>& make) {
   return packs == nullptr ? make() : packs->Get(constant, kernel, node.attrs, i, make);
 }
 
@@ -88,17 +93,23 @@ struct Planned {
       if (p.shapes == shapes && plan == nullptr) plan = &p;
     }
     for (size_t i = 0; plan != nullptr && i < plan->tunings.size(); ++i) {
-      if (plan->tunings[i].machine == key.machine && plan->tunings[i].threads == key.threads) tuning = &plan->tunings[i];
+      if (plan->tunings[i].machine == key.machine && plan->tunings[i].threads == key.threads)
+        tuning = &plan->tunings[i];
     }
   }
-  const Decision* decision(const std::string& node) const { return plan ? Find(plan->decisions, node) : nullptr; }
-  const StepTuning* step(const std::string& node) const { return tuning ? Find(tuning->steps, node) : nullptr; }
+  const Decision* decision(const std::string& node) const {
+    return plan ? Find(plan->decisions, node) : nullptr;
+  }
+  const StepTuning* step(const std::string& node) const {
+    return tuning ? Find(tuning->steps, node) : nullptr;
+  }
 };
 
 // The shapes that a compiled graph ended up with, by input name.
 InputShapes ShapesOf(const Graph& graph) {
   InputShapes shapes;
-  for (ValueId id : graph.inputs()) shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
+  for (ValueId id : graph.inputs())
+    shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
   return shapes;
 }
 
@@ -109,13 +120,16 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
   return decision == nullptr ? nullptr : &decision->kernel;
 }
 
-// Brings the constants of a node into the layouts its kernel wants: those that were packed for another kernel, and those
-// that the file keeps plain because packing would have made it larger. Kernels only pack weights, input 1, and check their
-// layout when they bind; whatever else a file holds packed is unpacked.
-Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision, PackCache* cache) {
+// Brings the constants of a node into the layouts its kernel wants: those that were packed for
+// another kernel, and those that the file keeps plain because packing would have made it larger.
+// Kernels only pack weights, input 1, and check their layout when they bind; whatever else a file
+// holds packed is unpacked.
+Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision,
+                    PackCache* cache) {
   const KernelDef* kernel = FindKernel(decision.kernel);
   const std::string* packed_by = PackedBy(model, graph.node(id).name);
-  const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr && *packed_by == decision.kernel;
+  const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr &&
+                     *packed_by == decision.kernel;
   for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
     const Tensor* constant = graph.ConstantInput(graph.node(id), i);
     if (constant == nullptr || (packs && i == 1 && !constant->layout().empty())) continue;
@@ -132,7 +146,8 @@ Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision&
       return PackInput(*kernel, NodeCall(graph, graph.node(id)), i);
     };
     EVOQ_ASSIGN(Tensor fitted, Remembered(cache, before, decision.kernel, graph.node(id), i, fit));
-    if (fitted.raw() != before.raw()) graph.SetInput(id, i, graph.AddConstant(name, std::move(fitted)));
+    if (fitted.raw() != before.raw())
+      graph.SetInput(id, i, graph.AddConstant(name, std::move(fitted)));
   }
   return {};
 }
@@ -140,29 +155,36 @@ Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision&
 // Whether a decision read from a file can be followed here and now.
 bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
   const KernelDef* kernel = FindKernel(decision.kernel);
-  if (kernel == nullptr || node.op != kernel->op) return false;  // the reference: there may be a kernel by now
+  if (kernel == nullptr || node.op != kernel->op)
+    return false;  // the reference: there may be a kernel by now
   const NodeCall args(graph, node);
   return !kernel->reject(args.call);
 }
 
 // As WhyNoProgram, of one node.
 std::optional<std::string> WhyNoStep(const Graph& graph, const Node& node) {
-  if (!node.bodies.empty()) return fmt::format("{}: it has subgraphs, which are compiled when they are run", NodeLabel(node));
+  if (!node.bodies.empty())
+    return fmt::format("{}: it has subgraphs, which are compiled when they are run",
+                       NodeLabel(node));
   for (ValueId id : node.outputs) {
     if (!id.valid()) continue;
     const TensorType& type = graph.value(id).type;
-    if (!IsNumbers(type)) return fmt::format("{}: output {} is {}, expected a tensor of numbers", NodeLabel(node), graph.value(id).name, type.ToString());
+    if (!IsNumbers(type))
+      return fmt::format("{}: output {} is {}, expected a tensor of numbers", NodeLabel(node),
+                         graph.value(id).name, type.ToString());
     if (type.dtype == DType::kUndefined || !type.bytes())
-      return fmt::format("{}: output {} has the type {}, expected a static shape; name the input shapes (--shape NAME=1x3x224x224)",
-                         NodeLabel(node), graph.value(id).name, type.ToString());
+      return fmt::format(
+          "{}: output {} has the type {}, expected a static shape; name the input shapes (--shape "
+          "NAME=1x3x224x224)",
+          NodeLabel(node), graph.value(id).name, type.ToString());
   }
   return std::nullopt;
 }
 
-// The block of an input that output 0 of a step may overwrite: the kernel allows it and nothing reads the input later. -1
-// where there is none.
-int Overwritable(const Graph& graph, const Step& step, const Roots& roots, const std::vector<int>& block_of,
-                 const std::vector<int>& last_use, int index) {
+// The block of an input that output 0 of a step may overwrite: the kernel allows it and nothing
+// reads the input later. -1 where there is none.
+int Overwritable(const Graph& graph, const Step& step, const Roots& roots,
+                 const std::vector<int>& block_of, const std::vector<int>& last_use, int index) {
   const KernelDef* kernel = FindKernel(step.decision.kernel);
   if (kernel == nullptr || kernel->in_place == nullptr) return -1;
   const Node& node = graph.node(step.node);
@@ -174,8 +196,10 @@ int Overwritable(const Graph& graph, const Step& step, const Roots& roots, const
     // The same memory may come in again, as an input that must not change.
     bool only = true;
     for (size_t k = 0; k < node.inputs.size(); ++k)
-      only &= !node.inputs[k].valid() || roots[node.inputs[k]] != root || (k < 32 && (mask >> k & 1) != 0);
-    if (only && block_of[root.index] >= 0 && last_use[root.index] == index) return block_of[root.index];
+      only &= !node.inputs[k].valid() || roots[node.inputs[k]] != root ||
+              (k < 32 && (mask >> k & 1) != 0);
+    if (only && block_of[root.index] >= 0 && last_use[root.index] == index)
+      return block_of[root.index];
   }
   return -1;
 }
@@ -209,7 +233,8 @@ Status PlanMemory(Program& program) {
       const ValueId root = roots[node.outputs[i]];
       if (place(root).kind != Placement::Kind::kUnused) continue;
       const int64_t bytes = *graph.value(root).type.bytes();
-      int block = i == 0 ? Overwritable(graph, program.steps[s], roots, block_of, last_use, step) : -1;
+      int block =
+          i == 0 ? Overwritable(graph, program.steps[s], roots, block_of, last_use, step) : -1;
       if (block < 0 || blocks[block].bytes != bytes) {
         block = static_cast<int>(blocks.size());
         blocks.push_back({bytes, step, step, 0});
@@ -221,13 +246,16 @@ Status PlanMemory(Program& program) {
   EVOQ_ASSIGN(program.arena_bytes, PlanArena(blocks));
   program.live_bytes = LiveBytes(blocks);
   for (int i = 0; i < graph.value_count(); ++i) {
-    if (block_of[i] >= 0) program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
+    if (block_of[i] >= 0)
+      program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
   }
-  for (int i = 0; i < graph.value_count(); ++i) program.placements[i] = program.placements[roots[ValueId{i}].index];
+  for (int i = 0; i < graph.value_count(); ++i)
+    program.placements[i] = program.placements[roots[ValueId{i}].index];
   return {};
 }
 
-// Binds `shapes`, or the first plan's where there are none: those come from the file, so that a misfit is the file's.
+// Binds `shapes`, or the first plan's where there are none: those come from the file, so that a
+// misfit is the file's.
 Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph) {
   if (!shapes.empty() || model.plans.empty()) return BindShapes(graph, shapes);
   Status bound = BindShapes(graph, model.plans[0].shapes);
@@ -235,10 +263,14 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph
   return InvalidInput("plan 0: {}", bound.error().message());
 }
 
-// Sizes that the graph computes are known once its inputs' are: they become constants, which more kernels take, and take no steps.
+// Sizes that the graph computes are known once its inputs' are: they become constants, which more
+// kernels take, and take no steps.
 Status FoldSizes(Graph& bound) {
-  const auto asks = [&](NodeId id) { return bound.node(id).op == "Shape" || bound.node(id).op == "Size"; };
-  return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound) : Status();
+  const auto asks = [&](NodeId id) {
+    return bound.node(id).op == "Shape" || bound.node(id).op == "Size";
+  };
+  return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound)
+                                                                       : Status();
 }
 
 }  // namespace
@@ -257,7 +289,9 @@ std::optional<std::string> WhyNoProgram(const Graph& bound) {
   for (const auto* ends : {&bound.inputs(), &bound.outputs()}) {
     for (ValueId id : *ends) {
       const Value& value = bound.value(id);
-      if (!IsNumbers(value.type)) return fmt::format("{} is {}, expected a tensor of numbers", value.name, value.type.ToString());
+      if (!IsNumbers(value.type))
+        return fmt::format("{} is {}, expected a tensor of numbers", value.name,
+                           value.type.ToString());
     }
   }
   for (NodeId id : bound.order()) {
@@ -276,7 +310,8 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
   Model model;
   Plan plan;
   plan.shapes = ShapesOf(bound);
-  std::map<ValueId, std::vector<ValueId>> packed_of;  // packed forms of constants with several readers
+  std::map<ValueId, std::vector<ValueId>>
+      packed_of;  // packed forms of constants with several readers
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
     if (Roots::IsView(bound, node)) continue;
@@ -288,17 +323,24 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
         const Tensor* constant = args.constants[i];
         if (constant == nullptr || !constant->layout().empty()) continue;
         const auto pack = [&] { return PackInput(*kernel, args, i); };
-        EVOQ_ASSIGN(Tensor packed, WithContext(Remembered(packs, *constant, decision.kernel, node, i, pack), NodeLabel(node)));
-        if (packed.layout().empty() || packed.bytes() * 20 > constant->bytes() * 21) continue;  // plain, or packed at load
+        EVOQ_ASSIGN(Tensor packed,
+                    WithContext(Remembered(packs, *constant, decision.kernel, node, i, pack),
+                                NodeLabel(node)));
+        if (packed.layout().empty() || packed.bytes() * 20 > constant->bytes() * 21)
+          continue;  // plain, or packed at load
         const ValueId old = node.inputs[i];
         if (!lowered.value(old).is_constant()) continue;  // known for these sizes only
         std::vector<ValueId>& forms = packed_of[old];
-        auto form = std::find_if(forms.begin(), forms.end(), [&](ValueId v) { return BitEqual(lowered.value(v).constant, packed); });
+        auto form = std::find_if(forms.begin(), forms.end(), [&](ValueId v) {
+          return BitEqual(lowered.value(v).constant, packed);
+        });
         if (form == forms.end() && lowered.value(old).users.size() == 1 && !lowered.IsOutput(old)) {
           lowered.SetConstant(old, std::move(packed));
           continue;
         }
-        if (form == forms.end()) form = forms.insert(form, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
+        if (form == forms.end())
+          form =
+              forms.insert(form, lowered.AddConstant(lowered.value(old).name, std::move(packed)));
         lowered.SetInput(id, i, *form);
       }
     }
@@ -309,7 +351,8 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
   return model;
 }
 
-Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key, PackCache* packs) {
+Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key,
+                        PackCache* packs) {
   const BudgetScope budget(Budget::ForFile(GraphBytes(model.graph)));
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
@@ -339,7 +382,8 @@ Result<Program> Compile(const Model& model, const InputShapes& shapes, const Tun
     } else {
       step.decision = ChooseKernel(*graph, graph->node(id));
     }
-    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, packs), NodeLabel(graph->node(id))));
+    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, packs),
+                         NodeLabel(graph->node(id))));
     const Cost cost = NodeCost(*graph, graph->node(id));
     step.macs = cost.macs;
     step.bytes = cost.bytes;
@@ -368,15 +412,16 @@ std::string Print(const Program& program) {
     }
     return "_";
   };
-  std::string out = fmt::format("arena {} bytes, {} alive at once, weights {} bytes\n", program.arena_bytes, program.live_bytes, program.weight_bytes);
+  std::string out = fmt::format("arena {} bytes, {} alive at once, weights {} bytes\n",
+                                program.arena_bytes, program.live_bytes, program.weight_bytes);
   for (const Step& step : program.steps) {
     const Node& node = graph.node(step.node);
     std::vector<std::string> inputs, outputs;
     for (ValueId id : node.inputs) inputs.push_back(place(id));
     for (ValueId id : node.outputs)
       outputs.push_back(id.valid() ? place(id) + ": " + graph.value(id).type.ToString() : "_");
-    out += fmt::format("{} [{}] {} = {}({})\n", node.name, step.decision.kernel, fmt::join(outputs, ", "), node.op,
-                       fmt::join(inputs, ", "));
+    out += fmt::format("{} [{}] {} = {}({})\n", node.name, step.decision.kernel,
+                       fmt::join(outputs, ", "), node.op, fmt::join(inputs, ", "));
   }
   return out;
 }

@@ -23,7 +23,8 @@ struct Lifetime {
 // budget of work does not allow that.
 Result<int64_t> PlanArena(std::vector<Lifetime>& blocks);
 
-// The most bytes (each block rounded up to 64) that are alive at one step: a lower bound of every arena.
+// The most bytes (each block rounded up to 64) that are alive at one step: a lower bound of every
+// arena.
 int64_t LiveBytes(const std::vector<Lifetime>& blocks);
 
 }  // namespace evoq

@@ -17,7 +17,8 @@ TEST(PlanArena, ReusesMemoryOfTheDead) {
 
 TEST(PlanArena, ReachesTheLowerBoundOfAResidualNetwork) {
   // A wide value stays alive over two narrow ones, and again.
-  std::vector<Lifetime> blocks = {{800, 0, 3}, {200, 1, 2}, {200, 2, 3}, {800, 3, 6}, {200, 4, 5}, {200, 5, 6}};
+  std::vector<Lifetime> blocks = {{800, 0, 3}, {200, 1, 2}, {200, 2, 3},
+                                  {800, 3, 6}, {200, 4, 5}, {200, 5, 6}};
   EXPECT_EQ(LiveBytes(blocks), 832 + 256 + 832);
   EXPECT_EQ(*PlanArena(blocks), LiveBytes(blocks));
 }
@@ -39,7 +40,8 @@ TEST(PlanArena, NeverOverlapsTheLiving) {
       EXPECT_EQ(a.offset % 64, 0);
       EXPECT_LE(a.offset + a.bytes, arena);
       for (const Lifetime& b : blocks) {
-        if (&a == &b || a.last < b.first || b.last < a.first || a.bytes == 0 || b.bytes == 0) continue;
+        if (&a == &b || a.last < b.first || b.last < a.first || a.bytes == 0 || b.bytes == 0)
+          continue;
         EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
       }
     }

@@ -12,11 +12,13 @@ void PackCache::Keep(const Graph& graph) {
   }
 }
 
-Result<Tensor> PackCache::Get(const Tensor& constant, const std::string& kernel, const Attrs& attrs, size_t input,
-                              const std::function<Result<Tensor>()>& make) {
+Result<Tensor> PackCache::Get(const Tensor& constant, const std::string& kernel, const Attrs& attrs,
+                              size_t input, const std::function<Result<Tensor>()>& make) {
   // Constants of one content but several types share their memory.
   const auto kept = kept_.find(constant.raw());
-  if (kept == kept_.end() || kept->second.type() != constant.type() || kept->second.layout() != constant.layout()) return make();
+  if (kept == kept_.end() || kept->second.type() != constant.type() ||
+      kept->second.layout() != constant.layout())
+    return make();
   Key key(constant.raw(), kernel, attrs.ToString(), input);
   if (const auto form = forms_.find(key); form != forms_.end()) return form->second;
   EVOQ_ASSIGN(Tensor packed, make());

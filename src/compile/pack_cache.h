@@ -14,12 +14,14 @@ namespace evoq {
 // One caller at a time.
 class PackCache {
  public:
-  // Packed forms of the constants of this graph and its subgraphs are kept from now on, as are they themselves.
+  // Packed forms of the constants of this graph and its subgraphs are kept from now on, as are they
+  // themselves.
   void Keep(const Graph& graph);
 
-  // What `make` gives for `constant` as input `input` of a node with these attributes, for kernel `kernel`: made once, where the
-  // constant is kept. Errors: those of `make`.
-  Result<Tensor> Get(const Tensor& constant, const std::string& kernel, const Attrs& attrs, size_t input, const std::function<Result<Tensor>()>& make);
+  // What `make` gives for `constant` as input `input` of a node with these attributes, for kernel
+  // `kernel`: made once, where the constant is kept. Errors: those of `make`.
+  Result<Tensor> Get(const Tensor& constant, const std::string& kernel, const Attrs& attrs,
+                     size_t input, const std::function<Result<Tensor>()>& make);
 
  private:
   using Key = std::tuple<const std::byte*, std::string, std::string, size_t>;

@@ -1,4 +1,5 @@
-// Uncompressed images: BMP of 24 bits, PNM (P5 and P6) and baseline TIFF of 8 bits. Sizes and offsets come from files.
+// Uncompressed images: BMP of 24 bits, PNM (P5 and P6) and baseline TIFF of 8 bits. Sizes and
+// offsets come from files.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -12,12 +13,15 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-uint8_t At(Bytes bytes, uint64_t i) { return i < bytes.size() ? static_cast<uint8_t>(bytes[static_cast<size_t>(i)]) : 0; }
+uint8_t At(Bytes bytes, uint64_t i) {
+  return i < bytes.size() ? static_cast<uint8_t>(bytes[static_cast<size_t>(i)]) : 0;
+}
 
 // `count` bytes at `at` as a number.
 uint64_t Number(Bytes bytes, uint64_t at, int count, bool big_endian) {
   uint64_t value = 0;
-  for (int i = 0; i < count; ++i) value |= uint64_t{At(bytes, at + i)} << (8 * (big_endian ? count - 1 - i : i));
+  for (int i = 0; i < count; ++i)
+    value |= uint64_t{At(bytes, at + i)} << (8 * (big_endian ? count - 1 - i : i));
   return value;
 }
 
@@ -35,7 +39,8 @@ Result<Image> AllocateFor(Bytes bytes, int64_t width, int64_t height, int64_t sa
 // Copies a row of pixels of `samples` bytes; one sample is grey.
 Status CopyRow(Bytes bytes, uint64_t from, int samples, bool bgr, int64_t row, Image& image) {
   const uint64_t size = static_cast<uint64_t>(image.width) * samples;
-  if (from > bytes.size() || size > bytes.size() - from) return InvalidInput("the file ends within row {} of {}", row, image.height);
+  if (from > bytes.size() || size > bytes.size() - from)
+    return InvalidInput("the file ends within row {} of {}", row, image.height);
   uint8_t* to = image.pixels.data() + row * image.width * 3;
   for (int64_t x = 0; x < image.width; ++x) {
     for (int c = 0; c < 3; ++c) {
@@ -107,14 +112,16 @@ class TiffDirectory {
 
 Result<Image> DecodeBmp(Bytes bytes, Budget& budget) {
   const auto field = [&](uint64_t at, int count) { return Number(bytes, at, count, false); };
-  const int32_t width = static_cast<int32_t>(field(18, 4)), height = static_cast<int32_t>(field(22, 4));
+  const int32_t width = static_cast<int32_t>(field(18, 4)),
+                height = static_cast<int32_t>(field(22, 4));
   if (bytes.size() < 54 || field(14, 4) < 40 || field(28, 2) != 24 || field(30, 4) != 0)
     return Unsupported("a bitmap of {} bits, expected 24 without compression", field(28, 2));
   if (height == INT32_MIN) return InvalidInput("a height of {}", height);
   EVOQ_ASSIGN(Image image, AllocateFor(bytes, width, height < 0 ? -height : height, 3, budget));
   const uint64_t start = field(10, 4), stride = RoundUp(static_cast<int64_t>(width) * 3, 4);
   for (int64_t y = 0; y < image.height; ++y) {
-    const int64_t line = height < 0 ? y : image.height - 1 - y;  // from the bottom unless the height is negative
+    const int64_t line =
+        height < 0 ? y : image.height - 1 - y;  // from the bottom unless the height is negative
     EVOQ_TRY(CopyRow(bytes, start + static_cast<uint64_t>(line) * stride, 3, true, y, image));
   }
   return image;
@@ -129,13 +136,15 @@ Result<Image> DecodePnm(Bytes bytes, Budget& budget) {
       while (at < bytes.size() && At(bytes, at) != '\n') ++at;
     }
     if (!std::isdigit(At(bytes, at))) return InvalidInput("expected a number at byte {}", at);
-    for (; std::isdigit(At(bytes, at)); ++at) number = std::min<int64_t>(number * 10 + (At(bytes, at) - '0'), int64_t{1} << 31);
+    for (; std::isdigit(At(bytes, at)); ++at)
+      number = std::min<int64_t>(number * 10 + (At(bytes, at) - '0'), int64_t{1} << 31);
   }
   if (numbers[2] != 255) return Unsupported("a largest value of {}, expected 255", numbers[2]);
   const int samples = At(bytes, 1) == '6' ? 3 : 1;
   EVOQ_ASSIGN(Image image, AllocateFor(bytes, numbers[0], numbers[1], samples, budget));
   for (int64_t y = 0; y < image.height; ++y)
-    EVOQ_TRY(CopyRow(bytes, at + 1 + static_cast<uint64_t>(y) * image.width * samples, samples, false, y, image));
+    EVOQ_TRY(CopyRow(bytes, at + 1 + static_cast<uint64_t>(y) * image.width * samples, samples,
+                     false, y, image));
   return image;
 }
 

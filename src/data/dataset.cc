@@ -19,19 +19,22 @@ namespace {
 constexpr int kCifarSide = 32, kCifarRecord = 1 + 3 * kCifarSide * kCifarSide;
 
 // Errors: kInvalidInput unless the tensor is one sample for the model's input.
-Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted, const std::string& name) {
+Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted,
+                  const std::string& name) {
   if (wanted.empty()) return {};
   const std::vector<int64_t> sizes = tensor.sizes();
   bool fits = sizes.size() == wanted.size();
   for (size_t i = 1; fits && i < sizes.size(); ++i) fits = wanted[i] < 0 || sizes[i] == wanted[i];
   if (fits) return {};
   std::string text;
-  for (int64_t d : wanted) text += (text.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
-  return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name, tensor.type().ToString(), text);
+  for (int64_t d : wanted)
+    text += (text.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
+  return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name,
+                      tensor.type().ToString(), text);
 }
 
-Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label, int64_t index,
-                          const Labels& labels, const DatasetOptions& options) {
+Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label,
+                          int64_t index, const Labels& labels, const DatasetOptions& options) {
   EVOQ_ASSIGN(input, WithContext(ToInputType(input, options.input_dtype), name));
   EVOQ_TRY(CheckInput(input, options.input_sizes, name));
   Sample sample{std::move(name), {std::move(input)}, own_label};
@@ -59,24 +62,32 @@ class ImageFiles : public Dataset {
   DatasetOptions options_;
 };
 
-// MNIST and CIFAR: records of `stride` bytes from `offset` on; planar pixels, perhaps after a label byte.
+// MNIST and CIFAR: records of `stride` bytes from `offset` on; planar pixels, perhaps after a label
+// byte.
 class Records : public Dataset {
  public:
   struct Form {
     int64_t count, offset, stride;
     int label_bytes, channels, height, width;
   };
-  Records(std::string name, std::vector<std::byte> bytes, Form form, Labels labels, DatasetOptions options)
-      : name_(std::move(name)), bytes_(std::move(bytes)), form_(form), labels_(std::move(labels)), options_(std::move(options)) {}
+  Records(std::string name, std::vector<std::byte> bytes, Form form, Labels labels,
+          DatasetOptions options)
+      : name_(std::move(name)),
+        bytes_(std::move(bytes)),
+        form_(form),
+        labels_(std::move(labels)),
+        options_(std::move(options)) {}
   int64_t size() const override { return form_.count; }
   Result<Sample> At(int64_t index) const override {
-    const auto* record = reinterpret_cast<const uint8_t*>(bytes_.data()) + form_.offset + index * form_.stride;
+    const auto* record =
+        reinterpret_cast<const uint8_t*>(bytes_.data()) + form_.offset + index * form_.stride;
     const uint8_t* planes = record + form_.label_bytes;
     Image image{form_.width, form_.height, form_.channels, {}};
     const size_t plane = static_cast<size_t>(form_.width) * form_.height;
     image.pixels.resize(plane * form_.channels);
     for (int c = 0; c < form_.channels; ++c) {
-      for (size_t i = 0; i < plane; ++i) image.pixels[i * form_.channels + c] = planes[c * plane + i];
+      for (size_t i = 0; i < plane; ++i)
+        image.pixels[i * form_.channels + c] = planes[c * plane + i];
     }
     const std::string name = fmt::format("{}[{}]", name_, index);
     EVOQ_ASSIGN(Tensor input, WithContext(ToInput(image, *options_.preprocess), name));
@@ -92,18 +103,20 @@ class Records : public Dataset {
   DatasetOptions options_;
 };
 
-// Samples of arrays: an array with the model's rank holds one sample per index of its first axis; one rank less is one
-// sample without its batch axis.
+// Samples of arrays: an array with the model's rank holds one sample per index of its first axis;
+// one rank less is one sample without its batch axis.
 class Arrays : public Dataset {
  public:
-  Arrays(Labels labels, DatasetOptions options) : labels_(std::move(labels)), options_(std::move(options)) {}
+  Arrays(Labels labels, DatasetOptions options)
+      : labels_(std::move(labels)), options_(std::move(options)) {}
 
   Status Add(const std::string& name, Tensor array) {
     const int rank = array.shape().rank();
     const int wanted = static_cast<int>(options_.input_sizes.size());
     const bool single = wanted > 0 && rank == wanted - 1;
     if (!single && (rank == 0 || (wanted > 0 && rank != wanted))) {
-      return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name, array.type().ToString(), wanted, wanted - 1);
+      return InvalidInput("{}: {}, expected rank {} (or {} for one sample)", name,
+                          array.type().ToString(), wanted, wanted - 1);
     }
     const int64_t count = single ? 1 : array.sizes()[0];
     if (count > 0 && array.elements() == 0)
@@ -153,10 +166,13 @@ using DatasetPtr = std::unique_ptr<Dataset>;
 
 Status NeedPreprocess(const std::string& path, const DatasetOptions& options) {
   if (options.preprocess) return {};
-  return Fail(ErrorCode::kUsage, "{}: images need a preprocess file, which says how pixels become the model's input", path);
+  return Fail(ErrorCode::kUsage,
+              "{}: images need a preprocess file, which says how pixels become the model's input",
+              path);
 }
 
-Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels, const DatasetOptions& options) {
+Result<DatasetPtr> OpenNpy(const std::vector<std::string>& paths, Labels labels,
+                           const DatasetOptions& options) {
   auto arrays = std::make_unique<Arrays>(std::move(labels), options);
   for (const std::string& path : paths) {
     EVOQ_ASSIGN(auto file, MappedFile::Open(path));
@@ -180,7 +196,8 @@ Result<DatasetPtr> OpenNpz(const std::string& path, Labels labels, const Dataset
   for (const auto& [name, array] : npz) names += (names.empty() ? "" : ", ") + name;
   if (auto own = npz.find(options.input_name); own != npz.end() && !options.input_name.empty())
     samples = own->second;
-  for (const char* name : {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
+  for (const char* name :
+       {"x", "input", "inputs", "images", "samples", "data", "x_test", "arr_0"}) {
     if (!samples && npz.count(name)) samples = npz[name];
   }
   for (const char* name : kLabelArrays) {
@@ -205,28 +222,43 @@ Result<DatasetPtr> OpenIdx(const std::string& path, Labels labels, const Dataset
   EVOQ_TRY(NeedPreprocess(path, options));
   EVOQ_ASSIGN(IdxArray array, ReadIdx(path));
   constexpr int64_t kMaxSide = 1 << 14;
-  if (array.sizes.size() != 3 || array.sizes[1] < 1 || array.sizes[2] < 1 || array.sizes[1] > kMaxSide || array.sizes[2] > kMaxSide) {
+  if (array.sizes.size() != 3 || array.sizes[1] < 1 || array.sizes[2] < 1 ||
+      array.sizes[1] > kMaxSide || array.sizes[2] > kMaxSide) {
     return InvalidInput("{}: idx sizes {}, expected [samples, height, width]", path,
                         BracketedBriefly<int64_t>(array.sizes));
   }
   const int height = static_cast<int>(array.sizes[1]), width = static_cast<int>(array.sizes[2]);
-  const Records::Form form{array.sizes[0], static_cast<int64_t>(array.offset), int64_t{height} * width, 0, 1, height, width};
-  return std::make_unique<Records>(BaseName(path), std::move(array.bytes), form, std::move(labels), options);
+  const Records::Form form{
+      array.sizes[0], static_cast<int64_t>(array.offset), int64_t{height} * width, 0, 1, height,
+      width};
+  return std::make_unique<Records>(BaseName(path), std::move(array.bytes), form, std::move(labels),
+                                   options);
 }
 
-Result<DatasetPtr> OpenCifar(const std::string& path, Labels labels, const DatasetOptions& options) {
+Result<DatasetPtr> OpenCifar(const std::string& path, Labels labels,
+                             const DatasetOptions& options) {
   EVOQ_TRY(NeedPreprocess(path, options));
   EVOQ_ASSIGN(auto file, MappedFile::Open(path));
   const auto bytes = file->bytes();
   if (bytes.size() % kCifarRecord != 0) {
-    return InvalidInput("{}: {} bytes, expected a multiple of {} (CIFAR-10: label, 32 x 32 x 3 pixels)", path, bytes.size(), kCifarRecord);
+    return InvalidInput(
+        "{}: {} bytes, expected a multiple of {} (CIFAR-10: label, 32 x 32 x 3 pixels)", path,
+        bytes.size(), kCifarRecord);
   }
-  const Records::Form form{static_cast<int64_t>(bytes.size() / kCifarRecord), 0, kCifarRecord, 1, 3, kCifarSide, kCifarSide};
-  return std::make_unique<Records>(BaseName(path), std::vector<std::byte>(bytes.begin(), bytes.end()), form,
+  const Records::Form form{static_cast<int64_t>(bytes.size() / kCifarRecord),
+                           0,
+                           kCifarRecord,
+                           1,
+                           3,
+                           kCifarSide,
+                           kCifarSide};
+  return std::make_unique<Records>(BaseName(path),
+                                   std::vector<std::byte>(bytes.begin(), bytes.end()), form,
                                    std::move(labels), options);
 }
 
-Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels, const DatasetOptions& options) {
+Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels,
+                              const DatasetOptions& options) {
   EVOQ_ASSIGN(const std::vector<std::string> files, ListFiles(path));
   std::vector<std::string> images, arrays;
   for (const std::string& file : files) {
@@ -234,7 +266,8 @@ Result<DatasetPtr> OpenFolder(const std::string& path, Labels labels, const Data
     if (LowerExtension(file) == ".npy") arrays.push_back(file);
   }
   if (!images.empty() && !arrays.empty()) {
-    return InvalidInput("{}: {} images and {} .npy files, expected one kind", path, images.size(), arrays.size());
+    return InvalidInput("{}: {} images and {} .npy files, expected one kind", path, images.size(),
+                        arrays.size());
   }
   if (!arrays.empty()) return OpenNpy(arrays, std::move(labels), options);
   if (images.empty())
@@ -252,7 +285,8 @@ Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const Datase
   }
   if (extension == ".npy") return OpenNpy({path}, std::move(labels), options);
   if (extension == ".npz") return OpenNpz(path, std::move(labels), options);
-  if (BaseName(path).find("idx") != std::string::npos) return OpenIdx(path, std::move(labels), options);
+  if (BaseName(path).find("idx") != std::string::npos)
+    return OpenIdx(path, std::move(labels), options);
   if (extension == ".bin") return OpenCifar(path, std::move(labels), options);
   return InvalidInput(
       "{}: unknown kind of data, expected an image ({}), .npy, .npz, MNIST idx (a name with "
@@ -262,9 +296,11 @@ Result<DatasetPtr> OpenFile(const std::string& path, Labels labels, const Datase
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const DatasetOptions& options) {
+Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
+                                             const DatasetOptions& options) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
+  if (!std::filesystem::exists(path, error))
+    return Fail(ErrorCode::kNotFound, "{}: no such file or folder", path);
   EVOQ_ASSIGN(Labels labels, LoadLabels(options.labels));
   DatasetOptions used = options;
   // A model that takes integers gets pixels as integers.
@@ -273,8 +309,9 @@ Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const Data
     return Fail(ErrorCode::kUsage, "{}: preprocessing gives {}, but the model's input is {}", path,
                 DTypeName(used.preprocess->dtype), DTypeName(used.input_dtype));
   }
-  EVOQ_ASSIGN(DatasetPtr dataset, std::filesystem::is_directory(path, error) ? OpenFolder(path, std::move(labels), used)
-                                                                             : OpenFile(path, std::move(labels), used));
+  EVOQ_ASSIGN(DatasetPtr dataset, std::filesystem::is_directory(path, error)
+                                      ? OpenFolder(path, std::move(labels), used)
+                                      : OpenFile(path, std::move(labels), used));
   if (dataset->size() == 0) return InvalidInput("{}: no sample found: the data is empty", path);
   return dataset;
 }

@@ -16,8 +16,9 @@
 namespace evoq {
 
 // How an image becomes a model input: the fields of a NAME.preprocess.json (docs/preprocess.md):
-// resize the short side to `resize_short`, centre crop to `crop`, resize the crop to `resize` (bilinear, antialiased when
-// shrinking, as Pillow does), then x = (pixel * scale - mean) / std per channel.
+// resize the short side to `resize_short`, centre crop to `crop`, resize the crop to `resize`
+// (bilinear, antialiased when shrinking, as Pillow does), then x = (pixel * scale - mean) / std per
+// channel.
 struct Preprocess {
   std::optional<int> resize_short;
   std::optional<std::pair<int, int>> crop;    // height, width
@@ -29,7 +30,8 @@ struct Preprocess {
   int label_offset = 0;  // added to a label to get the model's class index
   DType dtype = DType::kFloat32;
 };
-// Errors: kInvalidInput naming the file and the field: unknown, of the wrong kind or out of range. Keys that start with
+// Errors: kInvalidInput naming the file and the field: unknown, of the wrong kind or out of range.
+// Keys that start with
 // '_' are comments.
 Result<Preprocess> LoadPreprocess(const std::string& path);
 Result<Preprocess> ParsePreprocess(std::string_view json);
@@ -56,7 +58,7 @@ Result<Tensor> ToInput(const Image& image, const Preprocess& preprocess, Budget&
 Result<Tensor> LoadInput(const std::string& path, const Preprocess& preprocess);
 
 struct Sample {
-  std::string name;     // file name, or "test_1000.bin[17]"
+  std::string name;              // file name, or "test_1000.bin[17]"
   std::vector<Tensor> inputs;    // batch 1, by position among the model's
   std::optional<int64_t> label;  // the model's class index: label_offset is added already
 };
@@ -71,17 +73,22 @@ class Dataset {
 
 struct DatasetOptions {
   std::optional<Preprocess> preprocess;  // needed for images, MNIST and CIFAR
-  std::string labels;                    // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
-  std::vector<int64_t> input_sizes;      // the model's input shape, -1 where free: checks and batches .npy
+  std::string
+      labels;  // a .tsv with columns `file` and `class_index` (or `label`), or an idx file; "" none
+  std::vector<int64_t>
+      input_sizes;  // the model's input shape, -1 where free: checks and batches .npy
   DType input_dtype = DType::kFloat32;
   std::string input_name;  // of an .npz: the array of this name is taken before the usual ones
 };
 
-// `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx (*-images*idx3*, also .gz),
-// CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming what was looked for, or when a label is missing.
-Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path, const DatasetOptions& options);
+// `path`: a folder of images or .npy, one image, .npy or .npz (first axis = samples), MNIST idx
+// (*-images*idx3*, also .gz), CIFAR-10 .bin. Errors: kInvalidInput when it holds no sample, naming
+// what was looked for, or when a label is missing.
+Result<std::unique_ptr<Dataset>> OpenDataset(const std::string& path,
+                                             const DatasetOptions& options);
 
-// .npy of one array, C order, little-endian. Errors name file, place, what was found, what was expected.
+// .npy of one array, C order, little-endian. Errors name file, place, what was found, what was
+// expected.
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const Tensor& tensor, const std::string& path);
 // .npz (stored or deflated): name -> array, not writable. Arrays of strings and objects are left

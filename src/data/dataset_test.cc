@@ -43,7 +43,8 @@ std::string Little32(uint32_t v) { return {reinterpret_cast<const char*>(&v), 4}
 std::string Little16(uint16_t v) { return {reinterpret_cast<const char*>(&v), 2}; }
 
 // A zip archive of one member.
-std::string Zip(const std::string& name, const std::string& data, bool deflated, uint32_t claimed_bytes) {
+std::string Zip(const std::string& name, const std::string& data, bool deflated,
+                uint32_t claimed_bytes) {
   std::string packed = data;
   if (deflated) {
     z_stream stream = {};
@@ -58,18 +59,21 @@ std::string Zip(const std::string& name, const std::string& data, bool deflated,
     deflateEnd(&stream);
   }
   const uint32_t crc = crc32(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
-  const std::string common = Little16(20) + Little16(0) + Little16(deflated ? 8 : 0) + Little32(0) + Little32(crc) +
-                             Little32(packed.size()) + Little32(claimed_bytes) + Little16(name.size()) + Little16(0);
+  const std::string common = Little16(20) + Little16(0) + Little16(deflated ? 8 : 0) + Little32(0) +
+                             Little32(crc) + Little32(packed.size()) + Little32(claimed_bytes) +
+                             Little16(name.size()) + Little16(0);
   const std::string local = "PK\3\4" + common + name + packed;
-  const std::string entry = "PK\1\2" + Little16(20) + common + Little16(0) + Little16(0) + Little16(0) + Little32(0) + Little32(0) + name;
-  return local + entry + std::string("PK\5\6\0\0\0\0", 8) + Little16(1) + Little16(1) + Little32(entry.size()) + Little32(local.size()) +
-         Little16(0);
+  const std::string entry = "PK\1\2" + Little16(20) + common + Little16(0) + Little16(0) +
+                            Little16(0) + Little32(0) + Little32(0) + name;
+  return local + entry + std::string("PK\5\6\0\0\0\0", 8) + Little16(1) + Little16(1) +
+         Little32(entry.size()) + Little32(local.size()) + Little16(0);
 }
 
 TEST(Npy, RoundTripOfEveryType) {
   const std::string path = TempFolder("npy") + "/a.npy";
-  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kUint8, DType::kInt8, DType::kUint16, DType::kInt16,
-                      DType::kInt32, DType::kInt64, DType::kUint32, DType::kUint64, DType::kBool}) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kUint8,
+                      DType::kInt8, DType::kUint16, DType::kInt16, DType::kInt32, DType::kInt64,
+                      DType::kUint32, DType::kUint64, DType::kBool}) {
     for (const Shape& shape : {Shape{}, Shape{0}, Shape{5}, Shape{2, 3, 4}}) {
       Tensor t = Tensor::Allocate(TensorType(dtype, shape));
       for (size_t i = 0; i < t.bytes(); ++i) t.mutable_raw()[i] = static_cast<std::byte>(i & 1);
@@ -83,7 +87,8 @@ TEST(Npy, RoundTripOfEveryType) {
 
 TEST(Npy, FortranOrderIsTransposed) {
   const std::string path = TempFolder("fortran") + "/a.npy";
-  const std::string text = Npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", std::string("\0\3\1\4\2\5", 6), 2);
+  const std::string text = Npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }",
+                               std::string("\0\3\1\4\2\5", 6), 2);
   ASSERT_TRUE(WriteFileAtomic(path, text));
   auto t = ReadNpy(path);
   ASSERT_TRUE(t) << t.error().message();
@@ -95,11 +100,17 @@ TEST(Npy, BrokenFilesAreErrors) {
   for (const auto& [bytes, part] : std::vector<std::pair<std::string, std::string>>{
            {"", "no NPY magic"},
            {Npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", "1234"), "big-endian"},
-           {Npy("{'descr': '<U4', 'fortran_order': False, 'shape': (1,)}", "1234"), "element type '<U4'"},
-           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"), "4 bytes of data at byte 66, expected 8"},
-           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345"), "5 bytes of data"},
-           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "1234"), "header is not"},
-           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 4)}", "1234"), "more than fit"},
+           {Npy("{'descr': '<U4', 'fortran_order': False, 'shape': (1,)}", "1234"),
+            "element type '<U4'"},
+           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"),
+            "4 bytes of data at byte 66, expected 8"},
+           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "12345"),
+            "5 bytes of data"},
+           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "1234"),
+            "header is not"},
+           {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 4)}",
+                "1234"),
+            "more than fit"},
            {Npy("{'descr': '<f4', 'shape': (1,)}", "1234"), "header is not"},
            {Npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,", "1234"), "header is not"},
            {Npy("x", "", 9), "version 9"},
@@ -112,7 +123,8 @@ TEST(Npy, BrokenFilesAreErrors) {
 
 TEST(Npz, StoredAndDeflated) {
   const std::string path = TempFolder("npz") + "/a.npz";
-  const std::string array = Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (300,)}", std::string(300, 'x'));
+  const std::string array =
+      Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (300,)}", std::string(300, 'x'));
   for (bool deflated : {false, true}) {
     ASSERT_TRUE(WriteFileAtomic(path, Zip("x.npy", array, deflated, array.size())));
     auto npz = ReadNpz(path);
@@ -124,7 +136,8 @@ TEST(Npz, StoredAndDeflated) {
 
 TEST(Npz, BrokenArchivesAreErrors) {
   const std::string path = TempFolder("badzip") + "/a.npz";
-  const std::string array = Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (300,)}", std::string(300, 'x'));
+  const std::string array =
+      Npy("{'descr': '|u1', 'fortran_order': False, 'shape': (300,)}", std::string(300, 'x'));
   const std::string good = Zip("x.npy", array, true, array.size());
   std::string flipped = good;
   flipped[60] ^= 1;
@@ -220,7 +233,8 @@ TEST(Dataset, MnistPlainAndGzipped) {
   const std::string folder = DataFolder() + "/mnist";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
   DatasetOptions options{.preprocess = Preprocess{.color = "GRAY", .scale = 1},
-                         .labels = folder + "/t10k-labels-idx1-ubyte.gz", .input_sizes = {1, 1, 28, 28}};
+                         .labels = folder + "/t10k-labels-idx1-ubyte.gz",
+                         .input_sizes = {1, 1, 28, 28}};
   auto data = OpenDataset(folder + "/t10k-images-idx3-ubyte.gz", options);
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 10000);
@@ -244,7 +258,8 @@ TEST(Dataset, MnistPlainAndGzipped) {
 TEST(Dataset, Cifar) {
   const std::string path = DataFolder() + "/cifar10/test_1000.bin";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
-  auto data = OpenDataset(path, {.preprocess = Preprocess{.scale = 1}, .input_sizes = {1, 3, 32, 32}});
+  auto data =
+      OpenDataset(path, {.preprocess = Preprocess{.scale = 1}, .input_sizes = {1, 3, 32, 32}});
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 1000);
   auto sample = (*data)->At(17);
@@ -260,14 +275,16 @@ TEST(Dataset, GoldenInputEqualsPreprocessing) {
   const std::string root = DataFolder();
   auto preprocess = LoadPreprocess(root + "/models/squeezenet1.1.preprocess.json");
   if (!preprocess) GTEST_SKIP() << preprocess.error().message();
-  auto data = OpenDataset(root + "/images/imagenet", {.preprocess = *preprocess, .labels = root + "/images/labels.tsv",
+  auto data = OpenDataset(root + "/images/imagenet", {.preprocess = *preprocess,
+                                                      .labels = root + "/images/labels.tsv",
                                                       .input_sizes = {1, 3, 224, 224}});
   ASSERT_TRUE(data) << data.error().message();
   EXPECT_EQ((*data)->size(), 500);
   auto sample = (*data)->At(0);
   ASSERT_TRUE(sample) << sample.error().message();
   EXPECT_EQ(sample->label, 0);
-  auto npz = OpenDataset(root + "/magika/tests_basic_v3_3.npz", {.input_sizes = {-1, 2048}, .input_dtype = DType::kInt32});
+  auto npz = OpenDataset(root + "/magika/tests_basic_v3_3.npz",
+                         {.input_sizes = {-1, 2048}, .input_dtype = DType::kInt32});
   EXPECT_TRUE(npz) << npz.error().message();
 }
 

@@ -11,18 +11,22 @@ namespace {
 
 Status ParseIdx(IdxArray& array) {
   const auto byte = [&](size_t i) { return static_cast<int64_t>(array.bytes[i]); };
-  if (array.bytes.size() < 4 || byte(0) != 0 || byte(1) != 0) return InvalidInput("idx: byte 0: no idx magic");
-  if (byte(2) != 8) return Unsupported("idx: element type 0x{:02x}, expected 0x08 (unsigned byte)", byte(2));
+  if (array.bytes.size() < 4 || byte(0) != 0 || byte(1) != 0)
+    return InvalidInput("idx: byte 0: no idx magic");
+  if (byte(2) != 8)
+    return Unsupported("idx: element type 0x{:02x}, expected 0x08 (unsigned byte)", byte(2));
   const size_t rank = byte(3);
   array.offset = 4 + 4 * rank;
-  if (rank < 1 || array.bytes.size() < array.offset) return InvalidInput("idx: {} dimensions in {} bytes", rank, array.bytes.size());
+  if (rank < 1 || array.bytes.size() < array.offset)
+    return InvalidInput("idx: {} dimensions in {} bytes", rank, array.bytes.size());
   for (size_t i = 4; i < array.offset; i += 4) {
     array.sizes.push_back(byte(i) << 24 | byte(i + 1) << 16 | byte(i + 2) << 8 | byte(i + 3));
   }
   const auto wanted = CheckedProduct(array.sizes);
   const int64_t left = array.bytes.size() - array.offset;
   if (!wanted || *wanted != left) {
-    return InvalidInput("idx: {} bytes of data, expected {} for {}", left, wanted ? std::to_string(*wanted) : "too many",
+    return InvalidInput("idx: {} bytes of data, expected {} for {}", left,
+                        wanted ? std::to_string(*wanted) : "too many",
                         BracketedBriefly<int64_t>(array.sizes));
   }
   return {};

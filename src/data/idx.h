@@ -1,4 +1,5 @@
-// The idx format of MNIST: bytes 0 0 type rank, rank big-endian 32-bit sizes, then the data. Type 8 is unsigned byte.
+// The idx format of MNIST: bytes 0 0 type rank, rank big-endian 32-bit sizes, then the data. Type 8
+// is unsigned byte.
 #pragma once
 
 #include <cstdint>

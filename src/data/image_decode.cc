@@ -20,9 +20,11 @@ bool IsImageName(const std::string& path) {
 }
 
 Result<Image> AllocateRgb(int64_t width, int64_t height, Budget& budget) {
-  if (width < 1 || height < 1) return InvalidInput("image of {} x {} pixels, expected at least 1 x 1", width, height);
+  if (width < 1 || height < 1)
+    return InvalidInput("image of {} x {} pixels, expected at least 1 x 1", width, height);
   if (width > kMaxImagePixels / height) {
-    return Fail(ErrorCode::kTooLarge, "image of {} x {} pixels, at most {} are read", width, height, kMaxImagePixels);
+    return Fail(ErrorCode::kTooLarge, "image of {} x {} pixels, at most {} are read", width, height,
+                kMaxImagePixels);
   }
   EVOQ_TRY(
       budget.TakeMemory(width * height * 3, fmt::format("image of {} x {} pixels", width, height)));
@@ -52,7 +54,8 @@ Result<Image> DecodeImage(std::span<const std::byte> bytes, Budget& budget) {
   if (StartsWith(bytes, "P5") || StartsWith(bytes, "P6")) return DecodePnm(bytes, budget);
   if (StartsWith(bytes, "II*\0"sv) || StartsWith(bytes, "MM\0*"sv))
     return DecodeTiff(bytes, budget);
-  return InvalidInput("neither JPEG nor PNG, BMP, PNM or TIFF: {}", bytes.empty() ? "the file is empty" : "unknown first bytes");
+  return InvalidInput("neither JPEG nor PNG, BMP, PNM or TIFF: {}",
+                      bytes.empty() ? "the file is empty" : "unknown first bytes");
 }
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Decoding and resampling against Pillow: tests/golden/preprocess.tsv, written by tests/golden/preprocess.py.
+// Decoding and resampling against Pillow: tests/golden/preprocess.tsv, written by
+// tests/golden/preprocess.py.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -50,13 +51,15 @@ Result<Image> ApplyOperation(Image image, const std::string& operation) {
     p.scale = 1;
     p.dtype = DType::kUint8;
     EVOQ_ASSIGN(const Tensor t, ToInput(image, p));
-    return Image{image.width, image.height, 1, {t.values<uint8_t>().begin(), t.values<uint8_t>().end()}};
+    return Image{
+        image.width, image.height, 1, {t.values<uint8_t>().begin(), t.values<uint8_t>().end()}};
   }
   Budget budget = Budget::ForFile(0);
   if (operation.starts_with("short_"))
     return ResizeShortSide(image, std::stoi(operation.substr(6)), budget);
   int crop = 0, height = 0, width = 0;
-  EXPECT_EQ(std::sscanf(operation.c_str(), "crop_%d_%dx%d", &crop, &height, &width), 3) << operation;
+  EXPECT_EQ(std::sscanf(operation.c_str(), "crop_%d_%dx%d", &crop, &height, &width), 3)
+      << operation;
   EVOQ_ASSIGN(const Image cropped, CentreCrop(image, crop, crop));
   return ResizeBilinear(cropped, width, height, budget);
 }
@@ -78,7 +81,8 @@ TEST(Image, EqualsPillowByteForByte) {
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_EQ(result->width, row.width) << row.file << " " << row.operation;
     EXPECT_EQ(result->height, row.height) << row.file << " " << row.operation;
-    EXPECT_EQ(crc32(0, result->pixels.data(), result->pixels.size()), row.crc) << row.file << " " << row.operation;
+    EXPECT_EQ(crc32(0, result->pixels.data(), result->pixels.size()), row.crc)
+        << row.file << " " << row.operation;
   }
   if (photos == 0) GTEST_SKIP() << "photographs not compared: no images in " << DataFolder();
 }
@@ -116,7 +120,8 @@ TEST(Image, HugeClaimsAreRefusedBeforeAllocation) {
   auto png = ReadTextFile(kGolden + "images/rgb.png");
   ASSERT_TRUE(png);
   // IHDR: width at 16, height at 20, its CRC at 29.
-  for (int i : {16, 20}) (*png)[i] = 0, (*png)[i + 1] = 0x0f, (*png)[i + 2] = 0x42, (*png)[i + 3] = 0x40;  // 1,000,000
+  for (int i : {16, 20})
+    (*png)[i] = 0, (*png)[i + 1] = 0x0f, (*png)[i + 2] = 0x42, (*png)[i + 3] = 0x40;  // 1,000,000
   const uint32_t crc = crc32(0, reinterpret_cast<const Bytef*>(png->data()) + 12, 17);
   for (int i = 0; i < 4; ++i) (*png)[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
   auto image = DecodeImage(TempFile("huge.png", *png));
@@ -126,12 +131,14 @@ TEST(Image, HugeClaimsAreRefusedBeforeAllocation) {
 
 TEST(Preprocess, FormulaAndLayouts) {
   const Image image{2, 1, 3, {10, 20, 30, 40, 50, 60}};
-  auto p = ParsePreprocess(R"({"_comment": 1, "color": "BGR", "scale": 0.5, "mean": [1, 2, 3], "std": [2, 4, 8]})");
+  auto p = ParsePreprocess(
+      R"({"_comment": 1, "color": "BGR", "scale": 0.5, "mean": [1, 2, 3], "std": [2, 4, 8]})");
   ASSERT_TRUE(p) << p.error().message();
   auto nchw = ToInput(image, *p);
   ASSERT_TRUE(nchw);
   EXPECT_EQ(nchw->sizes(), (std::vector<int64_t>{1, 3, 1, 2}));
-  // B: (30 * 0.5 - 1) / 2, (60 * 0.5 - 1) / 2; G: (20 * 0.5 - 2) / 4, ...; R: (10 * 0.5 - 3) / 8, ...
+  // B: (30 * 0.5 - 1) / 2, (60 * 0.5 - 1) / 2; G: (20 * 0.5 - 2) / 4, ...; R: (10 * 0.5 - 3) / 8,
+  // ...
   EXPECT_EQ(std::vector<float>(nchw->values<float>().begin(), nchw->values<float>().end()),
             (std::vector<float>{7, 14.5, 2, 5.75, 0.25, 2.125}));
   p->layout = "NHWC";

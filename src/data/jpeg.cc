@@ -1,11 +1,11 @@
-// JPEG through libjpeg-turbo. libjpeg reports errors by longjmp, so that everything between setjmp and the calls is plain
-// data: the functions that hold a setjmp have no object with a destructor.
+// JPEG through libjpeg-turbo. libjpeg reports errors by longjmp, so that everything between setjmp
+// and the calls is plain data: the functions that hold a setjmp have no object with a destructor.
 #include <csetjmp>
 #include <cstdio>
-
+// clang-format off: each needs what stands above it
 #include <jpeglib.h>
-// After jpeglib.h, which it needs.
 #include <jerror.h>
+// clang-format on
 
 #include <algorithm>
 #include <string>
@@ -33,7 +33,8 @@ struct JpegReader {
   std::longjmp(reader->escape, 1);
 }
 
-// Warnings that mean lost pixels are errors; harmless ones (bytes between markers, odd version numbers) are not.
+// Warnings that mean lost pixels are errors; harmless ones (bytes between markers, odd version
+// numbers) are not.
 void OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -42,10 +43,8 @@ void OnMessage(j_common_ptr info, int level) {
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
     case JWRN_JPEG_EOF:
-    case JWRN_MUST_RESYNC:
-      Escape(info);
-    default:
-      break;
+    case JWRN_MUST_RESYNC: Escape(info);
+    default: break;
   }
 }
 
@@ -144,8 +143,8 @@ void CmykToRgb(const std::vector<uint8_t>& cmyk, Image& image) {
   for (size_t i = 0; i < cmyk.size() / 4; ++i) {
     const int not_black = cmyk[4 * i + 3];
     for (int c = 0; c < 3; ++c) {
-      image.pixels[3 * i + c] =
-          static_cast<uint8_t>(std::clamp(not_black - MulDiv255(255 - cmyk[4 * i + c], not_black), 0, 255));
+      image.pixels[3 * i + c] = static_cast<uint8_t>(
+          std::clamp(not_black - MulDiv255(255 - cmyk[4 * i + c], not_black), 0, 255));
     }
   }
 }

@@ -29,9 +29,12 @@ Result<std::map<std::string, int64_t>> ParseTable(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
   }
   const auto header = Split(lines[0], '\t');
-  auto column = [&](std::string_view name) { return std::find(header.begin(), header.end(), name) - header.begin(); };
+  auto column = [&](std::string_view name) {
+    return std::find(header.begin(), header.end(), name) - header.begin();
+  };
   const size_t file = column("file");
-  const size_t label = column("class_index") < header.size() ? column("class_index") : column("label");
+  const size_t label =
+      column("class_index") < header.size() ? column("class_index") : column("label");
   if (file == header.size() || label == header.size()) {
     return InvalidInput(
         "line 1: columns are \"{}\", expected file and class_index (or label), separated by tabs",
@@ -67,7 +70,8 @@ Result<std::optional<int64_t>> Labels::Of(const std::string& name, int64_t index
     return it->second;
   }
   if (index >= static_cast<int64_t>(by_index.size())) {
-    return InvalidInput("{}: {} labels, none for sample {} ({})", path, by_index.size(), index, name);
+    return InvalidInput("{}: {} labels, none for sample {} ({})", path, by_index.size(), index,
+                        name);
   }
   return by_index[index];
 }
@@ -87,11 +91,13 @@ Result<Labels> LoadLabels(const std::string& path) {
   } else {
     EVOQ_ASSIGN(const IdxArray array, ReadIdx(path));
     if (array.sizes.size() != 1) {
-      return InvalidInput("{}: idx data of {} dimensions, expected 1 for labels", path, array.sizes.size());
+      return InvalidInput("{}: idx data of {} dimensions, expected 1 for labels", path,
+                          array.sizes.size());
     }
     labels.by_index.assign(array.data().begin(), array.data().end());
   }
-  if (labels.by_name.empty() && labels.by_index.empty()) return InvalidInput("{}: holds no label", path);
+  if (labels.by_name.empty() && labels.by_index.empty())
+    return InvalidInput("{}: holds no label", path);
   return labels;
 }
 

@@ -26,8 +26,8 @@ struct Labels {
   Result<std::optional<int64_t>> Of(const std::string& name, int64_t index) const;
 };
 
-// "" gives no labels. A .tsv has a header line with the columns `file` and `class_index` or `label`; an idx file (also
-// gzipped) is one-dimensional; a .npy holds integers, one per sample.
+// "" gives no labels. A .tsv has a header line with the columns `file` and `class_index` or
+// `label`; an idx file (also gzipped) is one-dimensional; a .npy holds integers, one per sample.
 Result<Labels> LoadLabels(const std::string& path);
 
 // The sample's label, where it has one, becomes the model's class: the offset of `preprocess` is

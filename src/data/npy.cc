@@ -24,12 +24,14 @@ struct DescrRow {
 };
 // What NumPy writes on little-endian machines.
 constexpr DescrRow kDescrs[] = {
-    {"<f4", DType::kFloat32}, {"<f8", DType::kFloat64}, {"<f2", DType::kFloat16}, {"|u1", DType::kUint8},
-    {"|i1", DType::kInt8},    {"<u2", DType::kUint16},  {"<i2", DType::kInt16},   {"<u4", DType::kUint32},
-    {"<i4", DType::kInt32},   {"<u8", DType::kUint64},  {"<i8", DType::kInt64},   {"|b1", DType::kBool},
+    {"<f4", DType::kFloat32}, {"<f8", DType::kFloat64}, {"<f2", DType::kFloat16},
+    {"|u1", DType::kUint8},   {"|i1", DType::kInt8},    {"<u2", DType::kUint16},
+    {"<i2", DType::kInt16},   {"<u4", DType::kUint32},  {"<i4", DType::kInt32},
+    {"<u8", DType::kUint64},  {"<i8", DType::kInt64},   {"|b1", DType::kBool},
 };
 
-// A cursor over the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
+// A cursor over the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape':
+// (3, 4), }.
 class Literal {
  public:
   explicit Literal(std::string_view text) : text_(text) {}
@@ -134,8 +136,10 @@ Result<NpyHeader> ParseDictionary(std::string_view text) {
   return NpyHeader{TensorType(dtype, Shape(*shape)), *fortran, 0};
 }
 
-// Fortran order is the C order of the reversed shape: element (i0, i1, ...) stands at sum_k i_k * prod_{j<k} d_j.
-void CopyFromFortran(const std::byte* from, const std::vector<int64_t>& sizes, size_t width, std::byte* to) {
+// Fortran order is the C order of the reversed shape: element (i0, i1, ...) stands at sum_k i_k *
+// prod_{j<k} d_j.
+void CopyFromFortran(const std::byte* from, const std::vector<int64_t>& sizes, size_t width,
+                     std::byte* to) {
   const int rank = static_cast<int>(sizes.size());
   std::vector<int64_t> index(rank, 0), stride(rank, 1);
   for (int i = 1; i < rank; ++i) stride[i] = stride[i - 1] * sizes[i - 1];
@@ -148,7 +152,8 @@ void CopyFromFortran(const std::byte* from, const std::vector<int64_t>& sizes, s
   }
 }
 
-// The header of a C-order array of this static type, padded so that the data after it is 64-byte aligned.
+// The header of a C-order array of this static type, padded so that the data after it is 64-byte
+// aligned.
 Result<std::string> NpyHeaderBytes(const TensorType& type) {
   const char* descr = nullptr;
   for (const DescrRow& row : kDescrs) {
@@ -157,12 +162,14 @@ Result<std::string> NpyHeaderBytes(const TensorType& type) {
   if (!descr) return Unsupported("npy has no element type for {}", type.ToString());
   std::string shape;
   for (int64_t d : type.shape.sizes()) shape += fmt::format("{}, ", d);
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
   header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
   header += '\n';
   if (header.size() > 0xffff) return Unsupported("npy header of {} bytes", header.size());
   std::string bytes(kMagic);
-  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
+            static_cast<char>(header.size() >> 8)};
   return bytes + header;
 }
 
@@ -180,13 +187,15 @@ Result<NpyHeader> ParseNpyHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < start || length > bytes.size() - start) {
     return InvalidInput("npy: header of {} bytes in a file of {}", length, bytes.size());
   }
-  EVOQ_ASSIGN(NpyHeader header, ParseDictionary({reinterpret_cast<const char*>(bytes.data()) + start, length}));
+  EVOQ_ASSIGN(NpyHeader header,
+              ParseDictionary({reinterpret_cast<const char*>(bytes.data()) + start, length}));
   header.data_offset = start + length;
   const auto wanted = header.type.bytes();
   const size_t left = bytes.size() - header.data_offset;
   if (!wanted || *wanted != static_cast<int64_t>(left)) {
-    return InvalidInput("npy: {} bytes of data at byte {}, expected {} for {}", left, header.data_offset,
-                        wanted ? std::to_string(*wanted) : "more than fit 64 bits", header.type.ToString());
+    return InvalidInput(
+        "npy: {} bytes of data at byte {}, expected {} for {}", left, header.data_offset,
+        wanted ? std::to_string(*wanted) : "more than fit 64 bits", header.type.ToString());
   }
   return header;
 }
@@ -216,9 +225,11 @@ Result<Tensor> ReadNpy(const std::string& path) {
 }
 
 Status WriteNpy(const Tensor& tensor, const std::string& path) {
-  if (!tensor.layout().empty()) return Unsupported("{}: a tensor in the layout {}", path, tensor.layout());
+  if (!tensor.layout().empty())
+    return Unsupported("{}: a tensor in the layout {}", path, tensor.layout());
   EVOQ_ASSIGN(const std::string header, WithContext(NpyHeaderBytes(tensor.type()), path));
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(header)), {tensor.raw(), tensor.bytes()}};
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(header)),
+                                               {tensor.raw(), tensor.bytes()}};
   return WriteFileAtomic(path, pieces);
 }
 

@@ -1,4 +1,5 @@
-// NumPy's .npy format (versions 1 to 3) in memory: what .npy files and the members of .npz files hold.
+// NumPy's .npy format (versions 1 to 3) in memory: what .npy files and the members of .npz files
+// hold.
 #pragma once
 
 #include <cstddef>

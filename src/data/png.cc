@@ -1,5 +1,5 @@
-// PNG through libpng. libpng reports errors by longjmp, so that the functions that hold a setjmp have no object with a
-// destructor.
+// PNG through libpng. libpng reports errors by longjmp, so that the functions that hold a setjmp
+// have no object with a destructor.
 #include <png.h>
 
 #include <csetjmp>
@@ -36,8 +36,8 @@ void ReadBytes(png_structp png, png_bytep out, size_t count) {
   reader->left -= count;
 }
 
-// Header, and the conversions to 8-bit RGB: palettes and small gray depths expanded, 16 bits cut to the high byte, alpha
-// dropped without blending. False: reader->message says why.
+// Header, and the conversions to 8-bit RGB: palettes and small gray depths expanded, 16 bits cut to
+// the high byte, alpha dropped without blending. False: reader->message says why.
 bool ReadHeader(PngReader* reader) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   png_set_read_fn(reader->png, reader, ReadBytes);
@@ -58,7 +58,8 @@ bool ReadRows(PngReader* reader, uint8_t** rows, size_t row_bytes) {
   if (setjmp(png_jmpbuf(reader->png))) return false;
   png_set_interlace_handling(reader->png);
   png_read_update_info(reader->png, reader->info);
-  if (png_get_rowbytes(reader->png, reader->info) != row_bytes) png_error(reader->png, "unexpected pixel format");
+  if (png_get_rowbytes(reader->png, reader->info) != row_bytes)
+    png_error(reader->png, "unexpected pixel format");
   png_read_image(reader->png, rows);
   png_read_end(reader->png, nullptr);
   return true;
@@ -83,7 +84,8 @@ Result<Image> DecodePng(std::span<const std::byte> bytes, Budget& budget) {
   const size_t row_bytes = static_cast<size_t>(image.width) * 3;
   std::vector<uint8_t*> rows(image.height);
   for (int y = 0; y < image.height; ++y) rows[y] = image.pixels.data() + y * row_bytes;
-  if (!ReadRows(&reader, rows.data(), row_bytes)) return InvalidInput("corrupt or truncated PNG: {}", reader.message);
+  if (!ReadRows(&reader, rows.data(), row_bytes))
+    return InvalidInput("corrupt or truncated PNG: {}", reader.message);
   return image;
 }
 

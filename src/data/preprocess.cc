@@ -31,7 +31,8 @@ bool IsSide(const Json& v) { return IsWholeWithin(v, 1, kMaxSide); }
 bool IsFiniteFloat(const Json& v) { return v.is_number() && std::isfinite(v.get<float>()); }
 
 Status ReadSize(const std::string& name, const Json& v, std::optional<std::pair<int, int>>& to) {
-  if (!v.is_array() || v.size() != 2 || !IsSide(v[0]) || !IsSide(v[1])) return BadField(name, v, "[height, width]");
+  if (!v.is_array() || v.size() != 2 || !IsSide(v[0]) || !IsSide(v[1]))
+    return BadField(name, v, "[height, width]");
   to = {v[0].get<int>(), v[1].get<int>()};
   return {};
 }
@@ -49,7 +50,8 @@ Status ReadChannels(const std::string& name, const Json& v, std::vector<float>& 
   return {};
 }
 
-Status ReadWord(const std::string& name, const Json& v, std::initializer_list<const char*> words, std::string& to) {
+Status ReadWord(const std::string& name, const Json& v, std::initializer_list<const char*> words,
+                std::string& to) {
   for (const char* word : words) {
     if (v == word) {
       to = word;
@@ -143,26 +145,16 @@ using NormalizeFunction = void (*)(const Image&, const Preprocess&, int64_t, Ten
 // Null where pixels cannot become elements of this type.
 NormalizeFunction NormalizeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
-      return Normalize<float>;
-    case DType::kUint8:
-      return Normalize<uint8_t>;
-    case DType::kInt8:
-      return Normalize<int8_t>;
-    case DType::kUint16:
-      return Normalize<uint16_t>;
-    case DType::kInt16:
-      return Normalize<int16_t>;
-    case DType::kUint32:
-      return Normalize<uint32_t>;
-    case DType::kInt32:
-      return Normalize<int32_t>;
-    case DType::kUint64:
-      return Normalize<uint64_t>;
-    case DType::kInt64:
-      return Normalize<int64_t>;
-    default:
-      return nullptr;
+    case DType::kFloat32: return Normalize<float>;
+    case DType::kUint8: return Normalize<uint8_t>;
+    case DType::kInt8: return Normalize<int8_t>;
+    case DType::kUint16: return Normalize<uint16_t>;
+    case DType::kInt16: return Normalize<int16_t>;
+    case DType::kUint32: return Normalize<uint32_t>;
+    case DType::kInt32: return Normalize<int32_t>;
+    case DType::kUint64: return Normalize<uint64_t>;
+    case DType::kInt64: return Normalize<int64_t>;
+    default: return nullptr;
   }
 }
 
@@ -176,11 +168,13 @@ Result<Preprocess> ParsePreprocess(std::string_view json) {
     if (name.empty() || name[0] != '_') EVOQ_TRY(ReadField(name, value, p));
   }
   const size_t channels = p.color == "GRAY" ? 1 : 3;
-  for (auto [name, list, fallback] : {std::tuple{"mean", &p.mean, 0.f}, std::tuple{"std", &p.std, 1.f}}) {
+  for (auto [name, list, fallback] :
+       {std::tuple{"mean", &p.mean, 0.f}, std::tuple{"std", &p.std, 1.f}}) {
     if (!root.contains(name)) list->assign(channels, fallback);
     if (list->size() == 1) list->assign(channels, list->front());
     if (list->size() != channels) {
-      return InvalidInput("field \"{}\" has {} numbers, expected {} for color {}", name, list->size(), channels, p.color);
+      return InvalidInput("field \"{}\" has {} numbers, expected {} for color {}", name,
+                          list->size(), channels, p.color);
     }
   }
   return p;
@@ -223,7 +217,8 @@ Result<Tensor> ToInput(const Image& source, const Preprocess& p, Budget& budget)
   }
   const int64_t channels = p.color == "GRAY" ? 1 : 3;
   if (p.mean.size() < channels || p.std.size() < channels) {
-    return InvalidInput("preprocess: {} means and {} deviations for {} channels", p.mean.size(), p.std.size(), channels);
+    return InvalidInput("preprocess: {} means and {} deviations for {} channels", p.mean.size(),
+                        p.std.size(), channels);
   }
   const NormalizeFunction normalize = NormalizeOf(p.dtype);
   if (normalize == nullptr)

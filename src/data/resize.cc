@@ -14,7 +14,8 @@ namespace {
 // 32 bits minus 8 for the pixel minus 2 for sign and overshoot.
 constexpr int kPrecisionBits = 32 - 8 - 2;
 
-// Weights of one axis: output i reads pixels [first[i], first[i] + count[i]) with weights from i * stride on.
+// Weights of one axis: output i reads pixels [first[i], first[i] + count[i]) with weights from i *
+// stride on.
 struct Taps {
   int stride = 0;
   std::vector<int> first, count;
@@ -48,7 +49,9 @@ Taps MakeTaps(int in, int out) {
   return taps;
 }
 
-uint8_t ClipToByte(int32_t fixed) { return static_cast<uint8_t>(std::clamp(fixed >> kPrecisionBits, 0, 255)); }
+uint8_t ClipToByte(int32_t fixed) {
+  return static_cast<uint8_t>(std::clamp(fixed >> kPrecisionBits, 0, 255));
+}
 
 // One row of `in`, resampled to the taps' width.
 void ResampleRow(const Image& in, const Taps& taps, int y, std::vector<uint8_t>& to) {
@@ -119,11 +122,13 @@ Result<Image> ResizeBilinear(const Image& image, int width, int height, Budget& 
 }
 
 Result<Image> ResizeShortSide(const Image& image, int size, Budget& budget) {
-  const int64_t small = std::min(image.width, image.height), large = std::max(image.width, image.height);
+  const int64_t small = std::min(image.width, image.height),
+                large = std::max(image.width, image.height);
   // Truncated double division, as Python's int(size * long / short).
   const double scaled = static_cast<double>(size * large) / static_cast<double>(small);
   if (scaled > static_cast<double>(kMaxImagePixels)) {
-    return Fail(ErrorCode::kTooLarge, "resizing {} x {} to a short side of {}: the long side would be {}", image.width,
+    return Fail(ErrorCode::kTooLarge,
+                "resizing {} x {} to a short side of {}: the long side would be {}", image.width,
                 image.height, size, scaled);
   }
   const int other = static_cast<int>(scaled);
@@ -136,15 +141,18 @@ Result<Image> ResizeShortSide(const Image& image, int size, Budget& budget) {
 
 Result<Image> CentreCrop(const Image& image, int height, int width) {
   if (height > image.height || width > image.width) {
-    return InvalidInput("crop to {} x {} (height x width) of an image of {} x {}", height, width, image.height, image.width);
+    return InvalidInput("crop to {} x {} (height x width) of an image of {} x {}", height, width,
+                        image.height, image.width);
   }
   const int top = (image.height - height) / 2, left = (image.width - width) / 2;
   Image out{width, height, image.channels, {}};
   const size_t row_bytes = static_cast<size_t>(width) * image.channels;
   out.pixels.resize(row_bytes * height);
   for (int y = 0; y < height; ++y) {
-    std::memcpy(out.pixels.data() + y * row_bytes,
-                image.pixels.data() + (static_cast<size_t>(top + y) * image.width + left) * image.channels, row_bytes);
+    std::memcpy(
+        out.pixels.data() + y * row_bytes,
+        image.pixels.data() + (static_cast<size_t>(top + y) * image.width + left) * image.channels,
+        row_bytes);
   }
   return out;
 }

@@ -1,5 +1,6 @@
-// Bilinear resampling equal to Pillow's Image.resize(size, Image.BILINEAR), byte for byte. (Pillow 13 takes the vertical pass
-// first for some resizes that shrink the height more than the width; evoq always does as the releases before it.)
+// Bilinear resampling equal to Pillow's Image.resize(size, Image.BILINEAR), byte for byte. (Pillow
+// 13 takes the vertical pass first for some resizes that shrink the height more than the width;
+// evoq always does as the releases before it.)
 #pragma once
 
 #include "base/budget.h"

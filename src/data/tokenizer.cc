@@ -19,7 +19,9 @@ struct Join {
   float score;
   int32_t left, right;
   int64_t piece;
-  bool operator<(const Join& other) const { return score != other.score ? score < other.score : left > other.left; }
+  bool operator<(const Join& other) const {
+    return score != other.score ? score < other.score : left > other.left;
+  }
 };
 
 }  // namespace
@@ -27,7 +29,9 @@ struct Join {
 Result<Tokenizer> Tokenizer::Load(const std::string& path) {
   EVOQ_ASSIGN(const std::string bytes, ReadTextFile(path, kMaxFileBytes));
   Tokenizer tokenizer;
-  EVOQ_TRY(WithContext(LowerExtension(path) == ".vocab" ? tokenizer.ReadVocab(bytes) : tokenizer.ReadBin(bytes), path));
+  EVOQ_TRY(WithContext(
+      LowerExtension(path) == ".vocab" ? tokenizer.ReadVocab(bytes) : tokenizer.ReadBin(bytes),
+      path));
   EVOQ_TRY(WithContext(tokenizer.Index(), path));
   return tokenizer;
 }
@@ -46,7 +50,8 @@ Status Tokenizer::ReadBin(const std::string& bytes) {
   while (at < bytes.size()) {
     Piece piece;
     int32_t size = -1;
-    if (bytes.size() - at < sizeof(float) + sizeof(size)) return InvalidInput("piece {} is cut off", pieces_.size());
+    if (bytes.size() - at < sizeof(float) + sizeof(size))
+      return InvalidInput("piece {} is cut off", pieces_.size());
     std::memcpy(&piece.score, bytes.data() + at, sizeof(float));
     std::memcpy(&size, bytes.data() + at + sizeof(float), sizeof(size));
     at += sizeof(float) + sizeof(size);
@@ -70,9 +75,13 @@ Status Tokenizer::ReadVocab(const std::string& text) {
     if (line.empty()) continue;
     const size_t tab = line.rfind('\t');
     Piece piece;
-    const auto bad = [&] { return InvalidInput("line {}: expected a piece, a tab and a score", pieces_.size() + 1); };
+    const auto bad = [&] {
+      return InvalidInput("line {}: expected a piece, a tab and a score", pieces_.size() + 1);
+    };
     if (tab == std::string_view::npos) return bad();
-    if (std::from_chars(line.data() + tab + 1, line.data() + line.size(), piece.score).ec != std::errc()) return bad();
+    if (std::from_chars(line.data() + tab + 1, line.data() + line.size(), piece.score).ec !=
+        std::errc())
+      return bad();
     for (std::string_view rest = line.substr(0, tab); !rest.empty();) {
       const size_t place = rest.find(kSpace);
       piece.text += rest.substr(0, place);
@@ -87,8 +96,10 @@ Status Tokenizer::ReadVocab(const std::string& text) {
 }
 
 Status Tokenizer::Index() {
-  if (pieces_.size() <= kBegin) return InvalidInput("{} pieces, expected at least 2", pieces_.size());
-  for (size_t i = 0; i < pieces_.size(); ++i) index_.emplace(pieces_[i].text, static_cast<int64_t>(i));
+  if (pieces_.size() <= kBegin)
+    return InvalidInput("{} pieces, expected at least 2", pieces_.size());
+  for (size_t i = 0; i < pieces_.size(); ++i)
+    index_.emplace(pieces_[i].text, static_cast<int64_t>(i));
   return {};
 }
 
@@ -110,7 +121,8 @@ std::vector<int64_t> Tokenizer::Encode(std::string_view text) const {
       continue;
     }
     for (size_t i = 0; i < size; ++i) {
-      const auto byte = index_.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(text[at + i])));
+      const auto byte =
+          index_.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(text[at + i])));
       if (byte != index_.end() || i == 0) append(byte != index_.end() ? byte->second : 0);
     }
   }
@@ -118,8 +130,10 @@ std::vector<int64_t> Tokenizer::Encode(std::string_view text) const {
   const auto consider = [&](int32_t left) {
     const int32_t right = left < 0 ? -1 : tokens[left].after;
     if (right < 0) return;
-    const auto found = index_.find(pieces_[tokens[left].piece].text + pieces_[tokens[right].piece].text);
-    if (found != index_.end()) joins.push({pieces_[found->second].score, left, right, found->second});
+    const auto found =
+        index_.find(pieces_[tokens[left].piece].text + pieces_[tokens[right].piece].text);
+    if (found != index_.end())
+      joins.push({pieces_[found->second].score, left, right, found->second});
   };
   for (int32_t i = 0; i < static_cast<int32_t>(tokens.size()); ++i) consider(i);
   while (!joins.empty()) {

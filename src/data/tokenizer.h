@@ -11,8 +11,9 @@
 
 namespace evoq {
 
-// Text becomes characters; then the two neighbours whose join is the piece of the largest score, the first of equals, become that
-// piece, until no join is one. A character that is no piece becomes its bytes' pieces ("<0x0A>"), or the unknown piece, 0.
+// Text becomes characters; then the two neighbours whose join is the piece of the largest score,
+// the first of equals, become that piece, until no join is one. A character that is no piece
+// becomes its bytes' pieces ("<0x0A>"), or the unknown piece, 0.
 class Tokenizer {
  public:
   static constexpr int64_t kBegin = 1;  // the piece before a text, <s>

@@ -12,9 +12,11 @@
 namespace evoq {
 namespace {
 
-constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50, kDirectoryEnd = 0x06054b50;
+constexpr uint32_t kLocalHeader = 0x04034b50, kDirectoryEntry = 0x02014b50,
+                   kDirectoryEnd = 0x06054b50;
 constexpr uint32_t kDirectoryEnd64 = 0x06064b50, kDirectoryEnd64Locator = 0x07064b50;
-// Deflate cannot shrink by more than this factor (zlib's technical notes): bounds what a header may claim.
+// Deflate cannot shrink by more than this factor (zlib's technical notes): bounds what a header may
+// claim.
 constexpr int64_t kMaxDeflateRatio = 1032;
 
 using Bytes = std::span<const std::byte>;
@@ -26,7 +28,9 @@ T Little(Bytes bytes, size_t at) {  // the caller checked that it is inside
   return value;
 }
 
-bool Inside(Bytes bytes, uint64_t at, uint64_t count) { return at <= bytes.size() && count <= bytes.size() - at; }
+bool Inside(Bytes bytes, uint64_t at, uint64_t count) {
+  return at <= bytes.size() && count <= bytes.size() - at;
+}
 
 struct Directory {
   uint64_t entries = 0, bytes = 0, offset = 0;
@@ -34,14 +38,18 @@ struct Directory {
 
 Result<Directory> FindDirectory(Bytes archive) {
   constexpr size_t kEndBytes = 22, kMaxComment = 65535;
-  if (archive.size() < kEndBytes) return InvalidInput("zip: {} bytes, too short for an archive", archive.size());
+  if (archive.size() < kEndBytes)
+    return InvalidInput("zip: {} bytes, too short for an archive", archive.size());
   size_t at = archive.size() - kEndBytes;
   const size_t lowest = at - std::min(at, kMaxComment);
   while (Little<uint32_t>(archive, at) != kDirectoryEnd) {
-    if (at == lowest) return InvalidInput("zip: no end-of-directory record (the file is truncated or no zip archive)");
+    if (at == lowest)
+      return InvalidInput(
+          "zip: no end-of-directory record (the file is truncated or no zip archive)");
     --at;
   }
-  Directory d{Little<uint16_t>(archive, at + 10), Little<uint32_t>(archive, at + 12), Little<uint32_t>(archive, at + 16)};
+  Directory d{Little<uint16_t>(archive, at + 10), Little<uint32_t>(archive, at + 12),
+              Little<uint32_t>(archive, at + 16)};
   if (d.entries != 0xffff && d.bytes != 0xffffffff && d.offset != 0xffffffff) return d;
   if (at < 20 || Little<uint32_t>(archive, at - 20) != kDirectoryEnd64Locator) return d;
   const auto at64 = Little<uint64_t>(archive, at - 20 + 8);
@@ -97,7 +105,9 @@ std::optional<std::string> InflateInto(Bytes in, std::span<std::byte> out) {
       state = Z_DATA_ERROR;
     }
   }
-  std::string why = stream.msg ? stream.msg : state == Z_BUF_ERROR ? "the data ends too early" : "the size differs";
+  std::string why = stream.msg             ? stream.msg
+                    : state == Z_BUF_ERROR ? "the data ends too early"
+                                           : "the size differs";
   inflateEnd(&stream);
   if (state == Z_STREAM_END && out.empty()) return std::nullopt;
   return why;
@@ -107,7 +117,8 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
   if (!Inside(archive, at, 46) || Little<uint32_t>(archive, at) != kDirectoryEntry) {
     return InvalidInput("zip: no directory entry at byte {}", at);
   }
-  const auto name_bytes = Little<uint16_t>(archive, at + 28), extra_bytes = Little<uint16_t>(archive, at + 30),
+  const auto name_bytes = Little<uint16_t>(archive, at + 28),
+             extra_bytes = Little<uint16_t>(archive, at + 30),
              comment_bytes = Little<uint16_t>(archive, at + 32);
   if (!Inside(archive, at + 46, name_bytes + extra_bytes + comment_bytes)) {
     return InvalidInput("zip: the directory entry at byte {} runs past the end", at);
@@ -119,9 +130,11 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
   member.crc = Little<uint32_t>(archive, at + 16);
   if (Little<uint16_t>(archive, at + 8) & 1)
     return InvalidInput("zip: member {} is encrypted", Shorten(member.name));
-  Sizes sizes{Little<uint32_t>(archive, at + 24), Little<uint32_t>(archive, at + 20), Little<uint32_t>(archive, at + 42)};
+  Sizes sizes{Little<uint32_t>(archive, at + 24), Little<uint32_t>(archive, at + 20),
+              Little<uint32_t>(archive, at + 42)};
   ApplyZip64(archive.subspan(at + 46 + name_bytes, extra_bytes), sizes);
-  if (!Inside(archive, sizes.offset, 30) || Little<uint32_t>(archive, sizes.offset) != kLocalHeader) {
+  if (!Inside(archive, sizes.offset, 30) ||
+      Little<uint32_t>(archive, sizes.offset) != kLocalHeader) {
     return InvalidInput("zip: member {}: no header at byte {}", Shorten(member.name), sizes.offset);
   }
   const uint64_t data = sizes.offset + 30 + Little<uint16_t>(archive, sizes.offset + 26) +
@@ -131,7 +144,8 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
         "zip: member {}: {} bytes at byte {} run past the end of the file ({} bytes)",
         Shorten(member.name), sizes.packed, data, archive.size());
   }
-  const uint64_t largest = member.method == 0 ? sizes.packed : (sizes.packed + 1) * kMaxDeflateRatio;
+  const uint64_t largest =
+      member.method == 0 ? sizes.packed : (sizes.packed + 1) * kMaxDeflateRatio;
   if (sizes.unpacked > largest) {
     return InvalidInput("zip: member {} claims {} bytes from {} packed ones", Shorten(member.name),
                         sizes.unpacked, sizes.packed);
@@ -145,9 +159,11 @@ Result<ZipMember> ReadEntry(Bytes archive, uint64_t at, size_t* next) {
 
 Result<std::vector<ZipMember>> ReadZipDirectory(std::span<const std::byte> archive) {
   EVOQ_ASSIGN(const Directory directory, FindDirectory(archive));
-  if (!Inside(archive, directory.offset, directory.bytes) || directory.entries > directory.bytes / 46) {
-    return InvalidInput("zip: a directory of {} entries in {} bytes at byte {} does not fit the file ({} bytes)",
-                        directory.entries, directory.bytes, directory.offset, archive.size());
+  if (!Inside(archive, directory.offset, directory.bytes) ||
+      directory.entries > directory.bytes / 46) {
+    return InvalidInput(
+        "zip: a directory of {} entries in {} bytes at byte {} does not fit the file ({} bytes)",
+        directory.entries, directory.bytes, directory.offset, archive.size());
   }
   std::vector<ZipMember> members;
   size_t at = directory.offset;

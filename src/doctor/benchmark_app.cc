@@ -1,7 +1,9 @@
 // OpenVINO benchmark_app's report_type average_counters or detailed_counters:
-//   {"avg_performance": {"nodes": [{"name", "status", "node_type", "exec_type", "real_time", "cpu_time"}], ...}}
+//   {"avg_performance": {"nodes": [{"name", "status", "node_type", "exec_type", "real_time",
+//   "cpu_time"}], ...}}
 //   {"detailed_performance": [{"nodes": [...]}, ...]}; times in milliseconds
-// and, beside it in the same folder, benchmark_report.json: {"execution_results": {"latency_median"}, ...}.
+// and, beside it in the same folder, benchmark_report.json: {"execution_results":
+// {"latency_median"}, ...}.
 #include <filesystem>
 #include <map>
 
@@ -20,7 +22,8 @@ Conversion ConversionOf(const std::string& type) {
   return type == "Convert" ? Conversion::kReformat : Conversion::kNone;
 }
 
-void AddNodes(const json& nodes, double weight, std::map<std::string, size_t>& index, ForeignRun& run) {
+void AddNodes(const json& nodes, double weight, std::map<std::string, size_t>& index,
+              ForeignRun& run) {
   for (const json& node : nodes) {
     if (JsonText(node, "status") != "EXECUTED") continue;
     const std::string name = JsonText(node, "name");
@@ -63,13 +66,18 @@ Result<ForeignRun> Read(const std::string& path) {
     if (const auto average = report.find("avg_performance"); average != report.end())
       AddNodes(JsonArray(*average, "nodes"), 1, index, run);
     const json& detailed = JsonArray(report, "detailed_performance");
-    for (const json& one : detailed) AddNodes(JsonArray(one, "nodes"), 1.0 / static_cast<double>(detailed.size()), index, run);
+    for (const json& one : detailed)
+      AddNodes(JsonArray(one, "nodes"), 1.0 / static_cast<double>(detailed.size()), index, run);
     TakeSummary(report, run);
   }
   if (run.layers.empty())
-    return InvalidInput("{}: no executed nodes; expected what benchmark_app -json_stats -report_type average_counters writes "
-                        "(benchmark_average_counters_report.json with avg_performance.nodes)", path);
-  const std::string summary = (std::filesystem::path(path).parent_path() / "benchmark_report.json").string();
+    return InvalidInput(
+        "{}: no executed nodes; expected what benchmark_app -json_stats -report_type "
+        "average_counters writes "
+        "(benchmark_average_counters_report.json with avg_performance.nodes)",
+        path);
+  const std::string summary =
+      (std::filesystem::path(path).parent_path() / "benchmark_report.json").string();
   std::error_code code;
   if (run.end_to_end_ms == 0 && std::filesystem::exists(summary, code)) {
     EVOQ_ASSIGN(const json beside, ReadJsonFile(summary));
@@ -82,7 +90,8 @@ Result<ForeignRun> Read(const std::string& path) {
 
 }  // namespace
 
-extern const ForeignSource kSourceBenchmarkApp = {"benchmark_app", "--benchmark-app", "F",
-                                                  "Counters report written by OpenVINO's benchmark_app (JSON)", Read};
+extern const ForeignSource kSourceBenchmarkApp = {
+    "benchmark_app", "--benchmark-app", "F",
+    "Counters report written by OpenVINO's benchmark_app (JSON)", Read};
 
 }  // namespace evoq

@@ -22,7 +22,8 @@ std::span<const DoctorRule* const> AllDoctorRules() {
   return kRules;
 }
 
-std::vector<Loss> LossesWhere(const ForeignRun& run, const std::function<bool(const ForeignLayer&)>& so, double share) {
+std::vector<Loss> LossesWhere(const ForeignRun& run,
+                              const std::function<bool(const ForeignLayer&)>& so, double share) {
   std::vector<Loss> losses;
   for (size_t i = 0; i < run.layers.size(); ++i) {
     if (so(run.layers[i])) losses.push_back({i, run.layers[i].ms * share});
@@ -62,11 +63,13 @@ Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline) {
     lost += finding.ms;
     diagnosis.findings.push_back(std::move(finding));
   }
-  std::sort(diagnosis.findings.begin(), diagnosis.findings.end(), [](const Finding& a, const Finding& b) {
-    return a.ms != b.ms ? a.ms > b.ms : std::string_view(a.rule->code) < b.rule->code;
-  });
+  std::sort(diagnosis.findings.begin(), diagnosis.findings.end(),
+            [](const Finding& a, const Finding& b) {
+              return a.ms != b.ms ? a.ms > b.ms : std::string_view(a.rule->code) < b.rule->code;
+            });
   if (baseline != nullptr) {
-    for (const ForeignLayer& layer : baseline->layers) diagnosis.ideal_ms += layer.ms * (1 - NarrowingShare(layer));
+    for (const ForeignLayer& layer : baseline->layers)
+      diagnosis.ideal_ms += layer.ms * (1 - NarrowingShare(layer));
     diagnosis.below_ideal_ms = run.layer_sum_ms - lost - diagnosis.ideal_ms;
   }
   return diagnosis;

@@ -37,13 +37,15 @@ TEST_F(Doctor, ResNet18OnAnA100) {
   const Diagnosis diagnosis = Diagnose(*int8, &*fp16);
   const auto lost = LostBy(diagnosis);
   // The quantize layers behind the seven residual sums that a convolution follows.
-  EXPECT_NEAR(lost.at("residual-not-quantized"), 0.0276 + 0.0276 + 0.0276 + 0.0184 + 0.0184 + 0.0143 + 0.0154 + 0.0143 - 0.0276, 1e-3);
+  EXPECT_NEAR(lost.at("residual-not-quantized"),
+              0.0276 + 0.0276 + 0.0276 + 0.0184 + 0.0184 + 0.0143 + 0.0154 + 0.0143 - 0.0276, 1e-3);
   EXPECT_GT(lost.at("pooling-in-float"), 0.1);
   EXPECT_GT(lost.at("int8-layer-slower"), 0.08);
   double sum = diagnosis.ideal_ms + diagnosis.below_ideal_ms;
   for (const auto& [code, ms] : lost) sum += ms;
   EXPECT_NEAR(sum, int8->layer_sum_ms, 1e-9);
-  EXPECT_TRUE(Diagnose(*fp16, nullptr).findings.size() <= 2);  // its input's reformat and its output's
+  EXPECT_TRUE(Diagnose(*fp16, nullptr).findings.size() <=
+              2);  // its input's reformat and its output's
 }
 
 TEST_F(Doctor, NamesAloneTellTheSameGroups) {
@@ -61,7 +63,8 @@ TEST_F(Doctor, NamesAloneTellTheSameGroups) {
   for (LayerGroup group : {LayerGroup::kConv, LayerGroup::kReformatQdq, LayerGroup::kPooling}) {
     // The classifier is a convolution to the engine and a Gemm by its name.
     const double gemm = group == LayerGroup::kConv ? names->GroupMs(LayerGroup::kMatMul) : 0;
-    EXPECT_NEAR(names->GroupMs(group) + gemm, detailed->GroupMs(group), 1e-9) << LayerGroupName(group);
+    EXPECT_NEAR(names->GroupMs(group) + gemm, detailed->GroupMs(group), 1e-9)
+        << LayerGroupName(group);
   }
   const auto lost = LostBy(Diagnose(*names, nullptr));
   EXPECT_NEAR(lost.at("residual-not-quantized"), 0.136, 1e-3);
@@ -69,14 +72,16 @@ TEST_F(Doctor, NamesAloneTellTheSameGroups) {
 }
 
 TEST_F(Doctor, NamesOfFusedLayers) {
-  EXPECT_EQ(GroupOf("", "resnetv15_conv0_fwd + resnetv15_relu0_fwd + resnetv15_pool0_fwd"), LayerGroup::kConv);
+  EXPECT_EQ(GroupOf("", "resnetv15_conv0_fwd + resnetv15_relu0_fwd + resnetv15_pool0_fwd"),
+            LayerGroup::kConv);
   EXPECT_EQ(GroupOf("", "/layer1/conv1/_input_quantizer/QuantizeLinear"), LayerGroup::kReformatQdq);
   EXPECT_EQ(GroupOf("", "conv1.weight + QuantizeLinear_7 + Conv_9"), LayerGroup::kConv);
   EXPECT_EQ(GroupOf("", "conv1.weight + QuantizeLinear_7"), LayerGroup::kReformatQdq)
       << "weights that are quantized, of whatever";
   EXPECT_EQ(GroupOf("", "conv1.bias"), LayerGroup::kOther);
   EXPECT_EQ(GroupOf("", "/avgpool/GlobalAveragePool"), LayerGroup::kPooling);
-  EXPECT_EQ(GroupOf("", "Reformatting CopyNode for Input Tensor 0 to Conv_5"), LayerGroup::kReformatQdq);
+  EXPECT_EQ(GroupOf("", "Reformatting CopyNode for Input Tensor 0 to Conv_5"),
+            LayerGroup::kReformatQdq);
   EXPECT_EQ(GroupOf("", "PWN(PWN(/act/Sigmoid), /act/Mul)"), LayerGroup::kElementwise);
   EXPECT_EQ(GroupOf("CaskPooling", "conv_pool"), LayerGroup::kPooling);
   EXPECT_EQ(GroupOf("QLinearConv", "x"), LayerGroup::kConv);
@@ -101,17 +106,28 @@ TEST_F(Doctor, NamesOfFusedLayers) {
 }
 
 // One executed node of an ONNX Runtime profile.
-json Node(const std::string& op, double us, const std::string& type, std::vector<int64_t> dims = {1, 8, 4, 4}, int parameters = 0,
+json Node(const std::string& op, double us, const std::string& type,
+          std::vector<int64_t> dims = {1, 8, 4, 4}, int parameters = 0,
           const std::string& provider = "CPUExecutionProvider") {
   static int index = 0;
   const std::string name = op + std::to_string(++index);
-  return {{"cat", "Node"}, {"ph", "X"}, {"name", name + "_kernel_time"}, {"dur", us}, {"ts", 0},
-          {"args", {{"op_name", op}, {"provider", provider}, {"node_index", std::to_string(index)}, {"parameter_size", std::to_string(parameters)},
-                    {"input_type_shape", {{{type, dims}}}}, {"output_type_shape", {{{type, dims}}}}}}};
+  return {{"cat", "Node"},
+          {"ph", "X"},
+          {"name", name + "_kernel_time"},
+          {"dur", us},
+          {"ts", 0},
+          {"args",
+           {{"op_name", op},
+            {"provider", provider},
+            {"node_index", std::to_string(index)},
+            {"parameter_size", std::to_string(parameters)},
+            {"input_type_shape", {{{type, dims}}}},
+            {"output_type_shape", {{{type, dims}}}}}}};
 }
 
 json Layer(const std::string& name, double ms, const std::string& type, const std::string& exec) {
-  return {{"name", name}, {"status", "EXECUTED"}, {"node_type", type}, {"exec_type", exec}, {"real_time", ms}, {"cpu_time", ms}};
+  return {{"name", name},      {"status", "EXECUTED"}, {"node_type", type},
+          {"exec_type", exec}, {"real_time", ms},      {"cpu_time", ms}};
 }
 
 // For each rule a run in which it alone finds something, and what that costs: the whole time of
@@ -123,7 +139,8 @@ TEST_F(Doctor, EveryRuleFindsItsFault) {
     return *Source("onnxruntime").read(Write("ort.json", nodes));
   };
   const auto vino = [&](const std::vector<json>& nodes) {
-    return *Source("benchmark_app").read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}}));
+    return *Source("benchmark_app")
+                .read(Write("vino.json", {{"avg_performance", {{"nodes", nodes}}}}));
   };
   const json quantize = Node("QuantizeLinear", 30, "float");
   json residual = Node("FusedConv", 50, "float");
@@ -181,9 +198,11 @@ TEST_F(Doctor, EveryRuleFindsItsFault) {
   }
   for (const DoctorRule* rule : AllDoctorRules()) {
     EXPECT_TRUE(found.count(rule->code)) << rule->code << " has no case";
-    for (const char* text : {rule->sentence, rule->fix, rule->source}) EXPECT_NE(*text, '\0') << rule->code;
+    for (const char* text : {rule->sentence, rule->fix, rule->source})
+      EXPECT_NE(*text, '\0') << rule->code;
   }
-  const ForeignRun slow = vino({Layer("a", 2, "Convolution", "x_I8")}), fast = vino({Layer("a", 1, "Convolution", "x_FP32")});
+  const ForeignRun slow = vino({Layer("a", 2, "Convolution", "x_I8")}),
+                   fast = vino({Layer("a", 1, "Convolution", "x_FP32")});
   EXPECT_NEAR(LostBy(Diagnose(slow, &fast)).at("int8-layer-slower"), 1, 1e-9);
   EXPECT_EQ(LostBy(Diagnose(fast, &slow)).count("int8-layer-slower"), 0);
   const ForeignRun two = vino({Layer("b", 2, "Convolution", "x_I8"),
@@ -278,10 +297,14 @@ TEST_F(Doctor, LimitsOfTheRules) {
 }
 
 TEST_F(Doctor, AHealthyRunHasNoFindings) {
-  const json nodes = {Node("QLinearConv", 100, "uint8"), Node("QLinearAdd", 10, "uint8"), Node("MaxPool", 10, "uint8"), Node("QGemm", 10, "uint8")};
-  EXPECT_TRUE(Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr).findings.empty());
-  const json floats = {Node("Conv", 100, "float"), Node("Add", 10, "float"), Node("MaxPool", 10, "float")};
-  EXPECT_TRUE(Diagnose(*Source("onnxruntime").read(Write("ort.json", floats)), nullptr).findings.empty());
+  const json nodes = {Node("QLinearConv", 100, "uint8"), Node("QLinearAdd", 10, "uint8"),
+                      Node("MaxPool", 10, "uint8"), Node("QGemm", 10, "uint8")};
+  EXPECT_TRUE(
+      Diagnose(*Source("onnxruntime").read(Write("ort.json", nodes)), nullptr).findings.empty());
+  const json floats = {Node("Conv", 100, "float"), Node("Add", 10, "float"),
+                       Node("MaxPool", 10, "float")};
+  EXPECT_TRUE(
+      Diagnose(*Source("onnxruntime").read(Write("ort.json", floats)), nullptr).findings.empty());
 }
 
 // Four runs of a profile that ONNX Runtime writes, by hand: conv 100 and 300 us in two of them,
@@ -365,17 +388,15 @@ TEST_F(Doctor, ABenchmarkAppReportByHand) {
       fmt::format(R"({{"avg_performance": {{"nodes": {}, "total_real_time": 1}}}})", kNodes)));
   ASSERT_TRUE(WriteFileAtomic(
       detailed,
-      fmt::format(
-          R"({{"detailed_performance": [{{"nodes": {0}}}, {{"nodes": [{1}]}}]}})", kNodes,
-          R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", )"
-          R"("real_time": 4.0})")));
+      fmt::format(R"({{"detailed_performance": [{{"nodes": {0}}}, {{"nodes": [{1}]}}]}})", kNodes,
+                  R"({"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", )"
+                  R"("real_time": 4.0})")));
   auto run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_EQ(run->end_to_end_ms, 0) << "nothing beside it says so";
-  ASSERT_TRUE(WriteFileAtomic(
-      At("benchmark_report.json"),
-      std::string_view(
-          R"({"execution_results": {"latency_median": "3.75"},
+  ASSERT_TRUE(WriteFileAtomic(At("benchmark_report.json"),
+                              std::string_view(
+                                  R"({"execution_results": {"latency_median": "3.75"},
               "configuration_setup": {"target_device": "CPU"}})")));
   run = Source("benchmark_app").read(average);
   ASSERT_TRUE(run) << run.error().message();
@@ -411,11 +432,15 @@ TEST_F(Doctor, BadFilesSayWhatWasExpected) {
     return run ? std::string("read") : run.error().message();
   };
   ASSERT_TRUE(WriteFileAtomic(At("text.json"), "no json"));
-  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("text.json: not JSON"), std::string::npos);
+  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("text.json: not JSON"),
+            std::string::npos);
   std::filesystem::remove(At("text.json"));
-  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("no profile among 0 JSON files"), std::string::npos);
-  const std::string bad = Write("p.json", {{{"count", 1}}, {{"name", "Conv"}, {"averageMs", "fast"}}});
-  EXPECT_NE(error(Source("trtexec"), bad).find("entry 1 (Conv): averageMs is missing or negative"), std::string::npos);
+  EXPECT_NE(error(Source("trtexec"), folder_.string()).find("no profile among 0 JSON files"),
+            std::string::npos);
+  const std::string bad =
+      Write("p.json", {{{"count", 1}}, {{"name", "Conv"}, {"averageMs", "fast"}}});
+  EXPECT_NE(error(Source("trtexec"), bad).find("entry 1 (Conv): averageMs is missing or negative"),
+            std::string::npos);
   EXPECT_NE(error(Source("onnxruntime"), bad).find("no node events"), std::string::npos);
   EXPECT_NE(error(Source("benchmark_app"), bad).find("no executed nodes"), std::string::npos);
   ASSERT_TRUE(WriteFileAtomic(At("deep.json"), std::string(100000, '[')));

@@ -8,7 +8,8 @@ namespace {
 
 std::string Lower(const std::string& text) {
   std::string out = text;
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return out;
 }
 
@@ -22,8 +23,9 @@ double ForeignRun::GroupMs(LayerGroup group) const {
 
 bool ForeignRun::quantized() const {
   return std::any_of(layers.begin(), layers.end(), [](const ForeignLayer& layer) {
-    return layer.conversion != Conversion::kNone ? layer.conversion == Conversion::kQuantize
-                                                 : layer.precision == "int8" || layer.precision == "fp8" || layer.precision == "int4";
+    return layer.conversion != Conversion::kNone
+               ? layer.conversion == Conversion::kQuantize
+               : layer.precision == "int8" || layer.precision == "fp8" || layer.precision == "int4";
   });
 }
 
@@ -33,13 +35,16 @@ std::string PrecisionIn(const std::string& words) {
     const char* precision;
   };
   // Longer spellings before those they contain.
-  constexpr Name kNames[] = {{"float16", "fp16"}, {"bfloat16", "bf16"}, {"bf16", "bf16"},   {"fp16", "fp16"},   {"half", "fp16"},
-                             {"f16", "fp16"},     {"fp8", "fp8"},       {"float8", "fp8"},  {"fp32", "fp32"},   {"float", "fp32"},
-                             {"f32", "fp32"},     {"int32", "int32"},   {"i32", "int32"},   {"int64", "int64"}, {"i64", "int64"},
-                             {"int8", "int8"},    {"i8", "int8"},       {"u8", "int8"},     {"int4", "int4"},   {"u4", "int4"},
-                             {"i4", "int4"}};
+  constexpr Name kNames[] = {{"float16", "fp16"}, {"bfloat16", "bf16"}, {"bf16", "bf16"},
+                             {"fp16", "fp16"},    {"half", "fp16"},     {"f16", "fp16"},
+                             {"fp8", "fp8"},      {"float8", "fp8"},    {"fp32", "fp32"},
+                             {"float", "fp32"},   {"f32", "fp32"},      {"int32", "int32"},
+                             {"i32", "int32"},    {"int64", "int64"},   {"i64", "int64"},
+                             {"int8", "int8"},    {"i8", "int8"},       {"u8", "int8"},
+                             {"int4", "int4"},    {"u4", "int4"},       {"i4", "int4"}};
   const std::string lower = Lower(words);
-  if (lower.find("bf16") != std::string::npos || lower.find("bfloat16") != std::string::npos) return "bf16";
+  if (lower.find("bf16") != std::string::npos || lower.find("bfloat16") != std::string::npos)
+    return "bf16";
   for (const Name& name : kNames) {
     if (lower.find(name.word) != std::string::npos) return name.precision;
   }

@@ -1,5 +1,5 @@
-// What another runtime measured of one model: the one form that the readers of its files (source.h) produce and the rules
-// (rule.h) judge.
+// What another runtime measured of one model: the one form that the readers of its files (source.h)
+// produce and the rules (rule.h) judge.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ enum class Conversion { kNone, kQuantize, kDequantize, kReformat, kCopy };
 
 struct ForeignLayer {
   std::string name;
-  std::string type;  // as the tool names it: "CaskConvolution", "MemcpyToHost", "Reorder"
-  std::string where;  // execution provider, or kernel ("tactic", "exec_type")
+  std::string type;       // as the tool names it: "CaskConvolution", "MemcpyToHost", "Reorder"
+  std::string where;      // execution provider, or kernel ("tactic", "exec_type")
   std::string precision;  // what it computes in; "" unknown
   LayerGroup group = LayerGroup::kOther;
   Conversion conversion = Conversion::kNone;
-  double ms = 0;  // mean time per run
+  double ms = 0;              // mean time per run
   bool has_residual = false;  // an Add of two activations is fused into it
   int64_t weight_bytes = 0;
   int64_t weight_count = 0;            // elements, without the bias; 0 unknown
@@ -42,13 +42,13 @@ struct ForeignLayer {
 };
 
 struct ForeignRun {
-  std::string tool;    // "trtexec", "onnxruntime", "benchmark_app"
-  std::string path;    // what was read
-  std::string device;  // "" unknown
+  std::string tool;          // "trtexec", "onnxruntime", "benchmark_app"
+  std::string path;          // what was read
+  std::string device;        // "" unknown
   double end_to_end_ms = 0;  // median latency of a run measured without the profiler; 0 unknown
   double layer_sum_ms = 0;
-  int64_t weight_bytes = 0;  // of the layers that say so
-  bool detailed = false;     // tensors and precisions are known, not names alone
+  int64_t weight_bytes = 0;          // of the layers that say so
+  bool detailed = false;             // tensors and precisions are known, not names alone
   std::vector<ForeignLayer> layers;  // in order of execution
 
   double GroupMs(LayerGroup group) const;
@@ -56,11 +56,13 @@ struct ForeignRun {
   bool quantized() const;
 };
 
-// "fp32" of "Row major linear FP32", "int8" of "Four wide channel vectorized row major Int8 format" or "jit_avx512_I8".
+// "fp32" of "Row major linear FP32", "int8" of "Four wide channel vectorized row major Int8 format"
+// or "jit_avx512_I8".
 std::string PrecisionIn(const std::string& words);
 int BitsOf(const std::string& precision);  // 32 for "fp32"; 0 unknown
 
-// The group of a layer from the tool's type and, where that says nothing, from the names of the operators in its name.
+// The group of a layer from the tool's type and, where that says nothing, from the names of the
+// operators in its name.
 LayerGroup GroupOf(const std::string& type, const std::string& name);
 bool TypeTellsGroup(const std::string& type);  // whether the type alone says what a layer is for
 // The operators that a fused layer is named after: "conv1.weight", "QuantizeLinear_7" and "Conv_9"

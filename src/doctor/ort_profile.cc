@@ -1,5 +1,6 @@
-// ONNX Runtime's profile (SessionOptions::EnableProfiling): Chrome trace events. A node's time is the event "NAME_kernel_time"
-// with args op_name, provider, input_type_shape, output_type_shape, parameter_size; a whole run is "model_run".
+// ONNX Runtime's profile (SessionOptions::EnableProfiling): Chrome trace events. A node's time is
+// the event "NAME_kernel_time" with args op_name, provider, input_type_shape, output_type_shape,
+// parameter_size; a whole run is "model_run".
 #include <algorithm>
 #include <map>
 
@@ -23,7 +24,8 @@ std::vector<ForeignTensor> ReadTensors(const json& list) {
       tensor.format = entry.begin().key();
       tensor.precision = PrecisionIn(tensor.format);
       if (entry.begin()->is_array()) {
-        for (const json& d : *entry.begin()) tensor.dims.push_back(d.is_number_integer() ? d.get<int64_t>() : -1);
+        for (const json& d : *entry.begin())
+          tensor.dims.push_back(d.is_number_integer() ? d.get<int64_t>() : -1);
       }
     }
     tensors.push_back(std::move(tensor));
@@ -103,7 +105,8 @@ Result<ForeignRun> Read(const std::string& path) {
       if (name == "model_run") runs_ms.push_back(us / 1e3);
       if (!name.ends_with(kSuffix) || !event.contains("args")) continue;
       ForeignLayer layer = ReadNode(event, event["args"]);
-      const auto [it, is_new] = index.try_emplace(layer.name + " " + JsonText(event["args"], "node_index"), run.layers.size());
+      const auto [it, is_new] = index.try_emplace(
+          layer.name + " " + JsonText(event["args"], "node_index"), run.layers.size());
       if (is_new) {
         run.layers.push_back(std::move(layer));
         sums.emplace_back(0, 0);
@@ -113,12 +116,16 @@ Result<ForeignRun> Read(const std::string& path) {
     }
   }
   if (run.layers.empty())
-    return InvalidInput("{}: no node events; expected a profile written by ONNX Runtime with profiling enabled (events named "
-                        "NAME{} with args.op_name)", path, kSuffix);
+    return InvalidInput(
+        "{}: no node events; expected a profile written by ONNX Runtime with profiling enabled "
+        "(events named "
+        "NAME{} with args.op_name)",
+        path, kSuffix);
   int64_t runs = 1;
   for (const auto& [us, count] : sums) runs = std::max(runs, count);
   if (!runs_ms.empty()) runs = static_cast<int64_t>(runs_ms.size());
-  for (size_t i = 0; i < sums.size(); ++i) run.layers[i].ms = sums[i].first / 1e3 / static_cast<double>(runs);
+  for (size_t i = 0; i < sums.size(); ++i)
+    run.layers[i].ms = sums[i].first / 1e3 / static_cast<double>(runs);
   run.end_to_end_ms = Median(runs_ms);
   Summarize(run);
   return run;
@@ -126,7 +133,8 @@ Result<ForeignRun> Read(const std::string& path) {
 
 }  // namespace
 
-extern const ForeignSource kSourceOrtProfile = {"onnxruntime", "--ort-profile", "F",
-                                                "Profile written by ONNX Runtime (enable_profiling)", Read};
+extern const ForeignSource kSourceOrtProfile = {
+    "onnxruntime", "--ort-profile", "F", "Profile written by ONNX Runtime (enable_profiling)",
+    Read};
 
 }  // namespace evoq

@@ -193,8 +193,8 @@ TEST(Pairing, NamesThatLast) {
   }
   // A name that both layers of a run have tells neither.
   const auto both = [](const char* a, const char* b) {
-    return RunOf({Conv(a, 1, "int8", kOut, k3x3, 9, "x", "a"),
-                  Conv(b, 1, "int8", kOut, k3x3, 9, "x", "b")});
+    return RunOf(
+        {Conv(a, 1, "int8", kOut, k3x3, 9, "x", "a"), Conv(b, 1, "int8", kOut, k3x3, 9, "x", "b")});
   };
   const auto twice = PairLayers(both("/a/Conv", "/a/Conv"), all, both("/a/Conv", "/b/Conv"), all);
   EXPECT_FALSE(twice[0].sure || twice[1].sure);

@@ -1,4 +1,5 @@
-// Rules that judge a measured run of another runtime: one row each, named by one line in doctor/rules.inc.
+// Rules that judge a measured run of another runtime: one row each, named by one line in
+// doctor/rules.inc.
 #pragma once
 
 #include <functional>
@@ -48,8 +49,9 @@ struct Finding {
 // are not reported, and leave their layers to other rules.
 struct Diagnosis {
   std::vector<Finding> findings;
-  double ideal_ms = 0;       // with a baseline: its layers, each at its time scaled by 8 over the bits it computes in
-  double below_ideal_ms = 0; // with a baseline: what the other layers take above ideal_ms
+  double ideal_ms =
+      0;  // with a baseline: its layers, each at its time scaled by 8 over the bits it computes in
+  double below_ideal_ms = 0;  // with a baseline: what the other layers take above ideal_ms
 };
 Diagnosis Diagnose(const ForeignRun& run, const ForeignRun* baseline);
 

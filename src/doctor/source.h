@@ -14,7 +14,8 @@ struct ForeignSource {
   const char* option;  // of `evoq explain`: "--trtexec"
   const char* takes;   // "DIR": what the option names
   const char* doc;
-  // Reads `path`. Errors: kNotFound, kIo; kInvalidInput with the file, what was found and what was expected.
+  // Reads `path`. Errors: kNotFound, kIo; kInvalidInput with the file, what was found and what was
+  // expected.
   Result<ForeignRun> (*read)(const std::string& path);
 };
 

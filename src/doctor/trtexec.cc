@@ -1,8 +1,9 @@
-// trtexec's --exportProfile, --exportLayerInfo and --exportTimes files. Which file is which is told by their content, so any
-// names will do:
-//   profile     [{"count": N}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, ...]; older versions leave averageMs out
-//   layer info  {"Layers": [...], "Bindings": [...]}; a layer is a string, or an object with --profilingVerbosity=detailed
-//   times       [{"latencyMs", "computeMs", "h2dMs", ...}, ...], one per run and stream, measured without the profiler
+// trtexec's --exportProfile, --exportLayerInfo and --exportTimes files. Which file is which is told
+// by their content, so any names will do:
+//   profile     [{"count": N}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, ...];
+//   older versions leave averageMs out layer info  {"Layers": [...], "Bindings": [...]}; a layer is
+//   a string, or an object with --profilingVerbosity=detailed times       [{"latencyMs",
+//   "computeMs", "h2dMs", ...}, ...], one per run and stream, measured without the profiler
 //   metadata    {"device_information": {...}} as saved by TensorRT's engine explorer (optional)
 #include <algorithm>
 #include <cctype>
@@ -30,7 +31,8 @@ bool IsProfile(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_object() && value[0].contains("count");
 }
 bool IsTimes(const json& value) {
-  return value.is_array() && !value.empty() && value[0].is_object() && (value[0].contains("latencyMs") || value[0].contains("computeMs"));
+  return value.is_array() && !value.empty() && value[0].is_object() &&
+         (value[0].contains("latencyMs") || value[0].contains("computeMs"));
 }
 
 // `beside`: found in a folder, where a file that is no JSON is an error only if its name says that
@@ -41,13 +43,15 @@ Status Take(const std::string& path, bool beside, Files& files) {
   EVOQ_ASSIGN(json value, std::move(read));
   ++files.count;
   if (IsProfile(value)) {
-    if (!files.profile.is_null()) return InvalidInput("{}: a second profile beside {}", path, files.profile_path);
+    if (!files.profile.is_null())
+      return InvalidInput("{}: a second profile beside {}", path, files.profile_path);
     files.profile = std::move(value);
     files.profile_path = path;
   } else if (IsTimes(value)) {
     files.times = std::move(value);
   } else if (value.is_object() && value.contains("Layers")) {
-    if (!files.layers.is_null()) return InvalidInput("{}: a second layer-info file beside {}", path, files.layers_path);
+    if (!files.layers.is_null())
+      return InvalidInput("{}: a second layer-info file beside {}", path, files.layers_path);
     files.layers = std::move(value);
     files.layers_path = path;
   } else if (value.is_object() && value.contains("device_information")) {
@@ -60,9 +64,11 @@ ForeignTensor ReadTensor(const json& value) {
   ForeignTensor tensor;
   tensor.name = JsonText(value, "Name");
   tensor.format = JsonText(value, "Format/Datatype");
-  if (tensor.format.empty()) tensor.format = JsonText(value, "Format") + " " + JsonText(value, "Datatype");
+  if (tensor.format.empty())
+    tensor.format = JsonText(value, "Format") + " " + JsonText(value, "Datatype");
   tensor.precision = PrecisionIn(tensor.format);
-  for (const json& d : JsonArray(value, "Dimensions")) tensor.dims.push_back(d.is_number_integer() ? d.get<int64_t>() : -1);
+  for (const json& d : JsonArray(value, "Dimensions"))
+    tensor.dims.push_back(d.is_number_integer() ? d.get<int64_t>() : -1);
   return tensor;
 }
 
@@ -73,7 +79,8 @@ int64_t WeightBytes(const json& layer, const char* key) {
   return bytes > 0 && bytes < 1e15 ? static_cast<int64_t>(bytes) : 0;
 }
 
-// "[ONNX Layer: /a/Conv]\x1e[ONNX Layer: /b/Relu]", which TensorRT 9 and newer say of layers that they name themselves, as "/a/Conv + /b/Relu".
+// "[ONNX Layer: /a/Conv]\x1e[ONNX Layer: /b/Relu]", which TensorRT 9 and newer say of layers that
+// they name themselves, as "/a/Conv + /b/Relu".
 std::string OnnxNames(const std::string& metadata) {
   constexpr std::string_view kMark = "[ONNX Layer: ";
   std::string names;
@@ -85,15 +92,19 @@ std::string OnnxNames(const std::string& metadata) {
   return names;
 }
 
-bool IsNarrow(const std::string& precision) { return precision == "int8" || precision == "fp8" || precision == "int4"; }
+bool IsNarrow(const std::string& precision) {
+  return precision == "int8" || precision == "fp8" || precision == "int4";
+}
 
 Conversion ConversionOf(const ForeignLayer& layer, const std::string& origin) {
   if (layer.group != LayerGroup::kReformatQdq) return Conversion::kNone;
   if (layer.inputs.empty() || layer.outputs.empty()) {  // names only
     if (layer.name.find("DequantizeLinear") != std::string::npos) return Conversion::kDequantize;
-    return layer.name.find("QuantizeLinear") != std::string::npos ? Conversion::kQuantize : Conversion::kReformat;
+    return layer.name.find("QuantizeLinear") != std::string::npos ? Conversion::kQuantize
+                                                                  : Conversion::kReformat;
   }
-  const bool from_narrow = IsNarrow(layer.inputs[0].precision), to_narrow = IsNarrow(layer.outputs[0].precision);
+  const bool from_narrow = IsNarrow(layer.inputs[0].precision),
+             to_narrow = IsNarrow(layer.outputs[0].precision);
   if (to_narrow && !from_narrow) return Conversion::kQuantize;
   if (from_narrow && !to_narrow) return Conversion::kDequantize;
   return origin == "QDQ" ? Conversion::kQuantize : Conversion::kReformat;
@@ -137,7 +148,8 @@ void Describe(const json& value, ForeignLayer& layer) {
       if (const double count = JsonNumber(*w, "Count"); count > 0 && count < 1e15)
         layer.weight_count = static_cast<int64_t>(count);
     }
-    if (layer.precision.empty() && !layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
+    if (layer.precision.empty() && !layer.inputs.empty())
+      layer.precision = layer.inputs[0].precision;
     for (const char* key : {"Kernel", "WindowSize"}) {
       for (const json& k : JsonArray(value, key))
         layer.kernel.push_back(k.is_number_integer() ? k.get<int64_t>() : -1);
@@ -169,15 +181,19 @@ Result<ForeignRun> Build(const Files& files, const std::string& path) {
     ForeignLayer layer;
     layer.name = JsonText(entry, "name");
     if (layer.name.empty()) return InvalidInput("{}: entry {} has no name", files.profile_path, i);
-    layer.ms = JsonNumber(entry, "averageMs", count > 0 ? JsonNumber(entry, "timeMs", -1) / count : -1);
-    if (!(layer.ms >= 0)) return InvalidInput("{}: entry {} ({}): averageMs is missing or negative", files.profile_path, i, layer.name);
+    layer.ms =
+        JsonNumber(entry, "averageMs", count > 0 ? JsonNumber(entry, "timeMs", -1) / count : -1);
+    if (!(layer.ms >= 0))
+      return InvalidInput("{}: entry {} ({}): averageMs is missing or negative", files.profile_path,
+                          i, layer.name);
     const auto it = described.find(layer.name);
     Describe(it == described.end() ? kNothing : *it->second, layer);
     run.layers.push_back(std::move(layer));
   }
   std::vector<double> latencies;
   for (const json& t : files.times) {
-    if (const double ms = JsonNumber(t, "latencyMs", JsonNumber(t, "computeMs", -1)); ms >= 0) latencies.push_back(ms);
+    if (const double ms = JsonNumber(t, "latencyMs", JsonNumber(t, "computeMs", -1)); ms >= 0)
+      latencies.push_back(ms);
   }
   run.end_to_end_ms = Median(latencies);
   Summarize(run);
@@ -209,7 +225,8 @@ Result<ForeignRun> Read(const std::string& path) {
 
 }  // namespace
 
-extern const ForeignSource kSourceTrtexec = {"trtexec", "--trtexec", "DIR",
-                                             "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files", Read};
+extern const ForeignSource kSourceTrtexec = {
+    "trtexec", "--trtexec", "DIR",
+    "Folder with trtexec's --exportProfile, --exportLayerInfo and --exportTimes files", Read};
 
 }  // namespace evoq

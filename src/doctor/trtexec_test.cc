@@ -1,4 +1,5 @@
-// Engines of other versions and settings than those of the test data: the same layers, told differently, must give the same groups.
+// Engines of other versions and settings than those of the test data: the same layers, told
+// differently, must give the same groups.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,19 +19,28 @@ struct Layer {
   const char *from, *to;  // formats of the first input and the output
 };
 
-// A residual network's beginning with Q/DQ on convolutions only: the residual and the pooling stay in float.
+// A residual network's beginning with Q/DQ on convolutions only: the residual and the pooling stay
+// in float.
 constexpr Layer kInt8[] = {
-    {"/q/QuantizeLinear", "Reformat", 0.06, "Row major linear FP32", "Four wide channel vectorized row major Int8 format"},
-    {"conv1.weight + /q1/QuantizeLinear + /conv1/Conv + /relu/Relu", "CaskConvolution", 0.20, "Four wide channel vectorized row major Int8 format",
+    {"/q/QuantizeLinear", "Reformat", 0.06, "Row major linear FP32",
+     "Four wide channel vectorized row major Int8 format"},
+    {"conv1.weight + /q1/QuantizeLinear + /conv1/Conv + /relu/Relu", "CaskConvolution", 0.20,
+     "Four wide channel vectorized row major Int8 format",
      "Channel major FP16 format where channel % 8 == 0"},
-    {"/maxpool/MaxPool", "CaskPooling", 0.09, "Channel major FP16 format where channel % 8 == 0", "Channel major FP16 format where channel % 8 == 0"},
-    {"/q2/QuantizeLinear", "Reformat", 0.03, "Channel major FP16 format where channel % 8 == 0", "Thirty-two wide channel vectorized row major Int8 format"},
-    {"w2 + /q3/QuantizeLinear + /layer1/conv1/Conv + /layer1/relu/Relu", "CaskConvolution", 0.04, "Thirty-two wide channel vectorized row major Int8 format",
+    {"/maxpool/MaxPool", "CaskPooling", 0.09, "Channel major FP16 format where channel % 8 == 0",
+     "Channel major FP16 format where channel % 8 == 0"},
+    {"/q2/QuantizeLinear", "Reformat", 0.03, "Channel major FP16 format where channel % 8 == 0",
      "Thirty-two wide channel vectorized row major Int8 format"},
-    {"w3 + /q4/QuantizeLinear + /layer1/conv2/Conv + /layer1/Add + /layer1/relu_1/Relu", "CaskConvolution", 0.05,
-     "Thirty-two wide channel vectorized row major Int8 format", "Channel major FP16 format where channel % 8 == 0"},
-    {"/q5/QuantizeLinear", "Reformat", 0.02, "Channel major FP16 format where channel % 8 == 0", "Thirty-two wide channel vectorized row major Int8 format"},
-    {"w4 + /q6/QuantizeLinear + /fc/Gemm", "CaskGemmConvolution", 0.01, "Thirty-two wide channel vectorized row major Int8 format", "Row major linear FP32"},
+    {"w2 + /q3/QuantizeLinear + /layer1/conv1/Conv + /layer1/relu/Relu", "CaskConvolution", 0.04,
+     "Thirty-two wide channel vectorized row major Int8 format",
+     "Thirty-two wide channel vectorized row major Int8 format"},
+    {"w3 + /q4/QuantizeLinear + /layer1/conv2/Conv + /layer1/Add + /layer1/relu_1/Relu",
+     "CaskConvolution", 0.05, "Thirty-two wide channel vectorized row major Int8 format",
+     "Channel major FP16 format where channel % 8 == 0"},
+    {"/q5/QuantizeLinear", "Reformat", 0.02, "Channel major FP16 format where channel % 8 == 0",
+     "Thirty-two wide channel vectorized row major Int8 format"},
+    {"w4 + /q6/QuantizeLinear + /fc/Gemm", "CaskGemmConvolution", 0.01,
+     "Thirty-two wide channel vectorized row major Int8 format", "Row major linear FP32"},
 };
 
 class Trtexec : public DoctorFiles {
@@ -38,7 +48,8 @@ class Trtexec : public DoctorFiles {
   // The files of an engine, changed by `change` before they are written.
   struct Files {
     json profile = json::array(), layers = json::array(), times = json::array();
-    std::string profile_name = "profile.json", layers_name = "layers.json", times_name = "times.json";
+    std::string profile_name = "profile.json", layers_name = "layers.json",
+                times_name = "times.json";
   };
   Result<ForeignRun> Read(const std::function<void(Files&)>& change = nullptr) {
     Clear();
@@ -46,22 +57,37 @@ class Trtexec : public DoctorFiles {
     f.profile.push_back({{"count", 100}});
     int i = 0;
     for (const Layer& layer : kInt8) {
-      f.profile.push_back({{"name", layer.name}, {"timeMs", layer.ms * 100}, {"averageMs", layer.ms}, {"medianMs", layer.ms}, {"percentage", 10}});
+      f.profile.push_back({{"name", layer.name},
+                           {"timeMs", layer.ms * 100},
+                           {"averageMs", layer.ms},
+                           {"medianMs", layer.ms},
+                           {"percentage", 10}});
       const auto tensor = [&](int at, const char* format) {
-        return json{{"Name", fmt::format("t{}", at)}, {"Location", "Device"}, {"Dimensions", {1, 64, 56, 56}}, {"Format/Datatype", format}};
+        return json{{"Name", fmt::format("t{}", at)},
+                    {"Location", "Device"},
+                    {"Dimensions", {1, 64, 56, 56}},
+                    {"Format/Datatype", format}};
       };
-      json object = {{"Name", layer.name}, {"LayerType", layer.type}, {"Inputs", {tensor(i, layer.from)}}, {"Outputs", {tensor(i + 1, layer.to)}},
-                     {"TacticName", "sm80_xmma"}, {"StreamId", 0}, {"Metadata", ""}};
+      json object = {{"Name", layer.name},
+                     {"LayerType", layer.type},
+                     {"Inputs", {tensor(i, layer.from)}},
+                     {"Outputs", {tensor(i + 1, layer.to)}},
+                     {"TacticName", "sm80_xmma"},
+                     {"StreamId", 0},
+                     {"Metadata", ""}};
       f.layers.push_back(object);
       ++i;
     }
-    for (double ms : {0.50, 0.40, 0.45}) f.times.push_back({{"latencyMs", ms + 0.1}, {"computeMs", ms}, {"h2dMs", 0.05}, {"d2hMs", 0.05}});
+    for (double ms : {0.50, 0.40, 0.45})
+      f.times.push_back(
+          {{"latencyMs", ms + 0.1}, {"computeMs", ms}, {"h2dMs", 0.05}, {"d2hMs", 0.05}});
     if (change) change(f);
     const auto write = [&](const std::string& name, const json& value) {
       if (!value.is_null()) Write(name, value);
     };
     write(f.profile_name, f.profile);
-    write(f.layers_name, f.layers.is_null() ? json() : json{{"Layers", f.layers}, {"Bindings", {"x", "y"}}});
+    write(f.layers_name,
+          f.layers.is_null() ? json() : json{{"Layers", f.layers}, {"Bindings", {"x", "y"}}});
     write(f.times_name, f.times);
     return Source("trtexec").read(folder_.string());
   }
@@ -75,7 +101,8 @@ class Trtexec : public DoctorFiles {
     EXPECT_NEAR(run->layer_sum_ms, 0.50, 1e-9);
   }
 
-  static std::map<std::string, double> Lost(const ForeignRun& run, const ForeignRun* baseline = nullptr) {
+  static std::map<std::string, double> Lost(const ForeignRun& run,
+                                            const ForeignRun* baseline = nullptr) {
     return LostBy(Diagnose(run, baseline));
   }
 };
@@ -137,7 +164,8 @@ TEST_F(Trtexec, NamesInMetadata) {
       std::string metadata;
       for (std::string rest = layer["Name"]; !rest.empty();) {
         const size_t end = std::min(rest.find(" + "), rest.size());
-        metadata += (metadata.empty() ? "" : "\x1e") + ("[ONNX Layer: " + rest.substr(0, end) + "]");
+        metadata +=
+            (metadata.empty() ? "" : "\x1e") + ("[ONNX Layer: " + rest.substr(0, end) + "]");
         rest = end + 3 < rest.size() ? rest.substr(end + 3) : "";
       }
       layer["Metadata"] = metadata;
@@ -159,7 +187,9 @@ TEST_F(Trtexec, FormatAndDatatypeApart) {
           const std::string format = tensor["Format/Datatype"];
           tensor.erase("Format/Datatype");
           tensor["Format"] = "N/C/H/W linear";
-          tensor["Datatype"] = format.find("Int8") != std::string::npos ? narrow : format.find("FP16") != std::string::npos ? "Half" : "Float";
+          tensor["Datatype"] = format.find("Int8") != std::string::npos   ? narrow
+                               : format.find("FP16") != std::string::npos ? "Half"
+                                                                          : "Float";
         }
       }
     });
@@ -191,10 +221,12 @@ TEST_F(Trtexec, TimesWithoutTransfers) {
   EXPECT_NEAR(run->end_to_end_ms, 0.45, 1e-9);
 }
 
-// A layer of the profile that the layer information lacks counts by its name; the reverse is nothing.
+// A layer of the profile that the layer information lacks counts by its name; the reverse is
+// nothing.
 TEST_F(Trtexec, LayersInOneFileOnly) {
   const auto run = Read([](Files& f) {
-    f.profile.push_back({{"name", "Reformatting CopyNode for Input Tensor 0 to /fc/Gemm"}, {"averageMs", 0.5}});
+    f.profile.push_back(
+        {{"name", "Reformatting CopyNode for Input Tensor 0 to /fc/Gemm"}, {"averageMs", 0.5}});
     f.layers.push_back({{"Name", "never ran"}, {"LayerType", "CaskConvolution"}});
     f.layers.push_back(nullptr);
   });
@@ -209,7 +241,8 @@ TEST_F(Trtexec, Float32Baseline) {
     json profile = json::array({f.profile[0]}), layers = json::array();
     for (size_t i = 0; i < f.layers.size(); ++i) {
       if (f.layers[i]["LayerType"] == "Reformat") continue;
-      for (const char* side : {"Inputs", "Outputs"}) f.layers[i][side][0]["Format/Datatype"] = "Row major linear FP32";
+      for (const char* side : {"Inputs", "Outputs"})
+        f.layers[i][side][0]["Format/Datatype"] = "Row major linear FP32";
       f.profile[i + 1]["averageMs"] = 4 * f.profile[i + 1]["averageMs"].get<double>();
       profile.push_back(f.profile[i + 1]);
       layers.push_back(f.layers[i]);
@@ -442,11 +475,19 @@ TEST_F(Trtexec, PoolingInFloatByHand) {
 }
 
 TEST_F(Trtexec, BadFiles) {
-  const auto error = [](const Result<ForeignRun>& run) { return run ? std::string("read") : run.error().message(); };
-  EXPECT_NE(error(Read([](Files& f) { f.profile = nullptr; })).find("no profile among"), std::string::npos);
-  EXPECT_NE(error(Read([](Files& f) { f.profile[3].erase("name"); })).find("entry 3 has no name"), std::string::npos);
-  EXPECT_NE(error(Read([](Files& f) { f.profile[2] = {{"name", "a"}, {"averageMs", -1}}; })).find("averageMs is missing or negative"), std::string::npos);
-  EXPECT_NE(error(Read([](Files& f) { f.times = f.profile; })).find("a second profile beside"), std::string::npos);
+  const auto error = [](const Result<ForeignRun>& run) {
+    return run ? std::string("read") : run.error().message();
+  };
+  EXPECT_NE(error(Read([](Files& f) { f.profile = nullptr; })).find("no profile among"),
+            std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) { f.profile[3].erase("name"); })).find("entry 3 has no name"),
+            std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) {
+              f.profile[2] = {{"name", "a"}, {"averageMs", -1}};
+            })).find("averageMs is missing or negative"),
+            std::string::npos);
+  EXPECT_NE(error(Read([](Files& f) { f.times = f.profile; })).find("a second profile beside"),
+            std::string::npos);
 }
 
 }  // namespace

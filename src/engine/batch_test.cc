@@ -46,7 +46,8 @@ output %c
 Tensor Input(int64_t samples) {
   Tensor x = Tensor::Allocate(TensorType(DType::kFloat32, Shape{samples, 3, 64, 64}));
   std::mt19937 random(5);
-  for (int64_t i = 0; i < x.elements(); ++i) x.mutable_data<float>()[i] = static_cast<float>(random() % 2000) / 1000 - 1;
+  for (int64_t i = 0; i < x.elements(); ++i)
+    x.mutable_data<float>()[i] = static_cast<float>(random() % 2000) / 1000 - 1;
   return x;
 }
 
@@ -61,7 +62,8 @@ TEST(BatchEngine, SamplesEqualSingleRuns) {
       auto executor = (*engine)->At({{"x", {samples, 3, 64, 64}}});
       ASSERT_TRUE(executor);
       const bool split = samples % threads == 0 || samples >= 4 * threads;
-      EXPECT_EQ((*executor)->repeats(), split ? samples : 1) << threads << " threads, " << samples << " samples";
+      EXPECT_EQ((*executor)->repeats(), split ? samples : 1)
+          << threads << " threads, " << samples << " samples";
       EXPECT_EQ((*executor)->input_types()[0].shape[0].value, samples);
       std::vector<int64_t> ns((*executor)->program().steps.size(), -1);
       auto timed = *batch;
@@ -75,7 +77,8 @@ TEST(BatchEngine, SamplesEqualSingleRuns) {
         for (size_t i = 0; i < single->size(); ++i) {
           const Tensor& y = (*single)[i];
           if (split) {
-            EXPECT_EQ(std::memcmp((*batch)[i].raw() + n * y.bytes(), y.raw(), y.bytes()), 0) << "sample " << n;
+            EXPECT_EQ(std::memcmp((*batch)[i].raw() + n * y.bytes(), y.raw(), y.bytes()), 0)
+                << "sample " << n;
           }
           EXPECT_EQ(std::memcmp((*batch)[i].raw(), timed[i].raw(), timed[i].bytes()), 0);
         }

@@ -19,8 +19,8 @@ namespace evoq {
 
 namespace {
 
-// The packed model of a graph whose shapes are bound in `bound`; the lowered graph as it is, without a plan, where it is no single
-// Program: `why` then says so.
+// The packed model of a graph whose shapes are bound in `bound`; the lowered graph as it is,
+// without a plan, where it is no single Program: `why` then says so.
 Result<Model> PackOrSayWhy(Graph lowered, const Graph& bound, std::string& why) {
   auto reason = WhyNoProgram(bound);
   if (!reason) return PackModel(std::move(lowered), bound, nullptr);
@@ -51,7 +51,8 @@ Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
   return PackOrSayWhy(std::move(optimized), *bound, why);
 }
 
-Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path,
+                                             const EngineOptions& options) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   const int64_t damages = DamagesSoFar();
   std::unique_ptr<Engine> engine;
@@ -137,9 +138,10 @@ Result<TuneReport> Engine::Tune(const InputShapes& shapes) {
 
 namespace {
 
-// Whether running samples one after the other keeps data in the caches that a whole batch at once would not: the activations
-// of the batch are larger than a core's own cache, and the weights, read again for each sample, stay in the shared one.
-// Samples must also fill the threads, which then take whole samples.
+// Whether running samples one after the other keeps data in the caches that a whole batch at once
+// would not: the activations of the batch are larger than a core's own cache, and the weights, read
+// again for each sample, stay in the shared one. Samples must also fill the threads, which then
+// take whole samples.
 bool SamplesPay(const Program& batch, int64_t samples, int threads) {
   constexpr int64_t kCoreCacheBytes = 1 << 20;
   return batch.arena_bytes > kCoreCacheBytes && batch.weight_bytes <= LargestCacheBytes() / 2 &&
@@ -158,7 +160,8 @@ bool IsOneOf(const Program& one, const Program& batch, int64_t samples) {
     }
     return true;
   };
-  return fits(one.graph->inputs(), batch.graph->inputs()) && fits(one.graph->outputs(), batch.graph->outputs());
+  return fits(one.graph->inputs(), batch.graph->inputs()) &&
+         fits(one.graph->outputs(), batch.graph->outputs());
 }
 
 }  // namespace
@@ -245,7 +248,8 @@ std::shared_ptr<Executor> Engine::Use(std::vector<ForShapes>::iterator found) {
 }
 
 Result<std::shared_ptr<Executor>> Engine::At(const InputShapes& shapes) {
-  const auto found = std::find_if(executors_.begin(), executors_.end(), [&](const ForShapes& e) { return e.shapes == shapes; });
+  const auto found = std::find_if(executors_.begin(), executors_.end(),
+                                  [&](const ForShapes& e) { return e.shapes == shapes; });
   if (found != executors_.end()) return Use(found);
   const auto start = std::chrono::steady_clock::now();
   auto prepared = Prepare(shapes);
@@ -253,12 +257,15 @@ Result<std::shared_ptr<Executor>> Engine::At(const InputShapes& shapes) {
   EVOQ_ASSIGN(auto executor, std::move(prepared));
   if (executors_.size() >= kMaxExecutors) executors_.pop_back();
   executors_.insert(executors_.begin(), {shapes, std::move(executor)});
-  prepared_.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  prepared_.ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   ++prepared_.count;
   return executors_.front().executor;
 }
 
-Engine::Prepared Engine::prepared() const { return {prepared_.count + region_context_->prepared, prepared_.ms + region_context_->prepare_ms}; }
+Engine::Prepared Engine::prepared() const {
+  return {prepared_.count + region_context_->prepared, prepared_.ms + region_context_->prepare_ms};
+}
 
 Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
   if (regions_ == nullptr) {
@@ -276,16 +283,21 @@ Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
 Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
   const Graph& graph = model_.graph;
   if (inputs.size() != graph.inputs().size())
-    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(),
+                graph.inputs().size());
   if (in_regions_.empty() && model_.plans.empty()) EVOQ_TRY(PackFor(inputs));
   if (!in_regions_.empty()) return nullptr;
   const auto takes = [&](const ForShapes& e) {
     const std::vector<TensorType>& types = e.executor->input_types();
-    return std::equal(types.begin(), types.end(), inputs.begin(), inputs.end(), [](const TensorType& type, const Tensor& t) { return type == t.type(); });
+    return std::equal(types.begin(), types.end(), inputs.begin(), inputs.end(),
+                      [](const TensorType& type, const Tensor& t) { return type == t.type(); });
   };
-  if (const auto found = std::find_if(executors_.begin(), executors_.end(), takes); found != executors_.end()) return Use(found);
+  if (const auto found = std::find_if(executors_.begin(), executors_.end(), takes);
+      found != executors_.end())
+    return Use(found);
   InputShapes shapes;
-  for (size_t i = 0; i < inputs.size(); ++i) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   return At(shapes);
 }
 
@@ -300,7 +312,8 @@ Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs
   return runnable;
 }
 
-Result<std::vector<Tensor>> Engine::RunOn(Executor& executor, std::span<const Tensor> inputs) const {
+Result<std::vector<Tensor>> Engine::RunOn(Executor& executor,
+                                          std::span<const Tensor> inputs) const {
   std::vector<Tensor> outputs;
   for (const TensorType& type : executor.output_types()) outputs.push_back(Tensor::Allocate(type));
   Status ran = executor.Run(inputs, outputs);

@@ -18,14 +18,17 @@ std::unique_ptr<Engine> EngineOf(const std::string& text, int threads = 1) {
   return std::move(*engine);
 }
 
-// A product whose weights, 40 columns in panels of 16, grow by a fifth when they are packed: files keep them plain.
+// A product whose weights, 40 columns in panels of 16, grow by a fifth when they are packed: files
+// keep them plain.
 constexpr char kProduct[] = R"(input %x: float32["N", 64]
 const %w: float32[64, 40]
 p: %p: float32["N", 40] = MatMul(%x, %w)
 output %p
 )";
 
-std::vector<Tensor> Rows(int64_t rows) { return {Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, 64}))}; }
+std::vector<Tensor> Rows(int64_t rows) {
+  return {Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, 64}))};
+}
 
 TEST(Engine, FindsItsExecutorsByTheInputs) {
   const auto engine = EngineOf(kProduct);
@@ -42,8 +45,10 @@ TEST(Engine, FindsItsExecutorsByTheInputs) {
 
 TEST(Engine, KeepsTheExecutorsThatWereUsedLast) {
   const auto engine = EngineOf(kProduct);
-  const std::weak_ptr<Executor> first = engine->For(Rows(1)).value(), second = engine->For(Rows(2)).value();
-  for (int64_t rows = 3; rows <= static_cast<int64_t>(Engine::kMaxExecutors); ++rows) ASSERT_TRUE(engine->For(Rows(rows)));
+  const std::weak_ptr<Executor> first = engine->For(Rows(1)).value(),
+                                second = engine->For(Rows(2)).value();
+  for (int64_t rows = 3; rows <= static_cast<int64_t>(Engine::kMaxExecutors); ++rows)
+    ASSERT_TRUE(engine->For(Rows(rows)));
   ASSERT_TRUE(engine->For(Rows(1)));
   ASSERT_TRUE(engine->For(Rows(1000)));
   EXPECT_FALSE(first.expired());
@@ -125,10 +130,15 @@ TEST(WhyNoProgram, NamesTheNode) {
     return WhyNoProgram(Bound(*graph, {}).value()).value_or("");
   };
   EXPECT_EQ(why(kProduct), "");
-  EXPECT_NE(why("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\n").find("node nz (NonZero): output y has the type int64[1, "), std::string::npos);
-  EXPECT_EQ(why("input %x: string[3]\ni: %y = Identity(%x)\noutput %y\n"), "x is string[3], expected a tensor of numbers");
-  EXPECT_EQ(why("input %x: float32[3]\ns: %s = SequenceConstruct(%x)\nl: %n = SequenceLength(%s)\noutput %n\n"),
-            "node s (SequenceConstruct): output s is sequence(float32[3]), expected a tensor of numbers");
+  EXPECT_NE(why("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\n")
+                .find("node nz (NonZero): output y has the type int64[1, "),
+            std::string::npos);
+  EXPECT_EQ(why("input %x: string[3]\ni: %y = Identity(%x)\noutput %y\n"),
+            "x is string[3], expected a tensor of numbers");
+  EXPECT_EQ(
+      why("input %x: float32[3]\ns: %s = SequenceConstruct(%x)\nl: %n = SequenceLength(%s)\noutput "
+          "%n\n"),
+      "node s (SequenceConstruct): output s is sequence(float32[3]), expected a tensor of numbers");
 }
 
 }  // namespace

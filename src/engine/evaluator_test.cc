@@ -40,7 +40,8 @@ TEST(Evaluator, AConstantOfStringsIsAnOutput) {
 TEST(Evaluator, SizesDependOnData) {
   auto graph = ParseGraph("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\n");
   ASSERT_TRUE(graph);
-  ExpectRuns(*graph, {Tensor::FromValues<float>(Shape{3}, {0, 2, 3})}, Tensor::FromValues<int64_t>(Shape{1, 2}, {1, 2}));
+  ExpectRuns(*graph, {Tensor::FromValues<float>(Shape{3}, {0, 2, 3})},
+             Tensor::FromValues<int64_t>(Shape{1, 2}, {1, 2}));
 }
 
 }  // namespace

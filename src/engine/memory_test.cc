@@ -11,7 +11,8 @@ Program Planned(std::string_view text) {
   return Compile(model).value();
 }
 
-// x -> sum (in place over x's successor) -> product: the memory of a value that dies goes to the one that takes its place.
+// x -> sum (in place over x's successor) -> product: the memory of a value that dies goes to the
+// one that takes its place.
 TEST(InPlace, ElementwiseStepsOverwriteTheirInput) {
   const Program program = Planned(R"(
 input %x: float32[1, 1024]
@@ -36,7 +37,9 @@ b: %b: float32[1, 1024] = Add(%a, %c)
 c: %d: float32[1, 1024] = Mul(%b, %a)
 d: %e: float32[1, 1024] = Add(%d, %c)
 output %e
-)").arena_bytes, 2 * 4096);
+)")
+                .arena_bytes,
+            2 * 4096);
 }
 
 // The placements of input i and of the output of the step named `name`.

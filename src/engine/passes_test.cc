@@ -1,5 +1,5 @@
-// The passes on real models: how many nodes, Transposes and float linear operators are left, and that every stage
-// computes what the imported model computes.
+// The passes on real models: how many nodes, Transposes and float linear operators are left, and
+// that every stage computes what the imported model computes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,7 +60,8 @@ int CountFloatLinear(const Graph& graph) {
   int count = 0;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == "Conv" || node.op == "MatMul" || node.op == "Gemm") count += !graph.value(node.inputs[0]).type.quantized();
+    if (node.op == "Conv" || node.op == "MatMul" || node.op == "Gemm")
+      count += !graph.value(node.inputs[0]).type.quantized();
   }
   return count;
 }
@@ -79,8 +80,10 @@ std::vector<Tensor> RandomInputs(const Graph& graph) {
     for (int64_t i = 0; i < tensor.elements(); ++i) {
       if (tensor.dtype() == DType::kFloat32)
         tensor.mutable_data<float>()[i] = std::uniform_real_distribution<float>(-1, 1)(random);
-      if (tensor.dtype() == DType::kInt64) tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() % 100);
-      if (DTypeBits(tensor.dtype()) == 8) tensor.mutable_raw()[i] = static_cast<std::byte>(random() % 256);
+      if (tensor.dtype() == DType::kInt64)
+        tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() % 100);
+      if (DTypeBits(tensor.dtype()) == 8)
+        tensor.mutable_raw()[i] = static_cast<std::byte>(random() % 256);
     }
     inputs.push_back(std::move(tensor));
   }
@@ -99,20 +102,24 @@ void ExpectClose(const Tensor& a, const Tensor& b, double tolerance) {
   double largest = 0, difference = 0;
   for (int64_t i = 0; i < x->elements(); ++i) {
     largest = std::max<double>(largest, std::abs(x->data<float>()[i]));
-    difference = std::max<double>(difference, std::abs(static_cast<double>(x->data<float>()[i]) - y->data<float>()[i]));
+    difference = std::max<double>(
+        difference, std::abs(static_cast<double>(x->data<float>()[i]) - y->data<float>()[i]));
   }
   EXPECT_LE(difference, tolerance * largest);
 }
 
-void ExpectSame(const Graph& imported, const Graph& optimized, const Graph& lowered, const Case& c) {
-  const auto a = Evaluated(imported, c.sizes), b = Evaluated(optimized, c.sizes), d = Evaluated(lowered, c.sizes);
+void ExpectSame(const Graph& imported, const Graph& optimized, const Graph& lowered,
+                const Case& c) {
+  const auto a = Evaluated(imported, c.sizes), b = Evaluated(optimized, c.sizes),
+             d = Evaluated(lowered, c.sizes);
   ASSERT_TRUE(a) << a.error().message();
   ASSERT_TRUE(b) << b.error().message();
   ASSERT_TRUE(d) << d.error().message();
   for (size_t i = 0; i < a->size(); ++i) {
     ExpectClose((*a)[i], (*b)[i], c.tolerance);
     ExpectClose((*b)[i], (*d)[i], 1e-6);
-    if (c.float_linear == 0) EXPECT_TRUE(BitEqual((*b)[i], (*d)[i])) << "lowering an integer model changed its output";
+    if (c.float_linear == 0)
+      EXPECT_TRUE(BitEqual((*b)[i], (*d)[i])) << "lowering an integer model changed its output";
   }
 }
 
@@ -142,7 +149,8 @@ TEST(PassesOnModels, FewNodesAndEqualResults) {
 TEST(Kernels, ComputeOperators) {
   for (const KernelDef* kernel : AllKernels()) {
     EXPECT_EQ(FindKernel(kernel->name), kernel) << kernel->name;
-    EXPECT_TRUE(FindOp(kernel->op) != nullptr || FindOp(kernel->op, "evoq") != nullptr) << kernel->name;
+    EXPECT_TRUE(FindOp(kernel->op) != nullptr || FindOp(kernel->op, "evoq") != nullptr)
+        << kernel->name;
     EXPECT_NE(std::string(kernel->precision), "") << kernel->name;
   }
 }

@@ -1,4 +1,5 @@
-// The recurrent kernels beside the operators' definition: random sizes, directions, layouts, lengths and activations.
+// The recurrent kernels beside the operators' definition: random sizes, directions, layouts,
+// lengths and activations.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,8 +19,11 @@ struct Case {
   float clip;
 
   std::string ToString() const {
-    return fmt::format("{} steps {} batch {} input {} hidden {} directions {} layout {} bias {} lengths {} initial {} reverse {} relu {} linear {} clip {}", op,
-                       steps, batch, input, hidden, directions, layout, bias, lengths, initial, reverse, relu, linear_first, clip);
+    return fmt::format(
+        "{} steps {} batch {} input {} hidden {} directions {} layout {} bias {} lengths {} "
+        "initial {} reverse {} relu {} linear {} clip {}",
+        op, steps, batch, input, hidden, directions, layout, bias, lengths, initial, reverse, relu,
+        linear_first, clip);
   }
 };
 
@@ -57,18 +61,30 @@ Graph GraphOf(const Case& c, std::mt19937& random) {
   node.op = c.op;
   node.name = "cell";
   const int64_t rows = c.gates * c.hidden;
-  const std::vector<int64_t> x = c.layout ? std::vector<int64_t>{c.batch, c.steps, c.input} : std::vector<int64_t>{c.steps, c.batch, c.input};
-  const std::vector<int64_t> state = c.layout ? std::vector<int64_t>{c.batch, c.directions, c.hidden} : std::vector<int64_t>{c.directions, c.batch, c.hidden};
-  node.inputs = {graph.AddInput("x", TensorType(DType::kFloat32, Shape(x))), graph.AddConstant("w", Random({c.directions, rows, c.input}, random, 0.7f)),
+  const std::vector<int64_t> x = c.layout ? std::vector<int64_t>{c.batch, c.steps, c.input}
+                                          : std::vector<int64_t>{c.steps, c.batch, c.input};
+  const std::vector<int64_t> state = c.layout
+                                         ? std::vector<int64_t>{c.batch, c.directions, c.hidden}
+                                         : std::vector<int64_t>{c.directions, c.batch, c.hidden};
+  node.inputs = {graph.AddInput("x", TensorType(DType::kFloat32, Shape(x))),
+                 graph.AddConstant("w", Random({c.directions, rows, c.input}, random, 0.7f)),
                  graph.AddConstant("r", Random({c.directions, rows, c.hidden}, random, 0.5f))};
-  node.inputs.push_back(c.bias ? graph.AddConstant("b", Random({c.directions, 2 * rows}, random, 0.5f)) : ValueId{});
+  node.inputs.push_back(
+      c.bias ? graph.AddConstant("b", Random({c.directions, 2 * rows}, random, 0.5f)) : ValueId{});
   std::vector<int32_t> lengths;
-  for (int64_t b = 0; b < c.batch; ++b) lengths.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.steps + 1)));
-  node.inputs.push_back(c.lengths ? graph.AddConstant("lengths", Tensor::FromValues<int32_t>(Shape{c.batch}, lengths)) : ValueId{});
-  if (c.initial) node.inputs.push_back(graph.AddInput("h", TensorType(DType::kFloat32, Shape(state))));
-  if (c.initial && c.op == "LSTM") node.inputs.push_back(graph.AddInput("c", TensorType(DType::kFloat32, Shape(state))));
+  for (int64_t b = 0; b < c.batch; ++b)
+    lengths.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.steps + 1)));
+  node.inputs.push_back(
+      c.lengths ? graph.AddConstant("lengths", Tensor::FromValues<int32_t>(Shape{c.batch}, lengths))
+                : ValueId{});
+  if (c.initial)
+    node.inputs.push_back(graph.AddInput("h", TensorType(DType::kFloat32, Shape(state))));
+  if (c.initial && c.op == "LSTM")
+    node.inputs.push_back(graph.AddInput("c", TensorType(DType::kFloat32, Shape(state))));
   node.attrs.Set("layout", c.layout ? 1 : 0);
-  node.attrs.Set("direction", c.directions == 2 ? "bidirectional" : c.reverse ? "reverse" : "forward");
+  node.attrs.Set("direction", c.directions == 2 ? "bidirectional"
+                              : c.reverse       ? "reverse"
+                                                : "forward");
   if (c.op == "GRU") node.attrs.Set("linear_before_reset", c.linear_first ? 1 : 0);
   if (c.clip > 0) node.attrs.Set("clip", c.clip);
   if (c.relu) {
@@ -94,26 +110,34 @@ Graph GraphOf(const Case& c, std::mt19937& random) {
 
 void ExpectClose(const Graph& graph, const Case& c, Isa isa, int threads, std::mt19937& random) {
   std::vector<Tensor> inputs;
-  for (ValueId id : graph.inputs()) inputs.push_back(Random(graph.value(id).type.shape.sizes(), random, 1.0f));
+  for (ValueId id : graph.inputs())
+    inputs.push_back(Random(graph.value(id).type.shape.sizes(), random, 1.0f));
   const auto wanted = EvaluateGraph(graph, inputs);
   ASSERT_TRUE(wanted) << wanted.error().message();
   const auto model = PackModel(graph);
   ASSERT_TRUE(model) << model.error().message();
   auto program = Compile(*model);
   ASSERT_TRUE(program) << program.error().message();
-  ASSERT_TRUE(program->steps[0].decision.kernel.ends_with("_f32")) << program->steps[0].decision.kernel;
-  const auto executor = Executor::Create(std::make_shared<const Program>(std::move(*program)), {.threads = threads, .isa = isa});
+  ASSERT_TRUE(program->steps[0].decision.kernel.ends_with("_f32"))
+      << program->steps[0].decision.kernel;
+  const auto executor = Executor::Create(std::make_shared<const Program>(std::move(*program)),
+                                         {.threads = threads, .isa = isa});
   ASSERT_TRUE(executor) << executor.error().message();
   std::vector<Tensor> outputs;
-  for (const TensorType& type : (*executor)->output_types()) outputs.push_back(Tensor::Allocate(type));
-  for (int run = 0; run < 2; ++run) ASSERT_TRUE((*executor)->Run(inputs, outputs));  // nothing is left over from a run
+  for (const TensorType& type : (*executor)->output_types())
+    outputs.push_back(Tensor::Allocate(type));
+  for (int run = 0; run < 2; ++run)
+    ASSERT_TRUE((*executor)->Run(inputs, outputs));  // nothing is left over from a run
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // Each step's products err by a few units in the last place of sums below hidden + input; slopes are at most 1, so that errors
-    // at most add up over the steps, and grow with Relu by the weights.
-    const double bound = 2e-6 * static_cast<double>(c.steps * (c.hidden + c.input)) * (c.relu ? 20 : 1);
+    // Each step's products err by a few units in the last place of sums below hidden + input;
+    // slopes are at most 1, so that errors at most add up over the steps, and grow with Relu by the
+    // weights.
+    const double bound =
+        2e-6 * static_cast<double>(c.steps * (c.hidden + c.input)) * (c.relu ? 20 : 1);
     for (int64_t k = 0; k < outputs[i].elements(); ++k) {
       const double want = (*wanted)[i].data<float>()[k];
-      ASSERT_NEAR(outputs[i].data<float>()[k], want, bound * std::max(1.0, std::fabs(want))) << "output " << i << "[" << k << "] on " << IsaName(isa);
+      ASSERT_NEAR(outputs[i].data<float>()[k], want, bound * std::max(1.0, std::fabs(want)))
+          << "output " << i << "[" << k << "] on " << IsaName(isa);
     }
   }
 }

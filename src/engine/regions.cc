@@ -15,12 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int64_t NsSince(Clock::time_point start) { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count(); }
+int64_t NsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
 
 // So many types of inputs get their stages at once; of further ones those that come again.
 constexpr size_t kEagerStages = 8;
-// Limits of one region. A state that grows from round to round brings new types in each, and the same ones again in the next
-// run of the model.
+// Limits of one region. A state that grows from round to round brings new types in each, and the
+// same ones again in the next run of the model.
 constexpr size_t kMaxStages = 32, kMaxSeen = 256;
 // Where a Program has so many multiply-accumulates, its definition takes longer than preparing it.
 constexpr int64_t kHeavyMacs = 1 << 20;
@@ -33,22 +35,26 @@ bool AlwaysOpen(const Graph& graph, const Node& node) {
 }
 
 bool HasSizes(const Graph& graph, const Node& node) {
-  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return !id.valid() || graph.value(id).type.bytes(); });
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId id) { return !id.valid() || graph.value(id).type.bytes(); });
 }
 
-// The part of a graph that `nodes`, in execution order, are: its inputs are what they read of the rest, its outputs `outputs`.
+// The part of a graph that `nodes`, in execution order, are: its inputs are what they read of the
+// rest, its outputs `outputs`.
 struct Part {
   Graph graph;
   std::vector<ValueId> inputs;  // ids of the whole
 };
 
-Part Extract(const Graph& whole, const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs) {
+Part Extract(const Graph& whole, const std::vector<NodeId>& nodes,
+             const std::vector<ValueId>& outputs) {
   Part part;
   part.graph.name = whole.name;
   std::vector<ValueId> to(static_cast<size_t>(whole.value_count()));
   for (NodeId id : nodes) {
     for (ValueId out : whole.node(id).outputs) {
-      if (out.valid()) to[out.index] = part.graph.AddValue(whole.value(out).name, whole.value(out).type);
+      if (out.valid())
+        to[out.index] = part.graph.AddValue(whole.value(out).name, whole.value(out).type);
     }
   }
   for (NodeId id : nodes) {
@@ -57,7 +63,8 @@ Part Extract(const Graph& whole, const std::vector<NodeId>& nodes, const std::ve
       if (!in.valid()) continue;
       const Value& value = whole.value(in);
       ValueId& mapped = to[in.index];
-      if (!mapped.valid() && value.is_constant()) mapped = part.graph.AddConstant(value.name, value.constant);
+      if (!mapped.valid() && value.is_constant())
+        mapped = part.graph.AddConstant(value.name, value.constant);
       if (!mapped.valid()) {
         mapped = part.graph.AddInput(value.name, value.type);
         part.inputs.push_back(in);
@@ -76,7 +83,9 @@ Part Extract(const Graph& whole, const std::vector<NodeId>& nodes, const std::ve
 // Branches whose condition is known by now become part of the graph.
 Status InlineBranches(Graph& graph) {
   const auto passes = AllPasses();
-  const auto inline_if = std::find_if(passes.begin(), passes.end(), [](const PassDef* p) { return p->name == std::string_view("inline-if"); });
+  const auto inline_if = std::find_if(passes.begin(), passes.end(), [](const PassDef* p) {
+    return p->name == std::string_view("inline-if");
+  });
   EVOQ_CHECK(inline_if != passes.end());
   for (int total = 0;;) {
     EVOQ_ASSIGN(const int changes, RunPass(graph, **inline_if));
@@ -86,14 +95,15 @@ Status InlineBranches(Graph& graph) {
   }
 }
 
-// The data of a subgraph's inputs that are constants of the graph around it: captured values, which are the last inputs of
-// both; undefined for the others.
+// The data of a subgraph's inputs that are constants of the graph around it: captured values, which
+// are the last inputs of both; undefined for the others.
 std::vector<Tensor> Captured(const Graph& graph, const Node& node, const Graph& body) {
   std::vector<Tensor> bound(body.inputs().size());
   const size_t count = CapturedInputs(node).value_or(0);
   for (size_t i = 1; i <= std::min(count, bound.size()); ++i) {
     const ValueId id = node.inputs[node.inputs.size() - i];
-    if (id.valid() && graph.value(id).constant.layout().empty()) bound[bound.size() - i] = graph.value(id).constant;
+    if (id.valid() && graph.value(id).constant.layout().empty())
+      bound[bound.size() - i] = graph.value(id).constant;
   }
   return bound;
 }
@@ -103,7 +113,11 @@ struct Cut {
   std::vector<NodeId> known, open, rest;
 
   explicit Cut(const Graph& graph) {
-    enum Where { kOpenLater, kNow, kByOpen };  // of values: computed in `rest`, by an input or a known node, by an open one
+    enum Where {
+      kOpenLater,
+      kNow,
+      kByOpen
+    };  // of values: computed in `rest`, by an input or a known node, by an open one
     std::vector<Where> where(static_cast<size_t>(graph.value_count()), kNow);
     for (NodeId id : graph.order()) {
       const Node& node = graph.node(id);
@@ -149,9 +163,12 @@ Status RegionStage::RunProgram() {
 Status RegionStage::RunOpen(Open& step) {
   const auto start = context->timed ? Clock::now() : Clock::time_point();
   const std::vector<Tensor> given = Read(step.inputs);
-  const auto run_body = [&](size_t body, std::span<const Tensor> inputs) { return step.bodies[body]->Run(inputs); };
-  EVOQ_ASSIGN(std::vector<Tensor> results, step.bodies.empty() ? EvaluateNode(step.node, given, step.output_types)
-                                                               : EvaluateControl(step.node, given, step.output_types, run_body));
+  const auto run_body = [&](size_t body, std::span<const Tensor> inputs) {
+    return step.bodies[body]->Run(inputs);
+  };
+  EVOQ_ASSIGN(std::vector<Tensor> results,
+              step.bodies.empty() ? EvaluateNode(step.node, given, step.output_types)
+                                  : EvaluateControl(step.node, given, step.output_types, run_body));
   const int64_t ns = context->timed ? NsSince(start) : 0;
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
     if (context->timed && results[i].defined()) step.found_types[i] = results[i].type();
@@ -249,14 +266,17 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
   for (ValueId id : graph.inputs()) stage->inputs.push_back(slot(id));
   for (ValueId id : graph.outputs()) stage->outputs.push_back(slot(id));
   for (NodeId id : cut.open) {
-    RegionStage::Open open{.node = graph.node(id), .output_types = {}, .inputs = {}, .outputs = {}, .bodies = {}};
+    RegionStage::Open open{
+        .node = graph.node(id), .output_types = {}, .inputs = {}, .outputs = {}, .bodies = {}};
     for (ValueId in : open.node.inputs) open.inputs.push_back(slot(in));
     for (ValueId out : open.node.outputs) {
       open.outputs.push_back(slot(out));
       open.output_types.push_back(out.valid() ? graph.value(out).type : TensorType());
     }
     open.found_types = open.output_types;
-    for (const auto& body : open.node.bodies) open.bodies.push_back(std::make_unique<Region>(*body, Form::kRaw, context_, Captured(graph, open.node, *body)));
+    for (const auto& body : open.node.bodies)
+      open.bodies.push_back(
+          std::make_unique<Region>(*body, Form::kRaw, context_, Captured(graph, open.node, *body)));
     stage->open.push_back(std::move(open));
   }
   // What leaves a part: values that something outside it reads.
@@ -267,7 +287,8 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
       for (ValueId out : graph.node(id).outputs) {
         if (!out.valid()) continue;
         const auto& users = graph.value(out).users;
-        const bool read = std::any_of(users.begin(), users.end(), [&](NodeId user) { return !inside.count(user); });
+        const bool read = std::any_of(users.begin(), users.end(),
+                                      [&](NodeId user) { return !inside.count(user); });
         if (read || graph.IsOutput(out)) values.push_back(out);
       }
     }
@@ -285,7 +306,8 @@ Result<std::unique_ptr<RegionStage>> Region::Prepare(std::span<const Tensor> inp
     ExecutorOptions options;
     options.isa = context_->isa;
     options.pool = context_->pool;
-    EVOQ_ASSIGN(stage->executor, Executor::Create(std::make_shared<const Program>(std::move(program)), options));
+    EVOQ_ASSIGN(stage->executor,
+                Executor::Create(std::make_shared<const Program>(std::move(program)), options));
     stage->step_ns.resize(stage->executor->program().steps.size());
     stage->total_ns.resize(stage->step_ns.size());
   }
@@ -320,7 +342,9 @@ Result<std::vector<Tensor>> Region::Run(std::span<const Tensor> inputs) {
 std::map<Region::Key, Region::Seen>::iterator Region::Oldest(bool with_stage) {
   auto oldest = seen_.end();
   for (auto it = seen_.begin(); it != seen_.end(); ++it) {
-    if ((it->second.stage != nullptr) == with_stage && (oldest == seen_.end() || it->second.last < oldest->second.last)) oldest = it;
+    if ((it->second.stage != nullptr) == with_stage &&
+        (oldest == seen_.end() || it->second.last < oldest->second.last))
+      oldest = it;
   }
   return oldest;
 }
@@ -329,8 +353,11 @@ std::map<Region::Key, Region::Seen>::iterator Region::Oldest(bool with_stage) {
 bool Region::IsWorthAStage(bool again, int64_t unused) const {
   if (stages_ < kEagerStages || macs_ >= kHeavyMacs) return true;
   if (!again || stages_ < kMaxStages) return again;
-  // More types in turn than there is room for would each find their stage gone: one gives way to types that come more often.
-  const auto used = [&](const auto& type) { return type.second.stage == nullptr || runs_ - type.second.last <= unused; };
+  // More types in turn than there is room for would each find their stage gone: one gives way to
+  // types that come more often.
+  const auto used = [&](const auto& type) {
+    return type.second.stage == nullptr || runs_ - type.second.last <= unused;
+  };
   return !std::all_of(seen_.begin(), seen_.end(), used);
 }
 
@@ -363,7 +390,8 @@ Result<RegionStage*> Region::StageFor(Key key, std::span<const Tensor> inputs) {
   context_->prepare_ms = inner + static_cast<double>(NsSince(start)) / 1e6;
   ++context_->prepared;
   ++stages_;
-  if (seen.stage->executor != nullptr) macs_ = std::max(macs_, MacsOf(seen.stage->executor->program()));
+  if (seen.stage->executor != nullptr)
+    macs_ = std::max(macs_, MacsOf(seen.stage->executor->program()));
   return seen.stage.get();
 }
 

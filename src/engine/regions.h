@@ -1,10 +1,12 @@
-// Runs a graph that is no single Program: sizes depend on its data, it has subgraphs, or values other than tensors of numbers.
+// Runs a graph that is no single Program: sizes depend on its data, it has subgraphs, or values
+// other than tensors of numbers.
 //
-// For the types of inputs at hand the graph is cut into stages. A stage is a Program of every node whose sizes follow from the
-// stage's inputs, and then the *open* nodes that are next: NonZero, Loop, a Reshape to a computed shape, ... Those are computed by
-// their definition, but for their subgraphs, each of which is a region of its own. What is left is a region whose inputs are
-// what the stage has computed. Stages are prepared when types come in, and kept while they are of use: at most 32 of a region
-// (docs/dynamic.md).
+// For the types of inputs at hand the graph is cut into stages. A stage is a Program of every node
+// whose sizes follow from the stage's inputs, and then the *open* nodes that are next: NonZero,
+// Loop, a Reshape to a computed shape, ... Those are computed by their definition, but for their
+// subgraphs, each of which is a region of its own. What is left is a region whose inputs are what
+// the stage has computed. Stages are prepared when types come in, and kept while they are of use:
+// at most 32 of a region (docs/dynamic.md).
 #pragma once
 
 #include <map>
@@ -27,16 +29,17 @@ struct RegionContext {
   std::shared_ptr<ThreadPool> pool;
   // Keeps the model's constants; shared with contexts of the same model, one caller at a time.
   std::shared_ptr<PackCache> packs = std::make_shared<PackCache>();
-  bool timed = false;      // note what each step takes
-  int64_t prepared = 0;    // stages so far
-  double prepare_ms = 0;   // what that took
+  bool timed = false;     // note what each step takes
+  int64_t prepared = 0;   // stages so far
+  double prepare_ms = 0;  // what that took
 };
 
 // A step of a stage, and what it took in timed runs.
 struct RegionStep {
   std::string name, op, kernel, precision;
   int64_t macs = 0, bytes = 0;  // of one execution
-  // In timed runs, sums. The steps of subgraphs have times of their own, which the step that runs them does not count.
+  // In timed runs, sums. The steps of subgraphs have times of their own, which the step that runs
+  // them does not count.
   int64_t ns = 0, runs = 0;
 };
 
@@ -57,16 +60,20 @@ class Region {
     kLowered,  // the passes have run
     kRaw,      // a subgraph: the passes run when its inputs' types are known
   };
-  // `bound` holds the data of inputs that never change (empty: none does); undefined for the others.
-  Region(Graph graph, Form form, std::shared_ptr<RegionContext> context, const std::vector<Tensor>& bound = {});
+  // `bound` holds the data of inputs that never change (empty: none does); undefined for the
+  // others.
+  Region(Graph graph, Form form, std::shared_ptr<RegionContext> context,
+         const std::vector<Tensor>& bound = {});
   ~Region();
   // The same region with its stages, with memory of its own, in another context of the same model.
   Result<std::unique_ptr<Region>> Another(const std::shared_ptr<RegionContext>& context) const;
 
-  // One run at a time. Errors: kUsage for inputs that do not fit the graph; those of a definition on data that it refuses.
+  // One run at a time. Errors: kUsage for inputs that do not fit the graph; those of a definition
+  // on data that it refuses.
   Result<std::vector<Tensor>> Run(std::span<const Tensor> inputs);
 
-  // The steps of all stages that are kept, subgraphs after the step that runs them; names of those begin with its name.
+  // The steps of all stages that are kept, subgraphs after the step that runs them; names of those
+  // begin with its name.
   void Collect(const std::string& prefix, std::vector<RegionStep>& steps) const;
   void ResetTimes();
   // What ran since ResetTimes, in timed runs: once. From then on AddTimes counts these steps.

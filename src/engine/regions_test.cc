@@ -12,7 +12,9 @@
 namespace evoq {
 namespace {
 
-Tensor Floats(std::vector<float> values, Shape shape) { return Tensor::FromValues<float>(std::move(shape), values); }
+Tensor Floats(std::vector<float> values, Shape shape) {
+  return Tensor::FromValues<float>(std::move(shape), values);
+}
 
 std::unique_ptr<Engine> EngineOf(const Graph& graph) {
   Graph optimized = graph;
@@ -35,7 +37,10 @@ void ExpectSame(Engine& engine, const Graph& graph, const std::vector<Tensor>& i
       EXPECT_TRUE(BitEqual(g, w)) << i;
       continue;
     }
-    for (int64_t k = 0; k < w.elements(); ++k) EXPECT_NEAR(g.data<float>()[k], w.data<float>()[k], 1e-5f * (1 + std::fabs(w.data<float>()[k]))) << i;
+    for (int64_t k = 0; k < w.elements(); ++k)
+      EXPECT_NEAR(g.data<float>()[k], w.data<float>()[k],
+                  1e-5f * (1 + std::fabs(w.data<float>()[k])))
+          << i;
   }
 }
 
@@ -47,21 +52,25 @@ std::vector<RegionStep> StepsOf(Engine& engine) {
 
 int64_t CountSteps(Engine& engine, const std::string& name) {
   const auto steps = StepsOf(engine);
-  return std::count_if(steps.begin(), steps.end(), [&](const RegionStep& s) { return s.name == name; });
+  return std::count_if(steps.begin(), steps.end(),
+                       [&](const RegionStep& s) { return s.name == name; });
 }
 
 // NonZero, then work on what it found, then NonZero again.
 TEST(Regions, StagesFollowTheData) {
-  Graph graph = Parsed("input %x: float32[N, 4]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\nf: %f = Cast{to=1}(%i)\n"
-                       "t: %t = Transpose{perm=[1, 0]}(%f)\nconst %m: float32[2, 4] = [1.0, -2.0, 0.0, 1.0, 0.5, 0.0, -1.0, 0.0]\n"
-                       "p: %p = MatMul(%t, %m)\nq: %q = Relu(%p)\nagain: %j = NonZero(%q)\noutput %r\noutput %q\noutput %j\n");
+  Graph graph = Parsed(
+      "input %x: float32[N, 4]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\nf: %f = Cast{to=1}(%i)\n"
+      "t: %t = Transpose{perm=[1, 0]}(%f)\nconst %m: float32[2, 4] = [1.0, -2.0, 0.0, 1.0, 0.5, "
+      "0.0, -1.0, 0.0]\n"
+      "p: %p = MatMul(%t, %m)\nq: %q = Relu(%p)\nagain: %j = NonZero(%q)\noutput %r\noutput "
+      "%q\noutput %j\n");
   const auto engine = EngineOf(graph);
   ExpectSame(*engine, graph, {Floats({1, -1, 0, 2}, {1, 4})});
   EXPECT_FALSE(engine->in_regions().empty());
   const int64_t stages = engine->prepared().count;
   EXPECT_EQ(stages, 2);  // up to the first NonZero, and from there
   ExpectSame(*engine, graph, {Floats({3, -1, 0, 5}, {1, 4})});
-  EXPECT_EQ(engine->prepared().count, stages);  // the same sizes all along
+  EXPECT_EQ(engine->prepared().count, stages);                 // the same sizes all along
   ExpectSame(*engine, graph, {Floats({1, 1, 0, 2}, {1, 4})});  // three places now
   EXPECT_EQ(engine->prepared().count, stages + 1);
   ExpectSame(*engine, graph, {Floats({-1, -1, 0, -2}, {1, 4})});  // none at all
@@ -95,14 +104,18 @@ TEST(Regions, LoopRunsItsBodyCompiled) {
   const Graph graph = Parsed(kLoop);
   const auto engine = EngineOf(graph);
   for (int64_t n : {5, 0, 1, 20}) {
-    const std::vector<Tensor> inputs = {Floats({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::Scalar<int64_t>(n), Tensor::Scalar(true)};
+    const std::vector<Tensor> inputs = {Floats({1, 2, 3, 4, 5, 6}, {2, 3}),
+                                        Tensor::Scalar<int64_t>(n), Tensor::Scalar(true)};
     ExpectSame(*engine, graph, inputs);
   }
   const std::vector<RegionStep> steps = StepsOf(*engine);
-  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const RegionStep& s) { return s.name == "loop/m" && s.kernel == "matmul_f32"; }));
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const RegionStep& s) {
+    return s.name == "loop/m" && s.kernel == "matmul_f32";
+  }));
 }
 
-// A state that grows by one row: each round has other sizes, and each run of the model the same ones again.
+// A state that grows by one row: each round has other sizes, and each run of the model the same
+// ones again.
 constexpr char kGrow[] = R"(input %x: float32[1, 2]
 input %n: int64[]
 loop: %last = Loop{captured=1}(%n, _, %x, %x)
@@ -125,9 +138,11 @@ TEST(Regions, LoopOfGrowingState) {
     const auto engine = EngineOf(graph);
     const std::vector<Tensor> inputs = {Floats({1, -2}, {1, 2}), Tensor::Scalar(rounds)};
     ExpectSame(*engine, graph, inputs);
-    EXPECT_EQ(engine->prepared().count, 1 + 8) << rounds;  // the first sizes; the others may never come again
+    EXPECT_EQ(engine->prepared().count, 1 + 8)
+        << rounds;  // the first sizes; the others may never come again
     ExpectSame(*engine, graph, inputs);
-    const int64_t twice = engine->prepared().count;  // more sizes than are remembered never come again
+    const int64_t twice =
+        engine->prepared().count;  // more sizes than are remembered never come again
     EXPECT_EQ(twice, 1 + (rounds > 256 ? 8 : std::min<int64_t>(rounds, 32))) << rounds;
     ExpectSame(*engine, graph, inputs);
     EXPECT_EQ(engine->prepared().count, twice) << rounds;  // no stage went that was of use
@@ -158,9 +173,13 @@ TEST(Regions, StagesAreOfRanksToo) {
 }
 
 TEST(Regions, OldStagesGiveWay) {
-  const Graph graph = Parsed("input %x: float32[N]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\noutput %r\noutput %i\n");
+  const Graph graph = Parsed(
+      "input %x: float32[N]\nr: %r = Relu(%x)\nnz: %i = NonZero(%r)\noutput %r\noutput %i\n");
   const auto engine = EngineOf(graph);
-  const auto run = [&](int64_t size) { ExpectSame(*engine, graph, {Floats(std::vector<float>(static_cast<size_t>(size), 1.0f), {size})}); };
+  const auto run = [&](int64_t size) {
+    ExpectSame(*engine, graph,
+               {Floats(std::vector<float>(static_cast<size_t>(size), 1.0f), {size})});
+  };
   for (int pass = 0; pass < 2; ++pass) {
     for (int64_t size = 1; size <= 32; ++size) run(size);
   }
@@ -174,10 +193,13 @@ TEST(Regions, OldStagesGiveWay) {
 
 // Much arithmetic is never run by definition.
 TEST(Regions, HeavyStagesArePreparedAtOnce) {
-  Graph graph = Parsed("input %x: float32[N, 256]\nconst %w: float32[256, 256]\np: %p = MatMul(%x, %w)\nnz: %i = NonZero(%p)\noutput %p\noutput %i\n");
+  Graph graph = Parsed(
+      "input %x: float32[N, 256]\nconst %w: float32[256, 256]\np: %p = MatMul(%x, %w)\nnz: %i = "
+      "NonZero(%p)\noutput %p\noutput %i\n");
   const auto engine = EngineOf(graph);
   for (int64_t rows = 16; rows < 16 + 40; ++rows) {
-    ASSERT_TRUE(engine->Run({{Floats(std::vector<float>(static_cast<size_t>(rows) * 256, 1.0f), {rows, 256})}}));
+    ASSERT_TRUE(engine->Run(
+        {{Floats(std::vector<float>(static_cast<size_t>(rows) * 256, 1.0f), {rows, 256})}}));
     EXPECT_EQ(engine->prepared().count, rows - 15);
     EXPECT_EQ(CountSteps(*engine, "p"), std::min<int64_t>(rows - 15, 32));
   }
@@ -202,27 +224,34 @@ output %last
 )");
   const auto engine = EngineOf(graph);
   for (int64_t rows = 1; rows <= 4; ++rows) {
-    ExpectSame(*engine, graph, {Floats(std::vector<float>(static_cast<size_t>(rows) * 64, 1.0f), {rows, 64}), Tensor::Scalar<int64_t>(2)});
+    ExpectSame(*engine, graph,
+               {Floats(std::vector<float>(static_cast<size_t>(rows) * 64, 1.0f), {rows, 64}),
+                Tensor::Scalar<int64_t>(2)});
     EXPECT_EQ(CountSteps(*engine, "loop/p"), rows);
     EXPECT_EQ(engine->regions()->weight_bytes(), 64 * 64 * 4) << rows;
   }
 }
 
-// A step has the time of its subgraph's steps apart from its own: together they are no more than the run.
+// A step has the time of its subgraph's steps apart from its own: together they are no more than
+// the run.
 TEST(Regions, TimesAddUp) {
   const Graph graph = Parsed(kLoop);
   const auto engine = EngineOf(graph);
-  const std::vector<Tensor> inputs = {Floats(std::vector<float>(64 * 3, 0.01f), {64, 3}), Tensor::Scalar<int64_t>(200), Tensor::Scalar(true)};
+  const std::vector<Tensor> inputs = {Floats(std::vector<float>(64 * 3, 0.01f), {64, 3}),
+                                      Tensor::Scalar<int64_t>(200), Tensor::Scalar(true)};
   const auto untimed = [&] {
     const auto steps = StepsOf(*engine);
-    return std::all_of(steps.begin(), steps.end(), [](const RegionStep& s) { return s.ns == 0 && s.runs == 0; });
+    return std::all_of(steps.begin(), steps.end(),
+                       [](const RegionStep& s) { return s.ns == 0 && s.runs == 0; });
   };
   ASSERT_TRUE(engine->Run(inputs));
   EXPECT_TRUE(untimed());
   engine->TimeRegions(true);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(engine->Run(inputs));
-  const auto wall = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  const auto wall =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count();
   engine->TimeRegions(false);
   int64_t sum = 0, rounds = 0;
   for (const RegionStep& step : StepsOf(*engine)) {
@@ -238,11 +267,14 @@ TEST(Regions, TimesAddUp) {
 
 TEST(Regions, IfTakesEitherBranch) {
   const Graph graph = Parsed(
-      "input %x: float32[N]\ninput %c: bool[]\nif: %y = If{captured=1}(%c, %x)\n| graph \"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n"
-      "| output %b\n| graph \"else\"\n| input %a: float32[...]\n| const %axes: int64[1] = [0]\n| e: %b = Unsqueeze(%a, %axes)\n| output %b\n"
+      "input %x: float32[N]\ninput %c: bool[]\nif: %y = If{captured=1}(%c, %x)\n| graph "
+      "\"then\"\n| input %a: float32[...]\n| t: %b = Mul(%a, %a)\n"
+      "| output %b\n| graph \"else\"\n| input %a: float32[...]\n| const %axes: int64[1] = [0]\n| "
+      "e: %b = Unsqueeze(%a, %axes)\n| output %b\n"
       "after: %z = Neg(%y)\noutput %z\noutput %y\n");
   const auto engine = EngineOf(graph);
-  for (bool c : {true, false, true}) ExpectSame(*engine, graph, {Floats({1, 2, 3}, {3}), Tensor::Scalar(c)});
+  for (bool c : {true, false, true})
+    ExpectSame(*engine, graph, {Floats({1, 2, 3}, {3}), Tensor::Scalar(c)});
   ExpectSame(*engine, graph, {Floats({1, 2}, {2}), Tensor::Scalar(false)});
 }
 
@@ -256,8 +288,7 @@ TEST(Regions, HeavyFromAMillionOn) {
     const auto engine = EngineOf(graph);
     for (const int64_t rows : {most, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, int64_t{5},
                                int64_t{6}, int64_t{7}, int64_t{8}})
-      ASSERT_TRUE(engine->Run(
-          {{Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, 256}))}}));
+      ASSERT_TRUE(engine->Run({{Tensor::Allocate(TensorType(DType::kFloat32, Shape{rows, 256}))}}));
     EXPECT_EQ(engine->prepared().count, most == 16 ? 9 : 8);
   }
 }
@@ -293,8 +324,8 @@ output %z
     for (const RegionStep& s : steps) {
       if (s.name != name) continue;
       EXPECT_GE(s.ns, 0) << name;
-      all += fmt::format("{} {} {} {} {} {};", s.op, s.kernel, s.precision, s.macs, s.bytes,
-                         s.runs);
+      all +=
+          fmt::format("{} {} {} {} {} {};", s.op, s.kernel, s.precision, s.macs, s.bytes, s.runs);
     }
     return all;
   };
@@ -340,7 +371,8 @@ output %u
 TEST(Regions, ErrorsNameTheInput) {
   const Graph graph = Parsed(kLoop);
   const auto engine = EngineOf(graph);
-  const auto wrong = engine->Run({{Tensor::Scalar<int64_t>(1), Tensor::Scalar<int64_t>(1), Tensor::Scalar(true)}});
+  const auto wrong =
+      engine->Run({{Tensor::Scalar<int64_t>(1), Tensor::Scalar<int64_t>(1), Tensor::Scalar(true)}});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("input x"), std::string::npos) << wrong.error().message();
 }

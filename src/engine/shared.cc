@@ -27,7 +27,8 @@ class Running {
 
 }  // namespace
 
-SharedEngine::SharedEngine(std::unique_ptr<Engine> engine, int streams) : engine_(std::move(engine)), streams_(static_cast<size_t>(streams)) {
+SharedEngine::SharedEngine(std::unique_ptr<Engine> engine, int streams)
+    : engine_(std::move(engine)), streams_(static_cast<size_t>(streams)) {
   streams_[0].first = true;
   for (Stream& stream : streams_) idle_.push_back(&stream);
 }
@@ -38,14 +39,16 @@ std::string SharedEngine::in_regions() const {
 }
 
 bool SharedEngine::Stream::Has(const std::shared_ptr<Executor>& own) const {
-  return first || std::any_of(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.of.lock() == own; });
+  return first || std::any_of(copies.begin(), copies.end(),
+                              [&](const Copy& copy) { return copy.of.lock() == own; });
 }
 
 // This stream's executor like `own`, made on first use.
 Result<std::shared_ptr<Executor>> SharedEngine::Stream::For(const std::shared_ptr<Executor>& own) {
   if (first) return own;
   std::erase_if(copies, [](const Copy& copy) { return copy.of.expired(); });
-  const auto found = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.of.lock() == own; });
+  const auto found = std::find_if(copies.begin(), copies.end(),
+                                  [&](const Copy& copy) { return copy.of.lock() == own; });
   if (found != copies.end()) return found->executor;
   if (pool == nullptr) pool = std::make_shared<ThreadPool>(own->threads());
   EVOQ_ASSIGN(std::shared_ptr<Executor> executor, own->Another(pool));
@@ -55,7 +58,8 @@ Result<std::shared_ptr<Executor>> SharedEngine::Stream::For(const std::shared_pt
 
 // An idle stream, of which there must be one: one that has such an executor, if any has.
 SharedEngine::Stream* SharedEngine::Take(const std::shared_ptr<Executor>& own) {
-  auto taken = std::find_if(idle_.begin(), idle_.end(), [&](const Stream* stream) { return stream->Has(own); });
+  auto taken = std::find_if(idle_.begin(), idle_.end(),
+                            [&](const Stream* stream) { return stream->Has(own); });
   if (taken == idle_.end()) taken = idle_.begin();
   Stream* const stream = *taken;
   idle_.erase(taken);

@@ -11,9 +11,9 @@
 
 namespace evoq {
 
-// At most `streams` runs at a time, of whatever shapes, each on threads of its own; further callers wait. Results are those of
-// single runs, bit for bit. Preparing a new shape holds up callers that begin, not those that run. A model that runs in regions
-// (Engine::in_regions) has one stream.
+// At most `streams` runs at a time, of whatever shapes, each on threads of its own; further callers
+// wait. Results are those of single runs, bit for bit. Preparing a new shape holds up callers that
+// begin, not those that run. A model that runs in regions (Engine::in_regions) has one stream.
 class SharedEngine {
  public:
   SharedEngine(std::unique_ptr<Engine> engine, int streams);
@@ -21,7 +21,8 @@ class SharedEngine {
   int streams() const { return static_cast<int>(streams_.size()); }
   // Runs that are under way now.
   int running() const { return running_; }
-  // Why the model runs in regions; "" where it does not. Known after load, or after the first run of a model of free sizes.
+  // Why the model runs in regions; "" where it does not. Known after load, or after the first run
+  // of a model of free sizes.
   std::string in_regions() const;
 
   // As Engine::Run. The outputs own their memory: they are no views of inputs or constants.
@@ -35,7 +36,7 @@ class SharedEngine {
   };
   // Runs one after the other, on one set of threads.
   struct Stream {
-    bool first = false;  // takes the engine's own executors
+    bool first = false;                // takes the engine's own executors
     std::shared_ptr<ThreadPool> pool;  // null before the first run
     std::vector<Copy> copies;
 

@@ -1,4 +1,5 @@
-// A model for several threads: how many runs go on at once, whatever their shapes, and that errors leave nothing behind.
+// A model for several threads: how many runs go on at once, whatever their shapes, and that errors
+// leave nothing behind.
 #include "engine/shared.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +32,8 @@ Tensor Rows(int64_t rows, float value) {
   return x;
 }
 
-// Runs from `callers` threads, each with a shape of its own, until as many as `wanted` were seen to run at once, or each has
-// run `rounds` times. Returns the most that ran at once.
+// Runs from `callers` threads, each with a shape of its own, until as many as `wanted` were seen to
+// run at once, or each has run `rounds` times. Returns the most that ran at once.
 int MostAtOnce(SharedEngine& shared, int callers, int wanted, int rounds) {
   std::atomic<int> most = 0, left = callers;
   std::vector<std::thread> threads;
@@ -72,7 +73,8 @@ TEST(SharedEngine, ShapesComeAndGo) {
   for (int c = 0; c < 3; ++c) {
     threads.emplace_back([&, c] {
       for (int64_t k = 0; k < 3 * static_cast<int64_t>(Engine::kMaxExecutors); ++k) {
-        const Tensor x = Rows(1 + (k + 7 * c) % (2 * static_cast<int64_t>(Engine::kMaxExecutors)), static_cast<float>(k));
+        const Tensor x = Rows(1 + (k + 7 * c) % (2 * static_cast<int64_t>(Engine::kMaxExecutors)),
+                              static_cast<float>(k));
         const auto outputs = shared->Run(std::span(&x, 1));
         ASSERT_TRUE(outputs) << outputs.error().message();
         EXPECT_TRUE(BitEqual((*outputs)[0], x));
@@ -84,9 +86,14 @@ TEST(SharedEngine, ShapesComeAndGo) {
 
 // An index out of range is found while the step runs.
 TEST(SharedEngine, AnErrorReleasesItsStream) {
-  const auto shared = Shared("input %x: float32[2]\ninput %i: int64[1, 1]\ng: %y: float32[1] = GatherND(%x, %i)\noutput %y\n", 1);
+  const auto shared = Shared(
+      "input %x: float32[2]\ninput %i: int64[1, 1]\ng: %y: float32[1] = GatherND(%x, %i)\noutput "
+      "%y\n",
+      1);
   const Tensor x = Tensor::FromValues<float>(Shape{2}, {1, 2});
-  const auto run = [&](int64_t index) { return shared->Run({{x, Tensor::FromValues<int64_t>(Shape{1, 1}, {index})}}); };
+  const auto run = [&](int64_t index) {
+    return shared->Run({{x, Tensor::FromValues<int64_t>(Shape{1, 1}, {index})}});
+  };
   EXPECT_EQ(shared->in_regions(), "");
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(run(5));
@@ -100,7 +107,8 @@ TEST(SharedEngine, AnErrorReleasesItsStream) {
 }
 
 TEST(SharedEngine, RegionsHaveOneStream) {
-  const auto shared = Shared("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\noutput %x\n", 4);
+  const auto shared =
+      Shared("input %x: float32[3]\nnz: %y = NonZero(%x)\noutput %y\noutput %x\n", 4);
   const Tensor x = Tensor::FromValues<float>(Shape{3}, {0, 2, 3});
   std::vector<std::thread> threads;
   for (int c = 0; c < 3; ++c) {

@@ -18,14 +18,17 @@ namespace {
 constexpr double kGain = 0.97;  // a variant must be faster than the default by this factor
 constexpr int kMinRounds = 5, kMaxRounds = 40, kVerifyRounds = 11;
 
-double NowSeconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double NowSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Steps that are alike, and what they may be.
 struct Kind {
   std::string key, kernel;
   std::vector<size_t> steps;
-  std::vector<StepTuning> candidates;        // the default first
-  std::vector<std::vector<double>> samples;  // per candidate: ns of all its steps together, per round
+  std::vector<StepTuning> candidates;  // the default first
+  std::vector<std::vector<double>>
+      samples;  // per candidate: ns of all its steps together, per round
 };
 
 // Everything that the speed of a step may depend on, and nothing that it does not (names, scales).
@@ -58,18 +61,22 @@ std::vector<StepTuning> Candidates(const Graph& graph, const Step& step, Isa isa
   if (kernel == nullptr) return candidates;
   if (kernel->variants != nullptr) {
     const NodeCall args(graph, graph.node(step.node));
-    for (std::string& name : kernel->variants(args.call, {isa, threads, {}})) candidates.push_back({std::move(name), 0, {}});
+    for (std::string& name : kernel->variants(args.call, {isa, threads, {}}))
+      candidates.push_back({std::move(name), 0, {}});
   }
   if (threads > 1) candidates.push_back({"", 1, {}});
   return candidates;
 }
 
 std::string Describe(const Kind& kind, const StepTuning& tuning) {
-  return fmt::format("{} {}{}", kind.kernel, tuning.variant.empty() ? "default" : tuning.variant, tuning.threads == 1 ? ", 1 thread" : "");
+  return fmt::format("{} {}{}", kind.kernel, tuning.variant.empty() ? "default" : tuning.variant,
+                     tuning.threads == 1 ? ", 1 thread" : "");
 }
 
 // One executor per candidate number: all kinds try theirs at once.
-Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program, std::span<const Kind> kinds, const ExecutorOptions& options) {
+Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program,
+                                                    std::span<const Kind> kinds,
+                                                    const ExecutorOptions& options) {
   size_t count = 1;
   for (const Kind& kind : kinds) count = std::max(count, kind.candidates.size());
   std::vector<std::unique_ptr<Executor>> executors;
@@ -85,12 +92,14 @@ Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program, std:
   return executors;
 }
 
-Status Measure(std::span<const std::unique_ptr<Executor>> executors, std::vector<Kind>& kinds, double seconds) {
+Status Measure(std::span<const std::unique_ptr<Executor>> executors, std::vector<Kind>& kinds,
+               double seconds) {
   RunBuffers buffers = MakeBuffers(*executors[0]);
   std::vector<int64_t> ns(executors[0]->program().steps.size());
   for (Kind& kind : kinds) kind.samples.resize(kind.candidates.size());
   const double start = NowSeconds();
-  for (int round = 0; round < kMaxRounds && (round < kMinRounds || NowSeconds() - start < seconds); ++round) {
+  for (int round = 0; round < kMaxRounds && (round < kMinRounds || NowSeconds() - start < seconds);
+       ++round) {
     for (size_t i = 0; i < executors.size(); ++i) {
       EVOQ_TRY(executors[i]->RunTimed(buffers.inputs, buffers.outputs, ns));
       for (Kind& kind : kinds) {
@@ -114,13 +123,15 @@ StepTuning Choose(const Kind& kind) {
   for (size_t i = 0; i < ns.size(); ++i) {
     if (i == chosen) continue;
     tuning.slower.push_back({Describe(kind, kind.candidates[i]), kSlowerWhenMeasured,
-                             fmt::format("{:.2f} us, {} takes {:.2f} us", ns[i] / steps, Describe(kind, tuning), ns[chosen] / steps)});
+                             fmt::format("{:.2f} us, {} takes {:.2f} us", ns[i] / steps,
+                                         Describe(kind, tuning), ns[chosen] / steps)});
   }
   return tuning;
 }
 
 // Whole runs with and without the choices, in turn.
-Status Verify(const Program& program, const std::map<size_t, StepTuning>& chosen, const ExecutorOptions& options, TuneReport& report) {
+Status Verify(const Program& program, const std::map<size_t, StepTuning>& chosen,
+              const ExecutorOptions& options, TuneReport& report) {
   auto tuned = std::make_shared<Program>(program);
   for (const auto& [s, tuning] : chosen) tuned->steps[s].tuning = tuning;
   const std::shared_ptr<const Program> programs[] = {std::make_shared<Program>(program), tuned};
@@ -146,15 +157,21 @@ Status Verify(const Program& program, const std::map<size_t, StepTuning>& chosen
 // What remains of a choice when the tuned run as a whole is not faster.
 StepTuning Withdraw(const Kind& kind, const StepTuning& tuning, const TuneReport& report) {
   if (tuning.variant.empty() && tuning.threads == 0) return tuning;
-  return {"", 0, {{Describe(kind, tuning), kSlowerWhenMeasured,
-                   fmt::format("the whole run takes {:.4f} ms with what was fastest for each step, {:.4f} ms without", report.tuned_ms, report.default_ms)}}};
+  return {
+      "",
+      0,
+      {{Describe(kind, tuning), kSlowerWhenMeasured,
+        fmt::format(
+            "the whole run takes {:.4f} ms with what was fastest for each step, {:.4f} ms without",
+            report.tuned_ms, report.default_ms)}}};
 }
 
 // The plan for the program's shapes, made where there is none.
 Plan& PlanFor(Model& model, const Program& program) {
   const Graph& graph = *program.graph;
   Plan plan;
-  for (ValueId id : graph.inputs()) plan.shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
+  for (ValueId id : graph.inputs())
+    plan.shapes[graph.value(id).name] = graph.value(id).type.shape.sizes();
   for (Plan& p : model.plans) {
     if (p.shapes == plan.shapes) return p;
   }
@@ -182,7 +199,8 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
   std::vector<Kind> kinds;
   for (size_t s = 0; s < program.steps.size(); ++s) {
     const Step& step = program.steps[s];
-    std::vector<StepTuning> candidates = Candidates(*program.graph, step, options.isa, options.threads);
+    std::vector<StepTuning> candidates =
+        Candidates(*program.graph, step, options.isa, options.threads);
     if (candidates.size() < 2) continue;
     ++report.steps;
     const std::string key = KeyOf(*program.graph, step, machine, options.threads);
@@ -190,14 +208,17 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
       chosen[s] = *known;
       continue;
     }
-    auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.key == key; });
-    if (kind == kinds.end()) kind = kinds.insert(kind, {key, step.decision.kernel, {}, std::move(candidates), {}});
+    auto kind =
+        std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.key == key; });
+    if (kind == kinds.end())
+      kind = kinds.insert(kind, {key, step.decision.kernel, {}, std::move(candidates), {}});
     kind->steps.push_back(s);
   }
   report.measured = static_cast<int>(kinds.size());
   if (!kinds.empty()) {
     // They run in turn: one set of threads, which finds no time to fall asleep.
-    const ExecutorOptions run{options.threads, options.isa, 1, std::make_shared<ThreadPool>(options.threads)};
+    const ExecutorOptions run{options.threads, options.isa, 1,
+                              std::make_shared<ThreadPool>(options.threads)};
     EVOQ_ASSIGN(const auto executors, Bind(program, kinds, run));
     EVOQ_TRY(Measure(executors, kinds, options.seconds));
     for (const Kind& kind : kinds) {
@@ -206,7 +227,9 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
     }
     EVOQ_TRY(Verify(program, chosen, run, report));
     for (const Kind& kind : kinds) {
-      const StepTuning tuning = report.tuned_ms < report.default_ms ? chosen[kind.steps[0]] : Withdraw(kind, chosen[kind.steps[0]], report);
+      const StepTuning tuning = report.tuned_ms < report.default_ms
+                                    ? chosen[kind.steps[0]]
+                                    : Withdraw(kind, chosen[kind.steps[0]], report);
       for (size_t s : kind.steps) chosen[s] = tuning;
       cache.Put(kind.key, tuning);
     }
@@ -219,7 +242,9 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
     report.changed += !step.variant.empty() || step.threads != 0;
   }
   std::vector<Tuning>& tunings = PlanFor(model, program).tunings;
-  std::erase_if(tunings, [&](const Tuning& t) { return t.machine == tuning.machine && t.threads == tuning.threads; });
+  std::erase_if(tunings, [&](const Tuning& t) {
+    return t.machine == tuning.machine && t.threads == tuning.threads;
+  });
   tunings.push_back(std::move(tuning));
   report.seconds = NowSeconds() - start;
   return report;

@@ -10,7 +10,7 @@
 namespace evoq {
 
 struct TuneOptions {
-  int threads = 0;         // 0: all physical cores
+  int threads = 0;  // 0: all physical cores
   Isa isa = Isa::kScalar;
   InputShapes shapes;      // as for Compile
   std::string cache_path;  // "": measure everything, keep nothing
@@ -18,18 +18,19 @@ struct TuneOptions {
 };
 
 struct TuneReport {
-  int steps = 0;       // that have a choice
-  int measured = 0;    // kinds of steps that were measured; the others were in the cache
-  int changed = 0;     // steps that do not take their default
+  int steps = 0;     // that have a choice
+  int measured = 0;  // kinds of steps that were measured; the others were in the cache
+  int changed = 0;   // steps that do not take their default
   double default_ms = 0, tuned_ms = 0;  // of a run, measured in turn; 0 when nothing was measured
   double seconds = 0;
   std::vector<std::string> warnings;
 };
 
-// Runs the model at these shapes with each step's variants in turn, as part of whole runs, so that caches are as in
-// earnest; steps of one kind (kernel, shapes, types, attributes) are tuned together. The choices go into the plan for
-// these shapes, in place of earlier ones for the same machine and threads, and into the cache. When the tuned run as a whole
-// is not faster than the default, the defaults stay. Errors: those of Compile and Executor.
+// Runs the model at these shapes with each step's variants in turn, as part of whole runs, so that
+// caches are as in earnest; steps of one kind (kernel, shapes, types, attributes) are tuned
+// together. The choices go into the plan for these shapes, in place of earlier ones for the same
+// machine and threads, and into the cache. When the tuned run as a whole is not faster than the
+// default, the defaults stay. Errors: those of Compile and Executor.
 Result<TuneReport> TuneModel(Model& model, const TuneOptions& options);
 
 }  // namespace evoq

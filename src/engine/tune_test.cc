@@ -32,7 +32,9 @@ const %v: float32[64, 64, 1, 1]
 a: %a: float32[1, 64, 18, 18] = Conv{kernel_shape=[3, 3]}(%x, %w)
 b: %b: float32[1, 64, 18, 18] = Conv{kernel_shape=[1, 1]}(%a, %v)
 output %b
-)").value()).value();
+)")
+                            .value())
+        .value();
   }
   TuneOptions Options() const {
     TuneOptions options;
@@ -65,9 +67,12 @@ TEST_F(TuneTest, CacheKeepsWhatWasPut) {
 
 TEST_F(TuneTest, DamagedCachesAreRefusedAndReplaced) {
   std::filesystem::create_directories(std::filesystem::path(cache_).parent_path());
-  for (const char* text : {"", "{", "[]", "{\"version\": 1}", "{\"version\": 1, \"entries\": []}", "{\"version\": 1, \"entries\": {\"a\": 3}}",
-                           "{\"version\": 1, \"entries\": {\"a\": {\"variant\": 1, \"threads\": 0, \"slower\": []}}}",
-                           "{\"version\": 1, \"entries\": {\"a\": {\"variant\": \"\", \"threads\": 0, \"slower\": [[1]]}}}"}) {
+  for (const char* text :
+       {"", "{", "[]", "{\"version\": 1}", "{\"version\": 1, \"entries\": []}",
+        "{\"version\": 1, \"entries\": {\"a\": 3}}",
+        "{\"version\": 1, \"entries\": {\"a\": {\"variant\": 1, \"threads\": 0, \"slower\": []}}}",
+        "{\"version\": 1, \"entries\": {\"a\": {\"variant\": \"\", \"threads\": 0, \"slower\": "
+        "[[1]]}}}"}) {
     ASSERT_TRUE(WriteFileAtomic(cache_, text));
     EXPECT_FALSE(TuningCache::Open(cache_)) << text;
   }
@@ -92,13 +97,16 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   EXPECT_EQ(tuning.threads, 2);
   const std::string machine = MachineName(Options().isa);
   EXPECT_EQ(tuning.machine, machine);
-  // Of each convolution: what lost and why, in the program of this machine and number of threads only.
-  const Program followed = Compile(model, {}, {machine, 2}).value(), other = Compile(model, {}, {machine, 1}).value();
+  // Of each convolution: what lost and why, in the program of this machine and number of threads
+  // only.
+  const Program followed = Compile(model, {}, {machine, 2}).value(),
+                other = Compile(model, {}, {machine, 1}).value();
   for (size_t s = 0; s < followed.steps.size(); ++s) {
     if (followed.steps[s].decision.kernel != "conv_f32") continue;
     const auto slower = [](const Step& step) {
       const auto& rejected = step.decision.rejected;
-      return std::count_if(rejected.begin(), rejected.end(), [](const auto& r) { return r.code == kSlowerWhenMeasured; });
+      return std::count_if(rejected.begin(), rejected.end(),
+                           [](const auto& r) { return r.code == kSlowerWhenMeasured; });
     };
     EXPECT_GT(slower(followed.steps[s]), 0);
     EXPECT_EQ(slower(other.steps[s]), 0);
@@ -110,7 +118,8 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
   ASSERT_TRUE(cached);
   EXPECT_EQ(cached->measured, 0);
   ASSERT_EQ(again.plans[0].tunings.size(), 1u);
-  for (const auto& [node, step] : tuning.steps) EXPECT_EQ(again.plans[0].tunings[0].steps.at(node).variant, step.variant);
+  for (const auto& [node, step] : tuning.steps)
+    EXPECT_EQ(again.plans[0].tunings[0].steps.at(node).variant, step.variant);
   // Tuning again replaces.
   ASSERT_TRUE(TuneModel(again, Options()));
   EXPECT_EQ(again.plans[0].tunings.size(), 1u);
@@ -160,11 +169,10 @@ TEST_F(TuneTest, WhatTheCacheTakes) {
         R"({"variant": "", "threads": 0, "slower": [["a", 1]]})"}) {
     const auto refused = entry(bad);
     ASSERT_FALSE(refused) << bad;
-    EXPECT_EQ(refused.error().message(),
-              cache_ + ": entry 'k' is not {variant, threads, slower}");
+    EXPECT_EQ(refused.error().message(), cache_ + ": entry 'k' is not {variant, threads, slower}");
   }
-  for (const char* bad : {"[]", R"({"version": 1})", R"({"entries": {}})",
-                          R"({"version": 1, "entries": []})"}) {
+  for (const char* bad :
+       {"[]", R"({"version": 1})", R"({"entries": {}})", R"({"version": 1, "entries": []})"}) {
     const auto refused = open(bad);
     ASSERT_FALSE(refused) << bad;
     EXPECT_EQ(refused.error().message(),
@@ -268,8 +276,8 @@ TEST_F(TuneTest, KnownChoicesAreTaken) {
       count += node != "a" && (!step.variant.empty() || step.threads != 0);
     return count;
   }();
-  for (const StepTuning& known : {StepTuning{"winograd 2x2", 0, {}}, StepTuning{"", 1, {}},
-                                  StepTuning{"", 0, {}}}) {
+  for (const StepTuning& known :
+       {StepTuning{"winograd 2x2", 0, {}}, StepTuning{"", 1, {}}, StepTuning{"", 0, {}}}) {
     TuningCache cache;
     cache.Put(key, known);
     ASSERT_TRUE(cache.Save(cache_));

@@ -15,14 +15,17 @@ constexpr size_t kMaxBytes = 64 << 20;
 constexpr size_t kMaxEntries = 1 << 16;  // more are not kept: the cache starts afresh
 
 Result<StepTuning> ReadEntry(const std::string& key, const json& from) {
-  const auto bad = [&] { return InvalidInput("entry '{}' is not {{variant, threads, slower}}", key); };
+  const auto bad = [&] {
+    return InvalidInput("entry '{}' is not {{variant, threads, slower}}", key);
+  };
   if (!from.is_object() || !from.contains("variant") || !from["variant"].is_string()) return bad();
   if (!from.contains("threads") || !from["threads"].is_number_integer()) return bad();
   StepTuning tuning{from["variant"].get<std::string>(), from["threads"] == 1 ? 1 : 0, {}};
   if (!from.contains("slower") || !from["slower"].is_array()) return bad();
   for (const json& r : from["slower"]) {
     if (!r.is_array() || r.size() != 2 || !r[0].is_string() || !r[1].is_string()) return bad();
-    tuning.slower.push_back({r[0].get<std::string>(), kSlowerWhenMeasured, r[1].get<std::string>()});
+    tuning.slower.push_back(
+        {r[0].get<std::string>(), kSlowerWhenMeasured, r[1].get<std::string>()});
   }
   return tuning;
 }
@@ -36,7 +39,8 @@ Result<TuningCache> TuningCache::Open(const std::string& path) {
   std::error_code code;
   if (path.empty() || !std::filesystem::exists(path, code)) return cache;
   EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
-  if (!root.is_object() || !root.contains("version") || !root.contains("entries") || !root["entries"].is_object())
+  if (!root.is_object() || !root.contains("version") || !root.contains("entries") ||
+      !root["entries"].is_object())
     return InvalidInput("{}: no tuning cache: expected an object with version and entries", path);
   if (root["version"] != kVersion) return cache;
   for (const auto& [key, value] : root["entries"].items()) {
@@ -56,7 +60,8 @@ Status TuningCache::Save(const std::string& path) const {
   if (path.empty() || added_.empty()) return {};
   EVOQ_TRY(MakeDirectories(std::filesystem::path(path).parent_path().string()));
   std::map<std::string, StepTuning> all = added_;
-  if (Result<TuningCache> now = Open(path); now && now->entries_.size() + added_.size() <= kMaxEntries)
+  if (Result<TuningCache> now = Open(path);
+      now && now->entries_.size() + added_.size() <= kMaxEntries)
     all.merge(now->entries_);  // keeps what was added
   json entries = json::object();
   for (const auto& [key, tuning] : all) {

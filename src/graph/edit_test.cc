@@ -288,8 +288,7 @@ TEST(GraphTextValues, EveryTypeThatIsWritten) {
       "const %g: float32[8] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]",
       "const %h: float32[9]",
       "const %i: int4[2, 4](4 scales on axis 1, block 2) = [0, 0, 0, 0, 0, 0, 0, 0]",
-      "const %j: float32[2] = [inf, nan]",
-  };
+      "const %j: float32[2] = [inf, nan]"};
   std::string whole;
   for (const char* line : lines) {
     const std::string one = line;

@@ -1,5 +1,5 @@
-// Why a node stays in floating point, where it could compute on integers: an attribute of the node, "code: sentence". Docs and the
-// ledger's rules (report/rules.inc) know the codes.
+// Why a node stays in floating point, where it could compute on integers: an attribute of the node,
+// "code: sentence". Docs and the ledger's rules (report/rules.inc) know the codes.
 #pragma once
 
 namespace evoq {

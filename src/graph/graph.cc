@@ -55,8 +55,12 @@ Status VerifyUsers(const Graph& graph) {
 
 }  // namespace
 
-bool Graph::IsInput(ValueId id) const { return std::find(inputs_.begin(), inputs_.end(), id) != inputs_.end(); }
-bool Graph::IsOutput(ValueId id) const { return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end(); }
+bool Graph::IsInput(ValueId id) const {
+  return std::find(inputs_.begin(), inputs_.end(), id) != inputs_.end();
+}
+bool Graph::IsOutput(ValueId id) const {
+  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+}
 
 ValueId Graph::FindValue(std::string_view name) const {
   auto it = value_names_.find(name);
@@ -117,8 +121,8 @@ NodeId Graph::AddNode(Node node) {
   }
   for (ValueId out : node.outputs) {
     if (!out.valid()) continue;
-    EVOQ_CHECK(!values_[out.index].producer.valid() && !values_[out.index].is_constant(), "{} has a producer",
-               values_[out.index].name);
+    EVOQ_CHECK(!values_[out.index].producer.valid() && !values_[out.index].is_constant(),
+               "{} has a producer", values_[out.index].name);
     values_[out.index].producer = id;
   }
   nodes_.push_back(std::move(node));
@@ -126,7 +130,8 @@ NodeId Graph::AddNode(Node node) {
   return id;
 }
 
-ValueId Graph::Apply(std::string op, std::string name, std::vector<ValueId> inputs, Attrs attrs, TensorType type) {
+ValueId Graph::Apply(std::string op, std::string name, std::vector<ValueId> inputs, Attrs attrs,
+                     TensorType type) {
   const ValueId out = AddValue(name, std::move(type));
   Node node;
   node.op = std::move(op);
@@ -286,7 +291,8 @@ Status Graph::Sort() {
   if (sorted.size() != order_.size()) {
     for (NodeId id : order_) {
       if (waiting[id.index] > 0)
-        return InvalidInput("node {} ({}) is part of a cycle, expected an acyclic graph", node(id).name, node(id).op);
+        return InvalidInput("node {} ({}) is part of a cycle, expected an acyclic graph",
+                            node(id).name, node(id).op);
     }
   }
   order_ = std::move(sorted);
@@ -294,7 +300,9 @@ Status Graph::Sort() {
 }
 
 Status Graph::Verify() const {
-  const auto broken = [](std::string what) { return Fail(ErrorCode::kInternal, "broken graph: {}", what); };
+  const auto broken = [](std::string what) {
+    return Fail(ErrorCode::kInternal, "broken graph: {}", what);
+  };
   EVOQ_TRY(VerifyUsers(*this));
   std::vector<bool> computed(values_.size(), false);
   for (ValueId in : inputs_) computed[in.index] = true;
@@ -309,12 +317,15 @@ Status Graph::Verify() const {
     }
     for (ValueId out : n.outputs) {
       if (!out.valid()) continue;
-      if (value(out).producer != id) return broken(fmt::format("value {} does not know its producer {}", value(out).name, n.name));
+      if (value(out).producer != id)
+        return broken(
+            fmt::format("value {} does not know its producer {}", value(out).name, n.name));
       computed[out.index] = true;
     }
   }
   for (ValueId out : outputs_) {
-    if (!value(out).is_constant() && !computed[out.index]) return broken(fmt::format("output {} is not computed", value(out).name));
+    if (!value(out).is_constant() && !computed[out.index])
+      return broken(fmt::format("output {} is not computed", value(out).name));
   }
   return {};
 }
@@ -327,7 +338,8 @@ Graph Graph::Compacted() const {
   const auto move = [&](ValueId id) {
     if (!id.valid() || map[id.index].valid()) return;
     const Value& v = value(id);
-    map[id.index] = v.is_constant() ? to.AddConstant(v.name, v.constant) : to.AddValue(v.name, v.type);
+    map[id.index] =
+        v.is_constant() ? to.AddConstant(v.name, v.constant) : to.AddValue(v.name, v.type);
     to.values_[map[id.index].index].type = v.type;
   };
   for (ValueId in : inputs_) {

@@ -113,7 +113,8 @@ TEST(Graph, SortFindsCycles) {
   g.MarkOutput(b);
   const Status status = g.Sort();
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message(), "node first (Relu) is part of a cycle, expected an acyclic graph");
+  EXPECT_EQ(status.error().message(),
+            "node first (Relu) is part of a cycle, expected an acyclic graph");
 }
 
 TEST(Graph, SortPutsLateNodesWhereTheyBelong) {

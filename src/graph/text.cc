@@ -10,7 +10,8 @@ namespace evoq {
 namespace {
 
 bool IsPlainCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || (c != '\0' && std::strchr("_./:-", c) != nullptr);
+  return std::isalnum(static_cast<unsigned char>(c)) ||
+         (c != '\0' && std::strchr("_./:-", c) != nullptr);
 }
 
 bool IsPlainName(std::string_view name) {
@@ -62,7 +63,8 @@ struct AttrPrinter {
 std::string PrintAttrs(const Attrs& attrs) {
   if (attrs.empty()) return "";
   std::vector<std::string> parts;
-  for (const auto& [name, value] : attrs) parts.push_back(name + "=" + std::visit(AttrPrinter{}, value));
+  for (const auto& [name, value] : attrs)
+    parts.push_back(name + "=" + std::visit(AttrPrinter{}, value));
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
@@ -143,7 +145,9 @@ class Cursor {
   Result<double> Number(bool* is_float = nullptr) {
     SkipSpace();
     const size_t begin = at_;
-    while (at_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[at_])) || std::strchr("+-.", line_[at_]))) ++at_;
+    while (at_ < line_.size() &&
+           (std::isalnum(static_cast<unsigned char>(line_[at_])) || std::strchr("+-.", line_[at_])))
+      ++at_;
     const std::string text(line_.substr(begin, at_ - begin));
     char* end = nullptr;
     const double v = std::strtod(text.c_str(), &end);
@@ -249,7 +253,8 @@ Result<AttrValue> ParseAttr(Cursor& c) {
 
 Result<Tensor> ParseConstant(Cursor& c, const TensorType& type) {
   const auto bytes = type.bytes();
-  if (!bytes || *bytes > (int64_t{1} << 28)) return c.Bad("expected a constant with a static type of at most 256 MiB");
+  if (!bytes || *bytes > (int64_t{1} << 28))
+    return c.Bad("expected a constant with a static type of at most 256 MiB");
   Tensor tensor = Tensor::Allocate(type);
   if (!c.Take("=")) return tensor;
   EVOQ_TRY(c.Expect("["));
@@ -264,12 +269,19 @@ Result<Tensor> ParseConstant(Cursor& c, const TensorType& type) {
   for (size_t i = 0; i < values.size(); ++i) {
     switch (type.dtype) {
       case DType::kFloat32: tensor.mutable_data<float>()[i] = static_cast<float>(values[i]); break;
-      case DType::kInt64: tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(values[i]); break;
-      case DType::kInt32: tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(values[i]); break;
+      case DType::kInt64:
+        tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(values[i]);
+        break;
+      case DType::kInt32:
+        tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(values[i]);
+        break;
       case DType::kInt8: tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(values[i]); break;
-      case DType::kUint8: tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(values[i]); break;
+      case DType::kUint8:
+        tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(values[i]);
+        break;
       case DType::kBool: tensor.mutable_data<bool>()[i] = values[i] != 0; break;
-      default: return c.Bad(fmt::format("values of {} cannot be written as text", DTypeName(type.dtype)));
+      default:
+        return c.Bad(fmt::format("values of {} cannot be written as text", DTypeName(type.dtype)));
     }
   }
   return tensor;
@@ -304,7 +316,8 @@ Status ParseNode(Cursor& c, Graph& graph, Bodies bodies) {
     if (c.Take(":")) {
       EVOQ_ASSIGN(type, ParseType(c));
     }
-    if (graph.FindValue(name).valid()) return c.Bad(fmt::format("value %{} is defined twice", name));
+    if (graph.FindValue(name).valid())
+      return c.Bad(fmt::format("value %{} is defined twice", name));
     node.outputs.push_back(graph.AddValue(name, type));
   }
   EVOQ_ASSIGN(node.op, c.Name());
@@ -343,7 +356,8 @@ Status ParseLine(Cursor& c, Graph& graph, Bodies bodies) {
     EVOQ_ASSIGN(const std::string name, c.Name());
     EVOQ_TRY(c.Expect(":"));
     EVOQ_ASSIGN(const TensorType type, ParseType(c));
-    if (graph.FindValue(name).valid()) return c.Bad(fmt::format("value %{} is defined twice", name));
+    if (graph.FindValue(name).valid())
+      return c.Bad(fmt::format("value %{} is defined twice", name));
     if (input) {
       graph.AddInput(name, type);
       return {};
@@ -385,7 +399,9 @@ Result<Bodies> ParseBodies(std::string_view& text, int& number) {
 std::string Print(const Graph& graph) {
   std::string out;
   if (!graph.name.empty()) out += fmt::format("graph {}\n", Quoted(graph.name));
-  const auto name = [&](ValueId id) { return id.valid() ? "%" + Quoted(graph.value(id).name) : std::string("_"); };
+  const auto name = [&](ValueId id) {
+    return id.valid() ? "%" + Quoted(graph.value(id).name) : std::string("_");
+  };
   for (ValueId id : graph.inputs())
     out += fmt::format("input {}: {}\n", name(id), Printable(graph.value(id).type.ToString()));
   std::vector<bool> printed(graph.value_count());
@@ -408,11 +424,13 @@ std::string Print(const Graph& graph) {
     }
     for (ValueId v : n.inputs) inputs.push_back(name(v));
     out += fmt::format("{}: {} = {}{}{}({})\n", Quoted(n.name), fmt::join(outputs, ", "),
-                       n.domain.empty() ? "" : n.domain + "::", n.op, PrintAttrs(n.attrs), fmt::join(inputs, ", "));
+                       n.domain.empty() ? "" : n.domain + "::", n.op, PrintAttrs(n.attrs),
+                       fmt::join(inputs, ", "));
     for (const auto& body : n.bodies) {
       std::string text = Print(*body);
       if (body->name.empty()) text = "graph body\n" + text;
-      for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) out += "| " + text.substr(at, end + 1 - at);
+      for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+        out += "| " + text.substr(at, end + 1 - at);
     }
   }
   for (ValueId id : graph.outputs()) {

@@ -9,9 +9,15 @@ struct Row {
   const char* name;
 };
 constexpr Row kRows[] = {
-    {ActivationKind::kNone, ""},           {ActivationKind::kRelu, "Relu"},       {ActivationKind::kClip, "Clip"},
-    {ActivationKind::kLeakyRelu, "LeakyRelu"}, {ActivationKind::kHardSwish, "HardSwish"}, {ActivationKind::kSilu, "Silu"},
-    {ActivationKind::kSigmoid, "Sigmoid"}, {ActivationKind::kTanh, "Tanh"},       {ActivationKind::kGelu, "Gelu"},
+    {ActivationKind::kNone, ""},
+    {ActivationKind::kRelu, "Relu"},
+    {ActivationKind::kClip, "Clip"},
+    {ActivationKind::kLeakyRelu, "LeakyRelu"},
+    {ActivationKind::kHardSwish, "HardSwish"},
+    {ActivationKind::kSilu, "Silu"},
+    {ActivationKind::kSigmoid, "Sigmoid"},
+    {ActivationKind::kTanh, "Tanh"},
+    {ActivationKind::kGelu, "Gelu"},
 };
 }  // namespace
 
@@ -33,7 +39,8 @@ Result<Activation> ActivationFromAttrs(const Attrs& attrs) {
   Activation activation;
   const std::string name = attrs.String("activation");
   const auto kind = ActivationFromName(name);
-  if (!kind) return InvalidInput("attribute activation is '{}', expected Relu, Clip, LeakyRelu, ...", name);
+  if (!kind)
+    return InvalidInput("attribute activation is '{}', expected Relu, Clip, LeakyRelu, ...", name);
   activation.kind = *kind;
   activation.alpha = attrs.Float("activation_alpha");
   activation.beta = attrs.Float("activation_beta");

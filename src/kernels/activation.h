@@ -9,21 +9,33 @@
 
 namespace evoq {
 
-enum class ActivationKind { kNone, kRelu, kClip, kLeakyRelu, kHardSwish, kSilu, kSigmoid, kTanh, kGelu };
+enum class ActivationKind {
+  kNone,
+  kRelu,
+  kClip,
+  kLeakyRelu,
+  kHardSwish,
+  kSilu,
+  kSigmoid,
+  kTanh,
+  kGelu
+};
 
 // On a node: attributes `activation` (the name below), `activation_alpha`, `activation_beta`.
-//   Relu max(x, 0) | Clip min(max(x, alpha), beta) | LeakyRelu x < 0 ? alpha x : x | HardSwish x * clamp(x / 6 + 0.5, 0, 1)
-//   Silu x / (1 + exp(-x)) | Sigmoid 1 / (1 + exp(-x)) | Tanh | Gelu x / 2 * (1 + erf(x / sqrt 2))
+//   Relu max(x, 0) | Clip min(max(x, alpha), beta) | LeakyRelu x < 0 ? alpha x : x | HardSwish x *
+//   clamp(x / 6 + 0.5, 0, 1) Silu x / (1 + exp(-x)) | Sigmoid 1 / (1 + exp(-x)) | Tanh | Gelu x / 2
+//   * (1 + erf(x / sqrt 2))
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
   float alpha = 0;
   float beta = 0;
 };
 
-// Relu, Clip and LeakyRelu: computed on scaled values in the epilogue of an integer kernel. The others are tables.
+// Relu, Clip and LeakyRelu: computed on scaled values in the epilogue of an integer kernel. The
+// others are tables.
 inline bool IsPiecewiseLinear(ActivationKind kind) {
-  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu || kind == ActivationKind::kClip ||
-         kind == ActivationKind::kLeakyRelu;
+  return kind == ActivationKind::kNone || kind == ActivationKind::kRelu ||
+         kind == ActivationKind::kClip || kind == ActivationKind::kLeakyRelu;
 }
 
 const char* ActivationName(ActivationKind kind);  // "" for kNone
@@ -33,7 +45,8 @@ std::optional<ActivationKind> ActivationFromName(std::string_view name);
 Result<Activation> ActivationFromAttrs(const Attrs& attrs);
 void ActivationToAttrs(const Activation& activation, Attrs& attrs);
 
-// The definition, in float32, one rounding per written operation: the functions of kernels/math/math.h.
+// The definition, in float32, one rounding per written operation: the functions of
+// kernels/math/math.h.
 float Apply(const Activation& activation, float x);
 
 }  // namespace evoq

@@ -12,8 +12,8 @@
 
 namespace evoq {
 
-// Seconds in which the pool's threads copy bytes / 2 bytes, over and over on the same buffers: moving `bytes` bytes within the
-// level of memory that they fit into. Best of 20.
+// Seconds in which the pool's threads copy bytes / 2 bytes, over and over on the same buffers:
+// moving `bytes` bytes within the level of memory that they fit into. Best of 20.
 inline double CopySeconds(ThreadPool& pool, double bytes) {
   const auto half = std::max<int64_t>(64, static_cast<int64_t>(bytes / 2));
   const int64_t repeats = std::max<int64_t>(1, (int64_t{1} << 21) / half);
@@ -41,9 +41,11 @@ inline int BenchThreads() {
   return wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
 }
 
-// Counters: GB/s of inputs and outputs, and `of_copy`, the share of what memcpy reaches on as many bytes (the roofline of kernels
-// that memory bounds). `ops`: operations of one run (2 per multiply-accumulate), or 0. EVOQ_THREADS chooses the threads.
-inline void RunBenchmark(benchmark::State& state, const KernelDef& kernel, const TestCall& test, double ops = 0) {
+// Counters: GB/s of inputs and outputs, and `of_copy`, the share of what memcpy reaches on as many
+// bytes (the roofline of kernels that memory bounds). `ops`: operations of one run (2 per
+// multiply-accumulate), or 0. EVOQ_THREADS chooses the threads.
+inline void RunBenchmark(benchmark::State& state, const KernelDef& kernel, const TestCall& test,
+                         double ops = 0) {
   const int threads = BenchThreads();
   BoundTest b = Bind(kernel, test, SelectIsa().value(), threads);
   ThreadPool pool(threads);
@@ -66,8 +68,10 @@ inline void RunBenchmark(benchmark::State& state, const KernelDef& kernel, const
   }
   const double runs = static_cast<double>(state.iterations());
   state.counters["GB/s"] = benchmark::Counter(bytes * runs * 1e-9, benchmark::Counter::kIsRate);
-  state.counters["of_copy"] = benchmark::Counter(CopySeconds(pool, bytes) * runs, benchmark::Counter::kIsRate);
-  if (ops > 0) state.counters["GOP/s"] = benchmark::Counter(ops * runs * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["of_copy"] =
+      benchmark::Counter(CopySeconds(pool, bytes) * runs, benchmark::Counter::kIsRate);
+  if (ops > 0)
+    state.counters["GOP/s"] = benchmark::Counter(ops * runs * 1e-9, benchmark::Counter::kIsRate);
 }
 
 }  // namespace evoq

@@ -24,14 +24,18 @@ struct OutputBounds {
   static OutputBounds Real(const Activation& activation) {
     OutputBounds bounds;
     if (activation.kind == ActivationKind::kRelu) bounds.low = 0;
-    if (activation.kind == ActivationKind::kClip) bounds.low = activation.alpha, bounds.high = activation.beta;
-    if (activation.kind == ActivationKind::kLeakyRelu) bounds.slope = activation.alpha, bounds.leaky = true;
+    if (activation.kind == ActivationKind::kClip)
+      bounds.low = activation.alpha, bounds.high = activation.beta;
+    if (activation.kind == ActivationKind::kLeakyRelu)
+      bounds.slope = activation.alpha, bounds.leaky = true;
     return bounds;
   }
   // Into integers [type_low, type_high] with this scale and zero point.
-  static OutputBounds Integer(const Activation& activation, float scale, int32_t zero, int32_t type_low, int32_t type_high) {
+  static OutputBounds Integer(const Activation& activation, float scale, int32_t zero,
+                              int32_t type_low, int32_t type_high) {
     OutputBounds bounds = Real(ScaledActivation(activation, scale));
-    const float low = static_cast<float>(type_low - zero), high = static_cast<float>(type_high - zero);
+    const float low = static_cast<float>(type_low - zero),
+                high = static_cast<float>(type_high - zero);
     bounds.low = std::min(std::max(bounds.low, low), high);
     bounds.high = std::min(std::max(bounds.high, low), high);
     bounds.zero = zero;

@@ -13,20 +13,25 @@
 
 namespace evoq {
 
-// Reject("types", "input 0 is {}, expected ...", ...) for use in a function that returns optional<Rejection>.
+// Reject("types", "input 0 is {}, expected ...", ...) for use in a function that returns
+// optional<Rejection>.
 template <typename... Args>
 Rejection Reject(const char* code, fmt::format_string<Args...> format, Args&&... args) {
   return Rejection{code, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-inline bool PlainFloat(const TensorType& type) { return type.dtype == DType::kFloat32 && !type.quantized(); }
+inline bool PlainFloat(const TensorType& type) {
+  return type.dtype == DType::kFloat32 && !type.quantized();
+}
 // Quantized with one scale in this integer type.
 inline bool QuantizedAs(const TensorType& type, DType dtype) {
   return type.dtype == dtype && type.quantized() && type.quant->per_tensor();
 }
 inline bool QuantizedU8(const TensorType& type) { return QuantizedAs(type, DType::kUint8); }
 // uint8 or int8 with one scale.
-inline bool QuantizedByte(const TensorType& type) { return QuantizedU8(type) || QuantizedAs(type, DType::kInt8); }
+inline bool QuantizedByte(const TensorType& type) {
+  return QuantizedU8(type) || QuantizedAs(type, DType::kInt8);
+}
 inline float ScaleOf(const TensorType& type) { return type.quant->scales[0]; }
 inline int32_t ZeroOf(const TensorType& type) { return type.quant->zero_points[0]; }
 
@@ -44,12 +49,14 @@ inline std::vector<int64_t> SpatialSizes(const TensorType& type, bool channels_l
 inline std::optional<Rejection> RejectUnknownShapes(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && !call.inputs[i].bytes()) {
-      return Reject("shape", "input {} is {}, expected a static shape", i, call.inputs[i].ToString());
+      return Reject("shape", "input {} is {}, expected a static shape", i,
+                    call.inputs[i].ToString());
     }
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].dtype != DType::kUndefined && !call.outputs[i].bytes()) {
-      return Reject("shape", "output {} is {}, expected a static shape", i, call.outputs[i].ToString());
+      return Reject("shape", "output {} is {}, expected a static shape", i,
+                    call.outputs[i].ToString());
     }
   }
   return std::nullopt;

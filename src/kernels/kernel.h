@@ -1,7 +1,9 @@
-// What a kernel is to the rest of evoq: one row (KernelDef) in its own file, named by one line in kernels/kernels.inc.
+// What a kernel is to the rest of evoq: one row (KernelDef) in its own file, named by one line in
+// kernels/kernels.inc.
 //
-// A kernel computes one step of a program. It is chosen and prepared once ("bind"), when a model is compiled or loaded;
-// running it afterwards cannot fail, allocates nothing and takes no lock. Everything is checked in `reject` and `bind`.
+// A kernel computes one step of a program. It is chosen and prepared once ("bind"), when a model is
+// compiled or loaded; running it afterwards cannot fail, allocates nothing and takes no lock.
+// Everything is checked in `reject` and `bind`.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +21,24 @@
 
 namespace evoq {
 
-// One step as a kernel sees it: an operator with static types. An omitted optional input has dtype kUndefined.
+// One step as a kernel sees it: an operator with static types. An omitted optional input has dtype
+// kUndefined.
 struct KernelCall {
   std::string_view op;
   const Attrs& attrs;
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
-  std::span<const Tensor* const> constants;  // per input: its data when constant (perhaps packed), else nullptr
+  std::span<const Tensor* const>
+      constants;  // per input: its data when constant (perhaps packed), else nullptr
 
-  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kUndefined; }
+  bool has_input(size_t i) const {
+    return i < inputs.size() && inputs[i].dtype != DType::kUndefined;
+  }
   const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
 };
 
-// Why a kernel does not take a step: a stable code that `explain` groups by, and a sentence with the values.
+// Why a kernel does not take a step: a stable code that `explain` groups by, and a sentence with
+// the values.
 struct Rejection {
   const char* code;  // "types", "layout", "attribute", "shape", "not-constant", "isa"
   std::string why;
@@ -40,12 +47,13 @@ struct Rejection {
 struct BindOptions {
   Isa isa = Isa::kScalar;
   int threads = 1;
-  // One of what KernelDef::variants gives, or "" for the kernel's own choice. A name that does not fit here and now (it
-  // may come from a file) is taken as "".
+  // One of what KernelDef::variants gives, or "" for the kernel's own choice. A name that does not
+  // fit here and now (it may come from a file) is taken as "".
   std::string_view variant;
 };
 
-// What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes long, garbage at entry.
+// What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes
+// long, garbage at entry.
 struct RunContext {
   ThreadPool& pool;
   std::byte* scratch;
@@ -53,18 +61,22 @@ struct RunContext {
 
 // A kernel with everything prepared: multipliers, offsets, tables, pointers into packed weights.
 struct BoundKernel {
-  using RunFn = void (*)(const void* state, const void* const* inputs, void* const* outputs, const RunContext& context);
+  using RunFn = void (*)(const void* state, const void* const* inputs, void* const* outputs,
+                         const RunContext& context);
   std::shared_ptr<const void> state;
   RunFn run = nullptr;
   size_t scratch_bytes = 0;
-  std::string variant;  // what was chosen inside, for profiles: "avx512 14x32", "" when there is nothing to say
+  std::string variant;  // what was chosen inside, for profiles: "avx512 14x32", "" when there is
+                        // nothing to say
 
-  // From a state struct with `void Run(const void* const* in, void* const* out, const RunContext&) const`.
+  // From a state struct with `void Run(const void* const* in, void* const* out, const RunContext&)
+  // const`.
   template <typename State>
   static BoundKernel Of(State state, size_t scratch_bytes = 0, std::string variant = "") {
     BoundKernel bound;
     bound.state = std::make_shared<const State>(std::move(state));
-    bound.run = [](const void* s, const void* const* in, void* const* out, const RunContext& context) {
+    bound.run = [](const void* s, const void* const* in, void* const* out,
+                   const RunContext& context) {
       static_cast<const State*>(s)->Run(in, out, context);
     };
     bound.scratch_bytes = scratch_bytes;
@@ -83,17 +95,21 @@ struct KernelDef {
   Peak peak;
   // Nothing when it can compute the call on every machine.
   std::optional<Rejection> (*reject)(const KernelCall& call);
-  // The constant input in the layout that bind wants, independent of the instruction set (kernels/layout.h), or an
-  // undefined tensor to keep it plain. Null: packs nothing. Packed bytes are what the .etm stores.
+  // The constant input in the layout that bind wants, independent of the instruction set
+  // (kernels/layout.h), or an undefined tensor to keep it plain. Null: packs nothing. Packed bytes
+  // are what the .etm stores.
   Result<Tensor> (*pack)(const KernelCall& call, size_t input);
   // `call` passed `reject`; its constants are packed. Their memory outlives the bound kernel.
   Result<BoundKernel> (*bind)(const KernelCall& call, const BindOptions& options);
-  // Names of the ways to compute `call` that are worth measuring against each other ("14x32", "winograd 4x4"), at most 16;
-  // `options.variant` is empty. Integer kernels give the same bits in each. They differ in how `bind` goes about it, never
-  // in the packed constants. Null: there is one way. docs/tuning.md has the rules.
-  std::vector<std::string> (*variants)(const KernelCall& call, const BindOptions& options) = nullptr;
-  // Inputs that output 0 may overwrite, bit i for input i: where that input dies with this step, the planner gives both
-  // the same memory. Element i of output 0 is written after element i of such an input was last read. Null: none.
+  // Names of the ways to compute `call` that are worth measuring against each other ("14x32",
+  // "winograd 4x4"), at most 16; `options.variant` is empty. Integer kernels give the same bits in
+  // each. They differ in how `bind` goes about it, never in the packed constants. Null: there is
+  // one way. docs/tuning.md has the rules.
+  std::vector<std::string> (*variants)(const KernelCall& call,
+                                       const BindOptions& options) = nullptr;
+  // Inputs that output 0 may overwrite, bit i for input i: where that input dies with this step,
+  // the planner gives both the same memory. Element i of output 0 is written after element i of
+  // such an input was last read. Null: none.
   uint32_t (*in_place)(const KernelCall& call) = nullptr;
 };
 

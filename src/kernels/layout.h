@@ -1,5 +1,5 @@
-// Packed weight layouts. A layout is a pure function of the plain tensor, equal on every machine, so that a file packed
-// here runs there; kernels of all instruction sets read the same bytes.
+// Packed weight layouts. A layout is a pure function of the plain tensor, equal on every machine,
+// so that a file packed here runs there; kernels of all instruction sets read the same bytes.
 #pragma once
 
 #include <span>
@@ -12,7 +12,8 @@ namespace evoq {
 struct LayoutDef {
   const char* name;
   const char* formula;  // index formula for the documentation
-  // Bytes of a packed tensor of this type. Errors: kInvalidInput when the type cannot have this layout.
+  // Bytes of a packed tensor of this type. Errors: kInvalidInput when the type cannot have this
+  // layout.
   Result<int64_t> (*bytes)(const TensorType& type);
   // Plain row-major -> packed, and back. `plain`'s type is kept.
   Result<Tensor> (*pack)(const Tensor& plain);

@@ -8,8 +8,8 @@
 
 namespace evoq {
 
-// Items per piece, for items that take about `item_ns` nanoseconds each: about two pieces per thread, none shorter than
-// what waking a thread costs.
+// Items per piece, for items that take about `item_ns` nanoseconds each: about two pieces per
+// thread, none shorter than what waking a thread costs.
 inline int64_t Grain(int64_t count, double item_ns, int threads) {
   constexpr double kPieceNs = 4000;
   const int64_t by_cost = static_cast<int64_t>(kPieceNs / std::max(item_ns, 0.001)) + 1;

@@ -54,9 +54,7 @@ TEST(Reject, IntegerConvolutions) {
        {"attribute: pads is [0, 0, 0], expected 4 values in range", With("pads", Sizes{0, 0, 0})},
        {"attribute: auto_pad is SAME", With("auto_pad", "SAME")},
        {"attribute: the window of auto_pad is too large",
-        [](Call& c) {
-          c.Attr("auto_pad", "SAME_UPPER").Attr("dilations", Sizes{kLarge, 1});
-        }},
+        [](Call& c) { c.Attr("auto_pad", "SAME_UPPER").Attr("dilations", Sizes{kLarge, 1}); }},
        {"shape: x [1, 8, 8, 4], w [6, 4, 0, 3], y [1, 6, 6, 6]", Reshaped(1, {6, 4, 0, 3})},
        {"shape: x [1, 8, 8, 4], w [6, 4, 3, 3], y [1, 6, 6, 6] with group 0", With("group", 0)},
        {"shape: x [1, 8, 8, 4], w [6, 4, 3, 3], y [1, 6, 6, 6] with group 3", With("group", 3)},
@@ -112,19 +110,14 @@ TEST(Reject, IntegerConvolutions) {
        {"types: residual is uint8[1, 6, 6, 6](6 scales on axis 3), expected 8-bit quantized per "
         "tensor, or float32 with a float32 output",
         Extra(3, PerAxis({1, 6, 6, 6}, 3))},
-       {"",
-        [&](Call& c) {
-          Extra(3, F({1, 6, 6, 6}))(c), c.outputs[0] = F({1, 6, 6, 6});
-        }},
+       {"", [&](Call& c) { Extra(3, F({1, 6, 6, 6}))(c), c.outputs[0] = F({1, 6, 6, 6}); }},
        {"attribute: attribute activation is 'Reluu', expected Relu, Clip, LeakyRelu, ...",
         With("activation", "Reluu")},
        {"attribute: activation Gelu is not piecewise linear", With("activation", "Gelu")},
        {"", [&](Call& c) { c.Constant(4, Zeros(Q({256}))); }},
        {"not-constant: table is not a plain constant", Extra(4, Q({256}))},
        {"types: output is float32[1, 6, 6, 6] behind a table, expected uint8 with one scale",
-        [&](Call& c) {
-          c.Constant(4, Zeros(Q({256}))), c.outputs[0] = F({1, 6, 6, 6});
-        }}});
+        [&](Call& c) { c.Constant(4, Zeros(Q({256}))), c.outputs[0] = F({1, 6, 6, 6}); }}});
   const Call integer =
       Windows("ConvInteger", TensorType(kU, Shape{1, 8, 8, 4}), TensorType(kI8, Shape{6, 4, 3, 3}),
               TensorType(kI32, Shape{1, 6, 6, 6}));
@@ -232,30 +225,19 @@ TEST(Reject, TransposedIntegerConvolutions) {
        {"types: bias is float32[4], expected constant int32",
         [](Call& c) { c.Constant(2, Zeros(F({4}))); }},
        {"types: residual is float32[1, 8, 8, 4], y uint8[1, 8, 8, 4](scale 0.5, zero 3)",
-        [](Call& c) {
-          c.inputs.resize(4), c.inputs[3] = F({1, 8, 8, 4});
-        }},
-       {"",
-        [](Call& c) {
-          c.inputs.resize(4), c.inputs[3] = c.outputs[0] = F({1, 8, 8, 4});
-        }},
+        [](Call& c) { c.inputs.resize(4), c.inputs[3] = F({1, 8, 8, 4}); }},
+       {"", [](Call& c) { c.inputs.resize(4), c.inputs[3] = c.outputs[0] = F({1, 8, 8, 4}); }},
        {"types: table is float32[256], expected uint8[256] with one scale",
         [](Call& c) { c.inputs.resize(5), c.inputs[4] = F({256}); }},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"attribute: activation Gelu", With("activation", "Gelu")},
        // Three taps, one pixel's step: a dilation of 21844 leaves room for 3 more.
        {"", With("dilations", Sizes{21845, 1})},
-       {"",
-        [](Call& c) {
-          c.Attr("dilations", Sizes{21844, 1}).Attr("pads", Sizes{3, 0, 0, 0});
-        }},
+       {"", [](Call& c) { c.Attr("dilations", Sizes{21844, 1}).Attr("pads", Sizes{3, 0, 0, 0}); }},
        {"attribute: a window of 65537 with its padding, expected at most 65536",
-        [](Call& c) {
-          c.Attr("dilations", Sizes{21844, 1}).Attr("pads", Sizes{4, 0, 0, 0});
-        }},
-       {"shape: the input is too large with its padding", [](Call& c) {
-          c.Attr("dilations", Sizes{21845, 21845});
-        }}});
+        [](Call& c) { c.Attr("dilations", Sizes{21844, 1}).Attr("pads", Sizes{4, 0, 0, 0}); }},
+       {"shape: the input is too large with its padding",
+        [](Call& c) { c.Attr("dilations", Sizes{21845, 21845}); }}});
 }
 
 TEST(Reject, DepthwiseConvolutions) {
@@ -291,9 +273,7 @@ TEST(Reject, DepthwiseConvolutions) {
         "4](scale 0.5, zero 3)",
         Extra(3, Q({1, 6, 6, 4}, kI8))},
        {"types: residual is uint8[1, 6, 6, 4](scale 0.5, zero 3) for an output float32[1, 6, 6, 4]",
-        [&](Call& c) {
-          Extra(3, Q({1, 6, 6, 4}))(c), c.outputs[0] = F({1, 6, 6, 4});
-        }},
+        [&](Call& c) { Extra(3, Q({1, 6, 6, 4}))(c), c.outputs[0] = F({1, 6, 6, 4}); }},
        {"not-constant: table is not a plain constant", Extra(4, Q({256}))},
        {"attribute: activation Gelu is not piecewise linear: it takes a table step",
         With("activation", "Gelu")},
@@ -325,9 +305,7 @@ TEST(Reject, DepthwiseConvolutions) {
        {"types: output is uint8[1, 6, 6, 4](scale 0.5, zero 3), expected float32",
         Output(0, Q({1, 6, 6, 4}))},
        {"shape: input 0 has rank 5, expected 3 or 4",
-        [](Call& c) {
-          c.inputs[0] = F({1, 8, 8, 1, 4});
-        }},
+        [](Call& c) { c.inputs[0] = F({1, 8, 8, 1, 4}); }},
        {"shape: group 4 with 4 input channels and weights [4, 1, 3], expected a depthwise "
         "convolution",
         Reshaped(1, {4, 1, 3})},

@@ -14,9 +14,7 @@ TEST(Reject, Conversions) {
            Output(0, Q({2, 3}, DType::kInt16))},
           {"types: output is uint8[2, 3], expected quantized uint8 or int8",
            Output(0, TensorType(kU, Shape{2, 3}))},
-          {"shape: [2, 3] -> [3, 2]", [](Call& c) {
-             c.outputs[0].shape = Shape{3, 2};
-           }}});
+          {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
   Expect(
       "dequantize", {"DequantizeLinear", {}, {Q({2, 3})}, {F({2, 3})}, {}},
       {{"types: uint8[2, 3](4 scales on axis 0, block 2) -> float32[2, 3], expected quantized "
@@ -28,9 +26,7 @@ TEST(Reject, Conversions) {
        {"types: uint8[2, 3](scale 0.5, zero 3) -> float16[2, 3], expected quantized uint8, int8 or "
         "int32 to float32",
         [](Call& c) { c.outputs[0].dtype = DType::kFloat16; }},
-       {"shape: [2, 3] -> [3, 2]", [](Call& c) {
-          c.outputs[0].shape = Shape{3, 2};
-        }}});
+       {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
   Expect(
       "dequantize_runtime",
       {"DequantizeLinear",
@@ -51,18 +47,14 @@ TEST(Reject, Conversions) {
         With("block_size", 2)},
        {"shape: scales [2] for [2, 3], expected one or one per index of the axis",
         [](Call& c) { c.inputs[1] = F({2}), c.inputs[2].shape = Shape{2}; }},
-       {"shape: [2, 3] -> [3, 2]", [](Call& c) {
-          c.outputs[0].shape = Shape{3, 2};
-        }}});
+       {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
   Expect(
       "cast", {"Cast", {}, {F({2, 3})}, {TensorType(DType::kInt32, Shape{2, 3})}, {}},
       {{"types: uint8[2, 3](scale 0.5, zero 3) -> int32[2, 3], expected plain types of whole bytes",
         Input(0, Q({2, 3}))},
        {"types: float32[2, 3] -> int4[2, 3], expected plain types of whole bytes",
         [](Call& c) { c.outputs[0].dtype = DType::kInt4; }},
-       {"shape: [2, 3] -> [2, 4]", [](Call& c) {
-          c.outputs[0].shape = Shape{2, 4};
-        }}});
+       {"shape: [2, 3] -> [2, 4]", [](Call& c) { c.outputs[0].shape = Shape{2, 4}; }}});
 }
 
 TEST(Reject, Pooling) {
@@ -73,28 +65,24 @@ TEST(Reject, Pooling) {
            Input(0, Q({1, 6, 4}))},
           {"layout: needs channels_last=1", [](Call& c) { c.attrs.Erase("channels_last"); }},
           {"shape: input 0 has rank 2, expected 3 to 5",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = F({6, 4});
-           }},
+           [](Call& c) { c.inputs[0] = c.outputs[0] = F({6, 4}); }},
           {"shape: output [1, 5, 3] for an input [1, 6, 4]", Output(0, F({1, 5, 3}))},
           {"shape: output [2, 5, 4] for an input [1, 6, 4]", Output(0, F({2, 5, 4}))},
           {"attribute: kernel, stride or dilation 0 in dimension 0",
            With("kernel_shape", std::vector<int64_t>{0})},
-          {"attribute: output 1 (indices) is read", [](Call& c) {
-             c.outputs.push_back(TensorType(DType::kInt64, Shape{1, 5, 4}));
-           }}});
+          {"attribute: output 1 (indices) is read",
+           [](Call& c) { c.outputs.push_back(TensorType(DType::kInt64, Shape{1, 5, 4})); }}});
   Call bytes = pool;
   bytes.inputs[0] = Q({1, 6, 4}), bytes.outputs[0] = Q({1, 5, 4});
-  Expect("maxpool_u8", bytes,
-         {{"types: uint8[1, 6, 4](scale 0.5, zero 3) -> uint8[1, 5, 4](scale 0.25, zero 3): max "
-           "pooling keeps the integers, so both need the same parameters",
-           Output(0, TensorType(kU, Shape{1, 5, 4}, QuantParams::PerTensor(0.25f, 3)))},
-          {"types: uint8[1, 6, 4](4 scales on axis 2) -> uint8[1, 5, 4](4 scales on axis 2): max "
-           "pooling keeps the integers, so both need the same parameters",
-           [](Call& c) {
-             c.inputs[0] = PerAxis({1, 6, 4}, 2), c.outputs[0] = PerAxis({1, 5, 4}, 2);
-           }},
-          {"types: input 0 is float32[1, 6, 4], expected uint8 or int8", Input(0, F({1, 6, 4}))}});
+  Expect(
+      "maxpool_u8", bytes,
+      {{"types: uint8[1, 6, 4](scale 0.5, zero 3) -> uint8[1, 5, 4](scale 0.25, zero 3): max "
+        "pooling keeps the integers, so both need the same parameters",
+        Output(0, TensorType(kU, Shape{1, 5, 4}, QuantParams::PerTensor(0.25f, 3)))},
+       {"types: uint8[1, 6, 4](4 scales on axis 2) -> uint8[1, 5, 4](4 scales on axis 2): max "
+        "pooling keeps the integers, so both need the same parameters",
+        [](Call& c) { c.inputs[0] = PerAxis({1, 6, 4}, 2), c.outputs[0] = PerAxis({1, 5, 4}, 2); }},
+       {"types: input 0 is float32[1, 6, 4], expected uint8 or int8", Input(0, F({1, 6, 4}))}});
   bytes.op = "AveragePool";
   Expect("avgpool_u8", bytes,
          {{"types: uint8[1, 6, 4](scale 0.5, zero 3) -> float32[1, 5, 4], expected uint8 with one "
@@ -137,25 +125,18 @@ TEST(Reject, NormalizationsOfChannels) {
           {"shape: 3 elements beside each other", With("axis", 0)},
           {"shape: axis 2 is outside [-2, 2)", With("axis", 2)},
           {"shape: rows of 0, expected 1 to 8192",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = B({2, 0});
-           }},
-          {"",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = B({2, 8192});
-           }},
-          {"shape: rows of 8193, expected 1 to 8192", [](Call& c) {
-             c.inputs[0] = c.outputs[0] = B({2, 8193});
-           }}});
+           [](Call& c) { c.inputs[0] = c.outputs[0] = B({2, 0}); }},
+          {"", [](Call& c) { c.inputs[0] = c.outputs[0] = B({2, 8192}); }},
+          {"shape: rows of 8193, expected 1 to 8192",
+           [](Call& c) { c.inputs[0] = c.outputs[0] = B({2, 8193}); }}});
   Expect("layer_norm_bf16",
          {"LayerNormalization", {}, {B({2, 3}), F({3}), F({3})}, {B({2, 3})}, {}},
          {{"types: input 1 is bfloat16[3], expected 3 of float32", Input(1, B({3}))},
           {"types: input 2 is float32[2], expected 3 of float32", Input(2, F({2}))},
           {"", [](Call& c) { c.inputs[1] = TensorType(); }},
           {"", [](Call& c) { c.outputs.resize(3); }},
-          {"attribute: output 1 is read", [](Call& c) {
-             c.outputs.resize(2), c.outputs[1] = F({2, 1});
-           }}});
+          {"attribute: output 1 is read",
+           [](Call& c) { c.outputs.resize(2), c.outputs[1] = F({2, 1}); }}});
 }
 
 TEST(Reject, LargeSizes) {
@@ -167,12 +148,8 @@ TEST(Reject, LargeSizes) {
          {{"shape: 2147483648 along the axis", Input(0, F({2, most + 1}))}});
   Expect("softmax_u8", {"Softmax", WithAxis(0), {Q({8192, 2})}, {Q({8192, 2})}, {}},
          {{"shape: 8193 elements along an inner axis, expected at most 8192",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = Q({8193, 2});
-           }},
-          {"", [](Call& c) {
-             c.inputs[0] = c.outputs[0] = Q({8193, 1});
-           }}});
+           [](Call& c) { c.inputs[0] = c.outputs[0] = Q({8193, 2}); }},
+          {"", [](Call& c) { c.inputs[0] = c.outputs[0] = Q({8193, 1}); }}});
   Attrs pool;
   pool.Set("channels_last", 1);
   Expect("global_avgpool_f32",
@@ -275,28 +252,18 @@ TEST(Reject, Resizing) {
           {"attribute: batch or channels resized", Output(0, F({1, 4, 8, 6}))},
           {"attribute: an empty axis", Output(0, F({1, 2, 0, 6}))},
           {"attribute: rank 2, expected 3 to 5",
-           [](Call& c) {
-             c.inputs[0] = F({1, 2}), c.outputs[0] = F({1, 2});
-           }},
+           [](Call& c) { c.inputs[0] = F({1, 2}), c.outputs[0] = F({1, 2}); }},
           {"attribute: rank 6, expected 3 to 5",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = F({1, 2, 3, 3, 3, 3});
-           }},
+           [](Call& c) { c.inputs[0] = c.outputs[0] = F({1, 2, 3, 3, 3, 3}); }},
           {"attribute: rank 4, expected 3 to 5", Output(0, F({1, 2, 8}))},
           {"attribute: the scales are computed at run time", [](Call& c) { c.inputs[2] = F({4}); }},
           {"", [](Call& c) { c.inputs[2] = F({0}); }},
           {"attribute: 3 scales for 4 axes",
-           [](Call& c) {
-             c.Constant(2, Tensor::FromValues<float>(Shape{3}, {1, 1, 2}));
-           }},
+           [](Call& c) { c.Constant(2, Tensor::FromValues<float>(Shape{3}, {1, 1, 2})); }},
           {"attribute: batch or channels resized",
-           [](Call& c) {
-             c.Constant(2, Tensor::FromValues<float>(Shape{4}, {2, 1, 2, 2}));
-           }},
+           [](Call& c) { c.Constant(2, Tensor::FromValues<float>(Shape{4}, {2, 1, 2, 2})); }},
           {"attribute: batch or channels resized",
-           [](Call& c) {
-             c.Constant(2, Tensor::FromValues<float>(Shape{4}, {1, 2, 2, 2}));
-           }},
+           [](Call& c) { c.Constant(2, Tensor::FromValues<float>(Shape{4}, {1, 2, 2, 2})); }},
           {"attribute: axis 4 is outside [-4, 4)", With("axes", Sizes{4})}});
   Expect("resize_nearest", Call{"Resize", {}, {Q({1, 1, 2})}, {Q({1, 1, 4})}, {}},
          {{"attribute: nearest_mode up", With("nearest_mode", "up")},
@@ -310,51 +277,33 @@ TEST(Reject, RecurrentLayers) {
   lstm.Constant(1, Zeros(F({1, 16, 3}))).Constant(2, Zeros(F({1, 16, 4})));
   Call lengths = lstm;
   lengths.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {0, 5}));
-  Expect("lstm_f32", lengths,
-         {{"types: input 0 is uint8[5, 2, 3](scale 0.5, zero 3), expected float32",
-           Input(0, Q({5, 2, 3}))},
-          {"types: output uint8[1, 2, 4](scale 0.5, zero 3), expected float32",
-           Output(2, Q({1, 2, 4}))},
-          {"", [](Call& c) { c.outputs[1] = TensorType(); }},
-          {"not-constant: input 1 is computed", Computed(1)},
-          {"not-constant: input 2 is computed", Computed(2)},
-          {"not-constant: input 4 is computed", Computed(4)},
-          {"not-constant: input 3 is computed",
-           [](Call& c) {
-             c.inputs[3] = F({1, 32});
-           }},
-          {"",
-           [](Call& c) {
-             c.Constant(3, Zeros(F({1, 32})));
-           }},
-          {"shape: input 0 has not rank 3", Reshaped(0, {5, 6})},
-          {"shape: input 1 has not rank 3",
-           [](Call& c) {
-             c.Constant(1, Zeros(F({16, 3})));
-           }},
-          {"shape: input 2 has not rank 3",
-           [](Call& c) {
-             c.Constant(2, Zeros(F({1, 16, 2, 2})));
-           }},
-          {"attribute: peepholes",
-           [](Call& c) {
-             c.inputs.resize(8), c.inputs[7] = F({1, 12});
-           }},
-          {"attribute: input_forget=1", With("input_forget", 1)},
-          {"attribute: 2 activations",
-           With("activations", std::vector<std::string>{"Sigmoid", "Tanh"})},
-          {"attribute: activation Elu",
-           With("activations", std::vector<std::string>{"Sigmoid", "Tanh", "Elu"})},
-          {"", With("activations", std::vector<std::string>{"Sigmoid", "Relu", "Relu"})},
-          {"shape: a length of 6 in 5 steps",
-           [](Call& c) {
-             c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {6, 5}));
-           }},
-          {"shape: a length of -1 in 5 steps",
-           [](Call& c) {
-             c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {0, -1}));
-           }},
-          {"shape: a length of 5 in 2 steps", With("layout", 1)}});
+  Expect(
+      "lstm_f32", lengths,
+      {{"types: input 0 is uint8[5, 2, 3](scale 0.5, zero 3), expected float32",
+        Input(0, Q({5, 2, 3}))},
+       {"types: output uint8[1, 2, 4](scale 0.5, zero 3), expected float32",
+        Output(2, Q({1, 2, 4}))},
+       {"", [](Call& c) { c.outputs[1] = TensorType(); }},
+       {"not-constant: input 1 is computed", Computed(1)},
+       {"not-constant: input 2 is computed", Computed(2)},
+       {"not-constant: input 4 is computed", Computed(4)},
+       {"not-constant: input 3 is computed", [](Call& c) { c.inputs[3] = F({1, 32}); }},
+       {"", [](Call& c) { c.Constant(3, Zeros(F({1, 32}))); }},
+       {"shape: input 0 has not rank 3", Reshaped(0, {5, 6})},
+       {"shape: input 1 has not rank 3", [](Call& c) { c.Constant(1, Zeros(F({16, 3}))); }},
+       {"shape: input 2 has not rank 3", [](Call& c) { c.Constant(2, Zeros(F({1, 16, 2, 2}))); }},
+       {"attribute: peepholes", [](Call& c) { c.inputs.resize(8), c.inputs[7] = F({1, 12}); }},
+       {"attribute: input_forget=1", With("input_forget", 1)},
+       {"attribute: 2 activations",
+        With("activations", std::vector<std::string>{"Sigmoid", "Tanh"})},
+       {"attribute: activation Elu",
+        With("activations", std::vector<std::string>{"Sigmoid", "Tanh", "Elu"})},
+       {"", With("activations", std::vector<std::string>{"Sigmoid", "Relu", "Relu"})},
+       {"shape: a length of 6 in 5 steps",
+        [](Call& c) { c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {6, 5})); }},
+       {"shape: a length of -1 in 5 steps",
+        [](Call& c) { c.Constant(4, Tensor::FromValues<int32_t>(Shape{2}, {0, -1})); }},
+       {"shape: a length of 5 in 2 steps", With("layout", 1)}});
 }
 
 }  // namespace

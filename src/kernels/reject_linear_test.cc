@@ -49,24 +49,13 @@ TEST(Reject, Products) {
        {"types: output uint8[2, 4](scale 0.5, zero 3), expected float32", Output(0, Q({2, 4}))},
        {"not-constant: b is computed", [](Call& c) { c.data.clear(); }},
        {"types: b is float32[3, 4], expected quantized int8 or uint8",
-        [](Call& c) {
-          c.Constant(1, Zeros(F({3, 4})));
-        }},
+        [](Call& c) { c.Constant(1, Zeros(F({3, 4}))); }},
        {"types: b has scales along axis 0, expected columns or blocks along K",
-        [](Call& c) {
-          c.Constant(1, Zeros(PerAxis({3, 4}, 0, DType::kInt8)));
-        }},
-       {"",
-        [](Call& c) {
-          c.Constant(1, Zeros(PerAxis({3, 4}, 1, DType::kInt8)));
-        }},
-       {"",
-        [](Call& c) {
-          c.inputs[0] = F({16, 3}), c.outputs[0] = F({16, 4});
-        }},
-       {"shape: 17 rows, expected 1 to 16", [](Call& c) {
-          c.inputs[0] = F({17, 3}), c.outputs[0] = F({17, 4});
-        }}});
+        [](Call& c) { c.Constant(1, Zeros(PerAxis({3, 4}, 0, DType::kInt8))); }},
+       {"", [](Call& c) { c.Constant(1, Zeros(PerAxis({3, 4}, 1, DType::kInt8))); }},
+       {"", [](Call& c) { c.inputs[0] = F({16, 3}), c.outputs[0] = F({16, 4}); }},
+       {"shape: 17 rows, expected 1 to 16",
+        [](Call& c) { c.inputs[0] = F({17, 3}), c.outputs[0] = F({17, 4}); }}});
 }
 
 TEST(Reject, ProductsWithExtras) {
@@ -80,28 +69,15 @@ TEST(Reject, ProductsWithExtras) {
           c.inputs = {F({many, 2, 3}), F({many, 3, 4})}, c.outputs[0] = F({many, 2, 4});
         }},
        {"shape: 4 inputs and 2 outputs, expected a, b and y",
-        [](Call& c) {
-          c.outputs.push_back(F({2, 4}));
-        }},
+        [](Call& c) { c.outputs.push_back(F({2, 4})); }},
        {"shape: 1 inputs and 1 outputs, expected a, b and y", [](Call& c) { c.inputs.resize(1); }},
        {"types: input 1 is float16[3, 4], expected float32",
         Input(1, TensorType(DType::kFloat16, Shape{3, 4}))},
-       {"",
-        [](Call& c) {
-          c.Constant(1, Zeros(TensorType(DType::kFloat16, Shape{3, 4})));
-        }},
-       {"",
-        [](Call& c) {
-          c.Constant(1, Zeros(B({3, 4})));
-        }},
-       {"",
-        [](Call& c) {
-          c.Constant(1, Zeros(Q({3, 4})));
-        }},
+       {"", [](Call& c) { c.Constant(1, Zeros(TensorType(DType::kFloat16, Shape{3, 4}))); }},
+       {"", [](Call& c) { c.Constant(1, Zeros(B({3, 4}))); }},
+       {"", [](Call& c) { c.Constant(1, Zeros(Q({3, 4}))); }},
        {"types: input 1 is int32[3, 4], expected float32",
-        [](Call& c) {
-          c.Constant(1, Zeros(TensorType(kI32, Shape{3, 4})));
-        }},
+        [](Call& c) { c.Constant(1, Zeros(TensorType(kI32, Shape{3, 4}))); }},
        {"types: input 2 is uint8[4](scale 0.5, zero 3), expected float32", Input(2, Q({4}))},
        {"types: input 3 is uint8[2, 4](scale 0.5, zero 3), expected float32", Input(3, Q({2, 4}))},
        {"shape: a scalar operand", Input(1, F({}))}});
@@ -109,14 +85,9 @@ TEST(Reject, ProductsWithExtras) {
       Call{"MatMul", {}, {B({2, 3}), B({3, 4}), F({4}), F({2, 4})}, {B({2, 4})}, {}};
   Expect(
       "matmul_bf16", narrow,
-      {{"",
-        [](Call& c) {
-          c.outputs[0] = F({2, 4}), c.inputs[3] = B({2, 4});
-        }},
+      {{"", [](Call& c) { c.outputs[0] = F({2, 4}), c.inputs[3] = B({2, 4}); }},
        {"shape: 4 inputs and 2 outputs, expected x, w and y",
-        [](Call& c) {
-          c.outputs.push_back(F({2, 4}));
-        }},
+        [](Call& c) { c.outputs.push_back(F({2, 4})); }},
        {"shape: 1 inputs and 1 outputs, expected x, w and y", [](Call& c) { c.inputs.resize(1); }},
        {"types: input 0 is float32[2, 3], expected bfloat16", Input(0, F({2, 3}))},
        {"types: input 1 is float32[3, 4], expected bfloat16", Input(1, F({3, 4}))},
@@ -127,17 +98,13 @@ TEST(Reject, ProductsWithExtras) {
         Output(0, Q({2, 4}))},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"shape: bfloat16[2, 3] * bfloat16[2, 4] -> bfloat16[2, 4]", Input(1, B({2, 4}))},
-       {"shape: a constant b of rank 3, expected 2", [](Call& c) {
-          c.Constant(1, Zeros(B({1, 3, 4})));
-        }}});
+       {"shape: a constant b of rank 3, expected 2",
+        [](Call& c) { c.Constant(1, Zeros(B({1, 3, 4}))); }}});
   const Call pair =
       Call{"MatMul", {}, {Q({2, 3}), Q({3, 4}, kI8), TensorType(), TensorType()}, {Q({2, 4})}, {}};
   Expect(
       "matmul_pair_int8", pair,
-      {{"",
-        [](Call& c) {
-          c.outputs[0] = F({2, 4}), c.inputs[3] = F({2, 4});
-        }},
+      {{"", [](Call& c) { c.outputs[0] = F({2, 4}), c.inputs[3] = F({2, 4}); }},
        {"types: int8[2, 3](scale 0.5, zero 3) * int8[3, 4](scale 0.5, zero 3), expected bytes with "
         "one scale each",
         Input(0, Q({2, 3}, kI8))},
@@ -145,21 +112,15 @@ TEST(Reject, ProductsWithExtras) {
        {"types: residual is uint8[4](scale 0.5, zero 3), y uint8[2, 4](scale 0.5, zero 3)",
         Input(3, Q({4}))},
        {"types: residual is bfloat16[2, 4], y float32[2, 4]",
-        [](Call& c) {
-          c.outputs[0] = F({2, 4}), c.inputs[3] = B({2, 4});
-        }},
+        [](Call& c) { c.outputs[0] = F({2, 4}), c.inputs[3] = B({2, 4}); }},
        {"types: input 4 is uint8[256]",
         [](Call& c) { c.inputs.push_back(TensorType(kU, Shape{256})); }},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"shape: an operand of rank 1 or 0",
-        [](Call& c) {
-          c.inputs[1] = Q({3}), c.outputs[0] = c.inputs[3] = Q({2, 1});
-        }},
+        [](Call& c) { c.inputs[1] = Q({3}), c.outputs[0] = c.inputs[3] = Q({2, 1}); }},
        {"shape: uint8[2, 3](scale 0.5, zero 3) * int8[3, 4](scale 0.5, zero 3) -> uint8[2, "
         "5](scale 0.5, zero 3)",
-        [](Call& c) {
-          c.outputs[0] = c.inputs[3] = Q({2, 5});
-        }},
+        [](Call& c) { c.outputs[0] = c.inputs[3] = Q({2, 5}); }},
        {"",
         [](Call& c) {
           c.inputs[0] = Q({1 << 20, 2, 3}), c.outputs[0] = c.inputs[3] = Q({1 << 20, 2, 4});
@@ -172,15 +133,11 @@ TEST(Reject, ProductsWithExtras) {
       Call{"MatMul", {}, {F({2, 4})}, {F({2, 4})}, {}}.Constant(1, Zeros(Q({4, 4}, kI8)));
   Expect("matmul_w8", weights,
          {{"shape: 2 inputs and 2 outputs, expected a, b and y",
-           [](Call& c) {
-             c.outputs.push_back(F({2, 4}));
-           }},
+           [](Call& c) { c.outputs.push_back(F({2, 4})); }},
           {"types: input 2 is uint8[4](scale 0.5, zero 3), expected float32",
            [](Call& c) { c.inputs.resize(3), c.inputs[2] = Q({4}); }},
           {"types: input 3 is uint8[2, 4](scale 0.5, zero 3), expected float32",
-           [](Call& c) {
-             c.inputs.resize(4), c.inputs[3] = Q({2, 4});
-           }},
+           [](Call& c) { c.inputs.resize(4), c.inputs[3] = Q({2, 4}); }},
           {"types: b is int16[4, 4](scale 0.5, zero 3), expected quantized int8 or uint8",
            Input(1, Q({4, 4}, DType::kInt16))},
           {"types: b is int8[4, 4], expected quantized int8 or uint8",
@@ -204,9 +161,7 @@ TEST(Reject, ProductsWithExtras) {
            }},
           {"attribute: activation Reluu", With("activation", "Reluu")},
           {"shape: 0 rows, expected 1 to 16",
-           [](Call& c) {
-             c.inputs[0] = F({0, 4}), c.outputs[0] = F({0, 4});
-           }},
+           [](Call& c) { c.inputs[0] = F({0, 4}), c.outputs[0] = F({0, 4}); }},
           {"shape: float32[2, 4] * int8[4, 4](scale 0.5, zero 3) -> float32[2, 5]",
            Output(0, F({2, 5}))}});
   const Call bytes =
@@ -216,13 +171,9 @@ TEST(Reject, ProductsWithExtras) {
           {"shape: a [2, 4], b [3, 4], y [2, 4]", Input(0, Q({2, 4}))},
           {"shape: a [2, 3], b [1, 3, 4], y [2, 4]", Input(1, Q({1, 3, 4}, kI8))},
           {"shape: a [2, 0], b [0, 4], y [2, 4]",
-           [](Call& c) {
-             c.inputs[0] = Q({2, 0}), c.inputs[1] = Q({0, 4});
-           }},
+           [](Call& c) { c.inputs[0] = Q({2, 0}), c.inputs[1] = Q({0, 4}); }},
           {"shape: a [2, 3], b [3, 0], y [2, 0]",
-           [](Call& c) {
-             c.inputs[1] = Q({3, 0}), c.outputs[0] = Q({2, 0});
-           }},
+           [](Call& c) { c.inputs[1] = Q({3, 0}), c.outputs[0] = Q({2, 0}); }},
           {"shape: a [2, 3], b [3, 4], y [2, 5]", Output(0, Q({2, 5}))},
           {"", Input(1, PerAxis({3, 4}, 1))},
           {"types: w is uint8[3, 4](3 scales on axis 0), expected one scale, or one per output "
@@ -244,9 +195,7 @@ TEST(Reject, FloatConvolutions) {
        {"types: input 2 is uint8[6](scale 0.5, zero 3), expected float32",
         [](Call& c) { c.inputs.resize(3), c.inputs[2] = Q({6}); }},
        {"types: input 3 is uint8[1, 6, 6, 6](scale 0.5, zero 3), expected float32",
-        [](Call& c) {
-          c.inputs.resize(4), c.inputs[3] = Q({1, 6, 6, 6});
-        }},
+        [](Call& c) { c.inputs.resize(4), c.inputs[3] = Q({1, 6, 6, 6}); }},
        {"types: weight int8[6, 4, 3, 3]", Input(1, TensorType(kI8, Shape{6, 4, 3, 3}))},
        {"", Input(1, Q({6, 4, 3, 3}))},
        {"", Input(1, TensorType(DType::kFloat16, Shape{6, 4, 3, 3}))},
@@ -273,9 +222,7 @@ TEST(Reject, FloatConvolutions) {
         With("group", 3)},
        {"shape: bias float32[5]", [](Call& c) { c.inputs.resize(3), c.inputs[2] = F({5}); }},
        {"shape: residual float32[1, 6, 6, 5]",
-        [](Call& c) {
-          c.inputs.resize(4), c.inputs[3] = F({1, 6, 6, 5});
-        }},
+        [](Call& c) { c.inputs.resize(4), c.inputs[3] = F({1, 6, 6, 5}); }},
        {"attribute: activation Reluu", With("activation", "Reluu")},
        {"attribute: strides, dilations, pads or output_padding do not have the rank of x",
         With("strides", Sizes{1})},

@@ -12,10 +12,7 @@ TEST(Reject, Normalizations) {
            Input(0, Q({2, 3}))},
           {"types: float32[2, 3] -> uint8[2, 3](scale 0.5, zero 3), expected float32",
            Output(0, Q({2, 3}))},
-          {"shape: [2, 3] -> [3, 2]",
-           [](Call& c) {
-             c.outputs[0].shape = Shape{3, 2};
-           }},
+          {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }},
           {"shape: input 0 is float32[N, 3], expected a static shape",
            [](Call& c) { c.inputs[0].shape = c.outputs[0].shape = Unknown(); }},
           {"attribute: axis 2 is outside [-2, 2)", With("axis", 2)},
@@ -30,9 +27,7 @@ TEST(Reject, Normalizations) {
           {"types: uint8[2, 3](3 scales on axis 1) -> uint8[2, 3](scale 0.5, zero 3), expected "
            "uint8 with one scale each",
            Input(0, PerAxis({2, 3}, 1))},
-          {"shape: [2, 3] -> [3, 2]", [](Call& c) {
-             c.outputs[0].shape = Shape{3, 2};
-           }}});
+          {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }}});
   Expect(
       "layer_norm_f32", {"LayerNormalization", {}, {F({2, 3}), F({3}), F({3})}, {F({2, 3})}, {}},
       {{"types: input 1 is uint8[3](scale 0.5, zero 3), expected float32", Input(1, Q({3}))},
@@ -71,17 +66,15 @@ TEST(Reject, Reductions) {
           // A sum of more than 2^22 bytes might leave int32.
           {"", Input(0, Q({2, 1 << 22}))},
           {"shape: a sum of 4194305 bytes could overflow int32", Input(0, Q({2, (1 << 22) + 1}))}});
-  Expect("argmax_f32", {"ArgMax", {}, {F({2, 3})}, {TensorType(DType::kInt64, Shape{1, 3})}, {}},
-         {{"types: uint8[2, 3](scale 0.5, zero 3) -> int64[1, 3], expected float32 to int64",
-           Input(0, Q({2, 3}))},
-          {"types: float32[2, 3] -> int32[1, 3], expected float32 to int64",
-           [](Call& c) { c.outputs[0].dtype = DType::kInt32; }},
-          {"attribute: axis 2 is outside [-2, 2)", With("axis", 2)},
-          {"shape: float32[2, 3] -> int64[2, 1]",
-           [](Call& c) {
-             c.outputs[0].shape = Shape{2, 1};
-           }},
-          {"shape: float32[0, 3] -> int64[1, 3]", Input(0, F({0, 3}))}});
+  Expect(
+      "argmax_f32", {"ArgMax", {}, {F({2, 3})}, {TensorType(DType::kInt64, Shape{1, 3})}, {}},
+      {{"types: uint8[2, 3](scale 0.5, zero 3) -> int64[1, 3], expected float32 to int64",
+        Input(0, Q({2, 3}))},
+       {"types: float32[2, 3] -> int32[1, 3], expected float32 to int64",
+        [](Call& c) { c.outputs[0].dtype = DType::kInt32; }},
+       {"attribute: axis 2 is outside [-2, 2)", With("axis", 2)},
+       {"shape: float32[2, 3] -> int64[2, 1]", [](Call& c) { c.outputs[0].shape = Shape{2, 1}; }},
+       {"shape: float32[0, 3] -> int64[1, 3]", Input(0, F({0, 3}))}});
 }
 
 TEST(Reject, ElementwiseOperators) {
@@ -135,10 +128,7 @@ TEST(Reject, ElementwiseOperators) {
           {"types: uint8[2, 3](3 scales on axis 1) -> int8[2, 3](scale 0.5, zero 3), expected "
            "uint8 or int8 with one scale each",
            Input(0, PerAxis({2, 3}, 1))},
-          {"shape: [2, 3] -> [3, 2]",
-           [](Call& c) {
-             c.outputs[0].shape = Shape{3, 2};
-           }},
+          {"shape: [2, 3] -> [3, 2]", [](Call& c) { c.outputs[0].shape = Shape{3, 2}; }},
           {"types: input 1 is float32[]", [](Call& c) { c.Constant(1, Zeros(F({}))); }}});
   Expect("Clip_u8", Call{"Clip", {}, {Q({2, 3})}, {Q({2, 3})}, {}}.Constant(1, Zeros(F({}))),
          {{"not-constant: input 1 is computed at run time", [](Call& c) { c.data.clear(); }},
@@ -162,15 +152,10 @@ TEST(Reject, ElementwiseOperators) {
   Expect(
       "Where",
       {"Where", {}, {TensorType(DType::kBool, Shape{3}), F({2, 3}), F({})}, {F({2, 3})}, {}},
-      {{"",
-        [](Call& c) {
-          c.inputs[1] = c.inputs[2] = c.outputs[0] = Q({2, 3});
-        }},
+      {{"", [](Call& c) { c.inputs[1] = c.inputs[2] = c.outputs[0] = Q({2, 3}); }},
        {"types: input 1 is uint8[2, 3](2 scales on axis 0), output uint8[2, 3](2 scales on axis "
         "0), expected the same type of whole bytes",
-        [](Call& c) {
-          c.inputs[1] = c.inputs[2] = c.outputs[0] = PerAxis({2, 3}, 0);
-        }},
+        [](Call& c) { c.inputs[1] = c.inputs[2] = c.outputs[0] = PerAxis({2, 3}, 0); }},
        {"types: input 1 is int4[2, 3], output int4[2, 3], expected the same type of whole bytes",
         [](Call& c) {
           for (TensorType* t : {&c.inputs[1], &c.inputs[2], &c.outputs[0]}) t->dtype = DType::kInt4;
@@ -216,44 +201,31 @@ TEST(Reject, MovingOperators) {
            [](Call& c) { c.Constant(1, Zeros(F({2}))); }},
           {"attribute: axis 2 is outside [-2, 2)", With("axis", 2)},
           {"shape: float32[4, 3] at int64[2] -> float32[3, 3]", Output(0, F({3, 3}))},
-          {"shape: index 4 into an axis of 4",
-           [](Call& c) {
-             c.Constant(1, Ints({0, 4}));
-           }},
-          {"shape: index -5 into an axis of 4",
-           [](Call& c) {
-             c.Constant(1, Ints({0, -5}));
-           }},
+          {"shape: index 4 into an axis of 4", [](Call& c) { c.Constant(1, Ints({0, 4})); }},
+          {"shape: index -5 into an axis of 4", [](Call& c) { c.Constant(1, Ints({0, -5})); }},
           {"types: input 0 is float32[4, 3], output int32[2, 3]: moving elements needs the same "
            "type of whole bytes",
            [](Call& c) { c.outputs[0].dtype = DType::kInt32; }}});
-  Expect("pad", Call{"Pad", {}, {F({2, 3})}, {F({3, 3})}, {}}.Constant(1, Ints({1, 0, 0, 0})),
-         {{"not-constant: the pads are computed at run time", [](Call& c) { c.data.clear(); }},
-          {"not-constant: 2 pads for 2 axes",
-           [](Call& c) {
-             c.Constant(1, Ints({1, 0}));
-           }},
-          {"attribute: mode mirror", With("mode", "mirror")},
-          {"", With("mode", "edge")},
-          {"shape: [2, 3] -> [2, 3] with pads 1 and 0 on axis 0", Output(0, F({2, 3}))},
-          {"shape: [0, 3] -> [1, 3] with pads 1 and 0 on axis 0",
-           [](Call& c) {
-             c.inputs[0] = F({0, 3}), c.outputs[0] = F({1, 3}), c.Attr("mode", "edge");
-           }},
-          {"shape: the value is float32[2]", [](Call& c) { c.Constant(2, Zeros(F({2}))); }},
-          {"types: the value is int64[1], the input float32[2, 3]",
-           [](Call& c) { c.Constant(2, Ints({1})); }},
-          {"not-constant: the value is computed at run time",
-           [](Call& c) {
-             c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3}), c.inputs.push_back(F({1}));
-           }},
-          {"",
-           [](Call& c) {
-             c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3});
-           }},
-          {"types: the input is int32[2, 3](scale 0.5, zero 3)", [](Call& c) {
-             c.inputs[0] = Q({2, 3}, DType::kInt32), c.outputs[0] = Q({3, 3}, DType::kInt32);
-           }}});
+  Expect(
+      "pad", Call{"Pad", {}, {F({2, 3})}, {F({3, 3})}, {}}.Constant(1, Ints({1, 0, 0, 0})),
+      {{"not-constant: the pads are computed at run time", [](Call& c) { c.data.clear(); }},
+       {"not-constant: 2 pads for 2 axes", [](Call& c) { c.Constant(1, Ints({1, 0})); }},
+       {"attribute: mode mirror", With("mode", "mirror")},
+       {"", With("mode", "edge")},
+       {"shape: [2, 3] -> [2, 3] with pads 1 and 0 on axis 0", Output(0, F({2, 3}))},
+       {"shape: [0, 3] -> [1, 3] with pads 1 and 0 on axis 0",
+        [](Call& c) { c.inputs[0] = F({0, 3}), c.outputs[0] = F({1, 3}), c.Attr("mode", "edge"); }},
+       {"shape: the value is float32[2]", [](Call& c) { c.Constant(2, Zeros(F({2}))); }},
+       {"types: the value is int64[1], the input float32[2, 3]",
+        [](Call& c) { c.Constant(2, Ints({1})); }},
+       {"not-constant: the value is computed at run time",
+        [](Call& c) {
+          c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3}), c.inputs.push_back(F({1}));
+        }},
+       {"", [](Call& c) { c.inputs[0] = Q({2, 3}), c.outputs[0] = Q({3, 3}); }},
+       {"types: the input is int32[2, 3](scale 0.5, zero 3)", [](Call& c) {
+          c.inputs[0] = Q({2, 3}, DType::kInt32), c.outputs[0] = Q({3, 3}, DType::kInt32);
+        }}});
   Expect("transpose", {"Transpose", {}, {F({2, 3})}, {F({3, 2})}, {}},
          {{"shape: [2, 3] -> [4, 2]", Output(0, F({4, 2}))},
           {"shape: [2, 3] -> [3, 4]", Output(0, F({3, 4}))},
@@ -293,22 +265,15 @@ TEST(Reject, Views) {
            [](Call& c) {
              c.inputs[0] = c.outputs[0] = PerAxis({2, 3}, 1), c.outputs[0].shape = Shape{3, 2};
            }},
-          {"",
-           [](Call& c) {
-             c.inputs[0] = c.outputs[0] = PerAxis({2, 3}, 1);
-           }},
+          {"", [](Call& c) { c.inputs[0] = c.outputs[0] = PerAxis({2, 3}, 1); }},
           {"shape: [2, 3] -> [7]", Output(0, Q({7}))}});
   Expect(
       "slice",
       Call{"Slice", {}, {F({4, 3})}, {F({2, 3})}, {}}.Constant(1, Ints({1})).Constant(2, Ints({3})),
       {{"not-constant: starts, ends, axes and steps of different lengths",
-        [](Call& c) {
-          c.Constant(3, Ints({0, 1}));
-        }},
+        [](Call& c) { c.Constant(3, Ints({0, 1})); }},
        {"not-constant: starts, ends, axes and steps of different lengths",
-        [](Call& c) {
-          c.Constant(3, Ints({0})).Constant(4, Ints({1, 1}));
-        }},
+        [](Call& c) { c.Constant(3, Ints({0})).Constant(4, Ints({1, 1})); }},
        {"not-constant: input 4 is computed at run time",
         [](Call& c) { c.inputs.resize(5), c.inputs[4] = TensorType(kI64, Shape{1}); }},
        {"types: input 0 is int4[4, 3], output int4[2, 3]: moving elements needs the same type of "
@@ -326,13 +291,8 @@ TEST(Reject, Views) {
            "elements needs the same type of whole bytes",
            Output(0, Q({4, 3}))},
           {"", Output(0, F({0, 3}))},
-          {"shape: [0, 1] -> [4, 3]",
-           [](Call& c) {
-             c.inputs[0] = F({0, 1});
-           }},
-          {"", [](Call& c) {
-             c.inputs[0] = F({0, 1}), c.outputs[0] = F({0, 3});
-           }}});
+          {"shape: [0, 1] -> [4, 3]", [](Call& c) { c.inputs[0] = F({0, 1}); }},
+          {"", [](Call& c) { c.inputs[0] = F({0, 1}), c.outputs[0] = F({0, 3}); }}});
   Expect("expand", {"Expand", {}, {F({3, 1})}, {F({2, 3, 4})}, {}},
          {{"", Output(0, F({3, 1}))},
           {"", Output(0, F({3, 0}))},
@@ -351,18 +311,13 @@ TEST(Reject, Views) {
         Output(0, Q({2, 3}))},
        {"not-constant: input 1 is computed at run time", [](Call& c) { c.data.clear(); }},
        {"not-constant: starts, ends, axes and steps of different lengths",
-        [](Call& c) {
-          c.Constant(1, Ints({1, 0}));
-        }},
+        [](Call& c) { c.Constant(1, Ints({1, 0})); }},
        {"not-constant: axis 2 is outside [-2, 2)", [](Call& c) { c.Constant(3, Ints({2})); }},
        {"not-constant: step 0", [](Call& c) { c.Constant(3, Ints({0})).Constant(4, Ints({0})); }},
        {"shape: [4, 3] -> [2, 3]",
         [](Call& c) { c.Constant(3, Ints({0})).Constant(4, Ints({2})); }}});
   Expect("split", {"Split", {}, {F({4, 3})}, {F({1, 3}), F({3, 3})}, {}},
-         {{"",
-           [](Call& c) {
-             c.Constant(1, Ints({1, 3}));
-           }},
+         {{"", [](Call& c) { c.Constant(1, Ints({1, 3})); }},
           {"not-constant: the sizes are computed at run time",
            [](Call& c) { c.inputs.push_back(TensorType(kI64, Shape{2})); }},
           {"types: an output is int4[1, 3], the input int4[4, 3]",

@@ -39,7 +39,8 @@ namespace evoq {
 
 // float32(double(a) * double(b) / double(c)).
 inline float LinearMultiplier(float scale_x, float scale_w, float scale_y) {
-  return static_cast<float>(static_cast<double>(scale_x) * static_cast<double>(scale_w) / static_cast<double>(scale_y));
+  return static_cast<float>(static_cast<double>(scale_x) * static_cast<double>(scale_w) /
+                            static_cast<double>(scale_y));
 }
 inline float ScaleRatio(float scale, float scale_y) {
   return static_cast<float>(static_cast<double>(scale) / static_cast<double>(scale_y));
@@ -47,7 +48,8 @@ inline float ScaleRatio(float scale, float scale_y) {
 
 // Softmax's float32(1 / (double(sum) * double(scale_y))), at most 3e38; sum >= 1.
 inline __attribute__((always_inline)) float SoftmaxMultiplier(float sum, float scale_y) {
-  return static_cast<float>(__builtin_fmin(1.0 / (static_cast<double>(sum) * static_cast<double>(scale_y)), 3e38));
+  return static_cast<float>(
+      __builtin_fmin(1.0 / (static_cast<double>(sum) * static_cast<double>(scale_y)), 3e38));
 }
 
 // A piecewise-linear activation on values measured in units of the output's scale.
@@ -59,10 +61,11 @@ inline Activation ScaledActivation(Activation activation, float scale_y) {
   return activation;
 }
 
-// saturate(round_half_even(v) + zero) into [low, high]; v must not be NaN. Saturates before converting, so that any
-// finite or infinite v is safe.
+// saturate(round_half_even(v) + zero) into [low, high]; v must not be NaN. Saturates before
+// converting, so that any finite or infinite v is safe.
 inline int32_t RoundToInteger(float v, int32_t zero, int32_t low, int32_t high) {
-  const float bounded_low = static_cast<float>(low - zero), bounded_high = static_cast<float>(high - zero);
+  const float bounded_low = static_cast<float>(low - zero),
+              bounded_high = static_cast<float>(high - zero);
   v = std::nearbyint(v);
   v = v > bounded_low ? v : bounded_low;
   v = v < bounded_high ? v : bounded_high;
@@ -79,6 +82,8 @@ inline int32_t QuantizeValue(float x, float scale, int32_t zero, int32_t low, in
   return RoundOrZeroPoint(x / scale, zero, low, high);
 }
 
-inline float DequantizeValue(int32_t q, float scale, int32_t zero) { return static_cast<float>(q - zero) * scale; }
+inline float DequantizeValue(int32_t q, float scale, int32_t zero) {
+  return static_cast<float>(q - zero) * scale;
+}
 
 }  // namespace evoq

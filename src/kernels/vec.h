@@ -1,5 +1,6 @@
-// Vectors of a fixed number of elements, whatever the machine's width, for per-instruction-set files
-// (kernels/isa_table.h): arithmetic, comparison and ?: work element by element, Convert widens and narrows.
+// Vectors of a fixed number of elements, whatever the machine's width, for per-instruction-set
+// files (kernels/isa_table.h): arithmetic, comparison and ?: work element by element, Convert
+// widens and narrows.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 #include "kernels/bounds.h"
 
-// Vectors wider than the machine's registers are passed in memory; these functions have internal linkage, so no two files
-// can disagree about it.
+// Vectors wider than the machine's registers are passed in memory; these functions have internal
+// linkage, so no two files can disagree about it.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace evoq {
@@ -37,7 +38,8 @@ inline Vec<To, kN> Convert(V v) {
   return __builtin_convertvector(v, Vec<To, kN>);
 }
 
-// round_half_even of values inside [-2^22, 2^22], as integers: the sum's last mantissa bits hold them.
+// round_half_even of values inside [-2^22, 2^22], as integers: the sum's last mantissa bits hold
+// them.
 template <int kN>
 inline Vec<int32_t, kN> RoundVec(Vec<float, kN> v) {
   const Vec<float, kN> shifted = v + 12582912.0f;

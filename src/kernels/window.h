@@ -10,7 +10,8 @@
 
 namespace evoq {
 
-// Output o reads inputs o * stride - pad + i * dilation for i < kernel; positions outside [0, in) are padding.
+// Output o reads inputs o * stride - pad + i * dilation for i < kernel; positions outside [0, in)
+// are padding.
 struct WindowDim {
   int64_t in = 1;
   int64_t out = 1;
@@ -39,9 +40,12 @@ struct WindowDim {
   }
 };
 
-// ONNX's strides, pads, dilations and auto_pad with these kernel, input and output sizes, one per spatial dimension.
-// Errors: kInvalidInput for a wrong number of values, sizes that do not fit or an output larger than its input allows.
-Result<std::vector<WindowDim>> WindowFromAttrs(const Attrs& attrs, const std::vector<int64_t>& kernel,
-                                               const std::vector<int64_t>& in, const std::vector<int64_t>& out);
+// ONNX's strides, pads, dilations and auto_pad with these kernel, input and output sizes, one per
+// spatial dimension. Errors: kInvalidInput for a wrong number of values, sizes that do not fit or
+// an output larger than its input allows.
+Result<std::vector<WindowDim>> WindowFromAttrs(const Attrs& attrs,
+                                               const std::vector<int64_t>& kernel,
+                                               const std::vector<int64_t>& in,
+                                               const std::vector<int64_t>& out);
 
 }  // namespace evoq

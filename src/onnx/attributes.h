@@ -8,9 +8,10 @@
 
 namespace evoq {
 
-// The attributes of a node. 16-bit float types become float32, in tensors and in attributes that name a type.
-// Errors: kUnsupported for subgraphs, sparse tensors and types; kInvalidInput for an attribute of another kind than its
-// name has in ONNX, one that appears twice, or one that only evoq's dialect has.
+// The attributes of a node. 16-bit float types become float32, in tensors and in attributes that
+// name a type. Errors: kUnsupported for subgraphs, sparse tensors and types; kInvalidInput for an
+// attribute of another kind than its name has in ONNX, one that appears twice, or one that only
+// evoq's dialect has.
 Result<Attrs> AttrsFromProto(const onnx::NodeProto& node, ExternalFiles* external);
 
 // The tensor as the dialect holds it: float16 and bfloat16 as float32.

@@ -1,5 +1,6 @@
-// Graph -> ModelProto. A quantized value `v` is three tensors of the file: what its operator computes (v/real), the integers
-// (v, between a QuantizeLinear and its readers' DequantizeLinear), and what readers see (v/dequantized).
+// Graph -> ModelProto. A quantized value `v` is three tensors of the file: what its operator
+// computes (v/real), the integers (v, between a QuantizeLinear and its readers' DequantizeLinear),
+// and what readers see (v/dequantized).
 #include "onnx/export.h"
 
 #include <charconv>
@@ -59,7 +60,8 @@ void WriteTensorType(const TensorType& type, onnx::TypeProto::Tensor& to) {
   }
 }
 
-// The rank that the imported file declares for an output; nothing where it does not or what stands there is no rank.
+// The rank that the imported file declares for an output; nothing where it does not or what stands
+// there is no rank.
 std::optional<int> DeclaredRank(const Graph& graph, const std::string& output) {
   const auto fact = graph.metadata.find(kOutputRank + output);
   if (fact == graph.metadata.end()) return std::nullopt;
@@ -70,22 +72,28 @@ std::optional<int> DeclaredRank(const Graph& graph, const std::string& output) {
 }
 
 void WriteType(const TensorType& type, onnx::TypeProto& to) {
-  const bool optional = type.kind == ValueKind::kOptional || type.kind == ValueKind::kOptionalSequence;
+  const bool optional =
+      type.kind == ValueKind::kOptional || type.kind == ValueKind::kOptionalSequence;
   onnx::TypeProto& held = optional ? *to.mutable_optional_type()->mutable_elem_type() : to;
-  const bool sequence = type.kind == ValueKind::kSequence || type.kind == ValueKind::kOptionalSequence;
-  WriteTensorType(type, *(sequence ? *held.mutable_sequence_type()->mutable_elem_type() : held).mutable_tensor_type());
+  const bool sequence =
+      type.kind == ValueKind::kSequence || type.kind == ValueKind::kOptionalSequence;
+  WriteTensorType(type, *(sequence ? *held.mutable_sequence_type()->mutable_elem_type() : held)
+                             .mutable_tensor_type());
 }
 
-// Writes one graph: the model's, or a subgraph, whose captured inputs are values of the graphs around it.
+// Writes one graph: the model's, or a subgraph, whose captured inputs are values of the graphs
+// around it.
 class Exporter {
  public:
   // `names`: all names in use, of values and nodes of the whole model.
-  Exporter(const Graph& graph, onnx::GraphProto& proto, std::set<std::string>& names) : graph_(graph), proto_(proto), names_(names) {}
+  Exporter(const Graph& graph, onnx::GraphProto& proto, std::set<std::string>& names)
+      : graph_(graph), proto_(proto), names_(names) {}
 
   Status Run(size_t own_inputs) {
     proto_.set_name(graph_.name.empty() ? "graph" : graph_.name);
     for (size_t i = 0; i < own_inputs; ++i) WriteInfo(graph_.inputs()[i], *proto_.add_input());
-    for (NodeId id : graph_.order()) EVOQ_TRY(WithContext(WriteNode(graph_.node(id)), NodeLabel(graph_.node(id))));
+    for (NodeId id : graph_.order())
+      EVOQ_TRY(WithContext(WriteNode(graph_.node(id)), NodeLabel(graph_.node(id))));
     for (ValueId out : graph_.outputs()) {
       if (graph_.value(out).is_constant()) {
         EVOQ_TRY(WriteConstant(out));
@@ -94,9 +102,11 @@ class Exporter {
       WriteInfo(out, info);
       // ONNX wants a rank of every output.
       const TensorType& type = graph_.value(out).type;
-      const auto rank = type.is_tensor() && !type.shape.ranked() ? DeclaredRank(graph_, info.name()) : std::nullopt;
+      const auto rank = type.is_tensor() && !type.shape.ranked() ? DeclaredRank(graph_, info.name())
+                                                                 : std::nullopt;
       if (rank) {
-        onnx::TensorShapeProto& shape = *info.mutable_type()->mutable_tensor_type()->mutable_shape();
+        onnx::TensorShapeProto& shape =
+            *info.mutable_type()->mutable_tensor_type()->mutable_shape();
         while (shape.dim_size() < *rank) shape.add_dim();
       }
     }
@@ -131,8 +141,9 @@ class Exporter {
     }
   }
 
-  std::string Emit(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
-                   const std::string& output, const Attrs& attrs = {}, const std::string& domain = "") {
+  std::string Emit(const std::string& op, const std::string& name,
+                   const std::vector<std::string>& inputs, const std::string& output,
+                   const Attrs& attrs = {}, const std::string& domain = "") {
     onnx::NodeProto& node = *proto_.add_node();
     node.set_op_type(op);
     node.set_domain(domain);
@@ -145,7 +156,8 @@ class Exporter {
 
   // ---- quantized types
 
-  // The names of the scale and zero point of a quantized type, and the attributes that go with them.
+  // The names of the scale and zero point of a quantized type, and the attributes that go with
+  // them.
   struct Grid {
     std::string scale, zero;
     Attrs attrs;
@@ -167,7 +179,8 @@ class Exporter {
     grid.scale = Initializer(name + "/scale", Tensor::FromValues(shape, q.scales));
     if (!with_zero) return grid;
     std::vector<float> zeros(q.zero_points.begin(), q.zero_points.end());
-    const auto stored = QuantizeTensor(Tensor::FromValues(shape, zeros), TensorType(type.dtype, shape, QuantParams::PerTensor(1, 0)));
+    const auto stored = QuantizeTensor(Tensor::FromValues(shape, zeros),
+                                       TensorType(type.dtype, shape, QuantParams::PerTensor(1, 0)));
     EVOQ_CHECK(stored.has_value(), "{}", name);
     grid.zero = Initializer(name + "/zero_point", *stored);
     return grid;
@@ -177,7 +190,9 @@ class Exporter {
     auto it = grids_.find(id.index);
     if (it == grids_.end()) {
       const Value& value = graph_.value(id);
-      it = grids_.emplace(id.index, GridOf(value.name, value.type, value.type.dtype != DType::kInt32)).first;
+      it = grids_
+               .emplace(id.index, GridOf(value.name, value.type, value.type.dtype != DType::kInt32))
+               .first;
     }
     return it->second;
   }
@@ -189,9 +204,11 @@ class Exporter {
   Status WriteConstant(ValueId id) {
     if (!written_.insert(id.index).second) return {};
     const Value& value = graph_.value(id);
-    if (!value.type.is_tensor()) return Unsupported("constant {} is {}", value.name, value.type.ToString());
+    if (!value.type.is_tensor())
+      return Unsupported("constant {} is {}", value.name, value.type.ToString());
     if (!value.constant.layout().empty())
-      return Unsupported("constant {} is packed as '{}': export the graph before compiling", value.name, value.constant.layout());
+      return Unsupported("constant {} is packed as '{}': export the graph before compiling",
+                         value.name, value.constant.layout());
     TensorToProto(value.constant, value.name, *proto_.add_initializer());
     return {};
   }
@@ -208,7 +225,8 @@ class Exporter {
     if (it != dequantized_.end()) return it->second;
     const Grid& grid = GridOfValue(id);
     const std::string name = Fresh(value.name + "/dequantized");
-    Emit("DequantizeLinear", Fresh(value.name + "/dequantize"), WithGrid(value.name, grid), name, grid.attrs);
+    Emit("DequantizeLinear", Fresh(value.name + "/dequantize"), WithGrid(value.name, grid), name,
+         grid.attrs);
     return dequantized_[id.index] = name;
   }
 
@@ -222,15 +240,18 @@ class Exporter {
   Status Finish(ValueId id, const std::string& real) {
     if (!id.valid() || !graph_.value(id).type.quantized()) return {};
     const Value& value = graph_.value(id);
-    if (value.type.dtype == DType::kInt32) return Unsupported("output {} is quantized to int32, which ONNX cannot compute", value.name);
+    if (value.type.dtype == DType::kInt32)
+      return Unsupported("output {} is quantized to int32, which ONNX cannot compute", value.name);
     const Grid& grid = GridOfValue(id);
-    Emit("QuantizeLinear", Fresh(value.name + "/quantize"), WithGrid(real, grid), value.name, grid.attrs);
+    Emit("QuantizeLinear", Fresh(value.name + "/quantize"), WithGrid(real, grid), value.name,
+         grid.attrs);
     return {};
   }
 
   // ---- nodes
 
-  // The name of a float32 value as bfloat16, for operators whose inputs ONNX wants to be of one type.
+  // The name of a float32 value as bfloat16, for operators whose inputs ONNX wants to be of one
+  // type.
   Result<std::string> ReadAsBf16(ValueId id) {
     EVOQ_ASSIGN(const std::string name, Read(id));
     if (!id.valid() || graph_.value(id).type.dtype != DType::kFloat32) return name;
@@ -244,11 +265,14 @@ class Exporter {
   }
 
   Status WriteNode(const Node& node) {
-    if (node.attrs.Int("channels_last") != 0) return Unsupported("channels-last layout: export the graph before lowering");
-    if (node.domain == "evoq" && node.op != "Silu") return Unsupported("ONNX has no operator of this name");
+    if (node.attrs.Int("channels_last") != 0)
+      return Unsupported("channels-last layout: export the graph before lowering");
+    if (node.domain == "evoq" && node.op != "Silu")
+      return Unsupported("ONNX has no operator of this name");
     if (node.op == "QuantizeLinear" && node.inputs.size() == 1) return WriteQuantize(node);
     if (node.op == "DequantizeLinear" && node.inputs.size() == 1) return WriteDequantize(node);
-    const bool fusable = node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
+    const bool fusable = node.domain.empty() &&
+                         (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
     if (fusable || node.attrs.Has("activation")) return WriteFused(node);
     std::vector<std::string> inputs;
     const bool one_type = ReadsBf16(node) && node.op.ends_with("Normalization");
@@ -272,7 +296,9 @@ class Exporter {
     for (size_t i = 0; i < own; ++i) proto.add_input(inputs[i]);
     if (node.op == "Optional" && attrs.Has("type")) WriteOptionalType(attrs, proto);
     WriteAttrs(attrs, proto);
-    EVOQ_TRY(WriteBodies(node, std::vector<std::string>(inputs.begin() + static_cast<int64_t>(own), inputs.end()), proto));
+    EVOQ_TRY(WriteBodies(
+        node, std::vector<std::string>(inputs.begin() + static_cast<int64_t>(own), inputs.end()),
+        proto));
     std::vector<std::string> reals;
     for (ValueId out : node.outputs) reals.push_back(RealName(out));
     for (const std::string& real : reals) proto.add_output(real);
@@ -280,13 +306,16 @@ class Exporter {
     return {};
   }
 
-  Status WriteBodies(const Node& node, const std::vector<std::string>& captured, onnx::NodeProto& proto) {
+  Status WriteBodies(const Node& node, const std::vector<std::string>& captured,
+                     onnx::NodeProto& proto) {
     for (size_t i = 0; i < node.bodies.size(); ++i) {
       EVOQ_ASSIGN(const Graph body, BodyForExport(graph_, node, i, captured, names_));
       onnx::AttributeProto& attr = *proto.add_attribute();
       attr.set_name(node.op != "If" ? "body" : i == 0 ? "then_branch" : "else_branch");
       attr.set_type(onnx::AttributeProto::GRAPH);
-      EVOQ_TRY(WithContext(Exporter(body, *attr.mutable_g(), names_).Run(body.inputs().size() - captured.size()), "subgraph " + body.name));
+      EVOQ_TRY(WithContext(
+          Exporter(body, *attr.mutable_g(), names_).Run(body.inputs().size() - captured.size()),
+          "subgraph " + body.name));
     }
     return {};
   }
@@ -296,15 +325,18 @@ class Exporter {
     onnx::AttributeProto& attr = *proto.add_attribute();
     attr.set_name("type");
     attr.set_type(onnx::AttributeProto::TYPE_PROTO);
-    const ValueKind kind = attrs.Int("type_is_sequence") != 0 ? ValueKind::kSequence : ValueKind::kTensor;
-    WriteType(TensorType::In(kind, static_cast<DType>(attrs.Int("type")), Shape::UnknownRank()), *attr.mutable_tp());
+    const ValueKind kind =
+        attrs.Int("type_is_sequence") != 0 ? ValueKind::kSequence : ValueKind::kTensor;
+    WriteType(TensorType::In(kind, static_cast<DType>(attrs.Int("type")), Shape::UnknownRank()),
+              *attr.mutable_tp());
     attrs.Erase("type");
     attrs.Erase("type_is_sequence");
   }
 
   Status WriteQuantize(const Node& node) {
     if (!graph_.value(node.outputs[0]).type.quantized())
-      return Fail(ErrorCode::kInternal, "output {} is not quantized", graph_.value(node.outputs[0]).name);
+      return Fail(ErrorCode::kInternal, "output {} is not quantized",
+                  graph_.value(node.outputs[0]).name);
     EVOQ_ASSIGN(const std::string x, Read(node.input(0)));
     return Finish(node.outputs[0], x);
   }
@@ -314,7 +346,8 @@ class Exporter {
     if (!x.type.quantized()) return Fail(ErrorCode::kInternal, "input {} is not quantized", x.name);
     EVOQ_ASSIGN(const std::string integers, Read(node.input(0), /*stored=*/true));
     const Grid& grid = GridOfValue(node.input(0));
-    Emit("DequantizeLinear", node.name, WithGrid(integers, grid), graph_.value(node.outputs[0]).name, grid.attrs);
+    Emit("DequantizeLinear", node.name, WithGrid(integers, grid),
+         graph_.value(node.outputs[0]).name, grid.attrs);
     return {};
   }
 
@@ -325,12 +358,13 @@ class Exporter {
 
   static Tensor ScalarOf(float value, DType dtype) {
     const Tensor scalar = Tensor::Scalar(value);
-    const auto narrow = dtype == DType::kFloat32 ? Result<Tensor>(scalar) : FromFloat32(scalar, dtype);
+    const auto narrow =
+        dtype == DType::kFloat32 ? Result<Tensor>(scalar) : FromFloat32(scalar, dtype);
     return narrow ? *narrow : scalar;
   }
 
-  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x, const std::string& y,
-                       DType dtype) {
+  void WriteActivation(const Activation& activation, const std::string& name, const std::string& x,
+                       const std::string& y, DType dtype) {
     const std::string node = Fresh(name + "/activation");
     if (activation.kind == ActivationKind::kSilu) return WriteSilu(name, x, y);
     Attrs attrs;
@@ -347,32 +381,40 @@ class Exporter {
   Result<std::string> ReadBias(const Node& node) {
     const ValueId id = node.input(2);
     if (ReadsBf16(node)) return ReadAsBf16(id);
-    if (!id.valid() || graph_.value(id).type.quantized() || graph_.value(id).type.dtype != DType::kInt32) return Read(id);
+    if (!id.valid() || graph_.value(id).type.quantized() ||
+        graph_.value(id).type.dtype != DType::kInt32)
+      return Read(id);
     const Value& bias = graph_.value(id);
     const TensorType& x = graph_.value(node.input(0)).type;
     const TensorType& w = graph_.value(node.input(1)).type;
-    if (!x.quantized() || !w.quantized() || !x.quant->per_tensor() || w.quant->block > 0 || !bias.type.shape.is_static())
+    if (!x.quantized() || !w.quantized() || !x.quant->per_tensor() || w.quant->block > 0 ||
+        !bias.type.shape.is_static())
       return Unsupported("int32 bias {} without quantized inputs has no scale", bias.name);
     EVOQ_ASSIGN(const std::string stored, Read(id));
-    const size_t count = w.quant->per_tensor() ? 1 : static_cast<size_t>(*bias.type.shape.elements());
+    const size_t count =
+        w.quant->per_tensor() ? 1 : static_cast<size_t>(*bias.type.shape.elements());
     std::vector<float> scales(count);
     for (size_t c = 0; c < count; ++c) {
       const float s_w = w.quant->scales[c % w.quant->scales.size()];
-      scales[c] = static_cast<float>(static_cast<double>(x.quant->scales[0]) * static_cast<double>(s_w));
+      scales[c] =
+          static_cast<float>(static_cast<double>(x.quant->scales[0]) * static_cast<double>(s_w));
     }
     const Shape shape = count == 1 ? Shape{} : Shape{static_cast<int64_t>(count)};
     Attrs attrs;
     if (count > 1) attrs.Set("axis", 0);
-    const std::string scale = Initializer(node.name + "/bias_scale", Tensor::FromValues(shape, scales));
+    const std::string scale =
+        Initializer(node.name + "/bias_scale", Tensor::FromValues(shape, scales));
     const std::string real = Fresh(node.name + "/bias");
-    return Emit("DequantizeLinear", Fresh(node.name + "/bias_dequantize"), {stored, scale}, real, attrs);
+    return Emit("DequantizeLinear", Fresh(node.name + "/bias_dequantize"), {stored, scale}, real,
+                attrs);
   }
 
   // y = activation(op(x, w[, bias]) + residual): each part that the node has is a node of the file.
   Status WriteFused(const Node& node) {
     EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(node.attrs));
     Attrs attrs = node.attrs;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"}) attrs.Erase(name);
+    for (const char* name : {"activation", "activation_alpha", "activation_beta", "channels_last"})
+      attrs.Erase(name);
     const bool add = node.op == "Add", matmul = node.op == "MatMul";
     std::vector<std::string> inputs;
     for (size_t i = 0; i < 2; ++i) {
@@ -388,22 +430,27 @@ class Exporter {
     }
     const std::string real = RealName(node.outputs[0]);
     const bool has_activation = activation.kind != ActivationKind::kNone;
-    const auto step_name = [&](bool last, const char* suffix) { return last ? real : Fresh(node.name + suffix); };
-    std::string y = Emit(node.op, node.name, inputs, step_name(addends.empty() && !has_activation, "/linear"), attrs);
+    const auto step_name = [&](bool last, const char* suffix) {
+      return last ? real : Fresh(node.name + suffix);
+    };
+    std::string y = Emit(node.op, node.name, inputs,
+                         step_name(addends.empty() && !has_activation, "/linear"), attrs);
     for (size_t i = 0; i < addends.size(); ++i) {
       const bool last = i + 1 == addends.size() && !has_activation;
       y = Emit("Add", Fresh(node.name + "/add"), {y, addends[i]}, step_name(last, "/sum"));
     }
-    if (has_activation) WriteActivation(activation, node.name, y, real, ReadsBf16(node) ? DType::kBfloat16 : DType::kFloat32);
+    if (has_activation)
+      WriteActivation(activation, node.name, y, real,
+                      ReadsBf16(node) ? DType::kBfloat16 : DType::kFloat32);
     return Finish(node.outputs[0], real);
   }
 
   const Graph& graph_;
   onnx::GraphProto& proto_;
   std::set<std::string>& names_;
-  std::set<int32_t> written_;                      // constants that are initializers already
-  std::map<int32_t, std::string> dequantized_;     // value -> name of its real numbers
-  std::map<int32_t, Grid> grids_;                  // value -> its scale and zero point
+  std::set<int32_t> written_;                   // constants that are initializers already
+  std::map<int32_t, std::string> dequantized_;  // value -> name of its real numbers
+  std::map<int32_t, Grid> grids_;               // value -> its scale and zero point
 };
 
 }  // namespace
@@ -414,9 +461,11 @@ Status ExportOnnx(const Graph& graph, const std::string& path) {
   std::set<std::string> names;
   for (int i = 0; i < graph.value_count(); ++i) names.insert(graph.value(ValueId{i}).name);
   for (NodeId id : graph.order()) names.insert(graph.node(id).name);
-  EVOQ_TRY(WithContext(Exporter(graph, *model.mutable_graph(), names).Run(graph.inputs().size()), path));
+  EVOQ_TRY(
+      WithContext(Exporter(graph, *model.mutable_graph(), names).Run(graph.inputs().size()), path));
   if (model.ByteSizeLong() > INT_MAX)
-    return Fail(ErrorCode::kTooLarge, "{}: the model is {} bytes, an ONNX file holds at most 2 GB", path, model.ByteSizeLong());
+    return Fail(ErrorCode::kTooLarge, "{}: the model is {} bytes, an ONNX file holds at most 2 GB",
+                path, model.ByteSizeLong());
   return WriteFileAtomic(path, model.SerializeAsString());
 }
 

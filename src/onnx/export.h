@@ -10,8 +10,8 @@
 
 namespace evoq {
 
-// A fact of the graph (Graph::metadata) for each output whose rank no inference knows: this and the output's name -> the rank that
-// the imported file declares.
+// A fact of the graph (Graph::metadata) for each output whose rank no inference knows: this and the
+// output's name -> the rank that the imported file declares.
 inline constexpr const char* kOutputRank = "onnx.output_rank.";
 
 constexpr int kExportOpset = 17;  // of models that need nothing newer
@@ -24,9 +24,11 @@ int IrVersionOf(int opset);
 // How many inputs of a node with subgraphs are its own ones; captured values follow.
 size_t OwnInputsOf(const Node& node);
 
-// A copy of subgraph `i` of `node` that can be written into its attribute: its types are inferred as far as they can be, its outputs
-// are outputs of its nodes, its names differ from all `names` (and join them), but for the captured inputs, which have the
-// names that the outer graph reads them by.
-Result<Graph> BodyForExport(const Graph& graph, const Node& node, size_t i, const std::vector<std::string>& captured, std::set<std::string>& names);
+// A copy of subgraph `i` of `node` that can be written into its attribute: its types are inferred
+// as far as they can be, its outputs are outputs of its nodes, its names differ from all `names`
+// (and join them), but for the captured inputs, which have the names that the outer graph reads
+// them by.
+Result<Graph> BodyForExport(const Graph& graph, const Node& node, size_t i,
+                            const std::vector<std::string>& captured, std::set<std::string>& names);
 
 }  // namespace evoq

@@ -165,11 +165,11 @@ TEST(Exported, AttributesOfAllKinds) {
 TEST(Exported, FusedNodesAreWrittenOut) {
   const auto nodes = [](const std::string& node) {
     return Nodes(text::Exported(Parsed("graph g\ninput %x: float32[1, 2, 2, 2]\n"
-                                 "const %w: float32[2, 2, 1, 1] = [1, 2, 3, 4]\n"
-                                 "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
-                                 "const %b: float32[2] = [1, 2]\n"
-                                 "n: %y: float32[1, 2, 2, 2] = " +
-                                 node + "\noutput %y\n"))
+                                       "const %w: float32[2, 2, 1, 1] = [1, 2, 3, 4]\n"
+                                       "const %m: float32[2, 2] = [1, 2, 3, 4]\n"
+                                       "const %b: float32[2] = [1, 2]\n"
+                                       "n: %y: float32[1, 2, 2, 2] = " +
+                                       node + "\noutput %y\n"))
                      .graph());
   };
   EXPECT_EQ(nodes("Conv(%x, %w, %b)"), (Lines{"n: y = Conv(x, w, b)"}));
@@ -220,10 +220,10 @@ TEST(Exported, ClipHasItsBounds) {
 TEST(Exported, QuantizedValues) {
   const onnx::GraphProto made =
       text::Exported(Parsed("graph g\ninput %x: float32[2]\n"
-                      "q: %q: uint8[2](scale 0.5, zero 3) = QuantizeLinear(%x)\n"
-                      "a: %a: uint8[2](scale 0.25, zero 0) = Relu(%q)\n"
-                      "q/dequantize: %n: float32[2] = Neg(%q)\n"
-                      "d: %y: float32[2] = DequantizeLinear(%a)\noutput %y\noutput %n\n"))
+                            "q: %q: uint8[2](scale 0.5, zero 3) = QuantizeLinear(%x)\n"
+                            "a: %a: uint8[2](scale 0.25, zero 0) = Relu(%q)\n"
+                            "q/dequantize: %n: float32[2] = Neg(%q)\n"
+                            "d: %y: float32[2] = DequantizeLinear(%a)\noutput %y\noutput %n\n"))
           .graph();
   EXPECT_EQ(Nodes(made),
             (Lines{"q/quantize: q = QuantizeLinear(x, q/scale, q/zero_point)",

@@ -1,10 +1,9 @@
 // The oldest operator set that can say what a graph says.
-#include "onnx/export.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "base/math.h"
+#include "onnx/export.h"
 
 namespace evoq {
 namespace {
@@ -34,11 +33,24 @@ constexpr OperatorSince kSince[] = {
     {"Pad", 18, [](const Node& n) { return n.input(3).valid(); }},
     {"Pad", 19, [](const Node& n) { return n.attrs.String("mode") == "wrap"; }},
     {"Resize", 18,
-     [](const Node& n) { return HasAttr(n, "antialias") || HasAttr(n, "axes") || HasAttr(n, "keep_aspect_ratio_policy"); }},
-    {"Resize", 19, [](const Node& n) { return n.attrs.String("coordinate_transformation_mode") == "half_pixel_symmetric"; }},
-    {"ScatterElements", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
-    {"ScatterND", 18, [](const Node& n) { return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min"; }},
-    {"LpPool", 18, [](const Node& n) { return HasAttr(n, "dilations") || HasAttr(n, "ceil_mode"); }},
+     [](const Node& n) {
+       return HasAttr(n, "antialias") || HasAttr(n, "axes") ||
+              HasAttr(n, "keep_aspect_ratio_policy");
+     }},
+    {"Resize", 19,
+     [](const Node& n) {
+       return n.attrs.String("coordinate_transformation_mode") == "half_pixel_symmetric";
+     }},
+    {"ScatterElements", 18,
+     [](const Node& n) {
+       return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min";
+     }},
+    {"ScatterND", 18,
+     [](const Node& n) {
+       return n.attrs.String("reduction") == "max" || n.attrs.String("reduction") == "min";
+     }},
+    {"LpPool", 18,
+     [](const Node& n) { return HasAttr(n, "dilations") || HasAttr(n, "ceil_mode"); }},
     {"AveragePool", 19, [](const Node& n) { return HasAttr(n, "dilations"); }},
     {"Cast", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
     {"CastLike", 19, [](const Node& n) { return HasAttr(n, "saturate"); }},
@@ -77,34 +89,43 @@ constexpr OperatorSince kSince[] = {
 
 // Operators take these types since then.
 constexpr std::pair<DType, int> kTypeSince[] = {
-    {DType::kFloat8E4M3FN, 19}, {DType::kFloat8E4M3FNUZ, 19}, {DType::kFloat8E5M2, 19}, {DType::kFloat8E5M2FNUZ, 19}, {DType::kInt4, 21},
-    {DType::kUint4, 21},        {DType::kBfloat16, 22},       {DType::kFloat4E2M1, 23}, {DType::kFloat8E8M0, 24},     {DType::kInt2, 25},
-    {DType::kUint2, 25},
+    {DType::kFloat8E4M3FN, 19},   {DType::kFloat8E4M3FNUZ, 19}, {DType::kFloat8E5M2, 19},
+    {DType::kFloat8E5M2FNUZ, 19}, {DType::kInt4, 21},           {DType::kUint4, 21},
+    {DType::kBfloat16, 22},       {DType::kFloat4E2M1, 23},     {DType::kFloat8E8M0, 24},
+    {DType::kInt2, 25},           {DType::kUint2, 25},
 };
 
 int TypeOpset(const Node& node, const TensorType& type) {
   for (const auto& [dtype, since] : kTypeSince) {
     if (type.dtype == dtype) return since;
   }
-  const bool quantizes = type.quantized() || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
+  const bool quantizes =
+      type.quantized() || node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
   const bool wide = quantizes && (type.dtype == DType::kInt16 || type.dtype == DType::kUint16);
   const bool blocked = type.quantized() && type.quant->block > 0;
   if (wide || blocked) return 21;
   if (type.dtype == DType::kString && node.op == "Equal") return 19;
-  const bool reduces_bools = type.dtype == DType::kBool && (node.op == "ReduceMax" || node.op == "ReduceMin");
+  const bool reduces_bools =
+      type.dtype == DType::kBool && (node.op == "ReduceMax" || node.op == "ReduceMin");
   return reduces_bools ? 20 : kExportOpset;
 }
 
-// Whether a last window that begins in the padding is left out, which inference for older operator sets does not know.
+// Whether a last window that begins in the padding is left out, which inference for older operator
+// sets does not know.
 bool LeavesOutAWindow(const Graph& graph, const Node& node) {
-  if ((node.op != "MaxPool" && node.op != "AveragePool") || node.attrs.Int("ceil_mode") == 0) return false;
-  const Shape &x = graph.value(node.inputs[0]).type.shape, &y = graph.value(node.outputs[0]).type.shape;
-  const std::vector<int64_t> kernel = node.attrs.Ints("kernel_shape"), strides = node.attrs.Ints("strides"), pads = node.attrs.Ints("pads"),
+  if ((node.op != "MaxPool" && node.op != "AveragePool") || node.attrs.Int("ceil_mode") == 0)
+    return false;
+  const Shape &x = graph.value(node.inputs[0]).type.shape,
+              &y = graph.value(node.outputs[0]).type.shape;
+  const std::vector<int64_t> kernel = node.attrs.Ints("kernel_shape"),
+                             strides = node.attrs.Ints("strides"), pads = node.attrs.Ints("pads"),
                              dilations = node.attrs.Ints("dilations");
-  for (size_t i = 0; i < kernel.size() && static_cast<int>(i) + 2 < std::min(x.rank(), y.rank()); ++i) {
+  for (size_t i = 0; i < kernel.size() && static_cast<int>(i) + 2 < std::min(x.rank(), y.rank());
+       ++i) {
     const Dim &from = x[static_cast<int>(i) + 2], &to = y[static_cast<int>(i) + 2];
     if (!from.known() || !to.known()) continue;
-    const int64_t padding = pads.empty() ? 0 : pads[i] + pads[i + kernel.size()], stride = strides.empty() ? 1 : strides[i];
+    const int64_t padding = pads.empty() ? 0 : pads[i] + pads[i + kernel.size()],
+                  stride = strides.empty() ? 1 : strides[i];
     const int64_t reach = (kernel[i] - 1) * (dilations.empty() ? 1 : dilations[i]) + 1;
     if (to.value < CeilDiv(from.value + padding - reach, stride) + 1) return true;
   }
@@ -119,12 +140,14 @@ int OpsetNeeded(const Graph& graph) {
     const Node& node = graph.node(id);
     for (const auto& body : node.bodies) opset = std::max(opset, OpsetNeeded(*body));
     for (const OperatorSince& row : kSince) {
-      if (node.op == row.op && node.domain.empty() && (row.uses == nullptr || row.uses(node))) opset = std::max(opset, row.opset);
+      if (node.op == row.op && node.domain.empty() && (row.uses == nullptr || row.uses(node)))
+        opset = std::max(opset, row.opset);
     }
     if (LeavesOutAWindow(graph, node)) opset = std::max(opset, 22);
     if (node.attrs.String("activation") == "Gelu") opset = std::max(opset, 20);
     const bool onnx_form = node.op == "QuantizeLinear" || node.op == "DequantizeLinear";
-    if (onnx_form && (node.attrs.Int("block_size") != 0 || HasAttr(node, "output_dtype"))) opset = std::max(opset, 21);
+    if (onnx_form && (node.attrs.Int("block_size") != 0 || HasAttr(node, "output_dtype")))
+      opset = std::max(opset, 21);
     for (const auto* values : {&node.inputs, &node.outputs}) {
       for (ValueId v : *values) {
         if (v.valid()) opset = std::max(opset, TypeOpset(node, graph.value(v).type));

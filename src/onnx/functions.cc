@@ -36,7 +36,8 @@ class Renamer {
 class Inliner {
  public:
   explicit Inliner(onnx::ModelProto& model) : model_(model) {
-    for (const auto& function : model.functions()) functions_[{CanonicalDomain(function.domain()), function.name()}] = &function;
+    for (const auto& function : model.functions())
+      functions_[{CanonicalDomain(function.domain()), function.name()}] = &function;
   }
 
   Status Run() {
@@ -47,19 +48,24 @@ class Inliner {
   }
 
  private:
-  // A domain that only functions import joins the model's; nodes of a function that imports another version carry that.
+  // A domain that only functions import joins the model's; nodes of a function that imports another
+  // version carry that.
   Status TakeOperatorSets(const onnx::FunctionProto& function) {
     for (const auto& wanted : function.opset_import()) {
       const std::string domain = CanonicalDomain(wanted.domain());
       if (domain.empty() && (wanted.version() < kOldestOpset || wanted.version() > kNewestOpset))
-        return Unsupported("function '{}' is of operator set {}, evoq reads {} to {}", function.name(), wanted.version(), kOldestOpset, kNewestOpset);
-      const auto same = [&](const auto& opset) { return CanonicalDomain(opset.domain()) == domain; };
+        return Unsupported("function '{}' is of operator set {}, evoq reads {} to {}",
+                           function.name(), wanted.version(), kOldestOpset, kNewestOpset);
+      const auto same = [&](const auto& opset) {
+        return CanonicalDomain(opset.domain()) == domain;
+      };
       const auto& imports = model_.opset_import();
       const auto found = std::find_if(imports.begin(), imports.end(), same);
       if (found == imports.end()) {
         *model_.add_opset_import() = wanted;
       } else if (found->version() != wanted.version()) {
-        versions_[{&function, domain}] = static_cast<int>(std::clamp<int64_t>(wanted.version(), 0, INT_MAX));
+        versions_[{&function, domain}] =
+            static_cast<int>(std::clamp<int64_t>(wanted.version(), 0, INT_MAX));
       }
     }
     return {};
@@ -77,7 +83,9 @@ class Inliner {
 
   static void EraseNote(onnx::NodeProto& node) {
     auto& attributes = *node.mutable_attribute();
-    attributes.erase(std::remove_if(attributes.begin(), attributes.end(), [](const auto& attr) { return attr.name() == kOpsetAttr; }), attributes.end());
+    attributes.erase(std::remove_if(attributes.begin(), attributes.end(),
+                                    [](const auto& attr) { return attr.name() == kOpsetAttr; }),
+                     attributes.end());
   }
 
   Status ExpandGraph(onnx::GraphProto& graph, int depth) {
@@ -87,11 +95,17 @@ class Inliner {
     return {};
   }
 
-  Status ExpandNode(onnx::NodeProto node, int depth, google::protobuf::RepeatedPtrField<onnx::NodeProto>& out) {
-    if (depth > kMaxDepth) return InvalidInput("functions and subgraphs nested more than {} deep, or a function that calls itself", kMaxDepth);
-    if (++nodes_ > kMaxNodes) return Fail(ErrorCode::kTooLarge, "more than {} nodes in functions", kMaxNodes);
+  Status ExpandNode(onnx::NodeProto node, int depth,
+                    google::protobuf::RepeatedPtrField<onnx::NodeProto>& out) {
+    if (depth > kMaxDepth)
+      return InvalidInput(
+          "functions and subgraphs nested more than {} deep, or a function that calls itself",
+          kMaxDepth);
+    if (++nodes_ > kMaxNodes)
+      return Fail(ErrorCode::kTooLarge, "more than {} nodes in functions", kMaxNodes);
     for (auto& attr : *node.mutable_attribute()) {
-      if (attr.type() == onnx::AttributeProto::GRAPH) EVOQ_TRY(ExpandGraph(*attr.mutable_g(), depth + 1));
+      if (attr.type() == onnx::AttributeProto::GRAPH)
+        EVOQ_TRY(ExpandGraph(*attr.mutable_g(), depth + 1));
     }
     const auto found = functions_.find({CanonicalDomain(node.domain()), node.op_type()});
     if (found == functions_.end()) {
@@ -104,10 +118,13 @@ class Inliner {
   Status Call(const onnx::NodeProto& call, const onnx::FunctionProto& function, int depth,
               google::protobuf::RepeatedPtrField<onnx::NodeProto>& out) {
     if (call.input_size() > function.input_size() || call.output_size() > function.output_size())
-      return InvalidInput("node '{}' calls '{}' with {} inputs and {} outputs, expected at most {} and {}", call.name(), function.name(),
-                          call.input_size(), call.output_size(), function.input_size(), function.output_size());
+      return InvalidInput(
+          "node '{}' calls '{}' with {} inputs and {} outputs, expected at most {} and {}",
+          call.name(), function.name(), call.input_size(), call.output_size(),
+          function.input_size(), function.output_size());
     Names names;
-    for (int i = 0; i < function.input_size(); ++i) names[function.input(i)] = i < call.input_size() ? call.input(i) : "";
+    for (int i = 0; i < function.input_size(); ++i)
+      names[function.input(i)] = i < call.input_size() ? call.input(i) : "";
     for (int i = 0; i < function.output_size(); ++i) {
       if (i >= call.output_size() || call.output(i).empty()) continue;
       // A function may hand an input on: an Identity gives it the call's name.
@@ -120,7 +137,8 @@ class Inliner {
       }
       names[function.output(i)] = call.output(i);
     }
-    const std::string prefix = fmt::format("{}_{}/", call.name().empty() ? function.name() : call.name(), ++calls_);
+    const std::string prefix =
+        fmt::format("{}_{}/", call.name().empty() ? function.name() : call.name(), ++calls_);
     const Renamer rename(std::move(names), prefix);
     for (const auto& inner : function.node()) {
       onnx::NodeProto node = inner;
@@ -133,7 +151,8 @@ class Inliner {
     return {};
   }
 
-  // Writes the versions that the function imports, where they are not the model's, onto a node and those of its subgraphs.
+  // Writes the versions that the function imports, where they are not the model's, onto a node and
+  // those of its subgraphs.
   void NoteVersions(const onnx::FunctionProto& function, onnx::NodeProto& node) const {
     const auto found = versions_.find({&function, CanonicalDomain(node.domain())});
     EraseNote(node);
@@ -150,7 +169,8 @@ class Inliner {
   }
 
   // Puts the call's names and attributes into a copied node and its subgraphs.
-  static Status Adapt(onnx::NodeProto& node, const onnx::NodeProto& call, const Renamer& rename, const std::string& prefix) {
+  static Status Adapt(onnx::NodeProto& node, const onnx::NodeProto& call, const Renamer& rename,
+                      const std::string& prefix) {
     if (!node.name().empty()) node.set_name(prefix + node.name());
     for (auto& name : *node.mutable_input()) name = rename(name);
     for (auto& name : *node.mutable_output()) name = rename(name);
@@ -179,7 +199,8 @@ class Inliner {
 
   onnx::ModelProto& model_;
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
-  std::map<std::pair<const onnx::FunctionProto*, std::string>, int> versions_;  // of a function's domains, where not the model's
+  std::map<std::pair<const onnx::FunctionProto*, std::string>, int>
+      versions_;  // of a function's domains, where not the model's
   int nodes_ = 0, calls_ = 0;
 };
 

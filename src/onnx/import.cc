@@ -23,8 +23,9 @@ namespace evoq {
 namespace {
 
 // Operators of older sets that have meant the same since the first one.
-constexpr std::array<std::string_view, 12> kUnchanged = {"ArgMax", "ArgMin", "Conv", "Constant", "GlobalAveragePool", "GlobalMaxPool",
-                                                         "Identity", "MatMul", "Not", "Shape", "Size", "Transpose"};
+constexpr std::array<std::string_view, 12> kUnchanged = {
+    "ArgMax", "ArgMin", "Conv",  "Constant", "GlobalAveragePool", "GlobalMaxPool", "Identity",
+    "MatMul", "Not",    "Shape", "Size",     "Transpose"};
 
 std::string ShownDomain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
@@ -33,9 +34,15 @@ constexpr int kMaxNesting = 8;  // of subgraphs
 // Reads one graph of a model: the whole, or a subgraph, whose names the `outer` one may define.
 class Importer {
  public:
-  Importer(onnx::ModelProto& model, ExternalFiles* external) : model_(model), external_(external), proto_(*model.mutable_graph()) {}
+  Importer(onnx::ModelProto& model, ExternalFiles* external)
+      : model_(model), external_(external), proto_(*model.mutable_graph()) {}
   Importer(Importer& outer, onnx::GraphProto& proto)
-      : model_(outer.model_), external_(outer.external_), proto_(proto), outer_(&outer), depth_(outer.depth_ + 1), versions_(outer.versions_) {}
+      : model_(outer.model_),
+        external_(outer.external_),
+        proto_(proto),
+        outer_(&outer),
+        depth_(outer.depth_ + 1),
+        versions_(outer.versions_) {}
 
   Result<Graph> Run() {
     EVOQ_TRY(CheckModel());
@@ -59,7 +66,8 @@ class Importer {
   // Fills graph_. `captured` are the outer values that become inputs after the subgraph's own ones.
   Status Read(std::span<const std::pair<std::string, ValueId>> captured) {
     if (depth_ > kMaxNesting) return Unsupported("subgraphs nested more than {} deep", kMaxNesting);
-    if (proto().sparse_initializer_size() > 0) return Unsupported("sparse initializers, expected dense ones");
+    if (proto().sparse_initializer_size() > 0)
+      return Unsupported("sparse initializers, expected dense ones");
     graph_.name = proto().name();
     EVOQ_TRY(AddInitializers());
     EVOQ_TRY(AddInputs());
@@ -72,14 +80,20 @@ class Importer {
 
   Status CheckModel() {
     if (model_.opset_import_size() == 0)
-      return InvalidInput("the model does not say which operator set it uses (no opset_import), so its operators have no meaning");
+      return InvalidInput(
+          "the model does not say which operator set it uses (no opset_import), so its operators "
+          "have no meaning");
     for (const auto& opset : model_.opset_import()) {
       const std::string domain = CanonicalDomain(opset.domain());
       if (domain.empty() && opset.version() < kOldestOpset && !OnlyUnchanged())
-        return Unsupported("operator set {}, evoq reads {} to {}", opset.version(), kOldestOpset, kNewestOpset);
+        return Unsupported("operator set {}, evoq reads {} to {}", opset.version(), kOldestOpset,
+                           kNewestOpset);
       if (domain.empty() && opset.version() > kNewestOpset)
-        return Unsupported("operator set {} is newer than evoq, which reads {} to {}", opset.version(), kOldestOpset, kNewestOpset);
-      if (!versions_.emplace(domain, static_cast<int>(std::clamp<int64_t>(opset.version(), 0, INT_MAX))).second)
+        return Unsupported("operator set {} is newer than evoq, which reads {} to {}",
+                           opset.version(), kOldestOpset, kNewestOpset);
+      if (!versions_
+               .emplace(domain, static_cast<int>(std::clamp<int64_t>(opset.version(), 0, INT_MAX)))
+               .second)
         return InvalidInput("operator set of domain '{}' appears twice", ShownDomain(domain));
     }
     return {};
@@ -93,7 +107,8 @@ class Importer {
 
   // How a message names a node of the file, which may have no name.
   static std::string Where(const onnx::NodeProto& node) {
-    if (!node.name().empty() || node.output_size() == 0) return fmt::format("node '{}'", node.name());
+    if (!node.name().empty() || node.output_size() == 0)
+      return fmt::format("node '{}'", node.name());
     return fmt::format("the node of output '{}'", node.output(0));
   }
 
@@ -109,7 +124,8 @@ class Importer {
     EVOQ_TRY(CheckOperatorsOf(proto(), missing));
     const size_t count = missing.lines.size();
     if (count == 0) return {};
-    return Unsupported("{} operator{} that evoq does not have: {}", count, count == 1 ? "" : "s", fmt::join(missing.lines, ", "));
+    return Unsupported("{} operator{} that evoq does not have: {}", count, count == 1 ? "" : "s",
+                       fmt::join(missing.lines, ", "));
   }
 
   Status CheckOperatorsOf(const onnx::GraphProto& graph, Missing& missing) {
@@ -119,15 +135,19 @@ class Importer {
       const auto version = versions_.find(domain);
       if (node.op_type().empty()) return InvalidInput("{} names no operator", where);
       if (version == versions_.end())
-        return InvalidInput("{} ({}): its domain '{}' is not imported by the model", where, node.op_type(), ShownDomain(domain));
+        return InvalidInput("{} ({}): its domain '{}' is not imported by the model", where,
+                            node.op_type(), ShownDomain(domain));
       for (const auto& attr : node.attribute()) {
-        if (attr.type() == onnx::AttributeProto::GRAPH) EVOQ_TRY(CheckOperatorsOf(attr.g(), missing));
+        if (attr.type() == onnx::AttributeProto::GRAPH)
+          EVOQ_TRY(CheckOperatorsOf(attr.g(), missing));
       }
       if (node.op_type() == "Constant" && domain.empty()) continue;
-      const bool known = domain != "evoq" && (FindOp(node.op_type(), domain) != nullptr || IsReplaced(node.op_type(), domain));
+      const bool known = domain != "evoq" && (FindOp(node.op_type(), domain) != nullptr ||
+                                              IsReplaced(node.op_type(), domain));
       if (known || !missing.seen.insert(domain + "::" + node.op_type()).second) continue;
-      missing.lines.push_back(fmt::format("{} ({} {}, first at {}{}{})", node.op_type(), ShownDomain(domain), version->second, where,
-                                          HasSubgraph(node) ? ", has a subgraph" : "", Nearest(node.op_type(), domain)));
+      missing.lines.push_back(fmt::format(
+          "{} ({} {}, first at {}{}{})", node.op_type(), ShownDomain(domain), version->second,
+          where, HasSubgraph(node) ? ", has a subgraph" : "", Nearest(node.op_type(), domain)));
     }
     return {};
   }
@@ -136,8 +156,9 @@ class Importer {
   static std::string Nearest(const std::string& op, const std::string& domain) {
     for (const char* other : {"", "com.microsoft"}) {
       if (domain == other || (FindOp(op, other) == nullptr && !IsReplaced(op, other))) continue;
-      return *other == 0 ? fmt::format("; evoq has that of ai.onnx {} to {}", kOldestOpset, kNewestOpset)
-                         : fmt::format("; evoq has that of {}", other);
+      return *other == 0
+                 ? fmt::format("; evoq has that of ai.onnx {} to {}", kOldestOpset, kNewestOpset)
+                 : fmt::format("; evoq has that of {}", other);
     }
     return "";
   }
@@ -166,15 +187,17 @@ class Importer {
     const bool optional = type.has_optional_type();
     const onnx::TypeProto& held = optional ? type.optional_type().elem_type() : type;
     const bool sequence = held.has_sequence_type();
-    EVOQ_ASSIGN(TensorType element, TensorTypeOf(sequence ? held.sequence_type().elem_type() : held));
+    EVOQ_ASSIGN(TensorType element,
+                TensorTypeOf(sequence ? held.sequence_type().elem_type() : held));
     element.kind = optional ? (sequence ? ValueKind::kOptionalSequence : ValueKind::kOptional)
-                                 : (sequence ? ValueKind::kSequence : ValueKind::kTensor);
+                            : (sequence ? ValueKind::kSequence : ValueKind::kTensor);
     if (!element.is_tensor()) element.dtype = ComputeType(element.dtype);
     return element;
   }
 
   static Result<TensorType> TensorTypeOf(const onnx::TypeProto& type) {
-    if (!type.has_tensor_type()) return Unsupported("a value that is no tensor, sequence or optional (map, sparse or nested)");
+    if (!type.has_tensor_type())
+      return Unsupported("a value that is no tensor, sequence or optional (map, sparse or nested)");
     const auto& tensor = type.tensor_type();
     EVOQ_ASSIGN(const DType dtype, DTypeFromProto(tensor.elem_type()));
     if (!tensor.has_shape()) return TensorType(dtype, Shape::UnknownRank());
@@ -187,7 +210,8 @@ class Importer {
       } else if (d.dim_value() < 0) {
         return InvalidInput("dimension {}, expected a size >= 0 or a name", d.dim_value());
       } else if (d.dim_value() > kMaxTensorBytes) {
-        return Fail(ErrorCode::kTooLarge, "dimension {}, more than {} elements", d.dim_value(), kMaxTensorBytes);
+        return Fail(ErrorCode::kTooLarge, "dimension {}, more than {} elements", d.dim_value(),
+                    kMaxTensorBytes);
       } else {
         dims.push_back(Dim(d.dim_value()));
       }
@@ -199,11 +223,13 @@ class Importer {
   Status AddInputs() {
     std::set<std::string> seen;
     for (const auto& input : proto().input()) {
-      if (!seen.insert(input.name()).second) return InvalidInput("input '{}' is listed twice", input.name());
+      if (!seen.insert(input.name()).second)
+        return InvalidInput("input '{}' is listed twice", input.name());
       if (values_.count(input.name())) continue;
       TensorType type;  // subgraphs get theirs from what the node is given
       if (outer_ == nullptr) {
-        EVOQ_ASSIGN(type, WithContext(TypeOf(input.type()), fmt::format("input '{}'", input.name())));
+        EVOQ_ASSIGN(type,
+                    WithContext(TypeOf(input.type()), fmt::format("input '{}'", input.name())));
       }
       EVOQ_TRY(Define(input.name(), graph_.AddInput(input.name(), std::move(type))));
     }
@@ -217,7 +243,8 @@ class Importer {
         if (!value.is_constant()) graph_.AddInput(name + "_outer", {});
         continue;
       }
-      EVOQ_TRY(Define(name, value.is_constant() ? graph_.AddConstant(name, value.constant) : graph_.AddInput(name, value.type)));
+      EVOQ_TRY(Define(name, value.is_constant() ? graph_.AddConstant(name, value.constant)
+                                                : graph_.AddInput(name, value.type)));
     }
     return {};
   }
@@ -225,8 +252,11 @@ class Importer {
   Status AddNodeOutputs() {
     for (const auto& node : proto().node()) {
       if (node.op_type() == "Constant" && CanonicalDomain(node.domain()).empty()) {
-        if (node.output_size() != 1) return InvalidInput("node '{}' (Constant): {} outputs, expected 1", node.name(), node.output_size());
-        EVOQ_ASSIGN(Tensor value, WithContext(ConstantValue(node), fmt::format("constant '{}'", node.output(0))));
+        if (node.output_size() != 1)
+          return InvalidInput("node '{}' (Constant): {} outputs, expected 1", node.name(),
+                              node.output_size());
+        EVOQ_ASSIGN(Tensor value,
+                    WithContext(ConstantValue(node), fmt::format("constant '{}'", node.output(0))));
         EVOQ_TRY(Define(node.output(0), graph_.AddConstant(node.output(0), std::move(value))));
         continue;
       }
@@ -244,12 +274,19 @@ class Importer {
     };
     for (const auto& [name, value] : attrs) {
       if (const auto* t = std::get_if<Tensor>(&value); t && name == "value") return *t;
-      if (const auto* f = std::get_if<float>(&value); f && name == "value_float") return Tensor::Scalar(*f);
-      if (const auto* i = std::get_if<int64_t>(&value); i && name == "value_int") return Tensor::Scalar(*i);
-      if (const auto* f = std::get_if<std::vector<float>>(&value); f && name == "value_floats") return list(*f);
-      if (const auto* i = std::get_if<std::vector<int64_t>>(&value); i && name == "value_ints") return list(*i);
-      if (const auto* s = std::get_if<std::string>(&value); s && name == "value_string") return Tensor::Scalar(*s);
-      if (const auto* s = std::get_if<std::vector<std::string>>(&value); s && name == "value_strings") return list(*s);
+      if (const auto* f = std::get_if<float>(&value); f && name == "value_float")
+        return Tensor::Scalar(*f);
+      if (const auto* i = std::get_if<int64_t>(&value); i && name == "value_int")
+        return Tensor::Scalar(*i);
+      if (const auto* f = std::get_if<std::vector<float>>(&value); f && name == "value_floats")
+        return list(*f);
+      if (const auto* i = std::get_if<std::vector<int64_t>>(&value); i && name == "value_ints")
+        return list(*i);
+      if (const auto* s = std::get_if<std::string>(&value); s && name == "value_string")
+        return Tensor::Scalar(*s);
+      if (const auto* s = std::get_if<std::vector<std::string>>(&value);
+          s && name == "value_strings")
+        return list(*s);
       return Unsupported("attribute {}, expected a tensor, numbers or a number", name);
     }
     return InvalidInput("a Constant without a value");
@@ -279,12 +316,14 @@ class Importer {
       Node node;
       node.op = proto_node.op_type();
       node.domain = domain;
-      node.name = proto_node.name().empty() ? fmt::format("{}_{}", node.op, index) : proto_node.name();
+      node.name =
+          proto_node.name().empty() ? fmt::format("{}_{}", node.op, index) : proto_node.name();
       const std::string label = fmt::format("node {} ({})", node.name, node.op);
       EVOQ_ASSIGN(node.attrs, WithContext(AttrsFromProto(proto_node, external_), label));
       for (const std::string& input : proto_node.input()) {
         const auto found = values_.find(input);
-        if (!input.empty() && found == values_.end()) return InvalidInput("{}: input '{}' is not defined anywhere", label, input);
+        if (!input.empty() && found == values_.end())
+          return InvalidInput("{}: input '{}' is not defined anywhere", label, input);
         node.inputs.push_back(input.empty() ? ValueId{} : found->second);
       }
       while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
@@ -299,25 +338,32 @@ class Importer {
     return {};
   }
 
-  // Subgraphs, and the outer values that they read as inputs of the node. Constants go into the subgraphs.
+  // Subgraphs, and the outer values that they read as inputs of the node. Constants go into the
+  // subgraphs.
   Status AddBodies(onnx::NodeProto& proto_node, Node& node) {
     std::vector<onnx::GraphProto*> graphs;
     for (const char* name : {"then_branch", "else_branch", "body"}) {
       for (auto& attr : *proto_node.mutable_attribute()) {
-        if (attr.type() == onnx::AttributeProto::GRAPH && attr.name() == name) graphs.push_back(attr.mutable_g());
+        if (attr.type() == onnx::AttributeProto::GRAPH && attr.name() == name)
+          graphs.push_back(attr.mutable_g());
       }
     }
     if (graphs.empty()) return {};
-    std::vector<std::pair<std::string, ValueId>> captured, used;  // constants first, which take no place among the inputs
+    std::vector<std::pair<std::string, ValueId>> captured,
+        used;  // constants first, which take no place among the inputs
     for (const std::string& name : FreeNames(graphs)) {
       const auto found = values_.find(name);
       if (found == values_.end()) continue;
-      (graph_.value(found->second).is_constant() ? used : captured).emplace_back(name, found->second);
+      (graph_.value(found->second).is_constant() ? used : captured)
+          .emplace_back(name, found->second);
     }
     used.insert(used.end(), captured.begin(), captured.end());
     const OpDef* op = FindOp(node.op, node.domain);
-    const size_t own = node.op == "If" ? 1 : node.op == "Loop" ? 2 : 0;  // inputs that stay in their place when omitted
-    if (op == nullptr || op->bodies == 0) return InvalidInput("a subgraph, which {} does not have", node.op);
+    const size_t own = node.op == "If"     ? 1
+                       : node.op == "Loop" ? 2
+                                           : 0;  // inputs that stay in their place when omitted
+    if (op == nullptr || op->bodies == 0)
+      return InvalidInput("a subgraph, which {} does not have", node.op);
     if (node.inputs.size() < own) node.inputs.resize(own);
     for (const auto& [name, id] : captured) node.inputs.push_back(id);
     node.attrs.Set("captured", static_cast<int>(captured.size()));
@@ -331,9 +377,11 @@ class Importer {
     return node.op == "Scan" && VersionOf(node, versions_) < 9 ? BatchedScan(node) : Status();
   }
 
-  // Scan of opset 8 has a batch axis in front of all values: a Scan along it, of the Scan that is meant.
+  // Scan of opset 8 has a batch axis in front of all values: a Scan along it, of the Scan that is
+  // meant.
   static Status BatchedScan(Node& node) {
-    if (node.inputs.empty() || node.inputs[0].valid()) return Unsupported("input 0 (sequence_lens)");
+    if (node.inputs.empty() || node.inputs[0].valid())
+      return Unsupported("input 0 (sequence_lens)");
     node.inputs.erase(node.inputs.begin());
     EVOQ_ASSIGN(const size_t captured, CapturedInputs(node));
     const int64_t own = static_cast<int64_t>(node.inputs.size() - captured);
@@ -342,9 +390,12 @@ class Importer {
     Node item = node;
     item.name = "scan";
     item.inputs.clear();
-    for (size_t i = 0; i < node.inputs.size(); ++i) item.inputs.push_back(body.AddInput(fmt::format("in_{}", i), {}));
-    for (size_t i = 0; i < node.outputs.size(); ++i) item.outputs[i] = body.AddValue(fmt::format("out_{}", i));
-    if (item.attrs.Has("directions")) item.attrs.Set("scan_input_directions", item.attrs.Ints("directions"));
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      item.inputs.push_back(body.AddInput(fmt::format("in_{}", i), {}));
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      item.outputs[i] = body.AddValue(fmt::format("out_{}", i));
+    if (item.attrs.Has("directions"))
+      item.attrs.Set("scan_input_directions", item.attrs.Ints("directions"));
     item.attrs.Erase("directions");
     const std::vector<ValueId> outputs = item.outputs;
     body.AddNode(std::move(item));
@@ -395,14 +446,16 @@ class Importer {
       const char* op;
       size_t least, most;
     };
-    constexpr Row kRows[] = {{"Conv", 2, 3},   {"ConvTranspose", 2, 3},  {"MatMul", 2, 2},
-                             {"Add", 2, 2},    {"QuantizeLinear", 2, 3}, {"DequantizeLinear", 2, 3}};
+    constexpr Row kRows[] = {{"Conv", 2, 3}, {"ConvTranspose", 2, 3},  {"MatMul", 2, 2},
+                             {"Add", 2, 2},  {"QuantizeLinear", 2, 3}, {"DequantizeLinear", 2, 3}};
     for (const Row& row : kRows) {
       if (node.op != row.op || !(node.domain.empty() || node.domain == "com.microsoft")) continue;
       if (node.inputs.size() < row.least || node.inputs.size() > row.most)
-        return InvalidInput("{} inputs, expected {} to {}", node.inputs.size(), row.least, row.most);
+        return InvalidInput("{} inputs, expected {} to {}", node.inputs.size(), row.least,
+                            row.most);
       for (size_t i = 0; i < row.least; ++i) {
-        if (!node.inputs[i].valid()) return InvalidInput("input {} is omitted, expected a value", i);
+        if (!node.inputs[i].valid())
+          return InvalidInput("input {} is omitted, expected a value", i);
       }
     }
     return {};
@@ -412,7 +465,8 @@ class Importer {
     if (proto().output_size() == 0) return InvalidInput("the graph has no outputs");
     for (const auto& output : proto().output()) {
       const auto found = values_.find(output.name());
-      if (found == values_.end()) return InvalidInput("output '{}' is not defined anywhere", output.name());
+      if (found == values_.end())
+        return InvalidInput("output '{}' is not defined anywhere", output.name());
       ValueId id = found->second;
       if (outer_ != nullptr || !output.type().has_tensor_type()) {
         declared_outputs_.push_back(DType::kUndefined);
@@ -438,15 +492,16 @@ class Importer {
   Status CheckOutputTypes(const Graph& graph) const {
     for (size_t i = 0; i < graph.outputs().size(); ++i) {
       const Value& value = graph.value(graph.outputs()[i]);
-      if (declared_outputs_[i] == DType::kUndefined || value.type.dtype == declared_outputs_[i]) continue;
-      return InvalidInput("output '{}' is declared as {} but computed as {}", value.name, DTypeName(declared_outputs_[i]),
-                          value.type.ToString());
+      if (declared_outputs_[i] == DType::kUndefined || value.type.dtype == declared_outputs_[i])
+        continue;
+      return InvalidInput("output '{}' is declared as {} but computed as {}", value.name,
+                          DTypeName(declared_outputs_[i]), value.type.ToString());
     }
     return {};
   }
 
-  // Where no rank follows from the nodes (branches of an If that differ), the file's word for it goes into what is exported; nothing
-  // here computes with it.
+  // Where no rank follows from the nodes (branches of an If that differ), the file's word for it
+  // goes into what is exported; nothing here computes with it.
   void KeepDeclaredRanks(Graph& graph) {
     for (const auto& output : proto().output()) {
       const auto& type = output.type().tensor_type();
@@ -475,8 +530,8 @@ class Importer {
   Importer* outer_ = nullptr;
   int depth_ = 0;
   Graph graph_;
-  std::map<std::string, int> versions_;      // domain -> opset
-  std::map<std::string, ValueId> values_;    // by the file's names
+  std::map<std::string, int> versions_;    // domain -> opset
+  std::map<std::string, ValueId> values_;  // by the file's names
   std::vector<DType> declared_outputs_;
 };
 
@@ -486,11 +541,14 @@ namespace {
 Result<Graph> ImportModel(std::span<const std::byte> bytes, ExternalFiles* external) {
   if (bytes.empty()) return InvalidInput("the file is empty");
   if (bytes.size() > INT_MAX)
-    return Fail(ErrorCode::kTooLarge, "{} bytes, protobuf files end at 2 GB; store the weights as external data", bytes.size());
+    return Fail(ErrorCode::kTooLarge,
+                "{} bytes, protobuf files end at 2 GB; store the weights as external data",
+                bytes.size());
   const BudgetScope budget(Budget::ForFile(static_cast<int64_t>(bytes.size())));
   onnx::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    return InvalidInput("not an ONNX file: protobuf cannot read it (truncated, damaged or of another format)");
+    return InvalidInput(
+        "not an ONNX file: protobuf cannot read it (truncated, damaged or of another format)");
   if (!model.has_graph()) return InvalidInput("the file holds no graph, expected an ONNX model");
   return Importer(model, external).Run();
 }
@@ -515,20 +573,23 @@ Result<Graph> ImportOnnxBytes(std::span<const std::byte> bytes, const std::strin
 namespace {
 
 Result<Tensor> SequenceFromProto(const onnx::SequenceProto& proto, ValueKind kind, DType dtype) {
-  if (proto.elem_type() != onnx::SequenceProto::TENSOR) return Unsupported("a sequence of other values than tensors");
+  if (proto.elem_type() != onnx::SequenceProto::TENSOR)
+    return Unsupported("a sequence of other values than tensors");
   std::vector<Tensor> items;
   for (const auto& tensor : proto.tensor_values()) {
     EVOQ_ASSIGN(Tensor item, TensorFromProto(tensor, nullptr));
     EVOQ_ASSIGN(item, ComputeTensor(std::move(item)));
     items.push_back(std::move(item));
   }
-  Tensor sequence = Tensor::Of(ValueKind::kSequence, TensorType(dtype, Shape::UnknownRank()), std::move(items));
+  Tensor sequence =
+      Tensor::Of(ValueKind::kSequence, TensorType(dtype, Shape::UnknownRank()), std::move(items));
   if (kind == ValueKind::kSequence) return sequence;
   return Tensor::Of(kind, TensorType(dtype, sequence.shape()), {sequence});
 }
 
 Result<Tensor> OptionalFromProto(const onnx::OptionalProto& proto, ValueKind kind, DType dtype) {
-  if (proto.has_sequence_value()) return SequenceFromProto(proto.sequence_value(), ValueKind::kOptionalSequence, dtype);
+  if (proto.has_sequence_value())
+    return SequenceFromProto(proto.sequence_value(), ValueKind::kOptionalSequence, dtype);
   std::vector<Tensor> items;
   if (proto.has_tensor_value()) {
     EVOQ_ASSIGN(Tensor item, TensorFromProto(proto.tensor_value(), nullptr));
@@ -543,7 +604,10 @@ Result<Tensor> OptionalFromProto(const onnx::OptionalProto& proto, ValueKind kin
 Result<Tensor> ReadValueProto(const std::string& path, const TensorType& type) {
   EVOQ_ASSIGN(const auto file, MappedFile::Open(path));
   const auto bytes = file->bytes();
-  const auto parse = [&](auto& proto) { return bytes.size() <= INT_MAX && proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())); };
+  const auto parse = [&](auto& proto) {
+    return bytes.size() <= INT_MAX &&
+           proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  };
   onnx::TensorProto tensor;
   onnx::SequenceProto sequence;
   onnx::OptionalProto optional;
@@ -552,15 +616,19 @@ Result<Tensor> ReadValueProto(const std::string& path, const TensorType& type) {
       if (parse(tensor)) return WithContext(TensorFromProto(tensor, nullptr), path);
       break;
     case ValueKind::kSequence:
-      if (parse(sequence)) return WithContext(SequenceFromProto(sequence, type.kind, type.dtype), path);
+      if (parse(sequence))
+        return WithContext(SequenceFromProto(sequence, type.kind, type.dtype), path);
       break;
     case ValueKind::kOptional:
     case ValueKind::kOptionalSequence:
-      if (parse(optional)) return WithContext(OptionalFromProto(optional, type.kind, type.dtype), path);
+      if (parse(optional))
+        return WithContext(OptionalFromProto(optional, type.kind, type.dtype), path);
   }
   return InvalidInput("{}: not {}", path, type.ToString());
 }
 
-Result<Tensor> ReadTensorProto(const std::string& path) { return ReadValueProto(path, TensorType()); }
+Result<Tensor> ReadTensorProto(const std::string& path) {
+  return ReadValueProto(path, TensorType());
+}
 
 }  // namespace evoq

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cstring>
@@ -29,19 +28,26 @@ Result<Graph> ImportText(const std::string& text) {
   return ImportOnnxBytes(std::as_bytes(std::span(bytes)), "test.onnx");
 }
 
-std::string Opset(int version) { return fmt::format("ir_version: 8 opset_import {{ version: {} }} ", version); }
-
-std::string Info(const std::string& name, int type, const std::string& dims) {
-  return fmt::format("{{ name: '{}' type {{ tensor_type {{ elem_type: {} shape {{ {} }} }} }} }}", name, type, dims);
+std::string Opset(int version) {
+  return fmt::format("ir_version: 8 opset_import {{ version: {} }} ", version);
 }
 
-std::string ErrorOf(const Result<Graph>& graph) { return graph ? "imported" : graph.error().message(); }
+std::string Info(const std::string& name, int type, const std::string& dims) {
+  return fmt::format("{{ name: '{}' type {{ tensor_type {{ elem_type: {} shape {{ {} }} }} }} }}",
+                     name, type, dims);
+}
+
+std::string ErrorOf(const Result<Graph>& graph) {
+  return graph ? "imported" : graph.error().message();
+}
 
 TEST(Import, KeepsNamesSymbolsAndFacts) {
-  const auto graph = ImportText(Opset(13) + "producer_name: 'me' metadata_props { key: 'k' value: 'v' } graph { name: 'g' input " +
-                                Info("x", 1, "dim { dim_param: 'N' } dim { dim_value: 3 }") + " output " + Info("y", 1, "") +
-                                " node { op_type: 'Identity' input: 'm' output: 'y' }"
-                                " node { op_type: 'Identity' input: 'x' output: 'm' } }");
+  const auto graph = ImportText(
+      Opset(13) +
+      "producer_name: 'me' metadata_props { key: 'k' value: 'v' } graph { name: 'g' input " +
+      Info("x", 1, "dim { dim_param: 'N' } dim { dim_value: 3 }") + " output " + Info("y", 1, "") +
+      " node { op_type: 'Identity' input: 'm' output: 'y' }"
+      " node { op_type: 'Identity' input: 'x' output: 'm' } }");
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_EQ(graph->value(graph->FindValue("y")).type.ToString(), "float32[N, 3]");
   EXPECT_TRUE(graph->FindNode("Identity_1").valid()) << Print(*graph);
@@ -50,7 +56,6 @@ TEST(Import, KeepsNamesSymbolsAndFacts) {
   EXPECT_EQ(graph->metadata.at("k"), "v");
 }
 
-
 // "float32[1, 2]" at elem_type 1 and so on; dims are numbers.
 std::string Shaped(const std::string& name, int type, std::initializer_list<int> dims) {
   std::string text;
@@ -58,22 +63,24 @@ std::string Shaped(const std::string& name, int type, std::initializer_list<int>
   return Info(name, type, text);
 }
 
-std::string FloatList(const std::string& name, std::initializer_list<int> dims, std::initializer_list<float> values) {
+std::string FloatList(const std::string& name, std::initializer_list<int> dims,
+                      std::initializer_list<float> values) {
   std::string text = fmt::format("{{ name: '{}' data_type: 1 ", name);
   for (int d : dims) text += fmt::format("dims: {} ", d);
   for (float v : values) text += fmt::format("float_data: {} ", v);
   return text + "}";
 }
 
-std::string IntList(const std::string& name, int type, std::initializer_list<int> dims, std::initializer_list<int> values) {
+std::string IntList(const std::string& name, int type, std::initializer_list<int> dims,
+                    std::initializer_list<int> values) {
   std::string text = fmt::format("{{ name: '{}' data_type: {} ", name, type);
   for (int d : dims) text += fmt::format("dims: {} ", d);
   for (int v : values) text += fmt::format("{}: {} ", type == 7 ? "int64_data" : "int32_data", v);
   return text + "}";
 }
 
-std::string NodeText(const std::string& op, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs,
-                     const std::string& rest = "") {
+std::string NodeText(const std::string& op, std::initializer_list<const char*> inputs,
+                     std::initializer_list<const char*> outputs, const std::string& rest = "") {
   std::string text = fmt::format("node {{ op_type: '{}' ", op);
   for (const char* in : inputs) text += fmt::format("input: '{}' ", in);
   for (const char* out : outputs) text += fmt::format("output: '{}' ", out);
@@ -85,9 +92,11 @@ std::string IntAttr(const std::string& name, int value) {
 }
 
 // The text of a model with one float input x[1, 2, 3] and one output y.
-std::string Model(int opset, const std::string& nodes, const std::string& initializers = "", int output_type = 1) {
-  return Opset(opset) + "graph { name: 'g' input " + Shaped("x", 1, {1, 2, 3}) + " output { name: 'y' type { tensor_type { elem_type: " +
-         std::to_string(output_type) + " } } } " + initializers + nodes + "}";
+std::string Model(int opset, const std::string& nodes, const std::string& initializers = "",
+                  int output_type = 1) {
+  return Opset(opset) + "graph { name: 'g' input " + Shaped("x", 1, {1, 2, 3}) +
+         " output { name: 'y' type { tensor_type { elem_type: " + std::to_string(output_type) +
+         " } } } " + initializers + nodes + "}";
 }
 
 std::vector<float> Evaluated(const Result<Graph>& graph, const std::vector<float>& x) {
@@ -103,14 +112,18 @@ std::vector<float> Evaluated(const Result<Graph>& graph, const std::vector<float
 const std::vector<float> kX = {-2, -1, 0, 1, 2, 3};
 
 TEST(Upgrade, ClipAttributesBecomeInputs) {
-  const auto graph = ImportText(Model(6, NodeText("Clip", {"x"}, {"y"}, "attribute { name: 'max' type: FLOAT f: 1.5 }")));
+  const auto graph = ImportText(
+      Model(6, NodeText("Clip", {"x"}, {"y"}, "attribute { name: 'max' type: FLOAT f: 1.5 }")));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-2, -1, 0, 1, 1.5, 1.5}));
 }
 
 TEST(Upgrade, SliceAndUnsqueezeAttributesBecomeInputs) {
-  const auto graph = ImportText(Model(9, NodeText("Slice", {"x"}, {"s"}, "attribute { name: 'starts' type: INTS ints: 1 } "
-                                                  "attribute { name: 'ends' type: INTS ints: 99 } attribute { name: 'axes' type: INTS ints: 2 }") +
-                                         NodeText("Unsqueeze", {"s"}, {"y"}, "attribute { name: 'axes' type: INTS ints: 0 }")));
+  const auto graph = ImportText(Model(
+      9, NodeText("Slice", {"x"}, {"s"},
+                  "attribute { name: 'starts' type: INTS ints: 1 } "
+                  "attribute { name: 'ends' type: INTS ints: 99 } attribute { name: 'axes' type: "
+                  "INTS ints: 2 }") +
+             NodeText("Unsqueeze", {"s"}, {"y"}, "attribute { name: 'axes' type: INTS ints: 0 }")));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-1, 0, 2, 3}));
   EXPECT_EQ(graph->value(graph->outputs()[0]).type.shape.ToString(), "[1, 1, 2, 2]");
 }
@@ -124,40 +137,49 @@ TEST(Upgrade, OldSoftmaxFlattens) {
 }
 
 TEST(Upgrade, UpsampleBecomesResize) {
-  const auto graph = ImportText(Model(9, NodeText("Upsample", {"x", "s"}, {"y"}), "initializer " + FloatList("s", {3}, {1, 1, 2})));
+  const auto graph = ImportText(Model(9, NodeText("Upsample", {"x", "s"}, {"y"}),
+                                      "initializer " + FloatList("s", {3}, {1, 1, 2})));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-2, -2, -1, -1, 0, 0, 1, 1, 2, 2, 3, 3}));
 }
 
 TEST(Upgrade, DropoutVanishesAndItsMaskIsTrue) {
   const auto graph = ImportText(Model(12, NodeText("Dropout", {"x"}, {"a", "y"}), "", 9));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>(6, 1)));
-  const auto inner = ImportText(Model(12, NodeText("Dropout", {"x"}, {"a"}) + NodeText("Neg", {"a"}, {"y"})));
+  const auto inner =
+      ImportText(Model(12, NodeText("Dropout", {"x"}, {"a"}) + NodeText("Neg", {"a"}, {"y"})));
   EXPECT_EQ(inner->order().size(), 1u) << Print(*inner);
 }
 
 TEST(Upgrade, OldBroadcastAlignsAtAnAxis) {
-  const auto graph = ImportText(Model(6, NodeText("Add", {"x", "b"}, {"y"}, IntAttr("broadcast", 1) + IntAttr("axis", 1)),
-                                      "initializer " + FloatList("b", {2}, {10, 20})));
+  const auto graph = ImportText(
+      Model(6, NodeText("Add", {"x", "b"}, {"y"}, IntAttr("broadcast", 1) + IntAttr("axis", 1)),
+            "initializer " + FloatList("b", {2}, {10, 20})));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{8, 9, 10, 21, 22, 23}));
 }
 
 // ---- quantized types
 
-const std::string kGrid = "initializer " + FloatList("s", {}, {0.5}) + " initializer " + IntList("z", 2, {}, {128}) + " ";
+const std::string kGrid =
+    "initializer " + FloatList("s", {}, {0.5}) + " initializer " + IntList("z", 2, {}, {128}) + " ";
 
 TEST(Quantized, BetweenQuantizeAndDequantizeIsAType) {
-  const auto graph = ImportText(Model(13, NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
-                                              NodeText("Transpose", {"q"}, {"t"}) + NodeText("DequantizeLinear", {"t", "s", "z"}, {"y"}),
+  const auto graph = ImportText(Model(13,
+                                      NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
+                                          NodeText("Transpose", {"q"}, {"t"}) +
+                                          NodeText("DequantizeLinear", {"t", "s", "z"}, {"y"}),
                                       kGrid));
   ASSERT_TRUE(graph) << ErrorOf(graph);
-  EXPECT_EQ(graph->value(graph->FindValue("t")).type.ToString(), "uint8[3, 2, 1](scale 0.5, zero 128)");
+  EXPECT_EQ(graph->value(graph->FindValue("t")).type.ToString(),
+            "uint8[3, 2, 1](scale 0.5, zero 128)");
   for (NodeId id : graph->order()) EXPECT_EQ(graph->node(id).inputs.size(), 1u) << Print(*graph);
-  EXPECT_EQ(Evaluated(graph, {-100, 0.3f, 0.2f, 1, 1.25f, 99}), (std::vector<float>{-64, 1, 0.5f, 1, 0, 63.5f}));
+  EXPECT_EQ(Evaluated(graph, {-100, 0.3f, 0.2f, 1, 1.25f, 99}),
+            (std::vector<float>{-64, 1, 0.5f, 1, 0, 63.5f}));
 }
 
 TEST(Quantized, IntegersThatSomeoneReadsAsIntegersStayPlain) {
-  const auto graph = ImportText(Model(13, NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
-                                              NodeText("Cast", {"q"}, {"y"}, IntAttr("to", 1)),
+  const auto graph = ImportText(Model(13,
+                                      NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
+                                          NodeText("Cast", {"q"}, {"y"}, IntAttr("to", 1)),
                                       kGrid));
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_FALSE(graph->value(graph->FindValue("q")).type.quantized()) << Print(*graph);
@@ -165,65 +187,82 @@ TEST(Quantized, IntegersThatSomeoneReadsAsIntegersStayPlain) {
 }
 
 TEST(Quantized, ReadersThatDisagreeKeepTheirOwnParameters) {
-  const auto graph = ImportText(Model(13, NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
-                                              NodeText("DequantizeLinear", {"q", "s2", "z"}, {"y"}),
+  const auto graph = ImportText(Model(13,
+                                      NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
+                                          NodeText("DequantizeLinear", {"q", "s2", "z"}, {"y"}),
                                       kGrid + "initializer " + FloatList("s2", {}, {1})));
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-4, -2, 0, 2, 4, 6}));
 }
 
 TEST(Quantized, AnIntegerToQuantizeKeepsOnnxForm) {
-  const auto graph = ImportText(Model(13, NodeText("Cast", {"x"}, {"i"}, IntAttr("to", 6)) + NodeText("QuantizeLinear", {"i", "s", "z"}, {"q"}) +
-                                              NodeText("DequantizeLinear", {"q", "s", "z"}, {"y"}),
+  const auto graph = ImportText(Model(13,
+                                      NodeText("Cast", {"x"}, {"i"}, IntAttr("to", 6)) +
+                                          NodeText("QuantizeLinear", {"i", "s", "z"}, {"q"}) +
+                                          NodeText("DequantizeLinear", {"q", "s", "z"}, {"y"}),
                                       kGrid));
   EXPECT_EQ(Evaluated(graph, kX), kX);
 }
 
 TEST(Quantized, PerChannelWeightsAreTypedConstants) {
-  const auto graph = ImportText(Model(13, NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"d"}, IntAttr("axis", 1)) +
-                                              NodeText("MatMul", {"x", "d"}, {"y"}),
-                                      "initializer " + IntList("w", 3, {3, 2}, {1, 2, 3, 4, 5, 6}) + " initializer " +
-                                          FloatList("sw", {2}, {0.5, 2}) + " initializer " + IntList("zw", 3, {2}, {0, 0}) + " "));
+  const auto graph = ImportText(Model(
+      13,
+      NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"d"}, IntAttr("axis", 1)) +
+          NodeText("MatMul", {"x", "d"}, {"y"}),
+      "initializer " + IntList("w", 3, {3, 2}, {1, 2, 3, 4, 5, 6}) + " initializer " +
+          FloatList("sw", {2}, {0.5, 2}) + " initializer " + IntList("zw", 3, {2}, {0, 0}) + " "));
   ASSERT_TRUE(graph) << ErrorOf(graph);
-  EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(), "int8[3, 2](2 scales on axis 1)");
+  EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(),
+            "int8[3, 2](2 scales on axis 1)");
   EXPECT_EQ(Evaluated(graph, {1, 0, 0, 0, 0, 1}), (std::vector<float>{0.5f, 4, 2.5f, 12}));
 }
 
 TEST(Quantized, ADeadChannelWithScaleZeroIsZero) {
-  const auto graph = ImportText(Model(13, NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"d"}, IntAttr("axis", 0)) +
-                                              NodeText("Add", {"x", "d"}, {"y"}),
-                                      "initializer " + IntList("w", 3, {3}, {5, 6, 7}) + " initializer " +
-                                          FloatList("sw", {3}, {1, 0, 2}) + " initializer " + IntList("zw", 3, {3}, {0, 1, 0}) + " "));
+  const auto graph =
+      ImportText(Model(13,
+                       NodeText("DequantizeLinear", {"w", "sw", "zw"}, {"d"}, IntAttr("axis", 0)) +
+                           NodeText("Add", {"x", "d"}, {"y"}),
+                       "initializer " + IntList("w", 3, {3}, {5, 6, 7}) + " initializer " +
+                           FloatList("sw", {3}, {1, 0, 2}) + " initializer " +
+                           IntList("zw", 3, {3}, {0, 1, 0}) + " "));
   EXPECT_EQ(Evaluated(graph, {0, 0, 0, 0, 0, 0}), (std::vector<float>{5, 0, 14, 5, 0, 14}));
   EXPECT_TRUE(graph->value(graph->FindValue("w_quantized")).type.quantized()) << Print(*graph);
 }
 
 TEST(Quantized, QLinearMatMulBecomesMatMulOnTypes) {
   const auto graph = ImportText(
-      Model(13, NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
-                    NodeText("QLinearMatMul", {"q", "s", "z", "w", "sw", "zw", "s", "z"}, {"m"}) +
-                    NodeText("DequantizeLinear", {"m", "s", "z"}, {"y"}),
-            kGrid + "initializer " + IntList("w", 3, {3, 2}, {1, 0, 0, 1, 0, 0}) + " initializer " + FloatList("sw", {}, {1}) +
-                " initializer " + IntList("zw", 3, {}, {0}) + " "));
+      Model(13,
+            NodeText("QuantizeLinear", {"x", "s", "z"}, {"q"}) +
+                NodeText("QLinearMatMul", {"q", "s", "z", "w", "sw", "zw", "s", "z"}, {"m"}) +
+                NodeText("DequantizeLinear", {"m", "s", "z"}, {"y"}),
+            kGrid + "initializer " + IntList("w", 3, {3, 2}, {1, 0, 0, 1, 0, 0}) + " initializer " +
+                FloatList("sw", {}, {1}) + " initializer " + IntList("zw", 3, {}, {0}) + " "));
   ASSERT_TRUE(graph) << ErrorOf(graph);
-  EXPECT_EQ(graph->value(graph->FindValue("m")).type.ToString(), "uint8[1, 2, 2](scale 0.5, zero 128)") << Print(*graph);
+  EXPECT_EQ(graph->value(graph->FindValue("m")).type.ToString(),
+            "uint8[1, 2, 2](scale 0.5, zero 128)")
+      << Print(*graph);
   EXPECT_EQ(Evaluated(graph, kX), (std::vector<float>{-2, -1, 1, 2}));
 }
 
 TEST(Quantized, QonnxQuantClipsToItsBits) {
-  const std::string text = Model(11, NodeText("Quant", {"x", "s", "z4", "bits"}, {"y"},
-                                              "domain: 'onnx.brevitas' " + IntAttr("signed", 1) + IntAttr("narrow", 1)),
-                                 "initializer " + FloatList("s", {}, {0.5}) + " initializer " + FloatList("z4", {}, {0}) +
-                                     " initializer " + FloatList("bits", {}, {3}) + " ");
+  const std::string text =
+      Model(11,
+            NodeText("Quant", {"x", "s", "z4", "bits"}, {"y"},
+                     "domain: 'onnx.brevitas' " + IntAttr("signed", 1) + IntAttr("narrow", 1)),
+            "initializer " + FloatList("s", {}, {0.5}) + " initializer " +
+                FloatList("z4", {}, {0}) + " initializer " + FloatList("bits", {}, {3}) + " ");
   const auto graph = ImportText("opset_import { domain: 'onnx.brevitas' version: 1 } " + text);
-  EXPECT_EQ(Evaluated(graph, {-9, -1.3f, 0.2f, 0.3f, 1.4f, 9}), (std::vector<float>{-1.5f, -1.5f, 0, 0.5f, 1.5f, 1.5f}));
+  EXPECT_EQ(Evaluated(graph, {-9, -1.3f, 0.2f, 0.3f, 1.4f, 9}),
+            (std::vector<float>{-1.5f, -1.5f, 0, 0.5f, 1.5f, 1.5f}));
 }
 
 // ---- tensors and types
 
 TEST(Import, SixteenBitFloatsComputeInFloat32) {
-  const auto graph = ImportText(Opset(13) + "graph { name: 'g' input " + Shaped("x", 10, {2}) + " output " + Shaped("y", 10, {2}) +
-                                " initializer { name: 'w' data_type: 10 dims: 2 int32_data: 0x3c00 int32_data: 0x4000 }" +
-                                NodeText("Mul", {"x", "w"}, {"y"}) + "}");
+  const auto graph = ImportText(
+      Opset(13) + "graph { name: 'g' input " + Shaped("x", 10, {2}) + " output " +
+      Shaped("y", 10, {2}) +
+      " initializer { name: 'w' data_type: 10 dims: 2 int32_data: 0x3c00 int32_data: 0x4000 }" +
+      NodeText("Mul", {"x", "w"}, {"y"}) + "}");
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_EQ(graph->value(graph->FindValue("w")).type.ToString(), "float32[2]");
   EXPECT_EQ(graph->value(graph->outputs()[0]).type.ToString(), "float16[2]");
@@ -236,37 +275,44 @@ TEST(Import, SixteenBitFloatsComputeInFloat32) {
 }
 
 TEST(Import, NibblesAndBoolsArePackedAsOnnxSays) {
-  const auto graph = ImportText(Model(21, NodeText("DequantizeLinear", {"w", "s"}, {"d"}) + NodeText("Add", {"x", "d"}, {"y"}),
-                                      "initializer " + FloatList("s", {}, {1}) +
-                                          " initializer { name: 'w' data_type: 22 dims: 3 int32_data: 0xf1 int32_data: 0x08 } "));
+  const auto graph = ImportText(Model(
+      21, NodeText("DequantizeLinear", {"w", "s"}, {"d"}) + NodeText("Add", {"x", "d"}, {"y"}),
+      "initializer " + FloatList("s", {}, {1}) +
+          " initializer { name: 'w' data_type: 22 dims: 3 int32_data: 0xf1 int32_data: 0x08 } "));
   EXPECT_EQ(Evaluated(graph, {0, 0, 0, 0, 0, 0}), (std::vector<float>{1, -1, -8, 1, -1, -8}));
 }
 
 TEST(Import, InputsWithInitializersAreConstants) {
-  const auto graph = ImportText(Model(13, NodeText("Add", {"x", "w"}, {"y"}),
-                                      "input " + Shaped("w", 1, {1}) + " initializer " + FloatList("w", {1}, {7})));
+  const auto graph = ImportText(
+      Model(13, NodeText("Add", {"x", "w"}, {"y"}),
+            "input " + Shaped("w", 1, {1}) + " initializer " + FloatList("w", {1}, {7})));
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_EQ(graph->inputs().size(), 1u);
   EXPECT_EQ(Evaluated(graph, kX).at(0), 5);
 }
 
 TEST(Import, SameNodeNamesAreMadeUnique) {
-  const auto graph = ImportText(Model(13, NodeText("Neg", {"x"}, {"a"}, "name: 'n'") + NodeText("Neg", {"a"}, {"y"}, "name: 'n'")));
+  const auto graph = ImportText(Model(
+      13, NodeText("Neg", {"x"}, {"a"}, "name: 'n'") + NodeText("Neg", {"a"}, {"y"}, "name: 'n'")));
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_NE(graph->node(graph->order()[0]).name, graph->node(graph->order()[1]).name);
 }
 
 TEST(Import, ExternalDataIsMappedWhereAligned) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("evoq_onnx_{}", ::getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("evoq_onnx_{}", ::getpid());
   std::filesystem::create_directories(folder);
   std::string bytes(64 + 12, '\0');
   const float values[] = {1, 2, 3};
   std::memcpy(bytes.data() + 64, values, 12);
   ASSERT_TRUE(WriteFileAtomic((folder / "w.bin").string(), bytes));
   for (int offset : {64, 60}) {
-    const std::string model = Serialized(Model(13, NodeText("Add", {"x", "w"}, {"y"}),
-        "initializer { name: 'w' data_type: 1 dims: 3 data_location: EXTERNAL external_data { key: 'location' value: 'w.bin' } "
-        "external_data { key: 'offset' value: '" + std::to_string(offset) + "' } external_data { key: 'length' value: '12' } } "));
+    const std::string model = Serialized(
+        Model(13, NodeText("Add", {"x", "w"}, {"y"}),
+              "initializer { name: 'w' data_type: 1 dims: 3 data_location: EXTERNAL external_data "
+              "{ key: 'location' value: 'w.bin' } "
+              "external_data { key: 'offset' value: '" +
+                  std::to_string(offset) + "' } external_data { key: 'length' value: '12' } } "));
     ASSERT_TRUE(WriteFileAtomic((folder / "m.onnx").string(), model));
     const auto graph = ImportOnnx((folder / "m.onnx").string());
     const float wanted = offset == 64 ? 1.0f : 0.0f;
@@ -276,8 +322,10 @@ TEST(Import, ExternalDataIsMappedWhereAligned) {
 }
 
 TEST(Import, ExternalDataOfABufferIsRefused) {
-  const auto graph = ImportText(Model(13, NodeText("Add", {"x", "w"}, {"y"}),
-      "initializer { name: 'w' data_type: 1 dims: 1 data_location: EXTERNAL external_data { key: 'location' value: 'w.bin' } } "));
+  const auto graph =
+      ImportText(Model(13, NodeText("Add", {"x", "w"}, {"y"}),
+                       "initializer { name: 'w' data_type: 1 dims: 1 data_location: EXTERNAL "
+                       "external_data { key: 'location' value: 'w.bin' } } "));
   EXPECT_THAT(ErrorOf(graph), HasSubstr("of a model read from memory, which has no folder"));
 }
 
@@ -294,7 +342,9 @@ d: %y: float32[1, 2, 3, 3] = DequantizeLinear(%c)
 output %y
 )");
   ASSERT_TRUE(parsed) << parsed.error().message();
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evoq_export_{}.onnx", ::getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_export_{}.onnx", ::getpid()))
+          .string();
   const Status written = ExportOnnx(*parsed, path);
   ASSERT_TRUE(written) << written.error().message();
   const auto read = ImportOnnx(path);
@@ -309,10 +359,14 @@ output %y
 }
 
 TEST(Export, NibblesNeedOperatorSet21) {
-  const auto parsed = ParseGraph("graph g\ninput %x: float32[1, 2]\nconst %w: int4[2, 2](scale 0.5, zero 0)\n"
-                                 "d: %d: float32[2, 2] = DequantizeLinear(%w)\nm: %y: float32[1, 2] = MatMul(%x, %d)\noutput %y\n");
+  const auto parsed = ParseGraph(
+      "graph g\ninput %x: float32[1, 2]\nconst %w: int4[2, 2](scale 0.5, zero 0)\n"
+      "d: %d: float32[2, 2] = DequantizeLinear(%w)\nm: %y: float32[1, 2] = MatMul(%x, %d)\noutput "
+      "%y\n");
   ASSERT_TRUE(parsed) << parsed.error().message();
-  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evoq_int4_{}.onnx", ::getpid())).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("evoq_int4_{}.onnx", ::getpid()))
+          .string();
   ASSERT_TRUE(ExportOnnx(*parsed, path));
   const auto read = ImportOnnx(path);
   std::filesystem::remove(path);
@@ -322,15 +376,21 @@ TEST(Export, NibblesNeedOperatorSet21) {
 
 // ONNX wants a rank of every output, also where only the file knows it.
 TEST(Export, KeepsTheDeclaredRankOfAnOutput) {
-  const auto graph = ImportText(Opset(17) + "graph { name: 'g' input " + Info("c", 9, "") + " input " + Shaped("x", 1, {2, 1}) + " output " +
-                                Info("y", 1, "dim { dim_param: 'N' } dim { dim_value: 1 }") +
-                                " node { op_type: 'If' input: 'c' output: 'y'"
-                                " attribute { name: 'then_branch' type: GRAPH g { name: 't' output { name: 'a' } node { op_type: 'Identity' input: 'x' output: 'a' } } }"
-                                " attribute { name: 'else_branch' type: GRAPH g { name: 'e' output { name: 'b' } node { op_type: 'Squeeze' input: 'x' output: 'b' } } } } }");
+  const auto graph =
+      ImportText(Opset(17) + "graph { name: 'g' input " + Info("c", 9, "") + " input " +
+                 Shaped("x", 1, {2, 1}) + " output " +
+                 Info("y", 1, "dim { dim_param: 'N' } dim { dim_value: 1 }") +
+                 " node { op_type: 'If' input: 'c' output: 'y'"
+                 " attribute { name: 'then_branch' type: GRAPH g { name: 't' output { name: 'a' } "
+                 "node { op_type: 'Identity' input: 'x' output: 'a' } } }"
+                 " attribute { name: 'else_branch' type: GRAPH g { name: 'e' output { name: 'b' } "
+                 "node { op_type: 'Squeeze' input: 'x' output: 'b' } } } } }");
   ASSERT_TRUE(graph) << ErrorOf(graph);
   EXPECT_FALSE(graph->value(graph->FindValue("y")).type.shape.ranked());
   const auto written = [](const Graph& g) {
-    const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evoq_rank_{}.onnx", ::getpid())).string();
+    const std::string path =
+        (std::filesystem::temp_directory_path() / fmt::format("evoq_rank_{}.onnx", ::getpid()))
+            .string();
     EXPECT_TRUE(ExportOnnx(g, path));
     onnx::ModelProto model;
     EXPECT_TRUE(model.ParseFromString(*ReadTextFile(path)));
@@ -344,7 +404,9 @@ TEST(Export, KeepsTheDeclaredRankOfAnOutput) {
 }
 
 TEST(Export, LoweredGraphsAreRefused) {
-  const auto parsed = ParseGraph("graph g\ninput %x: float32[1, 2, 2, 3]\np: %y: float32[1, 1, 1, 3] = GlobalAveragePool{channels_last=1}(%x)\noutput %y\n");
+  const auto parsed = ParseGraph(
+      "graph g\ninput %x: float32[1, 2, 2, 3]\np: %y: float32[1, 1, 1, 3] = "
+      "GlobalAveragePool{channels_last=1}(%x)\noutput %y\n");
   ASSERT_TRUE(parsed) << parsed.error().message();
   const Status status = ExportOnnx(*parsed, "/nowhere/x.onnx");
   ASSERT_FALSE(status);

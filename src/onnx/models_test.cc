@@ -38,7 +38,8 @@ constexpr Case kCases[] = {
     {"models/silero_vad.onnx"},
     {"models/silero_vad_16k_op15.onnx"},
     {"models/super_resolution.onnx", "no opset_import"},
-    {"models/style_candy_winml.onnx", "3 operators that evoq does not have: ImageScaler (ai.onnx 7"},
+    {"models/style_candy_winml.onnx",
+     "3 operators that evoq does not have: ImageScaler (ai.onnx 7"},
     {"quantized/edgeopt_model_uint8.onnx"},
     {"quantized/mobilenetv2_qat_uint8_qdq.onnx"},
     {"quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx"},
@@ -63,7 +64,8 @@ TEST(Models, ImportOrSayWhyNot) {
     if (c.refused != nullptr) {
       ASSERT_FALSE(graph) << c.path;
       fmt::print("{:55} refused: {}\n", c.path, graph.error().message().substr(data.size() + 1));
-      EXPECT_NE(graph.error().message().find(c.refused), std::string::npos) << graph.error().message();
+      EXPECT_NE(graph.error().message().find(c.refused), std::string::npos)
+          << graph.error().message();
       continue;
     }
     if (!graph) {
@@ -75,7 +77,8 @@ TEST(Models, ImportOrSayWhyNot) {
     bool branches = false;  // may give values of different ranks
     for (NodeId id : graph->order()) {
       branches |= !graph->node(id).bodies.empty();
-      for (ValueId out : graph->node(id).outputs) unknown += out.valid() && !graph->value(out).type.shape.ranked();
+      for (ValueId out : graph->node(id).outputs)
+        unknown += out.valid() && !graph->value(out).type.shape.ranked();
     }
     EXPECT_TRUE(unknown == 0 || branches) << c.path << ": values of unknown rank";
     std::string outputs;

@@ -9,19 +9,22 @@
 
 namespace evoq {
 
-// Reads a model: opset 6 and newer are upgraded to the graph's dialect (graph/graph.h), external data is mapped from the
-// file's folder, types are inferred. An input or output that the file quantizes (QuantizeLinear or
-// DequantizeLinear directly on it) has a quantized type. Errors name file, node and what was expected; all operators that evoq lacks are
-// listed at once with domain, opset and node.
+// Reads a model: opset 6 and newer are upgraded to the graph's dialect (graph/graph.h), external
+// data is mapped from the file's folder, types are inferred. An input or output that the file
+// quantizes (QuantizeLinear or DequantizeLinear directly on it) has a quantized type. Errors name
+// file, node and what was expected; all operators that evoq lacks are listed at once with domain,
+// opset and node.
 Result<Graph> ImportOnnx(const std::string& path);
 // The same from memory; external data is refused. `label` names the source in messages.
 Result<Graph> ImportOnnxBytes(std::span<const std::byte> bytes, const std::string& label);
 
-// Writes plain ONNX (opset 21 or newer): fused nodes are expanded, quantized types become QuantizeLinear and
-// DequantizeLinear nodes. Atomic. Errors: kUnsupported for what ONNX cannot say; kIo.
+// Writes plain ONNX (opset 21 or newer): fused nodes are expanded, quantized types become
+// QuantizeLinear and DequantizeLinear nodes. Atomic. Errors: kUnsupported for what ONNX cannot say;
+// kIo.
 Status ExportOnnx(const Graph& graph, const std::string& path);
 
-// A TensorProto file (.pb of the conformance suite), or a SequenceProto or OptionalProto file for a container `type`.
+// A TensorProto file (.pb of the conformance suite), or a SequenceProto or OptionalProto file for a
+// container `type`.
 Result<Tensor> ReadTensorProto(const std::string& path);
 Result<Tensor> ReadValueProto(const std::string& path, const TensorType& type);
 

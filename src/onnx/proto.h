@@ -9,8 +9,10 @@
 #endif
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+// clang-format off: the first defines what the second needs
 #include <onnx/onnx_pb.h>
 #include <onnx/onnx-data.pb.h>
+// clang-format on
 #pragma GCC diagnostic pop
 
 #include <string>
@@ -18,6 +20,8 @@
 namespace evoq {
 
 // The standard's own domain has two names.
-inline std::string CanonicalDomain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+inline std::string CanonicalDomain(const std::string& domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
 
 }  // namespace evoq

@@ -34,10 +34,10 @@ constexpr char kScales[] =
 TEST(DequantizeLinear, DefaultAxisOfConstants) {
   const auto graph =
       text::Import(13, std::string(kColumns) + kScales + kOutput +
-                          "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { "
-                          "dim_value: 1 } } } } } "
-                          "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' }"
-                          "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
+                           "input { name: 'x' type { tensor_type { elem_type: 1 shape { dim { "
+                           "dim_value: 1 } } } } } "
+                           "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'd' }"
+                           "node { op_type: 'Add' input: 'd' input: 'x' output: 'y' }");
   ASSERT_TRUE(graph) << graph.error().message();
   EXPECT_EQ(graph->value(graph->FindValue("w_quantized")).type.ToString(),
             "int8[2, 3](3 scales on axis 1)")
@@ -47,11 +47,11 @@ TEST(DequantizeLinear, DefaultAxisOfConstants) {
 }
 
 TEST(DequantizeLinear, DefaultAxisOfComputedScales) {
-  const auto graph =
-      text::Import(13, std::string(kColumns) + kOutput +
-                          "input { name: 's' type { tensor_type { elem_type: 1 shape { dim { "
-                          "dim_value: 3 } } } } } "
-                          "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'y' }");
+  const auto graph = text::Import(
+      13, std::string(kColumns) + kOutput +
+              "input { name: 's' type { tensor_type { elem_type: 1 shape { dim { "
+              "dim_value: 3 } } } } } "
+              "node { op_type: 'DequantizeLinear' input: 'w' input: 's' output: 'y' }");
   EXPECT_EQ(Values(graph, {Tensor::FromValues<float>(Shape{3}, {1, 0.5f, 0.25f})}),
             (std::vector<float>{1, 1, 0.75f, 4, 2.5f, 1.5f}));
 }
@@ -87,21 +87,21 @@ TEST(QGemm, ScalesPerColumn) {
         transposed ? "initializer { name: 'w' data_type: 3 dims: 3 dims: 2 int32_data: 1 "
                      "int32_data: 4 int32_data: 2 int32_data: 5 int32_data: 3 int32_data: 6 } "
                    : std::string(kColumns);
-    const auto graph =
-        text::Import(13, w + kScales + kOutput +
-                            "initializer { name: 'sa' data_type: 1 float_data: 0.5 } initializer { "
-                            "name: 'za' data_type: 2 int32_data: 1 } "
-                            "initializer { name: 'zw' data_type: 3 dims: 3 int32_data: 0 "
-                            "int32_data: 0 int32_data: 0 } "
-                            "initializer { name: 'b' data_type: 6 dims: 3 int32_data: 2 "
-                            "int32_data: 4 int32_data: 8 } "
-                            "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { "
-                            "dim_value: 1 } dim { dim_value: 2 } } } } } "
-                            "node { op_type: 'QGemm' domain: 'com.microsoft' input: 'a' input: "
-                            "'sa' input: 'za' input: 'w' input: 's' input: 'zw' input: 'b' "
-                            "output: 'y' attribute { name: 'alpha' type: FLOAT f: 2 } attribute { "
-                            "name: 'transB' type: INT i: " +
-                            (transposed ? "1" : "0") + " } }");
+    const auto graph = text::Import(
+        13, w + kScales + kOutput +
+                "initializer { name: 'sa' data_type: 1 float_data: 0.5 } initializer { "
+                "name: 'za' data_type: 2 int32_data: 1 } "
+                "initializer { name: 'zw' data_type: 3 dims: 3 int32_data: 0 "
+                "int32_data: 0 int32_data: 0 } "
+                "initializer { name: 'b' data_type: 6 dims: 3 int32_data: 2 "
+                "int32_data: 4 int32_data: 8 } "
+                "input { name: 'a' type { tensor_type { elem_type: 2 shape { dim { "
+                "dim_value: 1 } dim { dim_value: 2 } } } } } "
+                "node { op_type: 'QGemm' domain: 'com.microsoft' input: 'a' input: "
+                "'sa' input: 'za' input: 'w' input: 's' input: 'zw' input: 'b' "
+                "output: 'y' attribute { name: 'alpha' type: FLOAT f: 2 } attribute { "
+                "name: 'transB' type: INT i: " +
+                (transposed ? "1" : "0") + " } }");
     ASSERT_TRUE(graph) << graph.error().message();
     const ValueId wid = graph->FindValue("w_quantized");
     ASSERT_TRUE(wid.valid()) << Print(*graph);

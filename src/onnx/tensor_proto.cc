@@ -14,9 +14,12 @@ namespace {
 
 // Names of the ONNX element types by number, for messages about those that evoq lacks.
 constexpr const char* kOnnxTypeNames[] = {
-    "undefined", "float32",    "uint8",         "int8",           "uint16",   "int16",  "int32",      "int64",        "string",
-    "bool",      "float16",    "float64",       "uint32",         "uint64",   "complex64", "complex128", "bfloat16",  "float8e4m3fn",
-    "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",    "int4",     "float4e2m1", "float8e8m0", "uint2",    "int2"};
+    "undefined",      "float32",  "uint8",        "int8",           "uint16",
+    "int16",          "int32",    "int64",        "string",         "bool",
+    "float16",        "float64",  "uint32",       "uint64",         "complex64",
+    "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+    "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0",
+    "uint2",          "int2"};
 
 Result<int64_t> ParseNumber(const std::string& key, const std::string& text) {
   int64_t value = 0;
@@ -26,7 +29,8 @@ Result<int64_t> ParseNumber(const std::string& key, const std::string& text) {
   return value;
 }
 
-Result<Tensor> FromExternal(const onnx::TensorProto& proto, const TensorType& type, int64_t bytes, ExternalFiles* external) {
+Result<Tensor> FromExternal(const onnx::TensorProto& proto, const TensorType& type, int64_t bytes,
+                            ExternalFiles* external) {
   if (external == nullptr) return InvalidInput("external data where none is allowed");
   std::string location;
   int64_t offset = 0, length = bytes;
@@ -39,7 +43,8 @@ Result<Tensor> FromExternal(const onnx::TensorProto& proto, const TensorType& ty
       EVOQ_ASSIGN(length, ParseNumber("length", entry.value()));
     }
   }
-  if (length != bytes) return InvalidInput("external data of {} bytes, {} needs {}", length, type.ToString(), bytes);
+  if (length != bytes)
+    return InvalidInput("external data of {} bytes, {} needs {}", length, type.ToString(), bytes);
   EVOQ_ASSIGN(const ExternalBytes piece, external->Read(location, offset, length));
   const bool aligned = reinterpret_cast<uintptr_t>(piece.bytes.data()) % 64 == 0;
   if (aligned && bytes > 0) return Tensor::View(type, piece.bytes.data(), piece.owner);
@@ -49,11 +54,13 @@ Result<Tensor> FromExternal(const onnx::TensorProto& proto, const TensorType& ty
   return t;
 }
 
-// Copies a typed field of `expected` values, each stored as a T. The count is checked before memory is asked for.
+// Copies a typed field of `expected` values, each stored as a T. The count is checked before memory
+// is asked for.
 template <typename T, typename Field>
 Result<Tensor> FromField(const TensorType& type, const Field& field, int64_t expected) {
   if (field.size() != expected)
-    return InvalidInput("{} values in its data field, {} needs {}", field.size(), type.ToString(), expected);
+    return InvalidInput("{} values in its data field, {} needs {}", field.size(), type.ToString(),
+                        expected);
   Tensor t = Tensor::Allocate(type);
   auto* y = reinterpret_cast<T*>(t.mutable_raw());
   for (int i = 0; i < field.size(); ++i) y[i] = static_cast<T>(field[i]);
@@ -83,14 +90,17 @@ Result<Tensor> FromFields(const onnx::TensorProto& proto, const TensorType& type
     case DType::kUint8: return FromField<uint8_t>(type, proto.int32_data(), n);
     case DType::kFloat4E2M1:
     case DType::kInt4:
-    case DType::kUint4: return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 2));  // two to a value
+    case DType::kUint4:
+      return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 2));  // two to a value
     case DType::kInt2:
     case DType::kUint2: return FromField<uint8_t>(type, proto.int32_data(), CeilDiv(n, 4));
     case DType::kString: {
       if (proto.string_data_size() != n)
-        return InvalidInput("{} values in its data field, {} needs {}", proto.string_data_size(), type.ToString(), n);
+        return InvalidInput("{} values in its data field, {} needs {}", proto.string_data_size(),
+                            type.ToString(), n);
       Tensor t = Tensor::Allocate(type);
-      std::copy(proto.string_data().begin(), proto.string_data().end(), t.mutable_data<std::string>());
+      std::copy(proto.string_data().begin(), proto.string_data().end(),
+                t.mutable_data<std::string>());
       return t;
     }
     default: return Unsupported("element type {}", DTypeName(type.dtype));
@@ -125,7 +135,8 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
   }
   const TensorType type(dtype, Shape(dims));
   const auto bytes = type.bytes();
-  if (!bytes) return Fail(ErrorCode::kTooLarge, "{} has more elements than a file can hold", type.ToString());
+  if (!bytes)
+    return Fail(ErrorCode::kTooLarge, "{} has more elements than a file can hold", type.ToString());
   const bool field_only = dtype == DType::kString;
   if (field_only && (proto.has_raw_data() || proto.data_location() == onnx::TensorProto::EXTERNAL))
     return InvalidInput("strings outside their data field");
@@ -144,7 +155,8 @@ Result<Tensor> TensorFromProto(const onnx::TensorProto& proto, ExternalFiles* ex
     return t;
   }
   if (static_cast<int64_t>(proto.raw_data().size()) != *bytes)
-    return InvalidInput("{} bytes of raw data, {} needs {}", proto.raw_data().size(), type.ToString(), *bytes);
+    return InvalidInput("{} bytes of raw data, {} needs {}", proto.raw_data().size(),
+                        type.ToString(), *bytes);
   Tensor t = Tensor::Allocate(type);
   if (*bytes > 0) std::memcpy(t.mutable_raw(), proto.raw_data().data(), *bytes);
   NormalizeBools(t);

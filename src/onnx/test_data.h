@@ -10,7 +10,8 @@ namespace evoq {
 // The data folder, "" when it is missing: a test then skips.
 inline std::string DataFolder() {
   const char* env = std::getenv("EVOQ_DATA");
-  const std::string folder = env != nullptr ? env : std::string(EVOQ_SOURCE_DIR) + "/../shared/data";
+  const std::string folder =
+      env != nullptr ? env : std::string(EVOQ_SOURCE_DIR) + "/../shared/data";
   return std::filesystem::is_directory(folder) ? folder : "";
 }
 

@@ -5,7 +5,8 @@
 namespace evoq {
 namespace {
 
-// Opset 6 broadcast the second value only when told to, with its axes starting at `axis` of the first.
+// Opset 6 broadcast the second value only when told to, with its axes starting at `axis` of the
+// first.
 Status OldBroadcast(Upgrade& u) {
   const int64_t broadcast = u.attrs().Int("broadcast", 0);
   const bool has_axis = u.attrs().Has("axis");
@@ -14,7 +15,8 @@ Status OldBroadcast(Upgrade& u) {
   u.attrs().Erase("axis");
   if (broadcast == 0 || !has_axis) return {};
   const Shape a = u.InputType(0).shape, b = u.InputType(1).shape;
-  if (!a.ranked() || !b.ranked()) return Unsupported("broadcast at an axis of values of unknown rank");
+  if (!a.ranked() || !b.ranked())
+    return Unsupported("broadcast at an axis of values of unknown rank");
   const bool within = axis >= -a.rank() && axis <= a.rank();
   const int64_t behind = within ? a.rank() - (axis < 0 ? axis + a.rank() : axis) - b.rank() : -1;
   if (behind < 0)
@@ -30,7 +32,8 @@ Status OldBroadcast(Upgrade& u) {
 // Opset 6 gave PRelu a slope per channel, on axis 1.
 Status SlopePerChannel(Upgrade& u) {
   const Shape x = u.InputType(0).shape, slope = u.InputType(1).shape;
-  if (!x.ranked() || !slope.ranked()) return Unsupported("a slope per channel of values of unknown rank");
+  if (!x.ranked() || !slope.ranked())
+    return Unsupported("a slope per channel of values of unknown rank");
   if (slope.rank() != 1 || x.rank() <= 2) return {};
   std::vector<int64_t> axes;
   for (int64_t i = 1; i + 1 < x.rank(); ++i) axes.push_back(i);
@@ -80,7 +83,8 @@ Status PadInputs(Upgrade& u) {
 }
 
 Status SliceInputs(Upgrade& u) {
-  if (!u.attrs().Has("starts") || !u.attrs().Has("ends")) return InvalidInput("attributes starts and ends are missing");
+  if (!u.attrs().Has("starts") || !u.attrs().Has("ends"))
+    return InvalidInput("attributes starts and ends are missing");
   EVOQ_TRY(u.AttrToInput("starts", 1));
   EVOQ_TRY(u.AttrToInput("ends", 2));
   return u.AttrToInput("axes", 3);
@@ -113,9 +117,11 @@ void SetOldResizeMode(Upgrade& u) {
 Status UpsampleToResize(Upgrade& u) {
   ValueId scales = u.node().input(1);
   if (!scales.valid()) {
-    if (!u.attrs().KindIs<std::vector<float>>("scales")) return InvalidInput("attribute scales is missing");
+    if (!u.attrs().KindIs<std::vector<float>>("scales"))
+      return InvalidInput("attribute scales is missing");
     const std::vector<float> values = u.attrs().Floats("scales");
-    scales = u.AddConstant("scales", Tensor::FromValues<float>(Shape{static_cast<int64_t>(values.size())}, values));
+    scales = u.AddConstant(
+        "scales", Tensor::FromValues<float>(Shape{static_cast<int64_t>(values.size())}, values));
     u.attrs().Erase("scales");
   }
   u.graph().SetOp(u.id(), "Resize");
@@ -127,7 +133,8 @@ Status UpsampleToResize(Upgrade& u) {
 
 Status ResizeInputs(Upgrade& u) {
   const ValueId scales = u.node().input(1);
-  if (!scales.valid() || u.node().inputs.size() > 2) return InvalidInput("inputs must be x and scales in opset 10");
+  if (!scales.valid() || u.node().inputs.size() > 2)
+    return InvalidInput("inputs must be x and scales in opset 10");
   u.graph().SetInput(u.id(), 1, ValueId{});
   u.graph().SetInput(u.id(), 2, scales);
   SetOldResizeMode(u);
@@ -147,15 +154,21 @@ Status ResizeEmptyInputs(Upgrade& u) {
 Status TrainingDropout(Upgrade& u) {
   const ValueId x = u.node().input(0), training = u.node().input(2);
   const auto is_float = [&](size_t i) { return u.InputType(i).dtype == DType::kFloat32; };
-  if (!x.valid() || !is_float(0) || (u.HasInput(1) && !is_float(1)) || u.InputType(2).dtype != DType::kBool)
+  if (!x.valid() || !is_float(0) || (u.HasInput(1) && !is_float(1)) ||
+      u.InputType(2).dtype != DType::kBool)
     return Unsupported("training of {}", u.InputType(0).ToString());
-  const ValueId ratio = u.HasInput(1) ? u.node().input(1) : u.AddConstant("ratio", Tensor::Scalar(0.5f));
+  const ValueId ratio =
+      u.HasInput(1) ? u.node().input(1) : u.AddConstant("ratio", Tensor::Scalar(0.5f));
   Attrs seed;
   if (u.attrs().Has("seed")) seed.Set("seed", static_cast<float>(u.attrs().Int("seed")));
-  const ValueId stays = u.Apply("GreaterOrEqual", "stays", {u.Apply("RandomUniformLike", "random", {x}, std::move(seed)), ratio});
-  const ValueId share = u.Apply("Sub", "share", {u.AddConstant("one", Tensor::Scalar(1.0f)), ratio});
+  const ValueId stays =
+      u.Apply("GreaterOrEqual", "stays",
+              {u.Apply("RandomUniformLike", "random", {x}, std::move(seed)), ratio});
+  const ValueId share =
+      u.Apply("Sub", "share", {u.AddConstant("one", Tensor::Scalar(1.0f)), ratio});
   const ValueId scaled = u.Apply("Div", "scaled", {x, share});
-  const ValueId dropped = u.Apply("Where", "dropped", {stays, scaled, u.AddConstant("zero", Tensor::Scalar(0.0f))});
+  const ValueId dropped =
+      u.Apply("Where", "dropped", {stays, scaled, u.AddConstant("zero", Tensor::Scalar(0.0f))});
   if (u.OutputUsed(1)) {
     const ValueId mask = u.Apply("Or", "mask", {stays, u.Apply("Not", "inference", {training})});
     u.graph().ReplaceUses(u.node().outputs[1], mask);
@@ -167,7 +180,8 @@ Status TrainingDropout(Upgrade& u) {
 // Inference: the input passes; a mask that someone reads is all true.
 Status DropDropout(Upgrade& u) {
   const Tensor* training = u.Constant(2);
-  if (u.HasInput(2) && (training == nullptr || training->dtype() != DType::kBool || training->elements() != 1 || training->data<bool>()[0]))
+  if (u.HasInput(2) && (training == nullptr || training->dtype() != DType::kBool ||
+                        training->elements() != 1 || training->data<bool>()[0]))
     return TrainingDropout(u);
   if (u.OutputUsed(1)) {
     const ValueId shape = u.Apply("Shape", "shape", {u.node().input(0)});
@@ -189,13 +203,15 @@ Status DropDropout(Upgrade& u) {
 // Training mode: normalizes by the batch's own statistics, and moves the running ones towards them.
 Status TrainingBatchNormalization(Upgrade& u) {
   const TensorType x = u.InputType(0);
-  if (!x.shape.ranked() || x.dtype != DType::kFloat32) return Unsupported("training_mode=1 of {}", x.ToString());
+  if (!x.shape.ranked() || x.dtype != DType::kFloat32)
+    return Unsupported("training_mode=1 of {}", x.ToString());
   std::vector<int64_t> axes;
   for (int d = 0; d < x.shape.rank(); ++d) {
     if (d != 1) axes.push_back(d);
   }
   const ValueId input = u.node().input(0);
-  const ValueId list = u.AddConstant("axes", Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(axes.size())}, axes));
+  const ValueId list = u.AddConstant(
+      "axes", Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(axes.size())}, axes));
   const auto mean_of = [&](const char* name, ValueId v, bool keep) {
     Attrs attrs;
     attrs.Set("keepdims", keep ? 1 : 0);
@@ -203,29 +219,39 @@ Status TrainingBatchNormalization(Upgrade& u) {
   };
   const ValueId mean = mean_of("mean", input, false);
   const ValueId centred = u.Apply("Sub", "centred", {input, mean_of("mean_kept", input, true)});
-  const ValueId variance = mean_of("variance", u.Apply("Mul", "squares", {centred, centred}), false);
+  const ValueId variance =
+      mean_of("variance", u.Apply("Mul", "squares", {centred, centred}), false);
   const float momentum = u.attrs().Float("momentum", 0.9f);
   const auto moved = [&](const char* name, size_t i, ValueId now) {
-    const ValueId old_part = u.Apply("Mul", std::string(name) + "_old", {u.node().input(i), u.AddConstant("momentum", Tensor::Scalar(momentum))});
-    const ValueId new_part = u.Apply("Mul", std::string(name) + "_new", {now, u.AddConstant("rest", Tensor::Scalar(1 - momentum))});
+    const ValueId old_part =
+        u.Apply("Mul", std::string(name) + "_old",
+                {u.node().input(i), u.AddConstant("momentum", Tensor::Scalar(momentum))});
+    const ValueId new_part = u.Apply("Mul", std::string(name) + "_new",
+                                     {now, u.AddConstant("rest", Tensor::Scalar(1 - momentum))});
     return u.Apply("Add", name, {old_part, new_part});
   };
-  if (u.node().outputs.size() > 3) return InvalidInput("{} outputs, expected at most 3", u.node().outputs.size());
+  if (u.node().outputs.size() > 3)
+    return InvalidInput("{} outputs, expected at most 3", u.node().outputs.size());
   if (u.OutputUsed(1)) u.graph().ReplaceUses(u.node().outputs[1], moved("running_mean", 3, mean));
-  if (u.OutputUsed(2)) u.graph().ReplaceUses(u.node().outputs[2], moved("running_variance", 4, variance));
+  if (u.OutputUsed(2))
+    u.graph().ReplaceUses(u.node().outputs[2], moved("running_variance", 4, variance));
   Attrs attrs;
   attrs.Set("epsilon", u.attrs().Float("epsilon", 1e-5f));
-  u.ReplaceBy(u.Apply("BatchNormalization", "", {input, u.node().input(1), u.node().input(2), mean, variance}, std::move(attrs)));
+  u.ReplaceBy(u.Apply("BatchNormalization", "",
+                      {input, u.node().input(1), u.node().input(2), mean, variance},
+                      std::move(attrs)));
   return {};
 }
 
 Status CheckBatchNormalization(Upgrade& u) {
-  if (u.version() < 9 && u.attrs().Int("spatial", 1) != 1) return Unsupported("spatial=0: statistics per element");
+  if (u.version() < 9 && u.attrs().Int("spatial", 1) != 1)
+    return Unsupported("spatial=0: statistics per element");
   if (u.attrs().Int("training_mode", 0) != 0) return TrainingBatchNormalization(u);
   for (size_t i = 1; i < u.node().outputs.size(); ++i) {
     if (u.OutputUsed(i)) return Unsupported("output {} (training statistics) is read", i);
   }
-  for (const char* old : {"spatial", "is_test", "consumed_inputs", "momentum"}) u.attrs().Erase(old);
+  for (const char* old : {"spatial", "is_test", "consumed_inputs", "momentum"})
+    u.attrs().Erase(old);
   if (u.node().outputs.size() == 1) return {};
   Attrs attrs;
   attrs.Set("epsilon", u.attrs().Float("epsilon", 1e-5f));
@@ -233,14 +259,16 @@ Status CheckBatchNormalization(Upgrade& u) {
   return {};
 }
 
-// Softmax and its relatives of opset < 13 work on the matrix [product of dims before axis, product of the rest].
+// Softmax and its relatives of opset < 13 work on the matrix [product of dims before axis, product
+// of the rest].
 Status FlatSoftmax(Upgrade& u) {
   const int64_t axis = u.attrs().Int("axis", 1);
   const TensorType x = u.InputType(0);
   if (x.shape.ranked() && x.dtype != DType::kUndefined) {
     EVOQ_ASSIGN(const int first, NormalizeAxis(axis, x.shape.rank()));
     const auto& dims = x.shape.dims();
-    const bool one_axis = std::all_of(dims.begin() + first + 1, dims.end(), [](const Dim& d) { return d.value == 1; });
+    const bool one_axis = std::all_of(dims.begin() + first + 1, dims.end(),
+                                      [](const Dim& d) { return d.value == 1; });
     if (one_axis) {
       u.attrs().Set("axis", first);
       return {};
@@ -287,17 +315,23 @@ Status DftAxisInput(Upgrade& u) {
 Status GroupNormalizationPerChannel(Upgrade& u) {
   const TensorType x = u.InputType(0);
   const int64_t groups = u.attrs().Int("num_groups");
-  if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups <= 0 || x.shape[1].value % groups != 0)
-    return InvalidInput("{} in {} groups, expected known channels that the groups divide", x.shape.ToString(), groups);
+  if (!x.shape.ranked() || x.shape.rank() < 2 || !x.shape[1].known() || groups <= 0 ||
+      x.shape[1].value % groups != 0)
+    return InvalidInput("{} in {} groups, expected known channels that the groups divide",
+                        x.shape.ToString(), groups);
   const int64_t channels = x.shape[1].value;
   for (size_t i = 1; i <= 2; ++i) {
     const std::string tag = i == 1 ? "scale" : "bias";
     const auto ints = [&](const char* what, std::vector<int64_t> v) {
-      return u.AddConstant(tag + what, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v));
+      return u.AddConstant(tag + what,
+                           Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v));
     };
-    const ValueId column = u.Apply("Reshape", tag + "_column", {u.node().input(i), ints("_shape", {groups, 1})});
-    const ValueId wide = u.Apply("Expand", tag + "_wide", {column, ints("_size", {groups, channels / groups})});
-    u.graph().SetInput(u.id(), i, u.Apply("Reshape", tag + "_flat", {wide, ints("_channels", {channels})}));
+    const ValueId column =
+        u.Apply("Reshape", tag + "_column", {u.node().input(i), ints("_shape", {groups, 1})});
+    const ValueId wide =
+        u.Apply("Expand", tag + "_wide", {column, ints("_size", {groups, channels / groups})});
+    u.graph().SetInput(u.id(), i,
+                       u.Apply("Reshape", tag + "_flat", {wide, ints("_channels", {channels})}));
   }
   return {};
 }

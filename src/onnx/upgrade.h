@@ -1,4 +1,5 @@
-// Brings nodes of older operator versions to the graph's dialect: one row per change of an operator between versions.
+// Brings nodes of older operator versions to the graph's dialect: one row per change of an operator
+// between versions.
 #pragma once
 
 #include <map>
@@ -13,7 +14,8 @@
 
 namespace evoq {
 
-// What a rule works on: one node of the graph, whose inputs' types are inferred, and helpers that name what they add after it.
+// What a rule works on: one node of the graph, whose inputs' types are inferred, and helpers that
+// name what they add after it.
 class Upgrade {
  public:
   Upgrade(Graph& graph, NodeId id, int version) : graph_(graph), id_(id), version_(version) {}
@@ -33,10 +35,12 @@ class Upgrade {
   const Status& status() const { return status_; }
   // Input `i` becomes a 1-D int64 constant.
   void SetInts(size_t i, std::string_view suffix, const std::vector<int64_t>& values);
-  // The ints attribute, when present, becomes input `i`. Errors: kInvalidInput when it is of another kind.
+  // The ints attribute, when present, becomes input `i`. Errors: kInvalidInput when it is of
+  // another kind.
   Status AttrToInput(const char* attr, size_t i);
   // A new node `op`, named after this one and `suffix`, with one output.
-  ValueId Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs, Attrs attrs = {});
+  ValueId Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs,
+                Attrs attrs = {});
   // A new node as it is, whose outputs the graph has.
   void AddNode(Node node) { added_.push_back(graph_.AddNode(std::move(node))); }
   // Removes the node; readers of its output 0 read `value`, which takes over its name.
@@ -57,13 +61,15 @@ class Upgrade {
 // The operator sets of ai.onnx that are read.
 inline constexpr int kOldestOpset = 6, kNewestOpset = 28;
 
-// An attribute of nodes that a function of the model brought from another operator set than the model's; UpgradeNodes removes it.
+// An attribute of nodes that a function of the model brought from another operator set than the
+// model's; UpgradeNodes removes it.
 inline constexpr char kOpsetAttr[] = "evoq.opset";
 
 // The operator set of the node's domain; `versions` are the model's.
 int VersionOf(const Node& node, const std::map<std::string, int>& versions);
 
-constexpr int kAnyVersion = 1 << 20;  // a rule for the operator in every version: it is not part of the dialect
+constexpr int kAnyVersion =
+    1 << 20;  // a rule for the operator in every version: it is not part of the dialect
 
 // Applies to nodes of opsets older than `before`.
 struct UpgradeRule {
@@ -73,15 +79,15 @@ struct UpgradeRule {
   Status (*apply)(Upgrade& u);
 };
 
-std::span<const UpgradeRule> OnnxRules();       // upgrade.cc: operators of ai.onnx, in version order
+std::span<const UpgradeRule> OnnxRules();  // upgrade.cc: operators of ai.onnx, in version order
 std::span<const UpgradeRule> QuantizedRules();  // upgrade_quantized.cc: QLinear*, QONNX
 std::span<const UpgradeRule> MicrosoftRules();  // upgrade_microsoft.cc: com.microsoft
 
 // Whether a rule replaces this operator, of any version, by operators of the dialect.
 bool IsReplaced(std::string_view op, std::string_view domain);
 
-// Upgrades and infers all nodes; `versions` maps a domain to the file's opset. `lenient`: a node whose types cannot be
-// inferred is no error, as in a branch that is never taken.
+// Upgrades and infers all nodes; `versions` maps a domain to the file's opset. `lenient`: a node
+// whose types cannot be inferred is no error, as in a branch that is never taken.
 Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bool lenient = false);
 
 }  // namespace evoq

@@ -30,8 +30,11 @@ ValueId Reshaped(Upgrade& u, std::string_view suffix, ValueId x, std::vector<int
 }
 
 // Elements [start, end) of x along an axis.
-ValueId Part(Upgrade& u, const std::string& suffix, ValueId x, int64_t start, int64_t end, int64_t axis) {
-  return u.Apply("Slice", suffix, {x, Ints(u, suffix + "_start", {start}), Ints(u, suffix + "_end", {end}), Ints(u, suffix + "_axis", {axis})});
+ValueId Part(Upgrade& u, const std::string& suffix, ValueId x, int64_t start, int64_t end,
+             int64_t axis) {
+  return u.Apply("Slice", suffix,
+                 {x, Ints(u, suffix + "_start", {start}), Ints(u, suffix + "_end", {end}),
+                  Ints(u, suffix + "_axis", {axis})});
 }
 
 ValueId Added(Upgrade& u, std::string_view suffix, ValueId x, ValueId other) {
@@ -76,7 +79,8 @@ Status BiasGelu(Upgrade& u) {
 
 Status QuickGelu(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0}));
-  u.ReplaceBy(u.Apply("Swish", "", {u.node().input(0)}, With("alpha", AttrValue(u.attrs().Float("alpha", 1.702f)))));
+  u.ReplaceBy(u.Apply("Swish", "", {u.node().input(0)},
+                      With("alpha", AttrValue(u.attrs().Float("alpha", 1.702f)))));
   return {};
 }
 
@@ -90,10 +94,15 @@ Status FusedConv(Upgrade& u) {
   attrs.Erase("activation_params");
   std::vector<ValueId> inputs = {u.node().input(0), u.node().input(1)};
   if (u.HasInput(2)) inputs.push_back(u.node().input(2));
-  ValueId y = Added(u, "sum", u.Apply("Conv", "conv", std::move(inputs), std::move(attrs)), u.node().input(3));
-  const auto param = [&](size_t i, float fallback) { return i < params.size() ? params[i] : fallback; };
+  ValueId y = Added(u, "sum", u.Apply("Conv", "conv", std::move(inputs), std::move(attrs)),
+                    u.node().input(3));
+  const auto param = [&](size_t i, float fallback) {
+    return i < params.size() ? params[i] : fallback;
+  };
   if (activation == "Clip") {
-    y = u.Apply("Clip", "activation", {y, u.AddConstant("low", Tensor::Scalar(param(0, -INFINITY))), u.AddConstant("high", Tensor::Scalar(param(1, INFINITY)))});
+    y = u.Apply("Clip", "activation",
+                {y, u.AddConstant("low", Tensor::Scalar(param(0, -INFINITY))),
+                 u.AddConstant("high", Tensor::Scalar(param(1, INFINITY)))});
   } else if (activation == "LeakyRelu") {
     y = u.Apply("LeakyRelu", "activation", {y}, With("alpha", AttrValue(param(0, 0.01f))));
   } else if (activation == "HardSigmoid") {
@@ -109,12 +118,14 @@ Status FusedConv(Upgrade& u) {
   return {};
 }
 
-// FusedMatMul(a, b): alpha * a' b', where ' swaps the last two axes or moves the matrix's first axis from the batch.
+// FusedMatMul(a, b): alpha * a' b', where ' swaps the last two axes or moves the matrix's first
+// axis from the batch.
 Status FusedMatMul(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1}));
   ValueId sides[2];
   for (size_t i = 0; i < 2; ++i) {
-    const bool swap = u.attrs().Int(i == 0 ? "transA" : "transB") != 0, batch = u.attrs().Int(i == 0 ? "transBatchA" : "transBatchB") != 0;
+    const bool swap = u.attrs().Int(i == 0 ? "transA" : "transB") != 0,
+               batch = u.attrs().Int(i == 0 ? "transBatchA" : "transBatchB") != 0;
     sides[i] = u.node().input(i);
     const Shape shape = u.InputType(i).shape;
     if (!swap && !batch) continue;
@@ -144,7 +155,8 @@ Status SimplifiedLayerNorm(Upgrade& u) {
   Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-5f)));
   attrs.Set("axis", u.attrs().Int("axis", -1));
   EVOQ_TRY(NeedInputs(u, {0, 1}));
-  u.ReplaceBy(u.Apply("RMSNormalization", "", {u.node().input(0), u.node().input(1)}, std::move(attrs)));
+  u.ReplaceBy(
+      u.Apply("RMSNormalization", "", {u.node().input(0), u.node().input(1)}, std::move(attrs)));
   return {};
 }
 
@@ -153,19 +165,23 @@ Status SkipLayerNorm(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
   const bool simple = u.node().op == "SkipSimplifiedLayerNormalization";
   for (size_t i : {1, 2}) EVOQ_TRY(RefuseOutput(u, i, "a statistic"));
-  const ValueId bias = u.node().input(simple ? 3 : 4), beta = simple ? ValueId{} : u.node().input(3);
-  const ValueId sum = Added(u, "sum", u.Apply("Add", "skip", {u.node().input(0), u.node().input(1)}), bias);
+  const ValueId bias = u.node().input(simple ? 3 : 4),
+                beta = simple ? ValueId{} : u.node().input(3);
+  const ValueId sum =
+      Added(u, "sum", u.Apply("Add", "skip", {u.node().input(0), u.node().input(1)}), bias);
   Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
   attrs.Set("axis", -1);
   std::vector<ValueId> inputs = {sum, u.node().input(2)};
   if (beta.valid()) inputs.push_back(beta);
-  const ValueId y = u.Apply(simple ? "RMSNormalization" : "LayerNormalization", "norm", std::move(inputs), std::move(attrs));
+  const ValueId y = u.Apply(simple ? "RMSNormalization" : "LayerNormalization", "norm",
+                            std::move(inputs), std::move(attrs));
   GiveOutput(u, 3, sum);
   u.ReplaceBy(y);
   return {};
 }
 
-// EmbedLayerNormalization(ids, segments?, words, positions, segment table?, gamma, beta, mask?, position ids?)
+// EmbedLayerNormalization(ids, segments?, words, positions, segment table?, gamma, beta, mask?,
+// position ids?)
 // -> y, how many of each row the mask keeps, the sum before normalization
 Status EmbedLayerNorm(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 2, 3, 5, 6}));
@@ -174,17 +190,23 @@ Status EmbedLayerNorm(Upgrade& u) {
   if (u.HasInput(8)) {
     positions = u.Apply("Gather", "positions", {in[3], in[8]});
   } else {
-    const ValueId length = u.Apply("Gather", "length", {u.Apply("Shape", "shape", {in[0]}), Ints(u, "one", {1})});
-    positions = u.Apply("Slice", "positions", {in[3], Ints(u, "zero", {0}), length, Ints(u, "axis", {0})});
+    const ValueId length =
+        u.Apply("Gather", "length", {u.Apply("Shape", "shape", {in[0]}), Ints(u, "one", {1})});
+    positions =
+        u.Apply("Slice", "positions", {in[3], Ints(u, "zero", {0}), length, Ints(u, "axis", {0})});
   }
   ValueId sum = u.Apply("Add", "placed", {u.Apply("Gather", "words", {in[2], in[0]}), positions});
-  if (u.HasInput(1) && u.HasInput(4)) sum = u.Apply("Add", "sum", {sum, u.Apply("Gather", "segments", {in[4], in[1]})});
+  if (u.HasInput(1) && u.HasInput(4))
+    sum = u.Apply("Add", "sum", {sum, u.Apply("Gather", "segments", {in[4], in[1]})});
   Attrs attrs = With("epsilon", AttrValue(u.attrs().Float("epsilon", 1e-12f)));
   attrs.Set("axis", -1);
   const ValueId y = u.Apply("LayerNormalization", "norm", {sum, in[5], in[6]}, std::move(attrs));
   if (u.OutputUsed(1)) {
-    if (!u.HasInput(7)) return Unsupported("output 1 (the mask's sums) is read, but there is no mask");
-    GiveOutput(u, 1, u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})}, With("keepdims", AttrValue(int64_t{0}))));
+    if (!u.HasInput(7))
+      return Unsupported("output 1 (the mask's sums) is read, but there is no mask");
+    GiveOutput(u, 1,
+               u.Apply("ReduceSum", "mask_sums", {in[7], Ints(u, "mask_axis", {1})},
+                       With("keepdims", AttrValue(int64_t{0}))));
   }
   GiveOutput(u, 2, sum);
   u.ReplaceBy(y);
@@ -193,7 +215,8 @@ Status EmbedLayerNorm(Upgrade& u) {
 
 // ---- quantized products
 
-ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero, int64_t axis) {
+ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero,
+                   int64_t axis) {
   std::vector<ValueId> inputs = {x, scale};
   if (zero.valid()) inputs.push_back(zero);
   return u.Apply("DequantizeLinear", suffix, std::move(inputs), With("axis", AttrValue(axis)));
@@ -212,7 +235,9 @@ Status IntegerToFloat(Upgrade& u) {
 // DynamicQuantizeMatMul(a, b, s_b, z_b?, bias?): a is quantized by its own range.
 Status DynamicMatMul(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
-  const ValueId q = u.graph().AddValue(u.node().name + "_q"), s = u.graph().AddValue(u.node().name + "_s"), z = u.graph().AddValue(u.node().name + "_z");
+  const ValueId q = u.graph().AddValue(u.node().name + "_q"),
+                s = u.graph().AddValue(u.node().name + "_s"),
+                z = u.graph().AddValue(u.node().name + "_z");
   Node dynamic;
   dynamic.op = "DynamicQuantizeLinear";
   dynamic.name = u.node().name + "_dynamic";
@@ -226,13 +251,16 @@ Status DynamicMatMul(Upgrade& u) {
 }
 
 // Element i of `bits` wide numbers, packed in bytes from the low bits on.
-uint8_t Packed(const Tensor& t, int64_t i, int bits) { return bits == 8 ? t.data<uint8_t>()[i] : PackedBits(t.raw(), i, bits); }
+uint8_t Packed(const Tensor& t, int64_t i, int bits) {
+  return bits == 8 ? t.data<uint8_t>()[i] : PackedBits(t.raw(), i, bits);
+}
 
-// MatMulNBits(a, b [N, blocks, bytes], scales, zero points?, -, bias?): b[n, k] = (q - zero) * scale of the block of k.
-// Becomes a MatMul with a [K, N] constant quantized in blocks along K.
+// MatMulNBits(a, b [N, blocks, bytes], scales, zero points?, -, bias?): b[n, k] = (q - zero) *
+// scale of the block of k. Becomes a MatMul with a [K, N] constant quantized in blocks along K.
 Status MatMulNBits(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2}));
-  const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"), bits = u.attrs().Int("bits", 4);
+  const int64_t k = u.attrs().Int("K"), n = u.attrs().Int("N"), block = u.attrs().Int("block_size"),
+                bits = u.attrs().Int("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8) return Unsupported("bits={}, expected 2, 4 or 8", bits);
   constexpr int64_t kMaxBlock = 1 << 20;  // sizes of blocks are multiplied below
   if (k < 1 || n < 1 || block < 16 || block > kMaxBlock || (block & (block - 1)) != 0 ||
@@ -240,29 +268,39 @@ Status MatMulNBits(Upgrade& u) {
     return InvalidInput("K={}, N={}, block_size={}", k, n, block);
   if (u.HasInput(4)) return Unsupported("input 4 (g_idx)");
   const Tensor *weights = u.Constant(1), *scales = u.Constant(2), *zeros = u.Constant(3);
-  if (weights == nullptr || scales == nullptr || (u.HasInput(3) && zeros == nullptr)) return Unsupported("weights that are not constant");
-  const int64_t blocks = CeilDiv(k, block), bytes = block * bits / 8, zero_bytes = CeilDiv(blocks * bits, 8);
+  if (weights == nullptr || scales == nullptr || (u.HasInput(3) && zeros == nullptr))
+    return Unsupported("weights that are not constant");
+  const int64_t blocks = CeilDiv(k, block), bytes = block * bits / 8,
+                zero_bytes = CeilDiv(blocks * bits, 8);
   if (weights->dtype() != DType::kUint8 || weights->elements() != n * blocks * bytes)
-    return InvalidInput("input 1 is {}, expected uint8[{}, {}, {}]", weights->type().ToString(), n, blocks, bytes);
+    return InvalidInput("input 1 is {}, expected uint8[{}, {}, {}]", weights->type().ToString(), n,
+                        blocks, bytes);
   if (scales->dtype() != DType::kFloat32 || scales->elements() != n * blocks)
     return InvalidInput("input 2 is {}, expected {} scales", scales->type().ToString(), n * blocks);
   const bool real_zeros = zeros != nullptr && zeros->dtype() != DType::kUint8;
-  if (real_zeros && (zeros->dtype() != DType::kFloat32 || zeros->elements() != n * blocks)) return InvalidInput("input 3 is {}", zeros->type().ToString());
+  if (real_zeros && (zeros->dtype() != DType::kFloat32 || zeros->elements() != n * blocks))
+    return InvalidInput("input 3 is {}", zeros->type().ToString());
   if (zeros != nullptr && !real_zeros && zeros->elements() != n * zero_bytes)
-    return InvalidInput("input 3 is {}, expected {} bytes", zeros->type().ToString(), n * zero_bytes);
+    return InvalidInput("input 3 is {}, expected {} bytes", zeros->type().ToString(),
+                        n * zero_bytes);
   const DType dtype = bits == 8 ? DType::kUint8 : bits == 4 ? DType::kUint4 : DType::kUint2;
   const int width = static_cast<int>(bits);
-  const auto number = [&](int64_t row, int64_t i) { return Packed(*weights, (row * blocks + i / block) * block + i % block, width); };
+  const auto number = [&](int64_t row, int64_t i) {
+    return Packed(*weights, (row * blocks + i / block) * block + i % block, width);
+  };
   ValueId b;
   if (real_zeros) {
     Tensor dense = Tensor::Allocate(TensorType(DType::kFloat32, Shape{k, n}));
     for (int64_t i = 0; i < k * n; ++i) {
       const int64_t at = i % n * blocks + i / n / block;
-      dense.mutable_data<float>()[i] = (static_cast<float>(number(i % n, i / n)) - zeros->data<float>()[at]) * scales->data<float>()[at];
+      dense.mutable_data<float>()[i] =
+          (static_cast<float>(number(i % n, i / n)) - zeros->data<float>()[at]) *
+          scales->data<float>()[at];
     }
     b = u.AddConstant("weights", std::move(dense));
   } else {
-    Tensor q = Tensor::Allocate(TensorType(dtype, Shape{k, n})), zero = Tensor::Allocate(TensorType(dtype, Shape{blocks, n}));
+    Tensor q = Tensor::Allocate(TensorType(dtype, Shape{k, n})),
+           zero = Tensor::Allocate(TensorType(dtype, Shape{blocks, n}));
     Tensor scale = Tensor::Allocate(TensorType(DType::kFloat32, Shape{blocks, n}));
     const auto set = [&](Tensor& t, int64_t i, uint8_t v) {
       if (width == 8) {
@@ -275,14 +313,19 @@ Status MatMulNBits(Upgrade& u) {
     for (int64_t i = 0; i < blocks * n; ++i) {
       const int64_t row = i % n, at = i / n;
       scale.mutable_data<float>()[i] = scales->data<float>()[row * blocks + at];
-      set(zero, i, zeros == nullptr ? static_cast<uint8_t>(1 << (width - 1)) : Packed(*zeros, row * (zero_bytes * 8 / width) + at, width));
+      set(zero, i,
+          zeros == nullptr ? static_cast<uint8_t>(1 << (width - 1))
+                           : Packed(*zeros, row * (zero_bytes * 8 / width) + at, width));
     }
     Attrs attrs = With("axis", AttrValue(int64_t{0}));
     attrs.Set("block_size", block);
-    b = u.Apply("DequantizeLinear", "real", {u.AddConstant("weights", std::move(q)), u.AddConstant("scale", std::move(scale)), u.AddConstant("zero", std::move(zero))},
+    b = u.Apply("DequantizeLinear", "real",
+                {u.AddConstant("weights", std::move(q)), u.AddConstant("scale", std::move(scale)),
+                 u.AddConstant("zero", std::move(zero))},
                 std::move(attrs));
   }
-  u.ReplaceBy(Added(u, "bias", u.Apply("MatMul", "product", {u.node().input(0), b}), u.node().input(5)));
+  u.ReplaceBy(
+      Added(u, "bias", u.Apply("MatMul", "product", {u.node().input(0), b}), u.node().input(5)));
   return {};
 }
 
@@ -306,8 +349,10 @@ std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
   node.attrs.Set("kv_num_heads", p.kv_heads);
   node.attrs.Set("is_causal", p.causal ? 1 : 0);
   if (const float scale = u.attrs().Float("scale", 0); scale != 0) node.attrs.Set("scale", scale);
-  if (const float softcap = u.attrs().Float("softcap", 0); softcap != 0) node.attrs.Set("softcap", softcap);
-  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0 && p.windowed) node.attrs.Set("left_window_size", window - 1);
+  if (const float softcap = u.attrs().Float("softcap", 0); softcap != 0)
+    node.attrs.Set("softcap", softcap);
+  if (const int64_t window = u.attrs().Int("local_window_size", -1); window > 0 && p.windowed)
+    node.attrs.Set("left_window_size", window - 1);
   std::array<ValueId, 3> out;
   for (const char* name : {"", "_key", "_value"}) {
     const size_t i = *name == 0 ? 0 : name[1] == 'k' ? 1 : 2;
@@ -318,7 +363,8 @@ std::array<ValueId, 3> ApplyAttention(Upgrade& u, const AttentionParts& p) {
   return out;
 }
 
-// A mask of 1 (attend) and 0, by its shape: [B] counts keys from the left, [B, T] is per key, [B, S, T] per query and key.
+// A mask of 1 (attend) and 0, by its shape: [B] counts keys from the left, [B, T] is per key, [B,
+// S, T] per query and key.
 Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
   if (!mask.valid()) return {};
   const TensorType type = u.graph().value(mask).type;
@@ -329,8 +375,10 @@ Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
   }
   if (type.shape.rank() > 4) return Unsupported("a mask of {}", type.ToString());
   ValueId bools = type.dtype == DType::kBool ? mask : Cast(u, "mask_bool", mask, DType::kBool);
-  if (type.shape.rank() == 2) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1, 2})});
-  if (type.shape.rank() == 3) bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1})});
+  if (type.shape.rank() == 2)
+    bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1, 2})});
+  if (type.shape.rank() == 3)
+    bools = u.Apply("Unsqueeze", "mask_wide", {bools, Ints(u, "mask_axes", {1})});
   p.mask = bools;
   return {};
 }
@@ -339,21 +387,26 @@ Status TakeMask(Upgrade& u, ValueId mask, AttentionParts& p) {
 void AddBias(Upgrade& u, ValueId bias, AttentionParts& p) {
   if (!bias.valid()) return;
   if (p.mask.valid()) {
-    const ValueId zero = u.AddConstant("attend", Tensor::Scalar(0.0f)), never = u.AddConstant("never", Tensor::Scalar(-INFINITY));
-    bias = u.Apply("Add", "scores_bias", {u.Apply("Where", "mask_bias", {p.mask, zero, never}), bias});
+    const ValueId zero = u.AddConstant("attend", Tensor::Scalar(0.0f)),
+                  never = u.AddConstant("never", Tensor::Scalar(-INFINITY));
+    bias =
+        u.Apply("Add", "scores_bias", {u.Apply("Where", "mask_bias", {p.mask, zero, never}), bias});
   }
   p.mask = bias;
 }
 
-// (x, weights, bias, mask?, past?, attention bias?) of Attention; x * weights + bias are the queries, keys and values.
-Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past, ValueId scores_bias) {
+// (x, weights, bias, mask?, past?, attention bias?) of Attention; x * weights + bias are the
+// queries, keys and values.
+Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past,
+                       ValueId scores_bias) {
   AttentionParts p;
   p.heads = p.kv_heads = u.attrs().Int("num_heads");
   p.causal = u.attrs().Int("unidirectional") != 0;
   if (u.attrs().Int("do_rotary") != 0) return Unsupported("do_rotary=1");
   const ValueId weights = u.node().input(1);
   const Shape shape = u.graph().value(weights).type.shape;
-  if (!shape.ranked() || shape.rank() != 2 || !shape[1].known() || p.heads < 1) return Unsupported("weights of {} for {} heads", shape.ToString(), p.heads);
+  if (!shape.ranked() || shape.rank() != 2 || !shape[1].known() || p.heads < 1)
+    return Unsupported("weights of {} for {} heads", shape.ToString(), p.heads);
   std::vector<int64_t> sizes = u.attrs().Ints("qkv_hidden_sizes");
   if (sizes.empty()) sizes.assign(3, shape[1].value / 3);
   int64_t left = shape[1].value;
@@ -373,8 +426,10 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
   const auto out = ApplyAttention(u, p);
   if (u.OutputUsed(1)) {
     const ValueId axis = Ints(u, "present_axis", {0});
-    const ValueId keys = u.Apply("Unsqueeze", "present_keys", {out[1], axis}), values = u.Apply("Unsqueeze", "present_values", {out[2], axis});
-    GiveOutput(u, 1, u.Apply("Concat", "present", {keys, values}, With("axis", AttrValue(int64_t{0}))));
+    const ValueId keys = u.Apply("Unsqueeze", "present_keys", {out[1], axis}),
+                  values = u.Apply("Unsqueeze", "present_values", {out[2], axis});
+    GiveOutput(u, 1,
+               u.Apply("Concat", "present", {keys, values}, With("axis", AttrValue(int64_t{0}))));
   }
   u.ReplaceBy(out[0]);
   return {};
@@ -382,7 +437,9 @@ Status FinishAttention(Upgrade& u, ValueId projected, ValueId mask, ValueId past
 
 Status MicrosoftAttention(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1}));
-  const ValueId projected = Added(u, "projected", u.Apply("MatMul", "project", {u.node().input(0), u.node().input(1)}), u.node().input(2));
+  const ValueId projected =
+      Added(u, "projected", u.Apply("MatMul", "project", {u.node().input(0), u.node().input(1)}),
+            u.node().input(2));
   return FinishAttention(u, projected, u.node().input(3), u.node().input(4), u.node().input(5));
 }
 
@@ -391,19 +448,25 @@ Status QuantizedAttention(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3, 4}));
   const std::vector<ValueId> in = u.node().inputs;
   const auto input = [&](size_t i) { return i < in.size() ? in[i] : ValueId{}; };
-  const ValueId x = Dequantize(u, "x", in[0], in[3], input(6), -1), w = Dequantize(u, "w", in[1], in[4], input(7), -1);
-  return FinishAttention(u, u.Apply("Add", "projected", {u.Apply("MatMul", "project", {x, w}), in[2]}), input(5), input(8), ValueId{});
+  const ValueId x = Dequantize(u, "x", in[0], in[3], input(6), -1),
+                w = Dequantize(u, "w", in[1], in[4], input(7), -1);
+  return FinishAttention(u,
+                         u.Apply("Add", "projected", {u.Apply("MatMul", "project", {x, w}), in[2]}),
+                         input(5), input(8), ValueId{});
 }
 
 // MultiHeadAttention(q, k, v, bias?, key mask?, scores bias?, past key?, past value?)
 Status MultiHeadAttention(Upgrade& u) {
-  if (!u.HasInput(0) || !u.HasInput(1) || !u.HasInput(2)) return Unsupported("packed queries, keys and values");
+  if (!u.HasInput(0) || !u.HasInput(1) || !u.HasInput(2))
+    return Unsupported("packed queries, keys and values");
   AttentionParts p{.q = u.node().input(0), .k = u.node().input(1), .v = u.node().input(2)};
   p.heads = p.kv_heads = u.attrs().Int("num_heads");
   p.causal = u.attrs().Int("unidirectional") != 0;
   const TensorType q = u.InputType(0), k = u.InputType(1), v = u.InputType(2);
   for (const TensorType* type : {&q, &k, &v}) {
-    if (type->shape.rank() != 3) return Unsupported("inputs {}, {} and {}, expected rank 3", q.ToString(), k.ToString(), v.ToString());
+    if (type->shape.rank() != 3)
+      return Unsupported("inputs {}, {} and {}, expected rank 3", q.ToString(), k.ToString(),
+                         v.ToString());
   }
   if (const ValueId bias = u.node().input(3); bias.valid()) {
     if (!q.shape[2].known() || !v.shape[2].known()) return Unsupported("a bias for unknown sizes");
@@ -424,18 +487,22 @@ Status MultiHeadAttention(Upgrade& u) {
   return {};
 }
 
-// Places first, first + 1, ... of `x` [batch, length, ...], as int64[batch, length]; `first` is an int64 scalar.
+// Places first, first + 1, ... of `x` [batch, length, ...], as int64[batch, length]; `first` is an
+// int64 scalar.
 ValueId Places(Upgrade& u, ValueId x, ValueId first) {
   const ValueId shape = u.Apply("Shape", "x_shape", {x});
-  const ValueId length = u.Apply("Gather", "x_length", {shape, u.AddConstant("one", Tensor::Scalar<int64_t>(1))});
+  const ValueId length =
+      u.Apply("Gather", "x_length", {shape, u.AddConstant("one", Tensor::Scalar<int64_t>(1))});
   const ValueId end = u.Apply("Add", "end", {first, length});
-  const ValueId row = u.Apply("Range", "row", {first, end, u.AddConstant("step", Tensor::Scalar<int64_t>(1))});
+  const ValueId row =
+      u.Apply("Range", "row", {first, end, u.AddConstant("step", Tensor::Scalar<int64_t>(1))});
   return u.Apply("Expand", "places", {row, Part(u, "rows", shape, 0, 2, 0)});
 }
 
-// Item b of the batch has lengths[b] + 1 keys in all, the last ones of this run: its tokens have the places before[b], before[b] + 1,
-// ... with before[b] = max(lengths[b] + 1 - S, 0). In a first run of items of different lengths the shorter ones end in padding, whose
-// results mean nothing.
+// Item b of the batch has lengths[b] + 1 keys in all, the last ones of this run: its tokens have
+// the places before[b], before[b] + 1,
+// ... with before[b] = max(lengths[b] + 1 - S, 0). In a first run of items of different lengths the
+// shorter ones end in padding, whose results mean nothing.
 struct Ragged {
   ValueId before;  // int64[batch]
   ValueId places;  // int64[batch, S]
@@ -444,42 +511,61 @@ struct Ragged {
 Ragged RaggedPlaces(Upgrade& u) {
   const ValueId shape = u.Apply("Shape", "x_shape", {u.node().input(0)});
   const ValueId length = Part(u, "x_length", shape, 1, 2, 0);
-  const ValueId lengths = Reshaped(u, "lengths", Cast(u, "lengths_long", u.node().input(5), DType::kInt64), {-1});
+  const ValueId lengths =
+      Reshaped(u, "lengths", Cast(u, "lengths_long", u.node().input(5), DType::kInt64), {-1});
   const ValueId ends = u.Apply("Add", "ends", {lengths, Ints(u, "ends_one", {1})});
   Ragged ragged;
-  ragged.before = u.Apply("Max", "before", {u.Apply("Sub", "ends_before", {ends, length}), Ints(u, "before_zero", {0})});
-  const ValueId zero = u.AddConstant("zero", Tensor::Scalar<int64_t>(0)), one = u.AddConstant("one", Tensor::Scalar<int64_t>(1));
+  ragged.before =
+      u.Apply("Max", "before",
+              {u.Apply("Sub", "ends_before", {ends, length}), Ints(u, "before_zero", {0})});
+  const ValueId zero = u.AddConstant("zero", Tensor::Scalar<int64_t>(0)),
+                one = u.AddConstant("one", Tensor::Scalar<int64_t>(1));
   const ValueId row = u.Apply("Range", "row", {zero, Reshaped(u, "x_count", length, {}), one});
-  ragged.places = u.Apply("Add", "places", {u.Apply("Unsqueeze", "before_rows", {ragged.before, Ints(u, "before_axis", {1})}), row});
+  ragged.places = u.Apply(
+      "Add", "places",
+      {u.Apply("Unsqueeze", "before_rows", {ragged.before, Ints(u, "before_axis", {1})}), row});
   return ragged;
 }
 
 // [batch, S, heads * size] -> [batch, heads, S, size]
 ValueId SplitHeads(Upgrade& u, const std::string& name, ValueId x, int64_t heads) {
   const ValueId split = Reshaped(u, name + "_split", x, {0, 0, heads, -1});
-  return u.Apply("Transpose", name + "_heads", {split}, With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+  return u.Apply("Transpose", name + "_heads", {split},
+                 With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
 }
 
-// The past with this run's keys or values [batch, heads, S, size] at each item's place, as long as the longer of the past and `total`
-// (int64[1]): past and present may be one buffer.
-ValueId Present(Upgrade& u, const std::string& name, ValueId past, ValueId x, ValueId total, const Ragged& ragged) {
-  const ValueId size = Part(u, name + "_past_size", u.Apply("Shape", name + "_past_shape", {past}), 2, 3, 0);
-  const ValueId more = u.Apply("Max", name + "_more", {u.Apply("Sub", name + "_missing", {total, size}), Ints(u, name + "_none", {0})});
-  const ValueId pads = u.Apply("Concat", name + "_pads", {Ints(u, name + "_pads_before", {0, 0, 0, 0, 0, 0}), more, Ints(u, name + "_pads_after", {0})},
+// The past with this run's keys or values [batch, heads, S, size] at each item's place, as long as
+// the longer of the past and `total` (int64[1]): past and present may be one buffer.
+ValueId Present(Upgrade& u, const std::string& name, ValueId past, ValueId x, ValueId total,
+                const Ragged& ragged) {
+  const ValueId size =
+      Part(u, name + "_past_size", u.Apply("Shape", name + "_past_shape", {past}), 2, 3, 0);
+  const ValueId more =
+      u.Apply("Max", name + "_more",
+              {u.Apply("Sub", name + "_missing", {total, size}), Ints(u, name + "_none", {0})});
+  const ValueId pads = u.Apply("Concat", name + "_pads",
+                               {Ints(u, name + "_pads_before", {0, 0, 0, 0, 0, 0}), more,
+                                Ints(u, name + "_pads_after", {0})},
                                With("axis", AttrValue(int64_t{0})));
-  return u.Apply("TensorScatter", name + "_present", {u.Apply("Pad", name + "_longer", {past, pads}), x, ragged.before});
+  return u.Apply("TensorScatter", name + "_present",
+                 {u.Apply("Pad", name + "_longer", {past, pads}), x, ragged.before});
 }
 
-// Key j counts for a token at place p: j <= p, and p - j < window where there is one. bool[batch, 1, S, keys]
+// Key j counts for a token at place p: j <= p, and p - j < window where there is one. bool[batch,
+// 1, S, keys]
 ValueId VisibleKeys(Upgrade& u, ValueId keys, const Ragged& ragged) {
-  const ValueId zero = u.AddConstant("first_key", Tensor::Scalar<int64_t>(0)), one = u.AddConstant("next_key", Tensor::Scalar<int64_t>(1));
+  const ValueId zero = u.AddConstant("first_key", Tensor::Scalar<int64_t>(0)),
+                one = u.AddConstant("next_key", Tensor::Scalar<int64_t>(1));
   const ValueId count = Part(u, "key_count", u.Apply("Shape", "key_shape", {keys}), 2, 3, 0);
-  const ValueId row = u.Apply("Range", "key_places", {zero, Reshaped(u, "key_number", count, {}), one});
-  const ValueId places = u.Apply("Unsqueeze", "query_places", {ragged.places, Ints(u, "query_axes", {1, 3})});
+  const ValueId row =
+      u.Apply("Range", "key_places", {zero, Reshaped(u, "key_number", count, {}), one});
+  const ValueId places =
+      u.Apply("Unsqueeze", "query_places", {ragged.places, Ints(u, "query_axes", {1, 3})});
   const ValueId past = u.Apply("LessOrEqual", "not_later", {row, places});
   const int64_t window = u.attrs().Int("local_window_size", -1);
   if (window <= 0) return past;
-  const ValueId first = u.Apply("Sub", "window_begin", {places, u.AddConstant("window", Tensor::Scalar<int64_t>(window))});
+  const ValueId first = u.Apply("Sub", "window_begin",
+                                {places, u.AddConstant("window", Tensor::Scalar<int64_t>(window))});
   return u.Apply("And", "visible", {past, u.Apply("Greater", "in_window", {row, first})});
 }
 
@@ -491,7 +577,8 @@ Status GroupQueryAttention(Upgrade& u) {
   for (size_t i : {9, 10, 11}) {
     if (u.HasInput(i)) return Unsupported("input {}", i);
   }
-  if (u.HasInput(3) != u.HasInput(4)) return InvalidInput("one of past_key and past_value is missing");
+  if (u.HasInput(3) != u.HasInput(4))
+    return InvalidInput("one of past_key and past_value is missing");
   const int64_t heads = u.attrs().Int("num_heads"), kv_heads = u.attrs().Int("kv_num_heads");
   if (heads < 1 || kv_heads < 1 || heads > kMaxHeads || kv_heads > kMaxHeads)
     return InvalidInput("num_heads={}, kv_num_heads={}, expected 1 to {}", heads, kv_heads,
@@ -499,8 +586,10 @@ Status GroupQueryAttention(Upgrade& u) {
   ValueId q = u.node().input(0), k = u.node().input(1), v = u.node().input(2);
   if (!k.valid()) {  // packed
     const Shape shape = u.InputType(0).shape;
-    if (shape.rank() != 3 || !shape[2].known()) return Unsupported("packed queries, keys and values of {}", shape.ToString());
-    const int64_t size = shape[2].value / (heads + 2 * kv_heads), q_end = heads * size, k_end = q_end + kv_heads * size;
+    if (shape.rank() != 3 || !shape[2].known())
+      return Unsupported("packed queries, keys and values of {}", shape.ToString());
+    const int64_t size = shape[2].value / (heads + 2 * kv_heads), q_end = heads * size,
+                  k_end = q_end + kv_heads * size;
     const ValueId packed = q;
     q = Part(u, "queries", packed, 0, q_end, -1);
     k = Part(u, "keys", packed, q_end, k_end, -1);
@@ -512,24 +601,29 @@ Status GroupQueryAttention(Upgrade& u) {
     const auto turned = [&](const char* name, ValueId x, int64_t count) {
       Attrs attrs = With("num_heads", AttrValue(count));
       attrs.Set("interleaved", u.attrs().Int("rotary_interleaved"));
-      return u.Apply("RotaryEmbedding", name, {x, u.node().input(7), u.node().input(8), ragged.places}, std::move(attrs));
+      return u.Apply("RotaryEmbedding", name,
+                     {x, u.node().input(7), u.node().input(8), ragged.places}, std::move(attrs));
     };
     q = turned("turned_queries", q, heads);
     k = turned("turned_keys", k, kv_heads);
   }
-  AttentionParts p{.q = SplitHeads(u, "q", q, heads), .k = SplitHeads(u, "k", k, kv_heads), .v = SplitHeads(u, "v", v, kv_heads)};
+  AttentionParts p{.q = SplitHeads(u, "q", q, heads),
+                   .k = SplitHeads(u, "k", k, kv_heads),
+                   .v = SplitHeads(u, "v", v, kv_heads)};
   p.heads = heads;
   p.kv_heads = kv_heads;
   p.windowed = false;  // the mask has the window
   if (u.HasInput(3)) {
-    const ValueId total = Reshaped(u, "total", Cast(u, "total_long", u.node().input(6), DType::kInt64), {1});
+    const ValueId total =
+        Reshaped(u, "total", Cast(u, "total_long", u.node().input(6), DType::kInt64), {1});
     p.k = Present(u, "k", u.node().input(3), p.k, total, ragged);
     p.v = Present(u, "v", u.node().input(4), p.v, total, ragged);
   }
   p.mask = VisibleKeys(u, p.k, ragged);
   GiveOutput(u, 1, p.k);
   GiveOutput(u, 2, p.v);
-  const ValueId y = u.Apply("Transpose", "y_rows", {ApplyAttention(u, p)[0]}, With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
+  const ValueId y = u.Apply("Transpose", "y_rows", {ApplyAttention(u, p)[0]},
+                            With("perm", AttrValue(std::vector<int64_t>{0, 2, 1, 3})));
   u.ReplaceBy(Reshaped(u, "", y, {0, 0, -1}));
   return {};
 }
@@ -537,7 +631,8 @@ Status GroupQueryAttention(Upgrade& u) {
 // RotaryEmbedding(x, places, cos, sin): places [batch, length], or one: that of the first token.
 Status MicrosoftRotary(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, {0, 1, 2, 3}));
-  const Shape x = u.InputType(0).shape, places = u.InputType(1).shape, cosines = u.InputType(2).shape;
+  const Shape x = u.InputType(0).shape, places = u.InputType(1).shape,
+              cosines = u.InputType(2).shape;
   if (!x.ranked() || !places.ranked()) return Unsupported("inputs of unknown rank");
   if (u.attrs().Float("scale", 1) != 1) return Unsupported("scale={}", u.attrs().Float("scale"));
   ValueId at = u.node().input(1);
@@ -549,12 +644,15 @@ Status MicrosoftRotary(Upgrade& u) {
   int64_t heads = u.attrs().Int("num_heads");
   const int64_t rotated = u.attrs().Int("rotary_embedding_dim");
   if (x.rank() == 3 && heads == 0) {
-    if (!x[2].known() || cosines.rank() != 2 || !cosines[1].known() || cosines[1].value == 0) return Unsupported("an unknown number of heads");
+    if (!x[2].known() || cosines.rank() != 2 || !cosines[1].known() || cosines[1].value == 0)
+      return Unsupported("an unknown number of heads");
     heads = x[2].value / (2 * cosines[1].value);
   }
   attrs.Set("num_heads", heads);
   attrs.Set("rotary_embedding_dim", rotated);
-  u.ReplaceBy(u.Apply("RotaryEmbedding", "", {u.node().input(0), u.node().input(2), u.node().input(3), at}, std::move(attrs)));
+  u.ReplaceBy(u.Apply("RotaryEmbedding", "",
+                      {u.node().input(0), u.node().input(2), u.node().input(3), at},
+                      std::move(attrs)));
   return {};
 }
 

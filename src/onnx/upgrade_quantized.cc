@@ -1,5 +1,6 @@
-// Operators that carry their scales as inputs become DequantizeLinear, the float operator, QuantizeLinear. Which of these
-// values get quantized types is decided afterwards, for the whole graph (quantize.h).
+// Operators that carry their scales as inputs become DequantizeLinear, the float operator,
+// QuantizeLinear. Which of these values get quantized types is decided afterwards, for the whole
+// graph (quantize.h).
 #include <cmath>
 
 #include "onnx/upgrade.h"
@@ -7,7 +8,8 @@
 namespace evoq {
 namespace {
 
-ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero, int64_t axis) {
+ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale, ValueId zero,
+                   int64_t axis) {
   Attrs attrs;
   attrs.Set("axis", AttrValue(axis));
   std::vector<ValueId> inputs = {x, scale};
@@ -15,8 +17,10 @@ ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale
   return u.Apply("DequantizeLinear", suffix, std::move(inputs), std::move(attrs));
 }
 
-// The float operator, marked with what the file has: runtimes take an integer operator of the file as it is (src/placement).
-ValueId ApplyFloat(Upgrade& u, const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+// The float operator, marked with what the file has: runtimes take an integer operator of the file
+// as it is (src/placement).
+ValueId ApplyFloat(Upgrade& u, const std::string& op, std::vector<ValueId> inputs,
+                   Attrs attrs = {}) {
   attrs.Set("evoq.from", u.node().op);
   return u.Apply(op, "float", std::move(inputs), std::move(attrs));
 }
@@ -32,9 +36,11 @@ ValueId DequantizeBias(Upgrade& u, ValueId bias, ValueId scale_x, ValueId scale_
   const Graph& g = u.graph();
   const Tensor* sx = g.value(scale_x).is_constant() ? &g.value(scale_x).constant : nullptr;
   const Tensor* sw = g.value(scale_w).is_constant() ? &g.value(scale_w).constant : nullptr;
-  if (sx && sw && sx->dtype() == DType::kFloat32 && sw->dtype() == DType::kFloat32 && sx->elements() == 1) {
+  if (sx && sw && sx->dtype() == DType::kFloat32 && sw->dtype() == DType::kFloat32 &&
+      sx->elements() == 1) {
     Tensor scale = Tensor::Allocate(sw->type());
-    for (int64_t i = 0; i < sw->elements(); ++i) scale.mutable_data<float>()[i] = sx->data<float>()[0] * sw->data<float>()[i];
+    for (int64_t i = 0; i < sw->elements(); ++i)
+      scale.mutable_data<float>()[i] = sx->data<float>()[0] * sw->data<float>()[i];
     return Dequantize(u, "bias", bias, u.AddConstant("bias_scale", std::move(scale)), ValueId{}, 0);
   }
   Attrs to_float;
@@ -45,10 +51,12 @@ ValueId DequantizeBias(Upgrade& u, ValueId bias, ValueId scale_x, ValueId scale_
 }
 
 Status NeedInputs(Upgrade& u, size_t least) {
-  if (u.node().inputs.size() < least) return InvalidInput("{} inputs, expected at least {}", u.node().inputs.size(), least);
+  if (u.node().inputs.size() < least)
+    return InvalidInput("{} inputs, expected at least {}", u.node().inputs.size(), least);
   for (size_t i = 0; i < least; ++i) {
     const bool zero_point = i > 0 && u.node().input(i - 1).valid() && i % 3 == 2;
-    if (!u.HasInput(i) && !zero_point) return InvalidInput("input {} is omitted, expected a value", i);
+    if (!u.HasInput(i) && !zero_point)
+      return InvalidInput("input {} is omitted, expected a value", i);
   }
   return {};
 }
@@ -84,7 +92,8 @@ Status LinearReal(Upgrade& u) {
   if (u.attrs().Int("channels_last", 0) != 0) return Unsupported("channels_last=1");
   const std::string op = u.node().op.substr(std::string_view("QLinear").size());
   std::vector<ValueId> real;
-  for (size_t i = 0; i < values; ++i) real.push_back(Dequantize(u, i == 0 ? "a" : "b", in[3 * i], in[3 * i + 1], in[3 * i + 2], 0));
+  for (size_t i = 0; i < values; ++i)
+    real.push_back(Dequantize(u, i == 0 ? "a" : "b", in[3 * i], in[3 * i + 1], in[3 * i + 2], 0));
   Attrs attrs = u.attrs();
   attrs.Erase("channels_last");
   const ValueId y = ApplyFloat(u, op, std::move(real), std::move(attrs));
@@ -95,7 +104,8 @@ Status LinearReal(Upgrade& u) {
 // com.microsoft QLinearConcat(s_y, z_y, (x, s_x, z_x)...).
 Status LinearConcat(Upgrade& u) {
   const std::vector<ValueId> in = u.node().inputs;
-  if (in.size() < 5 || in.size() % 3 != 2) return InvalidInput("{} inputs, expected 2 and 3 for each part", in.size());
+  if (in.size() < 5 || in.size() % 3 != 2)
+    return InvalidInput("{} inputs, expected 2 and 3 for each part", in.size());
   std::vector<ValueId> parts;
   for (size_t i = 2; i + 2 < in.size(); i += 3) {
     parts.push_back(Dequantize(u, fmt::format("part_{}", i / 3), in[i], in[i + 1], in[i + 2], 0));
@@ -107,20 +117,24 @@ Status LinearConcat(Upgrade& u) {
 // QLinearSoftmax(x, s_x, z_x, s_y, z_y) is that of the operator set in its attribute.
 Status LinearSoftmax(Upgrade& u) {
   const Shape& x = u.InputType(0).shape;
-  const int64_t opset = u.attrs().Int("opset", 13), axis = u.attrs().Int("axis", opset < 13 ? 1 : -1);
-  if (opset < 13 && axis != -1 && (!x.ranked() || axis != x.rank() - 1)) return Unsupported("axis {} of {} in operator set {}", axis, x.ToString(), opset);
+  const int64_t opset = u.attrs().Int("opset", 13),
+                axis = u.attrs().Int("axis", opset < 13 ? 1 : -1);
+  if (opset < 13 && axis != -1 && (!x.ranked() || axis != x.rank() - 1))
+    return Unsupported("axis {} of {} in operator set {}", axis, x.ToString(), opset);
   u.attrs().Erase("opset");
   u.attrs().Set("axis", axis);
   return LinearReal(u);
 }
 
-// QGemm(a, s_a, z_a, b, s_b, z_b, c?, s_y?, z_y?): alpha * s_a * s_b * (a' b' + c), quantized when s_y is there.
+// QGemm(a, s_a, z_a, b, s_b, z_b, c?, s_y?, z_y?): alpha * s_a * s_b * (a' b' + c), quantized when
+// s_y is there.
 Status LinearGemm(Upgrade& u) {
   EVOQ_TRY(NeedInputs(u, 5));
   const std::vector<ValueId> in = u.node().inputs;
   const auto input = [&](size_t i) { return i < in.size() ? in[i] : ValueId{}; };
   const bool b_rows = u.attrs().Int("transB") != 0;
-  std::vector<ValueId> inputs = {Dequantize(u, "a", in[0], in[1], in[2], 0), Dequantize(u, "b", in[3], in[4], input(5), b_rows ? 0 : 1)};
+  std::vector<ValueId> inputs = {Dequantize(u, "a", in[0], in[1], in[2], 0),
+                                 Dequantize(u, "b", in[3], in[4], input(5), b_rows ? 0 : 1)};
   if (input(6).valid()) inputs.push_back(DequantizeBias(u, in[6], in[1], in[4]));
   Attrs attrs = u.attrs();
   attrs.Set("beta", u.attrs().Float("alpha", 1));
@@ -167,16 +181,19 @@ Result<QuantGrid> GridOf(Upgrade& u) {
   QuantGrid grid;
   EVOQ_ASSIGN(grid.zero, ConstantScalar(u, 2, "the zero point"));
   EVOQ_ASSIGN(const float bits, ConstantScalar(u, 3, "the bit width"));
-  if (!(bits >= 1 && bits <= 16) || bits != std::floor(bits)) return Unsupported("bit width {}, expected 1 to 16", bits);
+  if (!(bits >= 1 && bits <= 16) || bits != std::floor(bits))
+    return Unsupported("bit width {}, expected 1 to 16", bits);
   if (!(std::fabs(grid.zero) <= 65535.0f) || grid.zero != std::floor(grid.zero))
     return Unsupported("zero point {}, expected an integer", grid.zero);
   grid.bits = static_cast<int>(bits);
   grid.is_signed = u.attrs().Int("signed", 1) != 0;
   const int64_t narrow = u.attrs().Int("narrow", 0) != 0 ? 1 : 0;
   grid.low = grid.is_signed ? -(int64_t{1} << (grid.bits - 1)) + narrow : 0;
-  grid.high = grid.is_signed ? (int64_t{1} << (grid.bits - 1)) - 1 : (int64_t{1} << grid.bits) - 1 - narrow;
+  grid.high =
+      grid.is_signed ? (int64_t{1} << (grid.bits - 1)) - 1 : (int64_t{1} << grid.bits) - 1 - narrow;
   const Tensor* scale = u.Constant(1);
-  if (scale == nullptr || scale->dtype() != DType::kFloat32) return Unsupported("the scale must be a float constant");
+  if (scale == nullptr || scale->dtype() != DType::kFloat32)
+    return Unsupported("the scale must be a float constant");
   if (scale->elements() == 1) {
     grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{}));
     return grid;
@@ -190,8 +207,10 @@ Result<QuantGrid> GridOf(Upgrade& u) {
     grid.scale = scale->WithType(TensorType(DType::kFloat32, Shape{scale->elements()}));
     return grid;
   }
-  return Unsupported("a scale of shape {} for a value of shape {}, expected one number or one per index of an axis",
-                     scale->shape().ToString(), x.ToString());
+  return Unsupported(
+      "a scale of shape {} for a value of shape {}, expected one number or one per index of an "
+      "axis",
+      scale->shape().ToString(), x.ToString());
 }
 
 DType StorageType(const QuantGrid& grid, bool constant) {
@@ -201,21 +220,25 @@ DType StorageType(const QuantGrid& grid, bool constant) {
   return grid.is_signed ? DType::kInt16 : DType::kUint16;
 }
 
-// Quant(x, scale, zero, bits): y = (clamp(round_half_even(x / scale + zero), low, high) - zero) * scale. A range narrower
-// than its storage type is clipped on the real values, whose bounds the division by the scale gives back exactly.
+// Quant(x, scale, zero, bits): y = (clamp(round_half_even(x / scale + zero), low, high) - zero) *
+// scale. A range narrower than its storage type is clipped on the real values, whose bounds the
+// division by the scale gives back exactly.
 Status QonnxQuant(Upgrade& u) {
   EVOQ_ASSIGN(const QuantGrid grid, GridOf(u));
   const bool constant = u.Constant(0) != nullptr;
   const DType dtype = StorageType(grid, constant);
-  if (grid.zero < static_cast<float>(IntegerMin(dtype)) || grid.zero > static_cast<float>(IntegerMax(dtype)))
+  if (grid.zero < static_cast<float>(IntegerMin(dtype)) ||
+      grid.zero > static_cast<float>(IntegerMax(dtype)))
     return Unsupported("zero point {} outside {}", grid.zero, DTypeName(dtype));
   ValueId x = u.node().input(0);
   if (grid.low != IntegerMin(dtype) || grid.high != IntegerMax(dtype)) {
     const Tensor& s = grid.scale;
     Tensor low = Tensor::Allocate(s.type()), high = Tensor::Allocate(s.type());
     for (int64_t i = 0; i < s.elements(); ++i) {
-      low.mutable_data<float>()[i] = (static_cast<float>(grid.low) - grid.zero) * s.data<float>()[i];
-      high.mutable_data<float>()[i] = (static_cast<float>(grid.high) - grid.zero) * s.data<float>()[i];
+      low.mutable_data<float>()[i] =
+          (static_cast<float>(grid.low) - grid.zero) * s.data<float>()[i];
+      high.mutable_data<float>()[i] =
+          (static_cast<float>(grid.high) - grid.zero) * s.data<float>()[i];
     }
     if (s.elements() == 1) {
       x = u.Apply("Clip", "range", {x, u.AddConstant("low", low), u.AddConstant("high", high)});

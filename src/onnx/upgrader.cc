@@ -23,13 +23,15 @@ void Upgrade::SetInts(size_t i, std::string_view suffix, const std::vector<int64
 
 Status Upgrade::AttrToInput(const char* attr, size_t i) {
   if (!attrs().Has(attr)) return {};
-  if (!attrs().KindIs<std::vector<int64_t>>(attr)) return InvalidInput("attribute {} is not a list of integers", attr);
+  if (!attrs().KindIs<std::vector<int64_t>>(attr))
+    return InvalidInput("attribute {} is not a list of integers", attr);
   SetInts(i, attr, attrs().Ints(attr));
   attrs().Erase(attr);
   return {};
 }
 
-ValueId Upgrade::Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs, Attrs attrs) {
+ValueId Upgrade::Apply(std::string op, std::string_view suffix, std::vector<ValueId> inputs,
+                       Attrs attrs) {
   const std::string name = suffix.empty() ? node().name : fmt::format("{}_{}", node().name, suffix);
   const ValueId out = graph_.Apply(std::move(op), name, std::move(inputs), std::move(attrs));
   added_.push_back(graph_.value(out).producer);
@@ -55,7 +57,8 @@ bool Upgrade::OutputUsed(size_t i) const {
 
 namespace {
 
-// Runs `visit` on the rules of a domain in order: a rule may make its node one of an operator that later rules are for.
+// Runs `visit` on the rules of a domain in order: a rule may make its node one of an operator that
+// later rules are for.
 template <typename Visit>
 void ForRules(std::string_view domain, const Visit& visit) {
   for (const auto rules : {QuantizedRules(), MicrosoftRules(), OnnxRules()}) {
@@ -65,9 +68,9 @@ void ForRules(std::string_view domain, const Visit& visit) {
   }
 }
 
-// Infers the nodes in an order in which each finds its inputs' types. Those whose inputs never get one wait for
-// InferTypes, which reports them. `lenient`: nodes that cannot be inferred keep no type (a branch that is never taken may
-// be impossible).
+// Infers the nodes in an order in which each finds its inputs' types. Those whose inputs never get
+// one wait for InferTypes, which reports them. `lenient`: nodes that cannot be inferred keep no
+// type (a branch that is never taken may be impossible).
 Status InferAll(Graph& graph, std::vector<NodeId> nodes, bool lenient) {
   for (size_t left = nodes.size() + 1; !nodes.empty() && nodes.size() < left;) {
     left = nodes.size();
@@ -75,13 +78,15 @@ Status InferAll(Graph& graph, std::vector<NodeId> nodes, bool lenient) {
     for (NodeId id : nodes) {
       const Node& node = graph.node(id);
       bool ready = true;
-      for (ValueId in : node.inputs) ready &= !in.valid() || graph.value(in).type.dtype != DType::kUndefined;
+      for (ValueId in : node.inputs)
+        ready &= !in.valid() || graph.value(in).type.dtype != DType::kUndefined;
       if (!ready) {
         waiting.push_back(id);
         continue;
       }
       std::vector<TensorType> declared;
-      for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType{});
+      for (ValueId out : node.outputs)
+        declared.push_back(out.valid() ? graph.value(out).type : TensorType{});
       auto inferred = InferNode(graph, node, declared);
       if (!inferred && lenient) continue;
       EVOQ_ASSIGN(const std::vector<TensorType> types, std::move(inferred));
@@ -94,13 +99,14 @@ Status InferAll(Graph& graph, std::vector<NodeId> nodes, bool lenient) {
   return {};
 }
 
-// Upgrades the subgraphs of a node, from the types of the node's inputs. What is kept of those are element types and
-// containers: inference starts from the inputs at hand.
+// Upgrades the subgraphs of a node, from the types of the node's inputs. What is kept of those are
+// element types and containers: inference starts from the inputs at hand.
 Status UpgradeBodies(Graph& graph, NodeId id, const std::map<std::string, int>& versions) {
   for (size_t i = 0; i < graph.node(id).bodies.size(); ++i) {
     const Node& node = graph.node(id);
     std::vector<TensorType> inputs;
-    for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).type : TensorType());
+    for (ValueId in : node.inputs)
+      inputs.push_back(in.valid() ? graph.value(in).type : TensorType());
     Graph body = *node.bodies[i];
     EVOQ_ASSIGN(const std::vector<TensorType> types, BodyInputTypes(node, i, inputs));
     for (size_t k = 0; k < types.size(); ++k) body.SetType(body.inputs()[k], types[k]);
@@ -108,7 +114,8 @@ Status UpgradeBodies(Graph& graph, NodeId id, const std::map<std::string, int>& 
     body.RemoveDeadNodes();
     body = body.Compacted();
     for (size_t k = 0; k < types.size(); ++k)
-      body.SetType(body.inputs()[k], TensorType::In(types[k].kind, types[k].dtype, Shape::UnknownRank()));
+      body.SetType(body.inputs()[k],
+                   TensorType::In(types[k].kind, types[k].dtype, Shape::UnknownRank()));
     graph.SetBody(id, i, std::make_shared<const Graph>(std::move(body)));
   }
   return {};
@@ -118,7 +125,8 @@ Status UpgradeBodies(Graph& graph, NodeId id, const std::map<std::string, int>& 
 
 bool IsReplaced(std::string_view op, std::string_view domain) {
   bool found = false;
-  ForRules(domain, [&](const UpgradeRule& rule) { found |= rule.op == op && rule.before == kAnyVersion; });
+  ForRules(domain,
+           [&](const UpgradeRule& rule) { found |= rule.op == op && rule.before == kAnyVersion; });
   return found;
 }
 
@@ -134,14 +142,17 @@ Status UpgradeNodes(Graph& graph, const std::map<std::string, int>& versions, bo
     EVOQ_TRY(WithContext(UpgradeBodies(graph, id, versions), NodeLabel(graph.node(id))));
     const std::string domain = graph.node(id).domain;
     // Rules may rely on output 0, also where only a later output is read.
-    if (!graph.node(id).outputs[0].valid()) graph.SetOutput(id, 0, graph.AddValue(graph.node(id).name + "_unused"));
+    if (!graph.node(id).outputs[0].valid())
+      graph.SetOutput(id, 0, graph.AddValue(graph.node(id).name + "_unused"));
     const std::string label = NodeLabel(graph.node(id));
     Upgrade upgrade(graph, id, VersionOf(graph.node(id), versions));
     graph.attrs(id).Erase(kOpsetAttr);
     const std::vector<ValueId> outputs = graph.node(id).outputs;
     Status status;
     ForRules(domain, [&](const UpgradeRule& rule) {
-      if (!status || !graph.alive(id) || graph.node(id).op != rule.op || upgrade.version() >= rule.before) return;
+      if (!status || !graph.alive(id) || graph.node(id).op != rule.op ||
+          upgrade.version() >= rule.before)
+        return;
       status = rule.apply(upgrade);
     });
     if (status) status = upgrade.status();

@@ -21,7 +21,8 @@ InferResult InferGelu(const InferArgs& args) {
 InferResult InferDropout(const InferArgs& args) {
   if (args.has(2)) {
     if (args.inputs[2].dtype != DType::kBool)
-      return InvalidInput("input 2 (training_mode) is {}, expected bool", args.inputs[2].ToString());
+      return InvalidInput("input 2 (training_mode) is {}, expected bool",
+                          args.inputs[2].ToString());
     const Tensor* training = args.constant(2);
     if (training == nullptr || training->elements() != 1 || training->data<uint8_t>()[0] != 0)
       return Unsupported("input 2 (training_mode) is not the constant false");

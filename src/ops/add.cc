@@ -38,7 +38,9 @@ EvalResult Evaluate(const EvalArgs& args) {
 float ApplyAbout(float zero, const Activation& activation, float scale, float v) {
   switch (activation.kind) {
     case ActivationKind::kRelu: return std::max(v, zero);
-    case ActivationKind::kClip: return std::min(std::max(v, ScaleRatio(activation.alpha, scale) + zero), ScaleRatio(activation.beta, scale) + zero);
+    case ActivationKind::kClip:
+      return std::min(std::max(v, ScaleRatio(activation.alpha, scale) + zero),
+                      ScaleRatio(activation.beta, scale) + zero);
     case ActivationKind::kLeakyRelu: return v < zero ? (v - zero) * activation.alpha + zero : v;
     default: return v;
   }
@@ -46,20 +48,27 @@ float ApplyAbout(float zero, const Activation& activation, float scale, float v)
 
 EvalResult EvaluateQuantized(const EvalArgs& args) {
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  if (!IsPiecewiseLinear(activation.kind)) return Unsupported("activation {}", ActivationName(activation.kind));
+  if (!IsPiecewiseLinear(activation.kind))
+    return Unsupported("activation {}", ActivationName(activation.kind));
   EVOQ_TRY(CheckIntegerPair(args));
   const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
   const AddTerms terms(a.scale, a.zero - a.low, b.scale, b.zero - b.low, y.scale, y.zero - y.low);
   return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {
-    const float v = ApplyAbout(static_cast<float>(y.zero - y.low), activation, y.scale, terms.Sum(p - a.low, q - b.low));
+    const float v = ApplyAbout(static_cast<float>(y.zero - y.low), activation, y.scale,
+                               terms.Sum(p - a.low, q - b.low));
     return RoundToInteger(v, 0, 0, y.high - y.low) + y.low;
   });
 }
 
 }  // namespace
 
-extern const OpDef kAdd = {.name = "Add", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kReal,
-                           .elementwise = true, .infer = Infer, .evaluate = Evaluate,
+extern const OpDef kAdd = {.name = "Add",
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .quant = QuantTrait::kReal,
+                           .elementwise = true,
+                           .infer = Infer,
+                           .evaluate = Evaluate,
                            .evaluate_quantized = EvaluateQuantized};
 
 }  // namespace evoq

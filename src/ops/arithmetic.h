@@ -1,4 +1,5 @@
-// Scalar arithmetic that is defined for every operand, shared by element-wise operators, reductions and scatters.
+// Scalar arithmetic that is defined for every operand, shared by element-wise operators, reductions
+// and scatters.
 #pragma once
 
 #include <cmath>
@@ -11,22 +12,28 @@ namespace evoq {
 struct AddFn {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else return a + b;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
   }
 };
 struct SubFn {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-    else return a - b;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+    else
+      return a - b;
   }
 };
 struct MulFn {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else return a * b;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else
+      return a * b;
   }
 };
 struct DivFn {
@@ -34,7 +41,8 @@ struct DivFn {
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return 0;
-      if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
+      if (std::is_signed_v<T> && b == static_cast<T>(-1))
+        return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
       return static_cast<T>(a / b);
     } else {
       return a / b;
@@ -80,8 +88,10 @@ struct ModFn {
 struct FmodFn {
   template <typename T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1)) ? 0 : a % b;
-    else return std::fmod(a, b);
+    if constexpr (std::is_integral_v<T>)
+      return b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1)) ? 0 : a % b;
+    else
+      return std::fmod(a, b);
   }
 };
 

@@ -28,15 +28,21 @@ Result<std::vector<Dim>> HeadsOf(const InferArgs& args, size_t i, const char* he
   const Shape& shape = args.inputs[i].shape;
   EVOQ_ASSIGN(const int64_t heads, IntAttr(args.node, heads_attr, 0));
   if (shape.rank() == 4) return shape.dims();
-  if (shape.rank() != 3) return InvalidInput("input {} is {}, expected rank 3 or 4", i, shape.ToString());
-  if (heads <= 0) return InvalidInput("attribute {} is {}, which an input of rank 3 needs", heads_attr, heads);
+  if (shape.rank() != 3)
+    return InvalidInput("input {} is {}, expected rank 3 or 4", i, shape.ToString());
+  if (heads <= 0)
+    return InvalidInput("attribute {} is {}, which an input of rank 3 needs", heads_attr, heads);
   const Dim& hidden = shape[2];
   if (hidden.known() && hidden.value % heads != 0)
-    return InvalidInput("input {} is {}, expected a multiple of {} heads", i, shape.ToString(), heads);
-  return std::vector<Dim>{shape[0], Dim(heads), shape[1], hidden.known() ? Dim(hidden.value / heads) : Dim()};
+    return InvalidInput("input {} is {}, expected a multiple of {} heads", i, shape.ToString(),
+                        heads);
+  return std::vector<Dim>{shape[0], Dim(heads), shape[1],
+                          hidden.known() ? Dim(hidden.value / heads) : Dim()};
 }
 
-Dim Sum(const Dim& a, const Dim& b) { return a.known() && b.known() ? Dim(a.value + b.value) : Dim(); }
+Dim Sum(const Dim& a, const Dim& b) {
+  return a.known() && b.known() ? Dim(a.value + b.value) : Dim();
+}
 Dim Product(const Dim& a, const Dim& b) {
   const auto product = a.known() && b.known() ? CheckedMul(a.value, b.value) : std::nullopt;
   return product ? Dim(*product) : Dim();
@@ -63,12 +69,15 @@ Status CheckAttributes(const InferArgs& args) {
     if (window < -1) return InvalidInput("attribute {} is {}, expected -1 or more", name, window);
   }
   EVOQ_ASSIGN(const int64_t mode, IntAttr(args.node, "qk_matmul_output_mode", 0));
-  if (mode < 0 || mode > 3) return InvalidInput("attribute qk_matmul_output_mode is {}, expected 0 to 3", mode);
+  if (mode < 0 || mode > 3)
+    return InvalidInput("attribute qk_matmul_output_mode is {}, expected 0 to 3", mode);
   EVOQ_TRY(IntAttr(args.node, "is_causal", 0));
   EVOQ_TRY(FloatAttr(args.node, "scale", 0));
   EVOQ_TRY(FloatAttr(args.node, "softcap", 0));
-  if (args.has(kPastKey) != args.has(kPastValue)) return InvalidInput("one of past_key and past_value is missing");
-  if (args.has(kPastKey) && args.has(kLengths)) return InvalidInput("nonpad_kv_seqlen beside a past, expected one of them");
+  if (args.has(kPastKey) != args.has(kPastValue))
+    return InvalidInput("one of past_key and past_value is missing");
+  if (args.has(kPastKey) && args.has(kLengths))
+    return InvalidInput("nonpad_kv_seqlen beside a past, expected one of them");
   return {};
 }
 
@@ -79,7 +88,9 @@ InferResult Infer(const InferArgs& args) {
   const DType dtype = args.inputs[kQ].dtype, v_dtype = args.inputs[kV].dtype;
   const auto unknown = [](DType d) { return TensorType(d, Shape::UnknownRank()); };
   for (size_t i : {kQ, kK, kV}) {
-    if (!args.inputs[i].shape.ranked()) return std::vector<TensorType>{unknown(dtype), unknown(dtype), unknown(v_dtype), unknown(dtype)};
+    if (!args.inputs[i].shape.ranked())
+      return std::vector<TensorType>{unknown(dtype), unknown(dtype), unknown(v_dtype),
+                                     unknown(dtype)};
   }
   EVOQ_ASSIGN(const auto q, HeadsOf(args, kQ, "q_num_heads"));
   EVOQ_ASSIGN(const auto k, HeadsOf(args, kK, "kv_num_heads"));
@@ -88,16 +99,21 @@ InferResult Infer(const InferArgs& args) {
   EVOQ_TRY(CheckEqual(q[3], k[3], "sizes of queries and keys"));
   for (int d : {0, 1, 2}) EVOQ_TRY(CheckEqual(k[d], v[d], "keys and values"));
   if (q[1].known() && k[1].known() && (k[1].value == 0 || q[1].value % k[1].value != 0))
-    return InvalidInput("{} query heads and {} key heads, expected a multiple", q[1].value, k[1].value);
+    return InvalidInput("{} query heads and {} key heads, expected a multiple", q[1].value,
+                        k[1].value);
   EVOQ_TRY(CheckPast(args, kPastKey, k));
   EVOQ_TRY(CheckPast(args, kPastValue, v));
   Dim total = k[2];
-  if (args.has(kPastKey)) total = args.inputs[kPastKey].shape.ranked() ? Sum(args.inputs[kPastKey].shape[2], k[2]) : Dim();
-  const Shape y = args.inputs[kQ].shape.rank() == 4 ? Shape(std::vector<Dim>{q[0], q[1], q[2], v[3]})
-                                                    : Shape(std::vector<Dim>{q[0], q[2], Product(q[1], v[3])});
-  return std::vector<TensorType>{TensorType(dtype, y), TensorType(dtype, Shape(std::vector<Dim>{k[0], k[1], total, k[3]})),
-                                 TensorType(v_dtype, Shape(std::vector<Dim>{v[0], v[1], total, v[3]})),
-                                 TensorType(dtype, Shape(std::vector<Dim>{q[0], q[1], q[2], total}))};
+  if (args.has(kPastKey))
+    total =
+        args.inputs[kPastKey].shape.ranked() ? Sum(args.inputs[kPastKey].shape[2], k[2]) : Dim();
+  const Shape y = args.inputs[kQ].shape.rank() == 4
+                      ? Shape(std::vector<Dim>{q[0], q[1], q[2], v[3]})
+                      : Shape(std::vector<Dim>{q[0], q[2], Product(q[1], v[3])});
+  return std::vector<TensorType>{
+      TensorType(dtype, y), TensorType(dtype, Shape(std::vector<Dim>{k[0], k[1], total, k[3]})),
+      TensorType(v_dtype, Shape(std::vector<Dim>{v[0], v[1], total, v[3]})),
+      TensorType(dtype, Shape(std::vector<Dim>{q[0], q[1], q[2], total}))};
 }
 
 // ---- evaluation
@@ -120,7 +136,8 @@ Rows RowsOf(const Tensor& t, int64_t heads) {
 // past (may be undefined) and x joined along the length, as [batch, heads, past + length, size].
 template <typename T>
 Tensor Joined(const Tensor& past, const Tensor& x, const Rows& rows) {
-  const int64_t batch = x.sizes()[0], before = past.defined() ? past.sizes()[2] : 0, total = before + rows.length;
+  const int64_t batch = x.sizes()[0], before = past.defined() ? past.sizes()[2] : 0,
+                total = before + rows.length;
   Tensor y = Tensor::Allocate(TensorType(x.dtype(), Shape{batch, rows.heads, total, rows.size}));
   T* out = y.mutable_data<T>();
   for (int64_t b = 0; b < batch; ++b) {
@@ -137,11 +154,13 @@ Tensor Joined(const Tensor& past, const Tensor& x, const Rows& rows) {
   return y;
 }
 
-// The mask as a bias: [batch, heads, queries, keys] right-aligned, keys past its last ones are excluded.
+// The mask as a bias: [batch, heads, queries, keys] right-aligned, keys past its last ones are
+// excluded.
 template <typename T>
 class Bias {
  public:
-  static Result<Bias> Of(const EvalArgs& args, int64_t batch, int64_t heads, int64_t queries, int64_t keys) {
+  static Result<Bias> Of(const EvalArgs& args, int64_t batch, int64_t heads, int64_t queries,
+                         int64_t keys) {
     Bias bias;
     bias.keys_ = keys;
     bias.causal_ = args.node.attrs.Int("is_causal") != 0;
@@ -152,25 +171,31 @@ class Bias {
     if (args.has(kLengths)) {
       EVOQ_ASSIGN(bias.lengths_, ToInt64s(args.inputs[kLengths]));
       if (static_cast<int64_t>(bias.lengths_.size()) != batch)
-        return InvalidInput("input {} has {} lengths, expected {}", size_t{kLengths}, bias.lengths_.size(), batch);
+        return InvalidInput("input {} has {} lengths, expected {}", size_t{kLengths},
+                            bias.lengths_.size(), batch);
       for (int64_t b = 0; b < batch; ++b) {
         if (bias.lengths_[b] < 0 || bias.lengths_[b] > keys)
-          return InvalidInput("input {} has the length {} of {} keys", size_t{kLengths}, bias.lengths_[b], keys);
+          return InvalidInput("input {} has the length {} of {} keys", size_t{kLengths},
+                              bias.lengths_[b], keys);
         bias.offsets_[b] = bias.lengths_[b] - queries;
       }
     }
     if (!args.has(kMask)) return bias;
     const Tensor& mask = args.inputs[kMask];
     const std::vector<int64_t> sizes = mask.sizes(), full = {batch, heads, queries, keys};
-    if (sizes.empty() || sizes.size() > 4) return InvalidInput("input {} is {}, expected rank 1 to 4", size_t{kMask}, mask.type().ToString());
+    if (sizes.empty() || sizes.size() > 4)
+      return InvalidInput("input {} is {}, expected rank 1 to 4", size_t{kMask},
+                          mask.type().ToString());
     const size_t lead = 4 - sizes.size();
     for (size_t d = 0; d < sizes.size(); ++d) {
       const bool last = d + 1 == sizes.size();
       if (last ? sizes[d] > keys : sizes[d] != full[lead + d] && sizes[d] != 1)
-        return InvalidInput("input {} is {}, which does not fit the scores {}", size_t{kMask}, mask.type().ToString(), Shape(full).ToString());
+        return InvalidInput("input {} is {}, which does not fit the scores {}", size_t{kMask},
+                            mask.type().ToString(), Shape(full).ToString());
     }
     const std::vector<int64_t> strides = RowMajorStrides(sizes);
-    for (size_t d = 0; d + 1 < sizes.size(); ++d) bias.strides_[lead + d] = sizes[d] == 1 ? 0 : strides[d];
+    for (size_t d = 0; d + 1 < sizes.size(); ++d)
+      bias.strides_[lead + d] = sizes[d] == 1 ? 0 : strides[d];
     bias.mask_keys_ = sizes.back();
     bias.bools_ = mask.dtype() == DType::kBool;
     if (mask.dtype() == DTypeOf<T>::value) {
@@ -188,7 +213,8 @@ class Bias {
     const int64_t place = i + offsets_[b];
     for (int64_t j = 0; j < keys_; ++j) {
       bias[j] = FromMask(b, h, i, j);
-      const bool excluded = (causal_ && j > place) || (left_ >= 0 && place - j > left_) || (right_ >= 0 && j - place > right_) || j >= lengths_[b];
+      const bool excluded = (causal_ && j > place) || (left_ >= 0 && place - j > left_) ||
+                            (right_ >= 0 && j - place > right_) || j >= lengths_[b];
       if (excluded) bias[j] = kMinusInfinity<T>;
       any |= bias[j] != kMinusInfinity<T>;
     }
@@ -237,14 +263,17 @@ EvalResult Attention(const EvalArgs& args) {
                           RowsOf(args.inputs[kK], attrs.Int("kv_num_heads")));
   Tensor values = Joined<T>(past(kPastValue), args.inputs[kV],
                             RowsOf(args.inputs[kV], attrs.Int("kv_num_heads")));
-  const int64_t batch = q.sizes()[0], total = keys.sizes()[2], v_size = values.sizes()[3], group = q_rows.heads / std::max<int64_t>(keys.sizes()[1], 1);
-  if (values.sizes()[2] != total) return InvalidInput("{} keys and {} values", total, values.sizes()[2]);
+  const int64_t batch = q.sizes()[0], total = keys.sizes()[2], v_size = values.sizes()[3],
+                group = q_rows.heads / std::max<int64_t>(keys.sizes()[1], 1);
+  if (values.sizes()[2] != total)
+    return InvalidInput("{} keys and {} values", total, values.sizes()[2]);
   EVOQ_ASSIGN(const Bias<T> bias, Bias<T>::Of(args, batch, q_rows.heads, q_rows.length, total));
   const T given = attrs.Float("scale", 0), softcap = attrs.Float("softcap", 0);
   const T scale = given != 0 ? given : 1 / std::sqrt(static_cast<T>(q_rows.size));
   const int64_t mode = attrs.Int("qk_matmul_output_mode");
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
-  const bool wants_scores = args.output_types.size() > 3 && args.output_types[3].dtype != DType::kUndefined;
+  const bool wants_scores =
+      args.output_types.size() > 3 && args.output_types[3].dtype != DType::kUndefined;
   Tensor scores = wants_scores ? Tensor::Allocate(args.output_types[3]) : Tensor();
   const Rows y_rows{q_rows.heads, q_rows.length, v_size, q_rows.flat};
   std::vector<T> row(total), biases(total), column(total);
@@ -292,15 +321,23 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 int64_t Macs(const Node&, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
   if (outputs.empty() || outputs[0].shape.rank() < 3) return 0;
-  const int64_t queries = inputs[kQ].shape.elements().value_or(0), out = outputs[0].shape.elements().value_or(0);
+  const int64_t queries = inputs[kQ].shape.elements().value_or(0),
+                out = outputs[0].shape.elements().value_or(0);
   const Shape& k = inputs[kK].shape;
   int64_t keys = k[k.rank() - 2].value;
-  if (inputs.size() > kPastKey && inputs[kPastKey].dtype != DType::kUndefined) keys += inputs[kPastKey].shape[2].value;
+  if (inputs.size() > kPastKey && inputs[kPastKey].dtype != DType::kUndefined)
+    keys += inputs[kPastKey].shape[2].value;
   return CheckedMul(queries + out, keys).value_or(0);
 }
 
 }  // namespace
 
-extern const OpDef kAttention = {.name = "Attention", .min_inputs = 3, .max_inputs = 7, .outputs = 4, .infer = Infer, .evaluate = Evaluate, .macs = Macs};
+extern const OpDef kAttention = {.name = "Attention",
+                                 .min_inputs = 3,
+                                 .max_inputs = 7,
+                                 .outputs = 4,
+                                 .infer = Infer,
+                                 .evaluate = Evaluate,
+                                 .macs = Macs};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Arithmetic of two or more values with broadcasting: Sub, Mul, Div, Mod, Pow, PRelu; Max, Min, Mean, Sum.
+// Arithmetic of two or more values with broadcasting: Sub, Mul, Div, Mod, Pow, PRelu; Max, Min,
+// Mean, Sum.
 #include <cmath>
 #include <limits>
 
@@ -11,7 +12,8 @@ namespace {
 
 InferResult InferNumbers(const InferArgs& args) {
   const DType dtype = args.inputs[0].dtype;
-  if (!IsFloat(dtype) && !IsInteger(dtype)) return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
+  if (!IsFloat(dtype) && !IsInteger(dtype))
+    return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
   for (size_t i = 0; i < args.inputs.size(); ++i) {
     if (!args.has(i)) return InvalidInput("input {} is missing", i);
   }
@@ -72,7 +74,8 @@ EvalResult EvaluateMulQuantized(const EvalArgs& args) {
   const IntegerScale a(args.inputs[0].type()), b(args.inputs[1].type()), y(args.output_types[0]);
   const float m = LinearMultiplier(a.scale, b.scale, y.scale);
   return EvaluateIntegerPair(args, [&](int32_t p, int32_t q) {
-    return RoundToInteger(static_cast<float>(static_cast<int64_t>(p - a.zero) * (q - b.zero)) * m, y.zero, y.low, y.high);
+    return RoundToInteger(static_cast<float>(static_cast<int64_t>(p - a.zero) * (q - b.zero)) * m,
+                          y.zero, y.low, y.high);
   });
 }
 
@@ -84,7 +87,8 @@ InferResult InferMod(const InferArgs& args) {
 }
 
 EvalResult EvaluateMod(const EvalArgs& args) {
-  return args.node.attrs.Int("fmod") != 0 ? EvaluateBinary<FmodFn>(args) : EvaluateBinary<ModFn>(args);
+  return args.node.attrs.Int("fmod") != 0 ? EvaluateBinary<FmodFn>(args)
+                                          : EvaluateBinary<ModFn>(args);
 }
 
 // ---- Pow: the base's type; the exponent may have another one.
@@ -116,7 +120,8 @@ Result<Tensor> Converted(const Tensor& x) {
   EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(DTypeOf<T>::value, x.shape())));
   EVOQ_TRY(DispatchNumber(x.dtype(), [&](auto tag) -> Status {
     using S = decltype(tag);
-    for (int64_t i = 0; i < x.elements(); ++i) y.mutable_data<T>()[i] = static_cast<T>(x.data<S>()[i]);
+    for (int64_t i = 0; i < x.elements(); ++i)
+      y.mutable_data<T>()[i] = static_cast<T>(x.data<S>()[i]);
     return {};
   }));
   return y;
@@ -132,7 +137,8 @@ EvalResult EvaluatePow(const EvalArgs& args) {
   if (!IsFloat(base.dtype()) && IsInteger(exponent.dtype())) {
     EVOQ_ASSIGN(const Tensor wide_base, Converted<int64_t>(base));
     EVOQ_ASSIGN(const Tensor wide_exponent, Converted<int64_t>(exponent));
-    EVOQ_ASSIGN(const Tensor wide, (BroadcastMap<int64_t, int64_t>(wide_base, wide_exponent, DType::kInt64, IntegerPower)));
+    EVOQ_ASSIGN(const Tensor wide, (BroadcastMap<int64_t, int64_t>(wide_base, wide_exponent,
+                                                                   DType::kInt64, IntegerPower)));
     return DispatchInteger(base.dtype(), [&](auto tag) -> EvalResult {
       EVOQ_ASSIGN(Tensor y, Converted<decltype(tag)>(wide));
       return One(std::move(y));
@@ -140,8 +146,9 @@ EvalResult EvaluatePow(const EvalArgs& args) {
   }
   EVOQ_ASSIGN(const Tensor wide_base, Converted<double>(base));
   EVOQ_ASSIGN(const Tensor wide_exponent, Converted<double>(exponent));
-  EVOQ_ASSIGN(const Tensor wide, (BroadcastMap<double, double>(wide_base, wide_exponent, DType::kFloat64,
-                                                               [](double x, double y) { return std::pow(x, y); })));
+  EVOQ_ASSIGN(const Tensor wide,
+              (BroadcastMap<double, double>(wide_base, wide_exponent, DType::kFloat64,
+                                            [](double x, double y) { return std::pow(x, y); })));
   if (base.dtype() == DType::kFloat64) return One(wide);
   return DispatchInteger(base.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -150,7 +157,7 @@ EvalResult EvaluatePow(const EvalArgs& args) {
     constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
     for (int64_t i = 0; i < y.elements(); ++i) {
       const double v = wide.data<double>()[i];
-      y.mutable_data<T>()[i] = v != v        ? T{0}
+      y.mutable_data<T>()[i] = v != v       ? T{0}
                                : v <= kLow  ? std::numeric_limits<T>::min()
                                : v >= kHigh ? std::numeric_limits<T>::max()
                                             : static_cast<T>(v);
@@ -165,7 +172,8 @@ InferResult InferPRelu(const InferArgs& args) {
   EVOQ_ASSIGN(std::vector<TensorType> types, InferNumbers(args));
   const Shape& x = args.inputs[0].shape;
   if (x.is_static() && types[0].shape.is_static() && !(types[0].shape == x))
-    return InvalidInput("slope {} does not broadcast to {}", args.inputs[1].shape.ToString(), x.ToString());
+    return InvalidInput("slope {} does not broadcast to {}", args.inputs[1].shape.ToString(),
+                        x.ToString());
   return std::vector<TensorType>{args.inputs[0]};
 }
 
@@ -178,32 +186,60 @@ struct PReluFn {
 
 template <typename F>
 constexpr OpDef BinaryOp(const char* name) {
-  return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferNumbers,
+  return {.name = name,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .elementwise = true,
+          .infer = InferNumbers,
           .evaluate = EvaluateBinary<F>};
 }
 
 template <typename F>
 constexpr OpDef VariadicOp(const char* name) {
-  return {.name = name, .max_inputs = -1, .elementwise = true, .infer = InferNumbers, .evaluate = EvaluateFold<F>};
+  return {.name = name,
+          .max_inputs = -1,
+          .elementwise = true,
+          .infer = InferNumbers,
+          .evaluate = EvaluateFold<F>};
 }
 
 }  // namespace
 
 extern const OpDef kSub = BinaryOp<SubFn>("Sub");
-extern const OpDef kMul = {.name = "Mul", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kReal, .elementwise = true,
-                           .infer = InferNumbers, .evaluate = EvaluateBinary<MulFn>,
+extern const OpDef kMul = {.name = "Mul",
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .quant = QuantTrait::kReal,
+                           .elementwise = true,
+                           .infer = InferNumbers,
+                           .evaluate = EvaluateBinary<MulFn>,
                            .evaluate_quantized = EvaluateMulQuantized};
 extern const OpDef kDiv = BinaryOp<DivFn>("Div");
 extern const OpDef kMax = VariadicOp<MaxFn>("Max");
 extern const OpDef kMin = VariadicOp<MinFn>("Min");
 extern const OpDef kSum = VariadicOp<AddFn>("Sum");
-extern const OpDef kMean = {.name = "Mean", .max_inputs = -1, .elementwise = true, .infer = InferFloats,
+extern const OpDef kMean = {.name = "Mean",
+                            .max_inputs = -1,
+                            .elementwise = true,
+                            .infer = InferFloats,
                             .evaluate = EvaluateMean};
-extern const OpDef kMod = {.name = "Mod", .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferMod,
+extern const OpDef kMod = {.name = "Mod",
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .elementwise = true,
+                           .infer = InferMod,
                            .evaluate = EvaluateMod};
-extern const OpDef kPow = {.name = "Pow", .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferPow,
+extern const OpDef kPow = {.name = "Pow",
+                           .min_inputs = 2,
+                           .max_inputs = 2,
+                           .elementwise = true,
+                           .infer = InferPow,
                            .evaluate = EvaluatePow};
-extern const OpDef kPRelu = {.name = "PRelu", .min_inputs = 2, .max_inputs = 2, .elementwise = true,
-                             .infer = InferPRelu, .evaluate = EvaluateBinary<PReluFn>};
+extern const OpDef kPRelu = {.name = "PRelu",
+                             .min_inputs = 2,
+                             .max_inputs = 2,
+                             .elementwise = true,
+                             .infer = InferPRelu,
+                             .evaluate = EvaluateBinary<PReluFn>};
 
 }  // namespace evoq

@@ -1,6 +1,7 @@
-// Cast and CastLike. Float to integer drops the fraction and saturates (NaN gives 0); integer to integer keeps the low
-// bits; to bool is x != 0; float64 goes to narrower floats than float32 through it, floats to
-// integers of fewer than 8 bits through int64; numbers as text have at most 8 digits.
+// Cast and CastLike. Float to integer drops the fraction and saturates (NaN gives 0); integer to
+// integer keeps the low bits; to bool is x != 0; float64 goes to narrower floats than float32
+// through it, floats to integers of fewer than 8 bits through int64; numbers as text have at most 8
+// digits.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -21,7 +22,9 @@ Result<TinyRounding> RoundingOf(const Node& node) {
   const std::string mode = node.attrs.String("round_mode", "up");
   if (mode != "up" && mode != "down" && mode != "nearest")
     return InvalidInput("attribute round_mode is '{}', expected up, down or nearest", mode);
-  const Rounding rounding = mode == "up" ? Rounding::kUp : mode == "down" ? Rounding::kDown : Rounding::kNearest;
+  const Rounding rounding = mode == "up"     ? Rounding::kUp
+                            : mode == "down" ? Rounding::kDown
+                                             : Rounding::kNearest;
   return TinyRounding{node.attrs.Int("saturate", 1) != 0, rounding};
 }
 
@@ -64,13 +67,16 @@ Result<Tensor> ConvertPlain(const Tensor& x, DType to) {
       using From = decltype(from_tag);
       using To = decltype(to_tag);
       EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(to, x.shape())));
-      for (int64_t i = 0; i < x.elements(); ++i) y.mutable_data<To>()[i] = ConvertElement<To>(x.data<From>()[i]);
+      for (int64_t i = 0; i < x.elements(); ++i)
+        y.mutable_data<To>()[i] = ConvertElement<To>(x.data<From>()[i]);
       return y;
     });
   });
 }
 
-bool IsNarrowFloat(DType dtype) { return IsFloat(dtype) && dtype != DType::kFloat32 && dtype != DType::kFloat64; }
+bool IsNarrowFloat(DType dtype) {
+  return IsFloat(dtype) && dtype != DType::kFloat32 && dtype != DType::kFloat64;
+}
 
 Result<Tensor> Convert(const Tensor& x, DType to, const TinyRounding& r);
 
@@ -86,7 +92,8 @@ Result<Tensor> FromStrings(const Tensor& x, DType to, const TinyRounding& r) {
     } else {
       wide.mutable_data<double>()[i] = std::strtod(text.c_str(), &end);
     }
-    if (text.empty() || *end != 0) return InvalidInput("element {} is '{}', expected a number", i, text);
+    if (text.empty() || *end != 0)
+      return InvalidInput("element {} is '{}', expected a number", i, text);
   }
   return Convert(wide, to, r);
 }
@@ -102,7 +109,8 @@ Result<Tensor> ToStrings(const Tensor& x, const TinyRounding& r) {
   const bool real = IsFloat(x.dtype());
   EVOQ_ASSIGN(const Tensor wide, Convert(x, real ? DType::kFloat64 : DType::kInt64, r));
   for (int64_t i = 0; i < x.elements(); ++i)
-    y.mutable_data<std::string>()[i] = real ? TextOf(wide.data<double>()[i]) : fmt::format("{}", wide.data<int64_t>()[i]);
+    y.mutable_data<std::string>()[i] =
+        real ? TextOf(wide.data<double>()[i]) : fmt::format("{}", wide.data<int64_t>()[i]);
   return y;
 }
 
@@ -136,9 +144,17 @@ EvalResult EvaluateCast(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kCast = {.name = "Cast", .elementwise = true, .strings = Strings::kOwn,
-                            .infer = InferCast, .evaluate = EvaluateCast};
-extern const OpDef kCastLike = {.name = "CastLike", .min_inputs = 2, .max_inputs = 2, .elementwise = true,
-                                .strings = Strings::kOwn, .infer = InferCastLike, .evaluate = EvaluateCast};
+extern const OpDef kCast = {.name = "Cast",
+                            .elementwise = true,
+                            .strings = Strings::kOwn,
+                            .infer = InferCast,
+                            .evaluate = EvaluateCast};
+extern const OpDef kCastLike = {.name = "CastLike",
+                                .min_inputs = 2,
+                                .max_inputs = 2,
+                                .elementwise = true,
+                                .strings = Strings::kOwn,
+                                .infer = InferCastLike,
+                                .evaluate = EvaluateCast};
 
 }  // namespace evoq

@@ -38,7 +38,8 @@ InferResult InferConcat(const InferArgs& args) {
   int axis = -1;
   for (size_t k = 0; k < args.inputs.size(); ++k) {
     const Shape& shape = args.inputs[k].shape;
-    if (!shape.ranked()) return std::vector<TensorType>{TensorType(first.dtype, Shape::UnknownRank())};
+    if (!shape.ranked())
+      return std::vector<TensorType>{TensorType(first.dtype, Shape::UnknownRank())};
     if (axis < 0) {
       EVOQ_ASSIGN(axis, NormalizeAxis(axis_attr, shape.rank()));
       dims = shape.dims();
@@ -49,11 +50,13 @@ InferResult InferConcat(const InferArgs& args) {
     for (int i = 0; i < shape.rank(); ++i) {
       Dim& d = dims[i];
       if (i == axis) {
-        const auto sum = d.known() && shape[i].known() ? CheckedAdd(d.value, shape[i].value) : std::optional<int64_t>(-1);
+        const auto sum = d.known() && shape[i].known() ? CheckedAdd(d.value, shape[i].value)
+                                                       : std::optional<int64_t>(-1);
         if (!sum) return Fail(ErrorCode::kTooLarge, "axis {} exceeds 2^63", i);
         d = *sum < 0 ? Dim() : Dim(*sum);
       } else if (d.known() && shape[i].known() && d.value != shape[i].value) {
-        return InvalidInput("input {} is {}: its size on axis {} differs from {}", k, shape.ToString(), i, d.value);
+        return InvalidInput("input {} is {}: its size on axis {} differs from {}", k,
+                            shape.ToString(), i, d.value);
       } else if (!d.known() && (shape[i].known() || d.symbol.empty())) {
         d = shape[i];
       }
@@ -79,7 +82,8 @@ EvalResult EvaluateConcat(const EvalArgs& args) {
   return One(std::move(y));
 }
 
-// Sizes of `count` chunks of an axis of `size`: equal ones, the last one smaller where it does not divide.
+// Sizes of `count` chunks of an axis of `size`: equal ones, the last one smaller where it does not
+// divide.
 Result<std::vector<int64_t>> EqualChunks(int64_t size, int64_t count) {
   const int64_t chunk = CeilDiv(size, count);
   std::vector<int64_t> sizes(count, chunk);
@@ -91,19 +95,23 @@ Result<std::vector<int64_t>> EqualChunks(int64_t size, int64_t count) {
 
 // The sizes that input 1 gives, checked against the axis where its size is known.
 Status CheckSizes(const std::vector<int64_t>& sizes, size_t outputs, const Dim& dim) {
-  if (sizes.size() != outputs) return InvalidInput("input 1 (split) has {} sizes for {} outputs", sizes.size(), outputs);
+  if (sizes.size() != outputs)
+    return InvalidInput("input 1 (split) has {} sizes for {} outputs", sizes.size(), outputs);
   int64_t sum = 0;
   for (int64_t s : sizes) {
-    if (s < 0 || __builtin_add_overflow(sum, s, &sum)) return InvalidInput("input 1 (split) has the size {}", s);
+    if (s < 0 || __builtin_add_overflow(sum, s, &sum))
+      return InvalidInput("input 1 (split) has the size {}", s);
   }
-  if (dim.known() && sum != dim.value) return InvalidInput("input 1 (split) adds up to {}, expected {}", sum, dim.value);
+  if (dim.known() && sum != dim.value)
+    return InvalidInput("input 1 (split) adds up to {}, expected {}", sum, dim.value);
   return {};
 }
 
 InferResult InferSplit(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", 0));
   const size_t outputs = args.node.outputs.size();
-  EVOQ_ASSIGN(const int64_t count, IntAttr(args.node, "num_outputs", static_cast<int64_t>(outputs)));
+  EVOQ_ASSIGN(const int64_t count,
+              IntAttr(args.node, "num_outputs", static_cast<int64_t>(outputs)));
   if (count != static_cast<int64_t>(outputs))
     return InvalidInput("num_outputs is {}, but it has {} outputs", count, outputs);
   if (outputs == 0) return InvalidInput("has no outputs");
@@ -133,7 +141,8 @@ EvalResult EvaluateSplit(const EvalArgs& args) {
   for (const TensorType& type : types) {
     EVOQ_ASSIGN(Tensor y, AllocateOutput(type));
     const size_t bytes = static_cast<size_t>(type.shape[axis].value * blocks.inner_bytes);
-    for (int64_t i = 0; i < blocks.outer; ++i) std::memcpy(y.mutable_raw() + i * bytes, from + i * row, bytes);
+    for (int64_t i = 0; i < blocks.outer; ++i)
+      std::memcpy(y.mutable_raw() + i * bytes, from + i * row, bytes);
     from += bytes;
     outputs.push_back(std::move(y));
   }
@@ -142,9 +151,16 @@ EvalResult EvaluateSplit(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kConcat = {.name = "Concat", .max_inputs = -1, .quant = QuantTrait::kMove, .infer = InferConcat,
+extern const OpDef kConcat = {.name = "Concat",
+                              .max_inputs = -1,
+                              .quant = QuantTrait::kMove,
+                              .infer = InferConcat,
                               .evaluate = EvaluateConcat};
-extern const OpDef kSplit = {.name = "Split", .max_inputs = 2, .outputs = -1, .quant = QuantTrait::kMove,
-                             .infer = InferSplit, .evaluate = EvaluateSplit};
+extern const OpDef kSplit = {.name = "Split",
+                             .max_inputs = 2,
+                             .outputs = -1,
+                             .quant = QuantTrait::kMove,
+                             .infer = InferSplit,
+                             .evaluate = EvaluateSplit};
 
 }  // namespace evoq

@@ -15,15 +15,20 @@
 namespace evoq {
 namespace {
 
-constexpr int kMaxRounds = 80;  // of widening the types of loop values; each round widens at least one of at most 64 sizes
+constexpr int kMaxRounds =
+    80;  // of widening the types of loop values; each round widens at least one of at most 64 sizes
 
-TensorType Unranked(const TensorType& type) { return TensorType::In(type.kind, type.dtype, Shape::UnknownRank()); }
+TensorType Unranked(const TensorType& type) {
+  return TensorType::In(type.kind, type.dtype, Shape::UnknownRank());
+}
 
 // The least type that both fit.
 Result<TensorType> Widened(const TensorType& a, const TensorType& b, const char* what, size_t i) {
   if (a.dtype != b.dtype || a.kind != b.kind)
-    return InvalidInput("{} {} is {} and {}, expected the same type", what, i, a.ToString(), b.ToString());
-  if (!a.shape.ranked() || !b.shape.ranked() || a.shape.rank() != b.shape.rank()) return Unranked(a);
+    return InvalidInput("{} {} is {} and {}, expected the same type", what, i, a.ToString(),
+                        b.ToString());
+  if (!a.shape.ranked() || !b.shape.ranked() || a.shape.rank() != b.shape.rank())
+    return Unranked(a);
   TensorType type = a;
   for (int d = 0; d < type.shape.rank(); ++d) {
     if (type.shape[d] != b.shape[d]) type.shape[d] = Dim();
@@ -37,10 +42,13 @@ bool Unwraps(const TensorType& a, const TensorType& b) {
          (a.kind == ValueKind::kOptionalSequence && b.kind == ValueKind::kSequence);
 }
 
-// Output types of a subgraph whose inputs have these types; `constants` hold data that is known (may be shorter).
-Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const TensorType> inputs, std::span<const Tensor* const> constants = {}) {
+// Output types of a subgraph whose inputs have these types; `constants` hold data that is known
+// (may be shorter).
+Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const TensorType> inputs,
+                                          std::span<const Tensor* const> constants = {}) {
   if (inputs.size() != body.inputs().size())
-    return InvalidInput("{} values for the subgraph's {} inputs", inputs.size(), body.inputs().size());
+    return InvalidInput("{} values for the subgraph's {} inputs", inputs.size(),
+                        body.inputs().size());
   constexpr int64_t kNodeWork = 2000;  // to copy and infer one
   EVOQ_TRY(SpendWork(static_cast<int64_t>(body.order().size() + 1) * kNodeWork,
                      "inferring subgraphs, which are nested or often read"));
@@ -58,10 +66,13 @@ Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const Ten
 
 // Subgraphs by their definition.
 RunBody ByDefinition(const Node& node) {
-  return [&node](size_t body, std::span<const Tensor> inputs) { return EvaluateGraph(*node.bodies[body], inputs); };
+  return [&node](size_t body, std::span<const Tensor> inputs) {
+    return EvaluateGraph(*node.bodies[body], inputs);
+  };
 }
 
-Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body, std::span<const Tensor> inputs) {
+Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body,
+                                std::span<const Tensor> inputs) {
   return WithContext(run(body, inputs), [&] { return "subgraph " + node.bodies[body]->name; });
 }
 
@@ -87,15 +98,18 @@ class Held {
 };
 
 Result<bool> ConditionOf(const Tensor& t) {
-  if (t.dtype() != DType::kBool || t.elements() != 1) return InvalidInput("the condition is {}, expected one bool", t.type().ToString());
+  if (t.dtype() != DType::kBool || t.elements() != 1)
+    return InvalidInput("the condition is {}, expected one bool", t.type().ToString());
   return t.data<bool>()[0];
 }
 
 Status CheckScalar(const InferArgs& args, size_t i, DType dtype) {
   if (!args.has(i)) return {};
   const auto elements = args.inputs[i].shape.elements();
-  if (args.inputs[i].dtype == dtype && args.inputs[i].is_tensor() && elements.value_or(1) == 1) return {};
-  return InvalidInput("input {} is {}, expected one {}", i, args.inputs[i].ToString(), DTypeName(dtype));
+  if (args.inputs[i].dtype == dtype && args.inputs[i].is_tensor() && elements.value_or(1) == 1)
+    return {};
+  return InvalidInput("input {} is {}, expected one {}", i, args.inputs[i].ToString(),
+                      DTypeName(dtype));
 }
 
 // How many inputs are the operator's own ones.
@@ -110,18 +124,23 @@ Result<size_t> OwnInputs(const Node& node, size_t least) {
 
 InferResult InferIf(const InferArgs& args) {
   EVOQ_TRY(CheckScalar(args, 0, DType::kBool));
-  const auto branch = [&](size_t i) { return InferBody(*args.node.bodies[i], args.inputs.subspan(1), args.constants.subspan(std::min<size_t>(1, args.constants.size()))); };
+  const auto branch = [&](size_t i) {
+    return InferBody(*args.node.bodies[i], args.inputs.subspan(1),
+                     args.constants.subspan(std::min<size_t>(1, args.constants.size())));
+  };
   if (const Tensor* condition = args.constant(0)) {
     EVOQ_ASSIGN(const bool taken, ConditionOf(*condition));
     return branch(taken ? 0 : 1);
   }
-  // A branch may be impossible for these sizes: then the condition rules it out, or its evaluation says so.
+  // A branch may be impossible for these sizes: then the condition rules it out, or its evaluation
+  // says so.
   auto first = branch(0);
   auto second = branch(1);
   if (!first || !second) return first ? first : second;
   std::vector<TensorType> types = std::move(*first);
   const std::vector<TensorType> others = std::move(*second);
-  if (types.size() != others.size()) return InvalidInput("the branches have {} and {} outputs", types.size(), others.size());
+  if (types.size() != others.size())
+    return InvalidInput("the branches have {} and {} outputs", types.size(), others.size());
   for (size_t i = 0; i < types.size(); ++i) {
     EVOQ_ASSIGN(types[i], Widened(types[i], others[i], "output", i));
   }
@@ -133,8 +152,9 @@ EvalResult RunIf(const EvalArgs& args, const RunBody& run) {
   return Run(run, args.node, taken ? 0 : 1, args.inputs.subspan(1));
 }
 
-// ---- Loop(count?, condition?, states..., captured...): body(i, condition, states..., captured...) -> condition, states...,
-// rows...; while the condition holds and i < count. Outputs: the last states, then the rows of all rounds stacked.
+// ---- Loop(count?, condition?, states..., captured...): body(i, condition, states..., captured...)
+// -> condition, states..., rows...; while the condition holds and i < count. Outputs: the last
+// states, then the rows of all rounds stacked.
 
 struct LoopSizes {
   size_t states = 0, rows = 0;
@@ -145,7 +165,8 @@ Result<LoopSizes> LoopSizesOf(const Node& node) {
   const Graph& body = *node.bodies[0];
   const size_t states = own - 2;
   if (body.inputs().size() != node.inputs.size() || body.outputs().size() < states + 1)
-    return InvalidInput("a subgraph of {} inputs and {} outputs for {} inputs", body.inputs().size(), body.outputs().size(), node.inputs.size());
+    return InvalidInput("a subgraph of {} inputs and {} outputs for {} inputs",
+                        body.inputs().size(), body.outputs().size(), node.inputs.size());
   return LoopSizes{states, body.outputs().size() - 1 - states};
 }
 
@@ -155,11 +176,14 @@ Dim LoopCount(const InferArgs& args) {
   const Tensor *count = args.constant(0), *condition = args.constant(1);
   const ValueId out = body.outputs()[0];
   const Value& value = body.value(out);
-  const bool passes = out == body.inputs()[1] || (value.producer.valid() && body.node(value.producer).op == "Identity" &&
-                                                  body.node(value.producer).inputs[0] == body.inputs()[1]);
-  const bool stays = passes || (value.is_constant() && value.constant.dtype() == DType::kBool && value.constant.elements() == 1 && value.constant.data<bool>()[0]);
+  const bool passes = out == body.inputs()[1] ||
+                      (value.producer.valid() && body.node(value.producer).op == "Identity" &&
+                       body.node(value.producer).inputs[0] == body.inputs()[1]);
+  const bool stays = passes || (value.is_constant() && value.constant.dtype() == DType::kBool &&
+                                value.constant.elements() == 1 && value.constant.data<bool>()[0]);
   if (args.has(1) && condition == nullptr) return {};
-  const bool starts = condition == nullptr || (condition->elements() == 1 && condition->data<bool>()[0]);
+  const bool starts =
+      condition == nullptr || (condition->elements() == 1 && condition->data<bool>()[0]);
   if (!starts) return Dim(0);
   if (!stays || count == nullptr || count->elements() != 1) return {};
   return Dim(std::max<int64_t>(count->data<int64_t>()[0], 0));
@@ -169,7 +193,8 @@ InferResult InferLoop(const InferArgs& args) {
   EVOQ_TRY(CheckScalar(args, 0, DType::kInt64));
   EVOQ_TRY(CheckScalar(args, 1, DType::kBool));
   EVOQ_ASSIGN(const LoopSizes sizes, LoopSizesOf(args.node));
-  std::vector<TensorType> inputs = {TensorType(DType::kInt64, Shape{}), TensorType(DType::kBool, Shape{})};
+  std::vector<TensorType> inputs = {TensorType(DType::kInt64, Shape{}),
+                                    TensorType(DType::kBool, Shape{})};
   inputs.insert(inputs.end(), args.inputs.begin() + 2, args.inputs.end());
   std::vector<const Tensor*> constants(inputs.size(), nullptr);
   for (size_t i = 2 + sizes.states; i < inputs.size(); ++i) constants[i] = args.constant(i);
@@ -185,14 +210,16 @@ InferResult InferLoop(const InferArgs& args) {
     }
     if (same) break;
   }
-  std::vector<TensorType> types(inputs.begin() + 2, inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
+  std::vector<TensorType> types(inputs.begin() + 2,
+                                inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
   for (size_t s = 0; s < sizes.states; ++s) {
     if (Unwraps(types[s], outputs[1 + s])) types[s] = outputs[1 + s];
   }
   const Dim count = LoopCount(args);
   for (size_t r = 0; r < sizes.rows; ++r) {
     const TensorType& row = outputs[1 + sizes.states + r];
-    if (!row.is_tensor()) return InvalidInput("output {} of each round is {}, expected a tensor", r, row.ToString());
+    if (!row.is_tensor())
+      return InvalidInput("output {} of each round is {}, expected a tensor", r, row.ToString());
     TensorType type = Unranked(row);
     if (row.shape.ranked()) {
       std::vector<Dim> dims = {count};
@@ -206,7 +233,8 @@ InferResult InferLoop(const InferArgs& args) {
 
 EvalResult RunLoop(const EvalArgs& args, const RunBody& run) {
   EVOQ_ASSIGN(const LoopSizes sizes, LoopSizesOf(args.node));
-  const int64_t count = args.has(0) ? args.inputs[0].data<int64_t>()[0] : std::numeric_limits<int64_t>::max();
+  const int64_t count =
+      args.has(0) ? args.inputs[0].data<int64_t>()[0] : std::numeric_limits<int64_t>::max();
   bool condition = true;
   if (args.has(1)) {
     EVOQ_ASSIGN(condition, ConditionOf(args.inputs[1]));
@@ -226,17 +254,21 @@ EvalResult RunLoop(const EvalArgs& args, const RunBody& run) {
     }
     EVOQ_TRY(held.Check(std::span(inputs).subspan(2, sizes.states), i));
   }
-  std::vector<Tensor> results(inputs.begin() + 2, inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
+  std::vector<Tensor> results(inputs.begin() + 2,
+                              inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
   for (size_t r = 0; r < sizes.rows; ++r) {
-    TensorType empty = sizes.states + r < args.output_types.size() ? args.output_types[sizes.states + r] : TensorType();
+    TensorType empty = sizes.states + r < args.output_types.size()
+                           ? args.output_types[sizes.states + r]
+                           : TensorType();
     EVOQ_ASSIGN(Tensor stacked, Stacked(rows[r], 0, empty));
     results.push_back(std::move(stacked));
   }
   return results;
 }
 
-// ---- Scan(states..., sequences..., captured...): body(states..., rows..., captured...) -> states..., rows...; once for each
-// row of the sequences along their axes. Outputs: the last states, then the rows of all rounds stacked along their axes.
+// ---- Scan(states..., sequences..., captured...): body(states..., rows..., captured...) ->
+// states..., rows...; once for each row of the sequences along their axes. Outputs: the last
+// states, then the rows of all rounds stacked along their axes.
 
 struct ScanPlan {
   size_t states = 0, sequences = 0, rows = 0;
@@ -248,16 +280,20 @@ Result<ScanPlan> ScanPlanOf(const Node& node) {
   EVOQ_ASSIGN(const size_t own, OwnInputs(node, 1));
   EVOQ_ASSIGN(const int64_t sequences, IntAttr(node, "num_scan_inputs", 0));
   const Graph& body = *node.bodies[0];
-  if (sequences < 1 || sequences > static_cast<int64_t>(own)) return InvalidInput("attribute num_scan_inputs is {} of {} inputs", sequences, own);
+  if (sequences < 1 || sequences > static_cast<int64_t>(own))
+    return InvalidInput("attribute num_scan_inputs is {} of {} inputs", sequences, own);
   p.sequences = static_cast<size_t>(sequences);
   p.states = own - p.sequences;
   if (body.inputs().size() != node.inputs.size() || body.outputs().size() < p.states)
-    return InvalidInput("a subgraph of {} inputs and {} outputs for {} inputs", body.inputs().size(), body.outputs().size(), node.inputs.size());
+    return InvalidInput("a subgraph of {} inputs and {} outputs for {} inputs",
+                        body.inputs().size(), body.outputs().size(), node.inputs.size());
   p.rows = body.outputs().size() - p.states;
   const auto list = [&](const char* name, size_t count, std::vector<int64_t>& values) -> Status {
     EVOQ_ASSIGN(values, IntsAttr(node, name, std::vector<int64_t>(count, 0)));
     if (values.empty()) values.assign(count, 0);
-    return values.size() == count ? Status() : InvalidInput("attribute {} has {} numbers, expected {}", name, values.size(), count);
+    return values.size() == count ? Status()
+                                  : InvalidInput("attribute {} has {} numbers, expected {}", name,
+                                                 values.size(), count);
   };
   EVOQ_TRY(list("scan_input_axes", p.sequences, p.in_axes));
   EVOQ_TRY(list("scan_input_directions", p.sequences, p.in_backwards));
@@ -272,12 +308,14 @@ InferResult InferScan(const InferArgs& args) {
   Dim length;
   for (size_t s = 0; s < p.sequences; ++s) {
     TensorType& type = inputs[p.states + s];
-    if (!type.is_tensor()) return InvalidInput("input {} is {}, expected a tensor", p.states + s, type.ToString());
+    if (!type.is_tensor())
+      return InvalidInput("input {} is {}, expected a tensor", p.states + s, type.ToString());
     if (!type.shape.ranked()) continue;
     EVOQ_ASSIGN(const int axis, NormalizeAxis(p.in_axes[s], type.shape.rank()));
     const Dim size = type.shape[axis];
     if (size.known() && length.known() && size.value != length.value)
-      return InvalidInput("sequences of {} and {} rows, expected equal lengths", length.value, size.value);
+      return InvalidInput("sequences of {} and {} rows, expected equal lengths", length.value,
+                          size.value);
     if (size.known() || length == Dim()) length = size;
     type.shape.mutable_dims().erase(type.shape.mutable_dims().begin() + axis);
   }
@@ -295,7 +333,8 @@ InferResult InferScan(const InferArgs& args) {
   std::vector<TensorType> types(inputs.begin(), inputs.begin() + static_cast<int64_t>(p.states));
   for (size_t r = 0; r < p.rows; ++r) {
     TensorType type = outputs[p.states + r];
-    if (!type.is_tensor()) return InvalidInput("output {} of each round is {}, expected a tensor", r, type.ToString());
+    if (!type.is_tensor())
+      return InvalidInput("output {} of each round is {}, expected a tensor", r, type.ToString());
     if (type.shape.ranked()) {
       EVOQ_ASSIGN(const int axis, NormalizeAxis(p.out_axes[r], type.shape.rank() + 1));
       type.shape.mutable_dims().insert(type.shape.mutable_dims().begin() + axis, length);
@@ -314,14 +353,17 @@ EvalResult RunScan(const EvalArgs& args, const RunBody& run) {
     const Tensor& x = args.inputs[p.states + s];
     EVOQ_ASSIGN(const int axis, NormalizeAxis(p.in_axes[s], x.shape().rank()));
     axes.push_back(axis);
-    if (length >= 0 && x.sizes()[axis] != length) return InvalidInput("sequences of {} and {} rows, expected equal lengths", length, x.sizes()[axis]);
+    if (length >= 0 && x.sizes()[axis] != length)
+      return InvalidInput("sequences of {} and {} rows, expected equal lengths", length,
+                          x.sizes()[axis]);
     length = x.sizes()[axis];
   }
   std::vector<std::vector<Tensor>> rows(p.rows);
   Held held;
   for (int64_t i = 0; i < length; ++i) {
     for (size_t s = 0; s < p.sequences; ++s) {
-      EVOQ_ASSIGN(inputs[p.states + s], TakeAlong(args.inputs[p.states + s], axes[s], p.in_backwards[s] ? length - 1 - i : i));
+      EVOQ_ASSIGN(inputs[p.states + s], TakeAlong(args.inputs[p.states + s], axes[s],
+                                                  p.in_backwards[s] ? length - 1 - i : i));
     }
     EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
     std::copy_n(outputs.begin(), p.states, inputs.begin());
@@ -334,26 +376,30 @@ EvalResult RunScan(const EvalArgs& args, const RunBody& run) {
   std::vector<Tensor> results(inputs.begin(), inputs.begin() + static_cast<int64_t>(p.states));
   for (size_t r = 0; r < p.rows; ++r) {
     if (p.out_backwards[r]) std::reverse(rows[r].begin(), rows[r].end());
-    const TensorType empty = p.states + r < args.output_types.size() ? args.output_types[p.states + r] : TensorType();
+    const TensorType empty =
+        p.states + r < args.output_types.size() ? args.output_types[p.states + r] : TensorType();
     const int rank = rows[r].empty() ? 0 : rows[r][0].shape().rank();
-    EVOQ_ASSIGN(const int axis, rows[r].empty() ? Result<int>(0) : NormalizeAxis(p.out_axes[r], rank + 1));
+    EVOQ_ASSIGN(const int axis,
+                rows[r].empty() ? Result<int>(0) : NormalizeAxis(p.out_axes[r], rank + 1));
     EVOQ_ASSIGN(Tensor stacked, Stacked(rows[r], axis, empty));
     results.push_back(std::move(stacked));
   }
   return results;
 }
 
-// ---- SequenceMap(sequence, others..., captured...): body once for each item of the sequence, and of the others that are
-// sequences, which have as many. Outputs: sequences of what the body gives.
+// ---- SequenceMap(sequence, others..., captured...): body once for each item of the sequence, and
+// of the others that are sequences, which have as many. Outputs: sequences of what the body gives.
 
 InferResult InferSequenceMap(const InferArgs& args) {
   EVOQ_ASSIGN(const size_t own, OwnInputs(args.node, 1));
   std::vector<TensorType> inputs(args.inputs.begin(), args.inputs.end());
-  if (inputs[0].kind != ValueKind::kSequence) return InvalidInput("input 0 is {}, expected a sequence", inputs[0].ToString());
+  if (inputs[0].kind != ValueKind::kSequence)
+    return InvalidInput("input 0 is {}, expected a sequence", inputs[0].ToString());
   for (size_t i = 0; i < own; ++i) inputs[i].kind = ValueKind::kTensor;
   EVOQ_ASSIGN(std::vector<TensorType> types, InferBody(*args.node.bodies[0], inputs));
   for (TensorType& type : types) {
-    if (!type.is_tensor()) return InvalidInput("the subgraph gives {}, expected a tensor", type.ToString());
+    if (!type.is_tensor())
+      return InvalidInput("the subgraph gives {}, expected a tensor", type.ToString());
     type.kind = ValueKind::kSequence;
   }
   return types;
@@ -368,7 +414,8 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
   for (size_t k = 0; k < count; ++k) {
     for (size_t i = 0; i < own; ++i) {
       if (args.inputs[i].type().is_tensor()) continue;
-      if (args.inputs[i].items().size() != count) return InvalidInput("sequences of {} and {} items", count, args.inputs[i].items().size());
+      if (args.inputs[i].items().size() != count)
+        return InvalidInput("sequences of {} and {} items", count, args.inputs[i].items().size());
       inputs[i] = args.inputs[i].items()[k];
     }
     EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
@@ -381,7 +428,8 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
   std::vector<Tensor> sequences;
   for (size_t i = 0; i < results.size(); ++i) {
     const TensorType type = i < args.output_types.size() ? args.output_types[i] : TensorType();
-    sequences.push_back(Tensor::Of(ValueKind::kSequence, TensorType(type.dtype, type.shape), std::move(results[i])));
+    sequences.push_back(Tensor::Of(ValueKind::kSequence, TensorType(type.dtype, type.shape),
+                                   std::move(results[i])));
   }
   return sequences;
 }
@@ -391,18 +439,22 @@ EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
 Result<size_t> CapturedInputs(const Node& node) {
   const int64_t count = static_cast<int64_t>(node.inputs.size());
   const int64_t captured = node.op == "If" ? count - 1 : node.attrs.Int("captured", 0);
-  if (captured < 0 || captured > count) return InvalidInput("{} captured values among {} inputs", captured, count);
+  if (captured < 0 || captured > count)
+    return InvalidInput("{} captured values among {} inputs", captured, count);
   return static_cast<size_t>(captured);
 }
 
-Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body, std::span<const TensorType> inputs) {
+Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body,
+                                               std::span<const TensorType> inputs) {
   const size_t wanted = node.bodies[body]->inputs().size();
   std::vector<TensorType> types(inputs.begin(), inputs.end());
   const auto any_size = [](TensorType& type) {
-    if (type.shape.ranked()) type.shape = Shape(std::vector<Dim>(static_cast<size_t>(type.shape.rank())));
+    if (type.shape.ranked())
+      type.shape = Shape(std::vector<Dim>(static_cast<size_t>(type.shape.rank())));
   };
   if (node.op == "If") {
-    types.erase(types.begin(), types.begin() + std::min<int64_t>(1, static_cast<int64_t>(types.size())));
+    types.erase(types.begin(),
+                types.begin() + std::min<int64_t>(1, static_cast<int64_t>(types.size())));
   } else if (node.op == "Loop") {
     EVOQ_ASSIGN(const size_t own, OwnInputs(node, 2));
     types[0] = TensorType(DType::kInt64, Shape{});
@@ -421,7 +473,8 @@ Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body, st
     EVOQ_ASSIGN(const size_t own, OwnInputs(node, 1));
     for (size_t i = 0; i < own; ++i) types[i].kind = ValueKind::kTensor;
   }
-  if (types.size() != wanted) return InvalidInput("{} values for the subgraph's {} inputs", types.size(), wanted);
+  if (types.size() != wanted)
+    return InvalidInput("{} values for the subgraph's {} inputs", types.size(), wanted);
   return types;
 }
 
@@ -433,7 +486,8 @@ Result<Tensor> TakeAlong(const Tensor& x, int axis, int64_t i) {
   Tensor y = Tensor::Allocate(TensorType(x.dtype(), Shape(sizes)));
   const size_t bytes = static_cast<size_t>(split.inner * width);
   for (int64_t o = 0; o < split.outer && bytes > 0; ++o)
-    std::memcpy(y.mutable_raw() + static_cast<size_t>(o) * bytes, x.raw() + static_cast<size_t>(o * split.size + i) * bytes, bytes);
+    std::memcpy(y.mutable_raw() + static_cast<size_t>(o) * bytes,
+                x.raw() + static_cast<size_t>(o * split.size + i) * bytes, bytes);
   return y;
 }
 
@@ -452,9 +506,12 @@ Result<Tensor> Stacked(std::span<const Tensor> rows, int axis, const TensorType&
   const AxisSplit split = SplitAt(sizes, axis);
   const size_t bytes = static_cast<size_t>(split.inner * width);
   for (int64_t i = 0; i < count; ++i) {
-    if (rows[i].type() != rows[0].type()) return InvalidInput("rows of {} and {}, expected equal shapes", rows[0].type().ToString(), rows[i].type().ToString());
+    if (rows[i].type() != rows[0].type())
+      return InvalidInput("rows of {} and {}, expected equal shapes", rows[0].type().ToString(),
+                          rows[i].type().ToString());
     for (int64_t o = 0; o < split.outer && bytes > 0; ++o)
-      std::memcpy(y.mutable_raw() + static_cast<size_t>(o * count + i) * bytes, rows[i].raw() + static_cast<size_t>(o) * bytes, bytes);
+      std::memcpy(y.mutable_raw() + static_cast<size_t>(o * count + i) * bytes,
+                  rows[i].raw() + static_cast<size_t>(o) * bytes, bytes);
   }
   return y;
 }
@@ -468,13 +525,16 @@ EvalResult Evaluate(const EvalArgs& args) {
   return kRun(args, ByDefinition(args.node));
 }
 
-constexpr std::pair<std::string_view, RunControl> kControls[] = {{"If", RunIf}, {"Loop", RunLoop}, {"Scan", RunScan}, {"SequenceMap", RunSequenceMap}};
+constexpr std::pair<std::string_view, RunControl> kControls[] = {
+    {"If", RunIf}, {"Loop", RunLoop}, {"Scan", RunScan}, {"SequenceMap", RunSequenceMap}};
 
 }  // namespace
 
-Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs, std::span<const TensorType> output_types,
+Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs,
+                                            std::span<const TensorType> output_types,
                                             const RunBody& run) {
-  const auto control = std::find_if(std::begin(kControls), std::end(kControls), [&](const auto& c) { return node.op == c.first; });
+  const auto control = std::find_if(std::begin(kControls), std::end(kControls),
+                                    [&](const auto& c) { return node.op == c.first; });
   EVOQ_CHECK(control != std::end(kControls), "{} has no subgraphs", node.op);
   std::vector<Tensor> real(inputs.begin(), inputs.end());
   for (Tensor& t : real) {
@@ -482,7 +542,9 @@ Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Te
     EVOQ_ASSIGN(t, ToFloat32(t));
   }
   EVOQ_ASSIGN(std::vector<Tensor> outputs,
-              WithContext(control->second({.node = node, .inputs = real, .output_types = output_types}, run), [&] { return NodeLabel(node); }));
+              WithContext(control->second(
+                              {.node = node, .inputs = real, .output_types = output_types}, run),
+                          [&] { return NodeLabel(node); }));
   for (size_t i = 0; i < outputs.size() && i < output_types.size(); ++i) {
     if (!output_types[i].quantized() || !outputs[i].defined()) continue;
     TensorType type = output_types[i];
@@ -492,9 +554,38 @@ Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Te
   return outputs;
 }
 
-extern const OpDef kIf = {.name = "If", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 2, .infer = InferIf, .evaluate = Evaluate<RunIf>};
-extern const OpDef kLoop = {.name = "Loop", .min_inputs = 0, .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferLoop, .evaluate = Evaluate<RunLoop>};
-extern const OpDef kScan = {.name = "Scan", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferScan, .evaluate = Evaluate<RunScan>};
-extern const OpDef kSequenceMap = {.name = "SequenceMap", .max_inputs = -1, .outputs = -1, .containers = true, .strings = Strings::kOwn, .bodies = 1, .infer = InferSequenceMap, .evaluate = Evaluate<RunSequenceMap>};
+extern const OpDef kIf = {.name = "If",
+                          .max_inputs = -1,
+                          .outputs = -1,
+                          .containers = true,
+                          .strings = Strings::kOwn,
+                          .bodies = 2,
+                          .infer = InferIf,
+                          .evaluate = Evaluate<RunIf>};
+extern const OpDef kLoop = {.name = "Loop",
+                            .min_inputs = 0,
+                            .max_inputs = -1,
+                            .outputs = -1,
+                            .containers = true,
+                            .strings = Strings::kOwn,
+                            .bodies = 1,
+                            .infer = InferLoop,
+                            .evaluate = Evaluate<RunLoop>};
+extern const OpDef kScan = {.name = "Scan",
+                            .max_inputs = -1,
+                            .outputs = -1,
+                            .containers = true,
+                            .strings = Strings::kOwn,
+                            .bodies = 1,
+                            .infer = InferScan,
+                            .evaluate = Evaluate<RunScan>};
+extern const OpDef kSequenceMap = {.name = "SequenceMap",
+                                   .max_inputs = -1,
+                                   .outputs = -1,
+                                   .containers = true,
+                                   .strings = Strings::kOwn,
+                                   .bodies = 1,
+                                   .infer = InferSequenceMap,
+                                   .evaluate = Evaluate<RunSequenceMap>};
 
 }  // namespace evoq

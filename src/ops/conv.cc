@@ -11,41 +11,51 @@ namespace evoq {
 Result<Shape> ConvOutputShape(const Node& node, const Shape& x, const Shape& w, bool transposed) {
   if (!x.ranked() || !w.ranked()) return Shape::UnknownRank();
   if (x.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
-  if (x.rank() > 5) return Unsupported("input 0 is {}, expected at most 3 spatial axes", x.ToString());
-  if (w.rank() != x.rank()) return InvalidInput("the weight is {}, expected rank {}", w.ToString(), x.rank());
+  if (x.rank() > 5)
+    return Unsupported("input 0 is {}, expected at most 3 spatial axes", x.ToString());
+  if (w.rank() != x.rank())
+    return InvalidInput("the weight is {}, expected rank {}", w.ToString(), x.rank());
   EVOQ_ASSIGN(const int64_t group, IntAttr(node, "group", 1));
   if (group < 1) return InvalidInput("attribute group is {}, expected at least 1", group);
   const Dim in_channels = transposed ? w[0] : w[1];
   if (x[1].known() && in_channels.known()) {
-    const auto expected = transposed ? std::optional(in_channels.value) : CheckedMul(in_channels.value, group);
+    const auto expected =
+        transposed ? std::optional(in_channels.value) : CheckedMul(in_channels.value, group);
     if (x[1].value % group != 0 || !expected || x[1].value != *expected)
-      return InvalidInput("input 0 has {} channels; the weight {} with group {} wants {}", x[1].value, w.ToString(), group,
-                          expected.value_or(-1));
+      return InvalidInput("input 0 has {} channels; the weight {} with group {} wants {}",
+                          x[1].value, w.ToString(), group, expected.value_or(-1));
   }
   Dim out_channels = transposed ? w[1] : w[0];
   if (out_channels.known()) {
     if (!transposed && out_channels.value % group != 0)
-      return InvalidInput("{} output channels do not divide into {} groups", out_channels.value, group);
+      return InvalidInput("{} output channels do not divide into {} groups", out_channels.value,
+                          group);
     const auto total = CheckedMul(out_channels.value, transposed ? group : 1);
-    if (!total) return Fail(ErrorCode::kTooLarge, "{} output channels in {} groups", out_channels.value, group);
+    if (!total)
+      return Fail(ErrorCode::kTooLarge, "{} output channels in {} groups", out_channels.value,
+                  group);
     out_channels = *total;
   }
   EVOQ_ASSIGN(const std::vector<int64_t> kernel_shape, IntsAttr(node, "kernel_shape"));
   const auto kernel = SpatialDims(w);
   for (size_t d = 0; d < kernel_shape.size(); ++d) {
-    if (kernel_shape.size() != kernel.size() || (kernel[d].known() && kernel[d].value != kernel_shape[d]))
+    if (kernel_shape.size() != kernel.size() ||
+        (kernel[d].known() && kernel[d].value != kernel_shape[d]))
       return InvalidInput("attribute kernel_shape differs from the weight's {}", w.ToString());
   }
-  EVOQ_ASSIGN(const Window window, transposed ? ResolveTransposedWindow(node, kernel, SpatialDims(x))
-                                              : ResolveWindow(node, kernel, SpatialDims(x), /*ceil_mode=*/false));
+  EVOQ_ASSIGN(const Window window,
+              transposed ? ResolveTransposedWindow(node, kernel, SpatialDims(x))
+                         : ResolveWindow(node, kernel, SpatialDims(x), /*ceil_mode=*/false));
   std::vector<Dim> dims = {x[0], out_channels};
   dims.insert(dims.end(), window.output.begin(), window.output.end());
   return Shape(std::move(dims));
 }
 
 Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w, bool transposed) {
-  EVOQ_ASSIGN(const Window window, transposed ? ResolveTransposedWindow(node, SpatialDims(w), SpatialDims(x))
-                                              : ResolveWindow(node, SpatialDims(w), SpatialDims(x), /*ceil_mode=*/false));
+  EVOQ_ASSIGN(const Window window,
+              transposed
+                  ? ResolveTransposedWindow(node, SpatialDims(w), SpatialDims(x))
+                  : ResolveWindow(node, SpatialDims(w), SpatialDims(x), /*ceil_mode=*/false));
   ConvExtents s;
   s.batch = x[0].value;
   s.groups = node.attrs.Int("group", 1);
@@ -64,7 +74,8 @@ Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w,
   return s;
 }
 
-Result<std::vector<uint32_t>> ConvIntegerSums(const ConvExtents& s, bool transposed, const Tensor& x, const Tensor& w) {
+Result<std::vector<uint32_t>> ConvIntegerSums(const ConvExtents& s, bool transposed,
+                                              const Tensor& x, const Tensor& w) {
   EVOQ_ASSIGN(const std::vector<uint32_t> x_values, Centered(x));
   EVOQ_ASSIGN(const std::vector<uint32_t> w_values, Centered(w));
   std::vector<uint32_t> sums(s.batch * s.groups * s.out_channels * s.out_size());
@@ -78,13 +89,15 @@ template <bool kTransposed>
 InferResult InferConv(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
   EVOQ_TRY(CheckFloat(args, 1));
-  EVOQ_ASSIGN(Shape y, ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, kTransposed));
+  EVOQ_ASSIGN(Shape y,
+              ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, kTransposed));
   EVOQ_TRY(CheckLinearExtras(args, y.ranked() ? y[1] : Dim(), y));
   EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
   return std::vector<TensorType>{TensorType(dtype, std::move(y))};
 }
 
-LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s, const Activation& activation) {
+LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s,
+                  const Activation& activation) {
   LinearCall call;
   call.x = &args.inputs[0];
   call.w = &args.inputs[1];
@@ -125,10 +138,14 @@ EvalResult EvaluateConvQuantized(const EvalArgs& args) {
 }
 
 template <bool kTransposed>
-int64_t MacsOf(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+int64_t MacsOf(const Node& node, std::span<const TensorType> inputs,
+               std::span<const TensorType> outputs) {
   const auto s = GeometryOf(node, inputs[0].shape, inputs[1].shape, kTransposed);
   if (!s) return 0;
-  const int64_t positions = kTransposed ? s->in_size() : outputs[0].shape.elements().value_or(0) / std::max<int64_t>(1, outputs[0].shape[0].value * outputs[0].shape[1].value);
+  const int64_t positions =
+      kTransposed ? s->in_size()
+                  : outputs[0].shape.elements().value_or(0) /
+                        std::max<int64_t>(1, outputs[0].shape[0].value * outputs[0].shape[1].value);
   return s->batch * s->groups * s->out_channels * s->in_channels * s->taps() * positions;
 }
 
@@ -139,7 +156,8 @@ constexpr DType kBytes[] = {DType::kUint8, DType::kInt8};
 InferResult InferConvInteger(const InferArgs& args) {
   EVOQ_TRY(CheckDType(args, 0, kBytes));
   EVOQ_TRY(CheckDType(args, 1, kBytes));
-  EVOQ_ASSIGN(Shape y, ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
+  EVOQ_ASSIGN(Shape y,
+              ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
   return std::vector<TensorType>{TensorType(DType::kInt32, std::move(y))};
 }
 
@@ -147,7 +165,8 @@ InferResult InferConvInteger(const InferArgs& args) {
 Result<Tensor> WithZeroPoint(const Tensor& x, const EvalArgs& args, size_t i, int axis) {
   const int64_t count = args.has(i) ? args.inputs[i].elements() : 1;
   const Tensor ones = Tensor::FromValues<float>(Shape{count}, std::vector<float>(count, 1.0f));
-  EVOQ_ASSIGN(TensorType type, QuantizedType(x.dtype(), x.shape(), ones, args.has(i) ? &args.inputs[i] : nullptr, axis));
+  EVOQ_ASSIGN(TensorType type, QuantizedType(x.dtype(), x.shape(), ones,
+                                             args.has(i) ? &args.inputs[i] : nullptr, axis));
   return x.WithType(std::move(type));
 }
 
@@ -161,34 +180,41 @@ EvalResult EvaluateConvInteger(const EvalArgs& args) {
   return One(std::move(y));
 }
 
-// ---- QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias?)
+// ---- QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point,
+// bias?)
 
 InferResult InferQLinearConv(const InferArgs& args) {
   EVOQ_TRY(CheckDType(args, 0, kBytes));
   EVOQ_TRY(CheckDType(args, 3, kBytes));
   EVOQ_TRY(CheckDType(args, 7, kBytes));
-  EVOQ_ASSIGN(Shape y, ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[3].shape, false));
+  EVOQ_ASSIGN(Shape y,
+              ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[3].shape, false));
   return std::vector<TensorType>{TensorType(args.inputs[7].dtype, std::move(y))};
 }
 
 EvalResult EvaluateQLinearConv(const EvalArgs& args) {
   const auto typed = [&](const Tensor& t, size_t scale, int axis) -> Result<Tensor> {
-    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale], &args.inputs[scale + 1], axis));
+    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale],
+                                               &args.inputs[scale + 1], axis));
     return t.WithType(std::move(type));
   };
   EVOQ_ASSIGN(const Tensor x, typed(args.inputs[0], 1, -1));
   EVOQ_ASSIGN(const Tensor w, typed(args.inputs[3], 4, 0));
   const TensorType& plain = args.output_types[0];
-  EVOQ_ASSIGN(const TensorType y_type, QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));
+  EVOQ_ASSIGN(const TensorType y_type,
+              QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));
   const std::vector<Tensor> inputs = {x, w, args.has(8) ? args.inputs[8] : Tensor()};
   const std::vector<TensorType> types = {y_type};
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateConvQuantized<false>({.node = args.node, .inputs = inputs, .output_types = types}));
+  EVOQ_ASSIGN(
+      std::vector<Tensor> outputs,
+      EvaluateConvQuantized<false>({.node = args.node, .inputs = inputs, .output_types = types}));
   return One(outputs[0].WithType(plain));
 }
 
 }  // namespace
 
-int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs,
+                 std::span<const TensorType> outputs) {
   return MacsOf<false>(node, inputs, outputs);
 }
 

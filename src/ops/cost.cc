@@ -8,14 +8,18 @@ Cost NodeCost(const Graph& graph, const Node& node) {
   Cost cost;
   if (op == nullptr) return cost;
   std::vector<TensorType> inputs, outputs;
-  const auto count = [&](const TensorType& type) { cost.bytes = CheckedAdd(cost.bytes, type.bytes().value_or(0)).value_or(cost.bytes); };
+  const auto count = [&](const TensorType& type) {
+    cost.bytes = CheckedAdd(cost.bytes, type.bytes().value_or(0)).value_or(cost.bytes);
+  };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const TensorType type = node.inputs[i].valid() ? graph.value(node.inputs[i]).type : TensorType();
+    const TensorType type =
+        node.inputs[i].valid() ? graph.value(node.inputs[i]).type : TensorType();
     count(type);
     inputs.push_back(InputIsChannelsLast(*op, node, i) ? ToChannelsFirst(type) : type);
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const TensorType type = node.outputs[i].valid() ? graph.value(node.outputs[i]).type : TensorType();
+    const TensorType type =
+        node.outputs[i].valid() ? graph.value(node.outputs[i]).type : TensorType();
     count(type);
     outputs.push_back(i == 0 && IsChannelsLast(*op, node) ? ToChannelsFirst(type) : type);
   }

@@ -9,14 +9,16 @@ constexpr int64_t kMaxBlock = 1 << 15;
 
 Result<int64_t> BlockSize(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, "blocksize", 0));
-  if (block < 1 || block > kMaxBlock) return InvalidInput("attribute blocksize is {}, expected 1 to {}", block, kMaxBlock);
+  if (block < 1 || block > kMaxBlock)
+    return InvalidInput("attribute blocksize is {}, expected 1 to {}", block, kMaxBlock);
   EVOQ_TRY(CheckRank(args, 0, 4));
   return block;
 }
 
 Status CheckMode(const Node& node) {
   const std::string mode = node.attrs.String("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") return InvalidInput("attribute mode is '{}', expected DCR or CRD", mode);
+  if (mode != "DCR" && mode != "CRD")
+    return InvalidInput("attribute mode is '{}', expected DCR or CRD", mode);
   return {};
 }
 
@@ -29,7 +31,8 @@ Result<Dim> Times(const Dim& dim, int64_t factor) {
 
 Result<Dim> Over(const Dim& dim, int64_t divisor, const char* what) {
   if (!dim.known()) return Dim();
-  if (dim.value % divisor != 0) return InvalidInput("{} {} is not a multiple of {}", what, dim.value, divisor);
+  if (dim.value % divisor != 0)
+    return InvalidInput("{} {} is not a multiple of {}", what, dim.value, divisor);
   return Dim(dim.value / divisor);
 }
 
@@ -56,9 +59,11 @@ InferResult InferSpaceToDepth(const InferArgs& args) {
 }
 
 // x seen as `split` sizes, permuted, seen as the output.
-EvalResult Rearranged(const EvalArgs& args, const std::vector<int64_t>& split, const std::vector<int>& permutation) {
+EvalResult Rearranged(const EvalArgs& args, const std::vector<int64_t>& split,
+                      const std::vector<int>& permutation) {
   const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const Tensor moved, Permuted(x.WithType(TensorType(x.dtype(), Shape(split))), permutation));
+  EVOQ_ASSIGN(const Tensor moved,
+              Permuted(x.WithType(TensorType(x.dtype(), Shape(split))), permutation));
   return One(moved.WithType(TensorType(x.dtype(), args.output_types[0].shape)));
 }
 
@@ -66,7 +71,8 @@ EvalResult Rearranged(const EvalArgs& args, const std::vector<int64_t>& split, c
 EvalResult EvaluateDepthToSpace(const EvalArgs& args) {
   const std::vector<int64_t> s = args.inputs[0].sizes();
   const int64_t b = args.node.attrs.Int("blocksize"), c = s[1] / (b * b);
-  if (args.node.attrs.String("mode", "DCR") == "DCR") return Rearranged(args, {s[0], b, b, c, s[2], s[3]}, {0, 3, 4, 1, 5, 2});
+  if (args.node.attrs.String("mode", "DCR") == "DCR")
+    return Rearranged(args, {s[0], b, b, c, s[2], s[3]}, {0, 3, 4, 1, 5, 2});
   return Rearranged(args, {s[0], c, b, b, s[2], s[3]}, {0, 1, 4, 2, 5, 3});
 }
 
@@ -75,7 +81,9 @@ EvalResult EvaluateSpaceToDepth(const EvalArgs& args) {
   const std::vector<int64_t> s = args.inputs[0].sizes();
   const int64_t b = args.node.attrs.Int("blocksize");
   return Rearranged(args, {s[0], s[1], s[2] / b, b, s[3] / b, b},
-                    args.node.attrs.String("mode", "DCR") == "DCR" ? std::vector<int>{0, 3, 5, 1, 2, 4} : std::vector<int>{0, 1, 3, 5, 2, 4});
+                    args.node.attrs.String("mode", "DCR") == "DCR"
+                        ? std::vector<int>{0, 3, 5, 1, 2, 4}
+                        : std::vector<int>{0, 1, 3, 5, 2, 4});
 }
 
 }  // namespace

@@ -15,13 +15,16 @@ Result<T> WithContext(Result<T> result, const Context& context) {
   return result;
 }
 
-// The row of the node's operator, after checking the number of inputs and outputs. `present(i)` says whether input i is
-// there. Errors: kUnsupported for an unknown operator, kInvalidInput for a wrong number; without the node's label.
+// The row of the node's operator, after checking the number of inputs and outputs. `present(i)`
+// says whether input i is there. Errors: kUnsupported for an unknown operator, kInvalidInput for a
+// wrong number; without the node's label.
 Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present);
 
-// Output types, as many as `declared` has, from input types as stored (quantized, channels-last). `constants` may hold
-// data of any layout or quantization; what operators cannot use is hidden from them. Errors are without the node's label.
-Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, std::span<const TensorType> inputs,
+// Output types, as many as `declared` has, from input types as stored (quantized, channels-last).
+// `constants` may hold data of any layout or quantization; what operators cannot use is hidden from
+// them. Errors are without the node's label.
+Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node,
+                                             std::span<const TensorType> inputs,
                                              std::span<const Tensor* const> constants,
                                              std::span<const TensorType> declared);
 
@@ -44,8 +47,8 @@ Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
 // leaves a dimension as it is. A symbol becomes fixed wherever it stands. Errors: as BindShapes.
 Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
 
-// InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and nodes that nobody reads
-// any more go. For a graph whose inputs have their types.
+// InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and
+// nodes that nobody reads any more go. For a graph whose inputs have their types.
 Status FoldKnown(Graph& graph);
 
 // Errors: kUsage naming the first input that is missing or does not fit the graph's type of it.
@@ -55,13 +58,15 @@ Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs);
 bool IsChannelsLast(const OpDef& op, const Node& node);
 bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i);
 
-// N,spatial...,C -> N,C,spatial... and back; quantization axes follow. Types of unknown rank or rank < 3 pass unchanged.
+// N,spatial...,C -> N,C,spatial... and back; quantization axes follow. Types of unknown rank or
+// rank < 3 pass unchanged.
 TensorType ToChannelsFirst(const TensorType& type);
 TensorType ToChannelsLast(const TensorType& type);
 Result<Tensor> ToChannelsFirst(const Tensor& tensor);
 Result<Tensor> ToChannelsLast(const Tensor& tensor);
 
-// No value of a model may be larger than this: a guard against absurd sizes, not a promise of memory.
+// No value of a model may be larger than this: a guard against absurd sizes, not a promise of
+// memory.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 38;
 
 }  // namespace evoq

@@ -1,8 +1,10 @@
-// evoq::DynamicConv and evoq::DynamicMatMul (x, w, bias?, residual?, x_scale, x_zero_point?) -> y, range?: integer arithmetic on
-// activations whose scale is computed at run time, as DynamicQuantizeLinear does.
-//   acc = sum (x - x_zero_point) (w - zero_w)                   exact, int32; x: plain uint8 or int8, w: quantized, constant
-//   y   = activation(float32(acc) * (x_scale * scale_w[c]) + bias[c] + residual)   float32, one rounding per operation
-//   range = the least and the largest of 0 and the elements of y, without NaNs
+// evoq::DynamicConv and evoq::DynamicMatMul (x, w, bias?, residual?, x_scale, x_zero_point?) -> y,
+// range?: integer arithmetic on activations whose scale is computed at run time, as
+// DynamicQuantizeLinear does.
+//   acc = sum (x - x_zero_point) (w - zero_w)                   exact, int32; x: plain uint8 or
+//   int8, w: quantized, constant y   = activation(float32(acc) * (x_scale * scale_w[c]) + bias[c] +
+//   residual)   float32, one rounding per operation range = the least and the largest of 0 and the
+//   elements of y, without NaNs
 #include <array>
 #include <cmath>
 
@@ -20,16 +22,19 @@ InferResult WithRange(const InferArgs& args, const Dim& channels, Shape y) {
   EVOQ_TRY(CheckDType(args, 0, std::array{DType::kUint8, DType::kInt8}));
   if (!args.has(kScaleInput)) return InvalidInput("input {} (x_scale) is omitted", kScaleInput);
   EVOQ_TRY(CheckDType(args, kScaleInput, std::array{DType::kFloat32}));
-  if (args.has(kZeroInput)) EVOQ_TRY(CheckDType(args, kZeroInput, std::array{args.inputs[0].dtype}));
+  if (args.has(kZeroInput))
+    EVOQ_TRY(CheckDType(args, kZeroInput, std::array{args.inputs[0].dtype}));
   for (size_t i : {size_t{2}, size_t{3}}) {
     if (args.has(i)) EVOQ_TRY(CheckDType(args, i, std::array{DType::kFloat32}));
   }
   EVOQ_TRY(CheckLinearExtras(args, channels, y, /*table=*/false));
-  return std::vector<TensorType>{TensorType(DType::kFloat32, std::move(y)), TensorType(DType::kFloat32, Shape{2})};
+  return std::vector<TensorType>{TensorType(DType::kFloat32, std::move(y)),
+                                 TensorType(DType::kFloat32, Shape{2})};
 }
 
 InferResult InferConv(const InferArgs& args) {
-  EVOQ_ASSIGN(Shape y, ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
+  EVOQ_ASSIGN(Shape y,
+              ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
   const Dim channels = y.ranked() ? y[1] : Dim();
   return WithRange(args, channels, std::move(y));
 }
@@ -42,28 +47,35 @@ InferResult InferMatMul(const InferArgs& args) {
 }
 
 EvalResult NeedsQuantized(const EvalArgs& args) {
-  return InvalidInput("input 1 is {}, expected quantized weights", args.inputs[1].type().ToString());
+  return InvalidInput("input 1 is {}, expected quantized weights",
+                      args.inputs[1].type().ToString());
 }
 
 // x with scale 1 and its zero point.
 Result<Tensor> CenteredInput(const EvalArgs& args) {
-  if (args.inputs[kScaleInput].elements() != 1 || (args.has(kZeroInput) && args.inputs[kZeroInput].elements() != 1))
-    return InvalidInput("x_scale and x_zero_point have {} and {} elements, expected one", args.inputs[kScaleInput].elements(),
+  if (args.inputs[kScaleInput].elements() != 1 ||
+      (args.has(kZeroInput) && args.inputs[kZeroInput].elements() != 1))
+    return InvalidInput("x_scale and x_zero_point have {} and {} elements, expected one",
+                        args.inputs[kScaleInput].elements(),
                         args.has(kZeroInput) ? args.inputs[kZeroInput].elements() : 1);
   const Tensor one = Tensor::FromValues<float>(Shape{1}, std::vector<float>{1.0f});
   const Tensor* zero = args.has(kZeroInput) ? &args.inputs[kZeroInput] : nullptr;
-  EVOQ_ASSIGN(TensorType type, QuantizedType(args.inputs[0].dtype(), args.inputs[0].shape(), one, zero, -1));
+  EVOQ_ASSIGN(TensorType type,
+              QuantizedType(args.inputs[0].dtype(), args.inputs[0].shape(), one, zero, -1));
   return args.inputs[0].WithType(std::move(type));
 }
 
 // The weights' parameters fit: one scale, or one per channel along `axis`.
 Status CheckWeights(const Tensor& w, int axis, int64_t channels) {
   const TensorType& type = w.type();
-  const bool fits = type.quantized() && type.quant->block == 0 && DTypeBits(type.dtype) <= 8 &&
-                    (type.quant->per_tensor() ||
-                     (type.quant->axis == axis && static_cast<int64_t>(type.quant->scales.size()) == channels));
+  const bool fits =
+      type.quantized() && type.quant->block == 0 && DTypeBits(type.dtype) <= 8 &&
+      (type.quant->per_tensor() ||
+       (type.quant->axis == axis && static_cast<int64_t>(type.quant->scales.size()) == channels));
   if (fits) return {};
-  return InvalidInput("input 1 is {}, expected quantized weights with one scale or one per output channel", type.ToString());
+  return InvalidInput(
+      "input 1 is {}, expected quantized weights with one scale or one per output channel",
+      type.ToString());
 }
 
 EvalResult Finish(const EvalArgs& args, const AxisSplit& channels, std::span<const uint32_t> sums) {
@@ -75,7 +87,8 @@ EvalResult Finish(const EvalArgs& args, const AxisSplit& channels, std::span<con
   Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, args.output_types[0].shape));
   for (size_t i = 0; i < sums.size(); ++i) {
     const size_t c = i / channels.inner % channels.size;
-    float v = static_cast<float>(static_cast<int32_t>(sums[i])) * (x_scale * scales[scales.size() == 1 ? 0 : c]);
+    float v = static_cast<float>(static_cast<int32_t>(sums[i])) *
+              (x_scale * scales[scales.size() == 1 ? 0 : c]);
     if (bias) v = v + bias[c];
     if (residual) v = v + residual[i];
     y.mutable_data<float>()[i] = Apply(activation, v);
@@ -105,25 +118,25 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
 }  // namespace
 
 extern const OpDef kDynamicConv = {.name = "DynamicConv",
-                            .domain = "evoq",
-                            .min_inputs = 2,
-                            .max_inputs = 6,
-                            .outputs = 2,
-                            .quant = QuantTrait::kLinear,
-                            .spatial = true,
-                            .infer = InferConv,
-                            .evaluate = NeedsQuantized,
-                            .evaluate_quantized = EvaluateConv,
-                            .macs = ConvMacs};
+                                   .domain = "evoq",
+                                   .min_inputs = 2,
+                                   .max_inputs = 6,
+                                   .outputs = 2,
+                                   .quant = QuantTrait::kLinear,
+                                   .spatial = true,
+                                   .infer = InferConv,
+                                   .evaluate = NeedsQuantized,
+                                   .evaluate_quantized = EvaluateConv,
+                                   .macs = ConvMacs};
 extern const OpDef kDynamicMatMul = {.name = "DynamicMatMul",
-                              .domain = "evoq",
-                              .min_inputs = 2,
-                              .max_inputs = 6,
-                              .outputs = 2,
-                              .quant = QuantTrait::kLinear,
-                              .infer = InferMatMul,
-                              .evaluate = NeedsQuantized,
-                              .evaluate_quantized = EvaluateMatMul,
-                              .macs = MatMulMacs};
+                                     .domain = "evoq",
+                                     .min_inputs = 2,
+                                     .max_inputs = 6,
+                                     .outputs = 2,
+                                     .quant = QuantTrait::kLinear,
+                                     .infer = InferMatMul,
+                                     .evaluate = NeedsQuantized,
+                                     .evaluate_quantized = EvaluateMatMul,
+                                     .macs = MatMulMacs};
 
 }  // namespace evoq

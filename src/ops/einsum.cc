@@ -1,4 +1,5 @@
-// Einsum: sums of products over named axes, "bij,bjk->bik". Sums are sequential in float64, rounded to float32 once.
+// Einsum: sums of products over named axes, "bij,bjk->bik". Sums are sequential in float64, rounded
+// to float32 once.
 #include <algorithm>
 #include <map>
 
@@ -18,7 +19,8 @@ struct Equation {
   Labels output;
 };
 
-// One term with "..." filled up to `rank` axes; rank < 0 for the output, whose "..." has `broadcast` axes.
+// One term with "..." filled up to `rank` axes; rank < 0 for the output, whose "..." has
+// `broadcast` axes.
 Result<Labels> TermLabels(std::string_view term, int rank, int broadcast) {
   Labels labels;
   const size_t dots = term.find("...");
@@ -73,7 +75,8 @@ Result<Equation> Parse(const Node& node, const std::vector<int>& ranks) {
   if (arrow == text.npos) {
     equation.output = ImplicitOutput(equation.inputs, broadcast);
   } else {
-    EVOQ_ASSIGN(equation.output, TermLabels(std::string_view(text).substr(arrow + 2), -1, broadcast));
+    EVOQ_ASSIGN(equation.output,
+                TermLabels(std::string_view(text).substr(arrow + 2), -1, broadcast));
   }
   return equation;
 }
@@ -89,12 +92,14 @@ Result<std::map<int, Dim>> LabelSizes(const Equation& equation, std::span<const 
       if (it->second.value == 1 || !it->second.known()) {
         it->second = dim;
       } else if (dim.known()) {
-        return InvalidInput("axis {} of input {} has size {}, expected {}", d, i, dim.value, it->second.value);
+        return InvalidInput("axis {} of input {} has size {}, expected {}", d, i, dim.value,
+                            it->second.value);
       }
     }
   }
   for (int label : equation.output) {
-    if (!sizes.count(label)) return InvalidInput("attribute equation: the output has a label that no input has");
+    if (!sizes.count(label))
+      return InvalidInput("attribute equation: the output has a label that no input has");
     if (std::count(equation.output.begin(), equation.output.end(), label) > 1)
       return InvalidInput("attribute equation: the output has a label twice");
   }
@@ -110,8 +115,11 @@ std::vector<int> RanksOf(std::span<const Shape> shapes) {
 InferResult Infer(const InferArgs& args) {
   std::vector<Shape> shapes;
   for (size_t i = 0; i < args.inputs.size(); ++i) {
-    if (args.inputs[i].dtype != args.inputs[0].dtype) return InvalidInput("input {} is {}, expected {} as input 0", i, args.inputs[i].ToString(), DTypeName(args.inputs[0].dtype));
-    if (!args.inputs[i].shape.ranked()) return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
+    if (args.inputs[i].dtype != args.inputs[0].dtype)
+      return InvalidInput("input {} is {}, expected {} as input 0", i, args.inputs[i].ToString(),
+                          DTypeName(args.inputs[0].dtype));
+    if (!args.inputs[i].shape.ranked())
+      return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
     shapes.push_back(args.inputs[i].shape);
   }
   EVOQ_ASSIGN(const Equation equation, Parse(args.node, RanksOf(shapes)));
@@ -138,7 +146,8 @@ EvalResult Evaluate(const EvalArgs& args) {
     strides.emplace_back(order.size(), 0);
     const std::vector<int64_t> own = RowMajorStrides(shapes[i].sizes());
     for (size_t d = 0; d < own.size(); ++d) {
-      const size_t at = std::find(order.begin(), order.end(), equation.inputs[i][d]) - order.begin();
+      const size_t at =
+          std::find(order.begin(), order.end(), equation.inputs[i][d]) - order.begin();
       if (shapes[i][static_cast<int>(d)].value != 1) strides[i][at] += own[d];
     }
   }
@@ -177,6 +186,7 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kEinsum = {.name = "Einsum", .max_inputs = -1, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kEinsum = {
+    .name = "Einsum", .max_inputs = -1, .infer = Infer, .evaluate = Evaluate};
 
 }  // namespace evoq

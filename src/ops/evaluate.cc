@@ -34,12 +34,15 @@ Result<Tensor> AsFloat(const Tensor& tensor, DType dtype) {
   return FromFloat32(narrow, dtype);
 }
 
-// Strings of all inputs become their ranks among them, so that operators move and compare int64; outputs become strings.
-Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+// Strings of all inputs become their ranks among them, so that operators move and compare int64;
+// outputs become strings.
+Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node,
+                                          std::span<const Tensor> inputs,
                                           std::span<const TensorType> types) {
   std::vector<std::string> names;
   for (const Tensor& t : inputs) {
-    if (t.defined() && t.dtype() == DType::kString) names.insert(names.end(), t.values<std::string>().begin(), t.values<std::string>().end());
+    if (t.defined() && t.dtype() == DType::kString)
+      names.insert(names.end(), t.values<std::string>().begin(), t.values<std::string>().end());
   }
   names.emplace_back();  // what operators fill with
   std::sort(names.begin(), names.end());
@@ -53,14 +56,16 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
     if (!t.defined() || t.dtype() != DType::kString) continue;
     Tensor rank = Tensor::Allocate(TensorType(DType::kInt64, t.shape()));
     for (int64_t i = 0; i < t.elements(); ++i)
-      rank.mutable_data<int64_t>()[i] = std::lower_bound(names.begin(), names.end(), t.data<std::string>()[i]) - names.begin();
+      rank.mutable_data<int64_t>()[i] =
+          std::lower_bound(names.begin(), names.end(), t.data<std::string>()[i]) - names.begin();
     t = std::move(rank);
   }
   std::vector<TensorType> rank_types(types.begin(), types.end());
   for (TensorType& type : rank_types) {
     if (type.dtype == DType::kString) type.dtype = DType::kInt64;
   }
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = ranks, .output_types = rank_types}));
+  EVOQ_ASSIGN(std::vector<Tensor> outputs,
+              op.evaluate({.node = node, .inputs = ranks, .output_types = rank_types}));
   for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
     if (!outputs[i].defined() || types[i].dtype != DType::kString) continue;
     EVOQ_TRY(
@@ -68,7 +73,8 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
                     "repeated strings"));
     Tensor strings = Tensor::Allocate(TensorType(DType::kString, outputs[i].shape()));
     for (int64_t k = 0; k < strings.elements(); ++k)
-      strings.mutable_data<std::string>()[k] = names[static_cast<size_t>(outputs[i].data<int64_t>()[k])];
+      strings.mutable_data<std::string>()[k] =
+          names[static_cast<size_t>(outputs[i].data<int64_t>()[k])];
     outputs[i] = std::move(strings);
   }
   return outputs;
@@ -77,7 +83,8 @@ Result<std::vector<Tensor>> EvaluateRanks(const OpDef& op, const Node& node, std
 bool IsSmall(DType dtype) { return DTypeBits(dtype) < 8 && dtype != DType::kUndefined; }
 
 // Moves elements of fewer than 8 bits as bytes.
-Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node,
+                                             std::span<const Tensor> inputs,
                                              std::span<const TensorType> types) {
   std::vector<Tensor> wide(inputs.begin(), inputs.end());
   for (Tensor& t : wide) {
@@ -85,11 +92,14 @@ Result<std::vector<Tensor>> EvaluateUnpacked(const OpDef& op, const Node& node, 
   }
   std::vector<TensorType> wide_types(types.begin(), types.end());
   for (TensorType& type : wide_types) {
-    if (IsSmall(type.dtype)) type.dtype = IsInteger(type.dtype) && IsSigned(type.dtype) ? DType::kInt8 : DType::kUint8;
+    if (IsSmall(type.dtype))
+      type.dtype = IsInteger(type.dtype) && IsSigned(type.dtype) ? DType::kInt8 : DType::kUint8;
   }
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, op.evaluate({.node = node, .inputs = wide, .output_types = wide_types}));
+  EVOQ_ASSIGN(std::vector<Tensor> outputs,
+              op.evaluate({.node = node, .inputs = wide, .output_types = wide_types}));
   for (size_t i = 0; i < outputs.size() && i < types.size(); ++i) {
-    if (outputs[i].defined() && IsSmall(types[i].dtype)) outputs[i] = PackBits(outputs[i], types[i].dtype);
+    if (outputs[i].defined() && IsSmall(types[i].dtype))
+      outputs[i] = PackBits(outputs[i], types[i].dtype);
   }
   return outputs;
 }
@@ -123,7 +133,8 @@ Result<std::vector<Tensor>> EvaluateWide(const OpDef& op, const Node& node,
 // The definition on real values. Operators that have no arithmetic of their own for floats of
 // several widths, or of 16 bits, are computed in the widest of float32 and the inputs' types that
 // they have.
-Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node,
+                                         std::span<const Tensor> inputs,
                                          std::span<const TensorType> types) {
   bool other_float = false, float64 = false, small = false, strings = false;
   for (const Tensor& tensor : inputs) {
@@ -150,7 +161,8 @@ Result<std::vector<Tensor>> EvaluateReal(const OpDef& op, const Node& node, std:
 }
 
 // `types` are as stored, in N,C,spatial... order, as are the inputs.
-Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node, std::span<const Tensor> inputs,
+Result<std::vector<Tensor>> EvaluateStored(const OpDef& op, const Node& node,
+                                           std::span<const Tensor> inputs,
                                            std::span<const TensorType> types) {
   bool quantized = false;
   for (const Tensor& tensor : inputs) quantized |= tensor.defined() && tensor.type().quantized();
@@ -199,7 +211,8 @@ Status SpendOn(const OpDef& op, const Node& node, std::span<const Tensor> stored
 
 Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> inputs,
                                      std::span<const TensorType> declared) {
-  EVOQ_ASSIGN(const OpDef* op, CheckedOp(node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
+  EVOQ_ASSIGN(const OpDef* op,
+              CheckedOp(node, [&](size_t i) { return i < inputs.size() && inputs[i].defined(); }));
   std::vector<TensorType> input_types;
   std::vector<const Tensor*> constants;
   std::vector<Tensor> stored;
@@ -213,13 +226,16 @@ Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> i
       EVOQ_ASSIGN(stored[i], ToChannelsFirst(inputs[i]));
     }
   }
-  // Inferred again from the tensors at hand, so that operators meet sizes that fit, whatever the caller declared.
-  EVOQ_ASSIGN(std::vector<TensorType> types, InferOutputs(*op, node, input_types, constants, declared));
+  // Inferred again from the tensors at hand, so that operators meet sizes that fit, whatever the
+  // caller declared.
+  EVOQ_ASSIGN(std::vector<TensorType> types,
+              InferOutputs(*op, node, input_types, constants, declared));
   const bool last = IsChannelsLast(*op, node) && !types.empty();
   if (last) types[0] = ToChannelsFirst(types[0]);
   EVOQ_TRY(SpendOn(*op, node, stored, types));
   EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateStored(*op, node, stored, types));
-  EVOQ_CHECK(outputs.size() >= types.size(), "{} gave {} outputs of {}", node.op, outputs.size(), types.size());
+  EVOQ_CHECK(outputs.size() >= types.size(), "{} gave {} outputs of {}", node.op, outputs.size(),
+             types.size());
   outputs.resize(types.size());
   if (last) {
     EVOQ_ASSIGN(outputs[0], ToChannelsLast(outputs[0]));
@@ -230,8 +246,9 @@ Result<std::vector<Tensor>> Evaluate(const Node& node, std::span<const Tensor> i
 bool Fits(const TensorType& type, const TensorType& declared) {
   if (type.dtype != declared.dtype) return false;
   if (!declared.is_tensor()) {  // an optional takes what it may hold
-    const bool held = (declared.kind == ValueKind::kOptional && type.is_tensor()) ||
-                      (declared.kind == ValueKind::kOptionalSequence && type.kind == ValueKind::kSequence);
+    const bool held =
+        (declared.kind == ValueKind::kOptional && type.is_tensor()) ||
+        (declared.kind == ValueKind::kOptionalSequence && type.kind == ValueKind::kSequence);
     return held || type.kind == declared.kind;
   }
   if (!type.is_tensor()) return false;
@@ -273,12 +290,14 @@ int64_t FootprintBytes(const Tensor& tensor) {
 
 Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs().size())
-    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(), graph.inputs().size());
+    return Fail(ErrorCode::kUsage, "{} inputs given, expected {}", inputs.size(),
+                graph.inputs().size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = graph.value(graph.inputs()[i]);
     if (!inputs[i].defined() || !Fits(inputs[i].type(), value.type))
       return Fail(ErrorCode::kUsage, "input {} is {}, expected {}", value.name,
-                  inputs[i].defined() ? inputs[i].type().ToString() : "missing", value.type.ToString());
+                  inputs[i].defined() ? inputs[i].type().ToString() : "missing",
+                  value.type.ToString());
   }
   return {};
 }
@@ -302,8 +321,9 @@ Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tenso
   return WithContext(Evaluate(node, inputs, output_types), [&] { return NodeLabel(node); });
 }
 
-Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Tensor> inputs,
-                                          const std::function<void(ValueId, const Tensor&)>& watch) {
+Result<std::vector<Tensor>> EvaluateGraph(
+    const Graph& graph, std::span<const Tensor> inputs,
+    const std::function<void(ValueId, const Tensor&)>& watch) {
   EVOQ_TRY(CheckInputs(graph, inputs));
   std::vector<Tensor> values(graph.value_count());
   std::vector<size_t> readers(graph.value_count());
@@ -319,7 +339,8 @@ Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Te
     std::vector<Tensor> node_inputs;
     for (ValueId input : node.inputs) node_inputs.push_back(read(input));
     std::vector<TensorType> types;
-    for (ValueId output : node.outputs) types.push_back(output.valid() ? graph.value(output).type : TensorType());
+    for (ValueId output : node.outputs)
+      types.push_back(output.valid() ? graph.value(output).type : TensorType());
     EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateNode(node, node_inputs, types));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;

@@ -26,7 +26,8 @@ InferResult InferExpand(const InferArgs& args) {
     if (!list.ranked() || list.rank() != 1 || !list[0].known())
       return std::vector<TensorType>{TensorType(x.dtype, Shape::UnknownRank())};
     EVOQ_TRY(CheckRankLimit(list[0].value));
-    // An unknown size d leaves a known size above 1 as it is and turns the others into an unknown one.
+    // An unknown size d leaves a known size above 1 as it is and turns the others into an unknown
+    // one.
     target = Shape(std::vector<Dim>(list[0].value));
   }
   EVOQ_ASSIGN(Shape shape, BroadcastShapes(x.shape, target));
@@ -38,7 +39,8 @@ EvalResult EvaluateExpand(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  CopyFromStrided(x.raw(), BroadcastStrides(x.sizes(), y.sizes()), y.sizes(), width, y.mutable_raw());
+  CopyFromStrided(x.raw(), BroadcastStrides(x.sizes(), y.sizes()), y.sizes(), width,
+                  y.mutable_raw());
   return One(std::move(y));
 }
 
@@ -49,7 +51,8 @@ InferResult InferTile(const InferArgs& args) {
   std::vector<Dim> dims(x.shape.rank());
   if (repeats) {
     if (repeats->size() != dims.size())
-      return InvalidInput("input 1 (repeats) has {} values, expected {}", repeats->size(), dims.size());
+      return InvalidInput("input 1 (repeats) has {} values, expected {}", repeats->size(),
+                          dims.size());
     for (size_t i = 0; i < dims.size(); ++i) {
       const int64_t r = (*repeats)[i];
       if (r < 0) return InvalidInput("input 1 (repeats) has the value {}", r);
@@ -59,7 +62,8 @@ InferResult InferTile(const InferArgs& args) {
         continue;
       }
       const auto product = CheckedMul(d.value, r);
-      if (!product) return Fail(ErrorCode::kTooLarge, "axis {}: {} times {} exceeds 2^63", i, d.value, r);
+      if (!product)
+        return Fail(ErrorCode::kTooLarge, "axis {}: {} times {} exceeds 2^63", i, d.value, r);
       dims[i] = Dim(*product);
     }
   }
@@ -85,9 +89,17 @@ EvalResult EvaluateTile(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kExpand = {.name = "Expand", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                              .infer = InferExpand, .evaluate = EvaluateExpand};
-extern const OpDef kTile = {.name = "Tile", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                            .infer = InferTile, .evaluate = EvaluateTile};
+extern const OpDef kExpand = {.name = "Expand",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .quant = QuantTrait::kMove,
+                              .infer = InferExpand,
+                              .evaluate = EvaluateExpand};
+extern const OpDef kTile = {.name = "Tile",
+                            .min_inputs = 2,
+                            .max_inputs = 2,
+                            .quant = QuantTrait::kMove,
+                            .infer = InferTile,
+                            .evaluate = EvaluateTile};
 
 }  // namespace evoq

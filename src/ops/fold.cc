@@ -1,4 +1,5 @@
-// Operators that put elements elsewhere: Col2Im, MaxUnpool, CenterCropPad, TensorScatter; and Det, SwiGLU, BitCast.
+// Operators that put elements elsewhere: Col2Im, MaxUnpool, CenterCropPad, TensorScatter; and Det,
+// SwiGLU, BitCast.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,38 +16,51 @@ namespace {
 constexpr int64_t kMaxSize = int64_t{1} << 30;
 
 // The attribute as `count` numbers in [least, kMaxSize].
-Result<std::vector<int64_t>> Sizes(const Node& node, const char* name, size_t count, int64_t fallback, int64_t least) {
-  EVOQ_ASSIGN(std::vector<int64_t> values, IntsAttr(node, name, std::vector<int64_t>(count, fallback)));
-  if (values.size() != count) return InvalidInput("attribute {} has {} numbers, expected {}", name, values.size(), count);
+Result<std::vector<int64_t>> Sizes(const Node& node, const char* name, size_t count,
+                                   int64_t fallback, int64_t least) {
+  EVOQ_ASSIGN(std::vector<int64_t> values,
+              IntsAttr(node, name, std::vector<int64_t>(count, fallback)));
+  if (values.size() != count)
+    return InvalidInput("attribute {} has {} numbers, expected {}", name, values.size(), count);
   for (int64_t v : values) {
-    if (v < least || v > kMaxSize) return InvalidInput("attribute {} has {}, expected {} or more", name, v, least);
+    if (v < least || v > kMaxSize)
+      return InvalidInput("attribute {} has {}, expected {} or more", name, v, least);
   }
   return values;
 }
 
-// ---- Col2Im(x [N, C * block, places], image_shape, block_shape): each column of x is a block of the image; blocks that
-// overlap add up, in order of the place within the block, then of the block.
+// ---- Col2Im(x [N, C * block, places], image_shape, block_shape): each column of x is a block of
+// the image; blocks that overlap add up, in order of the place within the block, then of the block.
 
 struct FoldPlan {
-  std::vector<int64_t> image, block, dilations, strides, pads, counts;  // counts: blocks along each axis
+  std::vector<int64_t> image, block, dilations, strides, pads,
+      counts;  // counts: blocks along each axis
   int64_t block_size = 1, places = 1, image_size = 1;
 };
 
-Result<FoldPlan> FoldPlanOf(const Node& node, std::vector<int64_t> image, std::vector<int64_t> block) {
+Result<FoldPlan> FoldPlanOf(const Node& node, std::vector<int64_t> image,
+                            std::vector<int64_t> block) {
   FoldPlan p;
   const size_t axes = image.size();
-  if (axes == 0 || block.size() != axes || axes > 16) return InvalidInput("{} sizes of the image and {} of the block", axes, block.size());
+  if (axes == 0 || block.size() != axes || axes > 16)
+    return InvalidInput("{} sizes of the image and {} of the block", axes, block.size());
   EVOQ_ASSIGN(p.dilations, Sizes(node, "dilations", axes, 1, 1));
   EVOQ_ASSIGN(p.strides, Sizes(node, "strides", axes, 1, 1));
   EVOQ_ASSIGN(p.pads, Sizes(node, "pads", 2 * axes, 0, 0));
   for (size_t d = 0; d < axes; ++d) {
-    if (image[d] < 1 || block[d] < 1 || image[d] > kMaxSize || block[d] > kMaxSize) return InvalidInput("a block of {} in an image of {}", block[d], image[d]);
-    const int64_t room = image[d] + p.pads[d] + p.pads[d + axes] - p.dilations[d] * (block[d] - 1) - 1;
-    if (room < 0) return InvalidInput("axis {}: a block of {} is larger than the image of {}", d, block[d], image[d]);
+    if (image[d] < 1 || block[d] < 1 || image[d] > kMaxSize || block[d] > kMaxSize)
+      return InvalidInput("a block of {} in an image of {}", block[d], image[d]);
+    const int64_t room =
+        image[d] + p.pads[d] + p.pads[d + axes] - p.dilations[d] * (block[d] - 1) - 1;
+    if (room < 0)
+      return InvalidInput("axis {}: a block of {} is larger than the image of {}", d, block[d],
+                          image[d]);
     p.counts.push_back(room / p.strides[d] + 1);
   }
-  const auto block_size = CheckedProduct(block), places = CheckedProduct(p.counts), image_size = CheckedProduct(image);
-  if (!block_size || !places || !image_size) return Fail(ErrorCode::kTooLarge, "an image with more elements than fit");
+  const auto block_size = CheckedProduct(block), places = CheckedProduct(p.counts),
+             image_size = CheckedProduct(image);
+  if (!block_size || !places || !image_size)
+    return Fail(ErrorCode::kTooLarge, "an image with more elements than fit");
   p.block_size = *block_size;
   p.places = *places;
   p.image_size = *image_size;
@@ -60,10 +74,13 @@ InferResult InferCol2Im(const InferArgs& args) {
   EVOQ_ASSIGN(const auto image, ConstantInts(args, 1));
   EVOQ_ASSIGN(const auto block, ConstantInts(args, 2));
   const Shape& x = args.inputs[0].shape;
-  if (!image || !block || !x.ranked()) return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
+  if (!image || !block || !x.ranked())
+    return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
   EVOQ_ASSIGN(const FoldPlan p, FoldPlanOf(args.node, *image, *block));
-  if (x[1].known() && x[1].value % p.block_size != 0) return InvalidInput("input 0 is {}, expected blocks of {}", x.ToString(), p.block_size);
-  if (x[2].known() && x[2].value != p.places) return InvalidInput("input 0 is {}, expected {} blocks", x.ToString(), p.places);
+  if (x[1].known() && x[1].value % p.block_size != 0)
+    return InvalidInput("input 0 is {}, expected blocks of {}", x.ToString(), p.block_size);
+  if (x[2].known() && x[2].value != p.places)
+    return InvalidInput("input 0 is {}, expected {} blocks", x.ToString(), p.places);
   std::vector<Dim> dims = {x[0], x[1].known() ? Dim(x[1].value / p.block_size) : Dim()};
   dims.insert(dims.end(), image->begin(), image->end());
   return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::move(dims)))};
@@ -82,21 +99,23 @@ EvalResult EvaluateCol2Im(const EvalArgs& args) {
       int64_t place = i % p.places, within = i / p.places % p.block_size, at = 0, step = 1;
       bool inside = true;
       for (size_t d = image.size(); d-- > 0;) {
-        const int64_t pixel = place % p.counts[d] * p.strides[d] - p.pads[d] + within % p.block[d] * p.dilations[d];
+        const int64_t pixel =
+            place % p.counts[d] * p.strides[d] - p.pads[d] + within % p.block[d] * p.dilations[d];
         inside &= pixel >= 0 && pixel < p.image[d];
         at += pixel * step;
         step *= p.image[d];
         place /= p.counts[d];
         within /= p.block[d];
       }
-      if (inside) y.mutable_data<T>()[i / p.places / p.block_size * p.image_size + at] += x.data<T>()[i];
+      if (inside)
+        y.mutable_data<T>()[i / p.places / p.block_size * p.image_size + at] += x.data<T>()[i];
     }
     return One(std::move(y));
   });
 }
 
-// ---- MaxUnpool(x, indices, output_shape?): y, zero elsewhere, has x at its index in the tensor that was pooled, which lies
-// at the corner of the output.
+// ---- MaxUnpool(x, indices, output_shape?): y, zero elsewhere, has x at its index in the tensor
+// that was pooled, which lies at the corner of the output.
 
 Result<std::vector<Dim>> UnpoolDims(const Node& node, const Shape& x) {
   if (x.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
@@ -123,18 +142,23 @@ InferResult InferMaxUnpool(const InferArgs& args) {
   if (!x.shape.ranked()) return SameAsInput0(args);
   EVOQ_ASSIGN(std::vector<Dim> dims, UnpoolDims(args.node, x.shape));
   if (!args.has(2)) return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
-  if (!wanted) return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>(dims.size())))};
-  if (wanted->size() != dims.size()) return InvalidInput("input 2 has {} sizes, expected {}", wanted->size(), dims.size());
+  if (!wanted)
+    return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>(dims.size())))};
+  if (wanted->size() != dims.size())
+    return InvalidInput("input 2 has {} sizes, expected {}", wanted->size(), dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
     if ((*wanted)[d] < 0 || (dims[d].known() && (*wanted)[d] < dims[d].value))
-      return InvalidInput("input 2 asks for {} on axis {}, expected at least {}", (*wanted)[d], d, dims[d].value);
+      return InvalidInput("input 2 asks for {} on axis {}, expected at least {}", (*wanted)[d], d,
+                          dims[d].value);
   }
   return std::vector<TensorType>{TensorType(x.dtype, Shape(*wanted))};
 }
 
 EvalResult EvaluateMaxUnpool(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &indices = args.inputs[1];
-  if (x.shape() != indices.shape()) return InvalidInput("inputs {} and {}, expected equal shapes", x.type().ToString(), indices.type().ToString());
+  if (x.shape() != indices.shape())
+    return InvalidInput("inputs {} and {}, expected equal shapes", x.type().ToString(),
+                        indices.type().ToString());
   EVOQ_ASSIGN(const std::vector<Dim> dims, UnpoolDims(args.node, x.shape()));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(args.output_types[0]));
   const std::vector<int64_t> inner = Shape(dims).sizes(), strides = RowMajorStrides(y.sizes());
@@ -154,7 +178,8 @@ EvalResult EvaluateMaxUnpool(const EvalArgs& args) {
   });
 }
 
-// ---- CenterCropPad(x, shape) on axes: cuts (an odd rest more at the end) or pads with zeros (an odd rest more at the end).
+// ---- CenterCropPad(x, shape) on axes: cuts (an odd rest more at the end) or pads with zeros (an
+// odd rest more at the end).
 
 Result<std::vector<int>> CropAxes(const Node& node, int rank) {
   std::vector<int64_t> all;
@@ -169,9 +194,11 @@ InferResult InferCenterCropPad(const InferArgs& args) {
   TensorType y = args.inputs[0];
   if (!y.shape.ranked()) return SameAsInput0(args);
   EVOQ_ASSIGN(const std::vector<int> axes, CropAxes(args.node, y.shape.rank()));
-  if (sizes && sizes->size() != axes.size()) return InvalidInput("{} sizes for {} axes", sizes->size(), axes.size());
+  if (sizes && sizes->size() != axes.size())
+    return InvalidInput("{} sizes for {} axes", sizes->size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (sizes && (*sizes)[i] < 0) return InvalidInput("the size {} on axis {}", (*sizes)[i], axes[i]);
+    if (sizes && (*sizes)[i] < 0)
+      return InvalidInput("the size {} on axis {}", (*sizes)[i], axes[i]);
     y.shape[axes[i]] = sizes ? Dim((*sizes)[i]) : Dim();
   }
   return std::vector<TensorType>{y};
@@ -191,14 +218,15 @@ EvalResult EvaluateCenterCropPad(const EvalArgs& args) {
   }
   return DispatchWidth(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
-    ForEachIndex<2>(common, {x_strides, y_strides},
-                    [&](int64_t, const auto& at) { y.mutable_data<T>()[y_start + at[1]] = x.data<T>()[x_start + at[0]]; });
+    ForEachIndex<2>(common, {x_strides, y_strides}, [&](int64_t, const auto& at) {
+      y.mutable_data<T>()[y_start + at[1]] = x.data<T>()[x_start + at[0]];
+    });
     return One(std::move(y));
   });
 }
 
-// ---- TensorScatter(cache, update, write_indices?): the update takes the places of the cache along `axis` from the batch item's
-// write index on; mode circular goes on at the beginning.
+// ---- TensorScatter(cache, update, write_indices?): the update takes the places of the cache along
+// `axis` from the batch item's write index on; mode circular goes on at the beginning.
 
 Result<int> ScatterAxis(const Node& node, int rank) {
   EVOQ_ASSIGN(const int64_t axis, IntAttr(node, "axis", -2));
@@ -209,8 +237,11 @@ Result<int> ScatterAxis(const Node& node, int rank) {
 
 InferResult InferTensorScatter(const InferArgs& args) {
   EVOQ_ASSIGN(const std::string mode, StringAttr(args.node, "mode", "linear"));
-  if (mode != "linear" && mode != "circular") return InvalidInput("attribute mode is '{}', expected linear or circular", mode);
-  if (args.inputs[1].dtype != args.inputs[0].dtype) return InvalidInput("input 1 is {}, expected {}", args.inputs[1].ToString(), DTypeName(args.inputs[0].dtype));
+  if (mode != "linear" && mode != "circular")
+    return InvalidInput("attribute mode is '{}', expected linear or circular", mode);
+  if (args.inputs[1].dtype != args.inputs[0].dtype)
+    return InvalidInput("input 1 is {}, expected {}", args.inputs[1].ToString(),
+                        DTypeName(args.inputs[0].dtype));
   if (args.has(2)) EVOQ_TRY(CheckIndexType(args, 2));
   const Shape &cache = args.inputs[0].shape, &update = args.inputs[1].shape;
   if (!cache.ranked() || !update.ranked()) return SameAsInput0(args);
@@ -220,7 +251,8 @@ InferResult InferTensorScatter(const InferArgs& args) {
     if (!cache[d].known() || !update[d].known()) continue;
     fits = d == axis ? update[d].value <= cache[d].value : update[d].value == cache[d].value;
   }
-  if (!fits) return InvalidInput("an update of {} for a cache of {}", update.ToString(), cache.ToString());
+  if (!fits)
+    return InvalidInput("an update of {} for a cache of {}", update.ToString(), cache.ToString());
   return SameAsInput0(args);
 }
 
@@ -235,14 +267,17 @@ EvalResult EvaluateTensorScatter(const EvalArgs& args) {
   if (args.has(2)) {
     EVOQ_ASSIGN(starts, ToInt64s(args.inputs[2]));
   }
-  if (static_cast<int64_t>(starts.size()) != batch) return InvalidInput("{} write indices for a batch of {}", starts.size(), batch);
+  if (static_cast<int64_t>(starts.size()) != batch)
+    return InvalidInput("{} write indices for a batch of {}", starts.size(), batch);
   Tensor y = cache.Clone();
   for (int64_t row = 0; row < from.outer; ++row) {
     const int64_t start = starts[row / (from.outer / batch)];
-    if (start < 0 || start > (circular ? to.size : to.size - from.size)) return InvalidInput("write index {} in a cache of {}", start, to.size);
+    if (start < 0 || start > (circular ? to.size : to.size - from.size))
+      return InvalidInput("write index {} in a cache of {}", start, to.size);
     for (int64_t i = 0; i < from.size; ++i) {
       const int64_t place = (start + i) % to.size, bytes = from.inner * width;
-      std::memcpy(y.mutable_raw() + (row * to.size + place) * bytes, update.raw() + (row * from.size + i) * bytes, static_cast<size_t>(bytes));
+      std::memcpy(y.mutable_raw() + (row * to.size + place) * bytes,
+                  update.raw() + (row * from.size + i) * bytes, static_cast<size_t>(bytes));
     }
   }
   return One(std::move(y));
@@ -256,8 +291,10 @@ InferResult InferDet(const InferArgs& args) {
   if (!x.ranked()) return SameAsInput0(args);
   if (x.rank() < 2) return InvalidInput("input 0 is {}, expected rank 2 or more", x.ToString());
   const Dim &rows = x[x.rank() - 2], &columns = x[x.rank() - 1];
-  if (rows.known() && columns.known() && rows.value != columns.value) return InvalidInput("input 0 is {}, expected square matrices", x.ToString());
-  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::vector<Dim>(x.dims().begin(), x.dims().end() - 2)))};
+  if (rows.known() && columns.known() && rows.value != columns.value)
+    return InvalidInput("input 0 is {}, expected square matrices", x.ToString());
+  return std::vector<TensorType>{TensorType(
+      args.inputs[0].dtype, Shape(std::vector<Dim>(x.dims().begin(), x.dims().end() - 2)))};
 }
 
 double Determinant(std::vector<double> a, int64_t n) {
@@ -306,7 +343,9 @@ InferResult InferSwiGlu(const InferArgs& args) {
 
 EvalResult EvaluateSwiGlu(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
-  if (a.shape() != b.shape()) return InvalidInput("inputs {} and {}, expected equal shapes", a.type().ToString(), b.type().ToString());
+  if (a.shape() != b.shape())
+    return InvalidInput("inputs {} and {}, expected equal shapes", a.type().ToString(),
+                        b.type().ToString());
   return EvaluateAsFloats(args, [&](auto tag) -> EvalResult {
     using T = decltype(tag);
     const T alpha = args.node.attrs.Float("alpha", 1);
@@ -325,7 +364,8 @@ InferResult InferBitCast(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t to, IntAttr(args.node, "to", 0));
   const auto dtype = to > 0 && to < 128 ? DTypeFromOnnx(static_cast<int>(to)) : std::nullopt;
   if (!dtype || *dtype == DType::kString || DTypeBits(*dtype) != DTypeBits(args.inputs[0].dtype))
-    return InvalidInput("{} as ONNX element type {}, expected one of the same width", args.inputs[0].ToString(), to);
+    return InvalidInput("{} as ONNX element type {}, expected one of the same width",
+                        args.inputs[0].ToString(), to);
   return std::vector<TensorType>{TensorType(*dtype, args.inputs[0].shape)};
 }
 
@@ -333,18 +373,41 @@ EvalResult EvaluateBitCast(const EvalArgs& args) {
   const TensorType& type = args.output_types[0];
   if (type.dtype != DType::kBool) return One(args.inputs[0].WithType(type));
   Tensor y = Tensor::Allocate(type);  // a bool is 0 or 1
-  for (int64_t i = 0; i < y.elements(); ++i) y.mutable_data<bool>()[i] = args.inputs[0].raw()[i] != std::byte{0};
+  for (int64_t i = 0; i < y.elements(); ++i)
+    y.mutable_data<bool>()[i] = args.inputs[0].raw()[i] != std::byte{0};
   return One(std::move(y));
 }
 
 }  // namespace
 
-extern const OpDef kBitCast = {.name = "BitCast", .infer = InferBitCast, .evaluate = EvaluateBitCast};
-extern const OpDef kCenterCropPad = {.name = "CenterCropPad", .min_inputs = 2, .max_inputs = 2, .infer = InferCenterCropPad, .evaluate = EvaluateCenterCropPad};
-extern const OpDef kCol2Im = {.name = "Col2Im", .min_inputs = 3, .max_inputs = 3, .infer = InferCol2Im, .evaluate = EvaluateCol2Im};
+extern const OpDef kBitCast = {
+    .name = "BitCast", .infer = InferBitCast, .evaluate = EvaluateBitCast};
+extern const OpDef kCenterCropPad = {.name = "CenterCropPad",
+                                     .min_inputs = 2,
+                                     .max_inputs = 2,
+                                     .infer = InferCenterCropPad,
+                                     .evaluate = EvaluateCenterCropPad};
+extern const OpDef kCol2Im = {.name = "Col2Im",
+                              .min_inputs = 3,
+                              .max_inputs = 3,
+                              .infer = InferCol2Im,
+                              .evaluate = EvaluateCol2Im};
 extern const OpDef kDet = {.name = "Det", .infer = InferDet, .evaluate = EvaluateDet};
-extern const OpDef kMaxUnpool = {.name = "MaxUnpool", .min_inputs = 2, .max_inputs = 3, .infer = InferMaxUnpool, .evaluate = EvaluateMaxUnpool};
-extern const OpDef kSwiGLU = {.name = "SwiGLU", .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferSwiGlu, .evaluate = EvaluateSwiGlu};
-extern const OpDef kTensorScatter = {.name = "TensorScatter", .min_inputs = 2, .max_inputs = 3, .infer = InferTensorScatter, .evaluate = EvaluateTensorScatter};
+extern const OpDef kMaxUnpool = {.name = "MaxUnpool",
+                                 .min_inputs = 2,
+                                 .max_inputs = 3,
+                                 .infer = InferMaxUnpool,
+                                 .evaluate = EvaluateMaxUnpool};
+extern const OpDef kSwiGLU = {.name = "SwiGLU",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .elementwise = true,
+                              .infer = InferSwiGlu,
+                              .evaluate = EvaluateSwiGlu};
+extern const OpDef kTensorScatter = {.name = "TensorScatter",
+                                     .min_inputs = 2,
+                                     .max_inputs = 3,
+                                     .infer = InferTensorScatter,
+                                     .evaluate = EvaluateTensorScatter};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// DFT, STFT, the windows (Hann, Hamming, Blackman) and MelWeightMatrix. Transforms are computed in float64.
+// DFT, STFT, the windows (Hann, Hamming, Blackman) and MelWeightMatrix. Transforms are computed in
+// float64.
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -37,7 +38,8 @@ void TransformPowerOfTwo(Signal& x, bool inverse) {
     if (i < j) std::swap(x[i], x[j]);
   }
   Signal roots(n / 2);
-  for (size_t k = 0; k < roots.size(); ++k) roots[k] = Root(static_cast<int64_t>(k), static_cast<int64_t>(n), inverse);
+  for (size_t k = 0; k < roots.size(); ++k)
+    roots[k] = Root(static_cast<int64_t>(k), static_cast<int64_t>(n), inverse);
   for (size_t half = 1; half < n; half *= 2) {
     for (size_t base = 0; base < n; base += 2 * half) {
       for (size_t k = 0; k < half; ++k) {
@@ -49,8 +51,8 @@ void TransformPowerOfTwo(Signal& x, bool inverse) {
   }
 }
 
-// X[k] = sum_t x[t] e^(-+ 2 pi i k t / n), not scaled. Other lengths by Bluestein: k t = (k^2 + t^2 - (k - t)^2) / 2 makes it
-// a convolution, which has a length of a power of two.
+// X[k] = sum_t x[t] e^(-+ 2 pi i k t / n), not scaled. Other lengths by Bluestein: k t = (k^2 + t^2
+// - (k - t)^2) / 2 makes it a convolution, which has a length of a power of two.
 void Transform(Signal& x, bool inverse) {
   const int64_t n = static_cast<int64_t>(x.size());
   if (n <= 1) return;
@@ -71,7 +73,8 @@ void Transform(Signal& x, bool inverse) {
   for (int64_t k = 0; k < n; ++k) x[k] = Times(a[k] / static_cast<double>(padded), chirp[k]);
 }
 
-// ---- DFT(x, dft_length?, axis?): x is [..., 1 or 2] (real, or real and imaginary), cut or padded with zeros to the length.
+// ---- DFT(x, dft_length?, axis?): x is [..., 1 or 2] (real, or real and imaginary), cut or padded
+// with zeros to the length.
 
 struct DftPlan {
   int axis = 0;
@@ -107,29 +110,36 @@ InferResult InferDft(const InferArgs& args) {
   Dim size = shape[plan.axis];
   if (plan.inverse && plan.onesided && size.known()) size = Dim(2 * (size.value - 1));
   if (args.has(1)) {
-    if (length && length->size() != 1) return InvalidInput("input 1 has {} lengths, expected 1", length->size());
+    if (length && length->size() != 1)
+      return InvalidInput("input 1 has {} lengths, expected 1", length->size());
     size = length ? Dim((*length)[0]) : Dim();
   }
-  if (size.known() && (size.value < 1 || size.value > kMaxLength)) return InvalidInput("a transform of length {}, expected 1 to {}", size.value, kMaxLength);
+  if (size.known() && (size.value < 1 || size.value > kMaxLength))
+    return InvalidInput("a transform of length {}, expected 1 to {}", size.value, kMaxLength);
   if (plan.onesided && !plan.inverse && size.known()) size = Dim(size.value / 2 + 1);
   shape[plan.axis] = size.known() ? size : Dim();
   const Dim& parts = shape[shape.rank() - 1];
-  if (parts.known() && parts.value != 1 && parts.value != 2) return InvalidInput("input 0 is {}, expected 1 or 2 parts last", x.ToString());
+  if (parts.known() && parts.value != 1 && parts.value != 2)
+    return InvalidInput("input 0 is {}, expected 1 or 2 parts last", x.ToString());
   shape[shape.rank() - 1] = Dim(plan.inverse && plan.onesided ? 1 : 2);
   return std::vector<TensorType>{TensorType(x.dtype, shape)};
 }
 
-// Reads `count` complex numbers, `stride` elements apart; the imaginary part follows the real one where there are 2 parts.
+// Reads `count` complex numbers, `stride` elements apart; the imaginary part follows the real one
+// where there are 2 parts.
 template <typename T>
 void Gather(const T* x, int64_t count, int64_t stride, int64_t parts, Signal& signal) {
   std::fill(signal.begin(), signal.end(), Complex{});
   for (int64_t i = 0; i < count && i < static_cast<int64_t>(signal.size()); ++i)
-    signal[i] = {static_cast<double>(x[i * stride]), parts == 2 ? static_cast<double>(x[i * stride + 1]) : 0.0};
+    signal[i] = {static_cast<double>(x[i * stride]),
+                 parts == 2 ? static_cast<double>(x[i * stride + 1]) : 0.0};
 }
 
 EvalResult EvaluateDft(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const std::vector<int64_t> axes, args.has(2) ? ToInt64s(args.inputs[2]) : Result<std::vector<int64_t>>(std::vector<int64_t>{-2}));
+  EVOQ_ASSIGN(const std::vector<int64_t> axes,
+              args.has(2) ? ToInt64s(args.inputs[2])
+                          : Result<std::vector<int64_t>>(std::vector<int64_t>{-2}));
   EVOQ_ASSIGN(const DftPlan plan, DftPlanOf(args.node, axes.at(0), x.shape().rank()));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const std::vector<int64_t> in = x.sizes(), out = y.sizes();
@@ -147,8 +157,9 @@ EvalResult EvaluateDft(const EvalArgs& args) {
     Signal signal(static_cast<size_t>(n));
     for (int64_t row = 0; row < from.outer * (from.inner / parts); ++row) {
       const int64_t outer = row / (from.inner / parts), inner = row % (from.inner / parts);
-      Gather(x.data<T>() + outer * from.size * from.inner + inner * parts, plan.inverse && plan.onesided ? std::min(from.size, n / 2 + 1) : from.size,
-             from.inner, parts, signal);
+      Gather(x.data<T>() + outer * from.size * from.inner + inner * parts,
+             plan.inverse && plan.onesided ? std::min(from.size, n / 2 + 1) : from.size, from.inner,
+             parts, signal);
       if (plan.inverse && plan.onesided) {
         for (int64_t k = n / 2 + 1; k < n; ++k) signal[k] = std::conj(signal[n - k]);
         signal[0].imag(0);
@@ -166,7 +177,8 @@ EvalResult EvaluateDft(const EvalArgs& args) {
   });
 }
 
-// ---- STFT(signal, frame_step, window?, frame_length?): transforms of frames, `frame_step` apart, times the window.
+// ---- STFT(signal, frame_step, window?, frame_length?): transforms of frames, `frame_step` apart,
+// times the window.
 
 struct Frames {
   Dim count, length;
@@ -189,10 +201,13 @@ Result<Frames> FramesOf(const InferArgs& args) {
   }
   if (frames.length.known() && (frames.length.value < 1 || frames.length.value > kMaxLength))
     return InvalidInput("frames of {} values, expected 1 to {}", frames.length.value, kMaxLength);
-  if (step && (step->size() != 1 || (*step)[0] < 1)) return InvalidInput("frame_step {}, expected at least 1", step->empty() ? 0 : (*step)[0]);
+  if (step && (step->size() != 1 || (*step)[0] < 1))
+    return InvalidInput("frame_step {}, expected at least 1", step->empty() ? 0 : (*step)[0]);
   const Dim& total = args.inputs[0].shape[1];
   if (!step || !total.known() || !frames.length.known()) return frames;
-  if (total.value < frames.length.value) return InvalidInput("a signal of {} values, shorter than a frame of {}", total.value, frames.length.value);
+  if (total.value < frames.length.value)
+    return InvalidInput("a signal of {} values, shorter than a frame of {}", total.value,
+                        frames.length.value);
   frames.count = Dim(1 + (total.value - frames.length.value) / (*step)[0]);
   return frames;
 }
@@ -203,13 +218,15 @@ InferResult InferStft(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t onesided, IntAttr(args.node, "onesided", 1));
   const TensorType& x = args.inputs[0];
   if (!x.shape.ranked()) return SameAsInput0(args);
-  if (x.shape.rank() != 2 && x.shape.rank() != 3) return InvalidInput("input 0 is {}, expected rank 2 or 3", x.ToString());
+  if (x.shape.rank() != 2 && x.shape.rank() != 3)
+    return InvalidInput("input 0 is {}, expected rank 2 or 3", x.ToString());
   if (x.shape.rank() == 3 && x.shape[2].known() && x.shape[2].value != 1 && x.shape[2].value != 2)
     return InvalidInput("input 0 is {}, expected 1 or 2 parts last", x.ToString());
   EVOQ_ASSIGN(const Frames frames, FramesOf(args));
   Dim bins = frames.length;
   if (onesided != 0 && bins.known()) bins = Dim(bins.value / 2 + 1);
-  return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>{x.shape[0], frames.count, bins, Dim(2)}))};
+  return std::vector<TensorType>{
+      TensorType(x.dtype, Shape(std::vector<Dim>{x.shape[0], frames.count, bins, Dim(2)}))};
 }
 
 EvalResult EvaluateStft(const EvalArgs& args) {
@@ -217,14 +234,18 @@ EvalResult EvaluateStft(const EvalArgs& args) {
   EVOQ_ASSIGN(const std::vector<int64_t> step, ToInt64s(args.inputs[1]));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const std::vector<int64_t> out = y.sizes();
-  const int64_t length = x.sizes()[1], parts = x.shape().rank() == 3 ? x.sizes()[2] : 1, frames = out[1], bins = out[2];
+  const int64_t length = x.sizes()[1], parts = x.shape().rank() == 3 ? x.sizes()[2] : 1,
+                frames = out[1], bins = out[2];
   int64_t n = args.has(2) ? args.inputs[2].elements() : 0;
   if (args.has(3)) {
     EVOQ_ASSIGN(const std::vector<int64_t> given, ToInt64s(args.inputs[3]));
     n = given.at(0);
   }
-  if (args.has(2) && args.inputs[2].elements() != n) return InvalidInput("a window of {} values for frames of {}", args.inputs[2].elements(), n);
-  if (args.has(2) && args.inputs[2].dtype() != x.dtype()) return InvalidInput("input 2 is {}, expected the type of input 0", DTypeName(args.inputs[2].dtype()));
+  if (args.has(2) && args.inputs[2].elements() != n)
+    return InvalidInput("a window of {} values for frames of {}", args.inputs[2].elements(), n);
+  if (args.has(2) && args.inputs[2].dtype() != x.dtype())
+    return InvalidInput("input 2 is {}, expected the type of input 0",
+                        DTypeName(args.inputs[2].dtype()));
   EVOQ_TRY(SpendWork({out[0], frames, n + 1, 200}, "the transforms"));
   return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -233,7 +254,8 @@ EvalResult EvaluateStft(const EvalArgs& args) {
       const int64_t b = row / frames, begin = row % frames * step[0];
       Gather(x.data<T>() + (b * length + begin) * parts, n, parts, parts, signal);
       if (args.has(2)) {
-        for (int64_t i = 0; i < n; ++i) signal[i] *= static_cast<double>(args.inputs[2].data<T>()[i]);
+        for (int64_t i = 0; i < n; ++i)
+          signal[i] *= static_cast<double>(args.inputs[2].data<T>()[i]);
       }
       Transform(signal, false);
       for (int64_t k = 0; k < bins; ++k) {
@@ -245,11 +267,13 @@ EvalResult EvaluateStft(const EvalArgs& args) {
   });
 }
 
-// ---- windows of `size` values: w[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n), n = size (periodic) or size - 1.
+// ---- windows of `size` values: w[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n), n = size
+// (periodic) or size - 1.
 
 Result<DType> OutputType(const Node& node) {
   EVOQ_ASSIGN(const int64_t number, IntAttr(node, "output_datatype", 1));
-  const auto dtype = number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
+  const auto dtype =
+      number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
   if (!dtype || (!IsFloat(*dtype) && !IsInteger(*dtype)) || DTypeBits(*dtype) < 8)
     return Unsupported("attribute output_datatype is {}, expected a number type", number);
   return *dtype;
@@ -258,7 +282,8 @@ Result<DType> OutputType(const Node& node) {
 // float64 values as `dtype`.
 Result<Tensor> Stored(const std::vector<double>& values, Shape shape, DType dtype) {
   if (dtype == DType::kFloat16 || dtype == DType::kBfloat16 || IsTinyFloat(dtype)) {
-    Tensor wide = Tensor::FromValues<float>(std::move(shape), std::vector<float>(values.begin(), values.end()));
+    Tensor wide = Tensor::FromValues<float>(std::move(shape),
+                                            std::vector<float>(values.begin(), values.end()));
     return FromFloat32(wide, dtype);
   }
   return DispatchNumber(dtype, [&](auto tag) -> Result<Tensor> {
@@ -275,14 +300,16 @@ InferResult InferWindow(const InferArgs& args) {
   EVOQ_ASSIGN(const DType dtype, OutputType(args.node));
   EVOQ_ASSIGN(const auto size, ConstantInts(args, 0));
   if (!size) return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>(1)))};
-  if (size->size() != 1 || (*size)[0] < 0 || (*size)[0] > kMaxLength) return InvalidInput("input 0 must be one size from 0 to {}", kMaxLength);
+  if (size->size() != 1 || (*size)[0] < 0 || (*size)[0] > kMaxLength)
+    return InvalidInput("input 0 must be one size from 0 to {}", kMaxLength);
   return std::vector<TensorType>{TensorType(dtype, Shape{(*size)[0]})};
 }
 
 EvalResult Window(const EvalArgs& args, double a0, double a1, double a2) {
   EVOQ_ASSIGN(const std::vector<int64_t> size, ToInt64s(args.inputs[0]));
   EVOQ_ASSIGN(const DType dtype, OutputType(args.node));
-  const double n = static_cast<double>(size.at(0)) - (args.node.attrs.Int("periodic", 1) != 0 ? 0 : 1);
+  const double n =
+      static_cast<double>(size.at(0)) - (args.node.attrs.Int("periodic", 1) != 0 ? 0 : 1);
   std::vector<double> w;
   for (int64_t k = 0; k < size[0]; ++k) {
     const double angle = n > 0 ? 2 * std::numbers::pi * static_cast<double>(k) / n : 0;
@@ -296,11 +323,13 @@ EvalResult EvaluateBlackman(const EvalArgs& args) { return Window(args, 0.42, 0.
 EvalResult EvaluateHamming(const EvalArgs& args) { return Window(args, 25.0 / 46, 21.0 / 46, 0); }
 EvalResult EvaluateHann(const EvalArgs& args) { return Window(args, 0.5, 0.5, 0); }
 
-// ---- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz): triangles over the bins of
-// a spectrum, whose corners are evenly spaced in mel, 2595 log10(1 + f / 700).
+// ---- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz):
+// triangles over the bins of a spectrum, whose corners are evenly spaced in mel, 2595 log10(1 + f /
+// 700).
 
 Result<std::pair<int64_t, int64_t>> MelSizes(int64_t mels, int64_t length) {
-  if (mels < 1 || length < 1 || mels > kMaxLength || length > kMaxLength || CheckedMul(mels, length).value_or(kMaxLength) >= kMaxLength)
+  if (mels < 1 || length < 1 || mels > kMaxLength || length > kMaxLength ||
+      CheckedMul(mels, length).value_or(kMaxLength) >= kMaxLength)
     return InvalidInput("{} mel bins of a transform of {}", mels, length);
   return std::pair{length / 2 + 1, mels};
 }
@@ -311,7 +340,8 @@ InferResult InferMel(const InferArgs& args) {
   EVOQ_ASSIGN(const DType dtype, OutputType(args.node));
   EVOQ_ASSIGN(const auto mels, ConstantInts(args, 0));
   EVOQ_ASSIGN(const auto length, ConstantInts(args, 1));
-  if (!mels || !length || mels->size() != 1 || length->size() != 1) return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>(2)))};
+  if (!mels || !length || mels->size() != 1 || length->size() != 1)
+    return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>(2)))};
   EVOQ_ASSIGN(const auto sizes, MelSizes((*mels)[0], (*length)[0]));
   return std::vector<TensorType>{TensorType(dtype, Shape{sizes.first, sizes.second})};
 }
@@ -336,17 +366,22 @@ EvalResult EvaluateMel(const EvalArgs& args) {
   const double step = (edges[1] - edges[0]) / static_cast<double>(mels + 2);
   std::vector<int64_t> corners;
   for (int64_t i = 0; i < mels + 2; ++i) {
-    const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + edges[0]) / 2595) - 1);
-    const double bin = std::floor(static_cast<double>(numbers[1] + 1) * hertz / static_cast<double>(numbers[2]));
-    if (!(bin >= 0 && bin < static_cast<double>(bins))) return InvalidInput("edges beyond the spectrum's {} bins", bins);
+    const double hertz =
+        700 * (std::pow(10.0, (static_cast<double>(i) * step + edges[0]) / 2595) - 1);
+    const double bin =
+        std::floor(static_cast<double>(numbers[1] + 1) * hertz / static_cast<double>(numbers[2]));
+    if (!(bin >= 0 && bin < static_cast<double>(bins)))
+      return InvalidInput("edges beyond the spectrum's {} bins", bins);
     corners.push_back(static_cast<int64_t>(bin));
   }
   std::vector<double> y(static_cast<size_t>(bins * mels));
   for (int64_t m = 0; m < mels; ++m) {
     const int64_t low = corners[m], centre = corners[m + 1], high = corners[m + 2];
     if (centre == low) y[centre * mels + m] = 1;
-    for (int64_t j = low; centre != low && j <= centre; ++j) y[j * mels + m] = static_cast<double>(j - low) / static_cast<double>(centre - low);
-    for (int64_t j = centre; j < high; ++j) y[j * mels + m] = static_cast<double>(high - j) / static_cast<double>(high - centre);
+    for (int64_t j = low; centre != low && j <= centre; ++j)
+      y[j * mels + m] = static_cast<double>(j - low) / static_cast<double>(centre - low);
+    for (int64_t j = centre; j < high; ++j)
+      y[j * mels + m] = static_cast<double>(high - j) / static_cast<double>(high - centre);
   }
   EVOQ_ASSIGN(const DType dtype, OutputType(args.node));
   EVOQ_ASSIGN(Tensor stored, Stored(y, Shape{bins, mels}, dtype));
@@ -355,11 +390,20 @@ EvalResult EvaluateMel(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kBlackmanWindow = {.name = "BlackmanWindow", .infer = InferWindow, .evaluate = EvaluateBlackman};
-extern const OpDef kDFT = {.name = "DFT", .max_inputs = 3, .infer = InferDft, .evaluate = EvaluateDft};
-extern const OpDef kHammingWindow = {.name = "HammingWindow", .infer = InferWindow, .evaluate = EvaluateHamming};
-extern const OpDef kHannWindow = {.name = "HannWindow", .infer = InferWindow, .evaluate = EvaluateHann};
-extern const OpDef kMelWeightMatrix = {.name = "MelWeightMatrix", .min_inputs = 5, .max_inputs = 5, .infer = InferMel, .evaluate = EvaluateMel};
-extern const OpDef kSTFT = {.name = "STFT", .min_inputs = 2, .max_inputs = 4, .infer = InferStft, .evaluate = EvaluateStft};
+extern const OpDef kBlackmanWindow = {
+    .name = "BlackmanWindow", .infer = InferWindow, .evaluate = EvaluateBlackman};
+extern const OpDef kDFT = {
+    .name = "DFT", .max_inputs = 3, .infer = InferDft, .evaluate = EvaluateDft};
+extern const OpDef kHammingWindow = {
+    .name = "HammingWindow", .infer = InferWindow, .evaluate = EvaluateHamming};
+extern const OpDef kHannWindow = {
+    .name = "HannWindow", .infer = InferWindow, .evaluate = EvaluateHann};
+extern const OpDef kMelWeightMatrix = {.name = "MelWeightMatrix",
+                                       .min_inputs = 5,
+                                       .max_inputs = 5,
+                                       .infer = InferMel,
+                                       .evaluate = EvaluateMel};
+extern const OpDef kSTFT = {
+    .name = "STFT", .min_inputs = 2, .max_inputs = 4, .infer = InferStft, .evaluate = EvaluateStft};
 
 }  // namespace evoq

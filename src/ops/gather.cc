@@ -1,4 +1,5 @@
-// Gather, GatherElements and GatherND: elements picked by index. Negative indices count from the end; one outside
+// Gather, GatherElements and GatherND: elements picked by index. Negative indices count from the
+// end; one outside
 // [-size, size) is an error.
 #include <cstring>
 
@@ -74,7 +75,8 @@ EvalResult EvaluateGatherElements(const EvalArgs& args) {
   walk[axis] = 0;
   std::byte* to = y.mutable_raw();
   ForEachIndex<1>(y.sizes(), {walk}, [&](int64_t i, const auto& offset) {
-    std::memcpy(to + i * width, x.raw() + (offset[0] + indices[i] * strides[axis]) * width, static_cast<size_t>(width));
+    std::memcpy(to + i * width, x.raw() + (offset[0] + indices[i] * strides[axis]) * width,
+                static_cast<size_t>(width));
   });
   return One(std::move(y));
 }
@@ -84,15 +86,19 @@ InferResult InferGatherND(const InferArgs& args) {
   EVOQ_TRY(CheckIndexType(args, 1));
   const TensorType& x = args.inputs[0];
   const Shape& indices = args.inputs[1].shape;
-  if (!x.shape.ranked() || !indices.ranked() || (indices.rank() > 0 && !indices[indices.rank() - 1].known()))
+  if (!x.shape.ranked() || !indices.ranked() ||
+      (indices.rank() > 0 && !indices[indices.rank() - 1].known()))
     return std::vector<TensorType>{TensorType(x.dtype, Shape::UnknownRank())};
-  if (indices.rank() == 0 || x.shape.rank() == 0) return InvalidInput("has a scalar input, expected rank 1 or more");
+  if (indices.rank() == 0 || x.shape.rank() == 0)
+    return InvalidInput("has a scalar input, expected rank 1 or more");
   const int64_t depth = indices[indices.rank() - 1].value;
   if (batch < 0 || batch >= indices.rank() || depth > x.shape.rank() - batch)
-    return InvalidInput("batch_dims {} with data {} and indices {}", batch, x.shape.ToString(), indices.ToString());
+    return InvalidInput("batch_dims {} with data {} and indices {}", batch, x.shape.ToString(),
+                        indices.ToString());
   for (int i = 0; i < batch; ++i) {
     if (x.shape[i].known() && indices[i].known() && x.shape[i].value != indices[i].value)
-      return InvalidInput("batch axis {} has {} and {} indices", i, x.shape[i].value, indices[i].value);
+      return InvalidInput("batch axis {} has {} and {} indices", i, x.shape[i].value,
+                          indices[i].value);
   }
   std::vector<Dim> dims(indices.dims().begin(), indices.dims().end() - 1);
   dims.insert(dims.end(), x.shape.dims().begin() + batch + depth, x.shape.dims().end());
@@ -122,7 +128,8 @@ EvalResult EvaluateGatherND(const EvalArgs& args) {
       EVOQ_ASSIGN(const int64_t index, NormalizeIndex(row[k], sizes[batch + k]));
       from = from * sizes[batch + k] + index;
     }
-    std::memcpy(to, x.raw() + (i / rows * batch_elements + from) * block, static_cast<size_t>(block));
+    std::memcpy(to, x.raw() + (i / rows * batch_elements + from) * block,
+                static_cast<size_t>(block));
     to += block;
   }
   return One(std::move(y));
@@ -131,12 +138,23 @@ EvalResult EvaluateGatherND(const EvalArgs& args) {
 }  // namespace
 
 // Quantized: input 0 only; the indices are never quantized.
-extern const OpDef kGather = {.name = "Gather", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                              .infer = InferGather, .evaluate = EvaluateGather};
-extern const OpDef kGatherElements = {.name = "GatherElements", .min_inputs = 2, .max_inputs = 2,
-                                      .quant = QuantTrait::kMove, .infer = InferGatherElements,
+extern const OpDef kGather = {.name = "Gather",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .quant = QuantTrait::kMove,
+                              .infer = InferGather,
+                              .evaluate = EvaluateGather};
+extern const OpDef kGatherElements = {.name = "GatherElements",
+                                      .min_inputs = 2,
+                                      .max_inputs = 2,
+                                      .quant = QuantTrait::kMove,
+                                      .infer = InferGatherElements,
                                       .evaluate = EvaluateGatherElements};
-extern const OpDef kGatherND = {.name = "GatherND", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                                .infer = InferGatherND, .evaluate = EvaluateGatherND};
+extern const OpDef kGatherND = {.name = "GatherND",
+                                .min_inputs = 2,
+                                .max_inputs = 2,
+                                .quant = QuantTrait::kMove,
+                                .infer = InferGatherND,
+                                .evaluate = EvaluateGatherND};
 
 }  // namespace evoq

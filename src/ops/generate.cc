@@ -17,7 +17,9 @@ struct AxisRange {
 };
 
 AxisRange ShapeRange(const Node& node, int64_t rank) {
-  const auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const auto clamp = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
   const int64_t start = clamp(node.attrs.Int("start", 0)), end = clamp(node.attrs.Int("end", rank));
   return {start, std::max(start, end)};
 }
@@ -26,7 +28,8 @@ InferResult InferShape(const InferArgs& args) {
   EVOQ_TRY(IntAttr(args.node, "start", 0));
   EVOQ_TRY(IntAttr(args.node, "end", 0));
   const Shape& x = args.inputs[0].shape;
-  if (!x.ranked()) return std::vector<TensorType>{TensorType(DType::kInt64, Shape(std::vector<Dim>(1)))};
+  if (!x.ranked())
+    return std::vector<TensorType>{TensorType(DType::kInt64, Shape(std::vector<Dim>(1)))};
   const AxisRange range = ShapeRange(args.node, x.rank());
   return std::vector<TensorType>{TensorType(DType::kInt64, Shape{range.end - range.start})};
 }
@@ -38,9 +41,13 @@ EvalResult EvaluateShape(const EvalArgs& args) {
   return One(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(part.size())}, part));
 }
 
-InferResult InferSize(const InferArgs&) { return std::vector<TensorType>{TensorType(DType::kInt64, Shape{})}; }
+InferResult InferSize(const InferArgs&) {
+  return std::vector<TensorType>{TensorType(DType::kInt64, Shape{})};
+}
 
-EvalResult EvaluateSize(const EvalArgs& args) { return One(Tensor::Scalar<int64_t>(args.inputs[0].elements())); }
+EvalResult EvaluateSize(const EvalArgs& args) {
+  return One(Tensor::Scalar<int64_t>(args.inputs[0].elements()));
+}
 
 // ---- ConstantOfShape(shape): every element is the attribute `value` (float32 0 by default).
 
@@ -63,7 +70,8 @@ InferResult InferConstantOfShape(const InferArgs& args) {
       if (s < 0) return InvalidInput("input 0 (shape) has the size {}", s);
     }
     shape = Shape(*sizes);
-  } else if (const Shape& list = args.inputs[0].shape; list.ranked() && list.rank() == 1 && list[0].known()) {
+  } else if (const Shape& list = args.inputs[0].shape;
+             list.ranked() && list.rank() == 1 && list[0].known()) {
     EVOQ_TRY(CheckRankLimit(list[0].value));
     shape = Shape(std::vector<Dim>(list[0].value));
   }
@@ -76,7 +84,8 @@ EvalResult EvaluateConstantOfShape(const EvalArgs& args) {
   EVOQ_ASSIGN(const int64_t width, ElementBytes(value));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
   std::byte* to = y.mutable_raw();
-  for (int64_t i = 0; i < y.elements(); ++i) std::memcpy(to + i * width, value.raw(), static_cast<size_t>(width));
+  for (int64_t i = 0; i < y.elements(); ++i)
+    std::memcpy(to + i * width, value.raw(), static_cast<size_t>(width));
   return One(std::move(y));
 }
 
@@ -90,12 +99,15 @@ Result<int64_t> RangeCount(T start, T limit, T delta) {
   double count;
   if constexpr (std::is_integral_v<T>) {
     const __int128 span = static_cast<__int128>(limit) - static_cast<__int128>(start), step = delta;
-    const __int128 exact = (span > 0) == (step > 0) ? (span + step + (step > 0 ? -1 : 1)) / step : 0;
+    const __int128 exact =
+        (span > 0) == (step > 0) ? (span + step + (step > 0 ? -1 : 1)) / step : 0;
     count = static_cast<double>(exact);
   } else {
-    count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta));
+    count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
+                      static_cast<double>(delta));
   }
-  if (!(count <= kMost)) return Fail(ErrorCode::kTooLarge, "range from {} to {} by {}", start, limit, delta);
+  if (!(count <= kMost))
+    return Fail(ErrorCode::kTooLarge, "range from {} to {} by {}", start, limit, delta);
   return count > 0 ? static_cast<int64_t>(count) : 0;
 }
 
@@ -127,8 +139,8 @@ EvalResult EvaluateRange(const EvalArgs& args) {
     const T start = args.inputs[0].data<T>()[0], delta = args.inputs[2].data<T>()[0];
     for (int64_t i = 0; i < y.elements(); ++i) {
       if constexpr (std::is_integral_v<T>) {
-        y.mutable_data<T>()[i] =
-            static_cast<T>(static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+        y.mutable_data<T>()[i] = static_cast<T>(
+            static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
       } else {
         y.mutable_data<T>()[i] = start + static_cast<T>(i) * delta;
       }
@@ -142,7 +154,8 @@ EvalResult EvaluateRange(const EvalArgs& args) {
 InferResult InferEyeLike(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 0, 2));
   EVOQ_TRY(IntAttr(args.node, "k", 0));
-  EVOQ_ASSIGN(const int64_t to, IntAttr(args.node, "dtype", static_cast<int64_t>(args.inputs[0].dtype)));
+  EVOQ_ASSIGN(const int64_t to,
+              IntAttr(args.node, "dtype", static_cast<int64_t>(args.inputs[0].dtype)));
   const auto dtype = to > 0 && to < 1000 ? DTypeFromOnnx(static_cast<int>(to)) : std::nullopt;
   if (!dtype) return Unsupported("ONNX element type {}", to);
   return std::vector<TensorType>{TensorType(*dtype, args.inputs[0].shape)};
@@ -166,10 +179,14 @@ EvalResult EvaluateEyeLike(const EvalArgs& args) {
 
 extern const OpDef kShape = {.name = "Shape", .infer = InferShape, .evaluate = EvaluateShape};
 extern const OpDef kSize = {.name = "Size", .infer = InferSize, .evaluate = EvaluateSize};
-extern const OpDef kConstantOfShape = {.name = "ConstantOfShape", .infer = InferConstantOfShape,
-                                       .evaluate = EvaluateConstantOfShape};
-extern const OpDef kRange = {
-    .name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = InferRange, .evaluate = EvaluateRange};
-extern const OpDef kEyeLike = {.name = "EyeLike", .infer = InferEyeLike, .evaluate = EvaluateEyeLike};
+extern const OpDef kConstantOfShape = {
+    .name = "ConstantOfShape", .infer = InferConstantOfShape, .evaluate = EvaluateConstantOfShape};
+extern const OpDef kRange = {.name = "Range",
+                             .min_inputs = 3,
+                             .max_inputs = 3,
+                             .infer = InferRange,
+                             .evaluate = EvaluateRange};
+extern const OpDef kEyeLike = {
+    .name = "EyeLike", .infer = InferEyeLike, .evaluate = EvaluateEyeLike};
 
 }  // namespace evoq

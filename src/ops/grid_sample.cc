@@ -23,7 +23,8 @@ struct Sampling {
 
 Result<Sampling> SamplingOf(const Node& node) {
   Sampling s;
-  const std::string mode = node.attrs.String("mode", "linear"), padding = node.attrs.String("padding_mode", "zeros");
+  const std::string mode = node.attrs.String("mode", "linear"),
+                    padding = node.attrs.String("padding_mode", "zeros");
   if (mode == "nearest") {
     s.mode = Mode::kNearest;
   } else if (mode == "cubic" || mode == "bicubic") {
@@ -36,7 +37,8 @@ Result<Sampling> SamplingOf(const Node& node) {
   } else if (padding == "reflection") {
     s.padding = Padding::kReflection;
   } else if (padding != "zeros") {
-    return InvalidInput("attribute padding_mode is '{}', expected zeros, border or reflection", padding);
+    return InvalidInput("attribute padding_mode is '{}', expected zeros, border or reflection",
+                        padding);
   }
   s.align_corners = node.attrs.Int("align_corners") != 0;
   return s;
@@ -46,11 +48,16 @@ InferResult Infer(const InferArgs& args) {
   EVOQ_TRY(SamplingOf(args.node));
   EVOQ_TRY(CheckFloat(args, 1));
   const Shape &x = args.inputs[0].shape, &grid = args.inputs[1].shape;
-  if (!x.ranked() || !grid.ranked()) return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
-  if (x.rank() < 3 || grid.rank() != x.rank()) return InvalidInput("input 1 is {}, expected rank {} of input 0, at least 3", grid.ToString(), x.rank());
-  const Dim &last = grid[grid.rank() - 1];
-  if (last.known() && last.value != x.rank() - 2) return InvalidInput("input 1 is {}, expected {} coordinates", grid.ToString(), x.rank() - 2);
-  if (x[0].known() && grid[0].known() && x[0] != grid[0]) return InvalidInput("input 1 is {}, expected a batch of {}", grid.ToString(), x[0].value);
+  if (!x.ranked() || !grid.ranked())
+    return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
+  if (x.rank() < 3 || grid.rank() != x.rank())
+    return InvalidInput("input 1 is {}, expected rank {} of input 0, at least 3", grid.ToString(),
+                        x.rank());
+  const Dim& last = grid[grid.rank() - 1];
+  if (last.known() && last.value != x.rank() - 2)
+    return InvalidInput("input 1 is {}, expected {} coordinates", grid.ToString(), x.rank() - 2);
+  if (x[0].known() && grid[0].known() && x[0] != grid[0])
+    return InvalidInput("input 1 is {}, expected a batch of {}", grid.ToString(), x[0].value);
   std::vector<Dim> dims = {x[0], x[1]};
   for (int d = 1; d + 1 < grid.rank(); ++d) dims.push_back(grid[d]);
   return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::move(dims)))};
@@ -110,7 +117,8 @@ AxisTaps<T> TapsAt(const Sampling& s, T coordinate, int64_t size) {
     taps.count = 4;
     for (int k = 0; k < 4; ++k) {
       const T d = std::fabs(static_cast<T>(k - 1) - t);
-      taps.weight[k] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+      taps.weight[k] =
+          d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
       taps.index[k] = Inside(s, base + static_cast<T>(k - 1), size);
     }
   }
@@ -124,7 +132,9 @@ T Sum(const T* plane, const std::vector<AxisTaps<T>>& taps, const std::vector<in
   if (d == taps.size()) return plane[offset];
   T sum = 0;
   for (int k = 0; k < taps[d].count; ++k) {
-    if (taps[d].index[k] >= 0) sum += taps[d].weight[k] * Sum(plane, taps, sizes, d + 1, offset * sizes[d] + taps[d].index[k]);
+    if (taps[d].index[k] >= 0)
+      sum +=
+          taps[d].weight[k] * Sum(plane, taps, sizes, d + 1, offset * sizes[d] + taps[d].index[k]);
   }
   return sum;
 }
@@ -137,7 +147,8 @@ EvalResult Sampled(const EvalArgs& args) {
   const std::vector<int64_t> sizes = x.sizes(), in(sizes.begin() + 2, sizes.end());
   const int64_t channels = sizes[1], axes = static_cast<int64_t>(in.size());
   const int64_t in_size = CheckedProduct(in).value_or(0);
-  if (in_size == 0 && y.elements() > 0) return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
+  if (in_size == 0 && y.elements() > 0)
+    return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
   const int64_t places = sizes[0] * channels == 0 ? 0 : y.elements() / (sizes[0] * channels);
   int64_t per_sample = 1;
   for (int64_t d = 0; d < axes && per_sample < int64_t{1} << 40; ++d)
@@ -164,6 +175,7 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kGridSample = {.name = "GridSample", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kGridSample = {
+    .name = "GridSample", .min_inputs = 2, .max_inputs = 2, .infer = Infer, .evaluate = Evaluate};
 
 }  // namespace evoq

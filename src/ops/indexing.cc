@@ -11,14 +11,17 @@ Status CheckRankLimit(int64_t rank) {
 }
 
 Result<int64_t> NormalizeIndex(int64_t index, int64_t size) {
-  if (index < -size || index >= size) return InvalidInput("index {} is outside [-{}, {})", index, size, size);
+  if (index < -size || index >= size)
+    return InvalidInput("index {} is outside [-{}, {})", index, size, size);
   return index < 0 ? index + size : index;
 }
 
 Result<std::vector<int64_t>> IndicesInput(const EvalArgs& args, size_t i, int64_t size) {
-  EVOQ_ASSIGN(std::vector<int64_t> indices, WithContext(ToInt64s(args.inputs[i]), fmt::format("input {}", i)));
+  EVOQ_ASSIGN(std::vector<int64_t> indices,
+              WithContext(ToInt64s(args.inputs[i]), fmt::format("input {}", i)));
   for (int64_t& index : indices) {
-    EVOQ_ASSIGN(index, WithContext(NormalizeIndex(index, size), fmt::format("input {} (indices)", i)));
+    EVOQ_ASSIGN(index,
+                WithContext(NormalizeIndex(index, size), fmt::format("input {} (indices)", i)));
   }
   return indices;
 }
@@ -30,15 +33,18 @@ Status CheckIndexType(const InferArgs& args, size_t i) {
 Status CheckElementIndices(const Shape& data, const Shape& indices, int axis) {
   if (!data.ranked() || !indices.ranked()) return {};
   if (data.rank() != indices.rank())
-    return InvalidInput("indices {} have another rank than the data {}", indices.ToString(), data.ToString());
+    return InvalidInput("indices {} have another rank than the data {}", indices.ToString(),
+                        data.ToString());
   for (int i = 0; i < data.rank(); ++i) {
     if (i != axis && data[i].known() && indices[i].known() && indices[i].value > data[i].value)
-      return InvalidInput("indices {} exceed the data {} on axis {}", indices.ToString(), data.ToString(), i);
+      return InvalidInput("indices {} exceed the data {} on axis {}", indices.ToString(),
+                          data.ToString(), i);
   }
   return {};
 }
 
-Result<std::string> StringAttr(const Node& node, const std::string& name, const std::string& fallback) {
+Result<std::string> StringAttr(const Node& node, const std::string& name,
+                               const std::string& fallback) {
   if (node.attrs.Has(name) && !node.attrs.KindIs<std::string>(name))
     return InvalidInput("attribute {} is not a string", name);
   return node.attrs.String(name, fallback);
@@ -48,7 +54,8 @@ Result<Tensor> AllocateGrown(const TensorType& type) {
   constexpr int64_t kMaxGrownBytes = int64_t{1} << 31;
   const auto bytes = type.bytes();
   if (!bytes || *bytes > kMaxGrownBytes)
-    return Fail(ErrorCode::kTooLarge, "would compute {}, more than {} bytes", type.ToString(), kMaxGrownBytes);
+    return Fail(ErrorCode::kTooLarge, "would compute {}, more than {} bytes", type.ToString(),
+                kMaxGrownBytes);
   return AllocateOutput(type);
 }
 

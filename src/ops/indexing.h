@@ -19,15 +19,17 @@ Result<std::vector<int64_t>> IndicesInput(const EvalArgs& args, size_t i, int64_
 // Errors unless input i is int32 or int64.
 Status CheckIndexType(const InferArgs& args, size_t i);
 
-// Shapes of data and indices of GatherElements and ScatterElements: equal ranks, and indices no larger than the data on
-// the other axes. Unknown sizes pass; they are checked again when the tensors are at hand.
+// Shapes of data and indices of GatherElements and ScatterElements: equal ranks, and indices no
+// larger than the data on the other axes. Unknown sizes pass; they are checked again when the
+// tensors are at hand.
 Status CheckElementIndices(const Shape& data, const Shape& indices, int axis);
 
 // A string attribute. Errors: kInvalidInput when it is there but of another kind.
-Result<std::string> StringAttr(const Node& node, const std::string& name, const std::string& fallback);
+Result<std::string> StringAttr(const Node& node, const std::string& name,
+                               const std::string& fallback);
 
-// AllocateOutput for an output that may be far larger than the inputs, because its size is data of the model (Expand,
-// Tile, Range, ...). Errors: kTooLarge above 2^31 bytes.
+// AllocateOutput for an output that may be far larger than the inputs, because its size is data of
+// the model (Expand, Tile, Range, ...). Errors: kTooLarge above 2^31 bytes.
 Result<Tensor> AllocateGrown(const TensorType& type);
 
 }  // namespace evoq

@@ -14,32 +14,38 @@ namespace {
 // Integer values that inference computes on the way (shape arithmetic) are no larger than this.
 constexpr int64_t kMaxKnownElements = 1024;
 
-// Loops run over the sizes of a tensor also where one of them is 0: the product of the others is no larger than this.
+// Loops run over the sizes of a tensor also where one of them is 0: the product of the others is no
+// larger than this.
 constexpr int64_t kMaxEmptyProduct = 1 << 26;
 
 Status CheckSize(const TensorType& type, const char* what, size_t index) {
-  // Every dimension by itself too, so that inference may add and multiply a few of them without a check.
+  // Every dimension by itself too, so that inference may add and multiply a few of them without a
+  // check.
   for (const Dim& dim : type.shape.dims()) {
     if (dim.value > kMaxTensorBytes)
-      return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
+      return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index,
+                  type.ToString(), kMaxTensorBytes);
   }
   if (!type.shape.is_static() || !type.is_tensor()) return {};
   const auto bytes = type.bytes();
   if (!bytes || *bytes > kMaxTensorBytes)
-    return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index, type.ToString(), kMaxTensorBytes);
+    return Fail(ErrorCode::kTooLarge, "{} {} would be {}, more than {} bytes", what, index,
+                type.ToString(), kMaxTensorBytes);
   if (*bytes > 0) return {};
   std::vector<int64_t> sizes = type.shape.sizes();
   std::erase(sizes, 0);
   const auto product = CheckedProduct(sizes);
   if (product && *product <= kMaxEmptyProduct) return {};
-  return Fail(ErrorCode::kTooLarge, "{} {} is {}: no element, but sizes beyond {}", what, index, type.ToString(), kMaxEmptyProduct);
+  return Fail(ErrorCode::kTooLarge, "{} {} is {}: no element, but sizes beyond {}", what, index,
+              type.ToString(), kMaxEmptyProduct);
 }
 
 // The inferred type, with the declared quantization.
 Result<TensorType> Merge(TensorType inferred, const TensorType& declared, size_t output) {
   if (!declared.quantized()) return inferred;
   if (inferred.dtype != DType::kFloat32)
-    return InvalidInput("output {} is declared {} but is {}", output, declared.ToString(), inferred.ToString());
+    return InvalidInput("output {} is declared {} but is {}", output, declared.ToString(),
+                        inferred.ToString());
   inferred.dtype = declared.dtype;
   inferred.quant = declared.quant;
   EVOQ_TRY(ValidateQuant(inferred));
@@ -51,7 +57,8 @@ struct NodeInputs {
   std::vector<TensorType> types;
   std::vector<const Tensor*> constants;
 
-  NodeInputs(const Graph& graph, const Node& node, const std::map<ValueId, Tensor>* known = nullptr) {
+  NodeInputs(const Graph& graph, const Node& node,
+             const std::map<ValueId, Tensor>* known = nullptr) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       types.push_back(id.valid() ? graph.value(id).type : TensorType());
@@ -62,7 +69,8 @@ struct NodeInputs {
   }
 };
 
-Result<std::vector<TensorType>> InferFrom(const Node& node, const NodeInputs& in, std::span<const TensorType> declared) {
+Result<std::vector<TensorType>> InferFrom(const Node& node, const NodeInputs& in,
+                                          std::span<const TensorType> declared) {
   const auto infer = [&]() -> Result<std::vector<TensorType>> {
     EVOQ_ASSIGN(const OpDef* op, CheckedOp(node, [&](size_t i) { return node.inputs[i].valid(); }));
     for (size_t i = 0; i < in.types.size(); ++i) {
@@ -74,7 +82,8 @@ Result<std::vector<TensorType>> InferFrom(const Node& node, const NodeInputs& in
   return WithContext(infer(), NodeLabel(node));
 }
 
-// The value of Shape (slice [start, end) of the sizes) or Size, when the sizes that it needs are known.
+// The value of Shape (slice [start, end) of the sizes) or Size, when the sizes that it needs are
+// known.
 std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
   if (!node.domain.empty() || !type.shape.ranked() || !type.is_tensor()) return std::nullopt;
   if (node.op == "Size") {
@@ -83,7 +92,9 @@ std::optional<Tensor> SizesValue(const Node& node, const TensorType& type) {
   }
   if (node.op != "Shape") return std::nullopt;
   const int64_t rank = type.shape.rank();
-  const auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const auto clamp = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
   const int64_t start = clamp(node.attrs.Int("start", 0)), end = clamp(node.attrs.Int("end", rank));
   std::vector<int64_t> sizes;
   for (int64_t i = start; i < end; ++i) {
@@ -99,8 +110,8 @@ bool IsSmall(const TensorType& type) {
          type.dtype != DType::kString;
 }
 
-// Computes small integer outputs of a node whose inputs are all known, so that shapes that are computed in the graph
-// (Shape, Gather, Concat, Reshape) are inferred in one walk.
+// Computes small integer outputs of a node whose inputs are all known, so that shapes that are
+// computed in the graph (Shape, Gather, Concat, Reshape) are inferred in one walk.
 void LearnValues(const Node& node, const NodeInputs& in, std::span<const TensorType> outputs,
                  std::map<ValueId, Tensor>& known) {
   if (node.outputs.empty() || !node.outputs[0].valid()) return;
@@ -131,7 +142,8 @@ Status InferValues(Graph& graph, std::map<ValueId, Tensor>& known) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     std::vector<TensorType> declared;
-    for (ValueId out : node.outputs) declared.push_back(out.valid() ? graph.value(out).type : TensorType());
+    for (ValueId out : node.outputs)
+      declared.push_back(out.valid() ? graph.value(out).type : TensorType());
     const NodeInputs in(graph, node, &known);
     EVOQ_ASSIGN(const std::vector<TensorType> types, InferFrom(node, in, declared));
     for (size_t i = 0; i < types.size(); ++i) {
@@ -144,20 +156,24 @@ Status InferValues(Graph& graph, std::map<ValueId, Tensor>& known) {
 
 }  // namespace
 
-Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, std::span<const TensorType> inputs,
+Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node,
+                                             std::span<const TensorType> inputs,
                                              std::span<const Tensor* const> constants,
                                              std::span<const TensorType> declared) {
   std::vector<TensorType> real(inputs.size());
   std::vector<const Tensor*> data(inputs.size(), nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].is_tensor() && !op.containers) return InvalidInput("input {} is {}, expected a tensor", i, inputs[i].ToString());
+    if (!inputs[i].is_tensor() && !op.containers)
+      return InvalidInput("input {} is {}, expected a tensor", i, inputs[i].ToString());
     const bool moved = InputIsChannelsLast(op, node, i);
     EVOQ_TRY(CheckSize(inputs[i], "input", i));
     real[i] = (moved ? ToChannelsFirst(inputs[i]) : inputs[i]).Dequantized();
     const Tensor* constant = i < constants.size() ? constants[i] : nullptr;
-    if (constant != nullptr && !moved && !inputs[i].quantized() && constant->layout().empty()) data[i] = constant;
+    if (constant != nullptr && !moved && !inputs[i].quantized() && constant->layout().empty())
+      data[i] = constant;
   }
-  EVOQ_ASSIGN(std::vector<TensorType> types, op.infer({.node = node, .inputs = real, .constants = data}));
+  EVOQ_ASSIGN(std::vector<TensorType> types,
+              op.infer({.node = node, .inputs = real, .constants = data}));
   if (types.size() < declared.size())
     return InvalidInput("{} outputs are used, expected at most {}", declared.size(), types.size());
   types.resize(declared.size());
@@ -169,13 +185,16 @@ Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node, 
   return types;
 }
 
-Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node, std::span<const TensorType> declared) {
+Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node,
+                                          std::span<const TensorType> declared) {
   return InferFrom(node, NodeInputs(graph, node), declared);
 }
 
 Status InferTypes(Graph& graph) { return InferTypes(graph, {}); }
 
-Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known) { return InferValues(graph, known); }
+Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known) {
+  return InferValues(graph, known);
+}
 
 Status FoldKnown(Graph& graph) {
   std::map<ValueId, Tensor> known;
@@ -192,7 +211,9 @@ Status FoldKnown(Graph& graph) {
 }
 namespace {
 
-Status UsageError(std::string message) { return tl::unexpected<Error>(Error(ErrorCode::kUsage, std::move(message))); }
+Status UsageError(std::string message) {
+  return tl::unexpected<Error>(Error(ErrorCode::kUsage, std::move(message)));
+}
 
 // Checks one requested shape against the declared one and notes what its symbols become. `partly`:
 // a size of -1 says nothing.
@@ -205,29 +226,37 @@ Status BindSymbols(const std::string& name, const Shape& declared,
                                   declared.ToString()));
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 && partly && declared.ranked()) continue;
-    if (sizes[i] < 0) return UsageError(fmt::format("input {}: dimension {} is {}, expected at least 0", name, i, sizes[i]));
+    if (sizes[i] < 0)
+      return UsageError(
+          fmt::format("input {}: dimension {} is {}, expected at least 0", name, i, sizes[i]));
     if (!declared.ranked()) continue;
     const Dim& dim = declared[static_cast<int>(i)];
     if (dim.known() && dim.value != sizes[i])
-      return UsageError(fmt::format("input {}: dimension {} is {}, the model's is fixed to {}", name, i, sizes[i], dim.value));
+      return UsageError(fmt::format("input {}: dimension {} is {}, the model's is fixed to {}",
+                                    name, i, sizes[i], dim.value));
     if (dim.known() || dim.symbol.empty()) continue;
     const auto [it, fresh] = symbols.emplace(dim.symbol, sizes[i]);
     if (!fresh && it->second != sizes[i])
-      return UsageError(fmt::format("input {}: dimension {} ({}) is {}, but {} is already {}", name, i, dim.symbol,
-                                    sizes[i], dim.symbol, it->second));
+      return UsageError(fmt::format("input {}: dimension {} ({}) is {}, but {} is already {}", name,
+                                    i, dim.symbol, sizes[i], dim.symbol, it->second));
   }
   return {};
 }
 
 // The static shape of an input for which none was requested.
-Result<Shape> DefaultShape(const std::string& name, Shape shape, const std::map<std::string, int64_t>& symbols) {
-  if (!shape.ranked()) return Fail(ErrorCode::kUsage, "input {}: its rank is not known, give its shape (--shape {}=...)", name, name);
+Result<Shape> DefaultShape(const std::string& name, Shape shape,
+                           const std::map<std::string, int64_t>& symbols) {
+  if (!shape.ranked())
+    return Fail(ErrorCode::kUsage,
+                "input {}: its rank is not known, give its shape (--shape {}=...)", name, name);
   const std::string declared = shape.ToString();
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i].known()) continue;
     const auto it = symbols.find(shape[i].symbol);
     if (it == symbols.end() && i > 0)
-      return Fail(ErrorCode::kUsage, "input {}: dimension {} of {} is not known, give its shape (--shape {}=...)", name, i, declared, name);
+      return Fail(ErrorCode::kUsage,
+                  "input {}: dimension {} of {} is not known, give its shape (--shape {}=...)",
+                  name, i, declared, name);
     shape[i] = it == symbols.end() ? 1 : it->second;
   }
   return shape;
@@ -290,7 +319,9 @@ Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>
   // Dimension 0 of inputs that nobody named: 1, and then everywhere its symbol stands.
   for (ValueId id : graph.inputs()) {
     const Shape& shape = graph.value(id).type.shape;
-    if (!graph.value(id).type.is_tensor() || shapes.count(graph.value(id).name) || !shape.ranked() || shape.rank() == 0 || shape[0].known()) continue;
+    if (!graph.value(id).type.is_tensor() || shapes.count(graph.value(id).name) ||
+        !shape.ranked() || shape.rank() == 0 || shape[0].known())
+      continue;
     if (!shape[0].symbol.empty()) symbols.emplace(shape[0].symbol, 1);
   }
   std::vector<std::pair<ValueId, TensorType>> bound;

@@ -6,7 +6,9 @@
 namespace evoq {
 namespace {
 
-bool PerTensor(const Tensor& tensor) { return tensor.type().quantized() && tensor.type().quant->per_tensor(); }
+bool PerTensor(const Tensor& tensor) {
+  return tensor.type().quantized() && tensor.type().quant->per_tensor();
+}
 
 Status NotInteger(const char* what, const TensorType& type) {
   return Unsupported("{} {} has no integer definition", what, type.ToString());
@@ -37,19 +39,25 @@ Status CheckInteger(const LinearCall& call) {
   if (!PerTensor(*call.x)) return NotInteger("input", call.x->type());
   if (!call.w->type().quantized()) return NotInteger("weight", call.w->type());
   const QuantParams& w = *call.w->type().quant;
-  if (w.block != 0 || (!w.per_tensor() && w.axis != call.w_axis)) return NotInteger("weight", call.w->type());
+  if (w.block != 0 || (!w.per_tensor() && w.axis != call.w_axis))
+    return NotInteger("weight", call.w->type());
   if (call.bias && (call.bias->dtype() != DType::kInt32 || call.bias->type().quantized()))
     return NotInteger("bias", call.bias->type());
   if (call.table) {
-    const bool bytes = call.table->dtype() == DType::kUint8 && PerTensor(*call.table) && call.table->elements() == 256;
+    const bool bytes = call.table->dtype() == DType::kUint8 && PerTensor(*call.table) &&
+                       call.table->elements() == 256;
     if (!bytes) return NotInteger("table", call.table->type());
-    if (call.y.dtype != DType::kUint8 || !call.y.quantized()) return NotInteger("output behind a table", call.y);
+    if (call.y.dtype != DType::kUint8 || !call.y.quantized())
+      return NotInteger("output behind a table", call.y);
   }
-  const bool integer_residual = call.residual && PerTensor(*call.residual) && DTypeBits(call.residual->dtype()) <= 16;
+  const bool integer_residual =
+      call.residual && PerTensor(*call.residual) && DTypeBits(call.residual->dtype()) <= 16;
   if (call.residual && !integer_residual && call.residual->dtype() != DType::kFloat32)
     return NotInteger("residual", call.residual->type());
-  if (!call.y.quantized()) return call.y.dtype == DType::kFloat32 ? Status() : NotInteger("output", call.y);
-  if (!call.y.quant->per_tensor() || DTypeBits(call.y.dtype) > 16) return NotInteger("output", call.y);
+  if (!call.y.quantized())
+    return call.y.dtype == DType::kFloat32 ? Status() : NotInteger("output", call.y);
+  if (!call.y.quant->per_tensor() || DTypeBits(call.y.dtype) > 16)
+    return NotInteger("output", call.y);
   return {};
 }
 
@@ -110,7 +118,8 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
   const bool scaled = to_integer && IsPiecewiseLinear(call.activation.kind);
   const float scale_y = to_integer ? call.y.quant->scales[0] : 1.0f;
   const float unit = scaled ? scale_y : 1.0f;
-  const Activation activation = scaled ? ScaledActivation(call.activation, scale_y) : call.activation;
+  const Activation activation =
+      scaled ? ScaledActivation(call.activation, scale_y) : call.activation;
   Residual residual;
   if (call.residual) {
     EVOQ_ASSIGN(residual, ReadResidual(*call.residual));
@@ -126,9 +135,13 @@ EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums)
   float* out = to_integer ? nullptr : reals.mutable_data<float>();
   for (size_t i = 0; i < sums.size(); ++i) {
     const size_t channel = i / call.channels.inner % call.channels.size;
-    const auto sum = static_cast<int32_t>(sums[i] + (bias ? static_cast<uint32_t>(bias[channel]) : 0u));
-    float v = static_cast<float>(sum) * LinearMultiplier(scale_x, w.scales[channel % w.scales.size()], unit);
-    if (call.residual) v = v + (residual.values.data<float>()[i] - static_cast<float>(residual.zero)) * residual_multiplier;
+    const auto sum =
+        static_cast<int32_t>(sums[i] + (bias ? static_cast<uint32_t>(bias[channel]) : 0u));
+    float v = static_cast<float>(sum) *
+              LinearMultiplier(scale_x, w.scales[channel % w.scales.size()], unit);
+    if (call.residual)
+      v = v + (residual.values.data<float>()[i] - static_cast<float>(residual.zero)) *
+                  residual_multiplier;
     v = Apply(activation, v);
     if (!to_integer) {
       out[i] = v;
@@ -154,7 +167,8 @@ Status CheckTable(const InferArgs& args, size_t i) {
   const TensorType& table = args.inputs[i];
   if (table.dtype != DType::kUint8 && table.dtype != DType::kFloat32)
     return InvalidInput("table (input {}) is {}, expected uint8", i, table.ToString());
-  if (!(table.shape == Shape{256})) return InvalidInput("table (input {}) is {}, expected 256 elements", i, table.ToString());
+  if (!(table.shape == Shape{256}))
+    return InvalidInput("table (input {}) is {}, expected 256 elements", i, table.ToString());
   return {};
 }
 
@@ -184,8 +198,10 @@ Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape
     if (!IsFloat(bias.dtype) && bias.dtype != DType::kInt32)
       return InvalidInput("bias (input 2) is {}, expected a float type or int32", bias.ToString());
     EVOQ_TRY(CheckRank(args, 2, 1));
-    if (bias.shape.ranked() && bias.shape[0].known() && channels.known() && bias.shape[0] != channels)
-      return InvalidInput("bias (input 2) has {} elements, expected {}", bias.shape[0].value, channels.value);
+    if (bias.shape.ranked() && bias.shape[0].known() && channels.known() &&
+        bias.shape[0] != channels)
+      return InvalidInput("bias (input 2) has {} elements, expected {}", bias.shape[0].value,
+                          channels.value);
   }
   if (table) EVOQ_TRY(CheckTable(args, 4));
   if (!args.has(3)) return {};
@@ -195,7 +211,8 @@ Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape
   bool agree = residual.rank() == y.rank();
   for (int i = 0; agree && i < y.rank(); ++i)
     agree = !y[i].known() || !residual[i].known() || y[i].value == residual[i].value;
-  if (!agree) return InvalidInput("residual (input 3) is {}, expected {}", residual.ToString(), y.ToString());
+  if (!agree)
+    return InvalidInput("residual (input 3) is {}, expected {}", residual.ToString(), y.ToString());
   return {};
 }
 
@@ -204,10 +221,13 @@ Result<DType> LinearOutputDType(const InferArgs& args) {
   if (!args.node.attrs.Has("output_dtype")) return x;
   const int64_t wanted = args.node.attrs.Int("output_dtype");
   if (wanted == static_cast<int64_t>(DType::kFloat32) && IsFloat(x)) return DType::kFloat32;
-  return InvalidInput("attribute output_dtype is {} for {} inputs, expected 1 (float32) for a float type", wanted, DTypeName(x));
+  return InvalidInput(
+      "attribute output_dtype is {} for {} inputs, expected 1 (float32) for a float type", wanted,
+      DTypeName(x));
 }
 
-Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& scale, const Tensor* zero_point, int axis) {
+Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& scale,
+                                 const Tensor* zero_point, int axis) {
   EVOQ_ASSIGN(const Tensor scales, ToFloat32(scale));
   QuantParams quant;
   quant.scales.assign(scales.data<float>(), scales.data<float>() + scales.elements());
@@ -215,7 +235,8 @@ Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& 
   quant.axis = quant.scales.size() == 1 ? -1 : axis;
   if (zero_point != nullptr) {
     if (zero_point->dtype() != dtype)
-      return InvalidInput("a zero point of {} for {}", DTypeName(zero_point->dtype()), DTypeName(dtype));
+      return InvalidInput("a zero point of {} for {}", DTypeName(zero_point->dtype()),
+                          DTypeName(dtype));
     EVOQ_ASSIGN(const std::vector<int64_t> zeros, ToInt64s(*zero_point));
     if (zeros.size() != quant.scales.size() && zeros.size() != 1)
       return InvalidInput("{} zero points for {} scales", zeros.size(), quant.scales.size());

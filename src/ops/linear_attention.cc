@@ -8,8 +8,10 @@
 namespace evoq {
 namespace {
 
-// ---- LinearAttention(q, k, v, past_state?, decay?, beta?): per batch item and key head a state S [d_k, d_v], per token
-//   S = exp(decay) * S;  w = v, or beta * (v - S^T k) with the delta rule;  S = S + k w^T;  y = scale * S^T q
+// ---- LinearAttention(q, k, v, past_state?, decay?, beta?): per batch item and key head a state S
+// [d_k, d_v], per token
+//   S = exp(decay) * S;  w = v, or beta * (v - S^T k) with the delta rule;  S = S + k w^T;  y =
+//   scale * S^T q
 // for each query head of the group. Sums are sequential in index order.
 
 struct Heads {
@@ -19,7 +21,8 @@ struct Heads {
 Result<Heads> HeadsOf(const Node& node) {
   EVOQ_ASSIGN(const int64_t q, IntAttr(node, "q_num_heads", 0));
   EVOQ_ASSIGN(const int64_t kv, IntAttr(node, "kv_num_heads", 0));
-  if (q <= 0 || kv <= 0 || q % kv != 0) return InvalidInput("{} query heads and {} key heads, expected a multiple", q, kv);
+  if (q <= 0 || kv <= 0 || q % kv != 0)
+    return InvalidInput("{} query heads and {} key heads, expected a multiple", q, kv);
   return Heads{q, kv};
 }
 
@@ -33,7 +36,8 @@ Result<Rule> RuleOf(const Node& node) {
   if (name == "gated") return Rule{true, false};
   if (name == "delta") return Rule{false, true};
   if (name == "gated_delta") return Rule{true, true};
-  return InvalidInput("attribute update_rule is '{}', expected linear, gated, delta or gated_delta", name);
+  return InvalidInput("attribute update_rule is '{}', expected linear, gated, delta or gated_delta",
+                      name);
 }
 
 // Errors unless dimension `d` of input i is one of `allowed`.
@@ -43,7 +47,8 @@ Status CheckSize(const InferArgs& args, size_t i, int d, std::initializer_list<D
   for (const Dim& a : allowed) {
     if (!size.known() || !a.known() || a.value == size.value) return {};
   }
-  return InvalidInput("input {} is {}, whose dimension {} does not fit", i, args.inputs[i].ToString(), d);
+  return InvalidInput("input {} is {}, whose dimension {} does not fit", i,
+                      args.inputs[i].ToString(), d);
 }
 
 InferResult InferLinear(const InferArgs& args) {
@@ -51,19 +56,28 @@ InferResult InferLinear(const InferArgs& args) {
   EVOQ_ASSIGN(const Heads heads, HeadsOf(args.node));
   EVOQ_ASSIGN(const Rule rule, RuleOf(args.node));
   EVOQ_TRY(FloatAttr(args.node, "scale", 0));
-  if (rule.gated && !args.has(4)) return InvalidInput("input 4 (decay) is missing, which the update rule needs");
-  if (rule.delta && !args.has(5)) return InvalidInput("input 5 (beta) is missing, which the update rule needs");
+  if (rule.gated && !args.has(4))
+    return InvalidInput("input 4 (decay) is missing, which the update rule needs");
+  if (rule.delta && !args.has(5))
+    return InvalidInput("input 5 (beta) is missing, which the update rule needs");
   for (size_t i : {0, 1, 2, 4, 5}) EVOQ_TRY(CheckRank(args, i, 3));
   EVOQ_TRY(CheckRank(args, 3, 4));
   const Shape &q = args.inputs[0].shape, &k = args.inputs[1].shape, &v = args.inputs[2].shape;
-  const DType dtype = args.inputs[0].dtype, state_dtype = args.has(3) ? args.inputs[3].dtype : dtype;
+  const DType dtype = args.inputs[0].dtype,
+              state_dtype = args.has(3) ? args.inputs[3].dtype : dtype;
   if (!q.ranked() || !k.ranked() || !v.ranked())
-    return std::vector<TensorType>{TensorType(dtype, Shape::UnknownRank()), TensorType(state_dtype, Shape::UnknownRank())};
-  const auto part = [](const Dim& whole, int64_t parts) { return whole.known() && whole.value % parts == 0 ? Dim(whole.value / parts) : Dim(); };
-  const auto times = [](const Dim& size, int64_t count) { return size.known() && size.value < (int64_t{1} << 40) ? Dim(size.value * count) : Dim(); };
+    return std::vector<TensorType>{TensorType(dtype, Shape::UnknownRank()),
+                                   TensorType(state_dtype, Shape::UnknownRank())};
+  const auto part = [](const Dim& whole, int64_t parts) {
+    return whole.known() && whole.value % parts == 0 ? Dim(whole.value / parts) : Dim();
+  };
+  const auto times = [](const Dim& size, int64_t count) {
+    return size.known() && size.value < (int64_t{1} << 40) ? Dim(size.value * count) : Dim();
+  };
   const Dim d_k = part(q[2], heads.q), d_v = part(v[2], heads.kv);
   if ((q[2].known() && !d_k.known()) || (v[2].known() && !d_v.known()))
-    return InvalidInput("inputs {} and {} are no multiples of the heads", q.ToString(), v.ToString());
+    return InvalidInput("inputs {} and {} are no multiples of the heads", q.ToString(),
+                        v.ToString());
   EVOQ_TRY(CheckSize(args, 1, 2, {times(d_k, heads.kv)}));
   for (size_t i : {1, 2, 4, 5}) {
     EVOQ_TRY(CheckSize(args, i, 0, {q[0]}));
@@ -73,7 +87,9 @@ InferResult InferLinear(const InferArgs& args) {
   EVOQ_TRY(CheckSize(args, 5, 2, {Dim(heads.kv), Dim(1)}));
   const std::vector<Dim> state = {q[0], Dim(heads.kv), d_k, d_v};
   for (int d = 0; d < 4; ++d) EVOQ_TRY(CheckSize(args, 3, d, {state[d]}));
-  return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>{q[0], q[1], times(d_v, heads.q)})), TensorType(state_dtype, Shape(state))};
+  return std::vector<TensorType>{
+      TensorType(dtype, Shape(std::vector<Dim>{q[0], q[1], times(d_v, heads.q)})),
+      TensorType(state_dtype, Shape(state))};
 }
 
 template <typename T>
@@ -81,7 +97,8 @@ EvalResult Linear(const EvalArgs& args) {
   EVOQ_ASSIGN(const Heads heads, HeadsOf(args.node));
   EVOQ_ASSIGN(const Rule rule, RuleOf(args.node));
   const std::vector<int64_t> q = args.inputs[0].sizes(), v = args.inputs[2].sizes();
-  const int64_t batch = q[0], steps = q[1], d_k = q[2] / heads.q, d_v = v[2] / heads.kv, group = heads.q / heads.kv;
+  const int64_t batch = q[0], steps = q[1], d_k = q[2] / heads.q, d_v = v[2] / heads.kv,
+                group = heads.q / heads.kv;
   const T given = args.node.attrs.Float("scale", 0),
           scale = given != 0 ? given : 1 / std::sqrt(static_cast<T>(d_k));
   EVOQ_ASSIGN(Tensor y,
@@ -134,8 +151,9 @@ EvalResult EvaluateLinear(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) { return Linear<decltype(tag)>(args); });
 }
 
-// ---- CausalConvWithState(x, weight, bias?, past_state?): y[t] = activation(bias + sum_i weight[i] * x[t - (k - 1) + i]) per
-// channel, where what lies before x is the state (zeros); the new state is the last k - 1 places of state and x.
+// ---- CausalConvWithState(x, weight, bias?, past_state?): y[t] = activation(bias + sum_i weight[i]
+// * x[t - (k - 1) + i]) per channel, where what lies before x is the state (zeros); the new state
+// is the last k - 1 places of state and x.
 
 InferResult InferCausalConv(const InferArgs& args) {
   for (size_t i = 0; i < 4; ++i) EVOQ_TRY(CheckFloat(args, i));
@@ -148,7 +166,8 @@ InferResult InferCausalConv(const InferArgs& args) {
   const DType state_dtype = args.has(3) ? args.inputs[3].dtype : args.inputs[0].dtype;
   if (!x.ranked() || !w.ranked())
     return std::vector<TensorType>{args.inputs[0], TensorType(state_dtype, Shape::UnknownRank())};
-  if (w[2].known() && w[2].value < 1) return InvalidInput("input 1 is {}, expected at least one tap", w.ToString());
+  if (w[2].known() && w[2].value < 1)
+    return InvalidInput("input 1 is {}, expected at least one tap", w.ToString());
   EVOQ_TRY(CheckSize(args, 1, 0, {x[1]}));
   EVOQ_TRY(CheckSize(args, 1, 1, {Dim(1)}));
   EVOQ_TRY(CheckSize(args, 2, 0, {x[1]}));
@@ -160,7 +179,8 @@ InferResult InferCausalConv(const InferArgs& args) {
 template <typename T>
 EvalResult CausalConv(const EvalArgs& args) {
   const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  const int64_t batch = x.sizes()[0], channels = x.sizes()[1], length = x.sizes()[2], taps = w.sizes()[2], kept = taps - 1;
+  const int64_t batch = x.sizes()[0], channels = x.sizes()[1], length = x.sizes()[2],
+                taps = w.sizes()[2], kept = taps - 1;
   const bool silu = args.node.attrs.String("activation", "none") != "none";
   Tensor y = Tensor::Allocate(x.type());
   EVOQ_ASSIGN(Tensor state,
@@ -187,9 +207,17 @@ EvalResult EvaluateCausalConv(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kCausalConvWithState = {.name = "CausalConvWithState", .min_inputs = 2, .max_inputs = 4, .outputs = 2,
-                                           .infer = InferCausalConv, .evaluate = EvaluateCausalConv};
-extern const OpDef kLinearAttention = {.name = "LinearAttention", .min_inputs = 3, .max_inputs = 6, .outputs = 2,
-                                       .infer = InferLinear, .evaluate = EvaluateLinear};
+extern const OpDef kCausalConvWithState = {.name = "CausalConvWithState",
+                                           .min_inputs = 2,
+                                           .max_inputs = 4,
+                                           .outputs = 2,
+                                           .infer = InferCausalConv,
+                                           .evaluate = EvaluateCausalConv};
+extern const OpDef kLinearAttention = {.name = "LinearAttention",
+                                       .min_inputs = 3,
+                                       .max_inputs = 6,
+                                       .outputs = 2,
+                                       .infer = InferLinear,
+                                       .evaluate = EvaluateLinear};
 
 }  // namespace evoq

@@ -26,10 +26,10 @@ InferResult InferLogic(const InferArgs& args) {
 
 template <typename F>
 EvalResult EvaluateLogic(const EvalArgs& args) {
-  EVOQ_ASSIGN(Tensor y,
-              (BroadcastMap<uint8_t, uint8_t>(args.inputs[0], args.inputs[1], DType::kBool, [](uint8_t a, uint8_t b) {
-                return static_cast<uint8_t>(F()(a != 0, b != 0));
-              })));
+  EVOQ_ASSIGN(Tensor y, (BroadcastMap<uint8_t, uint8_t>(
+                            args.inputs[0], args.inputs[1], DType::kBool, [](uint8_t a, uint8_t b) {
+                              return static_cast<uint8_t>(F()(a != 0, b != 0));
+                            })));
   return One(std::move(y));
 }
 
@@ -44,14 +44,14 @@ EvalResult EvaluateBits(const EvalArgs& args) {
   const Tensor& a = args.inputs[0];
   return DispatchInteger(a.dtype(), [&](auto tag) -> EvalResult {
     using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y,
-                (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [](T p, T q) { return static_cast<T>(F()(p, q)); })));
+    EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(),
+                                              [](T p, T q) { return static_cast<T>(F()(p, q)); })));
     return One(std::move(y));
   });
 }
 
-// ---- BitShift: x << n or x >> n, the sign kept by the right shift; 0 when n is the width or more or negative, but -1 for the right
-// shift of a negative x.
+// ---- BitShift: x << n or x >> n, the sign kept by the right shift; 0 when n is the width or more
+// or negative, but -1 for the right shift of a negative x.
 
 InferResult InferBitShift(const InferArgs& args) {
   EVOQ_ASSIGN(const std::string direction, StringAttr(args.node, "direction", ""));
@@ -67,7 +67,8 @@ EvalResult EvaluateBitShift(const EvalArgs& args) {
     using T = decltype(tag);
     EVOQ_ASSIGN(Tensor y, (BroadcastMap<T, T>(a, args.inputs[1], a.dtype(), [left](T x, T n) -> T {
                   constexpr int kBits = 8 * sizeof(T);
-                  if (n < 0 || static_cast<uint64_t>(n) >= kBits) return static_cast<T>(!left && x < 0 ? -1 : 0);
+                  if (n < 0 || static_cast<uint64_t>(n) >= kBits)
+                    return static_cast<T>(!left && x < 0 ? -1 : 0);
                   return static_cast<T>(left ? static_cast<uint64_t>(x) << n : x >> n);
                 })));
     return One(std::move(y));
@@ -94,8 +95,8 @@ EvalResult EvaluateWhere(const EvalArgs& args) {
     const uint8_t* condition = args.inputs[0].data<uint8_t>();
     T* to = out.mutable_data<T>();
     ForEachIndex<3>(sizes,
-                    {BroadcastStrides(args.inputs[0].sizes(), sizes), BroadcastStrides(x.sizes(), sizes),
-                     BroadcastStrides(y.sizes(), sizes)},
+                    {BroadcastStrides(args.inputs[0].sizes(), sizes),
+                     BroadcastStrides(x.sizes(), sizes), BroadcastStrides(y.sizes(), sizes)},
                     [&](int64_t i, const auto& at) {
                       to[i] = condition[at[0]] != 0 ? x.data<T>()[at[1]] : y.data<T>()[at[2]];
                     });
@@ -115,17 +116,28 @@ constexpr OpDef CompareOp(const char* name, EvaluateFn evaluate) {
           .evaluate = evaluate};
 }
 constexpr OpDef LogicOp(const char* name, EvaluateFn evaluate) {
-  return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferLogic, .evaluate = evaluate};
+  return {.name = name,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .elementwise = true,
+          .infer = InferLogic,
+          .evaluate = evaluate};
 }
 constexpr OpDef BitsOp(const char* name, EvaluateFn evaluate) {
-  return {.name = name, .min_inputs = 2, .max_inputs = 2, .elementwise = true, .infer = InferBits, .evaluate = evaluate};
+  return {.name = name,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .elementwise = true,
+          .infer = InferBits,
+          .evaluate = evaluate};
 }
 
 }  // namespace
 
 extern const OpDef kEqual = CompareOp("Equal", EvaluateCompare<std::equal_to<>>);
 extern const OpDef kGreater = CompareOp("Greater", EvaluateCompare<std::greater<>>);
-extern const OpDef kGreaterOrEqual = CompareOp("GreaterOrEqual", EvaluateCompare<std::greater_equal<>>);
+extern const OpDef kGreaterOrEqual =
+    CompareOp("GreaterOrEqual", EvaluateCompare<std::greater_equal<>>);
 extern const OpDef kLess = CompareOp("Less", EvaluateCompare<std::less<>>);
 extern const OpDef kLessOrEqual = CompareOp("LessOrEqual", EvaluateCompare<std::less_equal<>>);
 extern const OpDef kAnd = LogicOp("And", EvaluateLogic<std::logical_and<>>);
@@ -134,9 +146,18 @@ extern const OpDef kXor = LogicOp("Xor", EvaluateLogic<std::not_equal_to<>>);
 extern const OpDef kBitwiseAnd = BitsOp("BitwiseAnd", EvaluateBits<std::bit_and<>>);
 extern const OpDef kBitwiseOr = BitsOp("BitwiseOr", EvaluateBits<std::bit_or<>>);
 extern const OpDef kBitwiseXor = BitsOp("BitwiseXor", EvaluateBits<std::bit_xor<>>);
-extern const OpDef kBitShift = {.name = "BitShift", .min_inputs = 2, .max_inputs = 2, .elementwise = true,
-                                .infer = InferBitShift, .evaluate = EvaluateBitShift};
-extern const OpDef kWhere = {.name = "Where", .min_inputs = 3, .max_inputs = 3, .elementwise = true, .strings = Strings::kRanks,
-                             .infer = InferWhere, .evaluate = EvaluateWhere};
+extern const OpDef kBitShift = {.name = "BitShift",
+                                .min_inputs = 2,
+                                .max_inputs = 2,
+                                .elementwise = true,
+                                .infer = InferBitShift,
+                                .evaluate = EvaluateBitShift};
+extern const OpDef kWhere = {.name = "Where",
+                             .min_inputs = 3,
+                             .max_inputs = 3,
+                             .elementwise = true,
+                             .strings = Strings::kRanks,
+                             .infer = InferWhere,
+                             .evaluate = EvaluateWhere};
 
 }  // namespace evoq

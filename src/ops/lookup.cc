@@ -1,5 +1,5 @@
-// evoq::Lookup(x, table): y = table[x] on the bytes of a uint8 value; `table` is uint8[256]. What a chain of functions of one
-// quantized value becomes (docs/passes.md, fuse-tables).
+// evoq::Lookup(x, table): y = table[x] on the bytes of a uint8 value; `table` is uint8[256]. What a
+// chain of functions of one quantized value becomes (docs/passes.md, fuse-tables).
 #include "ops/linear.h"
 
 namespace evoq {
@@ -18,7 +18,8 @@ EvalResult Evaluate(const EvalArgs& args) {
 EvalResult EvaluateQuantized(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const TensorType& y = args.output_types[0];
-  if (x.dtype() != DType::kUint8 || y.dtype != DType::kUint8 || !x.type().quantized() || !y.quantized())
+  if (x.dtype() != DType::kUint8 || y.dtype != DType::kUint8 || !x.type().quantized() ||
+      !y.quantized())
     return InvalidInput("{} to {}, expected quantized uint8", x.type().ToString(), y.ToString());
   if (args.inputs[1].dtype() != DType::kUint8)
     return InvalidInput("table (input 1) is {}, expected uint8", args.inputs[1].type().ToString());
@@ -28,12 +29,12 @@ EvalResult EvaluateQuantized(const EvalArgs& args) {
 }  // namespace
 
 extern const OpDef kLookup = {.name = "Lookup",
-                       .domain = "evoq",
-                       .min_inputs = 2,
-                       .max_inputs = 2,
-                       .quant = QuantTrait::kTable,
-                       .infer = Infer,
-                       .evaluate = Evaluate,
-                       .evaluate_quantized = EvaluateQuantized};
+                              .domain = "evoq",
+                              .min_inputs = 2,
+                              .max_inputs = 2,
+                              .quant = QuantTrait::kTable,
+                              .infer = Infer,
+                              .evaluate = Evaluate,
+                              .evaluate_quantized = EvaluateQuantized};
 
 }  // namespace evoq

@@ -1,6 +1,7 @@
-// NegativeLogLikelihoodLoss(x, target, weight?) and SoftmaxCrossEntropyLoss(scores, target, weight?) -> loss, log_prob: x and
-// scores are [N, C, d...], target [N, d...] names a class. loss = -w[target] * x[target], w = 0 where the target is
-// ignore_index; reduction none, sum, or mean (the sum over the sum of w). Sums are sequential.
+// NegativeLogLikelihoodLoss(x, target, weight?) and SoftmaxCrossEntropyLoss(scores, target,
+// weight?) -> loss, log_prob: x and scores are [N, C, d...], target [N, d...] names a class. loss =
+// -w[target] * x[target], w = 0 where the target is ignore_index; reduction none, sum, or mean (the
+// sum over the sum of w). Sums are sequential.
 #include <cmath>
 
 #include "ops/indexing.h"
@@ -35,7 +36,9 @@ InferResult Infer(const InferArgs& args) {
       const Dim& size = x.shape[d == 0 ? 0 : d + 1];
       fits = !size.known() || !target[d].known() || size.value == target[d].value;
     }
-    if (!fits) return InvalidInput("inputs {} and {}, expected [N, C, ...] and [N, ...]", x.ToString(), args.inputs[1].ToString());
+    if (!fits)
+      return InvalidInput("inputs {} and {}, expected [N, C, ...] and [N, ...]", x.ToString(),
+                          args.inputs[1].ToString());
   }
   const Shape shape = reduction == Reduction::kNone ? target : Shape{};
   return std::vector<TensorType>{TensorType(x.dtype, shape), x};
@@ -48,7 +51,8 @@ Result<Tensor> Loss(const EvalArgs& args, const Tensor& log_prob) {
   const AxisSplit split = SplitAt(log_prob.sizes(), 1);
   const T* weight = args.has(2) ? args.inputs[2].data<T>() : nullptr;
   if (weight != nullptr && args.inputs[2].elements() != split.size)
-    return InvalidInput("input 2 has {} weights, expected {}", args.inputs[2].elements(), split.size);
+    return InvalidInput("input 2 has {} weights, expected {}", args.inputs[2].elements(),
+                        split.size);
   const bool ignores = args.node.attrs.Has("ignore_index");
   const int64_t ignored = args.node.attrs.Int("ignore_index");
   Tensor losses = Tensor::Allocate(TensorType(log_prob.dtype(), args.inputs[1].shape()));
@@ -87,10 +91,12 @@ EvalResult CrossEntropy(const EvalArgs& args) {
     T* v = log_prob.mutable_data<T>() + row / split.inner * split.size * split.inner +
            row % split.inner;
     T max = v[0];
-    for (int64_t c = 1; c < split.size; ++c) max = v[c * split.inner] > max ? v[c * split.inner] : max;
+    for (int64_t c = 1; c < split.size; ++c)
+      max = v[c * split.inner] > max ? v[c * split.inner] : max;
     for (int64_t c = 0; c < split.size; ++c) exps[c] = ExpOf(v[c * split.inner] - max);
     const T log_sum = LogOf(SumAlong<T>(exps, split.inner == 1));
-    for (int64_t c = 0; c < split.size; ++c) v[c * split.inner] = (v[c * split.inner] - max) - log_sum;
+    for (int64_t c = 0; c < split.size; ++c)
+      v[c * split.inner] = (v[c * split.inner] - max) - log_sum;
   }
   EVOQ_ASSIGN(Tensor loss, Loss<T>(args, log_prob));
   return std::vector<Tensor>{std::move(loss), std::move(log_prob)};
@@ -102,8 +108,16 @@ EvalResult EvaluateCrossEntropy(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kNegativeLogLikelihoodLoss = {.name = "NegativeLogLikelihoodLoss", .min_inputs = 2, .max_inputs = 3, .infer = Infer, .evaluate = EvaluateNll};
-extern const OpDef kSoftmaxCrossEntropyLoss = {.name = "SoftmaxCrossEntropyLoss", .min_inputs = 2, .max_inputs = 3, .outputs = 2, .infer = Infer,
+extern const OpDef kNegativeLogLikelihoodLoss = {.name = "NegativeLogLikelihoodLoss",
+                                                 .min_inputs = 2,
+                                                 .max_inputs = 3,
+                                                 .infer = Infer,
+                                                 .evaluate = EvaluateNll};
+extern const OpDef kSoftmaxCrossEntropyLoss = {.name = "SoftmaxCrossEntropyLoss",
+                                               .min_inputs = 2,
+                                               .max_inputs = 3,
+                                               .outputs = 2,
+                                               .infer = Infer,
                                                .evaluate = EvaluateCrossEntropy};
 
 }  // namespace evoq

@@ -25,7 +25,8 @@ std::vector<Dim> AsMatrix(const Shape& shape, bool is_a) {
 }
 
 MatMulGeometry GeometryOf(const Shape& a, const Shape& b) {
-  const std::vector<int64_t> x = Shape(AsMatrix(a, true)).sizes(), y = Shape(AsMatrix(b, false)).sizes();
+  const std::vector<int64_t> x = Shape(AsMatrix(a, true)).sizes(),
+                             y = Shape(AsMatrix(b, false)).sizes();
   const std::vector<int64_t> x_batch(x.begin(), x.end() - 2), y_batch(y.begin(), y.end() - 2);
   MatMulGeometry g;
   g.m = x[x.size() - 2];
@@ -33,7 +34,8 @@ MatMulGeometry GeometryOf(const Shape& a, const Shape& b) {
   g.n = y.back();
   g.batch.assign(std::max(x_batch.size(), y_batch.size()), 1);
   for (size_t i = 0; i < g.batch.size(); ++i) {
-    const int64_t from_x = i + x_batch.size() - g.batch.size(), from_y = i + y_batch.size() - g.batch.size();
+    const int64_t from_x = i + x_batch.size() - g.batch.size(),
+                  from_y = i + y_batch.size() - g.batch.size();
     if (i + x_batch.size() >= g.batch.size() && x_batch[from_x] != 1) g.batch[i] = x_batch[from_x];
     if (i + y_batch.size() >= g.batch.size() && y_batch[from_y] != 1) g.batch[i] = y_batch[from_y];
   }
@@ -59,7 +61,8 @@ std::vector<Acc> MatMulSums(const MatMulGeometry& g, const In* a, const In* b) {
   return sums;
 }
 
-Result<std::vector<uint32_t>> IntegerSums(const MatMulGeometry& g, const Tensor& a, const Tensor& b) {
+Result<std::vector<uint32_t>> IntegerSums(const MatMulGeometry& g, const Tensor& a,
+                                          const Tensor& b) {
   EVOQ_ASSIGN(const std::vector<uint32_t> left, Centered(a));
   EVOQ_ASSIGN(const std::vector<uint32_t> right, Centered(b));
   return MatMulSums<uint32_t, uint32_t>(g, left.data(), right.data());
@@ -69,7 +72,8 @@ Result<std::vector<uint32_t>> IntegerSums(const MatMulGeometry& g, const Tensor&
 
 InferResult InferMatMul(const InferArgs& args) {
   if (args.inputs[0].dtype != args.inputs[1].dtype)
-    return InvalidInput("input 1 is {}, expected {} as input 0", args.inputs[1].ToString(), DTypeName(args.inputs[0].dtype));
+    return InvalidInput("input 1 is {}, expected {} as input 0", args.inputs[1].ToString(),
+                        DTypeName(args.inputs[0].dtype));
   EVOQ_ASSIGN(Shape y, MatMulShape(args.inputs[0].shape, args.inputs[1].shape));
   const Shape& b = args.inputs[1].shape;
   EVOQ_TRY(CheckLinearExtras(args, b.ranked() ? AsMatrix(b, false).back() : Dim(), y));
@@ -138,13 +142,19 @@ InferResult InferGemm(const InferArgs& args) {
   EVOQ_TRY(FloatAttr(args.node, "alpha", 1));
   EVOQ_TRY(FloatAttr(args.node, "beta", 1));
   EVOQ_TRY(ActivationFromAttrs(args.node.attrs));
-  if (args.inputs[0].dtype != args.inputs[1].dtype) return InvalidInput("input 1 is {}, expected {} as input 0", args.inputs[1].ToString(), DTypeName(args.inputs[0].dtype));
-  EVOQ_ASSIGN(Shape y, MatMulShape(Transposed(args.inputs[0].shape, trans_a != 0), Transposed(args.inputs[1].shape, trans_b != 0)));
+  if (args.inputs[0].dtype != args.inputs[1].dtype)
+    return InvalidInput("input 1 is {}, expected {} as input 0", args.inputs[1].ToString(),
+                        DTypeName(args.inputs[0].dtype));
+  EVOQ_ASSIGN(Shape y, MatMulShape(Transposed(args.inputs[0].shape, trans_a != 0),
+                                   Transposed(args.inputs[1].shape, trans_b != 0)));
   if (args.has(2) && y.ranked()) {
     EVOQ_ASSIGN(const Shape all, BroadcastShapes(y, args.inputs[2].shape));
     bool fits = !all.ranked() || all.rank() == 2;
-    for (int i = 0; fits && all.ranked() && i < 2; ++i) fits = !y[i].known() || y[i].value == all[i].value;
-    if (!fits) return InvalidInput("input 2 is {}, expected a shape that broadcasts to {}", args.inputs[2].ToString(), y.ToString());
+    for (int i = 0; fits && all.ranked() && i < 2; ++i)
+      fits = !y[i].known() || y[i].value == all[i].value;
+    if (!fits)
+      return InvalidInput("input 2 is {}, expected a shape that broadcasts to {}",
+                          args.inputs[2].ToString(), y.ToString());
   }
   return std::vector<TensorType>{TensorType(args.inputs[0].dtype, std::move(y))};
 }
@@ -194,28 +204,32 @@ EvalResult EvaluateGemm(const EvalArgs& args) {
 // With alpha = beta = 1 and c a row: MatMul with a bias.
 EvalResult EvaluateGemmQuantized(const EvalArgs& args) {
   const Attrs& attrs = args.node.attrs;
-  if (attrs.Float("alpha", 1) != 1 || attrs.Float("beta", 1) != 1) return Unsupported("alpha or beta other than 1");
+  if (attrs.Float("alpha", 1) != 1 || attrs.Float("beta", 1) != 1)
+    return Unsupported("alpha or beta other than 1");
   EVOQ_ASSIGN(const Tensor a, MaybeTransposed(args.inputs[0], attrs.Int("transA") != 0));
   EVOQ_ASSIGN(const Tensor b, MaybeTransposed(args.inputs[1], attrs.Int("transB") != 0));
   Tensor bias;
   if (args.has(2)) {
     const Tensor& c = args.inputs[2];
-    if (c.elements() != b.shape()[1].value || c.shape().rank() == 0 || c.shape()[c.shape().rank() - 1] != b.shape()[1])
+    if (c.elements() != b.shape()[1].value || c.shape().rank() == 0 ||
+        c.shape()[c.shape().rank() - 1] != b.shape()[1])
       return Unsupported("input 2 is {}, not a row", c.type().ToString());
     if (c.type().quantized()) return Unsupported("input 2 is {}", c.type().ToString());
     bias = c.WithType(TensorType(c.dtype(), Shape{c.elements()}));
   }
   const std::vector<Tensor> inputs = {a, b, bias};
-  return EvaluateMatMulQuantized({.node = args.node, .inputs = inputs, .output_types = args.output_types});
+  return EvaluateMatMulQuantized(
+      {.node = args.node, .inputs = inputs, .output_types = args.output_types});
 }
 
-int64_t GemmMacs(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+int64_t GemmMacs(const Node& node, std::span<const TensorType> inputs,
+                 std::span<const TensorType> outputs) {
   const int64_t k = inputs[0].shape[node.attrs.Int("transA") != 0 ? 0 : 1].value;
   return outputs[0].shape.elements().value_or(0) * k;
 }
 
-// ---- MatMulInteger(a, b, a_zero_point?, b_zero_point?): int32 sums. Zero points are scalars, one per row of a, one
-// per column of b, or as many with the leading sizes of the matrix.
+// ---- MatMulInteger(a, b, a_zero_point?, b_zero_point?): int32 sums. Zero points are scalars, one
+// per row of a, one per column of b, or as many with the leading sizes of the matrix.
 
 constexpr DType kBytes[] = {DType::kUint8, DType::kInt8};
 
@@ -227,7 +241,8 @@ InferResult InferMatMulInteger(const InferArgs& args) {
 }
 
 // Elements minus their zero points. A 1-D zero point goes along `axis` of the matrix.
-Result<std::vector<uint32_t>> CenteredBy(const Tensor& tensor, const Tensor& zero_point, int axis_from_end) {
+Result<std::vector<uint32_t>> CenteredBy(const Tensor& tensor, const Tensor& zero_point,
+                                         int axis_from_end) {
   EVOQ_ASSIGN(std::vector<uint32_t> values, Centered(tensor));
   if (!zero_point.defined()) return values;
   EVOQ_ASSIGN(const std::vector<uint32_t> zeros, Centered(zero_point));
@@ -242,7 +257,9 @@ Result<std::vector<uint32_t>> CenteredBy(const Tensor& tensor, const Tensor& zer
     const int64_t size = sizes[sizes.size() - zero_sizes.size() + i];
     fits = zero_sizes[i] == 1 || zero_sizes[i] == size;
   }
-  if (!fits) return InvalidInput("zero point {} for {}", zero_point.type().ToString(), tensor.type().ToString());
+  if (!fits)
+    return InvalidInput("zero point {} for {}", zero_point.type().ToString(),
+                        tensor.type().ToString());
   ForEachIndex<1>(sizes, {BroadcastStrides(zero_sizes, sizes)},
                   [&](int64_t i, const auto& offset) { values[i] -= zeros[offset[0]]; });
   return values;
@@ -251,8 +268,10 @@ Result<std::vector<uint32_t>> CenteredBy(const Tensor& tensor, const Tensor& zer
 EvalResult EvaluateMatMulInteger(const EvalArgs& args) {
   const Tensor &a = args.inputs[0], &b = args.inputs[1];
   const MatMulGeometry g = GeometryOf(a.shape(), b.shape());
-  EVOQ_ASSIGN(const std::vector<uint32_t> left, CenteredBy(a, args.has(2) ? args.inputs[2] : Tensor(), 2));
-  EVOQ_ASSIGN(const std::vector<uint32_t> right, CenteredBy(b, args.has(3) ? args.inputs[3] : Tensor(), 1));
+  EVOQ_ASSIGN(const std::vector<uint32_t> left,
+              CenteredBy(a, args.has(2) ? args.inputs[2] : Tensor(), 2));
+  EVOQ_ASSIGN(const std::vector<uint32_t> right,
+              CenteredBy(b, args.has(3) ? args.inputs[3] : Tensor(), 1));
   const std::vector<uint32_t> sums = MatMulSums<uint32_t, uint32_t>(g, left.data(), right.data());
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   std::copy(sums.begin(), sums.end(), y.mutable_data<uint32_t>());
@@ -271,16 +290,20 @@ InferResult InferQLinearMatMul(const InferArgs& args) {
 
 EvalResult EvaluateQLinearMatMul(const EvalArgs& args) {
   const auto typed = [&](const Tensor& t, size_t scale, int axis) -> Result<Tensor> {
-    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale], &args.inputs[scale + 1], axis));
+    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale],
+                                               &args.inputs[scale + 1], axis));
     return t.WithType(std::move(type));
   };
   EVOQ_ASSIGN(const Tensor a, typed(args.inputs[0], 1, args.inputs[0].shape().rank() - 2));
   EVOQ_ASSIGN(const Tensor b, typed(args.inputs[3], 4, args.inputs[3].shape().rank() - 1));
   const TensorType& plain = args.output_types[0];
-  EVOQ_ASSIGN(const TensorType y, QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));
+  EVOQ_ASSIGN(const TensorType y,
+              QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));
   const std::vector<Tensor> inputs = {a, b};
   const std::vector<TensorType> types = {y};
-  EVOQ_ASSIGN(std::vector<Tensor> outputs, EvaluateMatMulQuantized({.node = args.node, .inputs = inputs, .output_types = types}));
+  EVOQ_ASSIGN(
+      std::vector<Tensor> outputs,
+      EvaluateMatMulQuantized({.node = args.node, .inputs = inputs, .output_types = types}));
   return One(outputs[0].WithType(plain));
 }
 
@@ -293,7 +316,8 @@ Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
   std::vector<Dim> x = AsMatrix(a, true), y = AsMatrix(b, false);
   const Dim &kx = x.back(), &ky = y[y.size() - 2];
   if (kx.known() && ky.known() && kx != ky)
-    return InvalidInput("{} by {}: {} columns, expected {}", a.ToString(), b.ToString(), kx.value, ky.value);
+    return InvalidInput("{} by {}: {} columns, expected {}", a.ToString(), b.ToString(), kx.value,
+                        ky.value);
   EVOQ_ASSIGN(const Shape batch, BroadcastShapes(Shape(std::vector<Dim>(x.begin(), x.end() - 2)),
                                                  Shape(std::vector<Dim>(y.begin(), y.end() - 2))));
   std::vector<Dim> dims = batch.dims();

@@ -1,5 +1,6 @@
-// NonMaxSuppression(boxes, scores, max_output_boxes_per_class?, iou_threshold?, score_threshold?) -> rows of
-// (batch, class, box): per batch and class the boxes by falling score, without those that overlap a chosen one.
+// NonMaxSuppression(boxes, scores, max_output_boxes_per_class?, iou_threshold?, score_threshold?)
+// -> rows of (batch, class, box): per batch and class the boxes by falling score, without those
+// that overlap a chosen one.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,10 +18,12 @@ InferResult Infer(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 0, 3));
   EVOQ_TRY(CheckRank(args, 1, 3));
   const Shape &boxes = args.inputs[0].shape, &scores = args.inputs[1].shape;
-  if (boxes.ranked() && boxes[2].known() && boxes[2].value != 4) return InvalidInput("input 0 is {}, expected boxes of 4 numbers", boxes.ToString());
+  if (boxes.ranked() && boxes[2].known() && boxes[2].value != 4)
+    return InvalidInput("input 0 is {}, expected boxes of 4 numbers", boxes.ToString());
   if (boxes.ranked() && scores.ranked() && boxes.is_static() && scores.is_static() &&
       (boxes[0] != scores[0] || boxes[1] != scores[2]))
-    return InvalidInput("boxes {} and scores {} do not belong together", boxes.ToString(), scores.ToString());
+    return InvalidInput("boxes {} and scores {} do not belong together", boxes.ToString(),
+                        scores.ToString());
   return std::vector<TensorType>{TensorType(DType::kInt64, Shape(std::vector<Dim>{Dim(), Dim(3)}))};
 }
 
@@ -57,7 +60,8 @@ EvalResult Suppressed(const EvalArgs& args) {
   int64_t most = 0;
   if (args.has(2)) {
     EVOQ_ASSIGN(const std::vector<int64_t> values, ToInt64s(args.inputs[2]));
-    if (values.size() != 1) return InvalidInput("input 2 is {}, expected one number", args.inputs[2].type().ToString());
+    if (values.size() != 1)
+      return InvalidInput("input 2 is {}, expected one number", args.inputs[2].type().ToString());
     most = values[0];
   }
   const T max_overlap = args.has(3) ? args.inputs[3].data<T>()[0] : T{0};
@@ -74,7 +78,8 @@ EvalResult Suppressed(const EvalArgs& args) {
     const auto key = [&](int64_t i) {
       return std::isnan(scores[i]) ? -std::numeric_limits<T>::infinity() : scores[i];
     };
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return std::pair(-key(a), a) < std::pair(-key(b), b); });
+    std::sort(order.begin(), order.end(),
+              [&](int64_t a, int64_t b) { return std::pair(-key(a), a) < std::pair(-key(b), b); });
     std::vector<Box<T>> chosen;
     for (int64_t candidate : order) {
       if (static_cast<int64_t>(chosen.size()) >= most) break;
@@ -97,6 +102,10 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kNonMaxSuppression = {.name = "NonMaxSuppression", .min_inputs = 2, .max_inputs = 5, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kNonMaxSuppression = {.name = "NonMaxSuppression",
+                                         .min_inputs = 2,
+                                         .max_inputs = 5,
+                                         .infer = Infer,
+                                         .evaluate = Evaluate};
 
 }  // namespace evoq

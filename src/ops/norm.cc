@@ -13,18 +13,21 @@ namespace {
 // Inputs [first, last] must be vectors of one value per channel of input 0.
 Status CheckPerChannel(const InferArgs& args, size_t first, size_t last) {
   const Shape& x = args.inputs[0].shape;
-  if (x.ranked() && x.rank() < 2) return InvalidInput("input 0 is {}, expected rank 2 or more", x.ToString());
+  if (x.ranked() && x.rank() < 2)
+    return InvalidInput("input 0 is {}, expected rank 2 or more", x.ToString());
   for (size_t i = first; i <= last; ++i) {
     EVOQ_TRY(CheckFloat(args, i));
     EVOQ_TRY(CheckRank(args, i, 1));
     const Shape& shape = args.inputs[i].shape;
     if (shape.ranked() && x.ranked() && shape[0].known() && x[1].known() && shape[0] != x[1])
-      return InvalidInput("input {} has {} elements, expected one for each of {} channels", i, shape[0].value, x[1].value);
+      return InvalidInput("input {} has {} elements, expected one for each of {} channels", i,
+                          shape[0].value, x[1].value);
   }
   return {};
 }
 
-// ---- BatchNormalization(x, scale, bias, mean, var): y = x * a + (bias - mean * a), a = scale / sqrt(var + epsilon).
+// ---- BatchNormalization(x, scale, bias, mean, var): y = x * a + (bias - mean * a), a = scale /
+// sqrt(var + epsilon).
 
 InferResult InferBatchNorm(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
@@ -50,8 +53,8 @@ EvalResult EvaluateBatchNorm(const EvalArgs& args) {
   });
 }
 
-// ---- InstanceNormalization(x, scale, bias): per plane, y = (x - mean) * (scale / sqrt(var + epsilon)) + bias; sums are
-// sequential in spatial index order.
+// ---- InstanceNormalization(x, scale, bias): per plane, y = (x - mean) * (scale / sqrt(var +
+// epsilon)) + bias; sums are sequential in spatial index order.
 
 InferResult InferInstanceNorm(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
@@ -94,8 +97,8 @@ Moments<T> MomentsOf(const T* x, int64_t n, T epsilon) {
   return {mean, 1 / std::sqrt(SumSquaresOf(x, n, mean) / count + epsilon)};
 }
 
-// ---- LayerNormalization(x, scale, bias?) -> y, mean, inverse deviation, over the axes from `axis` on:
-// y = (x - mean) * inverse * scale + bias.
+// ---- LayerNormalization(x, scale, bias?) -> y, mean, inverse deviation, over the axes from `axis`
+// on: y = (x - mean) * inverse * scale + bias.
 
 InferResult InferLayerNorm(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
@@ -109,7 +112,8 @@ InferResult InferLayerNorm(const InferArgs& args) {
     if (!args.has(i)) continue;
     EVOQ_ASSIGN(const Shape all, BroadcastShapes(inner, args.inputs[i].shape));
     if (all.is_static() && inner.is_static() && all != inner)
-      return InvalidInput("input {} is {}, expected a shape that broadcasts to {}", i, args.inputs[i].ToString(), inner.ToString());
+      return InvalidInput("input {} is {}, expected a shape that broadcasts to {}", i,
+                          args.inputs[i].ToString(), inner.ToString());
   }
   for (int i = axis; i < x.shape.rank(); ++i) moments.shape[i] = 1;
   return std::vector<TensorType>{x, moments, moments};
@@ -149,7 +153,8 @@ EvalResult EvaluateLayerNorm(const EvalArgs& args) {
   });
 }
 
-// ---- RMSNormalization(x, scale), over the axes from `axis` on: y = x * (1 / sqrt(SumF(x^2) / n + epsilon)) * scale.
+// ---- RMSNormalization(x, scale), over the axes from `axis` on: y = x * (1 / sqrt(SumF(x^2) / n +
+// epsilon)) * scale.
 
 InferResult InferRmsNorm(const InferArgs& args) {
   EVOQ_ASSIGN(std::vector<TensorType> types, InferLayerNorm(args));
@@ -179,8 +184,8 @@ EvalResult EvaluateRmsNorm(const EvalArgs& args) {
   });
 }
 
-// ---- GroupNormalization(x, scale, bias): moments over C / num_groups channels and all of space, per-channel scale:
-// y = (x - mean) * inverse * scale[c] + bias[c].
+// ---- GroupNormalization(x, scale, bias): moments over C / num_groups channels and all of space,
+// per-channel scale: y = (x - mean) * inverse * scale[c] + bias[c].
 
 InferResult InferGroupNorm(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
@@ -188,7 +193,8 @@ InferResult InferGroupNorm(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t groups, IntAttr(args.node, "num_groups", 0));
   const Shape& x = args.inputs[0].shape;
   if (groups < 1 || (x.ranked() && x[1].known() && x[1].value % groups != 0))
-    return InvalidInput("attribute num_groups is {}, expected a divisor of the channels of {}", groups, x.ToString());
+    return InvalidInput("attribute num_groups is {}, expected a divisor of the channels of {}",
+                        groups, x.ToString());
   return SameAsInput0(args);
 }
 
@@ -213,7 +219,8 @@ EvalResult EvaluateGroupNorm(const EvalArgs& args) {
   });
 }
 
-// ---- MeanVarianceNormalization(x): y = (x - mean) / (sqrt(var) + 1e-9) over `axes`, sequential sums.
+// ---- MeanVarianceNormalization(x): y = (x - mean) / (sqrt(var) + 1e-9) over `axes`, sequential
+// sums.
 
 InferResult InferMeanVariance(const InferArgs& args) {
   EVOQ_ASSIGN(const std::vector<int64_t> axes, IntsAttr(args.node, "axes", {0, 2, 3}));
@@ -253,7 +260,8 @@ EvalResult EvaluateMeanVariance(const EvalArgs& args) {
   });
 }
 
-// ---- LRN(x): y = x / (bias + alpha / size * sum)^beta, the sum of squares over `size` channels around c, sequential.
+// ---- LRN(x): y = x / (bias + alpha / size * sum)^beta, the sum of squares over `size` channels
+// around c, sequential.
 
 InferResult InferLrn(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t size, IntAttr(args.node, "size", 0));
@@ -292,7 +300,8 @@ EvalResult EvaluateLrn(const EvalArgs& args) {
 InferResult InferLpNorm(const InferArgs& args) {
   const int64_t p = args.node.attrs.Int("p", 2);
   if (p != 1 && p != 2) return InvalidInput("attribute p is {}, expected 1 or 2", p);
-  if (args.inputs[0].shape.ranked()) EVOQ_TRY(NormalizeAxis(args.node.attrs.Int("axis", -1), args.inputs[0].shape.rank()));
+  if (args.inputs[0].shape.ranked())
+    EVOQ_TRY(NormalizeAxis(args.node.attrs.Int("axis", -1), args.inputs[0].shape.rank()));
   return FloatSameAsInput0(args);
 }
 
@@ -350,7 +359,8 @@ extern const OpDef kLayerNormalization = {.name = "LayerNormalization",
                                           .outputs = 3,
                                           .infer = InferLayerNorm,
                                           .evaluate = EvaluateLayerNorm};
-extern const OpDef kLpNormalization = {.name = "LpNormalization", .infer = InferLpNorm, .evaluate = EvaluateLpNorm};
+extern const OpDef kLpNormalization = {
+    .name = "LpNormalization", .infer = InferLpNorm, .evaluate = EvaluateLpNorm};
 extern const OpDef kMeanVarianceNormalization = {.name = "MeanVarianceNormalization",
                                                  .infer = InferMeanVariance,
                                                  .evaluate = EvaluateMeanVariance};

@@ -21,7 +21,8 @@ std::vector<const OpDef*> SortedOps() {
 #include "ops/ops.inc"
 #undef EVOQ_OP
   };
-  std::sort(all.begin(), all.end(), [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
+  std::sort(all.begin(), all.end(),
+            [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
   return all;
 }
 
@@ -36,7 +37,8 @@ const OpDef* FindOp(std::string_view op, std::string_view domain) {
   if (domain == "ai.onnx") domain = "";
   const auto all = AllOps();
   const std::pair key{domain, op};
-  const auto it = std::lower_bound(all.begin(), all.end(), key, [](const OpDef* a, const auto& k) { return Key(*a) < k; });
+  const auto it = std::lower_bound(all.begin(), all.end(), key,
+                                   [](const OpDef* a, const auto& k) { return Key(*a) < k; });
   return it != all.end() && Key(**it) == key ? *it : nullptr;
 }
 
@@ -48,22 +50,27 @@ std::string NodeLabel(const Node& node) {
 Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t)>& present) {
   const OpDef* op = FindOp(node.op, node.domain);
   if (op == nullptr) return Unsupported("evoq has no operator of this name");
-  const int inputs = static_cast<int>(node.inputs.size()), outputs = static_cast<int>(node.outputs.size());
+  const int inputs = static_cast<int>(node.inputs.size()),
+            outputs = static_cast<int>(node.outputs.size());
   if (op->max_inputs >= 0 && inputs > op->max_inputs)
     return InvalidInput("{} inputs, expected at most {}", inputs, op->max_inputs);
   for (int i = 0; i < op->min_inputs; ++i) {
-    if (i >= inputs || !present(i)) return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
+    if (i >= inputs || !present(i))
+      return InvalidInput("input {} is missing, expected at least {}", i, op->min_inputs);
   }
   if (static_cast<int>(node.bodies.size()) != op->bodies)
     return InvalidInput("{} subgraphs, expected {}", node.bodies.size(), op->bodies);
   if (outputs == 0) return InvalidInput("no outputs, expected at least 1");
-  if (op->outputs >= 0 && outputs > op->outputs) return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
+  if (op->outputs >= 0 && outputs > op->outputs)
+    return InvalidInput("{} outputs, expected at most {}", outputs, op->outputs);
   return op;
 }
 
 // ---- channels-last
 
-bool IsChannelsLast(const OpDef& op, const Node& node) { return op.spatial && node.attrs.Int("channels_last") == 1; }
+bool IsChannelsLast(const OpDef& op, const Node& node) {
+  return op.spatial && node.attrs.Int("channels_last") == 1;
+}
 
 bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i) {
   if (!IsChannelsLast(op, node)) return false;
@@ -114,7 +121,11 @@ Result<Tensor> PermutedTensor(const Tensor& tensor, std::vector<int> (*order)(in
 
 TensorType ToChannelsFirst(const TensorType& type) { return PermutedType(type, FirstFromLast); }
 TensorType ToChannelsLast(const TensorType& type) { return PermutedType(type, LastFromFirst); }
-Result<Tensor> ToChannelsFirst(const Tensor& tensor) { return PermutedTensor(tensor, FirstFromLast); }
-Result<Tensor> ToChannelsLast(const Tensor& tensor) { return PermutedTensor(tensor, LastFromFirst); }
+Result<Tensor> ToChannelsFirst(const Tensor& tensor) {
+  return PermutedTensor(tensor, FirstFromLast);
+}
+Result<Tensor> ToChannelsLast(const Tensor& tensor) {
+  return PermutedTensor(tensor, LastFromFirst);
+}
 
 }  // namespace evoq

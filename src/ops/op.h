@@ -15,20 +15,25 @@ namespace evoq {
 // How an operator behaves on quantized values.
 enum class QuantTrait {
   kFloat,   // has no meaning on integers: its inputs are dequantized and its output is float
-  kLinear,  // Conv, ConvTranspose, MatMul: exact integer arithmetic (kernels/requant.h); worth quantizing
-  kMove,    // only moves or selects values (Reshape, Concat, MaxPool, ...): keeps the integers; one scale for in- and output
+  kLinear,  // Conv, ConvTranspose, MatMul: exact integer arithmetic (kernels/requant.h); worth
+            // quantizing
+  kMove,    // only moves or selects values (Reshape, Concat, MaxPool, ...): keeps the integers; one
+            // scale for in- and output
   kReal,    // Add, pooling, Mul, Resize, ...: own scale per value; quantized kernels exist
   kTable,   // a function of one value: a 256-entry table
 };
 
-// How an operator takes strings: not at all, as ranks (int64, in sorted order: for what moves or compares), or as they are.
+// How an operator takes strings: not at all, as ranks (int64, in sorted order: for what moves or
+// compares), or as they are.
 enum class Strings { kNone, kRanks, kOwn };
 
-// Inputs of type inference: types may be symbolic; `constants` hold the data of constant inputs, in plain layout.
+// Inputs of type inference: types may be symbolic; `constants` hold the data of constant inputs, in
+// plain layout.
 struct InferArgs {
   const Node& node;
-  std::span<const TensorType> inputs;          // dtype kUndefined for an omitted one; quantized ones appear as float32
-  std::span<const Tensor* const> constants;    // nullptr when not constant
+  std::span<const TensorType>
+      inputs;  // dtype kUndefined for an omitted one; quantized ones appear as float32
+  std::span<const Tensor* const> constants;  // nullptr when not constant
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kUndefined; }
   const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
@@ -38,7 +43,8 @@ struct InferArgs {
 struct EvalArgs {
   const Node& node;
   std::span<const Tensor> inputs;
-  std::span<const TensorType> output_types;  // as inferred; dtype kUndefined where nobody reads the output
+  std::span<const TensorType>
+      output_types;  // as inferred; dtype kUndefined where nobody reads the output
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
 };
@@ -56,25 +62,30 @@ struct OpDef {
   int max_inputs = 1;  // -1: variadic
   int outputs = 1;     // the most it can have; -1: variadic
   QuantTrait quant = QuantTrait::kFloat;
-  bool view = false;     // output 0 has the bytes of input 0 under another shape (Reshape, Identity, ...)
+  bool view =
+      false;  // output 0 has the bytes of input 0 under another shape (Reshape, Identity, ...)
   bool spatial = false;  // takes channels_last=1: input 0 and output 0 are N,spatial...,C
-  bool elementwise = false;  // output element i depends on input elements i only (after broadcasting)
-  bool random = false;       // never folded
-  bool containers = false;   // takes or gives sequences or optionals
+  bool elementwise =
+      false;            // output element i depends on input elements i only (after broadcasting)
+  bool random = false;  // never folded
+  bool containers = false;           // takes or gives sequences or optionals
   Strings strings = Strings::kNone;  // an operator with QuantTrait::kMove takes ranks in any case
-  int bodies = 0;            // subgraphs
+  int bodies = 0;                    // subgraphs
 
-  // Output types from input types. With channels_last, the driver converts types around it: it only sees N,C,spatial...
+  // Output types from input types. With channels_last, the driver converts types around it: it only
+  // sees N,C,spatial...
   Result<std::vector<TensorType>> (*infer)(const InferArgs& args);
-  // The definition on real values, in plain C++: float32 in, float32 out (integers for integer operators). Never sees
-  // quantized types (but for kMove, whose inputs may be integers) nor channels_last: the driver converts.
+  // The definition on real values, in plain C++: float32 in, float32 out (integers for integer
+  // operators). Never sees quantized types (but for kMove, whose inputs may be integers) nor
+  // channels_last: the driver converts.
   Result<std::vector<Tensor>> (*evaluate)(const EvalArgs& args);
-  // The exact integer definition where it is not "dequantize, compute, quantize": all inputs and outputs as they are.
-  // nullptr where there is none. Returns kUnsupported for a combination of types that has no integer definition: the
-  // driver then dequantizes.
+  // The exact integer definition where it is not "dequantize, compute, quantize": all inputs and
+  // outputs as they are. nullptr where there is none. Returns kUnsupported for a combination of
+  // types that has no integer definition: the driver then dequantizes.
   Result<std::vector<Tensor>> (*evaluate_quantized)(const EvalArgs& args) = nullptr;
   // Multiply-accumulates; types are static. nullptr: none.
-  int64_t (*macs)(const Node& node, std::span<const TensorType> inputs, std::span<const TensorType> outputs) = nullptr;
+  int64_t (*macs)(const Node& node, std::span<const TensorType> inputs,
+                  std::span<const TensorType> outputs) = nullptr;
 };
 
 // All operators, sorted by domain and name.
@@ -84,27 +95,31 @@ const OpDef* FindOp(std::string_view op, std::string_view domain = "");
 
 // ---- drivers
 
-// Output types of one node, with quantized outputs of `declared` kept quantized (their shape updated).
-// Errors: with the node's name and operator in front.
-Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node, std::span<const TensorType> declared);
+// Output types of one node, with quantized outputs of `declared` kept quantized (their shape
+// updated). Errors: with the node's name and operator in front.
+Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node,
+                                          std::span<const TensorType> declared);
 
-// Infers every value in execution order. Values that a pass or the importer typed as quantized keep dtype and
-// parameters and get their shape.
+// Infers every value in execution order. Values that a pass or the importer typed as quantized keep
+// dtype and parameters and get their shape.
 Status InferTypes(Graph& graph);
 
-// Gives the graph's inputs static shapes (by input name) and infers again. A symbol takes the same size everywhere;
-// a symbolic dimension of a not-named input takes 1 when it is dimension 0, else it is an error naming the input.
-// Errors: kUsage for an unknown input name, a rank or a fixed size that differs.
+// Gives the graph's inputs static shapes (by input name) and infers again. A symbol takes the same
+// size everywhere; a symbolic dimension of a not-named input takes 1 when it is dimension 0, else
+// it is an error naming the input. Errors: kUsage for an unknown input name, a rank or a fixed size
+// that differs.
 Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
 
-// Evaluates one node as defined (the reference): handles quantized types and channels_last as described at OpDef.
+// Evaluates one node as defined (the reference): handles quantized types and channels_last as
+// described at OpDef.
 Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
                                          std::span<const TensorType> output_types);
 
-// Evaluates a whole graph by its definition: the quantization simulator. Inputs by position; types must match.
-// `watch` (may be null) sees every computed value. Slow, exact, single-threaded.
-Result<std::vector<Tensor>> EvaluateGraph(const Graph& graph, std::span<const Tensor> inputs,
-                                          const std::function<void(ValueId, const Tensor&)>& watch = nullptr);
+// Evaluates a whole graph by its definition: the quantization simulator. Inputs by position; types
+// must match. `watch` (may be null) sees every computed value. Slow, exact, single-threaded.
+Result<std::vector<Tensor>> EvaluateGraph(
+    const Graph& graph, std::span<const Tensor> inputs,
+    const std::function<void(ValueId, const Tensor&)>& watch = nullptr);
 
 // Cost of a node whose types are static.
 Cost NodeCost(const Graph& graph, const Node& node);

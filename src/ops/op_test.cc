@@ -36,7 +36,8 @@ TEST(Drivers, ErrorsNameTheNode) {
   Node node{.op = "NoSuchOperator", .domain = "their.domain", .name = "n1"};
   auto result = EvaluateNode(node, {}, {});
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().message(), "node n1 (their.domain::NoSuchOperator): evoq has no operator of this name");
+  EXPECT_EQ(result.error().message(),
+            "node n1 (their.domain::NoSuchOperator): evoq has no operator of this name");
   node = {.op = "Conv", .name = "c", .inputs = {ValueId{0}}};
   const std::vector<Tensor> one = {Tensor::Scalar(1.0f)};
   result = EvaluateNode(node, one, {});
@@ -54,12 +55,14 @@ TEST(Drivers, InferKeepsQuantizationAndUpdatesShapes) {
       "output %z\n");
   ASSERT_TRUE(graph) << graph.error().message();
   ASSERT_TRUE(Ok(InferTypes(*graph)));
-  EXPECT_EQ(graph->value(graph->FindValue("y")).type.ToString(), "uint8[N, 4, H:-2/1, 4](scale 0.2, zero 3)");
+  EXPECT_EQ(graph->value(graph->FindValue("y")).type.ToString(),
+            "uint8[N, 4, H:-2/1, 4](scale 0.2, zero 3)");
   EXPECT_EQ(graph->value(graph->FindValue("z")).type.ToString(), "float32[N, 4, H:-2/1, 4]");
   ASSERT_TRUE(Ok(BindShapes(*graph, {{"x", {2, 3, 6, 8}}})));
   EXPECT_EQ(graph->value(graph->FindValue("z")).type.ToString(), "float32[2, 4, 5, 4]");
   EXPECT_EQ(NodeCost(*graph, graph->node(graph->FindNode("c"))).macs, 2 * 4 * 5 * 4 * 27);
-  EXPECT_EQ(NodeCost(*graph, graph->node(graph->FindNode("c"))).bytes, 2 * 3 * 6 * 8 + 4 * 27 + 2 * 4 * 5 * 4);
+  EXPECT_EQ(NodeCost(*graph, graph->node(graph->FindNode("c"))).bytes,
+            2 * 3 * 6 * 8 + 4 * 27 + 2 * 4 * 5 * 4);
 }
 
 TEST(Drivers, BindShapesRefusesWhatDoesNotFit) {
@@ -72,7 +75,8 @@ TEST(Drivers, BindShapesRefusesWhatDoesNotFit) {
     auto graph = ParseGraph(text);
     EXPECT_TRUE(graph);
     const Status status = BindShapes(*graph, shapes);
-    return status ? "ok " + graph->value(graph->FindValue("y")).type.ToString() : status.error().message();
+    return status ? "ok " + graph->value(graph->FindValue("y")).type.ToString()
+                  : status.error().message();
   };
   EXPECT_EQ(message({{"a", {3, 3}}}), "ok float32[3, 4]");
   EXPECT_EQ(message({{"c", {3, 3}}}), "the model has no input c; it has a, b");
@@ -80,9 +84,12 @@ TEST(Drivers, BindShapesRefusesWhatDoesNotFit) {
   EXPECT_EQ(message({{"b", {3, 5}}}), "input b: dimension 1 is 5, the model's is fixed to 4");
   EXPECT_EQ(message({{"a", {0, 0}}}), "ok float32[0, 4]");
   EXPECT_EQ(message({{"a", {3, -1}}}), "input a: dimension 1 is -1, expected at least 0");
-  EXPECT_EQ(message({}), "input a: dimension 1 of [N, S] is not known, give its shape (--shape a=...)");
-  EXPECT_EQ(message({{"a", {3, 3}}, {"b", {2, 4}}}), "input b: dimension 0 (N) is 2, but N is already 3");
-  EXPECT_EQ(message({{"a", {int64_t{1} << 40, int64_t{1} << 40}}}).substr(0, 16), "input a would be");
+  EXPECT_EQ(message({}),
+            "input a: dimension 1 of [N, S] is not known, give its shape (--shape a=...)");
+  EXPECT_EQ(message({{"a", {3, 3}}, {"b", {2, 4}}}),
+            "input b: dimension 0 (N) is 2, but N is already 3");
+  EXPECT_EQ(message({{"a", {int64_t{1} << 40, int64_t{1} << 40}}}).substr(0, 16),
+            "input a would be");
 }
 
 // A size that is fixed is fixed wherever its symbol stands; -1 and what is not named stay as they
@@ -111,7 +118,8 @@ TEST(Drivers, FixShapesFixesWhatIsNamed) {
 }
 
 TEST(Drivers, ChannelsLastEqualsChannelsFirst) {
-  const Tensor x = Sequence({2, 3, 4, 5}, 0.25f), w = Sequence({4, 3, 2, 2}, -0.125f), bias = Sequence({4}, 1);
+  const Tensor x = Sequence({2, 3, 4, 5}, 0.25f), w = Sequence({4, 3, 2, 2}, -0.125f),
+               bias = Sequence({4}, 1);
   const Tensor r = Sequence({2, 4, 3, 4}, 0.5f);
   const Node plain = NodeOf("Conv", 4);
   Node last = plain;

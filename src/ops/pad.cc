@@ -1,5 +1,6 @@
-// Pad(x, pads, value?, axes?): pads = the counts before each axis, then those after; negative counts crop.
-// mode constant (value, 0 by default), edge (the nearest element), reflect (mirrored without repeating the edge), wrap.
+// Pad(x, pads, value?, axes?): pads = the counts before each axis, then those after; negative
+// counts crop. mode constant (value, 0 by default), edge (the nearest element), reflect (mirrored
+// without repeating the edge), wrap.
 #include <algorithm>
 #include <cstring>
 
@@ -27,9 +28,11 @@ struct Pads {
   std::vector<int64_t> before, after;
 };
 
-Result<Pads> MakePads(const std::vector<int64_t>& pads, const std::vector<int64_t>* axes, int rank) {
+Result<Pads> MakePads(const std::vector<int64_t>& pads, const std::vector<int64_t>* axes,
+                      int rank) {
   const size_t count = axes ? axes->size() : static_cast<size_t>(rank);
-  if (pads.size() != 2 * count) return InvalidInput("input 1 (pads) has {} values, expected {}", pads.size(), 2 * count);
+  if (pads.size() != 2 * count)
+    return InvalidInput("input 1 (pads) has {} values, expected {}", pads.size(), 2 * count);
   Pads result{std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
   std::vector<int> normal;
   if (axes) {
@@ -39,7 +42,8 @@ Result<Pads> MakePads(const std::vector<int64_t>& pads, const std::vector<int64_
   }
   for (int64_t pad : pads) {
     constexpr int64_t kLimit = int64_t{1} << 40;  // keeps the sums below far from overflow
-    if (pad > kLimit || pad < -kLimit) return Fail(ErrorCode::kTooLarge, "input 1 (pads) has the value {}", pad);
+    if (pad > kLimit || pad < -kLimit)
+      return Fail(ErrorCode::kTooLarge, "input 1 (pads) has the value {}", pad);
   }
   for (size_t i = 0; i < count; ++i) {
     result.before[normal[i]] = pads[i];
@@ -66,7 +70,8 @@ InferResult Infer(const InferArgs& args) {
       }
       const auto size = CheckedAdd(dims[i].value, p.before[i] + p.after[i]);
       if (!size || *size < 0)
-        return InvalidInput("pads {} and {} on axis {} of {}", p.before[i], p.after[i], i, x.shape.ToString());
+        return InvalidInput("pads {} and {} on axis {} of {}", p.before[i], p.after[i], i,
+                            x.shape.ToString());
       if (dims[i].value == 0 && *size > 0 && mode != Mode::kConstant)
         return InvalidInput("axis {} is empty: only mode constant can pad it", i);
       dims[i] = Dim(*size);
@@ -106,10 +111,12 @@ struct Job {
 };
 
 void FillWith(const Job& job, int64_t first, int64_t count) {
-  for (int64_t i = first; i < first + count; ++i) std::memcpy(job.y + i * job.width, job.fill, job.width);
+  for (int64_t i = first; i < first + count; ++i)
+    std::memcpy(job.y + i * job.width, job.fill, job.width);
 }
 
-// Writes the block of y at element `to` that spans axes `axis` and up, from the block of x at element `from`.
+// Writes the block of y at element `to` that spans axes `axis` and up, from the block of x at
+// element `from`.
 void FillPadded(const Job& job, size_t axis, int64_t from, int64_t to) {
   if (axis == job.sizes.size()) {
     std::memcpy(job.y + to * job.width, job.x + from * job.width, job.width);
@@ -144,18 +151,25 @@ EvalResult Evaluate(const EvalArgs& args) {
   std::byte fill[8] = {};
   if (args.has(2)) {
     const Tensor& value = args.inputs[2];
-    if (value.elements() != 1) return InvalidInput("input 2 (value) is {}, expected one value", value.type().ToString());
+    if (value.elements() != 1)
+      return InvalidInput("input 2 (value) is {}, expected one value", value.type().ToString());
     std::memcpy(fill, value.raw(), width);
   }
   EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  if (y.elements() > 0) FillPadded({x.raw(), y.mutable_raw(), fill, width, x.sizes(), y.sizes(), p.before, mode}, 0, 0, 0);
+  if (y.elements() > 0)
+    FillPadded({x.raw(), y.mutable_raw(), fill, width, x.sizes(), y.sizes(), p.before, mode}, 0, 0,
+               0);
   return One(std::move(y));
 }
 
 }  // namespace
 
 // Quantized: the fill is the quantized `value`.
-extern const OpDef kPad = {.name = "Pad", .min_inputs = 2, .max_inputs = 4, .quant = QuantTrait::kMove, .infer = Infer,
+extern const OpDef kPad = {.name = "Pad",
+                           .min_inputs = 2,
+                           .max_inputs = 4,
+                           .quant = QuantTrait::kMove,
+                           .infer = Infer,
                            .evaluate = Evaluate};
 
 }  // namespace evoq

@@ -17,8 +17,8 @@
 namespace evoq {
 namespace {
 
-// For one output position: the inputs inside, as offsets in the plane in spatial index order, and the number of taps
-// inside the padded input.
+// For one output position: the inputs inside, as offsets in the plane in spatial index order, and
+// the number of taps inside the padded input.
 struct Taps {
   std::vector<int64_t> offsets;
   int64_t padded = 1;
@@ -27,13 +27,17 @@ struct Taps {
 // A window of more values than this is refused.
 constexpr int64_t kMaxTaps = int64_t{1} << 26;
 
-std::vector<Dim> KernelDims(const std::vector<int64_t>& kernel) { return {kernel.begin(), kernel.end()}; }
+std::vector<Dim> KernelDims(const std::vector<int64_t>& kernel) {
+  return {kernel.begin(), kernel.end()};
+}
 
-// Planes [batch * channels] of in_size values, each giving as many outputs; the work is that of the taps inside.
+// Planes [batch * channels] of in_size values, each giving as many outputs; the work is that of the
+// taps inside.
 class PoolPlan {
  public:
   // One window that covers the plane.
-  explicit PoolPlan(const std::vector<int64_t>& sizes) : planes(sizes[0] * sizes[1]), strides_(sizes.begin() + 2, sizes.end()) {
+  explicit PoolPlan(const std::vector<int64_t>& sizes)
+      : planes(sizes[0] * sizes[1]), strides_(sizes.begin() + 2, sizes.end()) {
     for (int64_t size : strides_) {
       window_.push_back({.in = size, .kernel = size});
       in_size *= size;
@@ -43,7 +47,8 @@ class PoolPlan {
   PoolPlan(const Window& w, const std::vector<int64_t>& sizes) : PoolPlan(sizes) {
     outputs = 1;
     for (size_t d = 0; d < window_.size(); ++d) {
-      window_[d] = {sizes[d + 2], w.output[d].value, w.kernel[d], w.strides[d], w.dilations[d], w.pad_begin[d], w.pad_end[d]};
+      window_[d] = {sizes[d + 2],   w.output[d].value, w.kernel[d], w.strides[d],
+                    w.dilations[d], w.pad_begin[d],    w.pad_end[d]};
       outputs *= w.output[d].value;
     }
   }
@@ -70,11 +75,13 @@ class PoolPlan {
   int64_t planes = 0, in_size = 1, outputs = 1;
 
  private:
-  void AddOffsets(const std::vector<int64_t>& at, size_t d, int64_t offset, std::vector<int64_t>& offsets) const {
+  void AddOffsets(const std::vector<int64_t>& at, size_t d, int64_t offset,
+                  std::vector<int64_t>& offsets) const {
     if (d == window_.size()) return offsets.push_back(offset);
     const WindowDim& w = window_[d];
     for (int64_t k = w.TapBegin(at[d]); k < w.TapEnd(at[d]); ++k)
-      AddOffsets(at, d + 1, offset + (at[d] * w.stride - w.pad + k * w.dilation) * strides_[d], offsets);
+      AddOffsets(at, d + 1, offset + (at[d] * w.stride - w.pad + k * w.dilation) * strides_[d],
+                 offsets);
   }
 
   std::vector<WindowDim> window_;  // by spatial axis
@@ -106,7 +113,8 @@ Result<Window> WindowOf(const Node& node, const Shape& x) {
 InferResult InferPool(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   if (!x.shape.ranked()) return std::vector<TensorType>{x, TensorType(DType::kInt64, x.shape)};
-  if (x.shape.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
+  if (x.shape.rank() < 3)
+    return InvalidInput("input 0 is {}, expected rank 3 or more", x.ToString());
   EVOQ_ASSIGN(const Window w, WindowOf(args.node, x.shape));
   std::vector<Dim> dims = {x.shape[0], x.shape[1]};
   dims.insert(dims.end(), w.output.begin(), w.output.end());
@@ -124,7 +132,8 @@ InferResult InferFloatPool(const InferArgs& args) {
 InferResult InferGlobalPool(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
   TensorType y = args.inputs[0];
-  if (y.shape.ranked() && y.shape.rank() < 3) return InvalidInput("input 0 is {}, expected rank 3 or more", y.ToString());
+  if (y.shape.ranked() && y.shape.rank() < 3)
+    return InvalidInput("input 0 is {}, expected rank 3 or more", y.ToString());
   for (int d = 2; y.shape.ranked() && d < y.shape.rank(); ++d) y.shape[d] = 1;
   return std::vector<TensorType>{std::move(y)};
 }
@@ -132,7 +141,8 @@ InferResult InferGlobalPool(const InferArgs& args) {
 // ---- MaxPool: the first NaN, or else the first of the largest, which Indices names by its offset
 // in the whole input (with storage_order 1, the offset if every plane were stored column-major).
 
-// Where an offset of a row-major plane stands when its spatial axes are stored in the opposite order.
+// Where an offset of a row-major plane stands when its spatial axes are stored in the opposite
+// order.
 int64_t ColumnMajor(int64_t offset, const std::vector<int64_t>& sizes) {
   int64_t result = 0, stride = 1;
   for (int64_t s : std::span(sizes).subspan(2)) stride *= s;
@@ -158,16 +168,17 @@ EvalResult EvaluateMaxPool(const EvalArgs& args) {
     int64_t* const index = indices.mutable_data<int64_t>();
     using Limits = std::numeric_limits<T>;
     const T lowest = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
-    RunPlan(plan, x.data<T>(), y.mutable_data<T>(), [&](const T* plane, const Taps& taps, int64_t i) {
-      T best = lowest;
-      int64_t at = taps.offsets.empty() ? 0 : taps.offsets[0];
-      for (int64_t offset : taps.offsets) {
-        if (plane[offset] > best || IsNan(plane[offset])) best = plane[at = offset];
-        if (IsNan(best)) break;
-      }
-      index[i] = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
-      return best;
-    });
+    RunPlan(plan, x.data<T>(), y.mutable_data<T>(),
+            [&](const T* plane, const Taps& taps, int64_t i) {
+              T best = lowest;
+              int64_t at = taps.offsets.empty() ? 0 : taps.offsets[0];
+              for (int64_t offset : taps.offsets) {
+                if (plane[offset] > best || IsNan(plane[offset])) best = plane[at = offset];
+                if (IsNan(best)) break;
+              }
+              index[i] = plane - x.data<T>() + (columns ? ColumnMajor(at, sizes) : at);
+              return best;
+            });
     return std::vector<Tensor>{std::move(y), std::move(indices)};
   });
 }
@@ -196,7 +207,9 @@ Result<PoolPlan> AveragePlan(const Node& node, const Shape& x, bool global) {
 }
 
 int64_t CountOf(const Taps& taps, const Node& node) {
-  const int64_t count = node.attrs.Int("count_include_pad") != 0 ? taps.padded : static_cast<int64_t>(taps.offsets.size());
+  const int64_t count = node.attrs.Int("count_include_pad") != 0
+                            ? taps.padded
+                            : static_cast<int64_t>(taps.offsets.size());
   return std::max<int64_t>(count, 1);
 }
 
@@ -232,13 +245,16 @@ EvalResult EvaluateAverageQuantized(const EvalArgs& args) {
   EVOQ_ASSIGN(const std::vector<uint32_t> values, Centered(x));
   const double scale_x = x.type().quant->scales[0], scale_y = y.quant->scales[0];
   const int32_t zero = y.quant->zero_points[0];
-  const auto low = static_cast<int32_t>(IntegerMin(y.dtype)), high = static_cast<int32_t>(IntegerMax(y.dtype));
+  const auto low = static_cast<int32_t>(IntegerMin(y.dtype)),
+             high = static_cast<int32_t>(IntegerMax(y.dtype));
   std::vector<int32_t> out(plan.planes * plan.outputs);
   RunPlan(plan, values.data(), out.data(), [&](const uint32_t* plane, const Taps& taps, int64_t) {
     uint32_t sum = 0;
     for (int64_t offset : taps.offsets) sum += plane[offset];
-    const auto multiplier = static_cast<float>(scale_x / (scale_y * static_cast<double>(CountOf(taps, args.node))));
-    return RoundToInteger(static_cast<float>(static_cast<int32_t>(sum)) * multiplier, zero, low, high);
+    const auto multiplier =
+        static_cast<float>(scale_x / (scale_y * static_cast<double>(CountOf(taps, args.node))));
+    return RoundToInteger(static_cast<float>(static_cast<int32_t>(sum)) * multiplier, zero, low,
+                          high);
   });
   return One(FromInt32s(y, out));
 }

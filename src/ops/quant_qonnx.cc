@@ -1,6 +1,8 @@
-// Quant(x, scale, zeropt, bitwidth) of QONNX: fake quantization to any number of bits, under the names of the tools that
-// write it. scale, zeropt and bitwidth broadcast to x. With v = x / scale + zeropt:
-//   y = (round(clip(v, low, high)) - zeropt) * scale; one signed bit is bipolar: round(v) is 1 for v >= 0, else -1.
+// Quant(x, scale, zeropt, bitwidth) of QONNX: fake quantization to any number of bits, under the
+// names of the tools that write it. scale, zeropt and bitwidth broadcast to x. With v = x / scale +
+// zeropt:
+//   y = (round(clip(v, low, high)) - zeropt) * scale; one signed bit is bipolar: round(v) is 1 for
+//   v >= 0, else -1.
 #include <cmath>
 
 #include "ops/util.h"
@@ -14,11 +16,18 @@ Result<float (*)(float)> RoundingFrom(const std::string& mode) {
   if (mode == "ROUND") return Rounding([](float v) { return std::nearbyintf(v); });
   if (mode == "CEIL") return Rounding([](float v) { return std::ceil(v); });
   if (mode == "FLOOR") return Rounding([](float v) { return std::floor(v); });
-  if (mode == "UP") return Rounding([](float v) { return std::copysign(std::ceil(std::fabs(v)), v); });
-  if (mode == "DOWN" || mode == "ROUND_TO_ZERO") return Rounding([](float v) { return std::trunc(v); });
-  if (mode == "HALF_UP") return Rounding([](float v) { return std::copysign(std::floor(std::fabs(v) + 0.5f), v); });
-  if (mode == "HALF_DOWN") return Rounding([](float v) { return std::copysign(std::ceil(std::fabs(v) - 0.5f), v); });
-  return InvalidInput("attribute rounding_mode is '{}', expected ROUND, CEIL, FLOOR, UP, DOWN, HALF_UP or HALF_DOWN", mode);
+  if (mode == "UP")
+    return Rounding([](float v) { return std::copysign(std::ceil(std::fabs(v)), v); });
+  if (mode == "DOWN" || mode == "ROUND_TO_ZERO")
+    return Rounding([](float v) { return std::trunc(v); });
+  if (mode == "HALF_UP")
+    return Rounding([](float v) { return std::copysign(std::floor(std::fabs(v) + 0.5f), v); });
+  if (mode == "HALF_DOWN")
+    return Rounding([](float v) { return std::copysign(std::ceil(std::fabs(v) - 0.5f), v); });
+  return InvalidInput(
+      "attribute rounding_mode is '{}', expected ROUND, CEIL, FLOOR, UP, DOWN, HALF_UP or "
+      "HALF_DOWN",
+      mode);
 }
 
 InferResult Infer(const InferArgs& args) {
@@ -28,7 +37,8 @@ InferResult Infer(const InferArgs& args) {
     EVOQ_TRY(CheckFloat(args, i));
     EVOQ_ASSIGN(const Shape all, BroadcastShapes(x.shape, args.inputs[i].shape));
     if (x.shape.is_static() && all.is_static() && all != x.shape)
-      return InvalidInput("input {} is {}, expected a shape that broadcasts to {}", i, args.inputs[i].ToString(), x.ToString());
+      return InvalidInput("input {} is {}, expected a shape that broadcasts to {}", i,
+                          args.inputs[i].ToString(), x.ToString());
   }
   return SameAsInput0(args);
 }
@@ -36,7 +46,8 @@ InferResult Infer(const InferArgs& args) {
 EvalResult Evaluate(const EvalArgs& args) {
   const Attrs& attrs = args.node.attrs;
   for (const Tensor& tensor : args.inputs) {
-    if (tensor.dtype() != DType::kFloat32) return Unsupported("{} input", DTypeName(tensor.dtype()));
+    if (tensor.dtype() != DType::kFloat32)
+      return Unsupported("{} input", DTypeName(tensor.dtype()));
   }
   EVOQ_ASSIGN(const auto round, RoundingFrom(attrs.String("rounding_mode", "ROUND")));
   const bool is_signed = attrs.Int("signed", 1) != 0, narrow = attrs.Int("narrow", 0) != 0;
@@ -65,7 +76,12 @@ EvalResult Evaluate(const EvalArgs& args) {
 }
 
 constexpr OpDef QuantOf(const char* domain) {
-  return {.name = "Quant", .domain = domain, .min_inputs = 4, .max_inputs = 4, .infer = Infer, .evaluate = Evaluate};
+  return {.name = "Quant",
+          .domain = domain,
+          .min_inputs = 4,
+          .max_inputs = 4,
+          .infer = Infer,
+          .evaluate = Evaluate};
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear.
 //
-// The dialect's one-input forms are the identity on real values: the driver quantizes to the output's type and
-// dequantizes from the input's. The forms with scale and zero-point inputs are ONNX's, on plain integer types.
+// The dialect's one-input forms are the identity on real values: the driver quantizes to the
+// output's type and dequantizes from the input's. The forms with scale and zero-point inputs are
+// ONNX's, on plain integer types.
 #include <algorithm>
 #include <cmath>
 
@@ -13,22 +14,28 @@
 namespace evoq {
 namespace {
 
-bool IsStorage(DType dtype) { return (IsInteger(dtype) && DTypeBits(dtype) <= 16) || IsTinyFloat(dtype); }
+bool IsStorage(DType dtype) {
+  return (IsInteger(dtype) && DTypeBits(dtype) <= 16) || IsTinyFloat(dtype);
+}
 
-// The quantized type that scale (input 1), zero point (input 2), axis and block_size give to integers of `dtype`.
+// The quantized type that scale (input 1), zero point (input 2), axis and block_size give to
+// integers of `dtype`.
 Result<TensorType> TypeFromInputs(const EvalArgs& args, DType dtype) {
   const Tensor &x = args.inputs[0], &scale = args.inputs[1];
   const Tensor* zero_point = args.has(2) ? &args.inputs[2] : nullptr;
   EVOQ_ASSIGN(const int64_t block, IntAttr(args.node, "block_size", 0));
   if (block < 0) return InvalidInput("attribute block_size is {}, expected 0 or more", block);
-  if (scale.elements() == 1 && scale.shape().rank() <= 1) return QuantizedType(dtype, x.shape(), scale, zero_point, -1);
+  if (scale.elements() == 1 && scale.shape().rank() <= 1)
+    return QuantizedType(dtype, x.shape(), scale, zero_point, -1);
   EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis", 1), x.shape().rank()));
   if (block == 0) return QuantizedType(dtype, x.shape(), scale, zero_point, axis);
-  if (scale.shape().rank() != x.shape().rank()) return InvalidInput("input 1 has rank {}, expected {}", scale.shape().rank(), x.shape().rank());
+  if (scale.shape().rank() != x.shape().rank())
+    return InvalidInput("input 1 has rank {}, expected {}", scale.shape().rank(), x.shape().rank());
   for (int d = 0; d < x.shape().rank(); ++d) {
     const int64_t expected = d == axis ? CeilDiv(x.shape()[d].value, block) : x.shape()[d].value;
     if (scale.shape()[d].value != expected)
-      return InvalidInput("input 1 is {}, expected size {} on axis {}", scale.type().ToString(), expected, d);
+      return InvalidInput("input 1 is {}, expected size {} on axis {}", scale.type().ToString(),
+                          expected, d);
   }
   const Shape flat{scale.elements()};
   EVOQ_ASSIGN(const TensorType listed, QuantizedType(dtype, flat, scale, zero_point, 0));
@@ -73,7 +80,9 @@ Status CheckScale(const InferArgs& args) {
   EVOQ_TRY(IntAttr(args.node, "output_dtype", 0));
   EVOQ_TRY(CheckFloat(args, 1));
   if (args.has(2) && !IsInteger(args.inputs[2].dtype) && !IsTinyFloat(args.inputs[2].dtype))
-    return Unsupported("input 2 (zero point) is {}, expected an integer or 8-bit floating-point type", args.inputs[2].ToString());
+    return Unsupported(
+        "input 2 (zero point) is {}, expected an integer or 8-bit floating-point type",
+        args.inputs[2].ToString());
   return {};
 }
 
@@ -81,7 +90,8 @@ Status CheckScale(const InferArgs& args) {
 Result<DType> OutputDType(const Node& node, DType fallback) {
   const int64_t number = node.attrs.Int("output_dtype", 0);
   if (number == 0) return fallback;
-  const auto dtype = number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
+  const auto dtype =
+      number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
   if (!dtype) return Unsupported("attribute output_dtype is {}", number);
   return *dtype;
 }
@@ -99,7 +109,8 @@ InferResult InferQuantize(const InferArgs& args) {
 EvalResult EvaluateQuantize(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   if (!args.has(1)) return One(x);
-  if (IsTinyFloat(args.output_types[0].dtype)) return QuantizeToTiny(args, args.output_types[0].dtype);
+  if (IsTinyFloat(args.output_types[0].dtype))
+    return QuantizeToTiny(args, args.output_types[0].dtype);
   EVOQ_ASSIGN(const TensorType type, TypeFromInputs(args, args.output_types[0].dtype));
   EVOQ_ASSIGN(const Tensor real, ToFloat32(x));
   EVOQ_ASSIGN(const Tensor y, QuantizeTensor(real, type));
@@ -109,11 +120,14 @@ EvalResult EvaluateQuantize(const EvalArgs& args) {
 InferResult InferDequantize(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   if (!args.has(1)) {
-    if (x.dtype != DType::kFloat32) return InvalidInput("input 0 is {}, expected a quantized value, or a scale as input 1", x.ToString());
+    if (x.dtype != DType::kFloat32)
+      return InvalidInput("input 0 is {}, expected a quantized value, or a scale as input 1",
+                          x.ToString());
     return SameAsInput0(args);
   }
   EVOQ_TRY(CheckScale(args));
-  if (!IsTinyFloat(x.dtype) && (!IsInteger(x.dtype) || DTypeBits(x.dtype) > 32)) return Unsupported("dequantizing {}", x.ToString());
+  if (!IsTinyFloat(x.dtype) && (!IsInteger(x.dtype) || DTypeBits(x.dtype) > 32))
+    return Unsupported("dequantizing {}", x.ToString());
   EVOQ_ASSIGN(const DType dtype, OutputDType(args.node, args.inputs[1].dtype));
   if (!IsFloat(dtype)) return Unsupported("dequantizing to {}", DTypeName(dtype));
   return std::vector<TensorType>{TensorType(dtype, x.shape)};
@@ -129,16 +143,18 @@ EvalResult EvaluateDequantize(const EvalArgs& args) {
   return One(std::move(stored));
 }
 
-// ---- DynamicQuantizeLinear(x, range?) -> y: uint8, scale, zero point. The range is that of x and 0; the dialect's second
-// input, float32[2], holds it where it is known already.
+// ---- DynamicQuantizeLinear(x, range?) -> y: uint8, scale, zero point. The range is that of x and
+// 0; the dialect's second input, float32[2], holds it where it is known already.
 
 InferResult InferDynamicQuantize(const InferArgs& args) {
   EVOQ_TRY(CheckDType(args, 0, std::array{DType::kFloat32}));
   if (args.has(1)) {
     EVOQ_TRY(CheckDType(args, 1, std::array{DType::kFloat32}));
-    if (!(args.inputs[1].shape == Shape{2})) return InvalidInput("input 1 (range) is {}, expected 2 elements", args.inputs[1].ToString());
+    if (!(args.inputs[1].shape == Shape{2}))
+      return InvalidInput("input 1 (range) is {}, expected 2 elements", args.inputs[1].ToString());
   }
-  return std::vector<TensorType>{TensorType(DType::kUint8, args.inputs[0].shape), TensorType(DType::kFloat32, Shape{}),
+  return std::vector<TensorType>{TensorType(DType::kUint8, args.inputs[0].shape),
+                                 TensorType(DType::kFloat32, Shape{}),
                                  TensorType(DType::kUint8, Shape{})};
 }
 
@@ -151,8 +167,10 @@ EvalResult EvaluateDynamicQuantize(const EvalArgs& args) {
   const int32_t zero = RoundToInteger(-low / scale, 0, 0, 255);
   Tensor y = Tensor::Allocate(TensorType(DType::kUint8, x.shape()));
   for (int64_t i = 0; i < x.elements(); ++i)
-    y.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(QuantizeValue(x.data<float>()[i], scale, zero, 0, 255));
-  return std::vector<Tensor>{std::move(y), Tensor::Scalar(scale), Tensor::Scalar(static_cast<uint8_t>(zero))};
+    y.mutable_data<uint8_t>()[i] =
+        static_cast<uint8_t>(QuantizeValue(x.data<float>()[i], scale, zero, 0, 255));
+  return std::vector<Tensor>{std::move(y), Tensor::Scalar(scale),
+                             Tensor::Scalar(static_cast<uint8_t>(zero))};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Random values: Bernoulli, Multinomial, RandomNormal, RandomUniform and the -Like forms. The same node gives the same values in
-// every run: they come from SplitMix64 (Steele, Lea, Flood 2014), started by the attribute seed or by the node's name.
+// Random values: Bernoulli, Multinomial, RandomNormal, RandomUniform and the -Like forms. The same
+// node gives the same values in every run: they come from SplitMix64 (Steele, Lea, Flood 2014),
+// started by the attribute seed or by the node's name.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -40,7 +41,8 @@ class Generator {
 // The attribute dtype, or `fallback`.
 Result<DType> DTypeAttr(const Node& node, DType fallback) {
   EVOQ_ASSIGN(const int64_t number, IntAttr(node, "dtype", static_cast<int>(fallback)));
-  const auto dtype = number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
+  const auto dtype =
+      number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
   if (!dtype || *dtype == DType::kUndefined) return Unsupported("attribute dtype is {}", number);
   return *dtype;
 }
@@ -51,19 +53,22 @@ EvalResult Filled(const TensorType& type, const Next& next) {
   EVOQ_ASSIGN(Tensor y, AllocateGrown(type));
   if (IsFloat(type.dtype) && type.dtype != DType::kFloat64) {
     Tensor wide = Tensor::Allocate(TensorType(DType::kFloat32, type.shape));
-    for (int64_t i = 0; i < wide.elements(); ++i) wide.mutable_data<float>()[i] = static_cast<float>(next(i));
+    for (int64_t i = 0; i < wide.elements(); ++i)
+      wide.mutable_data<float>()[i] = static_cast<float>(next(i));
     EVOQ_ASSIGN(Tensor stored, FromFloat32(wide, type.dtype));
     return One(std::move(stored));
   }
   return DispatchElement(type.dtype, [&](auto tag) -> EvalResult {
-    for (int64_t i = 0; i < y.elements(); ++i) y.mutable_data<decltype(tag)>()[i] = static_cast<decltype(tag)>(next(i));
+    for (int64_t i = 0; i < y.elements(); ++i)
+      y.mutable_data<decltype(tag)>()[i] = static_cast<decltype(tag)>(next(i));
     return One(std::move(y));
   });
 }
 
 InferResult InferShape(const InferArgs& args) {
   EVOQ_ASSIGN(const DType dtype, DTypeAttr(args.node, DType::kFloat32));
-  if (!IsFloat(dtype)) return InvalidInput("attribute dtype is {}, expected a floating-point type", DTypeName(dtype));
+  if (!IsFloat(dtype))
+    return InvalidInput("attribute dtype is {}, expected a floating-point type", DTypeName(dtype));
   EVOQ_ASSIGN(const std::vector<int64_t> sizes, IntsAttr(args.node, "shape"));
   EVOQ_TRY(CheckRankLimit(static_cast<int64_t>(sizes.size())));
   for (int64_t size : sizes) {
@@ -79,7 +84,9 @@ InferResult InferLike(const InferArgs& args) {
 
 InferResult InferFloatLike(const InferArgs& args) {
   EVOQ_ASSIGN(std::vector<TensorType> types, InferLike(args));
-  if (!IsFloat(types[0].dtype)) return InvalidInput("values of type {}, expected a floating-point type", DTypeName(types[0].dtype));
+  if (!IsFloat(types[0].dtype))
+    return InvalidInput("values of type {}, expected a floating-point type",
+                        DTypeName(types[0].dtype));
   return types;
 }
 
@@ -92,33 +99,40 @@ EvalResult EvaluateNormal(const EvalArgs& args) {
 EvalResult EvaluateUniform(const EvalArgs& args) {
   Generator random(args.node);
   const double low = args.node.attrs.Float("low", 0), high = args.node.attrs.Float("high", 1);
-  return Filled(args.output_types[0], [&](int64_t) { return low + (high - low) * random.Uniform(); });
+  return Filled(args.output_types[0],
+                [&](int64_t) { return low + (high - low) * random.Uniform(); });
 }
 
 // y[i] = 1 with probability x[i].
 EvalResult EvaluateBernoulli(const EvalArgs& args) {
   EVOQ_ASSIGN(const Tensor x, ToFloat32(args.inputs[0]));
   Generator random(args.node);
-  return Filled(args.output_types[0], [&](int64_t i) { return random.Uniform() < static_cast<double>(x.data<float>()[i]) ? 1.0 : 0.0; });
+  return Filled(args.output_types[0], [&](int64_t i) {
+    return random.Uniform() < static_cast<double>(x.data<float>()[i]) ? 1.0 : 0.0;
+  });
 }
 
-// ---- Multinomial(x): per row of [batch, classes] unnormalized log-probabilities, `sample_size` classes.
+// ---- Multinomial(x): per row of [batch, classes] unnormalized log-probabilities, `sample_size`
+// classes.
 
 InferResult InferMultinomial(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
   EVOQ_TRY(CheckRank(args, 0, 2));
   EVOQ_ASSIGN(const DType dtype, DTypeAttr(args.node, DType::kInt32));
   EVOQ_ASSIGN(const int64_t samples, IntAttr(args.node, "sample_size", 1));
-  if (dtype != DType::kInt32 && dtype != DType::kInt64) return InvalidInput("attribute dtype is {}, expected int32 or int64", DTypeName(dtype));
+  if (dtype != DType::kInt32 && dtype != DType::kInt64)
+    return InvalidInput("attribute dtype is {}, expected int32 or int64", DTypeName(dtype));
   if (samples < 0) return InvalidInput("attribute sample_size is {}", samples);
   const Shape& x = args.inputs[0].shape;
-  return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>{x.ranked() ? x[0] : Dim(), Dim(samples)}))};
+  return std::vector<TensorType>{
+      TensorType(dtype, Shape(std::vector<Dim>{x.ranked() ? x[0] : Dim(), Dim(samples)}))};
 }
 
 EvalResult EvaluateMultinomial(const EvalArgs& args) {
   EVOQ_ASSIGN(const Tensor x, ToFloat32(args.inputs[0]));
   const int64_t classes = x.sizes()[1], samples = args.node.attrs.Int("sample_size", 1);
-  if (classes == 0 && x.sizes()[0] * samples > 0) return InvalidInput("input 0 is {}, expected at least one class", x.type().ToString());
+  if (classes == 0 && x.sizes()[0] * samples > 0)
+    return InvalidInput("input 0 is {}, expected at least one class", x.type().ToString());
   Generator random(args.node);
   std::vector<double> sums(static_cast<size_t>(classes));
   int64_t row = -1;
@@ -131,17 +145,38 @@ EvalResult EvaluateMultinomial(const EvalArgs& args) {
       for (int64_t c = 0; c < classes; ++c) sums[c] = sum += std::exp(v[c] - max);
     }
     const double at = random.Uniform() * sums.back();
-    return static_cast<double>(std::min<int64_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin(), classes - 1));
+    return static_cast<double>(std::min<int64_t>(
+        std::upper_bound(sums.begin(), sums.end(), at) - sums.begin(), classes - 1));
   });
 }
 
 }  // namespace
 
-extern const OpDef kBernoulli = {.name = "Bernoulli", .random = true, .infer = InferLike, .evaluate = EvaluateBernoulli};
-extern const OpDef kMultinomial = {.name = "Multinomial", .random = true, .infer = InferMultinomial, .evaluate = EvaluateMultinomial};
-extern const OpDef kRandomNormal = {.name = "RandomNormal", .min_inputs = 0, .max_inputs = 0, .random = true, .infer = InferShape, .evaluate = EvaluateNormal};
-extern const OpDef kRandomNormalLike = {.name = "RandomNormalLike", .random = true, .infer = InferFloatLike, .evaluate = EvaluateNormal};
-extern const OpDef kRandomUniform = {.name = "RandomUniform", .min_inputs = 0, .max_inputs = 0, .random = true, .infer = InferShape, .evaluate = EvaluateUniform};
-extern const OpDef kRandomUniformLike = {.name = "RandomUniformLike", .random = true, .infer = InferFloatLike, .evaluate = EvaluateUniform};
+extern const OpDef kBernoulli = {
+    .name = "Bernoulli", .random = true, .infer = InferLike, .evaluate = EvaluateBernoulli};
+extern const OpDef kMultinomial = {.name = "Multinomial",
+                                   .random = true,
+                                   .infer = InferMultinomial,
+                                   .evaluate = EvaluateMultinomial};
+extern const OpDef kRandomNormal = {.name = "RandomNormal",
+                                    .min_inputs = 0,
+                                    .max_inputs = 0,
+                                    .random = true,
+                                    .infer = InferShape,
+                                    .evaluate = EvaluateNormal};
+extern const OpDef kRandomNormalLike = {.name = "RandomNormalLike",
+                                        .random = true,
+                                        .infer = InferFloatLike,
+                                        .evaluate = EvaluateNormal};
+extern const OpDef kRandomUniform = {.name = "RandomUniform",
+                                     .min_inputs = 0,
+                                     .max_inputs = 0,
+                                     .random = true,
+                                     .infer = InferShape,
+                                     .evaluate = EvaluateUniform};
+extern const OpDef kRandomUniformLike = {.name = "RandomUniformLike",
+                                         .random = true,
+                                         .infer = InferFloatLike,
+                                         .evaluate = EvaluateUniform};
 
 }  // namespace evoq

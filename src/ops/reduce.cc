@@ -1,7 +1,8 @@
 // Reductions: y = f over the elements along `axes` (all axes by default).
 //
-// The order of float32 sums: neighbouring axes that are all reduced count as one. When the last axis is reduced, each of
-// its rows is summed by SumF (kernels/math/math.h); rows and other axes are added in index order, starting from 0.
+// The order of float32 sums: neighbouring axes that are all reduced count as one. When the last
+// axis is reduced, each of its rows is summed by SumF (kernels/math/math.h); rows and other axes
+// are added in index order, starting from 0.
 #include <cmath>
 #include <limits>
 
@@ -16,8 +17,10 @@ namespace evoq {
 namespace {
 
 // Which axes are reduced, by axis.
-Result<std::vector<bool>> ReducedAxes(const Node& node, const std::vector<int64_t>* axes, int rank) {
-  if (axes == nullptr || axes->empty()) return std::vector<bool>(rank, node.attrs.Int("noop_with_empty_axes") == 0);
+Result<std::vector<bool>> ReducedAxes(const Node& node, const std::vector<int64_t>* axes,
+                                      int rank) {
+  if (axes == nullptr || axes->empty())
+    return std::vector<bool>(rank, node.attrs.Int("noop_with_empty_axes") == 0);
   std::vector<bool> reduced(rank, false);
   EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(*axes, rank));
   for (int axis : normal) reduced[axis] = true;
@@ -34,18 +37,22 @@ InferResult Infer(const InferArgs& args) {
     const Shape shape = keepdims ? Shape(std::vector<Dim>(x.shape.rank())) : Shape::UnknownRank();
     return std::vector<TensorType>{TensorType(x.dtype, shape)};
   }
-  EVOQ_ASSIGN(const std::vector<bool> reduced, ReducedAxes(args.node, axes ? &*axes : nullptr, x.shape.rank()));
+  EVOQ_ASSIGN(const std::vector<bool> reduced,
+              ReducedAxes(args.node, axes ? &*axes : nullptr, x.shape.rank()));
   std::vector<Dim> dims;
   for (int i = 0; i < x.shape.rank(); ++i) {
-    if (!reduced[i]) dims.push_back(x.shape[i]);
-    else if (keepdims) dims.push_back(Dim(1));
+    if (!reduced[i])
+      dims.push_back(x.shape[i]);
+    else if (keepdims)
+      dims.push_back(Dim(1));
   }
   return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
 }
 
 InferResult InferNumber(const InferArgs& args) {
   const DType dtype = args.inputs[0].dtype;
-  if (!IsFloat(dtype) && !IsInteger(dtype)) return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
+  if (!IsFloat(dtype) && !IsInteger(dtype))
+    return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
   return Infer(args);
 }
 
@@ -54,8 +61,8 @@ InferResult InferFloat(const InferArgs& args) {
   return Infer(args);
 }
 
-// The input as rows: `row` trailing elements that are all reduced into one output or all kept. Output offset of row i:
-// sum of index * stride over `outer`.
+// The input as rows: `row` trailing elements that are all reduced into one output or all kept.
+// Output offset of row i: sum of index * stride over `outer`.
 struct Plan {
   std::vector<int64_t> outer, strides;
   int64_t row = 1;
@@ -86,7 +93,8 @@ Result<Plan> MakePlan(const EvalArgs& args) {
     }
   }
   plan.row_reduced = !reduced.empty() && reduced.back();
-  while (!plan.outer.empty() && (plan.outer.back() == 1 || reduced[plan.outer.size() - 1] == plan.row_reduced)) {
+  while (!plan.outer.empty() &&
+         (plan.outer.back() == 1 || reduced[plan.outer.size() - 1] == plan.row_reduced)) {
     plan.row *= plan.outer.back();
     plan.outer.pop_back();
     plan.strides.pop_back();
@@ -94,7 +102,8 @@ Result<Plan> MakePlan(const EvalArgs& args) {
   return plan;
 }
 
-// acc[output] = combine(acc[output], x[element]) in index order; rows that are reduced go through row(x, n) first.
+// acc[output] = combine(acc[output], x[element]) in index order; rows that are reduced go through
+// row(x, n) first.
 template <typename T, typename Row, typename Combine>
 void Walk(const Plan& plan, const T* x, T* acc, const Row& row, const Combine& combine) {
   ForEachIndex<1>(plan.outer, {plan.strides}, [&](int64_t i, const auto& at) {
@@ -141,7 +150,8 @@ T Lowest() {
 }
 template <typename T>
 T Highest() {
-  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
+                                              : std::numeric_limits<T>::max();
 }
 
 // A NaN is better than any number, so that it stays.
@@ -158,8 +168,10 @@ EvalResult EvaluateExtreme(const EvalArgs& args) {
     T* out = y.mutable_data<T>();
     const T start = kMaximum ? Lowest<T>() : Highest<T>();
     for (int64_t i = 0; i < y.elements(); ++i) out[i] = start;
-    if constexpr (kMaximum) ExtremeInto(plan, x.data<T>(), out, start, kGreaterOf);
-    else ExtremeInto(plan, x.data<T>(), out, start, kLessOf);
+    if constexpr (kMaximum)
+      ExtremeInto(plan, x.data<T>(), out, start, kGreaterOf);
+    else
+      ExtremeInto(plan, x.data<T>(), out, start, kLessOf);
     if constexpr (std::is_floating_point_v<T>) {
       for (int64_t i = 0; i < y.elements(); ++i) out[i] += 0;  // a zero is positive
     }
@@ -189,8 +201,10 @@ constexpr auto kSquare = [](auto x) { return MulFn()(x, x); };
 constexpr auto kMagnitude = [](auto x) { return x < 0 ? SubFn()(decltype(x){0}, x) : x; };
 constexpr auto kMeanOf = [](auto sum, int64_t count) {
   using T = decltype(sum);
-  if constexpr (std::is_integral_v<T>) return count == 0 ? T{0} : static_cast<T>(sum / static_cast<int64_t>(count));
-  else return sum / static_cast<T>(count);
+  if constexpr (std::is_integral_v<T>)
+    return count == 0 ? T{0} : static_cast<T>(sum / static_cast<int64_t>(count));
+  else
+    return sum / static_cast<T>(count);
 };
 // A wrapped-around integer sum may be negative: 0.
 constexpr auto kRootOf = [](auto sum, int64_t) {
@@ -267,18 +281,22 @@ EvalResult EvaluateQuantizedMean(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const TensorType& out = args.output_types[0];
   const auto fits = [](const TensorType& t) {
-    return t.quantized() && t.quant->per_tensor() && (DTypeBits(t.dtype) == 8 || DTypeBits(t.dtype) == 16);
+    return t.quantized() && t.quant->per_tensor() &&
+           (DTypeBits(t.dtype) == 8 || DTypeBits(t.dtype) == 16);
   };
   EVOQ_ASSIGN(const Plan plan, MakePlan(args));
   if (!fits(x.type()) || !fits(out) || plan.count == 0)
     return Unsupported("mean of {} to {}", x.type().ToString(), out.ToString());
-  EVOQ_ASSIGN(const std::vector<int64_t> values, ToInt64s(x.WithType(TensorType(x.dtype(), x.shape()))));
+  EVOQ_ASSIGN(const std::vector<int64_t> values,
+              ToInt64s(x.WithType(TensorType(x.dtype(), x.shape()))));
   std::vector<int64_t> sums(*plan.type.shape.elements(), 0);
   SumInto(plan, values.data(), sums.data());
   const QuantParams &qx = *x.type().quant, &qy = *out.quant;
-  const float multiplier = static_cast<float>(static_cast<double>(qx.scales[0]) /
-                                              (static_cast<double>(qy.scales[0]) * static_cast<double>(plan.count)));
-  const int32_t low = static_cast<int32_t>(IntegerMin(out.dtype)), high = static_cast<int32_t>(IntegerMax(out.dtype));
+  const float multiplier =
+      static_cast<float>(static_cast<double>(qx.scales[0]) /
+                         (static_cast<double>(qy.scales[0]) * static_cast<double>(plan.count)));
+  const int32_t low = static_cast<int32_t>(IntegerMin(out.dtype)),
+                high = static_cast<int32_t>(IntegerMax(out.dtype));
   const TensorType type(out.dtype, plan.type.shape, qy);
   return DispatchInteger(out.dtype, [&](auto tag) -> EvalResult {
     using T = decltype(tag);
@@ -309,8 +327,11 @@ extern const OpDef kReduceMin = ReduceOp("ReduceMin", Infer, EvaluateExtreme<fal
 extern const OpDef kReduceProd = ReduceOp("ReduceProd", InferNumber, EvaluateProd);
 extern const OpDef kReduceSum = ReduceOp("ReduceSum", InferNumber, EvaluateSum);
 extern const OpDef kReduceSumSquare = ReduceOp("ReduceSumSquare", InferNumber, EvaluateSumSquare);
-extern const OpDef kReduceMean = {.name = "ReduceMean", .max_inputs = 2, .quant = QuantTrait::kReal,
-                                  .infer = InferNumber, .evaluate = EvaluateMean,
+extern const OpDef kReduceMean = {.name = "ReduceMean",
+                                  .max_inputs = 2,
+                                  .quant = QuantTrait::kReal,
+                                  .infer = InferNumber,
+                                  .evaluate = EvaluateMean,
                                   .evaluate_quantized = EvaluateQuantizedMean};
 
 }  // namespace evoq

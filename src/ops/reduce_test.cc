@@ -26,10 +26,14 @@ TEST(Reduce, HandValues) {
   EXPECT_EQ(reduce("ReduceProd", {1}), (std::vector<float>{-6, -120}));
   EXPECT_EQ(reduce("ReduceL1", {1}), (std::vector<float>{6, 15}));
   EXPECT_EQ(reduce("ReduceSumSquare", {1}), (std::vector<float>{14, 77}));
-  EXPECT_EQ(Values<float>(Eval("ReduceL2", {Floats({2}, {3, 4})}, NoKeep())), (std::vector<float>{5}));
-  EXPECT_NEAR(Values<float>(Eval("ReduceLogSum", {Floats({2}, {3, 4})}, NoKeep()))[0], std::log(7.0f), 1e-6f);
-  EXPECT_NEAR(Values<float>(Eval("ReduceLogSumExp", {Floats({2}, {1000, 1000})}))[0], 1000 + std::log(2.0f), 1e-4f);
-  EXPECT_EQ(Values<int32_t>(Eval("ReduceMean", {Make<int32_t>({2}, {3, 4})}, NoKeep())), (std::vector<int32_t>{3}));
+  EXPECT_EQ(Values<float>(Eval("ReduceL2", {Floats({2}, {3, 4})}, NoKeep())),
+            (std::vector<float>{5}));
+  EXPECT_NEAR(Values<float>(Eval("ReduceLogSum", {Floats({2}, {3, 4})}, NoKeep()))[0],
+              std::log(7.0f), 1e-6f);
+  EXPECT_NEAR(Values<float>(Eval("ReduceLogSumExp", {Floats({2}, {1000, 1000})}))[0],
+              1000 + std::log(2.0f), 1e-4f);
+  EXPECT_EQ(Values<int32_t>(Eval("ReduceMean", {Make<int32_t>({2}, {3, 4})}, NoKeep())),
+            (std::vector<int32_t>{3}));
   EXPECT_EQ(Values<float>(Eval("ReduceMax", {Floats({0, 2}, {}), Ints({0})}, NoKeep()))[0],
             -std::numeric_limits<float>::infinity());
 }
@@ -38,8 +42,10 @@ TEST(Reduce, OrderOfSums) {
   std::vector<float> values;
   for (int i = 0; i < 3 * 37; ++i) values.push_back(1.0f / static_cast<float>(i + 3));
   const Tensor x = Floats({1, 3, 37}, values);
-  EXPECT_EQ(Values<float>(Eval("ReduceSum", {x, Ints({2})}, NoKeep()))[1], SumF(values.data() + 37, 37));
-  EXPECT_EQ(Values<float>(Eval("ReduceSum", {x, Ints({1, 2})}, NoKeep()))[0], SumF(values.data(), 111));
+  EXPECT_EQ(Values<float>(Eval("ReduceSum", {x, Ints({2})}, NoKeep()))[1],
+            SumF(values.data() + 37, 37));
+  EXPECT_EQ(Values<float>(Eval("ReduceSum", {x, Ints({1, 2})}, NoKeep()))[0],
+            SumF(values.data(), 111));
   float sum = 0;
   for (int i = 0; i < 3; ++i) sum += values[i * 37 + 5];
   EXPECT_EQ(Values<float>(Eval("ReduceSum", {x, Ints({1})}, NoKeep()))[5], sum);
@@ -52,7 +58,8 @@ TEST(Reduce, Inference) {
   EXPECT_EQ(InferText("ReduceMean", {x, axes}, {Tensor(), Ints({2})}, NoKeep()), "float32[N, 3]");
   EXPECT_EQ(InferText("ReduceMean", {x}), "float32[1, 1, 1]");
   EXPECT_EQ(InferText("ReduceMean", {x, axes}), "float32[?, ?, ?]");
-  EXPECT_EQ(InferText("ReduceMean", {x, axes}, {Tensor(), Ints({3})}), "node n (ReduceMean): axis 3 is outside [-3, 3)");
+  EXPECT_EQ(InferText("ReduceMean", {x, axes}, {Tensor(), Ints({3})}),
+            "node n (ReduceMean): axis 3 is outside [-3, 3)");
 }
 
 TEST(Reduce, QuantizedMean) {

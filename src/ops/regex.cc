@@ -46,6 +46,7 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kRegexFullMatch = {.name = "RegexFullMatch", .strings = Strings::kOwn, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kRegexFullMatch = {
+    .name = "RegexFullMatch", .strings = Strings::kOwn, .infer = Infer, .evaluate = Evaluate};
 
 }  // namespace evoq

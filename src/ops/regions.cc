@@ -27,8 +27,9 @@ struct Tap {
   }
 };
 
-// ---- RoiAlign(x, rois, batch_indices): per region [x1, y1, x2, y2] a grid of bins, each the mean (or, with mode max, the
-// largest weighted neighbour) of sampling_ratio^2 bilinear samples (as many as fit when 0). Samples more than one pixel outside are 0.
+// ---- RoiAlign(x, rois, batch_indices): per region [x1, y1, x2, y2] a grid of bins, each the mean
+// (or, with mode max, the largest weighted neighbour) of sampling_ratio^2 bilinear samples (as many
+// as fit when 0). Samples more than one pixel outside are 0.
 
 template <typename T>
 Tap<T> RoiTap(T y, T x, int64_t height, int64_t width) {
@@ -57,7 +58,8 @@ InferResult InferRoiAlign(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 2, 1));
   EVOQ_TRY(CheckIndexType(args, 2));
   EVOQ_ASSIGN(const std::string mode, StringAttr(args.node, "mode", "avg"));
-  if (mode != "avg" && mode != "max") return InvalidInput("attribute mode is '{}', expected avg or max", mode);
+  if (mode != "avg" && mode != "max")
+    return InvalidInput("attribute mode is '{}', expected avg or max", mode);
   EVOQ_ASSIGN(const int64_t height, IntAttr(args.node, "output_height", 1));
   EVOQ_ASSIGN(const int64_t width, IntAttr(args.node, "output_width", 1));
   EVOQ_ASSIGN(const int64_t ratio, IntAttr(args.node, "sampling_ratio", 0));
@@ -65,8 +67,12 @@ InferResult InferRoiAlign(const InferArgs& args) {
   if (height < 1 || width < 1 || height > kMaxSize || width > kMaxSize || ratio < 0 || ratio > 1024)
     return InvalidInput("{} x {} bins of {} samples", height, width, ratio);
   const Shape &x = args.inputs[0].shape, &rois = args.inputs[1].shape;
-  if (rois.ranked() && rois[1].known() && rois[1].value != 4) return InvalidInput("input 1 is {}, expected 4 coordinates", rois.ToString());
-  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(), Dim(height), Dim(width)}))};
+  if (rois.ranked() && rois[1].known() && rois[1].value != 4)
+    return InvalidInput("input 1 is {}, expected 4 coordinates", rois.ToString());
+  return std::vector<TensorType>{
+      TensorType(args.inputs[0].dtype,
+                 Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(),
+                                        Dim(height), Dim(width)}))};
 }
 
 template <typename T>
@@ -76,10 +82,13 @@ EvalResult RoiAlign(const EvalArgs& args) {
   EVOQ_ASSIGN(const std::vector<int64_t> batches, IndicesInput(args, 2, in[0]));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const std::vector<int64_t> out = y.sizes();
-  if (static_cast<int64_t>(batches.size()) != out[0]) return InvalidInput("{} regions and {} batch indices", out[0], batches.size());
-  if (in[2] * in[3] == 0 && y.elements() > 0) return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
+  if (static_cast<int64_t>(batches.size()) != out[0])
+    return InvalidInput("{} regions and {} batch indices", out[0], batches.size());
+  if (in[2] * in[3] == 0 && y.elements() > 0)
+    return InvalidInput("input 0 is {}, which has nothing to sample", x.type().ToString());
   const Attrs& attrs = args.node.attrs;
-  const bool half = attrs.String("coordinate_transformation_mode", "half_pixel") == "half_pixel", mean = attrs.String("mode", "avg") == "avg";
+  const bool half = attrs.String("coordinate_transformation_mode", "half_pixel") == "half_pixel",
+             mean = attrs.String("mode", "avg") == "avg";
   const T scale = attrs.Float("spatial_scale", 1), offset = half ? T{0.5} : T{0};
   const int64_t ratio = attrs.Int("sampling_ratio", 0);
   std::vector<Tap<T>> taps;
@@ -130,7 +139,8 @@ EvalResult EvaluateRoiAlign(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) { return RoiAlign<decltype(tag)>(args); }, {2});
 }
 
-// ---- MaxRoiPool(x, rois): regions [batch, x1, y1, x2, y2] in whole pixels, the largest of each bin (0 for an empty one).
+// ---- MaxRoiPool(x, rois): regions [batch, x1, y1, x2, y2] in whole pixels, the largest of each
+// bin (0 for an empty one).
 
 InferResult InferMaxRoiPool(const InferArgs& args) {
   for (size_t i : {0, 1}) EVOQ_TRY(CheckFloat(args, i));
@@ -138,11 +148,16 @@ InferResult InferMaxRoiPool(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 1, 2));
   EVOQ_TRY(FloatAttr(args.node, "spatial_scale", 1));
   EVOQ_ASSIGN(const std::vector<int64_t> pooled, IntsAttr(args.node, "pooled_shape"));
-  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > kMaxSize || pooled[1] > kMaxSize)
+  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > kMaxSize ||
+      pooled[1] > kMaxSize)
     return InvalidInput("attribute pooled_shape must be two sizes");
   const Shape &x = args.inputs[0].shape, &rois = args.inputs[1].shape;
-  if (rois.ranked() && rois[1].known() && rois[1].value != 5) return InvalidInput("input 1 is {}, expected 5 values", rois.ToString());
-  return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(), Dim(pooled[0]), Dim(pooled[1])}))};
+  if (rois.ranked() && rois[1].known() && rois[1].value != 5)
+    return InvalidInput("input 1 is {}, expected 5 values", rois.ToString());
+  return std::vector<TensorType>{
+      TensorType(args.inputs[0].dtype,
+                 Shape(std::vector<Dim>{rois.ranked() ? rois[0] : Dim(), x.ranked() ? x[1] : Dim(),
+                                        Dim(pooled[0]), Dim(pooled[1])}))};
 }
 
 template <typename T>
@@ -193,7 +208,8 @@ EvalResult EvaluateMaxRoiPool(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) { return MaxRoiPool<decltype(tag)>(args); });
 }
 
-// ---- AffineGrid(theta, size): grid[n, place] = theta[n] * (place's coordinates from -1 to 1, last axis first, and 1).
+// ---- AffineGrid(theta, size): grid[n, place] = theta[n] * (place's coordinates from -1 to 1, last
+// axis first, and 1).
 
 InferResult InferAffineGrid(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
@@ -204,11 +220,14 @@ InferResult InferAffineGrid(const InferArgs& args) {
   const DType dtype = args.inputs[0].dtype;
   if (!size) {
     const Shape& sizes = args.inputs[1].shape;
-    if (!sizes.ranked() || sizes.rank() != 1 || !sizes[0].known()) return std::vector<TensorType>{TensorType(dtype, Shape::UnknownRank())};
+    if (!sizes.ranked() || sizes.rank() != 1 || !sizes[0].known())
+      return std::vector<TensorType>{TensorType(dtype, Shape::UnknownRank())};
     EVOQ_TRY(CheckRankLimit(sizes[0].value));
-    return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>(static_cast<size_t>(sizes[0].value))))};
+    return std::vector<TensorType>{
+        TensorType(dtype, Shape(std::vector<Dim>(static_cast<size_t>(sizes[0].value))))};
   }
-  if (size->size() != 4 && size->size() != 5) return InvalidInput("input 1 has {} sizes, expected 4 or 5", size->size());
+  if (size->size() != 4 && size->size() != 5)
+    return InvalidInput("input 1 has {} sizes, expected 4 or 5", size->size());
   const int64_t axes = static_cast<int64_t>(size->size()) - 2;
   for (int64_t s : *size) {
     if (s < 0) return InvalidInput("input 1 has the size {}", s);
@@ -258,8 +277,9 @@ EvalResult EvaluateAffineGrid(const EvalArgs& args) {
   return EvaluateAsFloats(args, [&](auto tag) { return AffineGrid<decltype(tag)>(args); }, {1});
 }
 
-// ---- DeformConv(x, w, offset, bias?, mask?): a convolution whose tap (i, j) reads, with bilinear weights and zeros outside, at
-// its place plus offset[group, i, j, (y, x)], times mask[group, i, j]. Two spatial axes. Sums are sequential: channel, then tap.
+// ---- DeformConv(x, w, offset, bias?, mask?): a convolution whose tap (i, j) reads, with bilinear
+// weights and zeros outside, at its place plus offset[group, i, j, (y, x)], times mask[group, i,
+// j]. Two spatial axes. Sums are sequential: channel, then tap.
 
 struct DeformPlan {
   int64_t kernel[2], strides[2], dilations[2], pads[4], group, offset_group;
@@ -270,14 +290,17 @@ Result<DeformPlan> DeformPlanOf(const Node& node, const Shape& w) {
   EVOQ_ASSIGN(const std::vector<int64_t> strides, IntsAttr(node, "strides", {1, 1}));
   EVOQ_ASSIGN(const std::vector<int64_t> dilations, IntsAttr(node, "dilations", {1, 1}));
   EVOQ_ASSIGN(const std::vector<int64_t> pads, IntsAttr(node, "pads", {0, 0, 0, 0}));
-  EVOQ_ASSIGN(const std::vector<int64_t> kernel, IntsAttr(node, "kernel_shape", {w[2].value, w[3].value}));
+  EVOQ_ASSIGN(const std::vector<int64_t> kernel,
+              IntsAttr(node, "kernel_shape", {w[2].value, w[3].value}));
   EVOQ_ASSIGN(p.group, IntAttr(node, "group", 1));
   EVOQ_ASSIGN(p.offset_group, IntAttr(node, "offset_group", 1));
   if (strides.size() != 2 || dilations.size() != 2 || pads.size() != 4 || kernel.size() != 2)
     return Unsupported("a deformable convolution of other than two spatial axes");
-  if (p.group < 1 || p.offset_group < 1) return InvalidInput("{} groups and {} offset groups", p.group, p.offset_group);
+  if (p.group < 1 || p.offset_group < 1)
+    return InvalidInput("{} groups and {} offset groups", p.group, p.offset_group);
   for (int d = 0; d < 2; ++d) {
-    if (w[2 + d].known() && kernel[d] != w[2 + d].value) return InvalidInput("attribute kernel_shape differs from input 1, {}", w.ToString());
+    if (w[2 + d].known() && kernel[d] != w[2 + d].value)
+      return InvalidInput("attribute kernel_shape differs from input 1, {}", w.ToString());
     if (strides[d] < 1 || dilations[d] < 1 || strides[d] > kMaxSize || dilations[d] > kMaxSize)
       return InvalidInput("strides and dilations must be at least 1");
   }
@@ -294,36 +317,51 @@ Result<DeformPlan> DeformPlanOf(const Node& node, const Shape& w) {
 InferResult InferDeformConv(const InferArgs& args) {
   for (size_t i = 0; i < 5; ++i) EVOQ_TRY(CheckFloat(args, i));
   const Shape &x = args.inputs[0].shape, &w = args.inputs[1].shape, &offset = args.inputs[2].shape;
-  const auto unknown = [&] { return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())}; };
+  const auto unknown = [&] {
+    return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape::UnknownRank())};
+  };
   if (!x.ranked() || !w.ranked() || !offset.ranked()) return unknown();
   for (size_t i : {0, 1, 2, 4}) {
     if (args.has(i) && args.inputs[i].shape.ranked() && args.inputs[i].shape.rank() != 4)
-      return Unsupported("input {} is {}, expected rank 4: two spatial axes", i, args.inputs[i].ToString());
+      return Unsupported("input {} is {}, expected rank 4: two spatial axes", i,
+                         args.inputs[i].ToString());
   }
   EVOQ_TRY(CheckRank(args, 3, 1));
   EVOQ_ASSIGN(const DeformPlan p, DeformPlanOf(args.node, w));
   const auto differ = [](const Dim& a, int64_t b) { return a.known() && a.value != b; };
-  if (x[1].known() && w[1].known() && (x[1].value % p.group != 0 || differ(w[1], x[1].value / p.group) || x[1].value % p.offset_group != 0))
-    return InvalidInput("{} channels, {} weights, {} groups, {} offset groups", x[1].value, w.ToString(), p.group, p.offset_group);
-  if (w[0].known() && w[0].value % p.group != 0) return InvalidInput("{} output channels in {} groups", w[0].value, p.group);
+  if (x[1].known() && w[1].known() &&
+      (x[1].value % p.group != 0 || differ(w[1], x[1].value / p.group) ||
+       x[1].value % p.offset_group != 0))
+    return InvalidInput("{} channels, {} weights, {} groups, {} offset groups", x[1].value,
+                        w.ToString(), p.group, p.offset_group);
+  if (w[0].known() && w[0].value % p.group != 0)
+    return InvalidInput("{} output channels in {} groups", w[0].value, p.group);
   std::vector<Dim> dims = {x[0], w[0]};
   for (int d = 0; d < 2; ++d) {
     Dim size = offset[2 + d];
     if (x[2 + d].known() && p.kernel[d] >= 0) {
-      const int64_t room = x[2 + d].value + p.pads[d] + p.pads[2 + d] - (p.kernel[d] - 1) * p.dilations[d] - 1;
+      const int64_t room =
+          x[2 + d].value + p.pads[d] + p.pads[2 + d] - (p.kernel[d] - 1) * p.dilations[d] - 1;
       if (room < 0) return InvalidInput("the kernel is larger than {}", x.ToString());
       size = Dim(room / p.strides[d] + 1);
-      if (differ(offset[2 + d], size.value)) return InvalidInput("input 2 is {}, expected {} places on axis {}", offset.ToString(), size.value, 2 + d);
+      if (differ(offset[2 + d], size.value))
+        return InvalidInput("input 2 is {}, expected {} places on axis {}", offset.ToString(),
+                            size.value, 2 + d);
     }
     dims.push_back(size);
   }
-  if (args.has(3) && args.inputs[3].shape.ranked() && w[0].known() && differ(args.inputs[3].shape[0], w[0].value))
+  if (args.has(3) && args.inputs[3].shape.ranked() && w[0].known() &&
+      differ(args.inputs[3].shape[0], w[0].value))
     return InvalidInput("input 3 is {}, expected {} biases", args.inputs[3].ToString(), w[0].value);
   if (p.kernel[0] >= 0 && p.kernel[1] >= 0) {
-    const int64_t taps = CheckedProduct(std::vector<int64_t>{p.offset_group, p.kernel[0], p.kernel[1], 2}).value_or(-1);
-    if (differ(offset[1], taps)) return InvalidInput("input 2 is {}, expected {} channels", offset.ToString(), taps);
+    const int64_t taps =
+        CheckedProduct(std::vector<int64_t>{p.offset_group, p.kernel[0], p.kernel[1], 2})
+            .value_or(-1);
+    if (differ(offset[1], taps))
+      return InvalidInput("input 2 is {}, expected {} channels", offset.ToString(), taps);
     if (args.has(4) && args.inputs[4].shape.ranked() && differ(args.inputs[4].shape[1], taps / 2))
-      return InvalidInput("input 4 is {}, expected {} channels", args.inputs[4].ToString(), taps / 2);
+      return InvalidInput("input 4 is {}, expected {} channels", args.inputs[4].ToString(),
+                          taps / 2);
   }
   return std::vector<TensorType>{TensorType(args.inputs[0].dtype, Shape(std::move(dims)))};
 }
@@ -350,10 +388,15 @@ EvalResult DeformConv(const EvalArgs& args) {
   EVOQ_ASSIGN(const DeformPlan p, DeformPlanOf(args.node, w.shape()));
   EVOQ_ASSIGN(Tensor y, AllocateOutput(args.output_types[0]));
   const std::vector<int64_t> in = x.sizes(), out = y.sizes();
-  const int64_t taps = p.kernel[0] * p.kernel[1], places = out[2] * out[3], channels = w.sizes()[1], per_offset = in[1] / p.offset_group;
-  const auto fits = [&](const Tensor& t, int64_t count) { return t.sizes() == std::vector<int64_t>{in[0], count, out[2], out[3]}; };
-  if (!fits(offset, p.offset_group * taps * 2) || (args.has(4) && !fits(args.inputs[4], p.offset_group * taps)))
-    return InvalidInput("offsets {} do not fit the output {}", offset.type().ToString(), y.type().ToString());
+  const int64_t taps = p.kernel[0] * p.kernel[1], places = out[2] * out[3], channels = w.sizes()[1],
+                per_offset = in[1] / p.offset_group;
+  const auto fits = [&](const Tensor& t, int64_t count) {
+    return t.sizes() == std::vector<int64_t>{in[0], count, out[2], out[3]};
+  };
+  if (!fits(offset, p.offset_group * taps * 2) ||
+      (args.has(4) && !fits(args.inputs[4], p.offset_group * taps)))
+    return InvalidInput("offsets {} do not fit the output {}", offset.type().ToString(),
+                        y.type().ToString());
   EVOQ_TRY(
       SpendWork({in[0], places, in[1] + 1, taps + 1, out[1] / p.group + 16}, "the convolution"));
   std::vector<T> samples(static_cast<size_t>(in[1] * taps));
@@ -397,9 +440,25 @@ EvalResult EvaluateDeformConv(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kAffineGrid = {.name = "AffineGrid", .min_inputs = 2, .max_inputs = 2, .infer = InferAffineGrid, .evaluate = EvaluateAffineGrid};
-extern const OpDef kDeformConv = {.name = "DeformConv", .min_inputs = 3, .max_inputs = 5, .infer = InferDeformConv, .evaluate = EvaluateDeformConv};
-extern const OpDef kMaxRoiPool = {.name = "MaxRoiPool", .min_inputs = 2, .max_inputs = 2, .infer = InferMaxRoiPool, .evaluate = EvaluateMaxRoiPool};
-extern const OpDef kRoiAlign = {.name = "RoiAlign", .min_inputs = 3, .max_inputs = 3, .infer = InferRoiAlign, .evaluate = EvaluateRoiAlign};
+extern const OpDef kAffineGrid = {.name = "AffineGrid",
+                                  .min_inputs = 2,
+                                  .max_inputs = 2,
+                                  .infer = InferAffineGrid,
+                                  .evaluate = EvaluateAffineGrid};
+extern const OpDef kDeformConv = {.name = "DeformConv",
+                                  .min_inputs = 3,
+                                  .max_inputs = 5,
+                                  .infer = InferDeformConv,
+                                  .evaluate = EvaluateDeformConv};
+extern const OpDef kMaxRoiPool = {.name = "MaxRoiPool",
+                                  .min_inputs = 2,
+                                  .max_inputs = 2,
+                                  .infer = InferMaxRoiPool,
+                                  .evaluate = EvaluateMaxRoiPool};
+extern const OpDef kRoiAlign = {.name = "RoiAlign",
+                                .min_inputs = 3,
+                                .max_inputs = 3,
+                                .infer = InferRoiAlign,
+                                .evaluate = EvaluateRoiAlign};
 
 }  // namespace evoq

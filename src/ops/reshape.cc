@@ -56,8 +56,9 @@ void Cancel(std::vector<Dim>& a, std::vector<Dim>& b) {
   }
 }
 
-// Resolves the one -1 at `hole` of `out` so that it has as many elements as `in`; checks the count when there is none.
-// `copied` says which dims of `in` were taken over by a 0 in the same place: an unknown one cancels itself.
+// Resolves the one -1 at `hole` of `out` so that it has as many elements as `in`; checks the count
+// when there is none. `copied` says which dims of `in` were taken over by a 0 in the same place: an
+// unknown one cancels itself.
 Status FillHole(const Shape& in, const std::vector<bool>& copied, int hole, Shape& out) {
   std::vector<Dim> from, to;
   for (int i = 0; i < in.rank(); ++i) {
@@ -92,17 +93,20 @@ InferResult InferReshape(const InferArgs& args) {
   EVOQ_ASSIGN(const auto wanted, ConstantInts(args, 1));
   if (!wanted) {
     const Shape& target = args.inputs[1].shape;
-    if (!target.ranked() || target.rank() != 1 || !target[0].known()) return OneType(args, Shape::UnknownRank());
+    if (!target.ranked() || target.rank() != 1 || !target[0].known())
+      return OneType(args, Shape::UnknownRank());
     EVOQ_TRY(CheckRankLimit(target[0].value));
     return OneType(args, Shape(std::vector<Dim>(target[0].value)));
   }
   EVOQ_TRY(CheckRankLimit(static_cast<int64_t>(wanted->size())));
   Shape out(std::vector<Dim>(wanted->size()));
-  std::vector<bool> copied(in.ranked() ? std::max<size_t>(in.rank(), wanted->size()) : wanted->size(), false);
+  std::vector<bool> copied(
+      in.ranked() ? std::max<size_t>(in.rank(), wanted->size()) : wanted->size(), false);
   int hole = -1;
   for (int i = 0; i < out.rank(); ++i) {
     const int64_t d = (*wanted)[i];
-    if (d < -1) return InvalidInput("input 1 (shape) has the dimension {}, expected -1, 0 or a size", d);
+    if (d < -1)
+      return InvalidInput("input 1 (shape) has the dimension {}, expected -1, 0 or a size", d);
     if (d == -1) {
       if (hole >= 0)
         return InvalidInput("input 1 (shape) {} has more than one -1",
@@ -111,7 +115,8 @@ InferResult InferReshape(const InferArgs& args) {
     } else if (d == 0 && allowzero == 0) {
       if (!in.ranked()) continue;
       if (i >= in.rank())
-        return InvalidInput("input 1 (shape) copies dimension {} of {}, which has rank {}", i, in.ToString(), in.rank());
+        return InvalidInput("input 1 (shape) copies dimension {} of {}, which has rank {}", i,
+                            in.ToString(), in.rank());
       out[i] = in[i];
       copied[i] = true;
     } else {
@@ -134,7 +139,8 @@ InferResult InferFlatten(const InferArgs& args) {
   const Shape& in = args.inputs[0].shape;
   if (!in.ranked()) return OneType(args, Shape(std::vector<Dim>(2)));
   const int64_t axis = axis_attr < 0 ? axis_attr + in.rank() : axis_attr;
-  if (axis < 0 || axis > in.rank()) return InvalidInput("axis {} is outside [-{}, {}]", axis_attr, in.rank(), in.rank());
+  if (axis < 0 || axis > in.rank())
+    return InvalidInput("axis {} is outside [-{}, {}]", axis_attr, in.rank(), in.rank());
   const std::span<const Dim> dims(in.dims());
   EVOQ_ASSIGN(Dim rows, ProductDim(dims.first(axis)));
   EVOQ_ASSIGN(Dim columns, ProductDim(dims.subspan(axis)));
@@ -188,15 +194,38 @@ InferResult InferUnsqueeze(const InferArgs& args) {
 
 }  // namespace
 
-extern const OpDef kIdentity = {.name = "Identity", .quant = QuantTrait::kMove, .view = true, .elementwise = true,
-                                .containers = true, .strings = Strings::kOwn, .infer = SameAsInput0, .evaluate = EvaluateIdentity};
-extern const OpDef kReshape = {.name = "Reshape", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                               .view = true, .infer = InferReshape, .evaluate = EvaluateView<InferReshape>};
-extern const OpDef kFlatten = {.name = "Flatten", .quant = QuantTrait::kMove, .view = true, .infer = InferFlatten,
+extern const OpDef kIdentity = {.name = "Identity",
+                                .quant = QuantTrait::kMove,
+                                .view = true,
+                                .elementwise = true,
+                                .containers = true,
+                                .strings = Strings::kOwn,
+                                .infer = SameAsInput0,
+                                .evaluate = EvaluateIdentity};
+extern const OpDef kReshape = {.name = "Reshape",
+                               .min_inputs = 2,
+                               .max_inputs = 2,
+                               .quant = QuantTrait::kMove,
+                               .view = true,
+                               .infer = InferReshape,
+                               .evaluate = EvaluateView<InferReshape>};
+extern const OpDef kFlatten = {.name = "Flatten",
+                               .quant = QuantTrait::kMove,
+                               .view = true,
+                               .infer = InferFlatten,
                                .evaluate = EvaluateView<InferFlatten>};
-extern const OpDef kSqueeze = {.name = "Squeeze", .max_inputs = 2, .quant = QuantTrait::kMove, .view = true,
-                               .infer = InferSqueeze, .evaluate = EvaluateView<InferSqueeze>};
-extern const OpDef kUnsqueeze = {.name = "Unsqueeze", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                                 .view = true, .infer = InferUnsqueeze, .evaluate = EvaluateView<InferUnsqueeze>};
+extern const OpDef kSqueeze = {.name = "Squeeze",
+                               .max_inputs = 2,
+                               .quant = QuantTrait::kMove,
+                               .view = true,
+                               .infer = InferSqueeze,
+                               .evaluate = EvaluateView<InferSqueeze>};
+extern const OpDef kUnsqueeze = {.name = "Unsqueeze",
+                                 .min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .quant = QuantTrait::kMove,
+                                 .view = true,
+                                 .infer = InferUnsqueeze,
+                                 .evaluate = EvaluateView<InferUnsqueeze>};
 
 }  // namespace evoq

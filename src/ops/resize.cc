@@ -16,7 +16,7 @@ namespace {
 // What happens to one axis.
 struct AxisPlan {
   int64_t in = 0, out = 0;
-  double scale = 1;               // as given, or out / in
+  double scale = 1;  // as given, or out / in
   double roi_start = 0, roi_end = 1;
 };
 
@@ -34,11 +34,14 @@ Result<std::vector<int>> ResizedAxes(const Node& node, int rank) {
   return all;
 }
 
-Status ApplyScales(const std::vector<float>& scales, const std::vector<int>& axes, std::vector<AxisPlan>& plans) {
-  if (scales.size() != axes.size()) return InvalidInput("input 2 has {} scales, expected {}", scales.size(), axes.size());
+Status ApplyScales(const std::vector<float>& scales, const std::vector<int>& axes,
+                   std::vector<AxisPlan>& plans) {
+  if (scales.size() != axes.size())
+    return InvalidInput("input 2 has {} scales, expected {}", scales.size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     AxisPlan& plan = plans[axes[i]];
-    if (!std::isfinite(scales[i]) || scales[i] <= 0) return InvalidInput("input 2 has the scale {}, expected more than 0", scales[i]);
+    if (!std::isfinite(scales[i]) || scales[i] <= 0)
+      return InvalidInput("input 2 has the scale {}, expected more than 0", scales[i]);
     const float out = std::floor(static_cast<float>(plan.in) * scales[i]);
     if (out > 0x1p40f) return Fail(ErrorCode::kTooLarge, "size {} times {}", plan.in, scales[i]);
     plan.out = static_cast<int64_t>(out);
@@ -47,24 +50,33 @@ Status ApplyScales(const std::vector<float>& scales, const std::vector<int>& axe
   return {};
 }
 
-Status ApplySizes(const Node& node, const std::vector<int64_t>& sizes, const std::vector<int>& axes, std::vector<AxisPlan>& plans) {
-  if (sizes.size() != axes.size()) return InvalidInput("input 3 has {} sizes, expected {}", sizes.size(), axes.size());
+Status ApplySizes(const Node& node, const std::vector<int64_t>& sizes, const std::vector<int>& axes,
+                  std::vector<AxisPlan>& plans) {
+  if (sizes.size() != axes.size())
+    return InvalidInput("input 3 has {} sizes, expected {}", sizes.size(), axes.size());
   const std::string policy = node.attrs.String("keep_aspect_ratio_policy", "stretch");
   if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
-    return InvalidInput("attribute keep_aspect_ratio_policy is '{}', expected stretch, not_larger or not_smaller", policy);
+    return InvalidInput(
+        "attribute keep_aspect_ratio_policy is '{}', expected stretch, not_larger or not_smaller",
+        policy);
   double common = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
     AxisPlan& plan = plans[axes[i]];
-    if (sizes[i] < 0 || sizes[i] > int64_t{1} << 40) return InvalidInput("input 3 has the size {}", sizes[i]);
-    if (plan.in == 0 && sizes[i] > 0) return InvalidInput("cannot resize an axis of size 0 to {}", sizes[i]);
+    if (sizes[i] < 0 || sizes[i] > int64_t{1} << 40)
+      return InvalidInput("input 3 has the size {}", sizes[i]);
+    if (plan.in == 0 && sizes[i] > 0)
+      return InvalidInput("cannot resize an axis of size 0 to {}", sizes[i]);
     plan.out = sizes[i];
     plan.scale = plan.in == 0 ? 1 : static_cast<double>(plan.out) / static_cast<double>(plan.in);
-    common = i == 0 ? plan.scale : policy == "not_larger" ? std::min(common, plan.scale) : std::max(common, plan.scale);
+    common = i == 0                   ? plan.scale
+             : policy == "not_larger" ? std::min(common, plan.scale)
+                                      : std::max(common, plan.scale);
   }
   if (policy == "stretch") return {};
   for (int axis : axes) {
     plans[axis].scale = common;
-    plans[axis].out = static_cast<int64_t>(std::floor(common * static_cast<double>(plans[axis].in) + 0.5));
+    plans[axis].out =
+        static_cast<int64_t>(std::floor(common * static_cast<double>(plans[axis].in) + 0.5));
   }
   return {};
 }
@@ -72,12 +84,14 @@ Status ApplySizes(const Node& node, const std::vector<int64_t>& sizes, const std
 bool IsEmpty(const Tensor* tensor) { return tensor == nullptr || tensor->elements() == 0; }
 
 // One plan per axis of an input of these sizes. Null or empty tensors are omitted inputs.
-Result<std::vector<AxisPlan>> PlansOf(const Node& node, const std::vector<int64_t>& in, const Tensor* roi,
-                                      const Tensor* scales, const Tensor* sizes) {
+Result<std::vector<AxisPlan>> PlansOf(const Node& node, const std::vector<int64_t>& in,
+                                      const Tensor* roi, const Tensor* scales,
+                                      const Tensor* sizes) {
   std::vector<AxisPlan> plans(in.size());
   for (size_t i = 0; i < in.size(); ++i) plans[i].in = plans[i].out = in[i];
   EVOQ_ASSIGN(const std::vector<int> axes, ResizedAxes(node, static_cast<int>(in.size())));
-  if (IsEmpty(scales) == IsEmpty(sizes)) return InvalidInput("expected either scales (input 2) or sizes (input 3)");
+  if (IsEmpty(scales) == IsEmpty(sizes))
+    return InvalidInput("expected either scales (input 2) or sizes (input 3)");
   if (!IsEmpty(scales)) {
     EVOQ_ASSIGN(const std::vector<float> values, FloatsOf(*scales));
     EVOQ_TRY(ApplyScales(values, axes, plans));
@@ -88,9 +102,11 @@ Result<std::vector<AxisPlan>> PlansOf(const Node& node, const std::vector<int64_
   if (node.attrs.String("coordinate_transformation_mode") != "tf_crop_and_resize") return plans;
   if (IsEmpty(roi)) return InvalidInput("tf_crop_and_resize needs roi (input 1)");
   EVOQ_ASSIGN(const std::vector<float> values, FloatsOf(*roi));
-  if (values.size() != 2 * axes.size()) return InvalidInput("input 1 has {} values, expected {}", values.size(), 2 * axes.size());
+  if (values.size() != 2 * axes.size())
+    return InvalidInput("input 1 has {} values, expected {}", values.size(), 2 * axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (!std::isfinite(values[i]) || !std::isfinite(values[axes.size() + i])) return InvalidInput("input 1 has a value that is not finite");
+    if (!std::isfinite(values[i]) || !std::isfinite(values[axes.size() + i]))
+      return InvalidInput("input 1 has a value that is not finite");
     plans[axes[i]].roi_start = values[i];
     plans[axes[i]].roi_end = values[axes.size() + i];
   }
@@ -99,7 +115,14 @@ Result<std::vector<AxisPlan>> PlansOf(const Node& node, const std::vector<int64_
 
 // ---- coordinates
 
-enum class Coordinates { kHalfPixel, kHalfPixelSymmetric, kPytorchHalfPixel, kAlignCorners, kAsymmetric, kTfCropAndResize };
+enum class Coordinates {
+  kHalfPixel,
+  kHalfPixelSymmetric,
+  kPytorchHalfPixel,
+  kAlignCorners,
+  kAsymmetric,
+  kTfCropAndResize
+};
 
 Result<Coordinates> CoordinatesOf(const Node& node) {
   const std::string name = node.attrs.String("coordinate_transformation_mode", "half_pixel");
@@ -109,21 +132,25 @@ Result<Coordinates> CoordinatesOf(const Node& node) {
   if (name == "align_corners") return Coordinates::kAlignCorners;
   if (name == "asymmetric") return Coordinates::kAsymmetric;
   if (name == "tf_crop_and_resize") return Coordinates::kTfCropAndResize;
-  return InvalidInput("attribute coordinate_transformation_mode is '{}', which ONNX does not have", name);
+  return InvalidInput("attribute coordinate_transformation_mode is '{}', which ONNX does not have",
+                      name);
 }
 
 // The place in the input that output index o looks at.
 double InputPlace(Coordinates mode, const AxisPlan& p, int64_t o) {
-  const double x = static_cast<double>(o), in = static_cast<double>(p.in), out = static_cast<double>(p.out);
+  const double x = static_cast<double>(o), in = static_cast<double>(p.in),
+               out = static_cast<double>(p.out);
   switch (mode) {
     case Coordinates::kHalfPixel: return (x + 0.5) / p.scale - 0.5;
-    case Coordinates::kHalfPixelSymmetric: return in / 2 * (1 - out / (p.scale * in)) + (x + 0.5) / p.scale - 0.5;
+    case Coordinates::kHalfPixelSymmetric:
+      return in / 2 * (1 - out / (p.scale * in)) + (x + 0.5) / p.scale - 0.5;
     case Coordinates::kPytorchHalfPixel: return p.out > 1 ? (x + 0.5) / p.scale - 0.5 : 0;
     case Coordinates::kAlignCorners: return p.out > 1 ? x * (in - 1) / (out - 1) : 0;
     case Coordinates::kAsymmetric: return x / p.scale;
     case Coordinates::kTfCropAndResize:
-      return p.out > 1 ? p.roi_start * (in - 1) + x * (p.roi_end - p.roi_start) * (in - 1) / (out - 1)
-                       : 0.5 * (p.roi_start + p.roi_end) * (in - 1);
+      return p.out > 1
+                 ? p.roi_start * (in - 1) + x * (p.roi_end - p.roi_start) * (in - 1) / (out - 1)
+                 : 0.5 * (p.roi_start + p.roi_end) * (in - 1);
   }
   return x;
 }
@@ -186,10 +213,13 @@ AxisTaps TapsOf(const Interpolation& how, const AxisPlan& p) {
   const double radius = (how.cubic ? 2 : 1) / stretch;
   const int64_t first = how.nearest ? 0 : static_cast<int64_t>(std::floor(-radius)) + 1;
   result.taps = how.nearest ? 1 : 2 - 2 * first;
-  const auto clamped = [&](double at) { return static_cast<int64_t>(std::clamp(at, 0.0, static_cast<double>(p.in - 1))); };
+  const auto clamped = [&](double at) {
+    return static_cast<int64_t>(std::clamp(at, 0.0, static_cast<double>(p.in - 1)));
+  };
   for (int64_t o = 0; o < p.out; ++o) {
     const double place = InputPlace(how.coordinates, p, o);
-    result.outside.push_back(how.coordinates == Coordinates::kTfCropAndResize && (place < 0 || place > static_cast<double>(p.in - 1)));
+    result.outside.push_back(how.coordinates == Coordinates::kTfCropAndResize &&
+                             (place < 0 || place > static_cast<double>(p.in - 1)));
     if (how.nearest) {
       result.index.push_back(clamped(how.round(place)));
       result.weight.push_back(1);
@@ -217,14 +247,18 @@ InferResult Infer(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   EVOQ_TRY(InterpolationOf(args.node));
   if (!x.shape.ranked()) return std::vector<TensorType>{x};
-  const bool known = (!args.has(2) || args.constant(2)) && (!args.has(3) || args.constant(3)) && (!args.has(1) || args.constant(1));
+  const bool known = (!args.has(2) || args.constant(2)) && (!args.has(3) || args.constant(3)) &&
+                     (!args.has(1) || args.constant(1));
   Shape shape = x.shape;
-  if (!known) return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>(shape.rank())))};
+  if (!known)
+    return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>(shape.rank())))};
   // Unknown sizes are planned as 1; what depends on them stays unknown.
   std::vector<int64_t> in = shape.sizes();
   for (int64_t& size : in) size = size < 0 ? 1 : size;
-  EVOQ_ASSIGN(const std::vector<AxisPlan> plans, PlansOf(args.node, in, args.constant(1), args.constant(2), args.constant(3)));
-  const bool fixed = IsEmpty(args.constant(2)) && args.node.attrs.String("keep_aspect_ratio_policy", "stretch") == "stretch";
+  EVOQ_ASSIGN(const std::vector<AxisPlan> plans,
+              PlansOf(args.node, in, args.constant(1), args.constant(2), args.constant(3)));
+  const bool fixed = IsEmpty(args.constant(2)) &&
+                     args.node.attrs.String("keep_aspect_ratio_policy", "stretch") == "stretch";
   EVOQ_ASSIGN(const std::vector<int> axes, ResizedAxes(args.node, shape.rank()));
   bool all_known = x.shape.is_static();
   for (int axis : axes) {
@@ -239,7 +273,8 @@ InferResult Infer(const InferArgs& args) {
 
 // One axis of x, of `in` sizes, through its taps.
 template <typename T>
-std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, const AxisTaps& taps, int64_t out) {
+std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, const AxisTaps& taps,
+                            int64_t out) {
   std::vector<T> y(split.outer * out * split.inner);
   for (int64_t o = 0; o < split.outer; ++o) {
     for (int64_t p = 0; p < out; ++p) {
@@ -264,14 +299,16 @@ std::vector<T> Interpolated(const std::vector<T>& x, const AxisSplit& split, con
 
 // Resizes elements of type T; integers only by nearest.
 template <typename T>
-Tensor Resized(const Tensor& x, const Interpolation& how, const std::vector<AxisPlan>& plans, T extrapolation) {
+Tensor Resized(const Tensor& x, const Interpolation& how, const std::vector<AxisPlan>& plans,
+               T extrapolation) {
   std::vector<int64_t> sizes = x.sizes();
   std::vector<T> values(x.data<T>(), x.data<T>() + x.elements());
   std::vector<AxisTaps> taps;
   for (size_t axis = 0; axis < plans.size(); ++axis) {
     const AxisPlan& plan = plans[axis];
     taps.push_back({});
-    const bool crops = how.coordinates == Coordinates::kTfCropAndResize && (plan.roi_start != 0 || plan.roi_end != 1);
+    const bool crops = how.coordinates == Coordinates::kTfCropAndResize &&
+                       (plan.roi_start != 0 || plan.roi_end != 1);
     if (plan.in == plan.out && plan.scale == 1 && !crops) continue;
     taps.back() = TapsOf(how, plan);
     values = Interpolated(values, SplitAt(sizes, static_cast<int>(axis)), taps.back(), plan.out);
@@ -281,9 +318,12 @@ Tensor Resized(const Tensor& x, const Interpolation& how, const std::vector<Axis
   std::copy(values.begin(), values.end(), y.mutable_data<T>());
   const std::vector<int64_t> strides = RowMajorStrides(sizes);
   for (size_t axis = 0; axis < taps.size(); ++axis) {
-    if (std::find(taps[axis].outside.begin(), taps[axis].outside.end(), 1) == taps[axis].outside.end()) continue;
+    if (std::find(taps[axis].outside.begin(), taps[axis].outside.end(), 1) ==
+        taps[axis].outside.end())
+      continue;
     for (int64_t i = 0; i < y.elements(); ++i) {
-      if (taps[axis].outside[i / strides[axis] % sizes[axis]]) y.mutable_data<T>()[i] = extrapolation;
+      if (taps[axis].outside[i / strides[axis] % sizes[axis]])
+        y.mutable_data<T>()[i] = extrapolation;
     }
   }
   return y;
@@ -293,13 +333,17 @@ EvalResult Evaluate(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   EVOQ_ASSIGN(const Interpolation how, InterpolationOf(args.node));
   const auto input = [&](size_t i) { return args.has(i) ? &args.inputs[i] : nullptr; };
-  EVOQ_ASSIGN(const std::vector<AxisPlan> plans, PlansOf(args.node, x.sizes(), input(1), input(2), input(3)));
+  EVOQ_ASSIGN(const std::vector<AxisPlan> plans,
+              PlansOf(args.node, x.sizes(), input(1), input(2), input(3)));
   const float extrapolation = args.node.attrs.Float("extrapolation_value", 0);
   if (x.dtype() == DType::kFloat32) return One(Resized<float>(x, how, plans, extrapolation));
   if (x.dtype() == DType::kFloat64) return One(Resized<double>(x, how, plans, extrapolation));
   if (!how.nearest || how.coordinates == Coordinates::kTfCropAndResize)
-    return Unsupported("{} input of mode {}", DTypeName(x.dtype()), args.node.attrs.String("mode", "nearest"));
-  return DispatchWidth(x.dtype(), [&](auto tag) -> EvalResult { return One(Resized<decltype(tag)>(x, how, plans, 0)); });
+    return Unsupported("{} input of mode {}", DTypeName(x.dtype()),
+                       args.node.attrs.String("mode", "nearest"));
+  return DispatchWidth(x.dtype(), [&](auto tag) -> EvalResult {
+    return One(Resized<decltype(tag)>(x, how, plans, 0));
+  });
 }
 
 }  // namespace

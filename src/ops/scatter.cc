@@ -1,5 +1,6 @@
-// ScatterElements (and its old name Scatter) and ScatterND: a copy of the data with updates written, or combined by
-// `reduction` (none, add, mul, max, min), at index positions. Updates are applied in index order.
+// ScatterElements (and its old name Scatter) and ScatterND: a copy of the data with updates
+// written, or combined by `reduction` (none, add, mul, max, min), at index positions. Updates are
+// applied in index order.
 #include <algorithm>
 
 #include "ops/arithmetic.h"
@@ -52,13 +53,15 @@ Status CheckInputs(const InferArgs& args) {
 InferResult InferElements(const InferArgs& args) {
   EVOQ_TRY(CheckInputs(args));
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", 0));
-  const Shape &data = args.inputs[0].shape, &indices = args.inputs[1].shape, &updates = args.inputs[2].shape;
+  const Shape &data = args.inputs[0].shape, &indices = args.inputs[1].shape,
+              &updates = args.inputs[2].shape;
   if (data.ranked()) {
     EVOQ_ASSIGN(const int axis, NormalizeAxis(axis_attr, data.rank()));
     EVOQ_TRY(CheckElementIndices(data, indices, axis));
   }
   if (indices.is_static() && updates.is_static() && !(indices == updates))
-    return InvalidInput("updates {} differ from indices {}", updates.ToString(), indices.ToString());
+    return InvalidInput("updates {} differ from indices {}", updates.ToString(),
+                        indices.ToString());
   return SameAsInput0(args);
 }
 
@@ -86,17 +89,21 @@ EvalResult EvaluateElements(const EvalArgs& args) {
 // indices [b..., depth] name blocks data[i_0, ..., i_depth-1]; updates are [b..., block...].
 InferResult InferND(const InferArgs& args) {
   EVOQ_TRY(CheckInputs(args));
-  const Shape &data = args.inputs[0].shape, &indices = args.inputs[1].shape, &updates = args.inputs[2].shape;
+  const Shape &data = args.inputs[0].shape, &indices = args.inputs[1].shape,
+              &updates = args.inputs[2].shape;
   if (!data.ranked() || !indices.ranked()) return SameAsInput0(args);
-  if (data.rank() == 0 || indices.rank() == 0) return InvalidInput("has a scalar input, expected rank 1 or more");
+  if (data.rank() == 0 || indices.rank() == 0)
+    return InvalidInput("has a scalar input, expected rank 1 or more");
   if (!data.is_static() || !indices.is_static() || !updates.is_static()) return SameAsInput0(args);
   const int64_t depth = indices[indices.rank() - 1].value;
   if (depth > data.rank())
-    return InvalidInput("indices {} are deeper than the data {}", indices.ToString(), data.ToString());
+    return InvalidInput("indices {} are deeper than the data {}", indices.ToString(),
+                        data.ToString());
   std::vector<Dim> wanted(indices.dims().begin(), indices.dims().end() - 1);
   wanted.insert(wanted.end(), data.dims().begin() + depth, data.dims().end());
   if (!(updates == Shape(wanted)))
-    return InvalidInput("updates are {}, expected {}", updates.ToString(), Shape(wanted).ToString());
+    return InvalidInput("updates are {}, expected {}", updates.ToString(),
+                        Shape(wanted).ToString());
   return SameAsInput0(args);
 }
 
@@ -121,7 +128,8 @@ EvalResult EvaluateND(const EvalArgs& args) {
         EVOQ_ASSIGN(const int64_t index, NormalizeIndex(indices[row * depth + k], sizes[k]));
         to = to * sizes[k] + index;
       }
-      for (int64_t i = 0; i < block; ++i) out[to * block + i] = Reduced(reduction, out[to * block + i], update[i]);
+      for (int64_t i = 0; i < block; ++i)
+        out[to * block + i] = Reduced(reduction, out[to * block + i], update[i]);
     }
     return One(std::move(y));
   });
@@ -129,11 +137,20 @@ EvalResult EvaluateND(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kScatter = {.name = "Scatter", .min_inputs = 3, .max_inputs = 3, .infer = InferElements,
+extern const OpDef kScatter = {.name = "Scatter",
+                               .min_inputs = 3,
+                               .max_inputs = 3,
+                               .infer = InferElements,
                                .evaluate = EvaluateElements};
-extern const OpDef kScatterElements = {.name = "ScatterElements", .min_inputs = 3, .max_inputs = 3,
-                                       .infer = InferElements, .evaluate = EvaluateElements};
-extern const OpDef kScatterND = {.name = "ScatterND", .min_inputs = 3, .max_inputs = 3, .infer = InferND,
+extern const OpDef kScatterElements = {.name = "ScatterElements",
+                                       .min_inputs = 3,
+                                       .max_inputs = 3,
+                                       .infer = InferElements,
+                                       .evaluate = EvaluateElements};
+extern const OpDef kScatterND = {.name = "ScatterND",
+                                 .min_inputs = 3,
+                                 .max_inputs = 3,
+                                 .infer = InferND,
                                  .evaluate = EvaluateND};
 
 }  // namespace evoq

@@ -19,7 +19,8 @@ bool Below(T a, T b) {
   return a < b;
 }
 
-// ---- Compress(x, condition): the slices along `axis` (elements of the flat tensor by default) whose condition is true
+// ---- Compress(x, condition): the slices along `axis` (elements of the flat tensor by default)
+// whose condition is true
 
 InferResult InferCompress(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", 0));
@@ -28,7 +29,9 @@ InferResult InferCompress(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   EVOQ_ASSIGN(const auto condition, ConstantInts(args, 1));
   const Dim count =
-      condition ? Dim(std::count_if(condition->begin(), condition->end(), [](auto c) { return c != 0; })) : Dim();
+      condition
+          ? Dim(std::count_if(condition->begin(), condition->end(), [](auto c) { return c != 0; }))
+          : Dim();
   if (!args.node.attrs.Has("axis"))
     return std::vector<TensorType>{TensorType(x.dtype, Shape(std::vector<Dim>{count}))};
   if (!x.shape.ranked()) return SameAsInput0(args);
@@ -88,17 +91,20 @@ EvalResult EvaluateNonZero(const EvalArgs& args) {
     }
     std::vector<int64_t> sizes = x.sizes();
     if (sizes.empty()) sizes.push_back(1);
-    const int64_t rank = static_cast<int64_t>(sizes.size()), count = static_cast<int64_t>(found.size());
+    const int64_t rank = static_cast<int64_t>(sizes.size()),
+                  count = static_cast<int64_t>(found.size());
     EVOQ_ASSIGN(Tensor y, AllocateGrown(TensorType(DType::kInt64, Shape{rank, count})));
     const std::vector<int64_t> strides = RowMajorStrides(sizes);
     for (int64_t d = 0; d < rank; ++d) {
-      for (int64_t i = 0; i < count; ++i) y.mutable_data<int64_t>()[d * count + i] = found[i] / strides[d] % sizes[d];
+      for (int64_t i = 0; i < count; ++i)
+        y.mutable_data<int64_t>()[d * count + i] = found[i] / strides[d] % sizes[d];
     }
     return One(std::move(y));
   });
 }
 
-// ---- TopK(x, k): the k largest (or smallest) elements along an axis and their indices; of equals the first ones
+// ---- TopK(x, k): the k largest (or smallest) elements along an axis and their indices; of equals
+// the first ones
 
 InferResult InferTopK(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", -1));
@@ -150,8 +156,9 @@ EvalResult EvaluateTopK(const EvalArgs& args) {
   });
 }
 
-// ---- Unique(x): the distinct slices along `axis` (elements of the flat tensor by default), the index where each first
-// occurs, the output index of each input slice, and how often each occurs; sorted, or in order of occurrence.
+// ---- Unique(x): the distinct slices along `axis` (elements of the flat tensor by default), the
+// index where each first occurs, the output index of each input slice, and how often each occurs;
+// sorted, or in order of occurrence.
 
 InferResult InferUnique(const InferArgs& args) {
   EVOQ_ASSIGN(const int64_t axis_attr, IntAttr(args.node, "axis", 0));
@@ -169,7 +176,8 @@ InferResult InferUnique(const InferArgs& args) {
   return types;
 }
 
-// Groups of equal slices: for each group its first slice, in output order; for each slice its group.
+// Groups of equal slices: for each group its first slice, in output order; for each slice its
+// group.
 struct Groups {
   std::vector<int64_t> first, group_of, count;
 };
@@ -180,7 +188,8 @@ Groups GroupSlices(const T* x, const AxisSplit& split, bool sorted) {
   const auto compare = [&](int64_t a, int64_t b) {
     for (int64_t o = 0; o < split.outer; ++o) {
       for (int64_t i = 0; i < split.inner; ++i) {
-        const T p = x[(o * split.size + a) * split.inner + i], q = x[(o * split.size + b) * split.inner + i];
+        const T p = x[(o * split.size + a) * split.inner + i],
+                q = x[(o * split.size + b) * split.inner + i];
         if (Below(p, q)) return -1;
         if (Below(q, p)) return 1;
       }
@@ -198,7 +207,9 @@ Groups GroupSlices(const T* x, const AxisSplit& split, bool sorted) {
     if (members.empty() || compare(members.back()[0], slice) != 0) members.emplace_back();
     members.back().push_back(slice);
   }
-  if (!sorted) std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a[0] < b[0]; });
+  if (!sorted)
+    std::sort(members.begin(), members.end(),
+              [](const auto& a, const auto& b) { return a[0] < b[0]; });
   Groups groups;
   groups.group_of.resize(split.size);
   for (const auto& member : members) {
@@ -240,11 +251,24 @@ EvalResult EvaluateUnique(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kCompress = {.name = "Compress", .min_inputs = 2, .max_inputs = 2, .quant = QuantTrait::kMove,
-                                .infer = InferCompress, .evaluate = EvaluateCompress};
-extern const OpDef kNonZero = {.name = "NonZero", .infer = InferNonZero, .evaluate = EvaluateNonZero};
-extern const OpDef kTopK = {.name = "TopK", .min_inputs = 2, .max_inputs = 2, .outputs = 2, .infer = InferTopK,
+extern const OpDef kCompress = {.name = "Compress",
+                                .min_inputs = 2,
+                                .max_inputs = 2,
+                                .quant = QuantTrait::kMove,
+                                .infer = InferCompress,
+                                .evaluate = EvaluateCompress};
+extern const OpDef kNonZero = {
+    .name = "NonZero", .infer = InferNonZero, .evaluate = EvaluateNonZero};
+extern const OpDef kTopK = {.name = "TopK",
+                            .min_inputs = 2,
+                            .max_inputs = 2,
+                            .outputs = 2,
+                            .infer = InferTopK,
                             .evaluate = EvaluateTopK};
-extern const OpDef kUnique = {.name = "Unique", .outputs = 4, .strings = Strings::kRanks, .infer = InferUnique, .evaluate = EvaluateUnique};
+extern const OpDef kUnique = {.name = "Unique",
+                              .outputs = 4,
+                              .strings = Strings::kRanks,
+                              .infer = InferUnique,
+                              .evaluate = EvaluateUnique};
 
 }  // namespace evoq

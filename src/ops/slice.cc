@@ -19,7 +19,8 @@ struct Extent {
   int64_t start, count, step;
 };
 
-// ONNX's clamping: negative positions count from the end, then both are cut to what the step can reach.
+// ONNX's clamping: negative positions count from the end, then both are cut to what the step can
+// reach.
 Extent Resolve(const Range& r, int64_t size) {
   const int64_t limit = std::max<int64_t>(size, 1);
   const int64_t step = std::clamp(r.step, -limit, limit);
@@ -34,13 +35,16 @@ Extent Resolve(const Range& r, int64_t size) {
   return {start, size == 0 ? 0 : std::max<int64_t>(0, CeilDiv(start - end, -step)), step};
 }
 
-// Starts, ends, axes and steps as one list. Errors: lengths that differ, an axis out of range or named twice, a step 0.
-Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
-                                      const std::vector<int64_t>* axes, const std::vector<int64_t>* steps, int rank) {
+// Starts, ends, axes and steps as one list. Errors: lengths that differ, an axis out of range or
+// named twice, a step 0.
+Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts,
+                                      const std::vector<int64_t>& ends,
+                                      const std::vector<int64_t>* axes,
+                                      const std::vector<int64_t>* steps, int rank) {
   const size_t count = starts.size();
   if (ends.size() != count || (axes && axes->size() != count) || (steps && steps->size() != count))
-    return InvalidInput("{} starts, {} ends, {} axes, {} steps: expected equal counts", count, ends.size(),
-                        axes ? axes->size() : count, steps ? steps->size() : count);
+    return InvalidInput("{} starts, {} ends, {} axes, {} steps: expected equal counts", count,
+                        ends.size(), axes ? axes->size() : count, steps ? steps->size() : count);
   std::vector<int64_t> wanted;
   for (size_t i = 0; i < count; ++i) wanted.push_back(axes ? (*axes)[i] : static_cast<int64_t>(i));
   EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(wanted, rank));
@@ -56,8 +60,10 @@ Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts, const 
 // The size after slicing, keeping a symbol where the slice takes everything.
 Dim SlicedDim(const Dim& dim, const Range& r) {
   if (dim.known()) return Dim(Resolve(r, dim.value).count);
-  const bool whole_forward = r.step == 1 && r.start == 0 && r.end >= std::numeric_limits<int32_t>::max();
-  const bool whole_backward = r.step == -1 && (r.start == -1 || r.start >= std::numeric_limits<int32_t>::max()) &&
+  const bool whole_forward =
+      r.step == 1 && r.start == 0 && r.end >= std::numeric_limits<int32_t>::max();
+  const bool whole_backward = r.step == -1 &&
+                              (r.start == -1 || r.start >= std::numeric_limits<int32_t>::max()) &&
                               r.end <= std::numeric_limits<int32_t>::min() + 1;
   return whole_forward || whole_backward ? dim : Dim();
 }
@@ -73,7 +79,8 @@ InferResult Infer(const InferArgs& args) {
   const bool axes_known = axes || !args.has(3);
   if (starts && ends && axes_known && (steps || !args.has(4))) {
     EVOQ_ASSIGN(const std::vector<Range> ranges,
-                MakeRanges(*starts, *ends, axes ? &*axes : nullptr, steps ? &*steps : nullptr, x.shape.rank()));
+                MakeRanges(*starts, *ends, axes ? &*axes : nullptr, steps ? &*steps : nullptr,
+                           x.shape.rank()));
     for (const Range& r : ranges) dims[r.axis] = SlicedDim(dims[r.axis], r);
   } else if (axes) {
     EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(*axes, x.shape.rank()));
@@ -96,8 +103,9 @@ EvalResult Evaluate(const EvalArgs& args) {
   if (args.has(4)) {
     EVOQ_ASSIGN(steps, ToInt64s(args.inputs[4]));
   }
-  EVOQ_ASSIGN(const std::vector<Range> ranges, MakeRanges(starts, ends, args.has(3) ? &axes : nullptr,
-                                                          args.has(4) ? &steps : nullptr, x.shape().rank()));
+  EVOQ_ASSIGN(const std::vector<Range> ranges,
+              MakeRanges(starts, ends, args.has(3) ? &axes : nullptr,
+                         args.has(4) ? &steps : nullptr, x.shape().rank()));
   std::vector<int64_t> sizes = x.sizes(), strides = RowMajorStrides(sizes);
   int64_t offset = 0;
   for (const Range& r : ranges) {
@@ -113,7 +121,11 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kSlice = {.name = "Slice", .min_inputs = 3, .max_inputs = 5, .quant = QuantTrait::kMove,
-                             .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kSlice = {.name = "Slice",
+                             .min_inputs = 3,
+                             .max_inputs = 5,
+                             .quant = QuantTrait::kMove,
+                             .infer = Infer,
+                             .evaluate = Evaluate};
 
 }  // namespace evoq

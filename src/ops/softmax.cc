@@ -62,7 +62,9 @@ EvalResult EvaluateSoftmaxQuantized(const EvalArgs& args) {
   const AxisSplit split = SplitAt(x.sizes(), axis);
   EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(out.dtype, x.shape(), *out.quant)));
   const bool is_signed = x.dtype() == DType::kInt8;
-  const auto read = [&](int64_t i) { return is_signed ? x.data<int8_t>()[i] : static_cast<int32_t>(x.data<uint8_t>()[i]); };
+  const auto read = [&](int64_t i) {
+    return is_signed ? x.data<int8_t>()[i] : static_cast<int32_t>(x.data<uint8_t>()[i]);
+  };
   std::vector<float> e(static_cast<size_t>(split.size));
   for (int64_t o = 0; o < split.outer; ++o) {
     for (int64_t i = 0; i < split.inner; ++i) {
@@ -70,12 +72,13 @@ EvalResult EvaluateSoftmaxQuantized(const EvalArgs& args) {
       int32_t max = -128;
       for (int64_t k = 0; k < split.size; ++k) max = std::max(max, read(base + k * split.inner));
       for (int64_t k = 0; k < split.size; ++k)
-        e[k] = ExpF(-static_cast<float>(max - read(base + k * split.inner)) * x.type().quant->scales[0]);
+        e[k] = ExpF(-static_cast<float>(max - read(base + k * split.inner)) *
+                    x.type().quant->scales[0]);
       const float m = SoftmaxMultiplier(Sum64F(e.data(), split.size), out.quant->scales[0]);
       for (int64_t k = 0; k < split.size; ++k) {
-        y.mutable_raw()[base + k * split.inner] = static_cast<std::byte>(
-            RoundToInteger(e[k] * m, out.quant->zero_points[0], static_cast<int32_t>(IntegerMin(out.dtype)),
-                           static_cast<int32_t>(IntegerMax(out.dtype))));
+        y.mutable_raw()[base + k * split.inner] = static_cast<std::byte>(RoundToInteger(
+            e[k] * m, out.quant->zero_points[0], static_cast<int32_t>(IntegerMin(out.dtype)),
+            static_cast<int32_t>(IntegerMax(out.dtype))));
       }
     }
   }
@@ -105,9 +108,14 @@ EvalResult EvaluateHardmax(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kHardmax = {.name = "Hardmax", .infer = InferAlongAxis, .evaluate = EvaluateHardmax};
-extern const OpDef kLogSoftmax = {.name = "LogSoftmax", .infer = InferAlongAxis, .evaluate = EvaluateLogSoftmax};
-extern const OpDef kSoftmax = {.name = "Softmax", .quant = QuantTrait::kReal, .infer = InferAlongAxis, .evaluate = EvaluateSoftmax,
+extern const OpDef kHardmax = {
+    .name = "Hardmax", .infer = InferAlongAxis, .evaluate = EvaluateHardmax};
+extern const OpDef kLogSoftmax = {
+    .name = "LogSoftmax", .infer = InferAlongAxis, .evaluate = EvaluateLogSoftmax};
+extern const OpDef kSoftmax = {.name = "Softmax",
+                               .quant = QuantTrait::kReal,
+                               .infer = InferAlongAxis,
+                               .evaluate = EvaluateSoftmax,
                                .evaluate_quantized = EvaluateSoftmaxQuantized};
 
 }  // namespace evoq

@@ -7,7 +7,8 @@
 namespace evoq {
 namespace {
 
-// Drops dimensions of size 1 and joins neighbours that are contiguous, so that the inner loop is as long as it can be.
+// Drops dimensions of size 1 and joins neighbours that are contiguous, so that the inner loop is as
+// long as it can be.
 void Simplify(std::vector<int64_t>& strides, std::vector<int64_t>& sizes) {
   std::vector<int64_t> new_strides, new_sizes;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -51,8 +52,8 @@ void CopyRow(const std::byte* src, int64_t stride, int64_t count, int64_t width,
 
 }  // namespace
 
-void CopyFromStrided(const std::byte* src, std::vector<int64_t> strides, std::vector<int64_t> sizes, int64_t width,
-                     std::byte* dst) {
+void CopyFromStrided(const std::byte* src, std::vector<int64_t> strides, std::vector<int64_t> sizes,
+                     int64_t width, std::byte* dst) {
   for (int64_t size : sizes) {
     if (size == 0) return;
   }

@@ -1,4 +1,5 @@
-// Operators on strings: StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer. Strings are UTF-8.
+// Operators on strings: StringConcat, StringNormalizer, StringSplit, TfIdfVectorizer. Strings are
+// UTF-8.
 #include <locale.h>
 
 #include <algorithm>
@@ -16,7 +17,9 @@
 namespace evoq {
 namespace {
 
-Status CheckStrings(const InferArgs& args, size_t i) { return CheckDType(args, i, std::array{DType::kString}); }
+Status CheckStrings(const InferArgs& args, size_t i) {
+  return CheckDType(args, i, std::array{DType::kString});
+}
 
 // ---- StringConcat(a, b)
 
@@ -51,7 +54,8 @@ EvalResult EvaluateConcat(const EvalArgs& args) {
   return One(std::move(y));
 }
 
-// ---- StringNormalizer(x [C] or [1, C]): drops stop words, changes the case of the rest; at least one (empty) string is left.
+// ---- StringNormalizer(x [C] or [1, C]): drops stop words, changes the case of the rest; at least
+// one (empty) string is left.
 
 std::string ChangedCase(const std::string& text, bool upper) {
   static const locale_t kUtf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
@@ -65,7 +69,8 @@ std::string ChangedCase(const std::string& text, bool upper) {
     i += character.bytes;
     wint_t code = character.code;
     if (character.bytes == 1) {
-      code = static_cast<wint_t>(upper ? (code >= 'a' && code <= 'z' ? code - 32 : code) : (code >= 'A' && code <= 'Z' ? code + 32 : code));
+      code = static_cast<wint_t>(upper ? (code >= 'a' && code <= 'z' ? code - 32 : code)
+                                       : (code >= 'A' && code <= 'Z' ? code + 32 : code));
     } else if (kUtf8 != nullptr) {
       code = upper ? towupper_l(code, kUtf8) : towlower_l(code, kUtf8);
     }
@@ -74,7 +79,8 @@ std::string ChangedCase(const std::string& text, bool upper) {
     } else {
       const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
       out += static_cast<char>((0xf00 >> more & 0xff) | (code >> (6 * more)));
-      for (int k = more - 1; k >= 0; --k) out += static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3f));
+      for (int k = more - 1; k >= 0; --k)
+        out += static_cast<char>(0x80 | ((code >> (6 * k)) & 0x3f));
     }
   }
   return out;
@@ -84,7 +90,8 @@ InferResult InferNormalizer(const InferArgs& args) {
   EVOQ_TRY(CheckStrings(args, 0));
   EVOQ_ASSIGN(const std::string action, StringAttr(args.node, "case_change_action", "NONE"));
   if (action != "NONE" && action != "LOWER" && action != "UPPER")
-    return InvalidInput("attribute case_change_action is '{}', expected NONE, LOWER or UPPER", action);
+    return InvalidInput("attribute case_change_action is '{}', expected NONE, LOWER or UPPER",
+                        action);
   const Shape& x = args.inputs[0].shape;
   if (!x.ranked()) return SameAsInput0(args);
   if (x.rank() < 1 || x.rank() > 2 || (x.rank() == 2 && x[0].known() && x[0].value != 1))
@@ -114,10 +121,11 @@ EvalResult EvaluateNormalizer(const EvalArgs& args) {
   return One(Tensor::FromValues(x.shape().rank() == 2 ? Shape{1, count} : Shape{count}, kept));
 }
 
-// ---- StringSplit(x) -> parts [x..., most parts] filled up with empty strings, and how many there are of each. Without a
-// delimiter at white space; at most `maxsplit` times.
+// ---- StringSplit(x) -> parts [x..., most parts] filled up with empty strings, and how many there
+// are of each. Without a delimiter at white space; at most `maxsplit` times.
 
-std::vector<std::string> Parts(const std::string& text, const std::string& delimiter, int64_t most) {
+std::vector<std::string> Parts(const std::string& text, const std::string& delimiter,
+                               int64_t most) {
   std::vector<std::string> parts;
   const char* const spaces = " \t\n\v\f\r";
   const bool white = delimiter.empty();
@@ -142,13 +150,15 @@ InferResult InferSplit(const InferArgs& args) {
   EVOQ_TRY(IntAttr(args.node, "maxsplit", 0));
   Shape shape = args.inputs[0].shape;
   if (shape.ranked()) shape.mutable_dims().emplace_back();
-  return std::vector<TensorType>{TensorType(DType::kString, shape), TensorType(DType::kInt64, args.inputs[0].shape)};
+  return std::vector<TensorType>{TensorType(DType::kString, shape),
+                                 TensorType(DType::kInt64, args.inputs[0].shape)};
 }
 
 EvalResult EvaluateSplit(const EvalArgs& args) {
   const Tensor& x = args.inputs[0];
   const std::string delimiter = args.node.attrs.String("delimiter");
-  const int64_t most = args.node.attrs.Has("maxsplit") ? args.node.attrs.Int("maxsplit") : std::numeric_limits<int64_t>::max();
+  const int64_t most = args.node.attrs.Has("maxsplit") ? args.node.attrs.Int("maxsplit")
+                                                       : std::numeric_limits<int64_t>::max();
   // A part may be empty: as many strings as characters.
   EVOQ_TRY(SpendOnCharacters(Characters(x) * 40));
   Tensor counts = Tensor::Allocate(TensorType(DType::kInt64, x.shape()));
@@ -163,12 +173,14 @@ EvalResult EvaluateSplit(const EvalArgs& args) {
   sizes.push_back(static_cast<int64_t>(longest));
   EVOQ_TRY(SpendMemory(TensorType(DType::kString, Shape(sizes)).bytes().value_or(-1), "the parts"));
   EVOQ_ASSIGN(Tensor y, AllocateGrown(TensorType(DType::kString, Shape(sizes))));
-  for (size_t i = 0; i < parts.size(); ++i) std::copy(parts[i].begin(), parts[i].end(), y.mutable_data<std::string>() + i * longest);
+  for (size_t i = 0; i < parts.size(); ++i)
+    std::copy(parts[i].begin(), parts[i].end(), y.mutable_data<std::string>() + i * longest);
   return std::vector<Tensor>{std::move(y), std::move(counts)};
 }
 
-// ---- TfIdfVectorizer(x [C] or [N, C]): counts the pool's n-grams of min_gram_length to max_gram_length tokens with up to
-// max_skip_count tokens between two of them; mode IDF gives the weight of those that occur, TFIDF weight times count.
+// ---- TfIdfVectorizer(x [C] or [N, C]): counts the pool's n-grams of min_gram_length to
+// max_gram_length tokens with up to max_skip_count tokens between two of them; mode IDF gives the
+// weight of those that occur, TFIDF weight times count.
 
 struct Grams {
   std::map<std::vector<int64_t>, int64_t> columns;  // token numbers -> column of the output
@@ -185,24 +197,32 @@ Result<Grams> GramsOf(const Node& node) {
   EVOQ_ASSIGN(const std::vector<int64_t> starts, IntsAttr(node, "ngram_counts"));
   EVOQ_ASSIGN(std::vector<int64_t> pool, IntsAttr(node, "pool_int64s"));
   const std::string mode = node.attrs.String("mode");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return InvalidInput("attribute mode is '{}', expected TF, IDF or TFIDF", mode);
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
+    return InvalidInput("attribute mode is '{}', expected TF, IDF or TFIDF", mode);
   if (g.shortest < 1 || g.longest < g.shortest || g.longest > 1024 || g.skips < 0)
     return InvalidInput("n-grams of {} to {} tokens with {} skips", g.shortest, g.longest, g.skips);
   for (const std::string& s : node.attrs.Strings("pool_strings"))
     pool.push_back(g.tokens.emplace(s, static_cast<int64_t>(g.tokens.size())).first->second);
   for (int64_t index : indexes) {
-    if (index < 0 || index >= int64_t{1} << 26) return InvalidInput("attribute ngram_indexes has {}", index);
+    if (index < 0 || index >= int64_t{1} << 26)
+      return InvalidInput("attribute ngram_indexes has {}", index);
     g.width = std::max(g.width, index + 1);
   }
   size_t gram = 0;
   for (size_t n = 0; n < starts.size(); ++n) {
-    const int64_t begin = starts[n], end = n + 1 < starts.size() ? starts[n + 1] : static_cast<int64_t>(pool.size());
+    const int64_t begin = starts[n],
+                  end = n + 1 < starts.size() ? starts[n + 1] : static_cast<int64_t>(pool.size());
     const int64_t size = static_cast<int64_t>(n) + 1;
-    if (begin < 0 || end < begin || end > static_cast<int64_t>(pool.size()) || (end - begin) % size != 0)
+    if (begin < 0 || end < begin || end > static_cast<int64_t>(pool.size()) ||
+        (end - begin) % size != 0)
       return InvalidInput("attribute ngram_counts does not fit a pool of {} tokens", pool.size());
     for (int64_t at = begin; at < end; at += size, ++gram) {
-      if (gram >= indexes.size()) return InvalidInput("attribute ngram_indexes has {} numbers, fewer than n-grams", indexes.size());
-      if (size >= g.shortest && size <= g.longest) g.columns[std::vector<int64_t>(pool.begin() + at, pool.begin() + at + size)] = indexes[gram];
+      if (gram >= indexes.size())
+        return InvalidInput("attribute ngram_indexes has {} numbers, fewer than n-grams",
+                            indexes.size());
+      if (size >= g.shortest && size <= g.longest)
+        g.columns[std::vector<int64_t>(pool.begin() + at, pool.begin() + at + size)] =
+            indexes[gram];
     }
   }
   return g;
@@ -212,7 +232,8 @@ InferResult InferTfIdf(const InferArgs& args) {
   EVOQ_ASSIGN(const Grams grams, GramsOf(args.node));
   EVOQ_TRY(CheckDType(args, 0, std::array{DType::kString, DType::kInt32, DType::kInt64}));
   const Shape& x = args.inputs[0].shape;
-  if (!x.ranked()) return std::vector<TensorType>{TensorType(DType::kFloat32, Shape::UnknownRank())};
+  if (!x.ranked())
+    return std::vector<TensorType>{TensorType(DType::kFloat32, Shape::UnknownRank())};
   if (x.rank() > 2) return InvalidInput("input 0 is {}, expected [C] or [N, C]", x.ToString());
   std::vector<Dim> dims = {Dim(grams.width)};
   if (x.rank() == 2) dims.insert(dims.begin(), x[0]);
@@ -222,7 +243,8 @@ InferResult InferTfIdf(const InferArgs& args) {
 EvalResult EvaluateTfIdf(const EvalArgs& args) {
   EVOQ_ASSIGN(const Grams grams, GramsOf(args.node));
   const Tensor& x = args.inputs[0];
-  const int64_t rows = x.shape().rank() == 2 ? x.sizes()[0] : 1, length = rows == 0 ? 0 : x.elements() / rows;
+  const int64_t rows = x.shape().rank() == 2 ? x.sizes()[0] : 1,
+                length = rows == 0 ? 0 : x.elements() / rows;
   std::vector<int64_t> tokens;
   if (x.dtype() == DType::kString) {
     for (const std::string& s : x.values<std::string>()) {
@@ -243,7 +265,8 @@ EvalResult EvaluateTfIdf(const EvalArgs& args) {
       for (int64_t step = 1; step <= steps && step * (size - 1) < length; ++step) {
         for (int64_t start = 0; start + step * (size - 1) < length; ++start) {
           std::vector<int64_t> gram;
-          for (int64_t k = 0; k < size; ++k) gram.push_back(tokens[row * length + start + k * step]);
+          for (int64_t k = 0; k < size; ++k)
+            gram.push_back(tokens[row * length + start + k * step]);
           const auto found = grams.columns.find(gram);
           if (found != grams.columns.end()) counts[row * grams.width + found->second] += 1;
         }
@@ -252,7 +275,8 @@ EvalResult EvaluateTfIdf(const EvalArgs& args) {
   }
   const std::string mode = args.node.attrs.String("mode");
   const std::vector<float> weights = args.node.attrs.Floats("weights");
-  if (!weights.empty() && static_cast<int64_t>(weights.size()) < grams.width) return InvalidInput("{} weights, expected {}", weights.size(), grams.width);
+  if (!weights.empty() && static_cast<int64_t>(weights.size()) < grams.width)
+    return InvalidInput("{} weights, expected {}", weights.size(), grams.width);
   for (int64_t i = 0; i < y.elements() && mode != "TF"; ++i) {
     const float weight = weights.empty() ? 1.0f : weights[i % grams.width];
     counts[i] = mode == "IDF" ? (counts[i] > 0 ? weight : 0.0f) : counts[i] * weight;
@@ -262,9 +286,24 @@ EvalResult EvaluateTfIdf(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kStringConcat = {.name = "StringConcat", .min_inputs = 2, .max_inputs = 2, .strings = Strings::kOwn, .infer = InferConcat, .evaluate = EvaluateConcat};
-extern const OpDef kStringNormalizer = {.name = "StringNormalizer", .strings = Strings::kOwn, .infer = InferNormalizer, .evaluate = EvaluateNormalizer};
-extern const OpDef kStringSplit = {.name = "StringSplit", .outputs = 2, .strings = Strings::kOwn, .infer = InferSplit, .evaluate = EvaluateSplit};
-extern const OpDef kTfIdfVectorizer = {.name = "TfIdfVectorizer", .strings = Strings::kOwn, .infer = InferTfIdf, .evaluate = EvaluateTfIdf};
+extern const OpDef kStringConcat = {.name = "StringConcat",
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .strings = Strings::kOwn,
+                                    .infer = InferConcat,
+                                    .evaluate = EvaluateConcat};
+extern const OpDef kStringNormalizer = {.name = "StringNormalizer",
+                                        .strings = Strings::kOwn,
+                                        .infer = InferNormalizer,
+                                        .evaluate = EvaluateNormalizer};
+extern const OpDef kStringSplit = {.name = "StringSplit",
+                                   .outputs = 2,
+                                   .strings = Strings::kOwn,
+                                   .infer = InferSplit,
+                                   .evaluate = EvaluateSplit};
+extern const OpDef kTfIdfVectorizer = {.name = "TfIdfVectorizer",
+                                       .strings = Strings::kOwn,
+                                       .infer = InferTfIdf,
+                                       .evaluate = EvaluateTfIdf};
 
 }  // namespace evoq

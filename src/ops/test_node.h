@@ -9,18 +9,23 @@
 namespace evoq {
 
 // A node of this operator with `inputs` present where `given` says so, and `outputs` outputs.
-inline Node TestNode(const std::string& op, Attrs attrs, const std::vector<bool>& given, int outputs) {
-  Node node{.op = op, .domain = "", .name = "n", .attrs = std::move(attrs), .inputs = {}, .outputs = {}};
-  for (size_t i = 0; i < given.size(); ++i) node.inputs.push_back(ValueId{given[i] ? static_cast<int32_t>(i) : -1});
+inline Node TestNode(const std::string& op, Attrs attrs, const std::vector<bool>& given,
+                     int outputs) {
+  Node node{
+      .op = op, .domain = "", .name = "n", .attrs = std::move(attrs), .inputs = {}, .outputs = {}};
+  for (size_t i = 0; i < given.size(); ++i)
+    node.inputs.push_back(ValueId{given[i] ? static_cast<int32_t>(i) : -1});
   for (int i = 0; i < outputs; ++i) node.outputs.push_back(ValueId{100 + i});
   return node;
 }
 
-inline Result<std::vector<Tensor>> EvalAll(const std::string& op, const std::vector<Tensor>& inputs, Attrs attrs = {},
+inline Result<std::vector<Tensor>> EvalAll(const std::string& op, const std::vector<Tensor>& inputs,
+                                           Attrs attrs = {},
                                            std::vector<TensorType> declared = {TensorType()}) {
   std::vector<bool> given;
   for (const Tensor& t : inputs) given.push_back(t.defined());
-  return EvaluateNode(TestNode(op, std::move(attrs), given, static_cast<int>(declared.size())), inputs, declared);
+  return EvaluateNode(TestNode(op, std::move(attrs), given, static_cast<int>(declared.size())),
+                      inputs, declared);
 }
 
 // The first output.
@@ -31,7 +36,8 @@ inline Tensor Eval(const std::string& op, const std::vector<Tensor>& inputs, Att
 }
 
 // The message of the failure, or "" when it succeeds.
-inline std::string EvalError(const std::string& op, const std::vector<Tensor>& inputs, Attrs attrs = {}) {
+inline std::string EvalError(const std::string& op, const std::vector<Tensor>& inputs,
+                             Attrs attrs = {}) {
   auto outputs = EvalAll(op, inputs, std::move(attrs));
   return outputs ? "" : outputs.error().message();
 }
@@ -44,7 +50,7 @@ inline std::string InferText(const std::string& op, const std::vector<TensorType
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string name = "in" + std::to_string(i);
     const bool constant = i < constants.size() && constants[i].defined();
-    ids.push_back(constant                                  ? graph.AddConstant(name, constants[i])
+    ids.push_back(constant                               ? graph.AddConstant(name, constants[i])
                   : inputs[i].dtype == DType::kUndefined ? ValueId{}
                                                          : graph.AddInput(name, inputs[i]));
   }
@@ -59,7 +65,9 @@ template <typename T>
 Tensor Make(Shape shape, const std::vector<T>& values) {
   return Tensor::FromValues<T>(std::move(shape), values);
 }
-inline Tensor Floats(Shape shape, const std::vector<float>& values) { return Make<float>(std::move(shape), values); }
+inline Tensor Floats(Shape shape, const std::vector<float>& values) {
+  return Make<float>(std::move(shape), values);
+}
 inline Tensor Ints(const std::vector<int64_t>& values) {
   return Make<int64_t>(Shape{static_cast<int64_t>(values.size())}, values);
 }

@@ -11,7 +11,9 @@
 
 namespace evoq {
 
-inline Tensor Floats(Shape shape, const std::vector<float>& values) { return Tensor::FromValues<float>(std::move(shape), values); }
+inline Tensor Floats(Shape shape, const std::vector<float>& values) {
+  return Tensor::FromValues<float>(std::move(shape), values);
+}
 
 // start, then each element `step` more than the one before, wrapping at 17 steps.
 inline Tensor Sequence(Shape shape, float step) {
@@ -34,7 +36,8 @@ std::vector<T> ToVector(const Tensor& tensor) {
 
 // A node with `inputs` inputs and one output, whose ids mean nothing.
 inline Node NodeOf(std::string op, int inputs, Attrs attrs = {}, std::string domain = "") {
-  Node node{.op = std::move(op), .domain = std::move(domain), .name = "node", .attrs = std::move(attrs)};
+  Node node{
+      .op = std::move(op), .domain = std::move(domain), .name = "node", .attrs = std::move(attrs)};
   for (int i = 0; i < inputs; ++i) node.inputs.push_back(ValueId{i});
   node.outputs = {ValueId{inputs}};
   return node;
@@ -51,7 +54,8 @@ inline bool Ok(const Status& status) {
   return status.has_value();
 }
 
-// Output 0 of a node; `type` is what it is declared as. Fails the test and gives an undefined tensor on an error.
+// Output 0 of a node; `type` is what it is declared as. Fails the test and gives an undefined
+// tensor on an error.
 inline Tensor Eval(const Node& node, const std::vector<Tensor>& inputs, TensorType type = {}) {
   const std::vector<TensorType> types = {std::move(type)};
   auto outputs = EvaluateNode(node, inputs, types);
@@ -63,7 +67,8 @@ inline Tensor Eval(const Node& node, const std::vector<Tensor>& inputs, TensorTy
 }
 
 // The message of the error that evaluation must give.
-inline std::string EvalError(const Node& node, const std::vector<Tensor>& inputs, TensorType type = {}) {
+inline std::string EvalError(const Node& node, const std::vector<Tensor>& inputs,
+                             TensorType type = {}) {
   const std::vector<TensorType> types = {std::move(type)};
   auto outputs = EvaluateNode(node, inputs, types);
   return outputs ? "no error" : outputs.error().message();

@@ -23,8 +23,8 @@ Result<std::vector<int64_t>> Permutation(const Node& node, int rank) {
     if (valid) seen[axis] = true;
   }
   if (!valid)
-    return InvalidInput("perm {} is not a permutation of {} axes",
-                        BracketedBriefly<int64_t>(perm), rank);
+    return InvalidInput("perm {} is not a permutation of {} axes", BracketedBriefly<int64_t>(perm),
+                        rank);
   return perm;
 }
 
@@ -54,8 +54,12 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kTranspose = {.name = "Transpose", .quant = QuantTrait::kMove, .infer = Infer, .evaluate = Evaluate};
-extern const OpDef kDequantizeTranspose = {
-    .name = "DequantizeTranspose", .domain = "evoq", .quant = QuantTrait::kReal, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kTranspose = {
+    .name = "Transpose", .quant = QuantTrait::kMove, .infer = Infer, .evaluate = Evaluate};
+extern const OpDef kDequantizeTranspose = {.name = "DequantizeTranspose",
+                                           .domain = "evoq",
+                                           .quant = QuantTrait::kReal,
+                                           .infer = Infer,
+                                           .evaluate = Evaluate};
 
 }  // namespace evoq

@@ -11,13 +11,15 @@ namespace evoq {
 namespace {
 
 InferResult InferFloat(const InferArgs& args) {
-  for (const char* name : {"alpha", "beta", "gamma", "bias", "lambd"}) EVOQ_TRY(FloatAttr(args.node, name, 0));
+  for (const char* name : {"alpha", "beta", "gamma", "bias", "lambd"})
+    EVOQ_TRY(FloatAttr(args.node, name, 0));
   return FloatSameAsInput0(args);
 }
 
 InferResult InferNumber(const InferArgs& args) {
   const DType dtype = args.inputs[0].dtype;
-  if (!IsFloat(dtype) && !IsInteger(dtype)) return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
+  if (!IsFloat(dtype) && !IsInteger(dtype))
+    return InvalidInput("input 0 is {}, expected a number", DTypeName(dtype));
   return SameAsInput0(args);
 }
 
@@ -67,7 +69,8 @@ InferResult InferClip(const InferArgs& args) {
     if (!args.has(i)) continue;
     const TensorType& bound = args.inputs[i];
     if (bound.dtype != x.dtype || (bound.shape.is_static() && bound.shape.elements() != 1))
-      return InvalidInput("input {} is {}, expected one {}", i, bound.ToString(), DTypeName(x.dtype));
+      return InvalidInput("input {} is {}, expected one {}", i, bound.ToString(),
+                          DTypeName(x.dtype));
   }
   return InferNumber(args);
 }
@@ -146,7 +149,8 @@ EvalResult EvaluateIsNaN(const EvalArgs& args) {
 EvalResult EvaluateIsInf(const EvalArgs& args) {
   const bool negative = args.node.attrs.Int("detect_negative", 1) != 0;
   const bool positive = args.node.attrs.Int("detect_positive", 1) != 0;
-  return TestFloat(args.inputs[0], [&](auto x) { return std::isinf(x) && (x > 0 ? positive : negative); });
+  return TestFloat(args.inputs[0],
+                   [&](auto x) { return std::isinf(x) && (x > 0 ? positive : negative); });
 }
 
 template <UnaryKind kKind>
@@ -160,7 +164,10 @@ constexpr OpDef FloatOp(const char* name) {
 
 template <UnaryKind kKind, auto F>
 constexpr OpDef NumberOp(const char* name) {
-  return {.name = name, .quant = QuantTrait::kTable, .elementwise = true, .infer = InferNumber,
+  return {.name = name,
+          .quant = QuantTrait::kTable,
+          .elementwise = true,
+          .infer = InferNumber,
           .evaluate = EvaluateNumber<kKind, F>};
 }
 
@@ -201,14 +208,26 @@ extern const OpDef kTan = FloatOp<UnaryKind::kTan>("Tan");
 extern const OpDef kTanh = FloatOp<UnaryKind::kTanh>("Tanh");
 extern const OpDef kThresholdedRelu = FloatOp<UnaryKind::kThresholdedRelu>("ThresholdedRelu");
 
-extern const OpDef kSwish = {.name = "Swish", .quant = QuantTrait::kTable, .elementwise = true, .infer = InferFloat,
+extern const OpDef kSwish = {.name = "Swish",
+                             .quant = QuantTrait::kTable,
+                             .elementwise = true,
+                             .infer = InferFloat,
                              .evaluate = EvaluateSwish};
-extern const OpDef kClip = {.name = "Clip", .max_inputs = 3, .quant = QuantTrait::kTable, .elementwise = true,
-                            .infer = InferClip, .evaluate = EvaluateClip};
-extern const OpDef kNot = {.name = "Not", .elementwise = true, .infer = InferNot, .evaluate = EvaluateNot};
-extern const OpDef kBitwiseNot = {.name = "BitwiseNot", .elementwise = true, .infer = InferBitwiseNot,
+extern const OpDef kClip = {.name = "Clip",
+                            .max_inputs = 3,
+                            .quant = QuantTrait::kTable,
+                            .elementwise = true,
+                            .infer = InferClip,
+                            .evaluate = EvaluateClip};
+extern const OpDef kNot = {
+    .name = "Not", .elementwise = true, .infer = InferNot, .evaluate = EvaluateNot};
+extern const OpDef kBitwiseNot = {.name = "BitwiseNot",
+                                  .elementwise = true,
+                                  .infer = InferBitwiseNot,
                                   .evaluate = EvaluateBitwiseNot};
-extern const OpDef kIsInf = {.name = "IsInf", .elementwise = true, .infer = InferFloatTest, .evaluate = EvaluateIsInf};
-extern const OpDef kIsNaN = {.name = "IsNaN", .elementwise = true, .infer = InferFloatTest, .evaluate = EvaluateIsNaN};
+extern const OpDef kIsInf = {
+    .name = "IsInf", .elementwise = true, .infer = InferFloatTest, .evaluate = EvaluateIsInf};
+extern const OpDef kIsNaN = {
+    .name = "IsNaN", .elementwise = true, .infer = InferFloatTest, .evaluate = EvaluateIsNaN};
 
 }  // namespace evoq

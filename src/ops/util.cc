@@ -30,7 +30,8 @@ Result<Shape> BroadcastShapes(const Shape& a, const Shape& b) {
   return Shape(std::move(dims));
 }
 
-std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& from,
+                                      const std::vector<int64_t>& to) {
   EVOQ_CHECK(from.size() <= to.size(), "{} dimensions broadcast to {}", from.size(), to.size());
   const std::vector<int64_t> strides = RowMajorStrides(from);
   std::vector<int64_t> result(to.size(), 0);
@@ -59,15 +60,19 @@ AxisSplit SplitAt(std::span<const int64_t> sizes, int axis) {
 }
 
 Status CheckRank(const InferArgs& args, size_t i, int rank) {
-  if (!args.has(i) || !args.inputs[i].shape.ranked() || args.inputs[i].shape.rank() == rank) return {};
+  if (!args.has(i) || !args.inputs[i].shape.ranked() || args.inputs[i].shape.rank() == rank)
+    return {};
   return InvalidInput("input {} has rank {}, expected {}", i, args.inputs[i].shape.rank(), rank);
 }
 
 Status CheckDType(const InferArgs& args, size_t i, std::span<const DType> allowed) {
-  if (!args.has(i) || std::find(allowed.begin(), allowed.end(), args.inputs[i].dtype) != allowed.end()) return {};
+  if (!args.has(i) ||
+      std::find(allowed.begin(), allowed.end(), args.inputs[i].dtype) != allowed.end())
+    return {};
   std::vector<std::string> names;
   for (DType dtype : allowed) names.push_back(DTypeName(dtype));
-  return InvalidInput("input {} is {}, expected {}", i, args.inputs[i].ToString(), fmt::join(names, " or "));
+  return InvalidInput("input {} is {}, expected {}", i, args.inputs[i].ToString(),
+                      fmt::join(names, " or "));
 }
 
 Status CheckFloat(const InferArgs& args, size_t i) {
@@ -77,7 +82,8 @@ Status CheckFloat(const InferArgs& args, size_t i) {
 
 Result<std::optional<std::vector<int64_t>>> ConstantInts(const InferArgs& args, size_t i) {
   if (!args.has(i) || args.constant(i) == nullptr) return std::optional<std::vector<int64_t>>();
-  EVOQ_ASSIGN(std::vector<int64_t> values, WithContext(ToInt64s(*args.constant(i)), fmt::format("input {}", i)));
+  EVOQ_ASSIGN(std::vector<int64_t> values,
+              WithContext(ToInt64s(*args.constant(i)), fmt::format("input {}", i)));
   return std::optional(std::move(values));
 }
 
@@ -99,7 +105,8 @@ Result<float> FloatAttr(const Node& node, const std::string& name, float fallbac
   return node.attrs.Float(name, fallback);
 }
 
-Result<std::vector<int64_t>> IntsAttr(const Node& node, const std::string& name, std::vector<int64_t> fallback) {
+Result<std::vector<int64_t>> IntsAttr(const Node& node, const std::string& name,
+                                      std::vector<int64_t> fallback) {
   EVOQ_TRY(CheckKind<std::vector<int64_t>>(node, name, "a list of integers"));
   return node.attrs.Ints(name, std::move(fallback));
 }
@@ -123,7 +130,8 @@ Result<int64_t> ElementBytes(const Tensor& tensor) {
 
 Result<Tensor> AllocateOutput(const TensorType& type) {
   const auto bytes = type.bytes();
-  if (!bytes || *bytes > kMaxTensorBytes) return Fail(ErrorCode::kTooLarge, "an output of {}", type.ToString());
+  if (!bytes || *bytes > kMaxTensorBytes)
+    return Fail(ErrorCode::kTooLarge, "an output of {}", type.ToString());
   return Tensor::Allocate(type);
 }
 
@@ -139,7 +147,8 @@ InferResult BroadcastInputs(const InferArgs& args) {
   for (size_t i = 1; i < args.inputs.size(); ++i) {
     if (!args.has(i)) continue;
     if (args.inputs[i].dtype != type.dtype)
-      return InvalidInput("input {} is {}, expected {} as input 0", i, args.inputs[i].ToString(), DTypeName(type.dtype));
+      return InvalidInput("input {} is {}, expected {} as input 0", i, args.inputs[i].ToString(),
+                          DTypeName(type.dtype));
     EVOQ_ASSIGN(type.shape, BroadcastShapes(type.shape, args.inputs[i].shape));
   }
   return std::vector<TensorType>{type};
@@ -153,7 +162,8 @@ InferResult BroadcastToBool(const InferArgs& args) {
 
 Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation) {
   const std::vector<int64_t> sizes = x.sizes(), strides = RowMajorStrides(sizes);
-  EVOQ_CHECK(permutation.size() == sizes.size(), "{} axes, rank {}", permutation.size(), sizes.size());
+  EVOQ_CHECK(permutation.size() == sizes.size(), "{} axes, rank {}", permutation.size(),
+             sizes.size());
   std::vector<int64_t> to_sizes, to_strides;
   for (int axis : permutation) {
     to_sizes.push_back(sizes[axis]);
@@ -168,7 +178,8 @@ Result<Tensor> Permuted(const Tensor& x, const std::vector<int>& permutation) {
     Tensor y = Tensor::Allocate(TensorType(x.dtype(), Shape(to_sizes)));
     const T* in = x.data<T>();
     T* out = y.mutable_data<T>();
-    ForEachIndex<1>(to_sizes, {to_strides}, [&](int64_t i, const auto& offset) { out[i] = in[offset[0]]; });
+    ForEachIndex<1>(to_sizes, {to_strides},
+                    [&](int64_t i, const auto& offset) { out[i] = in[offset[0]]; });
     return y;
   });
 }
@@ -177,11 +188,13 @@ Tensor UnpackBits(const Tensor& tensor) {
   const int bits = DTypeBits(tensor.dtype());
   if (bits >= 8) return tensor;
   const bool is_signed = IsInteger(tensor.dtype()) && IsSigned(tensor.dtype());
-  Tensor wide = Tensor::Allocate(TensorType(is_signed ? DType::kInt8 : DType::kUint8, tensor.shape()));
+  Tensor wide =
+      Tensor::Allocate(TensorType(is_signed ? DType::kInt8 : DType::kUint8, tensor.shape()));
   uint8_t* out = wide.mutable_data<uint8_t>();
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     const uint8_t value = PackedBits(tensor.raw(), i, bits);
-    out[i] = static_cast<uint8_t>(is_signed && value >> (bits - 1) ? value | (0xff << bits) : value);
+    out[i] =
+        static_cast<uint8_t>(is_signed && value >> (bits - 1) ? value | (0xff << bits) : value);
   }
   return wide;
 }
@@ -191,7 +204,8 @@ Tensor PackBits(const Tensor& tensor, DType dtype) {
   if (bits >= 8) return tensor.WithType(TensorType(dtype, tensor.shape()));
   Tensor packed = Tensor::Allocate(TensorType(dtype, tensor.shape()));
   const uint8_t* in = tensor.data<uint8_t>();
-  for (int64_t i = 0; i < tensor.elements(); ++i) SetPackedBits(packed.mutable_raw(), i, bits, in[i]);
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    SetPackedBits(packed.mutable_raw(), i, bits, in[i]);
   return packed;
 }
 

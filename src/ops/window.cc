@@ -14,14 +14,17 @@ namespace {
 constexpr int64_t kMaxValue = int64_t{1} << 31;
 
 // An attribute of `count` integers in [low, kMaxValue]; `fallback` for each when it is missing.
-Result<std::vector<int64_t>> Integers(const Node& node, const char* name, size_t count, int64_t low, int64_t fallback) {
+Result<std::vector<int64_t>> Integers(const Node& node, const char* name, size_t count, int64_t low,
+                                      int64_t fallback) {
   EVOQ_ASSIGN(std::vector<int64_t> values, IntsAttr(node, name));
   if (values.empty()) values.assign(count, fallback);
   if (values.size() != count)
     return InvalidInput("attribute {} is {}, expected {} values", name,
                         BracketedBriefly<int64_t>(values), count);
   for (int64_t v : values) {
-    if (v < low || v > kMaxValue) return InvalidInput("attribute {} has the value {}, expected {} to {}", name, v, low, kMaxValue);
+    if (v < low || v > kMaxValue)
+      return InvalidInput("attribute {} has the value {}, expected {} to {}", name, v, low,
+                          kMaxValue);
   }
   return values;
 }
@@ -34,17 +37,22 @@ Result<AutoPad> AutoPadOf(const Node& node) {
   if (name == "VALID") return AutoPad::kValid;
   if (name == "SAME_UPPER") return AutoPad::kSameUpper;
   if (name == "SAME_LOWER") return AutoPad::kSameLower;
-  return InvalidInput("attribute auto_pad is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", name);
+  return InvalidInput(
+      "attribute auto_pad is '{}', expected NOTSET, VALID, SAME_UPPER or SAME_LOWER", name);
 }
 
 // Kernel, strides, dilations and explicit pads; output not yet known.
-Result<Window> ReadWindow(const Node& node, std::span<const Dim> kernel, std::span<const Dim> input, AutoPad auto_pad) {
+Result<Window> ReadWindow(const Node& node, std::span<const Dim> kernel, std::span<const Dim> input,
+                          AutoPad auto_pad) {
   const size_t rank = kernel.size();
   Window w;
   for (size_t d = 0; d < rank; ++d) {
     if (kernel[d].known() && (kernel[d].value < 1 || kernel[d].value > kMaxValue))
-      return InvalidInput("kernel size {} on spatial axis {}, expected 1 to {}", kernel[d].value, d, kMaxValue);
-    if (input[d].value > kMaxValue) return InvalidInput("size {} on spatial axis {}, expected at most {}", input[d].value, d, kMaxValue);
+      return InvalidInput("kernel size {} on spatial axis {}, expected 1 to {}", kernel[d].value, d,
+                          kMaxValue);
+    if (input[d].value > kMaxValue)
+      return InvalidInput("size {} on spatial axis {}, expected at most {}", input[d].value, d,
+                          kMaxValue);
     w.kernel.push_back(kernel[d].value);
   }
   EVOQ_ASSIGN(w.strides, Integers(node, "strides", rank, 1, 1));
@@ -59,8 +67,9 @@ Result<Window> ReadWindow(const Node& node, std::span<const Dim> kernel, std::sp
 
 int64_t Extent(const Window& w, size_t d) { return (w.kernel[d] - 1) * w.dilations[d] + 1; }
 
-// The name of floor((in + offset) / stride) + 1, so that sizes that are computed alike are known to be equal: the input's
-// own name when that is its size, else "height:-1/2"; no name without one or when it grows long.
+// The name of floor((in + offset) / stride) + 1, so that sizes that are computed alike are known to
+// be equal: the input's own name when that is its size, else "height:-1/2"; no name without one or
+// when it grows long.
 Dim SymbolicOutput(const Dim& in, int64_t offset, int64_t stride, bool ceil_mode) {
   constexpr size_t kLongestName = 64;
   if (in.symbol.empty() || in.symbol.size() > kLongestName) return Dim();
@@ -72,8 +81,10 @@ Dim SymbolicOutput(const Dim& in, int64_t offset, int64_t stride, bool ceil_mode
 
 std::span<const Dim> SpatialDims(const Shape& shape) { return std::span(shape.dims()).subspan(2); }
 
-Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel, std::span<const Dim> input, bool ceil_mode) {
-  if (kernel.size() != input.size()) return InvalidInput("{} kernel sizes for {} spatial axes", kernel.size(), input.size());
+Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel,
+                             std::span<const Dim> input, bool ceil_mode) {
+  if (kernel.size() != input.size())
+    return InvalidInput("{} kernel sizes for {} spatial axes", kernel.size(), input.size());
   EVOQ_ASSIGN(const AutoPad auto_pad, AutoPadOf(node));
   EVOQ_ASSIGN(Window w, ReadWindow(node, kernel, input, auto_pad));
   for (size_t d = 0; d < kernel.size(); ++d) {
@@ -95,8 +106,8 @@ Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel, std:
     }
     const int64_t room = in + w.pad_begin[d] + w.pad_end[d] - Extent(w, d);
     if (room < 0)
-      return InvalidInput("a window of {} is larger than the padded input, {} on spatial axis {}", Extent(w, d),
-                          in + w.pad_begin[d] + w.pad_end[d], d);
+      return InvalidInput("a window of {} is larger than the padded input, {} on spatial axis {}",
+                          Extent(w, d), in + w.pad_begin[d] + w.pad_end[d], d);
     int64_t out = (ceil_mode ? CeilDiv(room, stride) : room / stride) + 1;
     if (ceil_mode && (out - 1) * stride >= in + w.pad_begin[d]) --out;
     w.output[d] = out;
@@ -104,13 +115,17 @@ Result<Window> ResolveWindow(const Node& node, std::span<const Dim> kernel, std:
   return w;
 }
 
-Result<Window> ResolveTransposedWindow(const Node& node, std::span<const Dim> kernel, std::span<const Dim> input) {
+Result<Window> ResolveTransposedWindow(const Node& node, std::span<const Dim> kernel,
+                                       std::span<const Dim> input) {
   const size_t rank = kernel.size();
-  if (rank != input.size()) return InvalidInput("{} kernel sizes for {} spatial axes", rank, input.size());
+  if (rank != input.size())
+    return InvalidInput("{} kernel sizes for {} spatial axes", rank, input.size());
   EVOQ_ASSIGN(const AutoPad auto_pad, AutoPadOf(node));
   EVOQ_ASSIGN(Window w, ReadWindow(node, kernel, input, auto_pad));
-  EVOQ_ASSIGN(const std::vector<int64_t> output_padding, Integers(node, "output_padding", rank, 0, 0));
-  EVOQ_ASSIGN(std::vector<int64_t> output_shape, Integers(node, "output_shape", node.attrs.Has("output_shape") ? rank : 0, 0, 0));
+  EVOQ_ASSIGN(const std::vector<int64_t> output_padding,
+              Integers(node, "output_padding", rank, 0, 0));
+  EVOQ_ASSIGN(std::vector<int64_t> output_shape,
+              Integers(node, "output_shape", node.attrs.Has("output_shape") ? rank : 0, 0, 0));
   for (size_t d = 0; d < rank; ++d) {
     if (!output_shape.empty()) w.output[d] = output_shape[d];
     if (!kernel[d].known() || !input[d].known()) continue;
@@ -118,7 +133,9 @@ Result<Window> ResolveTransposedWindow(const Node& node, std::span<const Dim> ke
     const int64_t full = (input[d].value - 1) * w.strides[d] + Extent(w, d) + output_padding[d];
     if (output_shape.empty() && !same) {
       w.output[d] = full - w.pad_begin[d] - w.pad_end[d];
-      if (w.output[d].value < 0) return InvalidInput("pads {} and {} exceed the size {} on spatial axis {}", w.pad_begin[d], w.pad_end[d], full, d);
+      if (w.output[d].value < 0)
+        return InvalidInput("pads {} and {} exceed the size {} on spatial axis {}", w.pad_begin[d],
+                            w.pad_end[d], full, d);
       continue;
     }
     if (output_shape.empty()) w.output[d] = input[d].value * w.strides[d];

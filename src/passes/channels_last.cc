@@ -19,7 +19,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kChannelsLast = {
     "channels-last",
-    "Spatial operators take channels_last=1; Transposes are pushed through everything between them to the graph's borders.",
+    "Spatial operators take channels_last=1; Transposes are pushed through everything between them "
+    "to the graph's borders.",
     Stage::kLower, Run};
 
 }  // namespace evoq

@@ -8,7 +8,8 @@ namespace evoq {
 // Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape. Returns how many.
 int JoinReshapes(Graph& graph);
 
-// Two Transposes in a row become one or none; one that moves no byte becomes a Reshape. Returns how many.
+// Two Transposes in a row become one or none; one that moves no byte becomes a Reshape. Returns how
+// many.
 int JoinTransposes(Graph& graph);
 
 }  // namespace evoq

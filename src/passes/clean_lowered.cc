@@ -11,6 +11,8 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kCleanLowered = {
-    "clean-lowered", "clean-transpose and clean-reshape again, on what channels-last left at the borders.", Stage::kLower, Run};
+    "clean-lowered",
+    "clean-transpose and clean-reshape again, on what channels-last left at the borders.",
+    Stage::kLower, Run};
 
 }  // namespace evoq

@@ -37,6 +37,7 @@ Result<int> Run(Graph& graph) { return JoinReshapes(graph); }
 }  // namespace
 
 extern const PassDef kCleanReshape = {
-    "clean-reshape", "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.", Stage::kOptimize, Run};
+    "clean-reshape", "Two of Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

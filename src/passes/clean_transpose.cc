@@ -7,8 +7,10 @@ namespace {
 bool Join(Graph& graph, NodeId id) {
   const NodeId before = ProducedBy(graph, graph.node(id).input(0), "Transpose");
   if (!before.valid()) return false;
-  const auto first = PermutationOf(graph, graph.node(before)), second = PermutationOf(graph, graph.node(id));
-  const ValueId x = graph.node(before).input(0), middle = graph.node(id).input(0), out = graph.node(id).outputs[0];
+  const auto first = PermutationOf(graph, graph.node(before)),
+             second = PermutationOf(graph, graph.node(id));
+  const ValueId x = graph.node(before).input(0), middle = graph.node(id).input(0),
+                out = graph.node(id).outputs[0];
   const bool quantized = graph.value(x).type.quantized();
   if (!first || !second || quantized != graph.value(out).type.quantized()) return false;
   if (quantized && (!SameQuant(graph.value(x).type, graph.value(out).type) ||
@@ -52,8 +54,9 @@ namespace {
 Result<int> Run(Graph& graph) { return JoinTransposes(graph); }
 }  // namespace
 
-extern const PassDef kCleanTranspose = {
-    "clean-transpose", "Two Transposes in a row become one; one that moves only dimensions of size 1 becomes a Reshape.",
-    Stage::kOptimize, Run};
+extern const PassDef kCleanTranspose = {"clean-transpose",
+                                        "Two Transposes in a row become one; one that moves only "
+                                        "dimensions of size 1 becomes a Reshape.",
+                                        Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -10,18 +10,21 @@ namespace {
 // Constants above this size are not compared.
 constexpr size_t kMaxConstantBytes = 4096;
 
-// What makes two nodes compute the same: operator, attributes (compared exactly afterwards), inputs and output types.
+// What makes two nodes compute the same: operator, attributes (compared exactly afterwards), inputs
+// and output types.
 std::string KeyOf(const Graph& graph, const Node& node) {
   std::string key = fmt::format("{}::{}{}", node.domain, node.op, node.attrs.ToString());
   for (ValueId in : node.inputs) key += fmt::format(",{}", in.index);
-  for (ValueId out : node.outputs) key += out.valid() ? "|" + graph.value(out).type.ToString() : "|_";
+  for (ValueId out : node.outputs)
+    key += out.valid() ? "|" + graph.value(out).type.ToString() : "|_";
   return key;
 }
 
 // Types as text round the scales of per-channel parameters: compare values.
 bool SameOutputs(const Graph& graph, const Node& a, const Node& b) {
   for (size_t i = 0; i < a.outputs.size(); ++i) {
-    if (a.outputs[i].valid() && !(graph.value(a.outputs[i]).type == graph.value(b.outputs[i]).type)) return false;
+    if (a.outputs[i].valid() && !(graph.value(a.outputs[i]).type == graph.value(b.outputs[i]).type))
+      return false;
   }
   return a.attrs == b.attrs;
 }
@@ -75,6 +78,7 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kCommonSubexpressions = {
-    "common-subexpressions", "Computes equal nodes once and keeps equal small constants once.", Stage::kOptimize, Run};
+    "common-subexpressions", "Computes equal nodes once and keeps equal small constants once.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
-// What no kernel computes on integers or bfloat16 would fall to the reference evaluator. The rewrites follow the definitions
-// of kernels/requant.h and docs/bf16.md word by word, so results stay equal bit for bit.
+// What no kernel computes on integers or bfloat16 would fall to the reference evaluator. The
+// rewrites follow the definitions of kernels/requant.h and docs/bf16.md word by word, so results
+// stay equal bit for bit.
 #include <algorithm>
 #include <map>
 
@@ -10,7 +11,8 @@
 namespace evoq {
 namespace {
 
-// A size for every symbol: 1 for batches, 64 elsewhere. Kernels want static shapes; which ones hardly matters to them.
+// A size for every symbol: 1 for batches, 64 elsewhere. Kernels want static shapes; which ones
+// hardly matters to them.
 std::map<std::string, std::vector<int64_t>> ExampleShapes(const Graph& graph) {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, int64_t> symbols;
@@ -20,9 +22,10 @@ std::map<std::string, std::vector<int64_t>> ExampleShapes(const Graph& graph) {
     auto& sizes = shapes[graph.value(in).name];
     for (int i = 0; i < shape.rank(); ++i) {
       const int64_t example = i == 0 ? 1 : 64;
-      sizes.push_back(shape[i].known()             ? shape[i].value
-                      : shape[i].symbol.empty() ? example
-                                                : symbols.emplace(shape[i].symbol, example).first->second);
+      sizes.push_back(shape[i].known() ? shape[i].value
+                      : shape[i].symbol.empty()
+                          ? example
+                          : symbols.emplace(shape[i].symbol, example).first->second);
     }
   }
   return shapes;
@@ -59,9 +62,11 @@ class Fitter {
     Call call{node.op, node.attrs, {}, {}, {}};
     for (ValueId in : node.inputs) {
       call.inputs.push_back(in.valid() ? example_.value(in).type : TensorType());
-      call.constants.push_back(in.valid() && example_.value(in).is_constant() ? &example_.value(in).constant : nullptr);
+      call.constants.push_back(
+          in.valid() && example_.value(in).is_constant() ? &example_.value(in).constant : nullptr);
     }
-    for (ValueId out : node.outputs) call.outputs.push_back(out.valid() ? example_.value(out).type : TensorType());
+    for (ValueId out : node.outputs)
+      call.outputs.push_back(out.valid() ? example_.value(out).type : TensorType());
     return call;
   }
 
@@ -83,34 +88,45 @@ class Fitter {
                                            : ComputeInFloat(id, std::move(call));
   }
 
-  // y = Q(activation(linear)) with an activation that is a table -> Q(Activation(linear with a float32 output)).
+  // y = Q(activation(linear)) with an activation that is a table -> Q(Activation(linear with a
+  // float32 output)).
   bool SplitActivation(NodeId id, Call call) {
     const auto activation = ActivationFromAttrs(call.attrs);
-    if (!activation || IsPiecewiseLinear(activation->kind) || call.outputs.size() != 1) return false;
+    if (!activation || IsPiecewiseLinear(activation->kind) || call.outputs.size() != 1)
+      return false;
     if (!call.inputs[0].quantized()) return false;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) call.attrs.Erase(name);
+    for (const char* name : {"activation", "activation_alpha", "activation_beta"})
+      call.attrs.Erase(name);
     call.outputs[0] = call.outputs[0].Dequantized();
     if (!call.HasKernel()) return false;
-    for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph_.attrs(id).Erase(name);
+    for (const char* name : {"activation", "activation_alpha", "activation_beta"})
+      graph_.attrs(id).Erase(name);
     const ValueId y = graph_.node(id).outputs[0];
     const TensorType type = graph_.value(y).type;
     const std::string name = graph_.value(y).name;
     const ValueId sum = graph_.AddValue(name + "_sum", type.Dequantized());
     graph_.SetOutput(id, 0, sum);
     const bool silu = activation->kind == ActivationKind::kSilu;
-    const ValueId active = type.quantized() ? graph_.AddValue(name + "_active", type.Dequantized()) : y;
-    graph_.AddNode({.op = ActivationName(activation->kind), .domain = silu ? "evoq" : "", .name = name + "_activation",
-                    .inputs = {sum}, .outputs = {active}});
+    const ValueId active =
+        type.quantized() ? graph_.AddValue(name + "_active", type.Dequantized()) : y;
+    graph_.AddNode({.op = ActivationName(activation->kind),
+                    .domain = silu ? "evoq" : "",
+                    .name = name + "_activation",
+                    .inputs = {sum},
+                    .outputs = {active}});
     if (type.quantized())
-      graph_.AddNode({.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {active}, .outputs = {y}});
+      graph_.AddNode(
+          {.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {active}, .outputs = {y}});
     return true;
   }
 
   // Operators that are not "dequantize, compute, quantize" (kernels/requant.h).
   static bool HasIntegerDefinition(const Call& call) {
     if (call.op == "Mul" || call.op == "Softmax")
-      return IsByteQuantized(call.inputs[0]) && IsByteQuantized(call.inputs.back()) && IsByteQuantized(call.outputs[0]);
-    return call.op == "Add" || call.op == "AveragePool" || call.op == "GlobalAveragePool" || call.op == "ReduceMean";
+      return IsByteQuantized(call.inputs[0]) && IsByteQuantized(call.inputs.back()) &&
+             IsByteQuantized(call.outputs[0]);
+    return call.op == "Add" || call.op == "AveragePool" || call.op == "GlobalAveragePool" ||
+           call.op == "ReduceMean";
   }
 
   // Dequantized inputs, float32 arithmetic, quantized outputs.
@@ -133,23 +149,31 @@ class Fitter {
       const ValueId in = node.inputs[i];
       if (!in.valid() || !graph_.value(in).type.quantized()) continue;
       const std::string name = graph_.value(in).name + "_real";
-      graph_.SetInput(id, i, real[i].defined() ? graph_.AddConstant(name, real[i]) : Dequantized(in, name));
+      graph_.SetInput(
+          id, i, real[i].defined() ? graph_.AddConstant(name, real[i]) : Dequantized(in, name));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];
       if (!out.valid() || !graph_.value(out).type.quantized()) continue;
       const std::string name = graph_.value(out).name;
-      const ValueId computed = graph_.AddValue(name + "_real", graph_.value(out).type.Dequantized());
+      const ValueId computed =
+          graph_.AddValue(name + "_real", graph_.value(out).type.Dequantized());
       graph_.SetOutput(id, i, computed);
-      graph_.AddNode({.op = "QuantizeLinear", .name = name + "_quantize", .inputs = {computed}, .outputs = {out}});
+      graph_.AddNode({.op = "QuantizeLinear",
+                      .name = name + "_quantize",
+                      .inputs = {computed},
+                      .outputs = {out}});
     }
-    graph_.attrs(id).Set(kFloatReason, fmt::format("{}: no integer kernel takes {} with these types", kNoInt8Kernel, node.op));
+    graph_.attrs(id).Set(
+        kFloatReason,
+        fmt::format("{}: no integer kernel takes {} with these types", kNoInt8Kernel, node.op));
     return true;
   }
 
   static bool HasBf16(const Call& call) {
     const auto bf16 = [](const TensorType& type) { return type.dtype == DType::kBfloat16; };
-    return std::any_of(call.inputs.begin(), call.inputs.end(), bf16) || std::any_of(call.outputs.begin(), call.outputs.end(), bf16);
+    return std::any_of(call.inputs.begin(), call.inputs.end(), bf16) ||
+           std::any_of(call.outputs.begin(), call.outputs.end(), bf16);
   }
 
   // Float32 arithmetic between Casts, as bfloat16 values are defined.
@@ -163,17 +187,25 @@ class Fitter {
     const Node node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (in.valid() && graph_.value(in).type.dtype == DType::kBfloat16) graph_.SetInput(id, i, Widened(in));
+      if (in.valid() && graph_.value(in).type.dtype == DType::kBfloat16)
+        graph_.SetInput(id, i, Widened(in));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];
       if (!out.valid() || graph_.value(out).type.dtype != DType::kBfloat16) continue;
       const std::string name = graph_.value(out).name;
-      const ValueId computed = graph_.AddValue(name + "_float32", TensorType(DType::kFloat32, graph_.value(out).type.shape));
+      const ValueId computed = graph_.AddValue(
+          name + "_float32", TensorType(DType::kFloat32, graph_.value(out).type.shape));
       graph_.SetOutput(id, i, computed);
-      graph_.AddNode({.op = "Cast", .name = name + "_narrow", .attrs = CastTo(DType::kBfloat16), .inputs = {computed}, .outputs = {out}});
+      graph_.AddNode({.op = "Cast",
+                      .name = name + "_narrow",
+                      .attrs = CastTo(DType::kBfloat16),
+                      .inputs = {computed},
+                      .outputs = {out}});
     }
-    graph_.attrs(id).Set(kFloatReason, fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
+    graph_.attrs(id).Set(
+        kFloatReason,
+        fmt::format("no-bf16-kernel: no bfloat16 kernel takes {} with these types", node.op));
     return true;
   }
 
@@ -189,7 +221,8 @@ class Fitter {
     const Value& value = graph_.value(in);
     const std::string name = value.name + "_float32";
     if (value.is_constant()) {
-      if (const auto wide = ToFloat32(value.constant)) return it->second = graph_.AddConstant(name, *wide);
+      if (const auto wide = ToFloat32(value.constant))
+        return it->second = graph_.AddConstant(name, *wide);
     }
     const TensorType type(DType::kFloat32, value.type.shape);
     return it->second = graph_.Apply("Cast", name, {in}, CastTo(DType::kFloat32), type);
@@ -197,7 +230,9 @@ class Fitter {
 
   ValueId Dequantized(ValueId in, const std::string& name) {
     const auto [it, fresh] = dequantized_.emplace(in, ValueId{});
-    if (fresh) it->second = graph_.Apply("DequantizeLinear", name, {in}, {}, graph_.value(in).type.Dequantized());
+    if (fresh)
+      it->second =
+          graph_.Apply("DequantizeLinear", name, {in}, {}, graph_.value(in).type.Dequantized());
     return it->second;
   }
 
@@ -226,7 +261,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kFitKernels = {
     "fit-kernels",
-    "Integer operators that no kernel computes: tabulated activations leave the linear operator, others compute in float32.",
+    "Integer operators that no kernel computes: tabulated activations leave the linear operator, "
+    "others compute in float32.",
     Stage::kLower, Run};
 
 }  // namespace evoq

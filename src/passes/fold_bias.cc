@@ -3,8 +3,10 @@
 namespace evoq {
 namespace {
 
-// One value per channel that `node` adds to its operand `x`, or nothing. x - c adds -c; c - x is no addition to x.
-std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
+// One value per channel that `node` adds to its operand `x`, or nothing. x - c adds -c; c - x is no
+// addition to x.
+std::optional<std::vector<float>> OffsetOf(const Graph& graph, const Node& node, ValueId x,
+                                           const Node& linear) {
   const bool second = node.input(0) == x;
   if (node.op == "Sub" && !second) return std::nullopt;
   auto offset = PerChannel(graph, node.input(second ? 1 : 0), graph.value(x).type.shape.rank(),
@@ -22,7 +24,8 @@ Result<int> Run(Graph& graph) {
     const NodeId next = OnlyReader(graph, id);
     if (!IsOp(graph, next, "Add") && !IsOp(graph, next, "Sub")) continue;
     if (graph.value(graph.node(next).outputs[0]).type.quantized()) continue;
-    const auto offset = OffsetOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
+    const auto offset =
+        OffsetOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
     if (!offset) continue;
     OffsetChannels(graph, id, *offset);
     for (const char* name : {"activation", "activation_alpha", "activation_beta"}) {
@@ -40,6 +43,7 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFoldBias = {
-    "fold-bias", "Moves a constant per channel added after a linear operator into its bias.", Stage::kOptimize, Run};
+    "fold-bias", "Moves a constant per channel added after a linear operator into its bias.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -39,7 +39,8 @@ Result<int> Fold(Graph& graph, NodeId id) {
   std::vector<Tensor> inputs;
   std::vector<TensorType> types;
   for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).constant : Tensor());
-  for (ValueId out : node.outputs) types.push_back(out.valid() ? graph.value(out).type : TensorType());
+  for (ValueId out : node.outputs)
+    types.push_back(out.valid() ? graph.value(out).type : TensorType());
   auto results = EvaluateAhead(node, inputs, types);
   if (!results && results.error().code() == ErrorCode::kTooLarge) return 0;
   if (!results) return tl::unexpected(results.error());
@@ -68,7 +69,8 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFoldConstants = {
-    "fold-constants", "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
+    "fold-constants",
+    "Computes nodes whose inputs are all constants; Shape of a static shape is one.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

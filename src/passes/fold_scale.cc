@@ -6,7 +6,8 @@ namespace evoq {
 namespace {
 
 // One value per channel by which `node` multiplies its operand `x`, or nothing.
-std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node, ValueId x, const Node& linear) {
+std::optional<std::vector<float>> FactorOf(const Graph& graph, const Node& node, ValueId x,
+                                           const Node& linear) {
   const bool second = node.input(0) == x;
   if (node.op == "Div" && !second) return std::nullopt;
   auto factor = PerChannel(graph, node.input(second ? 1 : 0), graph.value(x).type.shape.rank(),
@@ -25,8 +26,11 @@ Result<int> Run(Graph& graph) {
     if (!TakesBias(graph, graph.node(id))) continue;
     const NodeId next = OnlyReader(graph, id);
     if (!IsOp(graph, next, "Mul") && !IsOp(graph, next, "Div")) continue;
-    if (graph.value(graph.node(next).outputs[0]).type.quantized() || HasActivation(graph.node(next))) continue;
-    const auto factor = FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
+    if (graph.value(graph.node(next).outputs[0]).type.quantized() ||
+        HasActivation(graph.node(next)))
+      continue;
+    const auto factor =
+        FactorOf(graph, graph.node(next), graph.node(id).outputs[0], graph.node(id));
     if (!factor || !TakesFactor(graph, graph.node(id), *factor)) continue;
     ScaleChannels(graph, id, *factor);
     Absorb(graph, id, next);
@@ -37,8 +41,9 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFoldScale = {
-    "fold-scale", "Moves a constant factor or divisor per channel after a linear operator into its weights and bias.",
-    Stage::kOptimize, Run};
+extern const PassDef kFoldScale = {"fold-scale",
+                                   "Moves a constant factor or divisor per channel after a linear "
+                                   "operator into its weights and bias.",
+                                   Stage::kOptimize, Run};
 
 }  // namespace evoq

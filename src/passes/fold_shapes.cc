@@ -1,6 +1,6 @@
-// Shape arithmetic with partly known sizes: follows Shape, Gather, Slice, Concat, Cast, Squeeze, Unsqueeze and integer
-// arithmetic element by element, so that a computed shape becomes a constant where all its elements are known, and a
-// Reshape's target where at most one is not.
+// Shape arithmetic with partly known sizes: follows Shape, Gather, Slice, Concat, Cast, Squeeze,
+// Unsqueeze and integer arithmetic element by element, so that a computed shape becomes a constant
+// where all its elements are known, and a Reshape's target where at most one is not.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -10,7 +10,8 @@
 namespace evoq {
 namespace {
 
-// The elements of a small integer value, as dimensions: a number, a symbol, or unknown (a Dim without symbol).
+// The elements of a small integer value, as dimensions: a number, a symbol, or unknown (a Dim
+// without symbol).
 using Elements = std::vector<Dim>;
 constexpr int64_t kMaxElements = 64;
 
@@ -41,18 +42,20 @@ class ShapeFolder {
     for (int64_t v : *ints) elements.push_back(v < 0 ? Negative(v) : Dim(v));
     return elements;
   }
-  // Dim cannot tell "-1" from "unknown": negative numbers are kept as unknown and only their constants used.
+  // Dim cannot tell "-1" from "unknown": negative numbers are kept as unknown and only their
+  // constants used.
   static Dim Negative(int64_t) { return Dim(); }
 
   std::optional<Elements> Compute(const Node& node) {
     if (node.op == "Shape") return OfShape(node);
-    if (node.op == "Cast" || node.op == "Identity" || node.op == "Squeeze" || node.op == "Unsqueeze" ||
-        node.op == "Reshape")
+    if (node.op == "Cast" || node.op == "Identity" || node.op == "Squeeze" ||
+        node.op == "Unsqueeze" || node.op == "Reshape")
       return Of(node.input(0));
     if (node.op == "Concat") return Concat(node);
     if (node.op == "Gather") return Gather(node);
     if (node.op == "Slice") return Slice(node);
-    if (node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div") return Arithmetic(node);
+    if (node.op == "Add" || node.op == "Sub" || node.op == "Mul" || node.op == "Div")
+      return Arithmetic(node);
     return std::nullopt;
   }
 
@@ -72,8 +75,11 @@ class ShapeFolder {
     const Shape& shape = graph_.value(node.input(0)).type.shape;
     if (!shape.ranked()) return std::nullopt;
     const int64_t rank = shape.rank();
-    const auto bound = [&](int64_t v) { return std::clamp(v < 0 ? v + rank : v, int64_t{0}, rank); };
-    const int64_t begin = bound(node.attrs.Int("start", 0)), end = bound(node.attrs.Int("end", rank));
+    const auto bound = [&](int64_t v) {
+      return std::clamp(v < 0 ? v + rank : v, int64_t{0}, rank);
+    };
+    const int64_t begin = bound(node.attrs.Int("start", 0)),
+                  end = bound(node.attrs.Int("end", rank));
     if (begin >= end) return Elements{};
     return Elements(shape.dims().begin() + begin, shape.dims().begin() + end);
   }
@@ -91,7 +97,8 @@ class ShapeFolder {
   std::optional<Elements> Gather(const Node& node) {
     const auto data = Of(node.input(0));
     const auto indices = IntsOf(graph_, node.input(1));
-    if (!data || !indices || graph_.value(node.input(0)).type.shape.rank() != 1) return std::nullopt;
+    if (!data || !indices || graph_.value(node.input(0)).type.shape.rank() != 1)
+      return std::nullopt;
     const int64_t size = static_cast<int64_t>(data->size());
     Elements picked;
     for (int64_t i : *indices) {
@@ -109,7 +116,9 @@ class ShapeFolder {
         graph_.value(node.input(0)).type.shape.rank() != 1)
       return std::nullopt;
     const int64_t size = static_cast<int64_t>(data->size());
-    const auto bound = [&](int64_t v) { return std::clamp(v < 0 ? std::max(v, -size) + size : v, int64_t{0}, size); };
+    const auto bound = [&](int64_t v) {
+      return std::clamp(v < 0 ? std::max(v, -size) + size : v, int64_t{0}, size);
+    };
     const int64_t begin = bound((*starts)[0]), end = std::max(begin, bound((*ends)[0]));
     return Elements(data->begin() + begin, data->begin() + end);
   }
@@ -138,20 +147,23 @@ class ShapeFolder {
 
   bool MakeConstant(ValueId out, const Elements& elements) {
     const TensorType& type = graph_.value(out).type;
-    const bool known = std::all_of(elements.begin(), elements.end(), [](const Dim& d) { return d.known(); });
+    const bool known =
+        std::all_of(elements.begin(), elements.end(), [](const Dim& d) { return d.known(); });
     if (!known || graph_.IsOutput(out)) return false;
     Tensor tensor = Tensor::Allocate(type);
     for (size_t i = 0; i < elements.size(); ++i) {
       if (type.dtype == DType::kInt64) tensor.mutable_data<int64_t>()[i] = elements[i].value;
-      if (type.dtype == DType::kInt32) tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(elements[i].value);
+      if (type.dtype == DType::kInt32)
+        tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(elements[i].value);
     }
     graph_.RemoveNode(graph_.value(out).producer);
     graph_.SetConstant(out, std::move(tensor));
     return true;
   }
 
-  // Reshape(x, computed shape) -> Reshape(x, constant): an element that is x's own dimension at the same place is 0, one
-  // other unknown is -1. A -1 written in the model comes as an unknown element and is the one -1.
+  // Reshape(x, computed shape) -> Reshape(x, constant): an element that is x's own dimension at the
+  // same place is 0, one other unknown is -1. A -1 written in the model comes as an unknown element
+  // and is the one -1.
   bool FixReshape(NodeId id) {
     const Node& node = graph_.node(id);
     if (node.op != "Reshape" || node.attrs.Int("allowzero") != 0) return false;
@@ -175,7 +187,8 @@ Result<int> Run(Graph& graph) { return ShapeFolder(graph).Run(); }
 }  // namespace
 
 extern const PassDef kFoldShapes = {
-    "fold-shapes", "Follows shape arithmetic with partly known sizes and turns computed shapes into constants.",
+    "fold-shapes",
+    "Follows shape arithmetic with partly known sizes and turns computed shapes into constants.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -10,7 +10,8 @@ namespace {
 bool IsIntegerArithmetic(const Graph& graph, const Node& node) {
   for (ValueId in : node.inputs) {
     if (!in.valid() || graph.value(in).is_constant()) continue;
-    if (graph.value(in).type.quantized() || ProducedBy(graph, in, "DequantizeLinear").valid()) return true;
+    if (graph.value(in).type.quantized() || ProducedBy(graph, in, "DequantizeLinear").valid())
+      return true;
   }
   return false;
 }
@@ -18,9 +19,13 @@ bool IsIntegerArithmetic(const Graph& graph, const Node& node) {
 // `second` after `first` as one function, when it is one: bounds narrow.
 std::optional<Activation> Joined(const Activation& first, const Activation& second) {
   if (first.kind == ActivationKind::kNone) return second;
-  const auto bounded = [](const Activation& a) { return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kClip; };
+  const auto bounded = [](const Activation& a) {
+    return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kClip;
+  };
   if (!bounded(first) || !bounded(second)) return std::nullopt;
-  const auto low = [](const Activation& a) { return a.kind == ActivationKind::kRelu ? 0 : a.alpha; };
+  const auto low = [](const Activation& a) {
+    return a.kind == ActivationKind::kRelu ? 0 : a.alpha;
+  };
   const auto high = [](const Activation& a) {
     return a.kind == ActivationKind::kRelu ? std::numeric_limits<float>::infinity() : a.beta;
   };
@@ -45,7 +50,8 @@ bool Fuse(Graph& graph, NodeId id) {
   const bool integers = IsIntegerArithmetic(graph, node);
   if (integers && !IsPiecewiseLinear(activation->kind)) return false;
   if (!integers && graph.value(graph.node(next).outputs[0]).type.quantized()) return false;
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph.attrs(id).Erase(name);
+  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
+    graph.attrs(id).Erase(name);
   ActivationToAttrs(*activation, graph.attrs(id));
   Absorb(graph, id, next);
   return true;
@@ -61,8 +67,9 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFuseActivation = {
-    "fuse-activation", "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, ConvTranspose, MatMul or Add become its activation.",
-    Stage::kOptimize, Run};
+extern const PassDef kFuseActivation = {"fuse-activation",
+                                        "Relu, Clip, LeakyRelu, Sigmoid, ... after Conv, "
+                                        "ConvTranspose, MatMul or Add become its activation.",
+                                        Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -20,7 +20,9 @@ std::optional<Affine> AffineOf(const Graph& graph, const Node& norm) {
   const float epsilon = norm.attrs.Float("epsilon", 1e-5f);
   Affine affine;
   for (int64_t c = 0; c < params[0]->elements(); ++c) {
-    const auto at = [&](int i) { return static_cast<double>(params[i]->values<float>()[c]); };  // scale, B, mean, var
+    const auto at = [&](int i) {
+      return static_cast<double>(params[i]->values<float>()[c]);
+    };  // scale, B, mean, var
     const double factor = at(0) / std::sqrt(at(3) + epsilon);
     if (!std::isfinite(factor)) return std::nullopt;
     affine.factor.push_back(static_cast<float>(factor));
@@ -36,7 +38,8 @@ NodeId LinearBefore(const Graph& graph, NodeId norm, const Affine& affine) {
   if (!graph.alive(id) || graph.OnlyUser(x) != norm) return {};
   const Node& linear = graph.node(id);
   if (!TakesFactor(graph, linear, affine.factor) || ChannelAxis(graph, linear) != 1) return {};
-  return OutputChannels(graph, linear) == static_cast<int64_t>(affine.factor.size()) ? id : NodeId{};
+  return OutputChannels(graph, linear) == static_cast<int64_t>(affine.factor.size()) ? id
+                                                                                     : NodeId{};
 }
 
 // x * factor + offset by two element-wise nodes.
@@ -46,8 +49,10 @@ bool Decompose(Graph& graph, NodeId norm, const Affine& affine) {
   if (!shape.ranked() || shape.rank() < 2) return false;
   std::vector<int64_t> sizes(shape.rank() - 1, 1);
   sizes[0] = static_cast<int64_t>(affine.factor.size());
-  const ValueId factor = graph.AddConstant(node.name + "_factor", Tensor::FromValues(Shape(sizes), affine.factor));
-  const ValueId offset = graph.AddConstant(node.name + "_offset", Tensor::FromValues(Shape(sizes), affine.offset));
+  const ValueId factor =
+      graph.AddConstant(node.name + "_factor", Tensor::FromValues(Shape(sizes), affine.factor));
+  const ValueId offset =
+      graph.AddConstant(node.name + "_offset", Tensor::FromValues(Shape(sizes), affine.offset));
   const ValueId scaled = graph.Apply("Mul", node.name + "_mul", {node.input(0), factor});
   ReplaceNode(graph, norm, "Add", "", {scaled, offset});
   return true;
@@ -56,9 +61,12 @@ bool Decompose(Graph& graph, NodeId norm, const Affine& affine) {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!IsOp(graph, id, "BatchNormalization") || graph.node(id).attrs.Int("channels_last") != 0) continue;
+    if (!IsOp(graph, id, "BatchNormalization") || graph.node(id).attrs.Int("channels_last") != 0)
+      continue;
     const Node& norm = graph.node(id);
-    if (graph.value(norm.input(0)).type.quantized() || graph.value(norm.outputs[0]).type.quantized()) continue;
+    if (graph.value(norm.input(0)).type.quantized() ||
+        graph.value(norm.outputs[0]).type.quantized())
+      continue;
     const auto affine = AffineOf(graph, norm);
     if (!affine) continue;
     const NodeId linear = LinearBefore(graph, id, *affine);
@@ -78,7 +86,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kFuseBatchNorm = {
     "fuse-batch-norm",
-    "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one becomes Mul and Add by channel.",
+    "Folds BatchNormalization into the Conv, ConvTranspose or MatMul before it; a lone one becomes "
+    "Mul and Add by channel.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// A linear operator on bfloat16 sums in float32: where its only reader wants float32, it writes that, unrounded.
+// A linear operator on bfloat16 sums in float32: where its only reader wants float32, it writes
+// that, unrounded.
 #include "passes/match.h"
 
 namespace evoq {
@@ -8,7 +9,9 @@ bool Fuse(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   if (!IsLinear(node) || graph.value(node.input(0)).type.dtype != DType::kBfloat16) return false;
   const NodeId next = OnlyReader(graph, id);
-  if (!IsOp(graph, next, "Cast") || graph.value(graph.node(next).outputs[0]).type.dtype != DType::kFloat32) return false;
+  if (!IsOp(graph, next, "Cast") ||
+      graph.value(graph.node(next).outputs[0]).type.dtype != DType::kFloat32)
+    return false;
   graph.attrs(id).Set("output_dtype", static_cast<int64_t>(DType::kFloat32));
   Absorb(graph, id, next);
   return true;
@@ -18,8 +21,9 @@ Result<int> Run(Graph& graph) { return CountChanges(graph, Fuse); }
 
 }  // namespace
 
-extern const PassDef kFuseCast = {
-    "fuse-cast", "A linear operator on bfloat16 that only a Cast to float32 reads gives its float32 sums unrounded.",
-    Stage::kLower, Run};
+extern const PassDef kFuseCast = {"fuse-cast",
+                                  "A linear operator on bfloat16 that only a Cast to float32 reads "
+                                  "gives its float32 sums unrounded.",
+                                  Stage::kLower, Run};
 
 }  // namespace evoq

@@ -21,6 +21,8 @@ Result<int> Run(Graph& graph) { return CountChanges(graph, Fuse); }
 
 extern const PassDef kFuseDequantize;
 const PassDef kFuseDequantize = {
-    "fuse-dequantize", "A Transpose of bytes that only a DequantizeLinear reads writes the float32 values itself.", Stage::kLower, Run};
+    "fuse-dequantize",
+    "A Transpose of bytes that only a DequantizeLinear reads writes the float32 values itself.",
+    Stage::kLower, Run};
 
 }  // namespace evoq

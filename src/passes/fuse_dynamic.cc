@@ -1,6 +1,8 @@
 // Dynamic quantization as exporters write it,
-//   q, s, z = DynamicQuantizeLinear(x);  Mul(Cast(ConvInteger(q, w, z, w_zero)), Mul(s, w_scale)) [+ bias] [+ residual] [activation]
-// becomes one step: evoq::DynamicConv(q, w, bias, residual, s, z), with scales and zero points in the type of w. MatMulInteger alike.
+//   q, s, z = DynamicQuantizeLinear(x);  Mul(Cast(ConvInteger(q, w, z, w_zero)), Mul(s, w_scale))
+//   [+ bias] [+ residual] [activation]
+// becomes one step: evoq::DynamicConv(q, w, bias, residual, s, z), with scales and zero points in
+// the type of w. MatMulInteger alike.
 #include <algorithm>
 
 #include "passes/linear.h"
@@ -23,10 +25,14 @@ class Fuser {
     const Node& node = graph_.node(id_);
     conv_ = node.op == "ConvInteger";
     const Tensor* w = graph_.ConstantInput(node, 1);
-    if (w == nullptr || !w->layout().empty() || w->type().quantized() || node.attrs.Int("channels_last") != 0) return false;
+    if (w == nullptr || !w->layout().empty() || w->type().quantized() ||
+        node.attrs.Int("channels_last") != 0)
+      return false;
     if (w->shape().rank() < 2 || (!conv_ && w->shape().rank() != 2)) return false;
     channels_ = w->shape()[conv_ ? 0 : 1].value;
-    rank_ = graph_.value(node.outputs[0]).type.shape.ranked() ? graph_.value(node.outputs[0]).type.shape.rank() : 0;
+    rank_ = graph_.value(node.outputs[0]).type.shape.ranked()
+                ? graph_.value(node.outputs[0]).type.shape.rank()
+                : 0;
     if (rank_ == 0 || channels_ == 0 || !OneElement(node.input(2))) return false;
     const auto tail = ScalesBehind();
     if (!tail) return false;
@@ -38,7 +44,9 @@ class Fuser {
   }
 
  private:
-  bool OneElement(ValueId value) const { return !value.valid() || graph_.value(value).type.shape.elements() == 1; }
+  bool OneElement(ValueId value) const {
+    return !value.valid() || graph_.value(value).type.shape.elements() == 1;
+  }
 
   // One value per channel of a constant that broadcasts along the output's channels.
   std::optional<std::vector<float>> Channels(ValueId value) const {
@@ -46,7 +54,9 @@ class Fuser {
   }
 
   // The other operand of a Mul.
-  static ValueId Other(const Node& mul, ValueId operand) { return mul.input(mul.input(0) == operand ? 1 : 0); }
+  static ValueId Other(const Node& mul, ValueId operand) {
+    return mul.input(mul.input(0) == operand ? 1 : 0);
+  }
 
   // `value` as computed scale * constant; either may be missing.
   bool Split(ValueId value, Tail& tail) const {
@@ -73,13 +83,17 @@ class Fuser {
   // Cast to float32, then one Mul by x_scale * w_scale or two by one of them each.
   std::optional<Tail> ScalesBehind() const {
     const NodeId cast = OnlyReader(graph_, id_);
-    if (!IsOp(graph_, cast, "Cast") || graph_.value(graph_.node(cast).outputs[0]).type.dtype != DType::kFloat32) return std::nullopt;
+    if (!IsOp(graph_, cast, "Cast") ||
+        graph_.value(graph_.node(cast).outputs[0]).type.dtype != DType::kFloat32)
+      return std::nullopt;
     Tail tail{cast, {}, std::vector<float>(channels_, 1.0f)};
     for (int muls = 0; muls < 2; ++muls) {
       const NodeId mul = OnlyReader(graph_, tail.last);
       if (!IsOp(graph_, mul, "Mul")) break;
       const ValueId in = graph_.node(tail.last).outputs[0], factor = Other(graph_.node(mul), in);
-      if (factor == in || !SameShape(graph_.value(in).type.shape, graph_.value(graph_.node(mul).outputs[0]).type.shape)) break;
+      if (factor == in || !SameShape(graph_.value(in).type.shape,
+                                     graph_.value(graph_.node(mul).outputs[0]).type.shape))
+        break;
       if (!Split(factor, tail)) break;
       tail.last = mul;
     }
@@ -95,8 +109,11 @@ class Fuser {
       for (size_t c = 0; c < scales.size(); ++c)
         quant.zero_points[c] = static_cast<int32_t>((*zeros)[zeros->size() == 1 ? 0 : c]);
     }
-    const auto equal = [](const auto& v) { return std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end(); };
-    if (equal(quant.scales) && equal(quant.zero_points)) quant = QuantParams::PerTensor(quant.scales[0], quant.zero_points[0]);
+    const auto equal = [](const auto& v) {
+      return std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
+    };
+    if (equal(quant.scales) && equal(quant.zero_points))
+      quant = QuantParams::PerTensor(quant.scales[0], quant.zero_points[0]);
     TensorType type(w.dtype(), w.shape(), std::move(quant));
     if (!ValidateQuant(type)) return std::nullopt;
     return w.WithType(std::move(type));
@@ -105,13 +122,16 @@ class Fuser {
   void Replace(const Tail& tail, const Tensor& weights) {
     const Node node = graph_.node(id_);
     const std::string name = graph_.value(node.input(1)).name;
-    const ValueId one = tail.x_scale.valid() ? tail.x_scale : graph_.AddConstant(name + "_one", Tensor::Scalar(1.0f));
+    const ValueId one = tail.x_scale.valid()
+                            ? tail.x_scale
+                            : graph_.AddConstant(name + "_one", Tensor::Scalar(1.0f));
     Attrs attrs = node.attrs;
     const ValueId w = graph_.AddConstant(name, weights);
     graph_.RenameNode(id_, node.name + "_sums");
     std::vector<ValueId> inputs = {node.input(0), w, {}, {}, one};
     if (node.input(2).valid()) inputs.push_back(node.input(2));
-    id_ = ReplaceNode(graph_, tail.last, conv_ ? "DynamicConv" : "DynamicMatMul", "evoq", std::move(inputs), std::move(attrs));
+    id_ = ReplaceNode(graph_, tail.last, conv_ ? "DynamicConv" : "DynamicMatMul", "evoq",
+                      std::move(inputs), std::move(attrs));
     graph_.RenameNode(id_, node.name);
   }
 
@@ -121,8 +141,9 @@ class Fuser {
   void Extend() {
     if (const NodeId add = NextAdd(); add.valid()) {
       if (const auto bias = Channels(Other(graph_.node(add), Output()))) {
-        graph_.SetInput(id_, 2, graph_.AddConstant(graph_.node(id_).name + "_bias",
-                                                   Tensor::FromValues<float>(Shape{channels_}, *bias)));
+        graph_.SetInput(id_, 2,
+                        graph_.AddConstant(graph_.node(id_).name + "_bias",
+                                           Tensor::FromValues<float>(Shape{channels_}, *bias)));
         Take(add);
       }
     }
@@ -137,7 +158,9 @@ class Fuser {
       }
     }
     const NodeId next = OnlyReader(graph_, id_);
-    if (!graph_.alive(next) || graph_.node(next).input(0) != Output() || HasActivation(graph_.node(id_))) return;
+    if (!graph_.alive(next) || graph_.node(next).input(0) != Output() ||
+        HasActivation(graph_.node(id_)))
+      return;
     const auto activation = ActivationOf(graph_, graph_.node(next));
     if (!activation || graph_.value(graph_.node(next).outputs[0]).type.quantized()) return;
     ActivationToAttrs(*activation, graph_.attrs(id_));
@@ -149,7 +172,8 @@ class Fuser {
     const NodeId next = OnlyReader(graph_, id_);
     if (!IsOp(graph_, next, "Add") || HasActivation(graph_.node(id_))) return {};
     const TensorType& type = graph_.value(graph_.node(next).outputs[0]).type;
-    return !type.quantized() && SameShape(type.shape, graph_.value(Output()).type.shape) ? next : NodeId{};
+    return !type.quantized() && SameShape(type.shape, graph_.value(Output()).type.shape) ? next
+                                                                                         : NodeId{};
   }
 
   // `add` becomes part of the node, with its activation.
@@ -168,7 +192,8 @@ class Fuser {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (IsOp(graph, id, "ConvInteger") || IsOp(graph, id, "MatMulInteger")) changes += Fuser(graph, id).Run();
+    if (IsOp(graph, id, "ConvInteger") || IsOp(graph, id, "MatMulInteger"))
+      changes += Fuser(graph, id).Run();
   }
   return changes;
 }
@@ -189,7 +214,8 @@ NodeId Source(const Graph& graph, ValueId value) {
 NodeId WithRange(Graph& graph, NodeId id) {
   Node node = graph.node(id);
   graph.RemoveNode(id);
-  node.outputs.push_back(graph.AddValue(node.name + "_range", TensorType(DType::kFloat32, Shape{2})));
+  node.outputs.push_back(
+      graph.AddValue(node.name + "_range", TensorType(DType::kFloat32, Shape{2})));
   return graph.AddNode(std::move(node));
 }
 
@@ -198,7 +224,9 @@ Result<int> RunRanges(Graph& graph) {
   for (NodeId id : NodesOf(graph)) {
     if (!IsOp(graph, id, "DynamicQuantizeLinear") || graph.node(id).input(1).valid()) continue;
     NodeId source = Source(graph, graph.node(id).input(0));
-    if (!graph.alive(source) || graph.node(source).domain != "evoq" || !graph.node(source).op.starts_with("Dynamic")) continue;
+    if (!graph.alive(source) || graph.node(source).domain != "evoq" ||
+        !graph.node(source).op.starts_with("Dynamic"))
+      continue;
     if (graph.node(source).outputs.size() < 2) source = WithRange(graph, source);
     graph.SetInput(id, 1, graph.node(source).outputs[1]);
     ++changes;
@@ -209,11 +237,13 @@ Result<int> RunRanges(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseDynamic, kDynamicRanges;
-const PassDef kFuseDynamic = {
-    "fuse-dynamic", "ConvInteger or MatMulInteger with the scales, bias, residual and activation behind it becomes one step.",
-    Stage::kLower, Run};
-const PassDef kDynamicRanges = {
-    "dynamic-ranges", "DynamicQuantizeLinear takes the range that the dynamic Conv or MatMul before it has found while writing.",
-    Stage::kLower, RunRanges};
+const PassDef kFuseDynamic = {"fuse-dynamic",
+                              "ConvInteger or MatMulInteger with the scales, bias, residual and "
+                              "activation behind it becomes one step.",
+                              Stage::kLower, Run};
+const PassDef kDynamicRanges = {"dynamic-ranges",
+                                "DynamicQuantizeLinear takes the range that the dynamic Conv or "
+                                "MatMul before it has found while writing.",
+                                Stage::kLower, RunRanges};
 
 }  // namespace evoq

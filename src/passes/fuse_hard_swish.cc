@@ -25,7 +25,8 @@ bool IsHardSigmoid(const Graph& graph, ValueId value, ValueId x) {
   return Near(attrs.Float("alpha", 0.2f), 1.0 / 6) && Near(attrs.Float("beta", 0.5f), 0.5);
 }
 
-// x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x), and Clip(x + 3, 0, 6) / 6 alone, which is HardSigmoid.
+// x * Clip(x + 3, 0, 6) / 6, x * HardSigmoid(x), and Clip(x + 3, 0, 6) / 6 alone, which is
+// HardSigmoid.
 std::optional<Replacement> Match(const Graph& graph, const Product& product) {
   if (product.factors.size() == 1 && Near(product.constant, 1.0 / 6)) {
     const ValueId x = ShiftedClip(graph, product.factors[0]);
@@ -48,6 +49,7 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 }  // namespace
 
 extern const PassDef kFuseHardSwish = {
-    "fuse-hard-swish", "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.", Stage::kOptimize, Run};
+    "fuse-hard-swish", "x * Clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one HardSwish.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -5,7 +5,8 @@
 namespace evoq {
 namespace {
 
-// The padding per axis, [begin..., end...] over all axes, of a constant Pad by zeros; nothing for any other Pad.
+// The padding per axis, [begin..., end...] over all axes, of a constant Pad by zeros; nothing for
+// any other Pad.
 std::optional<std::vector<int64_t>> ZeroPadding(const Graph& graph, const Node& pad, int rank) {
   if (pad.attrs.String("mode", "constant") != "constant") return std::nullopt;
   if (pad.input(2).valid() && ScalarOf(graph, pad.input(2)) != 0.0f) return std::nullopt;
@@ -32,7 +33,8 @@ bool IsNonNegative(const Graph& graph, ValueId value) {
   const NodeId id = graph.value(value).producer;
   if (!graph.alive(id)) return false;
   const Node& node = graph.node(id);
-  const auto activation = HasActivation(node) ? ActivationFromAttrs(node.attrs) : Result<Activation>(Activation{});
+  const auto activation =
+      HasActivation(node) ? ActivationFromAttrs(node.attrs) : Result<Activation>(Activation{});
   const auto own = ActivationOf(graph, node);
   for (const Activation& a : {own.value_or(Activation{}), activation.value_or(Activation{})}) {
     if (a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kSigmoid) return true;
@@ -47,13 +49,15 @@ bool MayAbsorb(const Graph& graph, const Node& node, ValueId x, const std::vecto
   const auto kernel = node.attrs.Ints("kernel_shape");
   const auto own = node.attrs.Ints("pads");
   const bool own_zero = std::all_of(own.begin(), own.end(), [](int64_t p) { return p == 0; });
-  if (kernel.size() * 2 != total.size() || !own_zero || node.attrs.Int("ceil_mode") != 0) return false;
+  if (kernel.size() * 2 != total.size() || !own_zero || node.attrs.Int("ceil_mode") != 0)
+    return false;
   for (size_t i = 0; i < total.size(); ++i) {
     if (total[i] >= kernel[i % kernel.size()]) return false;  // a window without a real element
   }
   if (node.op == "AveragePool") return true;
   const auto dilations = node.attrs.Ints("dilations");
-  const bool dense = std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; });
+  const bool dense =
+      std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; });
   return node.op == "MaxPool" && node.outputs.size() == 1 && dense && IsNonNegative(graph, x);
 }
 
@@ -70,7 +74,8 @@ bool Fuse(Graph& graph, NodeId id) {
   if (from.quantized() && !SameQuant(from, to)) return false;
   const int rank = from.shape.rank(), spatial = rank - 2;
   const auto padding = ZeroPadding(graph, pad, rank);
-  if (!padding || (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0) return false;
+  if (!padding || (*padding)[0] + (*padding)[1] + (*padding)[rank] + (*padding)[rank + 1] != 0)
+    return false;
   std::vector<int64_t> total = node.attrs.Ints("pads", std::vector<int64_t>(2 * spatial, 0));
   if (static_cast<int>(total.size()) != 2 * spatial) return false;
   for (int i = 0; i < spatial; ++i) {
@@ -93,8 +98,9 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kFusePad = {
-    "fuse-pad", "Moves a Pad by zeros into the Conv, AveragePool or (after a value >= 0) MaxPool that reads it.",
-    Stage::kOptimize, Run};
+extern const PassDef kFusePad = {"fuse-pad",
+                                 "Moves a Pad by zeros into the Conv, AveragePool or (after a "
+                                 "value >= 0) MaxPool that reads it.",
+                                 Stage::kOptimize, Run};
 
 }  // namespace evoq

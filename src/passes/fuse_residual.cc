@@ -16,10 +16,11 @@ bool IsQuantizedAfterwards(const Graph& graph, NodeId add) {
   return IsOp(graph, next, "QuantizeLinear");
 }
 
-// Integer operators take an integer residual when their output is an integer and a float one when it is float; the same
-// holds for operators that import-qdq is going to make integer ones.
+// Integer operators take an integer residual when their output is an integer and a float one when
+// it is float; the same holds for operators that import-qdq is going to make integer ones.
 bool TypesAgree(const Graph& graph, const Node& linear, NodeId add, ValueId residual) {
-  const TensorType &r = graph.value(residual).type, &y = graph.value(graph.node(add).outputs[0]).type;
+  const TensorType &r = graph.value(residual).type,
+                   &y = graph.value(graph.node(add).outputs[0]).type;
   if (IsDequantized(graph, linear.input(0)))
     return !y.quantized() && IsDequantized(graph, residual) == IsQuantizedAfterwards(graph, add);
   if (graph.value(linear.input(0)).type.quantized()) return r.quantized() == y.quantized();
@@ -30,9 +31,11 @@ bool TypesAgree(const Graph& graph, const Node& linear, NodeId add, ValueId resi
 NodeId Candidate(const Graph& graph, NodeId add, size_t i) {
   const ValueId mine = graph.node(add).input(i), other = graph.node(add).input(1 - i);
   const NodeId id = graph.value(mine).producer;
-  if (!graph.alive(id) || graph.OnlyUser(mine) != add || graph.value(other).is_constant()) return {};
+  if (!graph.alive(id) || graph.OnlyUser(mine) != add || graph.value(other).is_constant())
+    return {};
   const Node& linear = graph.node(id);
-  if (!IsLinear(linear) || HasActivation(linear) || linear.input(3).valid() || linear.attrs.Int("channels_last") != 0)
+  if (!IsLinear(linear) || HasActivation(linear) || linear.input(3).valid() ||
+      linear.attrs.Int("channels_last") != 0)
     return {};
   const TensorType &type = graph.value(mine).type, &residual = graph.value(other).type;
   if (type.dtype != DType::kFloat32) return {};
@@ -60,7 +63,8 @@ bool Fuse(Graph& graph, NodeId add, const std::vector<size_t>& ranks) {
   const NodeId linear = first ? a : b;
   const Node sum = graph.node(add);
   graph.SetInput(linear, 3, sum.input(first ? 1 : 0));
-  for (const auto& [name, value] : sum.attrs) graph.attrs(linear).Set(name, value);  // the Add's own activation
+  for (const auto& [name, value] : sum.attrs)
+    graph.attrs(linear).Set(name, value);  // the Add's own activation
   Absorb(graph, linear, add);
   return true;
 }
@@ -77,7 +81,8 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kFuseResidual = {
-    "fuse-residual", "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
+    "fuse-residual",
+    "Conv + other of the same shape becomes the convolution's residual input; MatMul alike.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

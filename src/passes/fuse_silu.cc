@@ -17,6 +17,7 @@ Result<int> Run(Graph& graph) { return ReplaceProducts(graph, Match); }
 
 }  // namespace
 
-extern const PassDef kFuseSilu = {"fuse-silu", "x * Sigmoid(x) becomes one Silu.", Stage::kOptimize, Run};
+extern const PassDef kFuseSilu = {"fuse-silu", "x * Sigmoid(x) becomes one Silu.", Stage::kOptimize,
+                                  Run};
 
 }  // namespace evoq

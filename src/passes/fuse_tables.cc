@@ -1,5 +1,6 @@
-// A value that depends on the bytes of one other value only, element by element, is a function with 256 results. Whatever
-// chain of operators computes it, evaluating the chain on all 256 bytes gives it as a table, exactly.
+// A value that depends on the bytes of one other value only, element by element, is a function with
+// 256 results. Whatever chain of operators computes it, evaluating the chain on all 256 bytes gives
+// it as a table, exactly.
 #include <map>
 #include <numeric>
 
@@ -10,7 +11,8 @@ namespace {
 
 bool IsByte(const TensorType& type) { return type.dtype == DType::kUint8 && IsByteQuantized(type); }
 
-// What a value is as a function of the bytes of `root`: element b is its value where root's byte is b.
+// What a value is as a function of the bytes of `root`: element b is its value where root's byte is
+// b.
 struct Function {
   ValueId root;
   Tensor values;
@@ -47,7 +49,8 @@ class Tabulator {
     return constant.WithType(type);
   }
 
-  // The value as a function: of itself, when its bytes are a quantized value that no function is known of.
+  // The value as a function: of itself, when its bytes are a quantized value that no function is
+  // known of.
   std::optional<Function> FunctionOf(ValueId value) const {
     if (const auto it = functions_.find(value); it != functions_.end()) return it->second;
     const TensorType& type = graph_.value(value).type;
@@ -57,7 +60,8 @@ class Tabulator {
     return Function{value, bytes};
   }
 
-  // The function that an element-wise operator computes, where all its inputs are functions of one root or scalars.
+  // The function that an element-wise operator computes, where all its inputs are functions of one
+  // root or scalars.
   std::optional<Function> Computed(const Node& node) const {
     const OpDef& op = DefinitionOf(node);
     const bool lookup = node.op == "Lookup";
@@ -91,11 +95,13 @@ class Tabulator {
     if (!outputs || (*outputs)[0].elements() != 256) return std::nullopt;
     result->values = (*outputs)[0].WithType(type);
     ++result->nodes;
-    result->names += (result->names.empty() ? "" : ", ") + (lookup ? node.attrs.String("evoq.function") : node.op);
+    result->names += (result->names.empty() ? "" : ", ") +
+                     (lookup ? node.attrs.String("evoq.function") : node.op);
     return result;
   }
 
-  // A quantized result of two operators or more, or of one without a table of its own, becomes a Lookup.
+  // A quantized result of two operators or more, or of one without a table of its own, becomes a
+  // Lookup.
   bool Visit(NodeId id) {
     const Node node = graph_.node(id);
     auto function = Computed(node);
@@ -104,7 +110,8 @@ class Tabulator {
     functions_[out] = *function;
     if (!IsByte(graph_.value(out).type)) return false;
     const bool is_lookup = node.op == "Lookup" && function->nodes == 1;
-    const bool has_table = function->nodes == 1 && node.inputs.size() == 1 && !Absorbs(function->root, id);
+    const bool has_table =
+        function->nodes == 1 && node.inputs.size() == 1 && !Absorbs(function->root, id);
     if (is_lookup || has_table) return false;
     const ValueId table = graph_.AddConstant(node.name + "_table", TableOf(*function));
     Attrs attrs;
@@ -117,13 +124,15 @@ class Tabulator {
     return function.values.WithType(TensorType(DType::kUint8, Shape{256}));
   }
 
-  // `value`'s integer linear operator can send its bytes through a table: nothing but `reader` reads them.
+  // `value`'s integer linear operator can send its bytes through a table: nothing but `reader`
+  // reads them.
   bool Absorbs(ValueId value, NodeId reader) const {
     const NodeId id = graph_.value(value).producer;
     if (!graph_.alive(id) || graph_.OnlyUser(value) != reader) return false;
     const Node& linear = graph_.node(id);
     const bool known = linear.op == "Conv" || linear.op == "MatMul";
-    return known && IsByte(graph_.value(linear.input(0)).type) && graph_.ConstantInput(linear, 1) != nullptr;
+    return known && IsByte(graph_.value(linear.input(0)).type) &&
+           graph_.ConstantInput(linear, 1) != nullptr;
   }
 
   // Lookup(linear(...)) -> linear(..., table). Two tables in a row are one.
@@ -137,11 +146,14 @@ class Tabulator {
     const auto& quant = first ? *first->type().quant : *graph_.value(node.input(0)).type.quant;
     Tensor table = Tensor::Allocate(TensorType(DType::kUint8, Shape{256}, quant));
     for (int i = 0; i < 256; ++i)
-      table.mutable_data<uint8_t>()[i] = second->data<uint8_t>()[first ? first->data<uint8_t>()[i] : i];
-    for (size_t i = graph_.node(linear).inputs.size(); i < 4; ++i) graph_.SetInput(linear, i, ValueId{});
+      table.mutable_data<uint8_t>()[i] =
+          second->data<uint8_t>()[first ? first->data<uint8_t>()[i] : i];
+    for (size_t i = graph_.node(linear).inputs.size(); i < 4; ++i)
+      graph_.SetInput(linear, i, ValueId{});
     graph_.SetInput(linear, 4, graph_.AddConstant(node.name + "_table", std::move(table)));
     const std::string before = graph_.node(linear).attrs.String("evoq.function");
-    graph_.attrs(linear).Set("evoq.function", before + (before.empty() ? "" : ", ") + node.attrs.String("evoq.function"));
+    graph_.attrs(linear).Set("evoq.function", before + (before.empty() ? "" : ", ") +
+                                                  node.attrs.String("evoq.function"));
     evoq::Absorb(graph_, linear, id);
     return true;
   }
@@ -156,7 +168,8 @@ Result<int> Run(Graph& graph) { return Tabulator(graph).Run(); }
 
 extern const PassDef kFuseTables = {
     "fuse-tables",
-    "Chains of element-wise operators on one quantized value become a table of 256 bytes, where possible that of the Conv before it.",
+    "Chains of element-wise operators on one quantized value become a table of 256 bytes, where "
+    "possible that of the Conv before it.",
     Stage::kLower, Run};
 
 }  // namespace evoq

@@ -8,16 +8,19 @@ namespace {
 // The constant behind operand i, directly or through a DequantizeLinear.
 ValueId ConstantBehind(const Graph& graph, ValueId value) {
   const NodeId dequantize = ProducedBy(graph, value, "DequantizeLinear");
-  if (dequantize.valid() && graph.node(dequantize).inputs.size() == 1) value = graph.node(dequantize).input(0);
+  if (dequantize.valid() && graph.node(dequantize).inputs.size() == 1)
+    value = graph.node(dequantize).input(0);
   return graph.value(value).is_constant() ? value : ValueId{};
 }
 
-// The operand with its two axes swapped: a constant is swapped itself, under its DequantizeLinear if it has one.
+// The operand with its two axes swapped: a constant is swapped itself, under its DequantizeLinear
+// if it has one.
 ValueId Transposed(Graph& graph, const std::string& name, ValueId operand) {
   const Permutation swap{1, 0};
   const ValueId constant = ConstantBehind(graph, operand);
   if (constant.valid() && CanPermute(graph.value(constant).constant)) {
-    const ValueId to = graph.AddConstant(graph.value(constant).name, Permuted(graph.value(constant).constant, swap));
+    const ValueId to = graph.AddConstant(graph.value(constant).name,
+                                         Permuted(graph.value(constant).constant, swap));
     if (constant == operand) return to;
     return graph.Apply("DequantizeLinear", graph.value(operand).name + "_transposed", {to});
   }
@@ -34,10 +37,12 @@ ValueId TimesScalar(Graph& graph, const std::string& name, ValueId value, float 
     for (int64_t i = 0; i < scaled.elements(); ++i) scaled.mutable_data<float>()[i] *= factor;
     return graph.AddConstant(graph.value(value).name, std::move(scaled));
   }
-  return graph.Apply("Mul", name + "_scaled", {value, graph.AddConstant(name + "_factor", Tensor::Scalar(factor))});
+  return graph.Apply("Mul", name + "_scaled",
+                     {value, graph.AddConstant(name + "_factor", Tensor::Scalar(factor))});
 }
 
-// C as a bias of N values, or an invalid id when it is none (a matrix, or computed with an unknown shape).
+// C as a bias of N values, or an invalid id when it is none (a matrix, or computed with an unknown
+// shape).
 ValueId AsBias(Graph& graph, ValueId c, const Shape& y) {
   const TensorType& type = graph.value(c).type;
   const Dim& n = y[1];
@@ -56,10 +61,14 @@ bool Rewrite(Graph& graph, NodeId id) {
   const bool plain = y.dtype == DType::kFloat32 && !graph.value(gemm.input(0)).type.quantized() &&
                      !graph.value(gemm.input(1)).type.quantized();
   if (y.dtype != DType::kFloat32 && !y.quantized()) return false;
-  if (!y.shape.ranked() || y.shape.rank() != 2 || (!plain && (alpha != 1 || beta != 1))) return false;
+  if (!y.shape.ranked() || y.shape.rank() != 2 || (!plain && (alpha != 1 || beta != 1)))
+    return false;
   if (!plain && c.valid() && graph.value(c).type.shape.rank() != 1) return false;
-  const ValueId a = gemm.attrs.Int("transA") != 0 ? Transposed(graph, gemm.name + "_a", gemm.input(0)) : gemm.input(0);
-  ValueId b = gemm.attrs.Int("transB") != 0 ? Transposed(graph, gemm.name + "_b", gemm.input(1)) : gemm.input(1);
+  const ValueId a = gemm.attrs.Int("transA") != 0
+                        ? Transposed(graph, gemm.name + "_a", gemm.input(0))
+                        : gemm.input(0);
+  ValueId b = gemm.attrs.Int("transB") != 0 ? Transposed(graph, gemm.name + "_b", gemm.input(1))
+                                            : gemm.input(1);
   b = TimesScalar(graph, gemm.name + "_b", b, alpha);
   if (!c.valid()) {
     ReplaceNode(graph, id, "MatMul", "", {a, b});
@@ -87,7 +96,8 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kGemmToMatmul = {
-    "gemm-to-matmul", "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
+    "gemm-to-matmul",
+    "Writes Gemm as MatMul with a bias: transposes and factors go into the constants.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -83,18 +83,21 @@ class Importer {
     if (!id.valid() || graph_.node(id).inputs.size() != 1) return {};
     return TypeOf(graph_.node(id).input(0)).quantized() ? graph_.node(id).input(0) : ValueId{};
   }
-  // The QuantizeLinear that alone reads the node's float output, when it makes bytes with one scale.
+  // The QuantizeLinear that alone reads the node's float output, when it makes bytes with one
+  // scale.
   NodeId QuantizeAfter(NodeId id) const {
     if (TypeOf(graph_.node(id).outputs[0]).quantized()) return {};
     const NodeId next = OnlyReader(graph_, id);
-    return IsQuantize(next) && IsByteQuantized(TypeOf(graph_.node(next).outputs[0])) ? next : NodeId{};
+    return IsQuantize(next) && IsByteQuantized(TypeOf(graph_.node(next).outputs[0])) ? next
+                                                                                     : NodeId{};
   }
   bool PiecewiseLinear(const Node& node) const {
     const auto activation = ActivationFromAttrs(node.attrs);
     return activation && IsPiecewiseLinear(activation->kind);
   }
 
-  // Float arithmetic with a kernel is better than integer arithmetic that only the reference evaluator computes.
+  // Float arithmetic with a kernel is better than integer arithmetic that only the reference
+  // evaluator computes.
   static bool HasIntegerKernel(const std::string& op) {
     for (const KernelDef* kernel : AllKernels()) {
       if (op == kernel->op && std::string_view(kernel->precision) == "int8") return true;
@@ -107,7 +110,8 @@ class Importer {
   bool MergeRequantize(NodeId id) {
     const ValueId in = graph_.node(id).input(0), behind = Behind(in);
     if (!behind.valid() || graph_.value(behind).is_constant()) return false;
-    if (SameQuant(TypeOf(behind), TypeOf(graph_.node(id).outputs[0])) && ReplaceOutput(graph_, id, behind)) {
+    if (SameQuant(TypeOf(behind), TypeOf(graph_.node(id).outputs[0])) &&
+        ReplaceOutput(graph_, id, behind)) {
       graph_.RemoveNode(id);
       return true;
     }
@@ -157,7 +161,8 @@ class Importer {
     std::vector<ValueId> behind;
     for (size_t i : data) {
       const ValueId v = Behind(node.inputs[i]);
-      if (!v.valid() || !TypeOf(v).quant->per_tensor() || (!behind.empty() && !SameQuant(TypeOf(v), TypeOf(behind[0]))))
+      if (!v.valid() || !TypeOf(v).quant->per_tensor() ||
+          (!behind.empty() && !SameQuant(TypeOf(v), TypeOf(behind[0]))))
         return false;
       behind.push_back(v);
     }
@@ -171,7 +176,10 @@ class Importer {
       const std::string name = graph_.value(out).name;
       const ValueId quantized = graph_.AddValue(name + "_quantized", type);
       graph_.SetOutput(id, i, quantized);
-      graph_.AddNode({.op = "DequantizeLinear", .name = name + "_dequantize", .inputs = {quantized}, .outputs = {out}});
+      graph_.AddNode({.op = "DequantizeLinear",
+                      .name = name + "_dequantize",
+                      .inputs = {quantized},
+                      .outputs = {out}});
     }
     return true;
   }
@@ -187,7 +195,8 @@ class Importer {
       const std::string name = fmt::format("{}_quantize_{}", node.name, i);
       if (const Tensor* constant = FloatConstant(graph_, in)) {
         EVOQ_ASSIGN(Tensor quantized, QuantizeTensor(*constant, type));
-        graph_.SetInput(id, i, graph_.AddConstant(graph_.value(in).name + "_quantized", std::move(quantized)));
+        graph_.SetInput(
+            id, i, graph_.AddConstant(graph_.value(in).name + "_quantized", std::move(quantized)));
       } else {
         graph_.SetInput(id, i, graph_.Apply("QuantizeLinear", name, {in}, {}, type));
       }
@@ -196,22 +205,28 @@ class Importer {
     return true;
   }
 
-  // The second operand of a MatMul, as in attention: bytes with one scale, and sums that int32 holds for certain.
+  // The second operand of a MatMul, as in attention: bytes with one scale, and sums that int32
+  // holds for certain.
   bool IsComputedOperand(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
-    if (graph_.value(w).is_constant() || node.op != "MatMul" || node.input(2).valid() || !IsByteQuantized(type)) return false;
+    if (graph_.value(w).is_constant() || node.op != "MatMul" || node.input(2).valid() ||
+        !IsByteQuantized(type))
+      return false;
     const int rank = type.shape.ranked() ? type.shape.rank() : 0;
     const Shape& x = TypeOf(node.input(0)).shape;
     constexpr int64_t kMaxDepth = 33000;
-    return rank >= 2 && x.ranked() && x.rank() >= 2 && (!type.shape[rank - 2].known() || type.shape[rank - 2].value <= kMaxDepth);
+    return rank >= 2 && x.ranked() && x.rank() >= 2 &&
+           (!type.shape[rank - 2].known() || type.shape[rank - 2].value <= kMaxDepth);
   }
 
-  // Weights that the exact integer arithmetic takes: constants of 4 or 8 bits, one scale or one per output channel.
+  // Weights that the exact integer arithmetic takes: constants of 4 or 8 bits, one scale or one per
+  // output channel.
   bool TakesWeights(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
     if (DTypeBits(type.dtype) > 8) return false;
     if (IsComputedOperand(node, w)) return true;
-    if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2)) return false;
+    if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2))
+      return false;
     if (type.quant->per_tensor()) return true;
     if (type.quant->block != 0) return false;
     if (node.op == "Conv") return type.quant->axis == 0;
@@ -222,13 +237,18 @@ class Importer {
   Result<bool> QuantizeLinearNode(NodeId id) {
     const Node node = graph_.node(id);
     const ValueId x = Behind(node.input(0)), w = Behind(node.input(1));
-    if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) || !TakesWeights(node, w)) return false;
+    if (!IsLinear(node) || !x.valid() || !w.valid() || !IsByteQuantized(TypeOf(x)) ||
+        !TakesWeights(node, w))
+      return false;
     const auto channels = OutputChannels(graph_, node);
-    if (!PiecewiseLinear(node) || !HasIntegerKernel(node.op) || (!channels && !IsComputedOperand(node, w))) return false;
+    if (!PiecewiseLinear(node) || !HasIntegerKernel(node.op) ||
+        (!channels && !IsComputedOperand(node, w)))
+      return false;
     std::optional<Tensor> bias, weights;
     const bool imported = x == node.input(0) && w == node.input(1);
     if (node.input(2).valid() && !imported) {
-      const ValueId behind = Behind(node.input(2)), source = behind.valid() ? behind : node.input(2);
+      const ValueId behind = Behind(node.input(2)),
+                    source = behind.valid() ? behind : node.input(2);
       if (!graph_.value(source).is_constant()) return false;
       const Tensor& constant = graph_.value(source).constant;
       weights = WeightsForBias(graph_.value(w).constant, constant, *TypeOf(x).quant);
@@ -242,8 +262,11 @@ class Importer {
     if (residual.valid() && (!r.valid() || !IsByteQuantized(TypeOf(r)))) quantize = {};
     if (imported && !quantize.valid()) return false;
     graph_.SetInput(id, 0, x);
-    graph_.SetInput(id, 1, weights ? graph_.AddConstant(graph_.value(w).name, std::move(*weights)) : w);
-    if (bias) graph_.SetInput(id, 2, graph_.AddConstant(graph_.value(node.input(2)).name + "_int32", std::move(*bias)));
+    graph_.SetInput(id, 1,
+                    weights ? graph_.AddConstant(graph_.value(w).name, std::move(*weights)) : w);
+    if (bias)
+      graph_.SetInput(
+          id, 2, graph_.AddConstant(graph_.value(node.input(2)).name + "_int32", std::move(*bias)));
     if (quantize.valid()) {
       if (r.valid()) graph_.SetInput(id, 3, r);
       Absorb(graph_, id, quantize);
@@ -253,7 +276,8 @@ class Importer {
 
   // Constants that are parameters and not operands: they stay float.
   bool IsParameter(const Node& node, size_t i, bool table) const {
-    return i > 0 && graph_.value(node.inputs[i]).is_constant() && (table || node.op == "Clip" || node.op == "Resize");
+    return i > 0 && graph_.value(node.inputs[i]).is_constant() &&
+           (table || node.op == "Clip" || node.op == "Resize");
   }
 
   bool QuantizeReal(NodeId id, bool table) {
@@ -360,8 +384,9 @@ Result<int> Run(Graph& graph) { return Importer(graph).Run(); }
 
 }  // namespace
 
-extern const PassDef kImportQdq = {
-    "import-qdq", "QuantizeLinear and DequantizeLinear around operators become quantized types; biases become int32.",
-    Stage::kOptimize, Run};
+extern const PassDef kImportQdq = {"import-qdq",
+                                   "QuantizeLinear and DequantizeLinear around operators become "
+                                   "quantized types; biases become int32.",
+                                   Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -6,18 +6,21 @@ namespace {
 // The body that a constant condition takes, or nothing.
 const Graph* TakenBody(const Graph& graph, const Node& node) {
   const Tensor* condition = graph.ConstantInput(node, 0);
-  if (condition == nullptr || condition->dtype() != DType::kBool || condition->elements() != 1) return nullptr;
+  if (condition == nullptr || condition->dtype() != DType::kBool || condition->elements() != 1)
+    return nullptr;
   return node.bodies[condition->data<bool>()[0] ? 0 : 1].get();
 }
 
 // Adds the nodes of `body`, its inputs being `inputs`; returns its outputs.
-std::vector<ValueId> AddBody(Graph& graph, const Graph& body, std::span<const ValueId> inputs, const std::string& prefix) {
+std::vector<ValueId> AddBody(Graph& graph, const Graph& body, std::span<const ValueId> inputs,
+                             const std::string& prefix) {
   std::vector<ValueId> to(static_cast<size_t>(body.value_count()));
   for (size_t i = 0; i < body.inputs().size(); ++i) to[body.inputs()[i].index] = inputs[i];
   const auto read = [&](ValueId id) {
     if (!id.valid()) return id;
     ValueId& mapped = to[id.index];
-    if (!mapped.valid() && body.value(id).is_constant()) mapped = graph.AddConstant(body.value(id).name, body.value(id).constant);
+    if (!mapped.valid() && body.value(id).is_constant())
+      mapped = graph.AddConstant(body.value(id).name, body.value(id).constant);
     return mapped;
   };
   for (NodeId id : body.order()) {
@@ -43,14 +46,19 @@ Result<int> Run(Graph& graph) {
     if (!IsOp(graph, id, "If")) continue;
     const Node node = graph.node(id);
     const Graph* body = TakenBody(graph, node);
-    if (body == nullptr || body->inputs().size() + 1 != node.inputs.size() || body->outputs().size() < node.outputs.size()) continue;
-    const std::vector<ValueId> results = AddBody(graph, *body, std::span(node.inputs).subspan(1), node.name);
+    if (body == nullptr || body->inputs().size() + 1 != node.inputs.size() ||
+        body->outputs().size() < node.outputs.size())
+      continue;
+    const std::vector<ValueId> results =
+        AddBody(graph, *body, std::span(node.inputs).subspan(1), node.name);
     graph.RemoveNode(id);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;
       // A model output needs a producer and a name of its own.
-      const bool shared = graph.IsOutput(node.outputs[i]) && (!graph.value(results[i]).producer.valid() || graph.IsOutput(results[i]));
-      const ValueId result = shared ? graph.Apply("Identity", node.name + "/output", {results[i]}) : results[i];
+      const bool shared = graph.IsOutput(node.outputs[i]) &&
+                          (!graph.value(results[i]).producer.valid() || graph.IsOutput(results[i]));
+      const ValueId result =
+          shared ? graph.Apply("Identity", node.name + "/output", {results[i]}) : results[i];
       graph.ReplaceUses(node.outputs[i], result);
     }
     ++changes;
@@ -60,6 +68,8 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kInlineIf = {"inline-if", "An If with a constant condition becomes the nodes of the branch that it takes.", Stage::kOptimize, Run};
+extern const PassDef kInlineIf = {
+    "inline-if", "An If with a constant condition becomes the nodes of the branch that it takes.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

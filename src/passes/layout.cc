@@ -59,7 +59,8 @@ void LayoutWalk::Visit(NodeId id) {
   }
 }
 
-// y = Transpose(x, q): of x's permuted form where it has one, and itself the plain side of a permuted form of y.
+// y = Transpose(x, q): of x's permuted form where it has one, and itself the plain side of a
+// permuted form of y.
 void LayoutWalk::VisitTranspose(NodeId id) {
   const auto q = PermutationOf(graph_, graph_.node(id));
   ValueId u = graph_.node(id).input(0);
@@ -80,7 +81,8 @@ void LayoutWalk::VisitTranspose(NodeId id) {
     return;
   }
   const Permutation back = Inverse(r);
-  const bool to_channels_last = back.size() >= 3 && back == ChannelsLast(static_cast<int>(back.size()));
+  const bool to_channels_last =
+      back.size() >= 3 && back == ChannelsLast(static_cast<int>(back.size()));
   if (!channels_last_ || form != nullptr || to_channels_last) forms_[y] = {back, u};
 }
 
@@ -88,7 +90,8 @@ ValueId LayoutWalk::AddTranspose(ValueId x, const Permutation& perm) {
   const std::string name = graph_.value(x).name + "_t";
   Attrs attrs;
   attrs.Set("perm", perm);
-  return graph_.Apply("Transpose", name, {x}, std::move(attrs), Permuted(graph_.value(x).type, perm));
+  return graph_.Apply("Transpose", name, {x}, std::move(attrs),
+                      Permuted(graph_.value(x).type, perm));
 }
 
 ValueId LayoutWalk::Get(ValueId x, const Permutation& perm) {
@@ -99,12 +102,14 @@ ValueId LayoutWalk::Get(ValueId x, const Permutation& perm) {
   const auto first = before.valid() ? PermutationOf(graph_, graph_.node(before)) : std::nullopt;
   ValueId made;
   if (graph_.value(x).is_constant() && CanPermute(graph_.value(x).constant)) {
-    made = graph_.AddConstant(graph_.value(x).name + "_t", Permuted(graph_.value(x).constant, perm));
+    made =
+        graph_.AddConstant(graph_.value(x).name + "_t", Permuted(graph_.value(x).constant, perm));
   } else if (form != nullptr) {
     made = AddTranspose(form->value, Compose(Inverse(form->perm), perm));
   } else if (first) {
     const Permutation both = Compose(*first, perm);
-    made = IsIdentity(both) ? graph_.node(before).input(0) : AddTranspose(graph_.node(before).input(0), both);
+    made = IsIdentity(both) ? graph_.node(before).input(0)
+                            : AddTranspose(graph_.node(before).input(0), both);
   } else {
     made = AddTranspose(x, perm);
   }
@@ -120,18 +125,24 @@ void LayoutWalk::SetPermuted(NodeId id, size_t i, const Permutation& perm) {
   graph_.SetOutput(id, i, permuted);
   Attrs attrs;
   attrs.Set("perm", Inverse(perm));
-  graph_.AddNode({.op = "Transpose", .name = name + "_plain", .attrs = attrs, .inputs = {permuted}, .outputs = {plain}});
+  graph_.AddNode({.op = "Transpose",
+                  .name = name + "_plain",
+                  .attrs = attrs,
+                  .inputs = {permuted},
+                  .outputs = {plain}});
   forms_[plain] = {perm, permuted};
 }
 
 bool LayoutWalk::StaysPlain(const Node& node) const {
-  return only_resizes_ && node.op == "Resize" && node.attrs.String("mode", "nearest") == "nearest" && FormOf(node.input(0)) == nullptr;
+  return only_resizes_ && node.op == "Resize" &&
+         node.attrs.String("mode", "nearest") == "nearest" && FormOf(node.input(0)) == nullptr;
 }
 
 void LayoutWalk::VisitSpatial(NodeId id) {
   const Node node = graph_.node(id);
   const Shape& x = ShapeOf(node.input(0));
-  if (node.attrs.Int("channels_last") != 0 || StaysPlain(node) || !x.ranked() || x.rank() < 3 || x.rank() != ShapeOf(node.outputs[0]).rank())
+  if (node.attrs.Int("channels_last") != 0 || StaysPlain(node) || !x.ranked() || x.rank() < 3 ||
+      x.rank() != ShapeOf(node.outputs[0]).rank())
     return;
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
@@ -139,7 +150,8 @@ void LayoutWalk::VisitSpatial(NodeId id) {
   }
   const Permutation perm = ChannelsLast(x.rank());
   graph_.SetInput(id, 0, Get(node.input(0), perm));
-  if ((IsLinear(node) || node.op == "DynamicConv") && node.input(3).valid()) graph_.SetInput(id, 3, Get(node.input(3), perm));
+  if ((IsLinear(node) || node.op == "DynamicConv") && node.input(3).valid())
+    graph_.SetInput(id, 3, Get(node.input(3), perm));
   graph_.attrs(id).Set("channels_last", 1);
   SetPermuted(id, 0, perm);
   ++converted_;
@@ -164,7 +176,8 @@ void LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
       graph_.SetInput(id, i, Get(in, perm));
       continue;
     }
-    // A constant of lower rank is aligned at the right: leading dimensions of size 1 are written out.
+    // A constant of lower rank is aligned at the right: leading dimensions of size 1 are written
+    // out.
     TensorType type = graph_.value(in).type;
     const int missing = rank - type.shape.rank();
     std::vector<Dim> dims(missing, Dim(1));
@@ -191,7 +204,8 @@ void LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
   for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) {
     if (ShapeOf(node.inputs[i]).rank() != rank) return;
   }
-  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) graph_.SetInput(id, i, Get(node.inputs[i], perm));
+  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i)
+    graph_.SetInput(id, i, Get(node.inputs[i], perm));
   graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
   if (arg && node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, {*axis});
   for (size_t i = 0; i < node.outputs.size(); ++i) SetPermuted(id, i, perm);
@@ -203,7 +217,8 @@ void LayoutWalk::SetReduced(NodeId id, const Permutation& perm,
   Permutation kept;
   for (int64_t axis : perm) {
     if (std::binary_search(dropped.begin(), dropped.end(), axis)) continue;
-    kept.push_back(axis - (std::lower_bound(dropped.begin(), dropped.end(), axis) - dropped.begin()));
+    kept.push_back(axis -
+                   (std::lower_bound(dropped.begin(), dropped.end(), axis) - dropped.begin()));
   }
   if (!IsIdentity(kept)) SetPermuted(id, 0, kept);
 }
@@ -297,7 +312,8 @@ void LayoutWalk::VisitExpand(NodeId id, const Permutation& perm) {
   attrs.Set("axis", 0);
   const ValueId order = AddInts(graph_, node.name + "_order", perm);
   graph_.SetInput(id, 0, Get(node.input(0), perm));
-  graph_.SetInput(id, 1, graph_.Apply("Gather", node.name + "_shape", {node.input(1), order}, attrs));
+  graph_.SetInput(id, 1,
+                  graph_.Apply("Gather", node.name + "_shape", {node.input(1), order}, attrs));
   SetPermuted(id, 0, perm);
 }
 
@@ -327,7 +343,8 @@ void LayoutWalk::VisitReshape(NodeId id, const Form& form) {
   const bool gathers = !MovesNothing(ShapeOf(form.value), gather);
   if (gathers && IsIdentity(moved->result)) return;  // the plain order is what the reshape wants
   const Shape& before = ShapeOf(form.value);
-  const auto target = ReshapeTarget(gathers ? Permuted(before, gather) : before, Permuted(type.shape, moved->result));
+  const auto target = ReshapeTarget(gathers ? Permuted(before, gather) : before,
+                                    Permuted(type.shape, moved->result));
   if (!target) return;
   const ValueId from = gathers ? AddTranspose(form.value, gather) : form.value;
   const ValueId shape = AddInts(graph_, node.name + "_shape", *target);

@@ -8,18 +8,21 @@
 
 namespace evoq {
 
-// A walk in execution order. A value that exists in permuted form u = Transpose(x, perm), because a Transpose or a
-// channels-last operator made it so, lets its reader compute on u when the reader is indifferent to the order of axes:
-// element-wise operators, quantization, Concat, Split, Slice, Pad, reductions, Softmax, and reshapes that only split, merge
-// or drop neighbouring axes. The reader's output then has a permuted form too, and a Transpose back to the plain form,
-// which dies when nobody wants it. What is left are the Transposes in front of readers that need the plain order.
+// A walk in execution order. A value that exists in permuted form u = Transpose(x, perm), because a
+// Transpose or a channels-last operator made it so, lets its reader compute on u when the reader is
+// indifferent to the order of axes: element-wise operators, quantization, Concat, Split, Slice,
+// Pad, reductions, Softmax, and reshapes that only split, merge or drop neighbouring axes. The
+// reader's output then has a permuted form too, and a Transpose back to the plain form, which dies
+// when nobody wants it. What is left are the Transposes in front of readers that need the plain
+// order.
 class LayoutWalk {
  public:
-  // With `channels_last`, spatial operators take the attribute channels_last=1, and only Transposes to and from that
-  // layout start a permuted form; without, every Transpose does.
+  // With `channels_last`, spatial operators take the attribute channels_last=1, and only Transposes
+  // to and from that layout start a permuted form; without, every Transpose does.
   LayoutWalk(Graph& graph, bool channels_last) : graph_(graph), channels_last_(channels_last) {}
 
-  // Returns the number of operators that became channels-last. The graph needs Sort and RemoveDeadNodes afterwards.
+  // Returns the number of operators that became channels-last. The graph needs Sort and
+  // RemoveDeadNodes afterwards.
   int Run();
 
  private:
@@ -31,7 +34,8 @@ class LayoutWalk {
   void Visit(NodeId id);
   void VisitTranspose(NodeId id);
   void VisitSpatial(NodeId id);
-  // Resize that picks elements is as quick on planes; only neighbours make channels-last worth a Transpose.
+  // Resize that picks elements is as quick on planes; only neighbours make channels-last worth a
+  // Transpose.
   bool StaysPlain(const Node& node) const;
   void VisitElementwise(NodeId id, const Permutation& perm);
   void VisitAxis(NodeId id,
@@ -66,12 +70,14 @@ class LayoutWalk {
 // Transposes that move bytes.
 int CountTransposes(const Graph& graph);
 
-// The permutation of a reshaped value. Reshaping x (shape `from`) to `to` keeps groups of neighbouring axes together; of x
-// in the order `perm`, `gathered` is the order of x's axes with each group together, and `result` the order of the
-// reshaped axes that it gives. Nothing when the shapes do not tell the groups.
+// The permutation of a reshaped value. Reshaping x (shape `from`) to `to` keeps groups of
+// neighbouring axes together; of x in the order `perm`, `gathered` is the order of x's axes with
+// each group together, and `result` the order of the reshaped axes that it gives. Nothing when the
+// shapes do not tell the groups.
 struct ReshapedPermutation {
   Permutation gathered, result;
 };
-std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to, const Permutation& perm);
+std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to,
+                                                      const Permutation& perm);
 
 }  // namespace evoq

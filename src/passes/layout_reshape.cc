@@ -13,8 +13,8 @@ struct Group {
 
 bool IsOne(const Dim& dim) { return dim.value == 1; }
 
-// Cuts both shapes into the smallest groups of equal products, from the left. A dimension of size 1 without a counterpart
-// is a group of its own.
+// Cuts both shapes into the smallest groups of equal products, from the left. A dimension of size 1
+// without a counterpart is a group of its own.
 std::optional<std::vector<Group>> GroupAxes(const Shape& x, const Shape& y) {
   std::vector<Group> groups;
   int i = 0, j = 0;
@@ -58,7 +58,8 @@ int PlaceOf(const Group& group, const Shape& x, const Permutation& where) {
 
 namespace {
 
-// The only dimension of the shape without a size, or -1; and the product of the others in `rest`, 0 when it is too large.
+// The only dimension of the shape without a size, or -1; and the product of the others in `rest`, 0
+// when it is too large.
 int OnlyUnknown(const Shape& shape, int64_t& rest) {
   int unknown = -1;
   rest = 1;
@@ -73,7 +74,8 @@ int OnlyUnknown(const Shape& shape, int64_t& rest) {
   return rest > 0 ? unknown : -1;
 }
 
-// Two shapes of as many elements with one unknown dimension each, and equal sizes otherwise: those two are equal.
+// Two shapes of as many elements with one unknown dimension each, and equal sizes otherwise: those
+// two are equal.
 void NameAlike(Shape& from, Shape& to) {
   int64_t rest_from, rest_to;
   const int a = OnlyUnknown(from, rest_from), b = OnlyUnknown(to, rest_to);
@@ -82,13 +84,15 @@ void NameAlike(Shape& from, Shape& to) {
 
 }  // namespace
 
-std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to, const Permutation& perm) {
+std::optional<ReshapedPermutation> ReshapePermutation(Shape from, Shape to,
+                                                      const Permutation& perm) {
   if (!from.ranked() || !to.ranked()) return std::nullopt;
   NameAlike(from, to);
   const auto groups = GroupAxes(from, to);
   if (!groups) return std::nullopt;
   const Permutation where = Inverse(perm);
-  // (place, index): groups without input axes stand right before the group that follows them in the output.
+  // (place, index): groups without input axes stand right before the group that follows them in the
+  // output.
   std::vector<std::pair<double, int>> order;
   double next = static_cast<double>(from.rank());
   for (int g = static_cast<int>(groups->size()) - 1; g >= 0; --g) {

@@ -16,12 +16,15 @@ std::optional<int64_t> OutputChannels(const Graph& graph, const Node& linear) {
   if (!linear.input(1).valid()) return std::nullopt;
   const Shape& w = graph.value(linear.input(1)).type.shape;
   if (!w.ranked() || w.rank() < 2) return std::nullopt;
-  const Dim& dim = linear.op == "Conv" ? w[0] : linear.op == "ConvTranspose" ? w[1] : w[w.rank() - 1];
+  const Dim& dim = linear.op == "Conv"            ? w[0]
+                   : linear.op == "ConvTranspose" ? w[1]
+                                                  : w[w.rank() - 1];
   if (!dim.known() || dim.value == 0) return std::nullopt;
   return linear.op == "ConvTranspose" ? dim.value * linear.attrs.Int("group", 1) : dim.value;
 }
 
-std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constant, int rank, int axis, int64_t channels) {
+std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constant, int rank,
+                                             int axis, int64_t channels) {
   const Tensor* tensor = FloatConstant(graph, constant);
   if (tensor == nullptr || tensor->shape().rank() > rank || axis < 0) return std::nullopt;
   const auto values = tensor->values<float>();
@@ -35,7 +38,8 @@ std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constan
 }
 
 bool TakesBias(const Graph& graph, const Node& linear) {
-  if (!IsLinear(linear) || HasActivation(linear) || linear.attrs.Int("channels_last") != 0) return false;
+  if (!IsLinear(linear) || HasActivation(linear) || linear.attrs.Int("channels_last") != 0)
+    return false;
   for (size_t i = 0; i < linear.inputs.size(); ++i) {
     const ValueId in = linear.inputs[i];
     if (in.valid() && (i == 1 ? false : graph.value(in).type.quantized())) return false;
@@ -50,7 +54,8 @@ bool TakesBias(const Graph& graph, const Node& linear) {
 
 namespace {
 
-// The quantized constant whose DequantizeLinear are the weights, with scales that can take a factor per output channel.
+// The quantized constant whose DequantizeLinear are the weights, with scales that can take a factor
+// per output channel.
 ValueId QuantizedWeights(const Graph& graph, const Node& linear) {
   const NodeId dequantize = ProducedBy(graph, linear.input(1), "DequantizeLinear");
   if (!dequantize.valid() || graph.node(dequantize).inputs.size() != 1) return {};
@@ -58,7 +63,9 @@ ValueId QuantizedWeights(const Graph& graph, const Node& linear) {
   const TensorType& type = graph.value(w).type;
   if (!graph.value(w).is_constant() || !type.quantized() || type.quant->block != 0) return {};
   if (linear.op == "ConvTranspose" && linear.attrs.Int("group", 1) != 1) return {};
-  return type.quant->per_tensor() || type.quant->axis == WeightAxis(linear, type.shape.rank()) ? w : ValueId{};
+  return type.quant->per_tensor() || type.quant->axis == WeightAxis(linear, type.shape.rank())
+             ? w
+             : ValueId{};
 }
 
 }  // namespace
@@ -67,20 +74,27 @@ namespace {
 // -q exists for every integer q of the tensor, and means the negative number.
 bool HasNegatives(const Tensor& w) {
   const auto& zeros = w.type().quant->zero_points;
-  if (!IsSigned(w.dtype()) || std::any_of(zeros.begin(), zeros.end(), [](int32_t zero) { return zero != 0; })) return false;
+  if (!IsSigned(w.dtype()) ||
+      std::any_of(zeros.begin(), zeros.end(), [](int32_t zero) { return zero != 0; }))
+    return false;
   const auto q = ToInt64s(w);
   return q && std::find(q->begin(), q->end(), IntegerMin(w.dtype())) == q->end();
 }
 }  // namespace
 
-int WeightAxis(const Node& linear, int rank) { return linear.op == "Conv" ? 0 : linear.op == "ConvTranspose" ? 1 : rank - 1; }
+int WeightAxis(const Node& linear, int rank) {
+  return linear.op == "Conv" ? 0 : linear.op == "ConvTranspose" ? 1 : rank - 1;
+}
 
 bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float>& factor) {
   if (!TakesBias(graph, linear) || linear.input(3).valid()) return false;
   if (FloatConstant(graph, linear.input(1)) != nullptr) return true;
   const ValueId w = QuantizedWeights(graph, linear);
-  if (!w.valid() || !std::all_of(factor.begin(), factor.end(), [](float f) { return std::isfinite(f); })) return false;
-  return std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; }) || HasNegatives(graph.value(w).constant);
+  if (!w.valid() ||
+      !std::all_of(factor.begin(), factor.end(), [](float f) { return std::isfinite(f); }))
+    return false;
+  return std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; }) ||
+         HasNegatives(graph.value(w).constant);
 }
 
 void ReplaceConstant(Graph& graph, NodeId id, size_t i, Tensor tensor) {
@@ -105,7 +119,8 @@ Tensor Scaled(const Node& linear, const Tensor& weights, const std::vector<float
   } else if (linear.op == "Conv") {
     const int64_t inner = count / sizes[0];
     for (int64_t i = 0; i < count; ++i) w[i] *= factor[i / inner];
-  } else {  // ConvTranspose: [C, M/group, k...]; input channels [g C/group, (g+1) C/group) make group g's outputs
+  } else {  // ConvTranspose: [C, M/group, k...]; input channels [g C/group, (g+1) C/group) make
+            // group g's outputs
     const int64_t groups = linear.attrs.Int("group", 1), per_group = sizes[0] / groups;
     const int64_t inner = count / (sizes[0] * sizes[1]);
     for (int64_t i = 0; i < count; ++i) {
@@ -116,7 +131,8 @@ Tensor Scaled(const Node& linear, const Tensor& weights, const std::vector<float
   return scaled;
 }
 
-// Quantized weights with each output channel's scale multiplied by its factor; a negative one negates the integers.
+// Quantized weights with each output channel's scale multiplied by its factor; a negative one
+// negates the integers.
 Tensor ScaledIntegers(const Node& linear, const Tensor& weights, const std::vector<float>& factor) {
   const TensorType& type = weights.type();
   QuantParams quant;
@@ -124,11 +140,13 @@ Tensor ScaledIntegers(const Node& linear, const Tensor& weights, const std::vect
   for (size_t c = 0; c < factor.size(); ++c) {
     const size_t i = type.quant->per_tensor() ? 0 : c;
     // A scale is never 0: what it multiplies is as good as 0 at the smallest one.
-    quant.scales.push_back(std::max(type.quant->scales[i] * std::abs(factor[c]), std::numeric_limits<float>::min()));
+    quant.scales.push_back(
+        std::max(type.quant->scales[i] * std::abs(factor[c]), std::numeric_limits<float>::min()));
     quant.zero_points.push_back(type.quant->zero_points[i]);
   }
   TensorType scaled(type.dtype, type.shape, quant);
-  if (std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; })) return weights.WithType(scaled);
+  if (std::all_of(factor.begin(), factor.end(), [](float f) { return f >= 0; }))
+    return weights.WithType(scaled);
   // As real numbers of scale 1, negated where wanted, and back: exact.
   quant.scales.assign(factor.size(), 1.0f);
   const TensorType units(type.dtype, type.shape, quant);
@@ -154,7 +172,8 @@ void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor
   } else {
     const Value& w = graph.value(QuantizedWeights(graph, node));
     const ValueId scaled = graph.AddConstant(w.name, ScaledIntegers(node, w.constant, factor));
-    graph.SetInput(linear, 1, graph.Apply("DequantizeLinear", graph.value(node.input(1)).name, {scaled}));
+    graph.SetInput(linear, 1,
+                   graph.Apply("DequantizeLinear", graph.value(node.input(1)).name, {scaled}));
   }
   if (const Tensor* bias = FloatConstant(graph, node.input(2))) {
     Tensor scaled = bias->Clone();
@@ -167,10 +186,12 @@ void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offse
   const ValueId old = graph.node(linear).input(2);
   Tensor bias = Tensor::FromValues<float>(Shape{static_cast<int64_t>(offset.size())}, offset);
   if (const Tensor* before = FloatConstant(graph, old)) {
-    for (size_t c = 0; c < offset.size(); ++c) bias.mutable_data<float>()[c] += before->data<float>()[c];
+    for (size_t c = 0; c < offset.size(); ++c)
+      bias.mutable_data<float>()[c] += before->data<float>()[c];
     ReplaceConstant(graph, linear, 2, std::move(bias));
   } else {
-    graph.SetInput(linear, 2, graph.AddConstant(graph.node(linear).name + "_bias", std::move(bias)));
+    graph.SetInput(linear, 2,
+                   graph.AddConstant(graph.node(linear).name + "_bias", std::move(bias)));
   }
 }
 

@@ -1,4 +1,5 @@
-// Output channels of linear operators (Conv, ConvTranspose, MatMul): what normalization, scales and biases fold into.
+// Output channels of linear operators (Conv, ConvTranspose, MatMul): what normalization, scales and
+// biases fold into.
 #pragma once
 
 #include <vector>
@@ -7,20 +8,26 @@
 
 namespace evoq {
 
-// The axis of output channels: 1 for convolutions, the last for MatMul; -1 when the rank is unknown.
+// The axis of output channels: 1 for convolutions, the last for MatMul; -1 when the rank is
+// unknown.
 int ChannelAxis(const Graph& graph, const Node& linear);
-// The axis of the weights (of this rank) that numbers output channels; for ConvTranspose with one group.
+// The axis of the weights (of this rank) that numbers output channels; for ConvTranspose with one
+// group.
 int WeightAxis(const Node& linear, int rank);
 // Their number, from the weights' shape.
 std::optional<int64_t> OutputChannels(const Graph& graph, const Node& linear);
 
-// The constant as one value per channel when, broadcast over a tensor of `rank` dimensions, it varies along `axis` only.
-std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constant, int rank, int axis, int64_t channels);
+// The constant as one value per channel when, broadcast over a tensor of `rank` dimensions, it
+// varies along `axis` only.
+std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constant, int rank,
+                                             int axis, int64_t channels);
 
-// Plain float arithmetic with no activation yet, so that an addition after it can move into its bias.
+// Plain float arithmetic with no activation yet, so that an addition after it can move into its
+// bias.
 bool TakesBias(const Graph& graph, const Node& linear);
-// Also no residual, and constant weights (float, or quantized behind a DequantizeLinear): a factor after it can move into
-// them. Quantized weights take its size into their scales and its sign, when it is negative, into their integers.
+// Also no residual, and constant weights (float, or quantized behind a DequantizeLinear): a factor
+// after it can move into them. Quantized weights take its size into their scales and its sign, when
+// it is negative, into their integers.
 bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float>& factor);
 
 // y[c] *= factor[c], through weights and bias. Needs TakesFactor.
@@ -28,7 +35,8 @@ void ScaleChannels(Graph& graph, NodeId linear, const std::vector<float>& factor
 // y[c] += offset[c], through the bias. Needs TakesBias.
 void OffsetChannels(Graph& graph, NodeId linear, const std::vector<float>& offset);
 
-// Replaces the node's constant input i: in place when nothing else reads it, so that it keeps its name.
+// Replaces the node's constant input i: in place when nothing else reads it, so that it keeps its
+// name.
 void ReplaceConstant(Graph& graph, NodeId id, size_t i, Tensor tensor);
 
 }  // namespace evoq

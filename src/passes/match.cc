@@ -28,7 +28,8 @@ NodeId ProducedBy(const Graph& graph, ValueId value, std::string_view op, std::s
 
 NodeId OnlyReader(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  return node.outputs.empty() || !node.outputs[0].valid() ? NodeId{} : graph.OnlyUser(node.outputs[0]);
+  return node.outputs.empty() || !node.outputs[0].valid() ? NodeId{}
+                                                          : graph.OnlyUser(node.outputs[0]);
 }
 
 const Tensor* FloatConstant(const Graph& graph, ValueId value) {
@@ -56,7 +57,8 @@ std::optional<float> UniformOf(const Graph& graph, ValueId value) {
 std::optional<std::vector<int64_t>> IntsOf(const Graph& graph, ValueId value) {
   if (!value.valid() || !graph.value(value).is_constant()) return std::nullopt;
   const Tensor& tensor = graph.value(value).constant;
-  if (tensor.elements() > 4096 || !tensor.layout().empty() || tensor.type().quantized()) return std::nullopt;
+  if (tensor.elements() > 4096 || !tensor.layout().empty() || tensor.type().quantized())
+    return std::nullopt;
   auto ints = ToInt64s(tensor);
   if (!ints) return std::nullopt;
   return *ints;
@@ -76,11 +78,13 @@ bool SameQuant(const TensorType& a, const TensorType& b) {
 }
 
 bool IsByteQuantized(const TensorType& type) {
-  return type.quantized() && type.quant->per_tensor() && (type.dtype == DType::kUint8 || type.dtype == DType::kInt8);
+  return type.quantized() && type.quant->per_tensor() &&
+         (type.dtype == DType::kUint8 || type.dtype == DType::kInt8);
 }
 
 bool IsLinear(const Node& node) {
-  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
+  return node.domain.empty() &&
+         (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
 }
 
 bool HasActivation(const Node& node) { return !node.attrs.String("activation").empty(); }
@@ -109,10 +113,12 @@ std::optional<Activation> ActivationOf(const Graph& graph, const Node& node) {
   if (node.domain == "evoq" && node.op == "Silu") return Activation{ActivationKind::kSilu};
   if (!node.domain.empty()) return std::nullopt;
   if (node.op == "Clip") return ClipActivation(graph, node);
-  if (node.op == "LeakyRelu") return Activation{ActivationKind::kLeakyRelu, node.attrs.Float("alpha", 0.01f)};
+  if (node.op == "LeakyRelu")
+    return Activation{ActivationKind::kLeakyRelu, node.attrs.Float("alpha", 0.01f)};
   if (node.op == "Gelu" && node.attrs.String("approximate", "none") != "none") return std::nullopt;
   const auto kind = ActivationFromName(node.op);
-  if (!kind || *kind == ActivationKind::kNone || *kind == ActivationKind::kSilu) return std::nullopt;
+  if (!kind || *kind == ActivationKind::kNone || *kind == ActivationKind::kSilu)
+    return std::nullopt;
   return Activation{*kind};
 }
 
@@ -147,7 +153,9 @@ void Multiply(const Graph& graph, ValueId value, bool root, Product& product) {
   if (open && IsOp(graph, id, "Mul")) {
     Multiply(graph, graph.node(id).input(0), false, product);
     Multiply(graph, graph.node(id).input(1), false, product);
-  } else if (const auto divisor = open && IsOp(graph, id, "Div") ? ScalarOf(graph, graph.node(id).input(1)) : std::nullopt;
+  } else if (const auto divisor = open && IsOp(graph, id, "Div")
+                                      ? ScalarOf(graph, graph.node(id).input(1))
+                                      : std::nullopt;
              divisor && *divisor != 0) {
     product.constant /= *divisor;
     Multiply(graph, graph.node(id).input(0), false, product);
@@ -163,11 +171,14 @@ Product ProductOf(const Graph& graph, ValueId value) {
   return product;
 }
 
-bool Near(double value, double expected) { return std::abs(value - expected) <= 1e-4 * std::abs(expected); }
+bool Near(double value, double expected) {
+  return std::abs(value - expected) <= 1e-4 * std::abs(expected);
+}
 
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values) {
-  return graph.AddConstant(std::move(name),
-                           Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return graph.AddConstant(
+      std::move(name),
+      Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
 }
 
 void Absorb(Graph& graph, NodeId into, NodeId tail) {
@@ -178,14 +189,15 @@ void Absorb(Graph& graph, NodeId into, NodeId tail) {
 
 bool ReplaceOutput(Graph& graph, NodeId id, ValueId value) {
   const ValueId out = graph.node(id).outputs[0];
-  if (graph.IsOutput(out) && (graph.IsInput(value) || graph.IsOutput(value) || graph.value(value).is_constant()))
+  if (graph.IsOutput(out) &&
+      (graph.IsInput(value) || graph.IsOutput(value) || graph.value(value).is_constant()))
     return false;
   graph.ReplaceUses(out, value);
   return true;
 }
 
-NodeId ReplaceNode(Graph& graph, NodeId id, std::string op, std::string domain, std::vector<ValueId> inputs,
-                   Attrs attrs) {
+NodeId ReplaceNode(Graph& graph, NodeId id, std::string op, std::string domain,
+                   std::vector<ValueId> inputs, Attrs attrs) {
   Node node;
   node.op = std::move(op);
   node.domain = std::move(domain);
@@ -255,7 +267,9 @@ TensorType Permuted(const TensorType& type, const Permutation& perm) {
   return to;
 }
 
-bool CanPermute(const Tensor& tensor) { return tensor.layout().empty() && DTypeBits(tensor.dtype()) % 8 == 0; }
+bool CanPermute(const Tensor& tensor) {
+  return tensor.layout().empty() && DTypeBits(tensor.dtype()) % 8 == 0;
+}
 
 Tensor Permuted(const Tensor& tensor, const Permutation& perm) {
   EVOQ_CHECK(CanPermute(tensor), "{} in layout '{}'", tensor.type().ToString(), tensor.layout());

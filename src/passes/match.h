@@ -18,14 +18,16 @@ namespace evoq {
 // The operator of a node, which exists: types have been inferred before a pass runs.
 const OpDef& DefinitionOf(const Node& node);
 
-// A copy of the execution order: what a pass that edits walks. Nodes may die on the way: ask graph.alive.
+// A copy of the execution order: what a pass that edits walks. Nodes may die on the way: ask
+// graph.alive.
 std::vector<NodeId> NodesOf(const Graph& graph);
 
 // A live node of this operator.
 bool IsOp(const Graph& graph, NodeId id, std::string_view op, std::string_view domain = "");
 
 // The node that computes `value` when it is this operator, else an invalid id.
-NodeId ProducedBy(const Graph& graph, ValueId value, std::string_view op, std::string_view domain = "");
+NodeId ProducedBy(const Graph& graph, ValueId value, std::string_view op,
+                  std::string_view domain = "");
 
 // The only reader of the node's output 0 (which is no graph output), or an invalid id.
 NodeId OnlyReader(const Graph& graph, NodeId id);
@@ -50,23 +52,25 @@ bool IsByteQuantized(const TensorType& type);
 
 // Conv, ConvTranspose or MatMul: operators with bias, residual and activation.
 bool IsLinear(const Node& node);
-// The piecewise linear or tabulated function that the node computes of its input 0, when it is one that linear operators
-// fuse: Relu, Clip with constant bounds, LeakyRelu, HardSwish, Silu, Sigmoid, Tanh, exact Gelu.
+// The piecewise linear or tabulated function that the node computes of its input 0, when it is one
+// that linear operators fuse: Relu, Clip with constant bounds, LeakyRelu, HardSwish, Silu, Sigmoid,
+// Tanh, exact Gelu.
 std::optional<Activation> ActivationOf(const Graph& graph, const Node& node);
 bool HasActivation(const Node& node);
 
-// The constant target of a Reshape from shape `from` to shape `to` (0 copies a dimension, one -1), or nothing when the
-// shapes leave it open.
+// The constant target of a Reshape from shape `from` to shape `to` (0 copies a dimension, one -1),
+// or nothing when the shapes leave it open.
 std::optional<std::vector<int64_t>> ReshapeTarget(const Shape& from, const Shape& to);
 
-// A value as a product: constant * factors[0] * factors[1] * ..., through Mul and division by scalars that nothing else
-// reads. The factors of a value that is no product are the value itself.
+// A value as a product: constant * factors[0] * factors[1] * ..., through Mul and division by
+// scalars that nothing else reads. The factors of a value that is no product are the value itself.
 struct Product {
   double constant = 1;
   std::vector<ValueId> factors;
 };
 Product ProductOf(const Graph& graph, ValueId value);
-bool Near(double value, double expected);  // within a relative 1e-4: constants that exporters rounded
+bool Near(double value,
+          double expected);  // within a relative 1e-4: constants that exporters rounded
 
 // ---- rewrites
 
@@ -82,19 +86,20 @@ int CountChanges(Graph& graph, const Change& change) {
 
 ValueId AddInts(Graph& graph, std::string name, const std::vector<int64_t>& values);
 
-// `into` computes what `tail`, the only reader of into's output 0, computed: `tail` goes and its output 0, with name and
-// type, becomes into's.
+// `into` computes what `tail`, the only reader of into's output 0, computed: `tail` goes and its
+// output 0, with name and type, becomes into's.
 void Absorb(Graph& graph, NodeId into, NodeId tail);
 
-// Readers of the node's output 0 read `value` instead, where that keeps the names and kinds of the graph's outputs.
-// False, and nothing changed, where it does not.
+// Readers of the node's output 0 read `value` instead, where that keeps the names and kinds of the
+// graph's outputs. False, and nothing changed, where it does not.
 bool ReplaceOutput(Graph& graph, NodeId id, ValueId value);
 
 // Moves node `id`'s output 0 to a new operator on new inputs; the old node goes.
-NodeId ReplaceNode(Graph& graph, NodeId id, std::string op, std::string domain, std::vector<ValueId> inputs,
-                   Attrs attrs = {});
+NodeId ReplaceNode(Graph& graph, NodeId id, std::string op, std::string domain,
+                   std::vector<ValueId> inputs, Attrs attrs = {});
 
-// ---- permutations: y[i0, i1, ...] = x[...] with y's axis k being x's axis perm[k], as in Transpose
+// ---- permutations: y[i0, i1, ...] = x[...] with y's axis k being x's axis perm[k], as in
+// Transpose
 
 using Permutation = std::vector<int64_t>;
 bool IsIdentity(const Permutation& perm);

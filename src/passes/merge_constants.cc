@@ -3,7 +3,8 @@
 namespace evoq {
 namespace {
 
-// A float node op(x, constant): its two operands. Its own activation, if any, comes last and may stay with it.
+// A float node op(x, constant): its two operands. Its own activation, if any, comes last and may
+// stay with it.
 struct ByConstant {
   ValueId x, constant;
 };
@@ -12,7 +13,8 @@ std::optional<ByConstant> Split(const Graph& graph, NodeId id, const char* op) {
   if (!IsOp(graph, id, op) || graph.value(graph.node(id).outputs[0]).type.quantized())
     return std::nullopt;
   const ValueId a = graph.node(id).input(0), b = graph.node(id).input(1);
-  const bool constant_a = FloatConstant(graph, a) != nullptr, constant_b = FloatConstant(graph, b) != nullptr;
+  const bool constant_a = FloatConstant(graph, a) != nullptr,
+             constant_b = FloatConstant(graph, b) != nullptr;
   if (constant_a == constant_b) return std::nullopt;
   return constant_b ? ByConstant{a, b} : ByConstant{b, a};
 }
@@ -20,7 +22,9 @@ std::optional<ByConstant> Split(const Graph& graph, NodeId id, const char* op) {
 // The same of the node that computes `value` for this reader only.
 std::optional<ByConstant> SplitBefore(const Graph& graph, ValueId value, const char* op) {
   const NodeId id = graph.value(value).producer;
-  return graph.OnlyUser(value).valid() && graph.alive(id) && !HasActivation(graph.node(id)) ? Split(graph, id, op) : std::nullopt;
+  return graph.OnlyUser(value).valid() && graph.alive(id) && !HasActivation(graph.node(id))
+             ? Split(graph, id, op)
+             : std::nullopt;
 }
 
 // op(op(x, a), b) -> op(x, op(a, b)): fold-constants computes op(a, b).
@@ -28,7 +32,8 @@ bool Merge(Graph& graph, NodeId id, const char* op) {
   const auto outer = Split(graph, id, op);
   const auto inner = outer ? SplitBefore(graph, outer->x, op) : std::nullopt;
   if (!inner) return false;
-  const ValueId both = graph.Apply(op, graph.node(id).name + "_constant", {inner->constant, outer->constant});
+  const ValueId both =
+      graph.Apply(op, graph.node(id).name + "_constant", {inner->constant, outer->constant});
   ReplaceNode(graph, id, op, "", {inner->x, both}, Attrs(graph.node(id).attrs));
   return true;
 }
@@ -48,12 +53,16 @@ bool Distribute(Graph& graph, NodeId id) {
 }
 
 Result<int> Run(Graph& graph) {
-  return CountChanges(graph, [](Graph& g, NodeId id) { return Merge(g, id, "Mul") || Merge(g, id, "Add") || Distribute(g, id); });
+  return CountChanges(graph, [](Graph& g, NodeId id) {
+    return Merge(g, id, "Mul") || Merge(g, id, "Add") || Distribute(g, id);
+  });
 }
 
 }  // namespace
 
 extern const PassDef kMergeConstants = {
-    "merge-constants", "Factors and offsets by constants in a row become one factor and one offset.", Stage::kOptimize, Run};
+    "merge-constants",
+    "Factors and offsets by constants in a row become one factor and one offset.", Stage::kOptimize,
+    Run};
 
 }  // namespace evoq

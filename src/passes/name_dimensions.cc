@@ -21,7 +21,8 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kNameDimensions = {
-    "name-dimensions", "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be equal.",
+    "name-dimensions",
+    "Gives unnamed sizes of the graph's inputs a name, so that equal shapes are known to be equal.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// A Transpose beside a conversion moves the narrower side. Moving and element-wise conversion commute exactly.
+// A Transpose beside a conversion moves the narrower side. Moving and element-wise conversion
+// commute exactly.
 #include "passes/match.h"
 
 namespace evoq {
@@ -29,12 +30,15 @@ Result<int> Run(Graph& graph) {
   for (NodeId id : NodesOf(graph)) {
     if (IsOp(graph, id, "Transpose")) {
       const NodeId dequantize = ProducedBy(graph, graph.node(id).input(0), "DequantizeLinear");
-      if (!dequantize.valid() || OnlyReader(graph, dequantize) != id || !IsElementwise(graph, dequantize)) continue;
+      if (!dequantize.valid() || OnlyReader(graph, dequantize) != id ||
+          !IsElementwise(graph, dequantize))
+        continue;
       Swap(graph, dequantize, id);
       ++changes;
     } else if (IsOp(graph, id, "QuantizeLinear") && graph.node(id).inputs.size() == 1) {
       const NodeId transpose = ProducedBy(graph, graph.node(id).input(0), "Transpose");
-      if (!transpose.valid() || OnlyReader(graph, transpose) != id || !IsElementwise(graph, id)) continue;
+      if (!transpose.valid() || OnlyReader(graph, transpose) != id || !IsElementwise(graph, id))
+        continue;
       Swap(graph, transpose, id);
       ++changes;
     }
@@ -45,7 +49,9 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kNarrowTranspose = {
-    "narrow-transpose", "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of the floats.",
+    "narrow-transpose",
+    "A Transpose before QuantizeLinear or after DequantizeLinear moves the integers instead of the "
+    "floats.",
     Stage::kLower, Run};
 
 }  // namespace evoq

@@ -4,15 +4,16 @@
 namespace evoq {
 namespace {
 
-// Optimizes a subgraph for any inputs that the node may hand it; 0 where nothing changed or where the subgraph's types cannot
-// be inferred yet, as in a branch that is never taken.
+// Optimizes a subgraph for any inputs that the node may hand it; 0 where nothing changed or where
+// the subgraph's types cannot be inferred yet, as in a branch that is never taken.
 int Optimize(const Graph& graph, NodeId id, size_t i, Graph& body) {
   const Node& node = graph.node(id);
   std::vector<TensorType> inputs;
   for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).type : TensorType());
   const auto types = BodyInputTypes(node, i, inputs);
   if (!types) return 0;
-  for (size_t k = 0; k < types->size(); ++k) body.SetType(body.inputs()[k], (*types)[k].Dequantized());
+  for (size_t k = 0; k < types->size(); ++k)
+    body.SetType(body.inputs()[k], (*types)[k].Dequantized());
   int changes = 0;
   PassOptions options;
   options.log = [&](const PassDef&, int count, const Graph&) { changes += count; };
@@ -30,7 +31,8 @@ Result<int> Run(Graph& graph) {
   for (NodeId id : NodesOf(graph)) {
     for (size_t i = 0; graph.alive(id) && i < graph.node(id).bodies.size(); ++i) {
       Graph body = *graph.node(id).bodies[i];
-      // Naming the sizes of inputs, which are forgotten again, is no change that lasts: a body is taken where its nodes changed.
+      // Naming the sizes of inputs, which are forgotten again, is no change that lasts: a body is
+      // taken where its nodes changed.
       const std::string before = Print(body);
       if (Optimize(graph, id, i, body) == 0) continue;
       body = body.Compacted();
@@ -44,6 +46,9 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kOptimizeBodies = {"optimize-bodies", "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.", Stage::kOptimize, Run};
+extern const PassDef kOptimizeBodies = {
+    "optimize-bodies",
+    "Runs the optimize passes on the subgraphs of If, Loop, Scan and SequenceMap.",
+    Stage::kOptimize, Run};
 
 }  // namespace evoq

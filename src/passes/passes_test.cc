@@ -59,26 +59,35 @@ Result<Graph> Parsed(const std::string& text) {
   return graph;
 }
 
-// Random numbers in a range that suits the type: reals within 2, positive for vectors (variances), small integers.
+// Random numbers in a range that suits the type: reals within 2, positive for vectors (variances),
+// small integers.
 Tensor RandomTensor(TensorType type, std::mt19937& random) {
   if (type.quantized() && !type.quant->per_tensor()) {
     QuantParams quant = *type.quant;
-    for (float& scale : quant.scales) scale = std::uniform_real_distribution<float>(0.005f, 0.02f)(random);
+    for (float& scale : quant.scales)
+      scale = std::uniform_real_distribution<float>(0.005f, 0.02f)(random);
     type.quant = std::make_shared<const QuantParams>(std::move(quant));
   }
   Tensor tensor = Tensor::Allocate(type);
   if (DTypeBits(type.dtype) == 4) {
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random() % 256);
+    for (size_t i = 0; i < tensor.bytes(); ++i)
+      tensor.mutable_raw()[i] = static_cast<std::byte>(random() % 256);
     return tensor;
   }
   std::uniform_real_distribution<float> real(type.shape.rank() == 1 ? 0.1f : -2.0f, 2.0f);
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     if (type.dtype == DType::kFloat32) tensor.mutable_data<float>()[i] = real(random);
-    if (type.dtype == DType::kBfloat16) tensor.mutable_data<uint16_t>()[i] = FloatToBfloat16(real(random));
-    if (type.dtype == DType::kUint8) tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(random() % 256);
-    if (type.dtype == DType::kInt8) tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
-    if (type.dtype == DType::kInt32) tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(random() % 2001) - 1000;
-    if (type.dtype == DType::kInt64) tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() % 3);
+    if (type.dtype == DType::kBfloat16)
+      tensor.mutable_data<uint16_t>()[i] = FloatToBfloat16(real(random));
+    if (type.dtype == DType::kUint8)
+      tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(random() % 256);
+    if (type.dtype == DType::kInt8)
+      tensor.mutable_data<int8_t>()[i] =
+          static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
+    if (type.dtype == DType::kInt32)
+      tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(random() % 2001) - 1000;
+    if (type.dtype == DType::kInt64)
+      tensor.mutable_data<int64_t>()[i] = static_cast<int64_t>(random() % 3);
   }
   return tensor;
 }
@@ -98,7 +107,10 @@ std::map<std::string, std::vector<int64_t>> StaticShapes(const Graph& graph) {
   for (ValueId id : graph.inputs()) {
     std::vector<int64_t> sizes;
     for (const Dim& d : graph.value(id).type.shape.dims())
-      sizes.push_back(d.known() ? d.value : d.symbol == "N" || d.symbol.empty() ? 2 : d.symbol == "H" ? 8 : 6);
+      sizes.push_back(d.known()                             ? d.value
+                      : d.symbol == "N" || d.symbol.empty() ? 2
+                      : d.symbol == "H"                     ? 8
+                                                            : 6);
     shapes[graph.value(id).name] = sizes;
   }
   return shapes;
@@ -128,7 +140,8 @@ void ExpectClose(const Tensor& a, const Tensor& b, double relative, double absol
   double largest = 0, difference = 0;
   for (int64_t i = 0; i < x->elements(); ++i) {
     largest = std::max<double>(largest, std::abs(x->data<float>()[i]));
-    difference = std::max<double>(difference, std::abs(static_cast<double>(x->data<float>()[i]) - y->data<float>()[i]));
+    difference = std::max<double>(
+        difference, std::abs(static_cast<double>(x->data<float>()[i]) - y->data<float>()[i]));
   }
   EXPECT_LE(difference, relative * largest + absolute);
 }
@@ -138,7 +151,10 @@ struct Tolerance {
   double steps = 0, relative = 1e-5;
 };
 Tolerance ToleranceOf(std::string_view pass) {
-  if (pass == "import-qdq") return {.steps = 1.01};  // exact integers against float arithmetic: rounding may fall on the other side
+  if (pass == "import-qdq")
+    return {
+        .steps =
+            1.01};  // exact integers against float arithmetic: rounding may fall on the other side
   if (pass == "fuse-cast") return {.relative = 0x1p-8};  // drops a rounding to bfloat16
   return {};
 }
@@ -155,7 +171,8 @@ void ExpectEquivalent(Graph before, Graph after, const Tolerance& tolerance, std
   ASSERT_TRUE(a) << a.error().message();
   ASSERT_TRUE(b) << b.error().message();
   ASSERT_EQ(a->size(), b->size());
-  for (size_t i = 0; i < a->size(); ++i) ExpectClose((*a)[i], (*b)[i], tolerance.relative, tolerance.steps * OneStep(before));
+  for (size_t i = 0; i < a->size(); ++i)
+    ExpectClose((*a)[i], (*b)[i], tolerance.relative, tolerance.steps * OneStep(before));
 }
 
 class PassTest : public testing::TestWithParam<const PassDef*> {};
@@ -212,14 +229,16 @@ std::string TestName(const testing::TestParamInfo<const PassDef*>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PassTest, testing::ValuesIn(AllPasses().begin(), AllPasses().end()), TestName);
+INSTANTIATE_TEST_SUITE_P(All, PassTest, testing::ValuesIn(AllPasses().begin(), AllPasses().end()),
+                         TestName);
 
 TEST(Passes, AreDocumented) {
   std::ifstream file(std::string(EVOQ_SOURCE_DIR) + "/docs/passes.md");
   std::stringstream text;
   text << file.rdbuf();
   for (const PassDef* pass : AllPasses())
-    EXPECT_NE(text.str().find(std::string("### ") + pass->name + "\n"), std::string::npos) << pass->name;
+    EXPECT_NE(text.str().find(std::string("### ") + pass->name + "\n"), std::string::npos)
+        << pass->name;
 }
 
 // Relu, Clip and nearest Resize behind a DequantizeLinear: on integers they give the reals they

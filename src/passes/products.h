@@ -16,14 +16,17 @@ struct Replacement {
   Attrs attrs;
 };
 
-// Asks `match` about the product behind every Mul and Div, the outermost of a chain first, and replaces it by one node.
-inline int ReplaceProducts(Graph& graph,
-                           const std::function<std::optional<Replacement>(const Graph&, const Product&)>& match) {
+// Asks `match` about the product behind every Mul and Div, the outermost of a chain first, and
+// replaces it by one node.
+inline int ReplaceProducts(
+    Graph& graph,
+    const std::function<std::optional<Replacement>(const Graph&, const Product&)>& match) {
   int changes = 0;
   std::vector<NodeId> nodes = NodesOf(graph);
   std::reverse(nodes.begin(), nodes.end());
   for (NodeId id : nodes) {
-    if ((!IsOp(graph, id, "Mul") && !IsOp(graph, id, "Div")) || HasActivation(graph.node(id))) continue;
+    if ((!IsOp(graph, id, "Mul") && !IsOp(graph, id, "Div")) || HasActivation(graph.node(id)))
+      continue;
     const ValueId out = graph.node(id).outputs[0];
     const TensorType type = graph.value(out).type;
     if (type.dtype != DType::kFloat32) continue;
@@ -39,7 +42,8 @@ inline int ReplaceProducts(Graph& graph,
 }
 
 // Calls `is_gate(f, x)` for both orders of a product of two factors; the x for which it holds.
-inline ValueId GatedBy(const Product& product, const std::function<bool(ValueId f, ValueId x)>& is_gate) {
+inline ValueId GatedBy(const Product& product,
+                       const std::function<bool(ValueId f, ValueId x)>& is_gate) {
   if (product.factors.size() != 2) return {};
   if (is_gate(product.factors[1], product.factors[0])) return product.factors[0];
   if (is_gate(product.factors[0], product.factors[1])) return product.factors[1];

@@ -21,7 +21,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kPushTranspose = {
     "push-transpose",
-    "Pushes Transposes down through operators that do not care about the order of axes, where that makes some of them vanish.",
+    "Pushes Transposes down through operators that do not care about the order of axes, where that "
+    "makes some of them vanish.",
     Stage::kOptimize, Run};
 
 }  // namespace evoq

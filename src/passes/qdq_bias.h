@@ -5,13 +5,16 @@
 
 namespace evoq {
 
-// The constant bias, float or quantized, as plain int32 at scale s_x * s_w[c]: integers whose scale is that already stay as
-// they are, others are rounded to nearest even. Nothing when it is not constant, has another length or does not fit int32.
-std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, const QuantParams& w, int64_t channels);
+// The constant bias, float or quantized, as plain int32 at scale s_x * s_w[c]: integers whose scale
+// is that already stay as they are, others are rounded to nearest even. Nothing when it is not
+// constant, has another length or does not fit int32.
+std::optional<Tensor> IntegerBias(const Tensor& bias, const QuantParams& x, const QuantParams& w,
+                                  int64_t channels);
 
-// Weights per channel whose scales are too small for the bias (a dead channel: next to no weights, some bias) with these
-// scales raised until |bias| <= 2^30 s_x s_w and the integers rounded anew; nothing when all fit. The change of the output
-// is below 2^-24 of the bias.
-std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias, const QuantParams& x);
+// Weights per channel whose scales are too small for the bias (a dead channel: next to no weights,
+// some bias) with these scales raised until |bias| <= 2^30 s_x s_w and the integers rounded anew;
+// nothing when all fit. The change of the output is below 2^-24 of the bias.
+std::optional<Tensor> WeightsForBias(const Tensor& weights, const Tensor& bias,
+                                     const QuantParams& x);
 
 }  // namespace evoq

@@ -5,24 +5,29 @@
 namespace evoq {
 namespace {
 
-// The activation changes no value that is rounded to `type` afterwards: its bounds lie at or beyond the type's range.
+// The activation changes no value that is rounded to `type` afterwards: its bounds lie at or beyond
+// the type's range.
 bool IsImplied(const Activation& activation, const TensorType& type) {
   if (!IsByteQuantized(type)) return false;
   const double scale = type.quant->scales[0];
   const int zero = type.quant->zero_points[0];
-  const double low = static_cast<double>(IntegerMin(type.dtype) - zero), high = static_cast<double>(IntegerMax(type.dtype) - zero);
+  const double low = static_cast<double>(IntegerMin(type.dtype) - zero),
+               high = static_cast<double>(IntegerMax(type.dtype) - zero);
   if (activation.kind == ActivationKind::kRelu) return low >= 0;
-  return activation.kind == ActivationKind::kClip && std::nearbyint(activation.alpha / scale) <= low &&
+  return activation.kind == ActivationKind::kClip &&
+         std::nearbyint(activation.alpha / scale) <= low &&
          std::nearbyint(activation.beta / scale) >= high;
 }
 
 // A fused activation that saturation does anyway.
 bool DropActivation(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!HasActivation(node) || node.input(4).valid()) return false;  // behind a table, the output's range is not the sum's
+  if (!HasActivation(node) || node.input(4).valid())
+    return false;  // behind a table, the output's range is not the sum's
   const auto activation = ActivationFromAttrs(node.attrs);
   if (!activation || !IsImplied(*activation, graph.value(node.outputs[0]).type)) return false;
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph.attrs(id).Erase(name);
+  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
+    graph.attrs(id).Erase(name);
   return true;
 }
 
@@ -53,7 +58,8 @@ int Requantize(Graph& graph, NodeId id) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].valid()) continue;
     const TensorType& from = graph.value(node.inputs[i]).type;
-    const bool real = from.quantized() || (from.dtype == DType::kFloat32 && !(node.op == "Pad" && i == 2));
+    const bool real =
+        from.quantized() || (from.dtype == DType::kFloat32 && !(node.op == "Pad" && i == 2));
     data += real;
     if (real && !SameQuant(from, to)) different.push_back(i);
     if (from.quantized() != to.quantized() && real) return 0;
@@ -65,13 +71,18 @@ int Requantize(Graph& graph, NodeId id) {
     inner.shape = to.shape;
     const std::string name = graph.value(out).name;
     graph.SetOutput(id, 0, graph.AddValue(name + "_moved", inner));
-    graph.AddNode({.op = "QuantizeLinear", .name = name + "_requantize", .inputs = {graph.node(id).outputs[0]}, .outputs = {out}});
+    graph.AddNode({.op = "QuantizeLinear",
+                   .name = name + "_requantize",
+                   .inputs = {graph.node(id).outputs[0]},
+                   .outputs = {out}});
     return 1;
   }
   for (size_t i : different) {
     TensorType inner = to;
     inner.shape = graph.value(node.inputs[i]).type.shape;
-    graph.SetInput(id, i, graph.Apply("QuantizeLinear", fmt::format("{}_requantize_{}", node.name, i), {node.inputs[i]}, {}, inner));
+    graph.SetInput(id, i,
+                   graph.Apply("QuantizeLinear", fmt::format("{}_requantize_{}", node.name, i),
+                               {node.inputs[i]}, {}, inner));
   }
   return static_cast<int>(different.size());
 }
@@ -79,7 +90,8 @@ int Requantize(Graph& graph, NodeId id) {
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (!graph.alive(id) || graph.node(id).outputs.empty() || !graph.node(id).outputs[0].valid()) continue;
+    if (!graph.alive(id) || graph.node(id).outputs.empty() || !graph.node(id).outputs[0].valid())
+      continue;
     changes += Requantize(graph, id) + DropActivation(graph, id);
     changes += RemoveImplied(graph, id);
   }
@@ -90,7 +102,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kRangePreserving = {
     "range-preserving",
-    "Operators that only move values get equal parameters in and out; a Relu or Clip that the integer range implies goes.",
+    "Operators that only move values get equal parameters in and out; a Relu or Clip that the "
+    "integer range implies goes.",
     Stage::kLower, Run};
 
 }  // namespace evoq

@@ -25,14 +25,15 @@ ValueId NeutralOperand(const Graph& graph, const Node& node, float neutral, bool
   const ValueId a = node.input(0), b = node.input(1), out = node.outputs[0];
   const auto passes = [&](ValueId x, ValueId constant) {
     return UniformOf(graph, constant) == neutral &&
-           SameShape(graph.value(x).type.shape, graph.value(out).type.shape) && !HasActivation(node);
+           SameShape(graph.value(x).type.shape, graph.value(out).type.shape) &&
+           !HasActivation(node);
   };
   if (passes(a, b)) return a;
   return commutes && passes(b, a) ? b : ValueId{};
 }
 
-// Shapes of a reshape-like node are equal for certain; rank-equal with one unnamed unknown is equal too, for the rest of
-// the sizes fix it.
+// Shapes of a reshape-like node are equal for certain; rank-equal with one unnamed unknown is equal
+// too, for the rest of the sizes fix it.
 bool KeepsShape(const Shape& from, const Shape& to) {
   if (!from.ranked() || !to.ranked() || from.rank() != to.rank()) return false;
   int unsure = 0;
@@ -48,20 +49,24 @@ bool KeepsShape(const Shape& from, const Shape& to) {
 
 // What the node passes on unchanged, or an invalid id.
 ValueId Passed(const Graph& graph, const Node& node) {
-  if (!node.domain.empty() || node.outputs.empty() || !node.outputs[0].valid() || node.inputs.empty()) return {};
+  if (!node.domain.empty() || node.outputs.empty() || !node.outputs[0].valid() ||
+      node.inputs.empty())
+    return {};
   const ValueId x = node.input(0);
   if (!x.valid()) return {};
   const TensorType &from = graph.value(x).type, &to = graph.value(node.outputs[0]).type;
   const std::string& op = node.op;
   if (op == "Identity" || op == "Dropout") return x;
-  if (op == "Cast") return from.dtype == to.dtype && from.dtype != DType::kUndefined ? x : ValueId{};
+  if (op == "Cast")
+    return from.dtype == to.dtype && from.dtype != DType::kUndefined ? x : ValueId{};
   if (op == "Transpose") {
     const auto perm = PermutationOf(graph, node);
     return perm && IsIdentity(*perm) ? x : ValueId{};
   }
   if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
     return KeepsShape(from.shape, to.shape) ? x : ValueId{};
-  if (op == "Expand" || op == "Tile") return SameShape(from.shape, to.shape) && from.shape.is_static() ? x : ValueId{};
+  if (op == "Expand" || op == "Tile")
+    return SameShape(from.shape, to.shape) && from.shape.is_static() ? x : ValueId{};
   if (op == "Pad") return AllInts(graph, node.input(1), 0) ? x : ValueId{};
   if (op == "Slice") return SlicesAll(graph, node) ? x : ValueId{};
   if (op == "Concat" || op == "Sum" || op == "Max" || op == "Min" || op == "Mean")
@@ -87,7 +92,9 @@ Result<int> Run(Graph& graph) {
     }
     // A changed quantization is a requantization, not an identity.
     const TensorType &from = graph.value(passed).type, &to = graph.value(node.outputs[0]).type;
-    if (!others_unused || from.quantized() != to.quantized() || (from.quantized() && !SameQuant(from, to))) continue;
+    if (!others_unused || from.quantized() != to.quantized() ||
+        (from.quantized() && !SameQuant(from, to)))
+      continue;
     if (!ReplaceOutput(graph, id, passed)) continue;
     graph.RemoveNode(id);
     ++changes;
@@ -99,7 +106,8 @@ Result<int> Run(Graph& graph) {
 
 extern const PassDef kRemoveIdentity = {
     "remove-identity",
-    "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the same shape, Pad by 0, Slice of "
+    "Removes nodes that pass their input on: Identity, Cast to the same type, Reshape to the same "
+    "shape, Pad by 0, Slice of "
     "everything, Concat of one, x * 1, x + 0.",
     Stage::kOptimize, Run};
 

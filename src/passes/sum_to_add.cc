@@ -23,6 +23,7 @@ Result<int> Run(Graph& graph) {
 
 }  // namespace
 
-extern const PassDef kSumToAdd = {"sum-to-add", "Sum of two or more values becomes Adds, which fuse.", Stage::kOptimize, Run};
+extern const PassDef kSumToAdd = {
+    "sum-to-add", "Sum of two or more values becomes Adds, which fuse.", Stage::kOptimize, Run};
 
 }  // namespace evoq

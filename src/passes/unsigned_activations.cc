@@ -3,18 +3,22 @@
 namespace evoq {
 namespace {
 
-bool IsSignedActivation(const TensorType& type) { return type.dtype == DType::kInt8 && IsByteQuantized(type); }
+bool IsSignedActivation(const TensorType& type) {
+  return type.dtype == DType::kInt8 && IsByteQuantized(type);
+}
 
 // The same real values, stored as uint8: q + 128 with zero point + 128.
 TensorType Unsigned(const TensorType& type) {
-  return TensorType(DType::kUint8, type.shape,
-                    QuantParams::PerTensor(type.quant->scales[0], type.quant->zero_points[0] + 128));
+  return TensorType(
+      DType::kUint8, type.shape,
+      QuantParams::PerTensor(type.quant->scales[0], type.quant->zero_points[0] + 128));
 }
 
 Tensor Unsigned(const Tensor& tensor) {
   Tensor to = Tensor::Allocate(Unsigned(tensor.type()));
   const int8_t* q = tensor.data<int8_t>();
-  for (int64_t i = 0; i < tensor.elements(); ++i) to.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(q[i] + 128);
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    to.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(q[i] + 128);
   return to;
 }
 
@@ -31,7 +35,8 @@ int ConvertInputs(Graph& graph) {
       if (!converts && !IsOp(graph, user, "DequantizeLinear")) users.push_back(user);
     }
     if (users.empty()) continue;
-    const ValueId to = graph.Apply("QuantizeLinear", value.name + "_unsigned", {in}, {}, Unsigned(value.type));
+    const ValueId to =
+        graph.Apply("QuantizeLinear", value.name + "_unsigned", {in}, {}, Unsigned(value.type));
     for (NodeId user : users) graph.ReplaceUsesIn(user, in, to);
     ++changes;
   }
@@ -45,9 +50,14 @@ int ConvertConstants(Graph& graph, NodeId id) {
   if (node.op == "DequantizeLinear") return 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId in = node.inputs[i];
-    if (!in.valid() || !graph.value(in).is_constant() || !IsSignedActivation(graph.value(in).type)) continue;
-    if (!graph.value(in).constant.layout().empty() || (i == 1 && (IsLinear(node) || node.op == "Gemm"))) continue;
-    graph.SetInput(id, i, graph.AddConstant(graph.value(in).name + "_unsigned", Unsigned(graph.value(in).constant)));
+    if (!in.valid() || !graph.value(in).is_constant() || !IsSignedActivation(graph.value(in).type))
+      continue;
+    if (!graph.value(in).constant.layout().empty() ||
+        (i == 1 && (IsLinear(node) || node.op == "Gemm")))
+      continue;
+    graph.SetInput(
+        id, i,
+        graph.AddConstant(graph.value(in).name + "_unsigned", Unsigned(graph.value(in).constant)));
     ++changes;
   }
   return changes;
@@ -66,9 +76,11 @@ int ConvertOutputs(Graph& graph, NodeId id) {
     } else {
       const std::string name = graph.value(out).name;
       const ValueId inner = graph.AddValue(name + "_unsigned", type);
-      for (NodeId user : std::vector<NodeId>(graph.value(out).users)) graph.ReplaceUsesIn(user, out, inner);
+      for (NodeId user : std::vector<NodeId>(graph.value(out).users))
+        graph.ReplaceUsesIn(user, out, inner);
       graph.SetOutput(id, i, inner);
-      graph.AddNode({.op = "QuantizeLinear", .name = name + "_signed", .inputs = {inner}, .outputs = {out}});
+      graph.AddNode(
+          {.op = "QuantizeLinear", .name = name + "_signed", .inputs = {inner}, .outputs = {out}});
     }
     ++changes;
   }
@@ -77,14 +89,16 @@ int ConvertOutputs(Graph& graph, NodeId id) {
 
 Result<int> Run(Graph& graph) {
   int changes = ConvertInputs(graph);
-  for (NodeId id : NodesOf(graph)) changes += ConvertConstants(graph, id) + ConvertOutputs(graph, id);
+  for (NodeId id : NodesOf(graph))
+    changes += ConvertConstants(graph, id) + ConvertOutputs(graph, id);
   return changes;
 }
 
 }  // namespace
 
 extern const PassDef kUnsignedActivations = {
-    "unsigned-activations", "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
+    "unsigned-activations",
+    "int8 activations become uint8 with zero point + 128; inputs and outputs keep their type.",
     Stage::kLower, Run};
 
 }  // namespace evoq

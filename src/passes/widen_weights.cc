@@ -20,7 +20,8 @@ Result<int> Run(Graph& graph) {
     const Node& node = graph.node(id);
     if (!IsLinear(node) || !graph.value(node.input(0)).type.quantized()) continue;
     const Tensor* weights = graph.ConstantInput(node, 1);
-    if (weights == nullptr || !weights->layout().empty() || DTypeBits(weights->dtype()) != 4) continue;
+    if (weights == nullptr || !weights->layout().empty() || DTypeBits(weights->dtype()) != 4)
+      continue;
     if (!weights->type().quantized() || weights->type().quant->block != 0) continue;
     auto wide = Widened(*weights);
     if (!wide) continue;
@@ -33,6 +34,7 @@ Result<int> Run(Graph& graph) {
 }  // namespace
 
 extern const PassDef kWidenWeights = {
-    "widen-weights", "4-bit weights of integer operators become 8-bit weights of the same values.", Stage::kLower, Run};
+    "widen-weights", "4-bit weights of integer operators become 8-bit weights of the same values.",
+    Stage::kLower, Run};
 
 }  // namespace evoq

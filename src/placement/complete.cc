@@ -17,23 +17,29 @@ const TensorType* GridElsewhere(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
-const TensorType* PerTensor(const TensorType* grid) { return grid != nullptr && grid->quant->per_tensor() ? grid : nullptr; }
+const TensorType* PerTensor(const TensorType* grid) {
+  return grid != nullptr && grid->quant->per_tensor() ? grid : nullptr;
+}
 
-// Where the result's numbers end up: its own grid, that behind a Relu or Clip, or that of one of several readers.
+// Where the result's numbers end up: its own grid, that behind a Relu or Clip, or that of one of
+// several readers.
 const TensorType* ResultGrid(const Graph& graph, ValueId y) {
   if (const TensorType* grid = PerTensor(WrittenGrid(graph, y))) return grid;
   return GridElsewhere(graph, y);
 }
 
 bool IsAverage(const Node& node) {
-  return node.domain.empty() && (node.op == "AveragePool" || node.op == "GlobalAveragePool" || node.op == "ReduceMean");
+  return node.domain.empty() &&
+         (node.op == "AveragePool" || node.op == "GlobalAveragePool" || node.op == "ReduceMean");
 }
 
 TensorType OperandOfSum(const Graph& graph, const Node& node, size_t i) {
-  const TensorType *sum = ResultGrid(graph, node.outputs[0]), *other = PerTensor(ReadGrid(graph, node.input(1 - i)));
+  const TensorType *sum = ResultGrid(graph, node.outputs[0]),
+                   *other = PerTensor(ReadGrid(graph, node.input(1 - i)));
   if (other == nullptr) other = GridElsewhere(graph, node.input(1 - i));
   if (sum == nullptr || other == nullptr) return {};
-  return GridFor(LowOf(*sum) - HighOf(*other), HighOf(*sum) - LowOf(*other), sum->dtype, sum->dtype == DType::kInt8 && sum->quant->zero_points[0] == 0,
+  return GridFor(LowOf(*sum) - HighOf(*other), HighOf(*sum) - LowOf(*other), sum->dtype,
+                 sum->dtype == DType::kInt8 && sum->quant->zero_points[0] == 0,
                  graph.value(node.input(i)).type.shape);
 }
 
@@ -45,7 +51,8 @@ TensorType InputGrid(const Graph& graph, const Node& node, size_t i) {
   return grid != nullptr ? *grid : TensorType();
 }
 
-TensorType OutputGrid(const Graph& graph, const Node& node, const std::vector<TensorType>& inputs, const Missing& missing) {
+TensorType OutputGrid(const Graph& graph, const Node& node, const std::vector<TensorType>& inputs,
+                      const Missing& missing) {
   if (const TensorType* grid = GridElsewhere(graph, node.outputs[0])) return *grid;
   if (!MovesOnly(node) && !IsAverage(node)) return {};
   double low = 0, high = 0;
@@ -53,7 +60,8 @@ TensorType OutputGrid(const Graph& graph, const Node& node, const std::vector<Te
   bool same = true;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const auto at = std::find(missing.inputs.begin(), missing.inputs.end(), i);
-    const TensorType* grid = at == missing.inputs.end() ? PerTensor(ReadGrid(graph, node.input(i))) : &inputs[at - missing.inputs.begin()];
+    const TensorType* grid = at == missing.inputs.end() ? PerTensor(ReadGrid(graph, node.input(i)))
+                                                        : &inputs[at - missing.inputs.begin()];
     if (grid == nullptr || !grid->quantized()) continue;
     same = same && (first == nullptr || SameGrid(*first, *grid));
     if (first == nullptr) first = grid;
@@ -62,7 +70,8 @@ TensorType OutputGrid(const Graph& graph, const Node& node, const std::vector<Te
   }
   if (first == nullptr) return {};
   if (same) return *first;
-  return GridFor(low, high, first->dtype, first->dtype == DType::kInt8 && first->quant->zero_points[0] == 0, Shape());
+  return GridFor(low, high, first->dtype,
+                 first->dtype == DType::kInt8 && first->quant->zero_points[0] == 0, Shape());
 }
 
 }  // namespace
@@ -70,7 +79,8 @@ TensorType OutputGrid(const Graph& graph, const Node& node, const std::vector<Te
 Missing MissingPairs(const Graph& graph, const Node& node) {
   Missing missing;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (IsActivation(graph, node.inputs[i]) && ReadGrid(graph, node.inputs[i]) == nullptr) missing.inputs.push_back(i);
+    if (IsActivation(graph, node.inputs[i]) && ReadGrid(graph, node.inputs[i]) == nullptr)
+      missing.inputs.push_back(i);
   }
   missing.output = !node.outputs.empty() && WrittenGrid(graph, node.outputs[0]) == nullptr;
   return missing;
@@ -81,22 +91,27 @@ bool TouchesIntegers(const Graph& graph, const Node& node) {
     if (!IsActivation(graph, v)) return false;
     if (ReadGrid(graph, v) != nullptr || GridElsewhere(graph, v) != nullptr) return true;
     const NodeId producer = graph.value(v).producer;
-    return graph.alive(producer) && IsWeighted(graph.node(producer)) && ReadGrid(graph, graph.node(producer).input(0)) != nullptr;
+    return graph.alive(producer) && IsWeighted(graph.node(producer)) &&
+           ReadGrid(graph, graph.node(producer).input(0)) != nullptr;
   };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), near) || (!node.outputs.empty() && ResultGrid(graph, node.outputs[0]) != nullptr);
+  return std::any_of(node.inputs.begin(), node.inputs.end(), near) ||
+         (!node.outputs.empty() && ResultGrid(graph, node.outputs[0]) != nullptr);
 }
 
 bool LeadsToIntegers(const Graph& graph, ValueId value) {
   if (GridElsewhere(graph, value) != nullptr) return true;
-  return std::any_of(graph.value(value).users.begin(), graph.value(value).users.end(), [&](NodeId user) {
-    const Node& node = graph.node(user);
-    if (node.outputs.empty() || IsQuantize(node)) return IsQuantize(node);
-    if (IsWeighted(node)) return ReadGrid(graph, node.input(1)) != nullptr;
-    return WrittenGrid(graph, node.outputs[0]) != nullptr || (MovesOnly(node) && LeadsToIntegers(graph, node.outputs[0]));
-  });
+  return std::any_of(graph.value(value).users.begin(), graph.value(value).users.end(),
+                     [&](NodeId user) {
+                       const Node& node = graph.node(user);
+                       if (node.outputs.empty() || IsQuantize(node)) return IsQuantize(node);
+                       if (IsWeighted(node)) return ReadGrid(graph, node.input(1)) != nullptr;
+                       return WrittenGrid(graph, node.outputs[0]) != nullptr ||
+                              (MovesOnly(node) && LeadsToIntegers(graph, node.outputs[0]));
+                     });
 }
 
-Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing, bool output_needed) {
+Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing,
+                          bool output_needed) {
   Completion plan;
   plan.complete = true;
   for (size_t i : missing.inputs) {

@@ -14,25 +14,28 @@ struct Missing {
 };
 Missing MissingPairs(const Graph& graph, const Node& node);
 
-// A neighbour's integers are near: an activation that it reads, or its result, is quantized somewhere, or the other inputs are dequantized.
+// A neighbour's integers are near: an activation that it reads, or its result, is quantized
+// somewhere, or the other inputs are dequantized.
 bool TouchesIntegers(const Graph& graph, const Node& node);
 
-// Whether a reader of the value, perhaps behind operators that only move values, has integer weights or a quantized result: integers
-// that nobody uses afterwards only cost accuracy.
+// Whether a reader of the value, perhaps behind operators that only move values, has integer
+// weights or a quantized result: integers that nobody uses afterwards only cost accuracy.
 bool LeadsToIntegers(const Graph& graph, ValueId value);
 
 // The grids that the missing pairs would get; empty types where the graph does not determine them:
 //   * a value that is quantized elsewhere has that grid;
 //   * operators that move values have one grid on both sides;
 //   * an average lies within its input's grid;
-//   * an operand of a sum y = a + b lies in [low(y) - high(b), high(y) - low(b)], or saturates y; with a Relu behind the sum
+//   * an operand of a sum y = a + b lies in [low(y) - high(b), high(y) - low(b)], or saturates y;
+//   with a Relu behind the sum
 //     low(y) is 0 and an operand below -high(b) makes the Relu's result 0 whatever it is.
 struct Completion {
   std::vector<TensorType> inputs;  // for each of Missing::inputs
   TensorType output;
   bool complete = false;
 };
-Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing, bool output_needed);
+Completion PlanCompletion(const Graph& graph, const Node& node, const Missing& missing,
+                          bool output_needed);
 
 // Places the pairs. False when they are there already or the grids are unknown.
 bool CompletePairs(Graph& graph, NodeId id, bool output_needed);

@@ -18,7 +18,8 @@ std::span<const PlacementRule* const> AllPlacementRules() {
   return kRules;
 }
 
-std::vector<Fault> FaultsWhere(const PlacementCase& c, const std::function<std::optional<Fault>(NodeId, const Node&)>& find) {
+std::vector<Fault> FaultsWhere(
+    const PlacementCase& c, const std::function<std::optional<Fault>(NodeId, const Node&)>& find) {
   std::vector<Fault> faults;
   for (NodeId id : c.graph.order()) {
     if (c.taken.count(id)) continue;
@@ -33,7 +34,8 @@ std::vector<Fault> FaultsWhere(const PlacementCase& c, const std::function<std::
 namespace {
 
 bool Names(const PlacementRule& rule, std::string_view runtime) {
-  return (" " + std::string(rule.runtimes) + " ").find(" " + std::string(runtime) + " ") != std::string::npos;
+  return (" " + std::string(rule.runtimes) + " ").find(" " + std::string(runtime) + " ") !=
+         std::string::npos;
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ TEST(Fates, NamesAndCounts) {
 TEST(OrtCpu, Convolutions) {
   // The fate of a convolution of a uint8 activation, with these weights and bias, quantized behind.
   const auto conv = [](const std::function<ValueId(Net&)>& weights,
-                       const std::function<ValueId(Net&)>& bias = nullptr,
-                       bool quantized = true) {
+                       const std::function<ValueId(Net&)>& bias = nullptr, bool quantized = true) {
     Net n;
     const ValueId x = n.Pair(n.x, 0.02f, 128);
     const ValueId w = weights(n);
@@ -201,8 +200,8 @@ TEST(OrtCpu, OperatorsOnEveryInput) {
   const auto add = [](bool left, bool right, bool result, DType dtype = DType::kUint8) {
     Net n;
     const ValueId a = n.Op("Exp", {n.x}), b = n.Op("Tanh", {n.x});
-    const ValueId y = n.Op(
-        "Add", {left ? n.Pair(a, 0.1f) : a, right ? n.Pair(b, 0.01f, 128, dtype) : b});
+    const ValueId y =
+        n.Op("Add", {left ? n.Pair(a, 0.1f) : a, right ? n.Pair(b, 0.01f, 128, dtype) : b});
     const std::string fates = OnCpu(n.Done({result ? n.Pair(y, 0.1f) : y}));
     return fates.substr(fates.find("Add"));
   };
@@ -215,8 +214,7 @@ TEST(OrtCpu, OperatorsOnEveryInput) {
     Net n;
     const ValueId c = n.graph.AddInput("c", TensorType(DType::kBool, Shape{1, 8, 6, 6}));
     const ValueId a = n.Op("Exp", {n.x}), b = n.Op("Tanh", {n.x});
-    const ValueId y =
-        n.Op("Where", {c, left ? n.Pair(a, 0.1f) : a, right ? n.Pair(b, 0.1f) : b});
+    const ValueId y = n.Op("Where", {c, left ? n.Pair(a, 0.1f) : a, right ? n.Pair(b, 0.1f) : b});
     const std::string fates = OnCpu(n.Done({n.Pair(y, 0.1f)}));
     return fates.substr(fates.find("Where"));
   };
@@ -291,9 +289,9 @@ TEST(OrtCpu, IntegersInTheFile) {
   EXPECT_EQ(OnCpu(n.Done({y})), "Conv integer") << "whatever stands behind it";
   Net m;
   const ValueId stored = m.Quantize(m.x, 0.1f);
-  const ValueId pooled = m.graph.Apply(
-      "MaxPool", "pool", {stored}, With("kernel_shape", std::vector<int64_t>{1, 1}),
-      m.graph.value(stored).type);
+  const ValueId pooled =
+      m.graph.Apply("MaxPool", "pool", {stored}, With("kernel_shape", std::vector<int64_t>{1, 1}),
+                    m.graph.value(stored).type);
   EXPECT_EQ(OnCpu(m.Done({m.Dequantize(pooled)})), "MaxPool moved");
 }
 

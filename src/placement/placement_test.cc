@@ -33,8 +33,10 @@ Graph Dynamic(bool faulty) {
   n.graph.AddNode(std::move(quantize));
   EXPECT_TRUE(InferTypes(n.graph));
   Tensor w = Tensor::Allocate(TensorType(DType::kUint8, Shape{4, 8, 3, 3}));
-  for (int64_t i = 0; i < w.elements(); ++i) w.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(i * 37 % 251);
-  const ValueId weights = n.graph.AddConstant("w", w), zero = n.graph.AddConstant("wz", Tensor::Scalar<uint8_t>(120));
+  for (int64_t i = 0; i < w.elements(); ++i)
+    w.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(i * 37 % 251);
+  const ValueId weights = n.graph.AddConstant("w", w),
+                zero = n.graph.AddConstant("wz", Tensor::Scalar<uint8_t>(120));
   const ValueId sums = n.Op("ConvInteger", {parts[0], weights, parts[2], zero});
   Attrs to;
   to.Set("to", static_cast<int64_t>(DType::kFloat32));
@@ -58,27 +60,35 @@ Graph Residual(bool faulty, const char* runtime) {
 
 const std::vector<Case>& Cases() {
   static const std::vector<Case> kCases = {
-      {"qlinear-operators", "ort-cuda", [](bool faulty) {
+      {"qlinear-operators", "ort-cuda",
+       [](bool faulty) {
          Net n;
          const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128));
          if (faulty) n.graph.attrs(n.graph.value(y).producer).Set("evoq.from", "QLinearConv");
          return n.Done({n.Pair(y, 0.02f, 128)});
        }},
       {"dynamic-quantization", "ort-cpu", Dynamic},
-      {"batch-norm-apart", "ort-cpu", [](bool faulty) {
+      {"batch-norm-apart", "ort-cpu",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128));
-         const auto constant = [&](float v) { return n.Floats(Shape{8}, std::vector<float>(8, v)); };
-         if (faulty) y = n.Op("BatchNormalization", {y, constant(1.5f), constant(0.2f), constant(0.1f), constant(2)});
+         const auto constant = [&](float v) {
+           return n.Floats(Shape{8}, std::vector<float>(8, v));
+         };
+         if (faulty)
+           y = n.Op("BatchNormalization",
+                    {y, constant(1.5f), constant(0.2f), constant(0.1f), constant(2)});
          return n.Done({n.Pair(y, 0.04f, 128)});
        }},
-      {"activation-apart", "ort-cpu", [](bool faulty) {
+      {"activation-apart", "ort-cpu",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128));
          if (faulty) y = n.Pair(y, 0.04f, 128);
          return n.Done({n.Pair(n.Op("Relu", {y}), 0.02f)});
        }},
-      {"activation-not-split", "ort-cpu", [](bool faulty) {
+      {"activation-not-split", "ort-cpu",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128));
          if (!faulty) y = n.Pair(y, 0.04f, 128);
@@ -86,99 +96,143 @@ const std::vector<Case>& Cases() {
          attrs.Set("alpha", 0.25f);
          return n.Done({n.Pair(n.Op("LeakyRelu", {y}, attrs), 0.025f, 50)});
        }},
-      {"double-pair", "tensorrt", [](bool faulty) {
+      {"double-pair", "tensorrt",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Pair(n.x, 0.02f, 0, DType::kInt8);
          if (faulty) y = n.Pair(y, 0.03f, 0, DType::kInt8);
          return n.Done({n.Conv(y)});
        }},
-      {"residual-not-quantized", "ort-cpu", [](bool faulty) { return Residual(faulty, "ort-cpu"); }},
-      {"residual-not-quantized", "tensorrt", [](bool faulty) { return Residual(faulty, "tensorrt"); }},
-      {"residual-not-quantized", "openvino", [](bool faulty) { return Residual(faulty, "openvino"); }},
-      {"concat-not-quantized", "ort-cpu", [](bool faulty) {
+      {"residual-not-quantized", "ort-cpu",
+       [](bool faulty) { return Residual(faulty, "ort-cpu"); }},
+      {"residual-not-quantized", "tensorrt",
+       [](bool faulty) { return Residual(faulty, "tensorrt"); }},
+      {"residual-not-quantized", "openvino",
+       [](bool faulty) { return Residual(faulty, "openvino"); }},
+      {"concat-not-quantized", "ort-cpu",
+       [](bool faulty) {
          Net n;
          const ValueId x = n.Pair(n.x, 0.02f, 128);
          const ValueId a = n.Conv(x), b = n.Pair(n.Conv(x), 0.05f, 128);
          Attrs attrs;
          attrs.Set("axis", int64_t{1});
-         return n.Done({n.Pair(n.Op("Concat", {faulty ? a : n.Pair(a, 0.05f, 128), b}, attrs), 0.05f, 128)});
+         return n.Done(
+             {n.Pair(n.Op("Concat", {faulty ? a : n.Pair(a, 0.05f, 128), b}, attrs), 0.05f, 128)});
        }},
-      {"pooling-in-float", "ort-cpu", [](bool faulty) {
+      {"pooling-in-float", "ort-cpu",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Op("GlobalAveragePool", {Healthy(n)});
          if (!faulty) y = n.Pair(y, 0.02f);
          return n.Done({n.Pair(n.Conv(y), 0.05f, 128)});
-       }, 0.2},
-      {"move-in-float", "ort-cpu", [](bool faulty) {
+       },
+       0.2},
+      {"move-in-float", "ort-cpu",
+       [](bool faulty) {
          Net n;
          ValueId y = n.Op("Flatten", {Healthy(n)});
          if (!faulty) y = n.Pair(y, 0.02f);
          return n.Done({n.Pair(n.Op("Gemm", {y, n.Stored({288, 10}, 1)}), 0.1f, 128)});
        }},
-      {"grid-change", "ort-cpu", [](bool faulty) {
+      {"grid-change", "ort-cpu",
+       [](bool faulty) {
          Net n;
          Attrs attrs;
          attrs.Set("kernel_shape", std::vector<int64_t>{2, 2});
          const ValueId pooled = n.Op("MaxPool", {Healthy(n)}, attrs);
          const ValueId y = n.Pair(pooled, faulty ? 0.03f : 0.02f);
-         return n.Done({n.Pair(n.Conv(y, n.Stored({8, 8, 3, 3}, -1), n.Stored({8}, -1, DType::kInt32, 0, (faulty ? 0.03f : 0.02f) * 0.001f)), 0.05f, 128)});
+         return n.Done(
+             {n.Pair(n.Conv(y, n.Stored({8, 8, 3, 3}, -1),
+                            n.Stored({8}, -1, DType::kInt32, 0, (faulty ? 0.03f : 0.02f) * 0.001f)),
+                     0.05f, 128)});
        }},
-      {"output-read-twice", "ort-cpu", [](bool faulty) {
+      {"output-read-twice", "ort-cpu",
+       [](bool faulty) {
          Net n;
          const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128)), z = n.Pair(y, 0.04f, 128);
          return n.Done({n.Op("Exp", {faulty ? y : z}), n.Pair(n.Conv(z), 0.05f, 128)});
        }},
-      {"relu-kept", "ort-cpu", [](bool faulty) {
+      {"relu-kept", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Pair(n.Op("Relu", {n.Conv(n.Pair(n.x, 0.02f, 128))}), 0.03f, faulty ? 100 : 0)});
+         return n.Done(
+             {n.Pair(n.Op("Relu", {n.Conv(n.Pair(n.x, 0.02f, 128))}), 0.03f, faulty ? 100 : 0)});
        }},
-      {"signed-activations", "ort-cpu", [](bool faulty) {
+      {"signed-activations", "ort-cpu",
+       [](bool faulty) {
          Net n;
          const DType dtype = faulty ? DType::kInt8 : DType::kUint8;
          const int zero = faulty ? 0 : 128;
          const ValueId a = n.Pair(n.x, 0.02f, zero, dtype);
-         return n.Done({n.Pair(n.Conv(a), 0.05f, zero, dtype), n.Pair(n.Conv(a), 0.05f, zero, dtype)});
-       }, 1e-6},
-      {"asymmetric-activations", "tensorrt", [](bool faulty) {
+         return n.Done(
+             {n.Pair(n.Conv(a), 0.05f, zero, dtype), n.Pair(n.Conv(a), 0.05f, zero, dtype)});
+       },
+       1e-6},
+      {"asymmetric-activations", "tensorrt",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Conv(n.Pair(n.x, 0.02f, faulty ? 100 : 0, faulty ? DType::kUint8 : DType::kInt8), {}, {})});
+         return n.Done({n.Conv(
+             n.Pair(n.x, 0.02f, faulty ? 100 : 0, faulty ? DType::kUint8 : DType::kInt8), {}, {})});
        }},
-      {"unsigned-weights", "ort-cpu", [](bool faulty) {
+      {"unsigned-weights", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), n.Stored({8, 8, 3, 3}, -1, faulty ? DType::kUint8 : DType::kInt8, faulty ? 120 : 0)), 0.05f, 128)});
+         return n.Done(
+             {n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128),
+                            n.Stored({8, 8, 3, 3}, -1, faulty ? DType::kUint8 : DType::kInt8,
+                                     faulty ? 120 : 0)),
+                     0.05f, 128)});
        }},
-      {"weight-axis", "ort-cpu", [](bool faulty) {
+      {"weight-axis", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), n.Stored({8, 8, 3, 3}, faulty ? 1 : 0)), 0.05f, 128)});
+         return n.Done({n.Pair(
+             n.Conv(n.Pair(n.x, 0.02f, 128), n.Stored({8, 8, 3, 3}, faulty ? 1 : 0)), 0.05f, 128)});
        }},
-      {"bias-not-int32", "ort-cpu", [](bool faulty) {
+      {"bias-not-int32", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), n.Stored({8, 8, 3, 3}, -1), n.Stored({8}, -1, faulty ? DType::kInt8 : DType::kInt32, 0, faulty ? 0.01f : 2e-5f)), 0.05f, 128)});
+         return n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), n.Stored({8, 8, 3, 3}, -1),
+                                      n.Stored({8}, -1, faulty ? DType::kInt8 : DType::kInt32, 0,
+                                               faulty ? 0.01f : 2e-5f)),
+                               0.05f, 128)});
        }},
-      {"bias-not-int32", "ort-cpu", [](bool faulty) {
+      {"bias-not-int32", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         const ValueId w = n.Stored({8, 8, 3, 3}, -1), b = n.Stored({8}, -1, DType::kInt32, 0, faulty ? 2.05e-5f : 2.01e-5f);
+         const ValueId w = n.Stored({8, 8, 3, 3}, -1),
+                       b = n.Stored({8}, -1, DType::kInt32, 0, faulty ? 2.05e-5f : 2.01e-5f);
          return n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), w, b), 0.05f, 128)});
        }},
-      {"bias-quantized", "tensorrt", [](bool faulty) {
+      {"bias-quantized", "tensorrt",
+       [](bool faulty) {
          Net n;
-         const ValueId bias = faulty ? n.Stored({8}, -1, DType::kInt32) : n.Floats(Shape{8}, std::vector<float>(8, 0.5f));
+         const ValueId bias = faulty ? n.Stored({8}, -1, DType::kInt32)
+                                     : n.Floats(Shape{8}, std::vector<float>(8, 0.5f));
          return n.Done({n.Conv(n.Pair(n.x, 0.02f, 0, DType::kInt8), {}, bias)});
-       }, 1e-6},
-      {"no-integer-kernel", "ort-cpu", [](bool faulty) {
+       },
+       1e-6},
+      {"no-integer-kernel", "ort-cpu",
+       [](bool faulty) {
          Net n;
          return n.Done({n.Pair(n.Op(faulty ? "HardSwish" : "Sigmoid", {Healthy(n)}), 0.01f)});
        }},
-      {"pair-between-floats", "ort-cpu", [](bool faulty) {
+      {"pair-between-floats", "ort-cpu",
+       [](bool faulty) {
          Net n;
          const ValueId a = n.Op("Tanh", {n.x});
          return n.Done({n.Op("Exp", {faulty ? n.Pair(a, 0.01f, 128) : a}), Healthy(n)});
        }},
-      {"weights-dequantized-each-run", "ort-cpu", [](bool faulty) {
+      {"weights-dequantized-each-run", "ort-cpu",
+       [](bool faulty) {
          Net n;
-         return n.Done({n.Conv(n.x, faulty ? n.Stored({8, 8, 3, 3}, 0) : n.Floats(Shape{8, 8, 3, 3}, std::vector<float>(576, 0.01f)))});
-       }, 1e-6},
-      {"cpu-fallback", "ort-cuda", [](bool faulty) {
+         return n.Done(
+             {n.Conv(n.x, faulty ? n.Stored({8, 8, 3, 3}, 0)
+                                 : n.Floats(Shape{8, 8, 3, 3}, std::vector<float>(576, 0.01f)))});
+       },
+       1e-6},
+      {"cpu-fallback", "ort-cuda",
+       [](bool faulty) {
          Net n;
          return n.Done({n.Op("Relu", {n.Op(faulty ? "Tan" : "Tanh", {n.Op("Relu", {n.x})})})});
        }},
@@ -212,7 +266,8 @@ double Difference(const Graph& a, const Graph& b) {
     double largest = 1e-6, difference = 0;
     for (int64_t k = 0; k < x[i].elements(); ++k) {
       largest = std::max(largest, std::abs(static_cast<double>(x[i].data<float>()[k])));
-      difference = std::max(difference, std::abs(static_cast<double>(x[i].data<float>()[k] - y[i].data<float>()[k])));
+      difference = std::max(
+          difference, std::abs(static_cast<double>(x[i].data<float>()[k] - y[i].data<float>()[k])));
     }
     worst = std::max(worst, difference / largest);
   }
@@ -265,19 +320,27 @@ TEST(Placement, EveryRuleHasACaseTextsAndASectionOfTheDocs) {
   std::stringstream docs;
   docs << file.rdbuf();
   for (const PlacementRule* rule : AllPlacementRules()) {
-    EXPECT_TRUE(std::any_of(Cases().begin(), Cases().end(), [&](const Case& c) { return std::string_view(c.code) == rule->code; })) << rule->code;
-    EXPECT_NE(docs.str().find("### " + std::string(rule->code) + "\n"), std::string::npos) << rule->code << " has no section in docs/doctor.md";
-    for (const char* text : {rule->sentence, rule->fix, rule->source}) EXPECT_NE(*text, '\0') << rule->code;
+    EXPECT_TRUE(std::any_of(Cases().begin(), Cases().end(), [&](const Case& c) {
+      return std::string_view(c.code) == rule->code;
+    })) << rule->code;
+    EXPECT_NE(docs.str().find("### " + std::string(rule->code) + "\n"), std::string::npos)
+        << rule->code << " has no section in docs/doctor.md";
+    for (const char* text : {rule->sentence, rule->fix, rule->source})
+      EXPECT_NE(*text, '\0') << rule->code;
     std::istringstream names(rule->runtimes);
-    for (std::string name; names >> name;) EXPECT_NE(FindRuntime(name), nullptr) << rule->code << " names " << name;
+    for (std::string name; names >> name;)
+      EXPECT_NE(FindRuntime(name), nullptr) << rule->code << " names " << name;
   }
 }
 
 // What a repair gives must be integer arithmetic, not only free of the fault.
 TEST(Placement, RepairsMakeIntegers) {
-  for (const char* code : {"batch-norm-apart", "activation-not-split", "residual-not-quantized", "concat-not-quantized", "pooling-in-float",
-                           "move-in-float", "grid-change", "relu-kept", "signed-activations", "weight-axis", "bias-not-int32"}) {
-    const Case& c = *std::find_if(Cases().begin(), Cases().end(), [&](const Case& k) { return std::string_view(k.code) == code; });
+  for (const char* code :
+       {"batch-norm-apart", "activation-not-split", "residual-not-quantized",
+        "concat-not-quantized", "pooling-in-float", "move-in-float", "grid-change", "relu-kept",
+        "signed-activations", "weight-axis", "bias-not-int32"}) {
+    const Case& c = *std::find_if(Cases().begin(), Cases().end(),
+                                  [&](const Case& k) { return std::string_view(k.code) == code; });
     Graph graph = c.make(true);
     const Runtime& runtime = *FindRuntime(c.runtime);
     EXPECT_GT(Examine(graph, runtime).fates.Count(Fate::kFloat), 0) << code;
@@ -286,7 +349,8 @@ TEST(Placement, RepairsMakeIntegers) {
   }
 }
 
-// Twelve operators without a CUDA kernel between operators that have one: each value is carried there and back.
+// Twelve operators without a CUDA kernel between operators that have one: each value is carried
+// there and back.
 TEST(Placement, MemcpyNodesAreCounted) {
   Net n;
   ValueId y = n.Op("Relu", {n.x});
@@ -342,8 +406,11 @@ TEST(Placement, CudaKernelsHaveNotEveryType) {
 TEST(Placement, ShapeArithmeticStaysOnTheHost) {
   Net n;
   const ValueId shape = n.Op("Shape", {n.Op("Relu", {n.x})});
-  const ValueId half = n.Op("Mul", {shape, n.graph.AddConstant("one", Tensor::FromValues<int64_t>(Shape{4}, {1, 1, 1, 1}))});
-  const Examination e = Examine(n.Done({n.Op("Reshape", {n.Op("Exp", {n.x}), half})}), *FindRuntime("ort-cuda"));
+  const ValueId half = n.Op(
+      "Mul",
+      {shape, n.graph.AddConstant("one", Tensor::FromValues<int64_t>(Shape{4}, {1, 1, 1, 1}))});
+  const Examination e =
+      Examine(n.Done({n.Op("Reshape", {n.Op("Exp", {n.x}), half})}), *FindRuntime("ort-cuda"));
   EXPECT_TRUE(e.fates.copies.empty());
   EXPECT_EQ(e.fates.Count(Fate::kHost), 0);
 }
@@ -351,7 +418,8 @@ TEST(Placement, ShapeArithmeticStaysOnTheHost) {
 // int32 biases are read from the host by CUDA at every inference.
 TEST(Placement, BiasesAreCopiedToTheGpu) {
   Net n;
-  const ValueId y = n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), {}, n.Stored({8}, -1, DType::kInt32)), 0.05f, 128);
+  const ValueId y =
+      n.Pair(n.Conv(n.Pair(n.x, 0.02f, 128), {}, n.Stored({8}, -1, DType::kInt32)), 0.05f, 128);
   Graph graph = n.Done({y});
   const Runtime& cuda = *FindRuntime("ort-cuda");
   EXPECT_EQ(Examine(graph, cuda).fates.copies.size(), 1);
@@ -366,24 +434,28 @@ TEST(Placement, BiasesAreCopiedToTheGpu) {
 TEST(Placement, OrtPropagatesPairsItself) {
   Net n;
   const ValueId y = n.Op("Transpose", {Healthy(n)});
-  const Examination e = Examine(n.Done({n.Pair(n.Conv(y, n.Stored({8, 6, 3, 3}, 0)), 0.05f, 128)}), *FindRuntime("ort-cpu"));
+  const Examination e = Examine(n.Done({n.Pair(n.Conv(y, n.Stored({8, 6, 3, 3}, 0)), 0.05f, 128)}),
+                                *FindRuntime("ort-cpu"));
   EXPECT_EQ(e.fates.Count(Fate::kMoved), 1);
   EXPECT_EQ(e.fates.Count(Fate::kFloat), 0);
   EXPECT_TRUE(e.findings.empty());
 }
 
-// Grids hold behind operators that only move values: TensorRT and OpenVINO carry DequantizeLinear down.
+// Grids hold behind operators that only move values: TensorRT and OpenVINO carry DequantizeLinear
+// down.
 TEST(Placement, GridsHoldBehindMoves) {
   for (const char* runtime : {"tensorrt", "openvino"}) {
     Net n;
     const ValueId y = n.Op("Flatten", {n.Pair(n.x, 0.02f, 0, DType::kInt8)});
-    const Examination e = Examine(n.Done({n.Op("Gemm", {y, n.Stored({288, 10}, 1)})}), *FindRuntime(runtime));
+    const Examination e =
+        Examine(n.Done({n.Op("Gemm", {y, n.Stored({288, 10}, 1)})}), *FindRuntime(runtime));
     EXPECT_EQ(e.fates.Count(Fate::kInteger), 1) << runtime;
     EXPECT_EQ(e.fates.Count(Fate::kFloat), 0) << runtime;
   }
 }
 
-// The range of an addend follows from the sum's and the other's; nothing that reaches the result is lost.
+// The range of an addend follows from the sum's and the other's; nothing that reaches the result is
+// lost.
 TEST(Placement, AddendsTakeTheRangeThatTheSumLeaves) {
   Net n;
   const ValueId a = n.Pair(n.x, 0.01f, 0), product = n.Conv(a);
@@ -412,8 +484,8 @@ TEST(Placement, ResultsOfMovesReachAsFarAsTheirOperands) {
       Net n;
       const ValueId known = n.Pair(n.x, 0.02f, 0), real = n.Op("Sigmoid", {n.x});
       const ValueId elsewhere = n.Op("Flatten", {n.Pair(real, c.scale, c.zero)});
-      const ValueId y = missing_first ? n.Op("Concat", {real, known}, axis)
-                                      : n.Op("Concat", {known, real}, axis);
+      const ValueId y =
+          missing_first ? n.Op("Concat", {real, known}, axis) : n.Op("Concat", {known, real}, axis);
       const Graph graph = n.Done({y, elsewhere});
       const Node& concat = graph.node(graph.FindNode("Concat"));
       const Missing missing = MissingPairs(graph, concat);
@@ -435,7 +507,8 @@ TEST(Placement, ResultsOfMovesReachAsFarAsTheirOperands) {
 // At the model's end integers would be made for nobody.
 TEST(Placement, PoolingIntoFloatsIsNoFault) {
   Net n;
-  EXPECT_TRUE(Examine(n.Done({n.Op("GlobalAveragePool", {Healthy(n)})}), *FindRuntime("ort-cpu")).findings.empty());
+  EXPECT_TRUE(Examine(n.Done({n.Op("GlobalAveragePool", {Healthy(n)})}), *FindRuntime("ort-cpu"))
+                  .findings.empty());
 }
 
 TEST(Placement, WhatOnlyDataCanTellIsNotRepaired) {

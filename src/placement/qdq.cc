@@ -9,12 +9,15 @@ namespace evoq {
 
 bool IsQuantize(const Node& node) { return node.op == "QuantizeLinear" && node.domain.empty(); }
 bool IsDequantize(const Node& node) { return node.op == "DequantizeLinear" && node.domain.empty(); }
-bool IsClamp(const Node& node) { return node.domain.empty() && (node.op == "Relu" || node.op == "Clip"); }
+bool IsClamp(const Node& node) {
+  return node.domain.empty() && (node.op == "Relu" || node.op == "Clip");
+}
 
 const TensorType* GridOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const ValueId stored = IsQuantize(node) ? node.outputs[0] : node.input(0);
-  return stored.valid() && graph.value(stored).type.quantized() ? &graph.value(stored).type : nullptr;
+  return stored.valid() && graph.value(stored).type.quantized() ? &graph.value(stored).type
+                                                                : nullptr;
 }
 
 namespace {
@@ -54,7 +57,8 @@ bool IsConstantLike(const Graph& graph, ValueId value) {
 bool IsActivation(const Graph& graph, ValueId value) {
   if (!value.valid()) return false;
   const TensorType& type = graph.value(value).type;
-  return type.dtype == DType::kFloat32 && !type.quantized() && type.is_tensor() && !IsConstantLike(graph, value);
+  return type.dtype == DType::kFloat32 && !type.quantized() && type.is_tensor() &&
+         !IsConstantLike(graph, value);
 }
 
 bool HasActivationGrids(const Graph& graph) {
@@ -65,7 +69,8 @@ bool HasActivationGrids(const Graph& graph) {
 }
 
 bool IsWeighted(const Node& node) {
-  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul" || node.op == "Gemm");
+  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" ||
+                                 node.op == "MatMul" || node.op == "Gemm");
 }
 
 int OutputChannelAxis(const Node& node, int rank) {
@@ -75,12 +80,16 @@ int OutputChannelAxis(const Node& node, int rank) {
 }
 
 double LowOf(const TensorType& grid) {
-  return static_cast<double>(IntegerMin(grid.dtype) - grid.quant->zero_points[0]) * static_cast<double>(grid.quant->scales[0]);
+  return static_cast<double>(IntegerMin(grid.dtype) - grid.quant->zero_points[0]) *
+         static_cast<double>(grid.quant->scales[0]);
 }
 double HighOf(const TensorType& grid) {
-  return static_cast<double>(IntegerMax(grid.dtype) - grid.quant->zero_points[0]) * static_cast<double>(grid.quant->scales[0]);
+  return static_cast<double>(IntegerMax(grid.dtype) - grid.quant->zero_points[0]) *
+         static_cast<double>(grid.quant->scales[0]);
 }
-bool SameGrid(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && *a.quant == *b.quant; }
+bool SameGrid(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && *a.quant == *b.quant;
+}
 
 TensorType GridFor(double low, double high, DType dtype, bool symmetric, const Shape& shape) {
   const Range range{.min = static_cast<float>(low), .max = static_cast<float>(high)};
@@ -100,7 +109,8 @@ ValueId AddPair(Graph& graph, ValueId real, const TensorType& grid) {
   for (NodeId user : graph.value(stored).users) {
     if (IsDequantize(graph.node(user))) return graph.node(user).outputs[0];
   }
-  return graph.Apply("DequantizeLinear", name + "_dequantize", {stored}, {}, TensorType(DType::kFloat32, type.shape));
+  return graph.Apply("DequantizeLinear", name + "_dequantize", {stored}, {},
+                     TensorType(DType::kFloat32, type.shape));
 }
 
 void MoveReaders(Graph& graph, ValueId real, ValueId to, bool outputs) {
@@ -120,7 +130,9 @@ bool BypassPair(Graph& graph, NodeId dequantize) {
   const NodeId quantize = graph.value(graph.node(dequantize).input(0)).producer;
   if (!graph.alive(quantize) || !IsQuantize(graph.node(quantize))) return false;
   const ValueId x = graph.node(quantize).input(0);
-  if (graph.IsOutput(real) && (graph.IsInput(x) || graph.IsOutput(x) || graph.value(x).is_constant())) return false;
+  if (graph.IsOutput(real) &&
+      (graph.IsInput(x) || graph.IsOutput(x) || graph.value(x).is_constant()))
+    return false;
   graph.ReplaceUses(real, x);
   return true;
 }
@@ -129,7 +141,9 @@ namespace {
 
 const TensorType* WeightGrid(const Graph& graph, const Node& node) {
   const TensorType* grid = ReadGrid(graph, node.input(1));
-  return grid != nullptr && IsConstantLike(graph, node.input(1)) && grid->quant->block == 0 ? grid : nullptr;
+  return grid != nullptr && IsConstantLike(graph, node.input(1)) && grid->quant->block == 0
+             ? grid
+             : nullptr;
 }
 
 bool HasStoredBias(const Graph& graph, const Node& node) {
@@ -149,7 +163,8 @@ void Regrid(Graph& graph, ValueId stored, const TensorType& grid) {
     const ValueId real = graph.node(dequantize).outputs[0];
     for (NodeId user : std::vector<NodeId>(graph.value(real).users)) {
       const Node& node = graph.node(user);
-      if (IsWeighted(node) && node.input(0) == real && HasStoredBias(graph, node)) QuantizeBiasOf(graph, user);
+      if (IsWeighted(node) && node.input(0) == real && HasStoredBias(graph, node))
+        QuantizeBiasOf(graph, user);
     }
   }
 }
@@ -176,7 +191,9 @@ void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor) {
   const std::string name = graph.value(graph.node(id).input(i)).name;
   const Shape shape = tensor.shape();
   const ValueId stored = graph.AddConstant(name + "_stored", std::move(tensor));
-  graph.SetInput(id, i, graph.Apply("DequantizeLinear", name + "_dequantize", {stored}, {}, TensorType(DType::kFloat32, shape)));
+  graph.SetInput(id, i,
+                 graph.Apply("DequantizeLinear", name + "_dequantize", {stored}, {},
+                             TensorType(DType::kFloat32, shape)));
 }
 
 bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w) {
@@ -185,9 +202,11 @@ bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w
   const size_t count = std::max(b.size(), s.size());
   if ((b.size() != count && b.size() != 1) || (s.size() != count && s.size() != 1)) return false;
   for (size_t c = 0; c < count; ++c) {
-    const double wanted = static_cast<double>(x.quant->scales[0]) * static_cast<double>(s[s.size() == 1 ? 0 : c]);
+    const double wanted =
+        static_cast<double>(x.quant->scales[0]) * static_cast<double>(s[s.size() == 1 ? 0 : c]);
     constexpr double kTolerance = 0.01;  // ONNX Runtime 1.31 takes a ratio of 1.01 and refuses 1.02
-    if (std::abs(static_cast<double>(b[b.size() == 1 ? 0 : c]) - wanted) > kTolerance * wanted) return false;
+    if (std::abs(static_cast<double>(b[b.size() == 1 ? 0 : c]) - wanted) > kTolerance * wanted)
+      return false;
   }
   return true;
 }
@@ -197,15 +216,20 @@ bool QuantizeBiasOf(Graph& graph, NodeId id) {
   const TensorType* x = ReadGrid(graph, node.input(0));
   const TensorType* w = WeightGrid(graph, node);
   const Tensor bias = RealConstant(graph, node.input(2));
-  if (x == nullptr || !x->quant->per_tensor() || w == nullptr || !bias.defined() || bias.shape().rank() != 1) return false;
+  if (x == nullptr || !x->quant->per_tensor() || w == nullptr || !bias.defined() ||
+      bias.shape().rank() != 1)
+    return false;
   const size_t channels = static_cast<size_t>(bias.elements());
   if (w->quant->scales.size() != 1 && w->quant->scales.size() != channels) return false;
   Tensor stored = QuantizeBias(bias, x->quant->scales[0], *w->quant);
   QuantParams params;
-  for (float s : w->quant->scales) params.scales.push_back(static_cast<float>(static_cast<double>(x->quant->scales[0]) * static_cast<double>(s)));
+  for (float s : w->quant->scales)
+    params.scales.push_back(
+        static_cast<float>(static_cast<double>(x->quant->scales[0]) * static_cast<double>(s)));
   params.zero_points.assign(params.scales.size(), 0);
   if (params.scales.size() > 1) params.axis = 0;
-  ReplaceDequantized(graph, id, 2, stored.WithType(TensorType(DType::kInt32, stored.shape(), std::move(params))));
+  ReplaceDequantized(graph, id, 2,
+                     stored.WithType(TensorType(DType::kInt32, stored.shape(), std::move(params))));
   return true;
 }
 

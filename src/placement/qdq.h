@@ -1,5 +1,6 @@
-// Reading and changing where QuantizeLinear and DequantizeLinear stand in an imported graph. "Real" values are float32; "stored"
-// ones are the integers between a QuantizeLinear and the DequantizeLinear nodes that read it.
+// Reading and changing where QuantizeLinear and DequantizeLinear stand in an imported graph. "Real"
+// values are float32; "stored" ones are the integers between a QuantizeLinear and the
+// DequantizeLinear nodes that read it.
 #pragma once
 
 #include <string>
@@ -15,17 +16,20 @@ bool IsQuantize(const Node& node);
 bool IsDequantize(const Node& node);
 bool IsClamp(const Node& node);  // Relu or Clip
 
-// The type of the integers that a QuantizeLinear writes or a DequantizeLinear reads; nullptr where scale and zero point are
-// computed or their readers disagree.
+// The type of the integers that a QuantizeLinear writes or a DequantizeLinear reads; nullptr where
+// scale and zero point are computed or their readers disagree.
 const TensorType* GridOf(const Graph& graph, NodeId id);
 // The grid from which a real value is dequantized, nullptr where it is not.
 const TensorType* ReadGrid(const Graph& graph, ValueId real);
-// The only reader of a real value, which is no graph output, when it is a QuantizeLinear; else invalid.
+// The only reader of a real value, which is no graph output, when it is a QuantizeLinear; else
+// invalid.
 NodeId OnlyQuantizer(const Graph& graph, ValueId real);
-// The grid to which a real value is quantized: by its only reader, or by the QuantizeLinear behind a Relu or Clip that alone reads it.
+// The grid to which a real value is quantized: by its only reader, or by the QuantizeLinear behind
+// a Relu or Clip that alone reads it.
 const TensorType* WrittenGrid(const Graph& graph, ValueId real);
 
-// A float32 value that is computed or an input of the graph, not a constant nor a dequantized constant.
+// A float32 value that is computed or an input of the graph, not a constant nor a dequantized
+// constant.
 bool IsActivation(const Graph& graph, ValueId value);
 // A constant, or a DequantizeLinear of one.
 bool IsConstantLike(const Graph& graph, ValueId value);
@@ -46,24 +50,30 @@ TensorType GridFor(double low, double high, DType dtype, bool symmetric, const S
 
 // ---- changes. The caller sorts, removes dead nodes and infers types afterwards.
 
-// `real` through a QuantizeLinear and a DequantizeLinear of that grid: the dequantized value, which nobody reads yet. An existing
-// pair of that grid is used.
+// `real` through a QuantizeLinear and a DequantizeLinear of that grid: the dequantized value, which
+// nobody reads yet. An existing pair of that grid is used.
 ValueId AddPair(Graph& graph, ValueId real, const TensorType& grid);
-// The readers of `real` other than QuantizeLinear nodes, and the graph's outputs if `outputs`, read `to` instead.
+// The readers of `real` other than QuantizeLinear nodes, and the graph's outputs if `outputs`, read
+// `to` instead.
 void MoveReaders(Graph& graph, ValueId real, ValueId to, bool outputs);
-// Readers of the DequantizeLinear read what its QuantizeLinear reads. False where that would change the names of the graph's outputs.
+// Readers of the DequantizeLinear read what its QuantizeLinear reads. False where that would change
+// the names of the graph's outputs.
 bool BypassPair(Graph& graph, NodeId dequantize);
-// A stored activation gets another grid; int32 biases of weighted operators that read it follow its scale.
+// A stored activation gets another grid; int32 biases of weighted operators that read it follow its
+// scale.
 void Regrid(Graph& graph, ValueId stored, const TensorType& grid);
-// The constant behind input i of the node becomes a float32 constant. False where it is no dequantized constant.
+// The constant behind input i of the node becomes a float32 constant. False where it is no
+// dequantized constant.
 bool FoldDequantized(Graph& graph, NodeId id, size_t i);
 // The constant behind input i becomes `tensor` (quantized) behind a DequantizeLinear.
 void ReplaceDequantized(Graph& graph, NodeId id, size_t i, Tensor tensor);
 // The float32 value of a constant or dequantized constant; undefined for others.
 Tensor RealConstant(const Graph& graph, ValueId value);
-// Whether int32 biases of this grid are sums of products of integers of the others: scale s_x * s_w[c], within 1%.
+// Whether int32 biases of this grid are sums of products of integers of the others: scale s_x *
+// s_w[c], within 1%.
 bool IsBiasGrid(const TensorType& bias, const TensorType& x, const TensorType& w);
-// The bias of a weighted operator becomes int32 at s_x * s_w[c], when x and w are dequantized; false where they are not.
+// The bias of a weighted operator becomes int32 at s_x * s_w[c], when x and w are dequantized;
+// false where they are not.
 bool QuantizeBiasOf(Graph& graph, NodeId id);
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// Faults of Q/DQ placement, told from the graph alone for a runtime, and their repairs: one row each, named by one line in
-// placement/rules.inc.
+// Faults of Q/DQ placement, told from the graph alone for a runtime, and their repairs: one row
+// each, named by one line in placement/rules.inc.
 #pragma once
 
 #include <functional>
@@ -29,12 +29,15 @@ struct PlacementCase {
 
 struct Fault {
   NodeId node = {};
-  std::string detail = {};    // "" where the node's name says it all
-  bool repairable = true;     // of rules with a repair: the graph holds what the repair needs
+  std::string detail = {};  // "" where the node's name says it all
+  bool repairable = true;   // of rules with a repair: the graph holds what the repair needs
 };
 
-// For rules: a fault at each node that no rule has named and for which `find` gives one (it may leave out Fault::node).
-std::vector<Fault> FaultsWhere(const PlacementCase& c, const std::function<std::optional<Fault>(NodeId id, const Node& node)>& find);
+// For rules: a fault at each node that no rule has named and for which `find` gives one (it may
+// leave out Fault::node).
+std::vector<Fault> FaultsWhere(
+    const PlacementCase& c,
+    const std::function<std::optional<Fault>(NodeId id, const Node& node)>& find);
 
 struct PlacementRule {
   const char* code;
@@ -43,8 +46,8 @@ struct PlacementRule {
   const char* fix;       // what helps
   const char* source;    // where the fact can be checked, with its version
   std::vector<Fault> (*find)(const PlacementCase& c);
-  // Changes the graph; nullptr where only the model's maker can. False when an earlier repair made it superfluous. The driver sorts,
-  // removes dead nodes, infers types and verifies afterwards.
+  // Changes the graph; nullptr where only the model's maker can. False when an earlier repair made
+  // it superfluous. The driver sorts, removes dead nodes, infers types and verifies afterwards.
   Result<bool> (*repair)(Graph& graph, const PlacementCase& c, const Fault& fault) = nullptr;
 };
 std::span<const PlacementRule* const> AllPlacementRules();

@@ -96,8 +96,8 @@ TEST(Rules, AClampThatIsKept) {
     Net n;
     const ValueId y = n.Conv(n.Pair(n.x, 0.02f, 128));
     const ValueId low = n.Floats(Shape{}, {-1}), high = n.Floats(Shape{}, {2});
-    return n.Done({n.Pair(clip ? n.Op("Clip", {y, low, high}) : n.Op("Relu", {y}), scale, zero,
-                          dtype)});
+    return n.Done(
+        {n.Pair(clip ? n.Op("Clip", {y, low, high}) : n.Op("Relu", {y}), scale, zero, dtype)});
   };
   const auto found = [&](float scale, int zero, DType dtype = DType::kUint8) {
     return Found(net(false, scale, zero, dtype), "ort-cpu", "relu-kept");
@@ -145,10 +145,10 @@ TEST(Rules, SignedActivations) {
   EXPECT_EQ(grid.quant->scales, (std::vector<float>{0.05f}));
   // Where one reader of each can have it turned by the session itself, nothing is lost.
   Net n;
-  EXPECT_EQ(Found(n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 0, DType::kInt8)), 0.05f, 0,
-                                 DType::kInt8)}),
-                  "ort-cpu", "signed-activations"),
-            "");
+  EXPECT_EQ(
+      Found(n.Done({n.Pair(n.Conv(n.Pair(n.x, 0.02f, 0, DType::kInt8)), 0.05f, 0, DType::kInt8)}),
+            "ort-cpu", "signed-activations"),
+      "");
 }
 
 // int8 around 0, in which the larger side fits: of uint8 with zero point 100 that is 155 steps.
@@ -232,8 +232,8 @@ TEST(Rules, MissingPairsOfASum) {
   const auto found = [](bool left, bool right, bool result, const char* runtime) {
     Net n;
     const ValueId x = n.Pair(n.x, 0.02f, 128), a = n.Conv(x), b = n.Conv(x);
-    const ValueId y = n.Op(
-        "Add", {left ? n.Pair(a, 0.05f, 128) : a, right ? n.Pair(b, 0.05f, 128) : b});
+    const ValueId y =
+        n.Op("Add", {left ? n.Pair(a, 0.05f, 128) : a, right ? n.Pair(b, 0.05f, 128) : b});
     return Found(n.Done({result ? n.Pair(y, 0.08f, 128) : y}), runtime, "residual-not-quantized");
   };
   EXPECT_EQ(found(true, false, true, "ort-cpu"), "1/1 (input 1)");
@@ -287,8 +287,8 @@ TEST(Rules, AResultThatIsReadTwice) {
 TEST(Rules, AnotherGridBehindAMove) {
   const auto found = [](float scale, bool output) {
     Net n;
-    const ValueId y = n.Op("MaxPool", {n.Pair(n.x, 0.02f)},
-                           With("kernel_shape", std::vector<int64_t>{2, 2}));
+    const ValueId y =
+        n.Op("MaxPool", {n.Pair(n.x, 0.02f)}, With("kernel_shape", std::vector<int64_t>{2, 2}));
     const ValueId q = n.Quantize(y, scale);
     std::vector<ValueId> outputs = {n.Pair(n.Conv(n.Dequantize(q)), 0.05f, 128)};
     if (output) outputs.push_back(q);
@@ -321,8 +321,7 @@ TEST(Rules, AnActivationThatIsNotSplit) {
   EXPECT_NEAR(LowOf(GridBehind(leaky, "Conv")), -5, 0.04);
   EXPECT_NEAR(HighOf(GridBehind(leaky, "Conv")), 5.125, 0.04);
   Net n;
-  Graph sigmoid =
-      n.Done({n.Pair(n.Op("Sigmoid", {n.Conv(n.Pair(n.x, 0.02f, 128))}), 0.004f)});
+  Graph sigmoid = n.Done({n.Pair(n.Op("Sigmoid", {n.Conv(n.Pair(n.x, 0.02f, 128))}), 0.004f)});
   Repair(sigmoid, "ort-cpu");
   EXPECT_NEAR(LowOf(GridBehind(sigmoid, "Conv")), -6.2126, 0.05);
   EXPECT_NEAR(HighOf(GridBehind(sigmoid, "Conv")), 6.2126, 0.05);
@@ -373,9 +372,7 @@ TEST(Rules, ABatchNormalizationApart) {
     if (read_twice) outputs.push_back(n.Op("Exp", {y}));
     return n.Done(outputs);
   };
-  const auto found = [](const Graph& graph) {
-    return Found(graph, "ort-cpu", "batch-norm-apart");
-  };
+  const auto found = [](const Graph& graph) { return Found(graph, "ort-cpu", "batch-norm-apart"); };
   EXPECT_EQ(found(net(2, 0, false)), "1/1");
   EXPECT_EQ(found(net(2, 0, true)), "1/0");
   EXPECT_EQ(found(net(2, 0, false, true)), "1/0");
@@ -430,8 +427,8 @@ TEST(Grids, OfBiases) {
   EXPECT_FALSE(fits(DType::kInt32, {0.125f, 0.25f, 0.25f})) << "as many as there are channels";
   EXPECT_TRUE(IsBiasGrid(grid(DType::kInt32, {0.125f}), x, grid(DType::kInt8, {0.25f, 0.25f})));
   EXPECT_TRUE(IsBiasGrid(grid(DType::kInt32, {0.125f, 0.125f}), x, grid(DType::kInt8, {0.25f})));
-  EXPECT_FALSE(IsBiasGrid(grid(DType::kInt32, {0.125f, 0.125f}),
-                          grid(DType::kUint8, {0.5f, 0.5f}), grid(DType::kInt8, {0.25f})))
+  EXPECT_FALSE(IsBiasGrid(grid(DType::kInt32, {0.125f, 0.125f}), grid(DType::kUint8, {0.5f, 0.5f}),
+                          grid(DType::kInt8, {0.25f})))
       << "activations have one scale";
 }
 

@@ -38,32 +38,40 @@ const char* FateName(Fate fate) {
   return "";
 }
 
-bool OnIntegers(Fate fate) { return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed; }
+bool OnIntegers(Fate fate) {
+  return fate == Fate::kInteger || fate == Fate::kMoved || fate == Fate::kAbsorbed;
+}
 
-int Fates::Count(Fate fate) const { return static_cast<int>(std::count(nodes.begin(), nodes.end(), fate)); }
+int Fates::Count(Fate fate) const {
+  return static_cast<int>(std::count(nodes.begin(), nodes.end(), fate));
+}
 
 bool HasFate(const Graph& graph, const Node& node) {
   if (IsQuantize(node) || IsDequantize(node)) return false;
   const auto computed = [&](ValueId v) { return v.valid() && !IsConstantLike(graph, v); };
-  if (!node.inputs.empty() && std::none_of(node.inputs.begin(), node.inputs.end(), computed)) return false;
+  if (!node.inputs.empty() && std::none_of(node.inputs.begin(), node.inputs.end(), computed))
+    return false;
   const auto real = [&](ValueId v) {
     if (!v.valid()) return false;
     const TensorType& type = graph.value(v).type;
     return type.quantized() || IsFloat(type.dtype) || DTypeBits(type.dtype) == 8;
   };
   return std::any_of(node.outputs.begin(), node.outputs.end(), real) ||
-         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return computed(v) && real(v); });
+         std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return computed(v) && real(v); });
 }
 
 namespace {
 
 class Table {
  public:
-  Table(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&))
+  Table(const Graph& graph, std::span<const IntegerOp> table,
+        bool (*takes)(const TensorType&, const TensorType&))
       : graph_(graph), table_(table), takes_(takes) {}
 
   Fates Run() {
-    for (NodeId id : graph_.order()) fates_.nodes.resize(std::max<size_t>(fates_.nodes.size(), id.index + 1), Fate::kNone);
+    for (NodeId id : graph_.order())
+      fates_.nodes.resize(std::max<size_t>(fates_.nodes.size(), id.index + 1), Fate::kNone);
     for (NodeId id : graph_.order()) {
       if (HasFate(graph_, graph_.node(id))) fates_.nodes[id.index] = FateOf(id);
     }
@@ -98,19 +106,25 @@ class Table {
     for (;;) {
       if (const TensorType* grid = ReadGrid(graph_, v)) return grid;
       const NodeId producer = graph_.value(v).producer;
-      if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved || graph_.node(producer).op == "Concat") return nullptr;
+      if (!graph_.alive(producer) || fates_.at(producer) != Fate::kMoved ||
+          graph_.node(producer).op == "Concat")
+        return nullptr;
       v = graph_.node(producer).input(0);
     }
   }
 
-  // Every activation it reads is dequantized; `but_one` may come straight from an integer operator, which then adds it itself.
+  // Every activation it reads is dequantized; `but_one` may come straight from an integer operator,
+  // which then adds it itself.
   bool ReadsGrids(const Node& node, bool but_one) const {
     int other = 0, grids = 0;
     for (ValueId v : node.inputs) {
       if (!v.valid() || IsConstantLike(graph_, v) || !IsFloat(graph_.value(v).type.dtype)) continue;
-      if (GridThrough(v) != nullptr) ++grids;
-      else if (but_one && IntegerBefore(v)) ++other;
-      else return false;
+      if (GridThrough(v) != nullptr)
+        ++grids;
+      else if (but_one && IntegerBefore(v))
+        ++other;
+      else
+        return false;
     }
     return grids > 0 && other <= 1;
   }
@@ -118,7 +132,8 @@ class Table {
   Fate FateOf(NodeId id) const {
     const Node& node = graph_.node(id);
     if (node.inputs.empty() || !node.inputs[0].valid()) return Fate::kFloat;
-    if (graph_.value(node.inputs[0]).type.quantized()) return Fate::kMoved;  // integers as the file has them
+    if (graph_.value(node.inputs[0]).type.quantized())
+      return Fate::kMoved;  // integers as the file has them
     const IntegerForm* form = FormOf(node);
     if (form == nullptr) return Fate::kFloat;
     switch (*form) {
@@ -131,13 +146,17 @@ class Table {
         if (add && AddsConstant(node)) return Fate::kAbsorbed;
         if (!ReadsGrids(node, add)) return Fate::kFloat;
         const bool absorbed = add && !ReadsGrids(node, false);
-        return absorbed ? Fate::kAbsorbed : WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kInteger : Fate::kFloat;
+        return absorbed                                          ? Fate::kAbsorbed
+               : WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kInteger
+                                                                 : Fate::kFloat;
       }
       case IntegerForm::kMove: {
         const bool reads = ReadsGrids(node, false);
-        return reads || WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kMoved : Fate::kFloat;
+        return reads || WrittenGrid(graph_, node.outputs[0]) != nullptr ? Fate::kMoved
+                                                                        : Fate::kFloat;
       }
-      case IntegerForm::kAfter: return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;
+      case IntegerForm::kAfter:
+        return IntegerBefore(node.inputs[0]) ? Fate::kAbsorbed : Fate::kFloat;
     }
     return Fate::kFloat;
   }
@@ -147,12 +166,14 @@ class Table {
     const Node& node = graph_.node(id);
     if (IsQuantize(node)) {
       const NodeId producer = graph_.value(node.input(0)).producer;
-      if (!graph_.alive(producer) || !OnIntegers(fates_.at(producer))) fates_.conversions.push_back(id);
+      if (!graph_.alive(producer) || !OnIntegers(fates_.at(producer)))
+        fates_.conversions.push_back(id);
     } else if (IsDequantize(node) && !graph_.value(node.input(0)).is_constant()) {
       const ValueId real = node.outputs[0];
       const auto& users = graph_.value(real).users;
-      const bool inside = !graph_.IsOutput(real) &&
-                          std::all_of(users.begin(), users.end(), [&](NodeId u) { return OnIntegers(fates_.at(u)); });
+      const bool inside =
+          !graph_.IsOutput(real) && std::all_of(users.begin(), users.end(),
+                                                [&](NodeId u) { return OnIntegers(fates_.at(u)); });
       if (!inside) fates_.conversions.push_back(id);
     }
   }
@@ -165,7 +186,8 @@ class Table {
 
 }  // namespace
 
-Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table, bool (*takes)(const TensorType&, const TensorType&)) {
+Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
+                   bool (*takes)(const TensorType&, const TensorType&)) {
   return Table(graph, table, takes).Run();
 }
 

@@ -1,4 +1,5 @@
-// Runtimes whose treatment of a graph is predicted: one row each, named by one line in placement/runtimes.inc.
+// Runtimes whose treatment of a graph is predicted: one row each, named by one line in
+// placement/runtimes.inc.
 #pragma once
 
 #include <span>
@@ -12,7 +13,8 @@ namespace evoq {
 
 // What a runtime makes of a node.
 enum class Fate {
-  kNone,      // nothing to say: no real values (shape arithmetic), constants, QuantizeLinear, DequantizeLinear
+  kNone,      // nothing to say: no real values (shape arithmetic), constants, QuantizeLinear,
+              // DequantizeLinear
   kInteger,   // computes on integers
   kMoved,     // integers pass through it
   kAbsorbed,  // becomes part of another node, or has no effect
@@ -29,20 +31,24 @@ struct HostCopy {
 };
 
 struct Fates {
-  std::vector<Fate> nodes;            // by NodeId
-  std::vector<NodeId> conversions;    // QuantizeLinear and DequantizeLinear of activations that run as nodes of their own
-  std::vector<NodeId> weights;        // DequantizeLinear of constants that run at every inference
+  std::vector<Fate> nodes;          // by NodeId
+  std::vector<NodeId> conversions;  // QuantizeLinear and DequantizeLinear of activations that run
+                                    // as nodes of their own
+  std::vector<NodeId> weights;      // DequantizeLinear of constants that run at every inference
   std::vector<HostCopy> copies;
 
-  Fate at(NodeId id) const { return static_cast<size_t>(id.index) < nodes.size() ? nodes[id.index] : Fate::kNone; }
+  Fate at(NodeId id) const {
+    return static_cast<size_t>(id.index) < nodes.size() ? nodes[id.index] : Fate::kNone;
+  }
   int Count(Fate fate) const;
 };
 
 struct Runtime {
-  const char* name;     // of `explain --target`
+  const char* name;  // of `explain --target`
   const char* doc;
-  const char* source;   // where its tables can be checked, with version
-  const char* placement;  // the QdqTarget (quant/unfuse.h) whose placement it wants; "" where integers do not pay at all
+  const char* source;     // where its tables can be checked, with version
+  const char* placement;  // the QdqTarget (quant/unfuse.h) whose placement it wants; "" where
+                          // integers do not pay at all
   // The graph as imported: Q/DQ are nodes.
   Fates (*forecast)(const Graph& graph);
 };
@@ -62,10 +68,10 @@ struct IntegerOp {
   const char* op;
   IntegerForm form;
 };
-// The fates by such a table: what runtimes do that move Q/DQ through the graph themselves. `takes` says which grids weights and
-// activations may have.
+// The fates by such a table: what runtimes do that move Q/DQ through the graph themselves. `takes`
+// says which grids weights and activations may have.
 Fates FatesByTable(const Graph& graph, std::span<const IntegerOp> table,
-                  bool (*takes)(const TensorType& activation, const TensorType& weights));
+                   bool (*takes)(const TensorType& activation, const TensorType& weights));
 
 // Nodes with real values that are not Q/DQ nor constant: what has a fate.
 bool HasFate(const Graph& graph, const Node& node);

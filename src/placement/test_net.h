@@ -12,34 +12,43 @@ namespace evoq {
 
 class Net {
  public:
-  explicit Net(std::vector<int64_t> shape = {1, 8, 6, 6}) { x = graph.AddInput("x", TensorType(DType::kFloat32, Shape(shape))); }
+  explicit Net(std::vector<int64_t> shape = {1, 8, 6, 6}) {
+    x = graph.AddInput("x", TensorType(DType::kFloat32, Shape(shape)));
+  }
 
   // y = DequantizeLinear(QuantizeLinear(v)), always a pair of its own.
   ValueId Pair(ValueId v, float scale, int zero = 0, DType dtype = DType::kUint8) {
     return Dequantize(Quantize(v, scale, zero, dtype));
   }
   ValueId Quantize(ValueId v, float scale, int zero = 0, DType dtype = DType::kUint8) {
-    return graph.Apply("QuantizeLinear", "q", {v}, {}, TensorType(dtype, graph.value(v).type.shape, QuantParams::PerTensor(scale, zero)));
+    return graph.Apply(
+        "QuantizeLinear", "q", {v}, {},
+        TensorType(dtype, graph.value(v).type.shape, QuantParams::PerTensor(scale, zero)));
   }
   ValueId Dequantize(ValueId stored) {
-    return graph.Apply("DequantizeLinear", "dq", {stored}, {}, TensorType(DType::kFloat32, graph.value(stored).type.shape));
+    return graph.Apply("DequantizeLinear", "dq", {stored}, {},
+                       TensorType(DType::kFloat32, graph.value(stored).type.shape));
   }
 
   // Random integers in [-100, 100] + zero behind a DequantizeLinear; scales on `axis`, or one.
-  ValueId Stored(std::vector<int64_t> shape, int axis, DType dtype = DType::kInt8, int zero = 0, float scale = 0.001f) {
+  ValueId Stored(std::vector<int64_t> shape, int axis, DType dtype = DType::kInt8, int zero = 0,
+                 float scale = 0.001f) {
     QuantParams params = QuantParams::PerTensor(scale, zero);
     if (axis >= 0) {
       params.axis = axis;
       params.scales.assign(shape[axis], scale);
-      for (size_t i = 0; i < params.scales.size(); ++i) params.scales[i] *= 1 + 0.1f * static_cast<float>(i % 5);
+      for (size_t i = 0; i < params.scales.size(); ++i)
+        params.scales[i] *= 1 + 0.1f * static_cast<float>(i % 5);
       params.zero_points.assign(shape[axis], zero);
     }
     Tensor t = Tensor::Allocate(TensorType(dtype, Shape(shape), params));
     std::uniform_int_distribution<int> q(-100, 100);
     for (int64_t i = 0; i < t.elements(); ++i) {
       const int value = q(random_) + zero;
-      if (dtype == DType::kInt32) t.mutable_data<int32_t>()[i] = value;
-      else t.mutable_raw()[i] = static_cast<std::byte>(value);
+      if (dtype == DType::kInt32)
+        t.mutable_data<int32_t>()[i] = value;
+      else
+        t.mutable_raw()[i] = static_cast<std::byte>(value);
     }
     return Dequantize(graph.AddConstant("stored", t));
   }
@@ -60,7 +69,9 @@ class Net {
     EXPECT_TRUE(InferTypes(graph));
     return y;
   }
-  ValueId Floats(Shape shape, std::vector<float> values) { return graph.AddConstant("c", Tensor::FromValues<float>(std::move(shape), values)); }
+  ValueId Floats(Shape shape, std::vector<float> values) {
+    return graph.AddConstant("c", Tensor::FromValues<float>(std::move(shape), values));
+  }
 
   Graph Done(std::vector<ValueId> outputs) {
     for (ValueId y : outputs) graph.MarkOutput(y);

@@ -14,7 +14,8 @@ namespace evoq {
 namespace {
 
 constexpr Efficiency kEfficiencies[] = {
-#define EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, ...) {isa, family, {__VA_ARGS__}, shared, fork, remote, spread},
+#define EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, ...) \
+  {isa, family, {__VA_ARGS__}, shared, fork, remote, spread},
 #include "predict/efficiency.inc"
 #undef EVOQ_EFFICIENCY
 };
@@ -39,7 +40,9 @@ const Efficiency* FindEfficiency(Isa isa, std::string_view family) {
 }  // namespace
 
 const char* TermName(Term term) {
-  static constexpr const char* kNames[kTermCount] = {"call", "arithmetic", "feed", "rows", "outputs", "curve", "tiles", "edges", "copies", "stream", "weights"};
+  static constexpr const char* kNames[kTermCount] = {"call",    "arithmetic", "feed",   "rows",
+                                                     "outputs", "curve",      "tiles",  "edges",
+                                                     "copies",  "stream",     "weights"};
   return kNames[term];
 }
 
@@ -77,7 +80,7 @@ const Efficiency& EfficiencyOf(Isa isa, std::string_view family) {
 Rates::Rates(const MachineLimits& l) : cycle_ns(1 / l.clock_ghz), limits(l) {}
 
 double Rates::mac_ns(Peak peak) const {
-  const double giga = peak == Peak::kInt8                              ? limits.int8_gops
+  const double giga = peak == Peak::kInt8                             ? limits.int8_gops
                       : peak == Peak::kBf16 && limits.bf16_gflops > 0 ? limits.bf16_gflops
                       : peak == Peak::kMemory                         ? 0
                                                                       : limits.fp32_gflops;
@@ -85,10 +88,13 @@ double Rates::mac_ns(Peak peak) const {
 }
 
 double Rates::stream_ns(double bytes, double working_set) const {
-  // The share that a cache does not hold grows from none, where the working set just fits, to all, where it is twice that.
+  // The share that a cache does not hold grows from none, where the working set just fits, to all,
+  // where it is twice that.
   const auto beyond = [&](double cache) { return std::clamp(working_set / cache - 1, 0.0, 1.0); };
-  const double l2 = beyond(0.75 * static_cast<double>(limits.l2_bytes)), l3 = beyond(0.5 * static_cast<double>(limits.l3_bytes) / limits.threads);
-  const double per_byte = (1 - l2) / limits.l2_read_gbps + l2 * ((1 - l3) / limits.l3_read_gbps + l3 / limits.dram_read_gbps);
+  const double l2 = beyond(0.75 * static_cast<double>(limits.l2_bytes)),
+               l3 = beyond(0.5 * static_cast<double>(limits.l3_bytes) / limits.threads);
+  const double per_byte = (1 - l2) / limits.l2_read_gbps +
+                          l2 * ((1 - l3) / limits.l3_read_gbps + l3 / limits.dram_read_gbps);
   return bytes * limits.threads * per_byte;
 }
 
@@ -129,7 +135,8 @@ int64_t CostInput::weight_bytes() const {
     const Tensor* constant = args.constants[i];
     if (constant == nullptr) continue;
     const auto stored = static_cast<int64_t>(constant->bytes());
-    const bool narrow = constant->type().quantized() || constant->dtype() == DType::kFloat16 || constant->dtype() == DType::kBfloat16;
+    const bool narrow = constant->type().quantized() || constant->dtype() == DType::kFloat16 ||
+                        constant->dtype() == DType::kBfloat16;
     sum += widens && narrow ? std::max<int64_t>(stored, 4 * Elements(args.inputs[i])) : stored;
   }
   return sum;
@@ -160,7 +167,8 @@ StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int 
   cost.ns = cost.serial_ns * (1 - e.shared * (1 - cut.share));
   if (cut.loops > 0) {
     const double n = threads;
-    cost.ns += cut.loops * e.fork * rates.limits.fork_ns + e.remote * cost.terms[kStream] * (1 - 1 / n) / n;
+    cost.ns += cut.loops * e.fork * rates.limits.fork_ns +
+               e.remote * cost.terms[kStream] * (1 - 1 / n) / n;
   }
   cost.spread = e.spread;
   return cost;

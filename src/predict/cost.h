@@ -1,14 +1,17 @@
 // What a step costs, from its shapes and the machine's limits.
 //
-// A family of kernels has a formula (CostFamily) that counts what a step must do, each count as the nanoseconds that the
-// machine's limits allow for it on one thread. How many of those nanoseconds pass in earnest is a constant per family and
-// instruction set (Efficiency): 1.1 means 10% more than the limit. So the constants carry over to machines with other limits.
+// A family of kernels has a formula (CostFamily) that counts what a step must do, each count as the
+// nanoseconds that the machine's limits allow for it on one thread. How many of those nanoseconds
+// pass in earnest is a constant per family and instruction set (Efficiency): 1.1 means 10% more
+// than the limit. So the constants carry over to machines with other limits.
 //   one thread:  ns = sum over terms: efficiency.times[t] * terms[t]
 //   n threads:   ns * (1 - efficiency.shared * (1 - cut.share))
-//                + cut.loops * efficiency.fork * fork_ns + efficiency.remote * terms[kStream] * (1 - 1/n) / n:
-// the part outside shared loops, and of these the share of the thread that has most to do; waiting for the others once per
-// loop; and of the activations that each thread reads and writes, those that lie in other cores' caches. A step that threads do
-// not share takes `ns`. Where threads had nothing to do for longer than they spin, waking them comes on top (predict.cc).
+//                + cut.loops * efficiency.fork * fork_ns + efficiency.remote * terms[kStream] * (1
+//                - 1/n) / n:
+// the part outside shared loops, and of these the share of the thread that has most to do; waiting
+// for the others once per loop; and of the activations that each thread reads and writes, those
+// that lie in other cores' caches. A step that threads do not share takes `ns`. Where threads had
+// nothing to do for longer than they spin, waking them comes on top (predict.cc).
 #pragma once
 
 #include <array>
@@ -30,10 +33,10 @@ enum Term {
   kOutputs,     // results, a cycle per 16
   kCurve,       // results that go through a function which is not piecewise linear, a cycle per 16
   kTiles,       // calls of a micro-kernel, ten cycles each
-  kEdges,       // rows of tiles that reach over the end of a line of the image, a cycle for each tap
-  kCopies,      // values laid beside each other for a kernel, by the cycles that it takes
-  kStream,      // activations read and written, at the bandwidth of the cache that they fit
-  kWeights,     // constants read, at the bandwidth of the cache that holds the whole run
+  kEdges,    // rows of tiles that reach over the end of a line of the image, a cycle for each tap
+  kCopies,   // values laid beside each other for a kernel, by the cycles that it takes
+  kStream,   // activations read and written, at the bandwidth of the cache that they fit
+  kWeights,  // constants read, at the bandwidth of the cache that holds the whole run
   kTermCount,
 };
 const char* TermName(Term term);  // "call", "arithmetic", ...
@@ -43,8 +46,9 @@ using Terms = std::array<double, kTermCount>;
 struct Rates {
   explicit Rates(const MachineLimits& limits);
   double cycle_ns;
-  double mac_ns(Peak peak) const;                  // one multiply-add; of kMemory: a cycle
-  double stream_ns(double bytes, double working_set) const;  // bytes of a working set, both of one thread
+  double mac_ns(Peak peak) const;  // one multiply-add; of kMemory: a cycle
+  double stream_ns(double bytes,
+                   double working_set) const;  // bytes of a working set, both of one thread
   MachineLimits limits;
 };
 
@@ -60,21 +64,25 @@ struct CostInput {
   CostInput(const Graph& graph, const Step& step, std::string_view variant, int64_t run_bytes);
   int64_t Elements(const TensorType& type) const;
   int64_t out_elements() const;
-  int64_t in_elements() const;  // of activations
+  int64_t in_elements() const;       // of activations
   int64_t activation_bytes() const;  // read and written
-  int64_t weight_bytes() const;  // constants as the kernel holds them: one in float32 holds narrower weights as floats
+  int64_t weight_bytes()
+      const;  // constants as the kernel holds them: one in float32 holds narrower weights as floats
   bool has_curve() const;  // a fused activation that is not piecewise linear
 };
 
-// One row per family, in predict/families/, named in predict/families.inc; the first that takes a step counts it.
+// One row per family, in predict/families/, named in predict/families.inc; the first that takes a
+// step counts it.
 struct CostFamily {
   const char* name;
-  const char* kernels;  // glob patterns of kernel names, separated by spaces; "reference/OP": OP by its definition
+  const char* kernels;  // glob patterns of kernel names, separated by spaces; "reference/OP": OP by
+                        // its definition
   const char* variant;  // glob pattern of the bound kernel's variant
   void (*count)(const CostInput& input, const Rates& rates, Terms& terms);
 };
 std::span<const CostFamily* const> AllCostFamilies();
-const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view variant);  // the last family takes everything
+const CostFamily& FamilyOf(const Step& step, std::string_view op,
+                           std::string_view variant);  // the last family takes everything
 
 // Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
 struct Efficiency {
@@ -84,7 +92,8 @@ struct Efficiency {
   double shared, fork, remote;
   double spread;  // how far single runs were off in this family, as a share
 };
-// The instruction set whose constants are taken for `isa`: its own where they were fitted, else AVX-512.
+// The instruction set whose constants are taken for `isa`: its own where they were fitted, else
+// AVX-512.
 Isa FittedIsa(Isa isa);
 const Efficiency& EfficiencyOf(Isa isa, std::string_view family);  // a name of families.inc
 
@@ -99,7 +108,7 @@ struct StepCost {
   Terms terms;    // counts, nanoseconds at the limits
   Terms weighed;  // the same with their efficiencies
   double serial_ns;
-  double ns;      // with the machine's threads
+  double ns;  // with the machine's threads
   double spread;
 };
 // `cut`: for `threads` threads.

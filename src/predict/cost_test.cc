@@ -34,7 +34,7 @@ TEST(Rates, AMultiplyAddAtPeak) {
   EXPECT_DOUBLE_EQ(rates.mac_ns(Peak::kMemory), 0.5) << "a cycle";
   // Each limit is its own peak's alone.
   struct Change {
-    double MachineLimits::*limit;
+    double MachineLimits::* limit;
     std::array<double, 3> ns;  // int8, bf16, float32 with twice the limit
   };
   for (const Change& c : {Change{&MachineLimits::int8_gops, {0.0025, 0.01, 0.02}},
@@ -77,7 +77,7 @@ TEST(Rates, BytesByWhatTheyLieIn) {
   for (const auto& [working_set, per_byte] : cases)
     EXPECT_NEAR(rates.stream_ns(1000, working_set), 1000 * per_byte, 1e-9) << working_set;
   struct Change {
-    double MachineLimits::*limit;
+    double MachineLimits::* limit;
     std::array<double, 3> ns;  // of 1000 bytes in the L2, in the L3, in memory
   };
   for (const Change& c : {Change{&MachineLimits::l2_read_gbps, {5, 20, 50}},

@@ -8,7 +8,8 @@
 namespace evoq {
 namespace {
 
-constexpr double kNoGain = 0.95;  // of the float32 step's time: a step that takes more does not gain
+constexpr double kNoGain =
+    0.95;  // of the float32 step's time: a step that takes more does not gain
 
 struct Pair {
   const StepForecast* float32;  // null: float32 has no such step
@@ -29,7 +30,8 @@ struct Reason {
 };
 
 bool IsConversion(const Pair& p) {
-  for (const char* op : {"QuantizeLinear", "DequantizeLinear", "Cast", "DynamicQuantizeLinear", "Transpose"}) {
+  for (const char* op :
+       {"QuantizeLinear", "DequantizeLinear", "Cast", "DynamicQuantizeLinear", "Transpose"}) {
     if (p.float32 == nullptr && p.now.op == op) return true;
   }
   return false;
@@ -39,31 +41,58 @@ std::string Always(const char* text) { return text; }
 
 constexpr Reason kReasons[] = {
     {"conversion", IsConversion,
-     [](const Pair&) { return Always("float32 does not have these steps: they convert values between integers and floats"); }},
+     [](const Pair&) {
+       return Always(
+           "float32 does not have these steps: they convert values between integers and floats");
+     }},
     {"added-step", [](const Pair& p) { return p.float32 == nullptr; },
-     [](const Pair&) { return Always("float32 does not have these steps, or has them within others"); }},
+     [](const Pair&) {
+       return Always("float32 does not have these steps, or has them within others");
+     }},
     {nullptr, [](const Pair& p) { return !p.step.decision.float_code.empty(); },
      [](const Pair& p) { return p.step.decision.float_why; }},
     {"same-kernel", [](const Pair& p) { return p.now.kernel == p.float32->kernel; },
-     [](const Pair&) { return Always("they take the kernels that float32 takes, on values of the same width"); }},
-    {"winograd", [](const Pair& p) { return p.float32->variant.find("winograd") != std::string::npos; },
      [](const Pair&) {
-       return Always("in float32, Winograd's convolution saves 2 to 4 times the multiplications, which integers cannot do exactly");
+       return Always("they take the kernels that float32 takes, on values of the same width");
+     }},
+    {"winograd",
+     [](const Pair& p) { return p.float32->variant.find("winograd") != std::string::npos; },
+     [](const Pair&) {
+       return Always(
+           "in float32, Winograd's convolution saves 2 to 4 times the multiplications, which "
+           "integers cannot do exactly");
      }},
     {"fixed-cost", [](const Pair& p) { return p.Share(kCall) + p.Share(kTiles) > 0.4; },
-     [](const Pair&) { return Always("they are so small that being called takes most of their time, whatever the width of the values"); }},
-    {"memory-bound", [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
-     [](const Pair&) { return Always("they wait for memory, and read or write as many bytes as in float32"); }},
-    {"narrow", [](const Pair& p) { return p.Share(kRows) + p.Share(kEdges) + p.Share(kCopies) + p.Share(kFeed) + p.Share(kOutputs) > 0.5; },
      [](const Pair&) {
-       return Always("their channels are too few to fill the integer instructions: setting up rows and rounding results takes most of the time");
+       return Always(
+           "they are so small that being called takes most of their time, whatever the width of "
+           "the values");
      }},
-    {"kernel", [](const Pair&) { return true; }, [](const Pair&) { return Always("their kernels are not faster on narrower values at these shapes"); }},
+    {"memory-bound", [](const Pair& p) { return p.Share(kStream) + p.Share(kWeights) > 0.5; },
+     [](const Pair&) {
+       return Always("they wait for memory, and read or write as many bytes as in float32");
+     }},
+    {"narrow",
+     [](const Pair& p) {
+       return p.Share(kRows) + p.Share(kEdges) + p.Share(kCopies) + p.Share(kFeed) +
+                  p.Share(kOutputs) >
+              0.5;
+     },
+     [](const Pair&) {
+       return Always(
+           "their channels are too few to fill the integer instructions: setting up rows and "
+           "rounding results takes most of the time");
+     }},
+    {"kernel", [](const Pair&) { return true; },
+     [](const Pair&) {
+       return Always("their kernels are not faster on narrower values at these shapes");
+     }},
 };
 
 }  // namespace
 
-void FindHindrances(const SchemeForecast& float32, const Program& program, const MachineLimits& limits, SchemeForecast& scheme) {
+void FindHindrances(const SchemeForecast& float32, const Program& program,
+                    const MachineLimits& limits, SchemeForecast& scheme) {
   std::map<std::string, const StepForecast*> before;
   for (const StepForecast& s : float32.step_list) before[s.name] = &s;
   std::map<std::string, Hindrance> found;  // by code
@@ -87,7 +116,10 @@ void FindHindrances(const SchemeForecast& float32, const Program& program, const
     hindrance.code = code;
     scheme.hindrances.push_back(std::move(hindrance));
   }
-  std::sort(scheme.hindrances.begin(), scheme.hindrances.end(), [](const Hindrance& a, const Hindrance& b) { return a.ms != b.ms ? a.ms > b.ms : a.code < b.code; });
+  std::sort(scheme.hindrances.begin(), scheme.hindrances.end(),
+            [](const Hindrance& a, const Hindrance& b) {
+              return a.ms != b.ms ? a.ms > b.ms : a.code < b.code;
+            });
 }
 
 }  // namespace evoq

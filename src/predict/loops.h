@@ -6,7 +6,8 @@
 
 namespace evoq {
 
-// Asks the kernel itself: it is bound and called on zeros with its shared loops left out (base/loop_notes.h).
+// Asks the kernel itself: it is bound and called on zeros with its shared loops left out
+// (base/loop_notes.h).
 Cut CutOf(const CostInput& input, Isa isa, ThreadPool& pool);
 
 }  // namespace evoq

@@ -5,8 +5,8 @@
 
 #include "ops/op.h"
 #include "predict/loops.h"
-#include "profile/measure.h"
 #include "profile/machine.h"
+#include "profile/measure.h"
 #include "program/etm_size.h"
 #include "quant/assume.h"
 #include "quant/quant.h"
@@ -14,16 +14,18 @@
 namespace evoq {
 namespace {
 
-constexpr double kSameShare = 0.05;   // of float32's time: no payoff either way
-constexpr double kWakeNs = 20'000;    // of threads that sleep: between 13 and 40 microseconds were seen
-constexpr double kRunNs = 300;        // of a run outside its steps
+constexpr double kSameShare = 0.05;  // of float32's time: no payoff either way
+constexpr double kWakeNs =
+    20'000;                     // of threads that sleep: between 13 and 40 microseconds were seen
+constexpr double kRunNs = 300;  // of a run outside its steps
 // What all steps of a run are off together (the clock, neighbours, memory), as a share.
 constexpr double kCommonSpread = 0.08;
 constexpr double kForeignSpread = 0.4;  // the same, where constants are of another instruction set
-constexpr double kDeviations = 1.65;  // nine of ten
+constexpr double kDeviations = 1.65;    // nine of ten
 
 // The model that quantize would write.
-Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method, int64_t float_weight_bytes, const PredictOptions& options) {
+Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method,
+                                      int64_t float_weight_bytes, const PredictOptions& options) {
   Ranges ranges = options.ranges;
   if (method.needs_calibration && ranges.empty()) {
     Graph bound = graph;
@@ -33,7 +35,8 @@ Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method, in
   EVOQ_TRY(method.run(graph, ranges, {}));
   graph.metadata["evoq.scheme"] = method.name;  // as quantize notes it
   graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_weight_bytes);
-  return Engine::FromGraph(std::move(graph), {options.limits.threads, options.shapes, /*stored_tuning=*/false});
+  return Engine::FromGraph(std::move(graph),
+                           {options.limits.threads, options.shapes, /*stored_tuning=*/false});
 }
 
 // Measures again while the machine is busy with something else; the least disturbed time counts.
@@ -49,7 +52,8 @@ Status Measure(Runnable& executor, const MachineLimits& limits, SchemeForecast& 
   double pace = PresentFp32Gflops(limits.isa, limits.threads);
   for (int i = 0; i < kAttempts && scheme.machine_share < kUndisturbed; ++i) {
     EVOQ_ASSIGN(StepProfile now, MeasureSteps(executor, buffers, limits, options));
-    const double after = PresentFp32Gflops(limits.isa, limits.threads), share = std::min(pace, after) / limits.fp32_gflops;
+    const double after = PresentFp32Gflops(limits.isa, limits.threads),
+                 share = std::min(pace, after) / limits.fp32_gflops;
     pace = after;
     if (share <= scheme.machine_share) continue;
     scheme.machine_share = share;
@@ -74,14 +78,16 @@ int64_t RunBytes(const Runnable& executor) {
   int64_t bytes = program.weight_bytes + program.live_bytes;
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const CostInput input(*program.graph, program.steps[i], executor.variants()[i], 0);
-    for (const Tensor* constant : input.args.constants) bytes -= constant == nullptr ? 0 : static_cast<int64_t>(constant->bytes());
+    for (const Tensor* constant : input.args.constants)
+      bytes -= constant == nullptr ? 0 : static_cast<int64_t>(constant->bytes());
     bytes += input.weight_bytes();
   }
   return bytes;
 }
 
-// Of steps that threads share and that come after more work of one thread than the others spin for: these sleep then. In the
-// steady state: what comes before the first step is the end of the run before.
+// Of steps that threads share and that come after more work of one thread than the others spin for:
+// these sleep then. In the steady state: what comes before the first step is the end of the run
+// before.
 std::vector<bool> Wakes(const std::vector<StepCost>& costs, const std::vector<Cut>& cuts) {
   std::vector<bool> wakes(costs.size());
   double idle_ns = 0;
@@ -98,7 +104,8 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
   const Program& program = executor.program();
   const Rates rates(limits);
   // Where threads take whole samples, each step has one thread and several are under way.
-  const int64_t repeats = executor.repeats(), lanes = std::min<int64_t>(repeats, executor.threads());
+  const int64_t repeats = executor.repeats(),
+                lanes = std::min<int64_t>(repeats, executor.threads());
   ThreadPool pool(repeats > 1 ? 1 : executor.threads());
   const double runs = static_cast<double>(repeats) / static_cast<double>(lanes);
   const std::span<const int64_t> step_runs = executor.step_runs();
@@ -125,7 +132,8 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     s.kernel = step.decision.kernel;
     s.variant = executor.variants()[i];
     s.precision = step.decision.precision;
-    if (node.outputs[0].valid()) s.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
+    if (node.outputs[0].valid())
+      s.shape = program.graph->value(node.outputs[0]).type.shape.ToString();
     s.family = cost.family;
     s.ms = step_ns / 1e6;
     s.cut = cuts[i];
@@ -155,10 +163,12 @@ Result<std::shared_ptr<Runnable>> RunnableOf(Engine& engine, const PredictOption
                      "on the given or made-up inputs (--input NAME=F.npy gives real ones)");
 }
 
-Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method, const Forecast& forecast, const PredictOptions& options) {
+Result<SchemeForecast> PredictScheme(const Graph& graph, const QuantMethod& method,
+                                     const Forecast& forecast, const PredictOptions& options) {
   SchemeForecast scheme;
   scheme.scheme = method.name;
-  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, Carry(graph, method, forecast.float_weight_bytes, options));
+  EVOQ_ASSIGN(const std::unique_ptr<Engine> engine,
+              Carry(graph, method, forecast.float_weight_bytes, options));
   EVOQ_ASSIGN(const std::shared_ptr<Runnable> executor, RunnableOf(*engine, options));
   scheme.file_bytes = EtmBytes(engine->model());
   scheme.weight_bytes = executor->program().weight_bytes;
@@ -179,10 +189,12 @@ Result<std::vector<const QuantMethod*>> Methods(const std::vector<std::string>& 
   std::vector<const QuantMethod*> methods = {FindMethod("float32")};
   EVOQ_CHECK(methods[0] != nullptr);
   for (const std::string& name : names) {
-    if (FindMethod(name) == nullptr) return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", name);
+    if (FindMethod(name) == nullptr)
+      return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", name);
   }
   for (const QuantMethod* method : AllMethods()) {
-    const bool wanted = names.empty() || std::find(names.begin(), names.end(), method->name) != names.end();
+    const bool wanted =
+        names.empty() || std::find(names.begin(), names.end(), method->name) != names.end();
     if (wanted && method != methods[0]) methods.push_back(method);
   }
   return methods;
@@ -190,14 +202,17 @@ Result<std::vector<const QuantMethod*>> Methods(const std::vector<std::string>& 
 
 }  // namespace
 
-const char* PayoffName(Payoff payoff) { return payoff == Payoff::kFaster ? "faster" : payoff == Payoff::kSame ? "same" : "slower"; }
+const char* PayoffName(Payoff payoff) {
+  return payoff == Payoff::kFaster ? "faster" : payoff == Payoff::kSame ? "same" : "slower";
+}
 
 Payoff PayoffOf(double speedup) {
   if (speedup > 1 + kSameShare) return Payoff::kFaster;
   return speedup < 1 / (1 + kSameShare) ? Payoff::kSlower : Payoff::kSame;
 }
 
-Result<Forecast> Predict(const Graph& optimized, const std::string& name, const PredictOptions& options) {
+Result<Forecast> Predict(const Graph& optimized, const std::string& name,
+                         const PredictOptions& options) {
   EVOQ_ASSIGN(const std::vector<const QuantMethod*> methods, Methods(options.schemes));
   Forecast forecast;
   forecast.model = name;
@@ -213,7 +228,9 @@ Result<Forecast> Predict(const Graph& optimized, const std::string& name, const 
     } else {
       forecast.schemes.push_back({.scheme = method->name, .unavailable = scheme.error().message()});
     }
-    if (options.progress) options.progress(static_cast<double>(forecast.schemes.size()) / static_cast<double>(methods.size()));
+    if (options.progress)
+      options.progress(static_cast<double>(forecast.schemes.size()) /
+                       static_cast<double>(methods.size()));
   }
   return forecast;
 }

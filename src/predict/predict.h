@@ -1,7 +1,9 @@
-// A forecast: how large and how fast a model gets under each quantization scheme, before anything is calibrated or run.
+// A forecast: how large and how fast a model gets under each quantization scheme, before anything
+// is calibrated or run.
 //
-// Each scheme is carried out on the model with assumed ranges (quant/assume.h) or given ones, lowered, packed and bound to kernels, so that
-// the file's size and the kernels are those of `evoq quantize`. Times come from predict/cost.h.
+// Each scheme is carried out on the model with assumed ranges (quant/assume.h) or given ones,
+// lowered, packed and bound to kernels, so that the file's size and the kernels are those of `evoq
+// quantize`. Times come from predict/cost.h.
 #pragma once
 
 #include <functional>
@@ -17,15 +19,16 @@
 namespace evoq {
 
 struct PredictOptions {
-  MachineLimits limits;                     // of the machine to predict for, with the threads that runs will have
-  InputShapes shapes;                // as of quantize: of inputs that the model leaves free
-  InputShapes run_shapes;            // of the runs, over `shapes` (a batch); empty: `shapes`
-  int64_t float_weight_bytes = 0;    // of the model with these shapes, which quantize notes in the file
+  MachineLimits limits;    // of the machine to predict for, with the threads that runs will have
+  InputShapes shapes;      // as of quantize: of inputs that the model leaves free
+  InputShapes run_shapes;  // of the runs, over `shapes` (a batch); empty: `shapes`
+  int64_t float_weight_bytes =
+      0;  // of the model with these shapes, which quantize notes in the file
   std::vector<Tensor>
       sample;  // inputs of a model whose steps depend on data: it is run on them to find its steps
   Ranges ranges;                     // that were calibrated; empty: assumed ones (quant/assume.h)
   std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
-  bool check = false;                // also run each model and put what is measured beside the forecast
+  bool check = false;  // also run each model and put what is measured beside the forecast
   std::function<void(double fraction)> progress;  // may be null
 };
 
@@ -40,30 +43,32 @@ struct StepForecast {
 
 // Steps that take as long as in float32, or longer, or that float32 does not have, and why.
 struct Hindrance {
-  std::string code;      // docs/predict.md
+  std::string code;  // docs/predict.md
   std::string sentence;
   std::vector<std::string> steps;
-  double ms = 0;         // that they take under this scheme
-  double lost_ms = 0;    // of that, beyond what they take in float32
+  double ms = 0;       // that they take under this scheme
+  double lost_ms = 0;  // of that, beyond what they take in float32
 };
 
 enum class Payoff { kFaster, kSame, kSlower };  // kSame: within 5% of float32
-const char* PayoffName(Payoff payoff);           // "faster", ...
-Payoff PayoffOf(double speedup);                 // against float32
+const char* PayoffName(Payoff payoff);          // "faster", ...
+Payoff PayoffOf(double speedup);                // against float32
 
 struct SchemeForecast {
   std::string scheme;
-  std::string unavailable;   // why there is no forecast; empty when there is one
-  int64_t file_bytes = 0;    // of the .etm that quantize writes
+  std::string unavailable;  // why there is no forecast; empty when there is one
+  int64_t file_bytes = 0;   // of the .etm that quantize writes
   int64_t weight_bytes = 0, arena_bytes = 0;
   int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;
-  double ms = 0, low_ms = 0, high_ms = 0;  // of a run: the likely one, and what nine of ten lie between
-  double speedup = 1;                      // against float32's ms
+  double ms = 0, low_ms = 0,
+         high_ms = 0;  // of a run: the likely one, and what nine of ten lie between
+  double speedup = 1;  // against float32's ms
   Payoff payoff = Payoff::kSame;
   std::vector<StepForecast> step_list;
-  std::vector<Hindrance> hindrances;       // the costliest first
-  double measured_ms = -1;                 // with `check`
-  double machine_share = -1;               // of limits.fp32_gflops, that the machine gave just before and after measuring
+  std::vector<Hindrance> hindrances;  // the costliest first
+  double measured_ms = -1;            // with `check`
+  double machine_share =
+      -1;  // of limits.fp32_gflops, that the machine gave just before and after measuring
 };
 
 struct Forecast {
@@ -76,12 +81,15 @@ struct Forecast {
   std::vector<SchemeForecast> schemes;  // float32 first
 };
 
-// `optimized`: as LoadOptimizedGraph gives it. Errors: kUsage for a scheme or shapes that do not fit; those of compiling the
-// float32 model. Another scheme that cannot be carried out says so in `unavailable`.
-Result<Forecast> Predict(const Graph& optimized, const std::string& name, const PredictOptions& options);
+// `optimized`: as LoadOptimizedGraph gives it. Errors: kUsage for a scheme or shapes that do not
+// fit; those of compiling the float32 model. Another scheme that cannot be carried out says so in
+// `unavailable`.
+Result<Forecast> Predict(const Graph& optimized, const std::string& name,
+                         const PredictOptions& options);
 
 // Fills `hindrances` of a scheme (predict/hindrances.cc).
-void FindHindrances(const SchemeForecast& float32, const Program& program, const MachineLimits& limits, SchemeForecast& scheme);
+void FindHindrances(const SchemeForecast& float32, const Program& program,
+                    const MachineLimits& limits, SchemeForecast& scheme);
 
 nlohmann::json ToJson(const Forecast& forecast);
 std::string ToText(const Forecast& forecast);

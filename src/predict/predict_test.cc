@@ -27,7 +27,8 @@ Graph WideConvolution() {
   )");
 }
 
-Forecast MustPredict(const Graph& graph, const MachineLimits& limits, std::vector<std::string> schemes = {}) {
+Forecast MustPredict(const Graph& graph, const MachineLimits& limits,
+                     std::vector<std::string> schemes = {}) {
   PredictOptions options;
   options.limits = limits;
   options.schemes = std::move(schemes);
@@ -75,12 +76,16 @@ TEST(Predict, OnlyTheSchemesAskedFor) {
 
 TEST(Predict, NarrowWeightsTakeFewerBytes) {
   const Forecast forecast = MustPredict(Convolutions(128, 16), SomeMachine());
-  const auto bytes = [&](const char* name) { return static_cast<double>(Scheme(forecast, name).file_bytes); };
+  const auto bytes = [&](const char* name) {
+    return static_cast<double>(Scheme(forecast, name).file_bytes);
+  };
   EXPECT_NEAR(bytes("bf16") / bytes("float32"), 0.5, 0.03);
-  for (const char* name : {"int8", "int8-dynamic", "int8-weights"}) EXPECT_NEAR(bytes(name) / bytes("float32"), 0.25, 0.03) << name;
+  for (const char* name : {"int8", "int8-dynamic", "int8-weights"})
+    EXPECT_NEAR(bytes(name) / bytes("float32"), 0.25, 0.03) << name;
 }
 
-// Convolutions hold int8 weights as floats: the same kernels read the same bytes, whatever the file has.
+// Convolutions hold int8 weights as floats: the same kernels read the same bytes, whatever the file
+// has.
 TEST(Predict, NarrowWeightsOfConvolutionsGainNoTime) {
   const Forecast forecast = MustPredict(Convolutions(256, 8), SomeMachine(), {"int8-weights"});
   EXPECT_NEAR(Scheme(forecast, "int8-weights").speedup, 1, 0.001);
@@ -94,7 +99,8 @@ TEST(Predict, ShortRowsOfBroadcastCost) {
       const %w: float32[{}]
       y: %y: float32[1, 512, 16, 8] = Mul(%x, %w)
       output %y
-    )", shape));
+    )",
+                                           shape));
     return MustPredict(graph, SomeMachine(), {"float32"}).schemes[0].ms;
   };
   EXPECT_GT(ms("1, 512, 1, 8"), 2 * ms("1, 512, 16, 8"));
@@ -104,13 +110,18 @@ TEST(Predict, MoreWorkTakesLonger) {
   for (const QuantMethod* method : AllMethods()) {
     double before = 0;
     for (const int64_t channels : {16, 32, 64, 128}) {
-      const double ms = Scheme(MustPredict(Convolutions(channels, 32), SomeMachine(), {method->name}), method->name).ms;
+      const double ms =
+          Scheme(MustPredict(Convolutions(channels, 32), SomeMachine(), {method->name}),
+                 method->name)
+              .ms;
       EXPECT_GT(ms, before) << method->name << ", " << channels << " channels";
       before = ms;
     }
     before = 0;
     for (const int64_t size : {16, 32, 64, 128}) {
-      const double ms = Scheme(MustPredict(Convolutions(32, size), SomeMachine(), {method->name}), method->name).ms;
+      const double ms =
+          Scheme(MustPredict(Convolutions(32, size), SomeMachine(), {method->name}), method->name)
+              .ms;
       EXPECT_GT(ms, before) << method->name << ", " << size << " pixels";
       before = ms;
     }
@@ -120,10 +131,13 @@ TEST(Predict, MoreWorkTakesLonger) {
 TEST(Predict, AMachineWithTwiceTheLimitsTakesHalfTheTime) {
   MachineLimits fast = SomeMachine();
   using Rate = double MachineLimits::*;
-  for (const Rate rate : std::initializer_list<Rate>{&MachineLimits::int8_gops, &MachineLimits::bf16_gflops, &MachineLimits::fp32_gflops, &MachineLimits::dram_read_gbps,
-                               &MachineLimits::l3_read_gbps, &MachineLimits::l2_read_gbps, &MachineLimits::clock_ghz})
+  for (const Rate rate : std::initializer_list<Rate>{
+           &MachineLimits::int8_gops, &MachineLimits::bf16_gflops, &MachineLimits::fp32_gflops,
+           &MachineLimits::dram_read_gbps, &MachineLimits::l3_read_gbps,
+           &MachineLimits::l2_read_gbps, &MachineLimits::clock_ghz})
     fast.*rate *= 2;
-  const Forecast slow = MustPredict(Convolutions(64, 64), SomeMachine()), quick = MustPredict(Convolutions(64, 64), fast);
+  const Forecast slow = MustPredict(Convolutions(64, 64), SomeMachine()),
+                 quick = MustPredict(Convolutions(64, 64), fast);
   for (size_t i = 0; i < slow.schemes.size(); ++i)
     EXPECT_NEAR(quick.schemes[i].ms / slow.schemes[i].ms, 0.5, 0.02) << slow.schemes[i].scheme;
 }
@@ -133,7 +147,8 @@ TEST(Predict, ThreadsShareLargeStepsOnly) {
   const double two = MustPredict(Convolutions(128, 64), SomeMachine(2), {"float32"}).schemes[0].ms;
   EXPECT_LT(two, 0.75 * one);
   EXPECT_GT(two, 0.45 * one);
-  const double tiny_one = MustPredict(Convolutions(4, 8), SomeMachine(1), {"float32"}).schemes[0].ms;
+  const double tiny_one =
+      MustPredict(Convolutions(4, 8), SomeMachine(1), {"float32"}).schemes[0].ms;
   EXPECT_EQ(MustPredict(Convolutions(4, 8), SomeMachine(2), {"float32"}).schemes[0].ms, tiny_one);
 }
 
@@ -346,7 +361,9 @@ TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
   std::string w, v;  // what a compressor cannot guess
   uint32_t random = 1;
   for (int i = 0; i < 16 * 16; ++i) {
-    for (std::string* text : {&w, &v}) *text += fmt::format("{}{}", i > 0 ? ", " : "", ((random = random * 1664525 + 1013904223) >> 16) / 32768.0 - 1);
+    for (std::string* text : {&w, &v})
+      *text += fmt::format("{}{}", i > 0 ? ", " : "",
+                           ((random = random * 1664525 + 1013904223) >> 16) / 32768.0 - 1);
   }
   const Graph graph = Parsed(fmt::format(R"(
     input %x: float32[1, 16, 8, 8]
@@ -356,13 +373,15 @@ TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
     relu: %b: float32[1, 16, 8, 8] = Relu(%a)
     second: %y: float32[1, 16, 8, 8] = Conv(%b, %v)
     output %y
-  )", w, v));
+  )",
+                                         w, v));
   PredictOptions options;
   options.limits = SomeMachine();
   options.schemes = {"int8"};
   options.ranges = AssumedRanges(graph);
   for (auto& [name, range] : options.ranges) {
-    for (size_t c = 0; c < range.channel_max.size(); c += 2) range.channel_max[c] = range.channel_means[c] = 0;  // dead channels
+    for (size_t c = 0; c < range.channel_max.size(); c += 2)
+      range.channel_max[c] = range.channel_means[c] = 0;  // dead channels
   }
   Graph quantized = graph;
   ASSERT_TRUE(FindMethod("int8")->run(quantized, options.ranges, {}));
@@ -373,7 +392,8 @@ TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
   const auto given = Predict(graph, "m.onnx", options);
   ASSERT_TRUE(given.has_value());
   EXPECT_EQ(Scheme(*given, "int8").file_bytes, EtmBytes((*engine)->model()));
-  EXPECT_NE(Scheme(*given, "int8").file_bytes, Scheme(MustPredict(graph, SomeMachine(), {"int8"}), "int8").file_bytes);
+  EXPECT_NE(Scheme(*given, "int8").file_bytes,
+            Scheme(MustPredict(graph, SomeMachine(), {"int8"}), "int8").file_bytes);
 }
 
 TEST(Predict, KernelsSayHowTheyCutTheirWork) {
@@ -409,7 +429,8 @@ TEST(Predict, KernelsSayHowTheyCutTheirWork) {
 TEST(Predict, ConstantsOfAnotherInstructionSetMakeTheRangeWideAndAreNamed) {
   MachineLimits other = SomeMachine();
   other.isa = Isa::kScalar;
-  const Forecast own = MustPredict(Convolutions(32, 32), SomeMachine()), foreign = MustPredict(Convolutions(32, 32), other);
+  const Forecast own = MustPredict(Convolutions(32, 32), SomeMachine()),
+                 foreign = MustPredict(Convolutions(32, 32), other);
   EXPECT_EQ(own.constants, Isa::kAvx512);
   EXPECT_EQ(foreign.constants, Isa::kAvx512);
   const auto width = [](const Forecast& f) { return f.schemes[0].high_ms / f.schemes[0].low_ms; };
@@ -436,12 +457,14 @@ TEST(Cost, EveryFamilyTakesAKernel) {
     ++taken[FamilyOf(step, op, variant).name];
   };
   for (const KernelDef* kernel : AllKernels()) {
-    for (const char* variant : {"", "avx512 direct", "avx512 14x32 winograd 4x4"}) take(kernel->name, variant);
+    for (const char* variant : {"", "avx512 direct", "avx512 14x32 winograd 4x4"})
+      take(kernel->name, variant);
   }
   take(kReferenceKernel, "");
   take(kReferenceKernel, "", "Equal");
   take("a kernel of another version", "");
-  for (const CostFamily* family : AllCostFamilies()) EXPECT_GT(taken[family->name], 0) << family->name;
+  for (const CostFamily* family : AllCostFamilies())
+    EXPECT_GT(taken[family->name], 0) << family->name;
 }
 
 }  // namespace

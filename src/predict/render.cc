@@ -22,8 +22,17 @@ json TermsJson(const Terms& terms) {
 }
 
 json StepJson(const StepForecast& s) {
-  json out = {{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"variant", s.variant}, {"precision", s.precision},
-              {"shape", s.shape}, {"family", s.family->name}, {"ms", s.ms}, {"share", s.cut.share}, {"loops", s.cut.loops}, {"terms_ns", TermsJson(s.terms)}};
+  json out = {{"name", s.name},
+              {"op", s.op},
+              {"kernel", s.kernel},
+              {"variant", s.variant},
+              {"precision", s.precision},
+              {"shape", s.shape},
+              {"family", s.family->name},
+              {"ms", s.ms},
+              {"share", s.cut.share},
+              {"loops", s.cut.loops},
+              {"terms_ns", TermsJson(s.terms)}};
   if (s.measured_ms >= 0) out["measured_ms"] = s.measured_ms;
   return out;
 }
@@ -33,11 +42,26 @@ json SchemeJson(const SchemeForecast& s) {
   json steps = json::array(), hindrances = json::array();
   for (const StepForecast& step : s.step_list) steps.push_back(StepJson(step));
   for (const Hindrance& h : s.hindrances)
-    hindrances.push_back({{"code", h.code}, {"sentence", h.sentence}, {"steps", h.steps}, {"ms", h.ms}, {"lost_ms", h.lost_ms}});
-  json out = {{"scheme", s.scheme}, {"file_bytes", s.file_bytes}, {"weight_bytes", s.weight_bytes}, {"arena_bytes", s.arena_bytes},
-              {"steps_total", s.steps}, {"steps_int8", s.steps_int8}, {"steps_bf16", s.steps_bf16}, {"steps_float", s.steps_float},
-              {"ms", s.ms}, {"low_ms", s.low_ms}, {"high_ms", s.high_ms}, {"speedup", s.speedup}, {"payoff", PayoffName(s.payoff)},
-              {"steps", steps}, {"hindrances", hindrances}};
+    hindrances.push_back({{"code", h.code},
+                          {"sentence", h.sentence},
+                          {"steps", h.steps},
+                          {"ms", h.ms},
+                          {"lost_ms", h.lost_ms}});
+  json out = {{"scheme", s.scheme},
+              {"file_bytes", s.file_bytes},
+              {"weight_bytes", s.weight_bytes},
+              {"arena_bytes", s.arena_bytes},
+              {"steps_total", s.steps},
+              {"steps_int8", s.steps_int8},
+              {"steps_bf16", s.steps_bf16},
+              {"steps_float", s.steps_float},
+              {"ms", s.ms},
+              {"low_ms", s.low_ms},
+              {"high_ms", s.high_ms},
+              {"speedup", s.speedup},
+              {"payoff", PayoffName(s.payoff)},
+              {"steps", steps},
+              {"hindrances", hindrances}};
   if (s.measured_ms >= 0) {
     out["measured_ms"] = s.measured_ms;
     out["machine_share"] = s.machine_share;
@@ -85,18 +109,23 @@ std::string ToText(const Forecast& forecast) {
       FormatPrintable("{}: forecast{} for {} on {}, {} thread{}{}\n", forecast.model,
                       checked ? " and measurement" : "", IsaName(limits.isa), limits.cpu,
                       limits.threads, limits.threads == 1 ? "" : "s", ran);
-  out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within", checked ? "  measured     off" : "", "against float32");
+  out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", "scheme", "file", "ms, 9 of 10 within",
+                     checked ? "  measured     off" : "", "against float32");
   for (const SchemeForecast& s : forecast.schemes) {
     if (!s.unavailable.empty()) {
       out += FormatPrintable("  {:<14} not available: {}\n", s.scheme, s.unavailable);
       continue;
     }
-    const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms, 100 * (s.ms / s.measured_ms - 1)) : "";
-    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes), RangeText(s), measured,
-                       s.scheme == "float32" ? "" : PayoffText(s));
+    const std::string measured = checked ? fmt::format("  {:8.4f} {:+6.0f}%", s.measured_ms,
+                                                       100 * (s.ms / s.measured_ms - 1))
+                                         : "";
+    out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
+                       RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
   if (forecast.constants != limits.isa)
-    out += fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n", IsaName(forecast.constants), IsaName(limits.isa));
+    out +=
+        fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n",
+                    IsaName(forecast.constants), IsaName(limits.isa));
   for (const SchemeForecast& s : forecast.schemes) {
     std::string told;
     for (const Hindrance& h : s.hindrances) {

@@ -40,7 +40,8 @@ inline Graph Convolutions(int64_t channels, int64_t size) {
     first: %a: float32[1, {0}, {2}, {2}] = Conv{{pads=[1, 1, 1, 1], strides=[2, 2]}}(%x, %w)
     second: %y: float32[1, {0}, {3}, {3}] = Conv{{pads=[1, 1, 1, 1], strides=[2, 2]}}(%a, %v)
     output %y
-  )", channels, size, size / 2, size / 4));
+  )",
+                            channels, size, size / 2, size / 4));
 }
 
 }  // namespace evoq

@@ -18,7 +18,9 @@ constexpr double kRestedPercent = 5;  // of all runs: those that nothing disturb
 constexpr int kLeastRounds = 3;
 
 // An even choice of [0, count), the same on every machine (std::uniform_int_distribution is not).
-size_t Choose(std::mt19937_64& random, size_t count) { return static_cast<size_t>((random() >> 32) * count >> 32); }
+size_t Choose(std::mt19937_64& random, size_t count) {
+  return static_cast<size_t>((random() >> 32) * count >> 32);
+}
 
 // Whether the interval excludes that they are equally fast, and the difference is one that counts.
 Verdict VerdictOf(const Comparison& c, double least_effect) {
@@ -42,12 +44,14 @@ Comparison Judge(double speedup, std::vector<double>& resampled, double least_ef
 }
 
 // The median of blocks drawn from `runs`, about as many runs as there are.
-double BlockMedian(std::span<const double> runs, std::mt19937_64& random, std::vector<double>& drawn) {
+double BlockMedian(std::span<const double> runs, std::mt19937_64& random,
+                   std::vector<double>& drawn) {
   const size_t block = std::max<size_t>(1, runs.size() / 25);
   drawn.clear();
   while (drawn.size() < runs.size()) {
     const size_t begin = Choose(random, runs.size() - block + 1);
-    drawn.insert(drawn.end(), runs.begin() + static_cast<ptrdiff_t>(begin), runs.begin() + static_cast<ptrdiff_t>(begin + block));
+    drawn.insert(drawn.end(), runs.begin() + static_cast<ptrdiff_t>(begin),
+                 runs.begin() + static_cast<ptrdiff_t>(begin + block));
   }
   return Median(drawn);
 }
@@ -58,20 +62,29 @@ std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b)
   constexpr double kLeastShare = 0.005;
   const size_t parts = std::min(a.parts.size(), b.parts.size());
   std::map<std::string, std::pair<int, int>> steps;  // in a and in b, -1 where it has none
-  for (size_t i = 0; i < a.steps.size(); ++i) steps.emplace(a.steps[i].name, std::pair(-1, -1)).first->second.first = static_cast<int>(i);
-  for (size_t i = 0; i < b.steps.size(); ++i) steps.emplace(b.steps[i].name, std::pair(-1, -1)).first->second.second = static_cast<int>(i);
-  const auto in_part = [](const StepProfile& p, size_t part, int step) { return step < 0 ? 0 : p.parts[part].steps_ms[static_cast<size_t>(step)]; };
-  const auto whole = [](const StepProfile& p, int step) { return step < 0 ? 0 : p.steps[static_cast<size_t>(step)].ms; };
+  for (size_t i = 0; i < a.steps.size(); ++i)
+    steps.emplace(a.steps[i].name, std::pair(-1, -1)).first->second.first = static_cast<int>(i);
+  for (size_t i = 0; i < b.steps.size(); ++i)
+    steps.emplace(b.steps[i].name, std::pair(-1, -1)).first->second.second = static_cast<int>(i);
+  const auto in_part = [](const StepProfile& p, size_t part, int step) {
+    return step < 0 ? 0 : p.parts[part].steps_ms[static_cast<size_t>(step)];
+  };
+  const auto whole = [](const StepProfile& p, int step) {
+    return step < 0 ? 0 : p.steps[static_cast<size_t>(step)].ms;
+  };
   std::vector<StepChange> changes;
   for (const auto& [name, at] : steps) {
     std::vector<double> differences;
-    for (size_t part = 0; part < parts; ++part) differences.push_back(in_part(b, part, at.second) - in_part(a, part, at.first));
+    for (size_t part = 0; part < parts; ++part)
+      differences.push_back(in_part(b, part, at.second) - in_part(a, part, at.first));
     if (!SurelyNotZero(differences)) continue;
     const StepChange change{name, whole(a, at.first), whole(b, at.second)};
     if (std::fabs(change.b_ms - change.a_ms) >= kLeastShare * a.total_ms) changes.push_back(change);
   }
   const auto size = [](const StepChange& c) { return std::fabs(c.b_ms - c.a_ms); };
-  std::sort(changes.begin(), changes.end(), [&](const StepChange& x, const StepChange& y) { return size(x) != size(y) ? size(x) > size(y) : x.name < y.name; });
+  std::sort(changes.begin(), changes.end(), [&](const StepChange& x, const StepChange& y) {
+    return size(x) != size(y) ? size(x) > size(y) : x.name < y.name;
+  });
   return changes;
 }
 
@@ -140,7 +153,8 @@ Comparison CompareProfiles(const StepProfile& a, const StepProfile& b, double le
   return c;
 }
 
-Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms, double least_effect) {
+Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms,
+                          double least_effect) {
   EVOQ_CHECK(!a_ms.empty() && !b_ms.empty());
   std::mt19937_64 random(1);
   std::vector<double> drawn(a_ms.begin(), a_ms.end()), ratios(kResamples);

@@ -35,8 +35,8 @@ struct CompareOptions {
   double warmup_ms = 200;  // once
   int rounds = 20;
   double wait_s = 0;  // of the duration: waits so long for other work to end (WaitForCalm)
-  // Smaller differences are called the same however sure they are: two copies of one model differ by about this much by
-  // where their memory lies.
+  // Smaller differences are called the same however sure they are: two copies of one model differ
+  // by about this much by where their memory lies.
   double least_effect = 0.01;
   std::function<void(double fraction)> progress;  // may be null
   Watch* watch = ThisMachine();
@@ -75,22 +75,25 @@ struct RoundTimes {
 Comparison CompareRounds(std::span<const RoundTimes> rounds, double least_effect,
                          const Disturbance& disturbance = {});
 
-// The median of the rounds' ratios (A's time over B's), and its 95% percentile interval over 2,000 bootstrap samples of the
-// rounds (Efron, "Bootstrap methods: another look at the jackknife", 1979); the samples are the same in every call.
+// The median of the rounds' ratios (A's time over B's), and its 95% percentile interval over 2,000
+// bootstrap samples of the rounds (Efron, "Bootstrap methods: another look at the jackknife",
+// 1979); the samples are the same in every call.
 Comparison CompareRatios(std::span<const double> ratios, double least_effect,
                          const Disturbance& disturbance = {});
 
-// Two sets of single runs measured apart, in the order in which they ran. Neighbouring runs resemble each other, so blocks of
-// runs are drawn, not runs (moving block bootstrap, Kuensch 1989; 25 blocks each).
-Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms, double least_effect);
+// Two sets of single runs measured apart, in the order in which they ran. Neighbouring runs
+// resemble each other, so blocks of runs are drawn, not runs (moving block bootstrap, Kuensch 1989;
+// 25 blocks each).
+Comparison CompareSamples(std::span<const double> a_ms, std::span<const double> b_ms,
+                          double least_effect);
 
 // A step that takes another time in B than in A; 0 where a model has no step of that name.
 struct StepChange {
   std::string name;
   double a_ms = 0, b_ms = 0;
 };
-// The steps that surely differ (by four standard errors, from the parts of the measured time, and by 0.5% of A's run), the largest change first.
-// The profiles were measured in turn.
+// The steps that surely differ (by four standard errors, from the parts of the measured time, and
+// by 0.5% of A's run), the largest change first. The profiles were measured in turn.
 std::vector<StepChange> ChangedSteps(const StepProfile& a, const StepProfile& b);
 
 // Of profiles that were measured in turn: the ratio of their total_ms, with the interval of the

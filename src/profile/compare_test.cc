@@ -34,7 +34,8 @@ std::vector<double> Runs(double ms, double noise, int seed) {
 
 TEST(Compare, EqualModelsAreTheSame) {
   int same = 0;
-  for (int seed = 0; seed < 200; ++seed) same += CompareRatios(Ratios(1, 0.02, seed), 0.01).verdict == Verdict::kSame;
+  for (int seed = 0; seed < 200; ++seed)
+    same += CompareRatios(Ratios(1, 0.02, seed), 0.01).verdict == Verdict::kSame;
   EXPECT_GE(same, 190);
 }
 
@@ -68,7 +69,8 @@ TEST(Compare, SureButTinyDifferencesAreTheSame) {
 TEST(Compare, DriftingRunsMeasuredApart) {
   int same = 0, slower = 0;
   for (int seed = 0; seed < 40; ++seed) {
-    const auto a = Runs(10, 0.01, seed), equal = Runs(10, 0.01, 1000 + seed), slow = Runs(10.5, 0.01, 2000 + seed);
+    const auto a = Runs(10, 0.01, seed), equal = Runs(10, 0.01, 1000 + seed),
+               slow = Runs(10.5, 0.01, 2000 + seed);
     same += CompareSamples(a, equal, 0.01).verdict == Verdict::kSame;
     slower += CompareSamples(a, slow, 0.01).verdict == Verdict::kSlower;
   }
@@ -88,20 +90,27 @@ StepProfile ProfileOf(const std::vector<std::pair<std::string, double>>& steps, 
     t.ms = ms;
     p.total_ms += ms;
     p.steps.push_back(t);
-    for (size_t part = 0; part < p.parts.size(); ++part) p.parts[part].steps_ms.push_back(ms + (part % 2 == 0 ? scatter : -scatter));
+    for (size_t part = 0; part < p.parts.size(); ++part)
+      p.parts[part].steps_ms.push_back(ms + (part % 2 == 0 ? scatter : -scatter));
   }
   return p;
 }
 
 TEST(ChangedSteps, NamesWhatSurelyDiffersTheLargestFirst) {
-  const std::vector<std::pair<std::string, double>> a = {{"conv_1", 1}, {"conv_2", 2}, {"fc", 1}}, b = {{"fc", 1.5}, {"conv_1", 1.018}, {"conv_2", 2.001}, {"new", 0.1}};
+  const std::vector<std::pair<std::string, double>> a = {{"conv_1", 1}, {"conv_2", 2}, {"fc", 1}},
+                                                    b = {{"fc", 1.5},
+                                                         {"conv_1", 1.018},
+                                                         {"conv_2", 2.001},
+                                                         {"new", 0.1}};
   const auto changes = ChangedSteps(ProfileOf(a, 0), ProfileOf(b, 0.01));
-  ASSERT_EQ(changes.size(), 2u) << "conv_1 differs by more than four errors, but by less than 0.5% of the run";
+  ASSERT_EQ(changes.size(), 2u)
+      << "conv_1 differs by more than four errors, but by less than 0.5% of the run";
   EXPECT_EQ(changes[0].name, "fc");
   EXPECT_DOUBLE_EQ(changes[0].b_ms - changes[0].a_ms, 0.5);
   EXPECT_EQ(changes[1].name, "new");
   EXPECT_EQ(changes[1].a_ms, 0);
-  EXPECT_EQ(ChangedSteps(ProfileOf(a, 0), ProfileOf(b, 0.1)).size(), 1u) << "the parts differ as much as the models";
+  EXPECT_EQ(ChangedSteps(ProfileOf(a, 0), ProfileOf(b, 0.1)).size(), 1u)
+      << "the parts differ as much as the models";
   StepProfile single = ProfileOf(b, 0);
   single.parts.clear();
   EXPECT_TRUE(ChangedSteps(ProfileOf(a, 0), single).empty()) << "too few runs to be sure";

@@ -24,9 +24,11 @@ Interval ShareInterval(int64_t count, int64_t total) {
 }
 
 Interval PairedDrop(int64_t lost, int64_t won, int64_t total) {
-  const double n = static_cast<double>(total) + 2, b = static_cast<double>(lost) + 0.5, c = static_cast<double>(won) + 0.5;
+  const double n = static_cast<double>(total) + 2, b = static_cast<double>(lost) + 0.5,
+               c = static_cast<double>(won) + 0.5;
   const double center = (b - c) / n, half = kZ * std::sqrt(b + c - (b - c) * (b - c) / n) / n;
-  return {static_cast<double>(lost - won) / static_cast<double>(total), std::max(-1.0, center - half), std::min(1.0, center + half)};
+  return {static_cast<double>(lost - won) / static_cast<double>(total),
+          std::max(-1.0, center - half), std::min(1.0, center + half)};
 }
 
 Interval SignalToNoise(std::span<const double> signal, std::span<const double> noise) {
@@ -51,7 +53,8 @@ Interval SignalToNoise(std::span<const double> signal, std::span<const double> n
     value = decibel(s, n);
   }
   std::sort(resampled.begin(), resampled.end());
-  return {decibel(all_signal, all_noise), resampled[static_cast<size_t>(0.025 * kResamples)], resampled[static_cast<size_t>(0.975 * kResamples) - 1]};
+  return {decibel(all_signal, all_noise), resampled[static_cast<size_t>(0.025 * kResamples)],
+          resampled[static_cast<size_t>(0.975 * kResamples) - 1]};
 }
 
 double HalfMeanInterval(std::span<const double> figures) {
@@ -72,7 +75,8 @@ bool SurelyNotZero(std::span<const double> figures) {
   double sum = 0, squares = 0;
   for (double f : figures) sum += f, squares += f * f;
   const double mean = sum / n;
-  return figures.size() > 1 && mean * mean > kErrors * kErrors * std::max(0.0, squares / n - mean * mean) / (n - 1);
+  return figures.size() > 1 &&
+         mean * mean > kErrors * kErrors * std::max(0.0, squares / n - mean * mean) / (n - 1);
 }
 
 }  // namespace evoq

@@ -19,10 +19,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int64_t kDramBytes = int64_t{256} << 20;
-constexpr int64_t kL3Bytes = int64_t{8} << 20;  // above every L2, within a common L3
+constexpr int64_t kL3Bytes = int64_t{8} << 20;    // above every L2, within a common L3
 constexpr int64_t kL2Bytes = int64_t{256} << 10;  // above every L1, within a common L2
 
-double Seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
 
 double ScalarInt8(int64_t rounds) {
   int32_t acc = 0;
@@ -45,7 +47,8 @@ double ScalarFp32(int64_t rounds) {
   return 2.0 * 8 * 128 * static_cast<double>(rounds);
 }
 
-// Runs body(thread) on every thread at once; the work of all over the longest time: per ns, so giga per second.
+// Runs body(thread) on every thread at once; the work of all over the longest time: per ns, so giga
+// per second.
 template <typename Body>
 double Rate(int threads, const Body& body) {
   std::vector<double> work(threads), seconds(threads);
@@ -124,7 +127,9 @@ double ForkNs(int threads) {
   std::vector<double> ns;
   for (int i = 0; i < 2000; ++i) {
     const auto start = Clock::now();
-    pool.ParallelFor(threads, 1, [](int64_t begin, int64_t) { __asm__ volatile("" : : "r"(begin)); });
+    pool.ParallelFor(threads, 1, [](int64_t begin, int64_t) {
+      __asm__ volatile("" : : "r"(begin));
+    });
     ns.push_back(Seconds(start) * 1e9);
   }
   std::nth_element(ns.begin(), ns.begin() + 1000, ns.end());
@@ -180,7 +185,8 @@ MachineLimits MeasureMachine(Isa isa, int threads) {
 double PresentFp32Gflops(Isa isa, int threads) {
   const PeakLoops& loops = LoopsOf(isa);
   int64_t rounds = 1;
-  for (auto start = Clock::now(); loops.fp32(rounds), Seconds(start) < 0.0005; start = Clock::now()) rounds *= 2;
+  for (auto start = Clock::now(); loops.fp32(rounds), Seconds(start) < 0.0005; start = Clock::now())
+    rounds *= 2;
   constexpr int kTimes = 8;
   double sum = 0;
   for (int i = 0; i < kTimes; ++i) sum += Rate(threads, [&](int) { return loops.fp32(rounds); });
@@ -192,7 +198,8 @@ double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes) 
                       : peak == Peak::kBf16 ? limits.bf16_gflops
                                             : limits.fp32_gflops;
   const double gbps = bytes <= 2 * kL3Bytes ? limits.l3_read_gbps : limits.dram_read_gbps;
-  const double compute = peak == Peak::kMemory || gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
+  const double compute =
+      peak == Peak::kMemory || gops <= 0 ? 0 : 2.0 * static_cast<double>(macs) / gops;
   const double memory = gbps <= 0 ? 0 : static_cast<double>(bytes) / gbps;
   return std::max(compute, memory);
 }

@@ -12,19 +12,21 @@ struct Limits {
   std::string cpu;
   Isa isa = Isa::kScalar;
   int threads = 1;
-  double int8_gops = 0;     // 8-bit multiply-accumulates x 2, with the exact instruction that kernels of this ISA use
-  double bf16_gflops = 0;   // 0 where the machine has no bfloat16 dot product
-  double fp32_gflops = 0;   // multiply-adds x 2
+  double int8_gops =
+      0;  // 8-bit multiply-accumulates x 2, with the exact instruction that kernels of this ISA use
+  double bf16_gflops = 0;  // 0 where the machine has no bfloat16 dot product
+  double fp32_gflops = 0;  // multiply-adds x 2
   double dram_read_gbps = 0;
   double l3_read_gbps = 0;
 };
 
-// Runs register-only loops of each instruction and reads of blocks in and far above the L3, `threads` at a time. Takes
-// about a second. The result is the best of several rounds: a limit, not an average.
+// Runs register-only loops of each instruction and reads of blocks in and far above the L3,
+// `threads` at a time. Takes about a second. The result is the best of several rounds: a limit, not
+// an average.
 Limits MeasureLimits(Isa isa, int threads);
 
-// The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at peak and its bytes at
-// memory speed (L3 for steps whose bytes fit there, else DRAM).
+// The time, in nanoseconds, that the roofline allows for a step: the larger of its arithmetic at
+// peak and its bytes at memory speed (L3 for steps whose bytes fit there, else DRAM).
 double RooflineNs(const Limits& limits, Peak peak, int64_t macs, int64_t bytes);
 
 }  // namespace evoq

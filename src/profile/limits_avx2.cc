@@ -10,7 +10,8 @@ namespace {
 constexpr int kAccumulators = 12;
 constexpr int kRepeats = 64;
 
-// The fewest instructions for exact products of bytes without VNNI: two that multiply, and an addition, for 32 products.
+// The fewest instructions for exact products of bytes without VNNI: two that multiply, and an
+// addition, for 32 products.
 double Int8Loop(int64_t rounds) {
   __m256i acc[kAccumulators];
   for (auto& a : acc) a = _mm256_setzero_si256();
@@ -46,7 +47,8 @@ void Read(const void* data, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 256) {
 #pragma GCC unroll 8
     for (int k = 0; k < 8; ++k)
-      acc[k] = _mm256_or_si256(acc[k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i + 32 * k)));
+      acc[k] = _mm256_or_si256(
+          acc[k], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i + 32 * k)));
   }
   for (auto& a : acc) __asm__ volatile("" : : "x"(a));
 }

@@ -44,7 +44,8 @@ __attribute__((target("avx512bf16"))) double Bf16Loop(int64_t rounds) {
   __m512i x = _mm512_set1_epi16(0x3f80), w = _mm512_set1_epi16(0x3f00);
   for (int64_t r = 0; r < rounds * kRepeats; ++r) {
 #pragma GCC unroll 24
-    for (int i = 0; i < kAccumulators; ++i) acc[i] = _mm512_dpbf16_ps(acc[i], (__m512bh)x, (__m512bh)w);
+    for (int i = 0; i < kAccumulators; ++i)
+      acc[i] = _mm512_dpbf16_ps(acc[i], (__m512bh)x, (__m512bh)w);
     __asm__ volatile("" : "+v"(x), "+v"(w));
   }
   for (auto& a : acc) __asm__ volatile("" : : "v"(a));
@@ -57,7 +58,8 @@ void Read(const void* data, int64_t bytes) {
   for (auto& a : acc) a = _mm512_setzero_si512();
   for (int64_t i = 0; i < bytes; i += 512) {
 #pragma GCC unroll 8
-    for (int k = 0; k < 8; ++k) acc[k] = _mm512_or_si512(acc[k], _mm512_loadu_si512(p + i + 64 * k));
+    for (int k = 0; k < 8; ++k)
+      acc[k] = _mm512_or_si512(acc[k], _mm512_loadu_si512(p + i + 64 * k));
   }
   for (auto& a : acc) __asm__ volatile("" : : "v"(a));
 }

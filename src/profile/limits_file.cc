@@ -16,20 +16,25 @@ constexpr size_t kMaxBytes = 1 << 20;
 
 struct RateField {
   const char* name;
-  double MachineLimits::*value;
+  double MachineLimits::* value;
   bool may_be_zero;
 };
 constexpr RateField kRates[] = {
-    {"int8_gops", &MachineLimits::int8_gops, false},           {"bf16_gflops", &MachineLimits::bf16_gflops, true},
-    {"fp32_gflops", &MachineLimits::fp32_gflops, false},       {"dram_read_gbps", &MachineLimits::dram_read_gbps, false},
-    {"l3_read_gbps", &MachineLimits::l3_read_gbps, false},     {"l2_read_gbps", &MachineLimits::l2_read_gbps, false},
-    {"clock_ghz", &MachineLimits::clock_ghz, false},           {"fork_ns", &MachineLimits::fork_ns, true},
+    {"int8_gops", &MachineLimits::int8_gops, false},
+    {"bf16_gflops", &MachineLimits::bf16_gflops, true},
+    {"fp32_gflops", &MachineLimits::fp32_gflops, false},
+    {"dram_read_gbps", &MachineLimits::dram_read_gbps, false},
+    {"l3_read_gbps", &MachineLimits::l3_read_gbps, false},
+    {"l2_read_gbps", &MachineLimits::l2_read_gbps, false},
+    {"clock_ghz", &MachineLimits::clock_ghz, false},
+    {"fork_ns", &MachineLimits::fork_ns, true},
 };
 struct SizeField {
   const char* name;
-  int64_t MachineLimits::*value;
+  int64_t MachineLimits::* value;
 };
-constexpr SizeField kSizes[] = {{"l2_bytes", &MachineLimits::l2_bytes}, {"l3_bytes", &MachineLimits::l3_bytes}};
+constexpr SizeField kSizes[] = {{"l2_bytes", &MachineLimits::l2_bytes},
+                                {"l3_bytes", &MachineLimits::l3_bytes}};
 
 Result<Isa> ParseIsa(const json& name) {
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
@@ -39,13 +44,15 @@ Result<Isa> ParseIsa(const json& name) {
 }
 
 Result<MachineLimits> FromJson(const json& from) {
-  if (!from.is_object()) return InvalidInput("no limits: expected what `evoq limits --json F` writes");
+  if (!from.is_object())
+    return InvalidInput("no limits: expected what `evoq limits --json F` writes");
   MachineLimits limits;
   const json cpu = from.value("cpu", json()), threads = from.value("threads", json());
   if (!cpu.is_string()) return InvalidInput("cpu is {}, expected a name", cpu.dump());
   limits.cpu = cpu.get<std::string>();
   EVOQ_ASSIGN(limits.isa, ParseIsa(from.value("isa", json())));
-  if (!threads.is_number_integer() || threads < 1 || threads > 4096) return InvalidInput("threads is {}, expected 1 to 4096", threads.dump());
+  if (!threads.is_number_integer() || threads < 1 || threads > 4096)
+    return InvalidInput("threads is {}, expected 1 to 4096", threads.dump());
   limits.threads = threads.get<int>();
   for (const RateField& field : kRates) {
     const json value = from.value(field.name, json());
@@ -63,13 +70,16 @@ Result<MachineLimits> FromJson(const json& from) {
   return limits;
 }
 
-std::string Key(Isa isa, int threads) { return fmt::format("{}; {} threads", MachineName(isa), threads); }
+std::string Key(Isa isa, int threads) {
+  return fmt::format("{}; {} threads", MachineName(isa), threads);
+}
 
 // The entries of the file, none where it is missing or of another version.
 Result<json> Entries(const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path)) return json::object();
   EVOQ_ASSIGN(const json root, ReadJsonFile(path, kMaxBytes));
-  if (!root.is_object() || !root.contains("version") || !root.contains("entries") || !root["entries"].is_object())
+  if (!root.is_object() || !root.contains("version") || !root.contains("entries") ||
+      !root["entries"].is_object())
     return InvalidInput("{}: no limits cache: expected an object with version and entries", path);
   return root["version"] == kVersion ? root["entries"] : json::object();
 }
@@ -104,7 +114,9 @@ Status KeepLimits(const std::string& path, const MachineLimits& limits) {
   EVOQ_TRY(MakeDirectories(std::filesystem::path(path).parent_path().string()));
   json entries = Entries(path).value_or(json::object());
   entries[Key(limits.isa, limits.threads)] = ToJson(limits);
-  return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return WriteFileAtomic(path, json{{"version", kVersion}, {"entries", entries}}.dump(
+                                   1, ' ', false, json::error_handler_t::replace) +
+                                   "\n");
 }
 
 }  // namespace evoq

@@ -27,7 +27,8 @@ Status Repeat(const MeasureOptions& options, const std::function<Status(bool mea
     if (run >= options.min_runs && elapsed >= options.duration_s) break;
     if (run > 0 && now - begin >= limit_ms) break;
     EVOQ_TRY(once(true));
-    if (options.progress) options.progress(std::min(1.0, elapsed / std::max(options.duration_s, 1e-9)));
+    if (options.progress)
+      options.progress(std::min(1.0, elapsed / std::max(options.duration_s, 1e-9)));
   }
   return {};
 }
@@ -150,7 +151,8 @@ namespace {
 std::vector<size_t> Ascending(const std::vector<double>& ms) {
   std::vector<size_t> order(ms.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ms[a] != ms[b] ? ms[a] < ms[b] : a < b; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return ms[a] != ms[b] ? ms[a] < ms[b] : a < b; });
   return order;
 }
 
@@ -203,8 +205,11 @@ class StepSamples {
     SetTimes(profile, Calm(blocks_), limits);
     if (has_parts()) {
       for (size_t part = 0; part < kParts; ++part) {
-        const auto at = [&](size_t p) { return static_cast<ptrdiff_t>(blocks_.size() * p / kParts); };
-        profile.parts.push_back(Calm(std::span(blocks_).subspan(at(part), at(part + 1) - at(part))));
+        const auto at = [&](size_t p) {
+          return static_cast<ptrdiff_t>(blocks_.size() * p / kParts);
+        };
+        profile.parts.push_back(
+            Calm(std::span(blocks_).subspan(at(part), at(part + 1) - at(part))));
       }
     }
     for (const StepSums& block : blocks_) profile.turns_ms.push_back(block.total_ms);
@@ -224,7 +229,8 @@ class StepSamples {
     std::vector<std::vector<double>> steps;  // by step, by run
   };
 
-  // A run without and a run with step timing, so that both see the same machine. `block`: null for one that does not count.
+  // A run without and a run with step timing, so that both see the same machine. `block`: null for
+  // one that does not count.
   Status Pair(Block* block) {
     const double thread_ms = watch_->ThreadMs();
     const double plain = watch_->WallMs();
@@ -285,7 +291,8 @@ class StepSamples {
     for (size_t i : calm) {
       mean.total_ms += share * blocks[i].total_ms;
       mean.timed_ms += share * blocks[i].timed_ms;
-      for (size_t s = 0; s < mean.steps_ms.size(); ++s) mean.steps_ms[s] += share * blocks[i].steps_ms[s];
+      for (size_t s = 0; s < mean.steps_ms.size(); ++s)
+        mean.steps_ms[s] += share * blocks[i].steps_ms[s];
     }
     return mean;
   }
@@ -305,13 +312,17 @@ class StepSamples {
 };
 
 // `prepare` runs before each turn.
-Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples, const std::function<Status()>& prepare, const Limits& limits,
+Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples,
+                                               const std::function<Status()>& prepare,
+                                               const Limits& limits,
                                                const MeasureOptions& options) {
   const auto enough = [&](const StepSamples& s) {
     const double wanted_ms = options.duration_s * 1e3;
-    // Slow programs that are compared are measured longer, so that their differences come with intervals.
+    // Slow programs that are compared are measured longer, so that their differences come with
+    // intervals.
     const bool in_parts = samples.size() == 1 || s.has_parts() || s.counted_ms() >= 3 * wanted_ms;
-    return s.runs() >= options.max_runs || (s.runs() >= options.min_runs && s.counted_ms() >= wanted_ms && in_parts);
+    return s.runs() >= options.max_runs ||
+           (s.runs() >= options.min_runs && s.counted_ms() >= wanted_ms && in_parts);
   };
   DisturbanceMeter meter(options.watch);
   for (StepSamples& s : samples) s.Tell(&meter);
@@ -425,7 +436,8 @@ Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const 
 }
 
 int64_t PeakRssBytes() {
-  // ru_maxrss also counts what the process that started this one had in memory before it became evoq.
+  // ru_maxrss also counts what the process that started this one had in memory before it became
+  // evoq.
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;

@@ -21,7 +21,8 @@ struct MeasureOptions {
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
   std::function<void(double fraction)> progress;  // may be null
-  std::function<void()> host;  // what the caller does for each run besides running (decoding, copying); may be null
+  std::function<void()>
+      host;  // what the caller does for each run besides running (decoding, copying); may be null
   Watch* watch = ThisMachine();
   DisturbanceMeter* meter = nullptr;  // hears of each measured whole run; may be null
 };
@@ -74,7 +75,7 @@ struct StepTime {
   std::string name, op, kernel, variant, precision, shape;
   Peak peak = Peak::kMemory;
   double ms = 0, median_ms = 0, mean_ms = 0;  // the latter two over all runs
-  double share = 0;  // of the sum of all steps
+  double share = 0;                           // of the sum of all steps
   int64_t macs = 0, bytes = 0;
   double gops = 0;            // 2 * macs / time
   double roofline_share = 0;  // roofline time / measured time, at most 1
@@ -95,25 +96,29 @@ struct StepSums {
   std::vector<double> steps_ms;
 };
 
-// Runs are measured in blocks of some 10 ms. Times are means over the calm blocks, those within 3% of the fastest tenth: what disturbs a run only
-// ever adds time. Of each block the middle half of the runs counts, ordered by what they took in all.
-// total_ms + tax_ms() == steps_ms + host_ms.
+// Runs are measured in blocks of some 10 ms. Times are means over the calm blocks, those within 3%
+// of the fastest tenth: what disturbs a run only ever adds time. Of each block the middle half of
+// the runs counts, ordered by what they took in all. total_ms + tax_ms() == steps_ms + host_ms.
 struct StepProfile {
   double total_ms = 0;  // a whole run without step timing
   int64_t runs = 0;     // measured with step timing
   double steps_ms = 0;  // sum of the steps
-  double host_ms = 0;   // what a run takes outside its steps: MeasureOptions::host, checks, waking threads
-  double busy = 0;      // how much longer a run took in the median of all blocks than in the calm ones: 0.1 is 10%
+  double host_ms =
+      0;  // what a run takes outside its steps: MeasureOptions::host, checks, waking threads
+  double busy = 0;  // how much longer a run took in the median of all blocks than in the calm ones:
+                    // 0.1 is 10%
   std::vector<StepTime> steps;
-  // The same from each eighth of the measured time alone, for intervals; empty where there were too few blocks. Profiles that were measured in
-  // turn have the same eighths.
+  // The same from each eighth of the measured time alone, for intervals; empty where there were too
+  // few blocks. Profiles that were measured in turn have the same eighths.
   std::vector<StepSums> parts;
   std::vector<double> turns_ms;  // what a run took in each block, in order: of profiles that were
                                  // measured in turn the same turns
   Disturbance disturbance;       // of all that was measured in turn
   std::vector<RecordedRun> recorded;  // the first measured runs, in order
 
-  double tax_ms() const { return steps_ms + host_ms - total_ms; }  // what timing the steps adds to a run
+  double tax_ms() const {
+    return steps_ms + host_ms - total_ms;
+  }  // what timing the steps adds to a run
 };
 // gops, roofline_share and beyond_roofline of a step whose time, macs and bytes are known.
 void SetRates(StepTime& step, const Limits& limits);
@@ -128,8 +133,9 @@ void SetTimes(StepProfile& profile, const StepSums& sums, const Limits& limits);
 
 Result<StepProfile> MeasureSteps(Runnable& executor, RunBuffers& buffers, const Limits& limits,
                                  const MeasureOptions& options);
-// Several programs in turn, a block of each, with executors made anew (like `executors`) in each turn: where memory lies is luck, and
-// a change of the machine's speed hits all alike. `options.duration_s` is for each of them; `host` is the last one's.
+// Several programs in turn, a block of each, with executors made anew (like `executors`) in each
+// turn: where memory lies is luck, and a change of the machine's speed hits all alike.
+// `options.duration_s` is for each of them; `host` is the last one's.
 Result<std::vector<StepProfile>> MeasureStepsInterleaved(std::span<const Runnable* const> executors,
                                                          const Limits& limits,
                                                          const MeasureOptions& options);

@@ -143,20 +143,11 @@ TEST(Measure, RunsAreInterruptedThatWaitedOrWereSwitched) {
   int run = 0;
   const std::function<Status()> call = [&]() -> Status {
     switch (run++) {
-      case 0:
-        watch.Pass(10, 9.95);
-        break;  // half a percent: what clocks cost
-      case 1:
-        watch.Pass(10, 9.85);
-        break;  // more than one
-      case 2:
-        watch.Pass(0.1, 0.092);
-        break;  // under 0.01 ms
-      case 3:
-        watch.Pass(0.1, 0.088);
-        break;
-      default:
-        watch.Work(10), ++watch.switches;
+      case 0: watch.Pass(10, 9.95); break;    // half a percent: what clocks cost
+      case 1: watch.Pass(10, 9.85); break;    // more than one
+      case 2: watch.Pass(0.1, 0.092); break;  // under 0.01 ms
+      case 3: watch.Pass(0.1, 0.088); break;
+      default: watch.Work(10), ++watch.switches;
     }
     return {};
   };

@@ -39,8 +39,8 @@ std::vector<Loops> SupportedLoops() {
   if (IsaSupported(Isa::kAvx2))
     all.push_back({Isa::kAvx2, &Avx2PeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
   if (IsaSupported(Isa::kAvx512))
-    all.push_back({Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16,
-                   2 * 64 * 24 * 32});
+    all.push_back(
+        {Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16, 2 * 64 * 24 * 32});
 #endif
   return all;
 }
@@ -79,18 +79,25 @@ TEST(Limits, RooflineIsTheLargerOfArithmeticAndMemory) {
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kInt8, 1000, 100), 20);
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kFloat32, 1000, 100), 200);
   EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kInt8, 10, 5000), 100);
-  EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 1 << 30, 50), 1) << "moving bytes has no arithmetic limit";
-  EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 0, int64_t{1} << 30), static_cast<double>(int64_t{1} << 30) / 5);
+  EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 1 << 30, 50), 1)
+      << "moving bytes has no arithmetic limit";
+  EXPECT_DOUBLE_EQ(RooflineNs(limits, Peak::kMemory, 0, int64_t{1} << 30),
+                   static_cast<double>(int64_t{1} << 30) / 5);
 }
 
 class LimitsFile : public ::testing::Test {
  protected:
-  void SetUp() override { path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_limits_{}.json", ::getpid())).string(); }
+  void SetUp() override {
+    path_ =
+        (std::filesystem::temp_directory_path() / fmt::format("evoq_limits_{}.json", ::getpid()))
+            .string();
+  }
   void TearDown() override { std::filesystem::remove(path_); }
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
 
   static MachineLimits SomeLimits(int threads) {
-    MachineLimits limits{{"a machine", Isa::kAvx2, threads, 400, 0, 200, 20, 60}, 120, 3.5, 700, 1 << 20, 32 << 20};
+    MachineLimits limits{
+        {"a machine", Isa::kAvx2, threads, 400, 0, 200, 20, 60}, 120, 3.5, 700, 1 << 20, 32 << 20};
     return limits;
   }
   std::string path_;
@@ -112,7 +119,8 @@ TEST_F(LimitsFile, BadFilesAreRefusedByName) {
   };
   nlohmann::json json = ToJson(SomeLimits(2));
   json["fp32_gflops"] = 0;
-  EXPECT_NE(error(json).find("fp32_gflops is 0, expected a positive number"), std::string::npos) << error(json);
+  EXPECT_NE(error(json).find("fp32_gflops is 0, expected a positive number"), std::string::npos)
+      << error(json);
   json = ToJson(SomeLimits(2));
   json.erase("clock_ghz");
   EXPECT_NE(error(json).find("clock_ghz is null"), std::string::npos) << error(json);
@@ -151,7 +159,8 @@ TEST_F(LimitsFile, BadFilesAreRefusedByName) {
   json = ToJson(SomeLimits(2));
   json["l2_bytes"] = "1M";
   EXPECT_NE(error(json).find("l2_bytes is \"1M\""), std::string::npos) << error(json);
-  EXPECT_NE(error(nlohmann::json::array()).find("expected what `evoq limits --json F` writes"), std::string::npos);
+  EXPECT_NE(error(nlohmann::json::array()).find("expected what `evoq limits --json F` writes"),
+            std::string::npos);
   EXPECT_FALSE(LoadLimits(path_ + ".none").has_value());
 }
 

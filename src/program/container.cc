@@ -50,9 +50,10 @@ uint32_t CrcTable(uint32_t crc, std::span<const std::byte> bytes) {
 }
 
 #if defined(__x86_64__)
-// The instruction takes 8 bytes per cycle but answers after three: three streams of kStream bytes side by side, joined by
-// what kStream zero bytes do to a checksum, a linear map over bits. Waiting for answers fills the window of the processor before it
-// sees far ahead: lines are fetched explicitly.
+// The instruction takes 8 bytes per cycle but answers after three: three streams of kStream bytes
+// side by side, joined by what kStream zero bytes do to a checksum, a linear map over bits. Waiting
+// for answers fills the window of the processor before it sees far ahead: lines are fetched
+// explicitly.
 constexpr size_t kStream = 1024, kAhead = 6 * kStream;
 using CrcMap = std::array<uint32_t, 32>;  // the images of single bits
 
@@ -79,17 +80,20 @@ constexpr std::array<std::array<uint32_t, 256>, 4> kStreamShift = [] {
 }();
 
 uint32_t ShiftStream(uint32_t crc) {
-  return kStreamShift[0][crc & 255] ^ kStreamShift[1][crc >> 8 & 255] ^ kStreamShift[2][crc >> 16 & 255] ^ kStreamShift[3][crc >> 24];
+  return kStreamShift[0][crc & 255] ^ kStreamShift[1][crc >> 8 & 255] ^
+         kStreamShift[2][crc >> 16 & 255] ^ kStreamShift[3][crc >> 24];
 }
 
-__attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc, std::span<const std::byte> bytes) {
+__attribute__((target("sse4.2"))) uint32_t CrcHardware(uint32_t crc,
+                                                       std::span<const std::byte> bytes) {
   uint64_t a = crc;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
   for (; left >= 3 * kStream; left -= 3 * kStream, at += 3 * kStream) {
     uint64_t b = 0, c = 0;
     for (size_t line = 0; line < kStream; line += 64) {
-      for (size_t s = 0; s < 3; ++s) _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + s * kStream + line, _MM_HINT_T0);
+      for (size_t s = 0; s < 3; ++s)
+        _mm_prefetch(reinterpret_cast<const char*>(at) + kAhead + s * kStream + line, _MM_HINT_T0);
       for (size_t i = line; i < line + 64; i += 8) {
         a = _mm_crc32_u64(a, Get<uint64_t>(at + i));
         b = _mm_crc32_u64(b, Get<uint64_t>(at + kStream + i));
@@ -128,25 +132,33 @@ void PutEntry(std::byte* to, const BlobInfo& blob) {
 }
 
 Result<BlobInfo> GetEntry(const std::byte* from, int64_t file_bytes, int index) {
-  const auto bad = [&](std::string what) { return InvalidInput("directory entry {}: {}", index, what); };
+  const auto bad = [&](std::string what) {
+    return InvalidInput("directory entry {}: {}", index, what);
+  };
   BlobInfo blob;
   const char* name = reinterpret_cast<const char*>(from);
   blob.name.assign(name, strnlen(name, 16));
   if (blob.name.empty() || blob.name.size() > 15) return bad("the name is empty or not terminated");
-  const uint64_t offset = Get<uint64_t>(from + 16), stored = Get<uint64_t>(from + 24), raw = Get<uint64_t>(from + 32);
+  const uint64_t offset = Get<uint64_t>(from + 16), stored = Get<uint64_t>(from + 24),
+                 raw = Get<uint64_t>(from + 32);
   const uint64_t size = static_cast<uint64_t>(file_bytes);
   if (offset > size || stored > size - offset)
-    return bad(fmt::format("blob '{}' is at {} with {} bytes, expected to end within the file's {}", blob.name, offset, stored, size));
+    return bad(fmt::format("blob '{}' is at {} with {} bytes, expected to end within the file's {}",
+                           blob.name, offset, stored, size));
   blob.offset = static_cast<int64_t>(offset);
   blob.stored_bytes = static_cast<int64_t>(stored);
   blob.crc = Get<uint32_t>(from + 40);
   const uint8_t codec = Get<uint8_t>(from + 44);
-  if (codec > 1) return bad(fmt::format("blob '{}' has codec {}, expected 0 or 1", blob.name, codec));
+  if (codec > 1)
+    return bad(fmt::format("blob '{}' has codec {}, expected 0 or 1", blob.name, codec));
   blob.codec = static_cast<Codec>(codec);
   blob.required = Get<uint8_t>(from + 45) != 0;
-  const uint64_t limit = blob.codec == Codec::kRaw ? stored : std::min<uint64_t>(kMaxDecodedBytes, stored * kMaxExpansion + 65536);
+  const uint64_t limit = blob.codec == Codec::kRaw
+                             ? stored
+                             : std::min<uint64_t>(kMaxDecodedBytes, stored * kMaxExpansion + 65536);
   if (raw > limit || (blob.codec == Codec::kRaw && raw != stored))
-    return bad(fmt::format("blob '{}' claims {} decoded bytes, expected at most {}", blob.name, raw, limit));
+    return bad(fmt::format("blob '{}' claims {} decoded bytes, expected at most {}", blob.name, raw,
+                           limit));
   blob.raw_bytes = static_cast<int64_t>(raw);
   return blob;
 }
@@ -212,7 +224,8 @@ Status WriteContainer(const std::string& path, std::span<const BlobSource> sourc
   Put<uint32_t>(head.data() + 8, kEtmVersion);
   Put<uint32_t>(head.data() + 12, static_cast<uint32_t>(blobs.size()));
   Put<uint64_t>(head.data() + 16, static_cast<uint64_t>(at));
-  for (size_t i = 0; i < blobs.size(); ++i) PutEntry(head.data() + kEtmHeaderBytes + i * kEtmEntryBytes, blobs[i]);
+  for (size_t i = 0; i < blobs.size(); ++i)
+    PutEntry(head.data() + kEtmHeaderBytes + i * kEtmEntryBytes, blobs[i]);
   Put<uint32_t>(head.data() + 24, Crc32c(std::span(head).subspan(kEtmHeaderBytes)));
   Put<uint32_t>(head.data() + 28, Crc32c(std::span(head).first(28)));
 
@@ -232,30 +245,45 @@ Result<Container> Container::Open(const std::string& path) {
   const auto bytes = file->bytes();
   const int64_t size = static_cast<int64_t>(bytes.size());
   const auto bad = [&](std::string what) { return InvalidInput("{}: {}", path, what); };
-  if (size < kEtmHeaderBytes) return bad(fmt::format("{} bytes, expected at least the {} of an .etm header", size, kEtmHeaderBytes));
-  if (std::memcmp(bytes.data(), kEtmMagic, sizeof(kEtmMagic)) != 0) return bad("no .etm file: the first 8 bytes are not its magic");
+  if (size < kEtmHeaderBytes)
+    return bad(
+        fmt::format("{} bytes, expected at least the {} of an .etm header", size, kEtmHeaderBytes));
+  if (std::memcmp(bytes.data(), kEtmMagic, sizeof(kEtmMagic)) != 0)
+    return bad("no .etm file: the first 8 bytes are not its magic");
   const uint32_t header_crc = Get<uint32_t>(bytes.data() + 28);
-  if (Crc32c(bytes.first(28)) != header_crc) return bad("the header's checksum does not match: the file is damaged");
+  if (Crc32c(bytes.first(28)) != header_crc)
+    return bad("the header's checksum does not match: the file is damaged");
   const uint32_t version = Get<uint32_t>(bytes.data() + 8);
-  if (version != kEtmVersion) return bad(fmt::format("version {}, expected {}", version, kEtmVersion));
+  if (version != kEtmVersion)
+    return bad(fmt::format("version {}, expected {}", version, kEtmVersion));
   const int64_t count = Get<uint32_t>(bytes.data() + 12);
   if (Get<uint64_t>(bytes.data() + 16) != static_cast<uint64_t>(size))
-    return bad(fmt::format("{} bytes, expected {}: the file is truncated or has a tail", size, Get<uint64_t>(bytes.data() + 16)));
+    return bad(fmt::format("{} bytes, expected {}: the file is truncated or has a tail", size,
+                           Get<uint64_t>(bytes.data() + 16)));
   if (count > kMaxBlobs || kEtmHeaderBytes + count * kEtmEntryBytes > size)
     return bad(fmt::format("a directory of {} entries does not fit the file", count));
-  const auto directory = bytes.subspan(kEtmHeaderBytes, static_cast<size_t>(count * kEtmEntryBytes));
-  if (Crc32c(directory) != Get<uint32_t>(bytes.data() + 24)) return bad("the directory's checksum does not match: the file is damaged");
+  const auto directory =
+      bytes.subspan(kEtmHeaderBytes, static_cast<size_t>(count * kEtmEntryBytes));
+  if (Crc32c(directory) != Get<uint32_t>(bytes.data() + 24))
+    return bad("the directory's checksum does not match: the file is damaged");
   file->ReadsAll();
   Container container;
   container.file_ = file;
   int64_t end = kEtmHeaderBytes + count * kEtmEntryBytes;
   for (int64_t i = 0; i < count; ++i) {
-    EVOQ_ASSIGN(BlobInfo blob, WithContext(GetEntry(directory.data() + i * kEtmEntryBytes, size, static_cast<int>(i)), path));
-    if (blob.offset < end) return bad(fmt::format("blob '{}' overlaps what stands before it", blob.name));
+    EVOQ_ASSIGN(BlobInfo blob, WithContext(GetEntry(directory.data() + i * kEtmEntryBytes, size,
+                                                    static_cast<int>(i)),
+                                           path));
+    if (blob.offset < end)
+      return bad(fmt::format("blob '{}' overlaps what stands before it", blob.name));
     end = blob.offset + blob.stored_bytes;
-    if (container.Find(blob.name) != nullptr) return bad(fmt::format("blob '{}' appears twice", blob.name));
-    const auto stored = bytes.subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
-    if (Crc32c(stored) != blob.crc) return bad(fmt::format("blob '{}': the checksum does not match: the file is damaged", blob.name));
+    if (container.Find(blob.name) != nullptr)
+      return bad(fmt::format("blob '{}' appears twice", blob.name));
+    const auto stored =
+        bytes.subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
+    if (Crc32c(stored) != blob.crc)
+      return bad(
+          fmt::format("blob '{}': the checksum does not match: the file is damaged", blob.name));
     container.blobs_.push_back(std::move(blob));
   }
   if (end != size) return bad(fmt::format("{} bytes after the last blob", size - end));
@@ -263,20 +291,23 @@ Result<Container> Container::Open(const std::string& path) {
 }
 
 const BlobInfo* Container::Find(std::string_view name) const {
-  auto it = std::find_if(blobs_.begin(), blobs_.end(), [&](const BlobInfo& b) { return b.name == name; });
+  auto it =
+      std::find_if(blobs_.begin(), blobs_.end(), [&](const BlobInfo& b) { return b.name == name; });
   return it == blobs_.end() ? nullptr : &*it;
 }
 
 Result<Container::Bytes> Container::Read(const BlobInfo& blob, Budget& budget) const {
-  const auto stored = file_->bytes().subspan(static_cast<size_t>(blob.offset), static_cast<size_t>(blob.stored_bytes));
+  const auto stored = file_->bytes().subspan(static_cast<size_t>(blob.offset),
+                                             static_cast<size_t>(blob.stored_bytes));
   if (blob.codec == Codec::kRaw) return Bytes{stored, file_};
   EVOQ_TRY(WithContext(budget.TakeMemory(blob.raw_bytes, fmt::format("blob '{}'", blob.name)),
                        file_->path()));
   auto buffer = std::make_shared<AlignedBuffer>(static_cast<size_t>(blob.raw_bytes));
   const size_t n = ZSTD_decompress(buffer->data(), buffer->size(), stored.data(), stored.size());
   if (ZSTD_isError(n) || n != static_cast<size_t>(blob.raw_bytes))
-    return InvalidInput("{}: blob '{}' does not decode to {} bytes{}{}", file_->path(), blob.name, blob.raw_bytes,
-                        ZSTD_isError(n) ? ": " : "", ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
+    return InvalidInput("{}: blob '{}' does not decode to {} bytes{}{}", file_->path(), blob.name,
+                        blob.raw_bytes, ZSTD_isError(n) ? ": " : "",
+                        ZSTD_isError(n) ? ZSTD_getErrorName(n) : "");
   const std::span<const std::byte> data(buffer->data(), n);
   return Bytes{data, std::move(buffer)};
 }

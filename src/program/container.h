@@ -1,4 +1,5 @@
-// The outer structure of an .etm file: a header, a directory, named blobs. docs/etm.md has the bytes.
+// The outer structure of an .etm file: a header, a directory, named blobs. docs/etm.md has the
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct BlobInfo {
   int64_t raw_bytes = 0;     // after decoding; equal to stored_bytes for kRaw
   uint32_t crc = 0;          // CRC-32C of the stored bytes
   Codec codec = Codec::kRaw;
-  bool required = true;      // a reader that does not know it must refuse the file
+  bool required = true;  // a reader that does not know it must refuse the file
 };
 
 // A blob to be written; `alignment` of its first byte in the file, a power of two.

@@ -10,9 +10,11 @@ namespace evoq {
 
 // A stretch of the file and what it is for; the sections of a file cover it without gap or overlap.
 struct EtmSection {
-  std::string name;      // blob or constant name: "header", "directory", "graph", "weights/conv_1.w", "weights/padding"
-  // "int8 weights", "float32 weights", "int32 bias", "scales", "zero points", "shape constants", "attributes", "duplicates" (what an earlier
-  // constant holds already), "packing padding", "alignment", "graph", "strings", "plans", "header and directory"
+  std::string name;  // blob or constant name: "header", "directory", "graph", "weights/conv_1.w",
+                     // "weights/padding"
+  // "int8 weights", "float32 weights", "int32 bias", "scales", "zero points", "shape constants",
+  // "attributes", "duplicates" (what an earlier constant holds already), "packing padding",
+  // "alignment", "graph", "strings", "plans", "header and directory"
   std::string category;
   int64_t offset = 0;
   int64_t bytes = 0;
@@ -22,8 +24,9 @@ struct EtmSection {
 // either written whole or not at all.
 Status WriteEtm(const Model& model, const std::string& path);
 
-// Maps and validates the file; constants point into the mapping. Every offset, count, shape product, enumeration and
-// checksum is checked first. Errors: kInvalidInput naming the file, the place, what was found and what was expected.
+// Maps and validates the file; constants point into the mapping. Every offset, count, shape
+// product, enumeration and checksum is checked first. Errors: kInvalidInput naming the file, the
+// place, what was found and what was expected.
 Result<Model> ReadEtm(const std::string& path);
 
 // The file's sections in order; their bytes add up to the file's size.

@@ -42,7 +42,7 @@ class GraphReader {
   Container::Bytes weights_;
   // Of the file. VerifyTables drew what the tables hold; this draws what they point to.
   Budget& budget_;
-  int depth_;  // of subgraphs around it
+  int depth_;                   // of subgraphs around it
   std::vector<bool> is_input_;  // by value
   Graph graph_;
 };
@@ -50,7 +50,8 @@ class GraphReader {
 Result<std::span<const std::byte>> GraphReader::Range(uint64_t offset, uint64_t bytes) const {
   const uint64_t size = weights_.data.size();
   if (offset > size || bytes > size - offset)
-    return InvalidInput("bytes {}..+{} lie outside the {} bytes of the blob 'weights'", offset, bytes, size);
+    return InvalidInput("bytes {}..+{} lie outside the {} bytes of the blob 'weights'", offset,
+                        bytes, size);
   return weights_.data.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes));
 }
 
@@ -69,12 +70,14 @@ Result<QuantParams> GraphReader::Read(const fb::Quant& from) const {
   }
   q.zero_points.assign(count, from.zero());
   if (from.zeros()) {
-    if (from.zeros()->size() != count) return InvalidInput("{} zero points for {} scales", from.zeros()->size(), count);
+    if (from.zeros()->size() != count)
+      return InvalidInput("{} zero points for {} scales", from.zeros()->size(), count);
     q.zero_points.assign(from.zeros()->begin(), from.zeros()->end());
   }
   q.axis = from.axis();
   q.block = from.block();
-  if (q.axis < -1 || q.axis >= kMaxRank || q.block < 0) return InvalidInput("quantization axis {}, block {}", q.axis, q.block);
+  if (q.axis < -1 || q.axis >= kMaxRank || q.block < 0)
+    return InvalidInput("quantization axis {}, block {}", q.axis, q.block);
   return q;
 }
 
@@ -82,12 +85,14 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
   const auto dtype = DTypeFromOnnx(from.dtype());
   if (!dtype) return InvalidInput("element type number {}", from.dtype());
   TensorType type(*dtype, Shape::UnknownRank());
-  if (from.kind() < 0 || from.kind() > static_cast<int>(ValueKind::kOptionalSequence)) return InvalidInput("value kind {}", from.kind());
+  if (from.kind() < 0 || from.kind() > static_cast<int>(ValueKind::kOptionalSequence))
+    return InvalidInput("value kind {}", from.kind());
   type.kind = static_cast<ValueKind>(from.kind());
   if (from.ranked()) {
     const uint32_t rank = Count(from.dims());
     if (rank > kMaxRank) return InvalidInput("rank {}, expected at most {}", rank, kMaxRank);
-    if (from.symbols() && from.symbols()->size() != rank) return InvalidInput("{} symbols for rank {}", from.symbols()->size(), rank);
+    if (from.symbols() && from.symbols()->size() != rank)
+      return InvalidInput("{} symbols for rank {}", from.symbols()->size(), rank);
     std::vector<Dim> dims(rank);
     for (uint32_t i = 0; i < rank; ++i) {
       dims[i].value = from.dims()->Get(i);
@@ -106,7 +111,8 @@ Result<TensorType> GraphReader::Read(const fb::Type& from) const {
 
 Result<Tensor> ReadStrings(const TensorType& type, const fb::Constant& from) {
   const auto* strings = from.strings();
-  if (!type.is_tensor() || type.quantized() || type.bytes() != int64_t{Count(strings)} * static_cast<int64_t>(sizeof(std::string)))
+  if (!type.is_tensor() || type.quantized() ||
+      type.bytes() != int64_t{Count(strings)} * static_cast<int64_t>(sizeof(std::string)))
     return InvalidInput("{} strings for {}", Count(strings), type.ToString());
   std::vector<std::string> values;
   for (uint32_t i = 0; i < Count(strings); ++i) values.push_back(Text(strings->Get(i)));
@@ -127,7 +133,8 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
     EVOQ_ASSIGN(expected, def->bytes(type));
   }
   if (static_cast<int64_t>(bytes.size()) != expected)
-    return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(), layout.empty() ? "" : " in ", layout, expected);
+    return InvalidInput("{} bytes for {}{}{}, expected {}", bytes.size(), type.ToString(),
+                        layout.empty() ? "" : " in ", layout, expected);
   if (type.dtype == DType::kBool) {
     EVOQ_TRY(budget_.TakeWork(static_cast<int64_t>(bytes.size()), "bools"));
     if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
@@ -136,7 +143,8 @@ Result<Tensor> GraphReader::Read(const TensorType& type, const fb::Constant& fro
   static constexpr std::byte kEmpty{};
   const std::byte* data = bytes.empty() ? &kEmpty : bytes.data();
   const bool aligned = reinterpret_cast<uintptr_t>(data) % kAlignment == 0;
-  // Long constants stand on cache lines and are read where they are; short ones, and all of a small file, are copied.
+  // Long constants stand on cache lines and are read where they are; short ones, and all of a small
+  // file, are copied.
   if (!aligned)
     EVOQ_TRY(budget_.TakeMemory(static_cast<int64_t>(bytes.size()), "constants that are copied"));
   if (!layout.empty()) {
@@ -164,11 +172,13 @@ Result<AttrValue> GraphReader::Read(const fb::Attr& from) const {
     }
     case fb::AttrKind::Strings: {
       std::vector<std::string> v;
-      for (uint32_t i = 0; i < Count(from.strings()); ++i) v.push_back(Text(from.strings()->Get(i)));
+      for (uint32_t i = 0; i < Count(from.strings()); ++i)
+        v.push_back(Text(from.strings()->Get(i)));
       return AttrValue(std::move(v));
     }
     case fb::AttrKind::Tensor: {
-      if (!from.tensor() || !from.tensor_type()) return InvalidInput("a tensor attribute without a tensor");
+      if (!from.tensor() || !from.tensor_type())
+        return InvalidInput("a tensor attribute without a tensor");
       EVOQ_ASSIGN(const TensorType type, Read(*from.tensor_type()));
       EVOQ_ASSIGN(Tensor tensor, Read(type, *from.tensor()));
       return AttrValue(std::move(tensor));
@@ -179,14 +189,17 @@ Result<AttrValue> GraphReader::Read(const fb::Attr& from) const {
 
 Status GraphReader::ReadValue(const fb::Value& from, bool is_input) {
   const std::string name = Text(from.name());
-  const auto in_value = [&](auto result) { return WithContext(std::move(result), "value " + name); };
+  const auto in_value = [&](auto result) {
+    return WithContext(std::move(result), "value " + name);
+  };
   if (graph_.FindValue(name).valid()) return InvalidInput("value {} appears twice", name);
   TensorType type;
   if (from.type()) {
     EVOQ_ASSIGN(type, in_value(Read(*from.type())));
   }
   if (from.constant()) {
-    if (is_input || !from.type()) return InvalidInput("value {}: a constant must have a type and not be an input", name);
+    if (is_input || !from.type())
+      return InvalidInput("value {}: a constant must have a type and not be an input", name);
     EVOQ_ASSIGN(Tensor tensor, in_value(Read(type, *from.constant())));
     graph_.AddConstant(name, std::move(tensor));
   } else if (is_input) {
@@ -197,7 +210,8 @@ Status GraphReader::ReadValue(const fb::Value& from, bool is_input) {
   return {};
 }
 
-Result<std::vector<ValueId>> GraphReader::Ids(const flatbuffers::Vector<int32_t>* from, bool optional) const {
+Result<std::vector<ValueId>> GraphReader::Ids(const flatbuffers::Vector<int32_t>* from,
+                                              bool optional) const {
   std::vector<ValueId> ids;
   for (uint32_t i = 0; i < Count(from); ++i) {
     const int32_t index = from->Get(i);
@@ -217,7 +231,8 @@ Status GraphReader::ReadNode(const fb::Node& from) {
   const std::string label = fmt::format("node {} ({})", node.name, node.op);
   for (uint32_t i = 0; i < Count(from.attrs()); ++i) {
     const fb::Attr* attr = from.attrs()->Get(i);
-    EVOQ_ASSIGN(AttrValue value, WithContext(Read(*attr), label + ": attribute " + Text(attr->name())));
+    EVOQ_ASSIGN(AttrValue value,
+                WithContext(Read(*attr), label + ": attribute " + Text(attr->name())));
     node.attrs.Set(Text(attr->name()), std::move(value));
   }
   if (Count(from.bodies()) > 2 || (depth_ >= kMaxNesting && Count(from.bodies()) > 0))
@@ -236,7 +251,8 @@ Status GraphReader::ReadNode(const fb::Node& from) {
     if (!id.valid()) continue;
     const Value& v = graph_.value(id);
     if (v.is_constant() || v.producer.valid() || is_input_[id.index] || !seen.insert(id).second)
-      return InvalidInput("{}: output {} is already an input, a constant or another node's output", label, v.name);
+      return InvalidInput("{}: output {} is already an input, a constant or another node's output",
+                          label, v.name);
   }
   graph_.AddNode(std::move(node));
   return {};
@@ -244,7 +260,8 @@ Status GraphReader::ReadNode(const fb::Node& from) {
 
 Result<Graph> GraphReader::Read() {
   const uint32_t count = Count(from_.values());
-  if (count > kMaxEtmItems || Count(from_.nodes()) > kMaxEtmItems) return InvalidInput("{} values", count);
+  if (count > kMaxEtmItems || Count(from_.nodes()) > kMaxEtmItems)
+    return InvalidInput("{} values", count);
   is_input_.resize(count);
   for (uint32_t i = 0; i < Count(from_.inputs()); ++i) {
     const int32_t index = from_.inputs()->Get(i);
@@ -254,13 +271,15 @@ Result<Graph> GraphReader::Read() {
   }
   graph_.name = Text(from_.name());
   for (uint32_t i = 0; i < Count(from_.metadata()); ++i)
-    graph_.metadata[Text(from_.metadata()->Get(i)->key())] = Text(from_.metadata()->Get(i)->value());
+    graph_.metadata[Text(from_.metadata()->Get(i)->key())] =
+        Text(from_.metadata()->Get(i)->value());
   for (uint32_t i = 0; i < count; ++i) EVOQ_TRY(ReadValue(*from_.values()->Get(i), is_input_[i]));
   for (uint32_t i = 0; i < Count(from_.nodes()); ++i) EVOQ_TRY(ReadNode(*from_.nodes()->Get(i)));
   EVOQ_ASSIGN(const auto outputs, Ids(from_.outputs(), false));
   for (ValueId id : outputs) {
     const Value& v = graph_.value(id);
-    if (!v.is_constant() && !v.producer.valid() && !graph_.IsInput(id)) return InvalidInput("output {} is not computed", v.name);
+    if (!v.is_constant() && !v.producer.valid() && !graph_.IsInput(id))
+      return InvalidInput("output {} is not computed", v.name);
     graph_.MarkOutput(id);
   }
   EVOQ_TRY(graph_.Sort());
@@ -276,9 +295,12 @@ Result<Graph> GraphReader::Read() {
   return std::move(graph_);
 }
 
-std::vector<Decision::Rejected> ReadRejected(const flatbuffers::Vector<flatbuffers::Offset<fb::Rejected>>* from) {
+std::vector<Decision::Rejected> ReadRejected(
+    const flatbuffers::Vector<flatbuffers::Offset<fb::Rejected>>* from) {
   std::vector<Decision::Rejected> rejected;
-  for (uint32_t r = 0; r < Count(from); ++r) rejected.push_back({Text(from->Get(r)->kernel()), Text(from->Get(r)->code()), Text(from->Get(r)->why())});
+  for (uint32_t r = 0; r < Count(from); ++r)
+    rejected.push_back(
+        {Text(from->Get(r)->kernel()), Text(from->Get(r)->code()), Text(from->Get(r)->why())});
   return rejected;
 }
 
@@ -286,7 +308,8 @@ Tuning ReadTuning(const fb::Tuning& from) {
   Tuning tuning{Text(from.machine()), from.threads(), {}};
   for (uint32_t i = 0; i < Count(from.steps()); ++i) {
     const auto* s = from.steps()->Get(i);
-    tuning.steps[Text(s->node())] = {Text(s->variant()), s->threads() == 1 ? 1 : 0, ReadRejected(s->slower())};
+    tuning.steps[Text(s->node())] = {Text(s->variant()), s->threads() == 1 ? 1 : 0,
+                                     ReadRejected(s->slower())};
   }
   return tuning;
 }
@@ -310,7 +333,8 @@ std::vector<Plan> ReadPlans(const fb::Plans& from) {
       decision.float_why = Text(d->float_why());
       decision.rejected = ReadRejected(d->rejected());
     }
-    for (uint32_t i = 0; i < Count(source.tunings()); ++i) plan.tunings.push_back(ReadTuning(*source.tunings()->Get(i)));
+    for (uint32_t i = 0; i < Count(source.tunings()); ++i)
+      plan.tunings.push_back(ReadTuning(*source.tunings()->Get(i)));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -328,7 +352,8 @@ Result<Model> ReadEtm(const std::string& path) {
   };
   for (const BlobInfo& blob : container.blobs()) {
     if (blob.required && blob.name != "graph" && blob.name != "weights" && blob.name != "plans")
-      return Unsupported("{}: needs the blob '{}', which this version of evoq does not know", path, blob.name);
+      return Unsupported("{}: needs the blob '{}', which this version of evoq does not know", path,
+                         blob.name);
   }
   EVOQ_ASSIGN(const auto graph_bytes, read("graph"));
   EVOQ_ASSIGN(auto weights, read("weights"));

@@ -53,7 +53,8 @@ class Repeats {
   std::map<uint32_t, std::vector<Tensor>> by_sum_;  // of the plain bytes
 };
 
-// Collects what the blob "weights" holds. The graph was validated by ReadEtm, which made `model` of the same tables.
+// Collects what the blob "weights" holds. The graph was validated by ReadEtm, which made `model` of
+// the same tables.
 class WeightCollector {
  public:
   explicit WeightCollector(Budget& budget) : budget_(budget) {}
@@ -74,7 +75,9 @@ class WeightCollector {
       const fb::Node* n = graph.nodes()->Get(i);
       for (uint32_t a = 0; a < EtmCount(n->attrs()); ++a) {
         const fb::Attr* attr = n->attrs()->Get(a);
-        if (attr->tensor_type()) AddConstant(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes", *attr->tensor_type(), attr->tensor(), false);
+        if (attr->tensor_type())
+          AddConstant(EtmText(n->name()) + "." + EtmText(attr->name()), "attributes",
+                      *attr->tensor_type(), attr->tensor(), false);
       }
       const NodeId id = model.FindNode(EtmText(n->name()));
       for (uint32_t b = 0; b < EtmCount(n->bodies()); ++b) {
@@ -87,7 +90,8 @@ class WeightCollector {
 
   // In order, with the alignment between.
   std::vector<Part> Parts(int64_t size) {
-    std::sort(parts_.begin(), parts_.end(), [](const Part& a, const Part& b) { return a.offset < b.offset; });
+    std::sort(parts_.begin(), parts_.end(),
+              [](const Part& a, const Part& b) { return a.offset < b.offset; });
     std::vector<Part> all;
     int64_t at = 0;
     for (const Part& p : parts_) {
@@ -101,14 +105,19 @@ class WeightCollector {
   }
 
  private:
-  void AddConstant(const std::string& name, const std::string& category, const fb::Type& type, const fb::Constant* constant, bool repeated) {
+  void AddConstant(const std::string& name, const std::string& category, const fb::Type& type,
+                   const fb::Constant* constant, bool repeated) {
     if (const fb::Quant* quant = type.quant(); quant != nullptr && quant->scale_count() > 1)
-      parts_.push_back({name, repeated ? "duplicates" : "scales", static_cast<int64_t>(quant->scales_offset()), 4 * int64_t{quant->scale_count()}});
+      parts_.push_back({name, repeated ? "duplicates" : "scales",
+                        static_cast<int64_t>(quant->scales_offset()),
+                        4 * int64_t{quant->scale_count()}});
     if (constant == nullptr) return;
-    const int64_t offset = static_cast<int64_t>(constant->offset()), total = static_cast<int64_t>(constant->bytes());
+    const int64_t offset = static_cast<int64_t>(constant->offset()),
+                  total = static_cast<int64_t>(constant->bytes());
     const int64_t payload = std::min(total, PlainBytes(type));
     parts_.push_back({name, repeated ? "duplicates" : category, offset, payload});
-    parts_.push_back({name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
+    parts_.push_back(
+        {name, repeated ? "duplicates" : "packing padding", offset + payload, total - payload});
   }
 
   Budget& budget_;
@@ -116,7 +125,8 @@ class WeightCollector {
   std::vector<Part> parts_;
 };
 
-// What the tables of a graph hold besides its structure, each string and vector once as FlatBuffers shares them.
+// What the tables of a graph hold besides its structure, each string and vector once as FlatBuffers
+// shares them.
 class TableCollector {
  public:
   void Add(const fb::Graph& graph) {
@@ -150,10 +160,13 @@ class TableCollector {
 
   std::vector<Part> Parts(int64_t size) const {
     int64_t strings = 0;
-    for (const flatbuffers::String* text : texts_) strings += 4 + (int64_t{text->size()} + 1 + 3) / 4 * 4;  // length, characters, terminator
+    for (const flatbuffers::String* text : texts_)
+      strings += 4 + (int64_t{text->size()} + 1 + 3) / 4 * 4;  // length, characters, terminator
     strings = std::min(strings, size);  // a hostile file may let strings overlap
     const int64_t zeros = std::min(zeros_, size - strings);
-    return {{"", "strings", 0, strings}, {"", "zero points", strings, zeros}, {"", "graph", strings + zeros, size - strings - zeros}};
+    return {{"", "strings", 0, strings},
+            {"", "zero points", strings, zeros},
+            {"", "graph", strings + zeros, size - strings - zeros}};
   }
 
  private:
@@ -164,7 +177,8 @@ class TableCollector {
     for (uint32_t i = 0; i < EtmCount(texts); ++i) AddText(texts->Get(i));
   }
   void AddZeros(const fb::Type* type) {
-    if (type != nullptr && type->quant() != nullptr && type->quant()->zeros() != nullptr) zeros_ += 4 + 4 * int64_t{type->quant()->zeros()->size()};
+    if (type != nullptr && type->quant() != nullptr && type->quant()->zeros() != nullptr)
+      zeros_ += 4 + 4 * int64_t{type->quant()->zeros()->size()};
   }
 
   std::set<const flatbuffers::String*> texts_;
@@ -176,7 +190,8 @@ void Scale(std::vector<Part>& parts, int64_t raw, int64_t stored) {
   int64_t raw_before = 0, stored_before = 0;
   for (Part& p : parts) {
     raw_before += p.bytes;
-    const int64_t end = static_cast<int64_t>(static_cast<__int128>(raw_before) * stored / std::max<int64_t>(raw, 1));
+    const int64_t end = static_cast<int64_t>(static_cast<__int128>(raw_before) * stored /
+                                             std::max<int64_t>(raw, 1));
     p.offset = stored_before;
     p.bytes = end - stored_before;
     stored_before = end;
@@ -200,13 +215,15 @@ Result<std::vector<EtmSection>> EtmSections(const std::string& path) {
   };
   const auto add_parts = [&](const BlobInfo& blob, std::vector<Part> parts) {
     if (blob.codec != Codec::kRaw) Scale(parts, blob.raw_bytes, blob.stored_bytes);
-    for (const Part& p : parts) add(p.name.empty() ? blob.name : blob.name + "/" + p.name, p.category, p.bytes);
+    for (const Part& p : parts)
+      add(p.name.empty() ? blob.name : blob.name + "/" + p.name, p.category, p.bytes);
   };
   WeightCollector weights(budget);
   EVOQ_TRY(WithContext(weights.Add(*graph, model.graph), path));
   TableCollector tables;
   tables.Add(*graph);
-  add("directory", "header and directory", kEtmEntryBytes * static_cast<int64_t>(container.blobs().size()));
+  add("directory", "header and directory",
+      kEtmEntryBytes * static_cast<int64_t>(container.blobs().size()));
   for (const BlobInfo& blob : container.blobs()) {
     add("padding", "alignment", blob.offset - at);
     if (blob.name == "weights") {
@@ -234,7 +251,8 @@ Result<std::string> DumpEtm(const std::string& path) {
   out += Print(model.graph);
   for (const Plan& plan : model.plans) {
     std::vector<std::string> shapes;
-    for (const auto& [name, sizes] : plan.shapes) shapes.push_back(name + " " + Bracketed(std::span(sizes)));
+    for (const auto& [name, sizes] : plan.shapes)
+      shapes.push_back(name + " " + Bracketed(std::span(sizes)));
     out += fmt::format("plan for {}\n", Joined(shapes, ", "));
     for (const auto& [node, decision] : plan.decisions) {
       out += FormatPrintable("  {}: {}\n", node, decision.kernel);

@@ -26,28 +26,36 @@ class EtmTest : public ::testing::Test {
     Graph g;
     g.name = "sample";
     g.metadata["producer"] = "test";
-    const ValueId x = g.AddInput("x", TensorType(DType::kUint8, Shape(std::vector<Dim>{Dim::Symbolic("N"), 3, 8, 8}),
-                                                 QuantParams::PerTensor(0.5f, 3)));
+    const ValueId x = g.AddInput(
+        "x", TensorType(DType::kUint8, Shape(std::vector<Dim>{Dim::Symbolic("N"), 3, 8, 8}),
+                        QuantParams::PerTensor(0.5f, 3)));
     QuantParams q{std::vector<float>(channels, 0.25f), std::vector<int32_t>(channels, 0), 0, 0};
     q.scales[1] = 0.125f;
     Tensor w = Tensor::Allocate(TensorType(DType::kInt8, Shape{channels, 3, 3, 3}, q));
-    for (int64_t i = 0; i < w.elements(); ++i) w.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37);
+    for (int64_t i = 0; i < w.elements(); ++i)
+      w.mutable_data<int8_t>()[i] = static_cast<int8_t>(i * 37);
     const ValueId wid = g.AddConstant("w", w);
-    const ValueId b = g.AddConstant("b", Tensor::FromValues<int32_t>(Shape{channels}, std::vector<int32_t>(channels, -5)));
+    const ValueId b = g.AddConstant(
+        "b", Tensor::FromValues<int32_t>(Shape{channels}, std::vector<int32_t>(channels, -5)));
     Attrs attrs;
     attrs.Set("strides", std::vector<int64_t>{1, 1});
     attrs.Set("activation", "Clip");
     attrs.Set("activation_beta", 6.0f);
     attrs.Set("table", Tensor::FromValues<float>(Shape{2}, {1, 2}));
-    const ValueId y = g.Apply("Conv", "conv", {x, wid, ValueId{}, b}, attrs,
-                              TensorType(DType::kUint8, Shape::UnknownRank(), QuantParams::PerTensor(0.1f, 0)));
+    const ValueId y =
+        g.Apply("Conv", "conv", {x, wid, ValueId{}, b}, attrs,
+                TensorType(DType::kUint8, Shape::UnknownRank(), QuantParams::PerTensor(0.1f, 0)));
     g.MarkOutput(y);
     Model model;
     model.graph = std::move(g);
     Plan plan;
     plan.shapes["x"] = {1, 3, 8, 8};
-    plan.decisions["conv"] = {"conv_int8", "int8", {{"dwconv_int8", "shape", "group is 1"}}, "", ""};
-    plan.tunings.push_back({"some CPU", 2, {{"conv", {"7x64", 1, {{"conv_int8 14x32", "slower-when-measured", "2 us"}}}}}});
+    plan.decisions["conv"] = {
+        "conv_int8", "int8", {{"dwconv_int8", "shape", "group is 1"}}, "", ""};
+    plan.tunings.push_back(
+        {"some CPU",
+         2,
+         {{"conv", {"7x64", 1, {{"conv_int8 14x32", "slower-when-measured", "2 us"}}}}}});
     model.plans.push_back(plan);
     return model;
   }
@@ -67,7 +75,8 @@ TEST_F(EtmTest, RoundTrip) {
     const auto back = ReadEtm(path_);
     ASSERT_TRUE(back) << back.error().message();
     EXPECT_EQ(Print(back->graph), Print(model.graph));
-    EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("w")).constant, model.graph.value(model.graph.FindValue("w")).constant));
+    EXPECT_TRUE(BitEqual(back->graph.value(back->graph.FindValue("w")).constant,
+                         model.graph.value(model.graph.FindValue("w")).constant));
     EXPECT_EQ(back->graph.metadata, model.graph.metadata);
     EXPECT_EQ(back->certificate, model.certificate);
     ASSERT_EQ(back->plans.size(), 1u);
@@ -168,9 +177,11 @@ TEST_F(EtmTest, BoolBytesAreZeroOrOne) {
   }
 }
 
-// Strings are elements of a constant and of an attribute; a file's number of them must fit the shape.
+// Strings are elements of a constant and of an attribute; a file's number of them must fit the
+// shape.
 TEST_F(EtmTest, Strings) {
-  const Tensor words = Tensor::FromValues<std::string>(Shape{2, 2}, {"a", "", std::string("nul\0l", 5), "Zürich"});
+  const Tensor words =
+      Tensor::FromValues<std::string>(Shape{2, 2}, {"a", "", std::string("nul\0l", 5), "Zürich"});
   Model model;
   const ValueId x = model.graph.AddConstant("x", words);
   Attrs attrs;
@@ -195,23 +206,28 @@ TEST_F(EtmTest, Strings) {
   value_of_two.constant->strings = {"a", "b"};
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fb::Graph::Pack(builder, &graph));
-  const BlobSource blobs[] = {{.name = "graph", .pieces = {std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))}},
-                              {.name = "weights", .pieces = {}}};
+  const BlobSource blobs[] = {
+      {.name = "graph",
+       .pieces = {std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()))}},
+      {.name = "weights", .pieces = {}}};
   ASSERT_TRUE(WriteContainer(path_, blobs));
   const auto refused = ReadEtm(path_);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("value x: 2 strings for string[3]"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("value x: 2 strings for string[3]"), std::string::npos)
+      << refused.error().message();
 }
 
 TEST_F(EtmTest, UnknownBlobs) {
   std::vector<std::byte> bytes(16);
   const std::span<const std::byte> piece(bytes);
-  const BlobSource optional[] = {{.name = "graph", .pieces = {piece}}, {.name = "future", .pieces = {piece}, .required = true}};
+  const BlobSource optional[] = {{.name = "graph", .pieces = {piece}},
+                                 {.name = "future", .pieces = {piece}, .required = true}};
   ASSERT_TRUE(WriteContainer(path_, optional));
   const auto model = ReadEtm(path_);
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(model.error().message().find("needs the blob 'future'"), std::string::npos) << model.error().message();
+  EXPECT_NE(model.error().message().find("needs the blob 'future'"), std::string::npos)
+      << model.error().message();
 }
 
 TEST(Crc32c, KnownAnswers) {
@@ -220,7 +236,8 @@ TEST(Crc32c, KnownAnswers) {
   EXPECT_EQ(Crc32c({}), 0u);
   // Long spans, which are summed in streams, against the polynomial bit by bit.
   std::vector<std::byte> bytes(20000);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
   for (size_t size : {1, 7, 3071, 3072, 3073, 6151, 20000}) {
     uint32_t crc = ~0u;
     for (size_t i = 0; i < size; ++i) {

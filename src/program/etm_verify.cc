@@ -18,17 +18,13 @@ int64_t WidthOf(fbs::ElementaryType type) {
     case fbs::ET_UTYPE:
     case fbs::ET_BOOL:
     case fbs::ET_CHAR:
-    case fbs::ET_UCHAR:
-      return 1;
+    case fbs::ET_UCHAR: return 1;
     case fbs::ET_SHORT:
-    case fbs::ET_USHORT:
-      return 2;
+    case fbs::ET_USHORT: return 2;
     case fbs::ET_LONG:
     case fbs::ET_ULONG:
-    case fbs::ET_DOUBLE:
-      return 8;
-    default:
-      return 4;
+    case fbs::ET_DOUBLE: return 8;
+    default: return 4;
   }
 }
 

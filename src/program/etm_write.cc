@@ -4,8 +4,8 @@
 #include "base/math.h"
 #include "program/container.h"
 #include "program/etm.h"
-#include "program/etm_size.h"
 #include "program/etm_generated.h"
+#include "program/etm_size.h"
 
 namespace evoq {
 namespace {
@@ -14,7 +14,8 @@ namespace fbs = flatbuffers;
 using fbs::FlatBufferBuilder;
 using fbs::Offset;
 
-// Below this, weights are aligned to 8 bytes and compressed: a file of a few kilobytes is not worth mapping.
+// Below this, weights are aligned to 8 bytes and compressed: a file of a few kilobytes is not worth
+// mapping.
 constexpr int64_t kSmallWeights = 64 << 10;
 constexpr int64_t kPage = 4096;
 
@@ -49,7 +50,8 @@ class GraphWriter {
 
  private:
   Offset<fb::Quant> Write(const QuantParams& q);
-  // `sizes`: whether the dimensions are written; those of quantized intermediate values are inferred.
+  // `sizes`: whether the dimensions are written; those of quantized intermediate values are
+  // inferred.
   Offset<fb::Type> Write(const TensorType& type, bool sizes);
   Offset<fb::Constant> Write(const Tensor& constant);
   Offset<fb::Attr> Write(const std::string& name, const AttrValue& value);
@@ -57,7 +59,9 @@ class GraphWriter {
   Offset<fb::Node> Write(const Node& node);
   Offset<fbs::Vector<Offset<fbs::String>>> Write(const std::vector<std::string>& strings);
 
-  Offset<fbs::String> Text(const std::string& text) { return text.empty() ? 0 : builder_.CreateSharedString(text); }
+  Offset<fbs::String> Text(const std::string& text) {
+    return text.empty() ? 0 : builder_.CreateSharedString(text);
+  }
   template <typename Id>
   Offset<fbs::Vector<int32_t>> Ids(const std::vector<Id>& ids) {
     std::vector<int32_t> indices;
@@ -71,14 +75,16 @@ class GraphWriter {
 };
 
 Offset<fb::Quant> GraphWriter::Write(const QuantParams& q) {
-  const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(), [&](int z) { return z == q.zero_points[0]; });
+  const bool same_zero = std::all_of(q.zero_points.begin(), q.zero_points.end(),
+                                     [&](int z) { return z == q.zero_points[0]; });
   Offset<fbs::Vector<int32_t>> zeros = 0;
   if (!same_zero) zeros = builder_.CreateVector(q.zero_points);
   fb::QuantBuilder quant(builder_);
   if (q.scales.size() == 1) {
     quant.add_scale(q.scales[0]);
   } else {
-    quant.add_scales_offset(static_cast<uint64_t>(weights_.Add(std::as_bytes(std::span(q.scales)))));
+    quant.add_scales_offset(
+        static_cast<uint64_t>(weights_.Add(std::as_bytes(std::span(q.scales)))));
     quant.add_scale_count(static_cast<uint32_t>(q.scales.size()));
   }
   if (same_zero) quant.add_zero(q.zero_points[0]);
@@ -99,21 +105,25 @@ Offset<fb::Type> GraphWriter::Write(const TensorType& type, bool sizes) {
   }
   const auto quant = type.quant ? Write(*type.quant) : Offset<fb::Quant>(0);
   const auto dims_offset = sizes ? builder_.CreateVector(dims) : Offset<fbs::Vector<int64_t>>(0);
-  const auto symbols_offset = sizes && symbolic ? Write(symbols) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
-  return fb::CreateType(builder_, static_cast<int8_t>(type.dtype), sizes && type.shape.ranked(), dims_offset, symbols_offset, quant,
-                        static_cast<int8_t>(type.kind));
+  const auto symbols_offset =
+      sizes && symbolic ? Write(symbols) : Offset<fbs::Vector<Offset<fbs::String>>>(0);
+  return fb::CreateType(builder_, static_cast<int8_t>(type.dtype), sizes && type.shape.ranked(),
+                        dims_offset, symbols_offset, quant, static_cast<int8_t>(type.kind));
 }
 
 Offset<fb::Constant> GraphWriter::Write(const Tensor& constant) {
   if (constant.dtype() == DType::kString) {
     const auto values = constant.values<std::string>();
-    return fb::CreateConstant(builder_, 0, 0, 0, Write(std::vector<std::string>(values.begin(), values.end())));
+    return fb::CreateConstant(builder_, 0, 0, 0,
+                              Write(std::vector<std::string>(values.begin(), values.end())));
   }
   const int64_t offset = weights_.Add({constant.raw(), constant.bytes()});
-  return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(), Text(constant.layout()));
+  return fb::CreateConstant(builder_, static_cast<uint64_t>(offset), constant.bytes(),
+                            Text(constant.layout()));
 }
 
-Offset<fbs::Vector<Offset<fbs::String>>> GraphWriter::Write(const std::vector<std::string>& strings) {
+Offset<fbs::Vector<Offset<fbs::String>>> GraphWriter::Write(
+    const std::vector<std::string>& strings) {
   std::vector<Offset<fbs::String>> offsets;
   for (const std::string& s : strings) offsets.push_back(builder_.CreateSharedString(s));
   return builder_.CreateVector(offsets);
@@ -121,7 +131,8 @@ Offset<fbs::Vector<Offset<fbs::String>>> GraphWriter::Write(const std::vector<st
 
 Offset<fb::Attr> GraphWriter::Write(const std::string& name, const AttrValue& value) {
   const auto name_offset = Text(name);
-  const auto kind = static_cast<fb::AttrKind>(value.index());  // the variant's order is the enumeration's
+  const auto kind =
+      static_cast<fb::AttrKind>(value.index());  // the variant's order is the enumeration's
   const auto* text = std::get_if<std::string>(&value);
   const auto* ints = std::get_if<std::vector<int64_t>>(&value);
   const auto* floats = std::get_if<std::vector<float>>(&value);
@@ -141,7 +152,8 @@ Offset<fb::Attr> GraphWriter::Write(const std::string& name, const AttrValue& va
 Offset<fb::Value> GraphWriter::Write(const Value& value, bool is_input) {
   const bool given = is_input || value.is_constant();
   const auto name = builder_.CreateSharedString(value.name);
-  const auto type = given || value.type.quantized() ? Write(value.type, given) : Offset<fb::Type>(0);
+  const auto type =
+      given || value.type.quantized() ? Write(value.type, given) : Offset<fb::Type>(0);
   const auto constant = value.is_constant() ? Write(value.constant) : Offset<fb::Constant>(0);
   return fb::CreateValue(builder_, name, type, constant);
 }
@@ -152,26 +164,31 @@ Offset<fb::Node> GraphWriter::Write(const Node& node) {
   const auto op = Text(node.op), domain = Text(node.domain), name = Text(node.name);
   const auto attrs_offset = attrs.empty() ? 0 : builder_.CreateVector(attrs);
   std::vector<Offset<fb::Graph>> bodies;
-  for (const auto& body : node.bodies) bodies.push_back(GraphWriter(*body, weights_, builder_).Write());
+  for (const auto& body : node.bodies)
+    bodies.push_back(GraphWriter(*body, weights_, builder_).Write());
   const auto bodies_offset = bodies.empty() ? 0 : builder_.CreateVector(bodies);
-  return fb::CreateNode(builder_, op, domain, name, attrs_offset, Ids(node.inputs), Ids(node.outputs), bodies_offset);
+  return fb::CreateNode(builder_, op, domain, name, attrs_offset, Ids(node.inputs),
+                        Ids(node.outputs), bodies_offset);
 }
 
 Offset<fb::Graph> GraphWriter::Write() {
   std::vector<Offset<fb::Value>> values;
-  for (int i = 0; i < graph_.value_count(); ++i) values.push_back(Write(graph_.value(ValueId{i}), graph_.IsInput(ValueId{i})));
+  for (int i = 0; i < graph_.value_count(); ++i)
+    values.push_back(Write(graph_.value(ValueId{i}), graph_.IsInput(ValueId{i})));
   std::vector<Offset<fb::Node>> nodes;
   for (NodeId id : graph_.order()) nodes.push_back(Write(graph_.node(id)));
   std::vector<Offset<fb::Fact>> facts;
   for (const auto& [key, value] : graph_.metadata)
-    facts.push_back(fb::CreateFact(builder_, builder_.CreateSharedString(key), builder_.CreateSharedString(value)));
+    facts.push_back(fb::CreateFact(builder_, builder_.CreateSharedString(key),
+                                   builder_.CreateSharedString(value)));
   const auto name = Text(graph_.name);
   const auto facts_offset = facts.empty() ? 0 : builder_.CreateVector(facts);
   const auto values_offset = builder_.CreateVector(values);
   const auto nodes_offset = builder_.CreateVector(nodes);
   const auto inputs = Ids(graph_.inputs());
   const auto outputs = Ids(graph_.outputs());
-  return fb::CreateGraph(builder_, name, facts_offset, values_offset, nodes_offset, inputs, outputs);
+  return fb::CreateGraph(builder_, name, facts_offset, values_offset, nodes_offset, inputs,
+                         outputs);
 }
 
 std::vector<std::byte> WriteGraph(const Graph& graph, WeightsBlob& weights) {
@@ -183,10 +200,14 @@ std::vector<std::byte> WriteGraph(const Graph& graph, WeightsBlob& weights) {
 
 std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
   FlatBufferBuilder builder;
-  const auto text = [&](const std::string& s) { return s.empty() ? Offset<fbs::String>(0) : builder.CreateSharedString(s); };
-  const auto list = [&](const std::vector<Decision::Rejected>& from) -> Offset<fbs::Vector<Offset<fb::Rejected>>> {
+  const auto text = [&](const std::string& s) {
+    return s.empty() ? Offset<fbs::String>(0) : builder.CreateSharedString(s);
+  };
+  const auto list = [&](const std::vector<Decision::Rejected>& from)
+      -> Offset<fbs::Vector<Offset<fb::Rejected>>> {
     std::vector<Offset<fb::Rejected>> to;
-    for (const auto& r : from) to.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
+    for (const auto& r : from)
+      to.push_back(fb::CreateRejected(builder, text(r.kernel), text(r.code), text(r.why)));
     return to.empty() ? 0 : builder.CreateVector(to);
   };
   std::vector<Offset<fb::Plan>> plan_offsets;
@@ -196,19 +217,22 @@ std::vector<std::byte> WritePlans(const std::vector<Plan>& plans) {
       shapes.push_back(fb::CreateInputShape(builder, text(name), builder.CreateVector(sizes)));
     std::vector<Offset<fb::Decision>> decisions;
     for (const auto& [node, d] : plan.decisions) {
-      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision), list(d.rejected),
-                                             text(d.float_code), text(d.float_why)));
+      decisions.push_back(fb::CreateDecision(builder, text(node), text(d.kernel), text(d.precision),
+                                             list(d.rejected), text(d.float_code),
+                                             text(d.float_why)));
     }
     std::vector<Offset<fb::Tuning>> tunings;
     for (const Tuning& tuning : plan.tunings) {
       std::vector<Offset<fb::StepTuning>> steps;
       for (const auto& [node, s] : tuning.steps)
-        steps.push_back(fb::CreateStepTuning(builder, text(node), text(s.variant), s.threads, list(s.slower)));
-      tunings.push_back(fb::CreateTuning(builder, text(tuning.machine), tuning.threads, builder.CreateVector(steps)));
+        steps.push_back(
+            fb::CreateStepTuning(builder, text(node), text(s.variant), s.threads, list(s.slower)));
+      tunings.push_back(fb::CreateTuning(builder, text(tuning.machine), tuning.threads,
+                                         builder.CreateVector(steps)));
     }
     const auto tunings_offset = tunings.empty() ? 0 : builder.CreateVector(tunings);
-    plan_offsets.push_back(
-        fb::CreatePlan(builder, builder.CreateVector(shapes), builder.CreateVector(decisions), tunings_offset));
+    plan_offsets.push_back(fb::CreatePlan(builder, builder.CreateVector(shapes),
+                                          builder.CreateVector(decisions), tunings_offset));
   }
   builder.Finish(fb::CreatePlans(builder, builder.CreateVector(plan_offsets)));
   const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
@@ -228,7 +252,8 @@ Graph WithoutTheDead(Graph graph) {
 
 int64_t ConstantBytes(const Graph& graph) {
   int64_t bytes = 0;
-  for (int i = 0; i < graph.value_count(); ++i) bytes += static_cast<int64_t>(graph.value(ValueId{i}).constant.bytes());
+  for (int i = 0; i < graph.value_count(); ++i)
+    bytes += static_cast<int64_t>(graph.value(ValueId{i}).constant.bytes());
   return bytes;
 }
 
@@ -244,10 +269,16 @@ auto WithBlobs(const Model& model, const Use& use) {
   std::vector<BlobSource> blobs = {
       {.name = "graph", .pieces = {graph}, .alignment = 8, .compress = true},
       {.name = "plans", .pieces = {plans}, .alignment = 8, .compress = true, .required = false},
-      {.name = "weights", .pieces = weights.pieces(), .alignment = small ? 8 : kPage, .compress = small},
+      {.name = "weights",
+       .pieces = weights.pieces(),
+       .alignment = small ? 8 : kPage,
+       .compress = small},
   };
   if (!model.certificate.empty()) {
-    blobs.push_back({.name = "certificate", .pieces = {std::as_bytes(std::span(model.certificate))}, .compress = true, .required = false});
+    blobs.push_back({.name = "certificate",
+                     .pieces = {std::as_bytes(std::span(model.certificate))},
+                     .compress = true,
+                     .required = false});
   }
   return use(std::span<const BlobSource>(blobs));
 }
@@ -255,7 +286,8 @@ auto WithBlobs(const Model& model, const Use& use) {
 }  // namespace
 
 Status WriteEtm(const Model& model, const std::string& path) {
-  return WithBlobs(model, [&](std::span<const BlobSource> blobs) { return WriteContainer(path, blobs); });
+  return WithBlobs(model,
+                   [&](std::span<const BlobSource> blobs) { return WriteContainer(path, blobs); });
 }
 
 int64_t EtmBytes(const Model& model) {

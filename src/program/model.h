@@ -17,16 +17,19 @@ using InputShapes = std::map<std::string, std::vector<int64_t>>;
 inline constexpr char kReferenceKernel[] = "reference";
 inline constexpr char kCopyKernel[] = "copy-bytes";
 
-// Why the compiler took a kernel: written where the decision is taken, joined with measured times by `explain`.
+// Why the compiler took a kernel: written where the decision is taken, joined with measured times
+// by `explain`.
 struct Decision {
   std::string kernel;     // KernelDef::name, or or one of the names above
   std::string precision;  // "int8", "float32", "any"
   struct Rejected {
     std::string kernel, code, why;
   };
-  std::vector<Rejected> rejected;  // preferred kernels that do not take this step, with their reasons
-  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel", "excluded", "no-range",
-  // "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty otherwise.
+  std::vector<Rejected>
+      rejected;  // preferred kernels that do not take this step, with their reasons
+  // For a step that could compute on integers and does not: a stable code ("no-int8-kernel",
+  // "excluded", "no-range", "scale-is-dynamic", "weights-not-constant", ...) and a sentence. Empty
+  // otherwise.
   std::string float_code, float_why;
 };
 
@@ -40,7 +43,8 @@ struct StepTuning {
   std::vector<Decision::Rejected> slower;  // what lost, with its time
 };
 
-// What was measured on one kind of machine with one number of threads, by node name. Steps without an entry take defaults.
+// What was measured on one kind of machine with one number of threads, by node name. Steps without
+// an entry take defaults.
 struct Tuning {
   std::string machine;  // processor and instruction set, as MachineName() gives them
   int threads = 0;
@@ -65,7 +69,8 @@ struct Model {
 struct Placement {
   enum class Kind { kUnused, kInput, kOutput, kConstant, kArena };
   Kind kind = Kind::kUnused;
-  int64_t offset = 0;  // arena: bytes from its start; input, output: index; constant: its ValueId::index
+  int64_t offset =
+      0;  // arena: bytes from its start; input, output: index; constant: its ValueId::index
 };
 
 struct Step {
@@ -76,14 +81,15 @@ struct Step {
   int64_t bytes = 0;  // inputs and outputs, as stored
 };
 
-// A graph with static shapes, scheduled: one step per node that computes something (views have none), a place for every
-// value. A function of the graph, the shapes and the kernel list; equal on every machine.
+// A graph with static shapes, scheduled: one step per node that computes something (views have
+// none), a place for every value. A function of the graph, the shapes and the kernel list; equal on
+// every machine.
 struct Program {
   std::shared_ptr<const Graph> graph;
   std::vector<Step> steps;            // in execution order
   std::vector<Placement> placements;  // by ValueId::index
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;  // the most that is alive at one step: no arena can be smaller
+  int64_t live_bytes = 0;    // the most that is alive at one step: no arena can be smaller
   int64_t weight_bytes = 0;  // constants that steps read, as stored
 };
 

@@ -63,18 +63,21 @@ std::optional<DType> FromDlpack(nb::dlpack::dtype type) {
 }
 
 const PlainType* FindPlain(DType dtype) {
-  const auto it = std::find_if(std::begin(kPlain), std::end(kPlain), [&](const PlainType& row) { return row.dtype == dtype; });
+  const auto it = std::find_if(std::begin(kPlain), std::end(kPlain),
+                               [&](const PlainType& row) { return row.dtype == dtype; });
   return it == std::end(kPlain) ? nullptr : it;
 }
 
 const ExtendedType* FindExtended(DType dtype) {
-  const auto it = std::find_if(std::begin(kExtended), std::end(kExtended), [&](const ExtendedType& row) { return row.dtype == dtype; });
+  const auto it = std::find_if(std::begin(kExtended), std::end(kExtended),
+                               [&](const ExtendedType& row) { return row.dtype == dtype; });
   return it == std::end(kExtended) ? nullptr : it;
 }
 
 // The dtype that an array with a numpy dtype of ml_dtypes has.
 std::optional<DType> ExtendedDType(nb::handle value) {
-  if (!nb::hasattr(value, "dtype") || !nb::hasattr(value.attr("dtype"), "name")) return std::nullopt;
+  if (!nb::hasattr(value, "dtype") || !nb::hasattr(value.attr("dtype"), "name"))
+    return std::nullopt;
   const std::string name = nb::cast<std::string>(nb::str(value.attr("dtype").attr("name")));
   for (const ExtendedType& row : kExtended) {
     if (name == row.name) return row.dtype;
@@ -83,29 +86,36 @@ std::optional<DType> ExtendedDType(nb::handle value) {
 }
 
 bool IsArray(nb::handle value) {
-  return nb::hasattr(value, "dtype") || nb::hasattr(value, "__dlpack__") || (PyObject_CheckBuffer(value.ptr()) && !nb::isinstance<nb::bytes>(value));
+  return nb::hasattr(value, "dtype") || nb::hasattr(value, "__dlpack__") ||
+         (PyObject_CheckBuffer(value.ptr()) && !nb::isinstance<nb::bytes>(value));
 }
 
 nb::object Numpy(const char* what) { return nb::module_::import_("numpy").attr(what); }
 
-std::string TypeName(nb::handle value) { return nb::cast<std::string>(nb::str(value.type().attr("__name__"))); }
+std::string TypeName(nb::handle value) {
+  return nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+}
 
 // Owns a tensor for as long as an array refers to its memory.
 nb::capsule Owner(const Tensor& tensor) {
   return nb::capsule(new Tensor(tensor), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
 }
 
-nb::object Array(const void* data, const std::vector<int64_t>& sizes, Code code, uint8_t bits, const nb::capsule& owner) {
+nb::object Array(const void* data, const std::vector<int64_t>& sizes, Code code, uint8_t bits,
+                 const nb::capsule& owner) {
   const std::vector<size_t> shape(sizes.begin(), sizes.end());
   const nb::dlpack::dtype type{static_cast<uint8_t>(code), bits, 1};
-  return nb::cast(nb::ndarray<nb::numpy>(const_cast<void*>(data), shape.size(), shape.data(), owner, nullptr, type, nb::device::cpu::value));
+  return nb::cast(nb::ndarray<nb::numpy>(const_cast<void*>(data), shape.size(), shape.data(), owner,
+                                         nullptr, type, nb::device::cpu::value));
 }
 
 nb::object StringsToPython(const Tensor& tensor) {
   nb::list items;
-  for (const std::string& s : tensor.values<std::string>()) items.append(nb::bytes(s.data(), s.size()).attr("decode")("utf-8", "surrogateescape"));
+  for (const std::string& s : tensor.values<std::string>())
+    items.append(nb::bytes(s.data(), s.size()).attr("decode")("utf-8", "surrogateescape"));
   const nb::object flat = Numpy("empty")(tensor.elements(), nb::arg("dtype") = "object");
-  if (tensor.elements() > 0) flat.attr("__setitem__")(nb::slice(nb::none(), nb::none(), nb::none()), items);
+  if (tensor.elements() > 0)
+    flat.attr("__setitem__")(nb::slice(nb::none(), nb::none(), nb::none()), items);
   return flat.attr("reshape")(nb::cast(tensor.sizes()));
 }
 
@@ -114,17 +124,21 @@ Result<nb::object> ExtendedToPython(const Tensor& tensor, const ExtendedType& ro
   try {
     type = nb::module_::import_("ml_dtypes").attr(row.name);
   } catch (const nb::python_error&) {
-    return Unsupported("{} is no type of numpy: install the package ml_dtypes", DTypeName(tensor.dtype()));
+    return Unsupported("{} is no type of numpy: install the package ml_dtypes",
+                       DTypeName(tensor.dtype()));
   }
   const int bits = DTypeBits(tensor.dtype());
   if (bits >= 8) {
-    return Array(tensor.raw(), tensor.sizes(), Code::UInt, static_cast<uint8_t>(bits), Owner(tensor)).attr("view")(type);
+    return Array(tensor.raw(), tensor.sizes(), Code::UInt, static_cast<uint8_t>(bits),
+                 Owner(tensor))
+        .attr("view")(type);
   }
   Tensor bytes = Tensor::Allocate(TensorType(DType::kInt8, tensor.shape()));
   int8_t* out = bytes.mutable_data<int8_t>();
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     const int value = PackedBits(tensor.raw(), i, bits);
-    const bool negative = IsInteger(tensor.dtype()) && IsSigned(tensor.dtype()) && value >= 1 << (bits - 1);
+    const bool negative =
+        IsInteger(tensor.dtype()) && IsSigned(tensor.dtype()) && value >= 1 << (bits - 1);
     out[i] = static_cast<int8_t>(negative ? value - (1 << bits) : value);
   }
   const nb::object unpacked = Array(bytes.raw(), bytes.sizes(), Code::Int, 8, Owner(bytes));
@@ -139,7 +153,8 @@ bool HasOtherBools(const Tensor& t) {
 // The same elements as true and false proper.
 Tensor CleanBools(const Tensor& t) {
   Tensor clean = Tensor::Allocate(t.type());
-  for (size_t i = 0; i < t.bytes(); ++i) clean.mutable_raw()[i] = static_cast<std::byte>(t.raw()[i] != std::byte{0});
+  for (size_t i = 0; i < t.bytes(); ++i)
+    clean.mutable_raw()[i] = static_cast<std::byte>(t.raw()[i] != std::byte{0});
   return clean;
 }
 
@@ -177,7 +192,8 @@ Result<Tensor> ArrayInputs::TakeStrings(nb::handle value, const std::string& nam
       const auto bytes = nb::borrow<nb::bytes>(item.attr("encode")("utf-8", "surrogateescape"));
       out.assign(bytes.c_str(), bytes.size());
     } else {
-      return Fail(ErrorCode::kUsage, "input {}: an element is {}, expected str", name, TypeName(item));
+      return Fail(ErrorCode::kUsage, "input {}: an element is {}, expected str", name,
+                  TypeName(item));
     }
   }
   return t;
@@ -187,11 +203,14 @@ Result<Tensor> ArrayInputs::TakeStrings(nb::handle value, const std::string& nam
 Result<Tensor> ArrayInputs::TakeExtended(nb::handle value, DType dtype, const std::string& name) {
   const int bits = DTypeBits(dtype);
   const bool packed = bits < 8 && IsInteger(dtype);
-  const nb::object flat = Numpy("ascontiguousarray")(packed ? value.attr("astype")("int8") : nb::borrow(value));
+  const nb::object flat =
+      Numpy("ascontiguousarray")(packed ? value.attr("astype")("int8") : nb::borrow(value));
   // ascontiguousarray makes a scalar a vector of one.
-  const nb::object bytes = (packed ? flat : flat.attr("view")(bits == 16 ? "uint16" : "uint8")).attr("reshape")(value.attr("shape"));
+  const nb::object bytes = (packed ? flat : flat.attr("view")(bits == 16 ? "uint16" : "uint8"))
+                               .attr("reshape")(value.attr("shape"));
   nb::ndarray<nb::ro> array;
-  if (!nb::try_cast(bytes, array)) return Fail(ErrorCode::kInternal, "input {}: its bytes cannot be read", name);
+  if (!nb::try_cast(bytes, array))
+    return Fail(ErrorCode::kInternal, "input {}: its bytes cannot be read", name);
   if (bits >= 8) return Point(std::move(array), dtype, name);
   std::vector<int64_t> sizes(array.shape_ptr(), array.shape_ptr() + array.ndim());
   Tensor t = Tensor::Allocate(TensorType(dtype, Shape(sizes)));
@@ -200,33 +219,41 @@ Result<Tensor> ArrayInputs::TakeExtended(nb::handle value, DType dtype, const st
   return t;
 }
 
-Result<Tensor> ArrayInputs::TakeTensor(nb::handle value, const TensorType& type, const std::string& name) {
+Result<Tensor> ArrayInputs::TakeTensor(nb::handle value, const TensorType& type,
+                                       const std::string& name) {
   if (type.dtype == DType::kString) return TakeStrings(value, name);
   nb::object object = nb::borrow(value);
   if (!IsArray(value)) {
     const PlainType* plain = FindPlain(type.dtype);
-    if (plain == nullptr) return Fail(ErrorCode::kUsage, "input {}: {} given, expected an array of {}", name, TypeName(value), DTypeName(type.dtype));
+    if (plain == nullptr)
+      return Fail(ErrorCode::kUsage, "input {}: {} given, expected an array of {}", name,
+                  TypeName(value), DTypeName(type.dtype));
     try {
       object = Numpy("asarray")(value, nb::arg("dtype") = plain->numpy);
     } catch (const nb::python_error& e) {
-      return Fail(ErrorCode::kUsage, "input {}: {} is no array of {}: {}", name, TypeName(value), plain->numpy, nb::cast<std::string>(nb::str(e.value())));
+      return Fail(ErrorCode::kUsage, "input {}: {} is no array of {}: {}", name, TypeName(value),
+                  plain->numpy, nb::cast<std::string>(nb::str(e.value())));
     }
   }
   nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array;
   if (nb::try_cast(object, array)) {
     const auto dtype = FromDlpack(array.dtype());
-    if (!dtype) return Fail(ErrorCode::kUsage, "input {}: an array of a type that ONNX does not have", name);
+    if (!dtype)
+      return Fail(ErrorCode::kUsage, "input {}: an array of a type that ONNX does not have", name);
     return Point(nb::ndarray<nb::ro>(array), *dtype, name);
   }
   if (const auto dtype = ExtendedDType(object)) return TakeExtended(object, *dtype, name);
-  return Fail(ErrorCode::kUsage, "input {}: {} is no array of numbers in this machine's memory", name, TypeName(value));
+  return Fail(ErrorCode::kUsage, "input {}: {} is no array of numbers in this machine's memory",
+              name, TypeName(value));
 }
 
-Result<Tensor> ArrayInputs::Take(nb::handle value, const TensorType& type, const std::string& name) {
+Result<Tensor> ArrayInputs::Take(nb::handle value, const TensorType& type,
+                                 const std::string& name) {
   if (type.is_tensor()) {
     EVOQ_ASSIGN(Tensor t, TakeTensor(value, type, name));
     if (type.dtype != DType::kUndefined && t.dtype() != type.dtype)
-      return Fail(ErrorCode::kUsage, "input {}: {} given, expected {}", name, t.type().ToString(), type.ToString());
+      return Fail(ErrorCode::kUsage, "input {}: {} given, expected {}", name, t.type().ToString(),
+                  type.ToString());
     if (type.quantized()) return t.WithType(TensorType(t.dtype(), t.shape(), *type.quant));
     return t;
   }
@@ -234,13 +261,15 @@ Result<Tensor> ArrayInputs::Take(nb::handle value, const TensorType& type, const
   TensorType item_type = TensorType(type.dtype, type.shape);
   if (type.kind == ValueKind::kSequence) {
     if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value))
-      return Fail(ErrorCode::kUsage, "input {}: {} given, expected a list of arrays", name, TypeName(value));
+      return Fail(ErrorCode::kUsage, "input {}: {} given, expected a list of arrays", name,
+                  TypeName(value));
     for (nb::handle item : nb::borrow<nb::iterable>(value)) {
       EVOQ_ASSIGN(Tensor t, Take(item, item_type, name));
       items.push_back(std::move(t));
     }
   } else if (!value.is_none()) {
-    if (type.kind == ValueKind::kOptionalSequence) item_type = TensorType::In(ValueKind::kSequence, type.dtype, type.shape);
+    if (type.kind == ValueKind::kOptionalSequence)
+      item_type = TensorType::In(ValueKind::kSequence, type.dtype, type.shape);
     EVOQ_ASSIGN(Tensor t, Take(value, item_type, name));
     items.push_back(std::move(t));
   }
@@ -249,7 +278,8 @@ Result<Tensor> ArrayInputs::Take(nb::handle value, const TensorType& type, const
 
 Result<nb::object> ToPython(const Tensor& tensor) {
   if (!tensor.type().is_tensor()) {
-    if (tensor.type().kind != ValueKind::kSequence) return tensor.items().empty() ? nb::object(nb::none()) : ToPython(tensor.items()[0]);
+    if (tensor.type().kind != ValueKind::kSequence)
+      return tensor.items().empty() ? nb::object(nb::none()) : ToPython(tensor.items()[0]);
     nb::list items;
     for (const Tensor& item : tensor.items()) {
       EVOQ_ASSIGN(const nb::object array, ToPython(item));
@@ -258,7 +288,8 @@ Result<nb::object> ToPython(const Tensor& tensor) {
     return nb::object(items);
   }
   if (tensor.dtype() == DType::kString) return StringsToPython(tensor);
-  if (const PlainType* row = FindPlain(tensor.dtype())) return Array(tensor.raw(), tensor.sizes(), row->code, row->bits, Owner(tensor));
+  if (const PlainType* row = FindPlain(tensor.dtype()))
+    return Array(tensor.raw(), tensor.sizes(), row->code, row->bits, Owner(tensor));
   if (const ExtendedType* row = FindExtended(tensor.dtype())) return ExtendedToPython(tensor, *row);
   return Unsupported("numpy has no {}", DTypeName(tensor.dtype()));
 }

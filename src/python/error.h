@@ -1,4 +1,5 @@
-// Errors as values become Python exceptions here, at the border: nanobind carries them as C++ exceptions.
+// Errors as values become Python exceptions here, at the border: nanobind carries them as C++
+// exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -96,15 +96,18 @@ class PyModel {
 
   // A mapping by name, a list or tuple by position, or the only input.
   Result<std::vector<nb::object>> ByPosition(nb::handle given) const {
-    if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) return nb::cast<std::vector<nb::object>>(given);
-    if (!nb::isinstance<nb::mapping>(given) || nb::hasattr(given, "dtype")) return std::vector<nb::object>{nb::borrow(given)};
+    if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given))
+      return nb::cast<std::vector<nb::object>>(given);
+    if (!nb::isinstance<nb::mapping>(given) || nb::hasattr(given, "dtype"))
+      return std::vector<nb::object>{nb::borrow(given)};
     const auto named = nb::borrow<nb::mapping>(given);
     std::vector<std::string> names;
     for (const ValueInfo& v : inputs_) names.push_back(v.name);
     for (nb::handle key : named.keys()) {
       const auto name = nb::cast<std::string>(nb::str(key));
       if (std::find(names.begin(), names.end(), name) == names.end())
-        return Fail(ErrorCode::kUsage, "no input is named '{}', the inputs are {}", name, fmt::join(names, ", "));
+        return Fail(ErrorCode::kUsage, "no input is named '{}', the inputs are {}", name,
+                    fmt::join(names, ", "));
     }
     std::vector<nb::object> values;
     for (const std::string& name : names) {
@@ -116,10 +119,12 @@ class PyModel {
 
   std::vector<nb::object> RunArrays(const std::vector<nb::object>& values) {
     if (values.size() != inputs_.size())
-      Raise(Error(ErrorCode::kUsage, fmt::format("{} inputs given, expected {}", values.size(), inputs_.size())));
+      Raise(Error(ErrorCode::kUsage,
+                  fmt::format("{} inputs given, expected {}", values.size(), inputs_.size())));
     ArrayInputs arrays;
     std::vector<Tensor> tensors;
-    for (size_t i = 0; i < values.size(); ++i) tensors.push_back(Unwrap(arrays.Take(values[i], inputs_[i].type, inputs_[i].name)));
+    for (size_t i = 0; i < values.size(); ++i)
+      tensors.push_back(Unwrap(arrays.Take(values[i], inputs_[i].type, inputs_[i].name)));
     auto results = [&] {
       const nb::gil_scoped_release release;
       return Guarded([&] { return shared_.Run(tensors); });
@@ -135,7 +140,8 @@ class PyModel {
   SharedEngine shared_;
 };
 
-Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::string& label, const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::string& label,
+                                          const EngineOptions& options) {
   const auto bytes = std::as_bytes(std::span(onnx.c_str(), onnx.size()));
   const nb::gil_scoped_release release;
   return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
@@ -151,62 +157,93 @@ Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOp
 }
 
 PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned) {
-  if (threads < 0 || threads > 1024) Raise(Error(ErrorCode::kUsage, fmt::format("threads={}, expected 0 to 1024", threads)));
-  if (streams < 1 || streams > 256) Raise(Error(ErrorCode::kUsage, fmt::format("streams={}, expected 1 to 256", streams)));
+  if (threads < 0 || threads > 1024)
+    Raise(Error(ErrorCode::kUsage, fmt::format("threads={}, expected 0 to 1024", threads)));
+  if (streams < 1 || streams > 256)
+    Raise(Error(ErrorCode::kUsage, fmt::format("streams={}, expected 1 to 256", streams)));
   const EngineOptions options{threads, std::move(shapes), tuned};
-  auto engine = nb::isinstance<nb::bytes>(source) ? FromBytes(nb::borrow<nb::bytes>(source), "model", options)
-                                                  : FromFile(nb::cast<std::string>(source), options);
+  auto engine = nb::isinstance<nb::bytes>(source)
+                    ? FromBytes(nb::borrow<nb::bytes>(source), "model", options)
+                    : FromFile(nb::cast<std::string>(source), options);
   auto loaded = Unwrap(std::move(engine));
   Graph typed = loaded->model().graph;
   const auto& outputs = typed.outputs();
   const auto untyped = [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; };
-  if (std::any_of(outputs.begin(), outputs.end(), untyped)) Unwrap(InferTypes(typed));  // an .etm stores the types of its inputs only
+  if (std::any_of(outputs.begin(), outputs.end(), untyped))
+    Unwrap(InferTypes(typed));  // an .etm stores the types of its inputs only
   return new PyModel(std::move(loaded), typed, threads, streams);
 }
 
 void BindValueInfo(nb::module_& m) {
   nb::class_<ValueInfo>(m, "ValueInfo", "An input or output of a model.")
       .def_ro("name", &ValueInfo::name)
-      .def_prop_ro("dtype", [](const ValueInfo& v) { return DTypeName(v.type.dtype); }, "ONNX's name of the element type: 'float32', 'bfloat16', 'int4', 'string', ...")
-      .def_prop_ro("shape", &ShapeOf, nb::sig("def shape(self) -> tuple[int | str | None, ...] | None"),
-                   "Sizes; the symbol's name where a size is free, None where it has no name. None for an unknown rank.")
-      .def_prop_ro("kind", [](const ValueInfo& v) { return kKinds[static_cast<int>(v.type.kind)]; }, "'tensor', 'sequence', 'optional' or 'optional sequence'.")
-      .def_prop_ro("quantization", &QuantizationOf, nb::sig("def quantization(self) -> tuple[list[float], list[int]] | None"),
-                   "Scales and zero points of a quantized value, whose integer q stands for (q - zero_point) * scale; else None.")
-      .def("__repr__", [](const ValueInfo& v) { return fmt::format("{}: {}", v.name, v.type.ToString()); });
+      .def_prop_ro(
+          "dtype", [](const ValueInfo& v) { return DTypeName(v.type.dtype); },
+          "ONNX's name of the element type: 'float32', 'bfloat16', 'int4', 'string', ...")
+      .def_prop_ro("shape", &ShapeOf,
+                   nb::sig("def shape(self) -> tuple[int | str | None, ...] | None"),
+                   "Sizes; the symbol's name where a size is free, None where it has no name. None "
+                   "for an unknown rank.")
+      .def_prop_ro(
+          "kind", [](const ValueInfo& v) { return kKinds[static_cast<int>(v.type.kind)]; },
+          "'tensor', 'sequence', 'optional' or 'optional sequence'.")
+      .def_prop_ro("quantization", &QuantizationOf,
+                   nb::sig("def quantization(self) -> tuple[list[float], list[int]] | None"),
+                   "Scales and zero points of a quantized value, whose integer q stands for (q - "
+                   "zero_point) * scale; else None.")
+      .def("__repr__",
+           [](const ValueInfo& v) { return fmt::format("{}: {}", v.name, v.type.ToString()); });
 }
 
 }  // namespace
 
 void BindModel(nb::module_& m) {
   BindValueInfo(m);
-  nb::class_<PyModel>(m, "Model",
-                    "A loaded model; evoq.load makes it. Any number of Python threads may run it at once: up to `streams` runs go on\n"
-                    "together, each on `threads` threads, the others wait. The GIL is free while it runs.")
+  nb::class_<PyModel>(
+      m, "Model",
+      "A loaded model; evoq.load makes it. Any number of Python threads may run it at once: up to "
+      "`streams` runs go on\n"
+      "together, each on `threads` threads, the others wait. The GIL is free while it runs.")
       .def_prop_ro("inputs", &PyModel::inputs, "The inputs, in order.")
       .def_prop_ro("outputs", &PyModel::outputs, "The outputs, in order.")
-      .def_prop_ro("metadata", &PyModel::metadata, "Facts that travel with the model: 'onnx.producer_name', 'evoq.scheme', ...")
+      .def_prop_ro("metadata", &PyModel::metadata,
+                   "Facts that travel with the model: 'onnx.producer_name', 'evoq.scheme', ...")
       .def_prop_ro("threads", &PyModel::threads)
       .def_prop_ro("streams", &PyModel::streams)
       .def_prop_ro("in_regions", &PyModel::in_regions,
-                   "Why the model is no single program but runs in regions, one stream at a time: its sizes depend on its data, or it has\n"
-                   "subgraphs, sequences, optionals or strings. '' where it is one. A model of free sizes knows after its first run.")
-      .def("run", &PyModel::Run, "inputs"_a, nb::sig("def run(self, inputs: typing.Any) -> dict[str, typing.Any]"),
+                   "Why the model is no single program but runs in regions, one stream at a time: "
+                   "its sizes depend on its data, or it has\n"
+                   "subgraphs, sequences, optionals or strings. '' where it is one. A model of "
+                   "free sizes knows after its first run.")
+      .def("run", &PyModel::Run, "inputs"_a,
+           nb::sig("def run(self, inputs: typing.Any) -> dict[str, typing.Any]"),
            "Runs once.\n\n"
-           "inputs: a mapping from names to arrays, a list or tuple of arrays by position, or the array of the only input. An\n"
-           "array is a numpy.ndarray, or anything with DLPack or the buffer protocol in this machine's memory, of exactly the\n"
-           "input's dtype; numbers and nested lists become arrays of it. Row-major memory is read where it is, other layouts are\n"
-           "copied; inputs are never written. Sequences are lists, optionals None or the value, strings str or arrays of str.\n\n"
-           "Returns the outputs by name: numpy arrays (writable, of their own memory, which outlives the model), lists for\n"
-           "sequences, None for an empty optional. bfloat16, float8, int4, ... have the dtypes of the package ml_dtypes.\n\n"
+           "inputs: a mapping from names to arrays, a list or tuple of arrays by position, or the "
+           "array of the only input. An\n"
+           "array is a numpy.ndarray, or anything with DLPack or the buffer protocol in this "
+           "machine's memory, of exactly the\n"
+           "input's dtype; numbers and nested lists become arrays of it. Row-major memory is read "
+           "where it is, other layouts are\n"
+           "copied; inputs are never written. Sequences are lists, optionals None or the value, "
+           "strings str or arrays of str.\n\n"
+           "Returns the outputs by name: numpy arrays (writable, of their own memory, which "
+           "outlives the model), lists for\n"
+           "sequences, None for an empty optional. bfloat16, float8, int4, ... have the dtypes of "
+           "the package ml_dtypes.\n\n"
            "The shapes choose the plan: the first run at a new shape prepares it.\n\n"
-           "Raises evoq.Error: 'usage' for a missing or unknown input, a wrong dtype or shape, naming the input; 'too large' when\n"
-           "the run does not fit the machine's memory; 'invalid input' from an operator on data that its definition refuses.")
-      .def("__call__", &PyModel::Call, nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
-           "Runs once on inputs by position. Returns the output, or a tuple of them when the model has several. Else as run().")
+           "Raises evoq.Error: 'usage' for a missing or unknown input, a wrong dtype or shape, "
+           "naming the input; 'too large' when\n"
+           "the run does not fit the machine's memory; 'invalid input' from an operator on data "
+           "that its definition refuses.")
+      .def("__call__", &PyModel::Call,
+           nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
+           "Runs once on inputs by position. Returns the output, or a tuple of them when the model "
+           "has several. Else as run().")
       .def("__repr__", &PyModel::Repr);
-  m.def("load", &Load, "source"_a, "threads"_a = 0, "shapes"_a = InputShapes(), "streams"_a = 1, "tuned"_a = true,
-        nb::sig("def load(source: str | bytes, threads: int = 0, shapes: dict[str, list[int]] = {}, streams: int = 1, tuned: bool = True) -> Model"),
+  m.def("load", &Load, "source"_a, "threads"_a = 0, "shapes"_a = InputShapes(), "streams"_a = 1,
+        "tuned"_a = true,
+        nb::sig("def load(source: str | bytes, threads: int = 0, shapes: dict[str, list[int]] = "
+                "{}, streams: int = 1, tuned: bool = True) -> Model"),
         "Loads a file, or the bytes of an ONNX model. evoq.load is the way in.");
 }
 

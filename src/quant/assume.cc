@@ -20,21 +20,25 @@ double Fraction(std::string_view name) {
 bool NeverNegative(const Graph& graph, const Value& value) {
   if (!value.producer.valid()) return false;
   const Node& node = graph.node(value.producer);
-  static constexpr std::array kOps = {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Clip", "Abs", "Exp", "Softplus", "Sqrt"};
+  static constexpr std::array kOps = {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Clip",
+                                      "Abs",  "Exp",     "Softplus",    "Sqrt"};
   const std::string activation = node.attrs.String("activation", node.op);
   return std::find(kOps.begin(), kOps.end(), activation) != kOps.end();
 }
 
 Range Assumed(const std::string& name, bool never_negative) {
   const auto high = static_cast<float>(std::exp2(4 * Fraction(name) - 1));
-  const auto low = never_negative ? 0.0f : -high * static_cast<float>(0.85 + 0.14 * Fraction(name + "-"));
+  const auto low =
+      never_negative ? 0.0f : -high * static_cast<float>(0.85 + 0.14 * Fraction(name + "-"));
   return {low, high};
 }
 
 // Channels use between a fifth of the range and all of it.
 void AssumeChannels(const Value& value, int axis, Range& range) {
   for (int64_t c = 0; c < value.type.shape[axis].value; ++c) {
-    const float high = range.max * static_cast<float>(std::exp2(-2.3 * Fraction(fmt::format("{}/{}", value.name, c))));
+    const float high =
+        range.max *
+        static_cast<float>(std::exp2(-2.3 * Fraction(fmt::format("{}/{}", value.name, c))));
     range.channel_max.push_back(high);
     range.channel_means.push_back(range.min < 0 ? 0.05f * high : 0.25f * high);
   }
@@ -49,9 +53,11 @@ Ranges AssumedRanges(const Graph& graph) {
     if (value.is_constant() || value.type.dtype != DType::kFloat32) continue;
     Range range = Assumed(value.name, NeverNegative(graph, value));
     const int axis = ChannelAxis(graph, ValueId{i});
-    if (axis >= 0 && axis < value.type.shape.rank() && value.type.shape[axis].known()) AssumeChannels(value, axis, range);
+    if (axis >= 0 && axis < value.type.shape.rank() && value.type.shape[axis].known())
+      AssumeChannels(value, axis, range);
     ranges[value.name] = std::move(range);
-    for (const char* part : {".linear", ".product"}) ranges[value.name + part] = Assumed(value.name + part, false);
+    for (const char* part : {".linear", ".product"})
+      ranges[value.name + part] = Assumed(value.name + part, false);
   }
   return ranges;
 }

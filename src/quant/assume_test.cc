@@ -24,9 +24,8 @@ TEST(AssumedRanges, FiguresOfAnotherProgram) {
       "1]\nc: %v = Conv{activation=\"Relu\"}(%x, %w)\nd: %y = Conv(%v, %w)\ns: %n = "
       "Shape(%v)\noutput %y\noutput %n\n");
   const Ranges ranges = AssumedRanges(graph);
-  EXPECT_EQ(Names(ranges),
-            (std::set<std::string>{"v", "v.linear", "v.product", "x", "x.linear", "x.product", "y",
-                                   "y.linear", "y.product"}));
+  EXPECT_EQ(Names(ranges), (std::set<std::string>{"v", "v.linear", "v.product", "x", "x.linear",
+                                                  "x.product", "y", "y.linear", "y.product"}));
   const auto expect = [&](const char* name, double min, double max) {
     EXPECT_NEAR(ranges.at(name).min, min, 1e-5) << name;
     EXPECT_NEAR(ranges.at(name).max, max, 1e-5) << name;
@@ -58,8 +57,8 @@ TEST(AssumedRanges, BeginningsAndChannels) {
     return AssumedRanges(MakeNet(fmt::format(
         "graph g\ninput %x: {}\nconst %w: float32[3, 2]\nn: %y = {}\noutput %y\n", input, node)));
   };
-  for (const char* op : {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Clip", "Abs", "Exp",
-                         "Softplus", "Sqrt"})
+  for (const char* op :
+       {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Clip", "Abs", "Exp", "Softplus", "Sqrt"})
     EXPECT_EQ(of(fmt::format("{}(%x)", op)).at("y").min, 0) << op;
   EXPECT_LT(of("Tanh(%x)").at("y").min, 0);
   EXPECT_LT(of("MatMul{activation=\"Tanh\"}(%x, %w)").at("y").min, 0);

@@ -27,7 +27,8 @@ bool HasBf16Kernel(const Node& node) {
   return false;
 }
 
-// Whether input i holds values that become bfloat16 with the node. Biases, scales of normalizations and sizes stay.
+// Whether input i holds values that become bfloat16 with the node. Biases, scales of normalizations
+// and sizes stay.
 bool IsValueInput(const Node& node, size_t i) {
   if (IsLinearOp(node)) return i != 2;
   for (const char* op : {"LayerNormalization", "RMSNormalization", "Resize"}) {
@@ -51,10 +52,14 @@ class Converter {
       if (graph_.value(wide).users.empty() && !graph_.IsOutput(wide)) continue;
       Attrs attrs;
       attrs.Set("to", static_cast<int64_t>(DType::kFloat32));
-      graph_.AddNode({.op = "Cast", .name = graph_.value(wide).name + "_float32", .attrs = attrs, .inputs = {narrow},
+      graph_.AddNode({.op = "Cast",
+                      .name = graph_.value(wide).name + "_float32",
+                      .attrs = attrs,
+                      .inputs = {narrow},
                       .outputs = {wide}});
     }
-    if (report_.nodes_bf16 == 0) report_.warnings.push_back("no operator became bfloat16: the model is unchanged");
+    if (report_.nodes_bf16 == 0)
+      report_.warnings.push_back("no operator became bfloat16: the model is unchanged");
     return std::move(report_);
   }
 
@@ -82,19 +87,24 @@ class Converter {
   std::optional<std::string> LinearReason(const Node& node) const {
     if (auto kept = KeptByOptions(node, options_)) return kept;
     for (size_t i : {0, 1}) {
-      if (!IsFloat32(TypeOf(node.input(i)))) return fmt::format("types: input {} is {}, expected float32", i, TypeOf(node.input(i)).ToString());
+      if (!IsFloat32(TypeOf(node.input(i))))
+        return fmt::format("types: input {} is {}, expected float32", i,
+                           TypeOf(node.input(i)).ToString());
     }
-    if (node.input(2).valid() && !IsFloat32(TypeOf(node.input(2)))) return "types: the bias is not float32";
+    if (node.input(2).valid() && !IsFloat32(TypeOf(node.input(2))))
+      return "types: the bias is not float32";
     if (!IsFloat32(TypeOf(node.outputs[0]))) return "types: the output is not float32";
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (node.op == "MatMul") {
-      if (w != nullptr && w->shape().rank() != 2) return fmt::format("shape: a constant factor of rank {}, expected 2", w->shape().rank());
+      if (w != nullptr && w->shape().rank() != 2)
+        return fmt::format("shape: a constant factor of rank {}, expected 2", w->shape().rank());
       return std::nullopt;
     }
     if (w == nullptr) return "weights-not-constant: the weight is computed";
     const int64_t group = std::max<int64_t>(node.attrs.Int("group", 1), 1);
     if (node.op == "ConvTranspose" && w->sizes()[0] / group % 2 != 0)
-      return fmt::format("shape: {} input channels in a group, expected an even number", w->sizes()[0] / group);
+      return fmt::format("shape: {} input channels in a group, expected an even number",
+                         w->sizes()[0] / group);
     return std::nullopt;
   }
 
@@ -113,11 +123,13 @@ class Converter {
       narrow |= IsNarrow(node.inputs[i]);
       if (TypeOf(node.inputs[i]).quantized()) return false;
     }
-    const bool table = node.op == "Gather" && graph_.ConstantInput(node, 0) != nullptr && IsFloat32(TypeOf(node.input(0)));
+    const bool table = node.op == "Gather" && graph_.ConstantInput(node, 0) != nullptr &&
+                       IsFloat32(TypeOf(node.input(0)));
     if (!narrow && !table) return false;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];
-      if (out.valid() && i > 0 && (node.op.ends_with("Normalization") || node.op == "MaxPool") && !graph_.value(out).users.empty())
+      if (out.valid() && i > 0 && (node.op.ends_with("Normalization") || node.op == "MaxPool") &&
+          !graph_.value(out).users.empty())
         return false;  // the kernels do not give moments or indices
       if (out.valid() && i == 0 && !IsFloat32(TypeOf(out))) return false;
     }
@@ -150,12 +162,14 @@ class Converter {
     if (IsLinearOp(node)) ++report_.nodes_bf16;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
-      if (in.valid() && IsValueInput(node, i) && IsFloat32(TypeOf(in))) graph_.SetInput(id, i, Narrow(in));
+      if (in.valid() && IsValueInput(node, i) && IsFloat32(TypeOf(in)))
+        graph_.SetInput(id, i, Narrow(in));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId out = node.outputs[i];
       if (!out.valid() || !IsFloat32(TypeOf(out))) continue;
-      const ValueId narrow = graph_.AddValue(graph_.value(out).name + "_bf16", TensorType(DType::kBfloat16, TypeOf(out).shape));
+      const ValueId narrow = graph_.AddValue(graph_.value(out).name + "_bf16",
+                                             TensorType(DType::kBfloat16, TypeOf(out).shape));
       graph_.SetOutput(id, i, narrow);
       narrow_[out] = narrow;
       produced_.push_back({out, narrow});
@@ -181,8 +195,8 @@ class Converter {
   Graph& graph_;
   const QuantizeOptions& options_;
   std::set<NodeId> narrow_nodes_;
-  std::map<ValueId, ValueId> narrow_;                   // float32 value -> the same in bfloat16
-  std::vector<std::pair<ValueId, ValueId>> produced_;   // those that converted nodes compute
+  std::map<ValueId, ValueId> narrow_;                  // float32 value -> the same in bfloat16
+  std::vector<std::pair<ValueId, ValueId>> produced_;  // those that converted nodes compute
   QuantizeReport report_;
 };
 

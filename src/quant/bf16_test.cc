@@ -67,8 +67,7 @@ TEST(Bf16, ProductsOfActivations) {
   EXPECT_EQ(report->nodes_bf16, 1);
   EXPECT_EQ(report->nodes_float, 0);
   const Node& m = graph.node(graph.FindNode("m"));
-  for (size_t i : {0, 1})
-    EXPECT_EQ(graph.value(m.input(i)).type.dtype, DType::kBfloat16) << i;
+  for (size_t i : {0, 1}) EXPECT_EQ(graph.value(m.input(i)).type.dtype, DType::kBfloat16) << i;
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ namespace {
 
 struct Watched {
   std::string name;
-  int input = -1;   // position among the graph's inputs,
-  int output = -1;  // or among the outputs
+  int input = -1;         // position among the graph's inputs,
+  int output = -1;        // or among the outputs
   int channel_axis = -1;  // of the means, -1: none
   bool seen = false;
   Observed observed;
@@ -38,7 +38,8 @@ bool IsRealActivation(const Value& value) {
   return !value.is_constant() && value.type.dtype == DType::kFloat32;
 }
 
-// The values that QuantizeStatic may ask for: those that operators with a meaning on integers read or write.
+// The values that QuantizeStatic may ask for: those that operators with a meaning on integers read
+// or write.
 std::vector<ValueId> ValuesToWatch(const Graph& graph) {
   std::vector<ValueId> values;
   for (NodeId id : graph.order()) {
@@ -58,7 +59,8 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
 
 class Calibrator {
  public:
-  Calibrator(const CalibrationOptions& options) : options_(options), def_(ObserverOf(options.observer)) {}
+  Calibrator(const CalibrationOptions& options)
+      : options_(options), def_(ObserverOf(options.observer)) {}
 
   // A copy of the graph whose watched values are outputs.
   Result<Graph> Instrument(const Graph& source) {
@@ -80,11 +82,13 @@ class Calibrator {
       watched.channel_axis = ChannelAxis(graph, v);
       const auto& inputs = graph.inputs();
       if (graph.IsInput(v)) {
-        watched.input = static_cast<int>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
+        watched.input =
+            static_cast<int>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
       } else {
         if (!graph.IsOutput(v)) graph.MarkOutput(v);
         const auto& outputs = graph.outputs();
-        watched.output = static_cast<int>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+        watched.output =
+            static_cast<int>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
       }
       watched_.push_back(std::move(watched));
     }
@@ -98,7 +102,9 @@ class Calibrator {
       if (!w.seen || r.min == r.max) continue;
       Histogram& h = w.observed.histogram;
       h.low = def_.histogram == HistogramKind::kSigned ? r.min : 0;
-      h.high = def_.histogram == HistogramKind::kSigned ? r.max : std::max(std::fabs(r.min), std::fabs(r.max));
+      h.high = def_.histogram == HistogramKind::kSigned
+                   ? r.max
+                   : std::max(std::fabs(r.min), std::fabs(r.max));
       h.counts.assign(options_.bins, 0);
     }
   }
@@ -114,11 +120,15 @@ class Calibrator {
         high = x[i] > high ? x[i] : high;
         poison += x[i] * 0.0f;  // NaN as soon as one element is not finite
       }
-      if (!(poison == 0)) return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name, sample);
+      if (!(poison == 0))
+        return InvalidInput("calibration: value {} holds a NaN or an infinity in sample {}", w.name,
+                            sample);
       Observed& o = w.observed;
-      o.range = w.seen ? Range{std::min(o.range.min, low), std::max(o.range.max, high)} : Range{low, high};
+      o.range = w.seen ? Range{std::min(o.range.min, low), std::max(o.range.max, high)}
+                       : Range{low, high};
       constexpr float kNew = 0.01f;
-      o.average = w.seen ? Range{o.average.min + kNew * (low - o.average.min), o.average.max + kNew * (high - o.average.max)}
+      o.average = w.seen ? Range{o.average.min + kNew * (low - o.average.min),
+                                 o.average.max + kNew * (high - o.average.max)}
                          : Range{low, high};
       w.seen = true;
       if (w.channel_axis >= 0) SumChannels(tensor, w);
@@ -149,7 +159,8 @@ class Calibrator {
       if (!w.seen) continue;
       Range& range = ranges[w.name] = def_.choose(w.observed, options_);
       range.channel_max = w.channel_max;
-      for (double sum : w.channel_sums) range.channel_means.push_back(static_cast<float>(sum / w.channel_count));
+      for (double sum : w.channel_sums)
+        range.channel_means.push_back(static_cast<float>(sum / w.channel_count));
     }
     return ranges;
   }
@@ -195,10 +206,13 @@ class Calibrator {
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
                          const CalibrationOptions& options, CalibrationNotes* notes) {
   if (options.bins < 256 || options.bins > (1 << 20)) {
-    return Fail(ErrorCode::kUsage, "calibration: {} bins, expected 256 to {}", options.bins, 1 << 20);
+    return Fail(ErrorCode::kUsage, "calibration: {} bins, expected 256 to {}", options.bins,
+                1 << 20);
   }
   if (!(options.percentile > 0 && options.percentile <= 100)) {
-    return Fail(ErrorCode::kUsage, "calibration: percentile {}, expected more than 0 and at most 100", options.percentile);
+    return Fail(ErrorCode::kUsage,
+                "calibration: percentile {}, expected more than 0 and at most 100",
+                options.percentile);
   }
   Calibrator calibrator(options);
   EVOQ_ASSIGN(const Graph instrumented, calibrator.Instrument(graph));

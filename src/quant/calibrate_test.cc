@@ -79,7 +79,9 @@ TEST(Entropy, TheThresholdIsThatOfLeastDivergence) {
       {"gaps", 520, [](int i) { return i % 3 == 0 ? 900.0 / (1 + i) : 0; }},
       {"nothing above", 520, [](int i) { return i < 400 ? 4e3 * std::exp(-i / 90.0) : 0; }},
       {"gaps and nothing above", 420, [](int i) { return i < 300 && i % 5 != 2 ? 40 : 0; }},
-      {"a high second bin", 400, [](int i) { return i == 1 ? 2e6 : i > 2 ? 4e3 / i : 0; }},
+      {"a high second bin", 400, [](int i) { return i == 1  ? 2e6
+                                                    : i > 2 ? 4e3 / i
+                                                            : 0; }},
       {"zeros hide nothing", 512, [](int i) { return i == 0 ? 1e9 : 2e4 * std::exp(-i / 40.0); }},
   };
   for (const Case& c : cases) {
@@ -350,8 +352,7 @@ TEST(Calibrate, HistogramsAreOfWhatTheObserverAsksFor) {
       for (const auto& sample : samples) {
         for (float x : sample) {
           const double v = magnitude ? std::fabs(x) : x;
-          const double share =
-              (v - o.histogram.low) / (double{o.histogram.high} - o.histogram.low);
+          const double share = (v - o.histogram.low) / (double{o.histogram.high} - o.histogram.low);
           ++o.histogram.counts[std::min<size_t>(static_cast<size_t>(300 * share), 299)];
         }
       }
@@ -389,8 +390,8 @@ output %z
     const Tensor inputs[] = {Tensor::FromValues<float>(Shape{2, 2, 1}, {1, 2, 3, 5}),
                              Tensor::FromValues<float>(Shape{2, 1, 2}, {1, -1, 2, -2}),
                              Tensor::FromValues<int64_t>(Shape{2}, {1, 2})};
-    const auto ranges = Calibrate(
-        net, Reference(), [&](const auto& body) { return body(inputs); }, options);
+    const auto ranges =
+        Calibrate(net, Reference(), [&](const auto& body) { return body(inputs); }, options);
     ASSERT_TRUE(ranges) << ranges.error().message();
     std::vector<std::string> names;
     for (const auto& [name, range] : *ranges) {
@@ -422,9 +423,9 @@ TEST(Calibrate, ChannelsOfVectors) {
 // Values without elements tell nothing; one element does. What no sample has elements of has no
 // range.
 TEST(Calibrate, SamplesWithoutElements) {
-  const Graph net =
-      MakeNet("graph g\ninput %x: float32[S, 2]\nr: %y = Relu(%x)\nconst %zero: int64[1] = [0]\ns: "
-              "%s = Slice(%x, %zero, %zero)\nt: %t = Neg(%s)\noutput %y\noutput %t\n");
+  const Graph net = MakeNet(
+      "graph g\ninput %x: float32[S, 2]\nr: %y = Relu(%x)\nconst %zero: int64[1] = [0]\ns: "
+      "%s = Slice(%x, %zero, %zero)\nt: %t = Neg(%s)\noutput %y\noutput %t\n");
   const Tensor none = Tensor::FromValues<float>(Shape{0, 2}, {});
   const Tensor some = Tensor::FromValues<float>(Shape{1, 2}, {2, 3});
   for (const ObserverDef* def : AllObservers()) {

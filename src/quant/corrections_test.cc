@@ -225,9 +225,9 @@ TEST(Equalize, SizesAndScalesOfOne) {
            Case{{1, 2}, 1, 1, 1.411438},
            Case{{63.5f, 127}, 0.25f, 1, 1.996075},
            Case{{63.5f, 127}, 0.5f, 0.5f, 1.996075},
-           Case{{1, 0.5f}, 0.25f, 1, 1.411438},       // half of the largest weight
-           Case{{0, 0}, 0.25f, 1, 3.2},               // nothing to lose
-           Case{{1, 2}, 0, 0, 800},                   // a dead channel
+           Case{{1, 0.5f}, 0.25f, 1, 1.411438},  // half of the largest weight
+           Case{{0, 0}, 0.25f, 1, 3.2},          // nothing to lose
+           Case{{1, 2}, 0, 0, 800},              // a dead channel
            Case{{0, 0}, 0, 0, 800},
        }) {
     Graph net = Chain("activation=\"Relu\"", "1, 2, 1, 1", 1, 1,

@@ -1,5 +1,7 @@
-// QuantizeDynamic: integer arithmetic whose activation scales are computed at each run, written as ONNX has it:
-//   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s, s_w)) + bias + residual)
+// QuantizeDynamic: integer arithmetic whose activation scales are computed at each run, written as
+// ONNX has it:
+//   q, s, z = DynamicQuantizeLinear(x);  y = activation(Mul(Cast(ConvInteger(q, w, z)), Mul(s,
+//   s_w)) + bias + residual)
 #include "graph/float_reason.h"
 #include "kernels/activation.h"
 #include "quant/params.h"
@@ -24,20 +26,25 @@ class Dynamic {
     const int axis = WeightAxis(node, weight);
     const Tensor q = QuantizeWeight(weight, options_.per_channel ? axis : -1);
     const std::string name = graph_.value(node.input(1)).name;
-    const ValueId w = graph_.AddConstant(name + ".int8", q.WithType(TensorType(DType::kInt8, q.shape())));
-    const ValueId scales = graph_.AddConstant(name + ".scale", Channels(spatial, q.type().quant->scales));
+    const ValueId w =
+        graph_.AddConstant(name + ".int8", q.WithType(TensorType(DType::kInt8, q.shape())));
+    const ValueId scales =
+        graph_.AddConstant(name + ".scale", Channels(spatial, q.type().quant->scales));
     const Input& x = Quantized(node.input(0));
     Attrs attrs = node.attrs, to_float;
-    for (const char* fused : {"activation", "activation_alpha", "activation_beta", kFloatReason}) attrs.Erase(fused);
+    for (const char* fused : {"activation", "activation_alpha", "activation_beta", kFloatReason})
+      attrs.Erase(fused);
     to_float.Set("to", static_cast<int>(DType::kFloat32));
     graph_.RenameNode(id, node.name + "_float");
-    ValueId y = graph_.Apply(conv ? "ConvInteger" : "MatMulInteger", node.name, {x.values, w, x.zero}, std::move(attrs));
+    ValueId y = graph_.Apply(conv ? "ConvInteger" : "MatMulInteger", node.name,
+                             {x.values, w, x.zero}, std::move(attrs));
     y = graph_.Apply("Cast", node.name + "_cast", {y}, std::move(to_float));
     const ValueId scale = graph_.Apply("Mul", node.name + "_scales", {x.scale, scales});
     y = graph_.Apply("Mul", node.name + "_scaled", {y, scale});
     if (node.input(2).valid()) {
       const auto values = graph_.value(node.input(2)).constant.values<float>();
-      const ValueId bias = graph_.AddConstant(node.name + ".bias", Channels(spatial, {values.begin(), values.end()}));
+      const ValueId bias = graph_.AddConstant(node.name + ".bias",
+                                              Channels(spatial, {values.begin(), values.end()}));
       y = graph_.Apply("Add", node.name + "_biased", {y, bias});
     }
     if (node.input(3).valid()) y = graph_.Apply("Add", node.name + "_sum", {y, node.input(3)});
@@ -61,13 +68,15 @@ class Dynamic {
     if (w == nullptr) return "weights-not-constant: the weight is computed at run time";
     if (w->dtype() != DType::kFloat32 || !w->layout().empty())
       return fmt::format("types: the weight is {}, expected plain float32", w->type().ToString());
-    if (w->elements() == 0 || w->shape().rank() < 2 || (node.op == "MatMul" && w->shape().rank() != 2))
+    if (w->elements() == 0 || w->shape().rank() < 2 ||
+        (node.op == "MatMul" && w->shape().rank() != 2))
       return fmt::format("shape: the weight is {}", w->type().ToString());
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
       return fmt::format("types: the input is {}, expected float32", x.ToString());
     const Tensor* bias = graph_.ConstantInput(node, 2);
-    if (node.input(2).valid() && (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
+    if (node.input(2).valid() &&
+        (bias == nullptr || bias->dtype() != DType::kFloat32 || !bias->layout().empty()))
       return "types: the bias is no float32 constant";
     return std::nullopt;
   }
@@ -77,7 +86,8 @@ class Dynamic {
     const auto [it, fresh] = inputs_.emplace(x, Input{});
     if (fresh) {
       const std::string name = graph_.value(x).name;
-      it->second = {graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"), graph_.AddValue(name + "_zero")};
+      it->second = {graph_.AddValue(name + "_quantized"), graph_.AddValue(name + "_scale"),
+                    graph_.AddValue(name + "_zero")};
       graph_.AddNode({.op = "DynamicQuantizeLinear",
                       .name = name + "_quantize",
                       .inputs = {x},
@@ -86,7 +96,8 @@ class Dynamic {
     return it->second;
   }
 
-  // One value per output channel, in a shape that broadcasts: [M, 1, 1] for an image, [N] for a product.
+  // One value per output channel, in a shape that broadcasts: [M, 1, 1] for an image, [N] for a
+  // product.
   static Tensor Channels(int spatial, const std::vector<float>& values) {
     std::vector<int64_t> sizes = {static_cast<int64_t>(values.size())};
     if (values.size() > 1) sizes.resize(1 + spatial, 1);
@@ -143,7 +154,8 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   report.nodes_int8 += converted;
   report.float_reasons.merge(reasons);
   report.warnings.clear();
-  if (report.nodes_int8 == 0) report.warnings.push_back("no weight became int8: the model is unchanged");
+  if (report.nodes_int8 == 0)
+    report.warnings.push_back("no weight became int8: the model is unchanged");
   return report;
 }
 

@@ -12,7 +12,8 @@ namespace {
 constexpr float kMargin = 1.25f;
 constexpr float kWorthwhile = 1.05f;  // a largest factor below this changes nothing
 
-// A weight as [outputs, inputs of a group, taps] whatever its layout: Conv [M, C / group, k...], MatMul [C, M].
+// A weight as [outputs, inputs of a group, taps] whatever its layout: Conv [M, C / group, k...],
+// MatMul [C, M].
 struct WeightView {
   bool matmul;
   int64_t outputs, inputs, taps, groups;
@@ -38,7 +39,8 @@ bool IsScalable(const Graph& graph, const Node& node) {
 
 class Equalizer {
  public:
-  Equalizer(Graph& graph, const std::set<NodeId>& integer, Ranges& ranges) : graph_(graph), integer_(integer), ranges_(ranges) {}
+  Equalizer(Graph& graph, const std::set<NodeId>& integer, Ranges& ranges)
+      : graph_(graph), integer_(integer), ranges_(ranges) {}
 
   int Run() {
     int count = 0;
@@ -50,24 +52,33 @@ class Equalizer {
  private:
   bool Equalize(NodeId producer) {
     const Node& node = graph_.node(producer);
-    if (!integer_.count(producer) || !IsScalable(graph_, node) || node.input(3).valid()) return false;
+    if (!integer_.count(producer) || !IsScalable(graph_, node) || node.input(3).valid())
+      return false;
     const ValueId v = node.outputs[0];
     auto range = ranges_.find(graph_.value(v).name);
-    if (!IsHomogeneous(node) || graph_.IsOutput(v) || range == ranges_.end() || !(range->second.min >= 0)) return false;
+    if (!IsHomogeneous(node) || graph_.IsOutput(v) || range == ranges_.end() ||
+        !(range->second.min >= 0))
+      return false;
     Range& r = range->second;
     const WeightView view(node, *graph_.ConstantInput(node, 1));
-    if (static_cast<int64_t>(r.channel_max.size()) != view.outputs || r.channel_means.size() != r.channel_max.size()) return false;
+    if (static_cast<int64_t>(r.channel_max.size()) != view.outputs ||
+        r.channel_means.size() != r.channel_max.size())
+      return false;
     std::vector<float> factors(view.outputs);
-    for (size_t c = 0; c < factors.size(); ++c) factors[c] = std::max(1.0f, r.max / (kMargin * std::max(r.channel_max[c], r.max * 1e-3f)));
+    for (size_t c = 0; c < factors.size(); ++c)
+      factors[c] = std::max(1.0f, r.max / (kMargin * std::max(r.channel_max[c], r.max * 1e-3f)));
     for (NodeId user : graph_.value(v).users) {
       if (!ReadsOnlyAsInput(user, v)) return false;
       LimitByReader(user, r, factors);
     }
-    if (graph_.value(v).users.empty() || *std::max_element(factors.begin(), factors.end()) < kWorthwhile) return false;
+    if (graph_.value(v).users.empty() ||
+        *std::max_element(factors.begin(), factors.end()) < kWorthwhile)
+      return false;
     const std::vector<NodeId> users = graph_.value(v).users;
     ScaleWeight(producer, [&](const WeightView& w, int64_t i) { return factors[w.OutputOf(i)]; });
     ScaleBias(producer, factors);
-    for (NodeId user : users) ScaleWeight(user, [&](const WeightView& w, int64_t i) { return 1 / factors[w.InputOf(i)]; });
+    for (NodeId user : users)
+      ScaleWeight(user, [&](const WeightView& w, int64_t i) { return 1 / factors[w.InputOf(i)]; });
     for (size_t c = 0; c < factors.size(); ++c) {
       r.channel_means[c] *= factors[c];
       r.channel_max[c] *= factors[c];
@@ -75,17 +86,21 @@ class Equalizer {
     return true;
   }
 
-  // activation(t v) = t activation(v) for t >= 1 and v up to the range's end, where integers saturate anyway.
+  // activation(t v) = t activation(v) for t >= 1 and v up to the range's end, where integers
+  // saturate anyway.
   static bool IsHomogeneous(const Node& node) {
-    const Activation a = ActivationFromAttrs(node.attrs).value_or(Activation{ActivationKind::kTanh});
-    return a.kind == ActivationKind::kNone || a.kind == ActivationKind::kRelu || (a.kind == ActivationKind::kClip && a.alpha == 0);
+    const Activation a =
+        ActivationFromAttrs(node.attrs).value_or(Activation{ActivationKind::kTanh});
+    return a.kind == ActivationKind::kNone || a.kind == ActivationKind::kRelu ||
+           (a.kind == ActivationKind::kClip && a.alpha == 0);
   }
 
   bool ReadsOnlyAsInput(NodeId user, ValueId v) const {
     const Node& node = graph_.node(user);
     if (!integer_.count(user) || !IsScalable(graph_, node) || node.input(3) == v) return false;
     const WeightView w(node, *graph_.ConstantInput(node, 1));
-    return w.inputs * w.groups == static_cast<int64_t>(ranges_.at(graph_.value(v).name).channel_max.size());
+    return w.inputs * w.groups ==
+           static_cast<int64_t>(ranges_.at(graph_.value(v).name).channel_max.size());
   }
 
   void LimitByReader(NodeId user, const Range& r, std::vector<float>& factors) const {
@@ -103,9 +118,11 @@ class Equalizer {
     for (double m : largest) scale += m / 127 / view.outputs;
     const double readers = static_cast<double>(view.outputs / view.groups) * view.taps;
     for (size_t c = 0; c < factors.size(); ++c) {
-      const double size = std::sqrt(std::max(0.0f, r.channel_means[c]) * static_cast<double>(r.channel_max[c]));
+      const double size =
+          std::sqrt(std::max(0.0f, r.channel_means[c]) * static_cast<double>(r.channel_max[c]));
       if (size == 0 || scale == 0) continue;
-      const double wish = std::sqrt(r.max / 255.0 * std::sqrt(squares[c] / readers) / (scale * size));
+      const double wish =
+          std::sqrt(r.max / 255.0 * std::sqrt(squares[c] / readers) / (scale * size));
       factors[c] = std::max(1.0f, std::min(factors[c], static_cast<float>(wish)));
     }
   }
@@ -116,7 +133,8 @@ class Equalizer {
     const ValueId old = node.input(1);
     Tensor scaled = graph_.value(old).constant.Clone();
     const WeightView view(node, scaled);
-    for (int64_t i = 0; i < scaled.elements(); ++i) scaled.mutable_data<float>()[i] *= factor(view, i);
+    for (int64_t i = 0; i < scaled.elements(); ++i)
+      scaled.mutable_data<float>()[i] *= factor(view, i);
     graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(old).name + ".equalized", scaled));
   }
 

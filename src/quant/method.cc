@@ -17,9 +17,11 @@ std::span<const QuantMethod* const> AllMethods() {
 }
 
 std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options) {
-  if (const auto kept = options.keep.find(node.name); kept != options.keep.end()) return kept->second;
+  if (const auto kept = options.keep.find(node.name); kept != options.keep.end())
+    return kept->second;
   for (const std::string& pattern : options.exclude) {
-    if (GlobMatch(pattern, node.name)) return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
+    if (GlobMatch(pattern, node.name))
+      return fmt::format("excluded: the name matches the excluded pattern \"{}\"", pattern);
   }
   return std::nullopt;
 }

@@ -48,8 +48,8 @@ TEST(Static, ConstantsWithNaNsAreNamed) {
       "graph g\ninput %x: float32[1, 2, 3, 3]\nconst %w: float32[2, 2, 1, 1]\nc: %y = Conv(%x, "
       "%w)\nconst %k: float32[2, 1, 1]\nm: %z = Mul(%y, %k)\nd: %u = Conv(%z, %w)\noutput %u\n");
   graph.SetConstant(graph.FindValue("k"), Tensor::FromValues<float>(Shape{2, 1, 1}, {1, NAN}));
-  const auto report = QuantizeStatic(
-      graph, {{"x", {-1, 1}}, {"y", {-1, 1}}, {"z", {-1, 1}}, {"u", {-1, 1}}}, {});
+  const auto report =
+      QuantizeStatic(graph, {{"x", {-1, 1}}, {"y", {-1, 1}}, {"z", {-1, 1}}, {"u", {-1, 1}}}, {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().message(),
             "k: a constant of float32[2, 1, 1] holds a NaN or an infinity");
@@ -76,8 +76,9 @@ TEST(Static, SentencesOfWhatStaysFloat) {
   EXPECT_EQ(reason(deep, "MatMul(%x, %w)", x),
             "depth: sums of 33001 products may overflow int32, at most 33000");
   // Two computed operands: both need a range, and neither may be a constant.
-  const std::string pair = "input %x: float32[2, 2]\ninput %r: float32[2, 2]\nconst %k: float32[2, "
-                           "2]\ninput %v: float32[2]\n";
+  const std::string pair =
+      "input %x: float32[2, 2]\ninput %r: float32[2, 2]\nconst %k: float32[2, "
+      "2]\ninput %v: float32[2]\n";
   EXPECT_EQ(reason(pair, "MatMul(%x, %r)", x), "no-range: r was not calibrated");
   EXPECT_EQ(reason(pair, "MatMul(%r, %x)", x), "no-range: r was not calibrated");
   EXPECT_EQ(reason(pair, "MatMul(%k, %x)", x), "constant-input: an operand is a constant");
@@ -164,9 +165,9 @@ TEST(Dynamic, WhatStaysFloat) {
   EXPECT_EQ(reason, "small: a weight of 4 elements") << "said by the step for the weights alone";
   EXPECT_EQ(run("input %x: float32[2, 2]\nn: %y = MatMul(%x, %x)\n", &reason), unchanged);
   EXPECT_EQ(reason, "weights-not-constant: the weight is computed at run time");
-  EXPECT_EQ(run("input %x: float64[2, 2]\nconst %w: float64[2, 2]\nn: %y = MatMul(%x, %w)\n",
-                &reason),
-            unchanged);
+  EXPECT_EQ(
+      run("input %x: float64[2, 2]\nconst %w: float64[2, 2]\nn: %y = MatMul(%x, %w)\n", &reason),
+      unchanged);
   EXPECT_EQ(reason, "types: the weight is float64[2, 2], expected plain float32");
   // 256 weights, so that the step for the weights alone has nothing to say.
   const std::string integers = "input %x: uint8[1, 16](scale 0.5, zero 3)\n";
@@ -208,22 +209,25 @@ TEST(Bf16, FollowersAndWarnings) {
       "%b\noutput %n\n";
   EXPECT_FALSE(narrow(indices, {}, "p")) << "the kernel does not give indices";
   // Rows of a constant table start a run of bfloat16 values, rows of a computed one do not.
-  const std::string rows = "input %i: int64[1]\n{} %t: float32[4, 4]\nconst %w: float32[4, 4]\ng: "
-                           "%g = Gather(%t, %i)\nm: %m = MatMul(%g, %w)\noutput %m\n";
+  const std::string rows =
+      "input %i: int64[1]\n{} %t: float32[4, 4]\nconst %w: float32[4, 4]\ng: "
+      "%g = Gather(%t, %i)\nm: %m = MatMul(%g, %w)\noutput %m\n";
   EXPECT_TRUE(narrow(fmt::format(fmt::runtime(rows), "const"), {}, "g"));
   EXPECT_FALSE(narrow(fmt::format(fmt::runtime(rows), "input"), {}, "g"));
   EXPECT_FALSE(narrow("input %x: float32[2]\nr: %y = Relu(%x)\noutput %y\n", {}, "r"));
   // The second operand of a product counts as the first does.
-  Graph pair = MakeNet("graph g\ninput %x: float32[2, 2]\nconst %w: int8[2, 2](scale 0.5, zero "
-                       "0) = [1, 2, 3, 4]\nn: %y = MatMul(%x, %w)\noutput %y\n");
+  Graph pair = MakeNet(
+      "graph g\ninput %x: float32[2, 2]\nconst %w: int8[2, 2](scale 0.5, zero "
+      "0) = [1, 2, 3, 4]\nn: %y = MatMul(%x, %w)\noutput %y\n");
   const auto report = ConvertToBf16(pair, {});
   ASSERT_TRUE(report);
   EXPECT_EQ(report->float_reasons.at("n"),
             "types: input 1 is int8[2, 2](scale 0.5, zero 0), expected float32");
   EXPECT_EQ(pair.node(pair.FindNode("n")).attrs.String("evoq.float_reason"),
             report->float_reasons.at("n"));
-  Graph computed = MakeNet("graph g\ninput %x: float32[1, 2, 3, 3]\ninput %w: float32[2, 2, 1, "
-                           "1]\nn: %y = Conv(%x, %w)\noutput %y\n");
+  Graph computed = MakeNet(
+      "graph g\ninput %x: float32[1, 2, 3, 3]\ninput %w: float32[2, 2, 1, "
+      "1]\nn: %y = Conv(%x, %w)\noutput %y\n");
   const auto other = ConvertToBf16(computed, {});
   ASSERT_TRUE(other);
   EXPECT_EQ(other->float_reasons.at("n"), "weights-not-constant: the weight is computed");
@@ -282,8 +286,9 @@ TEST(RangesFile, IsWrittenAsDocumented) {
       "{{\n  \"format\": \"evoq-ranges\",\n  \"version\": 1,\n  \"evoq\": \"{}\",\n", EVOQ_VERSION);
   EXPECT_EQ(text({}, 3), begin + "  \"observer\": \"minmax\",\n  \"samples\": 3," + end);
   EXPECT_EQ(text({.observer = Observer::kPercentile, .percentile = 99.5, .bins = 512}, 100),
-            begin + "  \"observer\": \"percentile\",\n  \"percentile\": 99.5,\n  \"bins\": 512,\n  "
-                    "\"samples\": 100," +
+            begin +
+                "  \"observer\": \"percentile\",\n  \"percentile\": 99.5,\n  \"bins\": 512,\n  "
+                "\"samples\": 100," +
                 end);
   EXPECT_EQ(text({.observer = Observer::kMse}, 1),
             begin + "  \"observer\": \"mse\",\n  \"bins\": 2048,\n  \"samples\": 1," + end);

@@ -15,14 +15,16 @@ const LayerChoice& ChoiceFor(const MixedPlan& plan, const std::string& name) {
 }
 
 // What a method must leave alone: the layers of other methods, and tables.
-std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Graph& graph, const MixedPlan& plan) {
+std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Graph& graph,
+                                            const MixedPlan& plan) {
   std::map<std::string, std::string> keep;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op == "Gather") keep[node.name] = "table: a plan by layer leaves tables in float32";
     if (!IsLinearOp(node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
-    if (choice.scheme != scheme) keep[node.name] = choice.why.empty() ? "plan: computed as " + choice.scheme : choice.why;
+    if (choice.scheme != scheme)
+      keep[node.name] = choice.why.empty() ? "plan: computed as " + choice.scheme : choice.why;
   }
   return keep;
 }
@@ -37,12 +39,15 @@ std::vector<NodeId> Layers(const Graph& graph) {
   return layers;
 }
 
-Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges, const QuantizeOptions& options, const MixedPlan& plan) {
+Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
+                                     const QuantizeOptions& options, const MixedPlan& plan) {
   for (const auto& [name, choice] : plan) {
-    if (FindMethod(choice.scheme) == nullptr) return Fail(ErrorCode::kUsage, "layer {}: {} is no method", name, choice.scheme);
+    if (FindMethod(choice.scheme) == nullptr)
+      return Fail(ErrorCode::kUsage, "layer {}: {} is no method", name, choice.scheme);
   }
   std::map<std::string, std::vector<std::string>> by_scheme;
-  for (NodeId id : Layers(graph)) by_scheme[ChoiceFor(plan, graph.node(id).name).scheme].push_back(graph.node(id).name);
+  for (NodeId id : Layers(graph))
+    by_scheme[ChoiceFor(plan, graph.node(id).name).scheme].push_back(graph.node(id).name);
   QuantizeReport all;
   for (const QuantMethod* method : AllMethods()) {
     const auto layers = by_scheme.find(method->name);

@@ -17,12 +17,14 @@ struct LayerChoice {
 // By node name. Layers without an entry stay float32.
 using MixedPlan = std::map<std::string, LayerChoice>;
 
-// The nodes that a plan chooses for, in execution order: the linear operators. Those between them follow their inputs as in
-// each method.
+// The nodes that a plan chooses for, in execution order: the linear operators. Those between them
+// follow their inputs as in each method.
 std::vector<NodeId> Layers(const Graph& graph);
 
-// Runs each method on the layers that the plan gives it, in the order of methods.inc. Tables of Gather stay float32. `ranges` are
-// needed when a layer is quantized by a method with calibration. Errors: kUsage for a scheme that is no method.
-Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges, const QuantizeOptions& options, const MixedPlan& plan);
+// Runs each method on the layers that the plan gives it, in the order of methods.inc. Tables of
+// Gather stay float32. `ranges` are needed when a layer is quantized by a method with calibration.
+// Errors: kUsage for a scheme that is no method.
+Result<QuantizeReport> QuantizeMixed(Graph& graph, const Ranges& ranges,
+                                     const QuantizeOptions& options, const MixedPlan& plan);
 
 }  // namespace evoq

@@ -21,8 +21,11 @@ TEST(Mixed, LayersAreTheLinearOperatorsInOrder) {
 TEST(Mixed, EachLayerGetsItsMethod) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;
-  const MixedPlan plan = {{"stem", {"int8", ""}},  {"depthwise", {"int8-dynamic", ""}}, {"project", {"bf16", ""}},
-                          {"last", {"float32", "slower-when-measured: 2 ms"}}, {"classes", {"int8-weights", ""}}};
+  const MixedPlan plan = {{"stem", {"int8", ""}},
+                          {"depthwise", {"int8-dynamic", ""}},
+                          {"project", {"bf16", ""}},
+                          {"last", {"float32", "slower-when-measured: 2 ms"}},
+                          {"classes", {"int8-weights", ""}}};
   const auto report = QuantizeMixed(q, RangesOf(net), {}, plan);
   ASSERT_TRUE(report) << report.error().message();
   EXPECT_EQ(report->nodes_total, 5);
@@ -31,11 +34,14 @@ TEST(Mixed, EachLayerGetsItsMethod) {
   EXPECT_EQ(report->nodes_float, 2);
   EXPECT_EQ(report->float_reasons.at("last"), "slower-when-measured: 2 ms");
   EXPECT_EQ(report->float_reasons.at("classes").substr(0, 6), "small:");
-  EXPECT_EQ(q.node(q.FindNode("last")).attrs.String("evoq.float_reason"), "slower-when-measured: 2 ms");
+  EXPECT_EQ(q.node(q.FindNode("last")).attrs.String("evoq.float_reason"),
+            "slower-when-measured: 2 ms");
   EXPECT_TRUE(q.value(q.node(q.FindNode("stem")).input(1)).type.quantized()) << Print(q);
   EXPECT_EQ(q.node(q.FindNode("depthwise")).op, "ConvInteger") << Print(q);
-  EXPECT_EQ(q.value(q.node(q.FindNode("project")).input(1)).type.dtype, DType::kBfloat16) << Print(q);
-  EXPECT_EQ(q.value(q.node(q.FindNode("last")).input(1)).type, net.value(net.node(net.FindNode("last")).input(1)).type);
+  EXPECT_EQ(q.value(q.node(q.FindNode("project")).input(1)).type.dtype, DType::kBfloat16)
+      << Print(q);
+  EXPECT_EQ(q.value(q.node(q.FindNode("last")).input(1)).type,
+            net.value(net.node(net.FindNode("last")).input(1)).type);
   EXPECT_GE(Sqnr(net, q), 24);
 }
 

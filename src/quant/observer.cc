@@ -10,7 +10,9 @@ namespace evoq {
 #include "quant/observers.inc"
 #undef EVOQ_OBSERVER
 
-int64_t Histogram::total() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+int64_t Histogram::total() const {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
 
 std::span<const ObserverDef* const> AllObservers() {
   static constexpr const ObserverDef* kAll[] = {

@@ -1,5 +1,5 @@
-// How a range is chosen from what a value was seen to be: one row (ObserverDef) in its own file, named by one line in
-// quant/observers.inc.
+// How a range is chosen from what a value was seen to be: one row (ObserverDef) in its own file,
+// named by one line in quant/observers.inc.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace evoq {
 
-// Counts of a value's elements in equal bins of [low, high]; an element on an inner border counts in the upper bin.
+// Counts of a value's elements in equal bins of [low, high]; an element on an inner border counts
+// in the upper bin.
 struct Histogram {
   double low = 0, high = 0;
   std::vector<int64_t> counts;
@@ -24,8 +25,10 @@ struct Histogram {
 // What the calibration data showed of one value.
 struct Observed {
   Range range;    // smallest and largest element of all samples
-  Range average;  // per-sample extremes, averaged: a <- 0.99 a + 0.01 new, starting with the first sample's
-  Histogram histogram;  // counts empty unless the observer asks for it, or when range.min == range.max
+  Range average;  // per-sample extremes, averaged: a <- 0.99 a + 0.01 new, starting with the first
+                  // sample's
+  Histogram
+      histogram;  // counts empty unless the observer asks for it, or when range.min == range.max
 };
 
 enum class HistogramKind {
@@ -37,7 +40,7 @@ enum class HistogramKind {
 struct ObserverDef {
   const char* name;  // "minmax": what --observer names
   Observer id;
-  const char* doc;   // one sentence for the documentation
+  const char* doc;  // one sentence for the documentation
   HistogramKind histogram;
   Range (*choose)(const Observed& observed, const CalibrationOptions& options);
 };

@@ -35,7 +35,8 @@ Observed Observe(const std::vector<float>& x, HistogramKind kind, int bins) {
   o.histogram.high = magnitude ? std::max(-o.range.min, o.range.max) : o.range.max;
   o.histogram.counts.assign(bins, 0);
   for (float v : x) {
-    const double position = ((magnitude ? std::fabs(v) : v) - o.histogram.low) / o.histogram.width();
+    const double position =
+        ((magnitude ? std::fabs(v) : v) - o.histogram.low) / o.histogram.width();
     ++o.histogram.counts[std::min<int64_t>(bins - 1, static_cast<int64_t>(position))];
   }
   return o;
@@ -52,18 +53,21 @@ double Mse(const std::vector<float>& x, Range range) {
   return error / x.size();
 }
 
-// What each observer must reach on heavy-tailed data: the completeness test of observers.inc. `low` and `high` bound the
-// end of the range (whose largest value is near 60 to 90), `mse` the error.
+// What each observer must reach on heavy-tailed data: the completeness test of observers.inc. `low`
+// and `high` bound the end of the range (whose largest value is near 60 to 90), `mse` the error.
 struct Bound {
   double low, high;
 };
 const std::map<std::string, Bound> kBounds = {
-    {"minmax", {30, 200}}, {"moving-average", {30, 200}}, {"percentile", {3.3, 30}}, {"entropy", {2.5, 40}}, {"mse", {3, 90}},
+    {"minmax", {30, 200}},     {"moving-average", {30, 200}},
+    {"percentile", {3.3, 30}}, {"entropy", {2.5, 40}},
+    {"mse", {3, 90}},
 };
 
 TEST(Observers, EveryRowMeetsItsBound) {
   for (const ObserverDef* def : AllObservers()) {
-    ASSERT_TRUE(kBounds.count(def->name)) << "observer " << def->name << " has no bound in this test";
+    ASSERT_TRUE(kBounds.count(def->name))
+        << "observer " << def->name << " has no bound in this test";
     EXPECT_GT(std::string(def->doc).size(), 20) << def->name;
     EXPECT_EQ(FindObserver(def->name), def);
     EXPECT_EQ(&ObserverOf(def->id), def);
@@ -84,7 +88,9 @@ TEST(Observers, EveryRowMeetsItsBound) {
 TEST(Observers, MseIsTheBestOfAll) {
   for (bool one_sided : {false, true}) {
     const auto x = HeavyTailed(200000, one_sided);
-    const auto error = [&](const ObserverDef& def) { return Mse(x, def.choose(Observe(x, def.histogram, 2048), {})); };
+    const auto error = [&](const ObserverDef& def) {
+      return Mse(x, def.choose(Observe(x, def.histogram, 2048), {}));
+    };
     const double best = error(ObserverOf(Observer::kMse));
     for (const ObserverDef* def : AllObservers()) EXPECT_LE(best, error(*def) * 1.02) << def->name;
   }
@@ -126,13 +132,16 @@ TEST(Observers, PercentileCutsBothEnds) {
 TEST(Params, ZeroIsExactAndTheRangeIsCovered) {
   for (DType dtype : {DType::kUint8, DType::kInt8}) {
     for (bool symmetric : {false, true}) {
-      for (Range range : {Range{0, 6}, Range{-1, 3}, Range{-4, -2}, Range{2, 5}, Range{0, 0}, Range{-1e-30f, 1e-30f}, Range{-3e38f, 3e38f}}) {
+      for (Range range : {Range{0, 6}, Range{-1, 3}, Range{-4, -2}, Range{2, 5}, Range{0, 0},
+                          Range{-1e-30f, 1e-30f}, Range{-3e38f, 3e38f}}) {
         const QuantParams p = ActivationParams(range, dtype, symmetric);
         const TensorType type(dtype, Shape{1}, p);
         EXPECT_TRUE(ValidateQuant(type)) << type.ToString();
         // Rounding the zero point moves the ends by half a step at most.
-        const double low = (static_cast<double>(IntegerMin(dtype)) - p.zero_points[0]) * p.scales[0];
-        const double high = (static_cast<double>(IntegerMax(dtype)) - p.zero_points[0]) * p.scales[0];
+        const double low =
+            (static_cast<double>(IntegerMin(dtype)) - p.zero_points[0]) * p.scales[0];
+        const double high =
+            (static_cast<double>(IntegerMax(dtype)) - p.zero_points[0]) * p.scales[0];
         EXPECT_LE(low, range.min + p.scales[0] * 0.51) << type.ToString();
         EXPECT_GE(high, range.max - p.scales[0] * 0.51) << type.ToString();
         if (symmetric) EXPECT_EQ(p.zero_points[0], dtype == DType::kInt8 ? 0 : 128);
@@ -170,9 +179,11 @@ TEST(Params, WeightsPerChannelAndBias) {
   const QuantParams& p = *q.type().quant;
   EXPECT_EQ(p.scales[0], 2065 * 0x1p-17f);  // 2 / 127 to 12 bits, rounded up
   EXPECT_EQ(p.scales[1], 1);
-  EXPECT_EQ(std::vector<int8_t>(q.values<int8_t>().begin(), q.values<int8_t>().end()), (std::vector<int8_t>{63, -127, 0, 0, 127, 13}));
+  EXPECT_EQ(std::vector<int8_t>(q.values<int8_t>().begin(), q.values<int8_t>().end()),
+            (std::vector<int8_t>{63, -127, 0, 0, 127, 13}));
   const Tensor bias = Tensor::FromValues<float>(Shape{3}, {0.5f, 1e9f, -2});
-  const Tensor b = QuantizeBias(bias, 0.1f, *QuantizeWeight(w, 0, LeastWeightScales(bias, 0.1f)).type().quant);
+  const Tensor b =
+      QuantizeBias(bias, 0.1f, *QuantizeWeight(w, 0, LeastWeightScales(bias, 0.1f)).type().quant);
   EXPECT_EQ(b.values<int32_t>()[0], 317);  // 0.5 / (0.1f * 2065 * 2^-17) = 317.37
   // The zero channel's scale rose so that its bias fits.
   EXPECT_GT(b.values<int32_t>()[1], 1 << 29);
@@ -190,9 +201,11 @@ TEST(Calibrate, MinMaxIsExactAndOrderDoesNotMatter) {
     ASSERT_TRUE(ranges) << ranges.error().message();
     EXPECT_EQ(notes.samples, 5);
     EXPECT_EQ(notes.warnings, std::vector<std::string>());
-    for (const char* name : {"x", "s", "d", "p", "m", "l", "l.linear", "g", "f", "c"}) EXPECT_EQ(ranges->count(name), 1) << name;
+    for (const char* name : {"x", "s", "d", "p", "m", "l", "l.linear", "g", "f", "c"})
+      EXPECT_EQ(ranges->count(name), 1) << name;
     if (def->id == Observer::kMovingAverage) continue;
-    const auto backwards = [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
+    const auto backwards =
+        [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
       for (int i = 4; i >= 0; --i) {
         const Tensor input = RandomInput(net, 100 + i);
         EVOQ_TRY(body(std::span(&input, 1)));
@@ -219,15 +232,18 @@ TEST(Calibrate, BadDataIsNamed) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().message(), "calibration: no sample was given");
   for (float bad : {NAN, INFINITY}) {
-    auto ranges = Calibrate(net, Reference(), [&](const auto& body) -> Status {
-      Tensor input = RandomInput(net, 1);
-      EVOQ_TRY(body(std::span<const Tensor>(&input, 1)));
-      Tensor poisoned = input.Clone();
-      poisoned.mutable_data<float>()[7] = bad;
-      return body(std::span<const Tensor>(&poisoned, 1));
-    }, {});
+    auto ranges = Calibrate(net, Reference(),
+                            [&](const auto& body) -> Status {
+                              Tensor input = RandomInput(net, 1);
+                              EVOQ_TRY(body(std::span<const Tensor>(&input, 1)));
+                              Tensor poisoned = input.Clone();
+                              poisoned.mutable_data<float>()[7] = bad;
+                              return body(std::span<const Tensor>(&poisoned, 1));
+                            },
+                            {});
     ASSERT_FALSE(ranges);
-    EXPECT_NE(ranges.error().message().find("value x holds a NaN or an infinity in sample 1"), std::string::npos)
+    EXPECT_NE(ranges.error().message().find("value x holds a NaN or an infinity in sample 1"),
+              std::string::npos)
         << ranges.error().message();
   }
 }
@@ -244,22 +260,21 @@ TEST(RangesFile, RoundTripAndErrors) {
   EXPECT_EQ(back->at("conv/1").max, 3.4e38f);
   EXPECT_EQ(back->at("conv/1").channel_means, (std::vector<float>{0.1f, -2}));
   EXPECT_TRUE(back->at("a\"b").channel_means.empty());
-  for (
-      const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
-          {"", "not JSON (0 bytes)"},
-          {"[1]", "no ranges file"},
-          {R"({"format": "evoq-ranges", "version": 9, "ranges": {}})", "version 9"},
-          {R"({"format": "evoq-ranges", "version": 1})", "\"ranges\" is missing"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
+  for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
+           {"", "not JSON (0 bytes)"},
+           {"[1]", "no ranges file"},
+           {R"({"format": "evoq-ranges", "version": 9, "ranges": {}})", "version 9"},
+           {R"({"format": "evoq-ranges", "version": 1})", "\"ranges\" is missing"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [2, 1]}})", "range of a"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1e99]}})", "range of a"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": 3}})", "range of a"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
                "channel_means": {"b": [1]}})",
-           "has b"},
-          {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
+            "has b"},
+           {R"({"format": "evoq-ranges", "version": 1, "ranges": {"a": [0, 1]},
                "channel_means": {"a": ["x"]}})",
-           "finite"},
-      }) {
+            "finite"},
+       }) {
     ASSERT_TRUE(WriteFileAtomic(path, text));
     auto bad = LoadRanges(path);
     ASSERT_FALSE(bad) << text;

@@ -16,7 +16,9 @@ constexpr int kScaleBits = 12;
 float ShortScale(double scale) {
   int exponent;
   const double fraction = std::frexp(scale, &exponent);
-  return std::max(static_cast<float>(std::ldexp(std::ceil(std::ldexp(fraction, kScaleBits)), exponent - kScaleBits)), kLeastScale);
+  return std::max(static_cast<float>(std::ldexp(std::ceil(std::ldexp(fraction, kScaleBits)),
+                                                exponent - kScaleBits)),
+                  kLeastScale);
 }
 
 // Channels of a tensor as (outer, size, inner) around the axis; one channel for axis -1.
@@ -34,10 +36,13 @@ struct Channels {
 
 QuantParams ActivationParams(Range range, DType dtype, bool symmetric) {
   const double min = std::min(range.min, 0.0f), max = std::max(range.max, 0.0f);
-  const auto low = static_cast<int32_t>(IntegerMin(dtype)), high = static_cast<int32_t>(IntegerMax(dtype));
+  const auto low = static_cast<int32_t>(IntegerMin(dtype)),
+             high = static_cast<int32_t>(IntegerMax(dtype));
   const int32_t middle = IsSigned(dtype) ? 0 : (high + 1) / 2;
   if (min == 0 && max == 0) return QuantParams::PerTensor(1, symmetric ? middle : low);
-  if (symmetric) return QuantParams::PerTensor(ShortScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
+  if (symmetric)
+    return QuantParams::PerTensor(
+        ShortScale(std::max(-min, max) / (high - (IsSigned(dtype) ? 0 : middle))), middle);
   const float scale = ShortScale((max - min) / (high - low));
   const double zero = std::nearbyint(low - min / scale);
   return QuantParams::PerTensor(scale, static_cast<int32_t>(std::clamp<double>(zero, low, high)));
@@ -56,7 +61,8 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
   }
   for (int64_t c = 0; c < channels.size; ++c) {
     float least = least_scale.empty() ? 0 : least_scale[c % least_scale.size()];
-    if (axis < 0 && !least_scale.empty()) least = *std::max_element(least_scale.begin(), least_scale.end());
+    if (axis < 0 && !least_scale.empty())
+      least = *std::max_element(least_scale.begin(), least_scale.end());
     const double scale = std::max<double>(params.scales[c] / 127.0, least);
     params.scales[c] = scale == 0 ? 1.0f : ShortScale(scale);
   }
@@ -70,7 +76,8 @@ Tensor QuantizeWeight(const Tensor& weight, int axis, std::span<const float> lea
 
 std::vector<float> LeastWeightScales(const Tensor& bias, float scale_x) {
   std::vector<float> least;
-  for (float b : bias.values<float>()) least.push_back(static_cast<float>(std::fabs(b) / (kMaxBias * 0.999) / scale_x));
+  for (float b : bias.values<float>())
+    least.push_back(static_cast<float>(std::fabs(b) / (kMaxBias * 0.999) / scale_x));
   return least;
 }
 
@@ -79,12 +86,14 @@ Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight
   const auto b = bias.values<float>();
   for (size_t c = 0; c < b.size(); ++c) {
     const double scale = static_cast<double>(scale_x) * weight.scales[c % weight.scales.size()];
-    q.mutable_data<int32_t>()[c] = static_cast<int32_t>(std::clamp(std::nearbyint(b[c] / scale), -kMaxBias, kMaxBias));
+    q.mutable_data<int32_t>()[c] =
+        static_cast<int32_t>(std::clamp(std::nearbyint(b[c] / scale), -kMaxBias, kMaxBias));
   }
   return q;
 }
 
-std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight, const Tensor& quantized, std::span<const float> means) {
+std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight,
+                                     const Tensor& quantized, std::span<const float> means) {
   const std::vector<int64_t> sizes = weight.sizes();
   const bool matmul = node.op == "MatMul";
   if (node.op == "ConvTranspose" || sizes.size() < 2) return {};
@@ -98,8 +107,10 @@ std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight, con
   const auto q = quantized.values<int8_t>();
   std::vector<double> errors(outputs);
   for (size_t i = 0; i < w.size(); ++i) {
-    const int64_t m = matmul ? i % outputs : i / (inputs * taps), c = matmul ? i / outputs : i / taps % inputs;
-    const double error = static_cast<double>(q[i]) * quantized.type().quant->scales[channels.Of(i)] - w[i];
+    const int64_t m = matmul ? i % outputs : i / (inputs * taps),
+                  c = matmul ? i / outputs : i / taps % inputs;
+    const double error =
+        static_cast<double>(q[i]) * quantized.type().quant->scales[channels.Of(i)] - w[i];
     errors[m] += error * means[m / (outputs / groups) * inputs + c];
   }
   return errors;
@@ -108,7 +119,9 @@ std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight, con
 Result<Range> RangeOf(const Tensor& constant) {
   Range range;
   for (float x : constant.values<float>()) {
-    if (!std::isfinite(x)) return InvalidInput("a constant of {} holds a NaN or an infinity", constant.type().ToString());
+    if (!std::isfinite(x))
+      return InvalidInput("a constant of {} holds a NaN or an infinity",
+                          constant.type().ToString());
     range.min = std::min(range.min, x);
     range.max = std::max(range.max, x);
   }

@@ -1,9 +1,10 @@
 // Scales and zero points against figures worked out by hand.
+#include "quant/params.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "quant/params.h"
 #include "quant/test_net.h"
 
 namespace evoq {

@@ -25,7 +25,9 @@ bool PrefersFloat(const Node& node) {
 
 bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
-bool TakesConstants(const Node& node) { return MovesOnly(node) || (node.domain.empty() && (node.op == "Add" || node.op == "Mul")); }
+bool TakesConstants(const Node& node) {
+  return MovesOnly(node) || (node.domain.empty() && (node.op == "Add" || node.op == "Mul"));
+}
 
 class Planner {
  public:
@@ -72,36 +74,44 @@ class Planner {
     if (HasComputedOperand(graph_, node)) return PairReason(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr) return "weights-not-constant: the weight is computed";
-    if (!IsRealType(w->type()) || !w->layout().empty()) return "types: the weight is not plain float32";
+    if (!IsRealType(w->type()) || !w->layout().empty())
+      return "types: the weight is not plain float32";
     if (w->elements() == 0) return "shape: the weight is empty";
     if (node.op == "MatMul" && w->shape().rank() != 2) {
-      return fmt::format("shape: the weight has rank {}, integer MatMul takes 2", w->shape().rank());
+      return fmt::format("shape: the weight has rank {}, integer MatMul takes 2",
+                         w->shape().rank());
     }
     const int64_t channels = w->sizes()[WeightAxis(node, *w)];
     if (node.op != "ConvTranspose" && w->elements() / channels > kMaxDepth) {
-      return fmt::format("depth: sums of {} products may overflow int32, at most {}", w->elements() / channels, kMaxDepth);
+      return fmt::format("depth: sums of {} products may overflow int32, at most {}",
+                         w->elements() / channels, kMaxDepth);
     }
     if (node.input(2).valid()) {
       const Tensor* bias = graph_.ConstantInput(node, 2);
-      if (bias == nullptr || !IsRealType(bias->type())) return "bias-not-constant: the bias is computed or not float32";
+      if (bias == nullptr || !IsRealType(bias->type()))
+        return "bias-not-constant: the bias is computed or not float32";
     }
     if (graph_.value(node.input(0)).is_constant()) return "constant-input: the input is a constant";
     if (!ranges_.count(NameOf(node.input(0)))) return NoRange(node.input(0));
-    if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3)))) return NoRange(node.input(3));
+    if (node.input(3).valid() && !ranges_.count(NameOf(node.input(3))))
+      return NoRange(node.input(3));
     return NeedsOutputRange(node);
   }
 
   // The product of two computed operands.
   std::optional<std::string> PairReason(const Node& node) const {
     const TensorType b = TypeOf(node.input(1));
-    if (!IsRealType(b) || node.input(2).valid() || !b.shape.ranked() || b.shape.rank() < 2 || TypeOf(node.input(0)).shape.rank() < 2)
+    if (!IsRealType(b) || node.input(2).valid() || !b.shape.ranked() || b.shape.rank() < 2 ||
+        TypeOf(node.input(0)).shape.rank() < 2)
       return "weights-not-constant: the weight is computed, but not as a matrix of float32";
     const Dim& depth = b.shape[b.shape.rank() - 2];
     if (depth.known() && depth.value > kMaxDepth)
-      return fmt::format("depth: sums of {} products may overflow int32, at most {}", depth.value, kMaxDepth);
+      return fmt::format("depth: sums of {} products may overflow int32, at most {}", depth.value,
+                         kMaxDepth);
     for (size_t i : {0, 1, 3}) {
       if (!node.input(i).valid()) continue;
-      if (graph_.value(node.input(i)).is_constant()) return "constant-input: an operand is a constant";
+      if (graph_.value(node.input(i)).is_constant())
+        return "constant-input: an operand is a constant";
       if (!ranges_.count(NameOf(node.input(i)))) return NoRange(node.input(i));
     }
     return NeedsOutputRange(node);
@@ -112,7 +122,8 @@ class Planner {
       if (!v.valid() || !IsRealType(TypeOf(v))) continue;
       if (!ranges_.count(NameOf(v))) return NoRange(v);
       const std::string linear = NameOf(v) + ".linear";
-      if (HasTableActivation(node) && !ranges_.count(linear)) return fmt::format("no-range: {} was not calibrated", linear);
+      if (HasTableActivation(node) && !ranges_.count(linear))
+        return fmt::format("no-range: {} was not calibrated", linear);
     }
     return std::nullopt;
   }
@@ -120,7 +131,8 @@ class Planner {
   // Shape arithmetic and the like have nothing to quantize and need no reason.
   bool HasRealValues(const Node& node) const {
     const auto real = [&](ValueId v) { return v.valid() && IsFloat(TypeOf(v).dtype); };
-    return std::any_of(node.inputs.begin(), node.inputs.end(), real) || std::any_of(node.outputs.begin(), node.outputs.end(), real);
+    return std::any_of(node.inputs.begin(), node.inputs.end(), real) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), real);
   }
 
   void Follow(NodeId id) {
@@ -134,15 +146,18 @@ class Planner {
     int integer = 0, real = 0;
     for (size_t i : RealInputs(graph_, node)) {
       const Value& value = graph_.value(node.inputs[i]);
-      if (!value.is_constant() && !ranges_.count(value.name)) return Keep(id, *NoRange(node.inputs[i]));
+      if (!value.is_constant() && !ranges_.count(value.name))
+        return Keep(id, *NoRange(node.inputs[i]));
       if (!value.is_constant()) ++real;
       integer += plan_.integer.count(value.producer);
     }
     if (real == 0) return Keep(id, "types: no input is a float32 activation");
-    if (node.outputs.size() > 1 && node.op != "Split") return Keep(id, fmt::format("outputs: {} with {} outputs", node.op, node.outputs.size()));
+    if (node.outputs.size() > 1 && node.op != "Split")
+      return Keep(id, fmt::format("outputs: {} with {} outputs", node.op, node.outputs.size()));
     if (auto missing = NeedsOutputRange(node)) return Keep(id, *missing);
     if (integer == 0) return Keep(id, "float-inputs: no integer operator computes its input");
-    if (op->quant != QuantTrait::kMove && integer < real) return Keep(id, "float-inputs: an input is computed in float32");
+    if (op->quant != QuantTrait::kMove && integer < real)
+      return Keep(id, "float-inputs: an input is computed in float32");
     plan_.integer.insert(id);
   }
 
@@ -157,7 +172,9 @@ class Planner {
     Keep(id, "float-readers: only the model's outputs and float operators read its result");
   }
 
-  std::optional<std::string> NoRange(ValueId v) const { return fmt::format("no-range: {} was not calibrated", NameOf(v)); }
+  std::optional<std::string> NoRange(ValueId v) const {
+    return fmt::format("no-range: {} was not calibrated", NameOf(v));
+  }
   const std::string& NameOf(ValueId v) const { return graph_.value(v).name; }
   TensorType TypeOf(ValueId v) const { return v.valid() ? graph_.value(v).type : TensorType(); }
 
@@ -175,7 +192,8 @@ bool MovesOnly(const Node& node) {
 }
 
 bool IsLinearOp(const Node& node) {
-  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
+  return node.domain.empty() &&
+         (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
 }
 
 bool HasComputedOperand(const Graph& graph, const Node& node) {
@@ -189,7 +207,9 @@ int WeightAxis(const Node& node, const Tensor& weight) {
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
   std::vector<size_t> real;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!node.inputs[i].valid() || (IsLinearOp(node) && (i == 2 || (i == 1 && !HasComputedOperand(graph, node))))) continue;
+    if (!node.inputs[i].valid() ||
+        (IsLinearOp(node) && (i == 2 || (i == 1 && !HasComputedOperand(graph, node)))))
+      continue;
     const Value& value = graph.value(node.inputs[i]);
     if (!IsRealType(value.type) || (value.is_constant() && !TakesConstants(node))) continue;
     real.push_back(i);

@@ -10,8 +10,9 @@
 
 namespace evoq {
 
-// The inputs of a node that hold real values to be quantized: float32 and not constant, or float32 constants
-// of Add, Mul and operators that move values. Of linear operators: x, the residual and a computed second operand.
+// The inputs of a node that hold real values to be quantized: float32 and not constant, or float32
+// constants of Add, Mul and operators that move values. Of linear operators: x, the residual and a
+// computed second operand.
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
 
 // A MatMul whose second operand is computed, as in attention.
@@ -21,18 +22,22 @@ bool HasComputedOperand(const Graph& graph, const Node& node);
 int WeightAxis(const Node& node, const Tensor& weight);
 
 bool IsLinearOp(const Node& node);
-// The operator moves or selects values (QuantTrait::kMove): inputs and outputs share their parameters.
+// The operator moves or selects values (QuantTrait::kMove): inputs and outputs share their
+// parameters.
 bool MovesOnly(const Node& node);
 
 struct QuantPlan {
-  std::set<NodeId> integer;                // nodes that compute with integers
-  std::map<NodeId, std::string> reasons;   // why another node stays float: "code: sentence"
+  std::set<NodeId> integer;               // nodes that compute with integers
+  std::map<NodeId, std::string> reasons;  // why another node stays float: "code: sentence"
 };
 
-// 1. Linear operators with constant weights (MatMul: also two computed operands) and known ranges become integer.
-// 2. In execution order, operators that move or compute on values follow when all their real inputs come from integer nodes
+// 1. Linear operators with constant weights (MatMul: also two computed operands) and known ranges
+// become integer.
+// 2. In execution order, operators that move or compute on values follow when all their real inputs
+// come from integer nodes
 //    (operators that only move: when one does).
-// 3. Backwards, those whose results no integer node reads stay float after all: requantizing would only lose accuracy.
+// 3. Backwards, those whose results no integer node reads stay float after all: requantizing would
+// only lose accuracy.
 QuantPlan MakePlan(const Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
 
 }  // namespace evoq

@@ -1,11 +1,12 @@
 // What becomes integers, what stays float and why, and the types that each scheme writes.
+#include "quant/plan.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "quant/bf16.h"
 #include "quant/params.h"
-#include "quant/plan.h"
 #include "quant/test_net.h"
 
 namespace evoq {
@@ -224,8 +225,7 @@ output %m
        std::vector<std::vector<Range>>{{wide, high, narrow}, {narrow, wide, high}}) {
     Graph q = net;
     ASSERT_TRUE(QuantizeStatic(
-        q,
-        {{"x", {-1, 1}}, {"a", r[0]}, {"s", r[1]}, {"t", r[2]}, {"l", {-1, 1}}, {"m", {-1, 1}}},
+        q, {{"x", {-1, 1}}, {"a", r[0]}, {"s", r[1]}, {"t", r[2]}, {"l", {-1, 1}}, {"m", {-1, 1}}},
         {}));
     for (const char* name : {"a", "s", "t"})
       EXPECT_EQ(*q.value(q.FindValue(name)).type.quant, wanted) << name;
@@ -237,12 +237,13 @@ output %m
 // A constant Pad without a value gets the real 0; others are left alone.
 TEST(Static, PadsThatFillWithZeros) {
   const auto fill = [](const std::string& pad) {
-    Graph q = MakeNet("graph g\ninput %x: float32[1, 2, 4, 4]\nconst %w: float32[2, 2, 1, 1]\na: "
-                      "%a = Conv(%x, %w)\nconst %pads: int64[8] = [0, 0, 1, 1, 0, 0, 1, 1]\nconst "
-                      "%two: float32[] = [2.0]\np: %p = " +
-                      pad + "\nl: %l = Conv(%p, %w)\noutput %l\n");
-    const auto report = QuantizeStatic(
-        q, {{"x", {-1, 1}}, {"a", {-1, 3}}, {"p", {-1, 3}}, {"l", {-1, 1}}}, {});
+    Graph q = MakeNet(
+        "graph g\ninput %x: float32[1, 2, 4, 4]\nconst %w: float32[2, 2, 1, 1]\na: "
+        "%a = Conv(%x, %w)\nconst %pads: int64[8] = [0, 0, 1, 1, 0, 0, 1, 1]\nconst "
+        "%two: float32[] = [2.0]\np: %p = " +
+        pad + "\nl: %l = Conv(%p, %w)\noutput %l\n");
+    const auto report =
+        QuantizeStatic(q, {{"x", {-1, 1}}, {"a", {-1, 3}}, {"p", {-1, 3}}, {"l", {-1, 1}}}, {});
     EXPECT_TRUE(report) << report.error().message();
     const ValueId value = q.node(q.FindNode("p")).input(2);
     return value.valid() ? q.value(value).name : "";

@@ -17,19 +17,22 @@ namespace evoq {
 struct Range {
   float min = 0;
   float max = 0;
-  // Mean and largest magnitude of each channel (axis 1, for MatMul the last) of values that linear operators read; else
-  // empty. For bias correction and equalization.
+  // Mean and largest magnitude of each channel (axis 1, for MatMul the last) of values that linear
+  // operators read; else empty. For bias correction and equalization.
   std::vector<float> channel_means = {};
   std::vector<float> channel_max = {};
 };
 using Ranges = std::map<std::string, Range>;  // by value name
 
-// Runs `graph` on one calibration sample (inputs by position) and returns the outputs. Given by the caller.
+// Runs `graph` on one calibration sample (inputs by position) and returns the outputs. Given by the
+// caller.
 using RunFn = std::function<Result<std::vector<Tensor>>(std::span<const Tensor> inputs)>;
 // Prepares a graph for running: the caller compiles it.
 using PrepareFn = std::function<Result<RunFn>(const Graph& graph)>;
-// Calls its argument with each calibration sample in turn (inputs by position, batch 1), any number of times over.
-using SamplesFn = std::function<Status(const std::function<Status(std::span<const Tensor> inputs)>&)>;
+// Calls its argument with each calibration sample in turn (inputs by position, batch 1), any number
+// of times over.
+using SamplesFn =
+    std::function<Status(const std::function<Status(std::span<const Tensor> inputs)>&)>;
 
 enum class Observer { kMinMax, kMovingAverage, kPercentile, kEntropy, kMse };
 
@@ -45,28 +48,32 @@ struct CalibrationNotes {
   std::vector<std::string> warnings;  // data that cannot have been meant: quant/suspect.h
 };
 
-// Observes every activation that QuantizeStatic may quantize. The result does not depend on batch size or file order
-// (but for kMovingAverage's, which processes samples in sorted order).
-// Errors: kInvalidInput when there is no sample, or a NaN or infinity appears: names the value and the sample.
+// Observes every activation that QuantizeStatic may quantize. The result does not depend on batch
+// size or file order (but for kMovingAverage's, which processes samples in sorted order). Errors:
+// kInvalidInput when there is no sample, or a NaN or infinity appears: names the value and the
+// sample.
 Result<Ranges> Calibrate(const Graph& graph, const PrepareFn& prepare, const SamplesFn& samples,
                          const CalibrationOptions& options, CalibrationNotes* notes = nullptr);
 
 // ranges.json (docs/ranges.md); `samples` is a note for readers.
-Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples = 0);
+Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path,
+                  int samples = 0);
 Result<Ranges> LoadRanges(const std::string& path);
 
 struct QdqTarget;
 
 struct QuantizeOptions {
   bool per_channel = true;
-  DType activation = DType::kUint8;   // or kInt8
+  DType activation = DType::kUint8;  // or kInt8
   bool symmetric_activations = false;
   bool skip_first_last = false;
-  bool correct_bias = true;           // needs the ranges' channel means
-  bool equalize = true;               // needs their channel maxima too (quant/equalize.h); with per_channel only
-  const QdqTarget* target = nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
-  std::vector<std::string> exclude;   // glob patterns of node names that stay float
-  std::map<std::string, std::string> keep;  // nodes that stay as they are, by name, and why: "code: sentence" (quant/mixed.h)
+  bool correct_bias = true;  // needs the ranges' channel means
+  bool equalize = true;  // needs their channel maxima too (quant/equalize.h); with per_channel only
+  const QdqTarget* target =
+      nullptr;  // the runtime of an ONNX file (quant/unfuse.h); null for evoq itself
+  std::vector<std::string> exclude;  // glob patterns of node names that stay float
+  std::map<std::string, std::string>
+      keep;  // nodes that stay as they are, by name, and why: "code: sentence" (quant/mixed.h)
 };
 
 // Why the options keep this node as it is ("code: sentence"), or nothing.
@@ -79,18 +86,22 @@ struct QuantizeReport {
   std::vector<std::string> warnings;
 };
 
-// Static int8: types values with scales from `ranges`, quantizes weights and biases, puts QuantizeLinear and
-// DequantizeLinear where integers and floats meet. Nodes left float get the attribute evoq.float_reason.
-Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options);
+// Static int8: types values with scales from `ranges`, quantizes weights and biases, puts
+// QuantizeLinear and DequantizeLinear where integers and floats meet. Nodes left float get the
+// attribute evoq.float_reason.
+Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
+                                      const QuantizeOptions& options);
 
-// Dynamic int8: Conv and MatMul with constant weights compute with integers, on activations quantized at each run by their own
-// range; the weights of other operators become int8 as by QuantizeWeights.
+// Dynamic int8: Conv and MatMul with constant weights compute with integers, on activations
+// quantized at each run by their own range; the weights of other operators become int8 as by
+// QuantizeWeights.
 Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& options);
 
 // Weights only: constant weights become int8 per channel, computation stays float32.
 Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& options);
 
-// A quantization method: one row in its own file, named by one line in quant/methods.inc; what `--scheme` names.
+// A quantization method: one row in its own file, named by one line in quant/methods.inc; what
+// `--scheme` names.
 struct QuantMethod {
   const char* name;  // "int8", "int8-weights"
   const char* doc;

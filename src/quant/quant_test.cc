@@ -1,8 +1,8 @@
-#include "quant/bf16.h"
 #include "quant/quant.h"
 
 #include <gtest/gtest.h>
 
+#include "quant/bf16.h"
 #include "quant/test_net.h"
 #include "quant/unfuse.h"
 
@@ -28,13 +28,15 @@ int CountOps(const Graph& graph, std::string_view op) {
 }
 
 // The completeness test of methods.inc: the least SQNR, in dB, that each method reaches on the net.
-const std::map<std::string, double> kLeastSqnr = {{"int8", 24}, {"int8-dynamic", 30}, {"int8-weights", 38}, {"bf16", 40}, {"float32", 200}};
+const std::map<std::string, double> kLeastSqnr = {
+    {"int8", 24}, {"int8-dynamic", 30}, {"int8-weights", 38}, {"bf16", 40}, {"float32", 200}};
 
 TEST(Methods, EveryRowMeetsItsErrorBound) {
   const Graph net = MakeNet(kConvNet);
   const Ranges ranges = CalibrateOrDie(net);
   for (const QuantMethod* method : AllMethods()) {
-    ASSERT_TRUE(kLeastSqnr.count(method->name)) << "method " << method->name << " has no bound in this test";
+    ASSERT_TRUE(kLeastSqnr.count(method->name))
+        << "method " << method->name << " has no bound in this test";
     EXPECT_EQ(FindMethod(method->name), method);
     EXPECT_GT(std::string(method->doc).size(), 20);
     Graph quantized = net;
@@ -74,7 +76,7 @@ TEST(Static, ConvNetIsIntegerFromStemToClassifier) {
     EXPECT_TRUE(TypeOf(q, name).quantized()) << name;
     EXPECT_EQ(TypeOf(q, name).dtype, DType::kUint8) << name;
   }
-  EXPECT_EQ(TypeOf(q, "s").quant->zero_points[0], 0);  // after Relu
+  EXPECT_EQ(TypeOf(q, "s").quant->zero_points[0], 0);       // after Relu
   EXPECT_EQ(*TypeOf(q, "p").quant, *TypeOf(q, "m").quant);  // MaxPool keeps the integers
   EXPECT_EQ(*TypeOf(q, "g").quant, *TypeOf(q, "f").quant);
   const Node& stem = q.node(q.FindNode("stem"));
@@ -93,16 +95,19 @@ TEST(Static, OptionsChangeTypes) {
     int32_t zero_of_s;
     double least_sqnr;
   };
-  for (const Case& c : {Case{{.activation = DType::kInt8}, DType::kInt8, -128, 24}, Case{{.symmetric_activations = true}, DType::kUint8, 128, 20},
-                        Case{{.activation = DType::kInt8, .symmetric_activations = true}, DType::kInt8, 0, 20},
-                        Case{{.per_channel = false}, DType::kUint8, 0, 20}}) {
+  for (const Case& c :
+       {Case{{.activation = DType::kInt8}, DType::kInt8, -128, 24},
+        Case{{.symmetric_activations = true}, DType::kUint8, 128, 20},
+        Case{{.activation = DType::kInt8, .symmetric_activations = true}, DType::kInt8, 0, 20},
+        Case{{.per_channel = false}, DType::kUint8, 0, 20}}) {
     Graph q = net;
     auto report = QuantizeStatic(q, ranges, c.options);
     ASSERT_TRUE(report) << report.error().message();
     EXPECT_EQ(TypeOf(q, "s").dtype, c.dtype);
     EXPECT_EQ(TypeOf(q, "s").quant->zero_points[0], c.zero_of_s);
     EXPECT_GE(Sqnr(net, q), c.least_sqnr);
-    EXPECT_EQ(q.value(q.node(q.FindNode("stem")).input(1)).type.quant->per_tensor(), !c.options.per_channel);
+    EXPECT_EQ(q.value(q.node(q.FindNode("stem")).input(1)).type.quant->per_tensor(),
+              !c.options.per_channel);
   }
   Graph q = net;
   EXPECT_FALSE(QuantizeStatic(q, ranges, {.activation = DType::kInt16}));
@@ -111,12 +116,15 @@ TEST(Static, OptionsChangeTypes) {
 TEST(Static, ExcludedNodesStayFloatWithAReason) {
   const Graph net = MakeNet(kConvNet);
   Graph q = net;
-  auto report = QuantizeStatic(q, CalibrateOrDie(net), {.skip_first_last = true, .exclude = {"dep*"}});
+  auto report =
+      QuantizeStatic(q, CalibrateOrDie(net), {.skip_first_last = true, .exclude = {"dep*"}});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(report->float_reasons.at("depthwise"), "excluded: the name matches the excluded pattern \"dep*\"");
+  EXPECT_EQ(report->float_reasons.at("depthwise"),
+            "excluded: the name matches the excluded pattern \"dep*\"");
   EXPECT_EQ(report->float_reasons.at("stem").substr(0, 14), "first-or-last:");
   EXPECT_EQ(report->float_reasons.at("classes").substr(0, 14), "first-or-last:");
-  EXPECT_EQ(q.node(q.FindNode("stem")).attrs.String("evoq.float_reason"), report->float_reasons.at("stem"));
+  EXPECT_EQ(q.node(q.FindNode("stem")).attrs.String("evoq.float_reason"),
+            report->float_reasons.at("stem"));
   // project reads %s, float now, as its residual: that is quantized too.
   EXPECT_TRUE(q.value(q.node(q.FindNode("project")).input(3)).type.quantized());
   EXPECT_GE(Sqnr(net, q), 24);
@@ -133,7 +141,8 @@ TEST(Static, AResidualSumSplitsOnRequest) {
   EXPECT_TRUE(q.value(project.outputs[0]).type.quantized());
   const Node& add = q.node(q.FindNode("project.add"));
   ASSERT_EQ(add.op, "Add");
-  for (ValueId v : {add.input(0), add.input(1), add.outputs[0]}) EXPECT_TRUE(q.value(v).type.quantized());
+  for (ValueId v : {add.input(0), add.input(1), add.outputs[0]})
+    EXPECT_TRUE(q.value(v).type.quantized());
   EXPECT_GE(Sqnr(net, q), 24);
 
   // Ranges from elsewhere may lack the product: the sum stays exact then.
@@ -164,7 +173,8 @@ TEST(Static, TensorrtGetsNoZeroPointsAndFloatBiases) {
   EXPECT_GE(Sqnr(net, q), 22);
 }
 
-// ONNX Runtime's integer convolution writes integers: without a pair behind it, it is a float one that dequantizes its weights at each run.
+// ONNX Runtime's integer convolution writes integers: without a pair behind it, it is a float one
+// that dequantizes its weights at each run.
 TEST(Static, ConvolutionsForOnnxRuntimeWriteIntegers) {
   const Graph net = MakeNet(R"(graph last
 input %x: float32[1, 4, 6, 6]
@@ -177,7 +187,9 @@ output %z
   for (const char* target : {"ort", "openvino"}) {
     Graph q = net;
     ASSERT_TRUE(QuantizeStatic(q, ranges, {.target = FindQdqTarget(target)}));
-    EXPECT_EQ(q.value(q.node(q.FindNode("conv")).outputs[0]).type.quantized(), std::string_view(target) == "ort") << target;
+    EXPECT_EQ(q.value(q.node(q.FindNode("conv")).outputs[0]).type.quantized(),
+              std::string_view(target) == "ort")
+        << target;
     EXPECT_EQ(q.value(q.node(q.FindNode("conv")).input(0)).type.dtype, DType::kUint8) << target;
   }
 }
@@ -206,7 +218,8 @@ output %c
   const QuantParams params = *q.value(q.node(join).outputs[0]).type.quant;
   for (ValueId in : q.node(join).inputs) EXPECT_EQ(*q.value(in).type.quant, params);
   EXPECT_EQ(report->float_reasons.at("soft").substr(0, 15), "no-int8-kernel:");
-  EXPECT_EQ(TypeOf(q, "l").dtype, DType::kFloat32) << "the last convolution gives float32 to Softmax";
+  EXPECT_EQ(TypeOf(q, "l").dtype, DType::kFloat32)
+      << "the last convolution gives float32 to Softmax";
   // Outputs of the model keep name and type.
   ASSERT_EQ(q.outputs().size(), 3);
   EXPECT_EQ(q.value(q.outputs()[1]).name, "s");
@@ -245,7 +258,8 @@ output %r
 }
 
 TEST(Static, BiasCorrectionRemovesTheMeanErrorOfRounding) {
-  // Weights that all round the same way, inputs with a mean far from 0: without correction the output is off by a constant.
+  // Weights that all round the same way, inputs with a mean far from 0: without correction the
+  // output is off by a constant.
   Graph net = MakeNet(R"(graph one
 input %x: float32[1, 64]
 const %w: float32[64, 2]
@@ -294,7 +308,8 @@ const %w3: float32[8, 16, 1, 1]
 project: %p: float32[1, 8, 8, 8] = Conv{activation="Relu"}(%d, %w3)
 output %p
 )");
-  Tensor w1 = net.value(net.FindValue("w1")).constant.Clone(), w2 = net.value(net.FindValue("w2")).constant.Clone();
+  Tensor w1 = net.value(net.FindValue("w1")).constant.Clone(),
+         w2 = net.value(net.FindValue("w2")).constant.Clone();
   for (int c = 0; c < 16; ++c) {
     const float size = std::exp2f(static_cast<float>(-(c % 8)));
     for (int k = 0; k < 4; ++k) w1.mutable_data<float>()[c * 4 + k] *= size;
@@ -339,9 +354,11 @@ TEST(Bf16, ConvNetStaysBfloat16FromStemToClassifier) {
   EXPECT_EQ(report->nodes_bf16, 5) << Print(q);
   EXPECT_EQ(report->nodes_float, 0);
   EXPECT_EQ(CountOps(q, "Cast"), 2);  // of the input and of the output
-  for (const char* name : {"s_bf16", "d_bf16", "p_bf16", "m_bf16", "l_bf16", "g_bf16", "f_bf16", "c_bf16", "w1.bf16", "w5.bf16"})
+  for (const char* name : {"s_bf16", "d_bf16", "p_bf16", "m_bf16", "l_bf16", "g_bf16", "f_bf16",
+                           "c_bf16", "w1.bf16", "w5.bf16"})
     EXPECT_EQ(TypeOf(q, name).dtype, DType::kBfloat16) << name;
-  for (const char* name : {"x", "c", "b1", "b5"}) EXPECT_EQ(TypeOf(q, name).dtype, DType::kFloat32) << name;
+  for (const char* name : {"x", "c", "b1", "b5"})
+    EXPECT_EQ(TypeOf(q, name).dtype, DType::kFloat32) << name;
 }
 
 // What only float32 reads is not rounded; an excluded node says why and its neighbours get Casts.
@@ -361,7 +378,8 @@ output %s
   EXPECT_EQ(report->nodes_bf16, 2);
   EXPECT_EQ(TypeOf(q, "r_bf16").dtype, DType::kBfloat16);
   EXPECT_EQ(TypeOf(q, "s").dtype, DType::kFloat32);
-  EXPECT_EQ(q.node(q.FindNode("a")).input(1), q.node(q.FindNode("b")).input(1)) << "a shared weight stays shared";
+  EXPECT_EQ(q.node(q.FindNode("a")).input(1), q.node(q.FindNode("b")).input(1))
+      << "a shared weight stays shared";
   EXPECT_GE(Sqnr(net, q), 40);
   q = net;
   QuantizeOptions options;

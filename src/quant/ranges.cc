@@ -17,18 +17,22 @@ constexpr int kVersion = 1;
 // Per-channel statistics: a list per value.
 struct ChannelField {
   const char* name;
-  std::vector<float> Range::*list;
+  std::vector<float> Range::* list;
 };
-constexpr ChannelField kChannelFields[] = {{"channel_means", &Range::channel_means}, {"channel_max", &Range::channel_max}};
+constexpr ChannelField kChannelFields[] = {{"channel_means", &Range::channel_means},
+                                           {"channel_max", &Range::channel_max}};
 
 Status ParseChannels(const ChannelField& field, const Json& lists, Ranges& ranges) {
-  if (!lists.is_object()) return InvalidInput("\"{}\" is not an object of value: [number, ...]", field.name);
+  if (!lists.is_object())
+    return InvalidInput("\"{}\" is not an object of value: [number, ...]", field.name);
   for (const auto& [name, list] : lists.items()) {
     auto it = ranges.find(name);
-    if (it == ranges.end()) return InvalidInput("\"{}\" has {}, which \"ranges\" lacks", field.name, name);
+    if (it == ranges.end())
+      return InvalidInput("\"{}\" has {}, which \"ranges\" lacks", field.name, name);
     if (!list.is_array()) return InvalidInput("\"{}\" of {} is no array", field.name, name);
     for (const Json& v : list) {
-      if (!v.is_number() || !std::isfinite(v.get<float>())) return InvalidInput("\"{}\" of {} are not all finite numbers", field.name, name);
+      if (!v.is_number() || !std::isfinite(v.get<float>()))
+        return InvalidInput("\"{}\" of {} are not all finite numbers", field.name, name);
       (it->second.*field.list).push_back(v.get<float>());
     }
   }
@@ -41,16 +45,20 @@ Result<Ranges> Parse(const std::string& text) {
     return InvalidInput("no ranges file: expected a JSON object with \"format\": \"{}\"", kFormat);
   }
   if (root.value("version", Json()) != kVersion) {
-    return Unsupported("ranges of version {}, expected {}", root.value("version", Json()).dump(), kVersion);
+    return Unsupported("ranges of version {}, expected {}", root.value("version", Json()).dump(),
+                       kVersion);
   }
   const Json list = root.value("ranges", Json());
-  if (!list.is_object()) return InvalidInput("\"ranges\" is missing, expected an object of value: [min, max]");
+  if (!list.is_object())
+    return InvalidInput("\"ranges\" is missing, expected an object of value: [min, max]");
   Ranges ranges;
   for (const auto& [name, pair] : list.items()) {
-    const bool numbers = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+    const bool numbers =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
     const Range range = numbers ? Range{pair[0].get<float>(), pair[1].get<float>()} : Range{1, 0};
     if (!(range.min <= range.max) || !std::isfinite(range.min) || !std::isfinite(range.max)) {
-      return InvalidInput("range of {} is {}, expected [min, max]", name, pair.dump().substr(0, 60));
+      return InvalidInput("range of {} is {}, expected [min, max]", name,
+                          pair.dump().substr(0, 60));
     }
     ranges[name] = range;
   }
@@ -60,16 +68,24 @@ Result<Ranges> Parse(const std::string& text) {
   return ranges;
 }
 
-std::string Key(const std::string& name) { return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string Key(const std::string& name) {
+  return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace
 
-// One line per value, floats in their shortest form that reads back equal: written by hand, so that files diff well.
-Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path, int samples) {
-  std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"evoq\": \"{}\",\n  \"observer\": \"{}\",\n",
-                                 kFormat, kVersion, EVOQ_VERSION, ObserverOf(options.observer).name);
-  if (options.observer == Observer::kPercentile) text += fmt::format("  \"percentile\": {},\n", options.percentile);
-  if (ObserverOf(options.observer).histogram != HistogramKind::kNone) text += fmt::format("  \"bins\": {},\n", options.bins);
+// One line per value, floats in their shortest form that reads back equal: written by hand, so that
+// files diff well.
+Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const std::string& path,
+                  int samples) {
+  std::string text = fmt::format(
+      "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"evoq\": \"{}\",\n  \"observer\": "
+      "\"{}\",\n",
+      kFormat, kVersion, EVOQ_VERSION, ObserverOf(options.observer).name);
+  if (options.observer == Observer::kPercentile)
+    text += fmt::format("  \"percentile\": {},\n", options.percentile);
+  if (ObserverOf(options.observer).histogram != HistogramKind::kNone)
+    text += fmt::format("  \"bins\": {},\n", options.bins);
   text += fmt::format("  \"samples\": {},\n  \"ranges\": {{", samples);
   const char* separator = "\n";
   for (const auto& [name, range] : ranges) {
@@ -81,7 +97,8 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
     separator = "\n";
     for (const auto& [name, range] : ranges) {
       if ((range.*field.list).empty()) continue;
-      text += fmt::format("{}    {}: [{}]", separator, Key(name), fmt::join(range.*field.list, ", "));
+      text +=
+          fmt::format("{}    {}: [{}]", separator, Key(name), fmt::join(range.*field.list, ", "));
       separator = ",\n";
     }
   }

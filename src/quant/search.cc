@@ -10,7 +10,7 @@
 namespace evoq {
 namespace {
 
-constexpr double kLeastGain = 1e-9;  // relative: smaller differences are rounding
+constexpr double kLeastGain = 1e-9;   // relative: smaller differences are rounding
 constexpr size_t kMostForPairs = 32;  // layers: changes of two at once are as many as their square
 
 double Cost(const CostModel& model, const Assignment& a, double weight) {
@@ -31,7 +31,8 @@ void ForEachChange(const CostModel& model, const Assignment& base, size_t first,
   }
 }
 
-// From each layer the best run to each scheme; where none gains, two layers at once; until nothing gains.
+// From each layer the best run to each scheme; where none gains, two layers at once; until nothing
+// gains.
 class Descent {
  public:
   Descent(const CostModel& model, double weight, const std::function<bool()>& stop, Assignment& a)
@@ -59,7 +60,8 @@ class Descent {
       for (size_t first = 0; first < a_.size(); ++first) {
         if (Stopped()) return false;
         Assignment trial = a_, best = a_;
-        for (size_t last = first; last < a_.size() && std::isfinite(model_.layers[last].ms[scheme]); ++last) {
+        for (size_t last = first; last < a_.size() && std::isfinite(model_.layers[last].ms[scheme]);
+             ++last) {
           trial[last] = scheme;
           moved |= Better(trial, best);
         }
@@ -73,7 +75,8 @@ class Descent {
     Assignment best = a_;
     bool moved = false;
     ForEachChange(model_, a_, 0, [&](const Assignment& one, size_t i) {
-      ForEachChange(model_, one, i + 1, [&](const Assignment& two, size_t) { moved |= Better(two, best); });
+      ForEachChange(model_, one, i + 1,
+                    [&](const Assignment& two, size_t) { moved |= Better(two, best); });
     });
     a_ = std::move(best);
     return moved;
@@ -94,8 +97,10 @@ class Judge {
   bool exhausted() const { return left_ <= 0; }
   // Nothing: the tries are used up.
   Result<std::optional<bool>> Holds(const Assignment& a) {
-    if (std::all_of(a.begin(), a.end(), [](int scheme) { return scheme == 0; })) return std::optional<bool>(true);
-    if (const auto known = known_.find(a); known != known_.end()) return std::optional<bool>(known->second);
+    if (std::all_of(a.begin(), a.end(), [](int scheme) { return scheme == 0; }))
+      return std::optional<bool>(true);
+    if (const auto known = known_.find(a); known != known_.end())
+      return std::optional<bool>(known->second);
     if (left_-- <= 0) return std::optional<bool>();
     EVOQ_ASSIGN(const bool holds, holds_(a));
     return std::optional<bool>(known_[a] = holds);
@@ -122,7 +127,8 @@ std::vector<Move> Moves(const CostModel& model, const Assignment& from) {
   };
   ForEachChange(model, from, 0, [&](const Assignment& one, size_t i) {
     consider(one);
-    if (from.size() <= kMostForPairs) ForEachChange(model, one, i + 1, [&](const Assignment& two, size_t) { consider(two); });
+    if (from.size() <= kMostForPairs)
+      ForEachChange(model, one, i + 1, [&](const Assignment& two, size_t) { consider(two); });
   });
   std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
     return std::max(a.noise, 0.0) / a.gain < std::max(b.noise, 0.0) / b.gain;
@@ -164,7 +170,8 @@ Assignment Cheapest(const CostModel& model, double ms_per_noise,
       if (!std::isfinite(model.layers[i].ms[scheme])) a[i] = 0;
     }
     Descent(model, ms_per_noise, stop, a).Run();
-    if (best.empty() || Cost(model, a, ms_per_noise) < Cost(model, best, ms_per_noise)) best = std::move(a);
+    if (best.empty() || Cost(model, a, ms_per_noise) < Cost(model, best, ms_per_noise))
+      best = std::move(a);
   }
   return best;
 }
@@ -176,7 +183,8 @@ Result<Assignment> FastestThatHolds(const CostModel& model, int tries, const Hol
   const Assignment fastest = Cheapest(model, 0, stop);
   EVOQ_ASSIGN(const std::optional<bool> at_once, judge.Holds(fastest));
   if (!at_once || *at_once) return at_once ? fastest : Assignment(fastest.size(), 0);
-  // The weight at which time and noise of the fastest one are worth the same is the middle of what is searched.
+  // The weight at which time and noise of the fastest one are worth the same is the middle of what
+  // is searched.
   Assignment best(fastest.size(), 0);
   const double middle = model.Ms(fastest) / std::max(model.Noise(fastest), 1e-300);
   double low = -12, high = 12;  // log2 of the weight over `middle`: fails, holds

@@ -1,4 +1,5 @@
-// The search for the precision of each layer: over a model of what layers cost, with the truth asked for a few plans only.
+// The search for the precision of each layer: over a model of what layers cost, with the truth
+// asked for a few plans only.
 #pragma once
 
 #include <functional>
@@ -11,12 +12,13 @@ namespace evoq {
 // A scheme (by index; 0 is float32) for each layer.
 using Assignment = std::vector<int>;
 
-// What a network of layers costs in each assignment: the sum over its layers, and over its links where a value changes its
-// form between the layer that gives it and those that read it.
+// What a network of layers costs in each assignment: the sum over its layers, and over its links
+// where a value changes its form between the layer that gives it and those that read it.
 struct CostModel {
   struct Layer {
-    std::vector<double> ms;     // by scheme; infinity where the layer does not exist in it
-    std::vector<double> noise;  // by scheme: what it adds to the error of the outputs, in any unit; 0 for float32
+    std::vector<double> ms;  // by scheme; infinity where the layer does not exist in it
+    std::vector<double>
+        noise;  // by scheme: what it adds to the error of the outputs, in any unit; 0 for float32
   };
   // A value: one conversion for each form, other than the giver's, in which layers read it.
   struct Link {
@@ -26,7 +28,8 @@ struct CostModel {
   };
   std::vector<Layer> layers;
   std::vector<Link> links;
-  std::vector<int> forms;                       // by scheme: the form of the values that its layers give and take; float32 is 0
+  std::vector<int>
+      forms;  // by scheme: the form of the values that its layers give and take; float32 is 0
   std::vector<std::vector<double>> convert_ms;  // [form][form], per element
 
   int schemes() const { return static_cast<int>(forms.size()); }

@@ -15,15 +15,18 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // Float32, an integer form and bfloat16; a chain with a few links across it.
 CostModel RandomModel(int layers, uint32_t seed) {
   std::mt19937 random(seed);
-  const auto uniform = [&](double low, double high) { return low + (high - low) * static_cast<double>(random() >> 8) / (1 << 24); };
+  const auto uniform = [&](double low, double high) {
+    return low + (high - low) * static_cast<double>(random() >> 8) / (1 << 24);
+  };
   CostModel model;
   model.forms = {0, 1, 2};
   model.convert_ms = {{0, 0.1, 0.15}, {0.1, 0, 0.2}, {0.15, 0.2, 0}};
   for (int i = 0; i < layers; ++i) {
     const double ms = uniform(0.2, 2);
     // Some layers do not gain, one in eight does not exist as integers.
-    model.layers.push_back({{ms, random() % 8 == 0 ? kNever : ms * uniform(0.25, 1.3), ms * uniform(0.5, 1.2)},
-                            {0, std::exp(uniform(-4, 2)), std::exp(uniform(-8, -4))}});
+    model.layers.push_back(
+        {{ms, random() % 8 == 0 ? kNever : ms * uniform(0.25, 1.3), ms * uniform(0.5, 1.2)},
+         {0, std::exp(uniform(-4, 2)), std::exp(uniform(-8, -4))}});
     model.links.push_back({i - 1, {i}, uniform(0.1, 2)});
     if (i > 2 && random() % 3 == 0) model.links.push_back({i - 3, {i}, uniform(0.1, 2)});
   }
@@ -51,7 +54,8 @@ TEST(Search, CostsAreTheSumOfLayersAndConversions) {
   model.links = {{-1, {0}, 2}, {0, {1, 2}, 4}, {1, {2}, 1}, {2, {-1}, 1}};
   EXPECT_EQ(model.Ms({0, 0, 0}), 9);
   EXPECT_EQ(model.Ms({1, 1, 1}), 3 + 2 * 0.5 + 0.25);
-  EXPECT_EQ(model.Ms({1, 0, 0}), 1 + 3 + 2 + 2 * 0.5 + 4 * 0.25);  // two readers share one conversion
+  EXPECT_EQ(model.Ms({1, 0, 0}),
+            1 + 3 + 2 + 2 * 0.5 + 4 * 0.25);  // two readers share one conversion
   EXPECT_EQ(model.Ms({0, 1, 1}), 4 + 1 + 1 + 4 * 0.5 + 0.25);
   EXPECT_EQ(model.Noise({1, 0, 1}), 7);
   EXPECT_EQ(Cheapest(model, 0), Assignment({1, 1, 1}));
@@ -77,7 +81,8 @@ TEST(Search, WithinFivePercentOfTheBestThatHolds) {
       });
       ASSERT_TRUE(found);
       EXPECT_LE(model.Noise(*found), limit);
-      EXPECT_LE(model.Ms(*found), 1.05 * ExhaustiveMs(model, limit)) << "seed " << seed << ", share " << share;
+      EXPECT_LE(model.Ms(*found), 1.05 * ExhaustiveMs(model, limit))
+          << "seed " << seed << ", share " << share;
       EXPECT_LE(calls, 60);
     }
   }
@@ -85,19 +90,23 @@ TEST(Search, WithinFivePercentOfTheBestThatHolds) {
 
 TEST(Search, FloatWhereNothingHolds) {
   const CostModel model = RandomModel(7, 3);
-  const auto found = FastestThatHolds(model, 1000, [](const Assignment&) -> Result<bool> { return false; });
+  const auto found =
+      FastestThatHolds(model, 1000, [](const Assignment&) -> Result<bool> { return false; });
   ASSERT_TRUE(found);
   EXPECT_EQ(*found, Assignment(7, 0));
 }
 
 TEST(Search, ErrorsOfTheJudgePassThrough) {
-  const auto found = FastestThatHolds(RandomModel(5, 1), 5, [](const Assignment&) -> Result<bool> { return InvalidInput("no data"); });
+  const auto found = FastestThatHolds(RandomModel(5, 1), 5, [](const Assignment&) -> Result<bool> {
+    return InvalidInput("no data");
+  });
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().message(), "no data");
 }
 
 TEST(Search, WithoutTriesItStaysFloat) {
-  const auto found = FastestThatHolds(RandomModel(5, 1), 0, [](const Assignment&) -> Result<bool> { return true; });
+  const auto found = FastestThatHolds(RandomModel(5, 1), 0,
+                                      [](const Assignment&) -> Result<bool> { return true; });
   ASSERT_TRUE(found);
   EXPECT_EQ(*found, Assignment(5, 0));
 }
@@ -244,9 +253,10 @@ TEST(Search, NoiseMayHaveAnyUnit) {
   CostModel model = RandomModel(40, 11);
   const auto search = [&] {
     const double limit = 0.2 * model.Noise(Cheapest(model, 0));
-    return FastestThatHolds(model, 12, [&](const Assignment& a) -> Result<bool> {
-             return model.Noise(a) <= limit;
-           }).value();
+    return FastestThatHolds(
+               model, 12,
+               [&](const Assignment& a) -> Result<bool> { return model.Noise(a) <= limit; })
+        .value();
   };
   const Assignment found = search();
   EXPECT_LT(model.Ms(found), 0.97 * model.Ms(Assignment(40, 0)));

@@ -19,7 +19,8 @@ class StaticQuantizer {
 
   Result<QuantizeReport> Run() {
     if (options_.activation != DType::kUint8 && options_.activation != DType::kInt8) {
-      return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8", DTypeName(options_.activation));
+      return Fail(ErrorCode::kUsage, "activations of {}, expected uint8 or int8",
+                  DTypeName(options_.activation));
     }
     if (options_.target && options_.target->symmetric) {
       options_.activation = DType::kInt8;
@@ -40,7 +41,8 @@ class StaticQuantizer {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (ReadsInteger(id, i)) graph_.SetInput(id, i, integer_form_.at(inputs[i]));
       }
-      if (IsLinearOp(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id))) QuantizeWeights(id);
+      if (IsLinearOp(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id)))
+        QuantizeWeights(id);
     }
     for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set(kFloatReason, reason);
     FillReport();
@@ -61,7 +63,8 @@ class StaticQuantizer {
       if (ranges_.count(product)) {
         SplitResidual(graph_, id);
       } else {
-        report_.warnings.push_back(fmt::format("{} was not calibrated: its sum with the residual stays in float32", product));
+        report_.warnings.push_back(fmt::format(
+            "{} was not calibrated: its sum with the residual stays in float32", product));
       }
     }
     EVOQ_TRY(graph_.Sort());
@@ -73,7 +76,8 @@ class StaticQuantizer {
     const QuantPlan plan = MakePlan(graph_, ranges_, options_);
     for (NodeId id : plan.integer) {
       const Node& node = graph_.node(id);
-      const bool foreign = options_.target && HasForeignActivation(node) && ranges_.count(graph_.value(node.outputs[0]).name + ".linear");
+      const bool foreign = options_.target && HasForeignActivation(node) &&
+                           ranges_.count(graph_.value(node.outputs[0]).name + ".linear");
       if (HasTableActivation(node) || foreign) SplitActivation(graph_, id);
     }
     EVOQ_TRY(graph_.Sort());
@@ -84,16 +88,21 @@ class StaticQuantizer {
   void MakePadsExplicit() {
     for (NodeId id : plan_.integer) {
       const Node& node = graph_.node(id);
-      if (node.op != "Pad" || node.input(2).valid() || node.attrs.String("mode", "constant") != "constant") continue;
+      if (node.op != "Pad" || node.input(2).valid() ||
+          node.attrs.String("mode", "constant") != "constant")
+        continue;
       graph_.SetInput(id, 2, graph_.AddConstant(node.name + ".fill", Tensor::Scalar<float>(0)));
     }
   }
 
-  // Whether the integer node reads input i as integers. A linear operator with a float32 output has a float32 residual.
+  // Whether the integer node reads input i as integers. A linear operator with a float32 output has
+  // a float32 residual.
   bool ReadsInteger(NodeId id, size_t i) const {
     const Node& node = graph_.node(id);
     if (!plan_.integer.count(id) || !node.input(i).valid()) return false;
-    if (IsLinearOp(node)) return i == 0 || (i == 1 && HasComputedOperand(graph_, node)) || (i == 3 && quantized_.count(node.outputs[0]));
+    if (IsLinearOp(node))
+      return i == 0 || (i == 1 && HasComputedOperand(graph_, node)) ||
+             (i == 3 && quantized_.count(node.outputs[0]));
     const auto real = RealInputs(graph_, node);
     return std::find(real.begin(), real.end(), i) != real.end();
   }
@@ -114,7 +123,9 @@ class StaticQuantizer {
       const Node& node = graph_.node(*it);
       if (!plan_.integer.count(*it)) continue;
       for (ValueId y : node.outputs) {
-        const bool wanted = !IsLinearOp(node) || HasIntegerReader(y) || (node.op == "Conv" && options_.target && options_.target->quantize_results);
+        const bool wanted =
+            !IsLinearOp(node) || HasIntegerReader(y) ||
+            (node.op == "Conv" && options_.target && options_.target->quantize_results);
         if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && wanted) {
           quantized_.insert(y);
         }
@@ -125,8 +136,11 @@ class StaticQuantizer {
     }
   }
 
-  // A second operand without a zero point saves the first one's row sums, and costs little where the range is nearly even.
-  static bool IsBalanced(const Range& range) { return range.min * -1.25f > range.max && range.max * 1.25f > -range.min; }
+  // A second operand without a zero point saves the first one's row sums, and costs little where
+  // the range is nearly even.
+  static bool IsBalanced(const Range& range) {
+    return range.min * -1.25f > range.max && range.max * 1.25f > -range.min;
+  }
 
   Status ChooseParams() {
     ValueSets groups(graph_.value_count());  // of values that share their parameters
@@ -153,18 +167,22 @@ class StaticQuantizer {
     }
     std::set<int> balanced;
     for (NodeId id : plan_.integer) {
-      if (HasComputedOperand(graph_, graph_.node(id)) && IsBalanced(ranges.at(groups.Find(graph_.node(id).input(1)))))
+      if (HasComputedOperand(graph_, graph_.node(id)) &&
+          IsBalanced(ranges.at(groups.Find(graph_.node(id).input(1)))))
         balanced.insert(groups.Find(graph_.node(id).input(1)));
     }
     for (ValueId v : quantized_) {
       const int group = groups.Find(v);
-      const QuantParams params = ActivationParams(ranges.at(group), options_.activation, options_.symmetric_activations || balanced.count(group));
+      const QuantParams params =
+          ActivationParams(ranges.at(group), options_.activation,
+                           options_.symmetric_activations || balanced.count(group));
       types_[v] = TensorType(options_.activation, graph_.value(v).type.shape, params);
     }
     return {};
   }
 
-  // Types what integer nodes compute, quantizes what they read from elsewhere, dequantizes what others read from them.
+  // Types what integer nodes compute, quantizes what they read from elsewhere, dequantizes what
+  // others read from them.
   Status MakeIntegerForms() {
     for (ValueId v : quantized_) {
       const Value value = graph_.value(v);
@@ -172,7 +190,8 @@ class StaticQuantizer {
         EVOQ_ASSIGN(Tensor q, QuantizeTensor(value.constant, types_[v]));
         integer_form_[v] = graph_.AddConstant(value.name + ".int8", std::move(q));
       } else if (!plan_.integer.count(value.producer)) {
-        integer_form_[v] = graph_.Apply("QuantizeLinear", value.name + ".quantize", {v}, {}, types_[v]);
+        integer_form_[v] =
+            graph_.Apply("QuantizeLinear", value.name + ".quantize", {v}, {}, types_[v]);
       } else {
         Dequantize(v);
       }
@@ -202,7 +221,10 @@ class StaticQuantizer {
     const ValueId real_form = graph_.AddValue(name + ".dequantized", real);
     graph_.ReplaceUses(v, real_form);
     for (const auto& [user, i] : integer_readers) graph_.SetInput(user, i, v);
-    graph_.AddNode({.op = "DequantizeLinear", .name = name + ".dequantize", .inputs = {v}, .outputs = {real_form}});
+    graph_.AddNode({.op = "DequantizeLinear",
+                    .name = name + ".dequantize",
+                    .inputs = {v},
+                    .outputs = {real_form}});
   }
 
   void QuantizeWeights(NodeId id) {
@@ -210,38 +232,49 @@ class StaticQuantizer {
     const ValueId w = node.input(1), b = node.input(2);
     const Tensor weight = graph_.value(w).constant;
     const float scale_x = graph_.value(node.input(0)).type.quant->scales[0];
-    const std::vector<float> least = b.valid() ? LeastWeightScales(graph_.value(b).constant, scale_x) : std::vector<float>();
+    const std::vector<float> least =
+        b.valid() ? LeastWeightScales(graph_.value(b).constant, scale_x) : std::vector<float>();
     // Channels of grouped ConvTranspose share scales: the largest lower bound of all is safe.
     const int axis = options_.per_channel ? WeightAxis(node, weight) : -1;
-    const bool per_channel = axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
+    const bool per_channel =
+        axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
     const float largest = least.empty() ? 0 : *std::max_element(least.begin(), least.end());
-    const Tensor q = QuantizeWeight(weight, axis, per_channel ? std::span<const float>(least) : std::span(&largest, 1));
+    const Tensor q = QuantizeWeight(
+        weight, axis, per_channel ? std::span<const float>(least) : std::span(&largest, 1));
     Tensor bias = b.valid() ? graph_.value(b).constant : Tensor();
     const std::string name = b.valid() ? graph_.value(b).name : node.name + ".bias";
     CorrectBias(node, weight, q, bias);
     const bool float_bias = options_.target && options_.target->symmetric;
     if (bias.defined() && float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name, bias));
-    if (bias.defined() && !float_bias) graph_.SetInput(id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
+    if (bias.defined() && !float_bias)
+      graph_.SetInput(
+          id, 2, graph_.AddConstant(name + ".int32", QuantizeBias(bias, scale_x, *q.type().quant)));
     graph_.SetInput(id, 1, SharedConstant(w, q));
   }
 
   // The quantized form of a weight: one for all readers that agree on it.
   ValueId SharedConstant(ValueId weight, const Tensor& q) {
     std::vector<ValueId>& forms = weight_forms_[weight];
-    auto form = std::find_if(forms.begin(), forms.end(), [&](ValueId v) { return BitEqual(graph_.value(v).constant, q); });
-    if (form == forms.end()) form = forms.insert(form, graph_.AddConstant(graph_.value(weight).name + ".int8", q));
+    auto form = std::find_if(forms.begin(), forms.end(),
+                             [&](ValueId v) { return BitEqual(graph_.value(v).constant, q); });
+    if (form == forms.end())
+      form = forms.insert(form, graph_.AddConstant(graph_.value(weight).name + ".int8", q));
     return *form;
   }
 
-  // Takes the mean error that rounding the weights causes off the bias, which is made where there is none.
+  // Takes the mean error that rounding the weights causes off the bias, which is made where there
+  // is none.
   void CorrectBias(const Node& node, const Tensor& weight, const Tensor& q, Tensor& bias) const {
     const auto range = ranges_.find(real_name_.at(node.input(0)));
     if (!options_.correct_bias || range == ranges_.end()) return;
-    const std::vector<double> errors = WeightErrorMeans(node, weight, q, range->second.channel_means);
+    const std::vector<double> errors =
+        WeightErrorMeans(node, weight, q, range->second.channel_means);
     if (errors.empty()) return;
-    Tensor corrected = Tensor::Allocate(TensorType(DType::kFloat32, Shape{static_cast<int64_t>(errors.size())}));
+    Tensor corrected =
+        Tensor::Allocate(TensorType(DType::kFloat32, Shape{static_cast<int64_t>(errors.size())}));
     for (size_t m = 0; m < errors.size(); ++m) {
-      corrected.mutable_data<float>()[m] = static_cast<float>((bias.defined() ? bias.values<float>()[m] : 0.0f) - errors[m]);
+      corrected.mutable_data<float>()[m] =
+          static_cast<float>((bias.defined() ? bias.values<float>()[m] : 0.0f) - errors[m]);
     }
     bias = std::move(corrected);
   }
@@ -250,17 +283,19 @@ class StaticQuantizer {
     report_.nodes_int8 = static_cast<int>(plan_.integer.size());
     report_.nodes_float = static_cast<int>(plan_.reasons.size());
     report_.nodes_total = report_.nodes_int8 + report_.nodes_float;
-    for (const auto& [id, reason] : plan_.reasons) report_.float_reasons[graph_.node(id).name] = reason;
-    if (report_.nodes_int8 == 0) report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
+    for (const auto& [id, reason] : plan_.reasons)
+      report_.float_reasons[graph_.node(id).name] = reason;
+    if (report_.nodes_int8 == 0)
+      report_.warnings.push_back("no node became integer arithmetic: the model is unchanged");
   }
 
   Graph& graph_;
-  Ranges ranges_;  // a copy: equalizing changes channels
+  Ranges ranges_;            // a copy: equalizing changes channels
   QuantizeOptions options_;  // a copy: the target may ask for other activations
   QuantPlan plan_;
-  std::set<ValueId> quantized_;               // values that have an integer form
-  std::map<ValueId, TensorType> types_;       // of those forms
-  std::map<ValueId, ValueId> integer_form_;   // the value itself, or its quantized copy
+  std::set<ValueId> quantized_;                           // values that have an integer form
+  std::map<ValueId, TensorType> types_;                   // of those forms
+  std::map<ValueId, ValueId> integer_form_;               // the value itself, or its quantized copy
   std::map<ValueId, std::vector<ValueId>> weight_forms_;  // of a weight, by its float32 constant
   std::map<ValueId, std::string> real_name_;  // of an integer form: the name in the ranges
   QuantizeReport report_;
@@ -268,7 +303,8 @@ class StaticQuantizer {
 
 }  // namespace
 
-Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges, const QuantizeOptions& options) {
+Result<QuantizeReport> QuantizeStatic(Graph& graph, const Ranges& ranges,
+                                      const QuantizeOptions& options) {
   return StaticQuantizer(graph, ranges, options).Run();
 }
 

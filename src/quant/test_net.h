@@ -19,7 +19,9 @@ inline Graph MakeNet(std::string_view text, float deviation = 0.3f, int seed = 1
   std::normal_distribution<float> normal(0, deviation);
   for (int i = 0; i < graph->value_count(); ++i) {
     const Value& value = graph->value(ValueId{i});
-    if (!value.is_constant() || value.constant.dtype() != DType::kFloat32 || value.constant.elements() <= 1) continue;
+    if (!value.is_constant() || value.constant.dtype() != DType::kFloat32 ||
+        value.constant.elements() <= 1)
+      continue;
     Tensor t = Tensor::Allocate(value.type);
     for (int64_t k = 0; k < t.elements(); ++k) t.mutable_data<float>()[k] = normal(random);
     graph->SetConstant(ValueId{i}, t);
@@ -53,12 +55,14 @@ inline SamplesFn RandomSamples(const Graph& graph, int count) {
   };
 }
 
-// 10 log10(sum x^2 / sum (x - y)^2) over the first outputs of both graphs on samples other than the calibration's.
+// 10 log10(sum x^2 / sum (x - y)^2) over the first outputs of both graphs on samples other than the
+// calibration's.
 inline double Sqnr(const Graph& wanted, const Graph& got, int samples = 4) {
   double signal = 0, noise = 0;
   for (int i = 0; i < samples; ++i) {
     const Tensor input = RandomInput(wanted, 1000 + i);
-    auto x = EvaluateGraph(wanted, std::span(&input, 1)), y = EvaluateGraph(got, std::span(&input, 1));
+    auto x = EvaluateGraph(wanted, std::span(&input, 1)),
+         y = EvaluateGraph(got, std::span(&input, 1));
     EXPECT_TRUE(x) << x.error().message();
     EXPECT_TRUE(y) << y.error().message();
     if (!x || !y) return -INFINITY;

@@ -12,16 +12,21 @@ bool HasTableActivation(const Node& node) {
 
 bool HasForeignActivation(const Node& node) {
   const auto activation = ActivationFromAttrs(node.attrs);
-  return activation && (activation->kind == ActivationKind::kLeakyRelu || !IsPiecewiseLinear(activation->kind));
+  return activation &&
+         (activation->kind == ActivationKind::kLeakyRelu || !IsPiecewiseLinear(activation->kind));
 }
 
 void SplitActivation(Graph& graph, NodeId id) {
   const Activation activation = ActivationFromAttrs(graph.node(id).attrs).value();
-  for (const char* name : {"activation", "activation_alpha", "activation_beta"}) graph.attrs(id).Erase(name);
+  for (const char* name : {"activation", "activation_alpha", "activation_beta"})
+    graph.attrs(id).Erase(name);
   const ValueId y = graph.node(id).outputs[0];
   const ValueId linear = graph.AddValue(graph.value(y).name + ".linear", graph.value(y).type);
   graph.SetOutput(id, 0, linear);
-  Node node{.op = ActivationName(activation.kind), .name = graph.node(id).name + ".activation", .inputs = {linear}, .outputs = {y}};
+  Node node{.op = ActivationName(activation.kind),
+            .name = graph.node(id).name + ".activation",
+            .inputs = {linear},
+            .outputs = {y}};
   if (activation.kind == ActivationKind::kSilu) node.domain = "evoq";
   if (activation.kind == ActivationKind::kLeakyRelu) node.attrs.Set("alpha", activation.alpha);
   graph.AddNode(std::move(node));
@@ -32,7 +37,10 @@ bool HasResidual(const Node& node) { return IsLinearOp(node) && node.input(3).va
 void SplitResidual(Graph& graph, NodeId id) {
   const ValueId y = graph.node(id).outputs[0], residual = graph.node(id).input(3);
   const ValueId product = graph.AddValue(graph.value(y).name + ".product", graph.value(y).type);
-  Node add{.op = "Add", .name = graph.node(id).name + ".add", .inputs = {product, residual}, .outputs = {y}};
+  Node add{.op = "Add",
+           .name = graph.node(id).name + ".add",
+           .inputs = {product, residual},
+           .outputs = {y}};
   for (const auto& [name, value] : graph.node(id).attrs) {
     if (name.starts_with("activation")) add.attrs.Set(name, value);
   }
@@ -44,10 +52,17 @@ void SplitResidual(Graph& graph, NodeId id) {
 
 std::span<const QdqTarget> AllQdqTargets() {
   static constexpr QdqTarget kTargets[] = {
-      {"evoq", "one rounding after the residual is added, as evoq computes it", false, true, false, false},
-      {"ort", "every operator between Q/DQ pairs of its own: ONNX Runtime's integer operators", true, true, true, false},
-      {"tensorrt", "the residual quantized, the product it is added to not; one rounding after each activation; int8 with zero point 0", false, false, false, true},
-      {"openvino", "one rounding after residual and activation, which OpenVINO takes into the convolution", false, false, false, false},
+      {"evoq", "one rounding after the residual is added, as evoq computes it", false, true, false,
+       false},
+      {"ort", "every operator between Q/DQ pairs of its own: ONNX Runtime's integer operators",
+       true, true, true, false},
+      {"tensorrt",
+       "the residual quantized, the product it is added to not; one rounding after each "
+       "activation; int8 with zero point 0",
+       false, false, false, true},
+      {"openvino",
+       "one rounding after residual and activation, which OpenVINO takes into the convolution",
+       false, false, false, false},
   };
   return kTargets;
 }

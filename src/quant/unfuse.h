@@ -7,32 +7,37 @@
 
 namespace evoq {
 
-// Whether the node carries a fused activation that integer arithmetic computes by a table (not Relu, Clip, LeakyRelu).
+// Whether the node carries a fused activation that integer arithmetic computes by a table (not
+// Relu, Clip, LeakyRelu).
 bool HasTableActivation(const Node& node);
 
-// Whether it carries one that other runtimes do not take into an integer operator's rounding (not Relu, Clip).
+// Whether it carries one that other runtimes do not take into an integer operator's rounding (not
+// Relu, Clip).
 bool HasForeignActivation(const Node& node);
 
-// Takes that activation off the node again: output v becomes the activation node's, the node computes v.linear. Integer
-// operators need the range of v.linear, so calibration and quantization both split, and names agree.
+// Takes that activation off the node again: output v becomes the activation node's, the node
+// computes v.linear. Integer operators need the range of v.linear, so calibration and quantization
+// both split, and names agree.
 void SplitActivation(Graph& graph, NodeId node);
 
 // Whether a linear operator adds a residual.
 bool HasResidual(const Node& node);
 
-// Takes the residual, and with it the activation, off a linear operator again: the node computes v.product, and an Add node
-// computes v. Calibration watches v.product so that a quantization that asks for it (QuantizeOptions::split_residual) has its
-// range.
+// Takes the residual, and with it the activation, off a linear operator again: the node computes
+// v.product, and an Add node computes v. Calibration watches v.product so that a quantization that
+// asks for it (QuantizeOptions::split_residual) has its range.
 void SplitResidual(Graph& graph, NodeId node);
 
 // Where a runtime wants Q/DQ pairs in an ONNX file so that it computes in integers.
 struct QdqTarget {
-  const char* name;             // of `quantize --target`
+  const char* name;  // of `quantize --target`
   const char* doc;
-  bool split_residual;          // on the product that a residual is added to
-  bool split_activation;        // between the operator and an activation that is not Relu or Clip
-  bool quantize_results;        // of convolutions that only float operators read: its integer convolution writes integers
-  bool symmetric;               // int8 activations with zero point 0, biases in float: what it reads, not what it prefers
+  bool split_residual;    // on the product that a residual is added to
+  bool split_activation;  // between the operator and an activation that is not Relu or Clip
+  bool quantize_results;  // of convolutions that only float operators read: its integer convolution
+                          // writes integers
+  bool symmetric;  // int8 activations with zero point 0, biases in float: what it reads, not what
+                   // it prefers
 };
 std::span<const QdqTarget> AllQdqTargets();
 const QdqTarget* FindQdqTarget(std::string_view name);

@@ -48,8 +48,8 @@ TEST(Unfuse, AnActivationBecomesANodeWithItsAttributes) {
 }
 
 TEST(Unfuse, AResidualTakesTheActivationAlong) {
-  Graph graph = MakeNet(ConvWith(
-      "activation=\"Clip\", activation_alpha=-1.0, activation_beta=6.0, group=1"));
+  Graph graph =
+      MakeNet(ConvWith("activation=\"Clip\", activation_alpha=-1.0, activation_beta=6.0, group=1"));
   const NodeId conv = graph.FindNode("c");
   EXPECT_TRUE(HasResidual(graph.node(conv)));
   SplitResidual(graph, conv);

@@ -14,18 +14,21 @@ struct Place {
   int axis;  // whose indices have a scale each
 };
 
-// Where an operator reads a weight: linear operators their second input, Gather its table (a scale per row).
+// Where an operator reads a weight: linear operators their second input, Gather its table (a scale
+// per row).
 std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
   if (IsLinearOp(node)) {
     const Tensor* w = graph.ConstantInput(node, 1);
     if (w != nullptr) return Place{1, WeightAxis(node, *w)};
-  } else if (node.domain.empty() && node.op == "Gather" && node.attrs.Int("axis", 0) == 0 && graph.ConstantInput(node, 0)) {
+  } else if (node.domain.empty() && node.op == "Gather" && node.attrs.Int("axis", 0) == 0 &&
+             graph.ConstantInput(node, 0)) {
     return Place{0, 0};
   }
   return std::nullopt;
 }
 
-std::optional<std::string> Refusal(const Tensor& weight, const Node& node, const QuantizeOptions& options) {
+std::optional<std::string> Refusal(const Tensor& weight, const Node& node,
+                                   const QuantizeOptions& options) {
   if (auto kept = KeptByOptions(node, options)) return kept;
   if (weight.dtype() != DType::kFloat32 || !weight.layout().empty()) {
     return fmt::format("types: the weight is {}, expected plain float32", weight.type().ToString());
@@ -58,11 +61,13 @@ Result<QuantizeReport> QuantizeWeights(Graph& graph, const QuantizeOptions& opti
     EVOQ_TRY(WithContext(RangeOf(weight), graph.value(w).name));
     const int axis = options.per_channel ? place->axis : -1;
     ValueId& q = done[{w, axis}];
-    if (!q.valid()) q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
+    if (!q.valid())
+      q = graph.AddConstant(graph.value(w).name + ".int8", QuantizeWeight(weight, axis));
     graph.SetInput(id, place->input, q);
     ++report.nodes_int8;
   }
-  if (report.nodes_int8 == 0) report.warnings.push_back("no weight became int8: the model is unchanged");
+  if (report.nodes_int8 == 0)
+    report.warnings.push_back("no weight became int8: the model is unchanged");
   graph = graph.Compacted();
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(graph.Verify());

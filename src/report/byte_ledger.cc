@@ -12,9 +12,10 @@ namespace {
 // The rule's code for a section's category (EtmSection::category).
 std::string CodeOf(const std::string& category) {
   static const std::map<std::string, std::string> kCodes = {
-      {"header and directory", "header"}, {"int32 bias", "bias"}, {"zero points", "zero-points"}, {"packing padding", "packing"},
-      {"shape constants", "shape-constants"}, {"float32 weights", "left-float"}, {"float64 weights", "left-float"},
-      {"float16 weights", "left-float"}};
+      {"header and directory", "header"},     {"int32 bias", "bias"},
+      {"zero points", "zero-points"},         {"packing padding", "packing"},
+      {"shape constants", "shape-constants"}, {"float32 weights", "left-float"},
+      {"float64 weights", "left-float"},      {"float16 weights", "left-float"}};
   if (const auto it = kCodes.find(category); it != kCodes.end()) return it->second;
   return category.ends_with(" weights") ? "quantized-weights" : category;
 }
@@ -32,12 +33,14 @@ std::string WhyFloat(const Model& model, const std::string& name) {
   const auto it = decisions.find(reader.name);
   if (it != decisions.end() && !it->second.float_code.empty())
     return fmt::format("{} ({}): {}", reader.name, it->second.float_code, it->second.float_why);
-  if (const std::string reason = reader.attrs.String(kFloatReason); !reason.empty()) return fmt::format("{} ({})", reader.name, reason);
+  if (const std::string reason = reader.attrs.String(kFloatReason); !reason.empty())
+    return fmt::format("{} ({})", reader.name, reason);
   if (reader.input(2) == id) return fmt::format("{}: a bias, added in float32", reader.name);
   return fmt::format("{}: {} computes in float32", reader.name, reader.op);
 }
 
-// Tensors by name, or for the payload element types; nothing where a part would say no more than the whole.
+// Tensors by name, or for the payload element types; nothing where a part would say no more than
+// the whole.
 std::string PartName(const std::string& code, const EtmSection& section) {
   if (code == "quantized-weights") return section.category;
   return code == "left-float" || code == "duplicates" ? TensorName(section.name) : "";
@@ -45,7 +48,8 @@ std::string PartName(const std::string& code, const EtmSection& section) {
 
 }  // namespace
 
-ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_bytes, int64_t float_weights, const Model& model) {
+ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_bytes,
+                           int64_t float_weights, const Model& model) {
   ByteLedger ledger;
   ledger.float_weights = float_weights;
   ledger.ideal_file = float_weights / 4;
@@ -57,7 +61,8 @@ ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_by
     const std::string code = CodeOf(section.category);
     causes[code].bytes += section.bytes;
     ledger.unexplained_bytes -= section.bytes;
-    if (const std::string name = PartName(code, section); !name.empty()) parts[code][name] += section.bytes;
+    if (const std::string name = PartName(code, section); !name.empty())
+      parts[code][name] += section.bytes;
   }
   for (auto& [code, cause] : causes) {
     cause.code = code;
@@ -66,11 +71,16 @@ ByteLedger BuildByteLedger(std::span<const EtmSection> sections, int64_t file_by
       cause.fix = rule->fix;
       cause.gain_bytes = static_cast<int64_t>(rule->recoverable * static_cast<double>(cause.bytes));
     }
-    for (const auto& [name, bytes] : parts[code]) cause.parts.push_back({name, bytes, code == "left-float" ? WhyFloat(model, name) : ""});
-    std::sort(cause.parts.begin(), cause.parts.end(), [](const BytePart& a, const BytePart& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name; });
+    for (const auto& [name, bytes] : parts[code])
+      cause.parts.push_back({name, bytes, code == "left-float" ? WhyFloat(model, name) : ""});
+    std::sort(cause.parts.begin(), cause.parts.end(), [](const BytePart& a, const BytePart& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+    });
     ledger.causes.push_back(std::move(cause));
   }
-  std::sort(ledger.causes.begin(), ledger.causes.end(), [](const ByteCause& a, const ByteCause& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : a.code < b.code; });
+  std::sort(ledger.causes.begin(), ledger.causes.end(), [](const ByteCause& a, const ByteCause& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.code < b.code;
+  });
   return ledger;
 }
 

@@ -14,7 +14,8 @@ using nlohmann::json;
 
 json RunJson(const ForeignRun& run) {
   json groups;
-  for (int g = 0; g < kLayerGroups; ++g) groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
+  for (int g = 0; g < kLayerGroups; ++g)
+    groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
   return {{"tool", run.tool},
           {"path", run.path},
           {"device", run.device},
@@ -55,13 +56,16 @@ std::string GroupTable(const ForeignRun& run, const ForeignRun* baseline) {
     const double before = baseline ? baseline->GroupMs(group) : 0;
     if (ms == 0 && before == 0) continue;
     if (baseline) {
-      table.Row({LayerGroupName(group), fmt::format("{:.3f}", before), fmt::format("{:.3f}", ms), fmt::format("{:+.3f}", ms - before)});
+      table.Row({LayerGroupName(group), fmt::format("{:.3f}", before), fmt::format("{:.3f}", ms),
+                 fmt::format("{:+.3f}", ms - before)});
     } else {
-      table.Row({LayerGroupName(group), fmt::format("{:.3f}", ms), fmt::format("{:.1f}%", 100 * ms / std::max(run.layer_sum_ms, 1e-9))});
+      table.Row({LayerGroupName(group), fmt::format("{:.3f}", ms),
+                 fmt::format("{:.1f}%", 100 * ms / std::max(run.layer_sum_ms, 1e-9))});
     }
   }
   if (baseline)
-    table.Row({"sum of layers", fmt::format("{:.3f}", baseline->layer_sum_ms), fmt::format("{:.3f}", run.layer_sum_ms),
+    table.Row({"sum of layers", fmt::format("{:.3f}", baseline->layer_sum_ms),
+               fmt::format("{:.3f}", run.layer_sum_ms),
                fmt::format("{:+.3f}", run.layer_sum_ms - baseline->layer_sum_ms)});
   return table.ToString();
 }
@@ -73,8 +77,12 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
   json findings = json::array(), causes = json::array();
   double lost = 0;
   for (const Finding& f : diagnosis.findings) {
-    findings.push_back({{"code", f.rule->code}, {"ms", f.ms}, {"layers", f.layers}, {"sentence", f.rule->sentence},
-                        {"fix", f.rule->fix}, {"source", f.rule->source}});
+    findings.push_back({{"code", f.rule->code},
+                        {"ms", f.ms},
+                        {"layers", f.layers},
+                        {"sentence", f.rule->sentence},
+                        {"fix", f.rule->fix},
+                        {"source", f.rule->source}});
     if (!f.rule->doubt)
       causes.push_back({{"code", f.rule->code},
                         {"ms", f.ms},
@@ -97,10 +105,19 @@ json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& 
   else
     delta["end_to_end_ms"] = nullptr;
   out["delta"] = delta;
-  causes.push_back({{"code", "kernel-below-ideal"}, {"ms", diagnosis.below_ideal_ms}, {"steps", json::array()},
-                    {"sentence", "The other layers against their time in the baseline, scaled by the bits they could compute in."}, {"fix", ""}});
-  out["time"] = {{"float_ms", baseline->layer_sum_ms}, {"ideal_ms", diagnosis.ideal_ms}, {"actual_ms", run.layer_sum_ms}, {"causes", causes},
-                 {"unexplained_ms", run.layer_sum_ms - diagnosis.ideal_ms - diagnosis.below_ideal_ms - lost}};
+  causes.push_back({{"code", "kernel-below-ideal"},
+                    {"ms", diagnosis.below_ideal_ms},
+                    {"steps", json::array()},
+                    {"sentence",
+                     "The other layers against their time in the baseline, scaled by the bits they "
+                     "could compute in."},
+                    {"fix", ""}});
+  out["time"] = {
+      {"float_ms", baseline->layer_sum_ms},
+      {"ideal_ms", diagnosis.ideal_ms},
+      {"actual_ms", run.layer_sum_ms},
+      {"causes", causes},
+      {"unexplained_ms", run.layer_sum_ms - diagnosis.ideal_ms - diagnosis.below_ideal_ms - lost}};
   return out;
 }
 

@@ -1,5 +1,5 @@
-// What the ledgers of evoq's own models can say: one row per cause, named by one line in report/rules.inc. docs/explain.md has a
-// section for each.
+// What the ledgers of evoq's own models can say: one row per cause, named by one line in
+// report/rules.inc. docs/explain.md has a section for each.
 #pragma once
 
 #include <span>
@@ -17,8 +17,9 @@ struct ExplainRule {
   const char* sentence;    // what was lost, and why
   const char* fix;         // what helps; "" where nothing does
   double recoverable = 0;  // the share of the loss that the fix wins back: the predicted gain
-  // Of time: whether this step is by itself the reason of a loss, its own and that of the conversions and float steps around
-  // it. Null for causes that the compiler's decision names (Decision::float_code) and for those that the ledger works out.
+  // Of time: whether this step is by itself the reason of a loss, its own and that of the
+  // conversions and float steps around it. Null for causes that the compiler's decision names
+  // (Decision::float_code) and for those that the ledger works out.
   bool (*claims)(const Graph& graph, const Step& step) = nullptr;
 };
 

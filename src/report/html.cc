@@ -9,19 +9,24 @@
 // EVOQ_REPORT_HTML and EVOQ_CHART_JS are paths of files, given by the build.
 __asm__(
     ".section .rodata\n"
-    ".globl evoq_report_html_begin\nevoq_report_html_begin:\n.incbin \"" EVOQ_REPORT_HTML "\"\n"
+    ".globl evoq_report_html_begin\nevoq_report_html_begin:\n.incbin \"" EVOQ_REPORT_HTML
+    "\"\n"
     ".globl evoq_report_html_end\nevoq_report_html_end:\n.byte 0\n"
-    ".globl evoq_chart_js_begin\nevoq_chart_js_begin:\n.incbin \"" EVOQ_CHART_JS "\"\n"
+    ".globl evoq_chart_js_begin\nevoq_chart_js_begin:\n.incbin \"" EVOQ_CHART_JS
+    "\"\n"
     ".globl evoq_chart_js_end\nevoq_chart_js_end:\n.byte 0\n"
     ".text\n");
-extern "C" const char evoq_report_html_begin[], evoq_report_html_end[], evoq_chart_js_begin[], evoq_chart_js_end[];
+extern "C" const char evoq_report_html_begin[], evoq_report_html_end[], evoq_chart_js_begin[],
+    evoq_chart_js_end[];
 
 namespace evoq {
 namespace {
 
 using nlohmann::json;
 
-std::string_view Between(const char* begin, const char* end) { return {begin, static_cast<size_t>(end - begin)}; }
+std::string_view Between(const char* begin, const char* end) {
+  return {begin, static_cast<size_t>(end - begin)};
+}
 
 // JSON inside a script element: no text in it may close the element or open a comment.
 std::string ScriptText(const json& value) {
@@ -39,11 +44,21 @@ std::string ScriptText(const json& value) {
 json ModelJson(const ReportModel& model) {
   json profile = ToJson(model.profile);
   const std::vector<Step>& steps = model.program->steps;
-  for (size_t i = 0; i < steps.size() && i < profile["steps"].size(); ++i) profile["steps"][i]["why"] = steps[i].decision.float_why;
-  json out = {{"name", model.name}, {"file_bytes", model.file_bytes}, {"p50_ms", model.profile.total_ms}, {"profile", profile},
-              {"memory", {{"arena_bytes", model.arena_bytes}, {"planned_bytes", model.program->arena_bytes}, {"live_bytes", LiveBytes(*model.program)}}}};
+  for (size_t i = 0; i < steps.size() && i < profile["steps"].size(); ++i)
+    profile["steps"][i]["why"] = steps[i].decision.float_why;
+  json out = {{"name", model.name},
+              {"file_bytes", model.file_bytes},
+              {"p50_ms", model.profile.total_ms},
+              {"profile", profile},
+              {"memory",
+               {{"arena_bytes", model.arena_bytes},
+                {"planned_bytes", model.program->arena_bytes},
+                {"live_bytes", LiveBytes(*model.program)}}}};
   if (model.top1)
-    out["accuracy"] = {{"top1", model.top1->value}, {"low", model.top1->low}, {"high", model.top1->high}, {"samples", model.samples}};
+    out["accuracy"] = {{"top1", model.top1->value},
+                       {"low", model.top1->low},
+                       {"high", model.top1->high},
+                       {"samples", model.samples}};
   return out;
 }
 
@@ -106,9 +121,16 @@ std::vector<int64_t> LiveBytes(const Program& program) {
 
 std::string ToHtml(const Report& report) {
   const Limits& limits = report.limits;
-  json data = {{"version", EVOQ_VERSION}, {"models", json::array({ModelJson(report.model)})},
-               {"limits", {{"cpu", limits.cpu}, {"isa", IsaName(limits.isa)}, {"threads", limits.threads}, {"int8_gops", limits.int8_gops},
-                           {"fp32_gops", limits.fp32_gflops}, {"l3_read_gbps", limits.l3_read_gbps}, {"dram_read_gbps", limits.dram_read_gbps}}}};
+  json data = {{"version", EVOQ_VERSION},
+               {"models", json::array({ModelJson(report.model)})},
+               {"limits",
+                {{"cpu", limits.cpu},
+                 {"isa", IsaName(limits.isa)},
+                 {"threads", limits.threads},
+                 {"int8_gops", limits.int8_gops},
+                 {"fp32_gops", limits.fp32_gflops},
+                 {"l3_read_gbps", limits.l3_read_gbps},
+                 {"dram_read_gbps", limits.dram_read_gbps}}}};
   if (report.baseline) data["models"].push_back(ModelJson(*report.baseline));
   if (report.time) data["time"] = ToJson(*report.time);
   if (report.bytes) data["bytes"] = ToJson(*report.bytes);

@@ -30,8 +30,8 @@ struct Report {
   std::optional<Comparison> comparison;  // of the model against the baseline
 };
 
-// Bytes of the arena that hold a value which a later step or this one reads, while each step runs. The largest is the least
-// that any plan of the arena needs.
+// Bytes of the arena that hold a value which a later step or this one reads, while each step runs.
+// The largest is the least that any plan of the arena needs.
 std::vector<int64_t> LiveBytes(const Program& program);
 
 // The page. Names in it come from files: they are data to the page, never markup.

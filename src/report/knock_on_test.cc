@@ -99,9 +99,9 @@ TEST(KnockOn, FaultsShareByWhatTheyCost) {
 
 // Without a fault nobody is charged: all steps are the same, and only slower.
 TEST(KnockOn, WithoutAFaultStepsAreAsSlowAsTheyAre) {
-  const std::vector<MadeStep> steps = {{"in", 0.15, "int8"},      {"c1", 2.0, "int8", 9216},
-                                       {"p1", 0.5, "int8"},       {"c2", 3.0, "int8", 256},
-                                       {"out", 0.25, "int8"},     {"i1", 0.1, "any"}};
+  const std::vector<MadeStep> steps = {{"in", 0.15, "int8"},  {"c1", 2.0, "int8", 9216},
+                                       {"p1", 0.5, "int8"},   {"c2", 3.0, "int8", 256},
+                                       {"out", 0.25, "int8"}, {"i1", 0.1, "any"}};
   ExpectMs(InParts(MadeRun(kAttainable, steps), AttainableRun()),
            {{"kernel-below-ideal", (2.0 - 1.2) + (3.0 - 2.4)},
             {"border-conversion", 0.15 + 0.25},

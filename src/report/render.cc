@@ -33,8 +33,14 @@ json ToJson(const ByteLedger& ledger) {
   json causes = json::array();
   for (const ByteCause& c : ledger.causes) {
     json parts = json::array();
-    for (const BytePart& p : c.parts) parts.push_back({{"name", p.name}, {"bytes", p.bytes}, {"why", p.why}});
-    causes.push_back({{"code", c.code}, {"bytes", c.bytes}, {"sentence", c.sentence}, {"fix", c.fix}, {"gain_bytes", c.gain_bytes}, {"parts", parts}});
+    for (const BytePart& p : c.parts)
+      parts.push_back({{"name", p.name}, {"bytes", p.bytes}, {"why", p.why}});
+    causes.push_back({{"code", c.code},
+                      {"bytes", c.bytes},
+                      {"sentence", c.sentence},
+                      {"fix", c.fix},
+                      {"gain_bytes", c.gain_bytes},
+                      {"parts", parts}});
   }
   return {{"float_file", Known(ledger.float_weights)},
           {"ideal_file", Known(ledger.ideal_file)},
@@ -72,13 +78,19 @@ json DecisionsJson(const Program& program) {
   json decisions = json::array();
   for (const Step& step : program.steps) {
     json rejected = json::array();
-    for (const auto& r : step.decision.rejected) rejected.push_back({{"kernel", r.kernel}, {"code", r.code}, {"why", r.why}});
+    for (const auto& r : step.decision.rejected)
+      rejected.push_back({{"kernel", r.kernel}, {"code", r.code}, {"why", r.why}});
     const Node& node = program.graph->node(step.node);
-    decisions.push_back({{"step", node.name}, {"op", node.op}, {"kernel", step.decision.kernel},
-                         {"precision", step.decision.precision}, {"rejected", rejected},
-                         {"code", step.decision.float_code}, {"why", step.decision.float_why}});
+    decisions.push_back({{"step", node.name},
+                         {"op", node.op},
+                         {"kernel", step.decision.kernel},
+                         {"precision", step.decision.precision},
+                         {"rejected", rejected},
+                         {"code", step.decision.float_code},
+                         {"why", step.decision.float_why}});
     // What the compiler put into the step as a table (docs/passes.md, fuse-tables).
-    if (const std::string function = node.attrs.String("evoq.function"); !function.empty()) decisions.back()["function"] = function;
+    if (const std::string function = node.attrs.String("evoq.function"); !function.empty())
+      decisions.back()["function"] = function;
   }
   return decisions;
 }
@@ -89,7 +101,9 @@ namespace {
 std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   const std::span<const std::string> first(names.data(), std::min(names.size(), kShown));
-  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kShown ? fmt::format(", ... {} more", names.size() - kShown) : "");
+  return fmt::format(
+      "{}{}", fmt::join(first, ", "),
+      names.size() > kShown ? fmt::format(", ... {} more", names.size() - kShown) : "");
 }
 
 }  // namespace
@@ -108,7 +122,9 @@ std::string ToText(const TimeLedger& ledger) {
         MsText(ledger.actual_ms - ledger.ideal_ms), MsText(ledger.gap_spread_ms));
   TextTable table({">ms over ideal", ">+-", ">a fix wins", "cause", ">steps", "which"});
   for (const TimeCause& c : ledger.causes)
-    table.Row({fmt::format("{:+.4f}", c.ms), c.spread_ms > 0 ? fmt::format("{:.4f}", c.spread_ms) : "", c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
+    table.Row({fmt::format("{:+.4f}", c.ms),
+               c.spread_ms > 0 ? fmt::format("{:.4f}", c.spread_ms) : "",
+               c.gain_ms > 0 ? fmt::format("{:.4f}", c.gain_ms) : "", c.code,
                c.steps.empty() ? "" : std::to_string(c.steps.size()), FirstOf(c.steps)});
   table.Row({fmt::format("{:+.4f}", ledger.unexplained_ms), "", "", "unexplained", "", ""});
   out += table.ToString();
@@ -119,18 +135,27 @@ std::string ToText(const TimeLedger& ledger) {
 
 std::string ToText(const ByteLedger& ledger) {
   constexpr size_t kShown = 3;
-  std::string out = fmt::format("bytes: file {} ({} bytes)", HumanBytes(ledger.actual_file), ledger.actual_file);
+  std::string out =
+      fmt::format("bytes: file {} ({} bytes)", HumanBytes(ledger.actual_file), ledger.actual_file);
   if (ledger.float_weights > 0)
-    out += fmt::format(", {:.3f} of the float32 weights' {}", static_cast<double>(ledger.actual_file) / ledger.float_weights,
+    out += fmt::format(", {:.3f} of the float32 weights' {}",
+                       static_cast<double>(ledger.actual_file) / ledger.float_weights,
                        HumanBytes(ledger.float_weights));
   out += "\n";
   TextTable table({">bytes", ">share", "what", "why, and what helps"});
   for (const ByteCause& c : ledger.causes) {
-    table.Row({std::to_string(c.bytes), fmt::format("{:.1f}%", 100.0 * c.bytes / std::max<int64_t>(ledger.actual_file, 1)), c.code,
-               c.gain_bytes > 0 ? fmt::format("{} {} ({} bytes)", c.sentence, c.fix, c.gain_bytes) : c.sentence});
-    for (size_t i = 0; i < c.parts.size() && i < kShown && (c.parts.size() > 1 || c.code == "left-float"); ++i)
-      table.Row({"", "", "", fmt::format("{} {}{}{}", c.parts[i].bytes, c.parts[i].name, c.parts[i].why.empty() ? "" : ": ", c.parts[i].why)});
-    if (c.parts.size() > kShown) table.Row({"", "", "", fmt::format("... {} more", c.parts.size() - kShown)});
+    table.Row({std::to_string(c.bytes),
+               fmt::format("{:.1f}%", 100.0 * c.bytes / std::max<int64_t>(ledger.actual_file, 1)),
+               c.code,
+               c.gain_bytes > 0 ? fmt::format("{} {} ({} bytes)", c.sentence, c.fix, c.gain_bytes)
+                                : c.sentence});
+    for (size_t i = 0;
+         i < c.parts.size() && i < kShown && (c.parts.size() > 1 || c.code == "left-float"); ++i)
+      table.Row({"", "", "",
+                 fmt::format("{} {}{}{}", c.parts[i].bytes, c.parts[i].name,
+                             c.parts[i].why.empty() ? "" : ": ", c.parts[i].why)});
+    if (c.parts.size() > kShown)
+      table.Row({"", "", "", fmt::format("... {} more", c.parts.size() - kShown)});
   }
   table.Row({std::to_string(ledger.unexplained_bytes), "", "unexplained", ""});
   return out + table.ToString();
@@ -139,9 +164,13 @@ std::string ToText(const ByteLedger& ledger) {
 std::string ToText(const StepProfile& profile, const Limits& limits, bool sort, int limit) {
   std::vector<const StepTime*> steps;
   for (const StepTime& s : profile.steps) steps.push_back(&s);
-  if (sort) std::sort(steps.begin(), steps.end(), [](auto* a, auto* b) { return a->ms != b->ms ? a->ms > b->ms : a < b; });  // by place in the program where equal
+  if (sort)
+    std::sort(steps.begin(), steps.end(), [](auto* a, auto* b) {
+      return a->ms != b->ms ? a->ms > b->ms : a < b;
+    });  // by place in the program where equal
   if (limit >= 0 && steps.size() > static_cast<size_t>(limit)) steps.resize(limit);
-  TextTable table({"step", "op", "shape", "precision", "kernel", ">ms", ">share", ">GOPS", ">roofline"});
+  TextTable table(
+      {"step", "op", "shape", "precision", "kernel", ">ms", ">share", ">GOPS", ">roofline"});
   for (const StepTime* s : steps) {
     const std::string kernel = s->variant.empty() ? s->kernel : s->kernel + " " + s->variant;
     table.Row(

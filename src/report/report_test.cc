@@ -16,7 +16,9 @@ TEST(TextTable, AlignsColumns) {
 }
 
 TEST(ByteLedger, AddsUp) {
-  const EtmSection sections[] = {{"header", "header and directory", 0, 32}, {"w", "int8 weights", 32, 100}, {"v", "int8 weights", 132, 50}};
+  const EtmSection sections[] = {{"header", "header and directory", 0, 32},
+                                 {"w", "int8 weights", 32, 100},
+                                 {"v", "int8 weights", 132, 50}};
   const ByteLedger ledger = BuildByteLedger(sections, 182, 600, {});
   EXPECT_EQ(ledger.unexplained_bytes, 0);
   EXPECT_EQ(ledger.ideal_file, 150);

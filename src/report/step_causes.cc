@@ -12,11 +12,20 @@ namespace {
 std::string DecisionCode(const Step& step) { return step.decision.float_code; }
 
 // Codes that only say that another step is the reason.
-bool IsConsequence(const std::string& code) { return code == "float-inputs" || code == "float-readers"; }
+bool IsConsequence(const std::string& code) {
+  return code == "float-inputs" || code == "float-readers";
+}
 
-bool IsNarrow(const TensorType& type) { return type.quantized() || DTypeBits(type.dtype) == 8 || type.dtype == DType::kBfloat16; }
-bool ReadsNarrow(const Graph& graph, const Node& node) { return node.input(0).valid() && IsNarrow(graph.value(node.input(0)).type); }
-bool WritesNarrow(const Graph& graph, const Node& node) { return !node.outputs.empty() && node.outputs[0].valid() && IsNarrow(graph.value(node.outputs[0]).type); }
+bool IsNarrow(const TensorType& type) {
+  return type.quantized() || DTypeBits(type.dtype) == 8 || type.dtype == DType::kBfloat16;
+}
+bool ReadsNarrow(const Graph& graph, const Node& node) {
+  return node.input(0).valid() && IsNarrow(graph.value(node.input(0)).type);
+}
+bool WritesNarrow(const Graph& graph, const Node& node) {
+  return !node.outputs.empty() && node.outputs[0].valid() &&
+         IsNarrow(graph.value(node.outputs[0]).type);
+}
 
 // Of ONNX, or of the dialect (Silu, Lookup, DynamicConv, ...).
 QuantTrait TraitOf(const Node& node) {
@@ -53,7 +62,8 @@ bool SameStep(const Program& a, size_t step_a, const Program& b, size_t step_b) 
     if (va.size() != vb.size()) return false;
     for (size_t i = 0; i < va.size(); ++i) {
       if (va[i].valid() != vb[i].valid()) return false;
-      if (va[i].valid() && a.graph->value(va[i]).type.dtype != b.graph->value(vb[i]).type.dtype) return false;
+      if (va[i].valid() && a.graph->value(va[i]).type.dtype != b.graph->value(vb[i]).type.dtype)
+        return false;
     }
     return true;
   };
@@ -65,7 +75,8 @@ StepCauses::StepCauses(const Program& program) : program_(program), graph_(*prog
   for (NodeId id : graph_.order()) nodes = std::max(nodes, id.index + 1);
   step_of_.assign(static_cast<size_t>(nodes), -1);
   bf16_ = NarrowsToBf16(program);
-  for (size_t s = 0; s < program.steps.size(); ++s) step_of_[static_cast<size_t>(program.steps[s].node.index)] = static_cast<int>(s);
+  for (size_t s = 0; s < program.steps.size(); ++s)
+    step_of_[static_cast<size_t>(program.steps[s].node.index)] = static_cast<int>(s);
 }
 
 std::optional<size_t> StepCauses::StepOf(NodeId node) const {
@@ -79,7 +90,8 @@ std::string StepCauses::Root(size_t s) const {
   const Step& step = program_.steps[s];
   for (const ExplainRule* rule : AllExplainRules()) {
     if (rule->claims == nullptr || !rule->claims(graph_, step)) continue;
-    return bf16_ && std::string_view(rule->code) == "no-int8-kernel" ? "no-bf16-kernel" : rule->code;
+    return bf16_ && std::string_view(rule->code) == "no-int8-kernel" ? "no-bf16-kernel"
+                                                                     : rule->code;
   }
   const std::string code = DecisionCode(step);
   return IsConsequence(code) ? "" : code;
@@ -115,7 +127,8 @@ std::vector<NodeId> StepCauses::NextSteps(NodeId id, Side side) const {
   return steps;
 }
 
-// Views, layout changes, conversions and float steps that only follow others: what stands beside them decides.
+// Views, layout changes, conversions and float steps that only follow others: what stands beside
+// them decides.
 bool StepCauses::IsPassedThrough(NodeId id) const {
   const auto step = StepOf(id);
   const Node& node = graph_.node(id);
@@ -142,25 +155,29 @@ std::string StepCauses::Find(NodeId id, Side side) const {
   return Search(id, side, seen);
 }
 
-// Whether only views and layout changes stand between the node and the model's inputs (producers) or an output (readers).
+// Whether only views and layout changes stand between the node and the model's inputs (producers)
+// or an output (readers).
 bool StepCauses::ReachesBorder(NodeId id, Side side) const {
   const Node& node = graph_.node(id);
   for (ValueId v : side == Side::kReaders ? node.outputs : node.inputs) {
     if (v.valid() && (side == Side::kReaders ? graph_.IsOutput(v) : graph_.IsInput(v))) return true;
   }
   for (NodeId next : Next(id, side)) {
-    if ((!StepOf(next) || graph_.node(next).op == "Transpose") && ReachesBorder(next, side)) return true;
+    if ((!StepOf(next) || graph_.node(next).op == "Transpose") && ReachesBorder(next, side))
+      return true;
   }
   return false;
 }
 
-// Whether what a node quantizes is only dequantized again, or what it dequantizes was quantized just before.
+// Whether what a node quantizes is only dequantized again, or what it dequantizes was quantized
+// just before.
 bool StepCauses::IsUselessPair(NodeId id, bool quantizes) const {
   const std::vector<NodeId> next = Next(id, quantizes ? Side::kReaders : Side::kProducers);
   return !next.empty() && std::all_of(next.begin(), next.end(), [&](NodeId n) {
     if (!StepOf(n)) return IsUselessPair(n, quantizes);
     const Node& other = graph_.node(n);
-    return IsConversion(other) && WritesNarrow(graph_, other) != quantizes && ReadsNarrow(graph_, other) == quantizes;
+    return IsConversion(other) && WritesNarrow(graph_, other) != quantizes &&
+           ReadsNarrow(graph_, other) == quantizes;
   });
 }
 

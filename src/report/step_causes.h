@@ -19,16 +19,19 @@ class StepCauses {
  public:
   explicit StepCauses(const Program& program);
 
-  // The code of what makes this step slower than integers would be, its own or that of the steps it stands beside for; "" for a step
-  // that is as it should be.
+  // The code of what makes this step slower than integers would be, its own or that of the steps it
+  // stands beside for; "" for a step that is as it should be.
   std::string Fault(size_t step) const;
   // Fault, else the code of what a sound step loses.
   std::string Of(size_t step, bool in_float_run) const;
-  // As Fault, for a step that computes on integers beside a float operator: the code of that operator, or "".
+  // As Fault, for a step that computes on integers beside a float operator: the code of that
+  // operator, or "".
   std::string Beside(size_t step) const;
-  // The code of a faulty step that reads what this one writes or writes what it reads, or "": it changes what the caches hold.
+  // The code of a faulty step that reads what this one writes or writes what it reads, or "": it
+  // changes what the caches hold.
   std::string Neighbour(size_t step) const;
-  // The code of the faulty step that ran last before this one, in this run or the one before it, or "".
+  // The code of the faulty step that ran last before this one, in this run or the one before it, or
+  // "".
   std::string Before(size_t step) const;
 
  private:

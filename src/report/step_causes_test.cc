@@ -50,19 +50,18 @@ std::string Body(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const size_t at = line.find('%'), end = line.find(' ', at);
     const bool node = line.find(':') < at;
-    out += node ? line.substr(0, end) + ": " + (line[at + 1] == 'q' ? kByte : kReal) +
-                      line.substr(end)
-                : line;
+    out +=
+        node ? line.substr(0, end) + ": " + (line[at + 1] == 'q' ? kByte : kReal) + line.substr(end)
+             : line;
     out += "\n";
   }
   return out;
 }
 
 TEST(StepCauses, SoundStepsLoseToTheirOwnKind) {
-  const Program program = Decide(
-      Body({"c: %qa = Conv(%i, %w)", "p: %qb = Relu(%qa)", "t: %qc = Transpose(%qb)",
-            "output %qc"}),
-      {{"c"}, {"p"}, {"t"}});
+  const Program program = Decide(Body({"c: %qa = Conv(%i, %w)", "p: %qb = Relu(%qa)",
+                                       "t: %qc = Transpose(%qb)", "output %qc"}),
+                                 {{"c"}, {"p"}, {"t"}});
   EXPECT_EQ(Causes(program), "kernel-below-ideal moves-bytes moves-bytes");
   EXPECT_EQ(Causes(program, false), "kernel-below-ideal moves-bytes layout-change")
       << "a transpose that the float run does not have";
@@ -96,9 +95,9 @@ TEST(StepCauses, ConversionsAtTheBorder) {
 // Pairs that nothing needs: integers at once made floats again, also behind a view (f); a change of
 // scale between two integer operators; a table that only rescales.
 TEST(StepCauses, ConversionsThatNothingNeeds) {
-  EXPECT_EQ(Causes(Decide(Body({"q: %qa = QuantizeLinear(%x)", "d: %b = DequantizeLinear(%qa)",
-                                "output %b"}),
-                          {{"q"}, {"d"}})),
+  EXPECT_EQ(Causes(Decide(
+                Body({"q: %qa = QuantizeLinear(%x)", "d: %b = DequantizeLinear(%qa)", "output %b"}),
+                {{"q"}, {"d"}})),
             "extra-conversion extra-conversion");
   EXPECT_EQ(Causes(Decide(Body({"q: %qa = QuantizeLinear(%x)", "f: %qb = Identity(%qa)",
                                 "d: %b = DequantizeLinear(%qb)", "output %b"}),
@@ -109,11 +108,11 @@ TEST(StepCauses, ConversionsThatNothingNeeds) {
                                 "c: %qc = Conv(%qa, %w)", "output %b", "output %qc"}),
                           {{"q"}, {"d"}, {"c"}})),
             "border-conversion extra-conversion kernel-below-ideal");
-  EXPECT_EQ(Causes(Decide(Body({"c: %qa = Conv(%i, %w)", "d: %b = DequantizeLinear(%qa)",
-                                "q: %qb = QuantizeLinear(%b)", "e: %qc = Conv(%qb, %w)",
-                                "output %qc"}),
-                          {{"c"}, {"d"}, {"q"}, {"e"}})),
-            "kernel-below-ideal extra-conversion extra-conversion kernel-below-ideal");
+  EXPECT_EQ(
+      Causes(Decide(Body({"c: %qa = Conv(%i, %w)", "d: %b = DequantizeLinear(%qa)",
+                          "q: %qb = QuantizeLinear(%b)", "e: %qc = Conv(%qb, %w)", "output %qc"}),
+                    {{"c"}, {"d"}, {"q"}, {"e"}})),
+      "kernel-below-ideal extra-conversion extra-conversion kernel-below-ideal");
   const std::string table = Body({"l: %qa = Identity(%i)", "output %qa"});
   for (const auto& [function, cause] :
        {std::pair("DequantizeLinear, QuantizeLinear", "extra-conversion"),
@@ -182,19 +181,18 @@ TEST(StepCauses, FloatStepsThatOnlyFollow) {
   EXPECT_EQ(Causes(Decide(Body({"r: %b = Relu(%x)", "e: %c = Conv(%b, %v)", "output %c"}),
                           {{"r", "float-readers", "float32"}, {"e", "no-range", "float32"}})),
             "no-range no-range");
-  EXPECT_EQ(Causes(Decide(Body({"r: %b = Relu(%x)", "output %b"}),
-                          {{"r", "float-readers", "float32"}})),
-            "float-readers");
+  EXPECT_EQ(
+      Causes(Decide(Body({"r: %b = Relu(%x)", "output %b"}), {{"r", "float-readers", "float32"}})),
+      "float-readers");
   EXPECT_EQ(Causes(Decide(Body({"r: %b = Relu(%x)", "output %b"}), {{"r", "", "float32"}})),
             "moves-bytes");
 }
 
 // Border conversions do not disturb others: neither beside a step nor before it.
 TEST(StepCauses, TheBorderIsNoFault) {
-  const Program program =
-      Decide(Body({"q: %qa = QuantizeLinear(%x)", "c: %qb = Conv(%qa, %w)",
-                   "d: %b = DequantizeLinear(%qb)", "output %b"}),
-             {{"q"}, {"c"}, {"d"}});
+  const Program program = Decide(Body({"q: %qa = QuantizeLinear(%x)", "c: %qb = Conv(%qa, %w)",
+                                       "d: %b = DequantizeLinear(%qb)", "output %b"}),
+                                 {{"q"}, {"c"}, {"d"}});
   const StepCauses causes(program);
   EXPECT_EQ(causes.Fault(0), "border-conversion");
   EXPECT_EQ(causes.Neighbour(1), "");
@@ -202,9 +200,9 @@ TEST(StepCauses, TheBorderIsNoFault) {
 }
 
 TEST(StepCauses, DynamicScalesAndBfloat16) {
-  EXPECT_EQ(Causes(Decide(Body({"c: %a = MatMulInteger(%x, %v)", "output %a"}),
-                          {{"c", "", "int8"}})),
-            "scale-is-dynamic");
+  EXPECT_EQ(
+      Causes(Decide(Body({"c: %a = MatMulInteger(%x, %v)", "output %a"}), {{"c", "", "int8"}})),
+      "scale-is-dynamic");
   // Where bfloat16 is the narrow type, it is its kernel that is missing.
   const std::string body = Body({"n: %a = LpNormalization(%x)", "r: %b = Relu(%a)", "output %b"});
   EXPECT_EQ(Causes(Decide(body, {{"n", "", "float32"}, {"r", "", "bf16"}})),

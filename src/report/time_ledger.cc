@@ -21,8 +21,12 @@ const OpDef* OpOf(const StepTime& step) {
 
 bool HasReals(const Program& program, size_t s) {
   const Node& node = program.graph->node(program.steps[s].node);
-  const auto real = [&](ValueId id) { return id.valid() && (IsFloat(program.graph->value(id).type.dtype) || program.graph->value(id).type.quantized()); };
-  return std::any_of(node.inputs.begin(), node.inputs.end(), real) || std::any_of(node.outputs.begin(), node.outputs.end(), real);
+  const auto real = [&](ValueId id) {
+    return id.valid() && (IsFloat(program.graph->value(id).type.dtype) ||
+                          program.graph->value(id).type.quantized());
+  };
+  return std::any_of(node.inputs.begin(), node.inputs.end(), real) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), real);
 }
 
 // What narrower types allow for step `s` of the float run, from its measured time `ms`.
@@ -35,14 +39,15 @@ double IdealMs(const LedgerRun& run, size_t s, double ms, const Limits& limits, 
     const auto bytes = static_cast<int64_t>(static_cast<double>(step.bytes) / bytes_ratio);
     return std::min(ms, RooflineNs(limits, Peak::kMemory, 0, bytes) / 1e6);
   }
-  if (op->quant == QuantTrait::kLinear) return ms * limits.fp32_gflops / std::max(bf16 ? limits.bf16_gflops : limits.int8_gops, 1e-9);
+  if (op->quant == QuantTrait::kLinear)
+    return ms * limits.fp32_gflops / std::max(bf16 ? limits.bf16_gflops : limits.int8_gops, 1e-9);
   return ms / bytes_ratio;
 }
 
 constexpr int kNone = -1;
 
-// For each step of `a` its counterpart in `b`, or kNone: by name; where exporters renamed nodes, the n-th linear step of a
-// shape meets the n-th.
+// For each step of `a` its counterpart in `b`, or kNone: by name; where exporters renamed nodes,
+// the n-th linear step of a shape meets the n-th.
 std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
   std::map<std::string, int> by_name;
   for (size_t i = 0; i < b.steps.size(); ++i) by_name.emplace(b.steps[i].name, static_cast<int>(i));
@@ -57,7 +62,8 @@ std::vector<int> Pairs(const StepProfile& a, const StepProfile& b) {
   for (size_t i = 0; i < a.steps.size(); ++i) {
     if (pairs[i] != kNone || a.steps[i].macs == 0) continue;
     for (size_t k = 0; k < b.steps.size(); ++k) {
-      if (taken[k] || b.steps[k].macs != a.steps[i].macs || b.steps[k].shape != a.steps[i].shape) continue;
+      if (taken[k] || b.steps[k].macs != a.steps[i].macs || b.steps[k].shape != a.steps[i].shape)
+        continue;
       pairs[i] = static_cast<int>(k);
       taken[k] = true;
       break;
@@ -86,18 +92,21 @@ std::vector<double> LeastTaken(const StepProfile& run, const std::vector<int>& p
   return taken;
 }
 
-// Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the time do.
+// Whether step `s` of `a` and step `t` of `b`, measured in turn, differ by more than parts of the
+// time do.
 bool Differ(const StepProfile& a, size_t s, const StepProfile& b, size_t t) {
   const size_t count = a.parts.size();
   if (b.parts.size() != count) return false;
   std::vector<double> differences;
-  for (size_t i = 0; i < count; ++i) differences.push_back(a.parts[i].steps_ms[s] - b.parts[i].steps_ms[t]);
+  for (size_t i = 0; i < count; ++i)
+    differences.push_back(a.parts[i].steps_ms[s] - b.parts[i].steps_ms[t]);
   return SurelyNotZero(differences);
 }
 
 class Account {
  public:
-  void Add(const std::string& code, double ms, const std::string& step, const std::string& why = "") {
+  void Add(const std::string& code, double ms, const std::string& step,
+           const std::string& why = "") {
     TimeCause& cause = causes_[code];
     if (cause.code.empty()) {
       const ExplainRule* rule = FindExplainRule(code, LedgerKind::kTime);
@@ -106,7 +115,9 @@ class Account {
       cause.fix = rule != nullptr ? rule->fix : "";
     }
     cause.ms += ms;
-    if (!step.empty() && std::find(cause.steps.begin(), cause.steps.end(), step) == cause.steps.end()) cause.steps.push_back(step);
+    if (!step.empty() &&
+        std::find(cause.steps.begin(), cause.steps.end(), step) == cause.steps.end())
+      cause.steps.push_back(step);
   }
 
   void Close(TimeLedger& ledger) {
@@ -132,12 +143,18 @@ class Account {
 
 class TimeLedgerBuilder {
  public:
-  TimeLedgerBuilder(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits)
-      : real_(real), quantized_(quantized), attainable_(attainable), causes_(*quantized.program), f_of_q_(Pairs(*quantized.profile, *real.profile)) {
+  TimeLedgerBuilder(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable,
+                    const Limits& limits)
+      : real_(real),
+        quantized_(quantized),
+        attainable_(attainable),
+        causes_(*quantized.program),
+        f_of_q_(Pairs(*quantized.profile, *real.profile)) {
     const bool bf16 = NarrowsToBf16(*quantized.program);
     const StepProfile& run = *real.profile;
     const double untaxed = UntaxedShare(run);
-    for (size_t f = 0; f < run.steps.size(); ++f) ideal_.push_back(IdealMs(real, f, run.steps[f].ms * untaxed, limits, bf16));
+    for (size_t f = 0; f < run.steps.size(); ++f)
+      ideal_.push_back(IdealMs(real, f, run.steps[f].ms * untaxed, limits, bf16));
     // What was measured is possible: no step's ideal is above it, and a step that another run does
     // without need not take anything.
     const std::vector<double> taken = LeastTaken(*quantized.profile, f_of_q_, ideal_.size());
@@ -181,9 +198,12 @@ class TimeLedgerBuilder {
   std::string CodeOfDifference(size_t q) const;
   std::string KnockOn(size_t q, bool differs) const;
   // Step q takes what it takes instead of `ms`.
-  void Differs(size_t q, double ms) { Charge(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q)); }
+  void Differs(size_t q, double ms) {
+    Charge(CodeOfDifference(q), step(q).ms - ms, step(q).name, Why(q));
+  }
   // To a fault.
-  void Charge(const std::string& code, double ms, const std::string& step, const std::string& why = "") {
+  void Charge(const std::string& code, double ms, const std::string& step,
+              const std::string& why = "") {
     account_.Add(code, ms, step, why);
     charged_[code] += ms;
   }
@@ -203,13 +223,15 @@ class TimeLedgerBuilder {
 // Why a step runs otherwise than in the attainable run.
 std::string TimeLedgerBuilder::CodeOfDifference(size_t q) const {
   if (std::string code = causes_.Fault(q); !code.empty()) return code;
-  if (OnlyRescales(quantized_.program->graph->node(quantized_.program->steps[q].node))) return "extra-conversion";
+  if (OnlyRescales(quantized_.program->graph->node(quantized_.program->steps[q].node)))
+    return "extra-conversion";
   if (std::string code = causes_.Beside(q); !code.empty()) return code;
   return "other-kernel";
 }
 
-// The fault that makes a sound step take another time than in the attainable run: one beside it, or, where the step's time surely differs, the
-// one that ran before it and left other data in the caches; "" where there is none.
+// The fault that makes a sound step take another time than in the attainable run: one beside it,
+// or, where the step's time surely differs, the one that ran before it and left other data in the
+// caches; "" where there is none.
 std::string TimeLedgerBuilder::KnockOn(size_t q, bool differs) const {
   const std::string code = causes_.Neighbour(q);
   return code.empty() && differs ? causes_.Before(q) : code;
@@ -223,7 +245,8 @@ std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q
   const Graph& graph = *best.graph;
   std::vector<NodeId> reached = {best.steps[r].node};  // lacking steps and views from here on
   const auto reach = [&](NodeId id) {
-    if (id.valid() && std::find(reached.begin(), reached.end(), id) == reached.end()) reached.push_back(id);
+    if (id.valid() && std::find(reached.begin(), reached.end(), id) == reached.end())
+      reached.push_back(id);
   };
   for (size_t i = 0; i < reached.size(); ++i) {
     size_t step = 0;
@@ -246,7 +269,8 @@ std::string TimeLedgerBuilder::CodeOfLacking(size_t r, const std::vector<int>& q
 
 void TimeLedgerBuilder::AgainstAttainable() {
   const StepProfile& best = *attainable_.profile;
-  const std::vector<int> f_of_r = Pairs(best, *real_.profile), q_of_r = Pairs(best, *quantized_.profile);
+  const std::vector<int> f_of_r = Pairs(best, *real_.profile),
+                         q_of_r = Pairs(best, *quantized_.profile);
   const StepCauses best_causes(*attainable_.program);
   std::vector<int> r_of_q(quantized_.profile->steps.size(), kNone);
   std::vector<bool> f_seen(ideal_.size());
@@ -255,7 +279,8 @@ void TimeLedgerBuilder::AgainstAttainable() {
   for (size_t r = 0; r < best.steps.size(); ++r) {
     const int q = q_of_r[r], f = f_of_r[r];
     if (q != kNone) r_of_q[static_cast<size_t>(q)] = static_cast<int>(r);
-    const bool same = q != kNone && SameStep(*quantized_.program, static_cast<size_t>(q), *attainable_.program, r);
+    const bool same = q != kNone && SameStep(*quantized_.program, static_cast<size_t>(q),
+                                             *attainable_.program, r);
     const bool differ = same && Differ(*quantized_.profile, static_cast<size_t>(q), best, r);
     const std::string knock_on = same ? KnockOn(static_cast<size_t>(q), differ) : "";
     // Two runs of one step differ by noise only, unless a fault took its data out of the caches.
@@ -267,7 +292,8 @@ void TimeLedgerBuilder::AgainstAttainable() {
     }
     if (f != kNone) f_seen[static_cast<size_t>(f)] = true;
     const std::string code = best_causes.Of(r, f != kNone);
-    account_.Add(code, ms - IdealOf(f), best.steps[r].name, attainable_.program->steps[r].decision.float_why);
+    account_.Add(code, ms - IdealOf(f), best.steps[r].name,
+                 attainable_.program->steps[r].decision.float_why);
     if (q == kNone) {
       Charge(lacking, -ms, best.steps[r].name);
     } else if (!same) {
@@ -287,15 +313,18 @@ void TimeLedgerBuilder::AgainstAttainable() {
   ShareKnockOn(sound, sound_codes);
 }
 
-// What the sound steps take longer in sum, though none of them surely does alone: caches are colder behind the faults, each of which has its
-// share by what it costs. `codes`: what the steps' times are under so far.
-void TimeLedgerBuilder::ShareKnockOn(const SoundSteps& sound, const std::vector<std::string>& codes) {
+// What the sound steps take longer in sum, though none of them surely does alone: caches are colder
+// behind the faults, each of which has its share by what it costs. `codes`: what the steps' times
+// are under so far.
+void TimeLedgerBuilder::ShareKnockOn(const SoundSteps& sound,
+                                     const std::vector<std::string>& codes) {
   const StepProfile& best = *attainable_.profile;
   const size_t parts = quantized_.profile->parts.size();
   if (best.parts.size() != parts) return;
   std::vector<double> sums(parts);
   for (const auto& [q, r] : sound) {
-    for (size_t p = 0; p < parts; ++p) sums[p] += quantized_.profile->parts[p].steps_ms[q] - best.parts[p].steps_ms[r];
+    for (size_t p = 0; p < parts; ++p)
+      sums[p] += quantized_.profile->parts[p].steps_ms[q] - best.parts[p].steps_ms[r];
   }
   double cost = 0, sum = 0;
   for (const auto& [code, ms] : charged_) cost += std::max(ms, 0.0);
@@ -310,8 +339,8 @@ void TimeLedgerBuilder::ShareKnockOn(const SoundSteps& sound, const std::vector<
   }
 }
 
-// Without an attainable run: a faulty linear step could take its ideal times what the sound steps of its operator take over
-// theirs, another one its ideal, a conversion nothing.
+// Without an attainable run: a faulty linear step could take its ideal times what the sound steps
+// of its operator take over theirs, another one its ideal, a conversion nothing.
 void TimeLedgerBuilder::AgainstEstimates() {
   std::vector<std::string> codes;
   std::map<std::string, std::pair<double, double>> sound;  // by operator: measured and ideal
@@ -326,8 +355,11 @@ void TimeLedgerBuilder::AgainstEstimates() {
     const double ideal = IdealOf(f);
     double could = ideal;
     const auto kin = sound.find(step(q).op);
-    const bool faulty = f != kNone && !causes_.Fault(q).empty() && !IsConversion(quantized_.program->graph->node(quantized_.program->steps[q].node));
-    if (faulty && kin != sound.end() && kin->second.second > 0) could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
+    const bool faulty =
+        f != kNone && !causes_.Fault(q).empty() &&
+        !IsConversion(quantized_.program->graph->node(quantized_.program->steps[q].node));
+    if (faulty && kin != sound.end() && kin->second.second > 0)
+      could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
     if (could != ideal) account_.Add("kernel-below-ideal", could - ideal, step(q).name);
     account_.Add(codes[q], step(q).ms - could, step(q).name, Why(q));
   }
@@ -368,7 +400,8 @@ void AddSpreads(TimeLedger& ledger, const std::vector<TimeLedger>& parts) {
 
 }  // namespace
 
-TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, const LedgerRun& attainable, const Limits& limits) {
+TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized,
+                           const LedgerRun& attainable, const Limits& limits) {
   TimeLedger ledger = TimeLedgerBuilder(real, quantized, attainable, limits).Build();
   size_t count = std::min(real.profile->parts.size(), quantized.profile->parts.size());
   if (attainable.profile != nullptr) count = std::min(count, attainable.profile->parts.size());
@@ -383,7 +416,8 @@ TimeLedger BuildTimeLedger(const LedgerRun& real, const LedgerRun& quantized, co
 
 bool NarrowsToBf16(const Program& program) {
   const auto has = [&](const char* precision) {
-    return std::any_of(program.steps.begin(), program.steps.end(), [&](const Step& step) { return step.decision.precision == precision; });
+    return std::any_of(program.steps.begin(), program.steps.end(),
+                       [&](const Step& step) { return step.decision.precision == precision; });
   };
   return has("bf16") && !has("int8");
 }
@@ -392,7 +426,8 @@ std::set<std::string> StepsWithoutIntegerForm(const Program& program) {
   constexpr char kCode[] = "no-int8-kernel";
   std::set<std::string> names;
   for (const Step& step : program.steps) {
-    if (step.decision.float_code == kCode || step.decision.float_code == "no-bf16-kernel" || FindExplainRule(kCode, LedgerKind::kTime)->claims(*program.graph, step))
+    if (step.decision.float_code == kCode || step.decision.float_code == "no-bf16-kernel" ||
+        FindExplainRule(kCode, LedgerKind::kTime)->claims(*program.graph, step))
       names.insert(program.graph->node(step.node).name);
   }
   return names;
@@ -400,7 +435,8 @@ std::set<std::string> StepsWithoutIntegerForm(const Program& program) {
 
 bool RunsSameSteps(const Program& quantized, const Program& attainable) {
   std::map<std::string, size_t> by_name;
-  for (size_t r = 0; r < attainable.steps.size(); ++r) by_name.emplace(attainable.graph->node(attainable.steps[r].node).name, r);
+  for (size_t r = 0; r < attainable.steps.size(); ++r)
+    by_name.emplace(attainable.graph->node(attainable.steps[r].node).name, r);
   if (quantized.steps.size() != attainable.steps.size()) return false;
   for (size_t q = 0; q < quantized.steps.size(); ++q) {
     const auto it = by_name.find(quantized.graph->node(quantized.steps[q].node).name);

@@ -7,11 +7,12 @@
 
 namespace evoq {
 
-// --exportTimes: an array of {startEnqMs, endEnqMs, startH2dMs, ..., computeMs, d2hMs, latencyMs}, one per run. There is no device
-// to copy to: the copies take no time, and enqueueing is the run.
+// --exportTimes: an array of {startEnqMs, endEnqMs, startH2dMs, ..., computeMs, d2hMs, latencyMs},
+// one per run. There is no device to copy to: the copies take no time, and enqueueing is the run.
 nlohmann::json TimesAsTrtexec(const RunTimes& times);
 
-// --exportProfile: [{"count": runs}, {"name", "timeMs", "averageMs", "medianMs", "percentage"}, ...], one per step.
+// --exportProfile: [{"count": runs}, {"name", "timeMs", "averageMs", "medianMs", "percentage"},
+// ...], one per step.
 nlohmann::json ProfileAsTrtexec(const StepProfile& profile);
 
 // --exportLayerInfo: {"Layers": [...], "Bindings": [...]}: names, or objects where `detailed`.

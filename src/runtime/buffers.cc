@@ -20,7 +20,8 @@ void Fill(Tensor& tensor, Random& random) {
     for (int64_t i = 0; i < tensor.elements(); ++i)
       tensor.mutable_data<float>()[i] = static_cast<float>(random.Next() >> 8) * 0x1p-23f - 1.0f;
   } else if (DTypeBits(tensor.dtype()) == 8 && tensor.dtype() != DType::kBool) {
-    for (size_t i = 0; i < tensor.bytes(); ++i) tensor.mutable_raw()[i] = static_cast<std::byte>(random.Next() >> 16);
+    for (size_t i = 0; i < tensor.bytes(); ++i)
+      tensor.mutable_raw()[i] = static_cast<std::byte>(random.Next() >> 16);
   }
   // Zeros are valid in every other type, also as indices and as bits of a float.
 }

@@ -7,7 +7,8 @@
 
 namespace evoq {
 
-// Fixed pseudo-random content: floats in [-1, 1], bytes over their range, zeros in every other type.
+// Fixed pseudo-random content: floats in [-1, 1], bytes over their range, zeros in every other
+// type.
 void FillForSpeed(Tensor& tensor, uint32_t seed);
 
 // The sample of what runs, else inputs with fixed pseudo-random content (floats in [-1, 1], bytes

@@ -22,7 +22,8 @@ struct BoundStep {
   bool alone = false;  // on one thread
 };
 
-// Where a step reads and writes in one lane. Pointers to inputs and outputs of the model are filled in per run.
+// Where a step reads and writes in one lane. Pointers to inputs and outputs of the model are filled
+// in per run.
 struct StepPointers {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
@@ -40,7 +41,8 @@ struct Patch {
   int32_t step, slot, index;
 };
 
-// What went wrong in the present run, if anything did. Kernels cannot fail; a guard can, and a definition, on data that it refuses.
+// What went wrong in the present run, if anything did. Kernels cannot fail; a guard can, and a
+// definition, on data that it refuses.
 class Failure {
  public:
   void Reset() { error_.reset(); }
@@ -106,7 +108,9 @@ struct GuardedStep {
 // Gives a view of an input or a constant a place of its own (a model output must have one).
 struct CopyStep {
   size_t bytes;
-  void Run(const void* const* in, void* const* out, const RunContext&) const { std::memcpy(out[0], in[0], bytes); }
+  void Run(const void* const* in, void* const* out, const RunContext&) const {
+    std::memcpy(out[0], in[0], bytes);
+  }
 };
 
 // A step whose outputs have no bytes.
@@ -115,7 +119,8 @@ struct NothingStep {
 };
 
 bool WritesNothing(std::span<const TensorType> outputs) {
-  return std::all_of(outputs.begin(), outputs.end(), [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
 }
 
 Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions options,
@@ -125,14 +130,18 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions o
   std::vector<const Tensor*> constants;
   for (ValueId id : node.inputs) {
     inputs.push_back(id.valid() ? graph.value(id).type : TensorType());
-    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant : nullptr);
+    constants.push_back(id.valid() && graph.value(id).is_constant() ? &graph.value(id).constant
+                                                                    : nullptr);
   }
-  for (ValueId id : node.outputs) outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
+  for (ValueId id : node.outputs)
+    outputs.push_back(id.valid() ? graph.value(id).type : TensorType());
   if (WritesNothing(outputs)) return BoundKernel::Of(NothingStep{});
-  if (step.decision.kernel == kCopyKernel) return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
+  if (step.decision.kernel == kCopyKernel)
+    return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
   if (step.decision.kernel == kReferenceKernel) {
     ReferenceStep reference{node, inputs, outputs, {}, failure};
-    for (const Tensor* constant : constants) reference.constants.push_back(constant ? *constant : Tensor());
+    for (const Tensor* constant : constants)
+      reference.constants.push_back(constant ? *constant : Tensor());
     return BoundKernel::Of(std::move(reference));
   }
   const KernelDef* kernel = FindKernel(step.decision.kernel);
@@ -146,7 +155,8 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions o
   if (!guard) return bound;
   const size_t scratch = bound.scratch_bytes;
   std::string variant = bound.variant;
-  return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch, std::move(variant));
+  return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch,
+                         std::move(variant));
 }
 
 }  // namespace
@@ -168,8 +178,10 @@ struct Executor::Impl {
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
   explicit Impl(const ExecutorOptions& options)
-      : repeats(options.repeats), isa(options.isa),
-        pool(options.pool != nullptr ? options.pool : std::make_shared<ThreadPool>(options.threads)) {}
+      : repeats(options.repeats),
+        isa(options.isa),
+        pool(options.pool != nullptr ? options.pool
+                                     : std::make_shared<ThreadPool>(options.threads)) {}
 
   Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
@@ -234,7 +246,8 @@ Status Executor::Impl::ReadTypes() {
   const auto read = [&](ValueId id, std::vector<TensorType>& types) -> Status {
     TensorType type = graph.value(id).type;
     if (repeats > 1) {
-      EVOQ_CHECK(type.shape.ranked() && type.shape.rank() > 0, "{} has no batch", graph.value(id).name);
+      EVOQ_CHECK(type.shape.ranked() && type.shape.rank() > 0, "{} has no batch",
+                 graph.value(id).name);
       const auto rows = CheckedMul(type.shape[0].value, repeats);
       type.shape[0] = Dim(rows.value_or(-1));
       if (!rows || !type.bytes())
@@ -245,10 +258,8 @@ Status Executor::Impl::ReadTypes() {
   };
   for (ValueId id : graph.inputs()) EVOQ_TRY(read(id, input_types));
   for (ValueId id : graph.outputs()) EVOQ_TRY(read(id, output_types));
-  for (const TensorType& type : input_types)
-    input_strides.push_back(*type.bytes() / repeats);
-  for (const TensorType& type : output_types)
-    output_strides.push_back(*type.bytes() / repeats);
+  for (const TensorType& type : input_types) input_strides.push_back(*type.bytes() / repeats);
+  for (const TensorType& type : output_types) output_strides.push_back(*type.bytes() / repeats);
   given.resize(input_types.size());
   results.resize(output_types.size());
   return {};
@@ -256,12 +267,15 @@ Status Executor::Impl::ReadTypes() {
 
 // Refuses a run that cannot get its memory: shapes come from files.
 Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
-  int64_t bytes = (program->arena_bytes + static_cast<int64_t>(scratch_bytes)) * static_cast<int64_t>(lanes.size());
+  int64_t bytes = (program->arena_bytes + static_cast<int64_t>(scratch_bytes)) *
+                  static_cast<int64_t>(lanes.size());
   for (const auto* types : {&input_types, &output_types}) {
     for (const TensorType& type : *types) bytes += *type.bytes();
   }
   if (const int64_t limit = MemoryLimitBytes(); bytes > limit / 8 * 7)
-    return Fail(ErrorCode::kTooLarge, "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}", bytes, limit);
+    return Fail(ErrorCode::kTooLarge,
+                "a run needs {} bytes of memory, expected at most 7/8 of this machine's {}", bytes,
+                limit);
   return {};
 }
 
@@ -278,7 +292,8 @@ Status Executor::Impl::Bind() {
     const Step& step = program->steps[i];
     steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
     const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
-    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure), NodeLabel(graph.node(step.node))));
+    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure),
+                                             NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
     variants.push_back(steps[i].kernel.variant);
   }
@@ -298,17 +313,19 @@ Status Executor::Impl::Bind() {
 Status Executor::Impl::Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
   const Graph& graph = *program->graph;
   if (inputs.size() != input_types.size() || outputs.size() != output_types.size())
-    return Fail(ErrorCode::kUsage, "{} inputs and {} outputs given, expected {} and {}", inputs.size(), outputs.size(),
-                input_types.size(), output_types.size());
+    return Fail(ErrorCode::kUsage, "{} inputs and {} outputs given, expected {} and {}",
+                inputs.size(), outputs.size(), input_types.size(), output_types.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].type() == input_types[i] && inputs[i].layout().empty()) continue;
-    return Fail(ErrorCode::kUsage, "input {}: {} given, expected {}", graph.value(graph.inputs()[i]).name,
-                inputs[i].type().ToString(), input_types[i].ToString());
+    return Fail(ErrorCode::kUsage, "input {}: {} given, expected {}",
+                graph.value(graph.inputs()[i]).name, inputs[i].type().ToString(),
+                input_types[i].ToString());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].type() == output_types[i]) continue;
-    return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}", graph.value(graph.outputs()[i]).name,
-                outputs[i].type().ToString(), output_types[i].ToString());
+    return Fail(ErrorCode::kUsage, "output {}: {} given, expected {}",
+                graph.value(graph.outputs()[i]).name, outputs[i].type().ToString(),
+                output_types[i].ToString());
   }
   return {};
 }
@@ -319,7 +336,8 @@ void Executor::Impl::Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs ou
     lane.steps[p.step].inputs[p.slot] = inputs[p.index] + input_strides[p.index] * repeat;
   for (const Patch& p : output_patches) {
     std::byte* data = outputs[p.index] + output_strides[p.index] * repeat;
-    // A step that reads what another one wrote into a model output: its slot is stored complemented.
+    // A step that reads what another one wrote into a model output: its slot is stored
+    // complemented.
     if (p.slot < 0) {
       lane.steps[p.step].inputs[~p.slot] = data;
     } else {
@@ -335,11 +353,13 @@ void Executor::Impl::RunLane(Lane& lane) {
   if constexpr (kTimed) before = Clock::now();
   for (size_t i = 0; i < steps.size(); ++i) {
     const BoundStep& step = steps[i];
-    step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(), lane.steps[i].outputs.data(),
+    step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(),
+                    lane.steps[i].outputs.data(),
                     {step.alone ? one_thread : *pool, lane.scratch.data()});
     if constexpr (kTimed) {
       const auto after = Clock::now();
-      lane.step_ns[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
+      lane.step_ns[i] +=
+          std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
       before = after;
     }
   }
@@ -398,18 +418,22 @@ const std::vector<TensorType>& Executor::output_types() const { return impl_->ou
 const std::vector<std::string>& Executor::variants() const { return impl_->variants; }
 int64_t Executor::arena_bytes() const {
   int64_t bytes = 0;
-  for (const Lane& lane : impl_->lanes) bytes += static_cast<int64_t>(lane.arena.size() + lane.scratch.size());
+  for (const Lane& lane : impl_->lanes)
+    bytes += static_cast<int64_t>(lane.arena.size() + lane.scratch.size());
   return bytes;
 }
 
-Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) { return impl_->Run<false>(inputs, outputs); }
+Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  return impl_->Run<false>(inputs, outputs);
+}
 
 Status Executor::RunOn(std::span<const std::byte* const> inputs,
                        std::span<std::byte* const> outputs) {
   return impl_->RunOn<false>(inputs, outputs);
 }
 
-Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs, std::span<int64_t> step_ns) {
+Status Executor::RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                          std::span<int64_t> step_ns) {
   EVOQ_CHECK(step_ns.size() == impl_->steps.size());
   for (Lane& lane : impl_->lanes) std::fill(lane.step_ns.begin(), lane.step_ns.end(), 0);
   EVOQ_TRY(impl_->Run<true>(inputs, outputs));

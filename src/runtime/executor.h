@@ -16,22 +16,25 @@ namespace evoq {
 struct ExecutorOptions {
   int threads = 0;  // 0: all physical cores
   Isa isa = Isa::kScalar;
-  // The program is run so many times, over equal slices of inputs and outputs along axis 0: samples of a batch that do not
-  // depend on each other (compile/batch.h). With several threads each takes whole runs, with an arena of its own.
+  // The program is run so many times, over equal slices of inputs and outputs along axis 0: samples
+  // of a batch that do not depend on each other (compile/batch.h). With several threads each takes
+  // whole runs, with an arena of its own.
   int64_t repeats = 1;
   // Threads to share with executors that never run at the same time; null: `threads` of its own.
   std::shared_ptr<ThreadPool> pool;
 };
 
-// A program bound to kernels, with its own arena and threads. One run at a time; for concurrent streams make one each
-// (they share the program's constants).
+// A program bound to kernels, with its own arena and threads. One run at a time; for concurrent
+// streams make one each (they share the program's constants).
 class Executor final : public Runnable {
  public:
-  // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine; kInvalidInput, kUnsupported from a kernel.
-  static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program, const ExecutorOptions& options);
+  // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine;
+  // kInvalidInput, kUnsupported from a kernel.
+  static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program,
+                                                  const ExecutorOptions& options);
   ~Executor() override;
-  // A second executor of the same program with the same options and memory of its own, for a concurrent stream: with threads of
-  // its own, or those of `pool`, as many as threads().
+  // A second executor of the same program with the same options and memory of its own, for a
+  // concurrent stream: with threads of its own, or those of `pool`, as many as threads().
   Result<std::unique_ptr<Executor>> Another(std::shared_ptr<ThreadPool> pool = nullptr) const;
   Result<std::unique_ptr<Runnable>> Fresh(
       std::shared_ptr<ThreadPool> pool = nullptr) const override;
@@ -39,21 +42,23 @@ class Executor final : public Runnable {
   const Program& program() const override;
   int threads() const override;
   int64_t repeats() const override;
-  // Types of the inputs and outputs, in the graph's order; dimension 0 is the program's times repeats().
+  // Types of the inputs and outputs, in the graph's order; dimension 0 is the program's times
+  // repeats().
   const std::vector<TensorType>& input_types() const override;
   const std::vector<TensorType>& output_types() const override;
 
-  // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs must be writable.
-  // Allocates nothing, unless a step has only the reference evaluator. Errors: also those of such a step, on data that its
-  // definition refuses (an index out of range); the outputs are then meaningless.
+  // Runs once. Tensors must have exactly these types (kUsage otherwise, naming the input); outputs
+  // must be writable. Allocates nothing, unless a step has only the reference evaluator. Errors:
+  // also those of such a step, on data that its definition refuses (an index out of range); the
+  // outputs are then meaningless.
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
 
   // As Run, on memory of exactly input_types() and output_types(), dense, aligned as those types
   // are: nothing is checked.
   Status RunOn(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs);
 
-  // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats: where threads take whole
-  // runs, the mean over threads.
+  // As Run, and writes each step's nanoseconds (program().steps.size() of them), of all repeats:
+  // where threads take whole runs, the mean over threads.
   Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                   std::span<int64_t> step_ns) override;
 

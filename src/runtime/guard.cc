@@ -21,7 +21,8 @@ Status Guard::Check(const void* const* in) const {
   const auto outside = wide ? FirstOutside(static_cast<const int64_t*>(in[input]), count, size)
                             : FirstOutside(static_cast<const int32_t*>(in[input]), count, size);
   if (!outside) return {};
-  return InvalidInput("{}: input {} (indices): index {} is outside [-{}, {})", label, input, *outside, size, size);
+  return InvalidInput("{}: input {} (indices): index {} is outside [-{}, {})", label, input,
+                      *outside, size, size);
 }
 
 std::optional<Guard> GuardOf(const Node& node, std::span<const TensorType> inputs) {

@@ -30,7 +30,8 @@ struct Equal {
 std::string Attrs::ToString() const {
   if (map_.empty()) return "";
   std::vector<std::string> parts;
-  for (const auto& [name, value] : map_) parts.push_back(fmt::format("{}={}", name, std::visit(Printer{}, value)));
+  for (const auto& [name, value] : map_)
+    parts.push_back(fmt::format("{}={}", name, std::visit(Printer{}, value)));
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 

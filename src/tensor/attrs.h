@@ -11,11 +11,12 @@
 
 namespace evoq {
 
-using AttrValue =
-    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>, Tensor>;
+using AttrValue = std::variant<int64_t, float, std::string, std::vector<int64_t>,
+                               std::vector<float>, std::vector<std::string>, Tensor>;
 
-// Sorted by name, so that printing and comparing are deterministic. A getter returns its default when the attribute is
-// missing or of another kind; operators validate kinds once, at type inference, with Has and KindIs.
+// Sorted by name, so that printing and comparing are deterministic. A getter returns its default
+// when the attribute is missing or of another kind; operators validate kinds once, at type
+// inference, with Has and KindIs.
 class Attrs {
  public:
   bool Has(const std::string& name) const { return map_.count(name) > 0; }
@@ -24,8 +25,12 @@ class Attrs {
     auto it = map_.find(name);
     return it != map_.end() && std::holds_alternative<T>(it->second);
   }
-  int64_t Int(const std::string& name, int64_t fallback = 0) const { return Get<int64_t>(name, fallback); }
-  float Float(const std::string& name, float fallback = 0) const { return Get<float>(name, fallback); }
+  int64_t Int(const std::string& name, int64_t fallback = 0) const {
+    return Get<int64_t>(name, fallback);
+  }
+  float Float(const std::string& name, float fallback = 0) const {
+    return Get<float>(name, fallback);
+  }
   std::string String(const std::string& name, std::string fallback = "") const {
     return Get<std::string>(name, std::move(fallback));
   }
@@ -35,8 +40,12 @@ class Attrs {
   std::vector<float> Floats(const std::string& name, std::vector<float> fallback = {}) const {
     return Get<std::vector<float>>(name, std::move(fallback));
   }
-  std::vector<std::string> Strings(const std::string& name) const { return Get<std::vector<std::string>>(name, {}); }
-  Tensor TensorOr(const std::string& name, Tensor fallback = {}) const { return Get<Tensor>(name, std::move(fallback)); }
+  std::vector<std::string> Strings(const std::string& name) const {
+    return Get<std::vector<std::string>>(name, {});
+  }
+  Tensor TensorOr(const std::string& name, Tensor fallback = {}) const {
+    return Get<Tensor>(name, std::move(fallback));
+  }
 
   void Set(const std::string& name, AttrValue value) { map_[name] = std::move(value); }
   void Set(const std::string& name, const char* value) { map_[name] = std::string(value); }

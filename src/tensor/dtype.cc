@@ -104,7 +104,7 @@ uint16_t FloatToHalf(float value) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return sign | 0x7e00;   // NaN
   if (magnitude >= 0x477ff000u) return sign | 0x7c00;  // rounds to infinity
-  if (magnitude < 0x38800000u) {                       // subnormal half: scale and let the FPU round
+  if (magnitude < 0x38800000u) {  // subnormal half: scale and let the FPU round
     const float scaled = __builtin_bit_cast(float, magnitude) * 0x1p24f;
     return sign | static_cast<uint16_t>(std::nearbyintf(scaled));
   }
@@ -120,17 +120,18 @@ uint16_t FloatToBfloat16(float value) {
 
 namespace {
 
-// A format of sign, exponent and mantissa: value = (-1)^s * 2^(e - bias) * (1 + m / 2^mantissa), subnormal for e = 0.
+// A format of sign, exponent and mantissa: value = (-1)^s * 2^(e - bias) * (1 + m / 2^mantissa),
+// subnormal for e = 0.
 struct TinyFormat {
   DType dtype;
   int mantissa, exponent, bias;
-  bool infinity;   // e = all ones, m = 0 is infinity and other m are NaN, as in IEEE 754
-  int nan;         // the magnitude bits of NaN; -1: NaN is the negative zero; -2: none
+  bool infinity;  // e = all ones, m = 0 is infinity and other m are NaN, as in IEEE 754
+  int nan;        // the magnitude bits of NaN; -1: NaN is the negative zero; -2: none
 };
 
 constexpr TinyFormat kTinyFormats[] = {
-    {DType::kFloat8E4M3FN, 3, 4, 7, false, 0x7f},   {DType::kFloat8E4M3FNUZ, 3, 4, 8, false, -1},
-    {DType::kFloat8E5M2, 2, 5, 15, true, 0x7e},     {DType::kFloat8E5M2FNUZ, 2, 5, 16, false, -1},
+    {DType::kFloat8E4M3FN, 3, 4, 7, false, 0x7f}, {DType::kFloat8E4M3FNUZ, 3, 4, 8, false, -1},
+    {DType::kFloat8E5M2, 2, 5, 15, true, 0x7e},   {DType::kFloat8E5M2FNUZ, 2, 5, 16, false, -1},
     {DType::kFloat4E2M1, 1, 2, 1, false, -2},
 };
 
@@ -145,7 +146,8 @@ const TinyFormat& TinyFormatOf(DType dtype) {
 float TinyMagnitude(const TinyFormat& f, int bits) {
   const int exponent = bits >> f.mantissa, mantissa = bits & ((1 << f.mantissa) - 1);
   const float fraction = static_cast<float>(mantissa) / static_cast<float>(1 << f.mantissa);
-  return exponent == 0 ? std::ldexp(fraction, 1 - f.bias) : std::ldexp(1 + fraction, exponent - f.bias);
+  return exponent == 0 ? std::ldexp(fraction, 1 - f.bias)
+                       : std::ldexp(1 + fraction, exponent - f.bias);
 }
 
 // The largest magnitude bits that are a number.
@@ -192,17 +194,22 @@ uint8_t FloatToTinyFloat(DType dtype, float value, bool saturate, Rounding round
   const TinyFormat& f = TinyFormatOf(dtype);
   const int sign = 1 << (f.mantissa + f.exponent), largest = LargestTiny(f);
   const bool negative = std::signbit(value);
-  const auto with_sign = [&](int bits) { return static_cast<uint8_t>(negative ? bits | sign : bits); };
+  const auto with_sign = [&](int bits) {
+    return static_cast<uint8_t>(negative ? bits | sign : bits);
+  };
   // Where NaN has no bits of its own it becomes the negative zero, as in ONNX's cases.
   if (std::isnan(value)) return f.nan < 0 ? static_cast<uint8_t>(sign) : with_sign(f.nan);
   const float magnitude = std::fabs(value);
-  // Steps of the format at this magnitude, rounded by the FPU; a carry goes into the exponent, whose bits are next.
+  // Steps of the format at this magnitude, rounded by the FPU; a carry goes into the exponent,
+  // whose bits are next.
   int exponent = 0;
   std::frexp(magnitude, &exponent);
   const int lowest = 1 - f.bias, power = magnitude == 0 ? lowest : std::max(exponent - 1, lowest);
-  const float steps = std::isinf(magnitude) ? 0 : std::nearbyint(std::ldexp(magnitude, f.mantissa - power));
-  const int64_t bits = std::isinf(magnitude) ? largest + 1
-                                             : static_cast<int64_t>(steps) + (int64_t{power - lowest} << f.mantissa);
+  const float steps =
+      std::isinf(magnitude) ? 0 : std::nearbyint(std::ldexp(magnitude, f.mantissa - power));
+  const int64_t bits = std::isinf(magnitude)
+                           ? largest + 1
+                           : static_cast<int64_t>(steps) + (int64_t{power - lowest} << f.mantissa);
   if (bits <= largest) return bits == 0 && f.nan == -1 ? 0 : with_sign(static_cast<int>(bits));
   if (saturate || f.nan == -2) return with_sign(largest);
   if (f.infinity) return with_sign(largest + 1);

@@ -42,12 +42,13 @@ std::optional<DType> DTypeFromName(std::string_view name);
 // The DType with this ONNX number, or nothing when evoq has no such type.
 std::optional<DType> DTypeFromOnnx(int number);
 
-// Bits of one element. Those of fewer than 8 (4 or 2) are packed, the first element in a byte's lowest bits.
+// Bits of one element. Those of fewer than 8 (4 or 2) are packed, the first element in a byte's
+// lowest bits.
 int DTypeBits(DType dtype);
 
-bool IsFloat(DType dtype);    // any floating-point type, of 4 to 64 bits
+bool IsFloat(DType dtype);      // any floating-point type, of 4 to 64 bits
 bool IsTinyFloat(DType dtype);  // a floating-point type of 8 bits or fewer
-bool IsInteger(DType dtype);  // any signed or unsigned integer; not bool
+bool IsInteger(DType dtype);    // any signed or unsigned integer; not bool
 bool IsSigned(DType dtype);
 
 // The range of an integer type that fits int64 (uint64's maximum is cut to int64's).
@@ -56,32 +57,72 @@ int64_t IntegerMax(DType dtype);
 
 template <typename T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::kUint8; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::kInt8; };
-template <> struct DTypeOf<uint16_t> { static constexpr DType value = DType::kUint16; };
-template <> struct DTypeOf<int16_t> { static constexpr DType value = DType::kInt16; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::kInt32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::kInt64; };
-template <> struct DTypeOf<uint32_t> { static constexpr DType value = DType::kUint32; };
-template <> struct DTypeOf<uint64_t> { static constexpr DType value = DType::kUint64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
-template <> struct DTypeOf<std::string> { static constexpr DType value = DType::kString; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUint8;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::kUint16;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kInt16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::kUint32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::kUint64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
+template <>
+struct DTypeOf<std::string> {
+  static constexpr DType value = DType::kString;
+};
 
 // Bit patterns of the 16-bit float types. Conversions round to nearest, ties to even.
 float HalfToFloat(uint16_t bits);
 uint16_t FloatToHalf(float value);
-inline float Bfloat16ToFloat(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+inline float Bfloat16ToFloat(uint16_t bits) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
+}
 uint16_t FloatToBfloat16(float value);
 
 // How float8e8m0, which holds powers of two only, stands for what lies between two of them.
 enum class Rounding { kNearest, kUp, kDown };
 
-// Bit patterns of the floating-point types of 8 bits or fewer (IsTinyFloat), in the low bits of a byte. Rounds to nearest,
-// ties to even. What is too large becomes the largest number with `saturate`, else infinity, or NaN where the type has no
-// infinity. float8e8m0 is 2^(bits - 127), rounded as `rounding` says.
+// Bit patterns of the floating-point types of 8 bits or fewer (IsTinyFloat), in the low bits of a
+// byte. Rounds to nearest, ties to even. What is too large becomes the largest number with
+// `saturate`, else infinity, or NaN where the type has no infinity. float8e8m0 is 2^(bits - 127),
+// rounded as `rounding` says.
 float TinyFloatToFloat(DType dtype, uint8_t bits);
-uint8_t FloatToTinyFloat(DType dtype, float value, bool saturate = true, Rounding rounding = Rounding::kUp);
+uint8_t FloatToTinyFloat(DType dtype, float value, bool saturate = true,
+                         Rounding rounding = Rounding::kUp);
 
 }  // namespace evoq

@@ -35,7 +35,8 @@ std::string Shape::ToString() const {
 }
 
 Result<int> NormalizeAxis(int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) return InvalidInput("axis {} is outside [-{}, {})", axis, rank, rank);
+  if (axis < -rank || axis >= rank)
+    return InvalidInput("axis {} is outside [-{}, {})", axis, rank, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

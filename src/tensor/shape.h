@@ -11,7 +11,8 @@
 
 namespace evoq {
 
-// A size, or not known yet (-1) with the model's name for it ("N", "height"; empty when it has none).
+// A size, or not known yet (-1) with the model's name for it ("N", "height"; empty when it has
+// none).
 struct Dim {
   int64_t value = -1;
   std::string symbol;
@@ -54,7 +55,8 @@ class Shape {
   // Number of elements: nothing when not static or when the product overflows int64.
   std::optional<int64_t> elements() const;
 
-  // "[N, 3, 224, 224]", "[]" for a scalar, "[?, 3]" for an unnamed unknown, "[...]" for an unknown rank.
+  // "[N, 3, 224, 224]", "[]" for a scalar, "[?, 3]" for an unnamed unknown, "[...]" for an unknown
+  // rank.
   std::string ToString() const;
 
   bool operator==(const Shape&) const = default;

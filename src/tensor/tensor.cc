@@ -16,7 +16,8 @@ size_t StaticBytes(const TensorType& type) {
   return static_cast<size_t>(*bytes);
 }
 
-// Calls body(element index, scale index) for every element of a tensor quantized per tensor, axis or block.
+// Calls body(element index, scale index) for every element of a tensor quantized per tensor, axis
+// or block.
 template <typename Body>
 void ForEachWithScale(const std::vector<int64_t>& sizes, const QuantParams& q, const Body& body) {
   int64_t total = 1, inner = 1;
@@ -39,7 +40,8 @@ void ForEachWithScale(const std::vector<int64_t>& sizes, const QuantParams& q, c
   }
 }
 
-// Calls body(pointer to T) with the element type of `dtype`; nibbles and strings are not handled. False when unknown.
+// Calls body(pointer to T) with the element type of `dtype`; nibbles and strings are not handled.
+// False when unknown.
 template <typename Body>
 bool DispatchElement(DType dtype, const Body& body) {
   switch (dtype) {
@@ -74,7 +76,8 @@ Tensor Tensor::Allocate(TensorType type) {
   t.bytes_ = StaticBytes(type);
   t.elements_ = *type.shape.elements();
   if (type.dtype == DType::kString) {
-    auto strings = std::make_shared<std::vector<std::string>>(static_cast<size_t>(std::max<int64_t>(t.elements_, 1)));
+    auto strings = std::make_shared<std::vector<std::string>>(
+        static_cast<size_t>(std::max<int64_t>(t.elements_, 1)));
     t.data_ = reinterpret_cast<const std::byte*>(strings->data());
     t.owner_ = std::move(strings);
     t.type_ = std::move(type);
@@ -152,7 +155,8 @@ const std::vector<Tensor>& Tensor::items() const {
 }
 
 Tensor Tensor::WithType(TensorType type) const {
-  EVOQ_CHECK(layout_.empty() && StaticBytes(type) == bytes_, "{} as {}", type_.ToString(), type.ToString());
+  EVOQ_CHECK(layout_.empty() && StaticBytes(type) == bytes_, "{} as {}", type_.ToString(),
+             type.ToString());
   Tensor t = *this;
   t.elements_ = *type.shape.elements();
   t.type_ = std::move(type);
@@ -160,7 +164,8 @@ Tensor Tensor::WithType(TensorType type) const {
 }
 
 Tensor Tensor::Clone() const {
-  if (!layout_.empty()) return Packed(type_, layout_, std::vector<std::byte>(data_, data_ + bytes_));
+  if (!layout_.empty())
+    return Packed(type_, layout_, std::vector<std::byte>(data_, data_ + bytes_));
   if (items_) return *this;
   Tensor t = Allocate(type_);
   if (dtype() == DType::kString) {
@@ -177,16 +182,19 @@ Result<std::vector<int64_t>> ToInt64s(const Tensor& tensor) {
   std::vector<int64_t> values(static_cast<size_t>(tensor.elements()));
   const bool known = DispatchElement(tensor.dtype(), [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(tensor.data<T>()[i]);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<int64_t>(tensor.data<T>()[i]);
   });
   if (!known) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = PackedInteger(tensor, static_cast<int64_t>(i));
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = PackedInteger(tensor, static_cast<int64_t>(i));
   }
   return values;
 }
 
 Result<Tensor> ToFloat32(const Tensor& tensor) {
-  if (!tensor.layout().empty()) return Unsupported("a tensor in layout '{}' has no plain values", tensor.layout());
+  if (!tensor.layout().empty())
+    return Unsupported("a tensor in layout '{}' has no plain values", tensor.layout());
   Tensor out = Tensor::Allocate(TensorType(DType::kFloat32, tensor.shape()));
   float* y = out.mutable_data<float>();
   const int64_t n = tensor.elements();
@@ -214,7 +222,8 @@ Result<Tensor> ToFloat32(const Tensor& tensor) {
   if (known) return out;
   const int bits = DTypeBits(tensor.dtype());
   if (IsTinyFloat(tensor.dtype())) {
-    for (int64_t i = 0; i < n; ++i) y[i] = TinyFloatToFloat(tensor.dtype(), PackedBits(tensor.raw(), i, bits));
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = TinyFloatToFloat(tensor.dtype(), PackedBits(tensor.raw(), i, bits));
     return out;
   }
   if (!IsInteger(tensor.dtype()))
@@ -225,7 +234,8 @@ Result<Tensor> ToFloat32(const Tensor& tensor) {
 
 Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
   EVOQ_TRY(ValidateQuant(type));
-  if (tensor.dtype() != DType::kFloat32 || tensor.type().quantized() || type.shape != tensor.shape() || !type.quantized())
+  if (tensor.dtype() != DType::kFloat32 || tensor.type().quantized() ||
+      type.shape != tensor.shape() || !type.quantized())
     return InvalidInput("cannot quantize {} to {}", tensor.type().ToString(), type.ToString());
   const QuantParams& q = *type.quant;
   const float* x = tensor.data<float>();
@@ -241,13 +251,15 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
   };
   if (const int bits = DTypeBits(type.dtype); bits < 8) {
     std::byte* y = out.mutable_raw();
-    ForEachWithScale(tensor.sizes(), q,
-                     [&](int64_t i, int64_t s) { SetPackedBits(y, i, bits, static_cast<int>(quantize(i, s))); });
+    ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) {
+      SetPackedBits(y, i, bits, static_cast<int>(quantize(i, s)));
+    });
   } else {
     DispatchElement(type.dtype, [&](auto* tag) {
       using T = std::remove_pointer_t<decltype(tag)>;
       T* y = out.mutable_data<T>();
-      ForEachWithScale(tensor.sizes(), q, [&](int64_t i, int64_t s) { y[i] = static_cast<T>(quantize(i, s)); });
+      ForEachWithScale(tensor.sizes(), q,
+                       [&](int64_t i, int64_t s) { y[i] = static_cast<T>(quantize(i, s)); });
     });
   }
   return out;
@@ -256,7 +268,8 @@ Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type) {
 bool BitEqual(const Tensor& a, const Tensor& b) {
   if (a.type() == b.type()) {
     if (!a.type().is_tensor())
-      return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(), BitEqual);
+      return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+                        BitEqual);
     if (a.dtype() == DType::kString) {
       const auto x = a.values<std::string>(), y = b.values<std::string>();
       return std::equal(x.begin(), x.end(), y.begin(), y.end());

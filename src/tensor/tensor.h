@@ -12,14 +12,15 @@
 
 namespace evoq {
 
-// A static type and its bytes. Copies share the memory (they are handles), so bytes are written right after Allocate and
-// never once the tensor is part of a graph or a program. The memory may belong to a mapped file.
+// A static type and its bytes. Copies share the memory (they are handles), so bytes are written
+// right after Allocate and never once the tensor is part of a graph or a program. The memory may
+// belong to a mapped file.
 class Tensor {
  public:
   Tensor() = default;  // no tensor: defined() is false
 
-  // Fresh, zero-filled, 64-byte aligned memory. `type` must be static and fit the address space (CHECK): types from
-  // files are bounded by the reader.
+  // Fresh, zero-filled, 64-byte aligned memory. `type` must be static and fit the address space
+  // (CHECK): types from files are bounded by the reader.
   static Tensor Allocate(TensorType type);
 
   // Refers to `data`, kept alive by `owner`. Not writable.
@@ -31,7 +32,8 @@ class Tensor {
   template <typename T>
   static Tensor FromValues(Shape shape, const std::vector<T>& values) {
     Tensor t = Allocate(TensorType(DTypeOf<T>::value, std::move(shape)));
-    EVOQ_CHECK(t.elements() == static_cast<int64_t>(values.size()), "{} values for {}", values.size(), t.type().ToString());
+    EVOQ_CHECK(t.elements() == static_cast<int64_t>(values.size()), "{} values for {}",
+               values.size(), t.type().ToString());
     for (size_t i = 0; i < values.size(); ++i) t.mutable_data<T>()[i] = values[i];
     return t;
   }
@@ -40,8 +42,8 @@ class Tensor {
     return FromValues<T>(Shape{}, {value});
   }
 
-  // A sequence of tensors of `type`'s dtype, or an optional, whose items are what it holds: none or one (a tensor, or a
-  // sequence). The shape of `type` is widened to fit all items.
+  // A sequence of tensors of `type`'s dtype, or an optional, whose items are what it holds: none or
+  // one (a tensor, or a sequence). The shape of `type` is widened to fit all items.
   static Tensor Of(ValueKind kind, TensorType type, std::vector<Tensor> items);
 
   bool defined() const { return data_ != nullptr; }
@@ -54,7 +56,8 @@ class Tensor {
   int64_t elements() const { return elements_; }
   size_t bytes() const { return bytes_; }
 
-  // "" is plain row-major; otherwise the name of a packed layout (kernels/layout.h), and `bytes()` its size.
+  // "" is plain row-major; otherwise the name of a packed layout (kernels/layout.h), and `bytes()`
+  // its size.
   const std::string& layout() const { return layout_; }
   // Packed bytes that stand for a tensor of `type`.
   static Tensor Packed(TensorType type, std::string layout, std::vector<std::byte> bytes);
@@ -69,12 +72,14 @@ class Tensor {
   // The elements as T, which must have the dtype's size.
   template <typename T>
   const T* data() const {
-    EVOQ_CHECK(static_cast<int>(sizeof(T) * 8) == DTypeBits(type_.dtype), "{} read as {} bytes", type_.ToString(), sizeof(T));
+    EVOQ_CHECK(static_cast<int>(sizeof(T) * 8) == DTypeBits(type_.dtype), "{} read as {} bytes",
+               type_.ToString(), sizeof(T));
     return reinterpret_cast<const T*>(data_);
   }
   template <typename T>
   T* mutable_data() {
-    EVOQ_CHECK(static_cast<int>(sizeof(T) * 8) == DTypeBits(type_.dtype), "{} written as {} bytes", type_.ToString(), sizeof(T));
+    EVOQ_CHECK(static_cast<int>(sizeof(T) * 8) == DTypeBits(type_.dtype), "{} written as {} bytes",
+               type_.ToString(), sizeof(T));
     return reinterpret_cast<T*>(mutable_raw());
   }
   template <typename T>
@@ -102,23 +107,26 @@ class Tensor {
 // Element i of a type of fewer than 8 bits: its bits, low bits of the result.
 inline uint8_t PackedBits(const std::byte* data, int64_t i, int bits) {
   const int per_byte = 8 / bits;
-  return static_cast<uint8_t>((static_cast<int>(data[i / per_byte]) >> (i % per_byte * bits)) & ((1 << bits) - 1));
+  return static_cast<uint8_t>((static_cast<int>(data[i / per_byte]) >> (i % per_byte * bits)) &
+                              ((1 << bits) - 1));
 }
 // Writes it into memory that is zero there.
 inline void SetPackedBits(std::byte* data, int64_t i, int bits, int value) {
   const int per_byte = 8 / bits;
-  data[i / per_byte] |= static_cast<std::byte>((value & ((1 << bits) - 1)) << (i % per_byte * bits));
+  data[i / per_byte] |=
+      static_cast<std::byte>((value & ((1 << bits) - 1)) << (i % per_byte * bits));
 }
 
-// Elements of an integer or bool tensor as int64 (shapes, axes, pads). Errors: kInvalidInput for other types.
+// Elements of an integer or bool tensor as int64 (shapes, axes, pads). Errors: kInvalidInput for
+// other types.
 Result<std::vector<int64_t>> ToInt64s(const Tensor& tensor);
 
-// A float32 copy: floats converted, integers cast, quantized values dequantized as (q - zero) * scale in float32.
-// Errors: kUnsupported for a packed layout or a type without real values.
+// A float32 copy: floats converted, integers cast, quantized values dequantized as (q - zero) *
+// scale in float32. Errors: kUnsupported for a packed layout or a type without real values.
 Result<Tensor> ToFloat32(const Tensor& tensor);
 
-// Quantizes a float32 tensor to `type` (whose shape is the tensor's): saturate(round_half_even(x / scale) + zero), as
-// ONNX QuantizeLinear does. NaN becomes the zero point.
+// Quantizes a float32 tensor to `type` (whose shape is the tensor's): saturate(round_half_even(x /
+// scale) + zero), as ONNX QuantizeLinear does. NaN becomes the zero point.
 Result<Tensor> QuantizeTensor(const Tensor& tensor, const TensorType& type);
 
 // Same type and the same bytes (strings and items of containers are compared by value).

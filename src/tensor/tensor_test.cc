@@ -31,8 +31,10 @@ TEST(Type, BytesStopAtOverflow) {
 }
 
 TEST(Tensor, QuantizeRoundsHalfToEvenAndSaturates) {
-  const Tensor x = Tensor::FromValues<float>(Shape{6}, {0.5f, 1.5f, 2.5f, -10, 1000, std::nanf("")});
-  const auto q = QuantizeTensor(x, TensorType(DType::kUint8, Shape{6}, QuantParams::PerTensor(1, 3)));
+  const Tensor x =
+      Tensor::FromValues<float>(Shape{6}, {0.5f, 1.5f, 2.5f, -10, 1000, std::nanf("")});
+  const auto q =
+      QuantizeTensor(x, TensorType(DType::kUint8, Shape{6}, QuantParams::PerTensor(1, 3)));
   ASSERT_TRUE(q) << q.error().message();
   EXPECT_EQ(ToInt64s(*q).value(), (std::vector<int64_t>{3, 5, 5, 0, 255, 3}));
   EXPECT_EQ(ToFloat32(*q).value().data<float>()[1], 2);
@@ -40,10 +42,11 @@ TEST(Tensor, QuantizeRoundsHalfToEvenAndSaturates) {
 
 TEST(Tensor, QuantizesPerAxisAndPerBlock) {
   const Tensor x = Tensor::FromValues<float>(Shape{2, 3}, {1, 2, 3, 10, 20, 30});
-  const auto per_row = QuantizeTensor(x, TensorType(DType::kInt8, Shape{2, 3}, QuantParams{{1, 10}, {0, 0}, 0, 0}));
+  const auto per_row =
+      QuantizeTensor(x, TensorType(DType::kInt8, Shape{2, 3}, QuantParams{{1, 10}, {0, 0}, 0, 0}));
   EXPECT_EQ(ToInt64s(per_row.value()).value(), (std::vector<int64_t>{1, 2, 3, 1, 2, 3}));
-  const auto blocked =
-      QuantizeTensor(x, TensorType(DType::kInt4, Shape{2, 3}, QuantParams{{1, 3, 10, 15}, {0, 0, 0, 0}, 1, 2}));
+  const auto blocked = QuantizeTensor(
+      x, TensorType(DType::kInt4, Shape{2, 3}, QuantParams{{1, 3, 10, 15}, {0, 0, 0, 0}, 1, 2}));
   EXPECT_EQ(ToInt64s(blocked.value()).value(), (std::vector<int64_t>{1, 2, 1, 1, 2, 2}));
 }
 
@@ -67,8 +70,8 @@ TEST(Attrs, PrintsSortedWithKinds) {
 
 // Every number of a tiny float is its own nearest one, and half a step decides between neighbours.
 TEST(TinyFloat, RoundTrip) {
-  for (DType dtype : {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ, DType::kFloat4E2M1,
-                      DType::kFloat8E8M0}) {
+  for (DType dtype : {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2,
+                      DType::kFloat8E5M2FNUZ, DType::kFloat4E2M1, DType::kFloat8E8M0}) {
     for (int bits = 0; bits < 1 << DTypeBits(dtype); ++bits) {
       const float value = TinyFloatToFloat(dtype, static_cast<uint8_t>(bits));
       if (std::isnan(value)) continue;
@@ -78,7 +81,9 @@ TEST(TinyFloat, RoundTrip) {
 }
 
 TEST(TinyFloat, Limits) {
-  const auto back = [](DType dtype, float v, bool saturate) { return TinyFloatToFloat(dtype, FloatToTinyFloat(dtype, v, saturate)); };
+  const auto back = [](DType dtype, float v, bool saturate) {
+    return TinyFloatToFloat(dtype, FloatToTinyFloat(dtype, v, saturate));
+  };
   EXPECT_EQ(back(DType::kFloat8E4M3FN, 1e6f, true), 448.0f);
   EXPECT_TRUE(std::isnan(back(DType::kFloat8E4M3FN, 1e6f, false)));
   EXPECT_EQ(back(DType::kFloat8E5M2, 1e6f, true), 57344.0f);
@@ -93,7 +98,9 @@ TEST(Tensor, StringsAndContainers) {
   const Tensor words = Tensor::FromValues<std::string>(Shape{2}, {"a", std::string(100, 'b')});
   EXPECT_TRUE(BitEqual(words, words.Clone()));
   EXPECT_FALSE(BitEqual(words, Tensor::FromValues<std::string>(Shape{2}, {"a", "b"})));
-  const Tensor list = Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape{}), {Tensor::FromValues<float>(Shape{1, 2}, {1, 2}), Tensor::FromValues<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6})});
+  const Tensor list = Tensor::Of(ValueKind::kSequence, TensorType(DType::kFloat32, Shape{}),
+                                 {Tensor::FromValues<float>(Shape{1, 2}, {1, 2}),
+                                  Tensor::FromValues<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6})});
   EXPECT_EQ(list.type().ToString(), "sequence(float32[?, 2])");
   EXPECT_TRUE(list.defined());
   EXPECT_TRUE(BitEqual(list, list.Clone()));

@@ -16,29 +16,35 @@ std::optional<int64_t> TensorType::bytes() const {
 
 std::string TensorType::ToString() const {
   std::string text = fmt::format("{}{}", DTypeName(dtype), shape.ToString());
-  constexpr const char* kAround[] = {"{}", "sequence({})", "optional({})", "optional(sequence({}))"};
+  constexpr const char* kAround[] = {"{}", "sequence({})", "optional({})",
+                                     "optional(sequence({}))"};
   if (!is_tensor()) return fmt::format(fmt::runtime(kAround[static_cast<int>(kind)]), text);
   if (!quant) return text;
-  if (quant->per_tensor()) return text + fmt::format("(scale {}, zero {})", quant->scales[0], quant->zero_points[0]);
+  if (quant->per_tensor())
+    return text + fmt::format("(scale {}, zero {})", quant->scales[0], quant->zero_points[0]);
   text += fmt::format("({} scales on axis {}", quant->scales.size(), quant->axis);
   if (quant->block > 0) text += fmt::format(", block {}", quant->block);
   return text + ")";
 }
 
 bool TensorType::operator==(const TensorType& other) const {
-  if (dtype != other.dtype || kind != other.kind || shape != other.shape || quantized() != other.quantized()) return false;
+  if (dtype != other.dtype || kind != other.kind || shape != other.shape ||
+      quantized() != other.quantized())
+    return false;
   return !quant || quant == other.quant || *quant == *other.quant;
 }
 
 Status ValidateQuant(const TensorType& type) {
   if (!type.quant) return {};
   const QuantParams& q = *type.quant;
-  if (!IsInteger(type.dtype)) return InvalidInput("a quantized type of {}, expected an integer type", DTypeName(type.dtype));
+  if (!IsInteger(type.dtype))
+    return InvalidInput("a quantized type of {}, expected an integer type", DTypeName(type.dtype));
   if (q.scales.size() != q.zero_points.size() || q.scales.empty())
-    return InvalidInput("{} scales and {} zero points, expected as many of both and at least one", q.scales.size(),
-                        q.zero_points.size());
+    return InvalidInput("{} scales and {} zero points, expected as many of both and at least one",
+                        q.scales.size(), q.zero_points.size());
   if (q.per_tensor()) {
-    if (q.scales.size() != 1) return InvalidInput("{} scales without an axis, expected 1", q.scales.size());
+    if (q.scales.size() != 1)
+      return InvalidInput("{} scales without an axis, expected 1", q.scales.size());
   } else if (q.block == 0 && type.shape.ranked()) {
     if (q.axis >= type.shape.rank())
       return InvalidInput("quantization axis {} of a tensor of rank {}", q.axis, type.shape.rank());
@@ -47,15 +53,17 @@ Status ValidateQuant(const TensorType& type) {
       return InvalidInput("{} scales on axis {} of size {}", q.scales.size(), q.axis, d.value);
   } else if (type.shape.ranked()) {
     if (q.block < 0 || q.axis >= type.shape.rank())
-      return InvalidInput("blocks of {} on axis {} of a tensor of rank {}", q.block, q.axis, type.shape.rank());
+      return InvalidInput("blocks of {} on axis {} of a tensor of rank {}", q.block, q.axis,
+                          type.shape.rank());
     std::vector<int64_t> blocks = type.shape.sizes();
     blocks[q.axis] = CeilDiv(blocks[q.axis], q.block);
     if (type.shape.is_static() && CheckedProduct(blocks) != static_cast<int64_t>(q.scales.size()))
-      return InvalidInput("{} scales for {}, expected one per block of {} on axis {}", q.scales.size(),
-                          type.shape.ToString(), q.block, q.axis);
+      return InvalidInput("{} scales for {}, expected one per block of {} on axis {}",
+                          q.scales.size(), type.shape.ToString(), q.block, q.axis);
   }
   for (float scale : q.scales) {
-    if (!std::isfinite(scale) || scale <= 0) return InvalidInput("scale {}, expected a finite number > 0", scale);
+    if (!std::isfinite(scale) || scale <= 0)
+      return InvalidInput("scale {}, expected a finite number > 0", scale);
   }
   for (int32_t zero : q.zero_points) {
     if (zero < IntegerMin(type.dtype) || zero > IntegerMax(type.dtype))

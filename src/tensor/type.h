@@ -17,7 +17,9 @@ struct QuantParams {
   int axis = -1;                     // -1: one scale for the whole tensor
   int64_t block = 0;                 // 0: not blocked; else indices along `axis` that share a scale
 
-  static QuantParams PerTensor(float scale, int32_t zero_point) { return {{scale}, {zero_point}, -1, 0}; }
+  static QuantParams PerTensor(float scale, int32_t zero_point) {
+    return {{scale}, {zero_point}, -1, 0};
+  }
   bool per_tensor() const { return axis < 0; }
   bool operator==(const QuantParams&) const = default;
 };
@@ -25,12 +27,15 @@ struct QuantParams {
 // A value is a tensor, a list of tensors, or an option of either.
 enum class ValueKind : int8_t { kTensor = 0, kSequence = 1, kOptional = 2, kOptionalSequence = 3 };
 
-// dtype + shape + optional QuantParams. A type with `quant` means real numbers; its dtype says how they are stored.
+// dtype + shape + optional QuantParams. A type with `quant` means real numbers; its dtype says how
+// they are stored.
 struct TensorType {
   DType dtype = DType::kUndefined;
   Shape shape;
-  std::shared_ptr<const QuantParams> quant;  // shared because it is copied with every type; compared by value
-  ValueKind kind = ValueKind::kTensor;       // of a sequence or optional, dtype and shape are the elements'
+  std::shared_ptr<const QuantParams>
+      quant;  // shared because it is copied with every type; compared by value
+  ValueKind kind =
+      ValueKind::kTensor;  // of a sequence or optional, dtype and shape are the elements'
 
   TensorType() = default;
   TensorType(DType d, Shape s) : dtype(d), shape(std::move(s)) {}
@@ -45,20 +50,25 @@ struct TensorType {
 
   bool quantized() const { return quant != nullptr; }
   bool is_tensor() const { return kind == ValueKind::kTensor; }
-  // The type that operators reason about: float32 of the same shape for a quantized type, itself otherwise.
-  TensorType Dequantized() const { return quantized() ? TensorType(DType::kFloat32, shape) : *this; }
+  // The type that operators reason about: float32 of the same shape for a quantized type, itself
+  // otherwise.
+  TensorType Dequantized() const {
+    return quantized() ? TensorType(DType::kFloat32, shape) : *this;
+  }
 
-  // Bytes of a static type (nibbles rounded up); nothing when not static, too large for int64, or a container.
+  // Bytes of a static type (nibbles rounded up); nothing when not static, too large for int64, or a
+  // container.
   std::optional<int64_t> bytes() const;
 
-  // "float32[N, 3, 224, 224]", "uint8[1, 8](scale 0.02, zero 128)", "int8[64, 3, 3, 3](64 scales on axis 0)",
-  // "sequence(float32[?, 3])".
+  // "float32[N, 3, 224, 224]", "uint8[1, 8](scale 0.02, zero 128)", "int8[64, 3, 3, 3](64 scales on
+  // axis 0)", "sequence(float32[?, 3])".
   std::string ToString() const;
 
   bool operator==(const TensorType& other) const;
 };
 
-// Errors: kInvalidInput unless sizes agree with the shape, every scale is finite and > 0, zero points fit the dtype.
+// Errors: kInvalidInput unless sizes agree with the shape, every scale is finite and > 0, zero
+// points fit the dtype.
 Status ValidateQuant(const TensorType& type);
 
 }  // namespace evoq

@@ -1,15 +1,18 @@
-// Devlin et al., "BERT" (2018): base, uncased vocabulary, without the pooler. Attention without a mask.
+// Devlin et al., "BERT" (2018): base, uncased vocabulary, without the pooler. Attention without a
+// mask.
 #include "zoo/builder.h"
 #include "zoo/zoo.h"
 
 namespace evoq {
 namespace {
 
-constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kInner = 3072, kVocabulary = 30522;
+constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kInner = 3072,
+                  kVocabulary = 30522;
 
 // [N, T, width] -> [N, heads, ...]: the key transposed for the product with the query.
 ValueId Heads(NetBuilder& b, ValueId x, int64_t length, std::vector<int64_t> perm) {
-  const ValueId split = b.Apply("Reshape", {x, b.Int64s("heads_shape", {0, length, kHeads, kHead})});
+  const ValueId split =
+      b.Apply("Reshape", {x, b.Int64s("heads_shape", {0, length, kHeads, kHead})});
   Attrs attrs;
   attrs.Set("perm", std::move(perm));
   return b.Apply("Transpose", {split}, std::move(attrs));
@@ -25,7 +28,8 @@ ValueId Attention(NetBuilder& b, ValueId x, int64_t length) {
   const ValueId mixed = b.Apply("MatMul", {b.Apply("Softmax", {scores}, last), v});
   Attrs perm;
   perm.Set("perm", std::vector<int64_t>{0, 2, 1, 3});
-  const ValueId joined = b.Apply("Reshape", {b.Apply("Transpose", {mixed}, perm), b.Int64s("joined_shape", {0, length, kWidth})});
+  const ValueId joined = b.Apply("Reshape", {b.Apply("Transpose", {mixed}, perm),
+                                             b.Int64s("joined_shape", {0, length, kWidth})});
   return b.MatMul(joined, kWidth, kWidth);
 }
 
@@ -41,8 +45,10 @@ Graph BertBase(const ZooOptions& options) {
   const ValueId ids = b.Tokens("input_ids", length);
   Attrs axis;
   axis.Set("axis", 0);
-  ValueId x = b.Apply("Gather", {b.Weights("embeddings.word", {kVocabulary, kWidth}, 0.02f), ids}, axis);
-  x = b.LayerNorm(b.Apply("Add", {x, b.Weights("embeddings.position", {1, length, kWidth}, 0.02f)}), kWidth);
+  ValueId x =
+      b.Apply("Gather", {b.Weights("embeddings.word", {kVocabulary, kWidth}, 0.02f), ids}, axis);
+  x = b.LayerNorm(b.Apply("Add", {x, b.Weights("embeddings.position", {1, length, kWidth}, 0.02f)}),
+                  kWidth);
   for (int layer = 0; layer < 12; ++layer) {
     x = b.LayerNorm(b.Add(Attention(b, x, length), x), kWidth);
     const ValueId inner = Gelu(b, b.MatMul(x, kWidth, kInner));
@@ -53,6 +59,7 @@ Graph BertBase(const ZooOptions& options) {
 
 }  // namespace
 
-extern const ZooModel kZooBertBase = {"bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
+extern const ZooModel kZooBertBase = {
+    "bert-base", "BERT base, 12 layers, 768 wide; --sequence N tokens", BertBase};
 
 }  // namespace evoq

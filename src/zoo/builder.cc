@@ -20,30 +20,39 @@ float NetBuilder::Normal() {
 }
 
 ValueId NetBuilder::Image(const std::string& name, int64_t channels, int64_t size) {
-  return graph_.AddInput(name, TensorType(DType::kFloat32, Shape(std::vector<Dim>{Dim::Symbolic("N"), channels, size, size})));
+  return graph_.AddInput(
+      name, TensorType(DType::kFloat32,
+                       Shape(std::vector<Dim>{Dim::Symbolic("N"), channels, size, size})));
 }
 
 ValueId NetBuilder::Tokens(const std::string& name, int64_t length) {
-  return graph_.AddInput(name, TensorType(DType::kInt64, Shape(std::vector<Dim>{Dim::Symbolic("N"), length})));
+  return graph_.AddInput(
+      name, TensorType(DType::kInt64, Shape(std::vector<Dim>{Dim::Symbolic("N"), length})));
 }
 
-ValueId NetBuilder::Weights(const std::string& name, std::vector<int64_t> sizes, float deviation, float mean) {
+ValueId NetBuilder::Weights(const std::string& name, std::vector<int64_t> sizes, float deviation,
+                            float mean) {
   Tensor t = Tensor::Allocate(TensorType(DType::kFloat32, Shape(sizes)));
-  for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<float>()[i] = mean + deviation * Normal();
+  for (int64_t i = 0; i < t.elements(); ++i)
+    t.mutable_data<float>()[i] = mean + deviation * Normal();
   return graph_.AddConstant(name, std::move(t));
 }
 
 ValueId NetBuilder::Int64s(const std::string& name, std::vector<int64_t> values) {
-  return graph_.AddConstant(name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
+  return graph_.AddConstant(
+      name, Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(values.size())}, values));
 }
 
-ValueId NetBuilder::Scalar(float value) { return graph_.AddConstant("scalar", Tensor::Scalar<float>(value)); }
+ValueId NetBuilder::Scalar(float value) {
+  return graph_.AddConstant("scalar", Tensor::Scalar<float>(value));
+}
 
 ValueId NetBuilder::Conv(ValueId x, int64_t in, int64_t out, const ConvOptions& o) {
   const std::string name = Name("conv");
   const int64_t fan_in = in / o.group * o.kernel * o.kernel;
-  std::vector<ValueId> inputs = {
-      x, Weights(name + ".weight", {out, in / o.group, o.kernel, o.kernel}, std::sqrt(2.0f / static_cast<float>(fan_in)))};
+  std::vector<ValueId> inputs = {x,
+                                 Weights(name + ".weight", {out, in / o.group, o.kernel, o.kernel},
+                                         std::sqrt(2.0f / static_cast<float>(fan_in)))};
   if (o.bias) inputs.push_back(Weights(name + ".bias", {out}, 0.05f));
   Attrs attrs;
   attrs.Set("kernel_shape", std::vector<int64_t>{o.kernel, o.kernel});
@@ -58,7 +67,8 @@ ValueId NetBuilder::BatchNorm(ValueId x, int64_t channels) {
   const std::string name = Name("bn");
   Attrs attrs;
   attrs.Set("epsilon", 1e-5f);
-  const ValueId scale = Weights(name + ".weight", {channels}, 0.05f, 1.0f), bias = Weights(name + ".bias", {channels}, 0.05f);
+  const ValueId scale = Weights(name + ".weight", {channels}, 0.05f, 1.0f),
+                bias = Weights(name + ".bias", {channels}, 0.05f);
   const ValueId mean = Weights(name + ".running_mean", {channels}, 0.1f);
   const ValueId var = Weights(name + ".running_var", {channels}, 0.02f, 1.0f);
   return graph_.Apply("BatchNormalization", name, {x, scale, bias, mean, var}, std::move(attrs));
@@ -103,7 +113,8 @@ ValueId NetBuilder::LayerNorm(ValueId x, int64_t width) {
   Attrs attrs;
   attrs.Set("axis", -1);
   attrs.Set("epsilon", 1e-12f);
-  const ValueId scale = Weights(name + ".weight", {width}, 0.02f, 1.0f), bias = Weights(name + ".bias", {width}, 0.02f);
+  const ValueId scale = Weights(name + ".weight", {width}, 0.02f, 1.0f),
+                bias = Weights(name + ".bias", {width}, 0.02f);
   return graph_.Apply("LayerNormalization", name, {x, scale, bias}, std::move(attrs));
 }
 

@@ -32,10 +32,12 @@ class NetBuilder {
   ValueId Clip(ValueId x, float low, float high);
   ValueId Add(ValueId a, ValueId b) { return graph_.Apply("Add", Name("add"), {a, b}); }
   ValueId MaxPool(ValueId x, int64_t kernel, int64_t stride, int64_t pad);
-  ValueId GlobalAveragePool(ValueId x) { return graph_.Apply("GlobalAveragePool", Name("pool"), {x}); }
+  ValueId GlobalAveragePool(ValueId x) {
+    return graph_.Apply("GlobalAveragePool", Name("pool"), {x});
+  }
   ValueId Flatten(ValueId x);
-  ValueId Dense(ValueId x, int64_t in, int64_t out);      // Gemm with transB, as exporters write it
-  ValueId MatMul(ValueId x, int64_t in, int64_t out);     // [.., in] x [in, out] + bias
+  ValueId Dense(ValueId x, int64_t in, int64_t out);   // Gemm with transB, as exporters write it
+  ValueId MatMul(ValueId x, int64_t in, int64_t out);  // [.., in] x [in, out] + bias
   ValueId LayerNorm(ValueId x, int64_t width);
   ValueId Apply(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     return graph_.Apply(op, Name(op), std::move(inputs), std::move(attrs));
@@ -43,7 +45,8 @@ class NetBuilder {
   ValueId Int64s(const std::string& name, std::vector<int64_t> values);
   ValueId Scalar(float value);
   // Normally distributed with this standard deviation around `mean`.
-  ValueId Weights(const std::string& name, std::vector<int64_t> sizes, float deviation, float mean = 0);
+  ValueId Weights(const std::string& name, std::vector<int64_t> sizes, float deviation,
+                  float mean = 0);
 
   Graph Finish(ValueId output, const std::string& name);
 

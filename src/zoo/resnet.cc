@@ -1,5 +1,5 @@
-// He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015). ResNet-50 in the v1.5 form: the stride of a
-// bottleneck is in its 3x3 convolution.
+// He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (2015). ResNet-50 in the v1.5
+// form: the stride of a bottleneck is in its 3x3 convolution.
 #include "zoo/builder.h"
 #include "zoo/zoo.h"
 
@@ -7,13 +7,15 @@ namespace evoq {
 namespace {
 
 // Convolution, with its BatchNormalization as a node of its own when `norm`, else as if folded.
-ValueId ConvNorm(NetBuilder& b, ValueId x, int64_t in, int64_t out, NetBuilder::ConvOptions o, bool norm) {
+ValueId ConvNorm(NetBuilder& b, ValueId x, int64_t in, int64_t out, NetBuilder::ConvOptions o,
+                 bool norm) {
   o.bias = !norm;
   const ValueId y = b.Conv(x, in, out, o);
   return norm ? b.BatchNorm(y, out) : y;
 }
 
-Graph Resnet(const char* name, const std::vector<int>& blocks, bool bottleneck, bool norm, const ZooOptions& options) {
+Graph Resnet(const char* name, const std::vector<int>& blocks, bool bottleneck, bool norm,
+             const ZooOptions& options) {
   NetBuilder b(name, options.seed);
   ValueId x = b.Image("input", 3, 224);
   x = b.Relu(ConvNorm(b, x, 3, 64, {.kernel = 7, .stride = 2, .pad = 3}, norm));
@@ -48,8 +50,11 @@ Graph Resnet50Bn(const ZooOptions& o) { return Resnet("resnet50-bn", {3, 4, 6, 3
 }  // namespace
 
 extern const ZooModel kZooResnet18, kZooResnet50, kZooResnet50Bn;
-const ZooModel kZooResnet18 = {"resnet18", "ResNet-18, BatchNormalization folded, 224 x 224", Resnet18};
-const ZooModel kZooResnet50 = {"resnet50", "ResNet-50 v1.5, BatchNormalization folded, 224 x 224", Resnet50};
-const ZooModel kZooResnet50Bn = {"resnet50-bn", "ResNet-50 v1.5 with explicit BatchNormalization, 224 x 224", Resnet50Bn};
+const ZooModel kZooResnet18 = {"resnet18", "ResNet-18, BatchNormalization folded, 224 x 224",
+                               Resnet18};
+const ZooModel kZooResnet50 = {"resnet50", "ResNet-50 v1.5, BatchNormalization folded, 224 x 224",
+                               Resnet50};
+const ZooModel kZooResnet50Bn = {
+    "resnet50-bn", "ResNet-50 v1.5 with explicit BatchNormalization, 224 x 224", Resnet50Bn};
 
 }  // namespace evoq

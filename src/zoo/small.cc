@@ -5,7 +5,8 @@
 namespace evoq {
 namespace {
 
-// LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998), with Relu and max pooling.
+// LeCun et al., "Gradient-Based Learning Applied to Document Recognition" (1998), with Relu and max
+// pooling.
 Graph Lenet(const ZooOptions& options) {
   NetBuilder b("lenet", options.seed);
   ValueId x = b.Image("input", 1, 28);
@@ -21,17 +22,20 @@ Graph MobilenetV2(const ZooOptions& options) {
   struct Row {
     int64_t expand, channels, repeats, stride;
   };
-  static constexpr Row kRows[] = {{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2},
+  static constexpr Row kRows[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                   {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
   NetBuilder b("mobilenetv2", options.seed);
-  ValueId x = b.Clip(b.Conv(b.Image("input", 3, 224), 3, 32, {.kernel = 3, .stride = 2, .pad = 1}), 0, 6);
+  ValueId x =
+      b.Clip(b.Conv(b.Image("input", 3, 224), 3, 32, {.kernel = 3, .stride = 2, .pad = 1}), 0, 6);
   int64_t in = 32;
   for (const Row& row : kRows) {
     for (int64_t i = 0; i < row.repeats; ++i) {
       const int64_t hidden = in * row.expand, stride = i == 0 ? row.stride : 1;
       ValueId y = x;
       if (row.expand != 1) y = b.Clip(b.Conv(y, in, hidden, {}), 0, 6);
-      y = b.Clip(b.Conv(y, hidden, hidden, {.kernel = 3, .stride = stride, .pad = 1, .group = hidden}), 0, 6);
+      y = b.Clip(
+          b.Conv(y, hidden, hidden, {.kernel = 3, .stride = stride, .pad = 1, .group = hidden}), 0,
+          6);
       y = b.Conv(y, hidden, row.channels, {});
       x = stride == 1 && in == row.channels ? b.Add(x, y) : y;
       in = row.channels;
@@ -88,7 +92,8 @@ Graph Vgg16(const ZooOptions& options) {
 
 extern const ZooModel kZooLenet, kZooMobilenetV2, kZooSqueezenet, kZooVgg16;
 const ZooModel kZooLenet = {"lenet", "LeNet-5 with Relu and max pooling, 28 x 28", Lenet};
-const ZooModel kZooMobilenetV2 = {"mobilenetv2", "MobileNetV2 1.0, BatchNormalization folded, 224 x 224", MobilenetV2};
+const ZooModel kZooMobilenetV2 = {
+    "mobilenetv2", "MobileNetV2 1.0, BatchNormalization folded, 224 x 224", MobilenetV2};
 const ZooModel kZooSqueezenet = {"squeezenet1.1", "SqueezeNet 1.1, 224 x 224", Squeezenet};
 const ZooModel kZooVgg16 = {"vgg16", "VGG-16, 224 x 224", Vgg16};
 

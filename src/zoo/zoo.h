@@ -1,4 +1,5 @@
-// Well-known architectures with seeded random weights: for benchmarks and tests of speed and size, not of accuracy.
+// Well-known architectures with seeded random weights: for benchmarks and tests of speed and size,
+// not of accuracy.
 #pragma once
 
 #include <span>

@@ -3,6 +3,7 @@
 package `onnx`; run it after changing it and commit the files. src/engine/bombs_test.cc says what
 becomes of each.
 """
+
 import os
 
 import numpy as np
@@ -44,33 +45,42 @@ def nested_loops():
         nodes = [h.make_node("Identity", [f"c{level}"], [f"d{level}"])]
         if level > 0:
             nodes.append(
-                h.make_node("Loop", ["n", ""] + ["x"] * states, [f"r{level}"],
-                            body=loop(level - 1)))
+                h.make_node("Loop", ["n", ""] + ["x"] * states, [f"r{level}"], body=loop(level - 1))
+            )
             nodes.append(h.make_node("Add", [names[0], f"r{level}"], [f"u{level}"]))
         else:
             nodes.append(h.make_node("Unsqueeze", [names[0], "zero"], [f"u{level}"]))
-        return h.make_graph(nodes, f"b{level}", inputs, [info(f"d{level}", BOOL)] +
-                            [info(r) for r in names[1:] + [f"u{level}"]])
+        return h.make_graph(
+            nodes,
+            f"b{level}",
+            inputs,
+            [info(f"d{level}", BOOL)] + [info(r) for r in names[1:] + [f"u{level}"]],
+        )
 
     top = h.make_node("Loop", ["n", ""] + ["x"] * states, ["y"], body=loop(5))
-    return model([top], [info("x", FLOAT, [2])], [info("y")],
-                 [h.make_tensor("n", INT64, [], [2]),
-                  h.make_tensor("zero", INT64, [1], [0])])
+    return model(
+        [top],
+        [info("x", FLOAT, [2])],
+        [info("y")],
+        [h.make_tensor("n", INT64, [], [2]), h.make_tensor("zero", INT64, [1], [0])],
+    )
 
 
 def roi_align():
     """A constant region of 10^9 pixels a side: 4096 x 4096 samples for each of 2^20 bins."""
-    node = h.make_node("RoiAlign", ["p", "r", "b"], ["a"],
-                       output_height=1024,
-                       output_width=1024,
-                       sampling_ratio=0)
+    node = h.make_node(
+        "RoiAlign", ["p", "r", "b"], ["a"], output_height=1024, output_width=1024, sampling_ratio=0
+    )
     return model(
-        [node, h.make_node("ReduceMean", ["a"], ["m"]),
-         h.make_node("Add", ["x", "m"], ["y"])], [info("x", FLOAT, [1])], [info("y")], [
-             numpy_helper.from_array(np.ones((1, 1, 2, 2), np.float32), "p"),
-             numpy_helper.from_array(np.array([[0, 0, 1e9, 1e9]], np.float32), "r"),
-             numpy_helper.from_array(np.zeros(1, np.int64), "b")
-         ])
+        [node, h.make_node("ReduceMean", ["a"], ["m"]), h.make_node("Add", ["x", "m"], ["y"])],
+        [info("x", FLOAT, [1])],
+        [info("y")],
+        [
+            numpy_helper.from_array(np.ones((1, 1, 2, 2), np.float32), "p"),
+            numpy_helper.from_array(np.array([[0, 0, 1e9, 1e9]], np.float32), "r"),
+            numpy_helper.from_array(np.zeros(1, np.int64), "b"),
+        ],
+    )
 
 
 def functions():
@@ -81,19 +91,30 @@ def functions():
         names = ["x"] + [f"v{i}" for i in range(9)] + ["y"]
         nodes = [h.make_node(op, [a], [b], domain=domain) for a, b in zip(names, names[1:])]
         made.append(
-            h.make_function("f", f"f{level}", ["x"], ["y"], nodes,
-                            [h.make_opsetid("", 20), h.make_opsetid("f", 1)]))
-    return model([h.make_node("f6", ["x"], ["y"], domain="f")], [info("x", FLOAT, [1])],
-                 [info("y")],
-                 functions=made)
+            h.make_function(
+                "f",
+                f"f{level}",
+                ["x"],
+                ["y"],
+                nodes,
+                [h.make_opsetid("", 20), h.make_opsetid("f", 1)],
+            )
+        )
+    return model(
+        [h.make_node("f6", ["x"], ["y"], domain="f")],
+        [info("x", FLOAT, [1])],
+        [info("y")],
+        functions=made,
+    )
 
 
 def growing(op):
     """A Loop of 60 rounds: its state is doubled, or with op None a row of a million numbers is
     added, 16,384 times."""
     big = h.make_tensor("shape", INT64, [1], [1 << 20])
-    ones = h.make_node("ConstantOfShape", ["shape"], ["ones"],
-                       value=h.make_tensor("v", FLOAT, [1], [1]))
+    ones = h.make_node(
+        "ConstantOfShape", ["shape"], ["ones"], value=h.make_tensor("v", FLOAT, [1], [1])
+    )
     inputs = [info("i", INT64), info("c", BOOL), info("s")]
     if op:
         body = [h.make_node(op, ["s", "s"], ["t"], axis=0)]
@@ -104,16 +125,25 @@ def growing(op):
     body.append(h.make_node("Identity", ["c"], ["d"]))
     graph = h.make_graph(body, "b", inputs, [info("d", BOOL)] + [info(o) for o in outputs])
     loop = h.make_node("Loop", ["n", "", "x"], ["y"] if op else ["z", "y"], body=graph)
-    nodes, start = ([loop], [info("x", FLOAT, [1 << 10])]) if op else ([ones, loop],
-                                                                       [info("x", FLOAT, [1])])
-    return model(nodes, start, [info("y")],
-                 [h.make_tensor("n", INT64, [], [60 if op else 1 << 14])] + ([] if op else [big]))
+    nodes, start = (
+        ([loop], [info("x", FLOAT, [1 << 10])]) if op else ([ones, loop], [info("x", FLOAT, [1])])
+    )
+    return model(
+        nodes,
+        start,
+        [info("y")],
+        [h.make_tensor("n", INT64, [], [60 if op else 1 << 14])] + ([] if op else [big]),
+    )
 
 
 def main():
     made = {
-        "string_concat": string_concat(), "nested_loops": nested_loops(), "roi_align": roi_align(),
-        "functions": functions(), "growing_state": growing("Concat"), "growing_rows": growing(None)
+        "string_concat": string_concat(),
+        "nested_loops": nested_loops(),
+        "roi_align": roi_align(),
+        "functions": functions(),
+        "growing_state": growing("Concat"),
+        "growing_rows": growing(None),
     }
     for name, m in made.items():
         with open(os.path.join(HERE, name + ".onnx"), "wb") as f:

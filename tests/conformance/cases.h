@@ -1,4 +1,5 @@
-// The cases of the ONNX project: a folder each, with model.onnx and test_data_set_K/{input,output}_N.pb.
+// The cases of the ONNX project: a folder each, with model.onnx and
+// test_data_set_K/{input,output}_N.pb.
 #pragma once
 
 #include <span>

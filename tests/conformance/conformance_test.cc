@@ -47,7 +47,9 @@ TEST_F(Conformance, EveryCasePassesOrIsListed) {
 
 // Classic machine learning, optimizers and previews are not evoq's.
 bool IsOutside(const std::string& name) {
-  for (const char* pattern : {"node/test_ai_onnx_ml*", "node/test_ada*", "node/test_momentum*", "node/test_nesterov*", "node/test_flexattention*", "simple/test_gradient*"}) {
+  for (const char* pattern :
+       {"node/test_ai_onnx_ml*", "node/test_ada*", "node/test_momentum*", "node/test_nesterov*",
+        "node/test_flexattention*", "simple/test_gradient*"}) {
     if (GlobMatch(pattern, name)) return true;
   }
   return false;
@@ -74,7 +76,8 @@ TEST_F(Conformance, NinetyNinePercentOfNodesAndAllOfTheRest) {
 TEST_F(Conformance, RandomCasesHaveTheRightTypes) {
   int cases = 0;
   for (const std::string& name : CaseNames(Root())) {
-    if (!GlobMatch("node/test_bernoulli*", name) && !GlobMatch("node/test_training_dropout*", name)) continue;
+    if (!GlobMatch("node/test_bernoulli*", name) && !GlobMatch("node/test_training_dropout*", name))
+      continue;
     SCOPED_TRACE(name);
     const auto c = ReadCase(Root() + "/" + name);
     ASSERT_TRUE(c) << c.error().message();
@@ -95,20 +98,24 @@ TEST_F(Conformance, OperatorsPageSaysWhatHolds) {
   const auto page = OperatorsPage(Root(), Suite());
   ASSERT_TRUE(page) << page.error().message();
   const std::string path = std::string(EVOQ_SOURCE_DIR) + "/docs/operators.md";
-  if (std::getenv("EVOQ_UPDATE_GOLDENS") != nullptr) ASSERT_TRUE(WriteFileAtomic(path, std::string_view(*page)));
+  if (std::getenv("EVOQ_UPDATE_GOLDENS") != nullptr)
+    ASSERT_TRUE(WriteFileAtomic(path, std::string_view(*page)));
   EXPECT_EQ(*page, ReadTextFile(path).value_or(""));
 }
 
 TEST(OperatorsPage, NamesEveryOperator) {
-  const std::string page = ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/docs/operators.md").value_or("");
+  const std::string page =
+      ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/docs/operators.md").value_or("");
   for (const OpDef* op : AllOps()) {
-    const std::string row = *op->domain ? fmt::format("\n| {} | {} |", op->domain, op->name) : fmt::format("\n| {} |", op->name);
+    const std::string row = *op->domain ? fmt::format("\n| {} | {} |", op->domain, op->name)
+                                        : fmt::format("\n| {} |", op->name);
     EXPECT_NE(page.find(row), std::string::npos) << row;
   }
 }
 
 TEST(ConformanceList, RefusesLinesOfAnotherForm) {
-  for (const char* line : {"node/test_abs", "node/test_abs: no mode", "node/test_abs *:", "node/test_abs * extra: why"}) {
+  for (const char* line : {"node/test_abs", "node/test_abs: no mode",
+                           "node/test_abs *:", "node/test_abs * extra: why"}) {
     const std::string path = testing::TempDir() + "/ignore.txt";
     ASSERT_TRUE(WriteFileAtomic(path, std::string_view(line)));
     EXPECT_FALSE(ReadIgnoreList(path)) << line;

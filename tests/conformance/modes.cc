@@ -14,12 +14,15 @@ using Outputs = Result<std::vector<Tensor>>;
 InputShapes ShapesOf(const Graph& graph, std::span<const Tensor> inputs) {
   InputShapes shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].type().is_tensor()) shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+    if (inputs[i].type().is_tensor())
+      shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
   }
   return shapes;
 }
 
-Outputs Reference(const Graph& graph, std::span<const Tensor> inputs, const std::string&) { return EvaluateGraph(graph, inputs); }
+Outputs Reference(const Graph& graph, std::span<const Tensor> inputs, const std::string&) {
+  return EvaluateGraph(graph, inputs);
+}
 
 template <int kThreads>
 Outputs Compiled(const Graph& graph, std::span<const Tensor> inputs, const std::string&) {
@@ -38,7 +41,8 @@ Outputs OnIsa(const Graph& graph, std::span<const Tensor> inputs, const std::str
   EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized), shapes));
   if (model.plans.empty()) return EvaluateGraph(model.graph, inputs);
   EVOQ_ASSIGN(Program program, Compile(model, shapes));
-  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)), {1, IsaSupported(kIsa) ? kIsa : Isa::kScalar}));
+  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)),
+                                              {1, IsaSupported(kIsa) ? kIsa : Isa::kScalar}));
   std::vector<Tensor> outputs;
   for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
   EVOQ_TRY(executor->Run(inputs, outputs));
@@ -57,7 +61,9 @@ Outputs FromEtm(const Graph& graph, std::span<const Tensor> inputs, const std::s
 
 constexpr Mode kModes[] = {
     {"reference", "by its definition: the imported graph, evaluated", Reference},
-    {"compiled", "optimized, lowered, compiled, run on 1 thread, on the machine's best instruction set", Compiled<1>},
+    {"compiled",
+     "optimized, lowered, compiled, run on 1 thread, on the machine's best instruction set",
+     Compiled<1>},
     {"compiled-2", "the same on 2 threads", Compiled<2>},
     {"scalar", "compiled, run on 1 thread, kernels in plain C++", OnIsa<Isa::kScalar>},
     {"avx2", "compiled, run on 1 thread, kernels for AVX2", OnIsa<Isa::kAvx2>},

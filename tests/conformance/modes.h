@@ -14,7 +14,8 @@ struct Mode {
   const char* name;  // as tests/conformance/ignore.txt has it
   const char* doc;
   // Outputs of an imported graph. `file` is a path that the mode may write to.
-  Result<std::vector<Tensor>> (*run)(const Graph& graph, std::span<const Tensor> inputs, const std::string& file);
+  Result<std::vector<Tensor>> (*run)(const Graph& graph, std::span<const Tensor> inputs,
+                                     const std::string& file);
 };
 
 std::span<const Mode> AllModes();

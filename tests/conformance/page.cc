@@ -36,7 +36,9 @@ struct Tally {
 
 using Tallies = std::map<std::string, Tally>;  // by "domain::operator"
 
-std::string Key(const std::string& domain, const std::string& op) { return (domain == "ai.onnx" ? "" : domain) + "::" + op; }
+std::string Key(const std::string& domain, const std::string& op) {
+  return (domain == "ai.onnx" ? "" : domain) + "::" + op;
+}
 
 Result<onnx::ModelProto> ReadModel(const std::string& path) {
   onnx::ModelProto model;
@@ -56,10 +58,13 @@ void AddOperators(const onnx::GraphProto& graph, std::set<std::string>& found) {
 
 // ---- which element types the first input may have: the definition is tried on the data of a case
 
-constexpr DType kTypes[] = {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64, DType::kInt8,   DType::kInt16,
-                            DType::kInt32,   DType::kInt64,    DType::kUint8,   DType::kUint16,  DType::kUint32, DType::kUint64,
-                            DType::kBool,    DType::kString,   DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2,
-                            DType::kFloat8E5M2FNUZ, DType::kFloat8E8M0, DType::kFloat4E2M1, DType::kInt4, DType::kUint4, DType::kInt2, DType::kUint2};
+constexpr DType kTypes[] = {
+    DType::kFloat16,    DType::kBfloat16,       DType::kFloat32,      DType::kFloat64,
+    DType::kInt8,       DType::kInt16,          DType::kInt32,        DType::kInt64,
+    DType::kUint8,      DType::kUint16,         DType::kUint32,       DType::kUint64,
+    DType::kBool,       DType::kString,         DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ,
+    DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ, DType::kFloat8E8M0,   DType::kFloat4E2M1,
+    DType::kInt4,       DType::kUint4,          DType::kInt2,         DType::kUint2};
 
 Result<Tensor> Cast(const Tensor& x, DType to) {
   Node node;
@@ -68,7 +73,8 @@ Result<Tensor> Cast(const Tensor& x, DType to) {
   node.attrs.Set("to", static_cast<int>(to));
   node.inputs = {ValueId{0}};
   node.outputs = {ValueId{1}};
-  EVOQ_ASSIGN(std::vector<Tensor> y, EvaluateNode(node, std::span(&x, 1), std::vector{TensorType(to, x.shape())}));
+  EVOQ_ASSIGN(std::vector<Tensor> y,
+              EvaluateNode(node, std::span(&x, 1), std::vector{TensorType(to, x.shape())}));
   return y[0];
 }
 
@@ -146,13 +152,17 @@ std::string TypeNames(const std::set<DType>& types) {
     const char* name;
     std::vector<DType> types;
   };
-  const Group kGroups[] = {{"float", {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64}},
-                           {"int", {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64}},
-                           {"uint", {DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64}},
-                           {"bool", {DType::kBool}},
-                           {"string", {DType::kString}},
-                           {"float8", {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ, DType::kFloat8E8M0}},
-                           {"4 and 2 bits", {DType::kFloat4E2M1, DType::kInt4, DType::kUint4, DType::kInt2, DType::kUint2}}};
+  const Group kGroups[] = {
+      {"float", {DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64}},
+      {"int", {DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64}},
+      {"uint", {DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64}},
+      {"bool", {DType::kBool}},
+      {"string", {DType::kString}},
+      {"float8",
+       {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ,
+        DType::kFloat8E8M0}},
+      {"4 and 2 bits",
+       {DType::kFloat4E2M1, DType::kInt4, DType::kUint4, DType::kInt2, DType::kUint2}}};
   std::vector<std::string> names;
   for (const Group& group : kGroups) {
     const auto has = [&](DType t) { return types.count(t) > 0; };
@@ -190,9 +200,11 @@ const char* TraitName(QuantTrait trait) {
 std::string Passed(const Tally* tally) {
   if (tally == nullptr) return "";
   const auto& p = tally->passed;
-  if (std::all_of(p.begin(), p.end(), [&](int n) { return n == p[0]; })) return fmt::format("{}/{}", p[0], tally->cases);
+  if (std::all_of(p.begin(), p.end(), [&](int n) { return n == p[0]; }))
+    return fmt::format("{}/{}", p[0], tally->cases);
   std::vector<std::string> counts;
-  for (size_t m = 0; m < p.size(); ++m) counts.push_back(fmt::format("{} {}", AllModes()[m].name, p[m]));
+  for (size_t m = 0; m < p.size(); ++m)
+    counts.push_back(fmt::format("{} {}", AllModes()[m].name, p[m]));
   return fmt::format("{} of {}", fmt::join(counts, ", "), tally->cases);
 }
 
@@ -207,8 +219,10 @@ std::string OnnxRow(const Versions& v, const Tallies& tallies) {
   if (op == nullptr && !IsReplaced(v.op, "") && std::string_view(v.op) != "Constant")
     return fmt::format("| {} | | | | | not an operator of evoq |\n", v.op);
   const std::string kernels = KernelNames(v.op);
-  return fmt::format("| {} | {} | {} | {} | {} | {} |\n", v.op, ReadVersions(v.numbers), tally ? TypeNames(tally->types) : "",
-                     op == nullptr ? "(replaced at import)" : kernels, op ? TraitName(op->quant) : "", Passed(tally));
+  return fmt::format("| {} | {} | {} | {} | {} | {} |\n", v.op, ReadVersions(v.numbers),
+                     tally ? TypeNames(tally->types) : "",
+                     op == nullptr ? "(replaced at import)" : kernels,
+                     op ? TraitName(op->quant) : "", Passed(tally));
 }
 
 // Operators of other domains: those that a rule of the importer replaces, and evoq's own.
@@ -225,7 +239,8 @@ std::string OtherRows() {
   std::string out;
   for (const auto& [domain, name] : rows) {
     const OpDef* op = FindOp(name, domain);
-    out += fmt::format("| {} | {} | {} | {} |\n", domain, name, IsReplaced(name, domain) ? "(replaced at import)" : KernelNames(name),
+    out += fmt::format("| {} | {} | {} | {} |\n", domain, name,
+                       IsReplaced(name, domain) ? "(replaced at import)" : KernelNames(name),
                        op ? TraitName(op->quant) : "");
   }
   return out;
@@ -255,8 +270,10 @@ the lists of operators and kernels and from the outcome of the ONNX project's co
 std::string ModesTable(const SuiteResult& suite) {
   std::string out = "| mode | what it is | cases passed |\n|---|---|---|\n";
   for (size_t m = 0; m < AllModes().size(); ++m) {
-    const auto passed = std::count_if(suite.cases.begin(), suite.cases.end(), [&](const CaseResult& c) { return c.why[m].empty(); });
-    out += fmt::format("| {} | {} | {} of {} |\n", AllModes()[m].name, AllModes()[m].doc, passed, suite.cases.size());
+    const auto passed = std::count_if(suite.cases.begin(), suite.cases.end(),
+                                      [&](const CaseResult& c) { return c.why[m].empty(); });
+    out += fmt::format("| {} | {} | {} of {} |\n", AllModes()[m].name, AllModes()[m].doc, passed,
+                       suite.cases.size());
   }
   return out;
 }
@@ -266,9 +283,12 @@ std::string ModesTable(const SuiteResult& suite) {
 Result<std::string> OperatorsPage(const std::string& root, const SuiteResult& suite) {
   EVOQ_ASSIGN(const Tallies tallies, Count(root, suite));
   std::string page = kHead + ModesTable(suite);
-  page += "\n## ai.onnx\n\n| operator | versions | types | kernels | quantized | cases |\n|---|---|---|---|---|---|\n";
+  page +=
+      "\n## ai.onnx\n\n| operator | versions | types | kernels | quantized | cases "
+      "|\n|---|---|---|---|---|---|\n";
   for (const Versions& v : kVersions) page += OnnxRow(v, tallies);
-  page += "\n## Other domains\n\n| domain | operator | kernels | quantized |\n|---|---|---|---|\n" + OtherRows();
+  page += "\n## Other domains\n\n| domain | operator | kernels | quantized |\n|---|---|---|---|\n" +
+          OtherRows();
   return page;
 }
 

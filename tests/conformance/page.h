@@ -8,8 +8,8 @@
 
 namespace evoq {
 
-// The page, from the lists of operators, kernels and import rules and from the outcome of the suite on `root`.
-// Errors: a case's model cannot be read.
+// The page, from the lists of operators, kernels and import rules and from the outcome of the suite
+// on `root`. Errors: a case's model cannot be read.
 Result<std::string> OperatorsPage(const std::string& root, const SuiteResult& suite);
 
 }  // namespace evoq

@@ -19,7 +19,9 @@ namespace {
 // The official Python runner over the package's backend keeps to the same list.
 constexpr const char* kPythonMode = "python";
 
-bool Names(const IgnoreLine& line, const std::string& name) { return GlobMatch(line.pattern, name) && !GlobMatch(line.exception, name); }
+bool Names(const IgnoreLine& line, const std::string& name) {
+  return GlobMatch(line.pattern, name) && !GlobMatch(line.exception, name);
+}
 
 Status RunInMode(const Case& c, const Mode& mode, const std::string& file) {
   for (const DataSet& data : c.data) {
@@ -64,8 +66,11 @@ void Judge(const std::vector<IgnoreLine>& list, CaseResult& c, SuiteResult& resu
       if (Names(line, c.name) && GlobMatch(line.modes, mode)) listed = line.number;
     }
     c.line.push_back(listed);
-    if (!c.why[m].empty() && listed == 0) result.problems.push_back(fmt::format("{} fails in mode {}: {}", c.name, mode, c.why[m]));
-    if (c.why[m].empty() && listed != 0) result.problems.push_back(fmt::format("{} passes in mode {}, but line {} lists it", c.name, mode, listed));
+    if (!c.why[m].empty() && listed == 0)
+      result.problems.push_back(fmt::format("{} fails in mode {}: {}", c.name, mode, c.why[m]));
+    if (c.why[m].empty() && listed != 0)
+      result.problems.push_back(
+          fmt::format("{} passes in mode {}, but line {} lists it", c.name, mode, listed));
   }
 }
 
@@ -98,7 +103,8 @@ Result<std::vector<IgnoreLine>> ReadIgnoreList(const std::string& path) {
       line.modes.clear();
       words >> line.modes;
     }
-    if (colon == std::string::npos || colon + 2 >= row.size() || line.modes.empty() || words >> rest)
+    if (colon == std::string::npos || colon + 2 >= row.size() || line.modes.empty() ||
+        words >> rest)
       return InvalidInput("{}:{}: expected 'PATTERN [!EXCEPTION] MODES: REASON'", path, number);
     line.reason = row.substr(colon + 2);
     lines.push_back(std::move(line));
@@ -120,7 +126,8 @@ SuiteResult RunSuite(const std::string& root, const std::vector<IgnoreLine>& lis
       fmt::print("{} {}: {}\n", c.name, AllModes()[m].name, c.why[m].empty() ? "passed" : c.why[m]);
   }
   for (const IgnoreLine& line : list) {
-    if (const Status ok = CheckLine(line, names); !ok) result.problems.push_back(ok.error().message());
+    if (const Status ok = CheckLine(line, names); !ok)
+      result.problems.push_back(ok.error().message());
   }
   return result;
 }

@@ -1,4 +1,5 @@
-// Runs every conformance case in every mode and holds the outcome to the list of cases that do not pass.
+// Runs every conformance case in every mode and holds the outcome to the list of cases that do not
+// pass.
 #pragma once
 
 #include <string>
@@ -9,8 +10,9 @@
 
 namespace evoq {
 
-// One line of the list, "PATTERN [!EXCEPTION] MODES: REASON": cases that match PATTERN and not EXCEPTION do not pass in the
-// modes that match MODES. All three are patterns as in a shell (GlobMatch). '#' starts a comment line.
+// One line of the list, "PATTERN [!EXCEPTION] MODES: REASON": cases that match PATTERN and not
+// EXCEPTION do not pass in the modes that match MODES. All three are patterns as in a shell
+// (GlobMatch). '#' starts a comment line.
 struct IgnoreLine {
   std::string pattern, exception, modes, reason;
   int number = 0;
@@ -32,8 +34,8 @@ struct SuiteResult {
   std::string ToString() const;  // counts by suite and mode, and the problems
 };
 
-// Runs the cases of `root`, several at a time. The environment variable EVOQ_CASE, a pattern, selects cases
-// and prints their results.
+// Runs the cases of `root`, several at a time. The environment variable EVOQ_CASE, a pattern,
+// selects cases and prints their results.
 SuiteResult RunSuite(const std::string& root, const std::vector<IgnoreLine>& list);
 
 }  // namespace evoq

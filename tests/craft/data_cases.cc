@@ -295,33 +295,21 @@ std::vector<DataCase> MakeIdxCases() {
       {r, "data too short", good.substr(0, good.size() - 1),
        "idx: 23 bytes of data, expected 24 for [2, 3, 4]"},
       {r, "data too long", good + "x", "idx: 25 bytes of data, expected 24 for [2, 3, 4]"},
-      {r, "sizes beyond 64 bits", With<I>([](I& f) {
-         f.sizes = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
-       }),
+      {r, "sizes beyond 64 bits",
+       With<I>([](I& f) { f.sizes = {UINT32_MAX, UINT32_MAX, UINT32_MAX}; }),
        "idx: 24 bytes of data, expected too many for"},
-      {r, "4 dimensions", With<I>([](I& f) {
-         f.sizes = {2, 3, 4, 1};
-       }),
+      {r, "4 dimensions", With<I>([](I& f) { f.sizes = {2, 3, 4, 1}; }),
        "idx sizes [2, 3, 4, 1], expected [samples, height, width]"},
-      {r, "no height", With<I>([](I& f) {
-         f.sizes = {2, 0, 4}, f.data = "";
-       }),
+      {r, "no height", With<I>([](I& f) { f.sizes = {2, 0, 4}, f.data = ""; }),
        "idx sizes [2, 0, 4], expected [samples, height, width]"},
-      {r, "no width", With<I>([](I& f) {
-         f.sizes = {2, 3, 0}, f.data = "";
-       }),
+      {r, "no width", With<I>([](I& f) { f.sizes = {2, 3, 0}, f.data = ""; }),
        "idx sizes [2, 3, 0], expected [samples, height, width]"},
-      {r, "a side beyond 2^14", With<I>([](I& f) {
-         f.sizes = {1, 1, 16385}, f.data = std::string(16385, 'x');
-       }),
+      {r, "a side beyond 2^14",
+       With<I>([](I& f) { f.sizes = {1, 1, 16385}, f.data = std::string(16385, 'x'); }),
        "idx sizes [1, 1, 16385], expected"},
-      {r, "a side of 2^14", With<I>([](I& f) {
-         f.sizes = {1, 1, 16384}, f.data = std::string(16384, 'x');
-       }),
-       ""},
-      {r, "no sample", With<I>([](I& f) {
-         f.sizes = {0, 3, 4}, f.data = "";
-       }),
+      {r, "a side of 2^14",
+       With<I>([](I& f) { f.sizes = {1, 1, 16384}, f.data = std::string(16384, 'x'); }), ""},
+      {r, "no sample", With<I>([](I& f) { f.sizes = {0, 3, 4}, f.data = ""; }),
        "no sample found: the data is empty"},
       {r, "gzip cut off", gzip(nothing).substr(0, 25),
        "gzip: cannot be unpacked: the data ends too early"},
@@ -381,14 +369,10 @@ std::vector<DataCase> MakeImageCases() {
        "corrupt or truncated PNG: "},
       {r, "png without end", png([](Png& f) { f.end = false; }),
        "corrupt or truncated PNG: the file ends too early"},
-      {r, "png with an unknown critical chunk", png([](Png& f) {
-         f.before = {{"EVOQ", "x"}};
-       }),
+      {r, "png with an unknown critical chunk", png([](Png& f) { f.before = {{"EVOQ", "x"}}; }),
        "PNG: "},
-      {r, "png with a chunk that nobody needs", png([](Png& f) {
-         f.before = {{"tEXt", "Title\0x"}, {"gAMA", Big(45455, 4)}};
-       }),
-       ""},
+      {r, "png with a chunk that nobody needs",
+       png([](Png& f) { f.before = {{"tEXt", "Title\0x"}, {"gAMA", Big(45455, 4)}}; }), ""},
       {r, "png with texts of a megabyte each", png([&](Png& f) {
          f.before.assign(40, {"zTXt", std::string("Comment\0\0", 9) + ZlibDeflate(text)});
        }),
@@ -452,9 +436,7 @@ std::vector<DataCase> MakeImageCases() {
       {r, "white-is-zero tiff", tiff([](Tiff& f) { f.samples = 1, f.photometric = 0; }), ""},
       {r, "tiff of four samples",
        tiff([](Tiff& f) { f.samples = 4, f.pixels = "abcdefghijklmnop"; }), ""},
-      {r, "tiff without optional tags", tiff([](Tiff& f) {
-         f.without = {259, 262, 278, 284};
-       }),
+      {r, "tiff without optional tags", tiff([](Tiff& f) { f.without = {259, 262, 278, 284}; }),
        ""},
       {r, "tiff of CMYK",
        tiff([](Tiff& f) { f.samples = 4, f.photometric = 5, f.pixels = "abcdefghijklmnop"; }),
@@ -469,18 +451,11 @@ std::vector<DataCase> MakeImageCases() {
       {r, "tiff without bits", tiff([](Tiff& f) { f.without = {258}; }), other_tiff},
       {r, "compressed tiff", tiff([](Tiff& f) { f.compression = 5; }), other_tiff},
       {r, "tiff of planes", tiff([](Tiff& f) { f.planes = 2; }), other_tiff},
-      {r, "tiff of reversed bits", tiff([](Tiff& f) {
-         f.more = {{266, kShort, 1, 2}};
-       }),
+      {r, "tiff of reversed bits", tiff([](Tiff& f) { f.more = {{266, kShort, 1, 2}}; }),
        other_tiff},
-      {r, "tiff of three depths", tiff([](Tiff& f) {
-         f.without = {258}, f.more = {{258, kShort, 3, 0}};
-       }),
-       other_tiff},
-      {r, "tiff, first of two widths", tiff([](Tiff& f) {
-         f.more = {{256, kLong, 1, 999}};
-       }),
-       ""},
+      {r, "tiff of three depths",
+       tiff([](Tiff& f) { f.without = {258}, f.more = {{258, kShort, 3, 0}}; }), other_tiff},
+      {r, "tiff, first of two widths", tiff([](Tiff& f) { f.more = {{256, kLong, 1, 999}}; }), ""},
       {r, "tiff of strips of no rows", tiff([](Tiff& f) { f.rows_per_strip = 0; }),
        "strips of no rows"},
       {r, "tiff of no width", tiff([](Tiff& f) { f.width = 0; }),
@@ -506,18 +481,13 @@ std::vector<DataCase> MakeImageCases() {
          f.more = {{258, kByte, 3, 0x08080800}, {259, kByte, 1, 0x01ffffff}};
        }),
        ""},
-      {r, "compressed tiff, as a byte", tiff([](Tiff& f) {
-         f.without = {259}, f.more = {{259, kByte, 1, 5}};
-       }),
-       other_tiff},
-      {r, "tiff of a type that is no number", tiff([](Tiff& f) {
-         f.without = {259}, f.more = {{259, kRational, 1, 8}};
-       }),
+      {r, "compressed tiff, as a byte",
+       tiff([](Tiff& f) { f.without = {259}, f.more = {{259, kByte, 1, 5}}; }), other_tiff},
+      {r, "tiff of a type that is no number",
+       tiff([](Tiff& f) { f.without = {259}, f.more = {{259, kRational, 1, 8}}; }),
        "tag 259 is of type 5, expected 1, 3 or 4"},
-      {r, "tiff, a tag that nobody reads", tiff([](Tiff& f) {
-         f.more = {{282, kRational, 1, 1 << 30}};
-       }),
-       ""},
+      {r, "tiff, a tag that nobody reads",
+       tiff([](Tiff& f) { f.more = {{282, kRational, 1, 1 << 30}}; }), ""},
       {r, "tiff of a strip beyond the end", tiff([](Tiff& f) { f.strip_at = 1 << 20; }),
        "the file ends within row 0 of 2"},
       {r, "tiff a byte too short", tiff([](Tiff& f) { f.pixels.pop_back(); }),
@@ -702,10 +672,8 @@ Status ReadAs(Reader reader, const std::string& path) {
   Preprocess small;
   small.crop = {1, 1};
   switch (reader) {
-    case Reader::kNpy:
-      return Outcome(ReadNpy(path));
-    case Reader::kNpz:
-      return Outcome(ReadNpz(path));
+    case Reader::kNpy: return Outcome(ReadNpy(path));
+    case Reader::kNpz: return Outcome(ReadNpz(path));
     case Reader::kIdx: {
       small.color = "GRAY", small.mean = {0}, small.std = {1};
       return Use(OpenDataset(path, {.preprocess = small}));
@@ -715,10 +683,8 @@ Status ReadAs(Reader reader, const std::string& path) {
       gray.color = "GRAY", gray.resize = {5, 4};
       return Outcome(LoadInput(path, gray));
     }
-    case Reader::kPreprocess:
-      return Outcome(LoadPreprocess(path));
-    case Reader::kLabels:
-      return Outcome(LoadLabels(path));
+    case Reader::kPreprocess: return Outcome(LoadPreprocess(path));
+    case Reader::kLabels: return Outcome(LoadLabels(path));
     case Reader::kVocab:
     case Reader::kTokenizerBin: {
       EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(path));
@@ -726,10 +692,8 @@ Status ReadAs(Reader reader, const std::string& path) {
         EVOQ_CHECK(piece >= 0 && piece < tokenizer.size());
       return {};
     }
-    case Reader::kDataset:
-      return Use(OpenDataset(path, {.input_sizes = {-1, 3}}));
-    case Reader::kCifar:
-      return Use(OpenDataset(path, {.preprocess = small}));
+    case Reader::kDataset: return Use(OpenDataset(path, {.input_sizes = {-1, 3}}));
+    case Reader::kCifar: return Use(OpenDataset(path, {.preprocess = small}));
   }
   return {};
 }

@@ -303,10 +303,7 @@ std::vector<EtmCase> ModelCases() {
        }),
        ""},
       {"good, 8 subgraphs deep", Model([](M m) { m.node().bodies.push_back(Body(7)); }), ""},
-      {"good, an omitted input", Model([](M m) {
-         m.node().inputs = {0, -1, 2};
-       }),
-       ""},
+      {"good, an omitted input", Model([](M m) { m.node().inputs = {0, -1, 2}; }), ""},
       {"good, a constant of no elements at the end",
        Model([&](M m) { m.value(2).type->dims = {0}, copy_constant(m, 24, 0); }), ""},
       {"constant past the end", Model([&](M m) { copy_constant(m, 20, 8); }),
@@ -324,9 +321,8 @@ std::vector<EtmCase> ModelCases() {
        "value w: bytes 17..+8 lie outside"},
       {"zero points, fewer than scales", Model([](M m) { m.value(1).type->quant->zeros = {1}; }),
        "value w: 1 zero points for 2 scales"},
-      {"zero points, more than scales", Model([](M m) {
-         m.value(1).type->quant->zeros = {1, 2, 3};
-       }),
+      {"zero points, more than scales",
+       Model([](M m) { m.value(1).type->quant->zeros = {1, 2, 3}; }),
        "value w: 3 zero points for 2 scales"},
       {"axis -2", Model([](M m) { m.value(1).type->quant->axis = -2; }),
        "value w: quantization axis -2, block 0"},
@@ -345,27 +341,22 @@ std::vector<EtmCase> ModelCases() {
        "value x: rank 33, expected at most 32"},
       {"symbols of another rank", Model([](M m) { m.value(0).type->symbols = {"N"}; }),
        "value x: 1 symbols for rank 2"},
-      {"good, a symbol", Model([](M m) {
-         m.value(0).type->symbols = {"N", ""}, m.value(0).type->dims = {-1, 2};
-       }),
+      {"good, a symbol",
+       Model([](M m) { m.value(0).type->symbols = {"N", ""}, m.value(0).type->dims = {-1, 2}; }),
        ""},
-      {"dimension -2", Model([](M m) {
-         m.value(0).type->dims = {1, -2};
-       }),
+      {"dimension -2", Model([](M m) { m.value(0).type->dims = {1, -2}; }),
        "value x: a dimension of -2"},
       {"strings, fewer than elements", Model([](M m) { m.value(3).constant->strings = {"one"}; }),
        "value words: 1 strings for string[2]"},
-      {"strings, more than elements", Model([](M m) {
-         m.value(3).constant->strings = {"1", "2", "3"};
-       }),
+      {"strings, more than elements",
+       Model([](M m) { m.value(3).constant->strings = {"1", "2", "3"}; }),
        "value words: 3 strings for string[2]"},
       {"a sequence of strings", Model([](M m) { m.value(3).type->kind = 1; }),
        "value words: 2 strings for "},
       {"a constant of a free size", Model([](M m) { m.value(2).type->dims = {-1}; }),
        "value b: a constant of type float32[?], expected a static shape"},
-      {"a constant of 2^80 elements", Model([](M m) {
-         m.value(2).type->dims = {int64_t{1} << 40, int64_t{1} << 40};
-       }),
+      {"a constant of 2^80 elements",
+       Model([](M m) { m.value(2).type->dims = {int64_t{1} << 40, int64_t{1} << 40}; }),
        "value b: a constant of type "},
       {"good, blocks", Model([](M m) {
          m.value(1).type->quant->block = 2, m.value(1).type->quant->axis = 1;
@@ -399,17 +390,11 @@ std::vector<EtmCase> ModelCases() {
       {"a value twice", Model([](M m) { m.value(4).name = "x"; }), "value x appears twice"},
       {"a constant without a type", Model([](M m) { m.value(2).type.reset(); }),
        "value b: a constant must have a type and not be an input"},
-      {"a constant input", Model([](M m) {
-         m.graph.inputs = {0, 2};
-       }),
+      {"a constant input", Model([](M m) { m.graph.inputs = {0, 2}; }),
        "value b: a constant must have a type and not be an input"},
-      {"value index past the end", Model([](M m) {
-         m.node().inputs = {0, 5};
-       }),
+      {"value index past the end", Model([](M m) { m.node().inputs = {0, 5}; }),
        "node a (Add): value index 5, expected one below 5"},
-      {"value index -2", Model([](M m) {
-         m.node().inputs = {0, -2};
-       }),
+      {"value index -2", Model([](M m) { m.node().inputs = {0, -2}; }),
        "node a (Add): value index -2, expected one below 5"},
       {"output index -1", Model([](M m) { m.graph.outputs = {-1}; }),
        "value index -1, expected one below 5"},
@@ -427,9 +412,7 @@ std::vector<EtmCase> ModelCases() {
        "node a (Add): output x is already an input, a constant or another node's output"},
       {"a node that writes a constant", Model([](M m) { m.node().outputs = {2}; }),
        "node a (Add): output b is already"},
-      {"a node that writes a value twice", Model([](M m) {
-         m.node().outputs = {4, 4};
-       }),
+      {"a node that writes a value twice", Model([](M m) { m.node().outputs = {4, 4}; }),
        "node a (Add): output y is already"},
       {"two nodes that write a value", Model([](M m) {
          m.graph.nodes.push_back(std::make_unique<fb::NodeT>(*m.graph.nodes[0]));
@@ -438,10 +421,7 @@ std::vector<EtmCase> ModelCases() {
        "node c (Add): output y is already"},
       {"input index past the end", Model([](M m) { m.graph.inputs = {5}; }), "input index 5"},
       {"input index -1", Model([](M m) { m.graph.inputs = {-1}; }), "input index -1"},
-      {"an input twice", Model([](M m) {
-         m.graph.inputs = {0, 0};
-       }),
-       "input index 0"},
+      {"an input twice", Model([](M m) { m.graph.inputs = {0, 0}; }), "input index 0"},
       {"an output that nothing computes", Model([](M m) { m.node().outputs = {}; }),
        "output y is not computed"},
       {"an operand that nothing computes", Model([](M m) {
@@ -449,10 +429,7 @@ std::vector<EtmCase> ModelCases() {
          m.value(5).name = "z", m.node().inputs = {0, 5};
        }),
        "node a: input z is not computed"},
-      {"a cycle", Model([](M m) {
-         m.node().inputs = {0, 4};
-       }),
-       "node a (Add) is part of a cycle"},
+      {"a cycle", Model([](M m) { m.node().inputs = {0, 4}; }), "node a (Add) is part of a cycle"},
   };
 }
 

@@ -308,15 +308,11 @@ std::vector<OnnxCase> MicrosoftCases() {
       {"a block of 2^21", product([](P p) { p.block = 1 << 21; }), "K=32, N=2, block_size=2097152"},
       {"a block of 2^62", product([](P p) { p.block = int64_t{1} << 62; }),
        "K=32, N=2, block_size=4611686018427387904"},
-      {"an order of groups", product([](P p) {
-         p.inputs = {"x", "w", "s", "", "z"};
-       }),
+      {"an order of groups", product([](P p) { p.inputs = {"x", "w", "s", "", "z"}; }),
        "input 4 (g_idx)"},
       {"computed weights", product([](P p) { p.constant = false; }),
        "weights that are not constant"},
-      {"too few weights", product([](P p) {
-         p.weights = {2, 2, 7};
-       }),
+      {"too few weights", product([](P p) { p.weights = {2, 2, 7}; }),
        "input 1 is uint8[2, 2, 7], expected uint8[2, 2, 8]"},
       {"weights of integers", product([](P p) { p.weight_type = kInt32; }),
        "input 1 is int32[2, 2, 8], expected uint8[2, 2, 8]"},

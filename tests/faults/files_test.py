@@ -35,15 +35,14 @@ def evoq(arguments, fault="", **variables):
     if fault or "EVOQ_NO_TMPFILE" in variables:
         environment["LD_PRELOAD"] = SHIM
         # A sanitizer's library wants to be the first.
-        environment["ASAN_OPTIONS"] = (environment.get("ASAN_OPTIONS", "") +
-                                       ":verify_asan_link_order=0")
+        environment["ASAN_OPTIONS"] = (
+            environment.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        )
     if fault:
         environment["EVOQ_FAULT"] = fault
-    return subprocess.run([EVOQ, *arguments],
-                          capture_output=True,
-                          text=True,
-                          env=environment,
-                          timeout=300)
+    return subprocess.run(
+        [EVOQ, *arguments], capture_output=True, text=True, env=environment, timeout=300
+    )
 
 
 def read(path):
@@ -53,6 +52,7 @@ def read(path):
 
 class Verb:
     """A verb that writes `output` into a folder; `whole` says of bytes whether they are all."""
+
     def __init__(self, name, output, arguments, whole, variables=None):
         self.name, self.output, self.arguments, self.whole, self.variables = (
             name,
@@ -142,8 +142,11 @@ def walk(verb, kind, old, failures, **variables):
             done = verb.run(folder, f"{kind}:{n}", **variables)
             where = f"{verb.name}, {kind} before step {n}, {old=}, {variables}"
             whole = os.path.exists(path) and verb.whole(read(path))
-            untouched = (read(path) == OLD.encode()
-                         if old and os.path.exists(path) else not old and not os.path.exists(path))
+            untouched = (
+                read(path) == OLD.encode()
+                if old and os.path.exists(path)
+                else not old and not os.path.exists(path)
+            )
             if not whole and not untouched:
                 failures.append(f"{where}: the output is neither the old file nor a whole new one")
             met = done.returncode != 0 or "shim: " in done.stderr
@@ -155,7 +158,8 @@ def walk(verb, kind, old, failures, **variables):
             # A cache that cannot be kept is a warning; without unnamed files there are named ones.
             if done.returncode != expected and not (kind == "full" and done.returncode == 0):
                 failures.append(
-                    f"{where}: exit status {done.returncode}, expected {expected}: {done.stderr}")
+                    f"{where}: exit status {done.returncode}, expected {expected}: {done.stderr}"
+                )
             if kind == "full" and done.returncode == 0 and whole and n > 1:  # 1: the opening
                 failures.append(f"{where}: success in spite of it")
             if kind == "full" and not whole and "No space left on device" not in done.stderr:
@@ -200,16 +204,21 @@ def interrupted(folder, failures):
                 ):
                     if met < least_here:
                         failures.append(
-                            f"{verb.name}, {kind}: only {met} steps were seen, not {least_here}")
+                            f"{verb.name}, {kind}: only {met} steps were seen, not {least_here}"
+                        )
 
 
 def full_disk(folder, failures):
     """A real one, where we may mount it."""
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
-    if (os.geteuid() != 0 or
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk],
-                           capture_output=True).returncode != 0):
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16k", "none", disk], capture_output=True
+        ).returncode
+        != 0
+    ):
         print("full disk: not root or no tmpfs: only simulated")
         return
     try:
@@ -250,7 +259,7 @@ def devices(folder, failures):
     done = evoq(["inspect", etm, "--json", "/dev/stdout"])
     check(
         f"--json /dev/stdout: {done.stderr}",
-        done.returncode == 0 and done.stdout.startswith(text) and is_json(done.stdout[len(text):]),
+        done.returncode == 0 and done.stdout.startswith(text) and is_json(done.stdout[len(text) :]),
     )
     # Into a file, behind what is there, and as another user.
     out = os.path.join(folder, "out.txt")
@@ -263,7 +272,8 @@ def devices(folder, failures):
         os.chmod(os.path.dirname(readable), 0o755)
         command = [EVOQ, "inspect", readable, "--json", "/dev/stdout"]
         run = lambda who: subprocess.run(
-            command, stdout=file, stderr=subprocess.PIPE, text=True, preexec_fn=who)
+            command, stdout=file, stderr=subprocess.PIPE, text=True, preexec_fn=who
+        )
         try:
             done = run(drop)
         except OSError:  # the build is not readable by others
@@ -272,8 +282,9 @@ def devices(folder, failures):
     found = read(out).decode()
     check(
         f"> file: {done.stderr}",
-        done.returncode == 0 and found.startswith("before\n") and
-        is_json(found[found.rindex("\n{\n") + 1:]),
+        done.returncode == 0
+        and found.startswith("before\n")
+        and is_json(found[found.rindex("\n{\n") + 1 :]),
     )
     # A pipe by name.
     fifo = os.path.join(folder, "fifo")
@@ -282,15 +293,15 @@ def devices(folder, failures):
     done = evoq(["inspect", etm, "--json", fifo])
     check(
         f"FIFO: {done.stderr}",
-        done.returncode == 0 and is_json(reader.communicate()[0]) and
-        stat.S_ISFIFO(os.stat(fifo).st_mode),
+        done.returncode == 0
+        and is_json(reader.communicate()[0])
+        and stat.S_ISFIFO(os.stat(fifo).st_mode),
     )
     # Standard output that is full.
     with open("/dev/full", "w") as full:
-        done = subprocess.run([EVOQ, "inspect", etm],
-                              stdout=full,
-                              stderr=subprocess.PIPE,
-                              text=True)
+        done = subprocess.run(
+            [EVOQ, "inspect", etm], stdout=full, stderr=subprocess.PIPE, text=True
+        )
     check(
         f"> /dev/full: {done.returncode} {done.stderr}",
         done.returncode == 3 and done.stderr.startswith("evoq: "),
@@ -302,8 +313,9 @@ def devices(folder, failures):
     done = evoq(["compile", DIGITS, "-o", link])
     check(
         f"link: {done.stderr}",
-        done.returncode == 0 and os.path.islink(link) and
-        is_etm(read(os.path.join(folder, "deep/target.etm"))),
+        done.returncode == 0
+        and os.path.islink(link)
+        and is_etm(read(os.path.join(folder, "deep/target.etm"))),
     )
     done = evoq(["compile", DIGITS, "-o", ""])
     check(f"-o '': {done.returncode} {done.stderr}", done.returncode == 2)

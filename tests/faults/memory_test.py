@@ -50,9 +50,11 @@ def least():
 
 def says_so(done):
     lines = done.stderr.strip().splitlines()
-    return (done.returncode == 3 and
-            len([line for line in lines if line.startswith("evoq: ")]) == 1 and
-            "abort" not in done.stderr)
+    return (
+        done.returncode == 3
+        and len([line for line in lines if line.startswith("evoq: ")]) == 1
+        and "abort" not in done.stderr
+    )
 
 
 def main():
@@ -78,28 +80,33 @@ def main():
                 done = run(arguments, (start + extra) * MB)
                 seen.add(done.returncode)
                 if done.returncode != 0 and not says_so(done):
-                    failures.append(f"{arguments[:2]} with {start + extra} MB: {done.returncode} "
-                                    f"{done.stderr[-300:]}")
+                    failures.append(
+                        f"{arguments[:2]} with {start + extra} MB: {done.returncode} "
+                        f"{done.stderr[-300:]}"
+                    )
                 if (done.returncode == 0) != os.path.exists(output) or set(os.listdir(folder)) - {
-                        "o.etm",
-                        "lenet.onnx",
+                    "o.etm",
+                    "lenet.onnx",
                 }:
                     failures.append(
-                        f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}")
+                        f"{arguments[:2]} with {start + extra} MB: leaves {os.listdir(folder)}"
+                    )
             outcomes.append(seen)
         # 1023 threads' stacks do not fit.
         for limit in (start + 200, 2048):
             done = run(["bench", DIGITS, "--threads", "1024", "--duration-s", "0.01"], limit * MB)
             if not says_so(done):
                 failures.append(
-                    f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
+                    f"bench --threads 1024 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
+                )
             done = run(
                 ["bench", DIGITS, "--streams", "256", "--threads", "1", "--duration-s", "0.01"],
                 limit * MB,
             )
             if not says_so(done):
                 failures.append(
-                    f"bench --streams 256 with {limit} MB: {done.returncode} {done.stderr[-300:]}")
+                    f"bench --streams 256 with {limit} MB: {done.returncode} {done.stderr[-300:]}"
+                )
     if not any(3 in seen for seen in outcomes) or not any(0 in seen for seen in outcomes):
         failures.append(f"no limit was too little, or none was enough: {outcomes}")
     for failure in failures:

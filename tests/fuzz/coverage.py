@@ -9,6 +9,7 @@ build/asan-ubsan unless given), and over inputs of its own for five seconds; pri
 lines reached of each source, then the lines that none reached. Needs llvm-cov-19 and
 llvm-profdata-19 (package llvm-19).
 """
+
 import argparse
 import pathlib
 import shutil
@@ -22,16 +23,30 @@ FLAGS = "-fprofile-instr-generate -fcoverage-mapping"
 
 
 def build(name, folder):
-    subprocess.run([
-        "cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++-19",
-        "-DCMAKE_BUILD_TYPE=Debug", "-DEVOQ_TESTS=OFF", "-DEVOQ_FUZZ=ON",
-        f"-DCMAKE_CXX_FLAGS=-O1 {FLAGS}", f"-DCMAKE_EXE_LINKER_FLAGS={FLAGS}"
-    ],
-                   check=True,
-                   stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder, "--target", f"fuzz_{name}"],
-                   check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            folder,
+            "-G",
+            "Ninja",
+            "-DCMAKE_CXX_COMPILER=clang++-19",
+            "-DCMAKE_BUILD_TYPE=Debug",
+            "-DEVOQ_TESTS=OFF",
+            "-DEVOQ_FUZZ=ON",
+            f"-DCMAKE_CXX_FLAGS=-O1 {FLAGS}",
+            f"-DCMAKE_EXE_LINKER_FLAGS={FLAGS}",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    subprocess.run(
+        ["cmake", "--build", folder, "--target", f"fuzz_{name}"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return folder / f"tests/fuzz/fuzz_{name}"
 
 
@@ -47,18 +62,26 @@ def reached(program, corpora, sources):
             capture_output=True,
             text=True,
             cwd=folder,
-            env={"LLVM_PROFILE_FILE": str(profile), "PATH": "/usr/bin:/bin"})
+            env={"LLVM_PROFILE_FILE": str(profile), "PATH": "/usr/bin:/bin"},
+        )
         if done.returncode != 0:
             sys.exit(done.stderr[-2000:])
-        subprocess.run(["llvm-profdata-19", "merge", "-sparse", profile, "-o", f"{profile}.data"],
-                       check=True)
-        lcov = subprocess.run([
-            "llvm-cov-19", "export", "-format=lcov", f"-instr-profile={profile}.data", program,
-            *sources
-        ],
-                              check=True,
-                              capture_output=True,
-                              text=True).stdout
+        subprocess.run(
+            ["llvm-profdata-19", "merge", "-sparse", profile, "-o", f"{profile}.data"], check=True
+        )
+        lcov = subprocess.run(
+            [
+                "llvm-cov-19",
+                "export",
+                "-format=lcov",
+                f"-instr-profile={profile}.data",
+                program,
+                *sources,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
     lines, source = {}, None
     for line in lcov.splitlines():
         if line.startswith("SF:"):
@@ -70,14 +93,17 @@ def reached(program, corpora, sources):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
-    parser.add_argument("--corpus",
-                        type=pathlib.Path,
-                        nargs="*",
-                        default=[ROOT / "build/release", ROOT / "build/asan-ubsan"])
+    parser.add_argument(
+        "--corpus",
+        type=pathlib.Path,
+        nargs="*",
+        default=[ROOT / "build/release", ROOT / "build/asan-ubsan"],
+    )
     parser.add_argument("--sources", help="what is measured, from the source folder on")
     args = parser.parse_args()
     if not shutil.which("llvm-cov-19"):
@@ -88,9 +114,9 @@ def main():
     sources = [
         p for p in sorted(ROOT.glob(pattern)) if not p.name.endswith(("_test.cc", "_bench.cc"))
     ]
-    corpora = [ROOT / "tests/fuzz/corpus" / args.name
-              ] + [folder / "fuzz" / args.name / part
-                   for folder in args.corpus for part in ("start", "found")]
+    corpora = [ROOT / "tests/fuzz/corpus" / args.name] + [
+        folder / "fuzz" / args.name / part for folder in args.corpus for part in ("start", "found")
+    ]
     lines = reached(build(args.name, args.build), [c for c in corpora if c.is_dir()], sources)
     total = hit = 0
     for source, counts in sorted(lines.items()):

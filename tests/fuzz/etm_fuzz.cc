@@ -31,7 +31,8 @@ using namespace evoq;
 
 constexpr int64_t kMaxBytes = 64 << 20, kMaxMacs = 1 << 24;
 
-// Models whose mutations reach the kernels; an input that is too short to hold blobs becomes one of them.
+// Models whose mutations reach the kernels; an input that is too short to hold blobs becomes one of
+// them.
 constexpr const char* kSeeds[] = {
     R"(input %x: uint8[N, 6, 7, 7](scale 0.02, zero 128)
 const %w: int8[20, 6, 3, 3](20 scales on axis 0)
@@ -130,7 +131,8 @@ Blobs Split(std::span<const uint8_t> data) {
   if (data.size() < sizeof(sizes)) return blobs;
   std::memcpy(sizes, data.data(), sizeof(sizes));
   auto rest = std::as_bytes(data.subspan(sizeof(sizes)));
-  for (auto [bytes, size] : {std::pair(&blobs.graph, sizes[0]), std::pair(&blobs.plans, sizes[1])}) {
+  for (auto [bytes, size] :
+       {std::pair(&blobs.graph, sizes[0]), std::pair(&blobs.plans, sizes[1])}) {
     const auto part = rest.first(std::min<size_t>(size, rest.size()));
     bytes->assign(part.begin(), part.end());
     rest = rest.subspan(part.size());
@@ -140,7 +142,8 @@ Blobs Split(std::span<const uint8_t> data) {
 }
 
 std::vector<uint8_t> Join(const Blobs& blobs) {
-  const uint32_t sizes[2] = {static_cast<uint32_t>(blobs.graph.size()), static_cast<uint32_t>(blobs.plans.size())};
+  const uint32_t sizes[2] = {static_cast<uint32_t>(blobs.graph.size()),
+                             static_cast<uint32_t>(blobs.plans.size())};
   std::vector<uint8_t> data(sizeof(sizes));
   std::memcpy(data.data(), sizes, sizeof(sizes));
   for (const auto* bytes : {&blobs.graph, &blobs.plans, &blobs.weights}) {
@@ -168,32 +171,17 @@ void Spoil(craft::EtmFile& file, std::minstd_rand& random) {
   };
   craft::EtmBlob& blob = file.blobs[random() % file.blobs.size()];
   switch (random() % 9) {
-    case 0:
-      blob.offset = number();
-      break;
-    case 1:
-      blob.stored_bytes = number();
-      break;
-    case 2:
-      blob.raw_bytes = number();
-      break;
-    case 3:
-      blob.codec = static_cast<uint8_t>(random() % 3);
-      break;
-    case 4:
-      blob.name = random() % 2 ? "weights" : std::string(random() % 18, 'n');
-      break;
-    case 5:
-      blob.alignment = 1;
-      break;
+    case 0: blob.offset = number(); break;
+    case 1: blob.stored_bytes = number(); break;
+    case 2: blob.raw_bytes = number(); break;
+    case 3: blob.codec = static_cast<uint8_t>(random() % 3); break;
+    case 4: blob.name = random() % 2 ? "weights" : std::string(random() % 18, 'n'); break;
+    case 5: blob.alignment = 1; break;
     case 6:
       file.blobs.erase(file.blobs.begin() + static_cast<ptrdiff_t>(random() % file.blobs.size()));
       break;
-    case 7:
-      file.tail = std::string(random() % 9, '\0');
-      break;
-    default:
-      blob.required = 2, blob.name += "2";
+    case 7: file.tail = std::string(random() % 9, '\0'); break;
+    default: blob.required = 2, blob.name += "2";
   }
 }
 
@@ -227,7 +215,8 @@ Result<Blobs> SeedBlobs(const char* text) {
   EVOQ_ASSIGN(const Container container, Container::Open(FilePath()));
   Budget budget = Budget::ForFile(container.file_bytes());
   Blobs blobs;
-  for (auto [name, bytes] : {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans), std::pair("weights", &blobs.weights)}) {
+  for (auto [name, bytes] : {std::pair("graph", &blobs.graph), std::pair("plans", &blobs.plans),
+                             std::pair("weights", &blobs.weights)}) {
     EVOQ_ASSIGN(const Container::Bytes read, container.Read(*container.Find(name), budget));
     bytes->assign(read.data.begin(), read.data.end());
   }
@@ -266,12 +255,14 @@ Status RunFile(uint32_t choice) {
   EVOQ_ASSIGN(Program program, Compile(model));
   ++counts.compiled;
   int64_t bytes = program.arena_bytes, macs = 0;
-  for (int i = 0; i < program.graph->value_count(); ++i) bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
+  for (int i = 0; i < program.graph->value_count(); ++i)
+    bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
   for (const Step& step : program.steps) macs += step.macs;
   if (bytes > kMaxBytes || macs > kMaxMacs) return {};
   const Isa wanted = static_cast<Isa>(choice / 16 % 4);
   const Isa isa = IsaSupported(wanted) ? wanted : Isa::kScalar;
-  EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)), {1, isa}));
+  EVOQ_ASSIGN(auto executor,
+              Executor::Create(std::make_shared<const Program>(std::move(program)), {1, isa}));
   std::vector<Tensor> inputs, outputs;
   for (const TensorType& type : executor->input_types()) inputs.push_back(Tensor::Allocate(type));
   for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
@@ -289,12 +280,18 @@ T& Any(std::vector<T>& list, Random& random) {
 }
 
 int64_t Number(Random& random) {
-  constexpr int64_t kValues[] = {1, 2, 3, 4, 5, 7, 8, 12, 20, 0, -1, -2, 255, 1 << 16, INT32_MAX, INT32_MIN, int64_t{1} << 40, INT64_MAX, INT64_MIN};
+  // clang-format off: one name a line is a page
+  constexpr int64_t kValues[] = {
+      1, 2, 3, 4, 5, 7, 8, 12, 20, 0, -1, -2, 255, 1 << 16, INT32_MAX, INT32_MIN, int64_t{1} << 40,
+      INT64_MAX, INT64_MIN
+  };
+  // clang-format on
   return kValues[random() % (random() % 3 == 0 ? std::size(kValues) : 10)];
 }
 
 float Real(Random& random) {
-  constexpr float kValues[] = {0, 1, -1, 0.5f, 1e-30f, 1e30f, -1e30f, 3e38f, 1e-45f, INFINITY, -INFINITY, NAN, 6, 255};
+  constexpr float kValues[] = {0,     1,      -1,       0.5f,      1e-30f, 1e30f, -1e30f,
+                               3e38f, 1e-45f, INFINITY, -INFINITY, NAN,    6,     255};
   return kValues[random() % std::size(kValues)];
 }
 
@@ -304,25 +301,36 @@ int8_t AnyDType(Random& random) {
 }
 
 std::string AttrName(Random& random) {
-  constexpr const char* kNames[] = {"axis", "axes", "pads", "strides", "dilations", "group", "kernel_shape", "channels_last", "activation",
-                                    "activation_alpha", "activation_beta", "mode", "blocksize", "perm", "to", "keepdims", "auto_pad", "ceil_mode",
-                                    "count_include_pad", "output_shape", "output_padding", "epsilon", "alpha", "beta", "batch_dims", "evoq.copy",
-                                    "coordinate_transformation_mode", "nearest_mode", "num_outputs", "select_last_index", "transA", "equation"};
+  // clang-format off: one name a line is a page
+  constexpr const char* kNames[] = {
+      "axis", "axes", "pads", "strides", "dilations", "group", "kernel_shape", "channels_last",
+      "activation", "activation_alpha", "activation_beta", "mode", "blocksize", "perm", "to",
+      "keepdims", "auto_pad", "ceil_mode", "count_include_pad", "output_shape", "output_padding",
+      "epsilon", "alpha", "beta", "batch_dims", "evoq.copy", "coordinate_transformation_mode",
+      "nearest_mode", "num_outputs", "select_last_index", "transA", "equation"
+  };
+  // clang-format on
   return kNames[random() % std::size(kNames)];
 }
 
 std::string Word(Random& random) {
-  constexpr const char* kWords[] = {"Relu", "Clip", "HardSwish", "Gelu", "Sigmoid", "", "linear", "nearest", "cubic", "reflect", "edge", "wrap",
-                                    "SAME_UPPER", "VALID", "align_corners", "asymmetric", "half_pixel", "tf_crop_and_resize", "CRD", "ij,jk->ik", "tanh"};
+  constexpr const char* kWords[] = {
+      "Relu",       "Clip",      "HardSwish",     "Gelu",       "Sigmoid",    "",
+      "linear",     "nearest",   "cubic",         "reflect",    "edge",       "wrap",
+      "SAME_UPPER", "VALID",     "align_corners", "asymmetric", "half_pixel", "tf_crop_and_resize",
+      "CRD",        "ij,jk->ik", "tanh"};
   return kWords[random() % std::size(kWords)];
 }
 
 template <typename T, typename Make>
 void MutateList(std::vector<T>& list, Random& random, const Make& make) {
   const auto choice = random() % 6;
-  if (choice == 0 && !list.empty()) list.pop_back();
-  else if (choice == 1 || list.empty()) list.push_back(make());
-  else Any(list, random) = make();
+  if (choice == 0 && !list.empty())
+    list.pop_back();
+  else if (choice == 1 || list.empty())
+    list.push_back(make());
+  else
+    Any(list, random) = make();
 }
 
 void MutateQuant(fb::QuantT& q, Random& random) {
@@ -331,7 +339,10 @@ void MutateQuant(fb::QuantT& q, Random& random) {
     case 1: q.zero = static_cast<int32_t>(Number(random)); break;
     case 2: q.axis = static_cast<int32_t>(Number(random)); break;
     case 3: q.block = Number(random); break;
-    case 4: q.scale_count = static_cast<uint32_t>(Number(random)), q.scales_offset = static_cast<uint64_t>(random() % 64); break;
+    case 4:
+      q.scale_count = static_cast<uint32_t>(Number(random)),
+      q.scales_offset = static_cast<uint64_t>(random() % 64);
+      break;
     default: MutateList(q.zeros, random, [&] { return static_cast<int32_t>(Number(random)); });
   }
 }
@@ -340,8 +351,10 @@ void MutateType(fb::TypeT& type, Random& random) {
   switch (random() % 6) {
     case 0: type.dtype = AnyDType(random); break;
     case 1:
-      if (type.quant && random() % 2 == 0) type.quant.reset();
-      else if (!type.quant) type.quant = std::make_unique<fb::QuantT>(), type.quant->scale = 0.1f;
+      if (type.quant && random() % 2 == 0)
+        type.quant.reset();
+      else if (!type.quant)
+        type.quant = std::make_unique<fb::QuantT>(), type.quant->scale = 0.1f;
       break;
     case 2:
       if (type.quant) MutateQuant(*type.quant, random);
@@ -352,7 +365,8 @@ void MutateType(fb::TypeT& type, Random& random) {
 }
 
 // The length that the type asks for, so that a changed constant is still read.
-void FitConstant(const fb::TypeT& type, fb::ConstantT& constant, std::vector<std::byte>& weights, Random& random) {
+void FitConstant(const fb::TypeT& type, fb::ConstantT& constant, std::vector<std::byte>& weights,
+                 Random& random) {
   const auto dtype = DTypeFromOnnx(type.dtype);
   if (!dtype) return;
   const TensorType wanted(*dtype, Shape(type.dims));
@@ -363,7 +377,8 @@ void FitConstant(const fb::TypeT& type, fb::ConstantT& constant, std::vector<std
   }
   if (!bytes || *bytes > 2048) return;
   constant.bytes = static_cast<uint64_t>(*bytes);
-  if (constant.bytes > weights.size()) weights.resize(constant.bytes, static_cast<std::byte>(random()));
+  if (constant.bytes > weights.size())
+    weights.resize(constant.bytes, static_cast<std::byte>(random()));
   constant.offset = std::min<uint64_t>(constant.offset, (weights.size() - constant.bytes) / 8 * 8);
 }
 
@@ -373,12 +388,15 @@ void MutateConstant(fb::ConstantT& constant, std::vector<std::byte>& weights, Ra
     constant.layout = random() % 3 == 0 ? "" : layouts[random() % layouts.size()]->name;
   } else if (random() % 8 == 0) {
     constant.offset = static_cast<uint64_t>(Number(random));
-  } else if (constant.bytes >= 8 && constant.offset <= weights.size() && constant.bytes <= weights.size() - constant.offset) {
+  } else if (constant.bytes >= 8 && constant.offset <= weights.size() &&
+             constant.bytes <= weights.size() - constant.offset) {
     const int64_t number = Number(random);
     const float real = Real(random);
     const size_t at = constant.offset + random() % (constant.bytes / 8) * 8;
-    if (random() % 2 == 0) std::memcpy(weights.data() + at, &number, 8);
-    else std::memcpy(weights.data() + at, &real, 4);
+    if (random() % 2 == 0)
+      std::memcpy(weights.data() + at, &number, 8);
+    else
+      std::memcpy(weights.data() + at, &real, 4);
   }
 }
 
@@ -411,7 +429,9 @@ std::unique_ptr<TableT> CopyOf(const TableT& from) {
 }
 
 void MutateNode(fb::GraphT& graph, fb::NodeT& node, Random& random) {
-  const auto any_value = [&] { return static_cast<int32_t>(random() % (graph.values.size() + 1)) - 1; };
+  const auto any_value = [&] {
+    return static_cast<int32_t>(random() % (graph.values.size() + 1)) - 1;
+  };
   switch (random() % 8) {
     case 0: {
       const auto ops = AllOps();
@@ -425,7 +445,8 @@ void MutateNode(fb::GraphT& graph, fb::NodeT& node, Random& random) {
       break;
     case 3: AddAttr(node, random); break;
     case 4:
-      if (!node.attrs.empty()) node.attrs.erase(node.attrs.begin() + static_cast<ptrdiff_t>(random() % node.attrs.size()));
+      if (!node.attrs.empty())
+        node.attrs.erase(node.attrs.begin() + static_cast<ptrdiff_t>(random() % node.attrs.size()));
       break;
     default:
       if (!node.attrs.empty()) MutateAttr(*Any(node.attrs, random), random);
@@ -456,16 +477,19 @@ void MutateGraph(fb::GraphT& graph, std::vector<std::byte>& weights, Random& ran
     case 1:
       if (!value.type) value.type = std::make_unique<fb::TypeT>();
       MutateType(*value.type, random);
-      if (value.constant && random() % 4 != 0) FitConstant(*value.type, *value.constant, weights, random);
+      if (value.constant && random() % 4 != 0)
+        FitConstant(*value.type, *value.constant, weights, random);
       break;
     case 2:
       if (!value.constant && random() % 4 == 0) value.constant = std::make_unique<fb::ConstantT>();
       if (value.constant) MutateConstant(*value.constant, weights, random);
-      if (value.constant && value.type && random() % 4 != 0) FitConstant(*value.type, *value.constant, weights, random);
+      if (value.constant && value.type && random() % 4 != 0)
+        FitConstant(*value.type, *value.constant, weights, random);
       break;
     case 3:
       if (random() % 4 != 0) break;
-      MutateList(random() % 2 ? graph.inputs : graph.outputs, random, [&] { return static_cast<int32_t>(random() % graph.values.size()); });
+      MutateList(random() % 2 ? graph.inputs : graph.outputs, random,
+                 [&] { return static_cast<int32_t>(random() % graph.values.size()); });
       break;
     case 4: AppendNode(graph, *Any(graph.nodes, random)); break;
     default: MutateNode(graph, *Any(graph.nodes, random), random);
@@ -479,7 +503,8 @@ void MutatePlans(fb::PlansT& plans, Random& random) {
     MutateList(Any(plan.shapes, random)->sizes, random, [&] { return Number(random); });
   } else if (!plan.decisions.empty()) {
     const auto kernels = AllKernels();
-    Any(plan.decisions, random)->kernel = random() % 4 == 0 ? "reference" : kernels[random() % kernels.size()]->name;
+    Any(plan.decisions, random)->kernel =
+        random() % 4 == 0 ? "reference" : kernels[random() % kernels.size()]->name;
   }
 }
 
@@ -499,8 +524,10 @@ bool MutateTables(Blobs& blobs, Random& random) {
   const std::unique_ptr<fb::GraphT> g((*graph)->UnPack());
   const std::unique_ptr<fb::PlansT> p((*plans)->UnPack());
   for (unsigned step = random() % 3 + 1; step > 0; --step) {
-    if (random() % 12 == 0) MutatePlans(*p, random);
-    else MutateGraph(*g, blobs.weights, random);
+    if (random() % 12 == 0)
+      MutatePlans(*p, random);
+    else
+      MutateGraph(*g, blobs.weights, random);
   }
   Repack<fb::Graph>(*g, blobs.graph);
   Repack<fb::Plans>(*p, blobs.plans);
@@ -522,7 +549,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned int seed) {
   Random random(seed);
   random();
   Blobs blobs = Split(std::span(data, size));

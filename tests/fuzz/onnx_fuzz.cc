@@ -27,25 +27,31 @@ constexpr int64_t kMaxBytes = 64 << 20, kMaxMacs = 1 << 24;
 struct Counts {
   long inputs = 0, imported = 0, optimized = 0, compiled = 0, ran = 0;
   ~Counts() {
-    fmt::print(stderr, "{} inputs: {} refused by the importer, {} imported, {} optimized, {} compiled, {} ran\n", inputs, inputs - imported,
-               imported, optimized, compiled, ran);
+    fmt::print(
+        stderr,
+        "{} inputs: {} refused by the importer, {} imported, {} optimized, {} compiled, {} ran\n",
+        inputs, inputs - imported, imported, optimized, compiled, ran);
   }
 } counts;
 
 // What may come of any input is an error, but not a broken invariant.
 template <typename T>
 bool Holds(const Result<T>& result) {
-  if (!result) EVOQ_CHECK(result.error().code() != ErrorCode::kInternal, "{}", result.error().message());
+  if (!result)
+    EVOQ_CHECK(result.error().code() != ErrorCode::kInternal, "{}", result.error().message());
   return result.has_value();
 }
 
 bool HasBodies(const Graph& graph) {
-  return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId id) { return !graph.node(id).bodies.empty(); });
+  return std::any_of(graph.order().begin(), graph.order().end(),
+                     [&](NodeId id) { return !graph.node(id).bodies.empty(); });
 }
 
 // What a window reads for all outputs, at most.
 int64_t WindowTaps(const Graph& graph, const Node& node) {
-  double taps = node.outputs[0].valid() ? static_cast<double>(graph.value(node.outputs[0]).type.bytes().value_or(0)) : 0;
+  double taps = node.outputs[0].valid()
+                    ? static_cast<double>(graph.value(node.outputs[0]).type.bytes().value_or(0))
+                    : 0;
   if (!node.attrs.Has("kernel_shape")) return 0;
   for (int64_t k : node.attrs.Ints("kernel_shape")) taps *= static_cast<double>(k);
   return static_cast<int64_t>(std::clamp(taps, 0.0, 1e12));
@@ -54,8 +60,10 @@ int64_t WindowTaps(const Graph& graph, const Node& node) {
 // Whether a run is short: a file may ask for an endless loop.
 bool IsSmall(const Program& program) {
   int64_t bytes = program.arena_bytes, macs = 0;
-  for (int i = 0; i < program.graph->value_count(); ++i) bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
-  for (const Step& step : program.steps) macs += step.macs + WindowTaps(*program.graph, program.graph->node(step.node));
+  for (int i = 0; i < program.graph->value_count(); ++i)
+    bytes += program.graph->value(ValueId{i}).type.bytes().value_or(0);
+  for (const Step& step : program.steps)
+    macs += step.macs + WindowTaps(*program.graph, program.graph->node(step.node));
   return bytes <= kMaxBytes && macs <= kMaxMacs && !HasBodies(*program.graph);
 }
 
@@ -70,7 +78,8 @@ void RunProgram(Program program, unsigned choice) {
     if (choice & 4) std::memset(input.mutable_raw(), choice & 8 ? 1 : 0, input.bytes());
     inputs.push_back(std::move(input));
   }
-  for (const TensorType& type : (*executor)->output_types()) outputs.push_back(Tensor::Allocate(type));
+  for (const TensorType& type : (*executor)->output_types())
+    outputs.push_back(Tensor::Allocate(type));
   // An operator may be asked for any amount of work, which its sizes do not tell: definitions draw
   // on the thread's budget.
   const BudgetScope scope(Budget::ForFile(0));
@@ -105,11 +114,13 @@ size_t Write(const onnx::ModelProto& model, uint8_t* data, size_t max_size) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TimeLimit limit;
-  RunModel(std::as_bytes(std::span(data, size)), size == 0 ? 0 : data[size - 1] + static_cast<unsigned>(size));
+  RunModel(std::as_bytes(std::span(data, size)),
+           size == 0 ? 0 : data[size - 1] + static_cast<unsigned>(size));
   return 0;
 }
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned int seed) {
   onnx::ModelProto model;
   if (size == 0 || seed % 64 == 1) {
     const auto& cases = craft::OnnxCases();
@@ -126,10 +137,13 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   return LLVMFuzzerMutate(data, size, max_size);
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1, const uint8_t* data2, size_t size2, uint8_t* out,
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1,
+                                            const uint8_t* data2, size_t size2, uint8_t* out,
                                             size_t max_size, unsigned int seed) {
   onnx::ModelProto model, other;
-  if (!model.ParseFromArray(data1, static_cast<int>(size1)) || !other.ParseFromArray(data2, static_cast<int>(size2))) return 0;
+  if (!model.ParseFromArray(data1, static_cast<int>(size1)) ||
+      !other.ParseFromArray(data2, static_cast<int>(size2)))
+    return 0;
   CrossModels(model, other, seed);
   return Write(model, out, max_size);
 }

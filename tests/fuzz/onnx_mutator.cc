@@ -40,14 +40,22 @@ class Mutator {
   // An element of a repeated field, or null of an empty one.
   template <typename Field>
   auto Any(Field* field) -> decltype(field->Mutable(0)) {
-    return field->empty() ? nullptr : field->Mutable(static_cast<int>(Roll(static_cast<unsigned>(field->size()))));
+    return field->empty()
+               ? nullptr
+               : field->Mutable(static_cast<int>(Roll(static_cast<unsigned>(field->size()))));
   }
   int64_t Number() { return kNumbers[Roll(OneIn(3) ? std::size(kNumbers) : kSmallNumbers)]; }
   float Real() { return Pick(kReals); }
-  int ElementType() { return OneIn(3) ? static_cast<int>(Roll(26)) : Roll(2) ? TensorProto::FLOAT : TensorProto::INT64; }
+  int ElementType() {
+    return OneIn(3)  ? static_cast<int>(Roll(26))
+           : Roll(2) ? TensorProto::FLOAT
+                     : TensorProto::INT64;
+  }
 
   void Collect(GraphProto& graph);
-  GraphProto& AnyGraph() { return *graphs_[OneIn(2) ? 0 : Roll(static_cast<unsigned>(graphs_.size()))]; }
+  GraphProto& AnyGraph() {
+    return *graphs_[OneIn(2) ? 0 : Roll(static_cast<unsigned>(graphs_.size()))];
+  }
   std::string AnyName(const GraphProto& graph);
   std::string NewName() { return "m" + std::to_string(Roll(1000000)); }
 
@@ -100,24 +108,39 @@ std::string Mutator::AnyName(const GraphProto& graph) {
 
 void Mutator::MutateInts(google::protobuf::RepeatedField<int64_t>* list) {
   const unsigned choice = Roll(5);
-  if (choice == 0 && !list->empty()) list->RemoveLast();
-  else if (choice == 1 || list->empty()) list->Add(Number());
-  else list->Set(static_cast<int>(Roll(static_cast<unsigned>(list->size()))), Number());
+  if (choice == 0 && !list->empty())
+    list->RemoveLast();
+  else if (choice == 1 || list->empty())
+    list->Add(Number());
+  else
+    list->Set(static_cast<int>(Roll(static_cast<unsigned>(list->size()))), Number());
 }
 
 void Mutator::SetValue(TensorProto& tensor) {
   std::string& raw = *tensor.mutable_raw_data();
   const auto store = [&](auto value) {
     if (raw.size() < sizeof(value)) return;
-    std::memcpy(raw.data() + Roll(static_cast<unsigned>(raw.size() / sizeof(value))) * sizeof(value), &value, sizeof(value));
+    std::memcpy(
+        raw.data() + Roll(static_cast<unsigned>(raw.size() / sizeof(value))) * sizeof(value),
+        &value, sizeof(value));
   };
-  if (!raw.empty() && tensor.data_type() == TensorProto::INT64) store(Number());
-  else if (!raw.empty() && tensor.data_type() == TensorProto::FLOAT) store(Real());
-  else if (!raw.empty()) raw[Roll(static_cast<unsigned>(raw.size()))] = static_cast<char>(random_());
-  else if (tensor.int64_data_size() > 0) MutateInts(tensor.mutable_int64_data());
-  else if (tensor.float_data_size() > 0) tensor.set_float_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.float_data_size()))), Real());
-  else if (tensor.int32_data_size() > 0) tensor.set_int32_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.int32_data_size()))), static_cast<int32_t>(Number()));
-  else if (tensor.string_data_size() > 0) tensor.set_string_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.string_data_size()))), Pick(kWords));
+  if (!raw.empty() && tensor.data_type() == TensorProto::INT64)
+    store(Number());
+  else if (!raw.empty() && tensor.data_type() == TensorProto::FLOAT)
+    store(Real());
+  else if (!raw.empty())
+    raw[Roll(static_cast<unsigned>(raw.size()))] = static_cast<char>(random_());
+  else if (tensor.int64_data_size() > 0)
+    MutateInts(tensor.mutable_int64_data());
+  else if (tensor.float_data_size() > 0)
+    tensor.set_float_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.float_data_size()))),
+                          Real());
+  else if (tensor.int32_data_size() > 0)
+    tensor.set_int32_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.int32_data_size()))),
+                          static_cast<int32_t>(Number()));
+  else if (tensor.string_data_size() > 0)
+    tensor.set_string_data(static_cast<int>(Roll(static_cast<unsigned>(tensor.string_data_size()))),
+                           Pick(kWords));
   if (raw.empty()) tensor.clear_raw_data();
 }
 
@@ -126,10 +149,14 @@ void Mutator::MutateTensor(TensorProto& tensor) {
     case 0: tensor.set_data_type(ElementType()); break;
     case 1: MutateInts(tensor.mutable_dims()); break;
     case 2:
-      if (!tensor.raw_data().empty()) tensor.mutable_raw_data()->resize(Roll(2) ? tensor.raw_data().size() / 2 : tensor.raw_data().size() * 2);
+      if (!tensor.raw_data().empty())
+        tensor.mutable_raw_data()->resize(Roll(2) ? tensor.raw_data().size() / 2
+                                                  : tensor.raw_data().size() * 2);
       break;
     case 3:
-      if (OneIn(8)) tensor.set_data_location(TensorProto::EXTERNAL), tensor.add_external_data()->set_key("location");
+      if (OneIn(8))
+        tensor.set_data_location(TensorProto::EXTERNAL),
+            tensor.add_external_data()->set_key("location");
       break;
     default: SetValue(tensor);
   }
@@ -146,7 +173,8 @@ void Mutator::MutateType(onnx::TypeProto& type) {
     case 2:
       if (OneIn(4)) {
         const onnx::TypeProto copy = type;
-        *(Roll(2) ? type.mutable_sequence_type()->mutable_elem_type() : type.mutable_optional_type()->mutable_elem_type()) = copy;
+        *(Roll(2) ? type.mutable_sequence_type()->mutable_elem_type()
+                  : type.mutable_optional_type()->mutable_elem_type()) = copy;
       }
       break;
     case 3: tensor.mutable_shape()->add_dim()->set_dim_value(Number()); break;
@@ -155,9 +183,12 @@ void Mutator::MutateType(onnx::TypeProto& type) {
       break;
     default:
       if (auto* dim = Any(tensor.mutable_shape()->mutable_dim())) {
-        if (OneIn(3)) dim->set_dim_param(Roll(2) ? "N" : "M");
-        else if (OneIn(8)) dim->clear_value();
-        else dim->set_dim_value(Number());
+        if (OneIn(3))
+          dim->set_dim_param(Roll(2) ? "N" : "M");
+        else if (OneIn(8))
+          dim->clear_value();
+        else
+          dim->set_dim_value(Number());
       }
   }
 }
@@ -169,8 +200,10 @@ void Mutator::MutateValues(GraphProto& graph) {
       if (auto* output = Any(graph.mutable_output())) output->set_name(AnyName(graph));
       break;
     case 2:
-      if (OneIn(2)) graph.add_output()->set_name(AnyName(graph));
-      else if (graph.output_size() > 1) graph.mutable_output()->RemoveLast();
+      if (OneIn(2))
+        graph.add_output()->set_name(AnyName(graph));
+      else if (graph.output_size() > 1)
+        graph.mutable_output()->RemoveLast();
       break;
     case 3:
       if (auto* tensor = Any(graph.mutable_initializer()); tensor != nullptr && OneIn(4)) {
@@ -202,11 +235,16 @@ void Mutator::MakeInitializer(GraphProto& graph) {
   }
   if (!as_declared && OneIn(2)) count = static_cast<int64_t>(Roll(5)), tensor.add_dims(count);
   for (int64_t i = 0; i < count; ++i) {
-    if (tensor.data_type() == TensorProto::INT64) tensor.add_int64_data(Number());
-    else if (tensor.data_type() == TensorProto::FLOAT) tensor.add_float_data(Real());
-    else if (tensor.data_type() == TensorProto::DOUBLE) tensor.add_double_data(static_cast<double>(Real()));
-    else if (tensor.data_type() == TensorProto::STRING) tensor.add_string_data(Pick(kWords));
-    else tensor.add_int32_data(static_cast<int32_t>(Number()));
+    if (tensor.data_type() == TensorProto::INT64)
+      tensor.add_int64_data(Number());
+    else if (tensor.data_type() == TensorProto::FLOAT)
+      tensor.add_float_data(Real());
+    else if (tensor.data_type() == TensorProto::DOUBLE)
+      tensor.add_double_data(static_cast<double>(Real()));
+    else if (tensor.data_type() == TensorProto::STRING)
+      tensor.add_string_data(Pick(kWords));
+    else
+      tensor.add_int32_data(static_cast<int32_t>(Number()));
   }
 }
 
@@ -215,13 +253,18 @@ void Mutator::MakeInitializer(GraphProto& graph) {
 void Mutator::AddAttribute(NodeProto& node) {
   AttributeProto& attr = *node.add_attribute();
   switch (Roll(4)) {
-    case 0: attr.set_name(Pick(kInt)), attr.set_type(AttributeProto::INT), attr.set_i(Number()); break;
+    case 0:
+      attr.set_name(Pick(kInt)), attr.set_type(AttributeProto::INT), attr.set_i(Number());
+      break;
     case 1:
       attr.set_name(Pick(kInts)), attr.set_type(AttributeProto::INTS);
       for (unsigned n = Roll(5); n > 0; --n) attr.add_ints(Number());
       break;
-    case 2: attr.set_name(Pick(kFloat)), attr.set_type(AttributeProto::FLOAT), attr.set_f(Real()); break;
-    default: attr.set_name(Pick(kText)), attr.set_type(AttributeProto::STRING), attr.set_s(Pick(kWords));
+    case 2:
+      attr.set_name(Pick(kFloat)), attr.set_type(AttributeProto::FLOAT), attr.set_f(Real());
+      break;
+    default:
+      attr.set_name(Pick(kText)), attr.set_type(AttributeProto::STRING), attr.set_s(Pick(kWords));
   }
 }
 
@@ -236,12 +279,17 @@ void Mutator::MutateAttribute(NodeProto& node) {
     case AttributeProto::STRING: attr->set_s(Pick(kWords)); break;
     case AttributeProto::INTS: MutateInts(attr->mutable_ints()); break;
     case AttributeProto::FLOATS:
-      if (attr->floats_size() > 0 && Roll(2)) attr->set_floats(static_cast<int>(Roll(static_cast<unsigned>(attr->floats_size()))), Real());
-      else attr->add_floats(Real());
+      if (attr->floats_size() > 0 && Roll(2))
+        attr->set_floats(static_cast<int>(Roll(static_cast<unsigned>(attr->floats_size()))),
+                         Real());
+      else
+        attr->add_floats(Real());
       break;
     case AttributeProto::STRINGS:
-      if (auto* s = Any(attr->mutable_strings()); s != nullptr && Roll(2)) *s = Pick(kWords);
-      else attr->add_strings(Pick(kWords));
+      if (auto* s = Any(attr->mutable_strings()); s != nullptr && Roll(2))
+        *s = Pick(kWords);
+      else
+        attr->add_strings(Pick(kWords));
       break;
     case AttributeProto::TENSOR: MutateTensor(*attr->mutable_t()); break;
     case AttributeProto::TYPE_PROTO: MutateType(*attr->mutable_tp()); break;
@@ -273,11 +321,15 @@ void Mutator::MutateEdges(GraphProto& graph, NodeProto& node) {
       if (node.input_size() > 0) node.mutable_input()->RemoveLast();
       break;
     case 2:
-      if (node.input_size() > 1) node.mutable_input()->SwapElements(0, static_cast<int>(Roll(static_cast<unsigned>(node.input_size()))));
+      if (node.input_size() > 1)
+        node.mutable_input()->SwapElements(
+            0, static_cast<int>(Roll(static_cast<unsigned>(node.input_size()))));
       break;
     case 3:
-      if (OneIn(4) && node.output_size() > 1) node.mutable_output()->RemoveLast();
-      else if (OneIn(4)) node.add_output(OneIn(4) ? "" : NewName());
+      if (OneIn(4) && node.output_size() > 1)
+        node.mutable_output()->RemoveLast();
+      else if (OneIn(4))
+        node.add_output(OneIn(4) ? "" : NewName());
       break;
     default:
       if (auto* input = Any(node.mutable_input())) *input = AnyName(graph);
@@ -306,7 +358,8 @@ void Mutator::MutateNodes(GraphProto& graph) {
       for (auto& output : *copy.mutable_output()) output += "_";
       if (copy.input_size() > 0) copy.set_input(OneIn(4) ? copy.input_size() - 1 : 0, result);
       if (OneIn(3)) SetOperator(copy);
-      if (copy.output_size() > 0 && graph.output_size() > 0) graph.mutable_output(0)->set_name(copy.output(0));
+      if (copy.output_size() > 0 && graph.output_size() > 0)
+        graph.mutable_output(0)->set_name(copy.output(0));
       *graph.add_node() = copy;
       break;
     }
@@ -348,7 +401,8 @@ void Mutator::InsertQuantization(GraphProto& graph) {
   }
   NodeProto quantize;
   quantize.set_op_type("QuantizeLinear");
-  quantize.add_input(from), quantize.add_input(name + "s"), quantize.add_input(name + "z"), quantize.add_output(name + "q");
+  quantize.add_input(from), quantize.add_input(name + "s"), quantize.add_input(name + "z"),
+      quantize.add_output(name + "q");
   NodeProto dequantize = quantize;
   dequantize.set_op_type("DequantizeLinear");
   dequantize.set_input(0, name + "q"), dequantize.set_output(0, name + "d");
@@ -397,7 +451,9 @@ void Mutator::MutateFunctions() {
         break;
       case 2:
         if (auto* node = Any(function->mutable_node())) {
-          if (auto* input = Any(node->mutable_input()); input != nullptr && function->input_size() > 0) *input = function->input(0);
+          if (auto* input = Any(node->mutable_input());
+              input != nullptr && function->input_size() > 0)
+            *input = function->input(0);
         }
         break;
       case 3: function->add_input(NewName()); break;
@@ -442,9 +498,12 @@ void Mutator::Step() {
     case 6: MutateNodes(graph); break;
     case 7: InsertQuantization(graph); break;
     case 8:
-      if (OneIn(4)) WrapInBody(graph);
-      else if (OneIn(4)) MutateFunctions();
-      else MakeInitializer(graph);
+      if (OneIn(4))
+        WrapInBody(graph);
+      else if (OneIn(4))
+        MutateFunctions();
+      else
+        MakeInitializer(graph);
       break;
     default: MutateNode(graph);
   }

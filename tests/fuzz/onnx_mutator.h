@@ -1,5 +1,5 @@
-// Changes to an ONNX model that keep it a message: types, shapes, values, attributes, edges, nodes, subgraphs, functions,
-// operator sets.
+// Changes to an ONNX model that keep it a message: types, shapes, values, attributes, edges, nodes,
+// subgraphs, functions, operator sets.
 #pragma once
 
 #include <random>

@@ -1,5 +1,6 @@
 """Writes tests/golden/images (tiny images of many kinds) and tests/golden/preprocess.tsv: CRC-32 of the pixels that
 Pillow gives for them and, with EVOQ_DATA, for photographs. Needs Pillow and NumPy; the tests need only what it wrote."""
+
 import os
 import pathlib
 import zlib
@@ -45,6 +46,7 @@ def short_side(size):
         short, long = min(w, h), max(w, h)
         other = int(size * long / short)
         return image.resize((size, other) if w <= h else (other, size), Image.BILINEAR)
+
     return apply
 
 
@@ -53,6 +55,7 @@ def crop_resize(crop, size):
         w, h = image.size
         top, left = (h - crop) // 2, (w - crop) // 2
         return image.crop((left, top, left + crop, top + crop)).resize(size, Image.BILINEAR)
+
     return apply
 
 
@@ -79,7 +82,9 @@ def main():
                 if name == "crop_224_160x160" and min(image.size) < 224:
                     continue
                 image = operation(image)
-                out.write(f"{path.name}\t{name}\t{image.width}\t{image.height}\t{zlib.crc32(image.tobytes()):08x}\n")
+                out.write(
+                    f"{path.name}\t{name}\t{image.width}\t{image.height}\t{zlib.crc32(image.tobytes()):08x}\n"
+                )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Every conformance case that evoq imports, and real models, are exported as impor
 result must pass the onnx checker and give the original's outputs. Quantized real models are also evaluated by evoq's
 definition. Skips (exit status 77) where onnx or onnxruntime is missing.
 """
+
 import os
 import subprocess
 import sys
@@ -21,16 +22,38 @@ except ImportError as error:
     sys.exit(77)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOL = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.environ["EVOQ_BUILD"], "tests/onnx/onnx_tool"))
-DATA = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("EVOQ_DATA", os.path.join(HERE, "../../../shared/data"))
-MODELS = ["models/mobilenetv2.onnx", "models/squeezenet1.1.onnx", "models/tiny_darknet.onnx",
-          "models/squeezenet_fp16_winml.onnx", "models/resnet20_cifar10.onnx", "models/resnet8_cifar10_mlperf.onnx",
-          "models/mnist_cntk.onnx", "models/yolox_nano_bigisland.onnx", "models/fastestdet.onnx",
-          "models/yunet_n_dynamic.onnx", "models/ultraface_version-slim-320_simplified.onnx",
-          "models/magika_standard_v3_3.onnx", "models/stories260K.onnx", "models/basic_pitch_nmp.onnx",
-          "models/dtln_model_1.onnx", "models/deeplabv3_mnv2_pascal.onnx",
-          "models/babyllama105.onnx", "quantized/edgeopt_model_uint8.onnx", "quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx",
-          "quantized/resnet8_cifar10_mlperf_int8_qdq.onnx"]
+TOOL = os.path.abspath(
+    sys.argv[1]
+    if len(sys.argv) > 1
+    else os.path.join(os.environ["EVOQ_BUILD"], "tests/onnx/onnx_tool")
+)
+DATA = (
+    sys.argv[2]
+    if len(sys.argv) > 2
+    else os.environ.get("EVOQ_DATA", os.path.join(HERE, "../../../shared/data"))
+)
+MODELS = [
+    "models/mobilenetv2.onnx",
+    "models/squeezenet1.1.onnx",
+    "models/tiny_darknet.onnx",
+    "models/squeezenet_fp16_winml.onnx",
+    "models/resnet20_cifar10.onnx",
+    "models/resnet8_cifar10_mlperf.onnx",
+    "models/mnist_cntk.onnx",
+    "models/yolox_nano_bigisland.onnx",
+    "models/fastestdet.onnx",
+    "models/yunet_n_dynamic.onnx",
+    "models/ultraface_version-slim-320_simplified.onnx",
+    "models/magika_standard_v3_3.onnx",
+    "models/stories260K.onnx",
+    "models/basic_pitch_nmp.onnx",
+    "models/dtln_model_1.onnx",
+    "models/deeplabv3_mnv2_pascal.onnx",
+    "models/babyllama105.onnx",
+    "quantized/edgeopt_model_uint8.onnx",
+    "quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx",
+    "quantized/resnet8_cifar10_mlperf_int8_qdq.onnx",
+]
 # Models that random inputs of any size do not suit: sizes of their inputs, and inputs that are given.
 SPEECH = ({"input": (1, 576), "state": (2, 1, 128)}, {"sr": np.array(16000, np.int64)})
 GIVEN = {"models/silero_vad.onnx": SPEECH, "models/silero_vad_16k_op15.onnx": SPEECH}
@@ -41,7 +64,9 @@ class Tool:
     """The tool as a process that answers one line per command."""
 
     def __init__(self):
-        self.process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def run(self, *words):
         self.process.stdin.write("\t".join(words) + "\n")
@@ -68,11 +93,18 @@ def random_inputs(model, shapes={}, given={}):
         if value.name in given:
             feeds[value.name] = given[value.name]
             continue
-        shape = shapes.get(value.name) or [d if isinstance(d, int) else SIZES.get(d, 64 if i > 1 else 1) for i, d in enumerate(value.shape)]
+        shape = shapes.get(value.name) or [
+            d if isinstance(d, int) else SIZES.get(d, 64 if i > 1 else 1)
+            for i, d in enumerate(value.shape)
+        ]
         if "int64" in value.type or "int32" in value.type:
-            feeds[value.name] = rng.integers(0, 100, shape).astype("int64" if "int64" in value.type else "int32")
+            feeds[value.name] = rng.integers(0, 100, shape).astype(
+                "int64" if "int64" in value.type else "int32"
+            )
         else:
-            feeds[value.name] = rng.random(shape).astype("float16" if "float16" in value.type else "float32")
+            feeds[value.name] = rng.random(shape).astype(
+                "float16" if "float16" in value.type else "float32"
+            )
     return feeds
 
 
@@ -88,7 +120,11 @@ def same(got, wanted, rtol=1e-3, atol=1e-4):
 def same_value(got, wanted):
     """The same for sequences, which are lists, and optionals, which may be None."""
     if isinstance(wanted, list):
-        return isinstance(got, list) and len(got) == len(wanted) and all(same_value(a, b) for a, b in zip(got, wanted))
+        return (
+            isinstance(got, list)
+            and len(got) == len(wanted)
+            and all(same_value(a, b) for a, b in zip(got, wanted))
+        )
     return got is None and wanted is None or same(np.asarray(got), np.asarray(wanted))
 
 
@@ -98,7 +134,9 @@ def cases():
         for name in sorted(os.listdir(os.path.join(root, suite))):
             folder = os.path.join(root, suite, name)
             inputs = []
-            while os.path.exists(path := os.path.join(folder, "test_data_set_0", f"input_{len(inputs)}.pb")):
+            while os.path.exists(
+                path := os.path.join(folder, "test_data_set_0", f"input_{len(inputs)}.pb")
+            ):
                 inputs.append(path)
             yield f"{suite}/{name}", os.path.join(folder, "model.onnx"), inputs
 
@@ -140,7 +178,10 @@ def compare(tool, command, name, path, feeds_of, problems):
             return "not run"
         try:
             exported = session(out)
-            got = exported.run(None, {k: v for k, v in feeds.items() if k in {i.name for i in exported.get_inputs()}})
+            got = exported.run(
+                None,
+                {k: v for k, v in feeds.items() if k in {i.name for i in exported.get_inputs()}},
+            )
         except Exception as error:  # noqa
             problems.append(f"{name} ({command}): ONNX Runtime: {str(error).splitlines()[0]}")
             return "wrong"
@@ -172,8 +213,12 @@ def evaluate(tool, path, problems):
         for i, want in enumerate(wanted):
             got = np.load(os.path.join(folder, f"out_{i}.npy"))
             worst = float(np.max(np.abs(got.astype("f8") - want)))
-            print(f"evaluate {os.path.basename(path)}: largest difference {worst:.4g} of {float(np.max(np.abs(want))):.4g}")
-            if np.argmax(got) != np.argmax(want) or worst > 0.05 * max(1.0, float(np.max(np.abs(want)))):
+            print(
+                f"evaluate {os.path.basename(path)}: largest difference {worst:.4g} of {float(np.max(np.abs(want))):.4g}"
+            )
+            if np.argmax(got) != np.argmax(want) or worst > 0.05 * max(
+                1.0, float(np.max(np.abs(want)))
+            ):
                 problems.append(f"{path}: evaluated output {i} is {worst} away")
 
 
@@ -185,7 +230,9 @@ def main():
     for command in ("export", "optimize"):
         counts = {}
         for name, path, inputs in cases():
-            feeds_of = lambda s, files=inputs: {v.name: load(f) for v, f in zip(s.get_inputs(), files)}
+            feeds_of = lambda s, files=inputs: {
+                v.name: load(f) for v, f in zip(s.get_inputs(), files)
+            }
             result = compare(tool, command, name, path, feeds_of, problems)
             counts[result] = counts.get(result, 0) + 1
         print(f"conformance cases, {command}: {counts}")

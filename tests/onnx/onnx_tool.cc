@@ -1,7 +1,9 @@
-// For tests: imports, evaluates and exports models that standard input names, one command per line of tab-separated words.
+// For tests: imports, evaluates and exports models that standard input names, one command per line
+// of tab-separated words.
 //   export IN OUT             ONNX to graph to ONNX
 //   optimize IN OUT           the same with the optimizing passes between
-//   evaluate IN OUT X...      writes output N of the graph for these inputs (.pb files) to OUT_N.npy
+//   evaluate IN OUT X...      writes output N of the graph for these inputs (.pb files) to
+//   OUT_N.npy
 // Answers one line per command: "ok" or the error.
 #include <fmt/format.h>
 
@@ -30,7 +32,8 @@ Status WriteNpy(const Tensor& t, const std::string& path) {
   if (kind == nullptr) return Unsupported("no .npy of {}", t.type().ToString());
   std::string shape;
   for (int64_t d : t.sizes()) shape += fmt::format("{}, ", d);
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", kind, shape);
+  std::string header =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", kind, shape);
   header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
   header += '\n';
   std::ofstream out(path, std::ios::binary);
@@ -51,7 +54,8 @@ Status Evaluate(const std::vector<std::string>& words) {
     inputs.push_back(std::move(t));
   }
   EVOQ_ASSIGN(const std::vector<Tensor> outputs, EvaluateGraph(graph, inputs));
-  for (size_t i = 0; i < outputs.size(); ++i) EVOQ_TRY(WriteNpy(outputs[i], fmt::format("{}_{}.npy", words[2], i)));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    EVOQ_TRY(WriteNpy(outputs[i], fmt::format("{}_{}.npy", words[2], i)));
   return {};
 }
 

@@ -5,6 +5,7 @@ What does not pass is in tests/conformance/ignore.txt with its reason; a case th
 Skips (exit status 77) where the package was not built or onnx from PyPI is missing. Arguments are patterns of cases to run:
 backend_test.py 'node/test_resize*'
 """
+
 import collections
 import fnmatch
 import os
@@ -16,8 +17,13 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 LIST = os.path.join(ROOT, "tests/conformance/ignore.txt")
-SUITES = {"NodeModel": "node", "SimpleModel": "simple", "PyTorchConvertedModel": "pytorch-converted",
-          "PyTorchOperatorModel": "pytorch-operator", "RealModel": "light"}
+SUITES = {
+    "NodeModel": "node",
+    "SimpleModel": "simple",
+    "PyTorchConvertedModel": "pytorch-converted",
+    "PyTorchOperatorModel": "pytorch-operator",
+    "RealModel": "light",
+}
 OTHER_DOMAINS = ("ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview")
 LEAST_NODE_SHARE = 0.99
 
@@ -43,12 +49,18 @@ class Line:
         self.cases = 0
 
     def matches(self, case):
-        return fnmatch.fnmatchcase(case, self.pattern) and not any(fnmatch.fnmatchcase(case, e) for e in self.exceptions)
+        return fnmatch.fnmatchcase(case, self.pattern) and not any(
+            fnmatch.fnmatchcase(case, e) for e in self.exceptions
+        )
 
 
 def read_list():
     with open(LIST) as file:
-        lines = [Line(number, text.strip()) for number, text in enumerate(file, 1) if text.strip() and not text.startswith("#")]
+        lines = [
+            Line(number, text.strip())
+            for number, text in enumerate(file, 1)
+            if text.strip() and not text.startswith("#")
+        ]
     return [line for line in lines if fnmatch.fnmatchcase("python", line.modes)]
 
 
@@ -98,7 +110,11 @@ def main():
                     line.cases += 1
                 suite = SUITES[category]
                 proto = item.proto[0]
-                if category == "NodeModel" and proto is not None and any(o.domain.startswith(OTHER_DOMAINS) for o in proto.opset_import):
+                if (
+                    category == "NodeModel"
+                    and proto is not None
+                    and any(o.domain.startswith(OTHER_DOMAINS) for o in proto.opset_import)
+                ):
                     suite = "node, other domains"
                 counts[suite]["passed" if error is None else "listed" if listed else "failed"] += 1
                 if patterns:
@@ -106,13 +122,21 @@ def main():
                 if error is not None and not listed:
                     problems.append(f"{case} fails: {first_lines(error)}")
                 if error is None and listed:
-                    problems.append(f"{case} passes, but line {listed[0].number} of {os.path.basename(LIST)} lists it")
+                    problems.append(
+                        f"{case} passes, but line {listed[0].number} of {os.path.basename(LIST)} lists it"
+                    )
     print(f"onnx {onnx.__version__} over evoq {evoq.__version__}")
     for suite, count in counts.items():
         total = sum(count.values())
-        print(f"{suite:20} {count['passed']:5} of {total:5} pass ({count['passed'] / total:.2%}), {count['listed']} listed, {count['failed']} failed")
+        print(
+            f"{suite:20} {count['passed']:5} of {total:5} pass ({count['passed'] / total:.2%}), {count['listed']} listed, {count['failed']} failed"
+        )
     if not patterns:
-        problems += [f"line {line.number} of {os.path.basename(LIST)} names no case" for line in lines if line.modes == "python" and line.cases == 0]
+        problems += [
+            f"line {line.number} of {os.path.basename(LIST)} names no case"
+            for line in lines
+            if line.modes == "python" and line.cases == 0
+        ]
         node = counts["node"]
         if node["passed"] < LEAST_NODE_SHARE * sum(node.values()):
             problems.append(f"fewer than {LEAST_NODE_SHARE:.0%} of the node cases pass")

@@ -1,4 +1,5 @@
 """Small models for the tests, and where things are."""
+
 import os
 
 import numpy as np
@@ -11,9 +12,13 @@ EVOQ = os.path.join(BUILD, "bin/evoq")
 
 
 def model(nodes, inputs, outputs, constants=None, opset=21, ir_version=10):
-    initializers = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    initializers = [
+        numpy_helper.from_array(array, name) for name, array in (constants or {}).items()
+    ]
     graph = helper.make_graph(nodes, "test", inputs, outputs, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version
+    )
 
 
 def tensor(name, dtype, shape):
@@ -35,8 +40,12 @@ def convolutions(channels=32, layers=6, size=32, seed=0):
     rng = np.random.default_rng(seed)
     nodes, constants, previous = [], {}, "x"
     for i in range(layers):
-        constants[f"w{i}"] = (rng.standard_normal((channels, channels, 3, 3)) * 0.08).astype(np.float32)
-        nodes.append(helper.make_node("Conv", [previous, f"w{i}"], [f"c{i}"], f"conv_{i}", pads=[1, 1, 1, 1]))
+        constants[f"w{i}"] = (rng.standard_normal((channels, channels, 3, 3)) * 0.08).astype(
+            np.float32
+        )
+        nodes.append(
+            helper.make_node("Conv", [previous, f"w{i}"], [f"c{i}"], f"conv_{i}", pads=[1, 1, 1, 1])
+        )
         nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], f"relu_{i}"))
         previous = f"r{i}"
     shape = ["N", channels, size, size]

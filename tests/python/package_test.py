@@ -4,11 +4,14 @@
 Skips (exit status 77) where the package was not built or pytest, numpy, onnx or ml_dtypes from PyPI is missing.
 Arguments go to pytest: package_test.py -k threads
 """
+
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), os.environ.get("EVOQ_BUILD", "build/release"), "python")
+PACKAGE = os.path.join(
+    os.path.dirname(os.path.dirname(HERE)), os.environ.get("EVOQ_BUILD", "build/release"), "python"
+)
 sys.path.insert(0, PACKAGE)
 try:
     import ml_dtypes  # noqa: F401

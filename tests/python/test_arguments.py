@@ -1,4 +1,5 @@
 """What the package's functions hand to the command and to the extension, argument by argument."""
+
 import os
 
 import evoq
@@ -30,78 +31,167 @@ def test_every_option_is_handed_on(handed):
     rest = ["--threads=2", "--later=new"]
     cases = [
         (lambda: evoq.inspect("a", shapes=shapes), "inspect", ["--shape=x=2x3"], ["a"]),
-        (lambda: evoq.optimize("a", "b", disable=(
-            "p*", "q"), stop_after=3, config="c", later="new"), "optimize", [
-                "--output=b", "--disable=p*", "--disable=q", "--stop-after=3", "--config=c",
-                "--later=new"
-            ], ["a"]),
-        (lambda: evoq.compile(
-            "a", "b", shapes=shapes, fixed_shapes={"y": (None, 7)}, tune=True, **common), "compile",
-         ["--output=b", "--shape=x=2x3", "--fix-shape=y=?x7", "--tune", *rest], ["a"]),
-        (lambda: evoq.quantize("a",
-                               "b",
-                               scheme="s",
-                               calibration="d",
-                               calibration_limit=5,
-                               preprocess="p",
-                               observer="mse",
-                               percentile=99.5,
-                               per_tensor=True,
-                               signed=True,
-                               symmetric=True,
-                               exclude=("e*", "f"),
-                               target="t",
-                               ranges="r",
-                               save_ranges="w",
-                               shapes=shapes,
-                               fixed_shapes={"y": [1]},
-                               tune=True,
-                               config="c",
-                               **common), "quantize", [
-                                   "--calib=d", "--output=b", "--scheme=s", "--calib-limit=5",
-                                   "--preprocess=p", "--observer=mse", "--percentile=99.5",
-                                   "--per-tensor", "--signed", "--symmetric", "--exclude=e*",
-                                   "--exclude=f", "--target=t", "--ranges=r", "--save-ranges=w",
-                                   "--shape=x=2x3", "--fix-shape=y=1", "--tune", "--config=c", *rest
-                               ], ["a"]),
-        (lambda: evoq.bench(
-            "a", streams=3, warmup_ms=1.5, iterations=9, percentiles=(50, 99), **timed, **common),
-         "bench", [
-             *timed_text, "--streams=3", "--warmup-ms=1.5", "--iterations=9", "--percentile=50",
-             "--percentile=99", *rest
-         ], ["a"]),
-        (lambda: evoq.profile("a", warmup_ms=1.5, trace="t", **timed, **common), "profile",
-         [*timed_text, "--warmup-ms=1.5", "--trace=t", *rest], ["a"]),
-        (lambda: evoq.explain("a", baseline="f", report="r", **timed, **common), "explain",
-         [*timed_text, "--baseline=f", "--report=r", *rest], ["a"]),
+        (
+            lambda: evoq.optimize(
+                "a", "b", disable=("p*", "q"), stop_after=3, config="c", later="new"
+            ),
+            "optimize",
+            [
+                "--output=b",
+                "--disable=p*",
+                "--disable=q",
+                "--stop-after=3",
+                "--config=c",
+                "--later=new",
+            ],
+            ["a"],
+        ),
+        (
+            lambda: evoq.compile(
+                "a", "b", shapes=shapes, fixed_shapes={"y": (None, 7)}, tune=True, **common
+            ),
+            "compile",
+            ["--output=b", "--shape=x=2x3", "--fix-shape=y=?x7", "--tune", *rest],
+            ["a"],
+        ),
+        (
+            lambda: evoq.quantize(
+                "a",
+                "b",
+                scheme="s",
+                calibration="d",
+                calibration_limit=5,
+                preprocess="p",
+                observer="mse",
+                percentile=99.5,
+                per_tensor=True,
+                signed=True,
+                symmetric=True,
+                exclude=("e*", "f"),
+                target="t",
+                ranges="r",
+                save_ranges="w",
+                shapes=shapes,
+                fixed_shapes={"y": [1]},
+                tune=True,
+                config="c",
+                **common,
+            ),
+            "quantize",
+            [
+                "--calib=d",
+                "--output=b",
+                "--scheme=s",
+                "--calib-limit=5",
+                "--preprocess=p",
+                "--observer=mse",
+                "--percentile=99.5",
+                "--per-tensor",
+                "--signed",
+                "--symmetric",
+                "--exclude=e*",
+                "--exclude=f",
+                "--target=t",
+                "--ranges=r",
+                "--save-ranges=w",
+                "--shape=x=2x3",
+                "--fix-shape=y=1",
+                "--tune",
+                "--config=c",
+                *rest,
+            ],
+            ["a"],
+        ),
+        (
+            lambda: evoq.bench(
+                "a", streams=3, warmup_ms=1.5, iterations=9, percentiles=(50, 99), **timed, **common
+            ),
+            "bench",
+            [
+                *timed_text,
+                "--streams=3",
+                "--warmup-ms=1.5",
+                "--iterations=9",
+                "--percentile=50",
+                "--percentile=99",
+                *rest,
+            ],
+            ["a"],
+        ),
+        (
+            lambda: evoq.profile("a", warmup_ms=1.5, trace="t", **timed, **common),
+            "profile",
+            [*timed_text, "--warmup-ms=1.5", "--trace=t", *rest],
+            ["a"],
+        ),
+        (
+            lambda: evoq.explain("a", baseline="f", report="r", **timed, **common),
+            "explain",
+            [*timed_text, "--baseline=f", "--report=r", *rest],
+            ["a"],
+        ),
         (lambda: evoq.explain(trtexec="d"), "explain", ["--trtexec=d"], []),
-        (lambda: evoq.compare("a", "b", rounds=7, report="r", fail_slower=3, **timed, **common),
-         "compare", [*timed_text, "--rounds=7", "--report=r", "--fail-slower=3", *rest], ["a",
-                                                                                          "b"]),
+        (
+            lambda: evoq.compare("a", "b", rounds=7, report="r", fail_slower=3, **timed, **common),
+            "compare",
+            [*timed_text, "--rounds=7", "--report=r", "--fail-slower=3", *rest],
+            ["a", "b"],
+        ),
         (lambda: evoq.limits(threads=2), "limits", ["--threads=2"], []),
-        (lambda: evoq.predict(
-            "a", scheme=("s", "t"), batch=4, shapes=shapes, limits="l", check=True, **common),
-         "predict",
-         ["--scheme=s", "--scheme=t", "--batch=4", "--shape=x=2x3", "--limits=l", "--check",
-          *rest], ["a"]),
-        (lambda: evoq.verify("a", data="d", labels="l", baseline="f", measure_s=2, **common),
-         "verify", ["--data=d", "--labels=l", "--baseline=f", "--measure-s=2", *rest], ["a"]),
-        (lambda: evoq.eval("a",
-                           data=["x=d", "y=e"],
-                           labels="l",
-                           reference="r",
-                           text="t",
-                           tokenizer="k",
-                           limit=6,
-                           **common), "eval", [
-                               "--data=x=d", "--data=y=e", "--labels=l", "--reference=r",
-                               "--text=t", "--tokenizer=k", "--limit=6", *rest
-                           ], ["a"]),
-        (lambda: evoq.run("a", {
-            "x": "f",
-            "y": b"g"
-        }, output_dir="o", topk=3, labels="l", **common), "run",
-         ["--input=x=f", "--input=y=g", "--output-dir=o", "--topk=3", "--labels=l", *rest], ["a"]),
+        (
+            lambda: evoq.predict(
+                "a", scheme=("s", "t"), batch=4, shapes=shapes, limits="l", check=True, **common
+            ),
+            "predict",
+            [
+                "--scheme=s",
+                "--scheme=t",
+                "--batch=4",
+                "--shape=x=2x3",
+                "--limits=l",
+                "--check",
+                *rest,
+            ],
+            ["a"],
+        ),
+        (
+            lambda: evoq.verify("a", data="d", labels="l", baseline="f", measure_s=2, **common),
+            "verify",
+            ["--data=d", "--labels=l", "--baseline=f", "--measure-s=2", *rest],
+            ["a"],
+        ),
+        (
+            lambda: evoq.eval(
+                "a",
+                data=["x=d", "y=e"],
+                labels="l",
+                reference="r",
+                text="t",
+                tokenizer="k",
+                limit=6,
+                **common,
+            ),
+            "eval",
+            [
+                "--data=x=d",
+                "--data=y=e",
+                "--labels=l",
+                "--reference=r",
+                "--text=t",
+                "--tokenizer=k",
+                "--limit=6",
+                *rest,
+            ],
+            ["a"],
+        ),
+        (
+            lambda: evoq.run(
+                "a", {"x": "f", "y": b"g"}, output_dir="o", topk=3, labels="l", **common
+            ),
+            "run",
+            ["--input=x=f", "--input=y=g", "--output-dir=o", "--topk=3", "--labels=l", *rest],
+            ["a"],
+        ),
         (lambda: evoq.list("ops"), "list", [], ["ops"]),
     ]
     for call, name, options, models in cases:
@@ -110,39 +200,53 @@ def test_every_option_is_handed_on(handed):
         assert report == {} and report.text == "said"
         ((verb, arguments, samples),) = handed
         at = arguments.index("--")
-        assert (verb, sorted(arguments[:at]), arguments[at + 1:],
-                samples) == (name, sorted(options), models, [])
+        assert (verb, sorted(arguments[:at]), arguments[at + 1 :], samples) == (
+            name,
+            sorted(options),
+            models,
+            [],
+        )
 
 
 def test_options_of_each_form(handed):
-    evoq.tool("v",
-              "m",
-              none=None,
-              no=False,
-              yes=True,
-              class_="c",
-              a_b=1,
-              paths=[b"p", "q"],
-              shape={
-                  "x": (1, None),
-                  "s": ()
-              },
-              one={3},
-              zero=0)
+    evoq.tool(
+        "v",
+        "m",
+        none=None,
+        no=False,
+        yes=True,
+        class_="c",
+        a_b=1,
+        paths=[b"p", "q"],
+        shape={"x": (1, None), "s": ()},
+        one={3},
+        zero=0,
+    )
     ((_, arguments, _),) = handed
     assert arguments == [
-        "--yes", "--class=c", "--a-b=1", "--paths=p", "--paths=q", "--shape=x=1x?", "--shape=s=",
-        "--one=3", "--zero=0", "--", "m"
+        "--yes",
+        "--class=c",
+        "--a-b=1",
+        "--paths=p",
+        "--paths=q",
+        "--shape=x=1x?",
+        "--shape=s=",
+        "--one=3",
+        "--zero=0",
+        "--",
+        "m",
     ]
 
 
 def test_calibration_of_each_form(handed, tmp_path):
-    for calibration, options in (("d", ["--calib=d"]), (b"d", ["--calib=d"]),
-                                 (tmp_path, [f"--calib={tmp_path}"]), ({
-                                     "x": "d",
-                                     "y": "e"
-                                 }, ["--calib=x=d",
-                                     "--calib=y=e"]), (7, ["--calib-random=7"]), (None, [])):
+    for calibration, options in (
+        ("d", ["--calib=d"]),
+        (b"d", ["--calib=d"]),
+        (tmp_path, [f"--calib={tmp_path}"]),
+        ({"x": "d", "y": "e"}, ["--calib=x=d", "--calib=y=e"]),
+        (7, ["--calib-random=7"]),
+        (None, []),
+    ):
         handed.clear()
         evoq.quantize("a", "b", calibration=calibration)
         ((_, arguments, samples),) = handed
@@ -150,14 +254,18 @@ def test_calibration_of_each_form(handed, tmp_path):
 
 
 def add(a, b):
-    return model([helper.make_node("Add", ["a", "b"], ["y"])],
-                 [float32("a", a), float32("b", b)], [float32("y", None)])
+    return model(
+        [helper.make_node("Add", ["a", "b"], ["y"])],
+        [float32("a", a), float32("b", b)],
+        [float32("y", None)],
+    )
 
 
 def taken(net, calibration):
-    return [[np.asarray(a).tolist()
-             for a in sample]
-            for sample in evoq._tools._samples(net, calibration)]
+    return [
+        [np.asarray(a).tolist() for a in sample]
+        for sample in evoq._tools._samples(net, calibration)
+    ]
 
 
 def test_samples_are_cut_to_the_models_batch():
@@ -166,10 +274,11 @@ def test_samples_are_cut_to_the_models_batch():
     # A batch of two and a scalar: each sample has two rows, and the scalar as it is.
     assert taken(add((2, 1), ()), {"b": one, "a": rows[:4]}) == [[[[0], [1]], 5], [[[2], [3]], 5]]
     # Free batches count single rows; several batches come one after the other.
-    assert taken(add(("N", 1),
-                     ("N", 1)), [(rows[:2], rows[4:6]), [rows[2:3], rows[6:7]]]) == [[[[0]], [[4]]],
-                                                                                     [[[1]], [[5]]],
-                                                                                     [[[2]], [[6]]]]
+    assert taken(add(("N", 1), ("N", 1)), [(rows[:2], rows[4:6]), [rows[2:3], rows[6:7]]]) == [
+        [[[0]], [[4]]],
+        [[[1]], [[5]]],
+        [[[2]], [[6]]],
+    ]
     # One sample where no array has rows; numbers become arrays.
     assert taken(add((), ()), [(1.5, 2)]) == [[1.5, 2]]
     # An input of no rows is taken whole.
@@ -183,9 +292,7 @@ def test_samples_that_do_not_fit():
     rows = np.zeros((3, 1), np.float32)
     free = add(("N", 1), ("M", 1))
     for calibration, message in (
-        ([{
-            "b": rows
-        }], "calibration: a sample lacks a, the inputs are a, b"),
+        ([{"b": rows}], "calibration: a sample lacks a, the inputs are a, b"),
         ([{}], "calibration: a sample lacks a, b, the inputs are a, b"),
         ([(rows,)], "calibration: a sample has 1 arrays, the model 2 inputs"),
         ([(rows, rows[:2])], "calibration: the arrays hold 2, 3 samples, expected equal numbers"),
@@ -199,13 +306,16 @@ def test_samples_that_do_not_fit():
 
 def test_warnings_point_to_the_caller(monkeypatch):
     monkeypatch.setattr(
-        evoq._tools._evoq, "verb", lambda *_:
-        ("[1, 2]", "", ["note: no", "warning: one", "warning: warning: two"]))
+        evoq._tools._evoq,
+        "verb",
+        lambda *_: ("[1, 2]", "", ["note: no", "warning: one", "warning: warning: two"]),
+    )
     with pytest.warns(RuntimeWarning) as caught:
         report = evoq.inspect(DIGITS)
     assert [str(warning.message) for warning in caught] == ["one", "warning: two"]
-    assert {os.path.basename(warning.filename) for warning in caught
-           } == {os.path.basename(__file__)}
+    assert {os.path.basename(warning.filename) for warning in caught} == {
+        os.path.basename(__file__)
+    }
     assert report == {"items": [1, 2]}
 
 
@@ -248,24 +358,29 @@ def test_run_node_makes_its_model(monkeypatch):
     monkeypatch.setattr(evoq.backend.EvoqBackend, "run_model", run_model)
     newest = onnx.defs.onnx_opset_version()
     x = np.float32([[1, 2]])
-    for domain, given, opsets in (("", None, [("", newest)]), ("", 13, [("", 13)]),
-                                  ("ai.onnx", 12, [("", newest)]), ("com.microsoft", None, [
-                                      ("", newest), ("com.microsoft", 1)
-                                  ]), ("com.microsoft", 3, [("", newest), ("com.microsoft", 3)])):
+    for domain, given, opsets in (
+        ("", None, [("", newest)]),
+        ("", 13, [("", 13)]),
+        ("ai.onnx", 12, [("", newest)]),
+        ("com.microsoft", None, [("", newest), ("com.microsoft", 1)]),
+        ("com.microsoft", 3, [("", newest), ("com.microsoft", 3)]),
+    ):
         seen.clear()
         node = helper.make_node("Op", ["x", "", "s"], ["y", "", "z"], domain=domain)
         options = {} if given is None else {"opset_version": given}
-        evoq.backend.EvoqBackend.run_node(node, {
-            "s": np.array(["t"]),
-            "x": x
-        },
-                                          "CPU:0", [(np.int64, (3,)), (np.float32, ())],
-                                          threads=2,
-                                          **options)
+        evoq.backend.EvoqBackend.run_node(
+            node,
+            {"s": np.array(["t"]), "x": x},
+            "CPU:0",
+            [(np.int64, (3,)), (np.float32, ())],
+            threads=2,
+            **options,
+        )
         ((proto, inputs, device, rest),) = seen
         assert [(o.domain, o.version) for o in proto.opset_import] == opsets
-        assert [i.name for i in proto.graph.input
-               ] == ["x", "s"] and [o.name for o in proto.graph.output] == ["y", "z"]
+        assert [i.name for i in proto.graph.input] == ["x", "s"] and [
+            o.name for o in proto.graph.output
+        ] == ["y", "z"]
         types = [value.type.tensor_type for value in (*proto.graph.input, *proto.graph.output)]
         assert [t.elem_type for t in types] == [1, 8, 7, 1]
         assert [[d.dim_value for d in t.shape.dim] for t in types] == [[1, 2], [1], [3], []]

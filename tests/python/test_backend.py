@@ -1,4 +1,5 @@
 """evoq.backend beyond what the official runner calls (backend_test.py)."""
+
 import evoq.backend
 import numpy as np
 import onnx
@@ -21,7 +22,13 @@ def test_prepare_and_run():
     expected = evoq.load(DIGITS)(x)
     rep = evoq.backend.prepare(proto, threads=1)
     assert rep.model.threads == 1
-    for outputs in (rep.run([x]), rep.run((x,)), rep.run(x), rep.run({"image": x}), evoq.backend.run_model(proto, [x])):
+    for outputs in (
+        rep.run([x]),
+        rep.run((x,)),
+        rep.run(x),
+        rep.run({"image": x}),
+        evoq.backend.run_model(proto, [x]),
+    ):
         np.testing.assert_array_equal(outputs[0], expected)
     assert outputs[proto.graph.output[0].name] is outputs[0]
 
@@ -36,12 +43,18 @@ def test_compatible():
 
 def test_run_node():
     x = np.float32([[3, 1, 2]])
-    values, indices = evoq.backend.run_node(helper.make_node("TopK", ["x", "k"], ["v", "i"]), [x, np.int64([2])])
+    values, indices = evoq.backend.run_node(
+        helper.make_node("TopK", ["x", "k"], ["v", "i"]), [x, np.int64([2])]
+    )
     assert values.tolist() == [[3, 2]] and indices.tolist() == [[0, 2]]
-    (y,) = evoq.backend.run_node(helper.make_node("Clip", ["x", "", "max"], ["y"]), {"x": x, "max": np.float32(2)})
+    (y,) = evoq.backend.run_node(
+        helper.make_node("Clip", ["x", "", "max"], ["y"]), {"x": x, "max": np.float32(2)}
+    )
     assert y.tolist() == [[2, 1, 2]]
     info = [(np.dtype(np.float32), (1, 3))]
-    (y,) = evoq.backend.run_node(helper.make_node("Softmax", ["x"], ["y"], axis=1), [x], outputs_info=info, opset_version=13)
+    (y,) = evoq.backend.run_node(
+        helper.make_node("Softmax", ["x"], ["y"], axis=1), [x], outputs_info=info, opset_version=13
+    )
     assert abs(y.sum() - 1) < 1e-6
     with pytest.raises(evoq.Error):
         evoq.backend.run_node(helper.make_node("NoSuchOp", ["x"], ["y"]), [x])

@@ -1,4 +1,5 @@
 """What is refused, with which code and which sentence."""
+
 import contextlib
 import pickle
 
@@ -68,7 +69,15 @@ def test_inputs():
         net(digits(1).astype(np.float64))
     with refused("usage", "2 inputs given, expected 1"):
         net(digits(1), digits(1))
-    for odd in ("a string", np.array([1 + 2j]), np.array(["a", "b"], dtype=object), {1, 2}, None, [object()], [[1, 2], [3]]):
+    for odd in (
+        "a string",
+        np.array([1 + 2j]),
+        np.array(["a", "b"], dtype=object),
+        {1, 2},
+        None,
+        [object()],
+        [[1, 2], [3]],
+    ):
         with refused("usage", "input"):
             net.run([odd])
     for shape in ((1, 1, 28), (1, 2, 28, 28), (28,)):
@@ -77,8 +86,16 @@ def test_inputs():
 
 
 def test_definitions_refuse_data():
-    reverse = helper.make_node("ReverseSequence", ["x", "n"], ["y"], "the_node", time_axis=0, batch_axis=1)
-    net = evoq.load(model([reverse], [float32("x", (3, 2)), helper.make_tensor_value_info("n", 7, (2,))], [float32("y", (3, 2))]))
+    reverse = helper.make_node(
+        "ReverseSequence", ["x", "n"], ["y"], "the_node", time_axis=0, batch_axis=1
+    )
+    net = evoq.load(
+        model(
+            [reverse],
+            [float32("x", (3, 2)), helper.make_tensor_value_info("n", 7, (2,))],
+            [float32("y", (3, 2))],
+        )
+    )
     x = np.float32([[0, 1], [2, 3], [4, 5]])
     assert net(x, np.int64([2, 3])).tolist() == [[2, 5], [0, 3], [4, 1]]
     with refused("invalid input", "length 4"):

@@ -1,4 +1,5 @@
 """examples/python runs as it is and does what it says."""
+
 import os
 import subprocess
 import sys
@@ -11,10 +12,20 @@ pytest.importorskip("matplotlib")
 
 
 def run(*arguments, folder):
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(evoq.__file__)), "TMPDIR": str(folder)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.path.dirname(os.path.dirname(evoq.__file__)),
+        "TMPDIR": str(folder),
+    }
     script = os.path.join(ROOT, "examples/python/ledger.py")
     output = ["--output", str(folder / "ledger.png"), "--duration-s", "0.2"]
-    done = subprocess.run([sys.executable, script, *arguments, *output], capture_output=True, text=True, env=environment, cwd=folder)
+    done = subprocess.run(
+        [sys.executable, script, *arguments, *output],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     assert (folder / "ledger.png").read_bytes().startswith(b"\x89PNG")
     return done.stdout

@@ -1,4 +1,5 @@
 """evoq.load and Model: inputs in all their forms, outputs, shapes, types, lifetimes."""
+
 import array
 import gc
 
@@ -18,7 +19,11 @@ def net():
 
 def test_describes_inputs_and_outputs(net):
     assert [v.name for v in net.inputs] == ["image"]
-    assert net.inputs[0].dtype == "float32" and net.inputs[0].kind == "tensor" and net.inputs[0].quantization is None
+    assert (
+        net.inputs[0].dtype == "float32"
+        and net.inputs[0].kind == "tensor"
+        and net.inputs[0].quantization is None
+    )
     assert net.inputs[0].shape[1:] == (1, 28, 28)
     assert isinstance(net.inputs[0].shape[0], str)
     assert net.outputs[0].shape[1] == 10
@@ -78,11 +83,23 @@ class OnlyDlpack:
 def test_layouts():
     net = evoq.load(unary("Neg", (3, 4)))
     base = np.arange(48, dtype=np.float32).reshape(6, 8)
-    misaligned = np.frombuffer(b"x" + base[:3, :4].tobytes(), dtype=np.uint8)[1:].view(np.float32).reshape(3, 4)
+    misaligned = (
+        np.frombuffer(b"x" + base[:3, :4].tobytes(), dtype=np.uint8)[1:]
+        .view(np.float32)
+        .reshape(3, 4)
+    )
     read_only = base[:3, :4].copy()
     read_only.flags.writeable = False
-    for x in (base[::2, ::2], base[:4, :3].T, base[2::-1, 3::-1], np.asfortranarray(base[:3, :4]), misaligned, read_only,
-              OnlyDlpack(base[:3, :4].copy()), np.broadcast_to(np.float32(2), (3, 4))):
+    for x in (
+        base[::2, ::2],
+        base[:4, :3].T,
+        base[2::-1, 3::-1],
+        np.asfortranarray(base[:3, :4]),
+        misaligned,
+        read_only,
+        OnlyDlpack(base[:3, :4].copy()),
+        np.broadcast_to(np.float32(2), (3, 4)),
+    ):
         expected = -(x.values if isinstance(x, OnlyDlpack) else np.asarray(x))
         np.testing.assert_array_equal(net(x), expected)
     flat = evoq.load(unary("Neg", (4,)))
@@ -99,8 +116,15 @@ def test_outputs_speak_dlpack(net):
 
 def test_inputs_stay_as_they_are():
     # Relu is computed over its input where the compiler may: never over the caller's.
-    for net, x in ((unary("Relu", ("N", 4)), np.float32([[-1, 2, -3, 4]])), (convolutions(layers=2), None)):
-        x = np.random.default_rng(0).standard_normal((1, 32, 32, 32)).astype(np.float32) if x is None else x
+    for net, x in (
+        (unary("Relu", ("N", 4)), np.float32([[-1, 2, -3, 4]])),
+        (convolutions(layers=2), None),
+    ):
+        x = (
+            np.random.default_rng(0).standard_normal((1, 32, 32, 32)).astype(np.float32)
+            if x is None
+            else x
+        )
         before = x.copy()
         evoq.load(net)(x)
         np.testing.assert_array_equal(x, before)
@@ -130,8 +154,17 @@ def test_outputs_outlive_the_model():
 
 def test_an_output_that_is_an_input_or_a_constant_has_its_own_memory():
     weights = np.float32([1, 2, 3])
-    net = evoq.load(model([helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["z"])],
-                          [float32("x", (3,))], [float32("y", (3,)), float32("z", (3,))], {"w": weights}))
+    net = evoq.load(
+        model(
+            [
+                helper.make_node("Identity", ["x"], ["y"]),
+                helper.make_node("Identity", ["w"], ["z"]),
+            ],
+            [float32("x", (3,))],
+            [float32("y", (3,)), float32("z", (3,))],
+            {"w": weights},
+        )
+    )
     x = np.float32([4, 5, 6])
     outputs = net.run(x)
     outputs["y"][:] = 0
@@ -140,8 +173,30 @@ def test_an_output_that_is_an_input_or_a_constant_has_its_own_memory():
     np.testing.assert_array_equal(net.run(x)["z"], weights)
 
 
-PLAIN = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
-EXTENDED = ["bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "int4", "uint4", "float4_e2m1fn"]
+PLAIN = [
+    "float32",
+    "float64",
+    "float16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+]
+EXTENDED = [
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "int4",
+    "uint4",
+    "float4_e2m1fn",
+]
 
 
 @pytest.mark.parametrize("name", PLAIN + EXTENDED)
@@ -157,17 +212,27 @@ def test_every_type_comes_and_goes(name):
     y = net(x)
     assert y.dtype == dtype and y.shape == (5, 3)
     np.testing.assert_array_equal(y.astype(np.float64), x.astype(np.float64).T)
-    np.testing.assert_array_equal(net(np.asfortranarray(x)).astype(np.float64), x.astype(np.float64).T)
+    np.testing.assert_array_equal(
+        net(np.asfortranarray(x)).astype(np.float64), x.astype(np.float64).T
+    )
 
 
 def test_bools_of_other_bytes_are_true():
     x = np.array([0, 1, 2, 255], dtype=np.uint8).view(np.bool_)
-    np.testing.assert_array_equal(evoq.load(unary("Not", (4,), TensorProto.BOOL))(x), [True, False, False, False])
+    np.testing.assert_array_equal(
+        evoq.load(unary("Not", (4,), TensorProto.BOOL))(x), [True, False, False, False]
+    )
 
 
 def test_strings():
     node = helper.make_node("StringConcat", ["a", "b"], ["y"])
-    net = evoq.load(model([node], [tensor(n, TensorProto.STRING, ("N",)) for n in "ab"], [tensor("y", TensorProto.STRING, ("N",))]))
+    net = evoq.load(
+        model(
+            [node],
+            [tensor(n, TensorProto.STRING, ("N",)) for n in "ab"],
+            [tensor("y", TensorProto.STRING, ("N",))],
+        )
+    )
     assert net.inputs[0].dtype == "string" and net.in_regions
     y = net(np.array(["ä", "b"]), ["c", b"d"])
     assert y.tolist() == ["äc", "bd"] and y.dtype == object
@@ -189,20 +254,35 @@ def test_sequences():
 def test_optionals():
     kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, (2,)))
     node = helper.make_node("OptionalHasElement", ["o"], ["y"])
-    net = evoq.load(model([node], [helper.make_value_info("o", kind)], [tensor("y", TensorProto.BOOL, ())]))
+    net = evoq.load(
+        model([node], [helper.make_value_info("o", kind)], [tensor("y", TensorProto.BOOL, ())])
+    )
     assert net.inputs[0].kind == "optional"
     assert bool(net(np.float32([1, 2]))) and not bool(net(None))
 
 
 def test_sizes_that_depend_on_data():
-    net = evoq.load(model([helper.make_node("NonZero", ["x"], ["y"])], [float32("x", ("N",))], [tensor("y", TensorProto.INT64, (1, "M"))]))
+    net = evoq.load(
+        model(
+            [helper.make_node("NonZero", ["x"], ["y"])],
+            [float32("x", ("N",))],
+            [tensor("y", TensorProto.INT64, (1, "M"))],
+        )
+    )
     assert net(np.float32([0, 5, 0, 7])).tolist() == [[1, 3]]
     assert net(np.float32([0, 0])).shape == (1, 0)
 
 
 def test_quantized_values_say_their_scale():
     q = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
-    net = evoq.load(model([q], [float32("x", (2,))], [tensor("y", TensorProto.UINT8, (2,))], {"s": np.float32(0.5), "z": np.uint8(3)}))
+    net = evoq.load(
+        model(
+            [q],
+            [float32("x", (2,))],
+            [tensor("y", TensorProto.UINT8, (2,))],
+            {"s": np.float32(0.5), "z": np.uint8(3)},
+        )
+    )
     assert net(np.float32([1, -1])).tolist() == [5, 1]
     scales, zero_points = net.outputs[0].quantization
     assert scales == [0.5] and zero_points == [3]

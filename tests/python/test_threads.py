@@ -1,4 +1,5 @@
 """Several Python threads: one model, several models, one at a time or several streams."""
+
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,17 +28,23 @@ def test_one_model_in_many_threads(streams):
 
 
 def test_many_models_in_many_threads():
-    nets = [evoq.load(convolutions(layers=2, seed=i), threads=2) for i in range(3)] + [evoq.load(DIGITS, threads=2)]
+    nets = [evoq.load(convolutions(layers=2, seed=i), threads=2) for i in range(3)] + [
+        evoq.load(DIGITS, threads=2)
+    ]
     data = [inputs(1)[0]] * 3 + [digits(5)]
     expected = [net(x) for net, x in zip(nets, data)]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
-            for got, want in zip(pool.map(lambda pair: pair[0](pair[1]), zip(nets, data)), expected):
+            for got, want in zip(
+                pool.map(lambda pair: pair[0](pair[1]), zip(nets, data)), expected
+            ):
                 np.testing.assert_array_equal(got, want)
 
 
 def test_models_without_a_plan_in_many_threads():
-    net = evoq.load(unary("StringNormalizer", ("N",), 8, case_change_action="UPPER", is_case_sensitive=1))
+    net = evoq.load(
+        unary("StringNormalizer", ("N",), 8, case_change_action="UPPER", is_case_sensitive=1)
+    )
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda i: net([f"a{i}", "b"]).tolist(), range(40)))
     assert results == [[f"A{i}", "B"] for i in range(40)]

@@ -1,4 +1,5 @@
 """The verbs as functions: the same JSON as the command, models and data from memory."""
+
 import json
 import os
 import re
@@ -28,7 +29,9 @@ def etm(tmp_path_factory):
 
 
 def test_inspect_is_the_command(etm, tmp_path):
-    assert evoq.inspect(DIGITS, shapes={"image": (4, 1, 28, 28)}) == command("inspect", DIGITS, "--shape", "image=4x1x28x28", tmp_path=tmp_path)
+    assert evoq.inspect(DIGITS, shapes={"image": (4, 1, 28, 28)}) == command(
+        "inspect", DIGITS, "--shape", "image=4x1x28x28", tmp_path=tmp_path
+    )
     assert evoq.inspect(etm) == command("inspect", etm, tmp_path=tmp_path)
     report = evoq.inspect(DIGITS)
     assert "multiply-accumulates" in report.text and report["operators"]["Conv"] >= 1
@@ -37,7 +40,9 @@ def test_inspect_is_the_command(etm, tmp_path):
 
 def test_optimize_is_the_command(tmp_path):
     mine = evoq.optimize(DIGITS, tmp_path / "a.onnx", disable=["fuse-*"])
-    assert mine == command("optimize", DIGITS, "-o", tmp_path / "b.onnx", "--disable", "fuse-*", tmp_path=tmp_path)
+    assert mine == command(
+        "optimize", DIGITS, "-o", tmp_path / "b.onnx", "--disable", "fuse-*", tmp_path=tmp_path
+    )
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     onnx.checker.check_model(tmp_path / "a.onnx")
 
@@ -45,8 +50,20 @@ def test_optimize_is_the_command(tmp_path):
 def test_quantize_is_the_command(tmp_path):
     data = digits(12)
     np.save(tmp_path / "data.npy", data)
-    theirs = command("quantize", DIGITS, "-o", tmp_path / "a.etm", "--calib", tmp_path / "data.npy", "--observer", "mse",
-                     "--exclude", "nothing*", "--signed", tmp_path=tmp_path)
+    theirs = command(
+        "quantize",
+        DIGITS,
+        "-o",
+        tmp_path / "a.etm",
+        "--calib",
+        tmp_path / "data.npy",
+        "--observer",
+        "mse",
+        "--exclude",
+        "nothing*",
+        "--signed",
+        tmp_path=tmp_path,
+    )
     forms = {
         "path": tmp_path / "data.npy",
         "array": data,
@@ -54,31 +71,56 @@ def test_quantize_is_the_command(tmp_path):
         "paths": {"image": tmp_path / "data.npy"},
         "samples": [x[None] for x in data],
         "tuples": [(x[None],) for x in data],
-        "batches": ({"image": data[i:i + 5]} for i in range(0, 12, 5)),
+        "batches": ({"image": data[i : i + 5]} for i in range(0, 12, 5)),
     }
     for name, calibration in forms.items():
-        mine = evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=calibration, observer="mse", exclude=["nothing*"], signed=True)
+        mine = evoq.quantize(
+            DIGITS,
+            tmp_path / "b.etm",
+            calibration=calibration,
+            observer="mse",
+            exclude=["nothing*"],
+            signed=True,
+        )
         assert (tmp_path / "a.etm").read_bytes() == (tmp_path / "b.etm").read_bytes(), name
         assert mine.pop("seconds") > 0
         assert mine == {key: value for key, value in theirs.items() if key != "seconds"}, name
-    assert theirs["samples_used"] == 12 and theirs["output_bytes"] == os.path.getsize(tmp_path / "a.etm")
+    assert theirs["samples_used"] == 12 and theirs["output_bytes"] == os.path.getsize(
+        tmp_path / "a.etm"
+    )
 
 
 def test_quantize_from_memory_and_limits(tmp_path):
-    report = evoq.quantize(onnx.load(DIGITS), tmp_path / "a.onnx", calibration=digits(30), calibration_limit=7)
+    report = evoq.quantize(
+        onnx.load(DIGITS), tmp_path / "a.onnx", calibration=digits(30), calibration_limit=7
+    )
     assert report["samples_used"] == 7 and report["steps_int8"] > 0
     onnx.checker.check_model(tmp_path / "a.onnx")
     assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=3)["samples_used"] == 3
-    assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250))["samples_used"] == 200  # the command's limit
-    assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250), calibration_limit=0)["samples_used"] == 250
+    assert (
+        evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250))["samples_used"] == 200
+    )  # the command's limit
+    assert (
+        evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250), calibration_limit=0)[
+            "samples_used"
+        ]
+        == 250
+    )
     assert evoq.quantize(DIGITS, tmp_path / "c.etm", scheme="int8-weights")["samples_used"] == 0
 
 
 def test_quantize_a_model_of_two_inputs(tmp_path):
     rng = np.random.default_rng(0)
-    nodes = [helper.make_node("Add", ["a", "b"], ["c"]), helper.make_node("MatMul", ["c", "w"], ["y"], "product")]
-    proto = model(nodes, [float32("a", ("N", 64)), float32("b", ("N", 64))], [float32("y", ("N", 32))],
-                  {"w": rng.standard_normal((64, 32)).astype(np.float32)})
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("MatMul", ["c", "w"], ["y"], "product"),
+    ]
+    proto = model(
+        nodes,
+        [float32("a", ("N", 64)), float32("b", ("N", 64))],
+        [float32("y", ("N", 32))],
+        {"w": rng.standard_normal((64, 32)).astype(np.float32)},
+    )
     data = {name: rng.standard_normal((20, 64)).astype(np.float32) for name in "ba"}
     report = evoq.quantize(proto, tmp_path / "a.etm", calibration=data)
     assert report["samples_used"] == 20 and report["steps_int8"] >= 1
@@ -95,19 +137,42 @@ def test_accuracy_of_a_quantized_model(etm):
 
 def test_compile_measure_explain(etm, tmp_path):
     compiled = tmp_path / "float.etm"
-    assert evoq.compile(DIGITS, compiled, shapes={"image": (2, 1, 28, 28)})["output_bytes"] == compiled.stat().st_size
+    assert (
+        evoq.compile(DIGITS, compiled, shapes={"image": (2, 1, 28, 28)})["output_bytes"]
+        == compiled.stat().st_size
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a busy machine
-        bench = evoq.bench(etm, batch=2, threads=1, duration_s=0.05, warmup_ms=5, percentiles=[50, 75])
-        profile = evoq.profile(etm, threads=1, duration_s=0.05, warmup_ms=5, trace=tmp_path / "trace.json")
-        explained = evoq.explain(etm, baseline=onnx.load(DIGITS), threads=1, duration_s=0.05, report=tmp_path / "report.html")
+        bench = evoq.bench(
+            etm, batch=2, threads=1, duration_s=0.05, warmup_ms=5, percentiles=[50, 75]
+        )
+        profile = evoq.profile(
+            etm, threads=1, duration_s=0.05, warmup_ms=5, trace=tmp_path / "trace.json"
+        )
+        explained = evoq.explain(
+            etm,
+            baseline=onnx.load(DIGITS),
+            threads=1,
+            duration_s=0.05,
+            report=tmp_path / "report.html",
+        )
         compared = evoq.compare(DIGITS, etm, threads=1, duration_s=0.1, rounds=3)
-    assert bench["batch"] == 2 and bench["threads"] == 1 and bench["p50_ms"] > 0 and set(bench["percentiles"]) == {"50", "75"}
-    assert profile["total_ms"] > 0 and abs(sum(step["share"] for step in profile["steps"]) - 1) < 1e-6
+    assert (
+        bench["batch"] == 2
+        and bench["threads"] == 1
+        and bench["p50_ms"] > 0
+        and set(bench["percentiles"]) == {"50", "75"}
+    )
+    assert (
+        profile["total_ms"] > 0 and abs(sum(step["share"] for step in profile["steps"]) - 1) < 1e-6
+    )
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert explained["time"]["causes"] and explained["decisions"]
     ledger = explained["bytes"]
-    assert sum(cause["bytes"] for cause in ledger["causes"]) + ledger["unexplained_bytes"] == etm.stat().st_size
+    assert (
+        sum(cause["bytes"] for cause in ledger["causes"]) + ledger["unexplained_bytes"]
+        == etm.stat().st_size
+    )
     assert (tmp_path / "report.html").stat().st_size > 10000
     assert compared["verdict"] in ("faster", "slower", "same") and compared["a"]["model"] == DIGITS
 
@@ -122,8 +187,12 @@ def test_predict_is_the_command(tmp_path):
     limits = tmp_path / "limits.json"
     limits.write_text(json.dumps(evoq.limits(threads=1)))
     mine = evoq.predict(DIGITS, scheme=["int8", "bf16"], limits=limits)
-    theirs = command("predict", DIGITS, "--scheme", "int8,bf16", "--limits", limits, tmp_path=tmp_path)
-    assert [s["scheme"] for s in mine["schemes"]] == ["float32", "int8", "bf16"] and mine["schemes"] == theirs["schemes"]
+    theirs = command(
+        "predict", DIGITS, "--scheme", "int8,bf16", "--limits", limits, tmp_path=tmp_path
+    )
+    assert [s["scheme"] for s in mine["schemes"]] == ["float32", "int8", "bf16"] and mine[
+        "schemes"
+    ] == theirs["schemes"]
     assert len(evoq.predict(onnx.load(DIGITS), limits=limits)["schemes"]) > 3
     with pytest.raises(evoq.Error) as error:
         evoq.predict(DIGITS, limits=limits, threads=2)
@@ -133,7 +202,17 @@ def test_predict_is_the_command(tmp_path):
 def test_eval_and_run_are_the_command(etm, tmp_path):
     np.save(tmp_path / "images.npy", digits(40))
     mine = evoq.eval(etm, data=tmp_path / "images.npy", reference=onnx.load(DIGITS), limit=30)
-    theirs = command("eval", etm, "--reference", DIGITS, "--limit", 30, "--data", tmp_path / "images.npy", tmp_path=tmp_path)
+    theirs = command(
+        "eval",
+        etm,
+        "--reference",
+        DIGITS,
+        "--limit",
+        30,
+        "--data",
+        tmp_path / "images.npy",
+        tmp_path=tmp_path,
+    )
     assert mine["samples"] == 30 and 0 < mine["agreement"] <= 1 and mine.pop("ms_per_sample") > 0
     assert mine == {key: value for key, value in theirs.items() if key != "ms_per_sample"}
     np.save(tmp_path / "x.npy", digits(1))
@@ -148,12 +227,16 @@ def test_verify_reads_the_certificate(etm, tmp_path):
     certified = tmp_path / "certified.etm"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a busy machine
-        evoq.quantize(DIGITS, certified, max_drop=50.0, calibration=data, data=data, measure_s=0.1, threads=1)
+        evoq.quantize(
+            DIGITS, certified, max_drop=50.0, calibration=data, data=data, measure_s=0.1, threads=1
+        )
         try:
             found = evoq.verify(certified, baseline=onnx.load(DIGITS), measure_s=0.1, data=data)
             assert found["holds"] is True and found["lines"]
         except evoq.Error as error:  # time alone may differ: another process took the cores
-            assert error.code == "condition failed" and str(error).endswith("the certificate does not hold: speed")
+            assert error.code == "condition failed" and str(error).endswith(
+                "the certificate does not hold: speed"
+            )
     with pytest.raises(evoq.Error) as error:
         evoq.verify(etm)
     assert error.value.code == "invalid input" and "carries no certificate" in str(error.value)
@@ -162,13 +245,27 @@ def test_verify_reads_the_certificate(etm, tmp_path):
 def test_options_that_are_not_given_are_the_commands(monkeypatch):
     """The defaults stand in C++ alone: a call without options passes none."""
     given = []
-    monkeypatch.setattr(evoq._tools._evoq, "verb", lambda verb, arguments, samples: given.append(arguments) or ("{}", "", []))
-    for function in (evoq.bench, evoq.profile, evoq.explain, evoq.inspect, evoq.predict, evoq.verify, evoq.eval):
+    monkeypatch.setattr(
+        evoq._tools._evoq,
+        "verb",
+        lambda verb, arguments, samples: given.append(arguments) or ("{}", "", []),
+    )
+    for function in (
+        evoq.bench,
+        evoq.profile,
+        evoq.explain,
+        evoq.inspect,
+        evoq.predict,
+        evoq.verify,
+        evoq.eval,
+    ):
         function(DIGITS)
     evoq.compare(DIGITS, DIGITS)
     for function in (evoq.quantize, evoq.compile, evoq.optimize):
         function(DIGITS, "out")
-    assert [[a for a in arguments if a.startswith("--") and a != "--"] for arguments in given] == [[]] * 8 + [["--output=out"]] * 3
+    assert [[a for a in arguments if a.startswith("--") and a != "--"] for arguments in given] == [
+        []
+    ] * 8 + [["--output=out"]] * 3
 
 
 def test_the_pages_snippets(tmp_path, monkeypatch):
@@ -188,7 +285,9 @@ def test_the_pages_snippets(tmp_path, monkeypatch):
     for line, (below, beside) in zip(printed, expected, strict=True):
         told = below or beside
         assert number.sub("N", line).split() == number.sub("N", told).split()
-        assert list(map(float, number.findall(line))) == pytest.approx(list(map(float, number.findall(told))), rel=0.01), told
+        assert list(map(float, number.findall(line))) == pytest.approx(
+            list(map(float, number.findall(told))), rel=0.01
+        ), told
 
 
 def test_tools_print_nothing(etm, capfd):
@@ -203,8 +302,19 @@ def test_warnings_are_pythons(etm):
 
 
 def test_other_runtimes_profiles(tmp_path):
-    events = [{"cat": "Node", "name": "conv_kernel_time", "dur": 100, "ts": i * 200, "ph": "X", "pid": 1, "tid": 1,
-               "args": {"op_name": "Conv", "provider": "CPUExecutionProvider", "node_index": "0"}} for i in range(3)]
+    events = [
+        {
+            "cat": "Node",
+            "name": "conv_kernel_time",
+            "dur": 100,
+            "ts": i * 200,
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "args": {"op_name": "Conv", "provider": "CPUExecutionProvider", "node_index": "0"},
+        }
+        for i in range(3)
+    ]
     (tmp_path / "ort.json").write_text(json.dumps(events))
     assert evoq.explain(ort_profile=tmp_path / "ort.json")["tool"]
 
@@ -216,7 +326,17 @@ def test_any_verb():
 
 def test_the_command_of_the_package():
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(evoq.__file__))}
-    for arguments, code in ((["--version"], 0), (["inspect", DIGITS], 0), (["inspect", "none.onnx"], 3), (["inspect"], 2)):
-        mine = subprocess.run([os.sys.executable, "-m", "evoq", *arguments], capture_output=True, text=True, env=environment)
+    for arguments, code in (
+        (["--version"], 0),
+        (["inspect", DIGITS], 0),
+        (["inspect", "none.onnx"], 3),
+        (["inspect"], 2),
+    ):
+        mine = subprocess.run(
+            [os.sys.executable, "-m", "evoq", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
         theirs = subprocess.run([EVOQ, *arguments], capture_output=True, text=True)
         assert (mine.returncode, mine.stdout, mine.stderr) == (code, theirs.stdout, theirs.stderr)

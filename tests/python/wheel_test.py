@@ -3,6 +3,7 @@
 
 Skips (exit status 77) where scikit-build-core, nanobind or numpy from PyPI is missing.
 """
+
 import os
 import pathlib
 import re
@@ -30,13 +31,27 @@ print(evoq.__version__, evoq.inspect(sys.argv[1])["nodes"])
 
 
 def dynamic_section(module):
-    return subprocess.run(["readelf", "-d", module], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["readelf", "-d", module], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         # With the build packages that are here: what isolation would fetch again.
-        build = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", folder, str(ROOT)]
+        build = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            folder,
+            str(ROOT),
+        ]
         subprocess.run(build, check=True)
         (wheel,) = pathlib.Path(folder).glob("evoq-*.whl")
         with zipfile.ZipFile(wheel) as archive:
@@ -44,12 +59,26 @@ def main():
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {len(names)} files")
         odd = [name for name in names if not re.fullmatch(FILES, name)]
         assert not odd, f"not expected in the wheel: {odd}"
-        assert {"evoq/__init__.py", "evoq/backend.py", "evoq/py.typed", "evoq/_evoq.pyi"} <= set(names), names
+        assert {"evoq/__init__.py", "evoq/backend.py", "evoq/py.typed", "evoq/_evoq.pyi"} <= set(
+            names
+        ), names
 
         venv = pathlib.Path(folder) / "venv"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
         (site,) = venv.glob("lib/python*/site-packages")
-        install = [sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index", wheel]
+        install = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            venv / "bin/python",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-index",
+            wheel,
+        ]
         subprocess.run(install, check=True)
         (site / "numpy.pth").write_text(str(pathlib.Path(numpy.__file__).parent.parent))
         (module,) = site.glob("evoq/_evoq*.so")
@@ -57,9 +86,21 @@ def main():
         assert "RUNPATH" not in dynamic and "RPATH" not in dynamic, dynamic
         model = ROOT / "examples/digits/digits.onnx"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        used = subprocess.run([venv / "bin/python", "-c", USE, model], cwd=folder, env=environment, capture_output=True, text=True)
+        used = subprocess.run(
+            [venv / "bin/python", "-c", USE, model],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         assert used.returncode == 0, used.stderr
-        command = subprocess.run([venv / "bin/evoq", "inspect", model], cwd=folder, env=environment, capture_output=True, text=True)
+        command = subprocess.run(
+            [venv / "bin/evoq", "inspect", model],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         assert command.returncode == 0 and "input  image" in command.stdout, command
         print(f"works outside the tree: {used.stdout.strip()}")
 

@@ -1,4 +1,5 @@
-// A run after load allocates nothing. Left out under ThreadSanitizer, which has an operator new of its own.
+// A run after load allocates nothing. Left out under ThreadSanitizer, which has an operator new of
+// its own.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define EVOQ_NO_ALLOCATION_TEST
@@ -29,7 +30,9 @@ void* Allocate(std::size_t bytes, std::size_t alignment) {
 
 void* operator new(std::size_t bytes) { return Allocate(bytes ? bytes : 1, 16); }
 void* operator new[](std::size_t bytes) { return Allocate(bytes ? bytes : 1, 16); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return Allocate(bytes ? bytes : 1, std::max<std::size_t>(16, static_cast<std::size_t>(a))); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return Allocate(bytes ? bytes : 1, std::max<std::size_t>(16, static_cast<std::size_t>(a)));
+}
 void* operator new[](std::size_t bytes, std::align_val_t a) { return operator new(bytes, a); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
@@ -47,12 +50,14 @@ void ExpectNoAllocation(Graph graph, const std::string& name) {
   const Model model = Must(LowerAndPack(std::move(graph)), name);
   auto program = std::make_shared<const Program>(Must(Compile(model), name));
   for (const Step& step : program->steps)
-    EXPECT_NE(step.decision.kernel, kReferenceKernel) << name << ": " << program->graph->node(step.node).name;
+    EXPECT_NE(step.decision.kernel, kReferenceKernel)
+        << name << ": " << program->graph->node(step.node).name;
   for (int threads : {1, 2}) {
     auto executor = Must(Executor::Create(program, {threads, Must(SelectIsa(), name)}), name);
     std::vector<Tensor> inputs, outputs;
     for (const TensorType& type : executor->input_types()) inputs.push_back(RandomTensor(type, 3));
-    for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+    for (const TensorType& type : executor->output_types())
+      outputs.push_back(Tensor::Allocate(type));
     ASSERT_TRUE(executor->Run(inputs, outputs));  // threads start at the first run
     allocations = 0;
     counting = true;
@@ -72,8 +77,9 @@ TEST(Allocation, CounterCounts) {
 }
 
 TEST(Allocation, NoneInARun) {
-  for (const char* file : {"models/mobilenetv2.onnx", "models/squeezenet1.1.onnx", "models/tiny_darknet.onnx",
-                           "models/resnet20_cifar10.onnx", "models/mnist_cntk.onnx"}) {
+  for (const char* file :
+       {"models/mobilenetv2.onnx", "models/squeezenet1.1.onnx", "models/tiny_darknet.onnx",
+        "models/resnet20_cifar10.onnx", "models/mnist_cntk.onnx"}) {
     EVOQ_NEED_DATA(file);
     const std::string path = DataFolder() + "/" + file;
     ExpectNoAllocation(BoundGraph(path), std::string(file) + " float32");

@@ -1,11 +1,13 @@
-// bfloat16 models through the file: near the float32 model on every instruction set, equal for every number of threads.
+// bfloat16 models through the file: near the float32 model on every instruction set, equal for
+// every number of threads.
+#include "quant/bf16.h"
+
 #include <cmath>
 
 #include "base/isa.h"
 #include "compile/compile.h"
 #include "ops/op.h"
 #include "program/etm.h"
-#include "quant/bf16.h"
 #include "quant/plan.h"
 #include "tests/whole/models.h"
 
@@ -39,7 +41,8 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
   auto program = std::make_shared<const Program>(Must(Compile(model), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
-    EXPECT_FALSE(IsLinearOp(node) && step.decision.precision != "bf16") << node.name << ": " << step.decision.float_why;
+    EXPECT_FALSE(IsLinearOp(node) && step.decision.precision != "bf16")
+        << node.name << ": " << step.decision.float_why;
   }
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
     if (!IsaSupported(isa)) continue;
@@ -47,7 +50,8 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
     for (int threads : {1, 2, 3}) {
       auto executor = Must(Executor::Create(program, {threads, isa}), path);
       std::vector<Tensor> outputs;
-      for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+      for (const TensorType& type : executor->output_types())
+        outputs.push_back(Tensor::Allocate(type));
       ASSERT_TRUE(executor->Run(std::span(&input, 1), outputs));
       EXPECT_GE(Sqnr(expected, outputs[0]), 30) << IsaName(isa);
       if (!first.defined()) first = outputs[0];
@@ -57,10 +61,12 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Bf16Models,
-                         ::testing::Values("models/resnet20_cifar10.onnx", "models/mobilenetv2.onnx", "models/squeezenet1.1.onnx"),
+                         ::testing::Values("models/resnet20_cifar10.onnx",
+                                           "models/mobilenetv2.onnx", "models/squeezenet1.1.onnx"),
                          [](const auto& info) {
                            std::string name = std::filesystem::path(info.param).stem().string();
-                           for (char& ch : name) ch = std::isalnum(static_cast<unsigned char>(ch)) ? ch : '_';
+                           for (char& ch : name)
+                             ch = std::isalnum(static_cast<unsigned char>(ch)) ? ch : '_';
                            return name;
                          });
 

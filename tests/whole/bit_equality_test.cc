@@ -1,4 +1,5 @@
-// The same outputs, bit for bit, from the reference evaluator and from every instruction set and thread count.
+// The same outputs, bit for bit, from the reference evaluator and from every instruction set and
+// thread count.
 #include "base/isa.h"
 #include "compile/compile.h"
 #include "ops/op.h"
@@ -29,7 +30,8 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
   auto program = std::make_shared<const Program>(Must(Compile(model), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
-    EXPECT_FALSE(node.op == "Conv" && step.decision.precision == "float32") << node.name << ": " << step.decision.float_why;
+    EXPECT_FALSE(node.op == "Conv" && step.decision.precision == "float32")
+        << node.name << ": " << step.decision.float_why;
   }
   int configurations = 0;
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
@@ -37,10 +39,12 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
     for (int threads : {1, 2}) {
       auto executor = Must(Executor::Create(program, {threads, isa}), path);
       std::vector<Tensor> outputs;
-      for (const TensorType& type : executor->output_types()) outputs.push_back(Tensor::Allocate(type));
+      for (const TensorType& type : executor->output_types())
+        outputs.push_back(Tensor::Allocate(type));
       ASSERT_TRUE(executor->Run(std::span(&input, 1), outputs));
       for (size_t i = 0; i < outputs.size(); ++i)
-        EXPECT_TRUE(BitEqual(outputs[i], (*expected)[i])) << IsaName(isa) << ", " << threads << " threads, output " << i;
+        EXPECT_TRUE(BitEqual(outputs[i], (*expected)[i]))
+            << IsaName(isa) << ", " << threads << " threads, output " << i;
       ++configurations;
     }
   }
@@ -49,8 +53,10 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, BitEquality,
-    ::testing::Values(Case{"models/mnist_cntk.onnx", true, 0, 255}, Case{"models/resnet20_cifar10.onnx", true, -2, 2},
-                      Case{"models/mobilenetv2.onnx", true, -2, 2}, Case{"models/squeezenet1.1.onnx", true, -2, 2},
+    ::testing::Values(Case{"models/mnist_cntk.onnx", true, 0, 255},
+                      Case{"models/resnet20_cifar10.onnx", true, -2, 2},
+                      Case{"models/mobilenetv2.onnx", true, -2, 2},
+                      Case{"models/squeezenet1.1.onnx", true, -2, 2},
                       Case{"models/tiny_darknet.onnx", true, 0, 1},
                       Case{"quantized/resnet8_cifar10_mlperf_int8_qdq.onnx", false, 0, 255},
                       Case{"quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx", false, -1, 1},

@@ -1,4 +1,5 @@
-// The verbs from their command line: exit codes and the fields of the JSON that other programs read.
+// The verbs from their command line: exit codes and the fields of the JSON that other programs
+// read.
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -43,25 +44,32 @@ class CliTest : public ::testing::Test {
 };
 
 TEST_F(CliTest, FromZooToLedger) {
-  const std::string onnx = At("lenet.onnx"), etm = At("lenet.etm"), qdq = At("lenet.qdq.onnx"), optimized = At("lenet.opt.onnx");
+  const std::string onnx = At("lenet.onnx"), etm = At("lenet.etm"), qdq = At("lenet.qdq.onnx"),
+                    optimized = At("lenet.opt.onnx");
   Run({"zoo", "lenet", "-o", onnx});
   const auto inspected = Run({"inspect", onnx});
-  ExpectFields(inspected, {"model", "inputs", "outputs", "opset", "nodes", "operators", "parameters", "macs", "weight_bytes", "precisions"});
+  ExpectFields(inspected, {"model", "inputs", "outputs", "opset", "nodes", "operators",
+                           "parameters", "macs", "weight_bytes", "precisions"});
   EXPECT_EQ(inspected["parameters"], 61706);
   EXPECT_EQ(inspected["macs"], 117600 + 240000 + 48000 + 10080 + 840);
   Run({"optimize", onnx, "-o", optimized});
-  const auto quantized = Run({"quantize", onnx, "--calib-random", "4", "-o", etm, "--save-ranges", At("ranges.json")});
-  ExpectFields(quantized, {"input_bytes", "output_bytes", "float_weight_bytes", "quantized_weight_bytes", "steps_total", "steps_int8",
-                           "steps_float", "samples_used", "seconds", "warnings"});
+  const auto quantized =
+      Run({"quantize", onnx, "--calib-random", "4", "-o", etm, "--save-ranges", At("ranges.json")});
+  ExpectFields(quantized,
+               {"input_bytes", "output_bytes", "float_weight_bytes", "quantized_weight_bytes",
+                "steps_total", "steps_int8", "steps_float", "samples_used", "seconds", "warnings"});
   EXPECT_EQ(quantized["samples_used"], 4);
   EXPECT_EQ(quantized["float_weight_bytes"], 4 * 61706);
   EXPECT_EQ(quantized["output_bytes"], std::filesystem::file_size(etm));
   Run({"quantize", onnx, "--ranges", At("ranges.json"), "-o", qdq});
-  const auto bench = Run({"bench", etm, "--threads", "1", "--duration-s", "0.05", "--warmup-ms", "5", "--batch", "2"});
-  ExpectFields(bench, {"model", "isa", "threads", "batch", "streams", "runs", "p50_ms", "mean_ms", "min_ms", "p90_ms", "p95_ms", "p99_ms",
-                       "per_second", "load_ms", "peak_rss_bytes", "arena_bytes", "weight_bytes"});
+  const auto bench = Run(
+      {"bench", etm, "--threads", "1", "--duration-s", "0.05", "--warmup-ms", "5", "--batch", "2"});
+  ExpectFields(bench, {"model", "isa", "threads", "batch", "streams", "runs", "p50_ms", "mean_ms",
+                       "min_ms", "p90_ms", "p95_ms", "p99_ms", "per_second", "load_ms",
+                       "peak_rss_bytes", "arena_bytes", "weight_bytes"});
   EXPECT_EQ(bench["batch"], 2);
-  const auto profile = Run({"profile", etm, "--threads", "1", "--duration-s", "0.05", "--trace", At("trace.json")});
+  const auto profile =
+      Run({"profile", etm, "--threads", "1", "--duration-s", "0.05", "--trace", At("trace.json")});
   ExpectFields(profile, {"total_ms", "steps", "host_ms", "tax_ms"});
   std::ifstream trace_file(At("trace.json"));
   const auto trace = nlohmann::json::parse(trace_file, nullptr, false);
@@ -70,47 +78,60 @@ TEST_F(CliTest, FromZooToLedger) {
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     double& end = row_end_us[event["tid"].get<int>()];
-    EXPECT_GE(event["ts"].get<double>(), end - 1e-3) << event["name"] << " begins before its neighbour on the row ends";
+    EXPECT_GE(event["ts"].get<double>(), end - 1e-3)
+        << event["name"] << " begins before its neighbour on the row ends";
     end = event["ts"].get<double>() + event["dur"].get<double>();
     step_events += event["tid"] == 1 && event["cat"] != "host";
   }
   EXPECT_GT(step_events, 0u);
   EXPECT_EQ(step_events % profile["steps"].size(), 0u) << "whole runs";
-  ExpectFields(profile["steps"][0], {"name", "op", "kernel", "precision", "ms", "share", "macs", "bytes", "gops", "roofline_share"});
-  const auto compared = Run({"compare", onnx, etm, "--threads", "1", "--duration-s", "0.05", "--rounds", "3", "--warmup-ms", "5"});
+  ExpectFields(profile["steps"][0], {"name", "op", "kernel", "precision", "ms", "share", "macs",
+                                     "bytes", "gops", "roofline_share"});
+  const auto compared = Run({"compare", onnx, etm, "--threads", "1", "--duration-s", "0.05",
+                             "--rounds", "3", "--warmup-ms", "5"});
   ExpectFields(compared, {"a", "b", "speedup", "speedup_low", "speedup_high", "verdict"});
   EXPECT_EQ(compared["b"]["model"], etm);
   EXPECT_LE(compared["speedup_low"], compared["speedup_high"]);
   // What bench exports in trtexec's layouts is read back as trtexec's.
   const std::string saved = At("saved");
   std::filesystem::create_directories(saved);
-  const auto exported = Run({"bench", etm, "--threads", "1", "--duration", "0.05", "--warmUp", "5", "--exportTimes", saved + "/t.json",
-                             "--exportProfile", saved + "/p.json", "--exportLayerInfo", saved + "/l.json", "--profilingVerbosity", "detailed"});
+  const auto exported =
+      Run({"bench", etm, "--threads", "1", "--duration", "0.05", "--warmUp", "5", "--exportTimes",
+           saved + "/t.json", "--exportProfile", saved + "/p.json", "--exportLayerInfo",
+           saved + "/l.json", "--profilingVerbosity", "detailed"});
   const auto read = Run({"explain", "--trtexec", saved, "--baseline", saved});
   EXPECT_NEAR(read["end_to_end_ms"], exported["p50_ms"], 1e-3 * exported["p50_ms"].get<double>());
   EXPECT_EQ(read["delta"]["layer_sum_ms"], 0);
-  EXPECT_EQ(Run({"compare", saved + "/t.json", saved + "/t.json", "--fail-slower", "1"})["verdict"], "same");
-  const auto explain = Run({"explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.05"});
+  EXPECT_EQ(Run({"compare", saved + "/t.json", saved + "/t.json", "--fail-slower", "1"})["verdict"],
+            "same");
+  const auto explain =
+      Run({"explain", etm, "--baseline", onnx, "--threads", "1", "--duration-s", "0.05"});
   ExpectFields(explain, {"time", "bytes", "decisions"});
   EXPECT_EQ(explain["bytes"]["unexplained_bytes"], 0);
   EXPECT_EQ(explain["bytes"]["actual_file"], std::filesystem::file_size(etm));
   double sum = explain["time"]["unexplained_ms"];
   for (const auto& cause : explain["time"]["causes"]) sum += cause["ms"].get<double>();
-  EXPECT_NEAR(sum, explain["time"]["actual_ms"].get<double>() - explain["time"]["ideal_ms"].get<double>(), 1e-9);
+  EXPECT_NEAR(
+      sum, explain["time"]["actual_ms"].get<double>() - explain["time"]["ideal_ms"].get<double>(),
+      1e-9);
 }
 
 TEST_F(CliTest, CertificateFromQuantizeToVerify) {
   const std::string onnx = At("lenet.onnx"), etm = At("lenet.etm");
   Run({"zoo", "lenet", "-o", onnx});
-  const std::vector<std::string> quantize = {"quantize", onnx, "--calib-random", "8", "--threads", "1", "--search-s", "0.5", "--measure-s", "0.1"};
+  const std::vector<std::string> quantize = {"quantize",    onnx, "--calib-random", "8",
+                                             "--threads",   "1",  "--search-s",     "0.5",
+                                             "--measure-s", "0.1"};
   const auto with = [&](std::initializer_list<std::string> more) {
     std::vector<std::string> words = quantize;
     words.insert(words.end(), more);
     return words;
   };
   const auto made = Run(with({"--scheme", "auto", "--max-drop", "20", "-o", etm}));
-  ExpectFields(made, {"certificate", "tried", "search", "why_float", "input_bytes", "output_bytes", "steps_total", "steps_int8", "steps_float"});
-  ExpectFields(made["certificate"], {"scheme", "machine", "threads", "speed", "accuracy", "layers", "never_slower", "is_float"});
+  ExpectFields(made, {"certificate", "tried", "search", "why_float", "input_bytes", "output_bytes",
+                      "steps_total", "steps_int8", "steps_float"});
+  ExpectFields(made["certificate"], {"scheme", "machine", "threads", "speed", "accuracy", "layers",
+                                     "never_slower", "is_float"});
   const auto& speed = made["certificate"]["speed"];
   ExpectFields(speed, {"float_p50_ms", "p50_ms", "ratio", "rested", "guaranteed", "rounds",
                        "disturbance", "not_promised"});
@@ -126,7 +147,8 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
   model.certificate = certificate.dump();
   Must(WriteEtm(model, etm).map([] { return true; }), etm);
   const auto verified = Run({"verify", etm, "--measure-s", "0.05"});
-  ExpectFields(verified, {"model", "holds", "lines", "float_p50_ms", "p50_ms", "ratio", "guaranteed", "drop", "sqnr_db"});
+  ExpectFields(verified, {"model", "holds", "lines", "float_p50_ms", "p50_ms", "ratio",
+                          "guaranteed", "drop", "sqnr_db"});
   EXPECT_EQ(verified["holds"], true);
   EXPECT_DOUBLE_EQ(verified["ratio"]["value"].get<double>(),
                    verified["float_p50_ms"].get<double>() / verified["p50_ms"].get<double>());
@@ -145,14 +167,18 @@ TEST_F(CliTest, CertificateFromQuantizeToVerify) {
 }
 
 TEST_F(CliTest, Lists) {
-  for (const char* what : {"ops", "kernels", "passes", "methods", "observers", "verbs"}) EXPECT_GT(Run({"list", what}).size(), 2u) << what;
+  for (const char* what : {"ops", "kernels", "passes", "methods", "observers", "verbs"})
+    EXPECT_GT(Run({"list", what}).size(), 2u) << what;
   EXPECT_EQ(Run({"zoo"}).size(), 8u);
   std::set<std::pair<std::string, std::string>> listed;
   for (const auto& rule : Run({"list", "rules"})) {
-    if (rule["tool"] == "evoq") listed.emplace(rule["code"].get<std::string>(), rule["ledger"].get<std::string>());
+    if (rule["tool"] == "evoq")
+      listed.emplace(rule["code"].get<std::string>(), rule["ledger"].get<std::string>());
   }
   for (const ExplainRule* rule : AllExplainRules())
-    EXPECT_TRUE(listed.count(std::pair<std::string, std::string>(rule->code, rule->ledger == LedgerKind::kTime ? "time" : "bytes"))) << rule->code << " is not listed";
+    EXPECT_TRUE(listed.count(std::pair<std::string, std::string>(
+        rule->code, rule->ledger == LedgerKind::kTime ? "time" : "bytes")))
+        << rule->code << " is not listed";
 }
 
 TEST_F(CliTest, ExitCodes) {

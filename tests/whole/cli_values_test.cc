@@ -431,9 +431,7 @@ TEST_F(CliValues, Run) {
   const auto written = ReadNpy(out["file"].get<std::string>());
   ASSERT_TRUE(written) << written.error().message();
   EXPECT_TRUE(BitEqual(*written, Tensor::FromValues<float>(Shape{1, 7}, {-1, 2, 5, 2, 0, 0, 0})));
-  EXPECT_EQ(
-      ran.json["top"],
-      json::parse(R"([{"class": 2, "score": 5.0, "label": "cat"},
+  EXPECT_EQ(ran.json["top"], json::parse(R"([{"class": 2, "score": 5.0, "label": "cat"},
                       {"class": 1, "score": 2.0, "label": "bee"},
                       {"class": 3, "score": 2.0, "label": "dog"},
                       {"class": 4, "score": 0.0, "label": ""}])"));

@@ -24,9 +24,11 @@ TEST(Digits, SameSeedSameDigits) {
 }
 
 TEST(Demo, QuantizesWithoutLosingAccuracy) {
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("evoq_demo_{}", ::getpid());
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("evoq_demo_{}", ::getpid());
   const std::string out = folder.string(), report = out + ".json";
-  const char* const arguments[] = {"evoq", "demo", "--quick", "-o", out.c_str(), "--json", report.c_str()};
+  const char* const arguments[] = {"evoq",      "demo",   "--quick",     "-o",
+                                   out.c_str(), "--json", report.c_str()};
   ASSERT_EQ(RunCommandLine(7, arguments), 0);
   std::ifstream file(report);
   const nlohmann::json result = nlohmann::json::parse(file);

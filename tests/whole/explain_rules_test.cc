@@ -1,5 +1,6 @@
-// Every cause that `explain` knows: a model that triggers it and one that does not, a section of documentation, a place in the list.
-// Times are made up from types and sizes, so that nothing here depends on the machine.
+// Every cause that `explain` knows: a model that triggers it and one that does not, a section of
+// documentation, a place in the list. Times are made up from types and sizes, so that nothing here
+// depends on the machine.
 #include <map>
 #include <set>
 
@@ -24,19 +25,21 @@ Limits TestLimits() {
   return limits;
 }
 
-// A program with made-up times: `linear` float32 linear operators take 4 ms, others 1 ms, on integers a quarter of that.
+// A program with made-up times: `linear` float32 linear operators take 4 ms, others 1 ms, on
+// integers a quarter of that.
 struct TimedProgram {
   Program program;
   StepProfile profile;
 
   LedgerRun run() const { return {&profile, &program}; }
   void Slow(size_t step, double ms) {
-    for (double* time : {&profile.steps[step].ms, &profile.steps_ms, &profile.total_ms}) *time += ms;
+    for (double* time : {&profile.steps[step].ms, &profile.steps_ms, &profile.total_ms})
+      *time += ms;
   }
 };
 
 bool IsFloatStep(const Graph& graph, const Node& node) {
-  const Value& in = graph.value(node.input(0)), &out = graph.value(node.outputs[0]);
+  const Value &in = graph.value(node.input(0)), &out = graph.value(node.outputs[0]);
   return !in.type.quantized() && !out.type.quantized() && in.type.dtype != DType::kBfloat16;
 }
 
@@ -63,7 +66,8 @@ TimedProgram Timed(Graph graph) {
 // All values between -1 and 1.
 Ranges EvenRanges(const Graph& graph) {
   Ranges ranges;
-  for (int i = 0; i < graph.value_count(); ++i) ranges[graph.value(ValueId{i}).name] = {.min = -1, .max = 1};
+  for (int i = 0; i < graph.value_count(); ++i)
+    ranges[graph.value(ValueId{i}).name] = {.min = -1, .max = 1};
   return ranges;
 }
 
@@ -73,13 +77,15 @@ struct CaseModel {
 
 using Quantizer = std::function<Result<QuantizeReport>(Graph&)>;
 
-Result<QuantizeReport> Static(Graph& graph, const QuantizeOptions& options = {}, const char* without_range = "") {
+Result<QuantizeReport> Static(Graph& graph, const QuantizeOptions& options = {},
+                              const char* without_range = "") {
   Ranges ranges = EvenRanges(graph);
   ranges.erase(without_range);
   return QuantizeStatic(graph, ranges, options);
 }
 
-CaseModel Made(const std::string& text, const Quantizer& quantize = [](Graph& g) { return Static(g); }) {
+CaseModel Made(
+    const std::string& text, const Quantizer& quantize = [](Graph& g) { return Static(g); }) {
   CaseModel m{Parsed(text), Parsed(text)};
   Must(quantize(m.quantized), text);
   return m;
@@ -93,18 +99,25 @@ std::map<std::string, TimeCause> Causes(const TimeLedger& ledger) {
   return causes;
 }
 
-TimeLedger LedgerOf(const CaseModel& m) { return BuildTimeLedger(Timed(m.real).run(), Timed(m.quantized).run(), {}, TestLimits()); }
+TimeLedger LedgerOf(const CaseModel& m) {
+  return BuildTimeLedger(Timed(m.real).run(), Timed(m.quantized).run(), {}, TestLimits());
+}
 
 // Three products in a row; `middle` between the first two.
-std::string Chain(const std::string& middle = "", const std::string& behind = "%a", const std::string& more = "") {
-  return "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, 64]\nconst %w3: float32[64, 64]\n" + more +
-         "c1: %a: float32[8, 64] = MatMul(%x, %w1)\n" + middle + "c2: %b: float32[8, 64] = MatMul(" + behind +
+std::string Chain(const std::string& middle = "", const std::string& behind = "%a",
+                  const std::string& more = "") {
+  return "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, "
+         "64]\nconst %w3: float32[64, 64]\n" +
+         more + "c1: %a: float32[8, 64] = MatMul(%x, %w1)\n" + middle +
+         "c2: %b: float32[8, 64] = MatMul(" + behind +
          ", %w2)\nc3: %c: float32[8, 64] = MatMul(%b, %w3)\noutput %c\n";
 }
 
 std::string Images(const std::string& rest) {
-  return "graph g\ninput %x: float32[1, 16, 8, 8]\nconst %w1: float32[16, 16, 3, 3]\nconst %w2: float32[16, 16, 3, 3]\n"
-         "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1)\n" + rest;
+  return "graph g\ninput %x: float32[1, 16, 8, 8]\nconst %w1: float32[16, 16, 3, 3]\nconst %w2: "
+         "float32[16, 16, 3, 3]\n"
+         "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1)\n" +
+         rest;
 }
 
 // Integers from the input to the output, each step as fast as integers allow: nothing to say.
@@ -138,17 +151,20 @@ QuantizeOptions Keeping(const std::string& name, const std::string& code) {
 
 // Ledgers in which the cause of that code is there.
 std::map<std::string, std::function<TimeLedger()>> TimeCases() {
-  const auto of = [](const std::string& text, const Quantizer& quantize = [](Graph& g) { return Static(g); }) {
-    return [=] { return LedgerOf(Made(text, quantize)); };
-  };
+  const auto of = [](
+                      const std::string& text, const Quantizer& quantize = [](Graph& g) {
+                        return Static(g);
+                      }) { return [=] { return LedgerOf(Made(text, quantize)); }; };
   const Quantizer nothing = [](Graph&) { return QuantizeReport(); };
-  const auto changed = [](const std::function<void(TimedProgram&)>& change, bool attainable = false) {
+  const auto changed = [](const std::function<void(TimedProgram&)>& change,
+                          bool attainable = false) {
     return [=] {
       const CaseModel sound = SoundModel();
       const TimedProgram real = Timed(sound.real), best = Timed(sound.quantized);
       TimedProgram quantized = Timed(sound.quantized);
       change(quantized);
-      return BuildTimeLedger(real.run(), quantized.run(), attainable ? best.run() : LedgerRun(), TestLimits());
+      return BuildTimeLedger(real.run(), quantized.run(), attainable ? best.run() : LedgerRun(),
+                             TestLimits());
     };
   };
   return {
@@ -221,7 +237,9 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
          Graph& g = m.quantized;
          const NodeId op = g.FindNode("op");
          const ValueId x = g.node(op).input(0);
-         const ValueId q = g.Apply("QuantizeLinear", "planted_q", {x}, {}, TensorType(DType::kUint8, Shape{8, 64}, QuantParams::PerTensor(0.1f, 3)));
+         const ValueId q =
+             g.Apply("QuantizeLinear", "planted_q", {x}, {},
+                     TensorType(DType::kUint8, Shape{8, 64}, QuantParams::PerTensor(0.1f, 3)));
          g.SetInput(op, 0, g.Apply("DequantizeLinear", "planted_dq", {q}, {}, g.value(x).type));
          EVOQ_CHECK(g.Sort().has_value());
          return LedgerOf(m);
@@ -242,8 +260,9 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
       {"kernel-below-ideal", changed([](TimedProgram& t) { t.Slow(1, 0.5); })},
       {"moves-bytes",
        [] {
-         const CaseModel m = Made(Images("pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
-                                          "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\n"));
+         const CaseModel m = Made(Images(
+             "pool: %p: float32[1, 16, 4, 4] = MaxPool{kernel_shape=[2, 2], strides=[2, 2]}(%a)\n"
+             "c2: %b: float32[1, 16, 4, 4] = Conv{pads=[1, 1, 1, 1]}(%p, %w2)\noutput %b\n"));
          TimedProgram quantized = Timed(m.quantized);
          for (size_t s = 0; s < quantized.profile.steps.size(); ++s)
            quantized.Slow(s, quantized.profile.steps[s].op == "MaxPool" ? 0.5 : 0);
@@ -320,14 +339,17 @@ TEST(ExplainRules, EachTimeRuleHasAModelThatTriggersIt) {
     EXPECT_NEAR(sum, ledger.actual_ms - ledger.ideal_ms, 1e-9) << rule->code;
     EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9) << rule->code;
   }
-  for (const auto& [code, make] : cases) EXPECT_NE(FindExplainRule(code, LedgerKind::kTime), nullptr) << code << " is no rule";
+  for (const auto& [code, make] : cases)
+    EXPECT_NE(FindExplainRule(code, LedgerKind::kTime), nullptr) << code << " is no rule";
 }
 
 TEST(ExplainRules, WhatTheStepsDoNotHoldIsUnexplained) {
   const CaseModel sound = SoundModel();
   TimedProgram quantized = Timed(sound.quantized);
   quantized.profile.steps[1].ms -= 0.25;  // steps_ms and total_ms know nothing of it
-  EXPECT_NEAR(BuildTimeLedger(Timed(sound.real).run(), quantized.run(), {}, TestLimits()).unexplained_ms, 0.25, 1e-9);
+  EXPECT_NEAR(
+      BuildTimeLedger(Timed(sound.real).run(), quantized.run(), {}, TestLimits()).unexplained_ms,
+      0.25, 1e-9);
 }
 
 TEST(ExplainRules, ASoundModelTriggersNone) {
@@ -336,30 +358,40 @@ TEST(ExplainRules, ASoundModelTriggersNone) {
   EXPECT_NEAR(ledger.ideal_ms, 3, 1e-9);
 }
 
-// Two layers with weights of their own or of one initializer; biases, a reshape, and room for every kind of bytes.
+// Two layers with weights of their own or of one initializer; biases, a reshape, and room for every
+// kind of bytes.
 std::string ByteNet(bool shared) {
   const std::string w2 = shared ? "%w1" : "%w2";
   return "graph g\ninput %x: float32[1, 16, 8, 8]\nconst %w1: float32[16, 16, 3, 3]\n" +
          std::string(shared ? "" : "const %w2: float32[16, 16, 3, 3]\n") +
          "const %bias: float32[16]\nconst %w3: float32[1024, 64]\nconst %s: int64[2] = [1, 1024]\n"
          "c1: %a: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%x, %w1, %bias)\n"
-         "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, " + w2 + ")\n"
-         "flat: %f: float32[1, 1024] = Reshape(%b, %s)\nc3: %c: float32[1, 64] = MatMul(%f, %w3)\noutput %c\n";
+         "c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, " +
+         w2 +
+         ")\n"
+         "flat: %f: float32[1, 1024] = Reshape(%b, %s)\nc3: %c: float32[1, 64] = MatMul(%f, "
+         "%w3)\noutput %c\n";
 }
 
 // 1,000 columns are rounded up to whole registers.
-constexpr char kOddNet[] = "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 1000]\nc1: %a: float32[8, 1000] = MatMul(%x, %w1)\noutput %a\n";
+constexpr char kOddNet[] =
+    "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 1000]\nc1: %a: float32[8, 1000] = "
+    "MatMul(%x, %w1)\noutput %a\n";
 
 class ByteRules : public ::testing::Test {
  protected:
-  void SetUp() override { path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_bytes_{}.etm", ::getpid())).string(); }
+  void SetUp() override {
+    path_ = (std::filesystem::temp_directory_path() / fmt::format("evoq_bytes_{}.etm", ::getpid()))
+                .string();
+  }
   void TearDown() override { std::filesystem::remove(path_); }
 
   // Writes the model and returns its ledger, which adds up to the file.
   ByteLedger Written(const Model& model) {
     Must(WriteEtm(model, path_).map([] { return true; }), path_);
     const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path_));
-    const ByteLedger ledger = BuildByteLedger(Must(EtmSections(path_), path_), file_bytes, 0, Must(ReadEtm(path_), path_));
+    const ByteLedger ledger = BuildByteLedger(Must(EtmSections(path_), path_), file_bytes, 0,
+                                              Must(ReadEtm(path_), path_));
     int64_t sum = 0;
     for (const ByteCause& c : ledger.causes) {
       sum += c.bytes;
@@ -370,12 +402,15 @@ class ByteRules : public ::testing::Test {
     return ledger;
   }
   // Random weights; with `twin` %w2 holds what %w1 does.
-  ByteLedger Written(const std::string& text, const QuantizeOptions& options = {}, bool twin = false) {
+  ByteLedger Written(const std::string& text, const QuantizeOptions& options = {},
+                     bool twin = false) {
     Graph graph = Parsed(text);
     for (int i = 0; i < graph.value_count(); ++i) {
       const Value& v = graph.value(ValueId{i});
       const bool second = twin && v.name == "w2";
-      if (v.is_constant() && v.type.dtype == DType::kFloat32) graph.SetConstant(ValueId{i}, RandomTensor(v.type, second ? graph.FindValue("w1").index : i));
+      if (v.is_constant() && v.type.dtype == DType::kFloat32)
+        graph.SetConstant(ValueId{i},
+                          RandomTensor(v.type, second ? graph.FindValue("w1").index : i));
     }
     Must(Static(graph, options), text);
     return Written(Must(LowerAndPack(std::move(graph)), text));
@@ -398,11 +433,15 @@ class ByteRules : public ::testing::Test {
 
 Graph GraphWith(const QuantParams& params, bool attribute) {
   Graph g;
-  const ValueId x = g.AddInput("x", TensorType(DType::kUint8, Shape{1, 4, 8, 8}, QuantParams::PerTensor(0.5f, 3)));
-  const ValueId w = g.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt8, Shape{4, 4, 3, 3}, params)));
+  const ValueId x = g.AddInput(
+      "x", TensorType(DType::kUint8, Shape{1, 4, 8, 8}, QuantParams::PerTensor(0.5f, 3)));
+  const ValueId w =
+      g.AddConstant("w", Tensor::Allocate(TensorType(DType::kInt8, Shape{4, 4, 3, 3}, params)));
   Attrs attrs;
   if (attribute) attrs.Set("table", Tensor::FromValues<float>(Shape{2}, {1, 2}));
-  g.MarkOutput(g.Apply("Conv", "c1", {x, w}, attrs, TensorType(DType::kUint8, Shape{1, 4, 6, 6}, QuantParams::PerTensor(0.1f, 0))));
+  g.MarkOutput(
+      g.Apply("Conv", "c1", {x, w}, attrs,
+              TensorType(DType::kUint8, Shape{1, 4, 6, 6}, QuantParams::PerTensor(0.1f, 0))));
   return g;
 }
 
@@ -410,8 +449,10 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
   QuantizeOptions per_tensor;
   per_tensor.per_channel = false;
   const ByteLedger net = Written(ByteNet(false)), chain = Written(Chain(), per_tensor);
-  const QuantParams even{{0.5f, 0.25f, 0.5f, 0.5f}, {0, 0, 0, 0}, 0, 0}, uneven{even.scales, {0, 1, 2, 3}, 0, 0};
-  const ByteLedger zeros = Written(Model{GraphWith(uneven, true), {}}), no_zeros = Written(Model{GraphWith(even, false), {}});
+  const QuantParams even{{0.5f, 0.25f, 0.5f, 0.5f}, {0, 0, 0, 0}, 0, 0},
+      uneven{even.scales, {0, 1, 2, 3}, 0, 0};
+  const ByteLedger zeros = Written(Model{GraphWith(uneven, true), {}}),
+                   no_zeros = Written(Model{GraphWith(even, false), {}});
   const ByteLedger odd = Written(kOddNet);
   Model promising{GraphWith(even, false), {}};
   promising.certificate = "{}";
@@ -419,16 +460,30 @@ TEST_F(ByteRules, EachHasAFileThatHasItAndOneThatHasNot) {
   const ByteLedger excluded = Written(ByteNet(false), Excluding("c3"));
   const ByteLedger nothing = BuildByteLedger({}, 0, 0, {});
   const std::map<std::string, std::pair<const ByteLedger*, const ByteLedger*>> cases = {
-      {"quantized-weights", {&net, &nothing}}, {"scales", {&net, &chain}}, {"zero-points", {&zeros, &no_zeros}}, {"bias", {&net, &chain}},
-      {"left-float", {&excluded, &net}}, {"shape-constants", {&net, &chain}}, {"attributes", {&zeros, &no_zeros}}, {"packing", {&odd, &chain}},
-      {"alignment", {&net, &nothing}}, {"graph", {&net, &nothing}}, {"strings", {&net, &nothing}}, {"plans", {&net, &nothing}}, {"header", {&net, &nothing}}, {"certificate", {&certified, &net}},
+      {"quantized-weights", {&net, &nothing}},
+      {"scales", {&net, &chain}},
+      {"zero-points", {&zeros, &no_zeros}},
+      {"bias", {&net, &chain}},
+      {"left-float", {&excluded, &net}},
+      {"shape-constants", {&net, &chain}},
+      {"attributes", {&zeros, &no_zeros}},
+      {"packing", {&odd, &chain}},
+      {"alignment", {&net, &nothing}},
+      {"graph", {&net, &nothing}},
+      {"strings", {&net, &nothing}},
+      {"plans", {&net, &nothing}},
+      {"header", {&net, &nothing}},
+      {"certificate", {&certified, &net}},
   };
   for (const ExplainRule* rule : AllExplainRules()) {
-    if (rule->ledger != LedgerKind::kBytes || std::string(rule->code) == "duplicates") continue;  // duplicates: below
+    if (rule->ledger != LedgerKind::kBytes || std::string(rule->code) == "duplicates")
+      continue;  // duplicates: below
     const auto it = cases.find(rule->code);
     ASSERT_NE(it, cases.end()) << rule->code << " has no file";
-    EXPECT_GT(Bytes(*it->second.first, rule->code), 0) << rule->code << "\n" << ToText(*it->second.first);
-    EXPECT_EQ(Bytes(*it->second.second, rule->code), 0) << rule->code << "\n" << ToText(*it->second.second);
+    EXPECT_GT(Bytes(*it->second.first, rule->code), 0) << rule->code << "\n"
+                                                       << ToText(*it->second.first);
+    EXPECT_EQ(Bytes(*it->second.second, rule->code), 0) << rule->code << "\n"
+                                                        << ToText(*it->second.second);
   }
 }
 
@@ -490,7 +545,8 @@ TEST_F(ByteRules, WhatStaysFloatSaysWhy) {
 TEST_F(ByteRules, WeightsStoredTwice) {
   QuantizeOptions options;
   options.equalize = false;
-  const ByteLedger twice = Written(ByteNet(false), options, true), shared = Written(ByteNet(true), options);
+  const ByteLedger twice = Written(ByteNet(false), options, true),
+                   shared = Written(ByteNet(true), options);
   EXPECT_EQ(Bytes(shared, "duplicates"), 0) << "an initializer with two readers is stored once";
   const double truth = static_cast<double>(twice.actual_file - shared.actual_file);
   const double ratio = static_cast<double>(Bytes(twice, "duplicates")) / truth;
@@ -500,7 +556,8 @@ TEST_F(ByteRules, WeightsStoredTwice) {
 }
 
 TEST(ExplainRules, EachHasASectionOfDocumentation) {
-  const std::string docs = Must(ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/docs/explain.md"), "docs/explain.md");
+  const std::string docs =
+      Must(ReadTextFile(std::string(EVOQ_SOURCE_DIR) + "/docs/explain.md"), "docs/explain.md");
   std::set<std::string> codes;
   for (const ExplainRule* rule : AllExplainRules()) {
     EXPECT_NE(docs.find(fmt::format("\n### {}\n", rule->code)), std::string::npos) << rule->code;
@@ -509,21 +566,27 @@ TEST(ExplainRules, EachHasASectionOfDocumentation) {
   }
 }
 
-// The benchmark's faults: with made-up times, what is charged to the right cause is what the faulty model takes longer, but for
-// steps whose kernel is the same and whose neighbours are not faulty.
+// The benchmark's faults: with made-up times, what is charged to the right cause is what the faulty
+// model takes longer, but for steps whose kernel is the same and whose neighbours are not faulty.
 TEST(TimeLedger, PlantedFaultsAreNamed) {
   const FaultModel m = Must(MakeFaultModel("pointwise", 1), "pointwise");
-  for (const PlantedFault& fault : {Must(ExcludedLayer(m, 3), "excluded"), Must(NoIntegerKernel(m, 4, "LpNormalization"), "kernel"),
-                                    Must(DynamicScales(m, 3, 3), "dynamic"), Must(DynamicScales(m, 2, 5), "dynamic"), Must(ExtraQdq(m, 4), "qdq")}) {
+  for (const PlantedFault& fault :
+       {Must(ExcludedLayer(m, 3), "excluded"),
+        Must(NoIntegerKernel(m, 4, "LpNormalization"), "kernel"),
+        Must(DynamicScales(m, 3, 3), "dynamic"), Must(DynamicScales(m, 2, 5), "dynamic"),
+        Must(ExtraQdq(m, 4), "qdq")}) {
     const TimedProgram real = Timed(fault.real), sound = Timed(fault.sound);
     TimedProgram faulty = Timed(fault.faulty);
-    for (size_t s = 0; s < faulty.program.steps.size(); ++s) {  // a table in a convolution costs as much as one beside it
-      if (faulty.program.graph->node(faulty.program.steps[s].node).attrs.Has("evoq.function")) faulty.Slow(s, 0.25);
+    for (size_t s = 0; s < faulty.program.steps.size();
+         ++s) {  // a table in a convolution costs as much as one beside it
+      if (faulty.program.graph->node(faulty.program.steps[s].node).attrs.Has("evoq.function"))
+        faulty.Slow(s, 0.25);
     }
     const TimeLedger ledger = BuildTimeLedger(real.run(), faulty.run(), sound.run(), TestLimits());
     const double truth = faulty.profile.total_ms - sound.profile.total_ms;
     EXPECT_GT(truth, 0.2) << fault.code;
-    EXPECT_NEAR(Causes(ledger)[fault.code].ms, truth, 0.15 * truth) << fault.code << "\n" << ToText(ledger);
+    EXPECT_NEAR(Causes(ledger)[fault.code].ms, truth, 0.15 * truth) << fault.code << "\n"
+                                                                    << ToText(ledger);
     EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9);
   }
 }
@@ -539,11 +602,13 @@ void AddParts(TimedProgram& timed, size_t step, double scatter) {
   }
 }
 
-// c1 in float; c3, which does not stand beside it, takes longer because its weights left the caches.
+// c1 in float; c3, which does not stand beside it, takes longer because its weights left the
+// caches.
 TEST(TimeLedger, WhatAFaultDoesToLaterStepsIsItsOwn) {
   const std::string text = Chain();
   const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c1")); });
-  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized), quantized = Timed(m.quantized);
+  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized),
+                     quantized = Timed(m.quantized);
   const auto excluded = [&](double slower, double scatter, bool parts) {
     TimedProgram r = real, b = best, q = quantized;
     size_t step = 0;
@@ -563,17 +628,23 @@ TEST(TimeLedger, WhatAFaultDoesToLaterStepsIsItsOwn) {
   const TimeCause sure = excluded(0.5, 0.1, true);
   EXPECT_NEAR(sure.ms, before + 0.5, 1e-9);
   EXPECT_TRUE(std::count(sure.steps.begin(), sure.steps.end(), "c3")) << "named";
-  EXPECT_NEAR(sure.spread_ms, 2.365 * 0.1 / std::sqrt(7.0), 1e-6) << "half of Student's interval of eight figures";
+  EXPECT_NEAR(sure.spread_ms, 2.365 * 0.1 / std::sqrt(7.0), 1e-6)
+      << "half of Student's interval of eight figures";
   EXPECT_NEAR(excluded(0.5, 1, true).ms, before, 1e-9) << "within what parts of the time vary by";
 }
 
 // c1 in float; two steps that do not stand beside it take longer, neither of them surely alone.
 TEST(TimeLedger, WhatAFaultDoesToAllLaterStepsIsItsOwn) {
-  const std::string text = "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, 64]\nconst %w3: float32[64, 64]\n"
-                           "const %w4: float32[64, 64]\nc1: %a: float32[8, 64] = MatMul(%x, %w1)\nc2: %b: float32[8, 64] = MatMul(%a, %w2)\n"
-                           "c3: %c: float32[8, 64] = MatMul(%b, %w3)\nc4: %d: float32[8, 64] = MatMul(%c, %w4)\noutput %d\n";
+  const std::string text =
+      "graph g\ninput %x: float32[8, 64]\nconst %w1: float32[64, 64]\nconst %w2: float32[64, "
+      "64]\nconst %w3: float32[64, 64]\n"
+      "const %w4: float32[64, 64]\nc1: %a: float32[8, 64] = MatMul(%x, %w1)\nc2: %b: float32[8, "
+      "64] = MatMul(%a, %w2)\n"
+      "c3: %c: float32[8, 64] = MatMul(%b, %w3)\nc4: %d: float32[8, 64] = MatMul(%c, %w4)\noutput "
+      "%d\n";
   const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c1")); });
-  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized), quantized = Timed(m.quantized);
+  const TimedProgram real = Timed(m.real), best = Timed(Made(text).quantized),
+                     quantized = Timed(m.quantized);
   // `second`: of what parts vary by in the second step, when it is 1 in the first.
   const auto excluded = [&](double slower, double second) {
     TimedProgram r = real, b = best, q = quantized;
@@ -585,7 +656,8 @@ TEST(TimeLedger, WhatAFaultDoesToAllLaterStepsIsItsOwn) {
     AddParts(r, 0, 0);
     AddParts(b, 0, 0);
     AddParts(q, step, 1);
-    for (size_t part = 0; part < 8; ++part) q.profile.parts[part].steps_ms[step + 1] += part % 2 == 0 ? second : -second;
+    for (size_t part = 0; part < 8; ++part)
+      q.profile.parts[part].steps_ms[step + 1] += part % 2 == 0 ? second : -second;
     TimeLedger ledger = BuildTimeLedger(r.run(), q.run(), b.run(), TestLimits());
     EXPECT_NEAR(ledger.unexplained_ms, 0, 1e-9);
     return Causes(ledger)["excluded"].ms;
@@ -595,15 +667,19 @@ TEST(TimeLedger, WhatAFaultDoesToAllLaterStepsIsItsOwn) {
   EXPECT_NEAR(excluded(0.25, 1), before, 1e-9) << "their sum varies by more than it grew";
 }
 
-// The chain c1, c2, c3 with c2 in float: what that costs is its own time and both conversions, nothing else.
+// The chain c1, c2, c3 with c2 in float: what that costs is its own time and both conversions,
+// nothing else.
 TEST(TimeLedger, AFaultIsChargedWithWhatItCosts) {
   const std::string text = Chain();
   const CaseModel m = Made(text, [](Graph& g) { return Static(g, Excluding("c2")); });
-  const TimedProgram real = Timed(m.real), quantized = Timed(m.quantized), best = Timed(Made(text).quantized);
+  const TimedProgram real = Timed(m.real), quantized = Timed(m.quantized),
+                     best = Timed(Made(text).quantized);
   for (const bool measured : {true, false}) {
-    const TimeLedger ledger = BuildTimeLedger(real.run(), quantized.run(), measured ? best.run() : LedgerRun(), TestLimits());
+    const TimeLedger ledger = BuildTimeLedger(real.run(), quantized.run(),
+                                              measured ? best.run() : LedgerRun(), TestLimits());
     auto causes = Causes(ledger);
-    EXPECT_NEAR(causes["excluded"].ms, quantized.profile.total_ms - best.profile.total_ms, 1e-9) << ToText(ledger);
+    EXPECT_NEAR(causes["excluded"].ms, quantized.profile.total_ms - best.profile.total_ms, 1e-9)
+        << ToText(ledger);
     EXPECT_NEAR(causes["excluded"].gain_ms, causes["excluded"].ms, 1e-9);
     EXPECT_EQ(causes.size(), 2u) << ToText(ledger);
     EXPECT_TRUE(causes.count("border-conversion")) << ToText(ledger);

@@ -19,9 +19,10 @@ inline std::string DataFolder() {
   return given ? given : std::string(EVOQ_SOURCE_DIR) + "/../shared/data";
 }
 
-#define EVOQ_NEED_DATA(path)                                                                      \
-  if (!std::filesystem::exists(DataFolder() + "/" + (path)))                                      \
-  GTEST_SKIP() << "no " << (path) << " in " << DataFolder() << " (set EVOQ_DATA to the folder of test models)"
+#define EVOQ_NEED_DATA(path)                                 \
+  if (!std::filesystem::exists(DataFolder() + "/" + (path))) \
+  GTEST_SKIP() << "no " << (path) << " in " << DataFolder()  \
+               << " (set EVOQ_DATA to the folder of test models)"
 
 template <typename T>
 T Must(Result<T> result, const std::string& what) {
@@ -36,7 +37,8 @@ inline Tensor RandomTensor(const TensorType& type, uint32_t seed, float low = -2
   for (int64_t i = 0; i < t.elements(); ++i) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     if (type.dtype == DType::kFloat32)
-      t.mutable_data<float>()[i] = low + (high - low) * static_cast<float>((state >> 40) & 0xffff) / 65535;
+      t.mutable_data<float>()[i] =
+          low + (high - low) * static_cast<float>((state >> 40) & 0xffff) / 65535;
     if (DTypeBits(type.dtype) == 8) t.mutable_raw()[i] = static_cast<std::byte>(state >> 40);
   }
   return t;
@@ -63,7 +65,8 @@ inline Graph QuantizedGraph(const std::string& path, float low = -2, float high 
     auto shared = std::shared_ptr<Engine>(std::move(engine));
     return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
   };
-  const SamplesFn samples = [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+  const SamplesFn samples =
+      [&](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
     for (uint32_t seed : {1, 2}) {
       const Tensor input = RandomTensor(graph.value(graph.inputs()[0]).type, seed, low, high);
       EVOQ_TRY(use(std::span(&input, 1)));

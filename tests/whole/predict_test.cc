@@ -49,10 +49,13 @@ class PredictTest : public ::testing::Test {
       if (FindMethod(name)->needs_calibration) words.insert(words.end(), {"--calib-random", "2"});
       words.insert(words.end(), shapes.begin(), shapes.end());
       Run(words);
-      const auto predicted = scheme["file_bytes"].get<double>(), written = static_cast<double>(std::filesystem::file_size(etm));
+      const auto predicted = scheme["file_bytes"].get<double>(),
+                 written = static_cast<double>(std::filesystem::file_size(etm));
       if (FindMethod(name)->needs_calibration) {
-        // Where all weights take less than 64 KiB they are compressed, and how well depends on the calibration data.
-        EXPECT_NEAR(predicted / written, 1, written < (64 << 10) ? 0.12 : 0.01) << onnx << ", " << name;
+        // Where all weights take less than 64 KiB they are compressed, and how well depends on the
+        // calibration data.
+        EXPECT_NEAR(predicted / written, 1, written < (64 << 10) ? 0.12 : 0.01)
+            << onnx << ", " << name;
       } else {
         EXPECT_EQ(predicted, written) << onnx << ", " << name;
       }
@@ -82,7 +85,8 @@ TEST_F(PredictTest, ForAnotherMachine) {
   Run({"zoo", "lenet", "-o", onnx});
   nlohmann::json other = Run({"limits", "--threads", "1"});
   const auto here = Run({"predict", onnx, "--threads", "1", "--scheme", "int8"});
-  for (const char* rate : {"int8_gops", "fp32_gflops", "l3_read_gbps", "l2_read_gbps", "dram_read_gbps", "clock_ghz"})
+  for (const char* rate :
+       {"int8_gops", "fp32_gflops", "l3_read_gbps", "l2_read_gbps", "dram_read_gbps", "clock_ghz"})
     other[rate] = other[rate].get<double>() / 3;
   std::ofstream(limits) << other.dump();
   const auto there = Run({"predict", onnx, "--limits", limits, "--scheme", "int8"});

@@ -28,7 +28,8 @@ Status WriteJson(const std::string& path, const json& value) {
   return WriteFileAtomic(path, value.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
-// What trtexec tells of the engine besides the runs; steps are timed after them, in runs of their own.
+// What trtexec tells of the engine besides the runs; steps are timed after them, in runs of their
+// own.
 Status TellLikeTrtexec(const Options& o, Runnable& executor, const RunTimes& times) {
   EVOQ_TRY(WriteJson(o.export_times, TimesAsTrtexec(times)));
   if (o.verbosity != "none") {
@@ -52,11 +53,16 @@ Status TellLikeTrtexec(const Options& o, Runnable& executor, const RunTimes& tim
 // What makes the figures say less than they seem to.
 void Warn(const RunTimes& times, double first_ms, double load_ms) {
   if (times.variation() > 0.1)
-    Log("warning: the runs vary by {:.0f}% (standard deviation over mean): the machine is busy or its clock is unstable; quote the median", 100 * times.variation());
+    Log("warning: the runs vary by {:.0f}% (standard deviation over mean): the machine is busy or "
+        "its clock is unstable; quote the median",
+        100 * times.variation());
   if (first_ms > 10 * times.median())
-    Log("warning: the first run took {:.2f} ms, {:.0f} times the median: a process that runs once sees that, not the median", first_ms, first_ms / times.median());
+    Log("warning: the first run took {:.2f} ms, {:.0f} times the median: a process that runs once "
+        "sees that, not the median",
+        first_ms, first_ms / times.median());
   if (load_ms > 1000 * times.median())
-    Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms, load_ms / times.median());
+    Log("warning: loading took {:.0f} ms, as long as {:.0f} runs", load_ms,
+        load_ms / times.median());
 }
 
 // Runs every stream on a thread of its own, each with an executor, buffers and threads of its own;
@@ -65,7 +71,8 @@ Result<std::vector<RunTimes>> RunStreams(const std::vector<Runnable*>& executors
                                          std::vector<RunBuffers>& buffers,
                                          const MeasureOptions& options) {
   if (executors.size() == 1) return MeasureInterleaved(executors, buffers, options);
-  std::vector<Result<RunTimes>> results(executors.size(), tl::unexpected(Error(ErrorCode::kInternal, "not run")));
+  std::vector<Result<RunTimes>> results(executors.size(),
+                                        tl::unexpected(Error(ErrorCode::kInternal, "not run")));
   RunOnThreads(static_cast<int>(executors.size()),
                [&](int i) { results[i] = MeasureRuns(*executors[i], buffers[i], options); });
   std::vector<RunTimes> times;
@@ -88,13 +95,18 @@ MeasureOptions MeasureAs(const Options& o, DisturbanceMeter* meter) {
 void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance& disturbance,
           double first_ms) {
   out["disturbance"] = ToJson(disturbance);
-  Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(), CpuName(), out["threads"].get<int>(),
-      out["threads"] == 1 ? "" : "s", out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
-  Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} runs)\n", times.median(), times.mean(),
-      times.min(), times.Percentile(90), times.Percentile(95), times.Percentile(99), times.runs());
+  Out("{}: {} on {}, {} thread{}, batch {}, {} stream{}\n", o.model, out["isa"].get<std::string>(),
+      CpuName(), out["threads"].get<int>(), out["threads"] == 1 ? "" : "s",
+      out["batch"].get<int64_t>(), o.streams, o.streams == 1 ? "" : "s");
+  Out("  latency  p50 {:.3f} ms  mean {:.3f}  min {:.3f}  p90 {:.3f}  p95 {:.3f}  p99 {:.3f}  ({} "
+      "runs)\n",
+      times.median(), times.mean(), times.min(), times.Percentile(90), times.Percentile(95),
+      times.Percentile(99), times.runs());
   for (double p : o.percentiles) Out("  p{} {:.3f} ms\n", p, times.Percentile(p));
-  Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; arena {:.2f} MB, weights {:.2f} MB\n",
-      out["per_second"].get<double>(), out["load_ms"].get<double>(), out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
+  Out("  throughput {:.1f} per second; load {:.1f} ms, of it {:.1f} ms to prepare these shapes; "
+      "arena {:.2f} MB, weights {:.2f} MB\n",
+      out["per_second"].get<double>(), out["load_ms"].get<double>(),
+      out["prepare_ms"].get<double>(), out["arena_bytes"].get<double>() / 1e6,
       out["weight_bytes"].get<double>() / 1e6);
   if (const std::string disturbed = ToText(disturbance); !disturbed.empty())
     Out("  disturbed: {}\n", disturbed);
@@ -102,12 +114,14 @@ void Tell(const Options& o, json& out, const RunTimes& times, const Disturbance&
 }
 
 // A model that is no single Program.
-Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes, const Stopwatch& watch) {
+Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& shapes,
+                        const Stopwatch& watch) {
   if (o.streams > 1)
     return Fail(ErrorCode::kUsage,
                 "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", o.streams,
                 o.model, engine.in_regions());
-  EVOQ_ASSIGN(const std::vector<Tensor> inputs, InputsToMeasure(engine.model().graph, shapes, o.inputs));
+  EVOQ_ASSIGN(const std::vector<Tensor> inputs,
+              InputsToMeasure(engine.model().graph, shapes, o.inputs));
   const double load_ms = watch.ms();
   const Stopwatch first;
   EVOQ_TRY(engine.Run(inputs));
@@ -138,7 +152,8 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
 
 Result<json> Run(const Options& o, int threads) {
   const Stopwatch watch;
-  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+  EVOQ_ASSIGN(const ModelToMeasure m,
+              LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
   const InputShapes& shapes = m.shapes;
   if (m.in_regions) return RunRegions(o, *engine, shapes, watch);
@@ -195,29 +210,48 @@ Result<json> Run(const Options& o, int threads) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
+  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")
+      ->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--streams,--infStreams", o->streams, "Concurrent streams, each with --threads threads")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--input", o->inputs,
+                 "Content of an input, where it matters for the time: NAME=F.npy");
+  app.add_option("--streams,--infStreams", o->streams,
+                 "Concurrent streams, each with --threads threads")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
-  app.add_option("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")->capture_default_str();
-  app.add_option("--duration-s,--duration", o->duration_s, "Time to measure")->capture_default_str();
-  app.add_option("--iterations", o->iterations, "Runs to measure at least")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--percentile", o->percentiles, "Also print these percentiles")->delimiter(',')->check(CLI::Range(0.0, 100.0));
-  app.add_option("--export-times,--exportTimes", o->export_times, "Write each run's times as trtexec does (one stream)");
-  app.add_option("--export-profile,--exportProfile", o->export_profile, "Write the steps' times as trtexec does");
-  app.add_option("--export-layer-info,--exportLayerInfo", o->export_layer_info, "Write the steps as trtexec writes its layers");
+  app.add_option("--warmup-ms,--warmUp", o->warmup_ms, "Time to run before measuring")
+      ->capture_default_str();
+  app.add_option("--duration-s,--duration", o->duration_s, "Time to measure")
+      ->capture_default_str();
+  app.add_option("--iterations", o->iterations, "Runs to measure at least")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--percentile", o->percentiles, "Also print these percentiles")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 100.0));
+  app.add_option("--export-times,--exportTimes", o->export_times,
+                 "Write each run's times as trtexec does (one stream)");
+  app.add_option("--export-profile,--exportProfile", o->export_profile,
+                 "Write the steps' times as trtexec does");
+  app.add_option("--export-layer-info,--exportLayerInfo", o->export_layer_info,
+                 "Write the steps as trtexec writes its layers");
   app.add_flag("--dump-profile,--dumpProfile", o->dump_profile, "Print the steps' times");
   app.add_flag("--dump-layer-info,--dumpLayerInfo", o->dump_layer_info, "Print the steps");
-  app.add_option("--profiling-verbosity,--profilingVerbosity", o->verbosity, "What the layer info tells")
-      ->check(CLI::IsMember({"layer_names_only", "detailed", "none"}))->capture_default_str();
-  app.add_flag("--separate-profile-run,--separateProfileRun")->description("Steps are always timed in runs of their own: accepted, changes nothing");
-  app.add_flag("--spin-wait,--useSpinWait")->description("Waiting threads always spin briefly, then sleep: accepted, changes nothing");
+  app.add_option("--profiling-verbosity,--profilingVerbosity", o->verbosity,
+                 "What the layer info tells")
+      ->check(CLI::IsMember({"layer_names_only", "detailed", "none"}))
+      ->capture_default_str();
+  app.add_flag("--separate-profile-run,--separateProfileRun")
+      ->description("Steps are always timed in runs of their own: accepted, changes nothing");
+  app.add_flag("--spin-wait,--useSpinWait")
+      ->description("Waiting threads always spin briefly, then sleep: accepted, changes nothing");
   return [o, &common] { return Run(*o, common.threads); };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbBench = {"bench", "Measures latency, throughput, load time and memory.", "evoq bench mobilenetv2.etm --threads 1", Declare};
+extern const VerbDef kVerbBench = {"bench", "Measures latency, throughput, load time and memory.",
+                                   "evoq bench mobilenetv2.etm --threads 1", Declare};
 
 }  // namespace evoq

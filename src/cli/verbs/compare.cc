@@ -58,9 +58,11 @@ Status WriteReport(const Options& o, const Side& a, const Side& b, const Limits&
 void TellVerdict(const Options& o, const Comparison& c) {
   Out("A {}: {} ms\nB {}: {} ms\n", o.a, MsText(c.a_ms), o.b, MsText(c.b_ms));
   if (c.verdict == Verdict::kSame) {
-    Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low, c.high);
+    Out("same: B runs at {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", c.speedup, c.low,
+        c.high);
   } else {
-    Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict), c.speedup, c.low, c.high);
+    Out("B is {}: {:.3f}x of A's speed, 95% interval {:.3f} to {:.3f}\n", VerdictName(c.verdict),
+        c.speedup, c.low, c.high);
   }
   if (const std::string disturbed = ToText(c.disturbance); !disturbed.empty())
     Out("  disturbed, which makes the interval wider: {}\n", disturbed);
@@ -123,7 +125,10 @@ Result<std::vector<double>> SavedRuns(const std::string& path) {
       return InvalidInput("{}: run {} has no positive latencyMs", path, i);
     ms.push_back(it->get<double>());
   }
-  if (ms.empty()) return InvalidInput("{}: no runs; expected what `evoq bench --export-times F` or trtexec --exportTimes writes", path);
+  if (ms.empty())
+    return InvalidInput(
+        "{}: no runs; expected what `evoq bench --export-times F` or trtexec --exportTimes writes",
+        path);
   return ms;
 }
 
@@ -145,9 +150,12 @@ Result<json> CompareSaved(const Options& o, Comparison& result) {
 }
 
 Result<json> Run(const Options& o, int threads) {
-  if (IsSaved(o.a) != IsSaved(o.b)) return Fail(ErrorCode::kUsage, "compare two models, or two files of `bench --export-times`, not one of each");
+  if (IsSaved(o.a) != IsSaved(o.b))
+    return Fail(ErrorCode::kUsage,
+                "compare two models, or two files of `bench --export-times`, not one of each");
   if (!o.report.empty()) {
-    if (IsSaved(o.a)) return Fail(ErrorCode::kUsage, "--report needs two models: saved times have no steps");
+    if (IsSaved(o.a))
+      return Fail(ErrorCode::kUsage, "--report needs two models: saved times have no steps");
     EVOQ_TRY(CheckOutputPath(o.report));
   }
   Comparison c;
@@ -155,7 +163,9 @@ Result<json> Run(const Options& o, int threads) {
   out.update(ToJson(c));
   const double slower_percent = 100 * (1 / c.speedup - 1);
   if (o.fail_slower >= 0 && c.verdict == Verdict::kSlower && slower_percent > o.fail_slower)
-    return Fail(ErrorCode::kConditionFailed, "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent, o.fail_slower);
+    return Fail(ErrorCode::kConditionFailed,
+                "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent,
+                o.fail_slower);
   return out;
 }
 
@@ -163,21 +173,32 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("a", o->a, "MODEL, or a file of bench --export-times")->required();
   app.add_option("b", o->b, "The other one")->required();
-  app.add_option("--batch", o->batch, "Samples per run, where the models leave it free")->check(CLI::PositiveNumber);
+  app.add_option("--batch", o->batch, "Samples per run, where the models leave it free")
+      ->check(CLI::PositiveNumber);
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
   app.add_option("--input", o->inputs,
                  "Content of an input, where it matters for the time: NAME=F.npy");
-  app.add_option("--duration-s", o->compare.duration_s, "Time to measure, for both together")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--warmup-ms", o->compare.warmup_ms, "Time to run before measuring")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--rounds", o->compare.rounds, "Rounds, each with freshly loaded models")->check(CLI::Range(3, 1000))->capture_default_str();
-  app.add_option("--report", o->report, "Also write both side by side as one HTML file that opens offline");
-  app.add_option("--fail-slower", o->fail_slower, "Exit with 1 when B is slower than A by more than so many percent")->check(CLI::NonNegativeNumber);
+  app.add_option("--duration-s", o->compare.duration_s, "Time to measure, for both together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--warmup-ms", o->compare.warmup_ms, "Time to run before measuring")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rounds", o->compare.rounds, "Rounds, each with freshly loaded models")
+      ->check(CLI::Range(3, 1000))
+      ->capture_default_str();
+  app.add_option("--report", o->report,
+                 "Also write both side by side as one HTML file that opens offline");
+  app.add_option("--fail-slower", o->fail_slower,
+                 "Exit with 1 when B is slower than A by more than so many percent")
+      ->check(CLI::NonNegativeNumber);
   return [o, &common] { return Run(*o, common.threads); };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbCompare = {"compare", "Says whether B is faster or slower than A, with a confidence interval.",
-                                     "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
+extern const VerbDef kVerbCompare = {
+    "compare", "Says whether B is faster or slower than A, with a confidence interval.",
+    "evoq compare mobilenetv2.onnx mobilenetv2.etm --threads 1", Declare};
 
 }  // namespace evoq

@@ -30,7 +30,8 @@ const char* WhyNoPlan(Graph graph) {
 Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
   if (IsEtmFile(o.model) && !o.tune.measure())
-    return Fail(ErrorCode::kUsage, "{} is compiled already; --tune adds what is fastest on this machine", o.model);
+    return Fail(ErrorCode::kUsage,
+                "{} is compiled already; --tune adds what is fastest on this machine", o.model);
   if (IsEtmFile(o.model) && !o.fixed.empty())
     return Fail(ErrorCode::kUsage, "--fix-shape: {} is compiled already; compile the .onnx",
                 o.model);
@@ -70,7 +71,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbCompile = {"compile", "Writes a model as .etm as it is, without a change of precision.",
-                                     "evoq compile mobilenetv2.onnx -o mobilenetv2.etm", Declare};
+extern const VerbDef kVerbCompile = {
+    "compile", "Writes a model as .etm as it is, without a change of precision.",
+    "evoq compile mobilenetv2.onnx -o mobilenetv2.etm", Declare};
 
 }  // namespace evoq

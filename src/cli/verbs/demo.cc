@@ -49,7 +49,8 @@ Result<double> Accuracy(Engine& engine, const Digits& digits) {
     const Tensor input = DigitAt(digits, i);
     EVOQ_ASSIGN(const std::vector<Tensor> outputs, engine.Run(std::span(&input, 1)));
     const float* scores = outputs[0].data<float>();
-    right += std::max_element(scores, scores + outputs[0].elements()) - scores == digits.labels.data<int64_t>()[i];
+    right += std::max_element(scores, scores + outputs[0].elements()) - scores ==
+             digits.labels.data<int64_t>()[i];
   }
   return static_cast<double>(right) / static_cast<double>(count);
 }
@@ -114,16 +115,27 @@ Result<Row> RunResnet(const std::string& folder, int threads) {
 }
 
 json PrintRows(const std::vector<Row>& rows) {
-  const auto percent = [](double v) { return v < 0 ? std::string("-") : fmt::format("{:.2f}%", 100 * v); };
-  TextTable table({"model", ">float32", ">int8", ">float32 ms", ">int8 ms", ">faster", ">float32 file", ">int8 file", ">smaller"});
+  const auto percent = [](double v) {
+    return v < 0 ? std::string("-") : fmt::format("{:.2f}%", 100 * v);
+  };
+  TextTable table({"model", ">float32", ">int8", ">float32 ms", ">int8 ms", ">faster",
+                   ">float32 file", ">int8 file", ">smaller"});
   json list = json::array();
   for (const Row& r : rows) {
-    table.Row({r.name, percent(r.float_accuracy), percent(r.int8_accuracy), fmt::format("{:.3f}", r.float_ms),
-               fmt::format("{:.3f}", r.int8_ms), fmt::format("{:.2f}x", r.float_ms / r.int8_ms), HumanBytes(r.float_bytes),
-               HumanBytes(r.int8_bytes), fmt::format("{:.2f}x", static_cast<double>(r.float_bytes) / static_cast<double>(r.int8_bytes))});
-    json row = {{"model", r.name}, {"float_ms", r.float_ms}, {"int8_ms", r.int8_ms}, {"float_bytes", r.float_bytes},
-                {"int8_bytes", r.int8_bytes}, {"file", r.files}};
-    if (r.float_accuracy >= 0) row["float_top1"] = r.float_accuracy, row["int8_top1"] = r.int8_accuracy;
+    table.Row({r.name, percent(r.float_accuracy), percent(r.int8_accuracy),
+               fmt::format("{:.3f}", r.float_ms), fmt::format("{:.3f}", r.int8_ms),
+               fmt::format("{:.2f}x", r.float_ms / r.int8_ms), HumanBytes(r.float_bytes),
+               HumanBytes(r.int8_bytes),
+               fmt::format("{:.2f}x", static_cast<double>(r.float_bytes) /
+                                          static_cast<double>(r.int8_bytes))});
+    json row = {{"model", r.name},
+                {"float_ms", r.float_ms},
+                {"int8_ms", r.int8_ms},
+                {"float_bytes", r.float_bytes},
+                {"int8_bytes", r.int8_bytes},
+                {"file", r.files}};
+    if (r.float_accuracy >= 0)
+      row["float_top1"] = r.float_accuracy, row["int8_top1"] = r.int8_accuracy;
     list.push_back(std::move(row));
   }
   Out("{}", Lines{table.ToString()});
@@ -143,7 +155,8 @@ Result<json> Run(const Options& o, int threads) {
   Out("evoq on {}, {}, {} thread{}\n", CpuName(), IsaName(isa), used, used == 1 ? "" : "s");
   std::vector<Row> rows;
   EVOQ_ASSIGN(Row digits, RunDigits(o.output, threads));
-  Out("digits: a small network trained on drawn digits, calibrated on {} and scored on {} others\n", kCalibration, kScored);
+  Out("digits: a small network trained on drawn digits, calibrated on {} and scored on {} others\n",
+      kCalibration, kScored);
   rows.push_back(std::move(digits));
   if (!o.quick) {
     Out("resnet50: random weights, for speed and size\n");
@@ -157,14 +170,17 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("-o,--output", o->output, "The folder to write into")->capture_default_str();
   app.add_flag("--quick", o->quick, "Leave out ResNet-50");
-  app.add_option("--draw-digits", o->draw, "Only draw N digits into the folder: images.npy and labels.npy")->check(CLI::Range(1, 1000000));
+  app.add_option("--draw-digits", o->draw,
+                 "Only draw N digits into the folder: images.npy and labels.npy")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--seed", o->seed, "Of --draw-digits")->capture_default_str();
   return [o, &common] { return Run(*o, common.threads); };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbDemo = {"demo", "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.", "evoq demo",
-                                  Declare};
+extern const VerbDef kVerbDemo = {
+    "demo", "Does the main job on a built-in model: quantizes, compares accuracy, speed and size.",
+    "evoq demo", Declare};
 
 }  // namespace evoq

@@ -1,7 +1,7 @@
+#include "base/file.h"
+#include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "base/text.h"
-#include "base/file.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
@@ -30,7 +30,8 @@ json Describe(const Graph& graph, const std::vector<ValueId>& ids) {
         shape.push_back(d.symbol.empty() ? "?" : d.symbol);
       }
     }
-    list.push_back({{"name", graph.value(id).name}, {"dtype", DTypeName(type.dtype)}, {"shape", shape}});
+    list.push_back(
+        {{"name", graph.value(id).name}, {"dtype", DTypeName(type.dtype)}, {"shape", shape}});
   }
   return list;
 }
@@ -76,7 +77,9 @@ Result<json> Run(const Options& o) {
     return json::object();
   }
   EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
-  json out = {{"model", o.model}, {"inputs", Describe(graph, graph.inputs())}, {"outputs", Describe(graph, graph.outputs())}};
+  json out = {{"model", o.model},
+              {"inputs", Describe(graph, graph.inputs())},
+              {"outputs", Describe(graph, graph.outputs())}};
   auto opset = graph.metadata.find("opset");
   out["opset"] = opset == graph.metadata.end() ? json() : json(opset->second);
   out["nodes"] = graph.order().size();
@@ -105,10 +108,12 @@ Result<json> Run(const Options& o) {
   }
   out["metadata"] = graph.metadata;
   Out("{}\n", o.model);
-  for (ValueId id : graph.inputs()) Out("  input  {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
-  for (ValueId id : graph.outputs()) Out("  output {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
-  Out("  {} nodes, {:.2f} M parameters, {} of weights", graph.order().size(), out["parameters"].get<double>() / 1e6,
-      HumanBytes(out["weight_bytes"].get<int64_t>()));
+  for (ValueId id : graph.inputs())
+    Out("  input  {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
+  for (ValueId id : graph.outputs())
+    Out("  output {}: {}\n", graph.value(id).name, graph.value(id).type.ToString());
+  Out("  {} nodes, {:.2f} M parameters, {} of weights", graph.order().size(),
+      out["parameters"].get<double>() / 1e6, HumanBytes(out["weight_bytes"].get<int64_t>()));
   if (!out["macs"].is_null()) Out(", {:.1f} M multiply-accumulates", macs / 1e6);
   Out("\n");
   TextTable table({"operator", ">count"});
@@ -127,7 +132,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbInspect = {"inspect", "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
-                                     "evoq inspect mobilenetv2.onnx", Declare};
+extern const VerbDef kVerbInspect = {
+    "inspect",
+    "Shows inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions.",
+    "evoq inspect mobilenetv2.onnx", Declare};
 
 }  // namespace evoq

@@ -9,8 +9,10 @@ namespace {
 VerbRun Declare(CLI::App&, const CommonOptions& common) {
   return [&common]() -> Result<nlohmann::json> {
     EVOQ_ASSIGN(const Isa isa, SelectIsa());
-    const MachineLimits limits = MeasureMachine(isa, common.threads > 0 ? common.threads : PhysicalCores());
-    Out("{}, {}, {} thread{}\n", limits.cpu, IsaName(limits.isa), limits.threads, limits.threads == 1 ? "" : "s");
+    const MachineLimits limits =
+        MeasureMachine(isa, common.threads > 0 ? common.threads : PhysicalCores());
+    Out("{}, {}, {} thread{}\n", limits.cpu, IsaName(limits.isa), limits.threads,
+        limits.threads == 1 ? "" : "s");
     Out("int8     {:8.1f} GOPS\n", limits.int8_gops);
     Out("bfloat16 {:8.1f} GFLOPS\n", limits.bf16_gflops);
     Out("float32  {:8.1f} GFLOPS\n", limits.fp32_gflops);
@@ -19,14 +21,16 @@ VerbRun Declare(CLI::App&, const CommonOptions& common) {
     Out("L2 read  {:8.1f} GB/s\n", limits.l2_read_gbps);
     Out("clock    {:8.2f} GHz\n", limits.clock_ghz);
     Out("fork     {:8.0f} ns\n", limits.fork_ns);
-    if (const Status kept = KeepLimits(LimitsCachePath(), limits); !kept) Log("warning: {}", kept.error().message());
+    if (const Status kept = KeepLimits(LimitsCachePath(), limits); !kept)
+      Log("warning: {}", kept.error().message());
     return ToJson(limits);
   };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbLimits = {"limits", "Measures what this machine can do at most, per instruction family and memory level.",
-                                    "evoq limits --threads 1", Declare};
+extern const VerbDef kVerbLimits = {
+    "limits", "Measures what this machine can do at most, per instruction family and memory level.",
+    "evoq limits --threads 1", Declare};
 
 }  // namespace evoq

@@ -29,7 +29,8 @@ json ListOps(TextTable& table) {
   json rows = json::array();
   for (const OpDef* op : AllOps()) {
     table.Row({*op->domain ? op->domain : "ai.onnx", op->name, TraitName(op->quant)});
-    rows.push_back({{"domain", op->domain}, {"name", op->name}, {"quantized", TraitName(op->quant)}});
+    rows.push_back(
+        {{"domain", op->domain}, {"name", op->name}, {"quantized", TraitName(op->quant)}});
   }
   return rows;
 }
@@ -57,7 +58,9 @@ json ListMethods(TextTable& table) {
   json rows = json::array();
   for (const QuantMethod* method : AllMethods()) {
     table.Row({method->name, method->needs_calibration ? "calibrated" : "", method->doc});
-    rows.push_back({{"name", method->name}, {"needs_calibration", method->needs_calibration}, {"doc", method->doc}});
+    rows.push_back({{"name", method->name},
+                    {"needs_calibration", method->needs_calibration},
+                    {"doc", method->doc}});
   }
   return rows;
 }
@@ -85,16 +88,28 @@ json ListRules(TextTable& table) {
   for (const ExplainRule* rule : AllExplainRules()) {
     const char* judges = rule->ledger == LedgerKind::kTime ? "evoq, time" : "evoq, bytes";
     table.Row({rule->code, judges, rule->sentence});
-    rows.push_back({{"code", rule->code}, {"tool", "evoq"}, {"ledger", rule->ledger == LedgerKind::kTime ? "time" : "bytes"},
-                    {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", "docs/explain.md"}});
+    rows.push_back({{"code", rule->code},
+                    {"tool", "evoq"},
+                    {"ledger", rule->ledger == LedgerKind::kTime ? "time" : "bytes"},
+                    {"sentence", rule->sentence},
+                    {"fix", rule->fix},
+                    {"source", "docs/explain.md"}});
   }
   for (const DoctorRule* rule : AllDoctorRules()) {
     table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
-    rows.push_back({{"code", rule->code}, {"tool", rule->tool}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});
+    rows.push_back({{"code", rule->code},
+                    {"tool", rule->tool},
+                    {"sentence", rule->sentence},
+                    {"fix", rule->fix},
+                    {"source", rule->source}});
   }
   for (const PlacementRule* rule : AllPlacementRules()) {
     table.Row({rule->code, fmt::format("graphs for {}", rule->runtimes), rule->sentence});
-    rows.push_back({{"code", rule->code}, {"tool", rule->runtimes}, {"sentence", rule->sentence}, {"fix", rule->fix}, {"source", rule->source}});
+    rows.push_back({{"code", rule->code},
+                    {"tool", rule->runtimes},
+                    {"sentence", rule->sentence},
+                    {"fix", rule->fix},
+                    {"source", rule->source}});
   }
   return rows;
 }
@@ -120,7 +135,8 @@ const std::vector<Kind>& Kinds() {
 
 VerbRun Declare(CLI::App& app, const CommonOptions&) {
   auto what = std::make_shared<std::string>();
-  app.add_option("what", *what, "ops, kernels, passes, methods, observers, rules or verbs")->required();
+  app.add_option("what", *what, "ops, kernels, passes, methods, observers, rules or verbs")
+      ->required();
   return [what]() -> Result<json> {
     for (const Kind& kind : Kinds()) {
       if (*what != kind.name) continue;
@@ -129,13 +145,16 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
       Out("{}", Lines{table.ToString()});
       return rows;
     }
-    return Fail(ErrorCode::kUsage, "list {}: expected ops, kernels, passes, methods, observers, rules or verbs", *what);
+    return Fail(ErrorCode::kUsage,
+                "list {}: expected ops, kernels, passes, methods, observers, rules or verbs",
+                *what);
   };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbList = {"list", "Lists what this evoq has: operators, kernels, passes, quantization methods.", "evoq list kernels",
-                                  Declare};
+extern const VerbDef kVerbList = {
+    "list", "Lists what this evoq has: operators, kernels, passes, quantization methods.",
+    "evoq list kernels", Declare};
 
 }  // namespace evoq

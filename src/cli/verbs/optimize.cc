@@ -25,13 +25,16 @@ Status ReadConfig(Options& o) {
   for (const auto& [key, value] : config.items()) {
     if (key == "disable" && value.is_array()) {
       for (const json& name : value) {
-        if (!name.is_string()) return InvalidInput("{}: disable: expected names of passes", o.config);
+        if (!name.is_string())
+          return InvalidInput("{}: disable: expected names of passes", o.config);
         o.disable.push_back(name.get<std::string>());
       }
     } else if (key == "stop_after" && value.is_number_integer() && value >= 0 && value <= 1000000) {
       o.stop_after = value.get<int>();
     } else {
-      return InvalidInput("{}: field '{}', expected disable (a list of names) or stop_after (a number)", o.config, key);
+      return InvalidInput(
+          "{}: field '{}', expected disable (a list of names) or stop_after (a number)", o.config,
+          key);
     }
   }
   return {};
@@ -62,15 +65,19 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
   app.add_option("model", o->model, "MODEL.onnx")->required();
   app.add_option("-o,--output", o->output, "The ONNX file to write")->required();
   app.add_flag("--log-passes", o->log, "Say on stderr what each pass changed");
-  app.add_option("--stop-after", o->stop_after, "Run only the first N passes that change something");
-  app.add_option("--disable", o->disable, "Leave out passes of this name (a glob pattern; may be repeated)");
-  app.add_option("--config", o->config, "These options as a JSON file: {\"disable\": [...], \"stop_after\": N}");
+  app.add_option("--stop-after", o->stop_after,
+                 "Run only the first N passes that change something");
+  app.add_option("--disable", o->disable,
+                 "Leave out passes of this name (a glob pattern; may be repeated)");
+  app.add_option("--config", o->config,
+                 "These options as a JSON file: {\"disable\": [...], \"stop_after\": N}");
   return [o] { return Run(*o); };
 }
 
 }  // namespace
 
 extern const VerbDef kVerbOptimize = {"optimize", "Runs the graph passes only and writes ONNX.",
-                                      "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes", Declare};
+                                      "evoq optimize resnet.onnx -o resnet.opt.onnx --log-passes",
+                                      Declare};
 
 }  // namespace evoq

@@ -25,7 +25,8 @@ Result<MachineLimits> FindOrMeasure(const Options& o, int threads) {
   if (!o.limits.empty()) {
     EVOQ_ASSIGN(MachineLimits limits, LoadLimits(o.limits));
     if (threads > 0 && threads != limits.threads)
-      return Fail(ErrorCode::kUsage, "--threads {}: {} was measured with {}", threads, o.limits, limits.threads);
+      return Fail(ErrorCode::kUsage, "--threads {}: {} was measured with {}", threads, o.limits,
+                  limits.threads);
     return limits;
   }
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
@@ -37,7 +38,8 @@ Result<MachineLimits> FindOrMeasure(const Options& o, int threads) {
     return **kept;
   }
   const MachineLimits limits = MeasureMachine(isa, wanted);
-  if (const Status kept = KeepLimits(path, limits); !kept) Log("warning: {}", kept.error().message());
+  if (const Status kept = KeepLimits(path, limits); !kept)
+    Log("warning: {}", kept.error().message());
   return limits;
 }
 
@@ -54,7 +56,8 @@ Result<std::string> FindSample(const Options& o, const Graph& graph, PredictOpti
 }
 
 Result<json> Run(const Options& o, int threads) {
-  if (IsEtmFile(o.model)) return Fail(ErrorCode::kUsage, "{} is compiled already; predict reads the .onnx", o.model);
+  if (IsEtmFile(o.model))
+    return Fail(ErrorCode::kUsage, "{} is compiled already; predict reads the .onnx", o.model);
   EVOQ_ASSIGN(const Graph graph, LoadOptimizedGraph(o.model));
   PredictOptions options;
   EVOQ_ASSIGN(options.shapes, ParseShapes(o.shapes));
@@ -80,20 +83,28 @@ Result<json> Run(const Options& o, int threads) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, "MODEL.onnx")->required();
-  app.add_option("--scheme", o->schemes, "Only these (evoq list methods); float32 is always there to compare with")->delimiter(',');
+  app.add_option("--scheme", o->schemes,
+                 "Only these (evoq list methods); float32 is always there to compare with")
+      ->delimiter(',');
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")->check(CLI::PositiveNumber);
+  app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free")
+      ->check(CLI::PositiveNumber);
   app.add_option("--input", o->inputs,
                  "Content of an input of a model whose steps depend on data: NAME=F.npy");
-  app.add_option("--limits", o->limits, "Of another machine: what `evoq limits --json F` wrote there");
-  app.add_option("--ranges", o->ranges, "Calibrated ranges (quantize --save-ranges): a file so small that it is compressed gets its exact size");
+  app.add_option("--limits", o->limits,
+                 "Of another machine: what `evoq limits --json F` wrote there");
+  app.add_option("--ranges", o->ranges,
+                 "Calibrated ranges (quantize --save-ranges): a file so small that it is "
+                 "compressed gets its exact size");
   app.add_flag("--check", o->check, "Then run every scheme and show how far off the forecast is");
   return [o, &common] { return Run(*o, common.threads); };
 }
 
 }  // namespace
 
-extern const VerbDef kVerbPredict = {"predict", "Forecasts size and latency of each quantization scheme, without data and without running the model.",
+extern const VerbDef kVerbPredict = {"predict",
+                                     "Forecasts size and latency of each quantization scheme, "
+                                     "without data and without running the model.",
                                      "evoq predict mobilenetv2.onnx --threads 1", Declare};
 
 }  // namespace evoq

@@ -21,16 +21,23 @@ struct Options {
   TuneChoice tune;
 };
 
-json Span(const std::string& name, const std::string& category, int row, double start_ms, double ms, json args = json::object()) {
-  return {{"name", name}, {"cat", category}, {"ph", "X"}, {"pid", 1}, {"tid", row}, {"ts", start_ms * 1e3}, {"dur", ms * 1e3}, {"args", std::move(args)}};
+json Span(const std::string& name, const std::string& category, int row, double start_ms, double ms,
+          json args = json::object()) {
+  return {{"name", name}, {"cat", category},      {"ph", "X"},       {"pid", 1},
+          {"tid", row},   {"ts", start_ms * 1e3}, {"dur", ms * 1e3}, {"args", std::move(args)}};
 }
 
-// The first measured runs as a Chrome trace (chrome://tracing, Perfetto), as they happened: on one row the runs, without and
-// with step timing in turn; on the other the steps of the latter. What a run takes outside its steps is drawn before them.
+// The first measured runs as a Chrome trace (chrome://tracing, Perfetto), as they happened: on one
+// row the runs, without and with step timing in turn; on the other the steps of the latter. What a
+// run takes outside its steps is drawn before them.
 json TraceOf(const StepProfile& profile) {
   json events = json::array();
   const auto name_row = [&](int row, const char* name) {
-    events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}});
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", 1},
+                      {"tid", row},
+                      {"args", {{"name", name}}}});
   };
   name_row(0, "runs");
   name_row(1, "steps");
@@ -45,7 +52,9 @@ json TraceOf(const StepProfile& profile) {
     double at_ms = run.start_ms + host_ms;
     for (size_t i = 0; i < run.steps_ms.size(); ++i) {
       const StepTime& s = profile.steps[i];
-      events.push_back(Span(s.name, s.op, 1, at_ms, run.steps_ms[i], {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}}));
+      events.push_back(
+          Span(s.name, s.op, 1, at_ms, run.steps_ms[i],
+               {{"kernel", s.kernel}, {"precision", s.precision}, {"shape", s.shape}}));
       at_ms += run.steps_ms[i];
     }
   }
@@ -54,23 +63,33 @@ json TraceOf(const StepProfile& profile) {
 
 Status WriteTrace(const Options& o, const StepProfile& profile) {
   if (o.trace.empty()) return {};
-  return WriteFileAtomic(o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  return WriteFileAtomic(
+      o.trace, TraceOf(profile).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 // What makes the figures say less than they seem to. `first_ms`: what the first run took.
 void Warn(const StepProfile& profile, double first_ms) {
   if (profile.busy > 0.1)
-    Log("warning: half of the time a run took {:.0f}% longer than in the calm blocks that are shown: the machine is busy or its clock is unstable", 100 * profile.busy);
+    Log("warning: half of the time a run took {:.0f}% longer than in the calm blocks that are "
+        "shown: the machine is busy or its clock is unstable",
+        100 * profile.busy);
   if (first_ms > 10 * profile.total_ms)
-    Log("warning: the first run took {:.2f} ms, {:.0f} times the others: a process that runs once sees that", first_ms, first_ms / profile.total_ms);
+    Log("warning: the first run took {:.2f} ms, {:.0f} times the others: a process that runs once "
+        "sees that",
+        first_ms, first_ms / profile.total_ms);
   if (profile.host_ms > profile.steps_ms)
-    Log("warning: a run takes {:.3f} ms outside its steps and {:.3f} ms in them: the host is the bottleneck", profile.host_ms, profile.steps_ms);
+    Log("warning: a run takes {:.3f} ms outside its steps and {:.3f} ms in them: the host is the "
+        "bottleneck",
+        profile.host_ms, profile.steps_ms);
   if (profile.tax_ms() > 0.1 * profile.total_ms)
-    Log("warning: timing the steps adds {:.0f}% to a run: compare steps with each other, not with `evoq bench`", 100 * profile.tax_ms() / profile.total_ms);
+    Log("warning: timing the steps adds {:.0f}% to a run: compare steps with each other, not with "
+        "`evoq bench`",
+        100 * profile.tax_ms() / profile.total_ms);
 }
 
 Result<json> Run(const Options& o, int threads) {
-  EVOQ_ASSIGN(const ModelToMeasure m, LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+  EVOQ_ASSIGN(const ModelToMeasure m,
+              LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
   if (o.tune.measure() && !m.in_regions) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(m.shapes));
@@ -116,10 +135,13 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--batch", o->batch, "Samples per run, where the model leaves it free");
   AddTuneOptions(app, o->tune, "ignore what is stored in the .etm");
   app.add_option("--shape", o->shapes, "Sizes of a free input: NAME=1x3x224x224");
-  app.add_option("--input", o->inputs, "Content of an input, where it matters for the time: NAME=F.npy");
+  app.add_option("--input", o->inputs,
+                 "Content of an input, where it matters for the time: NAME=F.npy");
   app.add_option("--trace", o->trace, "Write a Chrome trace (Perfetto reads it)");
-  app.add_option("--layer-info", o->layer_info, "Write each step's kernel and the rejected candidates as JSON");
-  app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")->capture_default_str();
+  app.add_option("--layer-info", o->layer_info,
+                 "Write each step's kernel and the rejected candidates as JSON");
+  app.add_option("--warmup-ms", o->warmup_ms, "Time to run before measuring")
+      ->capture_default_str();
   app.add_option("--duration-s", o->duration_s, "Time to measure")->capture_default_str();
   app.add_flag("--sort", o->sort, "Slowest steps first");
   return [o, &common] { return Run(*o, common.threads); };
@@ -127,7 +149,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbProfile = {"profile", "Shows what each step takes: time, share, operations per second, share of the roofline.",
-                                     "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
+extern const VerbDef kVerbProfile = {
+    "profile",
+    "Shows what each step takes: time, share, operations per second, share of the roofline.",
+    "evoq profile mobilenetv2.etm --threads 1 --sort", Declare};
 
 }  // namespace evoq

@@ -1,9 +1,10 @@
+#include "cli/quantize.h"
+
 #include <algorithm>
 
 #include "base/file.h"
 #include "base/json_file.h"
 #include "base/text.h"
-#include "cli/quantize.h"
 #include "cli/verb.h"
 #include "quant/unfuse.h"
 
@@ -19,8 +20,9 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
   if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
   const std::map<std::string, std::string*> strings = {
       {"scheme", &job.scheme}, {"observer", &job.observer}, {"preprocess", &job.preprocess}};
-  const std::map<std::string, bool*> flags = {
-      {"per_tensor", &job.per_tensor}, {"signed", &job.signed_activations}, {"symmetric", &job.symmetric}};
+  const std::map<std::string, bool*> flags = {{"per_tensor", &job.per_tensor},
+                                              {"signed", &job.signed_activations},
+                                              {"symmetric", &job.symmetric}};
   for (const auto& [key, value] : config.items()) {
     if (auto s = strings.find(key); s != strings.end() && value.is_string()) {
       *s->second = value.get<std::string>();
@@ -49,12 +51,15 @@ Status ReadConfig(const std::string& path, QuantizeJob& job) {
   return {};
 }
 
-// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has them all.
+// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
+// them all.
 void PrintFloatReasons(const json& reasons) {
   std::map<std::string, std::vector<std::string>> nodes;
-  for (const auto& [node, reason] : reasons.items()) nodes[reason.get<std::string>()].push_back(node);
+  for (const auto& [node, reason] : reasons.items())
+    nodes[reason.get<std::string>()].push_back(node);
   std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
-  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   for (const auto& [reason, names] : groups) {
     const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
     Out("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
@@ -64,15 +69,22 @@ void PrintFloatReasons(const json& reasons) {
 
 // docs/certificate.md
 void AddPromise(CLI::App& app, QuantizeJob& job) {
-  app.add_option("--max-drop", job.promise.max_drop, "Promise: at most so many points of top-1 (without labels: of the float model's classes) are lost")
+  app.add_option("--max-drop", job.promise.max_drop,
+                 "Promise: at most so many points of top-1 (without labels: of the float model's "
+                 "classes) are lost")
       ->check(CLI::Range(0.0, 100.0));
   app.add_option("--min-sqnr", job.promise.min_sqnr_db,
                  "Promise: signal to noise of every output against the float model's, in dB");
-  app.add_flag("--never-slower", job.promise.never_slower, "Promise: not slower than the float model on this machine");
+  app.add_flag("--never-slower", job.promise.never_slower,
+               "Promise: not slower than the float model on this machine");
   AddDataOption(app, "--data", job.data,
                 "What accuracy is measured on; also calibrates when --calib is not given");
-  app.add_option("--labels", job.labels, "A .tsv with the columns file and class_index, or an idx label file");
-  app.add_option("--data-limit", job.data_limit, "Measure on at most N samples, evenly spread (0: all)")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--labels", job.labels,
+                 "A .tsv with the columns file and class_index, or an idx label file");
+  app.add_option("--data-limit", job.data_limit,
+                 "Measure on at most N samples, evenly spread (0: all)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--search-s", job.search_s, "Time for the search of --scheme auto")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -88,22 +100,35 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto tune = std::make_shared<TuneChoice>();
   app.add_option("model", o->model, "MODEL.onnx")->required();
   app.add_option("-o,--output", o->output, "OUT.etm or OUT.onnx")->required();
-  auto* scheme = app.add_option("--scheme", o->scheme, "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list methods), or auto: a method for each layer, by measuring")->capture_default_str();
+  auto* scheme = app.add_option("--scheme", o->scheme,
+                                "int8, int8-dynamic, int8-weights, bf16, float32 (evoq list "
+                                "methods), or auto: a method for each layer, by measuring")
+                     ->capture_default_str();
   AddDataOption(app, "--calib", o->calib, "Calibration data");
-  app.add_option("--calib-random", o->calib_random, "Calibrate on N random samples (for speed tests only)")->check(CLI::PositiveNumber);
-  auto* limit = app.add_option("--calib-limit", o->calib_limit, "Use at most N samples, evenly spread (0: all)")
-                    ->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: MODEL.preprocess.json beside the model)");
+  app.add_option("--calib-random", o->calib_random,
+                 "Calibrate on N random samples (for speed tests only)")
+      ->check(CLI::PositiveNumber);
+  auto* limit = app.add_option("--calib-limit", o->calib_limit,
+                               "Use at most N samples, evenly spread (0: all)")
+                    ->check(CLI::NonNegativeNumber)
+                    ->capture_default_str();
+  app.add_option("--preprocess", o->preprocess,
+                 "How images become inputs (default: MODEL.preprocess.json beside the model)");
   app.add_option("--observer", o->observer, "minmax, moving-average, percentile, entropy or mse");
-  auto* percentile = app.add_option("--percentile", o->percentile, "Of --observer percentile")->capture_default_str();
-  app.add_flag("--per-tensor", o->per_tensor, "One scale per weight tensor instead of one per output channel");
+  auto* percentile = app.add_option("--percentile", o->percentile, "Of --observer percentile")
+                         ->capture_default_str();
+  app.add_flag("--per-tensor", o->per_tensor,
+               "One scale per weight tensor instead of one per output channel");
   app.add_flag("--signed", o->signed_activations, "int8 activations instead of uint8");
   app.add_flag("--symmetric", o->symmetric, "Activations with the zero point in the middle");
   std::vector<std::string> targets;
   for (const QdqTarget& target : AllQdqTargets()) targets.push_back(target.name);
-  app.add_option("--target", o->target, "The runtime that the Q/DQ pairs of an .onnx are placed for")
-      ->check(CLI::IsMember(targets))->capture_default_str();
-  app.add_option("--exclude", o->exclude, "Keep nodes of this name in float (a glob pattern; may be repeated)");
+  app.add_option("--target", o->target,
+                 "The runtime that the Q/DQ pairs of an .onnx are placed for")
+      ->check(CLI::IsMember(targets))
+      ->capture_default_str();
+  app.add_option("--exclude", o->exclude,
+                 "Keep nodes of this name in float (a glob pattern; may be repeated)");
   app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
   AddShapeOptions(app, o->shapes, o->fixed, "plan and measure for, and of random samples");
@@ -132,10 +157,13 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
     }
     EVOQ_ASSIGN(json out, Quantize(job));
     const bool bf16 = out["steps_bf16"].get<int>() > 0;
-    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} s\n", job.model, job.output,
-        HumanBytes(out["input_bytes"].get<int64_t>()), HumanBytes(out["output_bytes"].get<int64_t>()),
-        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0), out[bf16 ? "steps_bf16" : "steps_int8"].get<int>(),
-        out["steps_total"].get<int>(), bf16 ? "bf16" : "int8", out["steps_float"].get<int>(), out["seconds"].get<double>());
+    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} "
+        "s\n",
+        job.model, job.output, HumanBytes(out["input_bytes"].get<int64_t>()),
+        HumanBytes(out["output_bytes"].get<int64_t>()),
+        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0),
+        out[bf16 ? "steps_bf16" : "steps_int8"].get<int>(), out["steps_total"].get<int>(),
+        bf16 ? "bf16" : "int8", out["steps_float"].get<int>(), out["seconds"].get<double>());
     if (out.contains("steps_why")) Out("  {}\n", out["steps_why"].get<std::string>());
     PrintFloatReasons(out["float_reasons"]);
     for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
@@ -146,7 +174,10 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbQuantize = {
-    "quantize", "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and DequantizeLinear.",
-    "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess mobilenetv2.preprocess.json -o mobilenetv2.etm", Declare};
+    "quantize",
+    "Quantizes a model and writes it as .etm, or as ONNX with QuantizeLinear and DequantizeLinear.",
+    "evoq quantize mobilenetv2.onnx --scheme int8 --calib images/ --preprocess "
+    "mobilenetv2.preprocess.json -o mobilenetv2.etm",
+    Declare};
 
 }  // namespace evoq

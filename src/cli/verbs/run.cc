@@ -20,22 +20,33 @@ struct Options {
 };
 
 // "NAME=F" or, for a model with one input, "F".
-Result<std::pair<std::string, std::string>> SplitInput(const std::string& option, const Graph& graph) {
+Result<std::pair<std::string, std::string>> SplitInput(const std::string& option,
+                                                       const Graph& graph) {
   const size_t equals = option.find('=');
-  if (equals != std::string::npos) return std::pair(option.substr(0, equals), option.substr(equals + 1));
+  if (equals != std::string::npos)
+    return std::pair(option.substr(0, equals), option.substr(equals + 1));
   if (graph.inputs().size() == 1) return std::pair(graph.value(graph.inputs()[0]).name, option);
-  return Fail(ErrorCode::kUsage, "--input {}: expected NAME=FILE, the model has {} inputs", option, graph.inputs().size());
+  return Fail(ErrorCode::kUsage, "--input {}: expected NAME=FILE, the model has {} inputs", option,
+              graph.inputs().size());
 }
 
-Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const std::string& model, const std::string& preprocess) {
+Result<Tensor> ReadInput(const std::string& file, const TensorType& type, const std::string& model,
+                         const std::string& preprocess) {
   if (LowerExtension(file) == ".npy") {
     EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
     if (tensor.dtype() != type.dtype)
-      return InvalidInput("{}: elements are {}, expected {} for the model's input", file, DTypeName(tensor.dtype()), DTypeName(type.dtype));
-    return type.quantized() ? tensor.WithType([&] { auto t = type; t.shape = tensor.shape(); return t; }()) : tensor;
+      return InvalidInput("{}: elements are {}, expected {} for the model's input", file,
+                          DTypeName(tensor.dtype()), DTypeName(type.dtype));
+    return type.quantized() ? tensor.WithType([&] {
+      auto t = type;
+      t.shape = tensor.shape();
+      return t;
+    }())
+                            : tensor;
   }
   const std::string config = FindPreprocess(model, preprocess);
-  if (config.empty()) return Fail(ErrorCode::kUsage, "{}: an image needs --preprocess F.json", file);
+  if (config.empty())
+    return Fail(ErrorCode::kUsage, "{}: an image needs --preprocess F.json", file);
   EVOQ_ASSIGN(const Preprocess how, LoadPreprocess(config));
   return LoadInput(file, how);
 }
@@ -56,36 +67,48 @@ struct State {
   size_t from, to;
 };
 
-Result<std::vector<State>> ParseStates(const std::vector<std::string>& options, const Graph& graph) {
+Result<std::vector<State>> ParseStates(const std::vector<std::string>& options,
+                                       const Graph& graph) {
   std::vector<State> states;
   const auto place = [&](const std::vector<ValueId>& values, const std::string& name) {
-    return static_cast<size_t>(std::find_if(values.begin(), values.end(), [&](ValueId id) { return graph.value(id).name == name; }) - values.begin());
+    return static_cast<size_t>(
+        std::find_if(values.begin(), values.end(),
+                     [&](ValueId id) { return graph.value(id).name == name; }) -
+        values.begin());
   };
   for (const std::string& option : options) {
     const size_t equals = option.find('=');
-    if (equals == std::string::npos) return Fail(ErrorCode::kUsage, "--state {}: expected OUTPUT=INPUT", option);
-    const State state{place(graph.outputs(), option.substr(0, equals)), place(graph.inputs(), option.substr(equals + 1))};
-    if (state.from == graph.outputs().size()) return Fail(ErrorCode::kUsage, "--state {}: the model has no output of that name", option);
-    if (state.to == graph.inputs().size()) return Fail(ErrorCode::kUsage, "--state {}: the model has no input of that name", option);
+    if (equals == std::string::npos)
+      return Fail(ErrorCode::kUsage, "--state {}: expected OUTPUT=INPUT", option);
+    const State state{place(graph.outputs(), option.substr(0, equals)),
+                      place(graph.inputs(), option.substr(equals + 1))};
+    if (state.from == graph.outputs().size())
+      return Fail(ErrorCode::kUsage, "--state {}: the model has no output of that name", option);
+    if (state.to == graph.inputs().size())
+      return Fail(ErrorCode::kUsage, "--state {}: the model has no input of that name", option);
     states.push_back(state);
   }
   return states;
 }
 
-// Runs the model once for each row of the inputs that have an axis more than the model's, in front; the other inputs are the same in each
-// step, but for the states. Outputs are stacked in front.
-Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs, const std::vector<State>& states) {
+// Runs the model once for each row of the inputs that have an axis more than the model's, in front;
+// the other inputs are the same in each step, but for the states. Outputs are stacked in front.
+Result<std::vector<Tensor>> RunSteps(Engine& engine, std::vector<Tensor> inputs,
+                                     const std::vector<State>& states) {
   const Graph& graph = engine.model().graph;
   std::vector<size_t> stepped;
   int64_t steps = -1;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = graph.value(graph.inputs()[i]).type.shape;
     if (!shape.ranked() || inputs[i].shape().rank() != shape.rank() + 1) continue;
-    if (steps >= 0 && inputs[i].sizes()[0] != steps) return Fail(ErrorCode::kUsage, "inputs of {} and {} steps", steps, inputs[i].sizes()[0]);
+    if (steps >= 0 && inputs[i].sizes()[0] != steps)
+      return Fail(ErrorCode::kUsage, "inputs of {} and {} steps", steps, inputs[i].sizes()[0]);
     steps = inputs[i].sizes()[0];
     stepped.push_back(i);
   }
-  if (steps < 1) return Fail(ErrorCode::kUsage, "--state: expected an input with the steps as an axis in front of the model's");
+  if (steps < 1)
+    return Fail(ErrorCode::kUsage,
+                "--state: expected an input with the steps as an axis in front of the model's");
   const std::vector<Tensor> given = inputs;
   std::vector<std::vector<Tensor>> rows(graph.outputs().size());
   for (int64_t step = 0; step < steps; ++step) {
@@ -124,22 +147,28 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_ASSIGN(const auto named, SplitInput(option, graph));
     size_t index = 0;
     while (index < inputs.size() && graph.value(graph.inputs()[index]).name != named.first) ++index;
-    if (index == inputs.size()) return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", named.first);
-    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, graph.value(graph.inputs()[index]).type, o.model, o.preprocess));
+    if (index == inputs.size())
+      return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name",
+                  named.first);
+    EVOQ_ASSIGN(inputs[index], ReadInput(named.second, graph.value(graph.inputs()[index]).type,
+                                         o.model, o.preprocess));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined())
-      return Fail(ErrorCode::kUsage, "input {} is missing: --input {}=F.npy", graph.value(graph.inputs()[i]).name, graph.value(graph.inputs()[i]).name);
+      return Fail(ErrorCode::kUsage, "input {} is missing: --input {}=F.npy",
+                  graph.value(graph.inputs()[i]).name, graph.value(graph.inputs()[i]).name);
   }
   EVOQ_ASSIGN(const std::vector<State> states, ParseStates(o.states, graph));
-  EVOQ_ASSIGN(const std::vector<Tensor> outputs, states.empty() ? engine->Run(inputs) : RunSteps(*engine, inputs, states));
+  EVOQ_ASSIGN(const std::vector<Tensor> outputs,
+              states.empty() ? engine->Run(inputs) : RunSteps(*engine, inputs, states));
   if (!o.output_dir.empty()) EVOQ_TRY(MakeDirectories(o.output_dir));
   json out = {{"model", o.model}, {"outputs", json::array()}};
   std::set<std::string> taken;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = graph.value(graph.outputs()[i]).name;
     Out("{}: {}\n", name, outputs[i].type().ToString());
-    json entry = {{"name", name}, {"dtype", DTypeName(outputs[i].dtype())}, {"shape", outputs[i].sizes()}};
+    json entry = {
+        {"name", name}, {"dtype", DTypeName(outputs[i].dtype())}, {"shape", outputs[i].sizes()}};
     if (!o.output_dir.empty()) {
       const std::string path = o.output_dir + "/" + FileFor(name, taken);
       EVOQ_TRY(WriteNpy(outputs[i], path));
@@ -172,11 +201,16 @@ Result<json> Run(const Options& o, int threads) {
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->model, "MODEL.onnx or MODEL.etm")->required();
-  app.add_option("--input", o->inputs, "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")->required();
-  app.add_option("--state", o->states, "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its output to the next one's input; "
-                                         "outputs are stacked");
+  app.add_option("--input", o->inputs,
+                 "NAME=F.npy, NAME=F.jpg or NAME=F.png (the name may be left out for one input)")
+      ->required();
+  app.add_option("--state", o->states,
+                 "OUTPUT=INPUT: a run for each row of the inputs' first axis, each handing its "
+                 "output to the next one's input; "
+                 "outputs are stacked");
   app.add_option("--output-dir", o->output_dir, "Write each output as NAME.npy into this folder");
-  app.add_option("--preprocess", o->preprocess, "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
+  app.add_option("--preprocess", o->preprocess,
+                 "How an image becomes an input (default: MODEL.preprocess.json beside the model)");
   app.add_option("--topk", o->topk, "Print the K largest values of the first output");
   app.add_option("--labels", o->labels, "Class names for --topk, one per line");
   return [o, &common] { return Run(*o, common.threads); };
@@ -185,6 +219,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 }  // namespace
 
 extern const VerbDef kVerbRun = {"run", "Runs a model once on files and writes its outputs.",
-                                 "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5", Declare};
+                                 "evoq run mobilenetv2.etm --input input=cat.jpg --topk 5",
+                                 Declare};
 
 }  // namespace evoq

@@ -25,7 +25,8 @@ const char* StateName(VerifyLine::State state) {
 
 json ToJson(const Verification& v) {
   json lines = json::array();
-  for (const VerifyLine& line : v.lines) lines.push_back({{"line", line.name}, {"state", StateName(line.state)}, {"text", line.text}});
+  for (const VerifyLine& line : v.lines)
+    lines.push_back({{"line", line.name}, {"state", StateName(line.state)}, {"text", line.text}});
   json out = {
       {"holds", v.holds()}, {"lines", lines}, {"guaranteed", v.certificate.speed.guaranteed}};
   if (v.speed.ratio.rounds > 0) {  // it was measured
@@ -50,7 +51,8 @@ Result<Samples> SamplesAsCertified(const Options& o) {
   if (!o.preprocess.empty()) {
     EVOQ_ASSIGN(options.preprocess, LoadPreprocess(o.preprocess));
   } else if (!certificate.preprocess.empty()) {
-    EVOQ_ASSIGN(options.preprocess, WithContext(ParsePreprocess(certificate.preprocess), o.job.path + ": the certificate's preprocessing"));
+    EVOQ_ASSIGN(options.preprocess, WithContext(ParsePreprocess(certificate.preprocess),
+                                                o.job.path + ": the certificate's preprocessing"));
   }
   options.labels = o.labels;
   EVOQ_ASSIGN(const auto data, OpenInputs(o.data, InputsOf(model.graph), options));
@@ -67,7 +69,8 @@ Result<json> Run(Options o, const CommonOptions& common) {
   }
   EVOQ_ASSIGN(const Verification v, Verify(o.job, o.data.empty() ? nullptr : &samples));
   Out("{}: certificate of --scheme {}\n", o.job.path, v.certificate.scheme);
-  for (const VerifyLine& line : v.lines) Out("  {:5}  {:8}  {}\n", StateName(line.state), line.name, line.text);
+  for (const VerifyLine& line : v.lines)
+    Out("  {:5}  {:8}  {}\n", StateName(line.state), line.name, line.text);
   json out = ToJson(v);
   out["model"] = o.job.path;
   if (v.holds()) return out;
@@ -76,16 +79,20 @@ Result<json> Run(Options o, const CommonOptions& common) {
   for (const VerifyLine& line : v.lines) {
     if (line.state == VerifyLine::State::kFails) failed.push_back(line.name);
   }
-  return Fail(ErrorCode::kConditionFailed, "{}: the certificate does not hold: {}", o.job.path, fmt::join(failed, ", "));
+  return Fail(ErrorCode::kConditionFailed, "{}: the certificate does not hold: {}", o.job.path,
+              fmt::join(failed, ", "));
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   app.add_option("model", o->job.path, "MODEL.etm with a certificate")->required();
   AddDataOption(app, "--data", o->data, "The samples that it was measured on");
-  app.add_option("--labels", o->labels, "A .tsv with the columns file and class_index, or an idx label file");
-  app.add_option("--preprocess", o->preprocess, "How images become inputs (default: as the certificate's did)");
-  app.add_option("--baseline", o->job.baseline, "The float model's .onnx; needed for other samples than the certificate's");
+  app.add_option("--labels", o->labels,
+                 "A .tsv with the columns file and class_index, or an idx label file");
+  app.add_option("--preprocess", o->preprocess,
+                 "How images become inputs (default: as the certificate's did)");
+  app.add_option("--baseline", o->job.baseline,
+                 "The float model's .onnx; needed for other samples than the certificate's");
   app.add_option("--measure-s", o->job.measure_s,
                  "Time to measure speed, waiting for a quiet machine included")
       ->check(CLI::PositiveNumber)
@@ -95,7 +102,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
 
 }  // namespace
 
-extern const VerbDef kVerbVerify = {"verify", "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
-                                    "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
+extern const VerbDef kVerbVerify = {
+    "verify",
+    "Measures again what a model's certificate guarantees; exit code 1 when it does not hold.",
+    "evoq verify mobilenetv2.etm --data images/ --labels labels.tsv", Declare};
 
 }  // namespace evoq

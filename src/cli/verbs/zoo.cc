@@ -24,7 +24,9 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
   auto o = std::make_shared<Options>();
   app.add_option("name", o->name, "The architecture; without it they are listed");
   app.add_option("-o,--output", o->output, "The ONNX file to write");
-  app.add_option("--sequence", o->zoo.sequence, "Tokens of bert-base")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  app.add_option("--sequence", o->zoo.sequence, "Tokens of bert-base")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   app.add_option("--seed", o->zoo.seed, "Seed of the random weights")->capture_default_str();
   return [o]() -> Result<json> {
     if (o->name.empty()) {
@@ -39,7 +41,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
     }
     const ZooModel* model = FindZooModel(o->name);
     if (model == nullptr) return Fail(ErrorCode::kUsage, "zoo {}: not one of `evoq zoo`", o->name);
-    if (o->output.empty()) return Fail(ErrorCode::kUsage, "zoo {}: -o OUT.onnx is missing", o->name);
+    if (o->output.empty())
+      return Fail(ErrorCode::kUsage, "zoo {}: -o OUT.onnx is missing", o->name);
     Graph graph = model->build(o->zoo);
     EVOQ_TRY(InferTypes(graph));
     EVOQ_TRY(ExportOnnx(graph, o->output));
@@ -51,7 +54,8 @@ VerbRun Declare(CLI::App& app, const CommonOptions&) {
 
 }  // namespace
 
-extern const VerbDef kVerbZoo = {"zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
-                                 "evoq zoo resnet50 -o resnet50.onnx", Declare};
+extern const VerbDef kVerbZoo = {
+    "zoo", "Writes a well-known architecture with seeded random weights, for benchmarks.",
+    "evoq zoo resnet50 -o resnet50.onnx", Declare};
 
 }  // namespace evoq

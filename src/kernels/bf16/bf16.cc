@@ -25,7 +25,8 @@ std::optional<Rejection> RejectUnlessBf16(const KernelCall& call, size_t count) 
     if (call.has_input(i) && !PlainBf16(call.inputs[i]))
       return Reject("types", "input {} is {}, expected bfloat16", i, call.inputs[i].ToString());
   }
-  if (!PlainBf16(call.outputs[0])) return Reject("types", "output is {}, expected bfloat16", call.outputs[0].ToString());
+  if (!PlainBf16(call.outputs[0]))
+    return Reject("types", "output is {}, expected bfloat16", call.outputs[0].ToString());
   return std::nullopt;
 }
 

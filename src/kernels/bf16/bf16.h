@@ -1,6 +1,6 @@
-// bfloat16 rows: the upper half of a float32. Every bf16 kernel but the matrix product is defined by the float32 one:
-// widen (exact), compute in float32, narrow (to nearest, ties to even; a NaN stays a quiet NaN; denormals are kept). So it
-// gives the same bits on every instruction set.
+// bfloat16 rows: the upper half of a float32. Every bf16 kernel but the matrix product is defined
+// by the float32 one: widen (exact), compute in float32, narrow (to nearest, ties to even; a NaN
+// stays a quiet NaN; denormals are kept). So it gives the same bits on every instruction set.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ struct Bf16Table {
 };
 EVOQ_ISA_TABLE(Bf16Table)
 
-// A call with every bfloat16 type written as float32: what the float32 functions that read shapes and attributes take.
-// Constants are not converted.
+// A call with every bfloat16 type written as float32: what the float32 functions that read shapes
+// and attributes take. Constants are not converted.
 struct WideCall {
   std::vector<TensorType> inputs, outputs;
   KernelCall call;
@@ -29,7 +29,9 @@ struct WideCall {
   WideCall& operator=(const WideCall&) = delete;
 };
 
-inline bool PlainBf16(const TensorType& type) { return type.dtype == DType::kBfloat16 && !type.quantized(); }
+inline bool PlainBf16(const TensorType& type) {
+  return type.dtype == DType::kBfloat16 && !type.quantized();
+}
 
 // Nothing when inputs [0, count) that are there and output 0 are bfloat16.
 std::optional<Rejection> RejectUnlessBf16(const KernelCall& call, size_t count);

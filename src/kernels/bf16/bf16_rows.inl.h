@@ -17,7 +17,8 @@ void Narrow(const float* x, uint16_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint32_t bits;
     std::memcpy(&bits, x + i, sizeof(bits));
-    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40u;
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16,
+                   nan = (bits >> 16) | 0x40u;
     y[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
   }
 }

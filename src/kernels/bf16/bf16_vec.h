@@ -19,7 +19,8 @@ template <int kN>
 inline void StoreBf16(uint16_t* p, Vec<float, kN> v) {
   Vec<uint32_t, kN> bits;
   std::memcpy(&bits, &v, sizeof(bits));
-  const Vec<uint32_t, kN> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, nan = (bits >> 16) | 0x40u;
+  const Vec<uint32_t, kN> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16,
+                          nan = (bits >> 16) | 0x40u;
   const Vec<uint32_t, kN> narrow = (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
   StoreVec<uint16_t, kN>(p, Convert<uint16_t, kN>(narrow));
 }

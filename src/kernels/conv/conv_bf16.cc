@@ -1,6 +1,7 @@
-// conv_bf16 and conv_transpose_bf16: y = activation(conv(x, w) + bias + residual) of bfloat16 values, channels-last, any
-// group, weights constant. Pixels are read in place as pairs of channels where a group has an even number of them; else
-// the rows of a tile are copied, taps beside each other as the packed weights are.
+// conv_bf16 and conv_transpose_bf16: y = activation(conv(x, w) + bias + residual) of bfloat16
+// values, channels-last, any group, weights constant. Pixels are read in place as pairs of channels
+// where a group has an even number of them; else the rows of a tile are copied, taps beside each
+// other as the packed weights are.
 #include <algorithm>
 #include <cstring>
 
@@ -13,14 +14,16 @@
 namespace evoq {
 namespace {
 
-// The shape with pairs of channels in the place of channels, for the row sources of float32. Needs an even depth.
+// The shape with pairs of channels in the place of channels, for the row sources of float32. Needs
+// an even depth.
 ConvShapeF32 InPairs(ConvShapeF32 shape) {
   shape.channels_in /= 2;
   return shape;
 }
 
 // Row sources: of pairs, in place.
-void FillPairs(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile, float*) {
+void FillPairs(const void* source, int64_t first, int count, const SegmentF32& segment,
+               TileRowsF32& tile, float*) {
   FillConvRows(source, first, count, segment, tile);
 }
 
@@ -32,14 +35,18 @@ struct CopySource {
   const uint16_t* x;  // at the group's first channel
 };
 
-bool Within(int64_t i, int64_t size) { return static_cast<uint64_t>(i) < static_cast<uint64_t>(size); }
+bool Within(int64_t i, int64_t size) {
+  return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
+}
 
 // All of K for the output pixel whose window starts at `at` (z, y, x): line by line of the window.
-void CopyWindow(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3], uint16_t* to) {
+void CopyWindow(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3],
+                uint16_t* to) {
   const int64_t depth = s.depth(), line = s.kernel[2] * depth, step = s.dilation[2] * s.channels_in;
   const int64_t line_step = s.dilation[1] * s.in[2] * s.channels_in;
   const bool inside = at[2] >= 0 && at[2] + (s.kernel[2] - 1) * s.dilation[2] < s.in[2];
-  const bool run = inside && s.group == 1 && s.dilation[2] == 1;  // a line's pixels lie side by side
+  const bool run =
+      inside && s.group == 1 && s.dilation[2] == 1;  // a line's pixels lie side by side
   for (int64_t kz = 0; kz < s.kernel[0]; ++kz) {
     const int64_t z = at[0] + kz * s.dilation[0];
     for (int64_t ky = 0; ky < s.kernel[1]; ++ky, to += line) {
@@ -68,12 +75,14 @@ void CopyWindow(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, con
 }
 
 // Elements [begin, end) of K alone.
-void CopyPart(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3], int64_t begin, int64_t end, uint16_t* to) {
+void CopyPart(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const int64_t (&at)[3],
+              int64_t begin, int64_t end, uint16_t* to) {
   const int64_t depth = s.depth();
   for (int64_t k = begin; k < end;) {
     const int64_t t = k / depth, n = std::min(depth - k % depth, end - k);
     const int64_t z = at[0] + t / (s.kernel[1] * s.kernel[2]) * s.dilation[0];
-    const int64_t y = at[1] + t / s.kernel[2] % s.kernel[1] * s.dilation[1], x = at[2] + t % s.kernel[2] * s.dilation[2];
+    const int64_t y = at[1] + t / s.kernel[2] % s.kernel[1] * s.dilation[1],
+                  x = at[2] + t % s.kernel[2] * s.dilation[2];
     if (Within(z, s.in[0]) && Within(y, s.in[1]) && Within(x, s.in[2])) {
       copy(image + ((z * s.in[1] + y) * s.in[2] + x) * s.channels_in + k % depth, 0, 1, n, to);
     } else {
@@ -83,15 +92,18 @@ void CopyPart(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const
   }
 }
 
-void FillCopies(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile, float* copy) {
+void FillCopies(const void* source, int64_t first, int count, const SegmentF32& segment,
+                TileRowsF32& tile, float* copy) {
   const CopySource& c = *static_cast<const CopySource*>(source);
   const ConvShapeF32& s = *c.shape;
-  const int64_t all = s.taps() * s.depth(), begin = 2 * segment.k, end = std::min(begin + 2 * segment.depth, all);
+  const int64_t all = s.taps() * s.depth(), begin = 2 * segment.k,
+                end = std::min(begin + 2 * segment.depth, all);
   const int64_t image = s.in[0] * s.in[1] * s.in[2] * s.channels_in;
   int64_t x = first % s.out[2], y = first / s.out[2], z = y / s.out[1], n = z / s.out[0];
   y %= s.out[1], z %= s.out[0];
   for (int r = 0; r < count; ++r) {
-    const int64_t at[3] = {z * s.stride[0] - s.pad[0], y * s.stride[1] - s.pad[1], x * s.stride[2] - s.pad[2]};
+    const int64_t at[3] = {z * s.stride[0] - s.pad[0], y * s.stride[1] - s.pad[1],
+                           x * s.stride[2] - s.pad[2]};
     float* to = copy + r * kCopyStrideBf16;
     if (segment.depth > 0) to[segment.depth - 1] = 0;
     if (begin == 0 && end == all) {
@@ -130,19 +142,23 @@ struct ConvBf16 {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     for (const Phase& phase : phases) {
       const int64_t tasks = phase.plan.tasks();
-      context.pool.ParallelFor(shape.group * tasks, phase.plan.blocks.grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) RunTask(phase, i / tasks, i % tasks, in, out);
-      });
+      context.pool.ParallelFor(shape.group * tasks, phase.plan.blocks.grain,
+                               [&](int64_t begin, int64_t end) {
+                                 for (int64_t i = begin; i < end; ++i)
+                                   RunTask(phase, i / tasks, i % tasks, in, out);
+                               });
     }
   }
 
   // Groups share panels of Conv's weights; those of ConvTranspose lie behind each other along K.
-  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in, void* const* out) const {
+  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in,
+               void* const* out) const {
     const GemmPlanBf16& plan = phase.plan;
     const uint16_t* x = static_cast<const uint16_t*>(in[0]) + group * shape.depth();
     const ConvRowsSourceF32 pairs = {&phase.map, reinterpret_cast<const float*>(x)};
     const CopySource copies = {&shape, plan.kernels->copy_runs, x};
-    const int64_t column = group * shape.columns(), first = transposed ? 0 : column, moved = transposed ? column : 0;
+    const int64_t column = group * shape.columns(), first = transposed ? 0 : column,
+                  moved = transposed ? column : 0;
     const GemmJobBf16 job = {copied ? static_cast<const void*>(&copies) : &pairs,
                              copied ? FillCopies : FillPairs,
                              weights + (transposed ? group * shape.depth() / 2 * kPanelF32 : 0),
@@ -162,7 +178,8 @@ std::optional<Rejection> ReadShape(const KernelCall& call, bool transposed, Conv
   const WideCall wide(call);
   if (auto why = ReadConvShape(wide.call, transposed, shape)) return why;
   if (!transposed) return std::nullopt;
-  if (shape.depth() % 2 != 0) return Reject("shape", "{} input channels in a group, expected an even number", shape.depth());
+  if (shape.depth() % 2 != 0)
+    return Reject("shape", "{} input channels in a group, expected an even number", shape.depth());
   return std::nullopt;
 }
 
@@ -175,7 +192,8 @@ std::optional<Rejection> RejectConv(const KernelCall& call) {
 template <bool kTransposed>
 Result<Tensor> PackConv(const KernelCall& call, size_t input) {
   if (input != 1) return Tensor();
-  return PackWeightBf16(kTransposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16, call.constant(input));
+  return PackWeightBf16(kTransposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16,
+                        call.constant(input));
 }
 
 // Adds the outputs that `axes` describe, if there are any.
@@ -196,23 +214,27 @@ void AddPhase(const KernelCall& call, const BindOptions& options, const Activati
   sizes.row_bytes = s.channels_in * (state.transposed ? 1 : s.stride[2]) * 2;
   sizes.jobs = s.group;
   sizes.taps_in_order = !state.transposed;
-  GemmPlanBf16 plan = PlanGemmBf16(sizes, state.copied, call, activation, options.isa, options.threads);
+  GemmPlanBf16 plan =
+      PlanGemmBf16(sizes, state.copied, call, activation, options.isa, options.threads);
   state.phases.push_back({std::move(map), std::move(plan)});
 }
 
 template <bool kTransposed>
 Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options) {
   ConvBf16 state;
-  if (const auto why = ReadShape(call, kTransposed, state.shape)) return Unsupported("{}", why->why);
+  if (const auto why = ReadShape(call, kTransposed, state.shape))
+    return Unsupported("{}", why->why);
   const ConvShapeF32& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1), kTransposed ? kConvTransposeLayoutBf16 : kConvLayoutBf16));
+  EVOQ_ASSIGN(state.weights, PairPanelsOf(*call.constant(1), kTransposed ? kConvTransposeLayoutBf16
+                                                                         : kConvLayoutBf16));
   state.transposed = kTransposed;
   state.copied = s.depth() % 2 != 0;
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
   if (kTransposed) {
-    for (int64_t i = 0; i < s.phases(); ++i) AddPhase(call, options, activation, ConvPhaseAxes(s, i), state);
+    for (int64_t i = 0; i < s.phases(); ++i)
+      AddPhase(call, options, activation, ConvPhaseAxes(s, i), state);
   } else {
     AddPhase(call, options, activation, ConvAxes(s), state);
   }
@@ -223,10 +245,11 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
 }  // namespace
 
 extern const KernelDef kConvBf16;
-const KernelDef kConvBf16 = {"conv_bf16",       "Conv",          "bf16",          Peak::kBf16,
+const KernelDef kConvBf16 = {"conv_bf16",       "Conv",          "bf16",         Peak::kBf16,
                              RejectConv<false>, PackConv<false>, BindConv<false>};
 extern const KernelDef kConvTransposeBf16;
-const KernelDef kConvTransposeBf16 = {"conv_transpose_bf16", "ConvTranspose", "bf16",        Peak::kBf16,
-                                      RejectConv<true>,      PackConv<true>,  BindConv<true>};
+const KernelDef kConvTransposeBf16 = {"conv_transpose_bf16", "ConvTranspose",  "bf16",
+                                      Peak::kBf16,           RejectConv<true>, PackConv<true>,
+                                      BindConv<true>};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group, weights constant.
+// conv_f32: y = activation(conv(x, w) + bias + residual) in float32, channels-last, any group,
+// weights constant.
 #include <algorithm>
 
 #include "base/math.h"
@@ -26,17 +27,19 @@ struct ConvF32 {
     const int64_t tasks = plan.tasks();
     context.pool.ParallelFor(jobs() * tasks, plan.grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t group = i / tasks * groups_of_job(), end_group = std::min(group + groups_of_job(), shape.group);
+        const int64_t group = i / tasks * groups_of_job(),
+                      end_group = std::min(group + groups_of_job(), shape.group);
         const ConvRowsSourceF32 source = {&map, x + group * shape.depth()};
-        const GemmJobF32 job = {&source,
-                                FillConvRows,
-                                weights,
-                                group * shape.columns(),
-                                end_group * shape.columns(),
-                                static_cast<float*>(out[0]),
-                                has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                                has_residual ? static_cast<const float*>(in[3]) : nullptr,
-                                static_cast<int32_t>(plan.lanes.empty() ? 0 : (end_group - group) * shape.depth())};
+        const GemmJobF32 job = {
+            &source,
+            FillConvRows,
+            weights,
+            group * shape.columns(),
+            end_group * shape.columns(),
+            static_cast<float*>(out[0]),
+            has_bias ? static_cast<const float*>(in[2]) : nullptr,
+            has_residual ? static_cast<const float*>(in[3]) : nullptr,
+            static_cast<int32_t>(plan.lanes.empty() ? 0 : (end_group - group) * shape.depth())};
         RunGemmTaskF32(plan, job, i % tasks);
       }
     });
@@ -87,7 +90,8 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   std::shared_ptr<AlignedBuffer> owned;
   EVOQ_ASSIGN(const float* weights, PanelsOfConstant(*call.constant(1), kConvLayoutF32, owned));
   if (const int m = WinogradFor(shape, options.variant); m > 0)
-    return BindWinogradF32(shape, m, weights, activation, call.has_input(2), call.has_input(3), options);
+    return BindWinogradF32(shape, m, weights, activation, call.has_input(2), call.has_input(3),
+                           options);
   ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
   GemmSizesF32 sizes;
   sizes.rows = map.rows();
@@ -104,8 +108,8 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   }
   GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
   std::string variant = std::string(plan.kernels->name) + (plan.lanes.empty() ? "" : " lanes");
-  return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned), call.has_input(2),
-                                 call.has_input(3)},
+  return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
+                                 call.has_input(2), call.has_input(3)},
                          0, std::move(variant));
 }
 

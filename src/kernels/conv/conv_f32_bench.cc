@@ -68,11 +68,14 @@ void Conv(benchmark::State& state, const Shape2d& s, int threads) {
   const TensorType y(DType::kFloat32, Shape{1, out, out, s.channels_out});
   std::vector<TensorType> inputs = {
       TensorType(DType::kFloat32, Shape{1, s.size, s.size, s.channels_in}),
-      TensorType(DType::kFloat32, Shape{s.channels_out, s.channels_in / s.group, s.kernel, s.kernel}),
+      TensorType(DType::kFloat32,
+                 Shape{s.channels_out, s.channels_in / s.group, s.kernel, s.kernel}),
       TensorType(DType::kFloat32, Shape{s.channels_out}), TensorType()};
   if (s.residual) inputs[3] = y;
-  const double macs = 1.0 * out * out * s.channels_out * s.channels_in / s.group * s.kernel * s.kernel;
-  BenchLinearF32(state, *FindKernel("conv_f32"), attrs, inputs, {false, true, true, false}, y, macs, threads);
+  const double macs =
+      1.0 * out * out * s.channels_out * s.channels_in / s.group * s.kernel * s.kernel;
+  BenchLinearF32(state, *FindKernel("conv_f32"), attrs, inputs, {false, true, true, false}, y, macs,
+                 threads);
 }
 
 void ConvTranspose(benchmark::State& state, int64_t size, int64_t channels, int threads) {
@@ -81,8 +84,9 @@ void ConvTranspose(benchmark::State& state, int64_t size, int64_t channels, int 
   attrs.Set("strides", std::vector<int64_t>{2, 2});
   attrs.Set("pads", std::vector<int64_t>{1, 1, 1, 1});
   const TensorType y(DType::kFloat32, Shape{1, 2 * size, 2 * size, channels});
-  const std::vector<TensorType> inputs = {TensorType(DType::kFloat32, Shape{1, size, size, channels}),
-                                          TensorType(DType::kFloat32, Shape{channels, channels, 4, 4})};
+  const std::vector<TensorType> inputs = {
+      TensorType(DType::kFloat32, Shape{1, size, size, channels}),
+      TensorType(DType::kFloat32, Shape{channels, channels, 4, 4})};
   BenchLinearF32(state, *FindKernel("conv_transpose_f32"), attrs, inputs, {false, true}, y,
                  16.0 * size * size * channels * channels, threads);
 }
@@ -90,12 +94,14 @@ void ConvTranspose(benchmark::State& state, int64_t size, int64_t channels, int 
 const int kRegistered = [] {
   for (int threads : {1, 2}) {
     for (const Shape2d& shape : kShapes) {
-      benchmark::RegisterBenchmark(fmt::format("conv_f32/{}/threads:{}", shape.name, threads).c_str(),
-                                   [&shape, threads](benchmark::State& state) { Conv(state, shape, threads); })
+      benchmark::RegisterBenchmark(
+          fmt::format("conv_f32/{}/threads:{}", shape.name, threads).c_str(),
+          [&shape, threads](benchmark::State& state) { Conv(state, shape, threads); })
           ->UseRealTime();
     }
-    benchmark::RegisterBenchmark(fmt::format("conv_transpose_f32/4x4s2_c64_28/threads:{}", threads).c_str(),
-                                 [threads](benchmark::State& state) { ConvTranspose(state, 28, 64, threads); })
+    benchmark::RegisterBenchmark(
+        fmt::format("conv_transpose_f32/4x4s2_c64_28/threads:{}", threads).c_str(),
+        [threads](benchmark::State& state) { ConvTranspose(state, 28, 64, threads); })
         ->UseRealTime();
   }
   return 0;

@@ -19,21 +19,24 @@ struct Sizes {
     return (in[i] + begin[i] + end[i] - extent) / stride[i] + 1;
   }
   std::string Name() const {
-    return fmt::format("{} n{} c{} m{} g{} in {} k {} s {} d {} p {} {} bias {} residual {} activation '{}' {}",
-                       transposed ? "ConvTranspose" : "Conv", batch, channels_in, channels_out, group,
-                       fmt::join(in, "x"), fmt::join(kernel, "x"), fmt::join(stride, "x"), fmt::join(dilation, "x"),
-                       fmt::join(begin, "x"), fmt::join(end, "x"), bias, residual, ActivationName(activation.kind),
-                       DTypeName(weight));
+    return fmt::format(
+        "{} n{} c{} m{} g{} in {} k {} s {} d {} p {} {} bias {} residual {} activation '{}' {}",
+        transposed ? "ConvTranspose" : "Conv", batch, channels_in, channels_out, group,
+        fmt::join(in, "x"), fmt::join(kernel, "x"), fmt::join(stride, "x"),
+        fmt::join(dilation, "x"), fmt::join(begin, "x"), fmt::join(end, "x"), bias, residual,
+        ActivationName(activation.kind), DTypeName(weight));
   }
 };
 
-// Adds sum_k x w of every output element to `sum` and the absolute values to `magnitude`, straight from the definition:
-// input pixel i, tap k and output pixel o meet where o = i * stride + k * dilation - begin (ConvTranspose), or
-// i = o * stride + k * dilation - begin (Conv).
-void Reference(const Sizes& s, const float* x, const float* w, std::vector<double>& sum, std::vector<double>& magnitude) {
+// Adds sum_k x w of every output element to `sum` and the absolute values to `magnitude`, straight
+// from the definition: input pixel i, tap k and output pixel o meet where o = i * stride + k *
+// dilation - begin (ConvTranspose), or i = o * stride + k * dilation - begin (Conv).
+void Reference(const Sizes& s, const float* x, const float* w, std::vector<double>& sum,
+               std::vector<double>& magnitude) {
   const size_t axes = s.in.size();
   int64_t pixels_in = 1, taps = 1, pixels_out = 1;
-  for (size_t i = 0; i < axes; ++i) pixels_in *= s.in[i], taps *= s.kernel[i], pixels_out *= s.Out(i);
+  for (size_t i = 0; i < axes; ++i)
+    pixels_in *= s.in[i], taps *= s.kernel[i], pixels_out *= s.Out(i);
   const int64_t c_group = s.channels_in / s.group, m_group = s.channels_out / s.group;
   // From: the pixels that are walked; to: the ones computed from them by the formula above.
   const int64_t pixels_from = s.transposed ? pixels_in : pixels_out;
@@ -42,8 +45,10 @@ void Reference(const Sizes& s, const float* x, const float* w, std::vector<doubl
       int64_t rest_from = from, rest_tap = t, to = 0, to_stride = 1;
       bool inside = true;
       for (size_t j = axes; j-- > 0;) {
-        const int64_t from_size = s.transposed ? s.in[j] : s.Out(j), to_size = s.transposed ? s.Out(j) : s.in[j];
-        const int64_t at = rest_from % from_size * s.stride[j] + rest_tap % s.kernel[j] * s.dilation[j] - s.begin[j];
+        const int64_t from_size = s.transposed ? s.in[j] : s.Out(j),
+                      to_size = s.transposed ? s.Out(j) : s.in[j];
+        const int64_t at = rest_from % from_size * s.stride[j] +
+                           rest_tap % s.kernel[j] * s.dilation[j] - s.begin[j];
         rest_from /= from_size, rest_tap /= s.kernel[j];
         inside = inside && at >= 0 && at < to_size;
         to += at * to_stride, to_stride *= to_size;
@@ -55,8 +60,9 @@ void Reference(const Sizes& s, const float* x, const float* w, std::vector<doubl
         for (int64_t m = 0; m < s.channels_out; ++m) {
           const int64_t g = m / m_group;
           for (int64_t c = 0; c < c_group; ++c) {
-            const float weight = s.transposed ? w[((g * c_group + c) * m_group + m % m_group) * taps + t]
-                                              : w[(m * c_group + c) * taps + t];
+            const float weight = s.transposed
+                                     ? w[((g * c_group + c) * m_group + m % m_group) * taps + t]
+                                     : w[(m * c_group + c) * taps + t];
             const double product = double{px[g * c_group + c]} * weight;
             sum[py + m] += product;
             magnitude[py + m] += std::fabs(product);
@@ -72,10 +78,13 @@ Tensor RandomWeight(const Sizes& s, const Shape& shape, std::mt19937& random) {
   if (s.weight == DType::kFloat32) return w;
   if (s.weight == DType::kFloat16) {
     Tensor half = Tensor::Allocate(TensorType(DType::kFloat16, shape));
-    for (int64_t i = 0; i < w.elements(); ++i) half.mutable_data<uint16_t>()[i] = FloatToHalf(w.data<float>()[i]);
+    for (int64_t i = 0; i < w.elements(); ++i)
+      half.mutable_data<uint16_t>()[i] = FloatToHalf(w.data<float>()[i]);
     return half;
   }
-  QuantParams q = QuantParams::PerTensor(0.0625f, s.weight == DType::kUint8 ? 7 : s.weight == DType::kUint4 ? 8 : 0);
+  QuantParams q = QuantParams::PerTensor(0.0625f, s.weight == DType::kUint8   ? 7
+                                                  : s.weight == DType::kUint4 ? 8
+                                                                              : 0);
   if (random() % 2 == 0 && !s.transposed) {
     q.axis = 0;
     const int32_t zero = q.zero_points[0];
@@ -157,8 +166,8 @@ Sizes RandomSizes(bool transposed, std::mt19937& random) {
     s.bias = random() % 2 == 0;
     s.residual = random() % 3 == 0;
     s.activation = RandomActivation(random);
-    s.weight = Pick(random, {DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kFloat16, DType::kInt8, DType::kUint8,
-                             DType::kInt4});
+    s.weight = Pick(random, {DType::kFloat32, DType::kFloat32, DType::kFloat32, DType::kFloat16,
+                             DType::kInt8, DType::kUint8, DType::kInt4});
     if (valid) return s;
   }
 }
@@ -175,10 +184,12 @@ TEST(ConvTransposeF32, RandomShapes) {
     CheckLinearF32(MakeCase(RandomSizes(true, random), random));
 }
 
-Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel, int64_t stride) {
+Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel,
+            int64_t stride) {
   Sizes s;
   s.channels_in = channels_in, s.channels_out = channels_out;
-  s.in = {size, size}, s.kernel = {kernel, kernel}, s.stride = {stride, stride}, s.dilation = {1, 1};
+  s.in = {size, size}, s.kernel = {kernel, kernel}, s.stride = {stride, stride},
+  s.dilation = {1, 1};
   s.begin = s.end = {kernel / 2, kernel / 2};
   s.output_padding = {0, 0};
   s.bias = true;
@@ -186,7 +197,8 @@ Sizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t ker
   return s;
 }
 
-// Every height of the register tile: output pixels 1 to 31; K in several segments; rows 4 KiB apart, which are copied.
+// Every height of the register tile: output pixels 1 to 31; K in several segments; rows 4 KiB
+// apart, which are copied.
 TEST(ConvF32, TileHeightsAndSegments) {
   std::mt19937 random(3);
   for (int64_t width = 1; width <= 31 && !testing::Test::HasFatalFailure(); ++width) {
@@ -194,21 +206,23 @@ TEST(ConvF32, TileHeightsAndSegments) {
     s.in = {1, width};
     CheckLinearF32(MakeCase(s, random));
   }
-  for (const Sizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1),
-                         Image(3, 1300, 18, 3, 1), Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2),
-                         Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1),
-                         Image(6, 1024, 300, 1, 1)}) {
+  for (const Sizes& s :
+       {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 1024, 70, 1, 1),
+        Image(3, 1300, 18, 3, 1), Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2),
+        Image(4, 2048, 50, 1, 2), Image(9, 600, 130, 1, 1), Image(6, 1024, 300, 1, 1)}) {
     CheckLinearF32(MakeCase(s, random));
   }
 }
 
-// Narrow groups share a panel of 16 columns; the last panel is not full, and 9 x 9 taps make two segments.
+// Narrow groups share a panel of 16 columns; the last panel is not full, and 9 x 9 taps make two
+// segments.
 TEST(ConvF32, NarrowGroups) {
   std::mt19937 random(8);
   for (int64_t columns : {1, 2, 4, 8}) {
     for (int64_t depth = 1; depth <= columns + 1 && !testing::Test::HasFatalFailure(); ++depth) {
       for (int64_t groups : {2, 5, 8, 16}) {
-        Sizes s = Image(9, groups * depth, groups * columns, depth == columns ? 9 : 3, 1 + groups % 2);
+        Sizes s =
+            Image(9, groups * depth, groups * columns, depth == columns ? 9 : 3, 1 + groups % 2);
         s.group = groups;
         s.residual = groups == 5;
         CheckLinearF32(MakeCase(s, random));
@@ -225,9 +239,11 @@ TEST(ConvF32, AutoPad) {
     const char* auto_pad;
     int64_t begin, end;
   };
-  // Conv: 7 to 4 with kernel 4 and stride 2 needs 3. ConvTranspose: 7 to 14 with kernel 5 and stride 2 has 3 too many.
-  for (const Case& t : {Case{false, "SAME_UPPER", 1, 2}, Case{false, "SAME_LOWER", 2, 1}, Case{false, "VALID", 0, 0},
-                        Case{true, "SAME_UPPER", 1, 2}, Case{true, "SAME_LOWER", 2, 1}, Case{true, "NOTSET", 2, 1}}) {
+  // Conv: 7 to 4 with kernel 4 and stride 2 needs 3. ConvTranspose: 7 to 14 with kernel 5 and
+  // stride 2 has 3 too many.
+  for (const Case& t : {Case{false, "SAME_UPPER", 1, 2}, Case{false, "SAME_LOWER", 2, 1},
+                        Case{false, "VALID", 0, 0}, Case{true, "SAME_UPPER", 1, 2},
+                        Case{true, "SAME_LOWER", 2, 1}, Case{true, "NOTSET", 2, 1}}) {
     Sizes s = Image(7, 3, 20, t.transposed ? 5 : 4, 2);
     s.transposed = t.transposed;
     s.begin = {t.begin, t.begin}, s.end = {t.end, t.end};
@@ -248,7 +264,8 @@ TEST(ConvF32, RejectsWithAReason) {
   for (const Tensor& t : c.inputs) types.push_back(t.type());
   constants[1] = &c.inputs[1];
   const auto code = [&] {
-    const auto why = c.kernel->reject(KernelCall{"Conv", c.attrs, types, {&c.output, 1}, constants});
+    const auto why =
+        c.kernel->reject(KernelCall{"Conv", c.attrs, types, {&c.output, 1}, constants});
     return std::string(why ? why->code : "");
   };
   EXPECT_EQ(code(), "");
@@ -271,14 +288,16 @@ TEST(ConvF32, RejectsWithAReason) {
 // The product of these strides is 4 modulo 2^64.
 TEST(ConvTransposeF32, RejectsMorePhasesThanItCounts) {
   const Tensor w = Tensor::Allocate(TensorType(DType::kFloat32, Shape{1, 1, 2, 2, 2}));
-  const std::vector<TensorType> types = {TensorType(DType::kFloat32, Shape{1, 1, 1, 1, 1}), w.type()};
+  const std::vector<TensorType> types = {TensorType(DType::kFloat32, Shape{1, 1, 1, 1, 1}),
+                                         w.type()};
   const TensorType y(DType::kFloat32, Shape{1, 2, 2, 2, 1});
   const std::vector<const Tensor*> constants = {nullptr, &w};
   for (const int64_t stride : {int64_t{1}, int64_t{1} << 22}) {
     Attrs attrs;
     attrs.Set("channels_last", 1);
     attrs.Set("strides", std::vector<int64_t>{stride, stride, stride});
-    const auto why = FindKernel("conv_transpose_f32")->reject(KernelCall{"ConvTranspose", attrs, types, {&y, 1}, constants});
+    const auto why = FindKernel("conv_transpose_f32")
+                         ->reject(KernelCall{"ConvTranspose", attrs, types, {&y, 1}, constants});
     EXPECT_EQ(why ? why->code : "", std::string(stride == 1 ? "" : "attribute")) << stride;
   }
 }
@@ -288,12 +307,13 @@ TEST(LayoutF32, RoundTrip) {
   for (const char* name : {"k1n16-conv-f32", "k1n16-convtranspose-f32", "k1n16-matmul-f32"}) {
     const LayoutDef* layout = FindLayout(name);
     ASSERT_NE(layout, nullptr) << name;
-    for (const Shape& shape :
-         {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2}, Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2},
-          Shape{1, 1}, Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2},
+                               Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2}, Shape{1, 1},
+                               Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
       const Tensor plain = RandomF32(shape, random);
       const auto packed = layout->pack(plain);
-      ASSERT_EQ(packed.has_value(), (shape.rank() == 2) == (std::string(name) == "k1n16-matmul-f32"));
+      ASSERT_EQ(packed.has_value(),
+                (shape.rank() == 2) == (std::string(name) == "k1n16-matmul-f32"));
       if (!packed) continue;
       EXPECT_EQ(packed->layout(), name);
       EXPECT_EQ(static_cast<int64_t>(packed->bytes()), *layout->bytes(plain.type()));
@@ -302,7 +322,8 @@ TEST(LayoutF32, RoundTrip) {
       EXPECT_TRUE(BitEqual(plain, *back)) << name << " " << shape.ToString();
     }
     EXPECT_FALSE(layout->bytes(TensorType(DType::kInt8, Shape{4, 4, 3, 3})));
-    EXPECT_FALSE(layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, int64_t{1} << 40, 3})));
+    EXPECT_FALSE(
+        layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, int64_t{1} << 40, 3})));
   }
 }
 

@@ -1,6 +1,7 @@
-// Integer convolutions and matrix products. Counters: GOPS (2 operations per multiply-accumulate, the shape's own,
-// without padding) of all runs together, `best` of the fastest run alone (what counts on a busy machine), and `peak`,
-// the share of best in what a register tile on the L1 cache reaches on this machine with as many threads.
+// Integer convolutions and matrix products. Counters: GOPS (2 operations per multiply-accumulate,
+// the shape's own, without padding) of all runs together, `best` of the fastest run alone (what
+// counts on a busy machine), and `peak`, the share of best in what a register tile on the L1 cache
+// reaches on this machine with as many threads.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ double MeasurePeak(int threads) {
       for (int64_t i = begin * kTaps; i < end * kTaps; ++i) isa.run(tile);
       benchmark::DoNotOptimize(y[0]);
     });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     best = std::max(best, 2e-9 * rows * panels * 16 * 4 * kGroups * kTaps * threads / seconds);
   }
   return best;
@@ -87,15 +89,16 @@ void Run(benchmark::State& state, const Case& c, int threads, bool cold) {
     const BoundKernel& bound = kernels[next++ % copies];
     bound.run(bound.state.get(), in.data(), out, RunContext{pool, scratch.data()});
     best_seconds =
-        std::min(best_seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        std::min(best_seconds,
+                 std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
   const int64_t columns = y.sizes().back();
-  const double macs =
-      static_cast<double>(y.elements()) * static_cast<double>(p.data[1].elements()) / static_cast<double>(columns);
+  const double macs = static_cast<double>(y.elements()) *
+                      static_cast<double>(p.data[1].elements()) / static_cast<double>(columns);
   const double giga_ops = 2e-9 * macs;
-  state.counters["GOPS"] =
-      benchmark::Counter(giga_ops * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["GOPS"] = benchmark::Counter(giga_ops * static_cast<double>(state.iterations()),
+                                              benchmark::Counter::kIsRate);
   state.counters["best"] = giga_ops / best_seconds;
   state.counters["best_us"] = 1e6 * best_seconds;
   state.counters["peak"] = giga_ops / best_seconds / Peak(threads);
@@ -131,8 +134,9 @@ Case MakeProduct(int64_t m, int64_t k, int64_t n, bool integer) {
 
 void Register(const std::string& name, const Case& c, bool cold = false) {
   for (int threads : {1, 2}) {
-    benchmark::RegisterBenchmark(fmt::format("{}/t{}", name, threads).c_str(),
-                                 [c, threads, cold](benchmark::State& state) { Run(state, c, threads, cold); })
+    benchmark::RegisterBenchmark(
+        fmt::format("{}/t{}", name, threads).c_str(),
+        [c, threads, cold](benchmark::State& state) { Run(state, c, threads, cold); })
         ->UseRealTime()
         ->Unit(benchmark::kMicrosecond);
   }
@@ -140,23 +144,29 @@ void Register(const std::string& name, const Case& c, bool cold = false) {
 
 const bool kRegistered = [] {
   const ConvShape resnet50[] = {
-      {7, 3, 64, 224, 2, 1},     {1, 64, 64, 56, 1, 1},    {3, 64, 64, 56, 1, 1},    {1, 64, 256, 56, 1, 1},
-      {1, 256, 64, 56, 1, 1},    {1, 256, 128, 56, 1, 1},  {3, 128, 128, 56, 2, 1},  {1, 128, 512, 28, 1, 1},
-      {1, 256, 512, 56, 2, 1},   {1, 512, 128, 28, 1, 1},  {3, 128, 128, 28, 1, 1},  {1, 512, 256, 28, 1, 1},
-      {3, 256, 256, 28, 2, 1},   {1, 256, 1024, 14, 1, 1}, {1, 512, 1024, 28, 2, 1}, {1, 1024, 256, 14, 1, 1},
-      {3, 256, 256, 14, 1, 1},   {1, 1024, 512, 14, 1, 1}, {3, 512, 512, 14, 2, 1},  {1, 512, 2048, 7, 1, 1},
-      {1, 1024, 2048, 14, 2, 1}, {1, 2048, 512, 7, 1, 1},  {3, 512, 512, 7, 1, 1}};
+      {7, 3, 64, 224, 2, 1},    {1, 64, 64, 56, 1, 1},    {3, 64, 64, 56, 1, 1},
+      {1, 64, 256, 56, 1, 1},   {1, 256, 64, 56, 1, 1},   {1, 256, 128, 56, 1, 1},
+      {3, 128, 128, 56, 2, 1},  {1, 128, 512, 28, 1, 1},  {1, 256, 512, 56, 2, 1},
+      {1, 512, 128, 28, 1, 1},  {3, 128, 128, 28, 1, 1},  {1, 512, 256, 28, 1, 1},
+      {3, 256, 256, 28, 2, 1},  {1, 256, 1024, 14, 1, 1}, {1, 512, 1024, 28, 2, 1},
+      {1, 1024, 256, 14, 1, 1}, {3, 256, 256, 14, 1, 1},  {1, 1024, 512, 14, 1, 1},
+      {3, 512, 512, 14, 2, 1},  {1, 512, 2048, 7, 1, 1},  {1, 1024, 2048, 14, 2, 1},
+      {1, 2048, 512, 7, 1, 1},  {3, 512, 512, 7, 1, 1}};
   const ConvShape mobilenetv2[] = {
-      {3, 3, 32, 224, 2, 1},  {1, 32, 16, 112, 1, 1}, {1, 16, 96, 112, 1, 1}, {1, 96, 24, 56, 1, 1},
-      {1, 24, 144, 56, 1, 1}, {1, 144, 24, 56, 1, 1}, {1, 144, 32, 28, 1, 1}, {1, 32, 192, 28, 1, 1},
-      {1, 192, 32, 28, 1, 1}, {1, 192, 64, 14, 1, 1}, {1, 64, 384, 14, 1, 1}, {1, 384, 64, 14, 1, 1},
-      {1, 384, 96, 14, 1, 1}, {1, 96, 576, 14, 1, 1}, {1, 576, 96, 14, 1, 1}, {1, 576, 160, 7, 1, 1},
-      {1, 160, 960, 7, 1, 1}, {1, 960, 160, 7, 1, 1}, {1, 960, 320, 7, 1, 1}, {1, 320, 1280, 7, 1, 1}};
-  const ConvShape others[] = {{1, 256, 256, 14, 1, 1}, {3, 128, 128, 56, 1, 32}, {3, 256, 256, 28, 1, 32},
-                              {3, 16, 16, 112, 1, 1},  {3, 8, 8, 112, 1, 1},     {3, 3, 16, 224, 1, 1}};
+      {3, 3, 32, 224, 2, 1},  {1, 32, 16, 112, 1, 1}, {1, 16, 96, 112, 1, 1},
+      {1, 96, 24, 56, 1, 1},  {1, 24, 144, 56, 1, 1}, {1, 144, 24, 56, 1, 1},
+      {1, 144, 32, 28, 1, 1}, {1, 32, 192, 28, 1, 1}, {1, 192, 32, 28, 1, 1},
+      {1, 192, 64, 14, 1, 1}, {1, 64, 384, 14, 1, 1}, {1, 384, 64, 14, 1, 1},
+      {1, 384, 96, 14, 1, 1}, {1, 96, 576, 14, 1, 1}, {1, 576, 96, 14, 1, 1},
+      {1, 576, 160, 7, 1, 1}, {1, 160, 960, 7, 1, 1}, {1, 960, 160, 7, 1, 1},
+      {1, 960, 320, 7, 1, 1}, {1, 320, 1280, 7, 1, 1}};
+  const ConvShape others[] = {{1, 256, 256, 14, 1, 1},  {3, 128, 128, 56, 1, 32},
+                              {3, 256, 256, 28, 1, 32}, {3, 16, 16, 112, 1, 1},
+                              {3, 8, 8, 112, 1, 1},     {3, 3, 16, 224, 1, 1}};
   const auto conv = [](const char* net, const ConvShape& s, bool residual) {
-    Register(fmt::format("{}/{}x{}_c{}_m{}_{}_s{}{}{}", net, s.kernel, s.kernel, s.in, s.out, s.size, s.stride,
-                         s.group > 1 ? fmt::format("_g{}", s.group) : "", residual ? "_residual" : ""),
+    Register(fmt::format("{}/{}x{}_c{}_m{}_{}_s{}{}{}", net, s.kernel, s.kernel, s.in, s.out,
+                         s.size, s.stride, s.group > 1 ? fmt::format("_g{}", s.group) : "",
+                         residual ? "_residual" : ""),
              MakeConv(s, residual));
   };
   for (const ConvShape& s : resnet50) conv("resnet50", s, false);
@@ -168,16 +178,20 @@ const bool kRegistered = [] {
   Register("cold/1x1_c512_m2048_7_s1", MakeConv({1, 512, 2048, 7, 1, 1}, false), true);
   Register("cold/128x768x3072", MakeProduct(128, 768, 3072, false), true);
   Register("cold/128x3072x768", MakeProduct(128, 3072, 768, false), true);
-  const ConvShape integers[] = {{3, 64, 64, 80, 1, 1}, {3, 96, 96, 112, 2, 96}, {3, 384, 384, 14, 1, 384}};
+  const ConvShape integers[] = {
+      {3, 64, 64, 80, 1, 1}, {3, 96, 96, 112, 2, 96}, {3, 384, 384, 14, 1, 384}};
   for (const ConvShape& s : integers) {
     Case c = MakeConv(s, false);
     c.op = "ConvInteger";
     c.runtime_zero = true;
-    Register(fmt::format("conv_integer/{}x{}_c{}_{}_s{}_g{}", s.kernel, s.kernel, s.in, s.size, s.stride, s.group), c);
+    Register(fmt::format("conv_integer/{}x{}_c{}_{}_s{}_g{}", s.kernel, s.kernel, s.in, s.size,
+                         s.stride, s.group),
+             c);
   }
-  const int64_t products[][3] = {{1024, 1024, 1024}, {1, 4096, 4096},    {8, 4096, 4096},  {8, 4096, 11008},
-                                 {128, 768, 768},    {128, 768, 3072},   {128, 3072, 768}, {128, 4096, 4096},
-                                 {3136, 576, 64},    {4096, 4096, 4096}, {1, 2048, 1000}};
+  const int64_t products[][3] = {{1024, 1024, 1024}, {1, 4096, 4096},   {8, 4096, 4096},
+                                 {8, 4096, 11008},   {128, 768, 768},   {128, 768, 3072},
+                                 {128, 3072, 768},   {128, 4096, 4096}, {3136, 576, 64},
+                                 {4096, 4096, 4096}, {1, 2048, 1000}};
   for (const auto& [m, k, n] : products) {
     Register(fmt::format("matmul/{}x{}x{}", m, k, n), MakeProduct(m, k, n, false));
     Register(fmt::format("matmul_integer/{}x{}x{}", m, k, n), MakeProduct(m, k, n, true));

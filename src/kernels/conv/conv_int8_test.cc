@@ -4,7 +4,8 @@
 namespace evoq::int8_test {
 namespace {
 
-Case Conv2D(Ints x, Ints w, Ints strides = {}, Ints pads = {}, int64_t group = 1, Ints dilations = {}) {
+Case Conv2D(Ints x, Ints w, Ints strides = {}, Ints pads = {}, int64_t group = 1,
+            Ints dilations = {}) {
   Case c;
   c.x = std::move(x);
   c.w = std::move(w);
@@ -45,7 +46,8 @@ TEST(ConvInt8, CutForThreads) {
 
 TEST(ConvInt8, Dimensions) {
   Check("conv_int8", Conv2D({2, 30, 12}, {20, 12, 5}, {2}, {3, 1}));
-  Check("conv_int8", Conv2D({1, 5, 6, 7, 8}, {17, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 0}, 1, {1, 1, 2}));
+  Check("conv_int8",
+        Conv2D({1, 5, 6, 7, 8}, {17, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1, 1, 1, 0}, 1, {1, 1, 2}));
   Check("conv_int8", Conv2D({1, 4, 5, 6, 3}, {5, 3, 2, 2, 2}, {1, 1, 2}, {1, 1, 1, 0, 0, 0}));
 }
 
@@ -110,7 +112,8 @@ TEST(ConvInt8, SaturatesBeyond16Bits) {
   }
 }
 
-// Nothing saturates on the way: sums of least and largest values, with the zero point at either end.
+// Nothing saturates on the way: sums of least and largest values, with the zero point at either
+// end.
 TEST(ConvInt8, LeastAndLargestValues) {
   for (int extremes : {1, 2}) {
     for (DType x : {DType::kUint8, DType::kInt8}) {
@@ -138,10 +141,11 @@ TEST(ConvInt8, LeastAndLargestValues) {
   Check("conv_int8", deep);
 }
 
-// Few weights are large, so that few pairs of products leave int16: on their own, in all columns of a panel, on both sides of
-// a tap's end and beyond what one tile keeps; and pairs at the edge.
+// Few weights are large, so that few pairs of products leave int16: on their own, in all columns of
+// a panel, on both sides of a tap's end and beyond what one tile keeps; and pairs at the edge.
 TEST(ConvInt8, FewUnsafePairs) {
-  for (const Ints& w : {Ints{16, 64, 1, 1}, Ints{33, 76, 1, 1}, Ints{80, 20, 3, 2}, Ints{24, 1024, 1, 6}, Ints{24, 1028, 1, 6}}) {
+  for (const Ints& w : {Ints{16, 64, 1, 1}, Ints{33, 76, 1, 1}, Ints{80, 20, 3, 2},
+                        Ints{24, 1024, 1, 6}, Ints{24, 1028, 1, 6}}) {
     Case c = Conv2D({1, 5, 7, w[1]}, w, {}, {1, 1, 1, 1});
     c.w_small = true;
     c.y_type = DType::kFloat32;
@@ -149,21 +153,26 @@ TEST(ConvInt8, FewUnsafePairs) {
     if (HasFatalFailure()) return;
   }
   Problem p = Build(Conv2D({1, 1, 13, 64}, {16, 64, 1, 1}));
-  const int8_t pairs[][2] = {{127, 1}, {127, 2}, {127, 127}, {-128, -1}, {-128, 0}, {-128, -128}, {-128, 127}, {64, 64}, {64, 65}, {-64, -65}};
+  const int8_t pairs[][2] = {{127, 1},     {127, 2},    {127, 127}, {-128, -1}, {-128, 0},
+                             {-128, -128}, {-128, 127}, {64, 64},   {64, 65},   {-64, -65}};
   for (size_t i = 0; i < p.data[1].bytes(); ++i)
-    p.data[1].mutable_raw()[i] = static_cast<std::byte>(i / 64 % 7 == 1 && i % 64 < 20 ? pairs[i % 64 / 2][i % 2] : 0);
+    p.data[1].mutable_raw()[i] =
+        static_cast<std::byte>(i / 64 % 7 == 1 && i % 64 < 20 ? pairs[i % 64 / 2][i % 2] : 0);
   for (size_t i = 0; i < p.data[0].bytes(); ++i) p.data[0].mutable_raw()[i] = std::byte{255};
   CheckProblem("conv_int8", p);
 }
 
-// Sizes around those of Winograd's tiles, of runs and chunks of them, and of panels; every epilogue.
+// Sizes around those of Winograd's tiles, of runs and chunks of them, and of panels; every
+// epilogue.
 TEST(ConvInt8, ThreeByThree) {
   uint32_t seed = 5001;
   for (int64_t size : {1, 2, 3, 8, 31, 33, 66}) {
     for (int64_t pad : {0, 1, 2}) {
       if (size + 2 * pad < 3) continue;
       std::mt19937 rng(seed);
-      Case c = Conv2D({1 + static_cast<int64_t>(rng() % 2), size, 1 + size * 2 / 3 + pad, 16 << rng() % 3}, {}, {}, {pad, pad, pad, pad});
+      Case c = Conv2D(
+          {1 + static_cast<int64_t>(rng() % 2), size, 1 + size * 2 / 3 + pad, 16 << rng() % 3}, {},
+          {}, {pad, pad, pad, pad});
       c.w = {std::array<int64_t, 6>{1, 15, 16, 17, 48, 81}[rng() % 6], c.x[3], 3, 3};
       if (c.x[2] + 2 * pad < 3) c.pads[3] += 2;
       c.x_type = rng() % 2 == 0 ? DType::kInt8 : DType::kUint8;
@@ -171,7 +180,9 @@ TEST(ConvInt8, ThreeByThree) {
       c.x_zero = static_cast<int32_t>(rng() % 256) - (c.x_type == DType::kInt8 ? 128 : 0);
       c.y_type = std::array{DType::kUint8, DType::kInt8, DType::kFloat32}[rng() % 3];
       c.residual = std::array{DType::kUndefined, DType::kUint8, DType::kInt8}[rng() % 3];
-      c.activation = {std::array{ActivationKind::kNone, ActivationKind::kRelu, ActivationKind::kLeakyRelu}[rng() % 3], 0.1f};
+      c.activation = {std::array{ActivationKind::kNone, ActivationKind::kRelu,
+                                 ActivationKind::kLeakyRelu}[rng() % 3],
+                      0.1f};
       c.table = c.y_type == DType::kUint8 && rng() % 3 == 0;
       c.seed = seed++;
       Check("conv_int8", c);
@@ -213,20 +224,25 @@ TEST(ConvInt8, EpiloguesAndTypes) {
 // A random convolution whose sizes stand around those of tiles and panels.
 Case RandomCase(uint32_t seed, bool integer) {
   std::mt19937 rng(seed);
-  const auto pick = [&](std::initializer_list<int64_t> values) { return *(values.begin() + rng() % values.size()); };
+  const auto pick = [&](std::initializer_list<int64_t> values) {
+    return *(values.begin() + rng() % values.size());
+  };
   Case c;
   c.seed = seed;
   c.op = integer ? "ConvInteger" : "Conv";
   const size_t rank = rng() % 8 == 0 ? 1 : rng() % 8 == 1 ? 3 : 2;
   c.group = pick({1, 1, 1, 1, 2, 3, 8});
-  const int64_t per_group = c.group == 1 ? pick({1, 3, 4, 5, 16, 31, 64}) : pick({1, 2, 3, 4, 8, 11});
-  const int64_t columns =
-      c.group == 1 ? pick({1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 70}) : pick({1, 2, 4, 4, 7, 8, 16, 20});
+  const int64_t per_group =
+      c.group == 1 ? pick({1, 3, 4, 5, 16, 31, 64}) : pick({1, 2, 3, 4, 8, 11});
+  const int64_t columns = c.group == 1 ? pick({1, 15, 16, 17, 31, 32, 33, 48, 64, 65, 70})
+                                       : pick({1, 2, 4, 4, 7, 8, 16, 20});
   c.x = {pick({1, 1, 2})};
   c.w = {columns * c.group, per_group};
   Ints ends;
   for (size_t i = 0; i < rank; ++i) {
-    c.x.push_back(rank == 1 ? pick({1, 13, 14, 15, 29, 57}) : rank == 2 ? pick({1, 2, 4, 5, 7}) : pick({1, 3, 5}));
+    c.x.push_back(rank == 1   ? pick({1, 13, 14, 15, 29, 57})
+                  : rank == 2 ? pick({1, 2, 4, 5, 7})
+                              : pick({1, 3, 5}));
     c.w.push_back(pick({1, 1, 2, 3, 3, 4}));
     c.strides.push_back(pick({1, 1, 2, 3}));
     c.dilations.push_back(pick({1, 1, 1, 2}));
@@ -237,7 +253,8 @@ Case RandomCase(uint32_t seed, bool integer) {
   c.x.push_back(per_group * c.group);
   c.x_type = rng() % 4 == 0 ? DType::kInt8 : DType::kUint8;
   c.w_type = rng() % 4 == 0 ? DType::kUint8 : DType::kInt8;
-  c.x_zero = c.x_type == DType::kInt8 ? static_cast<int32_t>(rng() % 256) - 128 : static_cast<int32_t>(rng() % 256);
+  c.x_zero = c.x_type == DType::kInt8 ? static_cast<int32_t>(rng() % 256) - 128
+                                      : static_cast<int32_t>(rng() % 256);
   c.w_zeros = static_cast<int>(pick({0, 0, 1, 2}));
   c.runtime_zero = rng() % 2 == 0;
   c.bias = rng() % 3 != 0;
@@ -251,19 +268,22 @@ Case RandomCase(uint32_t seed, bool integer) {
 }
 
 TEST(ConvInt8, RandomShapes) {
-  for (uint32_t seed = 1; seed <= 300 && !HasFatalFailure(); ++seed) Check("conv_int8", RandomCase(seed, false));
+  for (uint32_t seed = 1; seed <= 300 && !HasFatalFailure(); ++seed)
+    Check("conv_int8", RandomCase(seed, false));
 }
 
 TEST(ConvInteger, RandomShapes) {
-  for (uint32_t seed = 1001; seed <= 1200 && !HasFatalFailure(); ++seed) Check("conv_integer", RandomCase(seed, true));
+  for (uint32_t seed = 1001; seed <= 1200 && !HasFatalFailure(); ++seed)
+    Check("conv_integer", RandomCase(seed, true));
 }
 
 // A random dynamic convolution: float32 residual, any activation.
 Case RandomDynamic(uint32_t seed) {
   Case c = RandomCase(seed, false);
   std::mt19937 rng(seed);
-  const ActivationKind kinds[] = {ActivationKind::kNone,      ActivationKind::kRelu, ActivationKind::kClip,
-                                  ActivationKind::kLeakyRelu, ActivationKind::kSilu, ActivationKind::kHardSwish};
+  const ActivationKind kinds[] = {ActivationKind::kNone, ActivationKind::kRelu,
+                                  ActivationKind::kClip, ActivationKind::kLeakyRelu,
+                                  ActivationKind::kSilu, ActivationKind::kHardSwish};
   c.op = "DynamicConv";
   c.y_type = DType::kFloat32;
   c.table = false;
@@ -273,7 +293,8 @@ Case RandomDynamic(uint32_t seed) {
 }
 
 TEST(DynamicConv, RandomShapes) {
-  for (uint32_t seed = 2001; seed <= 2300 && !HasFatalFailure(); ++seed) Check("dynamic_conv", RandomDynamic(seed));
+  for (uint32_t seed = 2001; seed <= 2300 && !HasFatalFailure(); ++seed)
+    Check("dynamic_conv", RandomDynamic(seed));
 }
 
 TEST(DynamicConv, Depthwise) {
@@ -283,7 +304,8 @@ TEST(DynamicConv, Depthwise) {
       for (int64_t stride : {1, 2}) {
         const int64_t pad = kernel / 2;
         Case c = RandomDynamic(3000 + seed);
-        const Case shape = Conv2D({2, 9, 11, channels}, {channels, 1, kernel, kernel}, {stride, stride}, {pad, pad, pad, pad}, channels);
+        const Case shape = Conv2D({2, 9, 11, channels}, {channels, 1, kernel, kernel},
+                                  {stride, stride}, {pad, pad, pad, pad}, channels);
         c.x = shape.x, c.w = shape.w, c.group = shape.group;
         c.strides = shape.strides, c.dilations = shape.dilations, c.pads = shape.pads;
         c.x_type = DType::kUint8;
@@ -335,7 +357,8 @@ TEST(ConvInt8, RejectsWithAReason) {
   };
   EXPECT_EQ(code([](Problem&) {}), "");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Erase("channels_last"); }), "layout");
-  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME_UPPER"); }), "shape") << "the output would be as large as the input";
+  EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME_UPPER"); }), "shape")
+      << "the output would be as large as the input";
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("auto_pad", "SAME"); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("pads", Ints{-1, 0, 0, 0}); }), "attribute");
   EXPECT_EQ(code([](Problem& p) { p.attrs.Set("strides", Ints{1, 1, 1}); }), "attribute");

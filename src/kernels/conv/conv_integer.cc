@@ -8,6 +8,8 @@ using Functions = Int8Functions<ReadConvGeometry, RejectIntegerLinear, BindInteg
 }  // namespace
 
 extern const KernelDef kConvIntegerKernel;
-const KernelDef kConvIntegerKernel = {"conv_integer", "ConvInteger", "int8", Peak::kInt8, Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants};
+const KernelDef kConvIntegerKernel = {"conv_integer",  "ConvInteger",      "int8",
+                                      Peak::kInt8,     Functions::Reject,  Functions::Pack,
+                                      Functions::Bind, Functions::Variants};
 
 }  // namespace evoq

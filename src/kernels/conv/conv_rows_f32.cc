@@ -38,11 +38,15 @@ ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& s, int axis, int64_t phase) {
 
 std::array<ConvAxisF32, 3> ConvPhaseAxes(const ConvShapeF32& s, int64_t i) {
   const std::array<int64_t, 3> phase = s.phase(i);
-  return {ConvPhaseAxis(s, 0, phase[0]), ConvPhaseAxis(s, 1, phase[1]), ConvPhaseAxis(s, 2, phase[2])};
+  return {ConvPhaseAxis(s, 0, phase[0]), ConvPhaseAxis(s, 1, phase[1]),
+          ConvPhaseAxis(s, 2, phase[2])};
 }
 
 ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> axes, int64_t b_tap)
-    : batch(shape.batch), channels_in(shape.channels_in), channels_out(shape.channels_out), axis(std::move(axes)) {
+    : batch(shape.batch),
+      channels_in(shape.channels_in),
+      channels_out(shape.channels_out),
+      axis(std::move(axes)) {
   for (ConvAxisF32& a : axis) {
     if (a.delta.empty()) continue;
     a.min_delta = *std::min_element(a.delta.begin(), a.delta.end());
@@ -54,14 +58,15 @@ ConvRowsF32::ConvRowsF32(const ConvShapeF32& shape, std::array<ConvAxisF32, 3> a
         const int64_t dz = axis[0].delta[z], dy = axis[1].delta[y], dx = axis[2].delta[x];
         const int64_t index =
             (axis[0].tap[z] * shape.kernel[1] + axis[1].tap[y]) * shape.kernel[2] + axis[2].tap[x];
-        tap.push_back({{static_cast<int32_t>(dz), static_cast<int32_t>(dy), static_cast<int32_t>(dx)},
-                       ((dz * axis[1].in + dy) * axis[2].in + dx) * channels_in,
-                       index * b_tap});
+        tap.push_back(
+            {{static_cast<int32_t>(dz), static_cast<int32_t>(dy), static_cast<int32_t>(dx)},
+             ((dz * axis[1].in + dy) * axis[2].in + dx) * channels_in,
+             index * b_tap});
       }
     }
   }
-  // Taps along the last axis read one run of memory when they lie side by side with all channels in between, and so do
-  // their weights.
+  // Taps along the last axis read one run of memory when they lie side by side with all channels in
+  // between, and so do their weights.
   const auto& last = axis[2];
   bool contiguous = shape.group == 1 && b_tap == channels_in * kPanelF32 && last.delta.size() > 1;
   for (size_t i = 1; contiguous && i < last.delta.size(); ++i)
@@ -79,11 +84,12 @@ struct Run {
   int64_t in;       // its offset in the input
 };
 
-void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs, int run_count, TileRowsF32& tile) {
+void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs,
+                int run_count, TileRowsF32& tile) {
   const ConvRowsF32& map = *s.map;
   const ConvRowsF32::Tap* taps = map.tap.data() + segment.tap;
-  const bool merged = map.merge > 1 && segment.depth == map.channels_in && segment.tap % map.merge == 0 &&
-                      segment.taps % map.merge == 0;
+  const bool merged = map.merge > 1 && segment.depth == map.channels_in &&
+                      segment.tap % map.merge == 0 && segment.taps % map.merge == 0;
   const int64_t step = merged ? map.merge : 1;
   tile.row_stride = 0;
   tile.tap_count = segment.taps / step;
@@ -101,8 +107,8 @@ void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run
   }
 }
 
-void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs, int run_count,
-                    TileRowsF32& tile) {
+void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs,
+                    int run_count, TileRowsF32& tile) {
   const ConvRowsF32& map = *s.map;
   const int64_t next = map.axis[2].stride * map.channels_in;
   const float* zeros = map.zeros.data();
@@ -114,9 +120,13 @@ void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const
     tile.taps[t] = {segment.k, tap.b + segment.k * kPanelF32};
     for (const Run* run = runs; run < runs + run_count; ++run) {
       const float** rows = tile.rows + t * kMaxTileRowsF32 + run->row;
-      const auto within = [](int64_t at, int64_t size) { return static_cast<uint64_t>(at) < static_cast<uint64_t>(size); };
-      const bool line = within(run->z + tap.delta[0], map.axis[0].in) && within(run->y + tap.delta[1], map.axis[1].in);
-      const int64_t x = run->x + tap.delta[2], size = line ? map.axis[2].in : 0, in = run->in + tap.a;
+      const auto within = [](int64_t at, int64_t size) {
+        return static_cast<uint64_t>(at) < static_cast<uint64_t>(size);
+      };
+      const bool line = within(run->z + tap.delta[0], map.axis[0].in) &&
+                        within(run->y + tap.delta[1], map.axis[1].in);
+      const int64_t x = run->x + tap.delta[2], size = line ? map.axis[2].in : 0,
+                    in = run->in + tap.a;
       for (int i = 0; i < run->rows; ++i)
         rows[i] = within(x + i * map.axis[2].stride, size) ? s.x + (in + i * next) : zeros;
     }
@@ -125,7 +135,8 @@ void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const
 
 }  // namespace
 
-void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile) {
+void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment,
+                  TileRowsF32& tile) {
   const ConvRowsSourceF32& s = *static_cast<const ConvRowsSourceF32*>(source);
   const ConvRowsF32& map = *s.map;
   const ConvAxisF32 &az = map.axis[0], &ay = map.axis[1], &ax = map.axis[2];
@@ -147,7 +158,8 @@ void FillConvRows(const void* source, int64_t first, int count, const SegmentF32
     run.in = (((n * az.in + run.z) * ay.in + run.y) * ax.in + run.x) * map.channels_in;
     inside = inside && az.Inside(run.z, run.z) && ay.Inside(run.y, run.y) &&
              ax.Inside(run.x, run.x + (rows - 1) * ax.stride);
-    const int64_t oz = az.first + z * az.step, oy = ay.first + y * ay.step, ox = ax.first + x * ax.step;
+    const int64_t oz = az.first + z * az.step, oy = ay.first + y * ay.step,
+                  ox = ax.first + x * ax.step;
     const int64_t out = (((n * az.out + oz) * ay.out + oy) * ax.out + ox) * map.channels_out;
     for (int i = 0; i < rows; ++i) tile.row_offset[r + i] = out + i * (ax.step * map.channels_out);
     r += rows;

@@ -1,5 +1,6 @@
-// Convolution as a matrix product without im2col: which input pixel each output pixel and tap reads (a row source of
-// gemm_f32.h). Values are channels-last, [N, spatial..., C]; 1-D and 2-D are 3-D with leading sizes of 1.
+// Convolution as a matrix product without im2col: which input pixel each output pixel and tap reads
+// (a row source of gemm_f32.h). Values are channels-last, [N, spatial..., C]; 1-D and 2-D are 3-D
+// with leading sizes of 1.
 #pragma once
 
 #include <array>
@@ -10,23 +11,26 @@
 
 namespace evoq {
 
-// One spatial axis: output j in [0, count) stands at y index first + j * step and reads, for tap t, the input index
-// j * stride + delta[t], or zero outside [0, in).
+// One spatial axis: output j in [0, count) stands at y index first + j * step and reads, for tap t,
+// the input index j * stride + delta[t], or zero outside [0, in).
 struct ConvAxisF32 {
   int64_t in = 1, out = 1;
   int64_t count = 1, first = 0, step = 1;
   int64_t stride = 1;
   std::vector<int64_t> delta = {0};
-  std::vector<int64_t> tap = {0};  // index along the kernel's axis of each delta
+  std::vector<int64_t> tap = {0};        // index along the kernel's axis of each delta
   int64_t min_delta = 0, max_delta = 0;  // of `delta`; set by ConvRowsF32
 
   // Whether all taps of the outputs whose j * stride are in [from, to] read inside the input.
-  bool Inside(int64_t from, int64_t to) const { return from + min_delta >= 0 && to + max_delta < in; }
+  bool Inside(int64_t from, int64_t to) const {
+    return from + min_delta >= 0 && to + max_delta < in;
+  }
 };
 
 // The axes of a convolution: every output, each with all taps.
 std::array<ConvAxisF32, 3> ConvAxes(const ConvShapeF32& shape);
-// The outputs o = phase, phase + stride, ... of one axis of a ConvTranspose, with the taps that reach them.
+// The outputs o = phase, phase + stride, ... of one axis of a ConvTranspose, with the taps that
+// reach them.
 ConvAxisF32 ConvPhaseAxis(const ConvShapeF32& shape, int axis, int64_t phase);
 // The axes of phase i of shape.phases().
 std::array<ConvAxisF32, 3> ConvPhaseAxes(const ConvShapeF32& shape, int64_t i);
@@ -47,7 +51,8 @@ struct ConvRowsF32 {
   std::array<ConvAxisF32, 3> axis;
   std::vector<Tap> tap;
   int64_t merge = 1;  // neighbouring taps whose input is contiguous in memory
-  std::vector<float> zeros;  // what taps outside the input read: `depth` floats, and what a lane tile reads
+  std::vector<float>
+      zeros;  // what taps outside the input read: `depth` floats, and what a lane tile reads
 };
 
 struct ConvRowsSourceF32 {
@@ -55,6 +60,7 @@ struct ConvRowsSourceF32 {
   const float* x;  // at the group's first channel
 };
 // A FillRowsF32 whose source is a ConvRowsSourceF32.
-void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile);
+void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment,
+                  TileRowsF32& tile);
 
 }  // namespace evoq

@@ -20,13 +20,18 @@ struct ConvShapeF32 {
   int64_t columns() const { return channels_out / group; }
   // Of a ConvTranspose: output pixels whose places are equal modulo the strides.
   int64_t phases() const { return stride[0] * stride[1] * stride[2]; }
-  std::array<int64_t, 3> phase(int64_t i) const { return {i / stride[2] / stride[1], i / stride[2] % stride[1], i % stride[2]}; }
+  std::array<int64_t, 3> phase(int64_t i) const {
+    return {i / stride[2] / stride[1], i / stride[2] % stride[1], i % stride[2]};
+  }
 };
 
-// Reads the shape of a Conv or (`transposed`) ConvTranspose call, or says why these kernels do not take it. Checks ranks,
-// sizes, attributes, the types of all inputs and that a ConvTranspose has at most 4096 phases.
-std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed, ConvShapeF32& shape);
+// Reads the shape of a Conv or (`transposed`) ConvTranspose call, or says why these kernels do not
+// take it. Checks ranks, sizes, attributes, the types of all inputs and that a ConvTranspose has at
+// most 4096 phases.
+std::optional<Rejection> ReadConvShape(const KernelCall& call, bool transposed,
+                                       ConvShapeF32& shape);
 // The same for a call with x, w and y of any types.
-std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed, ConvShapeF32& shape);
+std::optional<Rejection> ReadConvSizes(const KernelCall& call, bool transposed,
+                                       ConvShapeF32& shape);
 
 }  // namespace evoq

@@ -1,8 +1,10 @@
-// conv_transpose_f32: y = activation(conv_transpose(x, w) + bias + residual) in float32, channels-last, weights constant.
+// conv_transpose_f32: y = activation(conv_transpose(x, w) + bias + residual) in float32,
+// channels-last, weights constant.
 //
-// Output pixel o reads input pixel i for tap k where o + pad = i * stride + k * dilation. All pixels with the same
-// (o + pad) mod stride on each axis (a phase) read the same taps at the same distances: each phase is an ordinary
-// convolution of stride 1 that computes every stride-th output pixel.
+// Output pixel o reads input pixel i for tap k where o + pad = i * stride + k * dilation. All
+// pixels with the same (o + pad) mod stride on each axis (a phase) read the same taps at the same
+// distances: each phase is an ordinary convolution of stride 1 that computes every stride-th output
+// pixel.
 #include "base/math.h"
 #include "kernels/conv/conv_rows_f32.h"
 #include "kernels/gemm/pack_f32.h"
@@ -25,15 +27,19 @@ struct ConvTransposeF32 {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     for (const Phase& phase : phases) {
       const int64_t tasks = phase.plan.tasks();
-      context.pool.ParallelFor(shape.group * tasks, phase.plan.grain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) RunTask(phase, i / tasks, i % tasks, in, out);
-      });
+      context.pool.ParallelFor(shape.group * tasks, phase.plan.grain,
+                               [&](int64_t begin, int64_t end) {
+                                 for (int64_t i = begin; i < end; ++i)
+                                   RunTask(phase, i / tasks, i % tasks, in, out);
+                               });
     }
   }
 
-  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in, void* const* out) const {
+  void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in,
+               void* const* out) const {
     const int64_t column = group * shape.columns();
-    const ConvRowsSourceF32 source = {&phase.map, static_cast<const float*>(in[0]) + group * shape.depth()};
+    const ConvRowsSourceF32 source = {&phase.map,
+                                      static_cast<const float*>(in[0]) + group * shape.depth()};
     const GemmJobF32 job = {&source,
                             FillConvRows,
                             weights + group * shape.depth() * kPanelF32,
@@ -61,7 +67,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   if (const auto why = ReadConvShape(call, true, shape)) return Unsupported("{}", why->why);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   ConvTransposeF32 state;
-  EVOQ_ASSIGN(state.weights, PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));
+  EVOQ_ASSIGN(state.weights,
+              PanelsOfConstant(*call.constant(1), kConvTransposeLayoutF32, state.owned));
   state.shape = shape;
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
@@ -87,8 +94,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
 }  // namespace
 
 extern const KernelDef kConvTransposeF32;
-const KernelDef kConvTransposeF32 = {
-    "conv_transpose_f32", "ConvTranspose",   "float32",        Peak::kFloat32,
-    RejectConvTranspose,  PackConvTranspose, BindConvTranspose};
+const KernelDef kConvTransposeF32 = {"conv_transpose_f32", "ConvTranspose",     "float32",
+                                     Peak::kFloat32,       RejectConvTranspose, PackConvTranspose,
+                                     BindConvTranspose};
 
 }  // namespace evoq

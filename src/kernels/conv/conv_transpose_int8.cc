@@ -1,8 +1,10 @@
-// conv_transpose_int8: ConvTranspose on quantized bytes, channels-last, constant weights, by kernels/requant.h.
+// conv_transpose_int8: ConvTranspose on quantized bytes, channels-last, constant weights, by
+// kernels/requant.h.
 //
-// Output pixels with the same (o + pad) mod stride on each axis (a phase) are an ordinary convolution of stride 1 with some
-// of the taps, in reverse (see conv_transpose_f32.cc). Each phase runs on the integer engine into scratch, and its pixels
-// are then put where they belong. A residual is taken apart into phases first.
+// Output pixels with the same (o + pad) mod stride on each axis (a phase) are an ordinary
+// convolution of stride 1 with some of the taps, in reverse (see conv_transpose_f32.cc). Each phase
+// runs on the integer engine into scratch, and its pixels are then put where they belong. A
+// residual is taken apart into phases first.
 #include <numeric>
 
 #include "base/math.h"
@@ -18,51 +20,64 @@ namespace {
 
 std::optional<Rejection> RejectTypes(const KernelCall& call, const ConvShapeF32& s) {
   const TensorType &x = call.inputs[0], &w = call.inputs[1], &y = call.outputs[0];
-  if (!QuantizedByte(x)) return Reject("types", "x is {}, expected bytes with one scale", x.ToString());
-  if (!QuantizedByte(y) && !PlainFloat(y)) return Reject("types", "y is {}, expected bytes or float32", y.ToString());
-  const bool bytes = (w.dtype == DType::kInt8 || w.dtype == DType::kUint8) && w.quantized() && w.quant->block == 0;
+  if (!QuantizedByte(x))
+    return Reject("types", "x is {}, expected bytes with one scale", x.ToString());
+  if (!QuantizedByte(y) && !PlainFloat(y))
+    return Reject("types", "y is {}, expected bytes or float32", y.ToString());
+  const bool bytes =
+      (w.dtype == DType::kInt8 || w.dtype == DType::kUint8) && w.quantized() && w.quant->block == 0;
   const bool per_channel = bytes && s.group == 1 && w.quant->axis == 1 &&
-                           static_cast<int64_t>(w.quant->scales.size()) == s.channels_out && w.quant->zero_points.size() == w.quant->scales.size();
+                           static_cast<int64_t>(w.quant->scales.size()) == s.channels_out &&
+                           w.quant->zero_points.size() == w.quant->scales.size();
   if (!bytes || !(w.quant->per_tensor() || per_channel))
-    return Reject("types", "w is {}, expected bytes with one scale, or one per output channel", w.ToString());
+    return Reject("types", "w is {}, expected bytes with one scale, or one per output channel",
+                  w.ToString());
   if (!call.constant(1)->layout().empty()) return Reject("layout", "w is not plain");
   if (call.has_input(2) && (call.inputs[2].dtype != DType::kInt32 || call.constant(2) == nullptr))
     return Reject("types", "bias is {}, expected constant int32", call.inputs[2].ToString());
   if (call.has_input(3)) {
     const TensorType& r = call.inputs[3];
-    if (!QuantizedByte(r) && !(PlainFloat(r) && PlainFloat(y))) return Reject("types", "residual is {}, y {}", r.ToString(), y.ToString());
+    if (!QuantizedByte(r) && !(PlainFloat(r) && PlainFloat(y)))
+      return Reject("types", "residual is {}, y {}", r.ToString(), y.ToString());
   }
   return RejectTable(call);
 }
 
-// Bounds on what phases may need: taps of an axis, bytes of a copied input with its padding, bytes of spread weights.
+// Bounds on what phases may need: taps of an axis, bytes of a copied input with its padding, bytes
+// of spread weights.
 std::optional<Rejection> RejectSizes(const ConvShapeF32& s) {
   constexpr int64_t kMaxSpan = int64_t{1} << 16, kMaxBytes = int64_t{1} << 40;
-  std::vector<int64_t> padded = {s.batch, RoundUp(s.channels_in, 4)}, weights = {s.channels_out, s.depth()};
+  std::vector<int64_t> padded = {s.batch, RoundUp(s.channels_in, 4)},
+                       weights = {s.channels_out, s.depth()};
   for (int a = 0; a < 3; ++a) {
     const int64_t span = s.kernel[a] * s.dilation[a] + std::abs(s.pad[a]) + s.stride[a];
-    if (span > kMaxSpan) return Reject("attribute", "a window of {} with its padding, expected at most {}", span, kMaxSpan);
+    if (span > kMaxSpan)
+      return Reject("attribute", "a window of {} with its padding, expected at most {}", span,
+                    kMaxSpan);
     padded.push_back(s.out[a] + 2 * span);
     weights.push_back(2 * span);
   }
   const auto input = CheckedProduct(padded), spread = CheckedProduct(weights);
-  if (!input || !spread || *input > kMaxBytes || *spread > kMaxBytes) return Reject("shape", "the input is too large with its padding");
+  if (!input || !spread || *input > kMaxBytes || *spread > kMaxBytes)
+    return Reject("shape", "the input is too large with its padding");
   return std::nullopt;
 }
 
 std::optional<Rejection> RejectConvTranspose(const KernelCall& call) {
-  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1) || call.constant(1) == nullptr)
+  if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1) ||
+      call.constant(1) == nullptr)
     return Reject("not-constant", "w is not constant");
   ConvShapeF32 shape;
   if (auto why = ReadConvSizes(call, true, shape)) return why;
   const auto activation = ActivationFromAttrs(call.attrs);
-  if (!activation || !IsPiecewiseLinear(activation->kind)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (!activation || !IsPiecewiseLinear(activation->kind))
+    return Reject("attribute", "activation {}", call.attrs.String("activation"));
   if (auto why = RejectSizes(shape)) return why;
   return RejectTypes(call, shape);
 }
 
-// One axis of a phase as a Conv of stride 1: output j reads inputs j + low + t * step for t < taps.size() through tap taps[t] of the
-// kernel, or through none (-1).
+// One axis of a phase as a Conv of stride 1: output j reads inputs j + low + t * step for t <
+// taps.size() through tap taps[t] of the kernel, or through none (-1).
 struct PhaseAxis {
   int64_t low = 0, step = 1;
   std::vector<int64_t> taps;
@@ -74,7 +89,8 @@ struct PhaseAxis {
     for (int64_t delta : axis.delta) step = std::gcd(step, delta - low);
     step = std::max<int64_t>(step, 1);
     taps.assign(static_cast<size_t>((high - low) / step + 1), -1);
-    for (size_t i = 0; i < axis.tap.size(); ++i) taps[static_cast<size_t>((axis.delta[i] - low) / step)] = axis.tap[i];
+    for (size_t i = 0; i < axis.tap.size(); ++i)
+      taps[static_cast<size_t>((axis.delta[i] - low) / step)] = axis.tap[i];
   }
 };
 
@@ -83,18 +99,22 @@ Result<Tensor> PhaseWeights(const ConvShapeF32& s, const Tensor& w, const PhaseA
   const int64_t d = axes[0].taps.size(), h = axes[1].taps.size(), v = axes[2].taps.size();
   QuantParams quant = *w.type().quant;
   if (quant.axis >= 0) quant.axis = 0;
-  Tensor to = Tensor::Allocate(TensorType(w.dtype(), Shape({s.channels_out, s.depth(), d, h, v}), quant));
+  Tensor to =
+      Tensor::Allocate(TensorType(w.dtype(), Shape({s.channels_out, s.depth(), d, h, v}), quant));
   const auto* from = w.raw();
   auto* out = to.mutable_raw();
   for (int64_t m = 0; m < s.channels_out; ++m) {
-    const int32_t zero = quant.zero_points[quant.zero_points.size() == 1 ? 0 : static_cast<size_t>(m)];
+    const int32_t zero =
+        quant.zero_points[quant.zero_points.size() == 1 ? 0 : static_cast<size_t>(m)];
     const int64_t group = m / s.columns();
     for (int64_t c = 0; c < s.depth(); ++c) {
       const int64_t base = ((group * s.depth() + c) * s.columns() + m % s.columns()) * s.taps();
       for (int64_t t = 0; t < d * h * v; ++t) {
-        const int64_t kd = axes[0].taps[t / (h * v)], kh = axes[1].taps[t / v % h], kv = axes[2].taps[t % v];
+        const int64_t kd = axes[0].taps[t / (h * v)], kh = axes[1].taps[t / v % h],
+                      kv = axes[2].taps[t % v];
         const bool missing = kd < 0 || kh < 0 || kv < 0;
-        *out++ = missing ? static_cast<std::byte>(zero) : from[base + (kd * s.kernel[1] + kh) * s.kernel[2] + kv];
+        *out++ = missing ? static_cast<std::byte>(zero)
+                         : from[base + (kd * s.kernel[1] + kh) * s.kernel[2] + kv];
       }
     }
   }
@@ -110,23 +130,28 @@ struct Phase {
 struct ConvTransposeInt8 {
   ConvShapeF32 shape;
   std::vector<Phase> phases;
-  int64_t y_pixel = 0, r_pixel = 0;      // bytes; no residual: 0
-  int64_t y_bytes = 0, r_bytes = 0;      // scratch of the largest phase, in whole cache lines
+  int64_t y_pixel = 0, r_pixel = 0;  // bytes; no residual: 0
+  int64_t y_bytes = 0, r_bytes = 0;  // scratch of the largest phase, in whole cache lines
   int64_t grain = 1;
 
   // Between a phase's pixels, one after the other, and their places in the output or the residual.
   template <typename Copy>
   void ForLines(const Phase& phase, ThreadPool& pool, const Copy& copy) const {
-    pool.ParallelFor(shape.batch * phase.count[0] * phase.count[1], grain, [&](int64_t begin, int64_t end) {
-      for (int64_t line = begin; line < end; ++line) {
-        const int64_t h = line % phase.count[1], d = line / phase.count[1] % phase.count[0], n = line / phase.count[1] / phase.count[0];
-        const int64_t row = (n * shape.out[0] + phase.first[0] + d * shape.stride[0]) * shape.out[1] + phase.first[1] + h * shape.stride[1];
-        copy(line * phase.count[2], row * shape.out[2] + phase.first[2]);
-      }
-    });
+    pool.ParallelFor(
+        shape.batch * phase.count[0] * phase.count[1], grain, [&](int64_t begin, int64_t end) {
+          for (int64_t line = begin; line < end; ++line) {
+            const int64_t h = line % phase.count[1], d = line / phase.count[1] % phase.count[0],
+                          n = line / phase.count[1] / phase.count[0];
+            const int64_t row =
+                (n * shape.out[0] + phase.first[0] + d * shape.stride[0]) * shape.out[1] +
+                phase.first[1] + h * shape.stride[1];
+            copy(line * phase.count[2], row * shape.out[2] + phase.first[2]);
+          }
+        });
   }
 
-  static void CopyPixels(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step, int64_t count, int64_t bytes) {
+  static void CopyPixels(const std::byte* from, int64_t from_step, std::byte* to, int64_t to_step,
+                         int64_t count, int64_t bytes) {
     for (int64_t i = 0; i < count; ++i) {
       const std::byte* f = from + i * from_step;
       std::byte* t = to + i * to_step;
@@ -147,7 +172,8 @@ struct ConvTransposeInt8 {
       const int64_t n = phase.count[2], step = shape.stride[2];
       if (r_pixel > 0) {
         ForLines(phase, context.pool, [&](int64_t at, int64_t place) {
-          CopyPixels(whole + place * r_pixel, step * r_pixel, residual + at * r_pixel, r_pixel, n, r_pixel);
+          CopyPixels(whole + place * r_pixel, step * r_pixel, residual + at * r_pixel, r_pixel, n,
+                     r_pixel);
         });
       }
       phase.kernel.run(phase.kernel.state.get(), inputs, outputs, inner);
@@ -158,12 +184,15 @@ struct ConvTransposeInt8 {
   }
 };
 
-Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& shape, const BindOptions& options) {
+Result<Int8LinearSpec> CommonSpec(const KernelCall& call, const ConvShapeF32& shape,
+                                  const BindOptions& options) {
   Int8LinearSpec spec;
   spec.x_signed = call.inputs[0].dtype == DType::kInt8;
   spec.x_zero = ZeroOf(call.inputs[0]);
   spec.w_zero = call.inputs[1].quant->zero_points;
-  if (call.has_input(2)) spec.bias.assign(call.constant(2)->data<int32_t>(), call.constant(2)->data<int32_t>() + shape.channels_out);
+  if (call.has_input(2))
+    spec.bias.assign(call.constant(2)->data<int32_t>(),
+                     call.constant(2)->data<int32_t>() + shape.channels_out);
   CallBeforeTable before(call);
   EVOQ_ASSIGN(spec.epilogue, QuantizedEpilogue(before.call, shape.channels_out));
   spec.finish.isa = options.isa;
@@ -209,7 +238,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
     inner = std::max(inner, phase.kernel.scratch_bytes);
     state.phases.push_back(std::move(phase));
   }
-  state.grain = Grain(s.batch * s.out[0] * s.out[1], static_cast<double>(s.out[2] * state.y_pixel) * 0.01 + 5, options.threads);
+  state.grain = Grain(s.batch * s.out[0] * s.out[1],
+                      static_cast<double>(s.out[2] * state.y_pixel) * 0.01 + 5, options.threads);
   const size_t scratch = static_cast<size_t>(state.y_bytes + state.r_bytes) + inner;
   std::string variant = state.phases.empty() ? "" : state.phases[0].kernel.variant;
   return BoundKernel::Of(std::move(state), scratch, std::move(variant));
@@ -218,7 +248,8 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
 }  // namespace
 
 extern const KernelDef kConvTransposeInt8;
-const KernelDef kConvTransposeInt8 = {"conv_transpose_int8", "ConvTranspose", "int8", Peak::kInt8,
-                                      RejectConvTranspose,   nullptr,         BindConvTranspose};
+const KernelDef kConvTransposeInt8 = {"conv_transpose_int8", "ConvTranspose",     "int8",
+                                      Peak::kInt8,           RejectConvTranspose, nullptr,
+                                      BindConvTranspose};
 
 }  // namespace evoq

@@ -8,13 +8,14 @@ using Ints = std::vector<int64_t>;
 
 struct TransposeCase {
   Ints in, kernel, strides, dilations, pads, output_padding;  // spatial
-  int64_t batch = 1, channels = 4, columns = 4, group = 1;   // columns: per group
+  int64_t batch = 1, channels = 4, columns = 4, group = 1;    // columns: per group
   DType w_type = DType::kInt8, y_type = DType::kUint8;
   bool per_channel = true, bias = true, residual = false;
   int32_t x_zero = 121;
 
   int64_t Out(size_t i) const {
-    return strides[i] * (in[i] - 1) + output_padding[i] + (kernel[i] - 1) * dilations[i] + 1 - pads[i] - pads[i + in.size()];
+    return strides[i] * (in[i] - 1) + output_padding[i] + (kernel[i] - 1) * dilations[i] + 1 -
+           pads[i] - pads[i + in.size()];
   }
 };
 
@@ -30,17 +31,22 @@ TestCall CallOf(const TransposeCase& c, uint32_t seed) {
   t.attrs.Set("activation", "Relu");
   const int64_t m = c.columns * c.group;
   Ints x = {c.batch}, w = {c.channels, c.columns}, y = {c.batch};
-  for (size_t i = 0; i < c.in.size(); ++i) x.push_back(c.in[i]), w.push_back(c.kernel[i]), y.push_back(c.Out(i));
+  for (size_t i = 0; i < c.in.size(); ++i)
+    x.push_back(c.in[i]), w.push_back(c.kernel[i]), y.push_back(c.Out(i));
   x.push_back(c.channels), y.push_back(m);
   QuantParams wq = QuantParams::PerTensor(0.004f, c.w_type == DType::kUint8 ? 117 : 0);
   if (c.per_channel && c.group == 1) {
     wq = QuantParams{{}, std::vector<int32_t>(static_cast<size_t>(m), 0), 1, 0};
-    for (int64_t i = 0; i < m; ++i) wq.scales.push_back(0.002f + 0.0001f * static_cast<float>(i % 50));
+    for (int64_t i = 0; i < m; ++i)
+      wq.scales.push_back(0.002f + 0.0001f * static_cast<float>(i % 50));
   }
-  const TensorType out = c.y_type == DType::kFloat32 ? TensorType(c.y_type, Shape(y))
-                                                     : TensorType(c.y_type, Shape(y), QuantParams::PerTensor(0.3f, 20));
-  t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(x), QuantParams::PerTensor(0.05f, c.x_zero)), seed),
-              RandomTensor(TensorType(c.w_type, Shape(w), wq), seed + 1), Tensor(), Tensor()};
+  const TensorType out = c.y_type == DType::kFloat32
+                             ? TensorType(c.y_type, Shape(y))
+                             : TensorType(c.y_type, Shape(y), QuantParams::PerTensor(0.3f, 20));
+  t.inputs = {
+      RandomTensor(TensorType(DType::kUint8, Shape(x), QuantParams::PerTensor(0.05f, c.x_zero)),
+                   seed),
+      RandomTensor(TensorType(c.w_type, Shape(w), wq), seed + 1), Tensor(), Tensor()};
   if (c.bias) t.inputs[2] = RandomTensor(TensorType(DType::kInt32, Shape{m}), seed + 2);
   if (c.residual) t.inputs[3] = RandomTensor(out, seed + 3);
   t.is_constant = {false, true, true, false};
@@ -61,7 +67,8 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
       int64_t pixel = n % pixels, rest = tap, place = 0, stride = 1;
       bool inside = true;
       for (size_t i = rank; i-- > 0;) {
-        const int64_t o = pixel % c.in[i] * c.strides[i] + rest % c.kernel[i] * c.dilations[i] - c.pads[i];
+        const int64_t o =
+            pixel % c.in[i] * c.strides[i] + rest % c.kernel[i] * c.dilations[i] - c.pads[i];
         inside = inside && o >= 0 && o < c.Out(i);
         place += o * stride;
         stride *= c.Out(i);
@@ -70,10 +77,13 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
       }
       for (int64_t k = 0; inside && k < m; ++k) {
         for (int64_t d = 0; d < depth; ++d) {
-          const int64_t channel = k / c.columns * depth + d, at = (channel * c.columns + k % c.columns) * taps + tap;
-          const int32_t w = c.w_type == DType::kInt8 ? t.inputs[1].data<int8_t>()[at] : t.inputs[1].data<uint8_t>()[at];
+          const int64_t channel = k / c.columns * depth + d,
+                        at = (channel * c.columns + k % c.columns) * taps + tap;
+          const int32_t w = c.w_type == DType::kInt8 ? t.inputs[1].data<int8_t>()[at]
+                                                     : t.inputs[1].data<uint8_t>()[at];
           acc[static_cast<size_t>((n / pixels * outs + place) * m + k)] +=
-              (t.inputs[0].data<uint8_t>()[n * c.channels + channel] - c.x_zero) * (w - wq.zero_points[0]);
+              (t.inputs[0].data<uint8_t>()[n * c.channels + channel] - c.x_zero) *
+              (w - wq.zero_points[0]);
         }
       }
     }
@@ -83,9 +93,12 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
   for (int64_t i = 0; i < y.elements(); ++i) {
     const int64_t k = i % m;
     const int32_t sum = acc[static_cast<size_t>(i)] + (c.bias ? t.inputs[2].data<int32_t>()[k] : 0);
-    float v = static_cast<float>(sum) * LinearMultiplier(0.05f, wq.scales[wq.scales.size() == 1 ? 0 : static_cast<size_t>(k)], real ? 1 : 0.3f);
+    float v = static_cast<float>(sum) *
+              LinearMultiplier(0.05f, wq.scales[wq.scales.size() == 1 ? 0 : static_cast<size_t>(k)],
+                               real ? 1 : 0.3f);
     if (c.residual && real) v = v + t.inputs[3].data<float>()[i];
-    if (c.residual && !real) v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[i] - 20) * ScaleRatio(0.3f, 0.3f);
+    if (c.residual && !real)
+      v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[i] - 20) * ScaleRatio(0.3f, 0.3f);
     v = v > 0 ? v : 0;
     if (real) {
       y.mutable_data<float>()[i] = v;
@@ -98,9 +111,10 @@ Tensor Expected(const TransposeCase& c, const TestCall& t) {
 
 void Check(const TransposeCase& c, uint32_t seed) {
   const TestCall t = CallOf(c, seed);
-  ExpectKernel(*FindKernel("conv_transpose_int8"), t, {Expected(c, t)},
-               fmt::format("{} {} -> {} strides {} seed {}", t.inputs[0].type().ToString(), t.inputs[1].type().ToString(),
-                           t.outputs[0].ToString(), c.strides[0], seed));
+  ExpectKernel(
+      *FindKernel("conv_transpose_int8"), t, {Expected(c, t)},
+      fmt::format("{} {} -> {} strides {} seed {}", t.inputs[0].type().ToString(),
+                  t.inputs[1].type().ToString(), t.outputs[0].ToString(), c.strides[0], seed));
 }
 
 TEST(ConvTransposeInt8, ShapesOfRealNetworks) {
@@ -116,7 +130,8 @@ TEST(ConvTransposeInt8, RandomShapes) {
     TransposeCase c;
     const size_t rank = 1 + rng() % 3;
     for (size_t i = 0; i < rank; ++i) {
-      c.in.push_back(1 + rng() % (rank == 3 ? 4 : 7)), c.kernel.push_back(1 + rng() % 4), c.strides.push_back(1 + rng() % 3);
+      c.in.push_back(1 + rng() % (rank == 3 ? 4 : 7)), c.kernel.push_back(1 + rng() % 4),
+          c.strides.push_back(1 + rng() % 3);
       c.dilations.push_back(1 + rng() % 2), c.output_padding.push_back(rng() % 2);
     }
     for (size_t i = 0; i < 2 * rank; ++i) c.pads.push_back(rng() % 3);

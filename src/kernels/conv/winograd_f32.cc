@@ -9,20 +9,22 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kChunkBytes = 512 << 10;    // of transformed input: it stays in the L2 cache while it is multiplied
-constexpr int64_t kLeastChunkTiles = 28;      // two register tiles: each panel of weights is used twice at least
+constexpr int64_t kChunkBytes =
+    512 << 10;  // of transformed input: it stays in the L2 cache while it is multiplied
+constexpr int64_t kLeastChunkTiles =
+    28;  // two register tiles: each panel of weights is used twice at least
 constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
 
 // A chunk of tiles is transformed into `v`, [position][tile][C], multiplied by
-// the weights, [M / 16][position][C][16], a group of panels at a time, into `product`, [position][tile][group], which is
-// transformed into y.
+// the weights, [M / 16][position][C][16], a group of panels at a time, into `product`,
+// [position][tile][group], which is transformed into y.
 struct WinogradF32 : WinogradTiles {
   ConvShapeF32 shape;
   int m = 4, n = 6;
-  int64_t v_row = 0, v_position = 0;    // strides, floats
+  int64_t v_row = 0, v_position = 0;  // strides, floats
   int64_t panels = 0, group_panels = 0;
   int64_t product_row = 0, product_position = 0;
-  int64_t slot_floats = 0;              // scratch of one thread: v, then product
+  int64_t slot_floats = 0;  // scratch of one thread: v, then product
   const GemmKernelsF32* kernels = nullptr;
   const WinogradFnsF32* fns = nullptr;
   std::shared_ptr<AlignedBuffer> weights, zeros;
@@ -45,7 +47,8 @@ struct WinogradF32 : WinogradTiles {
     const Place place = PlaceOf(tile);
     const float* pixels[kMaxWinogradSize * kMaxWinogradSize];
     const auto* zero = reinterpret_cast<const float*>(zeros->data());
-    const int64_t height = shape.in[1], width = shape.in[2], top = place.y - shape.pad[1], left = place.x - shape.pad[2];
+    const int64_t height = shape.in[1], width = shape.in[2], top = place.y - shape.pad[1],
+                  left = place.x - shape.pad[2];
     for (int i = 0; i < n; ++i) {
       const int64_t iy = top + i;
       const bool line = iy >= 0 && iy < height;
@@ -59,11 +62,14 @@ struct WinogradF32 : WinogradTiles {
   }
 
   // The products of `count` tiles with the panels [panel, panel_end).
-  void Multiply(const float* v, int64_t count, int64_t panel, int64_t panel_end, float* product) const {
+  void Multiply(const float* v, int64_t count, int64_t panel, int64_t panel_end,
+                float* product) const {
     const auto* u = reinterpret_cast<const float*>(weights->data());
     const bool few = count <= kernels->few_rows;
     const bool one_panel = !few && panels == 1;
-    const int64_t most_rows = few ? kernels->few_rows : one_panel ? kernels->one_panel_rows : kernels->rows;
+    const int64_t most_rows = few         ? kernels->few_rows
+                              : one_panel ? kernels->one_panel_rows
+                                          : kernels->rows;
     const int64_t most_panels = few ? kernels->few_rows_panels : one_panel ? 1 : kernels->panels;
     const int64_t row_tiles = CeilDiv(count, most_rows), depth = shape.channels_in;
     const float* rows[kMaxTileRowsF32];
@@ -90,7 +96,8 @@ struct WinogradF32 : WinogradTiles {
           for (int64_t r = 0; r < height; ++r) rows[r] = a + r * v_row;
           // Each tile fetches one of the panels that follow at the next position.
           tile.ahead = tile.b + depth * kPanelF32 + std::min(i, width - 1) * tile.panel_stride;
-          tile.c = product + position * product_position + row * product_row + (p - panel) * kPanelF32;
+          tile.c =
+              product + position * product_position + row * product_row + (p - panel) * kPanelF32;
           kernels->tile[width][height](tile);
           row += height;
         }
@@ -100,8 +107,9 @@ struct WinogradF32 : WinogradTiles {
   }
 
   // Columns [column, column_end) of the tiles [first, first + count).
-  void TransformOutput(const float* product, int64_t first, int64_t count, int64_t column, int64_t column_end,
-                       const float* bias, const float* residual, float* y) const {
+  void TransformOutput(const float* product, int64_t first, int64_t count, int64_t column,
+                       int64_t column_end, const float* bias, const float* residual,
+                       float* y) const {
     WinogradOutputF32 o;
     o.position_stride = product_position;
     o.columns = column_end - column;
@@ -114,7 +122,8 @@ struct WinogradF32 : WinogradTiles {
       o.product = product + i * product_row;
       o.lines = static_cast<int>(std::min<int64_t>(m, shape.out[1] - place.y));
       o.pixels = static_cast<int>(std::min<int64_t>(m, shape.out[2] - place.x));
-      const int64_t at = (place.image * shape.out[1] + place.y) * o.line_stride + place.x * o.pixel_stride + column;
+      const int64_t at = (place.image * shape.out[1] + place.y) * o.line_stride +
+                         place.x * o.pixel_stride + column;
       o.y = y + at;
       o.residual = residual == nullptr ? nullptr : residual + at;
       fns->output(o);
@@ -129,11 +138,13 @@ struct WinogradF32 : WinogradTiles {
   }
 
   // Group `group` of the chunk's columns; v is transformed.
-  void RunGroup(int64_t chunk, int64_t group, const float* v, float* product, const void* const* in, float* y) const {
+  void RunGroup(int64_t chunk, int64_t group, const float* v, float* product, const void* const* in,
+                float* y) const {
     const int64_t begin = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - begin;
     const int64_t panel = group * group_panels, panel_end = std::min(panels, panel + group_panels);
     Multiply(v, count, panel, panel_end, product);
-    TransformOutput(product, begin, count, panel * kPanelF32, std::min(shape.channels_out, panel_end * kPanelF32),
+    TransformOutput(product, begin, count, panel * kPanelF32,
+                    std::min(shape.channels_out, panel_end * kPanelF32),
                     has_bias ? static_cast<const float*>(in[2]) : nullptr,
                     has_residual ? static_cast<const float*>(in[3]) : nullptr, y);
   }
@@ -145,18 +156,24 @@ struct WinogradF32 : WinogradTiles {
     const auto v_of = [&](int64_t slot) { return scratch + slot * slot_floats; };
     const auto product_of = [&](int64_t slot) { return v_of(slot) + positions() * v_position; };
     ForAll(
-        context.pool, [&](int64_t tile, int64_t slot, int64_t i) { TransformTile(x, tile, v_of(slot) + i * v_row); },
-        [&](int64_t chunk, int64_t group, int64_t from, int64_t to) { RunGroup(chunk, group, v_of(from), product_of(to), in, y); });
+        context.pool,
+        [&](int64_t tile, int64_t slot, int64_t i) {
+          TransformTile(x, tile, v_of(slot) + i * v_row);
+        },
+        [&](int64_t chunk, int64_t group, int64_t from, int64_t to) {
+          RunGroup(chunk, group, v_of(from), product_of(to), in, y);
+        });
   }
 
   void TransformWeights(const float* packed) {
     const int64_t depth = shape.channels_in, panel_stride = positions() * depth * kPanelF32;
-    weights = std::make_shared<AlignedBuffer>(static_cast<size_t>(panels * panel_stride) * sizeof(float));
+    weights =
+        std::make_shared<AlignedBuffer>(static_cast<size_t>(panels * panel_stride) * sizeof(float));
     auto* u = reinterpret_cast<float*>(weights->data());
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t c = 0; c < depth; ++c)
-        fns->weights(packed + (panel * 9 * depth + c) * kPanelF32, depth * kPanelF32, depth * kPanelF32,
-                     u + panel * panel_stride + c * kPanelF32);
+        fns->weights(packed + (panel * 9 * depth + c) * kPanelF32, depth * kPanelF32,
+                     depth * kPanelF32, u + panel * panel_stride + c * kPanelF32);
     }
   }
 };
@@ -165,10 +182,13 @@ int64_t SpreadFloats(int64_t floats) { return SpreadStride(floats, sizeof(float)
 
 // How the tiles are cut for caches and threads.
 void PlanChunks(WinogradF32& w) {
-  const int64_t tile_bytes = w.positions() * RoundUp(w.shape.channels_in, kPanelF32) * static_cast<int64_t>(sizeof(float));
+  const int64_t tile_bytes =
+      w.positions() * RoundUp(w.shape.channels_in, kPanelF32) * static_cast<int64_t>(sizeof(float));
   w.CutChunks(kChunkBytes / tile_bytes, kLeastChunkTiles);
-  const int64_t panel_bytes = w.positions() * w.chunk_tiles * kPanelF32 * static_cast<int64_t>(sizeof(float));
-  const int64_t unit = w.chunk_tiles <= w.kernels->few_rows ? w.kernels->few_rows_panels : w.kernels->panels;
+  const int64_t panel_bytes =
+      w.positions() * w.chunk_tiles * kPanelF32 * static_cast<int64_t>(sizeof(float));
+  const int64_t unit =
+      w.chunk_tiles <= w.kernels->few_rows ? w.kernels->few_rows_panels : w.kernels->panels;
   w.group_panels = RoundUp(std::max<int64_t>(kProductBytes / panel_bytes, 1), unit);
   if (w.split_chunks) {
     const int64_t share = CeilDiv(w.panels * w.chunks, int64_t{2} * w.threads);
@@ -185,31 +205,35 @@ void PlanChunks(WinogradF32& w) {
 }  // namespace
 
 bool FitsWinogradF32(const ConvShapeF32& s) {
-  return s.group == 1 && s.kernel == std::array<int64_t, 3>{1, 3, 3} && s.stride == std::array<int64_t, 3>{1, 1, 1} &&
-         s.dilation == std::array<int64_t, 3>{1, 1, 1} && s.in[0] == 1 && s.out[0] == 1 && s.pad[0] == 0 &&
-         s.channels_in > 0 && s.channels_out > 0;
+  return s.group == 1 && s.kernel == std::array<int64_t, 3>{1, 3, 3} &&
+         s.stride == std::array<int64_t, 3>{1, 1, 1} &&
+         s.dilation == std::array<int64_t, 3>{1, 1, 1} && s.in[0] == 1 && s.out[0] == 1 &&
+         s.pad[0] == 0 && s.channels_in > 0 && s.channels_out > 0;
 }
 
 int ChooseWinogradF32(const ConvShapeF32& s) {
   if (!FitsWinogradF32(s)) return 0;
-  // In multiply-adds. Fetching a weight costs as much as kWeight of them, and the transforms of one value of a tile, in or
-  // out, as much as kTransform.
+  // In multiply-adds. Fetching a weight costs as much as kWeight of them, and the transforms of one
+  // value of a tile, in or out, as much as kTransform.
   constexpr double kWeight = 8, kTransform = 6;
   const double channels = static_cast<double>(s.channels_in) * static_cast<double>(s.channels_out);
-  const double values = static_cast<double>(RoundUp(s.channels_in, kPanelF32) + RoundUp(s.channels_out, kPanelF32));
+  const double values =
+      static_cast<double>(RoundUp(s.channels_in, kPanelF32) + RoundUp(s.channels_out, kPanelF32));
   const double pixels = static_cast<double>(s.batch * s.out[1] * s.out[2]);
   double best = 9 * channels * std::max(pixels, kWeight);
   int choice = 0;
   for (int m : {2, 4}) {
     const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
-    const double cost = (m + 2) * (m + 2) * (channels * std::max(tiles, kWeight) + kTransform * tiles * values);
+    const double cost =
+        (m + 2) * (m + 2) * (channels * std::max(tiles, kWeight) + kTransform * tiles * values);
     if (cost < best) best = cost, choice = m;
   }
   return choice;
 }
 
-BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights, const Activation& activation,
-                            bool has_bias, bool has_residual, const BindOptions& options) {
+BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights,
+                            const Activation& activation, bool has_bias, bool has_residual,
+                            const BindOptions& options) {
   WinogradF32 w;
   w.shape = shape;
   w.m = m, w.n = m + 2;
@@ -225,7 +249,8 @@ BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weigh
   std::fill_n(reinterpret_cast<float*>(w.zeros->data()), shape.channels_in, 0.0f);
   PlanChunks(w);
   w.TransformWeights(weights);
-  const size_t scratch = static_cast<size_t>(w.slot_floats) * static_cast<size_t>(w.threads) * sizeof(float);
+  const size_t scratch =
+      static_cast<size_t>(w.slot_floats) * static_cast<size_t>(w.threads) * sizeof(float);
   std::string variant = std::string(w.kernels->name) + (m == 2 ? " winograd 2x2" : " winograd 4x4");
   return BoundKernel::Of(std::move(w), scratch, std::move(variant));
 }

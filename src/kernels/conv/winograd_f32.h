@@ -1,6 +1,7 @@
-// Winograd's convolution in float32: 3 x 3, stride 1, one group, channels-last. Output tiles of m x m pixels are computed
-// from n x n input pixels, n = m + 2, with n^2 products of matrices [tiles, C] x [C, M] instead of 9 m^2 / n^2 times as many
-// multiplications (2.25 times for m = 2, 4 times for m = 4). winograd_f32_tile.h has the formulas.
+// Winograd's convolution in float32: 3 x 3, stride 1, one group, channels-last. Output tiles of m x
+// m pixels are computed from n x n input pixels, n = m + 2, with n^2 products of matrices [tiles,
+// C] x [C, M] instead of 9 m^2 / n^2 times as many multiplications (2.25 times for m = 2, 4 times
+// for m = 4). winograd_f32_tile.h has the formulas.
 #pragma once
 
 #include <memory>
@@ -17,11 +18,13 @@ namespace evoq {
 // Whether F(m x m, 3 x 3) computes this convolution.
 bool FitsWinogradF32(const ConvShapeF32& shape);
 
-// The faster way for this shape, by a rule on sizes alone: 0 for the sum over all taps, 2 or 4 for m.
+// The faster way for this shape, by a rule on sizes alone: 0 for the sum over all taps, 2 or 4 for
+// m.
 int ChooseWinogradF32(const ConvShapeF32& shape);
 
 // weights: in layout k1n16-conv-f32; read here only. Requires FitsWinogradF32. m is 2 or 4.
-BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights, const Activation& activation,
-                            bool has_bias, bool has_residual, const BindOptions& options);
+BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weights,
+                            const Activation& activation, bool has_bias, bool has_residual,
+                            const BindOptions& options);
 
 }  // namespace evoq

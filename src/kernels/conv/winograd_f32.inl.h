@@ -97,7 +97,8 @@ struct Points<4> {
 };
 
 template <int kM>
-void TransformInput(const float* const* pixels, int64_t channels, int64_t position_stride, float* v) {
+void TransformInput(const float* const* pixels, int64_t channels, int64_t position_stride,
+                    float* v) {
   constexpr int kN = kM + 2;
   for (int64_t c = 0; c < channels; c += kLanes) {
     Vec half[kN][kN];  // B^T d
@@ -107,7 +108,8 @@ void TransformInput(const float* const* pixels, int64_t channels, int64_t positi
       Vec d[kN], t[kN];
 #pragma GCC unroll 6
       for (int i = 0; i < kN; ++i)
-        d[i] = left >= kLanes ? Load(pixels[i * kN + j] + c) : LoadSome(pixels[i * kN + j] + c, left);
+        d[i] =
+            left >= kLanes ? Load(pixels[i * kN + j] + c) : LoadSome(pixels[i * kN + j] + c, left);
       Points<kM>::Input(d, t);
 #pragma GCC unroll 6
       for (int i = 0; i < kN; ++i) half[i][j] = t[i];
@@ -125,13 +127,15 @@ void TransformInput(const float* const* pixels, int64_t channels, int64_t positi
 inline Vec Finish(const WinogradOutputF32& o, Vec v) {
   if (o.bounds.leaky) {
 #if defined(__AVX512F__)
-    v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, Set(o.bounds.slope));
+    v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v,
+                           Set(o.bounds.slope));
 #else
     const auto negative = v < Vec{};
     v = negative ? v * Set(o.bounds.slope) : v;
 #endif
   }
-  return Min(Set(o.bounds.high), Max(Set(o.bounds.low), v));  // both keep a NaN in their second operand
+  return Min(Set(o.bounds.high),
+             Max(Set(o.bounds.low), v));  // both keep a NaN in their second operand
 }
 
 template <int kM>
@@ -190,7 +194,8 @@ void TransformWeights(const float* g, int64_t tap_stride, int64_t position_strid
   for (int i = 0; i < kN; ++i) {
     for (int j = 0; j < 3; ++j) {
       for (int lane = 0; lane < 16; ++lane)
-        half[i][j][lane] = matrix[i][0] * g[j * tap_stride + lane] + matrix[i][1] * g[(3 + j) * tap_stride + lane] +
+        half[i][j][lane] = matrix[i][0] * g[j * tap_stride + lane] +
+                           matrix[i][1] * g[(3 + j) * tap_stride + lane] +
                            matrix[i][2] * g[(6 + j) * tap_stride + lane];
     }
   }
@@ -198,8 +203,9 @@ void TransformWeights(const float* g, int64_t tap_stride, int64_t position_strid
     for (int j = 0; j < kN; ++j) {
       float* to = u + (i * kN + j) * position_stride;
       for (int lane = 0; lane < 16; ++lane)
-        to[lane] = static_cast<float>(matrix[j][0] * half[i][0][lane] + matrix[j][1] * half[i][1][lane] +
-                                      matrix[j][2] * half[i][2][lane]);
+        to[lane] =
+            static_cast<float>(matrix[j][0] * half[i][0][lane] + matrix[j][1] * half[i][1][lane] +
+                               matrix[j][2] * half[i][2][lane]);
     }
   }
 }

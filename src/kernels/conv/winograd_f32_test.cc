@@ -13,8 +13,10 @@ struct Matrices {
 
   explicit Matrices(int m) {
     const int n = m + 2;
-    const std::vector<double> points = m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.625, -0.625, 1.5, -1.5};
-    at.assign(m, std::vector<double>(n, 0)), g.assign(n, std::vector<double>(3, 0)), bt.assign(n, std::vector<double>(n, 0));
+    const std::vector<double> points =
+        m == 2 ? std::vector<double>{0, 1, -1} : std::vector<double>{0, 0.625, -0.625, 1.5, -1.5};
+    at.assign(m, std::vector<double>(n, 0)), g.assign(n, std::vector<double>(3, 0)),
+        bt.assign(n, std::vector<double>(n, 0));
     for (int i = 0; i < n; ++i) {
       std::vector<double> polynomial = {1};
       double divisor = 1;
@@ -39,9 +41,10 @@ struct Sizes {
   int64_t out_width() const { return width + left + right - 2; }
 };
 
-// |A^T| [sum_c |G g G^T| * (|B^T| |d| |B|)] |A| for the output tile at (oy, ox) and output channel k.
-Matrix Magnitude(const Matrices& f, int m, const Sizes& s, const float* x, const float* w, int64_t image, int64_t oy,
-                 int64_t ox, int64_t k) {
+// |A^T| [sum_c |G g G^T| * (|B^T| |d| |B|)] |A| for the output tile at (oy, ox) and output channel
+// k.
+Matrix Magnitude(const Matrices& f, int m, const Sizes& s, const float* x, const float* w,
+                 int64_t image, int64_t oy, int64_t ox, int64_t k) {
   const int n = m + 2;
   Matrix sum(n, std::vector<double>(n, 0)), y(m, std::vector<double>(m, 0));
   for (int64_t c = 0; c < s.channels_in; ++c) {
@@ -49,13 +52,15 @@ Matrix Magnitude(const Matrices& f, int m, const Sizes& s, const float* x, const
       for (int j = 0; j < n; ++j) {
         double u = 0, v = 0;
         for (int a = 0; a < 3; ++a) {
-          for (int b = 0; b < 3; ++b) u += f.g[i][a] * f.g[j][b] * w[((k * s.channels_in + c) * 3 + a) * 3 + b];
+          for (int b = 0; b < 3; ++b)
+            u += f.g[i][a] * f.g[j][b] * w[((k * s.channels_in + c) * 3 + a) * 3 + b];
         }
         for (int a = 0; a < n; ++a) {
           for (int b = 0; b < n; ++b) {
             const int64_t iy = oy + a - s.top, ix = ox + b - s.left;
             if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-            v += std::fabs(f.bt[i][a] * f.bt[j][b] * x[((image * s.height + iy) * s.width + ix) * s.channels_in + c]);
+            v += std::fabs(f.bt[i][a] * f.bt[j][b] *
+                           x[((image * s.height + iy) * s.width + ix) * s.channels_in + c]);
           }
         }
         sum[i][j] += std::fabs(u) * v;
@@ -72,22 +77,25 @@ Matrix Magnitude(const Matrices& f, int m, const Sizes& s, const float* x, const
   return y;
 }
 
-double Exact(const Sizes& s, const float* x, const float* w, int64_t image, int64_t oy, int64_t ox, int64_t k) {
+double Exact(const Sizes& s, const float* x, const float* w, int64_t image, int64_t oy, int64_t ox,
+             int64_t k) {
   double sum = 0;
   for (int64_t t = 0; t < 9; ++t) {
     const int64_t iy = oy + t / 3 - s.top, ix = ox + t % 3 - s.left;
     if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
     for (int64_t c = 0; c < s.channels_in; ++c)
-      sum += double{x[((image * s.height + iy) * s.width + ix) * s.channels_in + c]} * w[(k * s.channels_in + c) * 9 + t];
+      sum += double{x[((image * s.height + iy) * s.width + ix) * s.channels_in + c]} *
+             w[(k * s.channels_in + c) * 9 + t];
   }
   return sum;
 }
 
-LinearCaseF32 MakeCase(const Sizes& s, int m, bool bias, bool residual, const Activation& activation, std::mt19937& random) {
+LinearCaseF32 MakeCase(const Sizes& s, int m, bool bias, bool residual,
+                       const Activation& activation, std::mt19937& random) {
   LinearCaseF32 c;
-  c.name = fmt::format("m {} n{} {}x{} c{} k{} pads {} {} {} {} bias {} residual {} '{}'", m, s.batch, s.height, s.width,
-                       s.channels_in, s.channels_out, s.top, s.left, s.bottom, s.right, bias, residual,
-                       ActivationName(activation.kind));
+  c.name = fmt::format("m {} n{} {}x{} c{} k{} pads {} {} {} {} bias {} residual {} '{}'", m,
+                       s.batch, s.height, s.width, s.channels_in, s.channels_out, s.top, s.left,
+                       s.bottom, s.right, bias, residual, ActivationName(activation.kind));
   c.kernel = FindKernel("conv_f32");
   c.variant = m == 2 ? "winograd 2x2" : "winograd 4x4";
   c.attrs.Set("channels_last", 1);
@@ -123,7 +131,8 @@ LinearCaseF32 MakeCase(const Sizes& s, int m, bool bias, bool residual, const Ac
     double v = sum[i], all = magnitude[i];
     if (bias) v += c.inputs[2].data<float>()[i % s.channels_out], all += 1;
     if (residual) v += c.inputs[3].data<float>()[i], all += 1;
-    // 8 roundings of the input's transforms, 1 of the weights, C of the sum, 10 of the output's transforms.
+    // 8 roundings of the input's transforms, 1 of the weights, C of the sum, 10 of the output's
+    // transforms.
     ExpectActivated(activation, v, all, s.channels_in + 20, c);
   }
   return c;
@@ -138,9 +147,15 @@ TEST(WinogradF32, RandomShapes) {
   std::mt19937 random(1);
   for (int i = 0; i < 150 && !testing::Test::HasFatalFailure();) {
     const auto pad = [&] { return static_cast<int64_t>(random() % 3); };
-    Sizes s = {Pick<int64_t>(random, {1, 1, 1, 2, 0}), 1 + static_cast<int64_t>(random() % 14),
-               1 + static_cast<int64_t>(random() % 14), Pick<int64_t>(random, {1, 2, 3, 5, 15, 16, 17, 33}),
-               Pick<int64_t>(random, {1, 3, 8, 15, 16, 17, 32, 33, 50, 70}), pad(), pad(), pad(), pad()};
+    Sizes s = {Pick<int64_t>(random, {1, 1, 1, 2, 0}),
+               1 + static_cast<int64_t>(random() % 14),
+               1 + static_cast<int64_t>(random() % 14),
+               Pick<int64_t>(random, {1, 2, 3, 5, 15, 16, 17, 33}),
+               Pick<int64_t>(random, {1, 3, 8, 15, 16, 17, 32, 33, 50, 70}),
+               pad(),
+               pad(),
+               pad(),
+               pad()};
     if (s.out_height() < 1 || s.out_width() < 1) continue;
     const bool bias = random() % 2 == 0, residual = random() % 3 == 0;
     const Activation activation = RandomActivation(random);
@@ -149,7 +164,8 @@ TEST(WinogradF32, RandomShapes) {
   }
 }
 
-// Several chunks of tiles, shared by threads in either way; several groups of columns; strides of a multiple of 512 bytes.
+// Several chunks of tiles, shared by threads in either way; several groups of columns; strides of a
+// multiple of 512 bytes.
 TEST(WinogradF32, ChunksAndGroups) {
   std::mt19937 random(2);
   const Activation relu = {ActivationKind::kRelu, 0, 0}, silu = {ActivationKind::kSilu, 0, 0};
@@ -161,18 +177,21 @@ TEST(WinogradF32, ChunksAndGroups) {
 }
 
 TEST(WinogradF32, TheRuleFollowsSizes) {
-  const auto choice = [](int64_t batch, int64_t size, int64_t channels_in, int64_t channels_out, int64_t stride = 1) {
+  const auto choice = [](int64_t batch, int64_t size, int64_t channels_in, int64_t channels_out,
+                         int64_t stride = 1) {
     ConvShapeF32 s;
     s.batch = batch, s.channels_in = channels_in, s.channels_out = channels_out;
-    s.in = s.out = {1, size, size}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1}, s.stride = {1, stride, stride};
+    s.in = s.out = {1, size, size}, s.kernel = {1, 3, 3}, s.pad = {0, 1, 1},
+    s.stride = {1, stride, stride};
     return ChooseWinogradF32(s);
   };
   EXPECT_EQ(choice(1, 56, 64, 64), 4);
   EXPECT_EQ(choice(1, 14, 256, 256), 4);
-  EXPECT_EQ(choice(1, 7, 512, 512), 2);   // four tiles of 4 x 4 would not use the weights often enough
+  EXPECT_EQ(choice(1, 7, 512, 512),
+            2);  // four tiles of 4 x 4 would not use the weights often enough
   EXPECT_EQ(choice(8, 7, 512, 512), 4);
-  EXPECT_EQ(choice(1, 2, 512, 512), 0);   // one tile
-  EXPECT_EQ(choice(1, 112, 1, 1), 0);     // the transforms would take longer than the sum
+  EXPECT_EQ(choice(1, 2, 512, 512), 0);  // one tile
+  EXPECT_EQ(choice(1, 112, 1, 1), 0);    // the transforms would take longer than the sum
   EXPECT_EQ(choice(1, 56, 64, 64, 2), 0);
 }
 

@@ -1,9 +1,11 @@
 // Depthwise convolution, channels last: Conv with group = C = M.
-//   acc[n,oy,ox,c] = bias[c] + sum_{i,j} (x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, c] - zero_x) * (w[c,0,i,j] - zero_w[c])
-// where positions outside x contribute nothing, then the epilogue of kernels/requant.h (int8) or y = activation(acc +
-// residual) (float32). x and y are N,H,W,C; one spatial dimension is H = 1.
+//   acc[n,oy,ox,c] = bias[c] + sum_{i,j} (x[n, oy*sh - ph + i*dh, ox*sw - pw + j*dw, c] - zero_x) *
+//   (w[c,0,i,j] - zero_w[c])
+// where positions outside x contribute nothing, then the epilogue of kernels/requant.h (int8) or y
+// = activation(acc + residual) (float32). x and y are N,H,W,C; one spatial dimension is H = 1.
 //
-// Weights are packed as layout "taps-c": p[tap][c], c < C rounded up to 16 (zeros beyond C), tap = i * KW + j.
+// Weights are packed as layout "taps-c": p[tap][c], c < C rounded up to 16 (zeros beyond C), tap =
+// i * KW + j.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +29,8 @@ struct DwShape {
   int64_t quads() const { return (h.kernel + 3) / 4; }  // groups of four rows of the kernel
 };
 
-// The channels that one walk of dwconv_walk.inl.h computes together. With 64 lanes, fewer than 33 channels leave room for
-// a second output row, fewer than 17 for four.
+// The channels that one walk of dwconv_walk.inl.h computes together. With 64 lanes, fewer than 33
+// channels leave room for a second output row, fewer than 17 for four.
 struct DwRingBlock {
   int64_t channel = 0;   // the first one
   int64_t channels = 0;  // of one row
@@ -41,27 +43,32 @@ struct DwRingBlock {
 // Arrays over channels are padded to whole blocks.
 struct DwInt8Args {
   DwShape shape;
-  // [part][block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH. The parts add up to w - zero_w:
-  // two where that does not fit int8, the second what is over; null where two do not suffice (w - zero_w = 255).
+  // [part][block][kx][quad][16][4]: four vertical taps beside each other, zeros past KH. The parts
+  // add up to w - zero_w: two where that does not fit int8, the second what is over; null where two
+  // do not suffice (w - zero_w = 255).
   const int8_t* quads = nullptr;
   int parts = 1;
-  const int16_t* taps = nullptr;   // [tap][C rounded up]: w - zero_w
-  const int32_t* bias = nullptr;   // bias[c] - zero_x * sum of the weights of c
+  const int16_t* taps = nullptr;  // [tap][C rounded up]: w - zero_w
+  const int32_t* bias = nullptr;  // bias[c] - zero_x * sum of the weights of c
   const float* multiplier = nullptr;
-  const float* offset = nullptr;     // float outputs: added to the product with the multiplier; null: none
+  const float* offset =
+      nullptr;  // float outputs: added to the product with the multiplier; null: none
   const uint8_t* padding = nullptr;  // C times zero_x: what lies outside x
   // For the kernels of dwconv_walk.inl.h, null for others: per block of ring_lanes channels,
-  //   64 lanes: int8 [part][block][kx][quad][4][16][4] as `quads`, in the order of dwconv_ring.inl.h
-  //   16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each other, zero past KH
+  //   64 lanes: int8 [part][block][kx][quad][4][16][4] as `quads`, in the order of
+  //   dwconv_ring.inl.h 16 lanes: int16 [block][kx][pair][16][2]: two vertical taps beside each
+  //   other, zero past KH
   const void* ring = nullptr;
   int64_t ring_lanes = 64;
   const uint8_t* ring_wide = nullptr;      // 64 lanes: [block], DwRingBlock::wide
   const int32_t* ring_bias = nullptr;      // 64 lanes: [block][4][16], in that order
   const float* ring_multiplier = nullptr;  // 64 lanes: the same
   const uint8_t* padding_row = nullptr;    // a row of x of zero_x
-  bool real = false;   // float output, not leaky (64 lanes)
-  float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by them, without NaNs
-  bool plain = false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30
+  bool real = false;                       // float output, not leaky (64 lanes)
+  float* range = nullptr;  // of `real` outputs, where not null: 16 lows and 16 highs to widen by
+                           // them, without NaNs
+  bool plain =
+      false;  // uint8 output, no residual, not leaky, any sum times its multiplier is within 2^30
   OutputBounds bounds;
   bool float_output = false;
   bool has_residual = false;  // uint8 for an integer output, float32 for a float one
@@ -69,15 +76,20 @@ struct DwInt8Args {
   int32_t residual_zero = 0;
 
   DwRingBlock block(int64_t index) const {
-    const int64_t left = shape.channels - ring_lanes * index, channels = left < ring_lanes ? left : ring_lanes;
+    const int64_t left = shape.channels - ring_lanes * index,
+                  channels = left < ring_lanes ? left : ring_lanes;
     const bool wide = ring_wide != nullptr && ring_wide[index] != 0;
-    return {ring_lanes * index, channels, ring_lanes < 64 || channels > 32 ? 1 : channels > 16 ? 2 : 4, wide};
+    return {ring_lanes * index, channels,
+            ring_lanes < 64 || channels > 32 ? 1
+            : channels > 16                  ? 2
+                                             : 4,
+            wide};
   }
 };
 
 struct DwFloatArgs {
   DwShape shape;
-  const float* taps = nullptr;     // [tap][C rounded up]
+  const float* taps = nullptr;  // [tap][C rounded up]
   const float* bias = nullptr;
   OutputBounds bounds;
   // Where not null: the activation, instead of the bounds.
@@ -86,14 +98,17 @@ struct DwFloatArgs {
 
 struct DwTable {
   // Output rows [begin, end) of batch * OH.
-  void (*int8_rows)(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end);
-  void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y, int64_t begin, int64_t end);
+  void (*int8_rows)(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
+                    int64_t begin, int64_t end);
+  void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y,
+                     int64_t begin, int64_t end);
 };
 EVOQ_ISA_TABLE(DwTable)
 
 // The same rows of bfloat16 values: taps, bias and sums in float32, y rounded once.
 struct DwBf16Table {
-  void (*rows)(const DwFloatArgs& args, const uint16_t* x, const uint16_t* residual, uint16_t* y, int64_t begin, int64_t end);
+  void (*rows)(const DwFloatArgs& args, const uint16_t* x, const uint16_t* residual, uint16_t* y,
+               int64_t begin, int64_t end);
 };
 EVOQ_ISA_TABLE(DwBf16Table)
 

@@ -1,5 +1,6 @@
-// int8 depthwise rows with 16-bit multiply-add. Square kernels of 3, 5 and 7 take the walk; for others, two taps of 16 channels beside each other make eight-lane sums of two
-// products. A tile is kBytesTile outputs of one row, which share the interleaved weights.
+// int8 depthwise rows with 16-bit multiply-add. Square kernels of 3, 5 and 7 take the walk; for
+// others, two taps of 16 channels beside each other make eight-lane sums of two products. A tile is
+// kBytesTile outputs of one row, which share the interleaved weights.
 #define EVOQ_ISA avx2
 #include "kernels/dwconv/dwconv_f32.inl.h"
 #include "kernels/dwconv/dwconv_int8.inl.h"
@@ -12,24 +13,28 @@ namespace {
 constexpr int kBytesTile = 4;
 constexpr int64_t kMaxTaps = 50;  // of the pointer table; larger kernels take the plain rows
 
-// Pointers to the pixel under each tap of each output of a tile; an odd number of taps gets one of padding.
+// Pointers to the pixel under each tap of each output of a tile; an odd number of taps gets one of
+// padding.
 struct TilePixels {
   const uint8_t* at[kBytesTile][kMaxTaps];
 };
 
-inline __m256i Words(const uint8_t* p) { return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+inline __m256i Words(const uint8_t* p) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 
 // Channels [c, c + 16) of a tile.
-inline void Int8Tile(const DwInt8Args& args, const TilePixels& pixels, int64_t taps, int64_t c, int count, int64_t at,
-                     const void* residual, void* y) {
+inline void Int8Tile(const DwInt8Args& args, const TilePixels& pixels, int64_t taps, int64_t c,
+                     int count, int64_t at, const void* residual, void* y) {
   const int64_t padded = args.shape.blocks() * kDwBlock;
   __m256i low[kBytesTile], high[kBytesTile];  // channels 0-3 and 8-11, 4-7 and 12-15
   for (int t = 0; t < kBytesTile; ++t) low[t] = high[t] = _mm256_setzero_si256();
   for (int64_t tap = 0; tap < taps; tap += 2) {
-    const __m256i w0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.taps + tap * padded + c));
-    const __m256i w1 = tap + 1 < taps
-                           ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.taps + (tap + 1) * padded + c))
-                           : _mm256_setzero_si256();
+    const __m256i w0 =
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.taps + tap * padded + c));
+    const __m256i w1 = tap + 1 < taps ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(
+                                            args.taps + (tap + 1) * padded + c))
+                                      : _mm256_setzero_si256();
     const __m256i w_low = _mm256_unpacklo_epi16(w0, w1), w_high = _mm256_unpackhi_epi16(w0, w1);
 #pragma GCC unroll 4
     for (int t = 0; t < kBytesTile; ++t) {
@@ -42,18 +47,22 @@ inline void Int8Tile(const DwInt8Args& args, const TilePixels& pixels, int64_t t
   const __m256i bias1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(args.bias + c + 8));
   for (int t = 0; t < count; ++t) {
     alignas(32) int32_t acc[kDwBlock];
-    const __m256i first = _mm256_permute2x128_si256(low[t], high[t], 0x20), second = _mm256_permute2x128_si256(low[t], high[t], 0x31);
+    const __m256i first = _mm256_permute2x128_si256(low[t], high[t], 0x20),
+                  second = _mm256_permute2x128_si256(low[t], high[t], 0x31);
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc), _mm256_add_epi32(first, bias0));
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc + 8), _mm256_add_epi32(second, bias1));
     FinishPixel(args, acc, c, kDwBlock, at + t * args.shape.channels + c, residual, y);
   }
 }
 
-void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row, const void* residual, void* y) {
+void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row,
+             const void* residual, void* y) {
   const DwShape& shape = args.shape;
-  const int64_t channels = shape.channels, whole = channels / kDwBlock * kDwBlock, taps = shape.taps();
+  const int64_t channels = shape.channels, whole = channels / kDwBlock * kDwBlock,
+                taps = shape.taps();
   for (int64_t ox = 0; ox < shape.w.out && whole > 0; ox += kBytesTile) {
-    const int count = static_cast<int>(shape.w.out - ox < kBytesTile ? shape.w.out - ox : kBytesTile);
+    const int count =
+        static_cast<int>(shape.w.out - ox < kBytesTile ? shape.w.out - ox : kBytesTile);
     TilePixels pixels;
     for (int t = 0; t < kBytesTile; ++t) {
       const int64_t left = (ox + t) * shape.w.stride - shape.w.pad;
@@ -74,7 +83,8 @@ void Int8Row(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t
   if (whole < channels) Int8RowAny(args, x_image, oy, out_row, whole, residual, y);
 }
 
-// The walk's machine: two vertical taps of 8 channels to a vector. Channels past the last whole block take the plain rows.
+// The walk's machine: two vertical taps of 8 channels to a vector. Channels past the last whole
+// block take the plain rows.
 template <int K, int S>
 struct Ring {
   using V = __m256i;
@@ -112,14 +122,16 @@ struct Ring {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g, x += kVectors) {
       const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g] + offset));
-      const __m128i b = 2 * g + 1 < K ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[2 * g + (2 * g + 1 < K)] + offset))
+      const __m128i b = 2 * g + 1 < K ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(
+                                            rows.at[2 * g + (2 * g + 1 < K)] + offset))
                                       : _mm_setzero_si128();
       if (kFirst == 0) x[0] = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
       if (kFirst + kVectors == 2) x[1 - kFirst] = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
     }
   }
 
-  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual, void* y) const {
+  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual,
+             void* y) const {
     if (!args.plain) {
       alignas(32) int32_t sums[kDwBlock];
       _mm256_store_si256(reinterpret_cast<__m256i*>(sums), acc[0]);
@@ -135,8 +147,9 @@ struct Ring {
     }
     const __m256i words = _mm256_packs_epi32(q[0], q[1]);
     const __m256i bytes = _mm256_packus_epi16(words, words);  // channels 0-3, 8-11 and 4-7, 12-15
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<uint8_t*>(y) + walk.y[0] + offset),
-                     _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(static_cast<uint8_t*>(y) + walk.y[0] + offset),
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
   }
 };
 
@@ -149,13 +162,15 @@ RingFn RingFor(const DwInt8Args& args) {
   return s == 1 ? WalkRow<Ring<3, 1>> : WalkRow<Ring<3, 2>>;
 }
 
-void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end) {
+void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
+              int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
   if (args.ring != nullptr) {
     const int64_t whole = shape.channels / kDwBlock;
     const RingFn run = RingFor(args);
     for (int64_t row = begin; row < end; ++row) {
-      for (int64_t block = 0; block < whole; ++block) RingRows(args, run, block, x, residual, y, row, row + 1);
+      for (int64_t block = 0; block < whole; ++block)
+        RingRows(args, run, block, x, residual, y, row, row + 1);
       if (whole * kDwBlock == shape.channels) continue;
       const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;
       Int8RowAny(args, x_image, row % shape.h.out, row, whole * kDwBlock, residual, y);

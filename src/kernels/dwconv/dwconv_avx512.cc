@@ -10,11 +10,14 @@ namespace {
 
 using Bytes = const uint8_t*;
 
-inline __m512i Widen(Bytes p, __mmask16 mask) { return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p)); }
+inline __m512i Widen(Bytes p, __mmask16 mask) {
+  return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
+}
 
 // lane c = x[row 0][c] | x[row 1][c] << 8 | x[row 2][c] << 16 | x[row 3][c] << 24
 inline __m512i Interleave(const Bytes* pixel, int64_t c, __mmask16 mask) {
-  const __m512i low = _mm512_or_si512(Widen(pixel[0] + c, mask), _mm512_slli_epi32(Widen(pixel[1] + c, mask), 8));
+  const __m512i low =
+      _mm512_or_si512(Widen(pixel[0] + c, mask), _mm512_slli_epi32(Widen(pixel[1] + c, mask), 8));
   const __m512i high = _mm512_or_si512(_mm512_slli_epi32(Widen(pixel[2] + c, mask), 16),
                                        _mm512_slli_epi32(Widen(pixel[3] + c, mask), 24));
   return _mm512_or_si512(low, high);
@@ -41,15 +44,18 @@ struct Epilogue {
   __m512i outside;
 
   // Of channels c, c + 1, ...
-  inline void Store(__m512i acc, int64_t c, int64_t at, __mmask16 mask, const void* residual, void* y) const {
+  inline void Store(__m512i acc, int64_t c, int64_t at, __mmask16 mask, const void* residual,
+                    void* y) const {
     __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(args.multiplier + c));
     if (args.offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(args.offset + c));
     if (args.has_residual) {
       if (args.float_output) {
         v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, static_cast<const float*>(residual) + at));
       } else {
-        const __m512i r = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, static_cast<Bytes>(residual) + at));
-        const __m512 centred = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(args.residual_zero)));
+        const __m512i r =
+            _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, static_cast<Bytes>(residual) + at));
+        const __m512 centred =
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(args.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(centred, _mm512_set1_ps(args.residual_multiplier)));
       }
     }
@@ -76,10 +82,12 @@ namespace evoq::avx512 {
 namespace {
 
 // Any kernel, stride and dilation: one output pixel of 16 channels at a time.
-void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, int64_t out_row, const void* residual, void* y) {
+void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, int64_t out_row,
+                const void* residual, void* y) {
   const DwInt8Args& args = epilogue.args;
   const DwShape& shape = args.shape;
-  const int64_t channels = shape.channels, quads = shape.quads(), top = oy * shape.h.stride - shape.h.pad;
+  const int64_t channels = shape.channels, quads = shape.quads(),
+                top = oy * shape.h.stride - shape.h.pad;
   for (int64_t ox = 0; ox < shape.w.out; ++ox) {
     const int64_t left = ox * shape.w.stride - shape.w.pad;
     for (int64_t block = 0; block < shape.blocks(); ++block) {
@@ -94,12 +102,14 @@ void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, in
           Bytes pixel[4];
           for (int i = 0; i < 4; ++i) {
             const int64_t iy = top + (q * 4 + i) * shape.h.dilation;
-            const bool inside = iy >= 0 && iy < shape.h.in && ix >= 0 && ix < shape.w.in && q * 4 + i < shape.h.kernel;
+            const bool inside = iy >= 0 && iy < shape.h.in && ix >= 0 && ix < shape.w.in &&
+                                q * 4 + i < shape.h.kernel;
             pixel[i] = inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding;
           }
           const __m512i x = Interleave(pixel, c, mask);
           for (int part = 0; part < args.parts; ++part) {
-            acc = _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + part * part_bytes + (kx * quads + q) * 64));
+            acc = _mm512_dpbusd_epi32(
+                acc, x, _mm512_loadu_si512(weights + part * part_bytes + (kx * quads + q) * 64));
           }
         }
       }
@@ -109,7 +119,8 @@ void Int8AnyRow(const Epilogue& epilogue, const uint8_t* x_image, int64_t oy, in
   }
 }
 
-void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin, int64_t end) {
+void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y,
+              int64_t begin, int64_t end) {
   if (args.quads == nullptr) return Int8RowsPlain(args, x, residual, y, begin, end);
   const DwShape& shape = args.shape;
   const Epilogue epilogue(args);
@@ -117,7 +128,8 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
     // Four rows of all blocks at a time: the blocks share the input's lines.
     for (int64_t row = begin; row < end; row += 4) {
       for (int64_t block = 0; block * 64 < shape.channels; ++block)
-        RingRows(args, RingFor(args, args.block(block)), block, x, residual, y, row, row + 4 < end ? row + 4 : end);
+        RingRows(args, RingFor(args, args.block(block)), block, x, residual, y, row,
+                 row + 4 < end ? row + 4 : end);
     }
     return;
   }

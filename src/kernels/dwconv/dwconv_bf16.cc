@@ -14,7 +14,8 @@ std::optional<Rejection> RejectBf16(const KernelCall& call) {
   }
   if (call.has_input(2) && !PlainFloat(call.inputs[2]))
     return Reject("types", "the bias is {}, expected float32", call.inputs[2].ToString());
-  if (!PlainBf16(call.outputs[0])) return Reject("types", "output is {}, expected bfloat16", call.outputs[0].ToString());
+  if (!PlainBf16(call.outputs[0]))
+    return Reject("types", "output is {}, expected bfloat16", call.outputs[0].ToString());
   return RejectUnlessDepthwise(call);
 }
 
@@ -28,9 +29,11 @@ struct Bf16State {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const auto rows = DwBf16TableFor(isa).rows;
     const auto* residual = has_residual ? static_cast<const uint16_t*>(in[3]) : nullptr;
-    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end) {
-      rows(args, static_cast<const uint16_t*>(in[0]), residual, static_cast<uint16_t*>(out[0]), begin, end);
-    });
+    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain,
+                             [&](int64_t begin, int64_t end) {
+                               rows(args, static_cast<const uint16_t*>(in[0]), residual,
+                                    static_cast<uint16_t*>(out[0]), begin, end);
+                             });
   }
 };
 
@@ -46,11 +49,14 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
   state.isa = options.isa;
   EVOQ_ASSIGN(state.args.shape, DwShapeOf(call));
   const DwShape& shape = state.args.shape;
-  const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock), taps = padded * static_cast<size_t>(shape.taps());
+  const size_t padded = static_cast<size_t>(shape.blocks() * kDwBlock),
+               taps = padded * static_cast<size_t>(shape.taps());
   state.taps = ZeroFloats(taps);
   state.bias = ZeroFloats(padded);
   auto* wide = reinterpret_cast<float*>(state.taps.data());
-  Bf16TableFor(options.isa).widen(reinterpret_cast<const uint16_t*>(call.constant(1)->raw()), wide, static_cast<int64_t>(taps));
+  Bf16TableFor(options.isa)
+      .widen(reinterpret_cast<const uint16_t*>(call.constant(1)->raw()), wide,
+             static_cast<int64_t>(taps));
   auto* bias = reinterpret_cast<float*>(state.bias.data());
   if (call.has_input(2)) std::copy_n(call.constant(2)->data<float>(), shape.channels, bias);
   state.args.taps = wide;
@@ -60,12 +66,15 @@ Result<BoundKernel> BindBf16(const KernelCall& call, const BindOptions& options)
   state.args.curve = CurveForF32(activation, options.isa);
   state.has_residual = call.has_input(3);
   const double pixel_ns = 1.0 + 0.3 * static_cast<double>(shape.taps());
-  state.grain = Grain(shape.batch * shape.h.out, static_cast<double>(shape.w.out * shape.blocks()) * pixel_ns, options.threads);
+  state.grain =
+      Grain(shape.batch * shape.h.out, static_cast<double>(shape.w.out * shape.blocks()) * pixel_ns,
+            options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace
 
-extern const KernelDef kDwConvBf16 = {"dwconv_bf16", "Conv", "bf16", Peak::kBf16, RejectBf16, PackDepthwise, BindBf16};
+extern const KernelDef kDwConvBf16 = {"dwconv_bf16", "Conv",        "bf16",  Peak::kBf16,
+                                      RejectBf16,    PackDepthwise, BindBf16};
 
 }  // namespace evoq

@@ -9,17 +9,19 @@ namespace {
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!call.has_input(i) || PlainFloat(call.inputs[i]) || (i == 1 && call.inputs[1].quantized())) continue;
+    if (!call.has_input(i) || PlainFloat(call.inputs[i]) || (i == 1 && call.inputs[1].quantized()))
+      continue;
     return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
   }
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
   return RejectUnlessDepthwise(call);
 }
 
 struct FloatState {
   DwFloatArgs args;
   AlignedBuffer bias;
-  Tensor taps;  // the weights as layout taps-c, float32
+  Tensor taps;               // the weights as layout taps-c, float32
   CurveF32 curve = nullptr;  // an activation that is not piecewise linear, applied row by row
   bool has_residual = false;
   Isa isa = Isa::kScalar;
@@ -31,13 +33,14 @@ struct FloatState {
     const auto* residual = has_residual ? static_cast<const float*>(in[3]) : nullptr;
     auto* y = static_cast<float*>(out[0]);
     const int64_t row_floats = args.shape.w.out * args.shape.channels;
-    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end) {
-      if (curve == nullptr) return rows(args, x, residual, y, begin, end);
-      for (int64_t row = begin; row < end; ++row) {
-        rows(args, x, residual, y, row, row + 1);
-        curve(y + row * row_floats, row_floats);
-      }
-    });
+    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain,
+                             [&](int64_t begin, int64_t end) {
+                               if (curve == nullptr) return rows(args, x, residual, y, begin, end);
+                               for (int64_t row = begin; row < end; ++row) {
+                                 rows(args, x, residual, y, row, row + 1);
+                                 curve(y + row * row_floats, row_floats);
+                               }
+                             });
   }
 };
 
@@ -75,12 +78,15 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   state.curve = CurveForF32(activation, options.isa);
   state.has_residual = call.has_input(3);
   state.grain = Grain(shape.batch * shape.h.out,
-                      static_cast<double>(shape.w.out * shape.blocks()) * (1.0 + 0.3 * static_cast<double>(shape.taps())), options.threads);
+                      static_cast<double>(shape.w.out * shape.blocks()) *
+                          (1.0 + 0.3 * static_cast<double>(shape.taps())),
+                      options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace
 
-extern const KernelDef kDwConvFloat = {"dwconv_f32", "Conv", "float32", Peak::kFloat32, RejectFloat, PackFloat, BindFloat};
+extern const KernelDef kDwConvFloat = {"dwconv_f32", "Conv",    "float32", Peak::kFloat32,
+                                       RejectFloat,  PackFloat, BindFloat};
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// Depthwise rows in float32 on vectors of kLanes channels, of values that are stored as T: float, or uint16_t for bfloat16.
-// Included by dwconv_ISA.cc and dwconv_bf16_ISA.cc.
+// Depthwise rows in float32 on vectors of kLanes channels, of values that are stored as T: float,
+// or uint16_t for bfloat16. Included by dwconv_ISA.cc and dwconv_bf16_ISA.cc.
 #include <cstring>
 
 #include "kernels/bf16/bf16_vec.h"
@@ -89,12 +89,14 @@ inline Vec Activate(const OutputBounds& bounds, Vec v) {
 #endif
 }
 
-constexpr int kTile = 7;       // outputs of one row that are computed together,
+constexpr int kTile = 7;        // outputs of one row that are computed together,
 constexpr int kNarrowTile = 3;  // or so many at its end
 
-// y of `count` vectors that lie `step` elements apart, after their sums and residual. Constant indices keep `v` in registers.
+// y of `count` vectors that lie `step` elements apart, after their sums and residual. Constant
+// indices keep `v` in registers.
 template <int kOutputs, bool kTail, typename T>
-[[gnu::always_inline]] inline void Finish(const DwFloatArgs& args, const Vec (&v)[kOutputs], int count, int64_t step, int n, T* y) {
+[[gnu::always_inline]] inline void Finish(const DwFloatArgs& args, const Vec (&v)[kOutputs],
+                                          int count, int64_t step, int n, T* y) {
   if (args.curve == nullptr) {
 #pragma GCC unroll 8
     for (int t = 0; t < kOutputs; ++t) {
@@ -106,14 +108,17 @@ template <int kOutputs, bool kTail, typename T>
 #pragma GCC unroll 8
   for (int t = 0; t < kOutputs; ++t) Store<false>(values + t * kLanes, v[t], kLanes);
   args.curve(values, count * kLanes);
-  for (int t = 0; t < count; ++t) Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
+  for (int t = 0; t < count; ++t)
+    Store<kTail>(y + t * step, Load<false>(values + t * kLanes, kLanes), n);
 }
 
-// Outputs of kernels K x K, a dilation apart, from column `left` of x on, of which `count` are stored: row by row of the kernel, whose weights stay
-// in registers, each pixel loaded once. `rows` are null where they lie outside x; columns do only where not kInside.
+// Outputs of kernels K x K, a dilation apart, from column `left` of x on, of which `count` are
+// stored: row by row of the kernel, whose weights stay in registers, each pixel loaded once. `rows`
+// are null where they lie outside x; columns do only where not kInside.
 template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
-[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual, T* y,
-                                             int count, int64_t c, int n) {
+[[gnu::always_inline]] inline void FloatTile(const DwFloatArgs& args, const T* const* rows,
+                                             int64_t left, const T* residual, T* y, int count,
+                                             int64_t c, int n) {
   constexpr int kColumns = (kOutputs - 1) * S + K;
   const int64_t dilation = args.shape.w.dilation, step = dilation * args.shape.channels;
   const int64_t width = args.shape.w.in, padded = args.shape.blocks() * kDwBlock;
@@ -126,7 +131,8 @@ template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
     const T* x = rows[ky] + left * args.shape.channels + c;
     Vec taps[K];
 #pragma GCC unroll 8
-    for (int kx = 0; kx < K; ++kx) taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
+    for (int kx = 0; kx < K; ++kx)
+      taps[kx] = Load<false>(args.taps + (ky * K + kx) * padded + c, kLanes);
 #pragma GCC unroll 32
     for (int column = 0; column < kColumns; ++column) {
       if (!kInside && (left + column * dilation < 0 || left + column * dilation >= width)) continue;
@@ -150,13 +156,15 @@ template <int K, int S, int kOutputs, bool kInside, bool kTail, typename T>
 
 // One tile of all channels.
 template <int K, int S, int kOutputs, bool kInside, typename T>
-void FloatTiles(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual, T* y, int count) {
+void FloatTiles(const DwFloatArgs& args, const T* const* rows, int64_t left, const T* residual,
+                T* y, int count) {
   const int64_t channels = args.shape.channels;
   int64_t c = 0;
   for (; c + kLanes <= channels; c += kLanes)
     FloatTile<K, S, kOutputs, kInside, false, T>(args, rows, left, residual, y, count, c, kLanes);
   if (c < channels)
-    FloatTile<K, S, kOutputs, kInside, true, T>(args, rows, left, residual, y, count, c, static_cast<int>(channels - c));
+    FloatTile<K, S, kOutputs, kInside, true, T>(args, rows, left, residual, y, count, c,
+                                                static_cast<int>(channels - c));
 }
 
 template <int K, int S, typename T>
@@ -165,7 +173,8 @@ void FloatRow(const DwFloatArgs& args, const T* const* rows, const T* residual, 
   const int64_t dilation = shape.w.dilation;
   for (int64_t first = 0; first < dilation && first < shape.w.out; ++first) {
     for (int64_t ox = first; ox < shape.w.out; ox += kTile * dilation) {
-      const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels, rest = (shape.w.out - 1 - ox) / dilation + 1;
+      const int64_t left = ox * S - shape.w.pad, at = ox * shape.channels,
+                    rest = (shape.w.out - 1 - ox) / dilation + 1;
       const int count = static_cast<int>(rest < kTile ? rest : kTile);
       const T* r = residual == nullptr ? nullptr : residual + at;
       if (count <= kNarrowTile) {
@@ -184,9 +193,11 @@ template <typename T>
 void FloatRowAny(const DwFloatArgs& args, const T* x_image, int64_t oy, const T* residual, T* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
-  const int64_t y_begin = shape.h.TapBegin(oy), y_end = shape.h.TapEnd(oy), top = oy * shape.h.stride - shape.h.pad;
+  const int64_t y_begin = shape.h.TapBegin(oy), y_end = shape.h.TapEnd(oy),
+                top = oy * shape.h.stride - shape.h.pad;
   for (int64_t ox = 0; ox < shape.w.out; ++ox) {
-    const int64_t x_begin = shape.w.TapBegin(ox), x_end = shape.w.TapEnd(ox), left = ox * shape.w.stride - shape.w.pad;
+    const int64_t x_begin = shape.w.TapBegin(ox), x_end = shape.w.TapEnd(ox),
+                  left = ox * shape.w.stride - shape.w.pad;
     for (int64_t c = 0; c < channels; c += kLanes) {
       const int n = static_cast<int>(channels - c < kLanes ? channels - c : kLanes);
       Vec acc[1] = {Load<false>(args.bias + c, kLanes)};
@@ -227,12 +238,14 @@ FloatRowFn<T> FixedFloatRow(const DwShape& shape) {
 }
 
 template <typename T>
-void RowsOf(const DwFloatArgs& args, const T* x, const T* residual, T* y, int64_t begin, int64_t end) {
+void RowsOf(const DwFloatArgs& args, const T* x, const T* residual, T* y, int64_t begin,
+            int64_t end) {
   const DwShape& shape = args.shape;
   const int64_t in_row = shape.w.in * shape.channels, out_row = shape.w.out * shape.channels;
   const FloatRowFn<T> fixed = FixedFloatRow<T>(shape);
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t image = row / shape.h.out, oy = row % shape.h.out, top = oy * shape.h.stride - shape.h.pad;
+    const int64_t image = row / shape.h.out, oy = row % shape.h.out,
+                  top = oy * shape.h.stride - shape.h.pad;
     const T* x_image = x + image * shape.h.in * in_row;
     const T* r = residual == nullptr ? nullptr : residual + row * out_row;
     if (fixed == nullptr) {

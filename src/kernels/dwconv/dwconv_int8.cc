@@ -26,7 +26,8 @@ bool UsesRing(const DwInt8Args& args, Isa isa) {
 
 int64_t DwRingChannel(const DwInt8Args& args, int64_t i) {
   const DwRingBlock block = args.block(i / 64);
-  const int64_t j = i % 64 / 16, e = i % 16, lane = 16 * (e / 4) + 4 * j + e % 4, at = lane % block.lanes();
+  const int64_t j = i % 64 / 16, e = i % 16, lane = 16 * (e / 4) + 4 * j + e % 4,
+                at = lane % block.lanes();
   return at < block.channels ? block.channel + at : -1;
 }
 
@@ -51,7 +52,8 @@ void DwInt8State::SetRing64() {
     multipliers[i] = real ? args.multiplier[c] : 0;
     for (int64_t kx = 0; kx < kernel; ++kx) {
       for (int64_t ky = 0; ky < 4 * quads; ++ky) {
-        const int64_t to = ((((i / 64 * kernel + kx) * quads + ky / 4) * 4 + j) * 16 + e) * 4 + ky % 4;
+        const int64_t to =
+            ((((i / 64 * kernel + kx) * quads + ky / 4) * 4 + j) * 16 + e) * 4 + ky % 4;
         const int w = real && ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : 0;
         const int first = FirstPart(w);
         weights[to] = static_cast<int8_t>(first);
@@ -66,14 +68,17 @@ void DwInt8State::SetRing64() {
 }
 
 void DwInt8State::SetRing16() {
-  const int64_t kernel = args.shape.w.kernel, pairs = (kernel + 1) / 2, padded = args.shape.blocks() * kDwBlock;
+  const int64_t kernel = args.shape.w.kernel, pairs = (kernel + 1) / 2,
+                padded = args.shape.blocks() * kDwBlock;
   args.ring_lanes = kDwBlock;
   ring = AlignedBuffer(static_cast<size_t>(padded * kernel * pairs) * 2 * sizeof(int16_t));
   auto* weights = reinterpret_cast<int16_t*>(ring.data());
   for (int64_t c = 0; c < padded; ++c) {
     for (int64_t kx = 0; kx < kernel; ++kx) {
       for (int64_t ky = 0; ky < 2 * pairs; ++ky) {
-        const int64_t to = (((c / kDwBlock * kernel + kx) * pairs + ky / 2) * kDwBlock + c % kDwBlock) * 2 + ky % 2;
+        const int64_t to =
+            (((c / kDwBlock * kernel + kx) * pairs + ky / 2) * kDwBlock + c % kDwBlock) * 2 +
+            ky % 2;
         weights[to] = ky < kernel ? args.taps[(ky * kernel + kx) * padded + c] : int16_t{0};
       }
     }
@@ -91,7 +96,8 @@ void DwInt8State::SetRing() {
   args.padding_row = reinterpret_cast<const uint8_t*>(padding_row.data());
   double largest = 0;
   for (int64_t c = 0; c < shape.channels; ++c) {
-    const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) + std::abs(static_cast<double>(args.bias[c]));
+    const double sum = 255.0 * 255.0 * static_cast<double>(shape.taps()) +
+                       std::abs(static_cast<double>(args.bias[c]));
     largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
   }
   args.real = isa == Isa::kAvx512 && args.float_output && !args.bounds.leaky;
@@ -115,7 +121,8 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
   int lowest = 0, highest = 0;
   for (int64_t i = 0; i < shape.taps() * padded; ++i) {
     const int64_t c = i % padded;
-    const int q = type.dtype == DType::kInt8 ? static_cast<int>(static_cast<int8_t>(packed[i])) : static_cast<int>(packed[i]);
+    const int q = type.dtype == DType::kInt8 ? static_cast<int>(static_cast<int8_t>(packed[i]))
+                                             : static_cast<int>(packed[i]);
     const int w = c < shape.channels ? q - quant.zero_points[quant.per_tensor() ? 0 : c] : 0;
     tap[i] = static_cast<int16_t>(w);
     lowest = std::min(lowest, w);
@@ -130,7 +137,8 @@ void DwInt8State::SetWeights(const TensorType& type, const std::byte* packed) {
   std::fill(quad, quad + part * args.parts, int8_t{0});
   for (int64_t i = 0; i < shape.taps() * padded; ++i) {
     const int64_t c = i % padded, ky = i / padded / kw, kx = i / padded % kw;
-    const int64_t at = (((c / kDwBlock * kw + kx) * groups + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
+    const int64_t at =
+        (((c / kDwBlock * kw + kx) * groups + ky / 4) * kDwBlock + c % kDwBlock) * 4 + ky % 4;
     const int first = FirstPart(tap[i]);
     quad[at] = static_cast<int8_t>(first);
     if (args.parts == 2) quad[part + at] = static_cast<int8_t>(tap[i] - first);
@@ -142,25 +150,33 @@ namespace {
 
 std::optional<Rejection> RejectInt8(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0])) {
-    return Reject("types", "input 0 is {}, expected uint8 with one scale", call.inputs[0].ToString());
+    return Reject("types", "input 0 is {}, expected uint8 with one scale",
+                  call.inputs[0].ToString());
   }
   const TensorType &w = call.inputs[1], &y = call.outputs[0];
   const bool bytes = w.dtype == DType::kInt8 || w.dtype == DType::kUint8;
-  if (!bytes || !w.quantized() || w.quant->block != 0 || (!w.quant->per_tensor() && w.quant->axis != 0)) {
-    return Reject("types", "weights are {}, expected int8 or uint8 with scales per tensor or on axis 0", w.ToString());
+  if (!bytes || !w.quantized() || w.quant->block != 0 ||
+      (!w.quant->per_tensor() && w.quant->axis != 0)) {
+    return Reject("types",
+                  "weights are {}, expected int8 or uint8 with scales per tensor or on axis 0",
+                  w.ToString());
   }
-  if (!QuantizedU8(y) && !PlainFloat(y)) return Reject("types", "output is {}, expected uint8 with one scale or float32", y.ToString());
+  if (!QuantizedU8(y) && !PlainFloat(y))
+    return Reject("types", "output is {}, expected uint8 with one scale or float32", y.ToString());
   if (call.has_input(2) && (call.inputs[2].dtype != DType::kInt32 || call.inputs[2].quantized())) {
     return Reject("types", "bias is {}, expected plain int32", call.inputs[2].ToString());
   }
-  if (call.has_input(3) && (y.quantized() ? !QuantizedU8(call.inputs[3]) : !PlainFloat(call.inputs[3]))) {
-    return Reject("types", "residual is {} for an output {}", call.inputs[3].ToString(), y.ToString());
+  if (call.has_input(3) &&
+      (y.quantized() ? !QuantizedU8(call.inputs[3]) : !PlainFloat(call.inputs[3]))) {
+    return Reject("types", "residual is {} for an output {}", call.inputs[3].ToString(),
+                  y.ToString());
   }
   if (auto rejection = RejectTable(call)) return rejection;
   if (auto rejection = RejectUnlessInt8Depthwise(call)) return rejection;
   const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
   if (!IsPiecewiseLinear(kind)) {
-    return Reject("attribute", "activation {} is not piecewise linear: it takes a table step", ActivationName(kind));
+    return Reject("attribute", "activation {} is not piecewise linear: it takes a table step",
+                  ActivationName(kind));
   }
   return std::nullopt;
 }
@@ -171,14 +187,17 @@ struct Int8State : DwInt8State {
     const auto* x = static_cast<const uint8_t*>(in[0]);
     const void* residual = args.has_residual ? in[3] : nullptr;
     const int64_t row_bytes = args.shape.w.out * args.shape.channels;
-    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain, [&](int64_t begin, int64_t end) {
-      if (!finish.any()) return rows(args, x, residual, out[0], begin, end);
-      for (int64_t row = begin; row < end; row += 4) {
-        const int64_t count = std::min<int64_t>(4, end - row);
-        rows(args, x, residual, out[0], row, row + count);
-        finish.Rows(static_cast<uint8_t*>(out[0]) + row * row_bytes, count, row_bytes, row_bytes, nullptr);
-      }
-    });
+    context.pool.ParallelFor(args.shape.batch * args.shape.h.out, grain,
+                             [&](int64_t begin, int64_t end) {
+                               if (!finish.any())
+                                 return rows(args, x, residual, out[0], begin, end);
+                               for (int64_t row = begin; row < end; row += 4) {
+                                 const int64_t count = std::min<int64_t>(4, end - row);
+                                 rows(args, x, residual, out[0], row, row + count);
+                                 finish.Rows(static_cast<uint8_t*>(out[0]) + row * row_bytes, count,
+                                             row_bytes, row_bytes, nullptr);
+                               }
+                             });
   }
 };
 
@@ -196,10 +215,14 @@ void PrepareChannels(Int8State& state, const KernelCall& call) {
   std::fill(state.padding.data(), state.padding.data() + padded, static_cast<std::byte>(zero_x));
   for (int64_t c = 0; c < padded; ++c) {
     const bool real = c < shape.channels;
-    uint32_t sum = real && call.has_input(2) ? static_cast<uint32_t>(call.constant(2)->data<int32_t>()[c]) : 0;
-    for (int64_t t = 0; t < shape.taps(); ++t) sum -= static_cast<uint32_t>(zero_x * state.args.taps[t * padded + c]);
+    uint32_t sum =
+        real && call.has_input(2) ? static_cast<uint32_t>(call.constant(2)->data<int32_t>()[c]) : 0;
+    for (int64_t t = 0; t < shape.taps(); ++t)
+      sum -= static_cast<uint32_t>(zero_x * state.args.taps[t * padded + c]);
     bias[c] = static_cast<int32_t>(sum);
-    multiplier[c] = real ? LinearMultiplier(ScaleOf(call.inputs[0]), quant.scales[quant.per_tensor() ? 0 : c], scale_y) : 0;
+    multiplier[c] = real ? LinearMultiplier(ScaleOf(call.inputs[0]),
+                                            quant.scales[quant.per_tensor() ? 0 : c], scale_y)
+                         : 0;
   }
   state.args.bias = bias;
   state.args.multiplier = multiplier;
@@ -219,8 +242,9 @@ Result<BoundKernel> BindInt8(const KernelCall& with_table, const BindOptions& op
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const TensorType& y = call.outputs[0];
   state.args.float_output = !y.quantized();
-  state.args.bounds = y.quantized() ? OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)
-                                    : OutputBounds::Real(activation);
+  state.args.bounds = y.quantized()
+                          ? OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)
+                          : OutputBounds::Real(activation);
   state.args.has_residual = call.has_input(3);
   if (state.args.has_residual && y.quantized()) {
     state.args.residual_multiplier = ScaleRatio(ScaleOf(call.inputs[3]), ScaleOf(y));
@@ -233,6 +257,7 @@ Result<BoundKernel> BindInt8(const KernelCall& with_table, const BindOptions& op
 
 }  // namespace
 
-extern const KernelDef kDwConvInt8 = {"dwconv_int8", "Conv", "int8", Peak::kInt8, RejectInt8, PackDepthwise, BindInt8};
+extern const KernelDef kDwConvInt8 = {"dwconv_int8", "Conv",        "int8",  Peak::kInt8,
+                                      RejectInt8,    PackDepthwise, BindInt8};
 
 }  // namespace evoq

@@ -20,7 +20,8 @@ struct DwInt8State {
 
   // The arrays of weights, from layout taps-c; args.shape is set.
   void SetWeights(const TensorType& type, const std::byte* packed);
-  // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias, multiplier and padding.
+  // Those of dwconv_walk.inl.h where it takes the shape, from those of the weights, bias,
+  // multiplier and padding.
   void SetRing();
   // Pieces of rows for this many threads.
   void SetGrain(int threads);

@@ -1,4 +1,5 @@
-// int8 depthwise rows in plain C++: the definition, and what compilers vectorize well enough without VNNI.
+// int8 depthwise rows in plain C++: the definition, and what compilers vectorize well enough
+// without VNNI.
 #include <cstring>
 
 #include "kernels/dwconv/dwconv.h"
@@ -7,9 +8,11 @@
 namespace evoq::EVOQ_ISA {
 namespace {
 
-// The epilogue of kN channels of one pixel, in passes over a local block that compilers vectorize: y may alias anything.
+// The epilogue of kN channels of one pixel, in passes over a local block that compilers vectorize:
+// y may alias anything.
 template <int kN>
-inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t at, const void* residual, void* y) {
+inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t at,
+                        const void* residual, void* y) {
   const OutputBounds bounds = args.bounds;
   float v[kN];
   for (int j = 0; j < kN; ++j) v[j] = static_cast<float>(acc[j]) * args.multiplier[c + j];
@@ -21,7 +24,8 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
     for (int j = 0; j < kN; ++j) v[j] = v[j] + r[j];
   } else if (args.has_residual) {
     const uint8_t* r = static_cast<const uint8_t*>(residual) + at;
-    for (int j = 0; j < kN; ++j) v[j] = v[j] + static_cast<float>(r[j] - args.residual_zero) * args.residual_multiplier;
+    for (int j = 0; j < kN; ++j)
+      v[j] = v[j] + static_cast<float>(r[j] - args.residual_zero) * args.residual_multiplier;
   }
   if (bounds.leaky) {
     for (int j = 0; j < kN; ++j) v[j] = v[j] < 0 ? v[j] * bounds.slope : v[j];
@@ -36,19 +40,21 @@ inline void FinishBlock(const DwInt8Args& args, const int32_t* acc, int64_t c, i
   }
   uint8_t q[kN];
   for (int j = 0; j < kN; ++j) {
-    q[j] = static_cast<uint8_t>(static_cast<int32_t>(ToBits(v[j] + kRoundMagic) - 0x4B400000u) + bounds.zero);
+    q[j] = static_cast<uint8_t>(static_cast<int32_t>(ToBits(v[j] + kRoundMagic) - 0x4B400000u) +
+                                bounds.zero);
   }
   std::memcpy(static_cast<uint8_t*>(y) + at, q, sizeof(q));
 }
 
-inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n, int64_t at, const void* residual, void* y) {
+inline void FinishPixel(const DwInt8Args& args, const int32_t* acc, int64_t c, int64_t n,
+                        int64_t at, const void* residual, void* y) {
   if (n == kDwBlock) return FinishBlock<kDwBlock>(args, acc, c, at, residual, y);
   for (int64_t j = 0; j < n; ++j) FinishBlock<1>(args, acc + j, c + j, at + j, residual, y);
 }
 
 // Channels [first, C) of one output row.
-void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row, int64_t first,
-                const void* residual, void* y) {
+void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int64_t out_row,
+                int64_t first, const void* residual, void* y) {
   const DwShape& shape = args.shape;
   const int64_t channels = shape.channels, padded = shape.blocks() * kDwBlock;
   const int64_t top = oy * shape.h.stride - shape.h.pad;
@@ -63,7 +69,8 @@ void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int6
         for (int64_t kx = 0; kx < shape.w.kernel; ++kx) {
           const int64_t ix = left + kx * shape.w.dilation;
           const bool inside = iy >= 0 && iy < shape.h.in && ix >= 0 && ix < shape.w.in;
-          const uint8_t* p = (inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding) + c;
+          const uint8_t* p =
+              (inside ? x_image + (iy * shape.w.in + ix) * channels : args.padding) + c;
           const int16_t* w = args.taps + (ky * shape.w.kernel + kx) * padded + c;
           if (n == kDwBlock) {
             for (int j = 0; j < kDwBlock; ++j) acc[j] += static_cast<int16_t>(p[j]) * w[j];
@@ -82,8 +89,8 @@ void Int8RowAny(const DwInt8Args& args, const uint8_t* x_image, int64_t oy, int6
   }
 }
 
-[[maybe_unused]] void Int8RowsPlain(const DwInt8Args& args, const uint8_t* x, const void* residual, void* y, int64_t begin,
-                                    int64_t end) {
+[[maybe_unused]] void Int8RowsPlain(const DwInt8Args& args, const uint8_t* x, const void* residual,
+                                    void* y, int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
   for (int64_t row = begin; row < end; ++row) {
     const uint8_t* x_image = x + row / shape.h.out * shape.h.in * shape.w.in * shape.channels;

@@ -1,7 +1,8 @@
 // The walk's machine with VNNI: 64 lanes at a time. Included by dwconv_avx512.cc.
 //
-// A lane is a channel; where fewer than 64 channels are left, the lanes hold two or four output rows (DwRingBlock).
-// Unpacking the bytes of four input rows gives the operands of the dot products: element e of vector j has
+// A lane is a channel; where fewer than 64 channels are left, the lanes hold two or four output
+// rows (DwRingBlock). Unpacking the bytes of four input rows gives the operands of the dot
+// products: element e of vector j has
 //   lane 16 (e / 4) + 4 j + e % 4,   rows 0 | 1 << 8 | 2 << 16 | 3 << 24
 // which is the order that packs and packus undo at the end.
 #include <immintrin.h>
@@ -64,12 +65,16 @@ struct Ring {
   static V Dot(V acc, V x, V w) { return _mm512_dpbusd_epi32(acc, x, w); }
   V More(V acc, V x, int tap, int j) const {
     if (kFinish == RingFinish::kAny ? !wide : !kWide) return acc;
-    return _mm512_dpbusd_epi32(acc, x, _mm512_loadu_si512(weights + part_bytes + 256 * tap + 64 * j));
+    return _mm512_dpbusd_epi32(acc, x,
+                               _mm512_loadu_si512(weights + part_bytes + 256 * tap + 64 * j));
   }
-  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual, void* y) const {
-    if constexpr (kFinish == RingFinish::kPlain) return StorePlain(walk, acc, offset, static_cast<uint8_t*>(y));
+  void Store(const RingWalk& walk, const V* acc, int64_t offset, const void* residual,
+             void* y) const {
+    if constexpr (kFinish == RingFinish::kPlain)
+      return StorePlain(walk, acc, offset, static_cast<uint8_t*>(y));
     if constexpr (kFinish == RingFinish::kReal)
-      return StoreReal(walk, acc, offset, static_cast<const float*>(residual), static_cast<float*>(y));
+      return StoreReal(walk, acc, offset, static_cast<const float*>(residual),
+                       static_cast<float*>(y));
     StoreAny(walk, acc, offset, residual, y);
   }
 
@@ -90,13 +95,16 @@ struct Ring {
         return kMasked ? _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask), p)
                        : _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
       };
-      const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
-      const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
+      const __m256i low =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(0)), quarter(1), 1);
+      const __m256i high =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(quarter(2)), quarter(3), 1);
       return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
   }
 
-  // Vectors [kFirst, kFirst + kVectors) of the operands of one input column: x[kVectors * quad + vector].
+  // Vectors [kFirst, kFirst + kVectors) of the operands of one input column: x[kVectors * quad +
+  // vector].
   template <int kFirst, int kVectors>
   void Column(const RowPointers& rows, int64_t offset, __m512i* x) const {
     const __m512i none = _mm512_setzero_si512();
@@ -124,11 +132,12 @@ struct Ring {
     __m512i v[4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j)
-      v[j] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc[j]), _mm512_loadu_ps(multiplier + 16 * j)));
+      v[j] = _mm512_cvtps_epi32(
+          _mm512_mul_ps(_mm512_cvtepi32_ps(acc[j]), _mm512_loadu_ps(multiplier + 16 * j)));
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), epilogue.zeros);
     const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(v[2], v[3]), epilogue.zeros);
-    const __m512i bytes =
-        _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), epilogue.lowest), epilogue.highest);
+    const __m512i bytes = _mm512_min_epu8(
+        _mm512_max_epu8(_mm512_packus_epi16(low, high), epilogue.lowest), epilogue.highest);
     if constexpr (kPieces == 1) {
       uint8_t* to = y + walk.y[0] + offset;
       kMasked ? _mm512_mask_storeu_epi8(to, mask, bytes) : _mm512_storeu_si512(to, bytes);
@@ -155,9 +164,12 @@ struct Ring {
 
   // store(sums, piece, channel, mask): the sums of 16 neighbouring channels of a piece at a time.
   template <typename Store16>
-  inline __attribute__((always_inline)) void By16(const RingWalk& walk, const __m512i* acc, const Store16& store) const {
-    const __m512i even01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0x88), odd01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0xdd);
-    const __m512i even23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0x88), odd23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0xdd);
+  inline __attribute__((always_inline)) void By16(const RingWalk& walk, const __m512i* acc,
+                                                  const Store16& store) const {
+    const __m512i even01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0x88),
+                  odd01 = _mm512_shuffle_i32x4(acc[0], acc[1], 0xdd);
+    const __m512i even23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0x88),
+                  odd23 = _mm512_shuffle_i32x4(acc[2], acc[3], 0xdd);
     const __m512i lanes[4] = {
         _mm512_shuffle_i32x4(even01, even23, 0x88), _mm512_shuffle_i32x4(odd01, odd23, 0x88),
         _mm512_shuffle_i32x4(even01, even23, 0xdd), _mm512_shuffle_i32x4(odd01, odd23, 0xdd)};
@@ -171,14 +183,18 @@ struct Ring {
     }
   }
 
-  void StoreReal(const RingWalk& walk, const __m512i* acc, int64_t offset, const float* residual, float* y) const {
+  void StoreReal(const RingWalk& walk, const __m512i* acc, int64_t offset, const float* residual,
+                 float* y) const {
     By16(walk, acc, [&](__m512i sums, int piece, int channel, __mmask16 some) {
       const int64_t c = walk.block.channel + channel, at = walk.y[piece] + offset + channel;
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(args.multiplier + c));
       if (has_offset) v = _mm512_add_ps(v, _mm512_loadu_ps(args.offset + c));
-      if (has_residual) v = _mm512_add_ps(v, kMasked ? _mm512_maskz_loadu_ps(some, residual + at) : _mm512_loadu_ps(residual + at));
+      if (has_residual)
+        v = _mm512_add_ps(v, kMasked ? _mm512_maskz_loadu_ps(some, residual + at)
+                                     : _mm512_loadu_ps(residual + at));
       v = _mm512_min_ps(epilogue.high, _mm512_max_ps(epilogue.low, v));
-      // Where v is NaN, both leave what there was. Lanes without a channel hold 0, clamped like the others.
+      // Where v is NaN, both leave what there was. Lanes without a channel hold 0, clamped like the
+      // others.
       least = _mm512_min_ps(v, least);
       most = _mm512_max_ps(v, most);
       kMasked ? _mm512_mask_storeu_ps(y + at, some, v) : _mm512_storeu_ps(y + at, v);
@@ -186,9 +202,11 @@ struct Ring {
   }
 
   // Any epilogue, 16 lanes at a time.
-  void StoreAny(const RingWalk& walk, const __m512i* acc, int64_t offset, const void* residual, void* y) const {
+  void StoreAny(const RingWalk& walk, const __m512i* acc, int64_t offset, const void* residual,
+                void* y) const {
     By16(walk, acc, [&](__m512i sums, int piece, int channel, __mmask16 some) {
-      epilogue.Store(sums, walk.block.channel + channel, walk.y[piece] + offset + channel, some, residual, y);
+      epilogue.Store(sums, walk.block.channel + channel, walk.y[piece] + offset + channel, some,
+                     residual, y);
     });
   }
 };

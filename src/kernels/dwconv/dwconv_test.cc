@@ -19,11 +19,15 @@ struct Case {
   float scale_y = 0.11f;    // of an integer output
 };
 
-int64_t OutSize(int64_t in, int64_t k, const Case& s) { return (in + 2 * s.pad - (k - 1) * s.dilation - 1) / s.stride + 1; }
+int64_t OutSize(int64_t in, int64_t k, const Case& s) {
+  return (in + 2 * s.pad - (k - 1) * s.dilation - 1) / s.stride + 1;
+}
 
 std::string Label(const Case& s) {
-  return fmt::format("{}x{}x{}x{} k{}x{} s{} p{} d{} {} residual={} float={} asymmetric={} scale={}", s.n, s.h, s.w, s.c, s.kh, s.kw, s.stride, s.pad,
-                     s.dilation, s.activation, s.residual, s.float_output, s.asymmetric, s.scale_y);
+  return fmt::format(
+      "{}x{}x{}x{} k{}x{} s{} p{} d{} {} residual={} float={} asymmetric={} scale={}", s.n, s.h,
+      s.w, s.c, s.kh, s.kw, s.stride, s.pad, s.dilation, s.activation, s.residual, s.float_output,
+      s.asymmetric, s.scale_y);
 }
 
 TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
@@ -37,21 +41,34 @@ TestCall MakeCall(const Case& s, bool int8, uint32_t seed) {
   if (*s.activation) t.attrs.Set("activation", s.activation);
   t.attrs.Set("activation_alpha", std::string(s.activation) == "Clip" ? -1.5f : 0.3f);
   t.attrs.Set("activation_beta", 2.0f);
-  const Shape x{s.n, s.h, s.w, s.c}, w{s.c, 1, s.kh, s.kw}, y{s.n, OutSize(s.h, s.kh, s), OutSize(s.w, s.kw, s), s.c};
+  const Shape x{s.n, s.h, s.w, s.c}, w{s.c, 1, s.kh, s.kw},
+      y{s.n, OutSize(s.h, s.kh, s), OutSize(s.w, s.kw, s), s.c};
   QuantParams per_channel;
   per_channel.axis = 0;
-  for (int64_t c = 0; c < s.c; ++c) per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
+  for (int64_t c = 0; c < s.c; ++c)
+    per_channel.scales.push_back(0.01f + 0.003f * static_cast<float>(c % 7));
   for (int64_t c = 0; c < s.c; ++c) {
-    const bool fits = s.c > 64 && c / 64 % 2 == 0;  // of 64 channels that are computed together, all weights fit int8
-    per_channel.zero_points.push_back(!s.asymmetric ? 0 : fits ? 128 : static_cast<int32_t>((c * 37 + s.c) % 256));
+    const bool fits =
+        s.c > 64 &&
+        c / 64 % 2 == 0;  // of 64 channels that are computed together, all weights fit int8
+    per_channel.zero_points.push_back(!s.asymmetric ? 0
+                                      : fits        ? 128
+                                                    : static_cast<int32_t>((c * 37 + s.c) % 256));
   }
-  const TensorType y_type = int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(s.scale_y, 117))
-                                                     : TensorType(DType::kFloat32, y);
+  const TensorType y_type =
+      int8 && !s.float_output ? TensorType(DType::kUint8, y, QuantParams::PerTensor(s.scale_y, 117))
+                              : TensorType(DType::kFloat32, y);
   TensorType r_type = y_type;
-  if (int8 && !s.float_output) r_type.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.07f, 31));
-  t.inputs = {RandomTensor(int8 ? TensorType(DType::kUint8, x, QuantParams::PerTensor(0.05f, 101)) : TensorType(DType::kFloat32, x), seed),
-              RandomTensor(int8 ? TensorType(s.asymmetric ? DType::kUint8 : DType::kInt8, w, per_channel) : TensorType(DType::kFloat32, w), seed + 1),
-              RandomTensor(TensorType(int8 ? DType::kInt32 : DType::kFloat32, Shape{s.c}), seed + 2)};
+  if (int8 && !s.float_output)
+    r_type.quant = std::make_shared<QuantParams>(QuantParams::PerTensor(0.07f, 31));
+  t.inputs = {
+      RandomTensor(int8 ? TensorType(DType::kUint8, x, QuantParams::PerTensor(0.05f, 101))
+                        : TensorType(DType::kFloat32, x),
+                   seed),
+      RandomTensor(int8 ? TensorType(s.asymmetric ? DType::kUint8 : DType::kInt8, w, per_channel)
+                        : TensorType(DType::kFloat32, w),
+                   seed + 1),
+      RandomTensor(TensorType(int8 ? DType::kInt32 : DType::kFloat32, Shape{s.c}), seed + 2)};
   if (s.residual) t.inputs.push_back(RandomTensor(r_type, seed + 3));
   t.is_constant = {false, true, true, false};
   t.outputs = {y_type};
@@ -69,7 +86,8 @@ void ForEachOutput(const Case& s, const Term& term, const Body& body) {
           Sum sum = {};
           for (int64_t i = 0; i < s.kh; ++i)
             for (int64_t j = 0; j < s.kw; ++j) {
-              const int64_t iy = oy * s.stride - s.pad + i * s.dilation, ix = ox * s.stride - s.pad + j * s.dilation;
+              const int64_t iy = oy * s.stride - s.pad + i * s.dilation,
+                            ix = ox * s.stride - s.pad + j * s.dilation;
               if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) continue;
               sum += term(((n * s.h + iy) * s.w + ix) * s.c + c, (c * s.kh + i) * s.kw + j);
             }
@@ -81,41 +99,65 @@ void ForEachOutput(const Case& s, const Term& term, const Body& body) {
 Tensor Int8Reference(const TestCall& t, const Case& s) {
   Tensor y = Tensor::Allocate(t.outputs[0]);
   const auto* x = t.inputs[0].data<uint8_t>();
-  const std::vector<int64_t> w = ToInt64s(t.inputs[1].WithType(TensorType(t.inputs[1].dtype(), t.inputs[1].shape()))).value();
+  const std::vector<int64_t> w =
+      ToInt64s(t.inputs[1].WithType(TensorType(t.inputs[1].dtype(), t.inputs[1].shape()))).value();
   const int64_t taps = s.kh * s.kw;
   const QuantParams &qx = *t.inputs[0].type().quant, &qw = *t.inputs[1].type().quant;
   const Activation activation = ActivationFromAttrs(t.attrs).value();
   const float scale_y = s.float_output ? 1 : y.type().quant->scales[0];
   ForEachOutput<int32_t>(
-      s, [&](int64_t xi, int64_t wi) { return (x[xi] - qx.zero_points[0]) * static_cast<int32_t>(w[wi] - qw.zero_points[wi / taps]); },
+      s,
+      [&](int64_t xi, int64_t wi) {
+        return (x[xi] - qx.zero_points[0]) *
+               static_cast<int32_t>(w[wi] - qw.zero_points[wi / taps]);
+      },
       [&](int64_t at, int64_t c, int32_t sum) {
-        float v = static_cast<float>(sum + t.inputs[2].data<int32_t>()[c]) * LinearMultiplier(qx.scales[0], qw.scales[c], scale_y);
+        float v = static_cast<float>(sum + t.inputs[2].data<int32_t>()[c]) *
+                  LinearMultiplier(qx.scales[0], qw.scales[c], scale_y);
         if (s.residual && s.float_output) v = v + t.inputs[3].data<float>()[at];
         if (s.residual && !s.float_output) {
           const QuantParams& qr = *t.inputs[3].type().quant;
-          v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[at] - qr.zero_points[0]) * ScaleRatio(qr.scales[0], scale_y);
+          v = v + static_cast<float>(t.inputs[3].data<uint8_t>()[at] - qr.zero_points[0]) *
+                      ScaleRatio(qr.scales[0], scale_y);
         }
         v = Apply(ScaledActivation(activation, scale_y), v);
         if (s.float_output) {
           y.mutable_data<float>()[at] = v;
         } else {
-          y.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(RoundToInteger(v, y.type().quant->zero_points[0], 0, 255));
+          y.mutable_data<uint8_t>()[at] =
+              static_cast<uint8_t>(RoundToInteger(v, y.type().quant->zero_points[0], 0, 255));
         }
       });
   return y;
 }
 
 const Case kCases[] = {
-    {1, 5, 6, 16, 3, 3, 1, 1, 1},          {2, 9, 15, 17, 3, 3, 2, 1, 1, "Relu"},  {1, 8, 8, 144, 3, 3, 1, 1, 1, "Clip"},
-    {1, 1, 1, 2, 3, 3, 1, 1, 1},           {1, 3, 3, 7, 3, 3, 1, 0, 1, "LeakyRelu"}, {0, 4, 4, 8, 3, 3, 1, 1, 1},
-    {1, 11, 13, 33, 5, 5, 1, 2, 1},        {1, 11, 14, 48, 5, 5, 2, 2, 1, "Relu"}, {1, 9, 9, 20, 7, 7, 1, 3, 1, "Clip", true},
-    {1, 10, 17, 19, 7, 7, 2, 3, 1},        {1, 12, 12, 24, 3, 3, 1, 2, 2, "Relu"}, {1, 9, 47, 17, 3, 3, 1, 3, 3, "Relu"}, {2, 11, 40, 35, 5, 5, 1, 4, 2, "", true}, {1, 9, 20, 16, 3, 3, 2, 2, 2},
+    {1, 5, 6, 16, 3, 3, 1, 1, 1},
+    {2, 9, 15, 17, 3, 3, 2, 1, 1, "Relu"},
+    {1, 8, 8, 144, 3, 3, 1, 1, 1, "Clip"},
+    {1, 1, 1, 2, 3, 3, 1, 1, 1},
+    {1, 3, 3, 7, 3, 3, 1, 0, 1, "LeakyRelu"},
+    {0, 4, 4, 8, 3, 3, 1, 1, 1},
+    {1, 11, 13, 33, 5, 5, 1, 2, 1},
+    {1, 11, 14, 48, 5, 5, 2, 2, 1, "Relu"},
+    {1, 9, 9, 20, 7, 7, 1, 3, 1, "Clip", true},
+    {1, 10, 17, 19, 7, 7, 2, 3, 1},
+    {1, 12, 12, 24, 3, 3, 1, 2, 2, "Relu"},
+    {1, 9, 47, 17, 3, 3, 1, 3, 3, "Relu"},
+    {2, 11, 40, 35, 5, 5, 1, 4, 2, "", true},
+    {1, 9, 20, 16, 3, 3, 2, 2, 2},
     {1, 6, 29, 31, 1, 4, 1, 1, 1},
-    {1, 7, 7, 32, 3, 3, 1, 1, 1, "", true}, {1, 7, 9, 21, 3, 3, 1, 1, 1, "Relu", true, true},
-    {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true}, {1, 4, 4, 5, 9, 2, 1, 4, 1}, {1, 5, 1, 16, 3, 3, 3, 1, 1},
-    {1, 8, 9, 37, 3, 3, 1, 1, 1, "Clip", false, false, true}, {1, 7, 9, 48, 5, 5, 2, 2, 1, "", true, false, true},
-    {1, 9, 9, 5, 3, 3, 1, 1, 1, "Relu", false, false, true}, {1, 9, 9, 6, 3, 3, 1, 2, 2, "", false, false, true},
-    {1, 6, 7, 130, 3, 3, 1, 1, 1, "Relu", false, false, true}, {1, 6, 7, 150, 5, 5, 2, 2, 1, "Clip", true, true, true},
+    {1, 7, 7, 32, 3, 3, 1, 1, 1, "", true},
+    {1, 7, 9, 21, 3, 3, 1, 1, 1, "Relu", true, true},
+    {1, 7, 9, 40, 3, 3, 2, 1, 1, "LeakyRelu", true, true},
+    {1, 4, 4, 5, 9, 2, 1, 4, 1},
+    {1, 5, 1, 16, 3, 3, 3, 1, 1},
+    {1, 8, 9, 37, 3, 3, 1, 1, 1, "Clip", false, false, true},
+    {1, 7, 9, 48, 5, 5, 2, 2, 1, "", true, false, true},
+    {1, 9, 9, 5, 3, 3, 1, 1, 1, "Relu", false, false, true},
+    {1, 9, 9, 6, 3, 3, 1, 2, 2, "", false, false, true},
+    {1, 6, 7, 130, 3, 3, 1, 1, 1, "Relu", false, false, true},
+    {1, 6, 7, 150, 5, 5, 2, 2, 1, "Clip", true, true, true},
     {1, 6, 9, 90, 7, 7, 1, 3, 1, "Relu", false, true, true},
 };
 
@@ -129,16 +171,20 @@ TEST(DwConv, Int8EqualsTheDefinition) {
 TEST(DwConv, Int8RandomShapes) {
   for (uint32_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {
     std::mt19937 rng(seed);
-    const auto pick = [&](std::initializer_list<int64_t> from) { return from.begin()[rng() % from.size()]; };
+    const auto pick = [&](std::initializer_list<int64_t> from) {
+      return from.begin()[rng() % from.size()];
+    };
     Case s = {};
     s.n = pick({1, 1, 2});
-    s.c = pick({2, 3, 6, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80, 96, 100, 128, 144, 150, 200});
+    s.c = pick({2,  3,  6,  8,  15, 16, 17,  24,  31,  32,  33, 40,
+                48, 63, 64, 65, 80, 96, 100, 128, 144, 150, 200});
     s.kh = s.kw = pick({3, 3, 3, 5, 5, 7, 7, 2});
     if (rng() % 8 == 0) s.kw = pick({1, 3, 4});
     s.stride = pick({1, 1, 1, 2, 2, 3});
     s.dilation = pick({1, 1, 1, 1, 2, 3});
     s.pad = pick({0, s.kw / 2, s.kw / 2, s.kw / 2 * s.dilation, s.kw});
-    const int64_t least = std::max<int64_t>(1, (std::max(s.kh, s.kw) - 1) * s.dilation + 1 - 2 * s.pad);
+    const int64_t least =
+        std::max<int64_t>(1, (std::max(s.kh, s.kw) - 1) * s.dilation + 1 - 2 * s.pad);
     s.h = least + pick({0, 1, 2, 5, 8});
     s.w = least + pick({0, 1, 3, 7, 12, 40});
     s.activation = std::array{"", "", "Relu", "Clip", "LeakyRelu"}[rng() % 5];
@@ -165,14 +211,16 @@ TEST(DwConv, FloatIsWithinItsBound) {
           [&](int64_t at, int64_t c, double sum) {
             const double r = s.residual ? t.inputs[3].data<float>()[at] : 0;
             want.push_back(Apply(a, static_cast<float>(sum + t.inputs[2].data<float>()[c] + r)));
-            // 16 is |x| |w|: each of the taps + 3 additions rounds a sum of at most that many such products.
+            // 16 is |x| |w|: each of the taps + 3 additions rounds a sum of at most that many such
+            // products.
             const double terms = static_cast<double>(s.kh * s.kw + 3);
             bound.push_back(terms * terms * 16 * 0x1p-23);
           });
       for (Isa isa : TestIsas()) {
         const auto got = RunKernel(kDwConvFloat, t, isa, 3);
         for (size_t i = 0; i < want.size(); ++i) {
-          ASSERT_NEAR(got[0].data<float>()[i], want[i], bound[i]) << IsaName(isa) << " " << i << " " << Label(with);
+          ASSERT_NEAR(got[0].data<float>()[i], want[i], bound[i])
+              << IsaName(isa) << " " << i << " " << Label(with);
         }
       }
     }
@@ -199,13 +247,15 @@ TEST(DwConv, FloatWithQuantizedWeights) {
   for (DType dtype : {DType::kInt8, DType::kUint8, DType::kInt4}) {
     TestCall t = MakeCall(kCases[1], false, 5);
     const bool is_signed = dtype != DType::kUint8;
-    const TensorType type(dtype, t.inputs[1].shape(), QuantParams::PerTensor(0.02f, is_signed ? 0 : 131));
+    const TensorType type(dtype, t.inputs[1].shape(),
+                          QuantParams::PerTensor(0.02f, is_signed ? 0 : 131));
     const Tensor stored = RandomTensor(type, 8);
     for (Isa isa : TestIsas()) {
       t.inputs[1] = ToFloat32(stored).value();
       const auto want = RunKernel(kDwConvFloat, t, isa, 1);
       t.inputs[1] = stored;
-      EXPECT_TRUE(BitEqual(RunKernel(kDwConvFloat, t, isa, 2)[0], want[0])) << IsaName(isa) << " " << DTypeName(dtype);
+      EXPECT_TRUE(BitEqual(RunKernel(kDwConvFloat, t, isa, 2)[0], want[0]))
+          << IsaName(isa) << " " << DTypeName(dtype);
     }
   }
 }
@@ -240,7 +290,8 @@ TEST(DwConv, RejectsWithAReason) {
   t.is_constant[1] = false;
   t.attrs.Erase("activation");
   EXPECT_STREQ(RejectOf(kDwConvInt8, t)->code, "not-constant");
-  EXPECT_EQ(RejectOf(kDwConvInt8, MakeCall({1, 4, 4, 1, 3, 3, 1, 1, 1}, true, 1))->why, "one channel: most lanes would be idle");
+  EXPECT_EQ(RejectOf(kDwConvInt8, MakeCall({1, 4, 4, 1, 3, 3, 1, 1, 1}, true, 1))->why,
+            "one channel: most lanes would be idle");
 }
 
 TEST(DwConv, LayoutRoundTrips) {
@@ -251,7 +302,8 @@ TEST(DwConv, LayoutRoundTrips) {
   EXPECT_EQ(packed->bytes(), 32 * 15);
   EXPECT_TRUE(BitEqual(layout->unpack(*packed).value(), w));
   EXPECT_FALSE(layout->bytes(TensorType(DType::kInt8, Shape{8, 2, 3, 3})));
-  EXPECT_FALSE(layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, 1, int64_t{1} << 30, 3})));
+  EXPECT_FALSE(
+      layout->bytes(TensorType(DType::kFloat32, Shape{int64_t{1} << 40, 1, int64_t{1} << 30, 3})));
 }
 
 }  // namespace

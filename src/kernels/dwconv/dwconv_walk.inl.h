@@ -1,9 +1,10 @@
-// The walk of int8 depthwise rows for square kernels of 3, 5 or 7, on the vectors of an instruction set. Included by
-// dwconv_ISA.cc.
+// The walk of int8 depthwise rows for square kernels of 3, 5 or 7, on the vectors of an instruction
+// set. Included by dwconv_ISA.cc.
 //
-// Some input rows of one column make the operands of dot products, vertical taps beside each other; a column is prepared
-// once for all outputs whose windows hold it. Accumulator i belongs to the output that began i steps ago, where a step is
-// the S columns by which the windows of neighbouring outputs differ.
+// Some input rows of one column make the operands of dot products, vertical taps beside each other;
+// a column is prepared once for all outputs whose windows hold it. Accumulator i belongs to the
+// output that began i steps ago, where a step is the S columns by which the windows of neighbouring
+// outputs differ.
 #include "kernels/dwconv/dwconv.h"
 
 namespace evoq::EVOQ_ISA {
@@ -12,25 +13,28 @@ namespace {
 // One walk along a row: outputs first, first + dilation, ... of `pieces` rows.
 struct RingWalk {
   const uint8_t* rows[4][7];  // [piece][ky]: column 0, the block's first channel
-  int64_t y[4];               // [piece]: where column 0 of the output row, the block's first channel, lies in y
-  int live;                   // pieces that exist
+  int64_t y[4];  // [piece]: where column 0 of the output row, the block's first channel, lies in y
+  int live;      // pieces that exist
   int64_t first;
   DwRingBlock block;
   int64_t index;  // of the block
 };
 
-// A machine M has constants kK, kS, kGroups (operands per column and kernel column), kAll (vectors of a block) and
-//   Column<kFirst, kVectors>(rows, offset, x)   x[kVectors * group + j]: vectors kFirst + j of a column's operands
-//   Outside()                                   an operand of a column outside x
+// A machine M has constants kK, kS, kGroups (operands per column and kernel column), kAll (vectors
+// of a block) and
+//   Column<kFirst, kVectors>(rows, offset, x)   x[kVectors * group + j]: vectors kFirst + j of a
+//   column's operands Outside()                                   an operand of a column outside x
 //   Bias(j), Weights(tap, j)                    of vector j; tap = kx * kGroups + group
-//   Dot(acc, x, w), More(acc, x, tap, j)        acc plus the dot product; plus that of weights in a second part
-//   Store(walk, sums, offset, residual, y)      finishes the kAll vectors of an output
-// This is outputs [begin, begin + count), vectors [kFirst, kFirst + kVectors): the first half leaves its sums to the second.
+//   Dot(acc, x, w), More(acc, x, tap, j)        acc plus the dot product; plus that of weights in a
+//   second part Store(walk, sums, offset, residual, y)      finishes the kAll vectors of an output
+// This is outputs [begin, begin + count), vectors [kFirst, kFirst + kVectors): the first half
+// leaves its sums to the second.
 template <int kFirst, int kVectors, typename M>
-void WalkColumns(const M& machine, const DwShape& shape, const RingWalk& walk, int64_t begin, int64_t count,
-                 typename M::V (*sums)[M::kAll], const void* residual, void* y) {
+void WalkColumns(const M& machine, const DwShape& shape, const RingWalk& walk, int64_t begin,
+                 int64_t count, typename M::V (*sums)[M::kAll], const void* residual, void* y) {
   using V = typename M::V;
-  constexpr int kGroups = M::kGroups, kSlots = (M::kK - 1) / M::kS + 1, kLastPhase = (M::kK - 1) % M::kS;
+  constexpr int kGroups = M::kGroups, kSlots = (M::kK - 1) / M::kS + 1,
+                kLastPhase = (M::kK - 1) % M::kS;
   const int64_t step_columns = shape.w.dilation, width = shape.w.in, channels = shape.channels;
   const auto rows = machine.Rows(walk);
   V taps[M::kK * kGroups][kVectors];  // those of small kernels stay in registers
@@ -57,7 +61,8 @@ void WalkColumns(const M& machine, const DwShape& shape, const RingWalk& walk, i
 #pragma GCC unroll 4
           for (int j = 0; j < kVectors; ++j) {
             const int tap = kx * kGroups + g;
-            acc[i][j] = M::Dot(tap == 0 ? machine.Bias(kFirst + j) : acc[i][j], x[g * kVectors + j], taps[tap][j]);
+            acc[i][j] = M::Dot(tap == 0 ? machine.Bias(kFirst + j) : acc[i][j], x[g * kVectors + j],
+                               taps[tap][j]);
             acc[i][j] = machine.More(acc[i][j], x[g * kVectors + j], tap, kFirst + j);
           }
         }
@@ -71,8 +76,10 @@ void WalkColumns(const M& machine, const DwShape& shape, const RingWalk& walk, i
       }
       V all[M::kAll];
 #pragma GCC unroll 4
-      for (int j = 0; j < M::kAll; ++j) all[j] = j < kFirst ? sums[output][j] : done[j < kFirst ? 0 : j - kFirst];
-      machine.Store(walk, all, (walk.first + (begin + output) * step_columns) * channels, residual, y);
+      for (int j = 0; j < M::kAll; ++j)
+        all[j] = j < kFirst ? sums[output][j] : done[j < kFirst ? 0 : j - kFirst];
+      machine.Store(walk, all, (walk.first + (begin + output) * step_columns) * channels, residual,
+                    y);
     }
 #pragma GCC unroll 8
     for (int i = kSlots - 1; i > 0; --i) {
@@ -95,7 +102,8 @@ void WalkRow(const DwInt8Args& args, const RingWalk& walk, const void* residual,
     for (int64_t begin = 0; begin < count; begin += kOutputs) {
       const int64_t n = count - begin < kOutputs ? count - begin : kOutputs;
       WalkColumns<0, M::kAll / 2>(machine, shape, walk, begin, n, sums, residual, y);
-      WalkColumns<M::kAll / 2, M::kAll - M::kAll / 2>(machine, shape, walk, begin, n, sums, residual, y);
+      WalkColumns<M::kAll / 2, M::kAll - M::kAll / 2>(machine, shape, walk, begin, n, sums,
+                                                      residual, y);
     }
   }
 }
@@ -103,8 +111,8 @@ void WalkRow(const DwInt8Args& args, const RingWalk& walk, const void* residual,
 using RingFn = void (*)(const DwInt8Args&, const RingWalk&, const void*, void*);
 
 // Output rows [begin, end) of batch * OH, of one block.
-void RingRows(const DwInt8Args& args, RingFn run, int64_t index, const uint8_t* x, const void* residual, void* y,
-              int64_t begin, int64_t end) {
+void RingRows(const DwInt8Args& args, RingFn run, int64_t index, const uint8_t* x,
+              const void* residual, void* y, int64_t begin, int64_t end) {
   const DwShape& shape = args.shape;
   RingWalk walk;
   walk.index = index;
@@ -118,7 +126,8 @@ void RingRows(const DwInt8Args& args, RingFn run, int64_t index, const uint8_t* 
       const uint8_t* image = x + row / shape.h.out * shape.h.in * in_row;
       for (int64_t ky = 0; ky < shape.h.kernel; ++ky) {
         const int64_t iy = top + ky * shape.h.dilation;
-        walk.rows[piece][ky] = (iy >= 0 && iy < shape.h.in ? image + iy * in_row : args.padding_row) + c;
+        walk.rows[piece][ky] =
+            (iy >= 0 && iy < shape.h.in ? image + iy * in_row : args.padding_row) + c;
       }
       walk.y[piece] = row * shape.w.out * shape.channels + c;
     }

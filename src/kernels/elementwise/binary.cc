@@ -1,8 +1,8 @@
-// Rows of Add, Sub, Mul, Div, Max, Min, Pow and PRelu with broadcasting, for float32 and for quantized uint8. Add may carry
-// a fused activation: any for float32, a piecewise-linear one for uint8.
-#include "kernels/elementwise/binary_call.h"
-
+// Rows of Add, Sub, Mul, Div, Max, Min, Pow and PRelu with broadcasting, for float32 and for
+// quantized uint8. Add may carry a fused activation: any for float32, a piecewise-linear one for
+// uint8.
 #include "kernels/add_terms.h"
+#include "kernels/elementwise/binary_call.h"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
@@ -22,8 +22,9 @@ std::optional<Rejection> RejectBinaryShapes(const KernelCall& call) {
   if (call.inputs.size() != 2) return Reject("types", "{} inputs, expected 2", call.inputs.size());
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!PlanBroadcast(call.inputs[0].shape, call.inputs[1].shape, call.outputs[0].shape)) {
-    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", call.inputs[0].shape.ToString(),
-                  call.inputs[1].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions",
+                  call.inputs[0].shape.ToString(), call.inputs[1].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   const auto activation = ActivationFromAttrs(call.attrs);
   if (!activation) return Reject("attribute", "{}", activation.error().message());
@@ -37,22 +38,27 @@ namespace {
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   for (const TensorType& type : call.inputs) {
-    if (!PlainFloat(type)) return Reject("types", "an input is {}, expected float32", type.ToString());
+    if (!PlainFloat(type))
+      return Reject("types", "an input is {}, expected float32", type.ToString());
   }
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
   return RejectBinaryShapes(call);
 }
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
   for (const TensorType& type : call.inputs) {
-    if (!QuantizedU8(type)) return Reject("types", "an input is {}, expected uint8 with one scale", type.ToString());
+    if (!QuantizedU8(type))
+      return Reject("types", "an input is {}, expected uint8 with one scale", type.ToString());
   }
   if (!QuantizedU8(call.outputs[0])) {
-    return Reject("types", "output is {}, expected uint8 with one scale", call.outputs[0].ToString());
+    return Reject("types", "output is {}, expected uint8 with one scale",
+                  call.outputs[0].ToString());
   }
   if (auto rejection = RejectBinaryShapes(call)) return rejection;
   const ActivationKind kind = ActivationFromAttrs(call.attrs)->kind;
-  if (!IsPiecewiseLinear(kind)) return Reject("attribute", "activation {} is not piecewise linear", ActivationName(kind));
+  if (!IsPiecewiseLinear(kind))
+    return Reject("attribute", "activation {} is not piecewise linear", ActivationName(kind));
   return std::nullopt;
 }
 
@@ -60,7 +66,8 @@ constexpr int64_t kShortRow = 32;  // elements; as many rows as fit into kWritte
 constexpr int64_t kWrittenOut = 1024;
 
 // Rows of n elements, `row` behind each other, behind each other: in `to` unless they lie so.
-const float* WriteOut(const float* x, int64_t n, int64_t rows, int64_t step, int64_t row, float* to) {
+const float* WriteOut(const float* x, int64_t n, int64_t rows, int64_t step, int64_t row,
+                      float* to) {
   if (step == 1 && row == n) return x;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < n; ++i) to[r * n + i] = x[r * row + i * step];
@@ -80,7 +87,8 @@ struct FloatState {
     auto* y = static_cast<float*>(out[0]);
     const auto loop = BinaryTableFor(isa).f32;
     const auto apply = UnaryTableFor(isa).apply;
-    const auto row = [&](const float* p, const float* q, float* to, int64_t n, int64_t a_step, int64_t b_step) {
+    const auto row = [&](const float* p, const float* q, float* to, int64_t n, int64_t a_step,
+                         int64_t b_step) {
       loop(kind, p, q, to, n, a_step, b_step);
       if (activation) apply(*activation, to, to, n);
     };
@@ -91,14 +99,18 @@ struct FloatState {
         });
       }
       alignas(64) float a_rows[kWrittenOut], b_rows[kWrittenOut];
-      plan.ForGroups(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count, const PerInput<2>& distance) {
-        for (int64_t r = 0, rows; r < count; r += rows) {
-          rows = std::min(kWrittenOut / n, count - r);
-          const float* p = WriteOut(a + from[0] + r * distance[0], n, rows, plan.step[0], distance[0], a_rows);
-          const float* q = WriteOut(b + from[1] + r * distance[1], n, rows, plan.step[1], distance[1], b_rows);
-          row(p, q, y + at + r * n, rows * n, 1, 1);
-        }
-      });
+      plan.ForGroups(begin, end,
+                     [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count,
+                         const PerInput<2>& distance) {
+                       for (int64_t r = 0, rows; r < count; r += rows) {
+                         rows = std::min(kWrittenOut / n, count - r);
+                         const float* p = WriteOut(a + from[0] + r * distance[0], n, rows,
+                                                   plan.step[0], distance[0], a_rows);
+                         const float* q = WriteOut(b + from[1] + r * distance[1], n, rows,
+                                                   plan.step[1], distance[1], b_rows);
+                         row(p, q, y + at + r * n, rows * n, 1, 1);
+                       }
+                     });
     });
   }
 };
@@ -110,7 +122,8 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.activation = UnaryFromActivation(activation);
   state.isa = options.isa;
-  state.grain = Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
+  state.grain =
+      Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
   return BoundKernel::Of(state);
 }
 
@@ -125,9 +138,12 @@ struct ByteState {
     auto* y = static_cast<uint8_t*>(out[0]);
     const auto loop = BinaryTableFor(isa).u8;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
-      plan.ForGroups(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count, const PerInput<2>& distance) {
-        loop(args, a + from[0], b + from[1], y + at, {n, count, plan.step[0], plan.step[1], distance[0], distance[1]});
-      });
+      plan.ForGroups(begin, end,
+                     [&](int64_t at, const PerInput<2>& from, int64_t n, int64_t count,
+                         const PerInput<2>& distance) {
+                       loop(args, a + from[0], b + from[1], y + at,
+                            {n, count, plan.step[0], plan.step[1], distance[0], distance[1]});
+                     });
     });
   }
 };
@@ -137,7 +153,12 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   const BinaryKind kind = *BinaryKindFromOp(call.op);
-  state.args = {.kind = kind, .scale_a = ScaleOf(a), .scale_b = ScaleOf(b), .zero_a = ZeroOf(a), .zero_b = ZeroOf(b), .scale_y = ScaleOf(y),
+  state.args = {.kind = kind,
+                .scale_a = ScaleOf(a),
+                .scale_b = ScaleOf(b),
+                .zero_a = ZeroOf(a),
+                .zero_b = ZeroOf(b),
+                .scale_y = ScaleOf(y),
                 .bounds = OutputBounds::Integer(activation, ScaleOf(y), ZeroOf(y), 0, 255)};
   if (kind == BinaryKind::kAdd) {
     const AddTerms terms(ScaleOf(a), ZeroOf(a), ScaleOf(b), ZeroOf(b), ScaleOf(y), ZeroOf(y));
@@ -158,9 +179,13 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_BINARY_ROWS(op, name)                                                                                      \
-  extern const KernelDef k##op##Byte = {name "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes, nullptr, SameSizeInputs};       \
-  extern const KernelDef k##op##Float = {name "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat, nullptr, SameSizeInputs};
+#define EVOQ_BINARY_ROWS(op, name)                                              \
+  extern const KernelDef k##op##Byte = {                                        \
+      name "_u8", #op,       "int8",  Peak::kMemory, RejectBytes,               \
+      nullptr,    BindBytes, nullptr, SameSizeInputs};                          \
+  extern const KernelDef k##op##Float = {name "_f32",   #op,         "float32", \
+                                         Peak::kMemory, RejectFloat, nullptr,   \
+                                         BindFloat,     nullptr,     SameSizeInputs};
 EVOQ_BINARY_ROWS(Add, "add")
 EVOQ_BINARY_ROWS(Sub, "sub")
 EVOQ_BINARY_ROWS(Mul, "mul")

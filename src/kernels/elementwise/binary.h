@@ -1,5 +1,6 @@
-// Operators of two values. float32: y = a op b. Quantized uint8: dequantize, compute in float32, quantize (division by the
-// scale), but Add and Mul, which have their own definitions: kernels/add_terms.h, kernels/requant.h.
+// Operators of two values. float32: y = a op b. Quantized uint8: dequantize, compute in float32,
+// quantize (division by the scale), but Add and Mul, which have their own definitions:
+// kernels/add_terms.h, kernels/requant.h.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct BinaryByteArgs {
   OutputBounds bounds;
 };
 
-// `rows` rows of n elements, those of y behind each other: y[r n + i] = f(a[r a_row + i a_step], b[r b_row + i b_step]).
-// A step is 1, or 0 for one element along the row.
+// `rows` rows of n elements, those of y behind each other: y[r n + i] = f(a[r a_row + i a_step],
+// b[r b_row + i b_step]). A step is 1, or 0 for one element along the row.
 struct BinaryRows {
   int64_t n = 0, rows = 1;
   int64_t a_step = 1, b_step = 1;
@@ -48,8 +49,10 @@ struct BinaryRows {
 
 struct BinaryTable {
   // A row of n elements.
-  void (*f32)(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step, int64_t b_step);
-  void (*u8)(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows);
+  void (*f32)(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step,
+              int64_t b_step);
+  void (*u8)(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+             const BinaryRows& rows);
 };
 EVOQ_ISA_TABLE(BinaryTable)
 

@@ -6,9 +6,9 @@ namespace {
 
 template <BinaryKind kKind>
 struct BinaryFn;
-#define EVOQ_BINARY(op, definition)                                       \
-  template <>                                                             \
-  struct BinaryFn<BinaryKind::k##op> {                                    \
+#define EVOQ_BINARY(op, definition)                                      \
+  template <>                                                            \
+  struct BinaryFn<BinaryKind::k##op> {                                   \
     static inline float Compute(float a, float b) { return definition; } \
   };
 EVOQ_BINARY_LIST
@@ -16,7 +16,8 @@ EVOQ_BINARY_LIST
 
 // y[i] = f(a[i or 0], b[i or 0]).
 template <typename T, typename F>
-inline void Steps(const T* a, const T* b, T* y, int64_t n, int64_t a_step, int64_t b_step, const F& f) {
+inline void Steps(const T* a, const T* b, T* y, int64_t n, int64_t a_step, int64_t b_step,
+                  const F& f) {
   if (a_step != 0 && b_step != 0) {
     EVOQ_ELEMENTWISE
     for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
@@ -31,18 +32,22 @@ inline void Steps(const T* a, const T* b, T* y, int64_t n, int64_t a_step, int64
   }
 }
 
-void Float(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step, int64_t b_step) {
+void Float(BinaryKind kind, const float* a, const float* b, float* y, int64_t n, int64_t a_step,
+           int64_t b_step) {
   switch (kind) {
 #define EVOQ_BINARY(op, definition) \
-  case BinaryKind::k##op: return Steps(a, b, y, n, a_step, b_step, BinaryFn<BinaryKind::k##op>::Compute);
+  case BinaryKind::k##op:           \
+    return Steps(a, b, y, n, a_step, b_step, BinaryFn<BinaryKind::k##op>::Compute);
     EVOQ_BINARY_LIST
 #undef EVOQ_BINARY
   }
 }
 
 template <typename F>
-inline void RowSteps(const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& r, const F& f) {
-  for (int64_t i = 0; i < r.rows; ++i) Steps(a + i * r.a_row, b + i * r.b_row, y + i * r.n, r.n, r.a_step, r.b_step, f);
+inline void RowSteps(const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& r,
+                     const F& f) {
+  for (int64_t i = 0; i < r.rows; ++i)
+    Steps(a + i * r.a_row, b + i * r.b_row, y + i * r.n, r.n, r.a_step, r.b_step, f);
 }
 
 // v inside the bounds, so that the sum's last mantissa bits are the rounded integer.
@@ -53,10 +58,12 @@ inline uint8_t ToByte(float v, float low, float high, int32_t zero) {
 }
 
 // Both ratios 1: v is an integer, and 16 bits hold it.
-void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+              const BinaryRows& rows) {
   const auto offset = static_cast<int32_t>(args.constant);
   const auto low = static_cast<int16_t>(RoundToInteger(args.bounds.low, args.bounds.zero, 0, 255));
-  const auto high = static_cast<int16_t>(RoundToInteger(args.bounds.high, args.bounds.zero, 0, 255));
+  const auto high =
+      static_cast<int16_t>(RoundToInteger(args.bounds.high, args.bounds.zero, 0, 255));
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
     const auto v = static_cast<int16_t>(p + q + offset);
     const int16_t above = v > low ? v : low;
@@ -65,27 +72,33 @@ void AddEqual(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, ui
 }
 
 template <bool kLeaky>
-void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+void AddBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+              const BinaryRows& rows) {
   const OutputBounds bounds = args.bounds;
-  const float scale_a = args.scale_a, scale_b = args.scale_b, constant = args.constant, middle = args.middle;
+  const float scale_a = args.scale_a, scale_b = args.scale_b, constant = args.constant,
+              middle = args.middle;
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
-    float v = __builtin_fmaf(static_cast<float>(p), scale_a, __builtin_fmaf(static_cast<float>(q), scale_b, constant));
+    float v = __builtin_fmaf(static_cast<float>(p), scale_a,
+                             __builtin_fmaf(static_cast<float>(q), scale_b, constant));
     if (kLeaky) v = v < middle ? (v - middle) * bounds.slope + middle : v;
     return ToByte(v, bounds.low, bounds.high, bounds.zero);
   });
 }
 
-void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+void MulBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+              const BinaryRows& rows) {
   const OutputBounds bounds = args.bounds;
   const float scale = args.scale_a;
   const int32_t zero_a = args.zero_a, zero_b = args.zero_b;
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
-    return ToByte(static_cast<float>((p - zero_a) * (q - zero_b)) * scale, bounds.low, bounds.high, bounds.zero);
+    return ToByte(static_cast<float>((p - zero_a) * (q - zero_b)) * scale, bounds.low, bounds.high,
+                  bounds.zero);
   });
 }
 
 template <BinaryKind kKind>
-void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+               const BinaryRows& rows) {
   const BinaryByteArgs local = args;
   RowSteps(a, b, y, rows, [=](uint8_t p, uint8_t q) {
     const float x = static_cast<float>(p - local.zero_a) * local.scale_a;
@@ -95,15 +108,19 @@ void RealBytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, u
   });
 }
 
-void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y, const BinaryRows& rows) {
+void Bytes(const BinaryByteArgs& args, const uint8_t* a, const uint8_t* b, uint8_t* y,
+           const BinaryRows& rows) {
   switch (args.kind) {
     case BinaryKind::kAdd:
-      if (args.scale_a == 1.0f && args.scale_b == 1.0f && !args.bounds.leaky) return AddEqual(args, a, b, y, rows);
-      return args.bounds.leaky ? AddBytes<true>(args, a, b, y, rows) : AddBytes<false>(args, a, b, y, rows);
+      if (args.scale_a == 1.0f && args.scale_b == 1.0f && !args.bounds.leaky)
+        return AddEqual(args, a, b, y, rows);
+      return args.bounds.leaky ? AddBytes<true>(args, a, b, y, rows)
+                               : AddBytes<false>(args, a, b, y, rows);
     case BinaryKind::kMul: return MulBytes(args, a, b, y, rows);
 #define EVOQ_BYTES(op) \
   case BinaryKind::k##op: return RealBytes<BinaryKind::k##op>(args, a, b, y, rows);
-    EVOQ_BYTES(Sub) EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
+      EVOQ_BYTES(Sub)
+      EVOQ_BYTES(Div) EVOQ_BYTES(Max) EVOQ_BYTES(Min) EVOQ_BYTES(Pow) EVOQ_BYTES(PRelu)
 #undef EVOQ_BYTES
   }
 }

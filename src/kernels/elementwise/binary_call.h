@@ -11,7 +11,8 @@ namespace evoq {
 
 std::optional<BinaryKind> BinaryKindFromOp(std::string_view op);
 
-// Nothing when the call has two inputs of known shapes that broadcast to the output's, and a fused activation on Add alone.
+// Nothing when the call has two inputs of known shapes that broadcast to the output's, and a fused
+// activation on Add alone.
 std::optional<Rejection> RejectBinaryShapes(const KernelCall& call);
 
 }  // namespace evoq

@@ -37,7 +37,8 @@ struct Axis {
 }  // namespace
 
 template <size_t kInputs>
-std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(const std::array<const Shape*, kInputs>& inputs, const Shape& y) {
+std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(
+    const std::array<const Shape*, kInputs>& inputs, const Shape& y) {
   std::array<std::vector<int64_t>, kInputs> strides;
   for (size_t k = 0; k < kInputs; ++k) {
     auto over = StridesOver(*inputs[k], y);
@@ -70,7 +71,9 @@ std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(const std::array<const S
   }
   return plan;
 }
-template std::optional<BroadcastPlanOf<2>> PlanBroadcastOf(const std::array<const Shape*, 2>& inputs, const Shape& y);
-template std::optional<BroadcastPlanOf<3>> PlanBroadcastOf(const std::array<const Shape*, 3>& inputs, const Shape& y);
+template std::optional<BroadcastPlanOf<2>> PlanBroadcastOf(
+    const std::array<const Shape*, 2>& inputs, const Shape& y);
+template std::optional<BroadcastPlanOf<3>> PlanBroadcastOf(
+    const std::array<const Shape*, 3>& inputs, const Shape& y);
 
 }  // namespace evoq

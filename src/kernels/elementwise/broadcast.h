@@ -1,4 +1,5 @@
-// ONNX broadcasting of several inputs, reduced to rows along which each input either advances by one element or stands still.
+// ONNX broadcasting of several inputs, reduced to rows along which each input either advances by
+// one element or stands still.
 #pragma once
 
 #include <array>
@@ -16,16 +17,16 @@ template <size_t kInputs>
 struct BroadcastPlanOf {
   static constexpr int kMaxOuter = 6;
   int64_t elements = 0;
-  int64_t inner = 1;                                  // elements of a row
-  PerInput<kInputs> step;                             // along a row: 0 or 1
-  int outer_rank = 0;                                 // of the dimensions around a row
+  int64_t inner = 1;       // elements of a row
+  PerInput<kInputs> step;  // along a row: 0 or 1
+  int outer_rank = 0;      // of the dimensions around a row
   std::array<int64_t, kMaxOuter> outer{};
   std::array<PerInput<kInputs>, kMaxOuter> stride{};  // by dimension
 
   BroadcastPlanOf() { step.fill(1); }
 
-  // Calls group(first output element, the inputs' elements, n, count, distances) for the elements [begin, end), in order: `count`
-  // rows of n elements, those of each input that distance apart.
+  // Calls group(first output element, the inputs' elements, n, count, distances) for the elements
+  // [begin, end), in order: `count` rows of n elements, those of each input that distance apart.
   template <typename Group>
   void ForGroups(int64_t begin, int64_t end, const Group& group) const {
     std::array<int64_t, kMaxOuter> at{};
@@ -43,7 +44,8 @@ struct BroadcastPlanOf {
     const PerInput<kInputs> row = last < 0 ? PerInput<kInputs>{} : stride[last];
     while (begin < end) {
       const int64_t n = std::min(inner - offset, end - begin);
-      const int64_t count = last < 0 || n < inner ? 1 : std::min(outer[last] - at[last], (end - begin) / inner);
+      const int64_t count =
+          last < 0 || n < inner ? 1 : std::min(outer[last] - at[last], (end - begin) / inner);
       PerInput<kInputs> first = from;
       for (size_t k = 0; k < kInputs; ++k) first[k] += offset * step[k];
       group(begin, first, n, count, row);
@@ -62,28 +64,34 @@ struct BroadcastPlanOf {
     }
   }
 
-  // Calls row(first output element, the inputs' elements, n) for the elements [begin, end), in order, in pieces of at most kPiece
-  // so that a second pass over a piece finds it in the cache.
+  // Calls row(first output element, the inputs' elements, n) for the elements [begin, end), in
+  // order, in pieces of at most kPiece so that a second pass over a piece finds it in the cache.
   template <typename Row>
   void ForRows(int64_t begin, int64_t end, const Row& row) const {
     constexpr int64_t kPiece = 4096;
-    ForGroups(begin, end, [&](int64_t at, PerInput<kInputs> from, int64_t n, int64_t count, const PerInput<kInputs>& distance) {
-      for (int64_t r = 0; r < count; ++r, at += n) {
-        for (int64_t i = 0; i < n; i += kPiece) {
-          PerInput<kInputs> piece = from;
-          for (size_t k = 0; k < kInputs; ++k) piece[k] += i * step[k];
-          row(at + i, piece, std::min(kPiece, n - i));
-        }
-        for (size_t k = 0; k < kInputs; ++k) from[k] += distance[k];
-      }
-    });
+    ForGroups(begin, end,
+              [&](int64_t at, PerInput<kInputs> from, int64_t n, int64_t count,
+                  const PerInput<kInputs>& distance) {
+                for (int64_t r = 0; r < count; ++r, at += n) {
+                  for (int64_t i = 0; i < n; i += kPiece) {
+                    PerInput<kInputs> piece = from;
+                    for (size_t k = 0; k < kInputs; ++k) piece[k] += i * step[k];
+                    row(at + i, piece, std::min(kPiece, n - i));
+                  }
+                  for (size_t k = 0; k < kInputs; ++k) from[k] += distance[k];
+                }
+              });
   }
 };
 using BroadcastPlan = BroadcastPlanOf<2>;
 
-// Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row. For two and three inputs.
+// Nothing when the shapes do not broadcast to `y` or need more than 6 dimensions around a row. For
+// two and three inputs.
 template <size_t kInputs>
-std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(const std::array<const Shape*, kInputs>& inputs, const Shape& y);
-inline std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y) { return PlanBroadcastOf<2>({&a, &b}, y); }
+std::optional<BroadcastPlanOf<kInputs>> PlanBroadcastOf(
+    const std::array<const Shape*, kInputs>& inputs, const Shape& y);
+inline std::optional<BroadcastPlan> PlanBroadcast(const Shape& a, const Shape& b, const Shape& y) {
+  return PlanBroadcastOf<2>({&a, &b}, y);
+}
 
 }  // namespace evoq

@@ -1,10 +1,11 @@
-// Rows of one and of two bfloat16 values: chunks are widened to float32 on the stack, computed by the float32 loops of
-// this instruction set and narrowed. Add may carry any fused activation; it is rounded once, after it.
+// Rows of one and of two bfloat16 values: chunks are widened to float32 on the stack, computed by
+// the float32 loops of this instruction set and narrowed. Add may carry any fused activation; it is
+// rounded once, after it.
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/elementwise/binary_call.h"
-#include "kernels/elementwise/unary_call.h"
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/elementwise/unary_call.h"
 #include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
@@ -32,7 +33,8 @@ struct BinaryState {
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
       plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
         for (int64_t i = 0; i < n; i += kChunk)
-          Chunk(a + from[0] + i * plan.step[0], b + from[1] + i * plan.step[1], y + at + i, std::min(kChunk, n - i));
+          Chunk(a + from[0] + i * plan.step[0], b + from[1] + i * plan.step[1], y + at + i,
+                std::min(kChunk, n - i));
       });
     });
   }
@@ -55,7 +57,8 @@ Result<BoundKernel> BindBinary(const KernelCall& call, const BindOptions& option
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.activation = UnaryFromActivation(activation);
   state.isa = options.isa;
-  state.grain = Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
+  state.grain =
+      Grain(state.plan.elements, state.kind == BinaryKind::kPow ? 10 : 0.2, options.threads);
   return BoundKernel::Of(state);
 }
 
@@ -102,8 +105,10 @@ Result<BoundKernel> BindUnary(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_BINARY_ROW(op, name) \
-  extern const KernelDef k##op##Bf16 = {name "_bf16", #op, "bf16", Peak::kMemory, RejectBinary, nullptr, BindBinary, nullptr, SameSizeInputs};
+#define EVOQ_BINARY_ROW(op, name)                                             \
+  extern const KernelDef k##op##Bf16 = {name "_bf16",  #op,          "bf16",  \
+                                        Peak::kMemory, RejectBinary, nullptr, \
+                                        BindBinary,    nullptr,      SameSizeInputs};
 EVOQ_BINARY_ROW(Add, "add")
 EVOQ_BINARY_ROW(Sub, "sub")
 EVOQ_BINARY_ROW(Mul, "mul")
@@ -114,8 +119,10 @@ EVOQ_BINARY_ROW(Pow, "pow")
 EVOQ_BINARY_ROW(PRelu, "prelu")
 #undef EVOQ_BINARY_ROW
 
-#define EVOQ_UNARY(op, definition) \
-  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16", #op, "bf16", Peak::kMemory, RejectUnary, nullptr, BindUnary, nullptr, SameSizeInputs};
+#define EVOQ_UNARY(op, definition)                                                \
+  extern const KernelDef kUnary##op##Bf16 = {#op "_bf16",   #op,         "bf16",  \
+                                             Peak::kMemory, RejectUnary, nullptr, \
+                                             BindUnary,     nullptr,     SameSizeInputs};
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

@@ -70,7 +70,8 @@ TestCall MakeCall(const std::string& op, const Shapes& s, bool bytes) {
   TestCall t;
   t.op = op;
   const auto type = [&](const Shape& shape, float scale, int zero) {
-    return bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(scale, zero)) : TensorType(DType::kFloat32, shape);
+    return bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(scale, zero))
+                 : TensorType(DType::kFloat32, shape);
   };
   t.inputs = {RandomTensor(type(s.a, 0.05f, 100), 1), RandomTensor(type(s.b, 0.031f, 17), 2)};
   t.outputs = {type(s.y, 0.043f, 90)};
@@ -82,20 +83,24 @@ TEST(Binary, FloatEqualsTheDefinition) {
     for (const Shapes& s : kShapes) {
       if (std::string(op) == "Pow" && s.y.elements() > 1000) continue;
       TestCall t = MakeCall(op, s, false);
-      if (std::string(op) == "Pow") {  // no negative base with a fraction: a NaN's bits are not defined
+      if (std::string(op) ==
+          "Pow") {  // no negative base with a fraction: a NaN's bits are not defined
         Tensor a = t.inputs[0].Clone();
-        for (int64_t i = 0; i < a.elements(); ++i) a.mutable_data<float>()[i] = std::abs(a.data<float>()[i]) + 0.01f;
+        for (int64_t i = 0; i < a.elements(); ++i)
+          a.mutable_data<float>()[i] = std::abs(a.data<float>()[i]) + 0.01f;
         t.inputs[0] = a;
       }
       if (std::string(op) == "Div") {
         Tensor b = t.inputs[1].Clone();
-        for (int64_t i = 0; i < b.elements(); ++i) b.mutable_data<float>()[i] += b.data<float>()[i] == 0 ? 3 : 0;
+        for (int64_t i = 0; i < b.elements(); ++i)
+          b.mutable_data<float>()[i] += b.data<float>()[i] == 0 ? 3 : 0;
         t.inputs[1] = b;
       }
       Tensor want = Tensor::Allocate(t.outputs[0]);
       for (int64_t i = 0; i < want.elements(); ++i) {
-        want.mutable_data<float>()[i] = Definition(op, t.inputs[0].data<float>()[Source(s.a, s.y, i)],
-                                                   t.inputs[1].data<float>()[Source(s.b, s.y, i)]);
+        want.mutable_data<float>()[i] =
+            Definition(op, t.inputs[0].data<float>()[Source(s.a, s.y, i)],
+                       t.inputs[1].data<float>()[Source(s.b, s.y, i)]);
       }
       std::string name = op;
       for (char& c : name) c = static_cast<char>(std::tolower(c));
@@ -117,37 +122,47 @@ TEST(Binary, BytesEqualTheDefinition) {
         const Activation a = ActivationFromAttrs(t.attrs).value();
         Tensor want = Tensor::Allocate(t.outputs[0]);
         for (int64_t i = 0; i < want.elements(); ++i) {
-          const int p = t.inputs[0].data<uint8_t>()[Source(s.a, s.y, i)], q = t.inputs[1].data<uint8_t>()[Source(s.b, s.y, i)];
+          const int p = t.inputs[0].data<uint8_t>()[Source(s.a, s.y, i)],
+                    q = t.inputs[1].data<uint8_t>()[Source(s.b, s.y, i)];
           int32_t result;
           if (add) {
             const float v = AddTerms(0.05f, 100, 0.031f, 17, 0.043f, 90).Sum(p, q);
-            const float low = a.kind == ActivationKind::kRelu ? 90 : a.kind == ActivationKind::kClip ? ScaleRatio(a.alpha, 0.043f) + 90 : 0;
-            const float high = a.kind == ActivationKind::kClip ? ScaleRatio(a.beta, 0.043f) + 90 : 255;
-            const float leaky = a.kind == ActivationKind::kLeakyRelu && v < 90 ? (v - 90) * a.alpha + 90 : v;
+            const float low = a.kind == ActivationKind::kRelu   ? 90
+                              : a.kind == ActivationKind::kClip ? ScaleRatio(a.alpha, 0.043f) + 90
+                                                                : 0;
+            const float high =
+                a.kind == ActivationKind::kClip ? ScaleRatio(a.beta, 0.043f) + 90 : 255;
+            const float leaky =
+                a.kind == ActivationKind::kLeakyRelu && v < 90 ? (v - 90) * a.alpha + 90 : v;
             result = RoundToInteger(std::min(std::max(leaky, low), high), 0, 0, 255);
           } else if (std::string(op) == "Mul") {
-            const float v = static_cast<float>((p - 100) * (q - 17)) * LinearMultiplier(0.05f, 0.031f, 0.043f);
+            const float v =
+                static_cast<float>((p - 100) * (q - 17)) * LinearMultiplier(0.05f, 0.031f, 0.043f);
             result = RoundToInteger(v, 90, 0, 255);
           } else {
-            result = QuantizeValue(Definition(op, DequantizeValue(p, 0.05f, 100), DequantizeValue(q, 0.031f, 17)), 0.043f, 90, 0, 255);
+            result = QuantizeValue(
+                Definition(op, DequantizeValue(p, 0.05f, 100), DequantizeValue(q, 0.031f, 17)),
+                0.043f, 90, 0, 255);
           }
           want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(result);
         }
         std::string name = op;
         for (char& c : name) c = static_cast<char>(std::tolower(c));
-        ExpectKernel(*FindKernel(name + "_u8"), t, {want}, s.a.ToString() + s.b.ToString() + activation);
+        ExpectKernel(*FindKernel(name + "_u8"), t, {want},
+                     s.a.ToString() + s.b.ToString() + activation);
       }
     }
   }
 }
 
-// Products that a row or a column of factors scales, and sums of equal scales, on random shapes and parameters.
-// Small integers, so that values are often equal.
+// Products that a row or a column of factors scales, and sums of equal scales, on random shapes and
+// parameters. Small integers, so that values are often equal.
 Tensor RandomPlain(DType dtype, const Shape& shape, uint32_t seed) {
   Tensor t = Tensor::Allocate(TensorType(dtype, shape));
   std::mt19937 random(seed);
   for (int64_t i = 0; i < t.elements(); ++i) {
-    const int v = static_cast<int>(random() % 4) - (dtype == DType::kBool || dtype == DType::kUint8 ? 0 : 2);
+    const int v =
+        static_cast<int>(random() % 4) - (dtype == DType::kBool || dtype == DType::kUint8 ? 0 : 2);
     switch (dtype) {
       case DType::kFloat32: t.mutable_data<float>()[i] = static_cast<float>(v); break;
       case DType::kInt64: t.mutable_data<int64_t>()[i] = v; break;
@@ -161,10 +176,17 @@ Tensor RandomPlain(DType dtype, const Shape& shape, uint32_t seed) {
 
 TEST(Logic, ComparesAnyTypesAndShapes) {
   const std::map<std::string, std::function<bool(int64_t, int64_t)>> definitions = {
-      {"Equal", std::equal_to<>()}, {"Greater", std::greater<>()},  {"GreaterOrEqual", std::greater_equal<>()}, {"Less", std::less<>()},
-      {"LessOrEqual", std::less_equal<>()}, {"And", std::logical_and<>()}, {"Or", std::logical_or<>()}, {"Xor", std::not_equal_to<>()}};
+      {"Equal", std::equal_to<>()},
+      {"Greater", std::greater<>()},
+      {"GreaterOrEqual", std::greater_equal<>()},
+      {"Less", std::less<>()},
+      {"LessOrEqual", std::less_equal<>()},
+      {"And", std::logical_and<>()},
+      {"Or", std::logical_or<>()},
+      {"Xor", std::not_equal_to<>()}};
   for (const auto& [op, definition] : definitions) {
-    for (DType dtype : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt32, DType::kInt64, DType::kFloat32}) {
+    for (DType dtype : {DType::kBool, DType::kUint8, DType::kInt8, DType::kInt32, DType::kInt64,
+                        DType::kFloat32}) {
       const bool logic = op == "And" || op == "Or" || op == "Xor";
       if (logic && dtype != DType::kBool) continue;
       for (const Shapes& s : kShapes) {
@@ -172,11 +194,15 @@ TEST(Logic, ComparesAnyTypesAndShapes) {
         t.op = op;
         t.inputs = {RandomPlain(dtype, s.a, 1), RandomPlain(dtype, s.b, 2)};
         t.outputs = {TensorType(DType::kBool, s.y)};
-        const auto value = [](const Tensor& x, int64_t i) { return x.dtype() == DType::kFloat32 ? static_cast<int64_t>(x.data<float>()[i]) : ToInt64s(x).value()[i]; };
+        const auto value = [](const Tensor& x, int64_t i) {
+          return x.dtype() == DType::kFloat32 ? static_cast<int64_t>(x.data<float>()[i])
+                                              : ToInt64s(x).value()[i];
+        };
         Tensor want = Tensor::Allocate(t.outputs[0]);
         if (want.elements() > 2000) continue;  // value() is slow
         for (int64_t i = 0; i < want.elements(); ++i)
-          want.mutable_raw()[i] = static_cast<std::byte>(definition(value(t.inputs[0], Source(s.a, s.y, i)), value(t.inputs[1], Source(s.b, s.y, i))));
+          want.mutable_raw()[i] = static_cast<std::byte>(definition(
+              value(t.inputs[0], Source(s.a, s.y, i)), value(t.inputs[1], Source(s.b, s.y, i))));
         ExpectKernel(*FindKernel(op), t, {want}, op + s.a.ToString() + s.b.ToString());
       }
     }
@@ -186,53 +212,74 @@ TEST(Logic, ComparesAnyTypesAndShapes) {
 TEST(Logic, WhereTakesThreeShapes) {
   const struct {
     Shape c, a, b, y;
-  } shapes[] = {{{7}, {7}, {7}, {7}},          {{1, 1, 5, 70}, {2, 3, 5, 70}, {}, {2, 3, 5, 70}}, {{}, {4}, {3, 1}, {3, 4}},
-                {{2, 1, 3}, {1}, {1, 4, 1}, {2, 4, 3}}, {{3, 1}, {1, 90}, {3, 90}, {3, 90}},       {{0}, {1}, {0}, {0}},
+  } shapes[] = {{{7}, {7}, {7}, {7}},
+                {{1, 1, 5, 70}, {2, 3, 5, 70}, {}, {2, 3, 5, 70}},
+                {{}, {4}, {3, 1}, {3, 4}},
+                {{2, 1, 3}, {1}, {1, 4, 1}, {2, 4, 3}},
+                {{3, 1}, {1, 90}, {3, 90}, {3, 90}},
+                {{0}, {1}, {0}, {0}},
                 {{2, 1, 2, 1, 2}, {1, 3, 1, 3, 1}, {2, 3, 1, 1, 2}, {2, 3, 2, 3, 2}}};
-  for (DType dtype : {DType::kBool, DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64}) {
+  for (DType dtype :
+       {DType::kBool, DType::kUint8, DType::kFloat16, DType::kFloat32, DType::kInt64}) {
     for (const auto& s : shapes) {
       TestCall t;
       t.op = "Where";
-      t.inputs = {RandomPlain(DType::kBool, s.c, 1), RandomTensor(TensorType(dtype, s.a), 2), RandomTensor(TensorType(dtype, s.b), 3)};
+      t.inputs = {RandomPlain(DType::kBool, s.c, 1), RandomTensor(TensorType(dtype, s.a), 2),
+                  RandomTensor(TensorType(dtype, s.b), 3)};
       t.outputs = {TensorType(dtype, s.y)};
       const auto bytes = static_cast<size_t>(DTypeBits(dtype) / 8);
       Tensor want = Tensor::Allocate(t.outputs[0]);
       for (int64_t i = 0; i < want.elements(); ++i) {
         const bool first = t.inputs[0].raw()[Source(s.c, s.y, i)] != std::byte{0};
         const int64_t from = Source(first ? s.a : s.b, s.y, i);
-        std::memcpy(want.mutable_raw() + i * bytes, t.inputs[first ? 1 : 2].raw() + from * bytes, bytes);
+        std::memcpy(want.mutable_raw() + i * bytes, t.inputs[first ? 1 : 2].raw() + from * bytes,
+                    bytes);
       }
-      ExpectKernel(*FindKernel("Where"), t, {want}, s.c.ToString() + s.a.ToString() + s.b.ToString());
+      ExpectKernel(*FindKernel("Where"), t, {want},
+                   s.c.ToString() + s.a.ToString() + s.b.ToString());
     }
   }
 }
 
 TEST(Binary, RandomRowsEqualTheDefinition) {
   std::mt19937 random(5);
-  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto pick = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
   for (int round = 0; round < 300; ++round) {
     const int64_t images = pick(1, 3), rows = pick(1, 9), n = pick(1, 300);
-    const Shape whole{images, rows, n}, factors[] = {{images, rows, 1}, {1, 1, n}, {images, 1, n}, whole};
+    const Shape whole{images, rows, n},
+        factors[] = {{images, rows, 1}, {1, 1, n}, {images, 1, n}, whole};
     const Shape& part = factors[pick(0, 3)];
     const bool add = pick(0, 1) == 0, swapped = pick(0, 1) == 0;
-    const float scale_a = 0.05f, scale_b = add && pick(0, 1) == 0 ? 0.05f : 0.013f * static_cast<float>(pick(1, 9));
+    const float scale_a = 0.05f,
+                scale_b = add && pick(0, 1) == 0 ? 0.05f : 0.013f * static_cast<float>(pick(1, 9));
     const float scale_y = add ? 0.05f : scale_a * scale_b * static_cast<float>(pick(20, 900)) / 3;
     const int zero_a = pick(0, 255), zero_b = pick(0, 255), zero_y = pick(0, 255);
     TestCall t;
     t.op = add ? "Add" : "Mul";
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, swapped ? part : whole, QuantParams::PerTensor(scale_a, zero_a)), round),
-                RandomTensor(TensorType(DType::kUint8, swapped ? whole : part, QuantParams::PerTensor(scale_b, zero_b)), round + 1000)};
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, swapped ? part : whole,
+                                        QuantParams::PerTensor(scale_a, zero_a)),
+                             round),
+                RandomTensor(TensorType(DType::kUint8, swapped ? whole : part,
+                                        QuantParams::PerTensor(scale_b, zero_b)),
+                             round + 1000)};
     t.outputs = {TensorType(DType::kUint8, whole, QuantParams::PerTensor(scale_y, zero_y))};
     Tensor want = Tensor::Allocate(t.outputs[0]);
     for (int64_t i = 0; i < want.elements(); ++i) {
       const int p = t.inputs[0].data<uint8_t>()[Source(t.inputs[0].shape(), whole, i)];
       const int q = t.inputs[1].data<uint8_t>()[Source(t.inputs[1].shape(), whole, i)];
-      const float product = static_cast<float>((p - zero_a) * (q - zero_b)) * LinearMultiplier(scale_a, scale_b, scale_y);
-      const int32_t y = add ? RoundToInteger(AddTerms(scale_a, zero_a, scale_b, zero_b, scale_y, zero_y).Sum(p, q), 0, 0, 255)
-                            : RoundToInteger(product, zero_y, 0, 255);
+      const float product = static_cast<float>((p - zero_a) * (q - zero_b)) *
+                            LinearMultiplier(scale_a, scale_b, scale_y);
+      const int32_t y =
+          add ? RoundToInteger(
+                    AddTerms(scale_a, zero_a, scale_b, zero_b, scale_y, zero_y).Sum(p, q), 0, 0,
+                    255)
+              : RoundToInteger(product, zero_y, 0, 255);
       want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(y);
     }
-    ExpectKernel(*FindKernel(add ? "add_u8" : "mul_u8"), t, {want}, fmt::format("{} with {}", whole.ToString(), part.ToString()));
+    ExpectKernel(*FindKernel(add ? "add_u8" : "mul_u8"), t, {want},
+                 fmt::format("{} with {}", whole.ToString(), part.ToString()));
   }
 }
 
@@ -241,14 +288,16 @@ TEST(Binary, FusedActivation) {
   t.attrs.Set("activation", "Silu");
   Tensor want = Tensor::Allocate(t.outputs[0]);
   for (int64_t i = 0; i < want.elements(); ++i) {
-    want.mutable_data<float>()[i] = SiluF(t.inputs[0].data<float>()[i] + t.inputs[1].data<float>()[i % 9000]);
+    want.mutable_data<float>()[i] =
+        SiluF(t.inputs[0].data<float>()[i] + t.inputs[1].data<float>()[i % 9000]);
   }
   ExpectKernel(*FindKernel("add_f32"), t, {want}, "Silu");
   t.op = "Mul";
   EXPECT_STREQ(RejectOf(*FindKernel("mul_f32"), t)->code, "attribute");
 }
 
-// Written over an input of the same size, the output is what it is elsewhere: the planner relies on it.
+// Written over an input of the same size, the output is what it is elsewhere: the planner relies on
+// it.
 TEST(Binary, InPlaceEqualsOutOfPlace) {
   for (const char* name : {"add_u8", "mul_u8", "sub_u8", "add_f32", "mul_f32"}) {
     const KernelDef& kernel = *FindKernel(name);
@@ -269,7 +318,8 @@ TEST(Binary, InPlaceEqualsOutOfPlace) {
           void* out[] = {both[input].mutable_raw()};
           ThreadPool pool(2);
           bound.bound.run(bound.bound.state.get(), in, out, RunContext{pool, bound.scratch});
-          EXPECT_EQ(std::memcmp(out[0], want.raw(), want.bytes()), 0) << name << " " << IsaName(isa) << " over input " << input;
+          EXPECT_EQ(std::memcmp(out[0], want.raw(), want.bytes()), 0)
+              << name << " " << IsaName(isa) << " over input " << input;
         }
       }
     }
@@ -280,7 +330,8 @@ TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {
   for (int i = 0;; ++i) {
     const auto kind = static_cast<UnaryKind>(i);
     const std::string op = UnaryOpName(kind);
-    const bool positive = op == "Log" || op == "Sqrt" || op == "Acosh" || op == "Atanh" || op == "Acos" || op == "Asin";
+    const bool positive = op == "Log" || op == "Sqrt" || op == "Acosh" || op == "Atanh" ||
+                          op == "Acos" || op == "Asin";
     for (int64_t n : {0, 1, 17, 65, 300}) {
       TestCall t;
       t.op = op;
@@ -289,7 +340,9 @@ TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {
         float& v = x.mutable_data<float>()[k];
         v *= 4;
         // Inside the domain, so that no NaN appears: its bits are not defined.
-        if (positive) v = std::abs(v) / (op == "Acosh" || op == "Log" || op == "Sqrt" ? 1 : 17) + (op == "Acosh" ? 1 : 0);
+        if (positive)
+          v = std::abs(v) / (op == "Acosh" || op == "Log" || op == "Sqrt" ? 1 : 17) +
+              (op == "Acosh" ? 1 : 0);
         if (op == "Gelu" || op == "Exp") v *= 6;
       }
       t.inputs = {x};
@@ -303,16 +356,20 @@ TEST(Unary, LoopsAndTablesEqualTheScalarDefinition) {
         unary.beta = 2.5f;
       }
       Tensor want = Tensor::Allocate(x.type());
-      for (int64_t k = 0; k < n; ++k) want.mutable_data<float>()[k] = Apply(unary, x.data<float>()[k]);
+      for (int64_t k = 0; k < n; ++k)
+        want.mutable_data<float>()[k] = Apply(unary, x.data<float>()[k]);
       ExpectKernel(*FindKernel(op + "_f32"), t, {want}, fmt::format("{}", n));
       // Bytes.
       t.is_constant = {false, true, true};
-      t.inputs[0] = RandomTensor(TensorType(DType::kUint8, Shape{n}, QuantParams::PerTensor(0.04f, positive ? 0 : 128)), 3);
+      t.inputs[0] = RandomTensor(
+          TensorType(DType::kUint8, Shape{n}, QuantParams::PerTensor(0.04f, positive ? 0 : 128)),
+          3);
       t.outputs[0] = TensorType(DType::kInt8, Shape{n}, QuantParams::PerTensor(0.05f, -20));
       Tensor bytes = Tensor::Allocate(t.outputs[0]);
       for (int64_t k = 0; k < n; ++k) {
         const float v = Apply(unary, ToFloat32(t.inputs[0])->data<float>()[k]);
-        bytes.mutable_data<int8_t>()[k] = static_cast<int8_t>(QuantizeValue(v, 0.05f, -20, -128, 127));
+        bytes.mutable_data<int8_t>()[k] =
+            static_cast<int8_t>(QuantizeValue(v, 0.05f, -20, -128, 127));
       }
       ExpectKernel(*FindKernel(op + "_u8"), t, {bytes}, fmt::format("{}", n));
     }

@@ -1,5 +1,5 @@
-// Equal, Greater, GreaterOrEqual, Less, LessOrEqual, And, Or, Xor and Where with broadcasting, on plain types; Where also on quantized
-// ones that are all the same.
+// Equal, Greater, GreaterOrEqual, Less, LessOrEqual, And, Or, Xor and Where with broadcasting, on
+// plain types; Where also on quantized ones that are all the same.
 #include "kernels/elementwise/logic.h"
 
 #include "kernels/elementwise/broadcast.h"
@@ -31,10 +31,16 @@ std::optional<LogicElement> ElementOf(DType dtype) {
 std::optional<Rejection> RejectCompare(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
-  if (a.quantized() || b.quantized() || a.dtype != b.dtype || !ElementOf(a.dtype) || y.dtype != DType::kBool) {
-    return Reject("types", "{} and {} to {}, expected plain bool, uint8, int8, int32, int64 or float32, to bool", a.ToString(), b.ToString(), y.ToString());
+  if (a.quantized() || b.quantized() || a.dtype != b.dtype || !ElementOf(a.dtype) ||
+      y.dtype != DType::kBool) {
+    return Reject(
+        "types",
+        "{} and {} to {}, expected plain bool, uint8, int8, int32, int64 or float32, to bool",
+        a.ToString(), b.ToString(), y.ToString());
   }
-  if (!PlanBroadcast(a.shape, b.shape, y.shape)) return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", a.ToString(), b.ToString(), y.ToString());
+  if (!PlanBroadcast(a.shape, b.shape, y.shape))
+    return Reject("shape", "{} and {} to {}: no broadcast of at most 7 dimensions", a.ToString(),
+                  b.ToString(), y.ToString());
   return std::nullopt;
 }
 
@@ -52,7 +58,8 @@ struct CompareState {
     const auto compare = LogicTableFor(isa).compare;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
       plan.ForRows(begin, end, [&](int64_t at, const PerInput<2>& from, int64_t n) {
-        compare(kind, element, a + from[0] * bytes, b + from[1] * bytes, y + at, n, plan.step[0], plan.step[1]);
+        compare(kind, element, a + from[0] * bytes, b + from[1] * bytes, y + at, n, plan.step[0],
+                plan.step[1]);
       });
     });
   }
@@ -60,13 +67,19 @@ struct CompareState {
 
 Result<BoundKernel> BindCompare(const KernelCall& call, const BindOptions& options) {
   const TensorType& a = call.inputs[0];
-  CompareState state{KindOf(call.op), *ElementOf(a.dtype), DTypeBits(a.dtype) / 8, *PlanBroadcast(a.shape, call.inputs[1].shape, call.outputs[0].shape), options.isa, 1};
+  CompareState state{KindOf(call.op),
+                     *ElementOf(a.dtype),
+                     DTypeBits(a.dtype) / 8,
+                     *PlanBroadcast(a.shape, call.inputs[1].shape, call.outputs[0].shape),
+                     options.isa,
+                     1};
   state.grain = Grain(state.plan.elements, 0.1, options.threads);
   return BoundKernel::Of(state);
 }
 
 std::optional<BroadcastPlanOf<3>> PlanOf(const KernelCall& call) {
-  return PlanBroadcastOf<3>({&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape}, call.outputs[0].shape);
+  return PlanBroadcastOf<3>({&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape},
+                            call.outputs[0].shape);
 }
 
 // Bytes of an element that rows of Where take, or 0.
@@ -82,10 +95,13 @@ std::optional<Rejection> RejectWhere(const KernelCall& call) {
     TensorType as_y = call.inputs[i];
     as_y.shape = y.shape;
     if (as_y != y || BytesOf(y.dtype) == 0 || (y.quantized() && !y.quant->per_tensor()))
-      return Reject("types", "input {} is {}, output {}, expected the same type of whole bytes", i, call.inputs[i].ToString(), y.ToString());
+      return Reject("types", "input {} is {}, output {}, expected the same type of whole bytes", i,
+                    call.inputs[i].ToString(), y.ToString());
   }
-  if (call.inputs[0].dtype != DType::kBool) return Reject("types", "the condition is {}, expected bool", call.inputs[0].ToString());
-  if (!PlanOf(call)) return Reject("shape", "no broadcast of at most 7 dimensions to {}", y.ToString());
+  if (call.inputs[0].dtype != DType::kBool)
+    return Reject("types", "the condition is {}, expected bool", call.inputs[0].ToString());
+  if (!PlanOf(call))
+    return Reject("shape", "no broadcast of at most 7 dimensions to {}", y.ToString());
   return std::nullopt;
 }
 
@@ -102,7 +118,8 @@ struct WhereState {
     const auto select = LogicTableFor(isa).select;
     context.pool.ParallelFor(plan.elements, grain, [&](int64_t begin, int64_t end) {
       plan.ForRows(begin, end, [&](int64_t at, const PerInput<3>& from, int64_t n) {
-        select(bytes, c + from[0], a + from[1] * bytes, b + from[2] * bytes, y + at * bytes, n, plan.step[0], plan.step[1], plan.step[2]);
+        select(bytes, c + from[0], a + from[1] * bytes, b + from[2] * bytes, y + at * bytes, n,
+               plan.step[0], plan.step[1], plan.step[2]);
       });
     });
   }
@@ -116,10 +133,12 @@ Result<BoundKernel> BindWhere(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_LOGIC(op, definition) \
-  extern const KernelDef k##op##Kernel = {#op, #op, "any", Peak::kMemory, RejectCompare, nullptr, BindCompare};
+#define EVOQ_LOGIC(op, definition)                                                           \
+  extern const KernelDef k##op##Kernel = {#op,           #op,     "any",      Peak::kMemory, \
+                                          RejectCompare, nullptr, BindCompare};
 EVOQ_LOGIC_LIST
 #undef EVOQ_LOGIC
-extern const KernelDef kWhereKernel = {"Where", "Where", "any", Peak::kMemory, RejectWhere, nullptr, BindWhere};
+extern const KernelDef kWhereKernel = {"Where",     "Where", "any",    Peak::kMemory,
+                                       RejectWhere, nullptr, BindWhere};
 
 }  // namespace evoq

@@ -5,11 +5,13 @@ namespace {
 
 template <LogicKind kKind>
 struct LogicFn;
-#define EVOQ_LOGIC(op, definition)                                    \
-  template <>                                                         \
-  struct LogicFn<LogicKind::k##op> {                                  \
-    template <typename T>                                             \
-    static inline uint8_t Compute(T a, T b) { return definition; }    \
+#define EVOQ_LOGIC(op, definition)            \
+  template <>                                 \
+  struct LogicFn<LogicKind::k##op> {          \
+    template <typename T>                     \
+    static inline uint8_t Compute(T a, T b) { \
+      return definition;                      \
+    }                                         \
   };
 EVOQ_LOGIC_LIST
 #undef EVOQ_LOGIC
@@ -29,16 +31,20 @@ void CompareRow(const T* a, const T* b, uint8_t* y, int64_t n, int64_t a_step, i
 }
 
 template <typename T>
-void CompareAs(LogicKind kind, const void* a, const void* b, uint8_t* y, int64_t n, int64_t a_step, int64_t b_step) {
+void CompareAs(LogicKind kind, const void* a, const void* b, uint8_t* y, int64_t n, int64_t a_step,
+               int64_t b_step) {
   switch (kind) {
-#define EVOQ_LOGIC(op, definition) \
-  case LogicKind::k##op: return CompareRow<LogicKind::k##op>(static_cast<const T*>(a), static_cast<const T*>(b), y, n, a_step, b_step);
+#define EVOQ_LOGIC(op, definition)                                                                \
+  case LogicKind::k##op:                                                                          \
+    return CompareRow<LogicKind::k##op>(static_cast<const T*>(a), static_cast<const T*>(b), y, n, \
+                                        a_step, b_step);
     EVOQ_LOGIC_LIST
 #undef EVOQ_LOGIC
   }
 }
 
-void Compare(LogicKind kind, LogicElement element, const void* a, const void* b, uint8_t* y, int64_t n, int64_t a_step, int64_t b_step) {
+void Compare(LogicKind kind, LogicElement element, const void* a, const void* b, uint8_t* y,
+             int64_t n, int64_t a_step, int64_t b_step) {
   switch (element) {
     case LogicElement::kUint8: return CompareAs<uint8_t>(kind, a, b, y, n, a_step, b_step);
     case LogicElement::kInt8: return CompareAs<int8_t>(kind, a, b, y, n, a_step, b_step);
@@ -49,7 +55,8 @@ void Compare(LogicKind kind, LogicElement element, const void* a, const void* b,
 }
 
 template <typename T>
-void SelectRow(const uint8_t* c, const void* x, const void* z, void* out, int64_t n, int64_t c_step, int64_t a_step, int64_t b_step) {
+void SelectRow(const uint8_t* c, const void* x, const void* z, void* out, int64_t n, int64_t c_step,
+               int64_t a_step, int64_t b_step) {
   const auto *a = static_cast<const T*>(x), *b = static_cast<const T*>(z);
   auto* y = static_cast<T*>(out);
   if (c_step == 0) {
@@ -76,7 +83,8 @@ void SelectRow(const uint8_t* c, const void* x, const void* z, void* out, int64_
   }
 }
 
-void Select(int size, const uint8_t* c, const void* a, const void* b, void* y, int64_t n, int64_t c_step, int64_t a_step, int64_t b_step) {
+void Select(int size, const uint8_t* c, const void* a, const void* b, void* y, int64_t n,
+            int64_t c_step, int64_t a_step, int64_t b_step) {
   switch (size) {
     case 1: return SelectRow<uint8_t>(c, a, b, y, n, c_step, a_step, b_step);
     case 2: return SelectRow<uint16_t>(c, a, b, y, n, c_step, a_step, b_step);

@@ -1,10 +1,10 @@
-// Rows of every operator of kernels/math/unary.h: float32 by vector loops, quantized bytes by a 256-entry table that holds
-// quantize(Apply(dequantize(q))).
-#include "kernels/in_place.h"
+// Rows of every operator of kernels/math/unary.h: float32 by vector loops, quantized bytes by a
+// 256-entry table that holds quantize(Apply(dequantize(q))).
 #include "kernels/math/unary.h"
 
 #include "kernels/call_util.h"
 #include "kernels/elementwise/unary_call.h"
+#include "kernels/in_place.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
@@ -21,11 +21,13 @@ bool HasBounds(const KernelCall& call) { return call.op == "Clip"; }
 std::optional<Rejection> RejectUnaryShapes(const KernelCall& call, DType bounds) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (!call.has_input(i)) continue;
-    if (!HasBounds(call) || call.inputs[i] != TensorType(bounds, call.inputs[i].shape) || ElementsOf(call.inputs[i]) != 1) {
+    if (!HasBounds(call) || call.inputs[i] != TensorType(bounds, call.inputs[i].shape) ||
+        ElementsOf(call.inputs[i]) != 1) {
       return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
     }
   }
@@ -36,18 +38,20 @@ namespace {
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
   }
   return RejectUnaryShapes(call, DType::kFloat32);
 }
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
   if (!QuantizedByte(call.inputs[0]) || !QuantizedByte(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected uint8 or int8 with one scale each", call.inputs[0].ToString(),
-                  call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected uint8 or int8 with one scale each",
+                  call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   for (size_t i = 1; i < call.inputs.size(); ++i) {
-    if (call.has_input(i) && call.constant(i) == nullptr) return Reject("not-constant", "input {} is computed at run time", i);
+    if (call.has_input(i) && call.constant(i) == nullptr)
+      return Reject("not-constant", "input {} is computed at run time", i);
   }
   return RejectUnaryShapes(call, DType::kFloat32);
 }
@@ -91,9 +95,13 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
 
 }  // namespace
 
-#define EVOQ_UNARY(op, definition)                                                                                   \
-  extern const KernelDef kUnary##op##Byte = {#op "_u8", #op, "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes, nullptr, SameSizeInputs}; \
-  extern const KernelDef kUnary##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat, nullptr, SameSizeInputs};
+#define EVOQ_UNARY(op, definition)                                                        \
+  extern const KernelDef kUnary##op##Byte = {#op "_u8",     #op,         "int8",          \
+                                             Peak::kMemory, RejectBytes, nullptr,         \
+                                             BindBytes,     nullptr,     SameSizeInputs}; \
+  extern const KernelDef kUnary##op##Float = {#op "_f32",    #op,         "float32",      \
+                                              Peak::kMemory, RejectFloat, nullptr,        \
+                                              BindFloat,     nullptr,     SameSizeInputs};
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY
 

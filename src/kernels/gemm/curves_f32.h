@@ -1,8 +1,10 @@
-// The activations that are not piecewise linear, for finished outputs of the float32 linear kernels: plain data only,
-// because it is included by files that are compiled for one instruction set.
+// The activations that are not piecewise linear, for finished outputs of the float32 linear
+// kernels: plain data only, because it is included by files that are compiled for one instruction
+// set.
 //
-// Within 4 units in the last place of the terms of the definitions in kernels/math (the scalar functions are the
-// definitions), like the sums they follow: not bit-equal between instruction sets.
+// Within 4 units in the last place of the terms of the definitions in kernels/math (the scalar
+// functions are the definitions), like the sums they follow: not bit-equal between instruction
+// sets.
 #pragma once
 
 #include <cstdint>

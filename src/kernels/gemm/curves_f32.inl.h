@@ -1,5 +1,5 @@
-// The curves on vectors, with fused multiply-adds. Polynomials and ranges are those of kernels/math/math.inl.h. Included by
-// curves_f32_ISA.cc.
+// The curves on vectors, with fused multiply-adds. Polynomials and ranges are those of
+// kernels/math/math.inl.h. Included by curves_f32_ISA.cc.
 #include <immintrin.h>
 
 #include <cstring>
@@ -22,8 +22,8 @@ EVOQ_VEC Vec MaxOne(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 EVOQ_VEC Vec MinOne(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 EVOQ_VEC Vec AbsOne(Vec v) { return _mm512_abs_ps(v); }
 EVOQ_VEC Vec WithSignOfOne(Vec v, Vec sign) {
-  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(sign),
-                                                       _mm512_castps_si512(v), 0xca));
+  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+      _mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(sign), _mm512_castps_si512(v), 0xca));
 }
 EVOQ_VEC Vec WhereLessOne(Vec a, Vec b, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
@@ -50,22 +50,25 @@ EVOQ_VEC Vec WithSignOfOne(Vec v, Vec sign) {
 EVOQ_VEC Vec WhereLessOne(Vec a, Vec b, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
-EVOQ_VEC Vec RoundOne(Vec v) { return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+EVOQ_VEC Vec RoundOne(Vec v) {
+  return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 // n in [-126, 127].
 EVOQ_VEC Vec TimesPowerOf2One(Vec v, Vec n) {
-  const __m256i bits = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+  const __m256i bits =
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
   return v * _mm256_castsi256_ps(bits);
 }
 EVOQ_VEC Vec DivideOne(Vec v, Vec d) { return v / d; }
 #endif
 
-// Several vectors that take each step together: a curve is one long chain of operations, and a processor that sees one
-// chain after the other waits for most of them.
+// Several vectors that take each step together: a curve is one long chain of operations, and a
+// processor that sees one chain after the other waits for most of them.
 struct Wide {
   Vec v[kWide];
 };
-#define EVOQ_WIDE(expression)                                        \
-  Wide result;                                                       \
+#define EVOQ_WIDE(expression)                                                       \
+  Wide result;                                                                      \
   _Pragma("GCC unroll 4") for (int i = 0; i < kWide; ++i) result.v[i] = expression; \
   return result
 EVOQ_VEC Wide Set(float v) { EVOQ_WIDE(SetOne(v)); }
@@ -168,10 +171,12 @@ void Loop(float* y, int64_t n) {
 #if defined(__AVX512F__)
   const uint64_t rest = (uint64_t{1} << (n - i)) - 1;
 #pragma GCC unroll 4
-  for (int k = 0; k < kWide; ++k) v.v[k] = _mm512_maskz_loadu_ps(static_cast<Mask>(rest >> (k * kLanes)), y + i + k * kLanes);
+  for (int k = 0; k < kWide; ++k)
+    v.v[k] = _mm512_maskz_loadu_ps(static_cast<Mask>(rest >> (k * kLanes)), y + i + k * kLanes);
   v = Curve::Of(v);
 #pragma GCC unroll 4
-  for (int k = 0; k < kWide; ++k) _mm512_mask_storeu_ps(y + i + k * kLanes, static_cast<Mask>(rest >> (k * kLanes)), v.v[k]);
+  for (int k = 0; k < kWide; ++k)
+    _mm512_mask_storeu_ps(y + i + k * kLanes, static_cast<Mask>(rest >> (k * kLanes)), v.v[k]);
 #else
   v = Set(0.0f);
   std::memcpy(&v, y + i, static_cast<size_t>(n - i) * sizeof(float));

@@ -13,7 +13,7 @@ void Loop(float* y, int64_t n) {
 }  // namespace
 
 extern const CurveTable kCurveTable;
-const CurveTable kCurveTable = {Loop<HardSwishInline>, Loop<SiluInline>, Loop<SigmoidInline>, Loop<TanhInline>,
-                                Loop<GeluInline>};
+const CurveTable kCurveTable = {Loop<HardSwishInline>, Loop<SiluInline>, Loop<SigmoidInline>,
+                                Loop<TanhInline>, Loop<GeluInline>};
 
 }  // namespace evoq::scalar

@@ -18,15 +18,19 @@ double Definition(ActivationKind kind, double x) {
   }
 }
 
-// Every instruction set, all over the range, in runs of every length up to 40; beyond each run nothing is written.
+// Every instruction set, all over the range, in runs of every length up to 40; beyond each run
+// nothing is written.
 TEST(CurvesF32, WithinUnitsInTheLastPlace) {
   std::vector<float> x;
-  for (double v = 1e-30; v < 3e4; v *= 1.0013) x.push_back(static_cast<float>(v)), x.push_back(static_cast<float>(-v));
-  for (float v : {0.0f, -0.0f, 1.0f, 0.625f, 4.0f, -4.0f, 87.0f, -87.0f, 3e38f, -3e38f}) x.push_back(v);
+  for (double v = 1e-30; v < 3e4; v *= 1.0013)
+    x.push_back(static_cast<float>(v)), x.push_back(static_cast<float>(-v));
+  for (float v : {0.0f, -0.0f, 1.0f, 0.625f, 4.0f, -4.0f, 87.0f, -87.0f, 3e38f, -3e38f})
+    x.push_back(v);
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
     if (!IsaSupported(isa)) continue;
-    for (ActivationKind kind : {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,
-                                ActivationKind::kTanh, ActivationKind::kGelu}) {
+    for (ActivationKind kind :
+         {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,
+          ActivationKind::kTanh, ActivationKind::kGelu}) {
       const CurveF32 curve = CurveForF32({kind, 0, 0}, isa);
       ASSERT_NE(curve, nullptr);
       size_t length = 0;
@@ -53,13 +57,15 @@ TEST(CurvesF32, WithinUnitsInTheLastPlace) {
 TEST(CurvesF32, InfinityAndNaN) {
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
     if (!IsaSupported(isa)) continue;
-    for (ActivationKind kind : {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,
-                                ActivationKind::kTanh, ActivationKind::kGelu}) {
+    for (ActivationKind kind :
+         {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,
+          ActivationKind::kTanh, ActivationKind::kGelu}) {
       float y[2] = {INFINITY, NAN};
       CurveForF32({kind, 0, 0}, isa)(y, 2);
       const bool bounded = kind == ActivationKind::kSigmoid || kind == ActivationKind::kTanh;
       EXPECT_EQ(y[0], bounded ? 1.0f : INFINITY) << IsaName(isa) << " " << ActivationName(kind);
-      if (isa == Isa::kScalar && kind == ActivationKind::kHardSwish) continue;  // its clamp takes NaN for 0
+      if (isa == Isa::kScalar && kind == ActivationKind::kHardSwish)
+        continue;  // its clamp takes NaN for 0
       EXPECT_TRUE(std::isnan(y[1])) << IsaName(isa) << " " << ActivationName(kind);
     }
   }

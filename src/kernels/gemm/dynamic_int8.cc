@@ -1,5 +1,5 @@
-// dynamic_conv and dynamic_matmul: the integer engine on activations whose scale and zero point come at run time, with
-// float32 outputs (formula: ops/dynamic.cc).
+// dynamic_conv and dynamic_matmul: the integer engine on activations whose scale and zero point
+// come at run time, with float32 outputs (formula: ops/dynamic.cc).
 #include "kernels/gemm/dynamic_int8.h"
 
 #include "kernels/gemm/int8_geometry.h"
@@ -10,26 +10,34 @@ namespace evoq {
 std::optional<Rejection> RejectDynamic(const KernelCall& call, int64_t columns, int w_axis) {
   const TensorType &x = call.inputs[0], &w = call.inputs[1];
   const auto byte = [](DType dtype) { return dtype == DType::kUint8 || dtype == DType::kInt8; };
-  if (!byte(x.dtype) || x.quantized()) return Reject("types", "x is {}, expected plain uint8 or int8", x.ToString());
+  if (!byte(x.dtype) || x.quantized())
+    return Reject("types", "x is {}, expected plain uint8 or int8", x.ToString());
   if (!byte(w.dtype) || !w.quantized() || w.quant->block != 0 ||
-      (!w.quant->per_tensor() && (w.quant->axis != w_axis || static_cast<int64_t>(w.quant->scales.size()) != columns)))
-    return Reject("types", "w is {}, expected 8 bits with one scale or one per output channel", w.ToString());
+      (!w.quant->per_tensor() &&
+       (w.quant->axis != w_axis || static_cast<int64_t>(w.quant->scales.size()) != columns)))
+    return Reject("types", "w is {}, expected 8 bits with one scale or one per output channel",
+                  w.ToString());
   if (call.constant(1) == nullptr) return Reject("not-constant", "w is computed at run time");
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "y is {}, expected float32", call.outputs[0].ToString());
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "y is {}, expected float32", call.outputs[0].ToString());
   if (call.has_input(2)) {
     const TensorType& bias = call.inputs[2];
     if (!PlainFloat(bias) || bias.shape.elements() != columns)
-      return Reject("types", "bias is {}, expected float32, one per output channel", bias.ToString());
+      return Reject("types", "bias is {}, expected float32, one per output channel",
+                    bias.ToString());
     if (call.constant(2) == nullptr) return Reject("not-constant", "bias is computed at run time");
   }
-  if (call.has_input(3) && (!PlainFloat(call.inputs[3]) || call.inputs[3].shape != call.outputs[0].shape))
-    return Reject("types", "residual is {} for {}", call.inputs[3].ToString(), call.outputs[0].ToString());
+  if (call.has_input(3) &&
+      (!PlainFloat(call.inputs[3]) || call.inputs[3].shape != call.outputs[0].shape))
+    return Reject("types", "residual is {} for {}", call.inputs[3].ToString(),
+                  call.outputs[0].ToString());
   if (!call.has_input(kDynamicScale) || !PlainFloat(call.inputs[kDynamicScale]) ||
       call.inputs[kDynamicScale].shape.elements() != 1)
     return Reject("types", "x_scale is not one float32");
-  if (call.has_input(kDynamicZero) &&
-      (call.inputs[kDynamicZero].dtype != x.dtype || call.inputs[kDynamicZero].shape.elements() != 1))
-    return Reject("types", "x_zero_point is {}, expected one of x's type", call.inputs[kDynamicZero].ToString());
+  if (call.has_input(kDynamicZero) && (call.inputs[kDynamicZero].dtype != x.dtype ||
+                                       call.inputs[kDynamicZero].shape.elements() != 1))
+    return Reject("types", "x_zero_point is {}, expected one of x's type",
+                  call.inputs[kDynamicZero].ToString());
   if (const auto activation = ActivationFromAttrs(call.attrs); !activation)
     return Reject("attribute", "{}", activation.error().message());
   return std::nullopt;
@@ -71,8 +79,10 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   spec.w_zero = w.zero_points;
   spec.x_scale_input = kDynamicScale;
   if (call.has_input(kDynamicZero)) spec.x_zero_input = kDynamicZero;
-  for (size_t c = 0; c < columns; ++c) spec.epilogue.multiplier.push_back(w.scales[w.per_tensor() ? 0 : c]);
-  if (call.has_input(2)) spec.offset.assign(call.constant(2)->data<float>(), call.constant(2)->data<float>() + columns);
+  for (size_t c = 0; c < columns; ++c)
+    spec.epilogue.multiplier.push_back(w.scales[w.per_tensor() ? 0 : c]);
+  if (call.has_input(2))
+    spec.offset.assign(call.constant(2)->data<float>(), call.constant(2)->data<float>() + columns);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   spec.epilogue.SetFloatOutput(activation);
   if (call.has_input(3)) {
@@ -85,11 +95,19 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
 
 }  // namespace
 
-extern const KernelDef kDynamicConvInt8 = {
-    "dynamic_conv", "DynamicConv", "int8", Peak::kInt8, RejectCall<ReadConvGeometry, 0>, Pack<ReadConvGeometry>, Bind<ReadConvGeometry>};
-extern const KernelDef kDynamicMatMulInt8 = {"dynamic_matmul",          "DynamicMatMul",
-                                             "int8",                    Peak::kInt8,
-                                             RejectCall<ReadMatMulGeometry, 1>, Pack<ReadMatMulGeometry>,
+extern const KernelDef kDynamicConvInt8 = {"dynamic_conv",
+                                           "DynamicConv",
+                                           "int8",
+                                           Peak::kInt8,
+                                           RejectCall<ReadConvGeometry, 0>,
+                                           Pack<ReadConvGeometry>,
+                                           Bind<ReadConvGeometry>};
+extern const KernelDef kDynamicMatMulInt8 = {"dynamic_matmul",
+                                             "DynamicMatMul",
+                                             "int8",
+                                             Peak::kInt8,
+                                             RejectCall<ReadMatMulGeometry, 1>,
+                                             Pack<ReadMatMulGeometry>,
                                              Bind<ReadMatMulGeometry>};
 
 }  // namespace evoq

@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kSumsFloats = 32 << 10;  // of one task, on its stack
 
 // Index of the first of `count` items that part `i` of `parts` equal parts has.
-int64_t PartBegin(int64_t count, int64_t parts, int64_t i) { return count / parts * i + std::min(i, count % parts); }
+int64_t PartBegin(int64_t count, int64_t parts, int64_t i) {
+  return count / parts * i + std::min(i, count % parts);
+}
 
 void SetActivation(const Activation& activation, GemmTileBf16& tile) {
   tile.low = activation.alpha;
@@ -29,15 +31,21 @@ void SetActivation(const Activation& activation, GemmTileBf16& tile) {
 // One task: a block of rows by a block of columns.
 class Task {
  public:
-  Task(const GemmPlanBf16& plan, const GemmJobBf16& job, int64_t task) : plan_(plan), blocks_(plan.blocks), job_(job) {
-    const int64_t row_block = task / blocks_.column_blocks, column_block = task % blocks_.column_blocks;
+  Task(const GemmPlanBf16& plan, const GemmJobBf16& job, int64_t task)
+      : plan_(plan), blocks_(plan.blocks), job_(job) {
+    const int64_t row_block = task / blocks_.column_blocks,
+                  column_block = task % blocks_.column_blocks;
     first_tile_ = PartBegin(blocks_.tiles, blocks_.row_blocks, row_block);
     end_tile_ = PartBegin(blocks_.tiles, blocks_.row_blocks, row_block + 1);
-    // Blocks of columns begin at multiples of the register tile's width, counted from the job's first panel.
-    const int64_t first_panel = job.column_begin / kPanelF32, end_panel = CeilDiv(job.column_end, kPanelF32);
+    // Blocks of columns begin at multiples of the register tile's width, counted from the job's
+    // first panel.
+    const int64_t first_panel = job.column_begin / kPanelF32,
+                  end_panel = CeilDiv(job.column_end, kPanelF32);
     const int64_t units = CeilDiv(end_panel - first_panel, blocks_.panels);
     begin_ = first_panel + PartBegin(units, blocks_.column_blocks, column_block) * blocks_.panels;
-    end_ = std::min(end_panel, first_panel + PartBegin(units, blocks_.column_blocks, column_block + 1) * blocks_.panels);
+    end_ = std::min(
+        end_panel,
+        first_panel + PartBegin(units, blocks_.column_blocks, column_block + 1) * blocks_.panels);
     tile_.panel_stride = blocks_.panel_stride;
     tile_.residual_bf16 = plan.residual_bf16;
     SetActivation(blocks_.activation, tile_);
@@ -74,8 +82,8 @@ class Task {
     }
   }
 
-  // The register tiles of panels [panel, panel_end) for the rows in rows_. Where `ahead` is not null, the panels there are
-  // fetched meanwhile.
+  // The register tiles of panels [panel, panel_end) for the rows in rows_. Where `ahead` is not
+  // null, the panels there are fetched meanwhile.
   void RunPanels(int count, int64_t panel, int64_t panel_end, float* sums, const float* ahead) {
     tile_.rows = rows_.rows;
     tile_.row_stride = rows_.row_stride;
@@ -93,7 +101,9 @@ class Task {
       tile_.sums = sums;
       tile_.y = OffsetBf16(job_.y, plan_.y_bf16, column);
       tile_.bias = job_.bias == nullptr ? nullptr : job_.bias + column;
-      tile_.residual = job_.residual == nullptr ? nullptr : OffsetBf16(job_.residual, plan_.residual_bf16, column);
+      tile_.residual = job_.residual == nullptr
+                           ? nullptr
+                           : OffsetBf16(job_.residual, plan_.residual_bf16, column);
       tile_.column_begin = std::max<int64_t>(job_.column_begin - column, 0);
       tile_.column_end = std::min<int64_t>(job_.column_end - column, panels * kPanelF32);
       plan_.kernels->tile[panels][count](tile_);
@@ -103,32 +113,37 @@ class Task {
     }
   }
 
-  // Where the B that follows segment `s` of the group begins: the next segment or the next group. Null when there is none
-  // or it is not worth it.
+  // Where the B that follows segment `s` of the group begins: the next segment or the next group.
+  // Null when there is none or it is not worth it.
   const float* NextB(size_t s, int64_t group, int64_t group_end) const {
     if (blocks_.k_stride == 0) return nullptr;
     if (s + 1 < blocks_.segments.size()) {
       const SegmentF32& next = blocks_.segments[s + 1];
-      return job_.b + group * blocks_.panel_stride + next.tap * blocks_.k_stride + next.k * kPanelF32;
+      return job_.b + group * blocks_.panel_stride + next.tap * blocks_.k_stride +
+             next.k * kPanelF32;
     }
-    return group_end * kPanelF32 < job_.column_end ? job_.b + group_end * blocks_.panel_stride : nullptr;
+    return group_end * kPanelF32 < job_.column_end ? job_.b + group_end * blocks_.panel_stride
+                                                   : nullptr;
   }
 
-  // What row tile `i` fetches: one panel of each register tile of the next part. The very first one fetches what it needs
-  // next itself.
+  // What row tile `i` fetches: one panel of each register tile of the next part. The very first one
+  // fetches what it needs next itself.
   const float* Ahead(size_t s, int64_t group, const float* next, int64_t i) const {
     const bool cold = group == begin_ && s == 0 && blocks_.k_stride > 0;
     if (cold && i == 0) return job_.b + (group + blocks_.panels) * blocks_.panel_stride;
     const int64_t panel = cold ? i - 1 : i;
-    return next != nullptr && panel < blocks_.panels ? next + panel * blocks_.panel_stride : nullptr;
+    return next != nullptr && panel < blocks_.panels ? next + panel * blocks_.panel_stride
+                                                     : nullptr;
   }
 
   // The activation that is not piecewise linear, and the rounding.
   void FinishRows(int count, int64_t group, int64_t group_end, float* sums) const {
-    const int64_t from = std::max(job_.column_begin, group * kPanelF32), to = std::min(job_.column_end, group_end * kPanelF32);
+    const int64_t from = std::max(job_.column_begin, group * kPanelF32),
+                  to = std::min(job_.column_end, group_end * kPanelF32);
     const int64_t n = to - from, step = tile_.sums_step;
     float* first = sums + (from - group * kPanelF32);
-    for (int r = 0; r < (n == step ? 1 : count); ++r) blocks_.curve(first + r * step, n == step ? n * count : n);
+    for (int r = 0; r < (n == step ? 1 : count); ++r)
+      blocks_.curve(first + r * step, n == step ? n * count : n);
     for (int r = 0; r < count; ++r) {
       void* y = OffsetBf16(job_.y, plan_.y_bf16, rows_.row_offset[r] + from);
       if (plan_.y_bf16) {
@@ -160,8 +175,8 @@ const GemmKernelsBf16& KernelsBf16For(Isa isa) {
   return kGemmKernelsBf16Scalar;
 }
 
-GemmPlanBf16 PlanGemmBf16(const GemmSizesF32& sizes, bool copied, const KernelCall& call, const Activation& activation, Isa isa,
-                          int threads) {
+GemmPlanBf16 PlanGemmBf16(const GemmSizesF32& sizes, bool copied, const KernelCall& call,
+                          const Activation& activation, Isa isa, int threads) {
   GemmPlanBf16 plan;
   plan.kernels = &KernelsBf16For(isa);
 #if defined(__x86_64__)
@@ -171,8 +186,9 @@ GemmPlanBf16 PlanGemmBf16(const GemmSizesF32& sizes, bool copied, const KernelCa
   plan.blocks = PlanGemmF32(sizes, activation, isa, threads);
 #endif
   GemmPlanF32& blocks = plan.blocks;
-  EVOQ_CHECK(blocks.kernels->rows == plan.kernels->rows && blocks.kernels->panels == plan.kernels->panels,
-             "{} beside {}", plan.kernels->name, blocks.kernels->name);
+  EVOQ_CHECK(
+      blocks.kernels->rows == plan.kernels->rows && blocks.kernels->panels == plan.kernels->panels,
+      "{} beside {}", plan.kernels->name, blocks.kernels->name);
   if (copied) {
     SegmentF32 all = blocks.segments.front();
     if (all.depth > kMaxDepthF32) {
@@ -185,26 +201,33 @@ GemmPlanBf16 PlanGemmBf16(const GemmSizesF32& sizes, bool copied, const KernelCa
   plan.y_bf16 = call.outputs[0].dtype == DType::kBfloat16;
   plan.residual_bf16 = call.has_input(3) && call.inputs[3].dtype == DType::kBfloat16;
   // The sums of a task's rows (of one tile when K is not cut) by a group's columns fit the stack.
-  const int64_t tile_rows = std::max<int64_t>(CeilDiv(sizes.rows, std::max<int64_t>(blocks.tiles, 1)), 1);
+  const int64_t tile_rows =
+      std::max<int64_t>(CeilDiv(sizes.rows, std::max<int64_t>(blocks.tiles, 1)), 1);
   const int64_t tiles = blocks.segments.size() > 1 ? CeilDiv(blocks.tiles, blocks.row_blocks) : 1;
-  const int64_t most = kSumsFloats / (tiles * tile_rows * kPanelF32) / blocks.panels * blocks.panels;
+  const int64_t most =
+      kSumsFloats / (tiles * tile_rows * kPanelF32) / blocks.panels * blocks.panels;
   EVOQ_CHECK(most >= blocks.panels, "{} rows in a task", tiles * tile_rows);
   plan.group_panels = std::min(blocks.group_panels, most);
   return plan;
 }
 
-void RunGemmTaskBf16(const GemmPlanBf16& plan, const GemmJobBf16& job, int64_t task) { Task(plan, job, task).Run(); }
+void RunGemmTaskBf16(const GemmPlanBf16& plan, const GemmJobBf16& job, int64_t task) {
+  Task(plan, job, task).Run();
+}
 
 std::optional<Rejection> RejectTypesBf16(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
-    return Reject("shape", "{} inputs and {} outputs, expected x, w and y", call.inputs.size(), call.outputs.size());
+    return Reject("shape", "{} inputs and {} outputs, expected x, w and y", call.inputs.size(),
+                  call.outputs.size());
   for (size_t i : {0, 1}) {
-    if (!PlainBf16(call.inputs[i])) return Reject("types", "input {} is {}, expected bfloat16", i, call.inputs[i].ToString());
+    if (!PlainBf16(call.inputs[i]))
+      return Reject("types", "input {} is {}, expected bfloat16", i, call.inputs[i].ToString());
   }
   if (call.has_input(2) && !PlainFloat(call.inputs[2]))
     return Reject("types", "the bias is {}, expected float32", call.inputs[2].ToString());
   if (call.has_input(3) && !PlainBf16(call.inputs[3]) && !PlainFloat(call.inputs[3]))
-    return Reject("types", "the residual is {}, expected bfloat16 or float32", call.inputs[3].ToString());
+    return Reject("types", "the residual is {}, expected bfloat16 or float32",
+                  call.inputs[3].ToString());
   if (!PlainBf16(call.outputs[0]) && !PlainFloat(call.outputs[0]))
     return Reject("types", "output {}, expected bfloat16 or float32", call.outputs[0].ToString());
   return std::nullopt;

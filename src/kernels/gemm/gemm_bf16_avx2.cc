@@ -1,4 +1,5 @@
-// A 6 x 16 tile: pairs are taken apart into their even and odd elements, widened to float32 in registers, 12 accumulators.
+// A 6 x 16 tile: pairs are taken apart into their even and odd elements, widened to float32 in
+// registers, 12 accumulators.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm_bf16_finish.inl.h"
@@ -8,9 +9,12 @@ namespace {
 
 inline __m256 Even(__m256i pairs) { return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)); }
 inline __m256 Odd(__m256i pairs) {
-  return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
+  return _mm256_castsi256_ps(
+      _mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xffff0000u))));
 }
-inline __m256i LoadPairs(const float* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+inline __m256i LoadPairs(const float* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
 inline __m256i BroadcastPair(const float* p) {
   int32_t pair;
   std::memcpy(&pair, p, sizeof(pair));
@@ -19,7 +23,8 @@ inline __m256i BroadcastPair(const float* p) {
 
 // acc[r] += a[r][k] . b[k] for the even (kHalf 0) or the odd elements.
 template <int kRows, int kHalf>
-[[gnu::always_inline]] inline void Half(const float* const* a, int64_t k, const float* b, __m256 (&acc)[kRows][2]) {
+[[gnu::always_inline]] inline void Half(const float* const* a, int64_t k, const float* b,
+                                        __m256 (&acc)[kRows][2]) {
   const __m256 b0 = kHalf == 0 ? Even(LoadPairs(b)) : Odd(LoadPairs(b));
   const __m256 b1 = kHalf == 0 ? Even(LoadPairs(b + 8)) : Odd(LoadPairs(b + 8));
 #pragma GCC unroll 6
@@ -37,7 +42,8 @@ void Tile(const GemmTileBf16& t) {
   for (int r = 0; r < kRows; ++r) StartRow(t, r, v[r]);
   __m256 acc[kRows][2];
 #pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) acc[r][0] = _mm256_load_ps(v[r]), acc[r][1] = _mm256_load_ps(v[r] + 8);
+  for (int r = 0; r < kRows; ++r)
+    acc[r][0] = _mm256_load_ps(v[r]), acc[r][1] = _mm256_load_ps(v[r] + 8);
   const int64_t depth = t.depth;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -50,13 +56,16 @@ void Tile(const GemmTileBf16& t) {
     }
   }
 #pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) _mm256_store_ps(v[r], acc[r][0]), _mm256_store_ps(v[r] + 8, acc[r][1]);
+  for (int r = 0; r < kRows; ++r)
+    _mm256_store_ps(v[r], acc[r][0]), _mm256_store_ps(v[r] + 8, acc[r][1]);
   for (int r = 0; r < kRows; ++r) FinishRow(t, r, v[r]);
 }
 
 }  // namespace
 
 const GemmKernelsBf16 kGemmKernelsBf16Avx2 = {
-    "avx2 6x16", 6, 1, {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}}, PairRows, CopyRuns};
+    "avx2 6x16", 6,
+    1,           {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}},
+    PairRows,    CopyRuns};
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// 14 x 32, 28 x 16 and 6 x 64 tiles of vdpbf16ps: 28 or 24 accumulators, the panels' vectors and one broadcast fill the 32
-// registers. Only called where the processor reports AVX512_BF16.
+// 14 x 32, 28 x 16 and 6 x 64 tiles of vdpbf16ps: 28 or 24 accumulators, the panels' vectors and
+// one broadcast fill the 32 registers. Only called where the processor reports AVX512_BF16.
 #include <immintrin.h>
 
 #include <cstring>
@@ -23,11 +23,13 @@ namespace {
 }
 
 template <int kRows, int kPanels>
-[[gnu::always_inline]] inline void AddResidual(const GemmTileBf16& t, const __mmask16 (&mask)[kPanels],
+[[gnu::always_inline]] inline void AddResidual(const GemmTileBf16& t,
+                                               const __mmask16 (&mask)[kPanels],
                                                __m512 (&acc)[kRows][kPanels]) {
   if (t.residual_bf16) {
     EVOQ_EACH_ACCUMULATOR {
-      const uint16_t* residual = static_cast<const uint16_t*>(t.residual) + t.row_offset[r] + p * 16;
+      const uint16_t* residual =
+          static_cast<const uint16_t*>(t.residual) + t.row_offset[r] + p * 16;
       acc[r][p] = _mm512_add_ps(acc[r][p], Widen(_mm256_maskz_loadu_epi16(mask[p], residual)));
     }
   } else {
@@ -43,19 +45,22 @@ template <int kRows, int kPanels>
 [[gnu::always_inline]] inline void FetchLines(const GemmTileBf16& t) {
   const int shift = t.output == TileOutputBf16::kBfloat16 ? 1 : 2;
   if (t.output != TileOutputBf16::kSums) {
-    EVOQ_EACH_ACCUMULATOR _mm_prefetch(static_cast<const char*>(t.y) + ((t.row_offset[r] + p * 16) << shift), _MM_HINT_T0);
+    EVOQ_EACH_ACCUMULATOR _mm_prefetch(
+        static_cast<const char*>(t.y) + ((t.row_offset[r] + p * 16) << shift), _MM_HINT_T0);
   }
   if (t.last && t.residual != nullptr) {
     const int size = t.residual_bf16 ? 1 : 2;
     EVOQ_EACH_ACCUMULATOR
-    _mm_prefetch(static_cast<const char*>(t.residual) + ((t.row_offset[r] + p * 16) << size), _MM_HINT_T0);
+    _mm_prefetch(static_cast<const char*>(t.residual) + ((t.row_offset[r] + p * 16) << size),
+                 _MM_HINT_T0);
   }
 }
 
-// Not instrumented by sanitizers: 48 unrolled kernels with a check at each access take minutes to compile. The AVX2 and
-// plain kernels, which are, have the same accesses.
+// Not instrumented by sanitizers: 48 unrolled kernels with a check at each access take minutes to
+// compile. The AVX2 and plain kernels, which are, have the same accesses.
 template <int kRows, int kPanels>
-EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(const GemmTileBf16& t) {
+EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(
+    const GemmTileBf16& t) {
   __m512 acc[kRows][kPanels];
   __mmask16 mask[kPanels];
 #pragma GCC unroll 4
@@ -97,7 +102,8 @@ EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Ti
   } else {
     uint16_t* y = static_cast<uint16_t*>(t.y);
     EVOQ_EACH_ACCUMULATOR
-    _mm256_mask_storeu_epi16(y + t.row_offset[r] + p * 16, mask[p], (__m256i)_mm512_cvtneps_pbh(acc[r][p]));
+    _mm256_mask_storeu_epi16(y + t.row_offset[r] + p * 16, mask[p],
+                             (__m256i)_mm512_cvtneps_pbh(acc[r][p]));
   }
 }
 
@@ -105,7 +111,8 @@ void PairRows(const uint16_t* even, const uint16_t* odd, int count, float* y) {
   const auto mask = static_cast<__mmask16>((1u << count) - 1u);
   const __m256i e = even == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, even);
   const __m256i o = odd == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, odd);
-  _mm512_storeu_si512(y, _mm512_or_si512(_mm512_cvtepu16_epi32(e), _mm512_slli_epi32(_mm512_cvtepu16_epi32(o), 16)));
+  _mm512_storeu_si512(y, _mm512_or_si512(_mm512_cvtepu16_epi32(e),
+                                         _mm512_slli_epi32(_mm512_cvtepu16_epi32(o), 16)));
 }
 
 void CopyRuns(const uint16_t* x, int64_t step, int64_t runs, int64_t n, uint16_t* y) {
@@ -120,16 +127,20 @@ void CopyRuns(const uint16_t* x, int64_t step, int64_t runs, int64_t n, uint16_t
 }  // namespace
 
 const GemmKernelsBf16 kGemmKernelsBf16Avx512 = {
-    "avx512bf16 14x32", 14, 2,
+    "avx512bf16 14x32",
+    14,
+    2,
     {{},
-     {nullptr, Tile<1, 1>, Tile<2, 1>, Tile<3, 1>, Tile<4, 1>, Tile<5, 1>, Tile<6, 1>, Tile<7, 1>, Tile<8, 1>, Tile<9, 1>,
-      Tile<10, 1>, Tile<11, 1>, Tile<12, 1>, Tile<13, 1>, Tile<14, 1>, Tile<15, 1>, Tile<16, 1>, Tile<17, 1>, Tile<18, 1>,
-      Tile<19, 1>, Tile<20, 1>, Tile<21, 1>, Tile<22, 1>, Tile<23, 1>, Tile<24, 1>, Tile<25, 1>, Tile<26, 1>, Tile<27, 1>,
-      Tile<28, 1>},
-     {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>, Tile<7, 2>, Tile<8, 2>, Tile<9, 2>,
-      Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},
+     {nullptr,     Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,  Tile<5, 1>,
+      Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,  Tile<10, 1>, Tile<11, 1>,
+      Tile<12, 1>, Tile<13, 1>, Tile<14, 1>, Tile<15, 1>, Tile<16, 1>, Tile<17, 1>,
+      Tile<18, 1>, Tile<19, 1>, Tile<20, 1>, Tile<21, 1>, Tile<22, 1>, Tile<23, 1>,
+      Tile<24, 1>, Tile<25, 1>, Tile<26, 1>, Tile<27, 1>, Tile<28, 1>},
+     {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>, Tile<7, 2>,
+      Tile<8, 2>, Tile<9, 2>, Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},
      {},
      {nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>}},
-    PairRows, CopyRuns};
+    PairRows,
+    CopyRuns};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// The bfloat16 micro-kernel in plain C++: pairs are widened to float32, one rounding per multiplication and per addition.
+// The bfloat16 micro-kernel in plain C++: pairs are widened to float32, one rounding per
+// multiplication and per addition.
 #include "kernels/gemm/gemm_bf16_finish.inl.h"
 
 namespace evoq {

@@ -13,7 +13,8 @@ T Pick(std::mt19937& random, std::initializer_list<T> values) {
 }
 
 // y[i, m, n] for batches of a that are b's, or one b for all.
-LinearCaseBf16 MakeMatMul(int64_t batch, bool b_batched, bool constant, int64_t m, int64_t k, int64_t n, std::mt19937& random) {
+LinearCaseBf16 MakeMatMul(int64_t batch, bool b_batched, bool constant, int64_t m, int64_t k,
+                          int64_t n, std::mt19937& random) {
   LinearCaseBf16 c;
   c.call.op = "MatMul";
   const Tensor a = RandomBf16(batch > 0 ? Shape{batch, m, k} : Shape{m, k}, random);
@@ -40,21 +41,23 @@ TEST(MatMulBf16, RandomShapes) {
   for (int i = 0; i < 160 && !testing::Test::HasFatalFailure(); ++i) {
     const int64_t batch = Pick<int64_t>(random, {0, 0, 1, 2, 5});
     const bool constant = random() % 2 == 0, batched = !constant && batch > 0 && random() % 2 == 0;
-    const int64_t m = Pick<int64_t>(random, {0, 1, 1, 2, 6, 7, 14, 15, 29, 40}), k = Pick<int64_t>(random, {0, 1, 2, 3, 16, 31, 64, 97});
+    const int64_t m = Pick<int64_t>(random, {0, 1, 1, 2, 6, 7, 14, 15, 29, 40}),
+                  k = Pick<int64_t>(random, {0, 1, 2, 3, 16, 31, 64, 97});
     const int64_t n = Pick<int64_t>(random, {1, 2, 15, 16, 17, 32, 33, 64, 65, 100});
     CheckLinearBf16(kMatMulBf16, MakeMatMul(batch, batched, constant, m, k, n, random),
                     fmt::format("case {}: {} x {} x {} x {}", i, batch, m, k, n));
   }
 }
 
-// K in several segments, even and odd, with few and many rows; rows 4 KiB apart, which are copied; a cut K with an
-// activation that waits for the whole sum.
+// K in several segments, even and odd, with few and many rows; rows 4 KiB apart, which are copied;
+// a cut K with an activation that waits for the whole sum.
 TEST(MatMulBf16, LongSums) {
   std::mt19937 random(2);
   for (int64_t k : {1280, 1281, 1295, 2048, 2600, 4001}) {
     for (int64_t m : {1, 5, 15, 30}) {
       for (int64_t n : {16, 40, 130})
-        CheckLinearBf16(kMatMulBf16, MakeMatMul(0, false, true, m, k, n, random), fmt::format("{} x {} x {}", m, k, n));
+        CheckLinearBf16(kMatMulBf16, MakeMatMul(0, false, true, m, k, n, random),
+                        fmt::format("{} x {} x {}", m, k, n));
     }
   }
 }
@@ -86,12 +89,14 @@ LinearCaseBf16 MakeConv(const ConvSizes& s, std::mt19937& random) {
   for (size_t i = 0; i < axes; ++i) out.push_back(s.Out(i)), w_sizes.push_back(s.kernel[i]);
   LinearCaseBf16 c;
   c.call.op = s.transposed ? "ConvTranspose" : "Conv";
-  const Tensor x = RandomBf16(ChannelsLast(s.batch, s.in, s.channels_in), random), w = RandomBf16(Shape(w_sizes), random);
+  const Tensor x = RandomBf16(ChannelsLast(s.batch, s.in, s.channels_in), random),
+               w = RandomBf16(Shape(w_sizes), random);
   c.call.inputs = {x, w};
   c.call.is_constant = {false, true};
   std::vector<int64_t> pads = s.pad;
   pads.insert(pads.end(), s.pad.begin(), s.pad.end());
-  for (const auto& [name, values] : {std::pair{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}})
+  for (const auto& [name, values] :
+       {std::pair{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}})
     c.call.attrs.Set(name, values);
   c.call.attrs.Set("group", s.group);
   c.call.attrs.Set("channels_last", 1);
@@ -106,8 +111,9 @@ LinearCaseBf16 MakeConv(const ConvSizes& s, std::mt19937& random) {
       int64_t at = pixel, t = tap, to = 0, step = 1;
       bool inside = true;
       for (size_t i = axes; i-- > 0; at /= s.in[i], t /= s.kernel[i]) {
-        const int64_t moved = s.transposed ? at % s.in[i] * s.stride[i] + t % s.kernel[i] * s.dilation[i] - s.pad[i]
-                                           : at % s.in[i] - t % s.kernel[i] * s.dilation[i] + s.pad[i];
+        const int64_t moved =
+            s.transposed ? at % s.in[i] * s.stride[i] + t % s.kernel[i] * s.dilation[i] - s.pad[i]
+                         : at % s.in[i] - t % s.kernel[i] * s.dilation[i] + s.pad[i];
         const int64_t stride = s.transposed ? 1 : s.stride[i];
         inside = inside && moved >= 0 && moved % stride == 0 && moved / stride < out[i];
         to += moved / stride * step, step *= out[i];
@@ -125,7 +131,8 @@ LinearCaseBf16 MakeConv(const ConvSizes& s, std::mt19937& random) {
     }
   }
   for (size_t i = 0; i < sums.size(); ++i)
-    Expect(c, static_cast<int64_t>(i), sums[i], magnitudes[i], taps * depth, static_cast<int64_t>(i) % s.channels_out);
+    Expect(c, static_cast<int64_t>(i), sums[i], magnitudes[i], taps * depth,
+           static_cast<int64_t>(i) % s.channels_out);
   return c;
 }
 
@@ -136,7 +143,8 @@ ConvSizes RandomConv(bool transposed, std::mt19937& random) {
     const int axes = Pick(random, {1, 2, 2, 2, 3});
     s.batch = Pick<int64_t>(random, {1, 1, 2, 0});
     s.group = Pick<int64_t>(random, {1, 1, 1, 2, 3, 8});
-    s.channels_in = s.group * (transposed ? Pick<int64_t>(random, {2, 4, 6, 16, 34}) : Pick<int64_t>(random, {1, 2, 3, 4, 5, 16, 17}));
+    s.channels_in = s.group * (transposed ? Pick<int64_t>(random, {2, 4, 6, 16, 34})
+                                          : Pick<int64_t>(random, {1, 2, 3, 4, 5, 16, 17}));
     s.channels_out = s.group * Pick<int64_t>(random, {1, 3, 8, 15, 16, 17, 32, 50});
     bool valid = true;
     for (int i = 0; i < axes; ++i) {
@@ -152,8 +160,9 @@ ConvSizes RandomConv(bool transposed, std::mt19937& random) {
 }
 
 std::string Label(const ConvSizes& s) {
-  return fmt::format("{} {} {}>{} group {} in {} kernel {} stride {} dilation {} pad {}", s.transposed ? "transposed" : "conv",
-                     s.batch, s.channels_in, s.channels_out, s.group, fmt::join(s.in, "x"), fmt::join(s.kernel, "x"),
+  return fmt::format("{} {} {}>{} group {} in {} kernel {} stride {} dilation {} pad {}",
+                     s.transposed ? "transposed" : "conv", s.batch, s.channels_in, s.channels_out,
+                     s.group, fmt::join(s.in, "x"), fmt::join(s.kernel, "x"),
                      fmt::join(s.stride, "x"), fmt::join(s.dilation, "x"), fmt::join(s.pad, "x"));
 }
 
@@ -173,15 +182,18 @@ TEST(ConvTransposeBf16, RandomShapes) {
   }
 }
 
-ConvSizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel, int64_t stride) {
+ConvSizes Image(int64_t size, int64_t channels_in, int64_t channels_out, int64_t kernel,
+                int64_t stride) {
   ConvSizes s;
   s.channels_in = channels_in, s.channels_out = channels_out;
-  s.in = {size, size}, s.kernel = {kernel, kernel}, s.stride = {stride, stride}, s.dilation = {1, 1};
+  s.in = {size, size}, s.kernel = {kernel, kernel}, s.stride = {stride, stride},
+  s.dilation = {1, 1};
   s.pad = {kernel / 2, kernel / 2};
   return s;
 }
 
-// Every height of the register tile; first layers, whose rows are copied; K in several segments, also of an odd depth.
+// Every height of the register tile; first layers, whose rows are copied; K in several segments,
+// also of an odd depth.
 TEST(ConvBf16, TileHeightsAndSegments) {
   std::mt19937 random(5);
   for (int64_t width = 1; width <= 31 && !testing::Test::HasFatalFailure(); ++width) {
@@ -189,8 +201,10 @@ TEST(ConvBf16, TileHeightsAndSegments) {
     s.in = {1, width};
     CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
   }
-  for (const ConvSizes& s : {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 2048, 70, 1, 1), Image(3, 1300, 18, 3, 1),
-                             Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2), Image(4, 2048, 50, 1, 2), Image(5, 201, 35, 3, 1)}) {
+  for (const ConvSizes& s :
+       {Image(5, 3, 20, 11, 1), Image(4, 200, 33, 3, 1), Image(4, 2048, 70, 1, 1),
+        Image(3, 1300, 18, 3, 1), Image(30, 3, 32, 3, 2), Image(29, 3, 64, 7, 2),
+        Image(4, 2048, 50, 1, 2), Image(5, 201, 35, 3, 1)}) {
     CheckLinearBf16(kConvBf16, MakeConv(s, random), Label(s));
   }
   // An odd depth whose 27 taps are cut into copies, in images of 2 x 5 x 4 pixels and borders on
@@ -232,11 +246,13 @@ TEST(LayoutBf16, RoundTrip) {
   for (const char* name : {"k2n16-conv-bf16", "k2n16-convtranspose-bf16", "k2n16-matmul-bf16"}) {
     const LayoutDef* layout = FindLayout(name);
     ASSERT_NE(layout, nullptr) << name;
-    for (const Shape& shape : {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2}, Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3},
-                               Shape{3, 0, 2}, Shape{1, 1}, Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, Shape{16, 3, 3, 3}, Shape{17, 5, 2},
+                               Shape{33, 31, 1, 2, 3}, Shape{0, 4, 3}, Shape{3, 0, 2}, Shape{1, 1},
+                               Shape{5, 15}, Shape{7, 16}, Shape{9, 17}, Shape{0, 3}}) {
       const Tensor plain = RandomBf16(shape, random);
       const auto packed = layout->pack(plain);
-      ASSERT_EQ(packed.has_value(), (shape.rank() == 2) == (std::string(name) == "k2n16-matmul-bf16"));
+      ASSERT_EQ(packed.has_value(),
+                (shape.rank() == 2) == (std::string(name) == "k2n16-matmul-bf16"));
       if (!packed) continue;
       EXPECT_EQ(static_cast<int64_t>(packed->bytes()), *layout->bytes(plain.type()));
       const auto back = ToPlain(*packed);
@@ -244,7 +260,8 @@ TEST(LayoutBf16, RoundTrip) {
       EXPECT_TRUE(BitEqual(plain, *back)) << name << " " << shape.ToString();
     }
     EXPECT_FALSE(layout->bytes(TensorType(DType::kFloat32, Shape{4, 4, 3, 3})));
-    EXPECT_FALSE(layout->bytes(TensorType(DType::kBfloat16, Shape{int64_t{1} << 40, int64_t{1} << 40, 3})));
+    EXPECT_FALSE(
+        layout->bytes(TensorType(DType::kBfloat16, Shape{int64_t{1} << 40, int64_t{1} << 40, 3})));
   }
 }
 
@@ -264,7 +281,8 @@ TEST(Bf16Rows, WidenAndNarrow) {
     }
     for (const std::vector<float>* x : {&wide, &floats}) {
       Bf16TableFor(isa).narrow(x->data(), back.data(), 65536);
-      for (size_t i = 0; i < x->size(); ++i) ASSERT_EQ(back[i], FloatToBfloat16((*x)[i])) << IsaName(isa) << " " << (*x)[i];
+      for (size_t i = 0; i < x->size(); ++i)
+        ASSERT_EQ(back[i], FloatToBfloat16((*x)[i])) << IsaName(isa) << " " << (*x)[i];
     }
   }
 }

@@ -1,6 +1,7 @@
-// The contract of the bfloat16 micro-kernels: plain data only, because it is included by files that are compiled for one
-// instruction set. A pair is two bfloat16 that are neighbours along k, 4 bytes, and lies where the float32 kernels have one
-// float: pointers to pairs are `const float*`, never read as floats, so that both share row sources and blocks.
+// The contract of the bfloat16 micro-kernels: plain data only, because it is included by files that
+// are compiled for one instruction set. A pair is two bfloat16 that are neighbours along k, 4
+// bytes, and lies where the float32 kernels have one float: pointers to pairs are `const float*`,
+// never read as floats, so that both share row sources and blocks.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@ namespace evoq {
 
 enum class TileOutputBf16 : int32_t { kSums, kFloat32, kBfloat16 };
 
-// One register tile, R rows by P panels of 16 columns, with pairs a = (a0, a1), b = (b0, b1) and a . b = a0 b0 + a1 b1:
+// One register tile, R rows by P panels of 16 columns, with pairs a = (a0, a1), b = (b0, b1) and a
+// . b = a0 b0 + a1 b1:
 //   v[r, n] = start + sum over taps t, 0 <= k < depth of A(t, r)[k] . B(t, n / 16)[k * 16 + n % 16]
-//   A(t, r) = rows[t * row_stride + r] + taps[t].a        B(t, p) = b + taps[t].b + p * panel_stride
-//   start   = accumulate ? sums[r * sums_step + n] : bias == nullptr ? 0 : bias[n]
-// in float32, in this order of k; AVX-512 (vdpbf16ps) takes denormal factors and results as zero. With `last`,
-// v = activation(v + residual[row_offset[r] + n]). v goes to
+//   A(t, r) = rows[t * row_stride + r] + taps[t].a        B(t, p) = b + taps[t].b + p *
+//   panel_stride start   = accumulate ? sums[r * sums_step + n] : bias == nullptr ? 0 : bias[n]
+// in float32, in this order of k; AVX-512 (vdpbf16ps) takes denormal factors and results as zero.
+// With `last`, v = activation(v + residual[row_offset[r] + n]). v goes to
 //   kSums      sums[r * sums_step + n], all columns of the panels
 //   kFloat32   y[row_offset[r] + n] as float32 for column_begin <= n < column_end
 //   kBfloat16  the same rounded to bfloat16, to nearest, ties to even
@@ -49,8 +51,8 @@ struct GemmTileBf16 {
 
 using GemmTileBf16Fn = void (*)(const GemmTileBf16& tile);
 
-// The micro-kernels of one instruction set, of the sizes that the float32 ones of this instruction set have.
-// tile[P][R] computes R rows by P panels; null where there is none.
+// The micro-kernels of one instruction set, of the sizes that the float32 ones of this instruction
+// set have. tile[P][R] computes R rows by P panels; null where there is none.
 struct GemmKernelsBf16 {
   const char* name;
   int rows, panels;

@@ -8,8 +8,10 @@ namespace {
 
 // All ones in lane i when column half * 8 + i is to be written.
 inline __m256i ColumnMask(const GemmTileF32& t, int half) {
-  const __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(half * 8));
-  const __m256i from = _mm256_cmpgt_epi32(lane, _mm256_set1_epi32(static_cast<int>(t.column_begin) - 1));
+  const __m256i lane =
+      _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(half * 8));
+  const __m256i from =
+      _mm256_cmpgt_epi32(lane, _mm256_set1_epi32(static_cast<int>(t.column_begin) - 1));
   const __m256i to = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(t.column_end)), lane);
   return _mm256_and_si256(from, to);
 }
@@ -35,7 +37,8 @@ void Tile(const GemmTileF32& t) {
       if (t.accumulate) {
         acc[r][h] = _mm256_loadu_ps(t.sums + r * 16 + h * 8);
       } else {
-        acc[r][h] = t.bias == nullptr ? _mm256_setzero_ps() : _mm256_maskload_ps(t.bias + h * 8, mask[h]);
+        acc[r][h] =
+            t.bias == nullptr ? _mm256_setzero_ps() : _mm256_maskload_ps(t.bias + h * 8, mask[h]);
       }
     }
   }
@@ -76,7 +79,14 @@ void Tile(const GemmTileF32& t) {
 }  // namespace
 
 const GemmKernelsF32 kGemmKernelsF32Avx2 = {
-    "avx2 6x16", 6, 1, 6, 1, 6,
-    {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}}, 0, {}};
+    "avx2 6x16",
+    6,
+    1,
+    6,
+    1,
+    6,
+    {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}},
+    0,
+    {}};
 
 }  // namespace evoq

@@ -1,7 +1,8 @@
-// AVX2 tiles without VNNI: vpmaddwd adds two exact products of int16 (vpmaddubsw would saturate). Activations widen once
-// per tile, into a slab on the stack; weights as they are used. 12 of the 16 registers accumulate: 6 rows x 16 columns.
-// Shifting splits four bytes into the pairs 0, 2 and 1, 3 without leaving their lane, so a register of weights is 8
-// columns x one pair, and its sums are in the order of the columns.
+// AVX2 tiles without VNNI: vpmaddwd adds two exact products of int16 (vpmaddubsw would saturate).
+// Activations widen once per tile, into a slab on the stack; weights as they are used. 12 of the 16
+// registers accumulate: 6 rows x 16 columns. Shifting splits four bytes into the pairs 0, 2 and 1,
+// 3 without leaving their lane, so a register of weights is 8 columns x one pair, and its sums are
+// in the order of the columns.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -32,13 +33,15 @@ inline void Widen(const uint8_t* x, int64_t groups, int32_t* even, int32_t* odd)
   for (; groups >= 4 && g < groups; g += 4) {
     const int64_t at = g + 4 <= groups ? g : groups - 4;  // the last ones may be done twice
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + 4 * at));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(even + at), _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(even + at),
+                     _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(odd + at), _mm_srli_epi16(bytes, 8));
   }
   for (; groups >= 2 && g < groups; g += 2) {
     const int64_t at = g + 2 <= groups ? g : groups - 2;
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + 4 * at));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(even + at), _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(even + at),
+                     _mm_and_si128(bytes, _mm256_castsi256_si128(mask)));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(odd + at), _mm_srli_epi16(bytes, 8));
   }
   for (; g < groups; ++g) {
@@ -92,34 +95,44 @@ void Tile(const Int8Tile& tile) {
   while (tap < tile.taps) {
     int64_t filled = 0;
     while (tap < tile.taps && filled < kSlabGroups) {
-      const int64_t n = tile.groups_of_4 - at < kSlabGroups - filled ? tile.groups_of_4 - at : kSlabGroups - filled;
-      const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0) + 4 * at;
+      const int64_t n = tile.groups_of_4 - at < kSlabGroups - filled ? tile.groups_of_4 - at
+                                                                     : kSlabGroups - filled;
+      const int64_t offset =
+          tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0) + 4 * at;
       for (int r = 0; r < kRows; ++r)
-        Widen(tile.rows[tap * tile.row_stride + r] + offset, n, slab.even[r] + filled, slab.odd[r] + filled);
+        Widen(tile.rows[tap * tile.row_stride + r] + offset, n, slab.even[r] + filled,
+              slab.odd[r] + filled);
       filled += n;
       at += n;
       if (at == tile.groups_of_4) ++tap, at = 0;
     }
     for (int p = 0; p < tile.panel_count; ++p)
-      (done == 0 ? Product<kRows, false> : Product<kRows, true>)(slab, filled, tile.weights + p * tile.panel_bytes + 64 * done, sums[p]);
+      (done == 0 ? Product<kRows, false>
+                 : Product<kRows, true>)(slab, filled,
+                                         tile.weights + p * tile.panel_bytes + 64 * done, sums[p]);
     done += filled;
   }
   for (int p = 0; p < tile.panel_count; ++p) FinishPanel(tile, p, sums[p]);
 }
 
 void RunTile(const Int8Tile& tile) {
-  constexpr void (*kTiles[])(const Int8Tile&) = {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>};
+  constexpr void (*kTiles[])(const Int8Tile&) = {nullptr, Tile<1>, Tile<2>, Tile<3>,
+                                                 Tile<4>, Tile<5>, Tile<6>};
   kTiles[tile.row_count](tile);
 }
 
-// An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per lane.
-void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count) {
+// An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per
+// lane.
+void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
+               int64_t count) {
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     __m256i sum = _mm256_setzero_si256();
     for (int64_t t = 0; t < taps; ++t) {
-      const __m256i a = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x[t] + i)));
-      const __m256i b = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + t * count + i)));
+      const __m256i a =
+          _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x[t] + i)));
+      const __m256i b = _mm256_cvtepi16_epi32(
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(w + t * count + i)));
       sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
     }
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(acc + i), sum);
@@ -130,8 +143,8 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
-void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
-             int32_t* sums) {
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
+             int64_t bytes, int64_t count, int32_t* sums) {
   for (int64_t i = 0; i < count; ++i) {
     __m256i wide = _mm256_setzero_si256();
     uint32_t rest = 0;
@@ -146,7 +159,8 @@ void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64
     }
     alignas(32) uint64_t lanes[4];
     _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), wide);
-    sums[i] = static_cast<int32_t>(rest + static_cast<uint32_t>(lanes[0] + lanes[1] + lanes[2] + lanes[3]));
+    sums[i] = static_cast<int32_t>(
+        rest + static_cast<uint32_t>(lanes[0] + lanes[1] + lanes[2] + lanes[3]));
   }
 }
 
@@ -154,7 +168,8 @@ void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
   const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
   const __m128i flips = _mm_set1_epi32(flip * 0x10101);
   for (; pixels >= 6; pixels -= 4, from += 12, to += 16) {
-    const __m128i bytes = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
+    const __m128i bytes =
+        _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, flips));
   }
   kInt8TileScalar.expand3(from, to, pixels, flip);
@@ -171,8 +186,10 @@ void Pointers(const Int8PointerRun& run) {
   }
 }
 
-constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&), const Int8TileDef* bounded) {
-  return {name, kTilePanels, {0, 6, 6, 6, 6}, false, false, run, Depthwise, SumRows, Pointers, Expand3, bounded, UnsafePairsAvx2};
+constexpr Int8TileDef DefOf(const char* name, void (*run)(const Int8Tile&),
+                            const Int8TileDef* bounded) {
+  return {name,      kTilePanels, {0, 6, 6, 6, 6}, false,   false,   run,
+          Depthwise, SumRows,     Pointers,        Expand3, bounded, UnsafePairsAvx2};
 }
 
 constexpr Int8TileDef kBounded = DefOf("avx2 bytes", RunBoundedTileAvx2, nullptr);

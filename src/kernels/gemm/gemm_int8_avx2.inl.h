@@ -1,4 +1,5 @@
-// What AVX2 tiles share: the exact product of pairs, and the epilogue of sums, rows of 16 columns in two registers each.
+// What AVX2 tiles share: the exact product of pairs, and the epilogue of sums, rows of 16 columns
+// in two registers each.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +11,8 @@
 namespace evoq {
 namespace {
 
-// acc += a * w, kept from being reordered with other sums: compilers would hold the products and spill the accumulators.
+// acc += a * w, kept from being reordered with other sums: compilers would hold the products and
+// spill the accumulators.
 inline void AddProduct(__m256i& acc, __m256i a, __m256i w) {
   acc = _mm256_add_epi32(acc, _mm256_madd_epi16(a, w));
   asm("" : "+x"(acc));
@@ -21,9 +23,11 @@ inline __m256 AddResidual(const Int8Tile& tile, int row, int column, __m256 v) {
   if (tile.residual_type == Int8Residual::kFloat32)
     return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r) + column));
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r + column));
-  __m256i q = tile.residual_type == Int8Residual::kUint8 ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes);
+  __m256i q = tile.residual_type == Int8Residual::kUint8 ? _mm256_cvtepu8_epi32(bytes)
+                                                         : _mm256_cvtepi8_epi32(bytes);
   q = _mm256_sub_epi32(q, _mm256_set1_epi32(tile.residual_zero));
-  return _mm256_add_ps(v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
+  return _mm256_add_ps(
+      v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
 }
 
 inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
@@ -34,7 +38,8 @@ inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
 // One row x 8 whole columns: from the sum to the stored output.
 inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
   uint8_t* y = tile.y + row * tile.y_stride;
-  sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)));
+  sum = _mm256_add_epi32(sum,
+                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)));
   if (tile.w_zero != nullptr) {
     const __m256i zero = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.w_zero + column));
     sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, _mm256_set1_epi32(tile.row_sums[row])));
@@ -56,9 +61,11 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
     return;
   }
   __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(tile.y_zero));
-  q = _mm256_shuffle_epi8(q, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
-                                              0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
-  const __m128i bytes = _mm_unpacklo_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+  q = _mm256_shuffle_epi8(
+      q, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                          0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+  const __m128i bytes =
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(y + column), bytes);
 }
 
@@ -66,9 +73,11 @@ inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
 template <bool kPlain>
 void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
   const int32_t zero = tile.y_zero + tile.y_flip;
-  const __m256i bias[2] = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)),
-                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column) + 1)};
-  const __m256 multiplier[2] = {_mm256_loadu_ps(tile.multiplier + column), _mm256_loadu_ps(tile.multiplier + column + 8)};
+  const __m256i bias[2] = {
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)),
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column) + 1)};
+  const __m256 multiplier[2] = {_mm256_loadu_ps(tile.multiplier + column),
+                                _mm256_loadu_ps(tile.multiplier + column + 8)};
   const __m256i zeros = _mm256_set1_epi16(static_cast<int16_t>(zero));
   const __m128i low = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.low) + zero));
   const __m128i high = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.high) + zero));
@@ -79,7 +88,8 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
     __m256i q[2];
 #pragma GCC unroll 2
     for (int j = 0; j < 2; ++j) {
-      __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
+      __m256 v =
+          _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
       if (!kPlain && tile.residual_type != Int8Residual::kNone)
         v = AddResidual(tile, static_cast<int>(r), column + 8 * j, v);
       if (!kPlain && tile.leaky) v = Leaky(tile, v);
@@ -87,13 +97,15 @@ void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
     }
     const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zeros);
     const __m256i pairs = _mm256_packus_epi16(words, words);  // columns 0-3, 8-11 and 4-7, 12-15
-    __m128i bytes = _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    __m128i bytes =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
     bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
   }
 }
 
-// The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its registers.
+// The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its
+// registers.
 __attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, const __m256i* sums) {
   uint32_t mask = 0xffff;
   if (panel == 0) mask &= tile.first_mask;

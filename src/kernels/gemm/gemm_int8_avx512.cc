@@ -1,5 +1,6 @@
-// AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of an unsigned
-// activation and a signed weight to each int32. 28 of the 32 registers accumulate: 14 rows x 2 panels or 7 rows x 4.
+// AVX-512 VNNI tiles: one 32-bit lane holds four channels, so that vpdpbusd adds four products of
+// an unsigned activation and a signed weight to each int32. 28 of the 32 registers accumulate: 14
+// rows x 2 panels or 7 rows x 4.
 #include <immintrin.h>
 
 #include <array>
@@ -27,11 +28,14 @@ inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 m
   const uint8_t* r = tile.residual + row * tile.residual_stride;
   if (tile.residual_type == Int8Residual::kFloat32)
     return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
-  const __m128i bytes = mask == 0xffff ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(r + column))
-                                       : _mm_maskz_loadu_epi8(mask, r + column);
-  __m512i q = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+  const __m128i bytes = mask == 0xffff
+                            ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(r + column))
+                            : _mm_maskz_loadu_epi8(mask, r + column);
+  __m512i q = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes)
+                                                         : _mm512_cvtepi8_epi32(bytes);
   q = _mm512_sub_epi32(q, _mm512_set1_epi32(tile.residual_zero));
-  return _mm512_add_ps(v, _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(tile.residual_multiplier)));
+  return _mm512_add_ps(
+      v, _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(tile.residual_multiplier)));
 }
 
 inline __m512 Leaky(const Int8Tile& tile, __m512 v) {
@@ -60,8 +64,8 @@ inline void StoreBytes(uint8_t* y, uint32_t mask, __m128i bytes) {
   }
 }
 
-// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is padded to whole
-// fours.
+// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is
+// padded to whole fours.
 template <int kPanels, bool kResidual, bool kLeaky>
 void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   const int count = tile.row_count * kPanels;
@@ -72,17 +76,21 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
   for (int j = 0; j < 4; ++j) {
     const int p = j % kPanels;
     multiplier[j] = _mm512_loadu_ps(tile.multiplier + 16 * p);
-    mask[j] = (p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff) & 0xffff;
+    mask[j] =
+        (p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff) & 0xffff;
     y_offset[j] = j / kPanels * tile.y_stride + 16 * p;
     r_offset[j] = j / kPanels * tile.residual_stride + 16 * p;
   }
   const bool together = tile.y_stride == 16 * kPanels;  // neighbouring rows touch
   const bool whole = (mask[0] & mask[1] & mask[2] & mask[3]) == 0xffff;
   const int32_t zero = tile.y_zero + tile.y_flip;
-  const int32_t lowest = static_cast<int32_t>(tile.low) + zero, highest = static_cast<int32_t>(tile.high) + zero;
-  const bool clamp = lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
+  const int32_t lowest = static_cast<int32_t>(tile.low) + zero,
+                highest = static_cast<int32_t>(tile.high) + zero;
+  const bool clamp =
+      lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
   const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const __m512i low = _mm512_set1_epi8(static_cast<char>(lowest)), high = _mm512_set1_epi8(static_cast<char>(highest));
+  const __m512i low = _mm512_set1_epi8(static_cast<char>(lowest)),
+                high = _mm512_set1_epi8(static_cast<char>(highest));
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(tile.y_flip));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   uint8_t* y = tile.y;
@@ -94,9 +102,10 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
       if (kResidual && i + j < count) {
         const uint8_t* residual = tile.residual + i / kPanels * tile.residual_stride + r_offset[j];
         const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual);
-        const __m512i r =
-            tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
-        const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
+        const __m512i r = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes)
+                                                                     : _mm512_cvtepi8_epi32(bytes);
+        const __m512 real =
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
       }
       if (kLeaky) v = Leaky(tile, v);
@@ -112,7 +121,8 @@ void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
     } else if (whole && kPanels == 2) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
       if (i + 2 < count)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride), _mm512_extracti64x4_epi64(bytes, 1));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride),
+                            _mm512_extracti64x4_epi64(bytes, 1));
     } else {
       StoreBytes(y + y_offset[0], mask[0], _mm512_castsi512_si128(bytes));
       if (i + 1 < count) StoreBytes(y + y_offset[1], mask[1], _mm512_extracti32x4_epi32(bytes, 1));
@@ -129,10 +139,11 @@ void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
   __m512 least = _mm512_setzero_ps(), most = least;
   for (int p = 0; p < kPanels; ++p) {
     const int column = 16 * p;
-    const auto mask =
-        static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff));
+    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
+                                             (p == kPanels - 1 ? tile.last_mask : 0xffff));
     const __m512 multiplier = _mm512_loadu_ps(tile.multiplier + column);
-    const __m512 offset = tile.offset != nullptr ? _mm512_loadu_ps(tile.offset + column) : _mm512_setzero_ps();
+    const __m512 offset =
+        tile.offset != nullptr ? _mm512_loadu_ps(tile.offset + column) : _mm512_setzero_ps();
     uint8_t* y = tile.y + 4 * column;
     for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
       __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r * kPanels + p]), multiplier);
@@ -160,8 +171,8 @@ void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
 template <int kPanels>
 void FinishInts(const Int8Tile& tile, const __m512i* sums) {
   for (int p = 0; p < kPanels; ++p) {
-    const auto mask =
-        static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff));
+    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
+                                             (p == kPanels - 1 ? tile.last_mask : 0xffff));
     uint8_t* y = tile.y + 64 * p;
     for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
       if (mask == 0xffff) {
@@ -173,19 +184,24 @@ void FinishInts(const Int8Tile& tile, const __m512i* sums) {
   }
 }
 
-// The epilogue of a tile's sums with their bias, rows x panels. Out of line: it would cost the tile its registers.
+// The epilogue of a tile's sums with their bias, rows x panels. Out of line: it would cost the tile
+// its registers.
 template <int kPanels>
 __attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
   if (tile.w_zero != nullptr) {
     for (int i = 0; i < tile.row_count * kPanels; ++i) {
       const __m512i zero = _mm512_loadu_si512(tile.w_zero + i % kPanels * 16);
-      sums[i] = _mm512_sub_epi32(sums[i], _mm512_mullo_epi32(zero, _mm512_set1_epi32(tile.row_sums[i / kPanels])));
+      sums[i] = _mm512_sub_epi32(
+          sums[i], _mm512_mullo_epi32(zero, _mm512_set1_epi32(tile.row_sums[i / kPanels])));
     }
   }
   if (tile.output == Int8Output::kInt8 && tile.small) {
     const bool residual = tile.residual_type != Int8Residual::kNone;
-    if (tile.leaky) return (residual ? FinishBytes<kPanels, true, true> : FinishBytes<kPanels, false, true>)(tile, sums);
-    return (residual ? FinishBytes<kPanels, true, false> : FinishBytes<kPanels, false, false>)(tile, sums);
+    if (tile.leaky)
+      return (residual ? FinishBytes<kPanels, true, true>
+                       : FinishBytes<kPanels, false, true>)(tile, sums);
+    return (residual ? FinishBytes<kPanels, true, false>
+                     : FinishBytes<kPanels, false, false>)(tile, sums);
   }
   if (tile.output == Int8Output::kFloat32) return FinishFloats<kPanels>(tile, sums);
   if (tile.output == Int8Output::kInt32) return FinishInts<kPanels>(tile, sums);
@@ -193,11 +209,13 @@ __attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
     uint32_t mask = 0xffff;
     if (p == 0) mask &= tile.first_mask;
     if (p == kPanels - 1) mask &= tile.last_mask;
-    for (int r = 0; r < tile.row_count; ++r) Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
+    for (int r = 0; r < tile.row_count; ++r)
+      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
   }
 }
 
-// The lines of wide outputs arrive while the sums are computed. In the L2 cache: in the L1 cache rows may evict one another.
+// The lines of wide outputs arrive while the sums are computed. In the L2 cache: in the L1 cache
+// rows may evict one another.
 template <int kPanels>
 inline void FetchOutput(const Int8Tile& tile) {
   if (tile.output == Int8Output::kInt8) return;
@@ -208,12 +226,14 @@ inline void FetchOutput(const Int8Tile& tile) {
   }
 }
 
-// How a tile ends: its sums go through FinishTile, or, where all columns are stored, straight from their registers.
+// How a tile ends: its sums go through FinishTile, or, where all columns are stored, straight from
+// their registers.
 enum class End { kAny, kBytes, kBytesWithResidual, kInts, kFloats };
 
 // FinishFloats of whole panels without residual and LeakyRelu, from registers.
 template <int kRows, int kPanels>
-inline __attribute__((always_inline)) void StoreRowsOfFloats(const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
+inline __attribute__((always_inline)) void StoreRowsOfFloats(
+    const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
   const float *multiplier = tile.multiplier, *offset = tile.offset;
   float* const range = tile.range;
   const bool clamp = tile.clamp;
@@ -225,7 +245,8 @@ inline __attribute__((always_inline)) void StoreRowsOfFloats(const Int8Tile& til
   for (int r = 0; r < kRows; ++r, y += y_stride) {
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r * kPanels + p]), _mm512_loadu_ps(multiplier + 16 * p));
+      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r * kPanels + p]),
+                               _mm512_loadu_ps(multiplier + 16 * p));
       if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
       if (clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
       if (range != nullptr) {  // a NaN leaves the second operand
@@ -242,11 +263,14 @@ inline __attribute__((always_inline)) void StoreRowsOfFloats(const Int8Tile& til
 
 // FinishBytes of whole panels without LeakyRelu, from registers.
 template <int kRows, int kPanels, bool kResidual>
-inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
+inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile,
+                                                            const __m512i (&acc)[kRows * kPanels]) {
   constexpr int kCount = kRows * kPanels;
   const int32_t zero = tile.y_zero + tile.y_flip;
-  const int32_t lowest = static_cast<int32_t>(tile.low) + zero, highest = static_cast<int32_t>(tile.high) + zero;
-  const bool clamp = lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
+  const int32_t lowest = static_cast<int32_t>(tile.low) + zero,
+                highest = static_cast<int32_t>(tile.high) + zero;
+  const bool clamp =
+      lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
   const bool unsigned_residual = tile.residual_type == Int8Residual::kUint8;
   const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -258,12 +282,15 @@ inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile
     for (int j = 0; j < 4; ++j) {
       if (i + j >= kCount) continue;
       const int p = j % kPanels;
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i + j]), _mm512_loadu_ps(tile.multiplier + 16 * p));
+      __m512 v =
+          _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i + j]), _mm512_loadu_ps(tile.multiplier + 16 * p));
       if (kResidual) {
         const uint8_t* residual = tile.residual + (i + j) / kPanels * tile.residual_stride + 16 * p;
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(residual));
-        const __m512i r = unsigned_residual ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
-        const __m512 real = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
+        const __m512i r =
+            unsigned_residual ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
+        const __m512 real =
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
         v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
       }
       q[j] = _mm512_cvtps_epi32(v);
@@ -282,7 +309,8 @@ inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile
     } else if (kPanels == 2) {
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
       if (i + 2 < kCount)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride), _mm512_extracti64x4_epi64(bytes, 1));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride),
+                            _mm512_extracti64x4_epi64(bytes, 1));
     } else {
       const auto at = [&](int row) { return reinterpret_cast<__m128i*>(y + row * tile.y_stride); };
       _mm_storeu_si128(at(0), _mm512_castsi512_si128(bytes));
@@ -295,7 +323,8 @@ inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile
 
 template <int kRows, int kPanels, End kEnd>
 void Tile(const Int8Tile& tile) {
-  constexpr int kLoaded = kRows * kPanels + kPanels > 30 ? 2 : kPanels;  // panels in registers: rows' bytes take two
+  constexpr int kLoaded =
+      kRows * kPanels + kPanels > 30 ? 2 : kPanels;  // panels in registers: rows' bytes take two
   FetchOutput<kPanels>(tile);
   __m512i acc[kRows * kPanels];
 #pragma GCC unroll 32
@@ -307,7 +336,8 @@ void Tile(const Int8Tile& tile) {
   const int64_t panel_bytes = tile.panel_bytes, bytes = 4 * tile.groups_of_4, ahead = tile.prefetch;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* x[kRows];
-    const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
+    const int64_t offset =
+        tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = tile.rows[tap * tile.row_stride + r] + offset;
     for (int64_t k = 0; k < bytes; k += 4, w += 64) {
@@ -319,9 +349,11 @@ void Tile(const Int8Tile& tile) {
       for (int r = 0; r < kRows; ++r) {
         const __m512i a = BroadcastFour(x[r] + k);
 #pragma GCC unroll 4
-        for (int p = 0; p < kLoaded; ++p) acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
+        for (int p = 0; p < kLoaded; ++p)
+          acc[r * kPanels + p] = _mm512_dpbusd_epi32(acc[r * kPanels + p], a, b[p]);
 #pragma GCC unroll 4
-        for (int p = kLoaded; p < kPanels; ++p) acc[r * kPanels + p] = DotMemory(acc[r * kPanels + p], a, w + p * panel_bytes);
+        for (int p = kLoaded; p < kPanels; ++p)
+          acc[r * kPanels + p] = DotMemory(acc[r * kPanels + p], a, w + p * panel_bytes);
       }
     }
   }
@@ -369,16 +401,17 @@ void LaneTile(const Int8Tile& tile) {
   const int8_t* w = tile.weights;
   for (int64_t tap = 0; tap < tile.taps; ++tap) {
     const uint8_t* const* x = tile.rows + tap * tile.row_stride;
-    const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
+    const int64_t offset =
+        tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
     for (int64_t q = 0; q < tile.groups_of_4; ++q, w += 64) {
       const __m512i b = _mm512_load_si512(w);
       const __m512i lane = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int32_t>(q)));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const __m512i a =
-            tile.lane_words == 4
-                ? _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x[r] + offset)))
-                : _mm512_maskz_loadu_epi32(words, x[r] + offset);
+        const __m512i a = tile.lane_words == 4
+                              ? _mm512_castsi128_si512(_mm_loadu_si128(
+                                    reinterpret_cast<const __m128i*>(x[r] + offset)))
+                              : _mm512_maskz_loadu_epi32(words, x[r] + offset);
         acc[r] = _mm512_dpbusd_epi32(acc[r], _mm512_permutexvar_epi32(lane, a), b);
       }
     }
@@ -400,7 +433,8 @@ template <int kPanels>
 constexpr std::array<TileFn, 15> kTiles[] = {
     TilesOf<kPanels, End::kAny>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
     TilesOf<kPanels, End::kBytes>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kBytesWithResidual>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
+    TilesOf<kPanels, End::kBytesWithResidual>(
+        std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
     TilesOf<kPanels, End::kInts>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
     TilesOf<kPanels, End::kFloats>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())};
 
@@ -408,24 +442,30 @@ End EndOf(const Int8Tile& tile) {
   const bool whole = (tile.first_mask & tile.last_mask & 0xffff) == 0xffff;
   if (!whole) return End::kAny;
   if (tile.output == Int8Output::kInt32) return End::kInts;
-  if (tile.output == Int8Output::kFloat32) return tile.residual_type == Int8Residual::kNone && !tile.leaky ? End::kFloats : End::kAny;
+  if (tile.output == Int8Output::kFloat32)
+    return tile.residual_type == Int8Residual::kNone && !tile.leaky ? End::kFloats : End::kAny;
   if (tile.output != Int8Output::kInt8 || !tile.small || tile.leaky) return End::kAny;
   if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
   return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
 }
 
-constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTile<3>,  LaneTile<4>,
-                               LaneTile<5>,  LaneTile<6>,  LaneTile<7>,  LaneTile<8>,  LaneTile<9>,
-                               LaneTile<10>, LaneTile<11>, LaneTile<12>, LaneTile<13>, LaneTile<14>};
+constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTile<3>,
+                               LaneTile<4>,  LaneTile<5>,  LaneTile<6>,  LaneTile<7>,
+                               LaneTile<8>,  LaneTile<9>,  LaneTile<10>, LaneTile<11>,
+                               LaneTile<12>, LaneTile<13>, LaneTile<14>};
 
 void RunTile(const Int8Tile& tile) {
   if (tile.lanes != nullptr) return kLanes[tile.row_count](tile);
-  const auto* const tiles = tile.panel_count == 1 ? kTiles<1> : tile.panel_count == 2 ? kTiles<2> : kTiles<4>;
+  const auto* const tiles = tile.panel_count == 1   ? kTiles<1>
+                            : tile.panel_count == 2 ? kTiles<2>
+                                                    : kTiles<4>;
   tiles[static_cast<int>(EndOf(tile))][tile.row_count](tile);
 }
 
-// An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per lane.
-void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count) {
+// An activation fills the low half of a 32-bit lane, so that vpmaddwd gives one exact product per
+// lane.
+void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
+               int64_t count) {
   for (int64_t i = 0; i < count; i += 16) {
     const __mmask16 mask = count - i >= 16 ? 0xffff : (1u << (count - i)) - 1;
     __m512i sum = _mm512_setzero_si512();
@@ -438,8 +478,8 @@ void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t 
   }
 }
 
-void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
-             int32_t* sums) {
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
+             int64_t bytes, int64_t count, int32_t* sums) {
   const __m512i zero = _mm512_setzero_si512();
   const __mmask64 tail = (__mmask64{1} << (bytes % 64)) - 1;
   for (int64_t i = 0; i < count; ++i) {
@@ -447,8 +487,10 @@ void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64
     for (int64_t t = 0; t < taps; ++t) {
       const uint8_t* x = rows[t * row_stride + i] + offset;
       int64_t c = 0;
-      for (; c + 64 <= bytes; c += 64) sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_loadu_si512(x + c), zero));
-      if (tail != 0) sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_maskz_loadu_epi8(tail, x + c), zero));
+      for (; c + 64 <= bytes; c += 64)
+        sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_loadu_si512(x + c), zero));
+      if (tail != 0)
+        sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_maskz_loadu_epi8(tail, x + c), zero));
     }
     sums[i] = static_cast<int32_t>(_mm512_reduce_add_epi64(sum));
   }
@@ -458,7 +500,8 @@ void Expand3(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip) {
   const __m128i order = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
   const __m128i flips = _mm_set1_epi32(flip * 0x10101);
   for (; pixels >= 6; pixels -= 4, from += 12, to += 16) {
-    const __m128i bytes = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
+    const __m128i bytes =
+        _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), order);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, flips));
   }
   kInt8TileScalar.expand3(from, to, pixels, flip);
@@ -477,7 +520,8 @@ void Pointers(const Int8PointerRun& run) {
         const __mmask8 mask = left >= 8 ? 0xff : static_cast<__mmask8>((1 << left) - 1);
         const __m512i offset = _mm512_maskz_loadu_epi64(mask, inner + i);
         const __mmask8 none = outside ? 0xff : _mm512_movepi64_mask(offset);
-        _mm512_mask_storeu_epi64(to + i, mask, _mm512_mask_mov_epi64(_mm512_add_epi64(base, offset), none, padding));
+        _mm512_mask_storeu_epi64(
+            to + i, mask, _mm512_mask_mov_epi64(_mm512_add_epi64(base, offset), none, padding));
       }
     }
   }
@@ -485,6 +529,7 @@ void Pointers(const Int8PointerRun& run) {
 
 }  // namespace
 
-const Int8TileDef kInt8TileAvx512 = {"avx512", 4, {0, 14, 14, 7, 7}, true, true, RunTile, Depthwise, SumRows, Pointers, Expand3};
+const Int8TileDef kInt8TileAvx512 = {"avx512", 4,         {0, 14, 14, 7, 7}, true,     true,
+                                     RunTile,  Depthwise, SumRows,           Pointers, Expand3};
 
 }  // namespace evoq

@@ -10,12 +10,12 @@ float AddResidual(const Int8Tile& tile, int row, int64_t n, float v) {
   if (tile.residual_type == Int8Residual::kNone) return v;
   const uint8_t* r = tile.residual + row * tile.residual_stride;
   switch (tile.residual_type) {
-    case Int8Residual::kNone:
-      break;
+    case Int8Residual::kNone: break;
     case Int8Residual::kUint8:
       return v + static_cast<float>(r[n] - tile.residual_zero) * tile.residual_multiplier;
     case Int8Residual::kInt8:
-      return v + static_cast<float>(static_cast<int8_t>(r[n]) - tile.residual_zero) * tile.residual_multiplier;
+      return v + static_cast<float>(static_cast<int8_t>(r[n]) - tile.residual_zero) *
+                     tile.residual_multiplier;
     case Int8Residual::kFloat32: {
       float value;
       std::memcpy(&value, r + 4 * n, 4);
@@ -31,7 +31,8 @@ void RunTile(const Int8Tile& tile) {
       uint32_t acc[16] = {};
       const int8_t* w = tile.weights + panel * tile.panel_bytes;
       for (int64_t tap = 0; tap < tile.taps; ++tap) {
-        const int64_t offset = tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
+        const int64_t offset =
+            tile.x_offset + (tile.tap_offsets != nullptr ? tile.tap_offsets[tap] : 0);
         const uint8_t* x = tile.rows[tap * tile.row_stride + row] + offset;
         for (int64_t group = 0; group < tile.groups_of_4; ++group, w += 64, x += 4) {
           for (int n = 0; n < 16; ++n) {
@@ -51,15 +52,16 @@ void RunTile(const Int8Tile& tile) {
   }
 }
 
-void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count) {
+void Depthwise(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
+               int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     acc[i] = 0;
     for (int64_t t = 0; t < taps; ++t) acc[i] += x[t][i] * w[t * count + i];
   }
 }
 
-void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
-             int32_t* sums) {
+void SumRows(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
+             int64_t bytes, int64_t count, int32_t* sums) {
   for (int64_t i = 0; i < count; ++i) {
     uint32_t sum = 0;
     for (int64_t t = 0; t < taps; ++t) {
@@ -117,6 +119,7 @@ void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t fi
   }
 }
 
-const Int8TileDef kInt8TileScalar = {"scalar", 4, {0, 4, 4, 4, 4}, false, false, RunTile, Depthwise, SumRows, Pointers, Expand3};
+const Int8TileDef kInt8TileScalar = {"scalar", 4,         {0, 4, 4, 4, 4}, false,    false,
+                                     RunTile,  Depthwise, SumRows,         Pointers, Expand3};
 
 }  // namespace evoq

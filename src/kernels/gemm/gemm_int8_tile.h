@@ -1,16 +1,19 @@
-// The micro-kernel contract of all integer linear kernels: one tile of output rows x 16-column panels, with its
-// epilogue. Plain data only: this header is what instruction-set files include.
+// The micro-kernel contract of all integer linear kernels: one tile of output rows x 16-column
+// panels, with its epilogue. Plain data only: this header is what instruction-set files include.
 //
 //   acc[r][n] = sum over taps t, groups of four channels q, i < 4:
-//               rows[t * row_stride + r][x_offset + tap_offsets[t] + 4 q + i] * weights[n / 16][t * groups_of_4 + q][n % 16][i]
+//               rows[t * row_stride + r][x_offset + tap_offsets[t] + 4 q + i] * weights[n / 16][t *
+//               groups_of_4 + q][n % 16][i]
 //   acc[r][n] += bias[n] - w_zero[n] * row_sums[r]                       modulo 2^32
 //   y[r][n]    = acc                                                      kInt32
-//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]   one rounding per operation
-//   y[r][n]    = clamp(v, low, high)                                      kFloat32; clamped only when `clamp`
-//   y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero            kInt8: the low byte, for uint8 and int8 alike
-// With `lanes` (narrow groups whose columns share a panel), column n reads 4 (lanes[n] + q) + i instead of 4 q + i.
-// where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h: `low` and `high` hold the activation
-// and the saturation, both measured before the zero point is added, and are integers for kInt8.
+//   v          = float32(acc) * multiplier[n] [+ offset[n]] [+ residual] [leaky]   one rounding per
+//   operation y[r][n]    = clamp(v, low, high)                                      kFloat32;
+//   clamped only when `clamp` y[r][n]    = round_half_even(clamp(v, low, high)) + y_zero kInt8: the
+//   low byte, for uint8 and int8 alike
+// With `lanes` (narrow groups whose columns share a panel), column n reads 4 (lanes[n] + q) + i
+// instead of 4 q + i. where clamp(v, low, high) takes max(v, low) first. This is kernels/requant.h:
+// `low` and `high` hold the activation and the saturation, both measured before the zero point is
+// added, and are integers for kInt8.
 #pragma once
 
 #include <cstdint>
@@ -27,28 +30,32 @@ struct Int8Excess {
 };
 
 struct Int8Tile {
-  // Activations, uint8. Four bytes are read at a time, so each row has 4 * groups_of_4 readable bytes from x_offset on.
+  // Activations, uint8. Four bytes are read at a time, so each row has 4 * groups_of_4 readable
+  // bytes from x_offset on.
   const uint8_t* const* rows;
   int64_t row_stride;
   int64_t taps;
   int64_t groups_of_4;
   int64_t x_offset;
-  const int64_t* tap_offsets;  // null: all 0. Not null: row_stride is 0, one pointer of a row serves all taps
-  const int32_t* lanes;  // 16 numbers, or null; one panel, Int8TileDef::takes_lanes and no w_zero only
-  int32_t lane_words;    // 4-byte words that may be read from x_offset on, 1 .. 16
+  const int64_t*
+      tap_offsets;  // null: all 0. Not null: row_stride is 0, one pointer of a row serves all taps
+  const int32_t*
+      lanes;  // 16 numbers, or null; one panel, Int8TileDef::takes_lanes and no w_zero only
+  int32_t lane_words;  // 4-byte words that may be read from x_offset on, 1 .. 16
   // Weights, int8: panel p starts at weights + p * panel_bytes and is 64-byte aligned.
   const int8_t* weights;
   int64_t panel_bytes;
-  // With tiles of Int8TileDef::bounded, not null: to the weights of column n of panel p come the excess[i].delta,
-  // excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
+  // With tiles of Int8TileDef::bounded, not null: to the weights of column n of panel p come the
+  // excess[i].delta, excess_begin[17 p + n] <= i < excess_begin[17 p + n + 1].
   const Int8Excess* excess;
   const uint32_t* excess_begin;
-  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0: nothing to fetch
+  int64_t prefetch;  // a tile may fetch the panel at weights + prefetch into the L2 cache; 0:
+                     // nothing to fetch
 
   int32_t row_count;    // 1 .. Int8TileDef::max_rows[panel_count]
   int32_t panel_count;  // 1 .. Int8TileDef::max_panels
-  // Which columns of the first and of the last panel are stored (bit n = column n); the others are stored whole. With
-  // one panel both apply.
+  // Which columns of the first and of the last panel are stored (bit n = column n); the others are
+  // stored whole. With one panel both apply.
   uint32_t first_mask;
   uint32_t last_mask;
 
@@ -59,7 +66,8 @@ struct Int8Tile {
   const int32_t* w_zero;    // null: all zero
   const int32_t* row_sums;  // per row; with w_zero only
 
-  // Not null, with Int8TileDef::takes_range and kFloat32 only: 16 numbers below 0 and then 16 above, widened by what is stored.
+  // Not null, with Int8TileDef::takes_range and kFloat32 only: 16 numbers below 0 and then 16
+  // above, widened by what is stored.
   float* range;
 
   // Column 0 of the first panel of row 0; strides in bytes.
@@ -69,8 +77,8 @@ struct Int8Tile {
   int64_t residual_stride;
   Int8Output output;
   Int8Residual residual_type;
-  float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a float32 one is added as
-                              // is
+  float residual_multiplier;  // v += float32(residual - residual_zero) * residual_multiplier; a
+                              // float32 one is added as is
   int32_t residual_zero;
   int32_t y_zero;
   uint8_t y_flip;  // kInt8: 0x80 when y is int8, 0 when it is uint8
@@ -101,22 +109,27 @@ struct Int8TileDef {
   bool takes_range;
   void (*run)(const Int8Tile& tile);
   // acc[i] = sum over t < taps: x[t][i] * w[t * count + i], i < count. |w| <= 255.
-  void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps, int64_t count);
+  void (*depthwise)(int32_t* acc, const uint8_t* const* x, const int16_t* w, int64_t taps,
+                    int64_t count);
   // sums[i] = sum over taps t and c < bytes of rows[t * row_stride + i][offset + c], i < count.
-  void (*sum_rows)(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset, int64_t bytes, int64_t count,
-                   int32_t* sums);
-  // to[(a * inner_taps + b) * tile + i] = x + outer[a] + inner[b * width + i], or `padding` where either is negative.
+  void (*sum_rows)(const uint8_t* const* rows, int64_t row_stride, int64_t taps, int64_t offset,
+                   int64_t bytes, int64_t count, int32_t* sums);
+  // to[(a * inner_taps + b) * tile + i] = x + outer[a] + inner[b * width + i], or `padding` where
+  // either is negative.
   void (*pointers)(const Int8PointerRun& run);
-  // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last pixel.
+  // Pixels of three bytes become four: the bytes xor `flip`, then 0. Reads no byte behind the last
+  // pixel.
   void (*expand3)(const uint8_t* from, uint8_t* to, int64_t pixels, uint8_t flip);
-  // Not null: tiles of the same sizes that are faster for weights of which no pair is unsafe (the others go to the excess), for
-  // up to kMaxBoundedGroups groups of all taps.
+  // Not null: tiles of the same sizes that are faster for weights of which no pair is unsafe (the
+  // others go to the excess), for up to kMaxBoundedGroups groups of all taps.
   const Int8TileDef* bounded;
-  // Pairs of 16 columns x 4 weights, bit i for the weights 2 i and 2 i + 1, whose products with two bytes may leave int16.
+  // Pairs of 16 columns x 4 weights, bit i for the weights 2 i and 2 i + 1, whose products with two
+  // bytes may leave int16.
   uint32_t (*unsafe_pairs)(const int8_t* w);
 };
 
-inline constexpr int64_t kMaxBoundedGroups = 1536;  // the tile keeps as many of its rows on the stack
+inline constexpr int64_t kMaxBoundedGroups =
+    1536;  // the tile keeps as many of its rows on the stack
 
 extern const Int8TileDef kInt8TileScalar;
 #if defined(__x86_64__)
@@ -124,7 +137,8 @@ extern const Int8TileDef kInt8TileAvx2;
 extern const Int8TileDef kInt8TileAvx512;
 #endif
 
-// The epilogue of row `row` in plain C++, for columns first <= n < last; acc[n] is the sum before the bias.
+// The epilogue of row `row` in plain C++, for columns first <= n < last; acc[n] is the sum before
+// the bias.
 void FinishInt8Row(const Int8Tile& tile, int row, const int32_t* acc, int64_t first, int64_t last);
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Convolutions whose groups have fewer than four channels (depthwise ones above all), one output pixel at a time.
+// Convolutions whose groups have fewer than four channels (depthwise ones above all), one output
+// pixel at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -12,20 +13,23 @@ struct Int8Direct {
   Int8LinearSpec spec;
   Int8Rows rows;
   const Int8TileDef* isa;
-  std::vector<int16_t> w;           // [tap][output channel][channel of the group]: w - w_zero
-  std::vector<int32_t> bias;        // per output channel, without the term of the activations' zero point
+  std::vector<int16_t> w;     // [tap][output channel][channel of the group]: w - w_zero
+  std::vector<int32_t> bias;  // per output channel, without the term of the activations' zero point
   std::vector<int32_t> weight_sum;  // per output channel
   int64_t parts = 1;
   size_t part_bytes = 0;
 
   void PrepareWeights();
   void Accumulate(const uint8_t* const* x, int32_t* acc) const;
-  float* RangeOf(std::byte* part) const { return reinterpret_cast<float*>(part + part_bytes - kRangeBytes); }
+  float* RangeOf(std::byte* part) const {
+    return reinterpret_cast<float*>(part + part_bytes - kRangeBytes);
+  }
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
 };
 
 void Int8Direct::PrepareWeights() {
-  const int64_t columns = spec.geometry.out_channels, channels = spec.geometry.group_channels(), taps = rows.taps();
+  const int64_t columns = spec.geometry.out_channels, channels = spec.geometry.group_channels(),
+                taps = rows.taps();
   const bool is_unsigned = spec.weights.dtype() == DType::kUint8;
   const auto* plain = reinterpret_cast<const uint8_t*>(spec.weights.raw());
   w.resize(static_cast<size_t>(taps * columns * channels));
@@ -34,7 +38,9 @@ void Int8Direct::PrepareWeights() {
   bias.resize(static_cast<size_t>(columns), 0);
   for (int64_t m = 0; m < columns; ++m) {
     const auto& zeros = spec.w_zero;
-    const int32_t zero = zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[static_cast<size_t>(m)];
+    const int32_t zero = zeros.empty()       ? 0
+                         : zeros.size() == 1 ? zeros[0]
+                                             : zeros[static_cast<size_t>(m)];
     for (int64_t c = 0; c < channels; ++c) {
       for (int64_t t = 0; t < taps; ++t) {
         const uint8_t byte = plain[(m * channels + c) * taps + t];
@@ -49,7 +55,8 @@ void Int8Direct::PrepareWeights() {
 void Int8Direct::Accumulate(const uint8_t* const* x, int32_t* acc) const {
   const int64_t columns = spec.geometry.out_channels, channels = spec.geometry.group_channels();
   const int64_t group_columns = spec.geometry.group_columns();
-  if (channels == 1 && group_columns == 1) return isa->depthwise(acc, x, w.data(), rows.taps(), columns);
+  if (channels == 1 && group_columns == 1)
+    return isa->depthwise(acc, x, w.data(), rows.taps(), columns);
   std::fill_n(acc, columns, 0);
   const int16_t* weight = w.data();
   for (int64_t t = 0; t < rows.taps(); ++t) {
@@ -75,8 +82,8 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
   auto* folded = reinterpret_cast<int32_t*>(scratch);
   const int32_t stored_zero = zero + (spec.x_signed ? 128 : 0);
   for (int64_t m = 0; m < columns; ++m)
-    folded[m] =
-        static_cast<int32_t>(static_cast<uint32_t>(bias[m]) - static_cast<uint32_t>(stored_zero * weight_sum[m]));
+    folded[m] = static_cast<int32_t>(static_cast<uint32_t>(bias[m]) -
+                                     static_cast<uint32_t>(stored_zero * weight_sum[m]));
   scratch += RoundUp(4 * columns, 64);
   const float* multiplier = spec.epilogue.multiplier.data();
   if (spec.x_scale_input >= 0) {
@@ -101,16 +108,19 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
   context.pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       auto* acc = reinterpret_cast<int32_t*>(scratch + part * part_bytes);
-      auto* x = reinterpret_cast<const uint8_t**>(scratch + part * part_bytes + RoundUp(4 * columns, 64));
+      auto* x =
+          reinterpret_cast<const uint8_t**>(scratch + part * part_bytes + RoundUp(4 * columns, 64));
       float* range = RangeOf(scratch + part * part_bytes);
       std::fill_n(range, kRangeBytes / 4, 0.0f);
-      for (int64_t row = part * rows.count() / parts; row < (part + 1) * rows.count() / parts; ++row) {
+      for (int64_t row = part * rows.count() / parts; row < (part + 1) * rows.count() / parts;
+           ++row) {
         rows.Pointers(*isa, input, row, 1, 1, x);
         Accumulate(x, acc);
         if (tile.output == Int8Output::kInt32) {
           auto* y = reinterpret_cast<int32_t*>(tile.y + row * tile.y_stride);
           for (int64_t m = 0; m < columns; ++m)
-            y[m] = static_cast<int32_t>(static_cast<uint32_t>(acc[m]) + static_cast<uint32_t>(folded[m]));
+            y[m] = static_cast<int32_t>(static_cast<uint32_t>(acc[m]) +
+                                        static_cast<uint32_t>(folded[m]));
           continue;
         }
         Int8Tile one = tile;
@@ -126,7 +136,9 @@ void Int8Direct::Run(const void* const* in, void* const* out, const RunContext& 
 
 }  // namespace
 
-bool UsesDirect(const Int8Geometry& geometry) { return geometry.group > 1 && geometry.group_channels() < 4; }
+bool UsesDirect(const Int8Geometry& geometry) {
+  return geometry.group > 1 && geometry.group_channels() < 4;
+}
 
 Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& options) {
   if (!spec.weights.layout().empty())
@@ -136,11 +148,15 @@ Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& optio
   direct.PrepareWeights();
   const int64_t column_bytes = RoundUp(4 * direct.spec.geometry.out_channels, 64);
   // Pieces shorter than what waking a thread costs are not worth cutting.
-  const double work_ns = static_cast<double>(direct.rows.count()) * static_cast<double>(direct.w.size()) / 8;
-  direct.parts =
-      options.threads == 1 ? 1 : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 4000), 1, 4 * options.threads);
-  direct.part_bytes = static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64) + kRangeBytes);
-  const size_t scratch = direct.rows.scratch_bytes() + 2 * column_bytes + direct.parts * direct.part_bytes;
+  const double work_ns =
+      static_cast<double>(direct.rows.count()) * static_cast<double>(direct.w.size()) / 8;
+  direct.parts = options.threads == 1 ? 1
+                                      : std::clamp<int64_t>(static_cast<int64_t>(work_ns / 4000), 1,
+                                                            4 * options.threads);
+  direct.part_bytes =
+      static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64) + kRangeBytes);
+  const size_t scratch =
+      direct.rows.scratch_bytes() + 2 * column_bytes + direct.parts * direct.part_bytes;
   std::string variant = fmt::format("{} direct", direct.isa->name);
   return BoundKernel::Of(std::move(direct), scratch, std::move(variant));
 }

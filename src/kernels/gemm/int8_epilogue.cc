@@ -10,8 +10,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// An activation that clamps and the saturation of an integer output are one clamp, whose ends are their values at the
-// ends of the number line; the ends are integers, so rounding may come after it.
+// An activation that clamps and the saturation of an integer output are one clamp, whose ends are
+// their values at the ends of the number line; the ends are integers, so rounding may come after
+// it.
 void SetIntegerClamp(const Activation& scaled, int32_t zero, DType dtype, Int8Epilogue& e) {
   const auto low = static_cast<int32_t>(IntegerMin(dtype)) - zero,
              high = static_cast<int32_t>(IntegerMax(dtype)) - zero;
@@ -52,9 +53,11 @@ void Int8Epilogue::Fill(Int8Tile& tile) const {
 void Int8Epilogue::SetSmall(std::span<const double> sum_bounds) {
   double largest = 0;
   for (size_t c = 0; c < multiplier.size(); ++c)
-    largest = std::max(largest, std::min(sum_bounds[c], 0x1p31) * static_cast<double>(multiplier[c]));
+    largest =
+        std::max(largest, std::min(sum_bounds[c], 0x1p31) * static_cast<double>(multiplier[c]));
   largest += 512.0 * static_cast<double>(residual_multiplier);
-  small = largest * std::max(1.0, std::abs(static_cast<double>(leaky ? leaky_alpha : 1.0f))) < 0x1p29;
+  small =
+      largest * std::max(1.0, std::abs(static_cast<double>(leaky ? leaky_alpha : 1.0f))) < 0x1p29;
 }
 
 Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) {
@@ -72,7 +75,8 @@ Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns) 
     const float w_scale = w.scales[w.per_tensor() ? 0 : static_cast<size_t>(c)];
     e.multiplier.push_back(LinearMultiplier(x.scales[0], w_scale, y_scale));
     if (!std::isfinite(e.multiplier.back()))
-      return InvalidInput("scales {} * {} / {} of channel {} overflow", x.scales[0], w_scale, y_scale, c);
+      return InvalidInput("scales {} * {} / {} of channel {} overflow", x.scales[0], w_scale,
+                          y_scale, c);
   }
   if (call.has_input(3)) {
     const TensorType& residual = call.inputs[3];

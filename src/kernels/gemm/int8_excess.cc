@@ -8,9 +8,11 @@ namespace evoq {
 namespace {
 
 constexpr int kLargestPair = 128;  // 255 * 128 is an int16
-constexpr size_t kMostPerGroup = 2;  // groups of 16 columns: each costs about a tenth of what safe weights save
+constexpr size_t kMostPerGroup =
+    2;  // groups of 16 columns: each costs about a tenth of what safe weights save
 
-// Takes from the larger of two weights, and then from the other, until their positive and negative parts are safe.
+// Takes from the larger of two weights, and then from the other, until their positive and negative
+// parts are safe.
 void Bound(int8_t* pair, int8_t* delta) {
   for (const int sign : {1, -1}) {
     const int parts[2] = {std::max(sign * pair[0], 0), std::max(sign * pair[1], 0)};
@@ -43,7 +45,8 @@ BoundedInt8 BoundInt8Weights(const int8_t* packed, const K4N16& sizes, const Int
       for (uint32_t unsafe = isa.unsafe_pairs(weights); unsafe != 0; unsafe &= unsafe - 1) {
         const int pair = std::countr_zero(unsafe);
         auto& column = columns[pair / 2];
-        if (column.empty() || column.back().group != group) column.push_back({static_cast<int32_t>(group), {}});
+        if (column.empty() || column.back().group != group)
+          column.push_back({static_cast<int32_t>(group), {}});
         Bound(weights + 2 * pair, column.back().delta + pair % 2 * 2);
       }
     }

@@ -16,7 +16,8 @@ struct BoundedInt8 {
   std::vector<uint32_t> begin;  // 17 per panel
 };
 
-// Splits packed weights into safe ones and their excess. No weights when too much of them is unsafe to be worth it.
+// Splits packed weights into safe ones and their excess. No weights when too much of them is unsafe
+// to be worth it.
 BoundedInt8 BoundInt8Weights(const int8_t* packed, const K4N16& sizes, const Int8TileDef& isa);
 
 }  // namespace evoq

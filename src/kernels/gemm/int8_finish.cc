@@ -7,7 +7,8 @@
 
 namespace evoq {
 
-void Int8Finish::Rows(uint8_t* y, int64_t rows, int64_t columns, int64_t stride, float* range_out) const {
+void Int8Finish::Rows(uint8_t* y, int64_t rows, int64_t columns, int64_t stride,
+                      float* range_out) const {
   const QuantizeTable& bytes = QuantizeTableFor(isa);
   if (stride == columns * (table.empty() ? 4 : 1)) {  // the rows touch: one long one
     columns *= rows;
@@ -31,7 +32,8 @@ void Int8Finish::Rows(uint8_t* y, int64_t rows, int64_t columns, int64_t stride,
 void JoinRanges(const std::byte* pieces, size_t bytes, int64_t count, float* range) {
   range[0] = range[1] = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const auto* found = reinterpret_cast<const float*>(pieces + static_cast<size_t>(i + 1) * bytes - kRangeBytes);
+    const auto* found =
+        reinterpret_cast<const float*>(pieces + static_cast<size_t>(i + 1) * bytes - kRangeBytes);
     range[0] = std::min(range[0], *std::min_element(found, found + 16));
     range[1] = std::max(range[1], *std::max_element(found + 16, found + 32));
   }

@@ -11,7 +11,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMaxSize = int64_t{1} << 40;  // no dimension, stride, dilation or pad of a real model is beyond it
+constexpr int64_t kMaxSize =
+    int64_t{1} << 40;  // no dimension, stride, dilation or pad of a real model is beyond it
 
 bool AllWithin(const Ints& values, int64_t low) {
   for (int64_t v : values) {
@@ -26,7 +27,8 @@ Rejection BadAttribute(const char* name, const Ints& values, size_t wanted) {
 }
 
 std::optional<Rejection> StaticShapes(const KernelCall& call) {
-  if (call.inputs.size() < 2 || call.outputs.empty()) return Rejection{"shape", "needs two inputs and an output"};
+  if (call.inputs.size() < 2 || call.outputs.empty())
+    return Rejection{"shape", "needs two inputs and an output"};
   for (const TensorType* type : {&call.inputs[0], &call.inputs[1], &call.outputs[0]}) {
     if (!type->shape.ranked() || !type->shape.is_static() || !type->shape.elements())
       return Rejection{"shape", fmt::format("{} is not static", type->ToString())};
@@ -34,20 +36,22 @@ std::optional<Rejection> StaticShapes(const KernelCall& call) {
   return std::nullopt;
 }
 
-// The pads that auto_pad stands for with these sizes, per spatial dimension; `pads` stay as they are without one. Sizes and
-// dilations are at most kMaxSize and at least 0.
-std::optional<Rejection> ResolveAutoPad(const Attrs& attrs, const Ints& in, const Ints& kernel, const Ints& strides, const Ints& dilations,
-                                        Ints& pads) {
+// The pads that auto_pad stands for with these sizes, per spatial dimension; `pads` stay as they
+// are without one. Sizes and dilations are at most kMaxSize and at least 0.
+std::optional<Rejection> ResolveAutoPad(const Attrs& attrs, const Ints& in, const Ints& kernel,
+                                        const Ints& strides, const Ints& dilations, Ints& pads) {
   const std::string mode = attrs.String("auto_pad", "NOTSET");
   if (mode.empty() || mode == "NOTSET") return std::nullopt;
   if (mode == "VALID") {
     std::fill(pads.begin(), pads.end(), 0);
     return std::nullopt;
   }
-  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") return Rejection{"attribute", "auto_pad is " + mode};
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER")
+    return Rejection{"attribute", "auto_pad is " + mode};
   for (size_t i = 0; i < in.size(); ++i) {
     const auto span = CheckedMul(dilations[i], std::max<int64_t>(kernel[i] - 1, 0));
-    if (!span || *span > kMaxSize || in[i] > kMaxSize) return Rejection{"attribute", "the window of auto_pad is too large"};
+    if (!span || *span > kMaxSize || in[i] > kMaxSize)
+      return Rejection{"attribute", "the window of auto_pad is too large"};
     const int64_t last = (CeilDiv(in[i], strides[i]) - 1) * strides[i];
     const int64_t total = std::max<int64_t>(last + *span + 1 - in[i], 0);
     pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
@@ -61,28 +65,33 @@ std::optional<Rejection> ResolveAutoPad(const Attrs& attrs, const Ints& in, cons
 std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& g) {
   if (auto rejection = StaticShapes(call)) return rejection;
   if (call.attrs.Int("channels_last") != 1) return Rejection{"layout", "channels_last is not set"};
-  const Ints x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(), y = call.outputs[0].shape.sizes();
+  const Ints x = call.inputs[0].shape.sizes(), w = call.inputs[1].shape.sizes(),
+             y = call.outputs[0].shape.sizes();
   const auto shapes = [&] {
-    return fmt::format("x {}, w {}, y {}", call.inputs[0].shape.ToString(), call.inputs[1].shape.ToString(),
-                       call.outputs[0].shape.ToString());
+    return fmt::format("x {}, w {}, y {}", call.inputs[0].shape.ToString(),
+                       call.inputs[1].shape.ToString(), call.outputs[0].shape.ToString());
   };
-  if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size()) return Rejection{"shape", shapes()};
+  if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size())
+    return Rejection{"shape", shapes()};
   const size_t rank = x.size() - 2;
   const Ints strides = call.attrs.Ints("strides", Ints(rank, 1)),
              dilations = call.attrs.Ints("dilations", Ints(rank, 1));
   Ints pads = call.attrs.Ints("pads", Ints(2 * rank, 0));
-  if (strides.size() != rank || !AllWithin(strides, 1)) return BadAttribute("strides", strides, rank);
-  if (dilations.size() != rank || !AllWithin(dilations, 1)) return BadAttribute("dilations", dilations, rank);
+  if (strides.size() != rank || !AllWithin(strides, 1))
+    return BadAttribute("strides", strides, rank);
+  if (dilations.size() != rank || !AllWithin(dilations, 1))
+    return BadAttribute("dilations", dilations, rank);
   if (pads.size() != 2 * rank || !AllWithin(pads, 0)) return BadAttribute("pads", pads, 2 * rank);
-  if (auto rejection = ResolveAutoPad(call.attrs, Ints(x.begin() + 1, x.end() - 1), Ints(w.begin() + 2, w.end()), strides, dilations, pads))
+  if (auto rejection = ResolveAutoPad(call.attrs, Ints(x.begin() + 1, x.end() - 1),
+                                      Ints(w.begin() + 2, w.end()), strides, dilations, pads))
     return rejection;
   g.batch = x[0];
   g.channels = x.back();
   g.out_channels = w[0];
   g.group = call.attrs.Int("group", 1);
   if (!AllWithin(w, 1) || !AllWithin(x, 0) || g.channels < 1) return Rejection{"shape", shapes()};
-  if (g.group < 1 || g.channels % g.group != 0 || g.channels / g.group != w[1] || g.out_channels % g.group != 0 ||
-      y[0] != g.batch || y.back() != g.out_channels)
+  if (g.group < 1 || g.channels % g.group != 0 || g.channels / g.group != w[1] ||
+      g.out_channels % g.group != 0 || y[0] != g.batch || y.back() != g.out_channels)
     return Rejection{"shape", fmt::format("{} with group {}", shapes(), g.group)};
   for (size_t i = 0; i < rank; ++i) {
     const size_t axis = 3 - rank + i;
@@ -101,9 +110,11 @@ std::optional<Rejection> ReadConvGeometry(const KernelCall& call, Int8Geometry& 
   // The engine may copy the input with its padding.
   std::vector<int64_t> padded = {g.batch, g.group, RoundUp(g.group_channels(), 4)};
   for (int i = 0; i < 3; ++i)
-    padded.push_back(g.out[i] == 0 ? 0 : (g.out[i] - 1) * g.stride[i] + g.dilation[i] * (g.kernel[i] - 1) + 1);
+    padded.push_back(
+        g.out[i] == 0 ? 0 : (g.out[i] - 1) * g.stride[i] + g.dilation[i] * (g.kernel[i] - 1) + 1);
   const auto bytes = CheckedProduct(padded);
-  if (!bytes || *bytes > kMaxSize) return Rejection{"shape", fmt::format("{} is too large with its padding", shapes())};
+  if (!bytes || *bytes > kMaxSize)
+    return Rejection{"shape", fmt::format("{} is too large with its padding", shapes())};
   return std::nullopt;
 }
 
@@ -111,13 +122,14 @@ std::optional<Rejection> ReadMatMulGeometry(const KernelCall& call, Int8Geometry
   if (auto rejection = StaticShapes(call)) return rejection;
   const TensorType &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   const auto no = [&] {
-    return Rejection{"shape",
-                     fmt::format("a {}, b {}, y {}", a.shape.ToString(), b.shape.ToString(), y.shape.ToString())};
+    return Rejection{"shape", fmt::format("a {}, b {}, y {}", a.shape.ToString(),
+                                          b.shape.ToString(), y.shape.ToString())};
   };
   if (a.shape.rank() < 1 || b.shape.rank() != 2) return no();
   g.channels = b.shape[0].value;
   g.out_channels = b.shape[1].value;
-  if (g.channels < 1 || g.out_channels < 1 || a.shape[a.shape.rank() - 1].value != g.channels) return no();
+  if (g.channels < 1 || g.out_channels < 1 || a.shape[a.shape.rank() - 1].value != g.channels)
+    return no();
   g.batch = *a.shape.elements() / g.channels;
   const auto outputs = CheckedMul(g.batch, g.out_channels);
   if (!outputs || *outputs != *y.shape.elements()) return no();

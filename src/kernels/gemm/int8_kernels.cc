@@ -23,7 +23,8 @@ std::optional<Rejection> RejectWeights(const TensorType& w, const Int8Geometry& 
   if (w.quant->block != 0) return WrongType("w", w, "unblocked scales");
   if (IsPerTensor(w)) return std::nullopt;
   const auto columns = static_cast<size_t>(g.out_channels);
-  if (w.quant->axis != w_axis || w.quant->scales.size() != columns || w.quant->zero_points.size() != columns)
+  if (w.quant->axis != w_axis || w.quant->scales.size() != columns ||
+      w.quant->zero_points.size() != columns)
     return WrongType("w", w, "one scale, or one per output channel");
   return std::nullopt;
 }
@@ -43,13 +44,14 @@ std::optional<Rejection> RejectExtras(const KernelCall& call, const Int8Geometry
       return Rejection{"shape", fmt::format("residual is {}, y {}", r.ToString(), y.ToString())};
     const bool is_float = r.dtype == DType::kFloat32 && !r.quantized() && !y.quantized();
     if (!is_float && !(Is8Bit(r.dtype) && IsPerTensor(r)))
-      return WrongType("residual", r, "8-bit quantized per tensor, or float32 with a float32 output");
+      return WrongType("residual", r,
+                       "8-bit quantized per tensor, or float32 with a float32 output");
   }
   const auto activation = ActivationFromAttrs(call.attrs);
   if (!activation) return Rejection{"attribute", activation.error().message()};
   if (!IsPiecewiseLinear(activation->kind))
-    return Rejection{"attribute",
-                     fmt::format("activation {} is not piecewise linear", ActivationName(activation->kind))};
+    return Rejection{"attribute", fmt::format("activation {} is not piecewise linear",
+                                              ActivationName(activation->kind))};
   return std::nullopt;
 }
 
@@ -61,13 +63,15 @@ std::vector<int32_t> Int32s(const Tensor& tensor) {
 std::vector<int32_t> ZeroPoints(const Tensor& tensor) {
   std::vector<int32_t> zeros;
   for (int64_t i = 0; i < tensor.elements(); ++i)
-    zeros.push_back(tensor.dtype() == DType::kUint8 ? tensor.data<uint8_t>()[i] : tensor.data<int8_t>()[i]);
+    zeros.push_back(tensor.dtype() == DType::kUint8 ? tensor.data<uint8_t>()[i]
+                                                    : tensor.data<int8_t>()[i]);
   return zeros;
 }
 
 }  // namespace
 
-Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, const BindOptions& options) {
+Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
+                                   const BindOptions& options) {
   spec.weights = *call.constant(1);
   if (UsesDirect(spec.geometry)) return BindInt8Direct(std::move(spec), options);
   if (spec.weights.layout().empty()) {
@@ -77,9 +81,11 @@ Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, 
   return BindInt8Linear(std::move(spec), options);
 }
 
-std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, int w_axis) {
+std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                               int w_axis) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
-  if (!Is8Bit(x.dtype) || !IsPerTensor(x)) return WrongType("x", x, "uint8 or int8, quantized per tensor");
+  if (!Is8Bit(x.dtype) || !IsPerTensor(x))
+    return WrongType("x", x, "uint8 or int8, quantized per tensor");
   const bool float_y = y.dtype == DType::kFloat32 && !y.quantized();
   if (!float_y && !(Is8Bit(y.dtype) && IsPerTensor(y)))
     return WrongType("y", y, "uint8 or int8 quantized per tensor, or float32");
@@ -112,7 +118,8 @@ std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8G
   if (call.constant(1) == nullptr) return Rejection{"not-constant", "w is not constant"};
   if (call.has_input(2)) {
     const TensorType& zero = call.inputs[2];
-    if (zero.dtype != x.dtype || zero.shape.elements() != 1) return WrongType("x_zero_point", zero, "one of x's type");
+    if (zero.dtype != x.dtype || zero.shape.elements() != 1)
+      return WrongType("x_zero_point", zero, "one of x's type");
   }
   if (!call.has_input(3)) return std::nullopt;
   const TensorType& zero = call.inputs[3];

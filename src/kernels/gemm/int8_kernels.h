@@ -7,23 +7,27 @@
 
 namespace evoq {
 
-// Conv and MatMul on quantized types: inputs x, w, bias?, residual?. `w_axis`: the axis of w that may have scales.
-std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry, int w_axis);
+// Conv and MatMul on quantized types: inputs x, w, bias?, residual?. `w_axis`: the axis of w that
+// may have scales.
+std::optional<Rejection> RejectQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                               int w_axis);
 Result<BoundKernel> BindQuantizedLinear(const KernelCall& call, const Int8Geometry& geometry,
                                         const BindOptions& options);
 
 // ConvInteger and MatMulInteger: inputs x, w, x_zero_point?, w_zero_point?.
 std::optional<Rejection> RejectIntegerLinear(const KernelCall& call, const Int8Geometry& geometry);
-Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry, const BindOptions& options);
+Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry& geometry,
+                                      const BindOptions& options);
 
 // Binds `spec`, whose weights are the call's input 1, by the engine that takes its geometry.
-Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec, const BindOptions& options);
+Result<BoundKernel> BindInt8Either(const KernelCall& call, Int8LinearSpec spec,
+                                   const BindOptions& options);
 
 // Packs input 1 into k4n16 and leaves other inputs, and weights that Int8Direct reads, plain.
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry);
 
-// The functions of a KernelDef. `kRead` reads the geometry of a call; `kReject(call, geometry)` and `kBind(call, geometry, options)`
-// are as above.
+// The functions of a KernelDef. `kRead` reads the geometry of a call; `kReject(call, geometry)` and
+// `kBind(call, geometry, options)` are as above.
 template <auto kRead, auto kReject, auto kBind>
 struct Int8Functions {
   static std::optional<Rejection> Reject(const KernelCall& call) {

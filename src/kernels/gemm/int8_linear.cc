@@ -10,7 +10,8 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kCacheBytes = 256 << 10;   // activations and outputs of one block of rows: a share of the L2 cache
+constexpr int64_t kCacheBytes =
+    256 << 10;  // activations and outputs of one block of rows: a share of the L2 cache
 constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
 constexpr int64_t kMaxTileRows = 16;
@@ -22,16 +23,18 @@ struct Int8Linear {
   Int8Rows rows;
   K4N16 weights;
   const Int8TileDef* isa;
-  std::vector<int32_t> bias;  // per padded column: spec.bias - x_zero * weight_sum, without x_zero when it comes at run
-  std::vector<int32_t> w_zero;      // per padded column, of the stored bytes; empty when all are 0
-  std::vector<int32_t> weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
+  std::vector<int32_t> bias;  // per padded column: spec.bias - x_zero * weight_sum, without x_zero
+                              // when it comes at run
+  std::vector<int32_t> w_zero;  // per padded column, of the stored bytes; empty when all are 0
+  std::vector<int32_t>
+      weight_sum;  // per padded column: sum of w - w_zero; not computed where nothing uses it
   std::vector<float> multiplier, offset;
   BoundedInt8 bounded;         // of the instruction set's bounded tiles
   std::vector<int32_t> lanes;  // of the tile, when several groups share a panel; empty otherwise
   int tile_rows = 1, tile_panels = 1;
   int64_t block_rows = 1, blocks = 1;  // rows are cut into blocks,
   int64_t splits = 1;                  // and the panels of a group into splits
-  int64_t parts = 1;                   // parallel pieces of blocks x groups x splits, each with its own scratch
+  int64_t parts = 1;  // parallel pieces of blocks x groups x splits, each with its own scratch
   size_t part_bytes = 0;
 
   // Groups that are worked on one by one.
@@ -65,11 +68,15 @@ struct Int8Linear {
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
   void RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                std::byte* scratch) const;
-  float* RangeOf(std::byte* part) const { return reinterpret_cast<float*>(part + part_bytes - kRangeBytes); }
-  void FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split, float* range) const;
-  void RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
+  float* RangeOf(std::byte* part) const {
+    return reinterpret_cast<float*>(part + part_bytes - kRangeBytes);
+  }
+  void FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split,
+                  float* range) const;
+  void RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split,
+               const uint8_t* const* pointers, int32_t* row_sums) const;
+  void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
                int32_t* row_sums) const;
-  void SumRows(int64_t group, int64_t count, const uint8_t* const* pointers, int32_t* row_sums) const;
 };
 
 // The sums of the stored weights of each column: a product with a row of ones.
@@ -87,7 +94,8 @@ void Int8Linear::SumWeights() {
   tile.output = Int8Output::kInt32;
   tile.prefetch = 2048;
   for (int64_t panel = 0; panel < weights.panels; ++panel) {
-    tile.weights = reinterpret_cast<const int8_t*>(spec.weights.raw()) + panel * weights.panel_bytes;
+    tile.weights =
+        reinterpret_cast<const int8_t*>(spec.weights.raw()) + panel * weights.panel_bytes;
     tile.y = reinterpret_cast<uint8_t*>(weight_sum.data() + 16 * panel);
     isa->run(tile);
   }
@@ -102,7 +110,10 @@ void Int8Linear::PrepareColumns() {
   if (!spec.offset.empty()) offset.assign(padded, 0);
   const auto stored_zero_of = [&](int64_t n) {
     const auto& zeros = spec.w_zero;
-    return (zeros.empty() ? 0 : zeros.size() == 1 ? zeros[0] : zeros[static_cast<size_t>(n)]) - (flipped ? 128 : 0);
+    return (zeros.empty()       ? 0
+            : zeros.size() == 1 ? zeros[0]
+                                : zeros[static_cast<size_t>(n)]) -
+           (flipped ? 128 : 0);
   };
   bool any_zero = false;
   for (int64_t n = 0; n < weights.columns; ++n) any_zero |= stored_zero_of(n) != 0;
@@ -113,7 +124,8 @@ void Int8Linear::PrepareColumns() {
   }
   for (int64_t n = 0; n < weights.columns; ++n) {
     if (any_zero) w_zero[n] = stored_zero_of(n);
-    if (any_zero && UsesWeightSums()) weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
+    if (any_zero && UsesWeightSums())
+      weight_sum[n] -= static_cast<int32_t>(weights.taps * weights.channels * w_zero[n]);
     if (!spec.bias.empty()) bias[n] = spec.bias[n];
     if (!spec.epilogue.multiplier.empty()) multiplier[n] = spec.epilogue.multiplier[n];
     if (!spec.offset.empty()) offset[n] = spec.offset[n];
@@ -125,60 +137,77 @@ void Int8Linear::PrepareColumns() {
   spec.epilogue.SetSmall(bounds);
 }
 
-void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int32_t* from, int32_t* to) {
+void AddZeroTerm(std::span<const int32_t> weight_sum, int32_t x_zero, const int32_t* from,
+                 int32_t* to) {
   for (size_t n = 0; n < weight_sum.size(); ++n)
-    to[n] = static_cast<int32_t>(static_cast<uint32_t>(from[n]) -
-                                 static_cast<uint32_t>(x_zero) * static_cast<uint32_t>(weight_sum[n]));
+    to[n] =
+        static_cast<int32_t>(static_cast<uint32_t>(from[n]) -
+                             static_cast<uint32_t>(x_zero) * static_cast<uint32_t>(weight_sum[n]));
 }
 
 // Groups of at most eight output channels, whole ones to a panel, whose channels fit one register.
 void Int8Linear::PrepareLanes() {
   const Int8Geometry& g = spec.geometry;
   const int64_t columns = g.group_columns();
-  if (!isa->takes_lanes || g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty()) return;
+  if (!isa->takes_lanes || g.group == 1 || columns > 8 || 16 % columns != 0 || !w_zero.empty())
+    return;
   if (16 / columns * weights.groups_of_4 > 16) return;
-  for (int64_t n = 0; n < 16; ++n) lanes.push_back(static_cast<int32_t>(n / columns * weights.groups_of_4));
+  for (int64_t n = 0; n < 16; ++n)
+    lanes.push_back(static_cast<int32_t>(n / columns * weights.groups_of_4));
 }
 
 // For several tiles of rows, whose products are long enough to make up for transposing them.
 void Int8Linear::PrepareBounded() {
   constexpr int64_t kLeastRows = 12, kLeastGroups = 16;
   const int64_t groups = weights.panel_bytes / 64;
-  if (isa->bounded == nullptr || rows.count() < kLeastRows || groups < kLeastGroups || groups > kMaxBoundedGroups) return;
+  if (isa->bounded == nullptr || rows.count() < kLeastRows || groups < kLeastGroups ||
+      groups > kMaxBoundedGroups)
+    return;
   bounded = BoundInt8Weights(reinterpret_cast<const int8_t*>(spec.weights.raw()), weights, *isa);
   if (bounded.weights != nullptr) isa = isa->bounded;
 }
 
-// Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the L1 cache.
+// Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the
+// L1 cache.
 void Int8Linear::ChooseTile(int panels_wanted) {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
-  const bool crowded = stride % kL1Set == 0 || (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64) ||
+  const bool crowded = stride % kL1Set == 0 ||
+                       (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64) ||
                        spec.geometry.out_channels * spec.epilogue.y_bytes() % kL1Set == 0;
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   const int64_t count = std::max<int64_t>(1, rows.count());
-  const bool few = count <= isa->max_rows[4] || isa->max_rows[4] == isa->max_rows[2] || (crowded && count > kL1Ways - 2);
+  const bool few = count <= isa->max_rows[4] || isa->max_rows[4] == isa->max_rows[2] ||
+                   (crowded && count > kL1Ways - 2);
   if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
-  if (panels_wanted > 0 && panels_wanted <= isa->max_panels && panels > panels_wanted / 2) tile_panels = panels_wanted;
-  tile_rows =
-      static_cast<int>(CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
+  if (panels_wanted > 0 && panels_wanted <= isa->max_panels && panels > panels_wanted / 2)
+    tile_panels = panels_wanted;
+  tile_rows = static_cast<int>(
+      CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
 }
 
-// Cuts the blocks further, and panels into splits, so that the thread with the most to do is done first. An item costs its
-// tiles, the weights and activations that it brings into its core's cache, and a little for being one; what a thread that
-// comes late leaves to the others grows with the size of an item.
+// Cuts the blocks further, and panels into splits, so that the thread with the most to do is done
+// first. An item costs its tiles, the weights and activations that it brings into its core's cache,
+// and a little for being one; what a thread that comes late leaves to the others grows with the
+// size of an item.
 void Int8Linear::ShareOut(int threads, double row_bytes, Int8Variant::Cut cut) {
   constexpr double kMacsPerNs = 450, kBytesPerNs = 60, kItemNs = 100, kForkNs = 300, kLate = 0.03;
-  const int64_t count = std::max<int64_t>(1, rows.count()), tiles = CeilDiv(count, tile_rows), least = blocks;
+  const int64_t count = std::max<int64_t>(1, rows.count()), tiles = CeilDiv(count, tile_rows),
+                least = blocks;
   const int64_t chunks = CeilDiv(CeilDiv(group_columns(), 16), tile_panels);
-  const double tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 * tile_panels / kMacsPerNs;
-  const double weight_ns = static_cast<double>(weights.panel_bytes) * tile_panels / kBytesPerNs;  // of one chunk
+  const double tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 *
+                         tile_panels / kMacsPerNs;
+  const double weight_ns =
+      static_cast<double>(weights.panel_bytes) * tile_panels / kBytesPerNs;  // of one chunk
   const double row_ns = row_bytes / kBytesPerNs / static_cast<double>(groups());
   const auto cost = [&](int64_t cut_blocks, int64_t cut_splits) {
-    const double tiles_of_one = static_cast<double>(CeilDiv(tiles, cut_blocks)), chunks_of_one = static_cast<double>(CeilDiv(chunks, cut_splits));
-    const double item = tiles_of_one * (chunks_of_one * tile_ns + tile_rows * row_ns) + chunks_of_one * weight_ns + kItemNs;
+    const double tiles_of_one = static_cast<double>(CeilDiv(tiles, cut_blocks)),
+                 chunks_of_one = static_cast<double>(CeilDiv(chunks, cut_splits));
+    const double item = tiles_of_one * (chunks_of_one * tile_ns + tile_rows * row_ns) +
+                        chunks_of_one * weight_ns + kItemNs;
     const int64_t count_of_items = cut_blocks * groups() * cut_splits;
-    return static_cast<double>(CeilDiv(count_of_items, threads)) * item + (count_of_items > 1 ? kForkNs + kLate * item : 0);
+    return static_cast<double>(CeilDiv(count_of_items, threads)) * item +
+           (count_of_items > 1 ? kForkNs + kLate * item : 0);
   };
   double best = cost(least, 1);
   for (int64_t target = threads; target <= 4 * threads; target += threads) {
@@ -202,10 +231,11 @@ void Int8Linear::ShareOut(int threads, double row_bytes, Int8Variant::Cut cut) {
 void Int8Linear::ChooseBlocks(int threads, const Int8Variant& variant) {
   const Int8Geometry& g = spec.geometry;
   const int64_t count = std::max<int64_t>(1, rows.count());
-  const int64_t row_bytes =
-      g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() + g.out_channels * spec.epilogue.y_bytes();
+  const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() +
+                            g.out_channels * spec.epilogue.y_bytes();
   const int64_t larger = variant.large_blocks ? 4 : 1;
-  const int64_t wanted = std::min(larger * kCacheBytes / row_bytes, larger * kPointerBytes / (8 * rows.pointers_per_row()));
+  const int64_t wanted = std::min(larger * kCacheBytes / row_bytes,
+                                  larger * kPointerBytes / (8 * rows.pointers_per_row()));
   const int64_t weight_bytes = weights.panels * weights.panel_bytes;
   const auto set_blocks = [&](int64_t size) {
     size = std::clamp<int64_t>(size, 1, count);
@@ -219,10 +249,12 @@ void Int8Linear::ChooseBlocks(int threads, const Int8Variant& variant) {
   // Many items make parts of neighbours, which share their rows' pointers.
   const int64_t even = CeilDiv(items(), 8 * threads);
   parts = threads == 1 ? 1 : CeilDiv(items(), even);
-  part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.pointers_per_row(), 64) + RoundUp(4 * block_rows, 64) + kRangeBytes);
+  part_bytes = static_cast<size_t>(RoundUp(8 * block_rows * rows.pointers_per_row(), 64) +
+                                   RoundUp(4 * block_rows, 64) + kRangeBytes);
 }
 
-void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* pointers, int32_t* row_sums) const {
+void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* pointers,
+                         int32_t* row_sums) const {
   const int64_t taps = rows.taps(), offset = group * rows.group_bytes();
   if (rows.tap_offsets() != nullptr) {
     for (int64_t i = 0; i < count; i += tile_rows) {
@@ -230,19 +262,23 @@ void Int8Linear::SumRows(int64_t group, int64_t count, const uint8_t* const* poi
       std::fill_n(row_sums + i, n, 0);
       for (int64_t t = 0; t < taps; ++t) {
         int32_t sums[kMaxTileRows];
-        isa->sum_rows(pointers + i, 0, 1, offset + rows.tap_offsets()[t], rows.tap_bytes(), n, sums);
-        for (int64_t r = 0; r < n; ++r) row_sums[i + r] = static_cast<int32_t>(static_cast<uint32_t>(row_sums[i + r]) + static_cast<uint32_t>(sums[r]));
+        isa->sum_rows(pointers + i, 0, 1, offset + rows.tap_offsets()[t], rows.tap_bytes(), n,
+                      sums);
+        for (int64_t r = 0; r < n; ++r)
+          row_sums[i + r] = static_cast<int32_t>(static_cast<uint32_t>(row_sums[i + r]) +
+                                                 static_cast<uint32_t>(sums[r]));
       }
     }
     return;
   }
   for (int64_t i = 0; i < count; i += tile_rows)
-    isa->sum_rows(pointers + i * taps, tile_rows, taps, offset, rows.tap_bytes(), std::min<int64_t>(tile_rows, count - i),
-                  row_sums + i);
+    isa->sum_rows(pointers + i * taps, tile_rows, taps, offset, rows.tap_bytes(),
+                  std::min<int64_t>(tile_rows, count - i), row_sums + i);
 }
 
-// Mapped weights miss the TLB once a run, and a prefetch waits for its page's address: asked for together, pages are looked
-// up side by side. Makes known what lies before `wanted`, and some pages more.
+// Mapped weights miss the TLB once a run, and a prefetch waits for its page's address: asked for
+// together, pages are looked up side by side. Makes known what lies before `wanted`, and some pages
+// more.
 void FetchPages(const int8_t*& known, const int8_t* wanted, const int8_t* end) {
   constexpr int64_t kPage = 4096, kTogether = 16;
   if (known >= wanted) return;
@@ -250,11 +286,13 @@ void FetchPages(const int8_t*& known, const int8_t* wanted, const int8_t* end) {
   for (; known < wanted; known += kPage) __builtin_prefetch(known, 0, 2);
 }
 
-void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split, const uint8_t* const* pointers,
-                         int32_t* row_sums) const {
-  const int64_t first_row = block * block_rows, count = std::min(block_rows, rows.count() - first_row);
+void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t split,
+                         const uint8_t* const* pointers, int32_t* row_sums) const {
+  const int64_t first_row = block * block_rows,
+                count = std::min(block_rows, rows.count() - first_row);
   if (tile.w_zero != nullptr) SumRows(group, count, pointers, row_sums);
-  const int64_t first_column = group * group_columns(), last_column = first_column + group_columns();
+  const int64_t first_column = group * group_columns(),
+                last_column = first_column + group_columns();
   const int64_t first_panel = first_column / 16, panels = CeilDiv(last_column, 16) - first_panel;
   const int64_t chunks = CeilDiv(panels, tile_panels);
   const int64_t end = first_panel + std::min(panels, (split + 1) * chunks / splits * tile_panels);
@@ -268,15 +306,17 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
     const int64_t left = std::min<int64_t>(end - panel, tile_panels), column = 16 * panel;
     tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);
     const int64_t after = column + 16 * tile.panel_count;
-    FetchPages(known, base.weights + std::min(end, panel + 2 * tile_panels) * weights.panel_bytes, weights_end);
+    FetchPages(known, base.weights + std::min(end, panel + 2 * tile_panels) * weights.panel_bytes,
+               weights_end);
     tile.first_mask = column < first_column ? 0xffffu << (first_column - column) : 0xffffu;
     tile.last_mask = after > last_column ? 0xffffu >> (after - last_column) : 0xffffu;
     if (!lanes.empty()) {
-      const int64_t group_words = weights.groups_of_4, first = column / spec.geometry.group_columns();
+      const int64_t group_words = weights.groups_of_4,
+                    first = column / spec.geometry.group_columns();
       tile.lanes = lanes.data();
       tile.x_offset = first * rows.group_bytes();
-      tile.lane_words =
-          static_cast<int32_t>(std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
+      tile.lane_words = static_cast<int32_t>(
+          std::min(16 / spec.geometry.group_columns(), spec.geometry.group - first) * group_words);
     }
     tile.weights = base.weights + panel * weights.panel_bytes;
     if (tile.excess_begin != nullptr) tile.excess_begin = base.excess_begin + 17 * panel;
@@ -302,12 +342,18 @@ void Int8Linear::RunItem(Int8Tile tile, int64_t block, int64_t group, int64_t sp
 }
 
 // The finishing of the rows and columns that RunItem wrote.
-void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split, float* range) const {
-  const int64_t first_row = block * block_rows, count = std::min(block_rows, rows.count() - first_row);
-  const int64_t first_column = group * group_columns(), last_column = first_column + group_columns();
-  const int64_t first_panel = first_column / 16, chunks = CeilDiv(CeilDiv(last_column, 16) - first_panel, tile_panels);
-  const int64_t begin = std::max(first_column, 16 * (first_panel + split * chunks / splits * tile_panels));
-  const int64_t end = std::min(last_column, 16 * (first_panel + (split + 1) * chunks / splits * tile_panels));
+void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, int64_t split,
+                            float* range) const {
+  const int64_t first_row = block * block_rows,
+                count = std::min(block_rows, rows.count() - first_row);
+  const int64_t first_column = group * group_columns(),
+                last_column = first_column + group_columns();
+  const int64_t first_panel = first_column / 16,
+                chunks = CeilDiv(CeilDiv(last_column, 16) - first_panel, tile_panels);
+  const int64_t begin =
+      std::max(first_column, 16 * (first_panel + split * chunks / splits * tile_panels));
+  const int64_t end =
+      std::min(last_column, 16 * (first_panel + (split + 1) * chunks / splits * tile_panels));
   uint8_t* y = base.y + first_row * base.y_stride + begin * spec.epilogue.y_bytes();
   spec.finish.Rows(y, count, end - begin, base.y_stride, range);
 }
@@ -315,7 +361,8 @@ void Int8Linear::FinishItem(const Int8Tile& base, int64_t block, int64_t group, 
 void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                          std::byte* scratch) const {
   auto* pointers = reinterpret_cast<const uint8_t**>(scratch);
-  auto* row_sums = reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
+  auto* row_sums =
+      reinterpret_cast<int32_t*>(scratch + RoundUp(8 * block_rows * rows.pointers_per_row(), 64));
   const int64_t per_block = groups() * splits;
   float* range = RangeOf(scratch);
   std::fill_n(range, kRangeBytes / 4, 0.0f);
@@ -324,7 +371,8 @@ void Int8Linear::RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t be
     const int64_t block = item / per_block;
     if (block != ready) {
       const int64_t first = block * block_rows;
-      rows.Pointers(*isa, input, first, std::min(block_rows, rows.count() - first), tile_rows, pointers);
+      rows.Pointers(*isa, input, first, std::min(block_rows, rows.count() - first), tile_rows,
+                    pointers);
       ready = block;
     }
     if (range_in_tile) base.range = range;
@@ -374,11 +422,13 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
   tile.y_stride = spec.geometry.out_channels * spec.epilogue.y_bytes();
   if (tile.residual_type != Int8Residual::kNone) {
     tile.residual = static_cast<const uint8_t*>(in[spec.epilogue.residual_input]);
-    tile.residual_stride = spec.geometry.out_channels * (tile.residual_type == Int8Residual::kFloat32 ? 4 : 1);
+    tile.residual_stride =
+        spec.geometry.out_channels * (tile.residual_type == Int8Residual::kFloat32 ? 4 : 1);
   }
   context.pool.ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part)
-      RunPart(tile, input, part * items() / parts, (part + 1) * items() / parts, scratch + part * part_bytes);
+      RunPart(tile, input, part * items() / parts, (part + 1) * items() / parts,
+              scratch + part * part_bytes);
   });
   if (writes_range) JoinRanges(scratch, part_bytes, parts, static_cast<float*>(out[1]));
 }
@@ -404,9 +454,11 @@ Result<K4N16> CheckPackedWeights(const Tensor& weights) {
   const bool conv = weights.layout() == kK4N16Conv;
   if (!conv && weights.layout() != kK4N16MatMul)
     return InvalidInput("weights have layout '{}', expected k4n16", weights.layout());
-  EVOQ_ASSIGN(const K4N16 packed, conv ? K4N16OfConv(weights.type()) : K4N16OfMatMul(weights.type()));
+  EVOQ_ASSIGN(const K4N16 packed,
+              conv ? K4N16OfConv(weights.type()) : K4N16OfMatMul(weights.type()));
   if (weights.bytes() != static_cast<size_t>(packed.panels * packed.panel_bytes))
-    return InvalidInput("packed weights have {} bytes, expected {}", weights.bytes(), packed.panels * packed.panel_bytes);
+    return InvalidInput("packed weights have {} bytes, expected {}", weights.bytes(),
+                        packed.panels * packed.panel_bytes);
   if (reinterpret_cast<uintptr_t>(weights.raw()) % 64 != 0)
     return InvalidInput("packed weights are not aligned to 64 bytes");
   return packed;
@@ -417,9 +469,11 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   Int8Rows rows(spec.geometry, 4 * weights.groups_of_4, spec.x_signed, true);
   Int8Linear linear{std::move(spec), std::move(rows), weights, &Int8TileFor(options.isa)};
   linear.PrepareColumns();
-  if (linear.spec.x_zero_input < 0) AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
+  if (linear.spec.x_zero_input < 0)
+    AddZeroTerm(linear.weight_sum, linear.stored_zero(), linear.bias.data(), linear.bias.data());
   linear.DropWhatIsFolded();
-  linear.range_in_tile = linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
+  linear.range_in_tile =
+      linear.spec.finish.range && linear.isa->takes_range && !linear.spec.finish.curve;
   if (linear.range_in_tile) linear.spec.finish.range = false;
   linear.writes_range = linear.spec.finish.range || linear.range_in_tile;
   linear.PrepareLanes();
@@ -427,7 +481,8 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   const Int8Variant choice = ParseInt8Variant(options.variant);
   linear.ChooseTile(choice.panels);
   linear.ChooseBlocks(options.threads, choice);
-  std::string variant = fmt::format("{} {}x{}", linear.isa->name, linear.tile_rows, 16 * linear.tile_panels);
+  std::string variant =
+      fmt::format("{} {}x{}", linear.isa->name, linear.tile_rows, 16 * linear.tile_panels);
   const size_t scratch = linear.scratch_bytes();
   return BoundKernel::Of(std::move(linear), scratch, std::move(variant));
 }

@@ -1,4 +1,5 @@
-// The engine behind conv_int8, matmul_int8, conv_integer and matmul_integer: implicit GEMM over k4n16 weights.
+// The engine behind conv_int8, matmul_int8, conv_integer and matmul_integer: implicit GEMM over
+// k4n16 weights.
 #pragma once
 
 #include <optional>
@@ -35,36 +36,42 @@ struct Int8Epilogue {
   void Fill(Int8Tile& tile) const;
 };
 
-// The epilogue of a quantized operator with these x scale, weight parameters (per tensor or per output channel), output
-// and residual types (see KernelCall) and the node's activation. Errors: kInvalidInput for a multiplier that overflows.
+// The epilogue of a quantized operator with these x scale, weight parameters (per tensor or per
+// output channel), output and residual types (see KernelCall) and the node's activation. Errors:
+// kInvalidInput for a multiplier that overflows.
 Result<Int8Epilogue> QuantizedEpilogue(const KernelCall& call, int64_t columns);
 
 struct Int8LinearSpec {
   Int8Geometry geometry;
-  Tensor weights;               // k4n16, or plain [M, C/group, k...] for Int8Direct
-  std::vector<int32_t> w_zero;  // of the weights as in their type: empty (all 0), one, or one per output channel
+  Tensor weights;  // k4n16, or plain [M, C/group, k...] for Int8Direct
+  std::vector<int32_t>
+      w_zero;  // of the weights as in their type: empty (all 0), one, or one per output channel
   bool x_signed = false;
   int32_t x_zero = 0;
   int x_zero_input = -1;      // >= 0: the zero point is this input's one element, read at each run
   std::vector<int32_t> bias;  // per output channel, or empty
   // >= 0: the multipliers are this input's one float32 times those of the epilogue, at each run
   int x_scale_input = -1;
-  std::vector<float> offset;  // float32 outputs: added to the scaled sums, per output channel; or empty
+  std::vector<float>
+      offset;  // float32 outputs: added to the scaled sums, per output channel; or empty
   Int8Epilogue epilogue;
-  Int8Finish finish;          // its range goes to output 1
+  Int8Finish finish;  // its range goes to output 1
 };
 
-// The rows of kernels/gemm/gemm_int8_tile.h for an instruction set; the scalar one where there is none of its own.
+// The rows of kernels/gemm/gemm_int8_tile.h for an instruction set; the scalar one where there is
+// none of its own.
 const Int8TileDef& Int8TileFor(Isa isa);
 
-// Weights whose groups have fewer than four channels waste most of a four-channel lane: those convolutions take
-// Int8Direct, which reads plain weights.
+// Weights whose groups have fewer than four channels waste most of a four-channel lane: those
+// convolutions take Int8Direct, which reads plain weights.
 bool UsesDirect(const Int8Geometry& geometry);
 
-// The dimensions of packed weights. Errors: kInvalidInput when layout, size or alignment are not those of k4n16.
+// The dimensions of packed weights. Errors: kInvalidInput when layout, size or alignment are not
+// those of k4n16.
 Result<K4N16> CheckPackedWeights(const Tensor& weights);
 
-// Either way. Errors: kInvalidInput when the packed weights do not have the size that their type says.
+// Either way. Errors: kInvalidInput when the packed weights do not have the size that their type
+// says.
 Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& options);
 Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& options);
 

@@ -23,9 +23,10 @@ struct Case {
   int w_zeros = 0;  // 0: none (zero), 1: one nonzero, 2: one per channel
   DType residual = DType::kUndefined;
   Activation activation;
-  float y_gain = 1;  // multiplies the output scale
+  float y_gain = 1;    // multiplies the output scale
   bool table = false;  // input 4, random: y_type is kUint8 then
-  int extremes = 0;  // 1: x and w hold only their least and largest values; 2: the largest of x and the least of w
+  int extremes = 0;  // 1: x and w hold only their least and largest values; 2: the largest of x and
+                     // the least of w
   bool w_small = false;  // seven of eight weights are a quarter of what they may be
   uint32_t seed = 1;
 
@@ -34,12 +35,13 @@ struct Case {
   bool conv() const { return op.find("Conv") != std::string::npos; }
   std::string ToString() const {
     return fmt::format(
-        "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} act '{}' "
+        "{} x{} w{} group {} strides {} dilations {} pads {} x:{} w:{} y:{} x_zero {} w_zeros {} "
+        "act '{}' "
         "residual {} bias {} gain {} table {} extremes {} small {}",
         op, Bracketed<int64_t>(x), Bracketed<int64_t>(w), group, Bracketed<int64_t>(strides),
-        Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type), DTypeName(w_type),
-        DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind), DTypeName(residual), bias, y_gain, table,
-        extremes, w_small);
+        Bracketed<int64_t>(dilations), Bracketed<int64_t>(pads), DTypeName(x_type),
+        DTypeName(w_type), DTypeName(y_type), x_zero, w_zeros, ActivationName(activation.kind),
+        DTypeName(residual), bias, y_gain, table, extremes, w_small);
   }
 };
 
@@ -86,7 +88,8 @@ inline Problem Build(const Case& c) {
   Ints y = c.x;
   const int64_t columns = c.conv() ? c.w[0] : c.w[1];
   for (size_t i = 0; i < rank; ++i) {
-    const int64_t stride = c.strides.empty() ? 1 : c.strides[i], dilation = c.dilations.empty() ? 1 : c.dilations[i];
+    const int64_t stride = c.strides.empty() ? 1 : c.strides[i],
+                  dilation = c.dilations.empty() ? 1 : c.dilations[i];
     const int64_t pad = c.pads.empty() ? 0 : c.pads[i] + c.pads[rank + i];
     const int64_t room = c.x[i + 1] + pad - dilation * (c.w[i + 2] - 1) - 1;
     y[i + 1] = room < 0 ? 0 : room / stride + 1;
@@ -107,8 +110,9 @@ inline Problem Build(const Case& c) {
   std::vector<int32_t> w_zero(scales, 0);
   for (size_t i = 0; i < scales; ++i) {
     if (c.w_zeros > 0)
-      w_zero[i] =
-          zeros == 1 && i > 0 ? w_zero[0] : static_cast<int32_t>(rng() % 256) - (c.w_type == DType::kInt8 ? 128 : 0);
+      w_zero[i] = zeros == 1 && i > 0
+                      ? w_zero[0]
+                      : static_cast<int32_t>(rng() % 256) - (c.w_type == DType::kInt8 ? 128 : 0);
   }
   TensorType x(c.x_type, Shape(c.x)), w(c.w_type, Shape(c.w)), out(DType::kInt32, Shape(y));
   int64_t k = 1;
@@ -116,12 +120,15 @@ inline Problem Build(const Case& c) {
   if (!c.integer()) {
     const float x_scale = 0.023f;
     QuantParams wq{{}, w_zero, scales == 1 ? -1 : c.conv() ? 0 : 1, 0};
-    for (size_t i = 0; i < scales; ++i) wq.scales.push_back(0.004f + 0.0001f * static_cast<float>(rng() % 100));
-    const float y_scale = c.y_gain * x_scale * 0.009f * 74 * 74 * std::sqrt(static_cast<float>(k)) / 100;
+    for (size_t i = 0; i < scales; ++i)
+      wq.scales.push_back(0.004f + 0.0001f * static_cast<float>(rng() % 100));
+    const float y_scale =
+        c.y_gain * x_scale * 0.009f * 74 * 74 * std::sqrt(static_cast<float>(k)) / 100;
     x = TensorType(c.x_type, Shape(c.x), QuantParams::PerTensor(x_scale, c.x_zero));
     w = TensorType(c.w_type, Shape(c.w), wq);
-    out = c.y_type == DType::kFloat32 ? TensorType(c.y_type, Shape(y))
-                                      : TensorType(c.y_type, Shape(y), QuantParams::PerTensor(y_scale, c.y_zero));
+    out = c.y_type == DType::kFloat32
+              ? TensorType(c.y_type, Shape(y))
+              : TensorType(c.y_type, Shape(y), QuantParams::PerTensor(y_scale, c.y_zero));
     p.inputs = {x, w};
     p.inputs.push_back(c.bias ? TensorType(DType::kInt32, Shape{columns}) : TensorType());
     if (c.residual == DType::kFloat32) p.inputs.push_back(TensorType(DType::kFloat32, Shape(y)));
@@ -152,7 +159,8 @@ inline Problem Build(const Case& c) {
   for (size_t i = 0; c.w_small && i < p.data[1].bytes(); ++i) {
     const int flip = c.w_type == DType::kUint8 ? 0x80 : 0;
     std::byte& b = p.data[1].mutable_raw()[i];
-    if (rng() % 8 != 0) b = static_cast<std::byte>((static_cast<int8_t>(std::to_integer<int>(b) ^ flip) / 4) ^ flip);
+    if (rng() % 8 != 0)
+      b = static_cast<std::byte>((static_cast<int8_t>(std::to_integer<int>(b) ^ flip) / 4) ^ flip);
   }
   if (c.extremes != 0) {
     ToExtremes(p.data[0], c.extremes, true);
@@ -160,7 +168,8 @@ inline Problem Build(const Case& c) {
   }
   if (c.integer()) {
     p.data[2].mutable_raw()[0] = static_cast<std::byte>(c.x_zero);
-    for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i) p.data[3].mutable_raw()[i] = static_cast<std::byte>(w_zero[i]);
+    for (size_t i = 0; c.w_zeros > 0 && i < zeros; ++i)
+      p.data[3].mutable_raw()[i] = static_cast<std::byte>(w_zero[i]);
   }
   p.constants.assign(p.inputs.size(), nullptr);
   p.constants[1] = &p.data[1];

@@ -1,6 +1,6 @@
-// Where the activations of an integer convolution lie: for each output pixel and tap, a pointer to the input pixel's
-// bytes (an indirection table instead of an im2col copy). A matrix product is a 1x1 convolution whose batch are the
-// rows.
+// Where the activations of an integer convolution lie: for each output pixel and tap, a pointer to
+// the input pixel's bytes (an indirection table instead of an im2col copy). A matrix product is a
+// 1x1 convolution whose batch are the rows.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace evoq {
 
-// A channels-last convolution; fewer than three spatial dimensions have leading ones. All sizes are >= 0, kernels,
-// strides and dilations >= 1, `in` x `channels` fit memory, and `out` is what ONNX's formula gives.
+// A channels-last convolution; fewer than three spatial dimensions have leading ones. All sizes are
+// >= 0, kernels, strides and dilations >= 1, `in` x `channels` fit memory, and `out` is what ONNX's
+// formula gives.
 struct Int8Geometry {
   int64_t batch = 1;
   int64_t in[3] = {1, 1, 1};
@@ -33,17 +34,21 @@ struct Int8Geometry {
 
 class Int8Rows {
  public:
-  // `group_bytes`: bytes per pixel and group that the kernel reads, at least group_channels(). When it is more, or when
-  // `flip` (int8 activations become uint8 by adding 128), the input is copied into scratch: spatially padded, each
-  // group's channels followed by zeros. `merge`: neighbouring taps of a kernel row may become one longer tap, for which
-  // few channels are copied too, and taps may have offsets.
+  // `group_bytes`: bytes per pixel and group that the kernel reads, at least group_channels(). When
+  // it is more, or when `flip` (int8 activations become uint8 by adding 128), the input is copied
+  // into scratch: spatially padded, each group's channels followed by zeros. `merge`: neighbouring
+  // taps of a kernel row may become one longer tap, for which few channels are copied too, and taps
+  // may have offsets.
   Int8Rows(const Int8Geometry& geometry, int64_t group_bytes, bool flip, bool merge);
 
   int64_t count() const { return rows_; }
   int64_t taps() const { return outer_taps_ * inner_taps_; }
-  // Where no tap of any output lies outside, a row has one pointer, and tap t lies tap_offsets()[t] bytes behind it.
+  // Where no tap of any output lies outside, a row has one pointer, and tap t lies tap_offsets()[t]
+  // bytes behind it.
   int64_t pointers_per_row() const { return tap_offsets_.empty() ? taps() : 1; }
-  const int64_t* tap_offsets() const { return tap_offsets_.empty() ? nullptr : tap_offsets_.data(); }
+  const int64_t* tap_offsets() const {
+    return tap_offsets_.empty() ? nullptr : tap_offsets_.data();
+  }
   int64_t tap_bytes() const { return tap_bytes_; }      // per group and tap
   int64_t pixel_bytes() const { return pixel_bytes_; }  // distance of neighbouring pixels
   int64_t group_bytes() const { return group_bytes_; }
@@ -55,11 +60,13 @@ class Int8Rows {
     const uint8_t* padding;  // a tap of zero points
   };
   // `zero` is the zero point of the stored (not yet flipped) activations.
-  Input Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch, ThreadPool& pool) const;
+  Input Prepare(const Int8TileDef& isa, const void* x, int32_t zero, std::byte* scratch,
+                ThreadPool& pool) const;
 
-  // pointers[(i / tile * taps() + tap) * tile + i % tile], or pointers[i] with offsets, for output pixels begin + i, i < count.
-  void Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count, int64_t tile,
-                const uint8_t** pointers) const;
+  // pointers[(i / tile * taps() + tap) * tile + i % tile], or pointers[i] with offsets, for output
+  // pixels begin + i, i < count.
+  void Pointers(const Int8TileDef& isa, const Input& input, int64_t begin, int64_t count,
+                int64_t tile, const uint8_t** pointers) const;
 
  private:
   void CopyRow(const Int8TileDef& isa, const uint8_t* from, uint8_t* to) const;
@@ -74,7 +81,8 @@ class Int8Rows {
   uint8_t flip_ = 0;
   bool copy_ = false, dense_ = false;
   size_t padding_bytes_ = 0, scratch_bytes_ = 0;
-  // Byte offsets within an image, -1 for padding: [out depth x out height][kernel depth x height], [taps][out width].
+  // Byte offsets within an image, -1 for padding: [out depth x out height][kernel depth x height],
+  // [taps][out width].
   std::vector<int64_t> outer_, inner_, tap_offsets_;
 };
 

@@ -1,5 +1,5 @@
-// Tests of the integer linear kernels: the expected output from the formulas of kernels/requant.h on plain tensors, and
-// kernels run between guard pages and guard bytes.
+// Tests of the integer linear kernels: the expected output from the formulas of kernels/requant.h
+// on plain tensors, and kernels run between guard pages and guard bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ inline int32_t Accumulate(const Problem& p, int64_t row, int64_t m) {
   int64_t acc = 0;
   if (!c.conv()) {
     for (int64_t k = 0; k < c.w[0]; ++k)
-      acc += (ReadInteger(p.data[0], row * c.w[0] + k) - x_zero) * (ReadInteger(p.data[1], k * c.w[1] + m) - w_zero);
+      acc += (ReadInteger(p.data[0], row * c.w[0] + k) - x_zero) *
+             (ReadInteger(p.data[1], k * c.w[1] + m) - w_zero);
     return static_cast<int32_t>(acc);
   }
   const size_t rank = c.x.size() - 2;
@@ -49,15 +50,18 @@ inline int32_t Accumulate(const Problem& p, int64_t row, int64_t m) {
     bool inside = true;
     Ints at(rank);
     for (size_t i = rank; i-- > 0; t /= c.w[i + 2]) {
-      at[i] = position[i] * (c.strides.empty() ? 1 : c.strides[i]) - (c.pads.empty() ? 0 : c.pads[i]) +
+      at[i] = position[i] * (c.strides.empty() ? 1 : c.strides[i]) -
+              (c.pads.empty() ? 0 : c.pads[i]) +
               t % c.w[i + 2] * (c.dilations.empty() ? 1 : c.dilations[i]);
       inside = inside && at[i] >= 0 && at[i] < c.x[i + 1];
     }
     if (!inside) continue;
     pixel = rest;
     for (size_t i = 0; i < rank; ++i) pixel = pixel * c.x[i + 1] + at[i];
-    const int32_t x_flip = c.x_type == DType::kInt8 ? 0x80 : 0, w_flip = c.w_type == DType::kInt8 ? 0x80 : 0;
-    const auto* x = reinterpret_cast<const uint8_t*>(p.data[0].raw()) + pixel * c.x.back() + group * channels;
+    const int32_t x_flip = c.x_type == DType::kInt8 ? 0x80 : 0,
+                  w_flip = c.w_type == DType::kInt8 ? 0x80 : 0;
+    const auto* x =
+        reinterpret_cast<const uint8_t*>(p.data[0].raw()) + pixel * c.x.back() + group * channels;
     const auto* w = reinterpret_cast<const uint8_t*>(p.data[1].raw()) + m * channels * taps + tap;
     for (int64_t k = 0; k < channels; ++k)
       acc += ((x[k] ^ x_flip) - x_flip - x_zero) * ((w[k * taps] ^ w_flip) - w_flip - w_zero);
@@ -80,19 +84,21 @@ inline Tensor Expected(const Problem& p) {
     }
     const QuantParams& w = *p.inputs[1].quant;
     if (p.c.dynamic()) {
-      float v = static_cast<float>(acc) * (p.data[4].data<float>()[0] * w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)]);
+      float v = static_cast<float>(acc) * (p.data[4].data<float>()[0] *
+                                           w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)]);
       if (p.data[2].defined()) v = v + p.data[2].data<float>()[m];
       if (p.data[3].defined()) v = v + p.data[3].data<float>()[i];
       y.mutable_data<float>()[i] = Apply(p.c.activation, v);
       continue;
     }
     if (p.data[2].defined()) acc += p.data[2].data<int32_t>()[m];
-    float v =
-        static_cast<float>(acc) *
-        LinearMultiplier(p.inputs[0].quant->scales[0], w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
+    float v = static_cast<float>(acc) *
+              LinearMultiplier(p.inputs[0].quant->scales[0],
+                               w.scales[w.per_tensor() ? 0 : static_cast<size_t>(m)], y_scale);
     if (p.inputs.size() > 3 && p.data[3].defined()) {
       if (p.inputs[3].quantized()) {
-        const auto q = static_cast<int32_t>(ReadInteger(p.data[3], i)) - p.inputs[3].quant->zero_points[0];
+        const auto q =
+            static_cast<int32_t>(ReadInteger(p.data[3], i)) - p.inputs[3].quant->zero_points[0];
         v = v + static_cast<float>(q) * ScaleRatio(p.inputs[3].quant->scales[0], y_scale);
       } else {
         v = v + p.data[3].data<float>()[i];
@@ -118,7 +124,8 @@ class Guarded {
     if (!t.defined()) return;
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     bytes_ = (t.bytes() + page - 1) / page * page + page;
-    base_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<std::byte*>(
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + bytes_ - page, page, PROT_NONE);
     data_ = base_ + bytes_ - page - t.bytes();
     std::memcpy(data_, t.raw(), t.bytes());
@@ -144,7 +151,8 @@ inline std::vector<Isa> SupportedIsas() {
 }
 
 // Runs `bound` and compares every byte, also those around output and scratch.
-inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& expected, ThreadPool& pool) {
+inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& expected,
+                    ThreadPool& pool) {
   constexpr size_t kGuard = 64;
   std::vector<std::unique_ptr<Guarded>> copies;
   std::vector<const void*> in;
@@ -160,7 +168,8 @@ inline void RunOnce(const Problem& p, const BoundKernel& bound, const Tensor& ex
   bound.run(bound.state.get(), in.data(), out, RunContext{pool, scratch.data() + kGuard});
   const std::vector<std::byte> guard(kGuard, std::byte{0xa5});
   EXPECT_EQ(std::memcmp(y.data(), guard.data(), kGuard), 0) << "wrote before the output";
-  EXPECT_EQ(std::memcmp(y.data() + y.size() - kGuard, guard.data(), kGuard), 0) << "wrote behind the output";
+  EXPECT_EQ(std::memcmp(y.data() + y.size() - kGuard, guard.data(), kGuard), 0)
+      << "wrote behind the output";
   EXPECT_EQ(std::memcmp(scratch.data(), guard.data(), kGuard), 0) << "wrote before the scratch";
   EXPECT_EQ(std::memcmp(scratch.data() + bound.scratch_bytes + kGuard, guard.data(), kGuard), 0)
       << "wrote behind the scratch";
@@ -180,14 +189,15 @@ inline ThreadPool& Pool(int threads) {
   return threads == 1 ? one : threads == 2 ? two : three;
 }
 
-// The kernel on every instruction set, cut for 1 to 3 threads, against the formula. Real threads run on every fourth
-// case: where a machine has fewer cores they wait for one another.
+// The kernel on every instruction set, cut for 1 to 3 threads, against the formula. Real threads
+// run on every fourth case: where a machine has fewer cores they wait for one another.
 inline void CheckProblem(const char* kernel_name, const Problem& p) {
   const Case& c = p.c;
   const KernelDef* kernel = FindKernel(kernel_name);
   ASSERT_NE(kernel, nullptr);
   SCOPED_TRACE(c.ToString());
-  if (auto rejection = kernel->reject(p.call())) FAIL() << rejection->code << ": " << rejection->why;
+  if (auto rejection = kernel->reject(p.call()))
+    FAIL() << rejection->code << ": " << rejection->why;
   Problem packed = p;
   auto weights = kernel->pack(p.call(), 1);
   ASSERT_TRUE(weights) << weights.error().message();
@@ -206,7 +216,8 @@ inline void CheckProblem(const char* kernel_name, const Problem& p) {
       // The kernel's own choice, then each way that may be measured.
       std::vector<std::string> variants = {"", "no such variant"};
       if (kernel->variants != nullptr) {
-        for (std::string& name : kernel->variants(packed.call(), BindOptions{isa, threads, {}})) variants.push_back(std::move(name));
+        for (std::string& name : kernel->variants(packed.call(), BindOptions{isa, threads, {}}))
+          variants.push_back(std::move(name));
       }
       for (const std::string& variant : variants) {
         SCOPED_TRACE("variant '" + variant + "'");

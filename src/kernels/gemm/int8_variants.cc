@@ -22,7 +22,8 @@ std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOp
   if (UsesDirect(geometry)) return names;
   if (FitsInt8Winograd(geometry, options.isa)) names.emplace_back(kInt8Winograd);
   for (const int panels : {2, 4}) {
-    if (panels > Int8TileFor(options.isa).max_panels || geometry.group_columns() <= 8 * panels) continue;
+    if (panels > Int8TileFor(options.isa).max_panels || geometry.group_columns() <= 8 * panels)
+      continue;
     const std::string width = fmt::format("{} wide", 16 * panels);
     names.push_back(width);
     if (geometry.rows() > 64) names.push_back(width + std::string(kLarge));

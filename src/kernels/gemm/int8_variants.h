@@ -1,4 +1,5 @@
-// The ways in which the integer engine may go about one product (KernelDef::variants, docs/tuning.md).
+// The ways in which the integer engine may go about one product (KernelDef::variants,
+// docs/tuning.md).
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@
 
 namespace evoq {
 
-// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks"; or kInt8Winograd, which is no Int8Variant.
+// "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks"; or kInt8Winograd, which is
+// no Int8Variant.
 struct Int8Variant {
   enum class Cut { kByCost, kRows, kColumns };
   int panels = 0;             // of 16 columns in a tile; 0: the kernel's choice
@@ -24,7 +26,8 @@ std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOp
 // All defaults for a name that is none of them.
 Int8Variant ParseInt8Variant(std::string_view name);
 
-// KernelDef::in_place: the residual, input 3, of which each element is read before that of the output is written.
+// KernelDef::in_place: the residual, input 3, of which each element is read before that of the
+// output is written.
 uint32_t Int8InPlace(const KernelCall& call);
 
 }  // namespace evoq

@@ -14,8 +14,10 @@ namespace evoq {
 namespace {
 
 constexpr int kPositions = kInt8WinogradPositions;
-constexpr int64_t kChunkBytes = 512 << 10;    // of transformed input: it stays in the L2 cache while it is multiplied
-constexpr int64_t kLeastChunkTiles = 24;      // four register tiles, which share what they read of the weights
+constexpr int64_t kChunkBytes =
+    512 << 10;  // of transformed input: it stays in the L2 cache while it is multiplied
+constexpr int64_t kLeastChunkTiles =
+    24;  // four register tiles, which share what they read of the weights
 constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
 
 const Int8WinogradDef* DefFor(Isa isa) {
@@ -27,8 +29,9 @@ const Int8WinogradDef* DefFor(Isa isa) {
 }
 
 // Tiles of 2 x 2 pixels. A chunk of them is transformed into v,
-// [position][tile][channel], multiplied by the weights, [position][panel][channel / 2][16][2], a group of panels at a time,
-// into `product`, [position][tile][group's column], which is transformed into y.
+// [position][tile][channel], multiplied by the weights, [position][panel][channel / 2][16][2], a
+// group of panels at a time, into `product`, [position][tile][group's column], which is transformed
+// into y.
 struct Winograd : WinogradTiles {
   Int8LinearSpec spec;
   const Int8WinogradDef* def;
@@ -44,8 +47,10 @@ struct Winograd : WinogradTiles {
   void TransformWeights();
   void PrepareColumns();
   void TransformTile(const uint8_t* x, int64_t tile, int16_t* v) const;
-  void TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel, const void* const* in, uint8_t* y) const;
-  void RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t* product, const void* const* in, uint8_t* y) const;
+  void TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel,
+                    const void* const* in, uint8_t* y) const;
+  void RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t* product,
+                const void* const* in, uint8_t* y) const;
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
 };
 
@@ -54,7 +59,8 @@ void Winograd::PlanChunks() {
   const int64_t channels = spec.geometry.channels;
   CutChunks(kChunkBytes / (kPositions * channels * 2), kLeastChunkTiles);
   group_panels = std::max<int64_t>(kProductBytes / (kPositions * chunk_tiles * 64), 1);
-  if (split_chunks) group_panels = std::min(group_panels, CeilDiv(panels * chunks, int64_t{2} * threads));
+  if (split_chunks)
+    group_panels = std::min(group_panels, CeilDiv(panels * chunks, int64_t{2} * threads));
   groups = CeilDiv(panels, std::min(group_panels, panels));
   group_panels = CeilDiv(panels, groups);
   v_row = SpreadStride(channels, 2);
@@ -73,7 +79,8 @@ void Winograd::TransformWeights() {
   const auto* packed = reinterpret_cast<const int8_t*>(spec.weights.raw());
   for (int64_t panel = 0; panel < panels; ++panel) {
     for (int64_t c = 0; c < channels; c += 4)
-      def->weights(packed + panel * 9 * tap_stride + 16 * c, tap_stride, position_stride, u + panel * panel_elements + 16 * c);
+      def->weights(packed + panel * 9 * tap_stride + 16 * c, tap_stride, position_stride,
+                   u + panel * panel_elements + 16 * c);
   }
 }
 
@@ -85,7 +92,8 @@ void Winograd::PrepareColumns() {
   multiplier.resize(padded, 0);
   std::vector<double> bounds;
   for (int64_t n = 0; n < spec.geometry.out_channels; ++n)
-    bounds.push_back(255.0 * 255.0 * static_cast<double>(9 * spec.geometry.channels) + std::abs(static_cast<double>(bias[n])));
+    bounds.push_back(255.0 * 255.0 * static_cast<double>(9 * spec.geometry.channels) +
+                     std::abs(static_cast<double>(bias[n])));
   spec.epilogue.SetSmall(bounds);
 }
 
@@ -107,11 +115,13 @@ void Winograd::TransformTile(const uint8_t* x, int64_t tile, int16_t* v) const {
 }
 
 // One panel of `count` tiles of one line of tiles.
-void Winograd::TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel, const void* const* in, uint8_t* y) const {
+void Winograd::TransformRun(const int32_t* product, int64_t tile, int count, int64_t panel,
+                            const void* const* in, uint8_t* y) const {
   const Int8Geometry& g = spec.geometry;
   const int64_t line = tile / tiles_x, image = line / tiles_y;
   const int64_t top = 2 * (line % tiles_y), left = 2 * (tile % tiles_x);
-  const int64_t columns = std::min<int64_t>(16, g.out_channels - 16 * panel), y_bytes = spec.epilogue.y_bytes();
+  const int64_t columns = std::min<int64_t>(16, g.out_channels - 16 * panel),
+                y_bytes = spec.epilogue.y_bytes();
   Int8WinogradOutput o = {};
   o.product = product;
   o.position_stride = product_position;
@@ -133,29 +143,35 @@ void Winograd::TransformRun(const int32_t* product, int64_t tile, int count, int
   if (t.residual_type != Int8Residual::kNone) {
     const int64_t size = t.residual_type == Int8Residual::kFloat32 ? 4 : 1;
     t.residual_stride = g.out_channels * size;
-    t.residual = static_cast<const uint8_t*>(in[spec.epilogue.residual_input]) + pixel * t.residual_stride + 16 * panel * size;
+    t.residual = static_cast<const uint8_t*>(in[spec.epilogue.residual_input]) +
+                 pixel * t.residual_stride + 16 * panel * size;
     o.residual_line = g.out[2] * t.residual_stride;
   }
   def->output(o);
   if (!spec.finish.any()) return;
-  for (int i = 0; i < o.lines; ++i) spec.finish.Rows(t.y + i * o.y_line, o.pixels, columns, t.y_stride, nullptr);
+  for (int i = 0; i < o.lines; ++i)
+    spec.finish.Rows(t.y + i * o.y_line, o.pixels, columns, t.y_stride, nullptr);
 }
 
 // Group `group` of the chunk's panels; v is transformed.
-void Winograd::RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t* product, const void* const* in, uint8_t* y) const {
-  const int64_t first = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - first, channels = spec.geometry.channels;
+void Winograd::RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t* product,
+                        const void* const* in, uint8_t* y) const {
+  const int64_t first = ChunkBegin(chunk), count = ChunkBegin(chunk + 1) - first,
+                channels = spec.geometry.channels;
   const int64_t panel = group * group_panels, end = std::min(panels, panel + group_panels);
   const auto* u = reinterpret_cast<const int16_t*>(weights->data());
   for (int64_t position = 0; position < kPositions; ++position) {
     for (int64_t p = panel; p < end; ++p)
-      def->product(v + position * v_position, v_row, count, channels, u + (position * panels + p) * 16 * channels,
+      def->product(v + position * v_position, v_row, count, channels,
+                   u + (position * panels + p) * 16 * channels,
                    product + position * product_position + 16 * (p - panel), product_row);
   }
   for (int64_t i = 0; i < count;) {
     const int64_t tile = first + i;
     const int64_t run = std::min({count - i, tiles_x - tile % tiles_x, int64_t{kInt8WinogradRun}});
     for (int64_t p = panel; p < end; ++p)
-      TransformRun(product + i * product_row + 16 * (p - panel), tile, static_cast<int>(run), p, in, y);
+      TransformRun(product + i * product_row + 16 * (p - panel), tile, static_cast<int>(run), p, in,
+                   y);
     i += run;
   }
 }
@@ -163,11 +179,20 @@ void Winograd::RunGroup(int64_t chunk, int64_t group, const int16_t* v, int32_t*
 void Winograd::Run(const void* const* in, void* const* out, const RunContext& context) const {
   const auto* x = static_cast<const uint8_t*>(in[0]);
   auto* y = static_cast<uint8_t*>(out[0]);
-  const auto v_of = [&](int64_t slot) { return reinterpret_cast<int16_t*>(context.scratch + slot * slot_bytes); };
-  const auto product_of = [&](int64_t slot) { return reinterpret_cast<int32_t*>(context.scratch + slot * slot_bytes + v_bytes); };
+  const auto v_of = [&](int64_t slot) {
+    return reinterpret_cast<int16_t*>(context.scratch + slot * slot_bytes);
+  };
+  const auto product_of = [&](int64_t slot) {
+    return reinterpret_cast<int32_t*>(context.scratch + slot * slot_bytes + v_bytes);
+  };
   ForAll(
-      context.pool, [&](int64_t tile, int64_t slot, int64_t i) { TransformTile(x, tile, v_of(slot) + i * v_row); },
-      [&](int64_t chunk, int64_t group, int64_t from, int64_t to) { RunGroup(chunk, group, v_of(from), product_of(to), in, y); });
+      context.pool,
+      [&](int64_t tile, int64_t slot, int64_t i) {
+        TransformTile(x, tile, v_of(slot) + i * v_row);
+      },
+      [&](int64_t chunk, int64_t group, int64_t from, int64_t to) {
+        RunGroup(chunk, group, v_of(from), product_of(to), in, y);
+      });
 }
 
 // Fewer products, of weights that are 3.6 times as long and transformed inputs and outputs.
@@ -177,7 +202,8 @@ bool Worthwhile(const Int8Geometry& g) {
   const double channels = static_cast<double>(g.channels) * static_cast<double>(g.out_channels);
   const double values = static_cast<double>(g.channels + RoundUp(g.out_channels, 16));
   const double tiles = static_cast<double>(g.batch * CeilDiv(g.out[1], 2) * CeilDiv(g.out[2], 2));
-  const double cost = kPositions * (channels * std::max(tiles, kWeight) + kTransform * tiles * values);
+  const double cost =
+      kPositions * (channels * std::max(tiles, kWeight) + kTransform * tiles * values);
   return cost < 9 * channels * static_cast<double>(g.rows());
 }
 
@@ -187,18 +213,24 @@ bool FitsInt8Winograd(const Int8Geometry& g, Isa isa) {
   for (int i = 0; i < 3; ++i) {
     if (g.kernel[i] != (i == 0 ? 1 : 3) || g.stride[i] != 1 || g.dilation[i] != 1) return false;
   }
-  return DefFor(isa) != nullptr && g.group == 1 && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0 && g.channels > 0 &&
-         g.channels % 16 == 0 && g.channels <= kInt8WinogradChannels && g.rows() > 0 && g.out_channels > 0;
+  return DefFor(isa) != nullptr && g.group == 1 && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0 &&
+         g.channels > 0 && g.channels % 16 == 0 && g.channels <= kInt8WinogradChannels &&
+         g.rows() > 0 && g.out_channels > 0;
 }
 
 bool TakesInt8Winograd(const Int8LinearSpec& spec, const BindOptions& options) {
   if (!FitsInt8Winograd(spec.geometry, options.isa)) return false;
-  if (spec.x_zero_input >= 0 || spec.x_scale_input >= 0 || !spec.offset.empty() || spec.finish.range || spec.finish.curve) return false;
+  if (spec.x_zero_input >= 0 || spec.x_scale_input >= 0 || !spec.offset.empty() ||
+      spec.finish.range || spec.finish.curve)
+    return false;
   const int32_t stored_as_zero = spec.weights.dtype() == DType::kUint8 ? 128 : 0;
-  if (spec.w_zero.empty() ? stored_as_zero != 0 : std::ranges::any_of(spec.w_zero, [&](int32_t z) { return z != stored_as_zero; }))
+  if (spec.w_zero.empty() ? stored_as_zero != 0 : std::ranges::any_of(spec.w_zero, [&](int32_t z) {
+        return z != stored_as_zero;
+      }))
     return false;
   if (std::abs(spec.x_zero) > 255) return false;
-  return options.variant == kInt8Winograd || (ParseInt8Variant(options.variant).panels == 0 && Worthwhile(spec.geometry));
+  return options.variant == kInt8Winograd ||
+         (ParseInt8Variant(options.variant).panels == 0 && Worthwhile(spec.geometry));
 }
 
 Result<BoundKernel> BindInt8Winograd(Int8LinearSpec spec, const BindOptions& options) {

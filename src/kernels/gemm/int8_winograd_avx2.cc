@@ -1,6 +1,5 @@
-#include "kernels/gemm/int8_winograd_tile.h"
-
 #include "kernels/gemm/gemm_int8_avx2.inl.h"
+#include "kernels/gemm/int8_winograd_tile.h"
 
 namespace evoq {
 namespace {
@@ -20,7 +19,8 @@ inline void Transform4(const __m256i* d, __m256i* v) {
 }
 
 template <bool kSigned>
-void TransformInput(const uint8_t* const* pixels, int64_t channels, int32_t zero, int64_t position_stride, int16_t* v) {
+void TransformInput(const uint8_t* const* pixels, int64_t channels, int32_t zero,
+                    int64_t position_stride, int16_t* v) {
   // Only one row of B^T has a sum other than 0, so that a zero point matters at one position.
   const __m256i zeros = _mm256_set1_epi16(static_cast<int16_t>(4 * zero));
   for (int64_t c = 0; c < channels; c += 16) {
@@ -39,17 +39,22 @@ void TransformInput(const uint8_t* const* pixels, int64_t channels, int32_t zero
       Transform4(column, out);
       if (j == 1) out[1] = _mm256_sub_epi16(out[1], zeros);
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) _mm256_store_si256(reinterpret_cast<__m256i*>(v + (4 * i + j) * position_stride + c), out[i]);
+      for (int i = 0; i < 4; ++i)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(v + (4 * i + j) * position_stride + c),
+                           out[i]);
     }
   }
 }
 
-void Input(const uint8_t* const* pixels, int64_t channels, bool is_signed, int32_t zero, int64_t position_stride, int16_t* v) {
-  (is_signed ? TransformInput<true> : TransformInput<false>)(pixels, channels, zero, position_stride, v);
+void Input(const uint8_t* const* pixels, int64_t channels, bool is_signed, int32_t zero,
+           int64_t position_stride, int16_t* v) {
+  (is_signed ? TransformInput<true> : TransformInput<false>)(pixels, channels, zero,
+                                                             position_stride, v);
 }
 
 template <int kRows>
-inline void ProductRows(const int16_t* v, int64_t v_stride, int64_t channels, const int16_t* u, int32_t* out, int64_t out_stride) {
+inline void ProductRows(const int16_t* v, int64_t v_stride, int64_t channels, const int16_t* u,
+                        int32_t* out, int64_t out_stride) {
   __m256i acc[kRows][2];
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
@@ -72,9 +77,11 @@ inline void ProductRows(const int16_t* v, int64_t v_stride, int64_t channels, co
   }
 }
 
-void Product(const int16_t* v, int64_t v_stride, int64_t rows, int64_t channels, const int16_t* u, int32_t* out, int64_t out_stride) {
-  constexpr decltype(&ProductRows<1>) kRows[] = {nullptr,        ProductRows<1>, ProductRows<2>, ProductRows<3>,
-                                                 ProductRows<4>, ProductRows<5>, ProductRows<6>};
+void Product(const int16_t* v, int64_t v_stride, int64_t rows, int64_t channels, const int16_t* u,
+             int32_t* out, int64_t out_stride) {
+  constexpr decltype(&ProductRows<1>) kRows[] = {nullptr,        ProductRows<1>, ProductRows<2>,
+                                                 ProductRows<3>, ProductRows<4>, ProductRows<5>,
+                                                 ProductRows<6>};
   const int64_t steps = (rows + 5) / 6;
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t height = rows / steps + (i < rows % steps ? 1 : 0);
@@ -101,7 +108,9 @@ void Output(const Int8WinogradOutput& o) {
       for (int j = 0; j < 4; ++j) {
         __m256i m[4], y[2];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) m[i] = _mm256_load_si256(reinterpret_cast<const __m256i*>(from + (4 * i + j) * o.position_stride));
+        for (int i = 0; i < 4; ++i)
+          m[i] = _mm256_load_si256(
+              reinterpret_cast<const __m256i*>(from + (4 * i + j) * o.position_stride));
         Sum4(m, y);
         rows[0][j] = y[0], rows[1][j] = y[1];
       }
@@ -127,7 +136,8 @@ void Weights(const int8_t* g, int64_t tap_stride, int64_t position_stride, int16
   for (int at = 0; at < 64; at += 16) {  // four columns of four channels
     __m256i taps[3][3], rows[4][3];
     for (int t = 0; t < 9; ++t)
-      taps[t / 3][t % 3] = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(g + t * tap_stride + at)));
+      taps[t / 3][t % 3] = _mm256_cvtepi8_epi16(
+          _mm_load_si128(reinterpret_cast<const __m128i*>(g + t * tap_stride + at)));
     const auto transform = [](__m256i a, __m256i b, __m256i c, __m256i* out, int stride) {  // 2 G
       const __m256i ends = _mm256_add_epi16(a, c);
       out[0] = _mm256_add_epi16(a, a);
@@ -141,7 +151,8 @@ void Weights(const int8_t* g, int64_t tap_stride, int64_t position_stride, int16
       transform(rows[i][0], rows[i][1], rows[i][2], out, 1);
       for (int j = 0; j < 4; ++j) {
         // The pairs 0, 1 of the four columns become neighbours, and so do the pairs 2, 3.
-        const __m256i pairs = _mm256_permutevar8x32_epi32(out[j], _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+        const __m256i pairs =
+            _mm256_permutevar8x32_epi32(out[j], _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
         int16_t* to = u + (4 * i + j) * position_stride + at / 2;
         _mm_store_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(pairs));
         _mm_store_si128(reinterpret_cast<__m128i*>(to + 32), _mm256_extracti128_si256(pairs, 1));

@@ -61,7 +61,8 @@ Result<int64_t> Bytes(const TensorType& type) {
 
 template <bool kConv>
 Result<Tensor> Pack(const Tensor& plain) {
-  if (!plain.layout().empty()) return InvalidInput("cannot pack a tensor of layout '{}'", plain.layout());
+  if (!plain.layout().empty())
+    return InvalidInput("cannot pack a tensor of layout '{}'", plain.layout());
   EVOQ_ASSIGN(const K4N16 d, DimensionsOf<kConv>(plain.type()));
   std::vector<std::byte> packed(static_cast<size_t>(d.panels * d.panel_bytes));
   const auto* from = reinterpret_cast<const uint8_t*>(plain.raw());
@@ -76,8 +77,9 @@ Result<Tensor> Unpack(const Tensor& packed) {
   EVOQ_ASSIGN(const K4N16 d, DimensionsOf<kConv>(packed.type()));
   if (packed.layout() != (kConv ? kK4N16Conv : kK4N16MatMul) ||
       packed.bytes() != static_cast<size_t>(d.panels * d.panel_bytes))
-    return InvalidInput("{} with layout '{}' and {} bytes is not k4n16: expected {} bytes", packed.type().ToString(),
-                        packed.layout(), packed.bytes(), d.panels * d.panel_bytes);
+    return InvalidInput("{} with layout '{}' and {} bytes is not k4n16: expected {} bytes",
+                        packed.type().ToString(), packed.layout(), packed.bytes(),
+                        d.panels * d.panel_bytes);
   Tensor plain = Tensor::Allocate(packed.type());
   const auto* from = reinterpret_cast<const uint8_t*>(packed.raw());
   auto* to = reinterpret_cast<uint8_t*>(plain.mutable_raw());
@@ -91,7 +93,8 @@ Result<Tensor> Unpack(const Tensor& packed) {
 Result<K4N16> K4N16OfConv(const TensorType& type) {
   EVOQ_TRY(CheckType(type));
   const std::vector<int64_t> sizes = type.shape.sizes();
-  if (sizes.size() < 3) return InvalidInput("layout k4n16-conv needs [M, C, k...], got {}", type.ToString());
+  if (sizes.size() < 3)
+    return InvalidInput("layout k4n16-conv needs [M, C, k...], got {}", type.ToString());
   int64_t taps = 1;
   for (size_t i = 2; i < sizes.size(); ++i) {
     const auto product = CheckedMul(taps, sizes[i]);
@@ -103,18 +106,19 @@ Result<K4N16> K4N16OfConv(const TensorType& type) {
 
 Result<K4N16> K4N16OfMatMul(const TensorType& type) {
   EVOQ_TRY(CheckType(type));
-  if (type.shape.rank() != 2) return InvalidInput("layout k4n16-matmul needs [K, N], got {}", type.ToString());
+  if (type.shape.rank() != 2)
+    return InvalidInput("layout k4n16-matmul needs [K, N], got {}", type.ToString());
   return Dimensions(type, type.shape[1].value, type.shape[0].value, 1);
 }
 
-const LayoutDef kLayoutK4N16Conv = {
-    "k4n16-conv",
-    "w[M, C, taps]: byte [m / 16][tap][c / 4][m % 16][c % 4] = w[m, c, tap]; C padded to 4, M to 16 with zeros; uint8 "
-    "stored less 128",
-    Bytes<true>, Pack<true>, Unpack<true>};
-const LayoutDef kLayoutK4N16MatMul = {
-    "k4n16-matmul",
-    "w[K, N]: byte [n / 16][k / 4][n % 16][k % 4] = w[k, n]; K padded to 4, N to 16 with zeros; uint8 stored less 128",
-    Bytes<false>, Pack<false>, Unpack<false>};
+const LayoutDef kLayoutK4N16Conv = {"k4n16-conv",
+                                    "w[M, C, taps]: byte [m / 16][tap][c / 4][m % 16][c % 4] = "
+                                    "w[m, c, tap]; C padded to 4, M to 16 with zeros; uint8 "
+                                    "stored less 128",
+                                    Bytes<true>, Pack<true>, Unpack<true>};
+const LayoutDef kLayoutK4N16MatMul = {"k4n16-matmul",
+                                      "w[K, N]: byte [n / 16][k / 4][n % 16][k % 4] = w[k, n]; K "
+                                      "padded to 4, N to 16 with zeros; uint8 stored less 128",
+                                      Bytes<false>, Pack<false>, Unpack<false>};
 
 }  // namespace evoq

@@ -1,13 +1,14 @@
-// Packed int8 weights, shared by all instruction sets: panels of 16 output channels, groups of 4 input channels.
+// Packed int8 weights, shared by all instruction sets: panels of 16 output channels, groups of 4
+// input channels.
 #pragma once
 
 #include "kernels/layout.h"
 
 namespace evoq {
 
-// The dimensions of a packed weight. A Conv weight [M, C/group, k...] has taps = product(k); a MatMul weight [K, N]
-// one. All output channels follow one another, whatever the group: the group of a panel's columns is the kernel's
-// business.
+// The dimensions of a packed weight. A Conv weight [M, C/group, k...] has taps = product(k); a
+// MatMul weight [K, N] one. All output channels follow one another, whatever the group: the group
+// of a panel's columns is the kernel's business.
 struct K4N16 {
   int64_t columns = 0;   // output channels
   int64_t channels = 0;  // input channels per tap

@@ -38,7 +38,8 @@ TEST(LayoutK4N16, FollowsItsFormula) {
   auto packed = FindLayout("k4n16-conv")->pack(w);
   ASSERT_TRUE(packed);
   // m = 17, tap (1, 0), c = 5: panel 1 of 4 taps x 2 groups, group 1, column 1, byte 1.
-  EXPECT_EQ(packed->raw()[4 * 2 * 64 + (2 * 2 + 1) * 64 + 1 * 4 + 1], w.raw()[(17 * 6 + 5) * 4 + 2]);
+  EXPECT_EQ(packed->raw()[4 * 2 * 64 + (2 * 2 + 1) * 64 + 1 * 4 + 1],
+            w.raw()[(17 * 6 + 5) * 4 + 2]);
   const Tensor b = Counting(TensorType(DType::kUint8, Shape{9, 20}));
   packed = FindLayout("k4n16-matmul")->pack(b);
   ASSERT_TRUE(packed);
@@ -49,9 +50,11 @@ TEST(LayoutK4N16, RefusesOtherTypes) {
   EXPECT_FALSE(FindLayout("k4n16-conv")->bytes(TensorType(DType::kFloat32, Shape{1, 1, 1})));
   EXPECT_FALSE(FindLayout("k4n16-conv")->bytes(TensorType(DType::kInt8, Shape{1, 1})));
   EXPECT_FALSE(FindLayout("k4n16-matmul")->bytes(TensorType(DType::kInt8, Shape{1, 1, 1})));
-  EXPECT_FALSE(FindLayout("k4n16-matmul")->bytes(TensorType(DType::kInt8, Shape{int64_t{1} << 40, int64_t{1} << 40})));
+  EXPECT_FALSE(FindLayout("k4n16-matmul")
+                   ->bytes(TensorType(DType::kInt8, Shape{int64_t{1} << 40, int64_t{1} << 40})));
   const TensorType type(DType::kInt8, Shape{4, 16});
-  EXPECT_FALSE(FindLayout("k4n16-matmul")->unpack(Tensor::Packed(type, "k4n16-matmul", std::vector<std::byte>(63))));
+  EXPECT_FALSE(FindLayout("k4n16-matmul")
+                   ->unpack(Tensor::Packed(type, "k4n16-matmul", std::vector<std::byte>(63))));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// For tests of the bfloat16 linear kernels: a call, its exact result in double precision and the largest error that the
-// kernels may make.
+// For tests of the bfloat16 linear kernels: a call, its exact result in double precision and the
+// largest error that the kernels may make.
 #pragma once
 
 #include <cmath>
@@ -17,14 +17,16 @@ struct LinearCaseBf16 {
 inline Tensor RandomBf16(const Shape& shape, std::mt19937& random) {
   Tensor t = Tensor::Allocate(TensorType(DType::kBfloat16, shape));
   std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int64_t i = 0; i < t.elements(); ++i) t.mutable_data<uint16_t>()[i] = FloatToBfloat16(uniform(random));
+  for (int64_t i = 0; i < t.elements(); ++i)
+    t.mutable_data<uint16_t>()[i] = FloatToBfloat16(uniform(random));
   return t;
 }
 
 // The value at element i; 0 for an input that is not there.
 inline double At(const Tensor& t, int64_t i) {
   if (!t.defined()) return 0;
-  return t.dtype() == DType::kBfloat16 ? Bfloat16ToFloat(t.data<uint16_t>()[i]) : t.data<float>()[i];
+  return t.dtype() == DType::kBfloat16 ? Bfloat16ToFloat(t.data<uint16_t>()[i])
+                                       : t.data<float>()[i];
 }
 
 inline TensorType BfloatOrFloat(const Shape& shape, std::mt19937& random) {
@@ -37,14 +39,17 @@ inline void AddExtras(const Shape& y, int64_t channels, std::mt19937& random, Li
   c.call.inputs.resize(4);
   if (random() % 2 == 0) c.call.inputs[2] = RandomF32(Shape{channels}, random);
   if (random() % 3 == 0) {
-    c.call.inputs[3] = BfloatOrFloat(y, random).dtype == DType::kFloat32 ? RandomF32(y, random) : RandomBf16(y, random);
+    c.call.inputs[3] = BfloatOrFloat(y, random).dtype == DType::kFloat32 ? RandomF32(y, random)
+                                                                         : RandomBf16(y, random);
   }
   ActivationToAttrs(RandomActivation(random), c.call.attrs);
 }
 
-// Element i of y is the activation of sum + bias[channel] + residual[i]; `magnitude` is the sum of the products' absolute
-// values, k their number. vdpbf16ps flushes denormals: 2^-126 for each product.
-inline void Expect(LinearCaseBf16& c, int64_t i, double sum, double magnitude, int64_t k, int64_t channel) {
+// Element i of y is the activation of sum + bias[channel] + residual[i]; `magnitude` is the sum of
+// the products' absolute values, k their number. vdpbf16ps flushes denormals: 2^-126 for each
+// product.
+inline void Expect(LinearCaseBf16& c, int64_t i, double sum, double magnitude, int64_t k,
+                   int64_t channel) {
   const double bias = At(c.call.inputs[2], channel), residual = At(c.call.inputs[3], i);
   ExpectActivated(*ActivationFromAttrs(c.call.attrs), sum + bias + residual,
                   magnitude + std::fabs(bias) + std::fabs(residual), k, c.exact);
@@ -55,7 +60,8 @@ inline void Expect(LinearCaseBf16& c, int64_t i, double sum, double magnitude, i
     bound += 0x1p-8 * (std::fabs(c.exact.expected.back()) + bound) + 0x1p-126;
 }
 
-inline void CheckLinearBf16(const KernelDef& kernel, const LinearCaseBf16& c, const std::string& label) {
+inline void CheckLinearBf16(const KernelDef& kernel, const LinearCaseBf16& c,
+                            const std::string& label) {
   const auto why = RejectOf(kernel, c.call);
   ASSERT_FALSE(why) << label << ": " << why->why;
   for (Isa isa : TestIsas()) {
@@ -63,7 +69,8 @@ inline void CheckLinearBf16(const KernelDef& kernel, const LinearCaseBf16& c, co
     ASSERT_EQ(y.elements(), static_cast<int64_t>(c.exact.expected.size())) << label;
     for (int64_t i = 0; i < y.elements(); ++i) {
       ASSERT_LE(std::fabs(At(y, i) - c.exact.expected[i]), c.exact.bound[i])
-          << label << " on " << IsaName(isa) << ", element " << i << ": " << At(y, i) << ", expected " << c.exact.expected[i];
+          << label << " on " << IsaName(isa) << ", element " << i << ": " << At(y, i)
+          << ", expected " << c.exact.expected[i];
     }
     static int runs = 0;
     const int threads = 2 + runs++ % 2;

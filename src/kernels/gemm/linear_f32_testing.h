@@ -1,5 +1,5 @@
-// For tests of the float32 linear kernels: runs one kernel on tensors, on every instruction set, with 1, 2 and 3 threads
-// and guard bytes around the output.
+// For tests of the float32 linear kernels: runs one kernel on tensors, on every instruction set,
+// with 1, 2 and 3 threads and guard bytes around the output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,10 +23,10 @@ struct LinearCaseF32 {
   std::string name;
   const KernelDef* kernel = nullptr;
   Attrs attrs;
-  std::vector<Tensor> inputs;   // undefined: omitted
-  std::vector<bool> constant;   // per input
+  std::vector<Tensor> inputs;  // undefined: omitted
+  std::vector<bool> constant;  // per input
   TensorType output;
-  std::string variant;          // BindOptions::variant
+  std::string variant;  // BindOptions::variant
   // The exact result and the largest error that float32 arithmetic may make.
   std::vector<double> expected, bound;
 };
@@ -35,14 +35,18 @@ struct LinearCaseF32 {
 inline constexpr double kUnitF32 = 0x1p-24;
 
 // Activation of an exact pre-activation v whose float32 computation over k products errs by at most
-// (k + 4) u * magnitude; magnitude is the sum of the absolute values of all terms. Every activation has a slope of at most
-// 1.2; its own computation errs by a few units in the last place of the intermediate values.
-inline void ExpectActivated(const Activation& activation, double v, double magnitude, int64_t k, LinearCaseF32& c) {
+// (k + 4) u * magnitude; magnitude is the sum of the absolute values of all terms. Every activation
+// has a slope of at most 1.2; its own computation errs by a few units in the last place of the
+// intermediate values.
+inline void ExpectActivated(const Activation& activation, double v, double magnitude, int64_t k,
+                            LinearCaseF32& c) {
   double y = v;
   switch (activation.kind) {
     case ActivationKind::kNone: break;
     case ActivationKind::kRelu: y = std::max(v, 0.0); break;
-    case ActivationKind::kClip: y = std::min<double>(std::max<double>(v, activation.alpha), activation.beta); break;
+    case ActivationKind::kClip:
+      y = std::min<double>(std::max<double>(v, activation.alpha), activation.beta);
+      break;
     case ActivationKind::kLeakyRelu: y = v < 0 ? v * activation.alpha : v; break;
     case ActivationKind::kHardSwish: y = v * std::clamp(v / 6 + 0.5, 0.0, 1.0); break;
     case ActivationKind::kSilu: y = v / (1 + std::exp(-v)); break;
@@ -51,7 +55,8 @@ inline void ExpectActivated(const Activation& activation, double v, double magni
     case ActivationKind::kGelu: y = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); break;
   }
   c.expected.push_back(y);
-  const double own = activation.kind == ActivationKind::kNone ? 0 : 8 * kUnitF32 * std::max(1.0, std::fabs(v));
+  const double own =
+      activation.kind == ActivationKind::kNone ? 0 : 8 * kUnitF32 * std::max(1.0, std::fabs(v));
   c.bound.push_back(1.2 * static_cast<double>(k + 4) * kUnitF32 * magnitude + own);
 }
 
@@ -70,7 +75,8 @@ inline Activation RandomActivation(std::mt19937& random) {
   return a;
 }
 
-// The output for one instruction set and number of threads; empty (and a test failure) when the kernel fails.
+// The output for one instruction set and number of threads; empty (and a test failure) when the
+// kernel fails.
 inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int threads) {
   std::vector<TensorType> types;
   std::vector<const Tensor*> constants;
@@ -93,7 +99,8 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
   for (size_t i = 0; i < constants.size(); ++i) {
     if (constants[i] != nullptr) constants[i] = &packed[i];
   }
-  auto bound = c.kernel->bind(KernelCall{c.kernel->op, c.attrs, types, {&c.output, 1}, constants}, {isa, threads, c.variant});
+  auto bound = c.kernel->bind(KernelCall{c.kernel->op, c.attrs, types, {&c.output, 1}, constants},
+                              {isa, threads, c.variant});
   if (!bound) {
     ADD_FAILURE() << c.name << ": " << bound.error().message();
     return {};
@@ -111,7 +118,8 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
   ThreadPool& pool = pools.try_emplace(threads, threads).first->second;
   bound->run(bound->state.get(), in.data(), &out, RunContext{pool, scratch.data()});
   for (size_t i = 0; i < kGuard; ++i) {
-    if (output.data()[i] != std::byte{0xcd} || output.data()[kGuard + bytes + i] != std::byte{0xcd} ||
+    if (output.data()[i] != std::byte{0xcd} ||
+        output.data()[kGuard + bytes + i] != std::byte{0xcd} ||
         scratch.data()[bound->scratch_bytes + i] != std::byte{0xcd}) {
       ADD_FAILURE() << c.name << ": wrote outside its output or scratch";
       break;
@@ -129,7 +137,8 @@ inline void CheckLinearF32(const LinearCaseF32& c) {
     ASSERT_EQ(y.size(), c.expected.size()) << c.name << " on " << IsaName(isa);
     for (size_t i = 0; i < y.size(); ++i) {
       ASSERT_LE(std::fabs(y[i] - c.expected[i]), c.bound[i])
-          << c.name << " on " << IsaName(isa) << ", element " << i << ": " << y[i] << ", expected " << c.expected[i];
+          << c.name << " on " << IsaName(isa) << ", element " << i << ": " << y[i] << ", expected "
+          << c.expected[i];
     }
     // 2 and 3 in turn: waking threads takes most of a case's time.
     static int runs = 0;

@@ -1,4 +1,5 @@
-// ONNX's batches of matrix products: y[batch, m, n] = sum over k of a[batch_a, m, k] b[batch_b, k, n].
+// ONNX's batches of matrix products: y[batch, m, n] = sum over k of a[batch_a, m, k] b[batch_b, k,
+// n].
 #pragma once
 
 #include <algorithm>
@@ -7,9 +8,10 @@
 
 namespace evoq {
 
-// Index of the matrix that batch element `index` of `batch` (sizes) reads in a tensor with batch sizes `own`, aligned at
-// the end and broadcast where 1.
-inline int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, const std::vector<int64_t>& own) {
+// Index of the matrix that batch element `index` of `batch` (sizes) reads in a tensor with batch
+// sizes `own`, aligned at the end and broadcast where 1.
+inline int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch,
+                          const std::vector<int64_t>& own) {
   int64_t result = 0, stride = 1;
   for (size_t i = 0; i < batch.size(); ++i) {
     const int64_t size = batch[batch.size() - 1 - i], at = index % size;
@@ -23,7 +25,8 @@ inline int64_t BatchIndex(int64_t index, const std::vector<int64_t>& batch, cons
 }
 
 // Sizes of the product of a's and b's batch sizes under ONNX's broadcasting, or nothing.
-inline std::optional<std::vector<int64_t>> BroadcastBatch(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+inline std::optional<std::vector<int64_t>> BroadcastBatch(const std::vector<int64_t>& a,
+                                                          const std::vector<int64_t>& b) {
   std::vector<int64_t> batch(std::max(a.size(), b.size()), 1);
   for (const auto* own : {&a, &b}) {
     for (size_t i = 0; i < own->size(); ++i) {

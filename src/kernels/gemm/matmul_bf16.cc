@@ -1,5 +1,5 @@
-// matmul_bf16: y = activation(a b + bias + residual) of bfloat16 matrices with ONNX's broadcasting. A constant 2-D b is
-// packed once; any other b is packed into scratch at each run.
+// matmul_bf16: y = activation(a b + bias + residual) of bfloat16 matrices with ONNX's broadcasting.
+// A constant 2-D b is packed once; any other b is packed into scratch at each run.
 #include <algorithm>
 #include <cstring>
 
@@ -12,12 +12,14 @@
 namespace evoq {
 namespace {
 
-// Row r of a is k elements from a + r * k: whole pairs where k is even, copied with a zero behind where it is odd.
+// Row r of a is k elements from a + r * k: whole pairs where k is even, copied with a zero behind
+// where it is odd.
 struct Rows {
   const uint16_t* a;
   int64_t k, n;
 
-  static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment, TileRowsF32& tile, float* copy) {
+  static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment,
+                   TileRowsF32& tile, float* copy) {
     const Rows& rows = *static_cast<const Rows*>(source);
     const bool odd = rows.k % 2 != 0;
     for (int r = 0; r < count; ++r) {
@@ -41,7 +43,7 @@ struct Rows {
 struct MatMulBf16 {
   MatMulShape shape;
   GemmPlanBf16 plan;
-  const float* weights = nullptr;  // null: b is computed
+  const float* weights = nullptr;    // null: b is computed
   int64_t panels = 0, b_stride = 0;  // pairs between the matrices of a packed b
   bool has_bias = false, has_residual = false;
 
@@ -55,7 +57,8 @@ struct MatMulBf16 {
     const int64_t tasks = plan.tasks();
     context.pool.ParallelFor(static_cast<int64_t>(shape.batch.size()) * tasks, plan.blocks.grain,
                              [&](int64_t begin, int64_t end) {
-                               for (int64_t i = begin; i < end; ++i) RunTask(i / tasks, i % tasks, b, in, out);
+                               for (int64_t i = begin; i < end; ++i)
+                                 RunTask(i / tasks, i % tasks, b, in, out);
                              });
   }
 
@@ -64,16 +67,18 @@ struct MatMulBf16 {
     pool.ParallelFor(shape.b_count * panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / panels, panel = i % panels;
-        PackPairsOfMatrix(*plan.kernels, b + matrix * shape.k * shape.n, shape.k, shape.n, panel, panel + 1,
-                          packed + matrix * b_stride);
+        PackPairsOfMatrix(*plan.kernels, b + matrix * shape.k * shape.n, shape.k, shape.n, panel,
+                          panel + 1, packed + matrix * b_stride);
       }
     });
   }
 
-  void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
+  void RunTask(int64_t index, int64_t task, const float* b, const void* const* in,
+               void* const* out) const {
     const MatMulPair pair = shape.batch[index];
     const int64_t y = index * shape.m * shape.n;
-    const Rows rows = {static_cast<const uint16_t*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n};
+    const Rows rows = {static_cast<const uint16_t*>(in[0]) + pair.a * shape.m * shape.k, shape.k,
+                       shape.n};
     const GemmJobBf16 job = {&rows,
                              Rows::Fill,
                              b + pair.b * b_stride,
@@ -89,7 +94,8 @@ struct MatMulBf16 {
 std::optional<Rejection> ReadShape(const KernelCall& call, MatMulShape& shape) {
   if (auto why = RejectTypesBf16(call)) return why;
   if (auto why = RejectUnknownShapes(call)) return why;
-  if (!ActivationFromAttrs(call.attrs)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (!ActivationFromAttrs(call.attrs))
+    return Reject("attribute", "activation {}", call.attrs.String("activation"));
   if (call.constant(1) != nullptr && call.inputs[1].shape.rank() != 2)
     return Reject("shape", "a constant b of rank {}, expected 2", call.inputs[1].shape.rank());
   return ReadMatMulShape(call, shape);
@@ -137,6 +143,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
 }  // namespace
 
 extern const KernelDef kMatMulBf16;
-const KernelDef kMatMulBf16 = {"matmul_bf16", "MatMul", "bf16", Peak::kBf16, RejectMatMul, PackMatMul, BindMatMul};
+const KernelDef kMatMulBf16 = {"matmul_bf16", "MatMul",   "bf16",    Peak::kBf16,
+                               RejectMatMul,  PackMatMul, BindMatMul};
 
 }  // namespace evoq

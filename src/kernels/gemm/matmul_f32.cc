@@ -1,5 +1,6 @@
-// matmul_f32: y = activation(a b + bias + residual) in float32 with ONNX's broadcasting. A constant 2-D b is packed once;
-// any other b is packed into scratch at each run, or read in place where a has few rows.
+// matmul_f32: y = activation(a b + bias + residual) in float32 with ONNX's broadcasting. A constant
+// 2-D b is packed once; any other b is packed into scratch at each run, or read in place where a
+// has few rows.
 #include <algorithm>
 
 #include "base/math.h"
@@ -19,9 +20,9 @@ struct MatMulF32 {
   MatMulShape shape;
   PanelShapeF32 panels;
   GemmPlanF32 plan;
-  const float* weights;    // null: b is computed
-  bool in_place;           // a computed b is read as it is
-  int64_t b_stride;        // floats between the matrices of b, packed or in place
+  const float* weights;  // null: b is computed
+  bool in_place;         // a computed b is read as it is
+  int64_t b_stride;      // floats between the matrices of b, packed or in place
   std::shared_ptr<AlignedBuffer> owned;
   bool has_bias, has_residual;
 
@@ -37,7 +38,8 @@ struct MatMulF32 {
     const int64_t tasks = plan.tasks();
     context.pool.ParallelFor(static_cast<int64_t>(shape.batch.size()) * tasks, plan.grain,
                              [&](int64_t begin, int64_t end) {
-                               for (int64_t i = begin; i < end; ++i) RunTask(i / tasks, i % tasks, b, in, out);
+                               for (int64_t i = begin; i < end; ++i)
+                                 RunTask(i / tasks, i % tasks, b, in, out);
                              });
   }
 
@@ -47,15 +49,18 @@ struct MatMulF32 {
     pool.ParallelFor(shape.b_count * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / count, panel = i % count;
-        PackPanelsF32(panels, b + matrix * shape.k * shape.n, panel, panel + 1, packed + matrix * panels.floats());
+        PackPanelsF32(panels, b + matrix * shape.k * shape.n, panel, panel + 1,
+                      packed + matrix * panels.floats());
       }
     });
   }
 
-  void RunTask(int64_t index, int64_t task, const float* b, const void* const* in, void* const* out) const {
+  void RunTask(int64_t index, int64_t task, const float* b, const void* const* in,
+               void* const* out) const {
     const MatMulPair pair = shape.batch[index];
     const int64_t y = index * shape.m * shape.n;
-    const DenseRowsF32 rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k, shape.k, shape.n, plan.b_step};
+    const DenseRowsF32 rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k,
+                               shape.k, shape.n, plan.b_step};
     const GemmJobF32 job = {&rows,
                             DenseRowsF32::Fill,
                             b + pair.b * b_stride,
@@ -70,17 +75,21 @@ struct MatMulF32 {
 
 std::optional<Rejection> RejectTypes(const KernelCall& call) {
   if (call.outputs.size() != 1 || !call.has_input(0) || !call.has_input(1))
-    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(), call.outputs.size());
+    return Reject("shape", "{} inputs and {} outputs, expected a, b and y", call.inputs.size(),
+                  call.outputs.size());
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorType& type = call.inputs[i];
     // Weights that ToFloat32 turns into float32 without loss.
-    const bool small_weight = i == 1 && call.constant(1) != nullptr &&
-                              (type.quantized() || type.dtype == DType::kFloat16 || type.dtype == DType::kBfloat16);
+    const bool small_weight =
+        i == 1 && call.constant(1) != nullptr &&
+        (type.quantized() || type.dtype == DType::kFloat16 || type.dtype == DType::kBfloat16);
     if (call.has_input(i) && !PlainFloat(type) && !small_weight)
       return Reject("types", "input {} is {}, expected float32", i, type.ToString());
   }
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
-  if (!ActivationFromAttrs(call.attrs)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output {}, expected float32", call.outputs[0].ToString());
+  if (!ActivationFromAttrs(call.attrs))
+    return Reject("attribute", "activation {}", call.attrs.String("activation"));
   return RejectUnknownShapes(call);
 }
 
@@ -104,7 +113,8 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->why);
   const MatMulShape& s = state.shape;
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
-  EVOQ_ASSIGN(state.panels, PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));
+  EVOQ_ASSIGN(state.panels,
+              PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));
   const int64_t b_sizes[] = {s.b_count, state.panels.floats(), static_cast<int64_t>(sizeof(float))};
   const auto b_bytes = CheckedProduct(b_sizes);
   if (!b_bytes) return Fail(ErrorCode::kTooLarge, "MatMul: {} packed", call.inputs[1].ToString());
@@ -140,7 +150,8 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   }
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
-  const size_t scratch = state.weights == nullptr && !state.in_place ? static_cast<size_t>(*b_bytes) : 0;
+  const size_t scratch =
+      state.weights == nullptr && !state.in_place ? static_cast<size_t>(*b_bytes) : 0;
   std::string variant = state.plan.kernels->name;
   return BoundKernel::Of(std::move(state), scratch, std::move(variant));
 }
@@ -149,6 +160,6 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
 
 extern const KernelDef kMatMulF32;
 const KernelDef kMatMulF32 = {"matmul_f32", "MatMul",   "float32", Peak::kFloat32,
-                                    RejectMatMul, PackMatMul, BindMatMul};
+                              RejectMatMul, PackMatMul, BindMatMul};
 
 }  // namespace evoq

@@ -12,15 +12,17 @@ struct Sizes {
 
 LinearCaseF32 MakeCase(const Sizes& s, std::mt19937& random) {
   LinearCaseF32 c;
-  c.name = fmt::format("[{}] * [{}] -> [{}] constant {} bias {} residual {} activation '{}' {}", fmt::join(s.a, ", "),
-                       fmt::join(s.b, ", "), fmt::join(s.y, ", "), s.b_constant, s.bias, s.residual,
-                       ActivationName(s.activation.kind), DTypeName(s.weight));
+  c.name =
+      fmt::format("[{}] * [{}] -> [{}] constant {} bias {} residual {} activation '{}' {}",
+                  fmt::join(s.a, ", "), fmt::join(s.b, ", "), fmt::join(s.y, ", "), s.b_constant,
+                  s.bias, s.residual, ActivationName(s.activation.kind), DTypeName(s.weight));
   c.kernel = FindKernel("matmul_f32");
   ActivationToAttrs(s.activation, c.attrs);
   c.output = TensorType(DType::kFloat32, Shape(s.y));
   c.inputs = {RandomF32(Shape(s.a), random), RandomF32(Shape(s.b), random), Tensor(), Tensor()};
   if (s.weight != DType::kFloat32)
-    c.inputs[1] = *QuantizeTensor(c.inputs[1], TensorType(s.weight, Shape(s.b), QuantParams::PerTensor(0.0625f, 1)));
+    c.inputs[1] = *QuantizeTensor(
+        c.inputs[1], TensorType(s.weight, Shape(s.b), QuantParams::PerTensor(0.0625f, 1)));
   std::vector<int64_t> a = s.a, b = s.b;
   if (a.size() == 1) a.insert(a.begin(), 1);
   if (b.size() == 1) b.push_back(1);
@@ -47,11 +49,15 @@ LinearCaseF32 MakeCase(const Sizes& s, std::mt19937& random) {
     const int64_t row = i / n % m, column = i % n;
     double v = 0, magnitude = 0;
     for (int64_t p = 0; p < k; ++p) {
-      const double product = double{pa[(index_a * m + row) * k + p]} * pb[(index_b * k + p) * n + column];
+      const double product =
+          double{pa[(index_a * m + row) * k + p]} * pb[(index_b * k + p) * n + column];
       v += product, magnitude += std::fabs(product);
     }
-    if (s.bias) v += c.inputs[2].data<float>()[column], magnitude += std::fabs(c.inputs[2].data<float>()[column]);
-    if (s.residual) v += c.inputs[3].data<float>()[i], magnitude += std::fabs(c.inputs[3].data<float>()[i]);
+    if (s.bias)
+      v += c.inputs[2].data<float>()[column],
+          magnitude += std::fabs(c.inputs[2].data<float>()[column]);
+    if (s.residual)
+      v += c.inputs[3].data<float>()[i], magnitude += std::fabs(c.inputs[3].data<float>()[i]);
     ExpectActivated(s.activation, v, magnitude, k, c);
   }
   return c;
@@ -69,7 +75,8 @@ TEST(MatMulF32, RandomShapes) {
     s.bias = random() % 2 == 0;
     s.residual = random() % 3 == 0;
     s.activation = RandomActivation(random);
-    if (s.b_constant && random() % 3 == 0) s.weight = random() % 2 == 0 ? DType::kInt8 : DType::kInt4;
+    if (s.b_constant && random() % 3 == 0)
+      s.weight = random() % 2 == 0 ? DType::kInt8 : DType::kInt4;
     CheckLinearF32(MakeCase(s, random));
   }
 }

@@ -22,7 +22,8 @@ TEST(MatMulInt8, RowsAroundTiles) {
 }
 
 TEST(MatMulInt8, DepthsAndBatches) {
-  for (int64_t k : {1, 2, 3, 4, 5, 63, 64, 65, 1024}) Check("matmul_int8", Product({2, 3, k}, {k, 40}));
+  for (int64_t k : {1, 2, 3, 4, 5, 63, 64, 65, 1024})
+    Check("matmul_int8", Product({2, 3, k}, {k, 40}));
   Check("matmul_int8", Product({4096}, {4096, 70}));
   Check("matmul_int8", Product({17, 4096}, {4096, 70}));
   Check("matmul_int8", Product({3, 1024}, {1024, 700}));

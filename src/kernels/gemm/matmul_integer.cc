@@ -8,6 +8,8 @@ using Functions = Int8Functions<ReadMatMulGeometry, RejectIntegerLinear, BindInt
 }  // namespace
 
 extern const KernelDef kMatMulIntegerKernel;
-const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger", "int8", Peak::kInt8, Functions::Reject, Functions::Pack, Functions::Bind, Functions::Variants};
+const KernelDef kMatMulIntegerKernel = {"matmul_integer", "MatMulInteger",    "int8",
+                                        Peak::kInt8,      Functions::Reject,  Functions::Pack,
+                                        Functions::Bind,  Functions::Variants};
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
-// matmul_pair_int8: y = activation(a b + residual) of two computed operands of bytes with one scale each, as in attention.
-// Each run packs b into the panels of layout k4n16 and takes its column sums; then the tiles of constant weights compute.
+// matmul_pair_int8: y = activation(a b + residual) of two computed operands of bytes with one scale
+// each, as in attention. Each run packs b into the panels of layout k4n16 and takes its column
+// sums; then the tiles of constant weights compute.
 #include <limits>
 
 #include "base/math.h"
@@ -28,12 +29,16 @@ std::optional<Rejection> ReadShapes(const KernelCall& call, Shapes& s) {
   const std::vector<int64_t> a_batch(a.begin(), a.end() - 2), b_batch(b.begin(), b.end() - 2);
   const auto batch = BroadcastBatch(a_batch, b_batch);
   const auto count = CheckedProduct(batch.value_or(std::vector<int64_t>{-1}));
-  const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n}, packed[] = {RoundUp(s.n, 16), RoundUp(s.k, 4), count.value_or(-1)};
-  if (!batch || b[b.size() - 2] != s.k || !CheckedProduct(packed) || CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
-    return Reject("shape", "{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(), call.outputs[0].ToString());
+  const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n},
+                packed[] = {RoundUp(s.n, 16), RoundUp(s.k, 4), count.value_or(-1)};
+  if (!batch || b[b.size() - 2] != s.k || !CheckedProduct(packed) ||
+      CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
+    return Reject("shape", "{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
+                  call.outputs[0].ToString());
   if (*count > (1 << 20)) return Reject("shape", "a batch of {}", *count);
   // A bound on |sum|, which must stay in int32.
-  if (s.k > std::numeric_limits<int32_t>::max() / (255 * 255)) return Reject("shape", "sums of {} products", s.k);
+  if (s.k > std::numeric_limits<int32_t>::max() / (255 * 255))
+    return Reject("shape", "sums of {} products", s.k);
   s.a_count = CheckedProduct(a_batch).value_or(0);
   s.b_count = CheckedProduct(b_batch).value_or(0);
   for (int64_t i = 0; i < *count; ++i) {
@@ -45,9 +50,11 @@ std::optional<Rejection> ReadShapes(const KernelCall& call, Shapes& s) {
 
 std::optional<Rejection> RejectPair(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedByte(call.inputs[1]))
-    return Reject("types", "{} * {}, expected bytes with one scale each", call.inputs[0].ToString(), call.inputs[1].ToString());
+    return Reject("types", "{} * {}, expected bytes with one scale each", call.inputs[0].ToString(),
+                  call.inputs[1].ToString());
   const TensorType& y = call.outputs[0];
-  if (!QuantizedByte(y) && !PlainFloat(y)) return Reject("types", "y is {}, expected bytes or float32", y.ToString());
+  if (!QuantizedByte(y) && !PlainFloat(y))
+    return Reject("types", "y is {}, expected bytes or float32", y.ToString());
   if (call.has_input(2)) return Reject("types", "a bias");
   for (size_t i = 4; i < call.inputs.size(); ++i) {
     if (call.has_input(i)) return Reject("types", "input {} is {}", i, call.inputs[i].ToString());
@@ -58,7 +65,8 @@ std::optional<Rejection> RejectPair(const KernelCall& call) {
       return Reject("types", "residual is {}, y {}", r.ToString(), y.ToString());
   }
   const auto activation = ActivationFromAttrs(call.attrs);
-  if (!activation || !IsPiecewiseLinear(activation->kind)) return Reject("attribute", "activation {}", call.attrs.String("activation"));
+  if (!activation || !IsPiecewiseLinear(activation->kind))
+    return Reject("attribute", "activation {}", call.attrs.String("activation"));
   Shapes shapes;
   return ReadShapes(call, shapes);
 }
@@ -81,12 +89,14 @@ struct MatMulPair {
   int64_t panel_bytes() const { return 16 * depth(); }
   int64_t row_blocks() const { return CeilDiv(s.m, kRows); }
   int64_t products() const { return static_cast<int64_t>(s.a_of.size()); }
-  // Scratch: the panels of every b, their biases, and a with rows of whole words where k is not a multiple of four.
+  // Scratch: the panels of every b, their biases, and a with rows of whole words where k is not a
+  // multiple of four.
   int64_t packed_bytes() const { return s.b_count * panels() * panel_bytes(); }
   int64_t bias_bytes() const { return s.b_count * panels() * 64; }
   int64_t copied_bytes() const { return s.k == depth() ? 0 : s.a_count * s.m * depth(); }
 
-  // bias[n] = -a_zero * sum over k of (b[k, n] - b_zero): a product of the panel with a row of ones.
+  // bias[n] = -a_zero * sum over k of (b[k, n] - b_zero): a product of the panel with a row of
+  // ones.
   void PackPanel(const uint8_t* b, int64_t panel, int8_t* to, int32_t* bias) const {
     static constexpr int32_t kNone[16] = {};
     pair->pack(b, s.k, s.n, 16 * panel, b_flip, to);
@@ -113,18 +123,21 @@ struct MatMulPair {
     const auto *a = static_cast<const uint8_t*>(in[0]), *b = static_cast<const uint8_t*>(in[1]);
     context.pool.ParallelFor(s.b_count * panels(), pack_grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        PackPanel(b + i / panels() * s.k * s.n, i % panels(), packed + i * panel_bytes(), bias + 16 * i);
+        PackPanel(b + i / panels() * s.k * s.n, i % panels(), packed + i * panel_bytes(),
+                  bias + 16 * i);
       }
     });
     if (copied_bytes() > 0) {
-      for (int64_t row = 0; row < s.a_count * s.m; ++row) std::memcpy(copied + row * depth(), a + row * s.k, static_cast<size_t>(s.k));
+      for (int64_t row = 0; row < s.a_count * s.m; ++row)
+        std::memcpy(copied + row * depth(), a + row * s.k, static_cast<size_t>(s.k));
     }
     context.pool.ParallelFor(products() * row_blocks(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t product = task / row_blocks(), first = task % row_blocks() * kRows;
         const int64_t a_row = s.a_of[product] * s.m + first, panel = s.b_of[product] * panels();
         const int64_t count = std::min(kRows, s.m - first), y_at = (product * s.m + first) * s.n;
-        Rows((copied_bytes() > 0 ? copied : a) + a_row * depth(), count, packed + panel * panel_bytes(), bias + 16 * panel, in,
+        Rows((copied_bytes() > 0 ? copied : a) + a_row * depth(), count,
+             packed + panel * panel_bytes(), bias + 16 * panel, in,
              static_cast<uint8_t*>(out[0]) + y_at * epilogue.y_bytes(), y_at);
       }
     });
@@ -148,7 +161,8 @@ struct MatMulPair {
     for (int64_t panel = 0; panel < panels(); panel += tile.panel_count) {
       const int64_t left = std::min<int64_t>(panels() - panel, tile_panels), column = 16 * panel;
       tile.panel_count = static_cast<int32_t>(left >= 4 ? 4 : left >= 2 ? 2 : 1);
-      const int64_t after = column + 16 * tile.panel_count, rows = tiles->max_rows[tile.panel_count];
+      const int64_t after = column + 16 * tile.panel_count,
+                    rows = tiles->max_rows[tile.panel_count];
       tile.first_mask = 0xffff;
       tile.last_mask = after > s.n ? 0xffffu >> (after - s.n) : 0xffffu;
       if (tile.panel_count == 1) tile.first_mask = tile.last_mask;
@@ -157,13 +171,15 @@ struct MatMulPair {
       tile.multiplier = multiplier.data() + column;
       tile.w_zero = b_zeros.empty() ? nullptr : b_zeros.data() + column;
       for (int64_t row = 0; row < count; row += tile.row_count) {
-        tile.row_count = static_cast<int32_t>(std::min(CeilDiv(count, CeilDiv(count, rows)), count - row));
+        tile.row_count =
+            static_cast<int32_t>(std::min(CeilDiv(count, CeilDiv(count, rows)), count - row));
         tile.row_stride = tile.row_count;
         tile.rows = pointers + row;
         tile.row_sums = row_sums + row;
         tile.y = y + row * tile.y_stride + column * epilogue.y_bytes();
         if (tile.residual_type != Int8Residual::kNone)
-          tile.residual = static_cast<const uint8_t*>(in[3]) + (y_at + row * s.n + column) * residual_bytes;
+          tile.residual =
+              static_cast<const uint8_t*>(in[3]) + (y_at + row * s.n + column) * residual_bytes;
         tiles->run(tile);
       }
     }
@@ -179,7 +195,8 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.b_flip = flipped ? 0x80 : 0;
   state.b_zero = ZeroOf(call.inputs[1]) - (flipped ? 128 : 0);
   EVOQ_ASSIGN(state.epilogue, QuantizedEpilogue(call, s.n));
-  state.epilogue.SetSmall(std::vector<double>(static_cast<size_t>(s.n), 255.0 * 255.0 * static_cast<double>(s.k)));
+  state.epilogue.SetSmall(
+      std::vector<double>(static_cast<size_t>(s.n), 255.0 * 255.0 * static_cast<double>(s.k)));
   const auto padded = static_cast<size_t>(16 * state.panels());
   state.multiplier = state.epilogue.multiplier;
   state.multiplier.resize(padded, 0);
@@ -187,18 +204,22 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.ones.assign(static_cast<size_t>(state.depth()), 1);
   state.tiles = &Int8TileFor(options.isa);
   state.pair = &PairTableFor(options.isa);
-  const bool few = state.tiles->max_panels >= 4 && state.panels() >= 4 && s.m <= state.tiles->max_rows[4];
+  const bool few =
+      state.tiles->max_panels >= 4 && state.panels() >= 4 && s.m <= state.tiles->max_rows[4];
   state.tile_panels = few ? 4 : std::min(2, state.tiles->max_panels);
-  state.pack_grain = Grain(s.b_count * state.panels(), static_cast<double>(16 * s.k) * 0.05 + 5, options.threads);
+  state.pack_grain =
+      Grain(s.b_count * state.panels(), static_cast<double>(16 * s.k) * 0.05 + 5, options.threads);
   const double task_ns = static_cast<double>(std::min(kRows, s.m) * s.n * s.k) / 400 + 20;
   state.grain = Grain(state.products() * state.row_blocks(), task_ns, options.threads);
-  const auto scratch = static_cast<size_t>(state.packed_bytes() + state.bias_bytes() + state.copied_bytes());
+  const auto scratch =
+      static_cast<size_t>(state.packed_bytes() + state.bias_bytes() + state.copied_bytes());
   return BoundKernel::Of(std::move(state), scratch, state.tiles->name);
 }
 
 }  // namespace
 
 extern const KernelDef kMatMulPairInt8;
-const KernelDef kMatMulPairInt8 = {"matmul_pair_int8", "MatMul", "int8", Peak::kInt8, RejectPair, nullptr, BindPair};
+const KernelDef kMatMulPairInt8 = {"matmul_pair_int8", "MatMul", "int8",  Peak::kInt8,
+                                   RejectPair,         nullptr,  BindPair};
 
 }  // namespace evoq

@@ -15,10 +15,13 @@ std::optional<Rejection> ReadMatMulShape(const KernelCall& call, MatMulShape& s)
   if (b.size() == 1) b.push_back(1);
   s.m = a[a.size() - 2], s.k = a.back(), s.n = b.back();
   const std::vector<int64_t> a_batch(a.begin(), a.end() - 2), b_batch(b.begin(), b.end() - 2);
-  const std::vector<int64_t> batch = BroadcastBatch(a_batch, b_batch).value_or(std::vector<int64_t>{-1});
-  const auto count = CheckedProduct(batch), a_count = CheckedProduct(a_batch), b_count = CheckedProduct(b_batch);
+  const std::vector<int64_t> batch =
+      BroadcastBatch(a_batch, b_batch).value_or(std::vector<int64_t>{-1});
+  const auto count = CheckedProduct(batch), a_count = CheckedProduct(a_batch),
+             b_count = CheckedProduct(b_batch);
   const int64_t y_sizes[] = {count.value_or(-1), s.m, s.n};
-  if (b[b.size() - 2] != s.k || !a_count || !b_count || CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
+  if (b[b.size() - 2] != s.k || !a_count || !b_count ||
+      CheckedProduct(y_sizes) != call.outputs[0].shape.elements())
     return Reject("shape", "{} * {} -> {}", call.inputs[0].ToString(), call.inputs[1].ToString(),
                   call.outputs[0].ToString());
   if (call.has_input(2) && call.inputs[2].shape != Shape({s.n}))
@@ -32,7 +35,8 @@ std::optional<Rejection> ReadMatMulShape(const KernelCall& call, MatMulShape& s)
     return std::nullopt;
   }
   if (*count > std::numeric_limits<int32_t>::max()) return Reject("shape", "a batch of {}", *count);
-  for (int64_t i = 0; i < *count; ++i) s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
+  for (int64_t i = 0; i < *count; ++i)
+    s.batch.push_back({BatchIndex(i, batch, a_batch), BatchIndex(i, batch, b_batch)});
   return std::nullopt;
 }
 

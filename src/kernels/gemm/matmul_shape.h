@@ -1,4 +1,5 @@
-// What a floating-point MatMul call computes, read from its shapes: one product, or a batch of them.
+// What a floating-point MatMul call computes, read from its shapes: one product, or a batch of
+// them.
 #pragma once
 
 #include <optional>
@@ -20,8 +21,9 @@ struct MatMulShape {
   std::vector<MatMulPair> batch;
 };
 
-// Reads the shapes of a MatMul call with static shapes, or says what is wrong with them: ONNX's broadcasting, a bias of n
-// elements, a residual of y's shape. Where there is one matrix b, all rows of a are one product.
+// Reads the shapes of a MatMul call with static shapes, or says what is wrong with them: ONNX's
+// broadcasting, a bias of n elements, a residual of y's shape. Where there is one matrix b, all
+// rows of a are one product.
 std::optional<Rejection> ReadMatMulShape(const KernelCall& call, MatMulShape& shape);
 
 }  // namespace evoq

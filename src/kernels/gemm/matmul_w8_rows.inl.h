@@ -1,4 +1,5 @@
-// Register tiles of matmul_w8.h: kRows rows by kPanels panels of 16 columns, each weight converted once for all rows.
+// Register tiles of matmul_w8.h: kRows rows by kPanels panels of 16 columns, each weight converted
+// once for all rows.
 #include <cstring>
 
 #include "kernels/gemm/matmul_w8.h"
@@ -18,8 +19,12 @@ struct Panel {
   __m512 v;
 };
 inline Panel Broadcast(float x) { return {_mm512_set1_ps(x)}; }
-inline Panel Load(const float* p, int n) { return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)}; }
-inline void Store(float* p, int n, Panel x) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v); }
+inline Panel Load(const float* p, int n) {
+  return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)};
+}
+inline void Store(float* p, int n, Panel x) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v);
+}
 inline Panel MulAdd(Panel a, Panel b, Panel c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 inline Panel Add(Panel a, Panel b) { return {_mm512_add_ps(a.v, b.v)}; }
 template <bool kSigned, bool kZeros>
@@ -48,13 +53,16 @@ inline void Store(float* p, int n, Panel x) {
 inline Panel MulAdd(Panel a, Panel b, Panel c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
-inline Panel Add(Panel a, Panel b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Panel Add(Panel a, Panel b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
 template <bool kSigned, bool kZeros>
 inline Panel Weights(const uint8_t* p, const int32_t* zeros) {
   const auto half = [&](int i) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i));
     __m256i q = kSigned ? _mm256_cvtepi8_epi32(bytes) : _mm256_cvtepu8_epi32(bytes);
-    if (kZeros) q = _mm256_sub_epi32(q, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(zeros + i)));
+    if (kZeros)
+      q = _mm256_sub_epi32(q, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(zeros + i)));
     return _mm256_cvtepi32_ps(q);
   };
   return {half(0), half(8)};
@@ -95,12 +103,16 @@ inline Panel Weights(const uint8_t* p, const int32_t* zeros) {
 #endif
 
 template <int kRows, int kPanels, bool kSigned, bool kZeros>
-void Tile(const W8Args& args, const float* a, const float* bias, const float* residual, float* y, int64_t panel) {
-  const int64_t padded = (args.columns + 15) / 16 * 16, panel_bytes = args.depth * kW8Columns, column = panel * kW8Columns;
+void Tile(const W8Args& args, const float* a, const float* bias, const float* residual, float* y,
+          int64_t panel) {
+  const int64_t padded = (args.columns + 15) / 16 * 16, panel_bytes = args.depth * kW8Columns,
+                column = panel * kW8Columns;
   const uint8_t* w = args.panels + panel * panel_bytes;
   const int32_t* zeros = kZeros ? args.zeros + column : nullptr;
   int count[kPanels];
-  for (int p = 0; p < kPanels; ++p) count[p] = static_cast<int>(args.columns - column - p * 16 < 16 ? args.columns - column - p * 16 : 16);
+  for (int p = 0; p < kPanels; ++p)
+    count[p] =
+        static_cast<int>(args.columns - column - p * 16 < 16 ? args.columns - column - p * 16 : 16);
   int64_t k = 0;
   for (int64_t block = 0; k < args.depth || block == 0; ++block) {
     const int64_t end = args.depth - k < args.block ? args.depth : k + args.block;
@@ -114,7 +126,8 @@ void Tile(const W8Args& args, const float* a, const float* bias, const float* re
       Panel v[kPanels];
 #pragma GCC unroll 8
       for (int p = 0; p < kPanels; ++p)
-        v[p] = Weights<kSigned, kZeros>(w + p * panel_bytes + k * kW8Columns, kZeros ? zeros + p * 16 : nullptr);
+        v[p] = Weights<kSigned, kZeros>(w + p * panel_bytes + k * kW8Columns,
+                                        kZeros ? zeros + p * 16 : nullptr);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Panel x = Broadcast(a[r * args.depth + k]);
@@ -135,18 +148,21 @@ void Tile(const W8Args& args, const float* a, const float* bias, const float* re
           start = Load(bias + column + p * 16, count[p]);
         }
         start = MulAdd(sum[r][p], Load(scales + p * 16, 16), start);
-        if (k >= args.depth && residual != nullptr) start = Add(Load(residual + at, count[p]), start);
+        if (k >= args.depth && residual != nullptr)
+          start = Add(Load(residual + at, count[p]), start);
         Store(y + at, count[p], start);
       }
     }
   }
 }
 
-using TileFn = void (*)(const W8Args& args, const float* a, const float* bias, const float* residual, float* y, int64_t panel);
+using TileFn = void (*)(const W8Args& args, const float* a, const float* bias,
+                        const float* residual, float* y, int64_t panel);
 
 template <int kRows, int kPanels>
 TileFn TileOf(const W8Args& args) {
-  if (args.zeros != nullptr) return args.is_signed ? Tile<kRows, kPanels, true, true> : Tile<kRows, kPanels, false, true>;
+  if (args.zeros != nullptr)
+    return args.is_signed ? Tile<kRows, kPanels, true, true> : Tile<kRows, kPanels, false, true>;
   return args.is_signed ? Tile<kRows, kPanels, true, false> : Tile<kRows, kPanels, false, false>;
 }
 
@@ -155,14 +171,15 @@ TileFn TileFor(const W8Args& args, int rows) {
   switch (rows) {
     case 1: return TileOf<1, kPanels>(args);
     case 2: return TileOf<2, kPanels>(args);
-    case 3: return TileOf<kMostRows < 3 ? 1 : 3, kPanels>(args);
-    case 4: return TileOf<kMostRows < 4 ? 1 : 4, kPanels>(args);
-    case 5: return TileOf<kMostRows < 5 ? 1 : 5, kPanels>(args);
+    case 3: return TileOf < kMostRows<3 ? 1 : 3, kPanels>(args);
+    case 4: return TileOf < kMostRows<4 ? 1 : 4, kPanels>(args);
+    case 5: return TileOf < kMostRows<5 ? 1 : 5, kPanels>(args);
     default: return TileOf<kMostRows, kPanels>(args);
   }
 }
 
-void Panels(const W8Args& args, const float* a, const float* bias, const float* residual, float* y, int64_t begin, int64_t end) {
+void Panels(const W8Args& args, const float* a, const float* bias, const float* residual, float* y,
+            int64_t begin, int64_t end) {
   // Rows in nearly equal parts: each reads the weights again.
   const int64_t parts = (args.rows + kMostRows - 1) / kMostRows;
   for (int64_t panel = begin; panel < end;) {
@@ -171,7 +188,8 @@ void Panels(const W8Args& args, const float* a, const float* bias, const float* 
       const int rows = static_cast<int>((args.rows - row + parts - part - 1) / (parts - part));
       const TileFn tile = wide ? TileFor<kMostPanels>(args, rows) : TileFor<1>(args, rows);
       const int64_t at = row * args.columns;
-      tile(args, a + row * args.depth, bias, residual == nullptr ? nullptr : residual + at, y + at, panel);
+      tile(args, a + row * args.depth, bias, residual == nullptr ? nullptr : residual + at, y + at,
+           panel);
       row += rows;
     }
     panel += wide ? kMostPanels : 1;

@@ -20,7 +20,9 @@ Result<PanelShapeF32> ShapeOf(std::string_view layout, const TensorType& type) {
   return PanelShapeOf(wide, TensorType(DType::kFloat32, type.shape));
 }
 
-int64_t PackedElements(const PanelShapeF32& s) { return s.panels() * PairPanelStride(s.taps * s.depth) * 2; }
+int64_t PackedElements(const PanelShapeF32& s) {
+  return s.panels() * PairPanelStride(s.taps * s.depth) * 2;
+}
 
 Result<int64_t> PackedBytes(const char* layout, const TensorType& type) {
   EVOQ_ASSIGN(const PanelShapeF32 shape, ShapeOf(layout, type));
@@ -45,7 +47,8 @@ void ForEachElement(const PanelShapeF32& s, const Visit& visit) {
 
 Result<Tensor> Pack(const char* layout, const Tensor& plain) {
   EVOQ_ASSIGN(const PanelShapeF32 shape, ShapeOf(layout, plain.type()));
-  if (!plain.layout().empty()) return InvalidInput("layout {} of a tensor in layout {}", layout, plain.layout());
+  if (!plain.layout().empty())
+    return InvalidInput("layout {} of a tensor in layout {}", layout, plain.layout());
   std::vector<std::byte> bytes(static_cast<size_t>(PackedElements(shape)) * 2);
   const uint16_t* x = plain.data<uint16_t>();
   auto* y = reinterpret_cast<uint16_t*>(bytes.data());
@@ -65,8 +68,8 @@ Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
 
 }  // namespace
 
-void PackPairsOfMatrix(const GemmKernelsBf16& kernels, const uint16_t* b, int64_t k, int64_t n, int64_t begin, int64_t end,
-                       float* packed) {
+void PackPairsOfMatrix(const GemmKernelsBf16& kernels, const uint16_t* b, int64_t k, int64_t n,
+                       int64_t begin, int64_t end, float* packed) {
   for (int64_t panel = begin; panel < end; ++panel) {
     const int64_t column = panel * kPanelF32;
     float* y = packed + panel * PairPanelStride(k);
@@ -83,7 +86,8 @@ Result<const float*> PairPanelsOf(const Tensor& constant, const char* layout) {
     return InvalidInput("weights have layout '{}', expected {}", constant.layout(), layout);
   EVOQ_ASSIGN(const int64_t bytes, PackedBytes(layout, constant.type()));
   if (constant.bytes() != static_cast<size_t>(bytes))
-    return InvalidInput("{} in layout {}: {} bytes, expected {}", constant.type().ToString(), layout, constant.bytes(), bytes);
+    return InvalidInput("{} in layout {}: {} bytes, expected {}", constant.type().ToString(),
+                        layout, constant.bytes(), bytes);
   return reinterpret_cast<const float*>(constant.raw());
 }
 
@@ -99,12 +103,15 @@ Result<Tensor> PackWeightBf16(const char* layout, const Tensor* weight) {
                             [](const Tensor& plain) { return Pack(name, plain); },          \
                             [](const Tensor& packed) { return Unpack(name, packed); }}
 
-EVOQ_PAIR_LAYOUT(kMatMulPairsBf16, kMatMulLayoutBf16,
-                 "[N/16][K/2][16][2]: b[k, n] at (n/16, k/2, n%16, k%2); K and N filled up with zeros");
+EVOQ_PAIR_LAYOUT(
+    kMatMulPairsBf16, kMatMulLayoutBf16,
+    "[N/16][K/2][16][2]: b[k, n] at (n/16, k/2, n%16, k%2); K and N filled up with zeros");
 EVOQ_PAIR_LAYOUT(kConvPairsBf16, kConvLayoutBf16,
-                 "[M/16][K/2][16][2], k = t * C/group + c: w[m, c, t] at (m/16, k/2, m%16, k%2); K and M filled up with zeros");
+                 "[M/16][K/2][16][2], k = t * C/group + c: w[m, c, t] at (m/16, k/2, m%16, k%2); K "
+                 "and M filled up with zeros");
 EVOQ_PAIR_LAYOUT(kConvTransposePairsBf16, kConvTransposeLayoutBf16,
-                 "[(M/group)/16][K/2][16][2], k = t * C + c: w[c, m, t] at (m/16, k/2, m%16, k%2); K and M/group filled up with zeros");
+                 "[(M/group)/16][K/2][16][2], k = t * C + c: w[c, m, t] at (m/16, k/2, m%16, k%2); "
+                 "K and M/group filled up with zeros");
 #undef EVOQ_PAIR_LAYOUT
 
 }  // namespace evoq

@@ -16,17 +16,19 @@ Result<int64_t> PackedBytes(const char* layout, const TensorType& type) {
 
 Result<Tensor> Pack(const char* layout, const Tensor& plain) {
   EVOQ_ASSIGN(const PanelShapeF32 shape, PanelShapeOf(layout, plain.type()));
-  if (!plain.layout().empty()) return InvalidInput("layout {} of a tensor in layout {}", layout, plain.layout());
+  if (!plain.layout().empty())
+    return InvalidInput("layout {} of a tensor in layout {}", layout, plain.layout());
   std::vector<std::byte> bytes(static_cast<size_t>(shape.floats()) * sizeof(float));
-  PackPanelsF32(shape, plain.data<float>(), 0, shape.panels(), reinterpret_cast<float*>(bytes.data()));
+  PackPanelsF32(shape, plain.data<float>(), 0, shape.panels(),
+                reinterpret_cast<float*>(bytes.data()));
   return Tensor::Packed(plain.type(), layout, std::move(bytes));
 }
 
 Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
   EVOQ_ASSIGN(const PanelShapeF32 shape, PanelShapeOf(layout, packed.type()));
   if (packed.bytes() != static_cast<size_t>(shape.floats()) * sizeof(float))
-    return InvalidInput("layout {} of {}: {} bytes, expected {}", layout, packed.type().ToString(), packed.bytes(),
-                        shape.floats() * sizeof(float));
+    return InvalidInput("layout {} of {}: {} bytes, expected {}", layout, packed.type().ToString(),
+                        packed.bytes(), shape.floats() * sizeof(float));
   Tensor plain = Tensor::Allocate(packed.type());
   float* y = plain.mutable_data<float>();
   const float* x = reinterpret_cast<const float*>(packed.raw());
@@ -44,8 +46,10 @@ Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
 }  // namespace
 
 Result<PanelShapeF32> PanelShapeOf(std::string_view layout, const TensorType& type) {
-  if (type.dtype != DType::kFloat32 || !type.shape.is_static() || !type.shape.elements().has_value())
-    return InvalidInput("layout {} of {}: expected float32 with a static shape", layout, type.ToString());
+  if (type.dtype != DType::kFloat32 || !type.shape.is_static() ||
+      !type.shape.elements().has_value())
+    return InvalidInput("layout {} of {}: expected float32 with a static shape", layout,
+                        type.ToString());
   const std::vector<int64_t> s = type.shape.sizes();
   const bool matmul = layout == kMatMulLayoutF32;
   if (matmul ? s.size() != 2 : s.size() < 3)
@@ -64,15 +68,19 @@ Result<PanelShapeF32> PanelShapeOf(std::string_view layout, const TensorType& ty
   p.tap_stride = 1;
   // A zero size makes the others meaningless, and their product may overflow.
   if (p.columns == 0 || p.taps == 0 || p.depth == 0) p.columns = p.taps = p.depth = 0;
-  const int64_t sizes[] = {RoundUp(p.columns, kPanelF32), p.taps, p.depth, static_cast<int64_t>(sizeof(float))};
-  if (!CheckedProduct(sizes)) return Fail(ErrorCode::kTooLarge, "layout {} of {}", layout, type.ToString());
+  const int64_t sizes[] = {RoundUp(p.columns, kPanelF32), p.taps, p.depth,
+                           static_cast<int64_t>(sizeof(float))};
+  if (!CheckedProduct(sizes))
+    return Fail(ErrorCode::kTooLarge, "layout {} of {}", layout, type.ToString());
   return p;
 }
 
-void PackPanelsF32(const PanelShapeF32& shape, const float* plain, int64_t begin, int64_t end, float* packed) {
+void PackPanelsF32(const PanelShapeF32& shape, const float* plain, int64_t begin, int64_t end,
+                   float* packed) {
   for (int64_t panel = begin; panel < end; ++panel) {
     float* y = packed + panel * shape.panel_stride();
-    const int64_t column = panel * kPanelF32, columns = std::min<int64_t>(kPanelF32, shape.columns - column);
+    const int64_t column = panel * kPanelF32,
+                  columns = std::min<int64_t>(kPanelF32, shape.columns - column);
     for (int64_t t = 0; t < shape.taps; ++t) {
       const float* x = plain + column * shape.column_stride + t * shape.tap_stride;
       for (int64_t k = 0; k < shape.depth; ++k, x += shape.depth_stride, y += kPanelF32) {
@@ -92,8 +100,8 @@ Result<const float*> PanelsOfConstant(const Tensor& constant, const char* layout
   if (constant.layout() == layout) {
     EVOQ_ASSIGN(const int64_t bytes, PackedBytes(layout, constant.type()));
     if (constant.bytes() != static_cast<size_t>(bytes))
-      return InvalidInput("{} in layout {}: {} bytes, expected {}", constant.type().ToString(), layout,
-                          constant.bytes(), bytes);
+      return InvalidInput("{} in layout {}: {} bytes, expected {}", constant.type().ToString(),
+                          layout, constant.bytes(), bytes);
     return reinterpret_cast<const float*>(constant.raw());
   }
   EVOQ_ASSIGN(const Tensor plain, ToFloat32(constant));
@@ -111,18 +119,21 @@ Result<Tensor> PackWeightF32(const char* layout, const Tensor* weight) {
   return Pack(layout, *weight);
 }
 
-#define EVOQ_PANEL_LAYOUT(symbol, name, formula)                                      \
-  extern const LayoutDef symbol;                                                      \
-  const LayoutDef symbol = {name, formula,                                            \
+#define EVOQ_PANEL_LAYOUT(symbol, name, formula)                                            \
+  extern const LayoutDef symbol;                                                            \
+  const LayoutDef symbol = {name, formula,                                                  \
                             [](const TensorType& type) { return PackedBytes(name, type); }, \
-                            [](const Tensor& plain) { return Pack(name, plain); },     \
+                            [](const Tensor& plain) { return Pack(name, plain); },          \
                             [](const Tensor& packed) { return Unpack(name, packed); }}
 
-EVOQ_PANEL_LAYOUT(kMatMulPanelsF32, kMatMulLayoutF32, "[N/16][K][16]: b[k, n] at (n/16, k, n%16); N filled up with zeros");
-EVOQ_PANEL_LAYOUT(kConvPanelsF32, kConvLayoutF32,
-                  "[M/16][taps][C/group][16]: w[m, c, t] at (m/16, t, c, m%16); M filled up with zeros");
-EVOQ_PANEL_LAYOUT(kConvTransposePanelsF32, kConvTransposeLayoutF32,
-                  "[(M/group)/16][taps][C][16]: w[c, m, t] at (m/16, t, c, m%16); M/group filled up with zeros");
+EVOQ_PANEL_LAYOUT(kMatMulPanelsF32, kMatMulLayoutF32,
+                  "[N/16][K][16]: b[k, n] at (n/16, k, n%16); N filled up with zeros");
+EVOQ_PANEL_LAYOUT(
+    kConvPanelsF32, kConvLayoutF32,
+    "[M/16][taps][C/group][16]: w[m, c, t] at (m/16, t, c, m%16); M filled up with zeros");
+EVOQ_PANEL_LAYOUT(
+    kConvTransposePanelsF32, kConvTransposeLayoutF32,
+    "[(M/group)/16][taps][C][16]: w[c, m, t] at (m/16, t, c, m%16); M/group filled up with zeros");
 #undef EVOQ_PANEL_LAYOUT
 
 }  // namespace evoq

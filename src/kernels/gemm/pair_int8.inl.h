@@ -10,10 +10,12 @@ using Words = Vec<uint16_t, 8>;
 // Four rows of 16 bytes to 16 columns of four.
 inline void Interleave4(Bytes r0, Bytes r1, Bytes r2, Bytes r3, int8_t* to) {
   const auto low = [](Bytes a, Bytes b) {
-    return __builtin_bit_cast(Words, __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23));
+    return __builtin_bit_cast(Words, __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4,
+                                                             20, 5, 21, 6, 22, 7, 23));
   };
   const auto high = [](Bytes a, Bytes b) {
-    return __builtin_bit_cast(Words, __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+    return __builtin_bit_cast(Words, __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                             28, 13, 29, 14, 30, 15, 31));
   };
   const Words a = low(r0, r1), b = low(r2, r3), c = high(r0, r1), d = high(r2, r3);
   const auto put = [to](int at, Words v) { std::memcpy(to + 16 * at, &v, 16); };

@@ -1,4 +1,5 @@
-// What the benchmarks of float32 and bfloat16 products call peak: their own micro-kernel on operands in the L1 cache.
+// What the benchmarks of float32 and bfloat16 products call peak: their own micro-kernel on
+// operands in the L1 cache.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -32,8 +33,9 @@ struct PeakOperands {
   }
 };
 
-// GFLOPS of the largest tile of GemmKernelsF32 or GemmKernelsBf16, best of 20, each thread its own operands. `flops`: of one
-// step of k, 2 or, with pairs, 4. `tile_of(operands)` gives the tile to compute.
+// GFLOPS of the largest tile of GemmKernelsF32 or GemmKernelsBf16, best of 20, each thread its own
+// operands. `flops`: of one step of k, 2 or, with pairs, 4. `tile_of(operands)` gives the tile to
+// compute.
 template <typename Kernels, typename TileOf>
 double TilePeakGflops(const Kernels& kernels, double flops, int threads, TileOf tile_of) {
   ThreadPool pool(threads);
@@ -46,8 +48,10 @@ double TilePeakGflops(const Kernels& kernels, double flops, int threads, TileOf 
       for (int64_t i = begin; i < end; ++i) kernels.tile[kernels.panels][kernels.rows](tile);
       benchmark::DoNotOptimize(operands.sums[0]);
     });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 1e-9 * flops * kernels.rows * kernels.panels * kPanelF32 * PeakOperands::kDepth * PeakOperands::kTaps * threads / seconds);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 1e-9 * flops * kernels.rows * kernels.panels * kPanelF32 *
+                              PeakOperands::kDepth * PeakOperands::kTaps * threads / seconds);
   }
   return best;
 }

@@ -15,8 +15,8 @@ inline int64_t SpreadStride(int64_t elements, int64_t element_bytes) {
   return elements * element_bytes % 512 == 0 ? elements + 64 / element_bytes : elements;
 }
 
-// Tiles are numbered row by row, image by image. A chunk of them is transformed and then multiplied by one group of columns after
-// the other.
+// Tiles are numbered row by row, image by image. A chunk of them is transformed and then multiplied
+// by one group of columns after the other.
 struct WinogradTiles {
   int64_t tiles_y = 0, tiles_x = 0, tiles = 0;
   int64_t chunks = 1, chunk_tiles = 0;  // at most chunk_tiles each
@@ -40,13 +40,17 @@ struct WinogradTiles {
     chunk_tiles = CeilDiv(std::max<int64_t>(tiles, 1), chunks);
   }
 
-  int64_t ChunkBegin(int64_t chunk) const { return tiles / chunks * chunk + std::min(chunk, tiles % chunks); }
+  int64_t ChunkBegin(int64_t chunk) const {
+    return tiles / chunks * chunk + std::min(chunk, tiles % chunks);
+  }
 
-  // transform(tile, slot, i): tile becomes the i-th of the transformed ones in slot. multiply(chunk, group, from, to): a group of
-  // the chunk that lies transformed in slot `from`, with products in slot `to`. There are as many slots as threads.
+  // transform(tile, slot, i): tile becomes the i-th of the transformed ones in slot.
+  // multiply(chunk, group, from, to): a group of the chunk that lies transformed in slot `from`,
+  // with products in slot `to`. There are as many slots as threads.
   template <typename Transform, typename Multiply>
   void ForAll(ThreadPool& pool, const Transform& transform, const Multiply& multiply) const {
-    EVOQ_CHECK(pool.threads() <= threads, "bound for {} threads, run with {}", threads, pool.threads());
+    EVOQ_CHECK(pool.threads() <= threads, "bound for {} threads, run with {}", threads,
+               pool.threads());
     if (!split_chunks) {
       pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t chunk = begin; chunk < end; ++chunk) {

@@ -21,7 +21,8 @@ float SumF(const float* x, int64_t n) {
   return SumTerms(n, [x](int64_t i) { return x[i]; });
 }
 float Sum64F(const float* x, int64_t n) {
-  return Interleaved<64>(n, 0.0f, [x](int64_t i) { return x[i]; }, [](float a, float b) { return a + b; });
+  return Interleaved<64>(
+      n, 0.0f, [x](int64_t i) { return x[i]; }, [](float a, float b) { return a + b; });
 }
 float SumSquaresF(const float* x, int64_t n, float mean) {
   return SumTerms(n, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });

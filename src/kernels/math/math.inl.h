@@ -1,5 +1,5 @@
-// The functions of math.h as inline code without branches, which compilers turn into vector code. In an unnamed
-// namespace: see kernels/isa_table.h. Polynomials are minimax fits (Lawson-weighted
+// The functions of math.h as inline code without branches, which compilers turn into vector code.
+// In an unnamed namespace: see kernels/isa_table.h. Polynomials are minimax fits (Lawson-weighted
 // least squares), with the fit's error relative to the function's value given beside each.
 #pragma once
 
@@ -10,7 +10,8 @@
 #include <immintrin.h>
 #endif
 
-// A loop is vectorized only when everything it calls is inlined, which long polynomials do not look worth.
+// A loop is vectorized only when everything it calls is inlined, which long polynomials do not look
+// worth.
 #define EVOQ_INLINE inline __attribute__((always_inline))
 
 namespace evoq {
@@ -19,7 +20,8 @@ namespace {
 EVOQ_INLINE float FromBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 EVOQ_INLINE uint32_t ToBits(float x) { return __builtin_bit_cast(uint32_t, x); }
 
-// The functions below whose argument is of type F take a float, or 16 of them: the same operations on each.
+// The functions below whose argument is of type F take a float, or 16 of them: the same operations
+// on each.
 typedef float Floats16 __attribute__((vector_size(64)));
 typedef uint32_t Bits16 __attribute__((vector_size(64)));
 EVOQ_INLINE Floats16 FromBits(Bits16 bits) { return __builtin_bit_cast(Floats16, bits); }
@@ -42,7 +44,8 @@ EVOQ_INLINE F Splat(float x) {
   return F{} + x;
 }
 
-// Adding this rounds to an integer (ties to even) for |x| < 2^22, and leaves the integer in the low mantissa bits.
+// Adding this rounds to an integer (ties to even) for |x| < 2^22, and leaves the integer in the low
+// mantissa bits.
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23
 constexpr float kLn2High = 0.693359375f;    // ten bits: a product with an exponent is exact
 constexpr float kLn2Low = -2.12194440e-4f;
@@ -64,13 +67,15 @@ EVOQ_INLINE F Step(F p, F x, float coefficient) {
   return Fma(p, x, Splat<F>(coefficient));
 }
 
-// y 2^n for an integer n in [-151, 129] and y in [1/2, 2]: rounded once, when the result is denormal.
+// y 2^n for an integer n in [-151, 129] and y in [1/2, 2]: rounded once, when the result is
+// denormal.
 template <typename F>
 EVOQ_INLINE F ScaleByPower(F y, F shifted) {
   const auto k = __builtin_bit_cast(SignedBits<F>, ToBits(shifted) - 0x4B400000u);
   const auto half = k >> 1;
   const auto first = half + 127, second = k - half + 127;
-  return y * FromBits(__builtin_bit_cast(UnsignedBits<F>, first) << 23) * FromBits(__builtin_bit_cast(UnsignedBits<F>, second) << 23);
+  return y * FromBits(__builtin_bit_cast(UnsignedBits<F>, first) << 23) *
+         FromBits(__builtin_bit_cast(UnsignedBits<F>, second) << 23);
 }
 
 // r = x - n ln 2 in [-ln2/2, ln2/2]; e^r = 1 + r + r^2 P(r), fit 6e-11; times 2^n.
@@ -108,7 +113,8 @@ EVOQ_INLINE F ExpInline(F x) {
 EVOQ_INLINE float LogInline(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const uint32_t bits = ToBits(tiny ? x * 8388608.0f : x) + (0x3f800000u - 0x3f3504f3u);
-  const float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 127) - (tiny ? 23.0f : 0.0f);
+  const float e =
+      static_cast<float>(static_cast<int32_t>(bits >> 23) - 127) - (tiny ? 23.0f : 0.0f);
   const float f = FromBits((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
   const float z = f * f;
   float p = 0.0674660131f;
@@ -124,7 +130,7 @@ EVOQ_INLINE float LogInline(float x) {
   y = y + e * kLn2Low;
   y = y - 0.5f * z;
   y = (f + y) + e * kLn2High;
-  y = x < kInfinity ? y : x;          // infinity and NaN
+  y = x < kInfinity ? y : x;  // infinity and NaN
   y = x < 0.0f ? __builtin_nanf("") : y;
   return x == 0.0f ? -kInfinity : y;
 }
@@ -153,9 +159,13 @@ EVOQ_INLINE F TanhInline(F x) {
 }
 
 template <typename F>
-EVOQ_INLINE F SigmoidInline(F x) { return 1.0f / (1.0f + ExpInline(-x)); }
+EVOQ_INLINE F SigmoidInline(F x) {
+  return 1.0f / (1.0f + ExpInline(-x));
+}
 template <typename F>
-EVOQ_INLINE F SiluInline(F x) { return x / (1.0f + ExpInline(-x)); }
+EVOQ_INLINE F SiluInline(F x) {
+  return x / (1.0f + ExpInline(-x));
+}
 
 // |x| < 1: x P(x^2), fit 3e-11; else 1 - e^-Q(|x|), fit 2e-11 up to 4, where erf is 1 in float32.
 template <typename F>
@@ -187,7 +197,9 @@ EVOQ_INLINE float SoftplusInline(float x) {
   return (x > 0.0f ? x : 0.0f) + Log1pInline(ExpInline(-a));
 }
 template <typename F>
-EVOQ_INLINE F GeluInline(F x) { return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f)); }
+EVOQ_INLINE F GeluInline(F x) {
+  return 0.5f * x * (1.0f + ErfInline(x * 0.70710678118654752f));
+}
 template <typename F>
 EVOQ_INLINE F GeluTanhInline(F x) {
   return 0.5f * x * (1.0f + TanhInline(0.79788456080286536f * (x + 0.044715f * (x * x * x))));
@@ -205,7 +217,9 @@ EVOQ_INLINE float ClampUnit(float x) {
   const float low = 0.0f > x ? 0.0f : x;
   return 1.0f < low ? 1.0f : low;
 }
-EVOQ_INLINE float HardSigmoidInline(float x, float alpha, float beta) { return ClampUnit(alpha * x + beta); }
+EVOQ_INLINE float HardSigmoidInline(float x, float alpha, float beta) {
+  return ClampUnit(alpha * x + beta);
+}
 EVOQ_INLINE float HardSwishInline(float x) { return x * ClampUnit(x / 6.0f + 0.5f); }
 
 inline float PowInline(float x, float y) {
@@ -231,7 +245,8 @@ EVOQ_INLINE float Tree(const float* p, const Combine& combine) {
   }
 }
 
-// The tree of SumF over terms term(i), i = 0..n-1, with kLanes partial results and any way to combine.
+// The tree of SumF over terms term(i), i = 0..n-1, with kLanes partial results and any way to
+// combine.
 template <int kLanes, typename Term, typename Combine>
 inline float Interleaved(int64_t n, float start, const Term& term, const Combine& combine) {
   float p[kLanes];
@@ -248,11 +263,15 @@ inline float SumTerms(int64_t n, const Term& term) {
   return Interleaved<16>(n, 0.0f, term, [](float a, float b) { return a + b; });
 }
 inline float MaxInline(const float* x, int64_t n) {
-  return Interleaved<64>(n, -kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v > m ? v : m; }) +
+  return Interleaved<64>(
+             n, -kInfinity, [x](int64_t i) { return x[i]; },
+             [](float m, float v) { return v > m ? v : m; }) +
          0.0f;
 }
 inline float MinInline(const float* x, int64_t n) {
-  return Interleaved<64>(n, kInfinity, [x](int64_t i) { return x[i]; }, [](float m, float v) { return v < m ? v : m; }) +
+  return Interleaved<64>(
+             n, kInfinity, [x](int64_t i) { return x[i]; },
+             [](float m, float v) { return v < m ? v : m; }) +
          0.0f;
 }
 

@@ -38,7 +38,10 @@ TEST(Math, WithinThreeUlp) {
   EXPECT_LT(WorstUlp(TanhF, [](double x) { return std::tanh(x); }, -100, 100), 3);
   EXPECT_LT(WorstUlp(ErfF, [](double x) { return std::erf(x); }, -10, 10), 3);
   EXPECT_LT(WorstUlp(SigmoidF, [](double x) { return 1 / (1 + std::exp(-x)); }, -87, 100), 3);
-  EXPECT_LT(WorstUlp(SoftplusF, [](double x) { return x > 100 ? x : std::log1p(std::exp(x)); }, -80, 1e6f), 4);
+  EXPECT_LT(
+      WorstUlp(
+          SoftplusF, [](double x) { return x > 100 ? x : std::log1p(std::exp(x)); }, -80, 1e6f),
+      4);
 }
 
 TEST(Math, SpecialValues) {
@@ -57,13 +60,15 @@ TEST(Math, SpecialValues) {
   EXPECT_EQ(ErfF(-infinity), -1);
   EXPECT_EQ(SigmoidF(-infinity), 0);
   EXPECT_EQ(SoftplusF(infinity), infinity);
-  for (float (*f)(float) : {ExpF, LogF, TanhF, ErfF, SigmoidF, SoftplusF, GeluF}) EXPECT_TRUE(std::isnan(f(nan)));
+  for (float (*f)(float) : {ExpF, LogF, TanhF, ErfF, SigmoidF, SoftplusF, GeluF})
+    EXPECT_TRUE(std::isnan(f(nan)));
 }
 
 TEST(Math, SumIsSixteenInterleavedPartialSums) {
   for (int n : {0, 1, 15, 16, 17, 100, 1000}) {
     std::vector<float> x(n);
-    for (int i = 0; i < n; ++i) x[i] = static_cast<float>(std::sin(i * 1.7)) * (i % 7 == 0 ? 1e4f : 1);
+    for (int i = 0; i < n; ++i)
+      x[i] = static_cast<float>(std::sin(i * 1.7)) * (i % 7 == 0 ? 1e4f : 1);
     float p[16] = {};
     for (int i = 0; i < n; ++i) p[i % 16] += x[i];
     float a[8], b[4];

@@ -25,12 +25,15 @@ Unary UnaryFromAttrs(UnaryKind kind, const Attrs& attrs) {
     case UnaryKind::kCelu:
     case UnaryKind::kElu:
     case UnaryKind::kThresholdedRelu: return {kind, attrs.Float("alpha", 1.0f), 0};
-    case UnaryKind::kHardSigmoid: return {kind, attrs.Float("alpha", 0.2f), attrs.Float("beta", 0.5f)};
+    case UnaryKind::kHardSigmoid:
+      return {kind, attrs.Float("alpha", 0.2f), attrs.Float("beta", 0.5f)};
     case UnaryKind::kLeakyRelu: return {kind, attrs.Float("alpha", 0.01f), 0};
     case UnaryKind::kSelu:
-      return {kind, attrs.Float("alpha", 1.67326319217681884765625f), attrs.Float("gamma", 1.05070102214813232421875f)};
+      return {kind, attrs.Float("alpha", 1.67326319217681884765625f),
+              attrs.Float("gamma", 1.05070102214813232421875f)};
     case UnaryKind::kShrink: return {kind, attrs.Float("bias", 0.0f), attrs.Float("lambd", 0.5f)};
-    case UnaryKind::kGelu: return {kind, attrs.String("approximate", "none") == "tanh" ? 1.0f : 0.0f, 0};
+    case UnaryKind::kGelu:
+      return {kind, attrs.String("approximate", "none") == "tanh" ? 1.0f : 0.0f, 0};
     case UnaryKind::kClip: return {kind, -kInfinity, kInfinity};
     default: return {kind, 0, 0};
   }

@@ -1,5 +1,5 @@
-// Operators of one float32 value: their kinds, parameters and scalar definition. The reference evaluator, the float32
-// kernels and the 256-entry tables of quantized kernels all compute Apply.
+// Operators of one float32 value: their kinds, parameters and scalar definition. The reference
+// evaluator, the float32 kernels and the 256-entry tables of quantized kernels all compute Apply.
 #pragma once
 
 #include <optional>
@@ -62,8 +62,9 @@ enum class UnaryKind {
 #undef EVOQ_UNARY
 };
 
-// alpha and beta by kind: ONNX's alpha and beta for Celu, Elu, HardSigmoid, LeakyRelu, ThresholdedRelu; min and max for
-// Clip; alpha and gamma for Selu; bias and lambd for Shrink; alpha = 1 for Gelu with approximate="tanh".
+// alpha and beta by kind: ONNX's alpha and beta for Celu, Elu, HardSigmoid, LeakyRelu,
+// ThresholdedRelu; min and max for Clip; alpha and gamma for Selu; bias and lambd for Shrink; alpha
+// = 1 for Gelu with approximate="tanh".
 struct Unary {
   UnaryKind kind = UnaryKind::kRelu;
   float alpha = 0;
@@ -74,7 +75,8 @@ struct Unary {
 std::optional<UnaryKind> UnaryKindFromOp(std::string_view op);
 const char* UnaryOpName(UnaryKind kind);
 
-// Parameters from attributes with ONNX's defaults. Clip's bounds are inputs of the node: infinite here, set by the caller.
+// Parameters from attributes with ONNX's defaults. Clip's bounds are inputs of the node: infinite
+// here, set by the caller.
 Unary UnaryFromAttrs(UnaryKind kind, const Attrs& attrs);
 
 // The definition.

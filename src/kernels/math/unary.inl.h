@@ -16,10 +16,13 @@ EVOQ_INLINE float ClampInline(float x, float low, float high) {
 
 template <UnaryKind kKind>
 struct UnaryFn;
-#define EVOQ_UNARY(op, definition)                                                                                  \
-  template <>                                                                                                       \
-  struct UnaryFn<UnaryKind::k##op> {                                                                                \
-    static EVOQ_INLINE float Compute(float x, [[maybe_unused]] float alpha, [[maybe_unused]] float beta) { return definition; } \
+#define EVOQ_UNARY(op, definition)                                          \
+  template <>                                                               \
+  struct UnaryFn<UnaryKind::k##op> {                                        \
+    static EVOQ_INLINE float Compute(float x, [[maybe_unused]] float alpha, \
+                                     [[maybe_unused]] float beta) {         \
+      return definition;                                                    \
+    }                                                                       \
   };
 EVOQ_UNARY_LIST
 #undef EVOQ_UNARY

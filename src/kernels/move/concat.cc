@@ -1,4 +1,5 @@
-// Concat along any axis; quantized inputs whose parameters differ from the output's are requantized while copied.
+// Concat along any axis; quantized inputs whose parameters differ from the output's are requantized
+// while copied.
 #include "kernels/move/move_call.h"
 #include "kernels/quantize/axis.h"
 #include "kernels/requant.h"
@@ -17,13 +18,16 @@ std::optional<Rejection> RejectConcat(const KernelCall& call) {
     if (!(QuantizedByte(x) && QuantizedByte(y))) {
       if (auto rejection = RejectUnlessSame(call, i)) return rejection;
     }
-    if (x.shape.rank() != y.shape.rank()) return Reject("shape", "input {} is {}, output {}", i, x.ToString(), y.ToString());
+    if (x.shape.rank() != y.shape.rank())
+      return Reject("shape", "input {} is {}, output {}", i, x.ToString(), y.ToString());
     for (int d = 0; d < y.shape.rank(); ++d) {
-      if (d != *axis && x.shape[d] != y.shape[d]) return Reject("shape", "input {} is {}, output {}", i, x.ToString(), y.ToString());
+      if (d != *axis && x.shape[d] != y.shape[d])
+        return Reject("shape", "input {} is {}, output {}", i, x.ToString(), y.ToString());
     }
     along += x.shape[*axis].value;
   }
-  if (along != y.shape[*axis].value) return Reject("shape", "inputs of {} along the axis, output {}", along, y.shape.ToString());
+  if (along != y.shape[*axis].value)
+    return Reject("shape", "inputs of {} along the axis, output {}", along, y.shape.ToString());
   return std::nullopt;
 }
 
@@ -42,13 +46,14 @@ Table TableBetween(const TensorType& x, const TensorType& y) {
   const ByteRange range = RangeOf(y.dtype);
   for (int i = 0; i < 256; ++i) {
     const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
-    table.map[i] = static_cast<uint8_t>(
-        QuantizeValue(DequantizeValue(q, ScaleOf(x), ZeroOf(x)), ScaleOf(y), ZeroOf(y), range.low, range.high));
+    table.map[i] = static_cast<uint8_t>(QuantizeValue(
+        DequantizeValue(q, ScaleOf(x), ZeroOf(x)), ScaleOf(y), ZeroOf(y), range.low, range.high));
   }
   return table;
 }
 
-constexpr int64_t kShortPart = 16;   // bytes: parts of so few go row by row for each input, not input by input for each row
+constexpr int64_t kShortPart =
+    16;  // bytes: parts of so few go row by row for each input, not input by input for each row
 constexpr int64_t kRowsAtOnce = 256;
 
 // y[r] = x[r] for `rows` elements, those of y `stride` bytes apart.
@@ -75,7 +80,8 @@ struct ConcatState {
         const Part& part = parts[i];
         const auto* x = static_cast<const uint8_t*>(in[i]) + row * part.bytes;
         if (part.table >= 0) {
-          QuantizeTableFor(isa).lookup(tables[static_cast<size_t>(part.table)].map, x, mapped, rows * part.bytes);
+          QuantizeTableFor(isa).lookup(tables[static_cast<size_t>(part.table)].map, x, mapped,
+                                       rows * part.bytes);
           x = mapped;
         }
         uint8_t* to = y + row * row_bytes + part.offset;
@@ -86,7 +92,8 @@ struct ConcatState {
           case 8: Spread<uint64_t>(x, to, rows, row_bytes); break;
           default:
             for (int64_t r = 0; r < rows; ++r)
-              CopyRun(reinterpret_cast<std::byte*>(to + r * row_bytes), reinterpret_cast<const std::byte*>(x + r * part.bytes), part.bytes);
+              CopyRun(reinterpret_cast<std::byte*>(to + r * row_bytes),
+                      reinterpret_cast<const std::byte*>(x + r * part.bytes), part.bytes);
         }
       }
     }
@@ -131,14 +138,20 @@ Result<BoundKernel> BindConcat(const KernelCall& call, const BindOptions& option
     state.row_bytes += part.bytes;
     state.parts.push_back(part);
   }
-  state.short_parts = std::all_of(state.parts.begin(), state.parts.end(), [](const Part& part) { return part.bytes <= kShortPart; });
-  state.bands = state.short_parts ? 1 : std::clamp<int64_t>(2 * options.threads / std::max<int64_t>(state.rows, 1), 1, 64);
-  state.grain = Grain(state.rows * state.bands, CopyNs(state.row_bytes / state.bands), options.threads);
+  state.short_parts = std::all_of(state.parts.begin(), state.parts.end(),
+                                  [](const Part& part) { return part.bytes <= kShortPart; });
+  state.bands =
+      state.short_parts
+          ? 1
+          : std::clamp<int64_t>(2 * options.threads / std::max<int64_t>(state.rows, 1), 1, 64);
+  state.grain =
+      Grain(state.rows * state.bands, CopyNs(state.row_bytes / state.bands), options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace
 
-extern const KernelDef kConcatKernel = {"concat", "Concat", "any", Peak::kMemory, RejectConcat, nullptr, BindConcat};
+extern const KernelDef kConcatKernel = {"concat",     "Concat", "any",     Peak::kMemory,
+                                        RejectConcat, nullptr,  BindConcat};
 
 }  // namespace evoq

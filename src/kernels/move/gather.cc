@@ -1,5 +1,6 @@
-// Gather(x, indices): y[outer, j, inner] = x[outer, indices[j], inner]. Negative indices count from the end. A kernel
-// cannot fail: the executor refuses a run with an index outside [-size, size) (runtime/guard.h), and here it is clamped into x.
+// Gather(x, indices): y[outer, j, inner] = x[outer, indices[j], inner]. Negative indices count from
+// the end. A kernel cannot fail: the executor refuses a run with an index outside [-size, size)
+// (runtime/guard.h), and here it is clamped into x.
 #include "kernels/move/move.h"
 #include "kernels/move/move_call.h"
 
@@ -19,7 +20,8 @@ std::optional<Rejection> RejectGather(const KernelCall& call) {
   int64_t expected = ElementsOf(indices);
   for (int i = 0; i < x.shape.rank(); ++i) expected *= i == *axis ? 1 : x.shape[i].value;
   if (expected != ElementsOf(call.outputs[0]) || (size == 0 && expected > 0)) {
-    return Reject("shape", "{} at {} -> {}", x.ToString(), indices.ToString(), call.outputs[0].ToString());
+    return Reject("shape", "{} at {} -> {}", x.ToString(), indices.ToString(),
+                  call.outputs[0].ToString());
   }
   if (const auto values = ConstantInts(call, 1)) {
     for (int64_t v : *values) {
@@ -39,7 +41,8 @@ struct GatherState {
     context.pool.ParallelFor(outer * count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t j = i % count;
-        int64_t index = wide ? static_cast<const int64_t*>(in[1])[j] : static_cast<const int32_t*>(in[1])[j];
+        int64_t index =
+            wide ? static_cast<const int64_t*>(in[1])[j] : static_cast<const int32_t*>(in[1])[j];
         index = std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
         CopyRun(y + i * block, x + (i / count * size + index) * block, block);
       }
@@ -58,31 +61,37 @@ struct PickState {
     const auto columns = static_cast<int64_t>(from.size());
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       MoveTableFor(isa).pick(static_cast<const std::byte*>(in[0]) + begin * x_columns * element,
-                             static_cast<std::byte*>(out[0]) + begin * columns * element, end - begin, columns, x_columns, from.data(), element);
+                             static_cast<std::byte*>(out[0]) + begin * columns * element,
+                             end - begin, columns, x_columns, from.data(), element);
     });
   }
 };
 
 bool IsPick(const GatherState& gather) {
-  const bool element = gather.block == 1 || gather.block == 2 || gather.block == 4 || gather.block == 8;
+  const bool element =
+      gather.block == 1 || gather.block == 2 || gather.block == 4 || gather.block == 8;
   return element && gather.outer > 1 && gather.size <= INT32_MAX;
 }
 
 constexpr int64_t kLongRow = 128;  // elements: what a permutation of bytes takes at once
 
-BoundKernel BindPick(const GatherState& gather, std::vector<int64_t> indices, const BindOptions& options) {
+BoundKernel BindPick(const GatherState& gather, std::vector<int64_t> indices,
+                     const BindOptions& options) {
   PickState state;
   state.isa = options.isa;
   // Several short rows are one.
   int64_t together = std::min(std::max<int64_t>(kLongRow / gather.size, 1), gather.outer);
   while (gather.outer % together != 0) --together;
   for (int64_t row = 0; row < together; ++row) {
-    for (int64_t index : indices) state.from.push_back(static_cast<int32_t>(row * gather.size + (index < 0 ? index + gather.size : index)));
+    for (int64_t index : indices)
+      state.from.push_back(
+          static_cast<int32_t>(row * gather.size + (index < 0 ? index + gather.size : index)));
   }
   state.rows = gather.outer / together;
   state.x_columns = gather.size * together;
   state.element = static_cast<int>(gather.block);
-  state.grain = Grain(state.rows, 2 + 0.3 * static_cast<double>(state.from.size()), options.threads);
+  state.grain =
+      Grain(state.rows, 2 + 0.3 * static_cast<double>(state.from.size()), options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
@@ -90,18 +99,21 @@ Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& option
   const Shape& x = call.inputs[0].shape;
   EVOQ_ASSIGN(const int axis, NormalizeAxis(call.attrs.Int("axis", 0), x.rank()));
   GatherState state;
-  for (int i = 0; i < x.rank(); ++i) (i < axis ? state.outer : i == axis ? state.size : state.block) *= x[i].value;
+  for (int i = 0; i < x.rank(); ++i)
+    (i < axis ? state.outer : i == axis ? state.size : state.block) *= x[i].value;
   state.block *= ElementBytes(call.inputs[0].dtype);
   state.count = ElementsOf(call.inputs[1]);
   state.wide = call.inputs[1].dtype == DType::kInt64;
   if (state.block == 0) state.outer = 0;
-  if (auto indices = ConstantInts(call, 1); indices && IsPick(state)) return BindPick(state, *std::move(indices), options);
+  if (auto indices = ConstantInts(call, 1); indices && IsPick(state))
+    return BindPick(state, *std::move(indices), options);
   state.grain = Grain(state.outer * state.count, 5 + CopyNs(state.block), options.threads);
   return BoundKernel::Of(state);
 }
 
 }  // namespace
 
-extern const KernelDef kGatherKernel = {"gather", "Gather", "any", Peak::kMemory, RejectGather, nullptr, BindGather};
+extern const KernelDef kGatherKernel = {"gather",     "Gather", "any",     Peak::kMemory,
+                                        RejectGather, nullptr,  BindGather};
 
 }  // namespace evoq

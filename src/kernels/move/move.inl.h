@@ -14,11 +14,13 @@ struct InterleaveVec {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   }
   static Vec<T, 16> High(Vec<T, 16> a, Vec<T, 16> b) {
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                   31);
   }
 };
 
-// 16 rows become 16 columns by four rounds of interleaving: after round r, pairs 8 >> r rows apart are merged.
+// 16 rows become 16 columns by four rounds of interleaving: after round r, pairs 8 >> r rows apart
+// are merged.
 template <typename Interleave, typename V>
 inline void Turn16(V (&a)[16]) {
   V b[16];
@@ -64,7 +66,8 @@ inline void Block4(const uint32_t* x, uint32_t* y, int64_t x_stride, int64_t y_s
   for (int i = 0; i < 4; ++i) StoreVec<uint32_t, 4>(y + i * y_stride, a[i]);
 }
 
-// Few rows or columns: a loop whose inner dimension is the short one's partner, unrolled for 3 and 4.
+// Few rows or columns: a loop whose inner dimension is the short one's partner, unrolled for 3
+// and 4.
 template <typename T, int kColumns>
 void Narrow(const T* x, T* y, int64_t rows, int64_t x_stride, int64_t y_stride) {
   for (int64_t i = 0; i < rows; ++i) {
@@ -83,13 +86,20 @@ template <typename T>
 void Planes3(const T* x, T* y, int64_t columns, int64_t x_stride, int64_t y_stride) {
   int64_t j = 0;
   for (; y_stride == 3 && j + 16 <= columns; j += 16, y += 48) {
-    const auto a = LoadVec<T, 16>(x + j), b = LoadVec<T, 16>(x + x_stride + j), c = LoadVec<T, 16>(x + 2 * x_stride + j);
-    const auto ab0 = __builtin_shufflevector(a, b, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5);
-    const auto ab1 = __builtin_shufflevector(a, b, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26);
-    const auto ab2 = __builtin_shufflevector(a, b, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0);
-    StoreVec<T, 16>(y, __builtin_shufflevector(ab0, c, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15));
-    StoreVec<T, 16>(y + 16, __builtin_shufflevector(ab1, c, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15));
-    StoreVec<T, 16>(y + 32, __builtin_shufflevector(ab2, c, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31));
+    const auto a = LoadVec<T, 16>(x + j), b = LoadVec<T, 16>(x + x_stride + j),
+               c = LoadVec<T, 16>(x + 2 * x_stride + j);
+    const auto ab0 =
+        __builtin_shufflevector(a, b, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5);
+    const auto ab1 =
+        __builtin_shufflevector(a, b, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26);
+    const auto ab2 =
+        __builtin_shufflevector(a, b, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0);
+    StoreVec<T, 16>(y, __builtin_shufflevector(ab0, c, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12,
+                                               13, 20, 15));
+    StoreVec<T, 16>(y + 16, __builtin_shufflevector(ab1, c, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11,
+                                                    12, 25, 14, 15));
+    StoreVec<T, 16>(y + 32, __builtin_shufflevector(ab2, c, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10,
+                                                    11, 30, 13, 14, 31));
   }
   Short<T, 3>(x + j, y, columns - j, x_stride, y_stride);
 }
@@ -101,10 +111,11 @@ void Plain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, in
   }
 }
 
-// Tiles of kTile rows by kTile columns through `block`, what is left beside and below through `edge`.
+// Tiles of kTile rows by kTile columns through `block`, what is left beside and below through
+// `edge`.
 template <typename T, int kTile, typename Block, typename Edge>
-void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, const Block& block,
-           const Edge& edge) {
+void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride,
+           const Block& block, const Edge& edge) {
   if (columns == 3) return Narrow<T, 3>(x, y, rows, x_stride, y_stride);
   if (columns == 4) return Narrow<T, 4>(x, y, rows, x_stride, y_stride);
   if (rows == 3) return Planes3<T>(x, y, columns, x_stride, y_stride);
@@ -118,34 +129,43 @@ void Tiled(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, in
       for (int64_t i = i0; i < i1; i += kTile) block(x + i * x_stride + j, y + j * y_stride + i);
     }
   }
-  edge(x + whole_columns, y + whole_columns * y_stride, whole_rows, columns - whole_columns, x_stride, y_stride);
+  edge(x + whole_columns, y + whole_columns * y_stride, whole_rows, columns - whole_columns,
+       x_stride, y_stride);
   edge(x + whole_rows * x_stride, y + whole_rows, rows - whole_rows, columns, x_stride, y_stride);
 }
 
 template <typename T>
-void TiledPlain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
-  Tiled<T, 8>(x, y, rows, columns, x_stride, y_stride, [=](const T* p, T* q) {
-    for (int j = 0; j < 8; ++j) {
-      for (int i = 0; i < 8; ++i) q[j * y_stride + i] = p[i * x_stride + j];
-    }
-  }, Plain<T>);
+void TiledPlain(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_stride,
+                int64_t y_stride) {
+  Tiled<T, 8>(
+      x, y, rows, columns, x_stride, y_stride,
+      [=](const T* p, T* q) {
+        for (int j = 0; j < 8; ++j) {
+          for (int i = 0; i < 8; ++i) q[j * y_stride + i] = p[i * x_stride + j];
+        }
+      },
+      Plain<T>);
 }
 
-void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
-  Tiled<uint32_t, 4>(x, y, rows, columns, x_stride, y_stride,
-                     [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); }, Plain<uint32_t>);
+void Words4(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+            int64_t y_stride) {
+  Tiled<uint32_t, 4>(
+      x, y, rows, columns, x_stride, y_stride,
+      [=](const uint32_t* p, uint32_t* q) { Block4(p, q, x_stride, y_stride); }, Plain<uint32_t>);
 }
 
-void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+void Words(const uint32_t* x, uint32_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+           int64_t y_stride) {
 #if defined(__AVX512F__)
-  // Planes to pixels: whole lines of 16 planes at once. Those are more streams than the hardware follows, and lines of y arrive
-  // late for their stores: both are fetched here.
+  // Planes to pixels: whole lines of 16 planes at once. Those are more streams than the hardware
+  // follows, and lines of y arrive late for their stores: both are fetched here.
   const auto block = [=](const uint32_t* p, uint32_t* q) {
     for (int i = 0; i < 16; ++i) __builtin_prefetch(p + i * x_stride + 32);
     for (int i = 16; i < 32; ++i) __builtin_prefetch(q + i * y_stride, 1);
     Block16<uint32_t>(p, q, x_stride, y_stride);
   };
-  if (x_stride > y_stride) return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);
+  if (x_stride > y_stride)
+    return Tiled<uint32_t, 16>(x, y, rows, columns, x_stride, y_stride, block, Words4);
 #endif
   Words4(x, y, rows, columns, x_stride, y_stride);
 }
@@ -164,7 +184,9 @@ inline void Block64(const uint8_t* x, uint8_t* y, int64_t x_stride, int64_t y_st
   Turn16<InterleaveLanes>(a);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
-    const auto store = [&](int lane, __m128i v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(y + (16 * lane + i) * y_stride), v); };
+    const auto store = [&](int lane, __m128i v) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + (16 * lane + i) * y_stride), v);
+    };
     store(0, _mm512_castsi512_si128(a[i]));
     store(1, _mm512_extracti32x4_epi32(a[i], 1));
     store(2, _mm512_extracti32x4_epi32(a[i], 2));
@@ -178,7 +200,8 @@ constexpr int kBlockColumns = 16;
 #endif
 
 // At least 16 rows and columns: the last block beside and below overlaps the one before it.
-void ByteBlocks(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+void ByteBlocks(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+                int64_t y_stride) {
   constexpr int64_t kBand = 64;  // a line of y's rows stays in the cache while x streams by
   const int64_t step = columns >= kBlockColumns ? kBlockColumns : 16;
   for (int64_t i0 = 0; i0 < rows; i0 += kBand) {
@@ -189,14 +212,15 @@ void ByteBlocks(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int
         const int64_t row = i + 16 < rows ? i : rows - 16;
         const uint8_t* from = x + row * x_stride + j;
         uint8_t* to = y + j * y_stride + row;
-        step == 64 ? Block64(from, to, x_stride, y_stride) : Block16<uint8_t>(from, to, x_stride, y_stride);
+        step == 64 ? Block64(from, to, x_stride, y_stride)
+                   : Block16<uint8_t>(from, to, x_stride, y_stride);
       }
     }
   }
 }
 
-// Fewer than 16 planes to pixels that lie behind each other: 16 bytes are stored for each pixel, and the next pixel's are
-// stored over what was too many. The last pixels go by themselves.
+// Fewer than 16 planes to pixels that lie behind each other: 16 bytes are stored for each pixel,
+// and the next pixel's are stored over what was too many. The last pixels go by themselves.
 void FewPlanes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride) {
   int64_t j = 0;
   for (; (j + 15) * rows + 16 <= columns * rows; j += 16) {
@@ -222,11 +246,14 @@ void FewColumns(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int
   Plain(x + i * columns, y + i, rows - i, columns, columns, y_stride);
 }
 
-void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+void Bytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_stride,
+           int64_t y_stride) {
   if (rows == 3) return Planes3(x, y, columns, x_stride, y_stride);
   if (rows >= 16 && columns >= 16) return ByteBlocks(x, y, rows, columns, x_stride, y_stride);
-  if (rows < 16 && columns >= 16 && y_stride == rows) return FewPlanes(x, y, rows, columns, x_stride);
-  if (columns < 16 && rows >= 16 && x_stride == columns) return FewColumns(x, y, rows, columns, y_stride);
+  if (rows < 16 && columns >= 16 && y_stride == rows)
+    return FewPlanes(x, y, rows, columns, x_stride);
+  if (columns < 16 && rows >= 16 && x_stride == columns)
+    return FewColumns(x, y, rows, columns, y_stride);
   TiledPlain(x, y, rows, columns, x_stride, y_stride);
 }
 
@@ -239,12 +266,15 @@ struct Dequantizer {
   int32_t zero;
 
   float Real(T q) const { return static_cast<float>(q - zero) * scale; }
-  void Store(float* to, Vec<T, 16> q) const { StoreVec<float, 16>(to, Convert<float, 16>(Convert<int32_t, 16>(q) - zero) * scale); }
+  void Store(float* to, Vec<T, 16> q) const {
+    StoreVec<float, 16>(to, Convert<float, 16>(Convert<int32_t, 16>(q) - zero) * scale);
+  }
 };
 
 // 16 rows, some of 16 columns.
 template <typename T>
-inline void RealBlock16(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride, int64_t y_stride, int64_t columns) {
+inline void RealBlock16(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride,
+                        int64_t y_stride, int64_t columns) {
   Vec<T, 16> a[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) a[i] = LoadVec<T, 16>(x + i * x_stride);
@@ -255,7 +285,8 @@ inline void RealBlock16(const Dequantizer<T>& by, const T* x, float* y, int64_t 
 #if defined(__AVX512BW__)
 // The lines of y that are written next but one are fetched.
 template <typename T>
-inline void RealBlock64(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride, int64_t y_stride) {
+inline void RealBlock64(const Dequantizer<T>& by, const T* x, float* y, int64_t x_stride,
+                        int64_t y_stride) {
   __m512i a[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(x + i * x_stride);
@@ -279,7 +310,8 @@ inline void RealBlock64(const Dequantizer<T>&, const T*, float*, int64_t, int64_
 #endif
 
 template <typename T>
-void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
+void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t rows, int64_t columns,
+                     int64_t x_stride, int64_t y_stride) {
   int64_t done = 0;
   if (rows >= 16 && columns >= 16) {  // the last blocks overlap those before
     const int64_t step = columns >= kBlockColumns ? kBlockColumns : 16;
@@ -289,7 +321,8 @@ void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t row
         const int64_t i = i0 + 16 < rows ? i0 : rows - 16;
         const T* from = x + i * x_stride + j;
         float* to = y + j * y_stride + i;
-        step == 64 ? RealBlock64(by, from, to, x_stride, y_stride) : RealBlock16(by, from, to, x_stride, y_stride, 16);
+        step == 64 ? RealBlock64(by, from, to, x_stride, y_stride)
+                   : RealBlock16(by, from, to, x_stride, y_stride, 16);
       }
     }
     return;
@@ -304,43 +337,56 @@ void DequantizeBytes(const Dequantizer<T>& by, const T* x, float* y, int64_t row
   }
 }
 
-void Dequantize(const ByteScale& by, const uint8_t* x, float* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride) {
-  if (!by.is_signed) return DequantizeBytes<uint8_t>({by.scale, by.zero}, x, y, rows, columns, x_stride, y_stride);
-  DequantizeBytes<int8_t>({by.scale, by.zero}, reinterpret_cast<const int8_t*>(x), y, rows, columns, x_stride, y_stride);
+void Dequantize(const ByteScale& by, const uint8_t* x, float* y, int64_t rows, int64_t columns,
+                int64_t x_stride, int64_t y_stride) {
+  if (!by.is_signed)
+    return DequantizeBytes<uint8_t>({by.scale, by.zero}, x, y, rows, columns, x_stride, y_stride);
+  DequantizeBytes<int8_t>({by.scale, by.zero}, reinterpret_cast<const int8_t*>(x), y, rows, columns,
+                          x_stride, y_stride);
 }
 
-void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride, int64_t y_stride, int size) {
+void Transpose(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_stride,
+               int64_t y_stride, int size) {
   switch (size) {
     case 1:
-      return Bytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_stride, y_stride);
+      return Bytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns,
+                   x_stride, y_stride);
     case 2:
-      return TiledPlain(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns, x_stride, y_stride);
+      return TiledPlain(static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), rows, columns,
+                        x_stride, y_stride);
     case 4:
-      return Words(static_cast<const uint32_t*>(x), static_cast<uint32_t*>(y), rows, columns, x_stride, y_stride);
+      return Words(static_cast<const uint32_t*>(x), static_cast<uint32_t*>(y), rows, columns,
+                   x_stride, y_stride);
     default:
-      return TiledPlain(static_cast<const uint64_t*>(x), static_cast<uint64_t*>(y), rows, columns, x_stride, y_stride);
+      return TiledPlain(static_cast<const uint64_t*>(x), static_cast<uint64_t*>(y), rows, columns,
+                        x_stride, y_stride);
   }
 }
 
 #ifdef EVOQ_OWN_PICK
 // PickRows of bytes, or false where it takes other code.
-bool PickBytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from);
+bool PickBytes(const uint8_t* x, uint8_t* y, int64_t rows, int64_t columns, int64_t x_columns,
+               const int32_t* from);
 #endif
 
 template <typename T>
-void PickRows(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from) {
+void PickRows(const T* x, T* y, int64_t rows, int64_t columns, int64_t x_columns,
+              const int32_t* from) {
   for (int64_t i = 0; i < rows; ++i, x += x_columns, y += columns) {
     for (int64_t j = 0; j < columns; ++j) y[j] = x[from[j]];
   }
 }
 
-void Pick(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_columns, const int32_t* from, int size) {
+void Pick(const void* x, void* y, int64_t rows, int64_t columns, int64_t x_columns,
+          const int32_t* from, int size) {
   const auto as = [&](auto element) {
     using T = decltype(element);
     PickRows(static_cast<const T*>(x), static_cast<T*>(y), rows, columns, x_columns, from);
   };
 #ifdef EVOQ_OWN_PICK
-  if (size == 1 && PickBytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows, columns, x_columns, from)) return;
+  if (size == 1 && PickBytes(static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), rows,
+                             columns, x_columns, from))
+    return;
 #endif
   switch (size) {
     case 1: return as(uint8_t{});

@@ -4,7 +4,8 @@ namespace evoq {
 extern const KernelDef kTransposeKernel, kConcatKernel, kGatherKernel, kPadKernel;
 namespace {
 
-void Transpose(benchmark::State& state, DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> perm) {
+void Transpose(benchmark::State& state, DType dtype, std::vector<int64_t> sizes,
+               std::vector<int64_t> perm) {
   TestCall t;
   t.op = "Transpose";
   t.attrs.Set("perm", perm);
@@ -20,7 +21,8 @@ void Concat(benchmark::State& state, float second_scale) {
   t.op = "Concat";
   t.attrs.Set("axis", 3);
   for (float scale : {0.05f, second_scale}) {
-    t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape{1, 55, 55, 64}, QuantParams::PerTensor(scale, 0)), 1));
+    t.inputs.push_back(RandomTensor(
+        TensorType(DType::kUint8, Shape{1, 55, 55, 64}, QuantParams::PerTensor(scale, 0)), 1));
   }
   t.outputs = {TensorType(DType::kUint8, Shape{1, 55, 55, 128}, QuantParams::PerTensor(0.05f, 0))};
   RunBenchmark(state, kConcatKernel, t);
@@ -33,7 +35,8 @@ void Gather(benchmark::State& state, DType dtype) {
   t.attrs.Set("axis", 3);
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < 24; ++i) indices.push_back(2 * i);
-  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 44, 44, 48}), 1), Tensor::FromValues<int64_t>(Shape{24}, indices)};
+  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 44, 44, 48}), 1),
+              Tensor::FromValues<int64_t>(Shape{24}, indices)};
   t.is_constant = {false, true};
   t.outputs = {TensorType(dtype, Shape{1, 44, 44, 24})};
   RunBenchmark(state, kGatherKernel, t);
@@ -43,13 +46,15 @@ void Gather(benchmark::State& state, DType dtype) {
 void Pad(benchmark::State& state, DType dtype) {
   TestCall t;
   t.op = "Pad";
-  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 16, 16, 16}), 1), Tensor::FromValues<int64_t>(Shape{8}, {0, 0, 0, 8, 0, 0, 0, 8})};
+  t.inputs = {RandomTensor(TensorType(dtype, Shape{1, 16, 16, 16}), 1),
+              Tensor::FromValues<int64_t>(Shape{8}, {0, 0, 0, 8, 0, 0, 0, 8})};
   t.is_constant = {false, true};
   t.outputs = {TensorType(dtype, Shape{1, 16, 16, 32})};
   RunBenchmark(state, kPadKernel, t);
 }
 
-#define EVOQ_CASE(function, ...) BENCHMARK_CAPTURE(function, __VA_ARGS__)->Unit(benchmark::kMicrosecond)->UseRealTime()
+#define EVOQ_CASE(function, ...) \
+  BENCHMARK_CAPTURE(function, __VA_ARGS__)->Unit(benchmark::kMicrosecond)->UseRealTime()
 const std::vector<int64_t> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 EVOQ_CASE(Transpose, image_f32_to_last, DType::kFloat32, {1, 3, 224, 224}, kToLast);
 EVOQ_CASE(Transpose, image_u8_to_last, DType::kUint8, {1, 3, 224, 224}, kToLast);

@@ -14,16 +14,19 @@ inline int64_t ElementBytes(DType dtype) {
   return bits % 8 == 0 ? bits / 8 : 0;
 }
 
-// Input i and output 0 have whole-byte elements of one type with the same parameters: moving keeps the integers.
+// Input i and output 0 have whole-byte elements of one type with the same parameters: moving keeps
+// the integers.
 inline std::optional<Rejection> RejectUnlessSame(const KernelCall& call, size_t i) {
   const TensorType &x = call.inputs[i], &y = call.outputs[0];
   TensorType as_y = x;
   as_y.shape = y.shape;
   if (ElementBytes(x.dtype) == 0 || !(as_y == y)) {
-    return Reject("types", "input {} is {}, output {}: moving elements needs the same type of whole bytes", i, x.ToString(),
-                  y.ToString());
+    return Reject("types",
+                  "input {} is {}, output {}: moving elements needs the same type of whole bytes",
+                  i, x.ToString(), y.ToString());
   }
-  if (x.quantized() && !x.quant->per_tensor()) return Reject("types", "input {} has scales along an axis", i);
+  if (x.quantized() && !x.quant->per_tensor())
+    return Reject("types", "input {} has scales along an axis", i);
   return std::nullopt;
 }
 
@@ -57,7 +60,7 @@ inline std::optional<std::vector<int64_t>> ConstantInts(const KernelCall& call, 
 }
 
 // y = x of `sizes` with its axes permuted: axis i of y is axis perm[i] of x.
-BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
-                            const BindOptions& options);
+BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm,
+                            int64_t element, const BindOptions& options);
 
 }  // namespace evoq

@@ -10,7 +10,8 @@ namespace evoq {
 extern const KernelDef kTransposeKernel, kDequantizeTransposeKernel, kConcatKernel;
 namespace {
 
-Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm, const TensorType& type) {
+Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm,
+                          const TensorType& type) {
   Tensor y = Tensor::Allocate(type);
   const auto strides = RowMajorStrides(x.sizes());
   const int64_t size = DTypeBits(x.dtype()) / 8;
@@ -28,12 +29,27 @@ Tensor TransposeReference(const Tensor& x, const std::vector<int64_t>& perm, con
 
 TEST(Move, TransposeAnyPermutation) {
   const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> cases = {
-      {{2, 3, 7, 9}, {0, 2, 3, 1}},  {{2, 7, 9, 3}, {0, 3, 1, 2}},   {{1, 64, 20, 20}, {0, 2, 3, 1}}, {{1, 17, 19, 70}, {0, 3, 1, 2}},
-      {{12, 16, 64}, {1, 0, 2}},     {{2, 5, 33, 4}, {0, 2, 1, 3}},  {{33, 65}, {1, 0}},              {{600, 16}, {1, 0}},
-      {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}}, {{0, 4}, {1, 0}},          {{}, {}},                        {{5, 1, 3}, {2, 1, 0}},
-      {{4, 100}, {1, 0}},            {{3, 2, 35, 18}, {2, 0, 3, 1}}, {{2, 3, 11, 13}, {0, 2, 3, 1}}, {{3, 16}, {1, 0}},
-      {{2, 3, 5, 40}, {0, 1, 3, 2}}, {{3, 4, 50}, {2, 1, 0}},
-      {{1, 21, 9, 37}, {0, 2, 3, 1}}, {{2, 7, 5, 21}, {0, 3, 1, 2}}, {{48, 300}, {1, 0}}};
+      {{2, 3, 7, 9}, {0, 2, 3, 1}},
+      {{2, 7, 9, 3}, {0, 3, 1, 2}},
+      {{1, 64, 20, 20}, {0, 2, 3, 1}},
+      {{1, 17, 19, 70}, {0, 3, 1, 2}},
+      {{12, 16, 64}, {1, 0, 2}},
+      {{2, 5, 33, 4}, {0, 2, 1, 3}},
+      {{33, 65}, {1, 0}},
+      {{600, 16}, {1, 0}},
+      {{2, 3, 4, 5, 6}, {4, 2, 0, 3, 1}},
+      {{0, 4}, {1, 0}},
+      {{}, {}},
+      {{5, 1, 3}, {2, 1, 0}},
+      {{4, 100}, {1, 0}},
+      {{3, 2, 35, 18}, {2, 0, 3, 1}},
+      {{2, 3, 11, 13}, {0, 2, 3, 1}},
+      {{3, 16}, {1, 0}},
+      {{2, 3, 5, 40}, {0, 1, 3, 2}},
+      {{3, 4, 50}, {2, 1, 0}},
+      {{1, 21, 9, 37}, {0, 2, 3, 1}},
+      {{2, 7, 5, 21}, {0, 3, 1, 2}},
+      {{48, 300}, {1, 0}}};
   for (const auto& [sizes, perm] : cases) {
     for (DType dtype : {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64}) {
       if (dtype == DType::kInt16 && sizes.size() > 4) continue;
@@ -44,49 +60,62 @@ TEST(Move, TransposeAnyPermutation) {
       for (int64_t p : perm) out.push_back(sizes[p]);
       t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes)), 3)};
       t.outputs = {TensorType(dtype, Shape(out))};
-      ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
+      ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])},
+                   Shape(sizes).ToString() + Shape(perm).ToString());
     }
   }
 }
 
 TEST(Move, TransposeRandomShapesOfBytes) {
   std::mt19937 random(7);
-  const auto pick = [&](int high) { return std::uniform_int_distribution<int64_t>(1, high)(random); };
+  const auto pick = [&](int high) {
+    return std::uniform_int_distribution<int64_t>(1, high)(random);
+  };
   const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {1, 0, 2}, {2, 1, 0}};
   for (int round = 0; round < 300; ++round) {
-    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150), pick(round % 3 == 0 ? 20 : 300)};
+    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150),
+                                        pick(round % 3 == 0 ? 20 : 300)};
     const auto& perm = perms[round % std::size(perms)];
     TestCall t;
     t.op = "Transpose";
     t.attrs.Set("perm", perm);
     t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(sizes)), round)};
     t.outputs = {TensorType(DType::kUint8, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
-    ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])}, Shape(sizes).ToString() + Shape(perm).ToString());
+    ExpectKernel(kTransposeKernel, t, {TransposeReference(t.inputs[0], perm, t.outputs[0])},
+                 Shape(sizes).ToString() + Shape(perm).ToString());
   }
 }
 
 TEST(Move, DequantizeTransposeRandomShapes) {
   std::mt19937 random(11);
-  const auto pick = [&](int high) { return std::uniform_int_distribution<int64_t>(1, high)(random); };
-  const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {1, 0, 2}, {2, 1, 0}, {0, 1, 2}};
+  const auto pick = [&](int high) {
+    return std::uniform_int_distribution<int64_t>(1, high)(random);
+  };
+  const std::vector<int64_t> perms[] = {{0, 2, 1}, {2, 0, 1}, {1, 2, 0},
+                                        {1, 0, 2}, {2, 1, 0}, {0, 1, 2}};
   for (int round = 0; round < 300; ++round) {
-    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150), pick(round % 3 == 0 ? 20 : 300)};
+    const std::vector<int64_t> sizes = {pick(3), pick(round % 2 == 0 ? 20 : 150),
+                                        pick(round % 3 == 0 ? 20 : 300)};
     const auto& perm = perms[round % std::size(perms)];
     const DType dtype = round % 4 == 0 ? DType::kInt8 : DType::kUint8;
     TestCall t;
     t.op = "DequantizeTranspose";
     t.attrs.Set("perm", perm);
-    t.inputs = {RandomTensor(TensorType(dtype, Shape(sizes), QuantParams::PerTensor(0.037f, round % 100)), round)};
-    t.outputs = {TensorType(DType::kFloat32, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
+    t.inputs = {RandomTensor(
+        TensorType(dtype, Shape(sizes), QuantParams::PerTensor(0.037f, round % 100)), round)};
+    t.outputs = {
+        TensorType(DType::kFloat32, Shape{sizes[perm[0]], sizes[perm[1]], sizes[perm[2]]})};
     const Tensor want = TransposeReference(ToFloat32(t.inputs[0]).value(), perm, t.outputs[0]);
-    ExpectKernel(kDequantizeTransposeKernel, t, {want}, Shape(sizes).ToString() + Shape(perm).ToString());
+    ExpectKernel(kDequantizeTransposeKernel, t, {want},
+                 Shape(sizes).ToString() + Shape(perm).ToString());
   }
 }
 
 TEST(Move, ConcatCopiesAndRequantizes) {
   for (int axis : {0, 1, 2, -1}) {
     for (bool differ : {false, true}) {
-      for (const std::vector<int64_t>& parts : {std::vector<int64_t>{4, 0, 65, 1}, std::vector<int64_t>{1, 2, 5, 0, 4, 8, 16}}) {
+      for (const std::vector<int64_t>& parts :
+           {std::vector<int64_t>{4, 0, 65, 1}, std::vector<int64_t>{1, 2, 5, 0, 4, 8, 16}}) {
         const int at = axis < 0 ? 2 : axis;
         TestCall t;
         t.op = "Concat";
@@ -97,7 +126,9 @@ TEST(Move, ConcatCopiesAndRequantizes) {
           sizes[at] = n;
           total += n;
           const float scale = differ && n >= 5 ? 0.07f : 0.05f;
-          t.inputs.push_back(RandomTensor(TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(scale, 11)), 5 + static_cast<uint32_t>(n)));
+          t.inputs.push_back(RandomTensor(
+              TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(scale, 11)),
+              5 + static_cast<uint32_t>(n)));
         }
         sizes[at] = total;
         t.outputs = {TensorType(DType::kUint8, Shape(sizes), QuantParams::PerTensor(0.05f, 11))};
@@ -109,8 +140,10 @@ TEST(Move, ConcatCopiesAndRequantizes) {
           const int64_t row = x.sizes()[at] * inner;
           for (int64_t o = 0; o < outer; ++o) {
             for (int64_t k = 0; k < row; ++k) {
-              const float real = DequantizeValue(x.data<uint8_t>()[o * row + k], x.type().quant->scales[0], 11);
-              want.mutable_data<uint8_t>()[o * total * inner + offset + k] = static_cast<uint8_t>(QuantizeValue(real, 0.05f, 11, 0, 255));
+              const float real =
+                  DequantizeValue(x.data<uint8_t>()[o * row + k], x.type().quant->scales[0], 11);
+              want.mutable_data<uint8_t>()[o * total * inner + offset + k] =
+                  static_cast<uint8_t>(QuantizeValue(real, 0.05f, 11, 0, 255));
             }
           }
           offset += row;
@@ -121,7 +154,8 @@ TEST(Move, ConcatCopiesAndRequantizes) {
   }
   TestCall t;
   t.op = "Concat";
-  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{2}), 1), RandomTensor(TensorType(DType::kInt32, Shape{2}), 1)};
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{2}), 1),
+              RandomTensor(TensorType(DType::kInt32, Shape{2}), 1)};
   t.outputs = {TensorType(DType::kFloat32, Shape{4})};
   EXPECT_STREQ(RejectOf(kConcatKernel, t)->code, "types");
 }

@@ -20,8 +20,10 @@ Result<Pads> PadsOf(const KernelCall& call) {
     if (!named) return Unsupported("the axes are computed at run time");
     axes = *named;
   }
-  if (values->size() != 2 * axes.size()) return InvalidInput("{} pads for {} axes", values->size(), axes.size());
-  Pads pads{std::vector<int64_t>(static_cast<size_t>(rank), 0), std::vector<int64_t>(static_cast<size_t>(rank), 0)};
+  if (values->size() != 2 * axes.size())
+    return InvalidInput("{} pads for {} axes", values->size(), axes.size());
+  Pads pads{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+            std::vector<int64_t>(static_cast<size_t>(rank), 0)};
   for (size_t i = 0; i < axes.size(); ++i) {
     EVOQ_ASSIGN(const int axis, NormalizeAxis(axes[i], rank));
     pads.before[axis] = (*values)[i];
@@ -51,19 +53,25 @@ std::optional<Rejection> RejectPad(const KernelCall& call) {
   if (!pads) return Reject("not-constant", "{}", pads.error().message());
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   const std::string mode = call.attrs.String("mode", "constant");
-  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") return Reject("attribute", "mode {}", mode);
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
+    return Reject("attribute", "mode {}", mode);
   for (int i = 0; i < x.rank(); ++i) {
     constexpr int64_t kLimit = int64_t{1} << 40;
     if (std::abs(pads->before[i]) > kLimit || std::abs(pads->after[i]) > kLimit ||
-        y[i].value != x[i].value + pads->before[i] + pads->after[i] || (x[i].value == 0 && mode != "constant")) {
-      return Reject("shape", "{} -> {} with pads {} and {} on axis {}", x.ToString(), y.ToString(), pads->before[i], pads->after[i], i);
+        y[i].value != x[i].value + pads->before[i] + pads->after[i] ||
+        (x[i].value == 0 && mode != "constant")) {
+      return Reject("shape", "{} -> {} with pads {} and {} on axis {}", x.ToString(), y.ToString(),
+                    pads->before[i], pads->after[i], i);
     }
   }
   if (call.has_input(2)) {
-    if (ElementsOf(call.inputs[2]) != 1) return Reject("shape", "the value is {}", call.inputs[2].ToString());
-    if (call.inputs[0].quantized() && call.constant(2) == nullptr) return Reject("not-constant", "the value is computed at run time");
+    if (ElementsOf(call.inputs[2]) != 1)
+      return Reject("shape", "the value is {}", call.inputs[2].ToString());
+    if (call.inputs[0].quantized() && call.constant(2) == nullptr)
+      return Reject("not-constant", "the value is computed at run time");
     if (!call.inputs[0].quantized() && call.inputs[2].dtype != call.inputs[0].dtype) {
-      return Reject("types", "the value is {}, the input {}", call.inputs[2].ToString(), call.inputs[0].ToString());
+      return Reject("types", "the value is {}, the input {}", call.inputs[2].ToString(),
+                    call.inputs[0].ToString());
     }
   }
   return std::nullopt;
@@ -79,7 +87,8 @@ struct Axis {
   std::vector<int64_t> sources;  // the source index of each position; empty: the position itself
 };
 
-// Axes up to the last padded one are walked, neighbours that are not padded as one; what lies below moves in blocks.
+// Axes up to the last padded one are walked, neighbours that are not padded as one; what lies below
+// moves in blocks.
 struct PadState {
   static constexpr size_t kPattern = 64;
 
@@ -102,7 +111,8 @@ struct PadState {
     bool outside = false;
     for (size_t i = outer.size(); i-- > 0;) {
       const Axis& axis = outer[i];
-      const int64_t p = i == 0 ? rest : rest % axis.size, from = axis.sources.empty() ? p : axis.sources[p];
+      const int64_t p = i == 0 ? rest : rest % axis.size,
+                    from = axis.sources.empty() ? p : axis.sources[p];
       outside = outside || from < 0;
       at += from * axis.stride;
       rest /= axis.size;
@@ -121,7 +131,8 @@ struct PadState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const std::byte* value = fill_input ? static_cast<const std::byte*>(in[2]) : fill.data();
     std::byte pattern[kPattern];
-    for (size_t i = 0; i < kPattern; i += static_cast<size_t>(element)) std::memcpy(pattern + i, value, static_cast<size_t>(element));
+    for (size_t i = 0; i < kPattern; i += static_cast<size_t>(element))
+      std::memcpy(pattern + i, value, static_cast<size_t>(element));
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         Row(static_cast<const std::byte*>(in[0]), static_cast<std::byte*>(out[0]), pattern, row);
@@ -150,7 +161,8 @@ std::vector<Piece> PiecesOf(const std::vector<int64_t>& sources, int64_t block) 
 Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) {
   EVOQ_ASSIGN(const Pads pads, PadsOf(call));
   const TensorType& x = call.inputs[0];
-  const auto in = x.shape.sizes(), out = call.outputs[0].shape.sizes(), strides = RowMajorStrides(in);
+  const auto in = x.shape.sizes(), out = call.outputs[0].shape.sizes(),
+             strides = RowMajorStrides(in);
   const std::string mode = call.attrs.String("mode", "constant");
   PadState state;
   state.element = ElementBytes(x.dtype);
@@ -164,7 +176,8 @@ Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) 
   std::vector<int64_t> row = {0};
   for (size_t i = 0; i <= last && i < in.size(); ++i) {
     std::vector<int64_t> sources;
-    for (int64_t p = 0; (i == last || padded(i)) && p < out[i]; ++p) sources.push_back(SourceIndex(p - pads.before[i], in[i], mode));
+    for (int64_t p = 0; (i == last || padded(i)) && p < out[i]; ++p)
+      sources.push_back(SourceIndex(p - pads.before[i], in[i], mode));
     if (i == last) {
       row = std::move(sources);
       break;
@@ -198,6 +211,7 @@ Result<BoundKernel> BindPad(const KernelCall& call, const BindOptions& options) 
 
 }  // namespace
 
-extern const KernelDef kPadKernel = {"pad", "Pad", "any", Peak::kMemory, RejectPad, nullptr, BindPad};
+extern const KernelDef kPadKernel = {"pad",     "Pad",   "any",  Peak::kMemory,
+                                     RejectPad, nullptr, BindPad};
 
 }  // namespace evoq

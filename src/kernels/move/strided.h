@@ -7,7 +7,8 @@
 
 namespace evoq {
 
-// y, row-major over `sizes`, takes x[offset + sum of index * stride]; strides in elements, 0 and negative ones allowed.
+// y, row-major over `sizes`, takes x[offset + sum of index * stride]; strides in elements, 0 and
+// negative ones allowed.
 struct StridedView {
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;

@@ -1,5 +1,6 @@
-// Transpose by any permutation. Neighbouring axes that stay together merge first; what remains is copies of runs when the
-// last axis stays last, else 2-D transposes of the planes of input's and output's last axes.
+// Transpose by any permutation. Neighbouring axes that stay together merge first; what remains is
+// copies of runs when the last axis stays last, else 2-D transposes of the planes of input's and
+// output's last axes.
 #include "kernels/move/move.h"
 #include "kernels/move/move_call.h"
 #include "kernels/quantize/quantize.h"
@@ -8,7 +9,7 @@ namespace evoq {
 namespace {
 
 struct Merged {
-  std::vector<int64_t> sizes;  // of y
+  std::vector<int64_t> sizes;    // of y
   std::vector<int64_t> strides;  // of x, per axis of y
 };
 
@@ -45,10 +46,13 @@ Merged Merge(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm
 
 std::optional<Rejection> RejectPermutation(const KernelCall& call) {
   const auto perm = PermOf(call);
-  if (!perm) return Reject("attribute", "perm does not permute {} axes", call.inputs[0].shape.rank());
+  if (!perm)
+    return Reject("attribute", "perm does not permute {} axes", call.inputs[0].shape.rank());
   for (size_t i = 0; i < perm->size(); ++i) {
-    if (call.outputs[0].shape[static_cast<int>(i)] != call.inputs[0].shape[static_cast<int>((*perm)[i])]) {
-      return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    if (call.outputs[0].shape[static_cast<int>(i)] !=
+        call.inputs[0].shape[static_cast<int>((*perm)[i])]) {
+      return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                    call.outputs[0].shape.ToString());
     }
   }
   return std::nullopt;
@@ -63,7 +67,8 @@ std::optional<Rejection> RejectTranspose(const KernelCall& call) {
 std::optional<Rejection> RejectDequantizing(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (!QuantizedByte(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected bytes with one scale and float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected bytes with one scale and float32",
+                  call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   return RejectPermutation(call);
 }
@@ -76,7 +81,8 @@ struct RunsState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     const int64_t last = static_cast<int64_t>(merged.sizes.size()) - 1;
     const int64_t run = merged.sizes[last] * element;
-    const int64_t beside = last > 0 ? merged.sizes[last - 1] : 1, step = last > 0 ? merged.strides[last - 1] * element : 0;
+    const int64_t beside = last > 0 ? merged.sizes[last - 1] : 1,
+                  step = last > 0 ? merged.strides[last - 1] * element : 0;
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       auto* y = static_cast<std::byte*>(out[0]) + begin * run;
       while (begin < end) {
@@ -94,7 +100,8 @@ struct RunsState {
   }
 };
 
-// Planes of x's last axis (axis `inner` of y) and y's last axis; `bands` cut long planes for threads.
+// Planes of x's last axis (axis `inner` of y) and y's last axis; `bands` cut long planes for
+// threads.
 struct PlanesState {
   static constexpr int64_t kBand = 256;  // elements of x's last axis
   std::vector<int64_t> outer_sizes, outer_x, outer_y;
@@ -119,10 +126,12 @@ struct PlanesState {
         }
         const int64_t first = task % bands * kBand, n = std::min(kBand, columns - first);
         if (real) {
-          table.dequantize(*real, static_cast<const uint8_t*>(in[0]) + from + first, static_cast<float*>(out[0]) + to + first * y_stride,
-                           rows, n, x_stride, y_stride);
+          table.dequantize(*real, static_cast<const uint8_t*>(in[0]) + from + first,
+                           static_cast<float*>(out[0]) + to + first * y_stride, rows, n, x_stride,
+                           y_stride);
         } else {
-          table.transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows, n, x_stride, y_stride, element);
+          table.transpose(x + (from + first) * element, y + (to + first * y_stride) * element, rows,
+                          n, x_stride, y_stride, element);
         }
       }
     });
@@ -136,7 +145,8 @@ int64_t Elements(const std::vector<int64_t>& sizes) {
 }
 
 // Nothing where y's last axis is x's, or nothing moves.
-std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
+std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes,
+                                    const std::vector<int64_t>& perm, int64_t element,
                                     const BindOptions& options) {
   const int64_t elements = Elements(sizes);
   const Merged merged = Merge(sizes, perm);
@@ -160,20 +170,24 @@ std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes, const std
   state.bands = CeilDiv(state.columns, PlanesState::kBand);
   state.element = static_cast<int>(element);
   state.isa = options.isa;
-  const double task_ns = static_cast<double>(state.rows * std::min(state.columns, PlanesState::kBand)) * 0.4;
+  const double task_ns =
+      static_cast<double>(state.rows * std::min(state.columns, PlanesState::kBand)) * 0.4;
   state.grain = Grain(state.planes * state.bands, task_ns, options.threads);
   return state;
 }
 
 }  // namespace
 
-BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm, int64_t element,
-                            const BindOptions& options) {
-  if (auto planes = PlanesOf(sizes, perm, element, options)) return BoundKernel::Of(std::move(*planes), 0, "planes");
+BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm,
+                            int64_t element, const BindOptions& options) {
+  if (auto planes = PlanesOf(sizes, perm, element, options))
+    return BoundKernel::Of(std::move(*planes), 0, "planes");
   const Merged merged = Merge(sizes, perm);
-  const int64_t elements = Elements(sizes), rows = elements == 0 ? 0 : elements / merged.sizes.back();
+  const int64_t elements = Elements(sizes),
+                rows = elements == 0 ? 0 : elements / merged.sizes.back();
   const double row_ns = 5 + CopyNs(merged.sizes.back() * element);
-  return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0, "runs");
+  return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0,
+                         "runs");
 }
 
 namespace {
@@ -191,7 +205,8 @@ struct RunsThenReal {
     const auto* q = reinterpret_cast<const uint8_t*>(context.scratch);
     const IntegerKind kind = by.is_signed ? IntegerKind::kInt8 : IntegerKind::kUint8;
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
-      QuantizeTableFor(isa).dequantize(q + begin, kind, static_cast<float*>(out[0]) + begin, end - begin, by.scale, by.zero);
+      QuantizeTableFor(isa).dequantize(q + begin, kind, static_cast<float*>(out[0]) + begin,
+                                       end - begin, by.scale, by.zero);
     });
   }
 };
@@ -205,7 +220,8 @@ Result<BoundKernel> BindDequantizing(const KernelCall& call, const BindOptions& 
     return BoundKernel::Of(std::move(*planes), 0, "planes");
   }
   const int64_t elements = Elements(sizes);
-  return BoundKernel::Of(RunsThenReal{BindPermutation(sizes, perm, 1, options), by, options.isa, elements, Grain(elements, 0.1, options.threads)},
+  return BoundKernel::Of(RunsThenReal{BindPermutation(sizes, perm, 1, options), by, options.isa,
+                                      elements, Grain(elements, 0.1, options.threads)},
                          static_cast<size_t>(elements), "runs");
 }
 
@@ -216,8 +232,11 @@ Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& opt
 
 }  // namespace
 
-extern const KernelDef kTransposeKernel = {"transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
-extern const KernelDef kDequantizeTransposeKernel = {"dequantize_transpose", "DequantizeTranspose", "int8",  Peak::kMemory,
-                                                     RejectDequantizing,     nullptr,               BindDequantizing};
+extern const KernelDef kTransposeKernel = {
+    "transpose", "Transpose", "any", Peak::kMemory, RejectTranspose, nullptr, BindTranspose};
+extern const KernelDef kDequantizeTransposeKernel = {
+    "dequantize_transpose", "DequantizeTranspose", "int8",
+    Peak::kMemory,          RejectDequantizing,    nullptr,
+    BindDequantizing};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Slice, Expand, Tile, Split, DepthToSpace, SpaceToDepth, and the copies of operators that only change the shape.
+// Slice, Expand, Tile, Split, DepthToSpace, SpaceToDepth, and the copies of operators that only
+// change the shape.
 #include "kernels/move/move_call.h"
 #include "kernels/move/strided.h"
 
@@ -24,17 +25,23 @@ Result<StridedView> SliceOf(const KernelCall& call) {
   const auto &starts = values[1], &ends = values[2];
   StridedView view{x.sizes(), RowMajorStrides(x.sizes()), 0};
   for (size_t i = 0; i < starts.size(); ++i) {
-    const bool fits = ends.size() == starts.size() && (!call.has_input(3) || values[3].size() == starts.size()) &&
+    const bool fits = ends.size() == starts.size() &&
+                      (!call.has_input(3) || values[3].size() == starts.size()) &&
                       (!call.has_input(4) || values[4].size() == starts.size());
     if (!fits) return InvalidInput("starts, ends, axes and steps of different lengths");
-    EVOQ_ASSIGN(const int axis, NormalizeAxis(call.has_input(3) ? values[3][i] : static_cast<int64_t>(i), x.rank()));
+    EVOQ_ASSIGN(
+        const int axis,
+        NormalizeAxis(call.has_input(3) ? values[3][i] : static_cast<int64_t>(i), x.rank()));
     const int64_t size = x[axis].value, limit = std::max<int64_t>(size, 1);
     const int64_t step = std::clamp(call.has_input(4) ? values[4][i] : 1, -limit, limit);
     if (step == 0) return InvalidInput("step 0");
-    int64_t start = starts[i] < 0 ? starts[i] + size : starts[i], end = ends[i] < 0 ? ends[i] + size : ends[i];
+    int64_t start = starts[i] < 0 ? starts[i] + size : starts[i],
+            end = ends[i] < 0 ? ends[i] + size : ends[i];
     start = std::clamp<int64_t>(start, 0, step > 0 ? size : std::max<int64_t>(size - 1, 0));
     end = std::clamp<int64_t>(end, step > 0 ? 0 : -1, step > 0 ? size : size - 1);
-    const int64_t count = size == 0 ? 0 : step > 0 ? CeilDiv(end - start, step) : CeilDiv(start - end, -step);
+    const int64_t count = size == 0  ? 0
+                          : step > 0 ? CeilDiv(end - start, step)
+                                     : CeilDiv(start - end, -step);
     view.offset += start * view.strides[axis];
     view.sizes[axis] = std::max<int64_t>(count, 0);
     view.strides[axis] *= step;
@@ -47,7 +54,8 @@ std::optional<Rejection> RejectSlice(const KernelCall& call) {
   const auto view = SliceOf(call);
   if (!view) return Reject("not-constant", "{}", view.error().message());
   if (view->sizes != call.outputs[0].shape.sizes()) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   return std::nullopt;
 }
@@ -64,7 +72,8 @@ std::optional<Rejection> RejectExpand(const KernelCall& call) {
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   for (int i = 0; i < x.rank(); ++i) {
     const int at = y.rank() - x.rank() + i;
-    if (at < 0 || (x[i] != y[at] && x[i].value != 1)) return Reject("shape", "{} -> {}", x.ToString(), y.ToString());
+    if (at < 0 || (x[i] != y[at] && x[i].value != 1))
+      return Reject("shape", "{} -> {}", x.ToString(), y.ToString());
   }
   return std::nullopt;
 }
@@ -92,7 +101,8 @@ std::optional<Rejection> RejectTile(const KernelCall& call) {
 
 // Each axis is (repeats, size): the repeats stand still in x.
 Result<BoundKernel> BindTile(const KernelCall& call, const BindOptions& options) {
-  const auto x = call.inputs[0].shape.sizes(), y = call.outputs[0].shape.sizes(), strides = RowMajorStrides(x);
+  const auto x = call.inputs[0].shape.sizes(), y = call.outputs[0].shape.sizes(),
+             strides = RowMajorStrides(x);
   StridedView view;
   for (size_t i = 0; i < x.size(); ++i) {
     view.sizes.insert(view.sizes.end(), {x[i] == 0 ? 0 : y[i] / x[i], x[i]});
@@ -108,7 +118,8 @@ std::optional<Rejection> RejectSplit(const KernelCall& call) {
   const TensorType& x = call.inputs[0];
   const auto axis = NormalizeAxis(call.attrs.Int("axis", 0), x.shape.rank());
   if (!axis) return Reject("attribute", "{}", axis.error().message());
-  if (call.has_input(1) && call.constant(1) == nullptr) return Reject("not-constant", "the sizes are computed at run time");
+  if (call.has_input(1) && call.constant(1) == nullptr)
+    return Reject("not-constant", "the sizes are computed at run time");
   int64_t along = 0;
   for (const TensorType& y : call.outputs) {
     TensorType as_x = y;
@@ -119,7 +130,8 @@ std::optional<Rejection> RejectSplit(const KernelCall& call) {
     if (y.shape.rank() != x.shape.rank()) return Reject("shape", "an output is {}", y.ToString());
     along += y.shape[*axis].value;
   }
-  if (along != x.shape[*axis].value) return Reject("shape", "outputs of {} along the axis of {}", along, x.ToString());
+  if (along != x.shape[*axis].value)
+    return Reject("shape", "outputs of {} along the axis of {}", along, x.ToString());
   return std::nullopt;
 }
 
@@ -132,7 +144,9 @@ struct SplitState {
       for (int64_t row = begin; row < end; ++row) {
         const auto* from = static_cast<const std::byte*>(in[0]) + row * row_bytes;
         for (size_t i = 0; i < bytes.size(); ++i) {
-          if (bytes[i] > 0) std::memcpy(static_cast<std::byte*>(out[i]) + row * bytes[i], from, static_cast<size_t>(bytes[i]));
+          if (bytes[i] > 0)
+            std::memcpy(static_cast<std::byte*>(out[i]) + row * bytes[i], from,
+                        static_cast<size_t>(bytes[i]));
           from += bytes[i];
         }
       }
@@ -162,10 +176,15 @@ struct Rearrangement {
 Rearrangement RearrangementOf(const KernelCall& call) {
   const auto s = call.inputs[0].shape.sizes();
   const int64_t b = call.attrs.Int("blocksize");
-  const bool last = call.attrs.Int("channels_last") == 1, crd = call.attrs.String("mode", "DCR") == "CRD";
+  const bool last = call.attrs.Int("channels_last") == 1,
+             crd = call.attrs.String("mode", "DCR") == "CRD";
   if (call.op == "SpaceToDepth") {
-    if (last) return {{s[0], s[1] / b, b, s[2] / b, b, s[3]}, crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 1, 3, 2, 4, 5}};
-    return {{s[0], s[1], s[2] / b, b, s[3] / b, b}, crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4}};
+    if (last)
+      return {
+          {s[0], s[1] / b, b, s[2] / b, b, s[3]},
+          crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 1, 3, 2, 4, 5}};
+    return {{s[0], s[1], s[2] / b, b, s[3] / b, b},
+            crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4}};
   }
   const int64_t c = s[last ? 3 : 1] / (b * b);
   if (last && crd) return {{s[0], s[1], s[2], c, b, b}, {0, 1, 4, 2, 5, 3}};
@@ -178,12 +197,15 @@ std::optional<Rejection> RejectBlocks(const KernelCall& call) {
   if (auto rejection = RejectCommon(call)) return rejection;
   const Shape& x = call.inputs[0].shape;
   const int64_t b = call.attrs.Int("blocksize");
-  if (x.rank() != 4 || b < 1 || b > 32768) return Reject("attribute", "blocksize {} on {}", b, x.ToString());
+  if (x.rank() != 4 || b < 1 || b > 32768)
+    return Reject("attribute", "blocksize {} on {}", b, x.ToString());
   const bool last = call.attrs.Int("channels_last") == 1;
-  const bool fits = call.op == "SpaceToDepth" ? x[last ? 1 : 2].value % b == 0 && x[last ? 2 : 3].value % b == 0
-                                              : x[last ? 3 : 1].value % (b * b) == 0;
+  const bool fits = call.op == "SpaceToDepth"
+                        ? x[last ? 1 : 2].value % b == 0 && x[last ? 2 : 3].value % b == 0
+                        : x[last ? 3 : 1].value % (b * b) == 0;
   if (!fits || ElementsOf(call.inputs[0]) != ElementsOf(call.outputs[0])) {
-    return Reject("shape", "blocksize {}: {} -> {}", b, x.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "blocksize {}: {} -> {}", b, x.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   return std::nullopt;
 }
@@ -203,7 +225,8 @@ std::optional<Rejection> RejectCopy(const KernelCall& call) {
   if (!(as_y == y) || (x.quantized() && !x.quant->per_tensor() && x.shape != y.shape)) {
     return Reject("types", "{} -> {}: a copy keeps the type", x.ToString(), y.ToString());
   }
-  if (ElementsOf(x) != ElementsOf(y)) return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
+  if (ElementsOf(x) != ElementsOf(y))
+    return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
   return std::nullopt;
 }
 
@@ -213,8 +236,8 @@ struct CopyState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     if (in[0] == out[0]) return;
     context.pool.ParallelFor(bytes, grain, [&](int64_t begin, int64_t end) {
-      std::memcpy(static_cast<std::byte*>(out[0]) + begin, static_cast<const std::byte*>(in[0]) + begin,
-                  static_cast<size_t>(end - begin));
+      std::memcpy(static_cast<std::byte*>(out[0]) + begin,
+                  static_cast<const std::byte*>(in[0]) + begin, static_cast<size_t>(end - begin));
     });
   }
 };

@@ -6,7 +6,8 @@ namespace {
 
 // y[at] = x[source(index of at)], -1 for the fill value's bytes.
 template <typename Source>
-Tensor Picked(const Tensor& x, const TensorType& type, const Source& source, const void* fill = nullptr) {
+Tensor Picked(const Tensor& x, const TensorType& type, const Source& source,
+              const void* fill = nullptr) {
   Tensor y = Tensor::Allocate(type);
   const auto sizes = y.sizes();
   const int64_t width = DTypeBits(type.dtype) / 8;
@@ -18,12 +19,15 @@ Tensor Picked(const Tensor& x, const TensorType& type, const Source& source, con
       rest /= sizes[i];
     }
     const int64_t from = source(index);
-    std::memcpy(y.mutable_raw() + at * width, from < 0 ? static_cast<const std::byte*>(fill) : x.raw() + from * width, width);
+    std::memcpy(y.mutable_raw() + at * width,
+                from < 0 ? static_cast<const std::byte*>(fill) : x.raw() + from * width, width);
   }
   return y;
 }
 
-Tensor Ints(const std::vector<int64_t>& v) { return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v); }
+Tensor Ints(const std::vector<int64_t>& v) {
+  return Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(v.size())}, v);
+}
 
 const DType kTypes[] = {DType::kUint8, DType::kInt16, DType::kFloat32, DType::kInt64};
 
@@ -43,11 +47,13 @@ TEST(Move, SliceWithAnyStep) {
     for (DType dtype : kTypes) {
       TestCall t;
       t.op = "Slice";
-      t.inputs = {RandomTensor(TensorType(dtype, Shape{5, 6, 9}), 1), Ints(s.starts), Ints(s.ends), Ints(s.axes), Ints(s.steps)};
+      t.inputs = {RandomTensor(TensorType(dtype, Shape{5, 6, 9}), 1), Ints(s.starts), Ints(s.ends),
+                  Ints(s.axes), Ints(s.steps)};
       t.is_constant = {false, true, true, true, true};
       t.outputs = {TensorType(dtype, Shape(s.out))};
       const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
-        return ((s.first[0] + i[0] * s.step[0]) * 6 + s.first[1] + i[1] * s.step[1]) * 9 + s.first[2] + i[2] * s.step[2];
+        return ((s.first[0] + i[0] * s.step[0]) * 6 + s.first[1] + i[1] * s.step[1]) * 9 +
+               s.first[2] + i[2] * s.step[2];
       });
       ExpectKernel(*FindKernel("slice"), t, {want}, Shape(s.out).ToString());
     }
@@ -60,14 +66,20 @@ TEST(Move, ExpandAndTile) {
     t.op = "Expand";
     t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 1, 7}), 1)};
     t.outputs = {TensorType(dtype, Shape{2, 3, 5, 7})};
-    ExpectKernel(*FindKernel("expand"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[1] * 7 + i[3]; })}, "");
+    ExpectKernel(*FindKernel("expand"), t,
+                 {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[1] * 7 + i[3]; })},
+                 "");
     t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 1}), 1)};
     t.outputs = {TensorType(dtype, Shape{3, 50})};
-    ExpectKernel(*FindKernel("expand"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0]; })}, "");
+    ExpectKernel(*FindKernel("expand"), t,
+                 {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0]; })}, "");
     t.op = "Tile";
     t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 4}), 1)};
     t.outputs = {TensorType(dtype, Shape{6, 12})};
-    ExpectKernel(*FindKernel("tile"), t, {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0] % 3 * 4 + i[1] % 4; })}, "");
+    ExpectKernel(
+        *FindKernel("tile"), t,
+        {Picked(t.inputs[0], t.outputs[0], [](const auto& i) { return i[0] % 3 * 4 + i[1] % 4; })},
+        "");
   }
 }
 
@@ -102,8 +114,10 @@ TEST(Move, DepthAndSpace) {
         return last ? Shape{n, rows, columns, channels} : Shape{n, channels, rows, columns};
       };
       // Offset of (image, channel, row, column) in a tensor of these sizes.
-      const auto at = [&](int64_t i, int64_t ci, int64_t hi, int64_t wi, int64_t channels, int64_t rows, int64_t columns) {
-        return last ? ((i * rows + hi) * columns + wi) * channels + ci : ((i * channels + ci) * rows + hi) * columns + wi;
+      const auto at = [&](int64_t i, int64_t ci, int64_t hi, int64_t wi, int64_t channels,
+                          int64_t rows, int64_t columns) {
+        return last ? ((i * rows + hi) * columns + wi) * channels + ci
+                    : ((i * channels + ci) * rows + hi) * columns + wi;
       };
       for (const char* mode : {"DCR", "CRD", "space", "space CRD"}) {
         const std::string m = mode;
@@ -114,13 +128,17 @@ TEST(Move, DepthAndSpace) {
         if (m.ends_with("CRD")) t.attrs.Set("mode", "CRD");
         if (last) t.attrs.Set("channels_last", 1);
         t.inputs = {RandomTensor(TensorType(dtype, shape(c, h, w)), 1)};
-        t.outputs = {TensorType(dtype, to_depth ? shape(c * 4, h / 2, w / 2) : shape(c / 4, h * 2, w * 2))};
+        t.outputs = {
+            TensorType(dtype, to_depth ? shape(c * 4, h / 2, w / 2) : shape(c / 4, h * 2, w * 2))};
         const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
           const int64_t ci = i[last ? 3 : 1], hi = i[last ? 1 : 2], wi = i[last ? 2 : 3];
-          if (m == "space CRD") return at(i[0], ci / (b * b), hi * b + ci / b % b, wi * b + ci % b, c, h, w);
-          if (m == "space") return at(i[0], ci % c, hi * b + ci / c / b, wi * b + ci / c % b, c, h, w);
+          if (m == "space CRD")
+            return at(i[0], ci / (b * b), hi * b + ci / b % b, wi * b + ci % b, c, h, w);
+          if (m == "space")
+            return at(i[0], ci % c, hi * b + ci / c / b, wi * b + ci / c % b, c, h, w);
           const int64_t r = hi % b, s = wi % b;
-          return at(i[0], m == "DCR" ? (r * b + s) * (c / 4) + ci : (ci * b + r) * b + s, hi / b, wi / b, c, h, w);
+          return at(i[0], m == "DCR" ? (r * b + s) * (c / 4) + ci : (ci * b + r) * b + s, hi / b,
+                    wi / b, c, h, w);
         });
         ExpectKernel(*FindKernel(to_depth ? "space_to_depth" : "depth_to_space"), t, {want}, m);
       }
@@ -131,35 +149,46 @@ TEST(Move, DepthAndSpace) {
 TEST(Move, PadEveryMode) {
   const int64_t h = 4, w = 5, c = 3;
   for (const char* mode : {"constant", "edge", "reflect", "wrap"}) {
-    for (const std::vector<int64_t>& pads : std::vector<std::vector<int64_t>>{{1, 2, 0, 2, 1, 0}, {0, 3, 0, 1, -2, 0}, {2, 0, 1, 0, 0, 2}, {-1, -1, 0, 0, 0, 0}, {0, 0, 3, 0, 0, 40}, {0, 7, 0, 0, 90, 0}}) {
+    for (const std::vector<int64_t>& pads :
+         std::vector<std::vector<int64_t>>{{1, 2, 0, 2, 1, 0},
+                                           {0, 3, 0, 1, -2, 0},
+                                           {2, 0, 1, 0, 0, 2},
+                                           {-1, -1, 0, 0, 0, 0},
+                                           {0, 0, 3, 0, 0, 40},
+                                           {0, 7, 0, 0, 90, 0}}) {
       for (bool quantized : {false, true}) {
         TestCall t;
         t.op = "Pad";
         t.attrs.Set("mode", mode);
         const auto type = [&](Shape shape) {
-          return quantized ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(0.5f, 9)) : TensorType(DType::kFloat32, shape);
+          return quantized ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(0.5f, 9))
+                           : TensorType(DType::kFloat32, shape);
         };
         t.inputs = {RandomTensor(type(Shape{h, w, c}), 1), Ints(pads), Tensor::Scalar(3.0f)};
         t.is_constant = {false, true, quantized};
-        t.outputs = {type(Shape{h + pads[0] + pads[3], w + pads[1] + pads[4], c + pads[2] + pads[5]})};
+        t.outputs = {
+            type(Shape{h + pads[0] + pads[3], w + pads[1] + pads[4], c + pads[2] + pads[5]})};
         const uint8_t byte = 15;  // 3.0 quantized
         const float real = 3.0f;
         const int64_t sizes[] = {h, w, c};
-        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& index) {
-          int64_t at = 0;
-          for (int d = 0; d < 3; ++d) {
-            int64_t i = index[d] - pads[d];
-            const int64_t n = sizes[d];
-            if (i < 0 || i >= n) {
-              if (mode[0] == 'c') return int64_t{-1};
-              if (mode[0] == 'e') i = i < 0 ? 0 : n - 1;
-              if (mode[0] == 'w') i = (i + 10 * n) % n;
-              while (mode[0] == 'r' && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
-            }
-            at = at * n + i;
-          }
-          return at;
-        }, quantized ? static_cast<const void*>(&byte) : &real);
+        const Tensor want = Picked(
+            t.inputs[0], t.outputs[0],
+            [&](const auto& index) {
+              int64_t at = 0;
+              for (int d = 0; d < 3; ++d) {
+                int64_t i = index[d] - pads[d];
+                const int64_t n = sizes[d];
+                if (i < 0 || i >= n) {
+                  if (mode[0] == 'c') return int64_t{-1};
+                  if (mode[0] == 'e') i = i < 0 ? 0 : n - 1;
+                  if (mode[0] == 'w') i = (i + 10 * n) % n;
+                  while (mode[0] == 'r' && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
+                }
+                at = at * n + i;
+              }
+              return at;
+            },
+            quantized ? static_cast<const void*>(&byte) : &real);
         ExpectKernel(*FindKernel("pad"), t, {want}, std::string(mode) + Shape(pads).ToString());
       }
     }
@@ -260,7 +289,8 @@ TEST(Move, GatherCountsFromTheEndAndStaysInside) {
       TestCall t;
       t.op = "Gather";
       t.attrs.Set("axis", axis);
-      t.inputs = {RandomTensor(TensorType(dtype, Shape{4, 5, 6}), 1), Tensor::FromValues<int64_t>(Shape{2, 2}, {0, -1, 3, 2})};
+      t.inputs = {RandomTensor(TensorType(dtype, Shape{4, 5, 6}), 1),
+                  Tensor::FromValues<int64_t>(Shape{2, 2}, {0, -1, 3, 2})};
       std::vector<int64_t> out = {4, 5, 6};
       out.erase(out.begin() + axis);
       out.insert(out.begin() + axis, {2, 2});
@@ -294,7 +324,9 @@ TEST(Move, GatherOfSingleElements) {
         t.inputs = {RandomTensor(TensorType(dtype, Shape{3, 5, size}), 1), Ints(indices)};
         t.is_constant = {false, true};
         t.outputs = {TensorType(dtype, Shape{3, 5, count})};
-        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) { return (i[0] * 5 + i[1]) * size + i[2] * 37 % size; });
+        const Tensor want = Picked(t.inputs[0], t.outputs[0], [&](const auto& i) {
+          return (i[0] * 5 + i[1]) * size + i[2] * 37 % size;
+        });
         ExpectKernel(*FindKernel("gather"), t, {want}, fmt::format("{} of {}", count, size));
       }
     }

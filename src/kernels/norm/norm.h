@@ -1,5 +1,5 @@
-// Softmax, normalizations and reductions in float32. The order of every sum is the one of kernels/math/math.h: SumF along
-// contiguous values, sequential from 0 along other axes.
+// Softmax, normalizations and reductions in float32. The order of every sum is the one of
+// kernels/math/math.h: SumF along contiguous values, sequential from 0 along other axes.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,9 @@ enum class ReduceKind {
 };
 
 // One output row: `count` places in x, at offsets[i], each `row` contiguous elements.
-//   row_reduced: y[0] = result(start combined with the reduction of each place's elements, in order)
-//   otherwise:   y[k] = result(start combined with element k of each place, in order), k < row
+//   row_reduced: y[0] = result(start combined with the reduction of each place's elements, in
+//   order) otherwise:   y[k] = result(start combined with element k of each place, in order), k <
+//   row
 struct ReduceRow {
   const int64_t* offsets;
   int64_t places;
@@ -41,33 +42,42 @@ struct ReduceRow {
 
 // Softmax of bytes with one scale each (kernels/requant.h).
 struct ByteSoftmax {
-  float e[256];                            // by distance from the row's largest byte
-  alignas(64) uint8_t e_bytes[4][256];     // byte k of e[d]'s bits
-  alignas(64) float e_lanes[4][4][16];     // e[64 c + 16 l + 4 g + t] at [c][g][4 l + t]: what Narrow of bytes512.h packs
+  float e[256];                         // by distance from the row's largest byte
+  alignas(64) uint8_t e_bytes[4][256];  // byte k of e[d]'s bits
+  alignas(64) float e_lanes[4][4][16];  // e[64 c + 16 l + 4 g + t] at [c][g][4 l + t]: what Narrow
+                                        // of bytes512.h packs
   float scale_y;
   int32_t zero_y;
 };
 
 struct NormTable {
-  // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e * (1 / s), or (x - m) - LogF(s).
+  // `rows` rows of n contiguous values: m = MaxF(x), e = ExpF(x - m), s = SumF(e); y = e * (1 / s),
+  // or (x - m) - LogF(s).
   void (*softmax_rows)(const float* x, float* y, int64_t rows, int64_t n, bool log);
-  // The same along an axis of n with `inner` elements beside each other, for the columns [begin, end) of them; sequential.
-  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log);
+  // The same along an axis of n with `inner` elements beside each other, for the columns [begin,
+  // end) of them; sequential.
+  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t inner, int64_t begin,
+                          int64_t end, bool log);
   // `rows` rows of n contiguous bytes.
-  void (*softmax_bytes)(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows, int64_t n);
+  void (*softmax_bytes)(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows,
+                        int64_t n);
   // y = (x - mean) * inverse * scale + bias over n contiguous values with mean = SumF(x) / n and
-  // inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null. moments, where not null, get both.
-  void (*layer_norm_row)(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon,
-                         float* mean, float* inverse);
+  // inverse = 1 / sqrt(SumSquaresF(x, mean) / n + epsilon); bias may be null. moments, where not
+  // null, get both.
+  void (*layer_norm_row)(const float* x, const float* scale, const float* bias, float* y, int64_t n,
+                         float epsilon, float* mean, float* inverse);
   // y = x * inverse * scale with inverse = 1 / sqrt(SumF(x^2) / n + epsilon).
   void (*rms_norm_row)(const float* x, const float* scale, float* y, int64_t n, float epsilon);
   // y = x * a[c] + b[c] for `pixels` pixels of c values; for one channel, over n values.
-  void (*affine_pixels)(const float* x, const float* a, const float* b, float* y, int64_t pixels, int64_t channels);
+  void (*affine_pixels)(const float* x, const float* a, const float* b, float* y, int64_t pixels,
+                        int64_t channels);
   void (*affine_run)(const float* x, float a, float b, float* y, int64_t n);
-  // Channels [begin, end) of one image of `pixels` pixels; `step` floats from pixel to pixel, `plane` from channel to
-  // channel. y = (x - mean) * (scale / sqrt(var + epsilon)) + bias, sums sequential in pixel order.
-  void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
-                        bool channels_last, int64_t begin, int64_t end, float epsilon);
+  // Channels [begin, end) of one image of `pixels` pixels; `step` floats from pixel to pixel,
+  // `plane` from channel to channel. y = (x - mean) * (scale / sqrt(var + epsilon)) + bias, sums
+  // sequential in pixel order.
+  void (*instance_norm)(const float* x, const float* scale, const float* bias, float* y,
+                        int64_t pixels, int64_t channels, bool channels_last, int64_t begin,
+                        int64_t end, float epsilon);
   void (*reduce)(ReduceKind kind, const float* x, const ReduceRow& row, float* y);
   // y[r] = the index of the largest (or smallest) of each row's n contiguous values, the first of
   // equals or the last: best = 0, then for k = 1, 2, ...: best = k where x[k] > x[best] (x[k] <
@@ -75,7 +85,8 @@ struct NormTable {
   // another NaN.
   void (*arg_rows)(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, bool last);
   // The same down `width` columns, `stride` values from one of n rows to the next.
-  void (*arg_columns)(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max, bool last);
+  void (*arg_columns)(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width,
+                      bool max, bool last);
   // Sums of bytes: y[k] (or y[0]) = the sum over places (and the row).
   void (*sum_bytes)(const uint8_t* x, const ReduceRow& row, int32_t* y);
 };

@@ -7,12 +7,14 @@ namespace {
 
 constexpr int kColumns = 64;  // columns of a strided axis computed together
 
-// `width` rows of at most kSmallRow floats, kRowsBeside beside each other; sums in the order of SumF.
+// `width` rows of at most kSmallRow floats, kRowsBeside beside each other; sums in the order of
+// SumF.
 constexpr int64_t kSmallRow = 8;
 constexpr int kRowsBeside = 16;
 constexpr int64_t kFewRows = 4;  // which are faster one by one
 inline void SoftmaxSmallRows(const float* x, float* y, int width, int64_t n, bool log) {
-  float v[kSmallRow][kRowsBeside], e[kSmallRow][kRowsBeside], max[kRowsBeside], sum[kSmallRow][kRowsBeside];
+  float v[kSmallRow][kRowsBeside], e[kSmallRow][kRowsBeside], max[kRowsBeside],
+      sum[kSmallRow][kRowsBeside];
   for (int64_t k = 0; k < n; ++k) {
     for (int r = 0; r < width; ++r) v[k][r] = x[r * n + k];
     for (int r = width; r < kRowsBeside; ++r) v[k][r] = 0.0f;
@@ -34,18 +36,21 @@ inline void SoftmaxSmallRows(const float* x, float* y, int width, int64_t n, boo
   EVOQ_ELEMENTWISE
   for (int r = 0; r < kRowsBeside; ++r) sum[0][r] = log ? LogInline(sum[0][r]) : 1.0f / sum[0][r];
   for (int64_t k = 0; k < n; ++k) {
-    for (int r = 0; r < kRowsBeside; ++r) e[k][r] = log ? (v[k][r] - max[r]) - sum[0][r] : e[k][r] * sum[0][r];
+    for (int r = 0; r < kRowsBeside; ++r)
+      e[k][r] = log ? (v[k][r] - max[r]) - sum[0][r] : e[k][r] * sum[0][r];
     for (int r = 0; r < width; ++r) y[r * n + k] = e[k][r];
   }
 }
 
 void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
-  for (; n <= kSmallRow && rows >= kFewRows; rows -= kRowsBeside, x += kRowsBeside * n, y += kRowsBeside * n)
+  for (; n <= kSmallRow && rows >= kFewRows;
+       rows -= kRowsBeside, x += kRowsBeside * n, y += kRowsBeside * n)
     SoftmaxSmallRows(x, y, static_cast<int>(rows < kRowsBeside ? rows : kRowsBeside), n, log);
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const float max = MaxInline(x, n);
     if (log) {
-      const float log_sum = LogInline(SumTerms(n, [x, max](int64_t i) { return ExpInline(x[i] - max); }));
+      const float log_sum =
+          LogInline(SumTerms(n, [x, max](int64_t i) { return ExpInline(x[i] - max); }));
       EVOQ_ELEMENTWISE
       for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log_sum;
     } else {
@@ -82,15 +87,18 @@ inline void SoftmaxBlock(const float* x, float* y, int64_t n, int64_t inner, int
   }
 }
 
-void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end, bool log) {
-  for (; begin + kColumns <= end; begin += kColumns) SoftmaxBlock(x + begin, y + begin, n, inner, kColumns, log);
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t begin, int64_t end,
+                    bool log) {
+  for (; begin + kColumns <= end; begin += kColumns)
+    SoftmaxBlock(x + begin, y + begin, n, inner, kColumns, log);
   if (begin < end) SoftmaxBlock(x + begin, y + begin, n, inner, static_cast<int>(end - begin), log);
 }
 
 // map[d] = the output for a byte d below the row's largest one.
 inline void SoftmaxOutputs(const ByteSoftmax& softmax, float sum, uint8_t* map) {
   const float m = SoftmaxMultiplier(sum, softmax.scale_y);
-  const float low = static_cast<float>(-softmax.zero_y), high = static_cast<float>(255 - softmax.zero_y);
+  const float low = static_cast<float>(-softmax.zero_y),
+              high = static_cast<float>(255 - softmax.zero_y);
   const int32_t zero = softmax.zero_y - 0x4B400000;
   for (int d = 0; d < 256; ++d) {
     float v = softmax.e[d] * m;
@@ -100,19 +108,21 @@ inline void SoftmaxOutputs(const ByteSoftmax& softmax, float sum, uint8_t* map) 
   }
 }
 
-[[maybe_unused]] void SoftmaxBytes(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows, int64_t n) {
+[[maybe_unused]] void SoftmaxBytes(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y,
+                                   int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
     uint8_t max = 0, map[256];
     for (int64_t i = 0; i < n; ++i) max = x[i] > max ? x[i] : max;
     const float* e = softmax.e;
     const auto term = [=](int64_t i) { return e[max - x[i]]; };
-    SoftmaxOutputs(softmax, Interleaved<64>(n, 0.0f, term, [](float a, float b) { return a + b; }), map);
+    SoftmaxOutputs(softmax, Interleaved<64>(n, 0.0f, term, [](float a, float b) { return a + b; }),
+                   map);
     for (int64_t i = 0; i < n; ++i) y[i] = map[max - x[i]];
   }
 }
 
-void LayerNormRow(const float* x, const float* scale, const float* bias, float* y, int64_t n, float epsilon, float* mean_out,
-                  float* inverse_out) {
+void LayerNormRow(const float* x, const float* scale, const float* bias, float* y, int64_t n,
+                  float epsilon, float* mean_out, float* inverse_out) {
   const float count = static_cast<float>(n);
   const float mean = SumTerms(n, [x](int64_t i) { return x[i]; }) / count;
   const float squares = SumTerms(n, [x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
@@ -135,7 +145,8 @@ void RmsNormRow(const float* x, const float* scale, float* y, int64_t n, float e
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
 }
 
-void AffinePixels(const float* x, const float* a, const float* b, float* y, int64_t pixels, int64_t channels) {
+void AffinePixels(const float* x, const float* a, const float* b, float* y, int64_t pixels,
+                  int64_t channels) {
   for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels) {
     EVOQ_ELEMENTWISE
     for (int64_t c = 0; c < channels; ++c) y[c] = x[c] * a[c] + b[c];
@@ -147,10 +158,11 @@ void AffineRun(const float* x, float a, float b, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * a + b;
 }
 
-// kWidth channels whose values are `step` apart from pixel to pixel and `plane` from channel to channel.
+// kWidth channels whose values are `step` apart from pixel to pixel and `plane` from channel to
+// channel.
 template <int kWidth>
-inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t step,
-                          int64_t plane, float epsilon) {
+inline void InstanceBlock(const float* x, const float* scale, const float* bias, float* y,
+                          int64_t pixels, int64_t step, int64_t plane, float epsilon) {
   float mean[kWidth] = {}, squares[kWidth] = {}, a[kWidth];
   const float count = static_cast<float>(pixels);
   for (int64_t p = 0; p < pixels; ++p) {
@@ -165,17 +177,20 @@ inline void InstanceBlock(const float* x, const float* scale, const float* bias,
   }
   for (int j = 0; j < kWidth; ++j) a[j] = scale[j] / __builtin_sqrtf(squares[j] / count + epsilon);
   for (int64_t p = 0; p < pixels; ++p) {
-    for (int j = 0; j < kWidth; ++j) y[p * step + j * plane] = (x[p * step + j * plane] - mean[j]) * a[j] + bias[j];
+    for (int j = 0; j < kWidth; ++j)
+      y[p * step + j * plane] = (x[p * step + j * plane] - mean[j]) * a[j] + bias[j];
   }
 }
 
-void InstanceNorm(const float* x, const float* scale, const float* bias, float* y, int64_t pixels, int64_t channels,
-                  bool channels_last, int64_t begin, int64_t end, float epsilon) {
+void InstanceNorm(const float* x, const float* scale, const float* bias, float* y, int64_t pixels,
+                  int64_t channels, bool channels_last, int64_t begin, int64_t end, float epsilon) {
   const int64_t step = channels_last ? channels : 1;
   int64_t c = begin;
   if (channels_last) {
-    for (; c + 16 <= end; c += 16) InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
-    for (; c < end; ++c) InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+    for (; c + 16 <= end; c += 16)
+      InstanceBlock<16>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
+    for (; c < end; ++c)
+      InstanceBlock<1>(x + c, scale + c, bias + c, y + c, pixels, step, 1, epsilon);
   } else {
     for (; c < end; ++c) {
       InstanceBlock<1>(x + c * pixels, scale + c, bias + c, y + c * pixels, pixels, 1, 0, epsilon);
@@ -185,18 +200,19 @@ void InstanceNorm(const float* x, const float* scale, const float* bias, float* 
 
 template <ReduceKind kKind>
 struct ReduceFn;
-#define EVOQ_REDUCE(op, start, term, combine, result)                                             \
-  template <>                                                                                     \
-  struct ReduceFn<ReduceKind::k##op> {                                                            \
-    static constexpr float kStart = start;                                                        \
-    static EVOQ_INLINE float Term(float x) { return term; }                                       \
-    static EVOQ_INLINE float Combine(float acc, float t) { return combine; }                      \
-    static EVOQ_INLINE float Result(float acc, [[maybe_unused]] float count) { return result; }   \
+#define EVOQ_REDUCE(op, start, term, combine, result)                                           \
+  template <>                                                                                   \
+  struct ReduceFn<ReduceKind::k##op> {                                                          \
+    static constexpr float kStart = start;                                                      \
+    static EVOQ_INLINE float Term(float x) { return term; }                                     \
+    static EVOQ_INLINE float Combine(float acc, float t) { return combine; }                    \
+    static EVOQ_INLINE float Result(float acc, [[maybe_unused]] float count) { return result; } \
   };
 EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
 
-// Interleaved<16> of one to four elements, without the lanes that stay at the start: those change nothing.
+// Interleaved<16> of one to four elements, without the lanes that stay at the start: those change
+// nothing.
 template <typename F>
 inline float ReduceFew(const float* x, int64_t n) {
   const auto lane = [x](int64_t i) { return F::Combine(F::kStart, F::Term(x[i])); };
@@ -224,7 +240,8 @@ void ReduceOne(const float* x, const ReduceRow& r, float* y) {
   using F = ReduceFn<kKind>;
   if (r.row_reduced) {
     float acc = F::kStart;
-    for (int64_t i = 0; i < r.places; ++i) acc = F::Combine(acc, ReduceContiguous<kKind>(x + r.offsets[i], r.row));
+    for (int64_t i = 0; i < r.places; ++i)
+      acc = F::Combine(acc, ReduceContiguous<kKind>(x + r.offsets[i], r.row));
     *y = F::Result(acc, r.count);
     return;
   }
@@ -284,8 +301,10 @@ void ArgRowsOf(const float* x, int64_t* y, int64_t rows, int64_t n) {
   }
 }
 
-[[maybe_unused]] void ArgRows(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, bool last) {
-  if (max) return last ? ArgRowsOf<true, true>(x, y, rows, n) : ArgRowsOf<true, false>(x, y, rows, n);
+[[maybe_unused]] void ArgRows(const float* x, int64_t* y, int64_t rows, int64_t n, bool max,
+                              bool last) {
+  if (max)
+    return last ? ArgRowsOf<true, true>(x, y, rows, n) : ArgRowsOf<true, false>(x, y, rows, n);
   last ? ArgRowsOf<false, true>(x, y, rows, n) : ArgRowsOf<false, false>(x, y, rows, n);
 }
 
@@ -308,16 +327,21 @@ void ArgColumnsOf(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t
   }
 }
 
-void ArgColumns(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max, bool last) {
-  if (max) return last ? ArgColumnsOf<true, true>(x, y, n, stride, width) : ArgColumnsOf<true, false>(x, y, n, stride, width);
-  last ? ArgColumnsOf<false, true>(x, y, n, stride, width) : ArgColumnsOf<false, false>(x, y, n, stride, width);
+void ArgColumns(const float* x, int64_t* y, int64_t n, int64_t stride, int64_t width, bool max,
+                bool last) {
+  if (max)
+    return last ? ArgColumnsOf<true, true>(x, y, n, stride, width)
+                : ArgColumnsOf<true, false>(x, y, n, stride, width);
+  last ? ArgColumnsOf<false, true>(x, y, n, stride, width)
+       : ArgColumnsOf<false, false>(x, y, n, stride, width);
 }
 
 }  // namespace
 
 #ifndef EVOQ_OWN_SOFTMAX
-extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, SoftmaxBytes, LayerNormRow, RmsNormRow, AffinePixels,
-                                     AffineRun,   InstanceNorm,   Reduce,       ArgRows,      ArgColumns,   SumBytes};
+extern const NormTable kNormTable = {SoftmaxRows, SoftmaxColumns, SoftmaxBytes, LayerNormRow,
+                                     RmsNormRow,  AffinePixels,   AffineRun,    InstanceNorm,
+                                     Reduce,      ArgRows,        ArgColumns,   SumBytes};
 #endif
 
 }  // namespace evoq::EVOQ_ISA

@@ -1,8 +1,7 @@
 #define EVOQ_ISA avx512
 #define EVOQ_OWN_SOFTMAX  // softmax of contiguous rows is here
-#include "kernels/norm/norm.inl.h"
-
 #include "kernels/bytes512.h"
+#include "kernels/norm/norm.inl.h"
 
 namespace evoq::avx512 {
 namespace {
@@ -15,7 +14,9 @@ inline float Tree16(__m512 p) {
   return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
 }
 
-inline __mmask16 FirstFloats(int64_t n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : (1u << n) - 1); }
+inline __mmask16 FirstFloats(int64_t n) {
+  return static_cast<__mmask16>(n >= 16 ? 0xffff : (1u << n) - 1);
+}
 
 // MaxF: a NaN in x loses against what m holds.
 inline float Max512(const float* x, int64_t n) {
@@ -25,8 +26,10 @@ inline float Max512(const float* x, int64_t n) {
   for (; i + 64 <= n; i += 64) {
     for (int k = 0; k < 4; ++k) m[k] = _mm512_max_ps(_mm512_loadu_ps(x + i + 16 * k), m[k]);
   }
-  for (; i < n; i += 16) m[0] = _mm512_max_ps(_mm512_mask_loadu_ps(least, FirstFloats(n - i), x + i), m[0]);
-  return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(m[0], m[1]), _mm512_max_ps(m[2], m[3]))) + 0.0f;
+  for (; i < n; i += 16)
+    m[0] = _mm512_max_ps(_mm512_mask_loadu_ps(least, FirstFloats(n - i), x + i), m[0]);
+  return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(m[0], m[1]), _mm512_max_ps(m[2], m[3]))) +
+         0.0f;
 }
 
 // Rows go through each phase together: those of one phase do not wait for one another.
@@ -80,16 +83,18 @@ struct Map {
 
   Map() = default;
   explicit Map(const uint8_t* p)
-      : part{_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64), _mm512_loadu_si512(p + 128), _mm512_loadu_si512(p + 192)} {}
+      : part{_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64), _mm512_loadu_si512(p + 128),
+             _mm512_loadu_si512(p + 192)} {}
   __attribute__((target("avx512vbmi"))) __m512i operator()(__m512i index, __mmask64 high) const {
     return _mm512_mask_blend_epi8(high, _mm512_permutex2var_epi8(part[0], index, part[1]),
                                   _mm512_permutex2var_epi8(part[2], index, part[3]));
   }
 };
 
-// Sum64F of the exponentials. The four sums hold partial sums j = 16 lane + 4 part + place: folding by 32 and 16 adds
-// 128-bit lanes, by 8 and 4 parts, by 2 and 1 places.
-__attribute__((target("avx512vbmi"))) inline float SumOfExps(const Map (&e)[4], __m512i max, const uint8_t* x, int64_t n) {
+// Sum64F of the exponentials. The four sums hold partial sums j = 16 lane + 4 part + place: folding
+// by 32 and 16 adds 128-bit lanes, by 8 and 4 parts, by 2 and 1 places.
+__attribute__((target("avx512vbmi"))) inline float SumOfExps(const Map (&e)[4], __m512i max,
+                                                             const uint8_t* x, int64_t n) {
   __m512 sums[4] = {};
   for (int64_t i = 0; i < n; i += 64) {
     const __mmask64 mask = FirstBytes(n - i);
@@ -106,7 +111,8 @@ __attribute__((target("avx512vbmi"))) inline float SumOfExps(const Map (&e)[4], 
   }
   __m128 lanes[4];
   for (int k = 0; k < 4; ++k) {
-    const __m256 by32 = _mm256_add_ps(_mm512_castps512_ps256(sums[k]), _mm512_extractf32x8_ps(sums[k], 1));
+    const __m256 by32 =
+        _mm256_add_ps(_mm512_castps512_ps256(sums[k]), _mm512_extractf32x8_ps(sums[k], 1));
     lanes[k] = _mm_add_ps(_mm256_castps256_ps128(by32), _mm256_extractf128_ps(by32, 1));
   }
   const __m128 by4 = _mm_add_ps(_mm_add_ps(lanes[0], lanes[2]), _mm_add_ps(lanes[1], lanes[3]));
@@ -116,16 +122,20 @@ __attribute__((target("avx512vbmi"))) inline float SumOfExps(const Map (&e)[4], 
 
 inline uint8_t MaxByte(const uint8_t* x, int64_t n) {
   __m512i m = _mm512_setzero_si512();
-  for (int64_t i = 0; i < n; i += 64) m = _mm512_max_epu8(m, _mm512_maskz_loadu_epi8(FirstBytes(n - i), x + i));
+  for (int64_t i = 0; i < n; i += 64)
+    m = _mm512_max_epu8(m, _mm512_maskz_loadu_epi8(FirstBytes(n - i), x + i));
   const __m256i a = _mm256_max_epu8(_mm512_castsi512_si256(m), _mm512_extracti64x4_epi64(m, 1));
   const __m128i b = _mm_max_epu8(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
   const __m128i words = _mm_max_epi16(_mm_and_si128(b, _mm_set1_epi16(0xff)), _mm_srli_epi16(b, 8));
-  return static_cast<uint8_t>(255 - _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_sub_epi16(_mm_set1_epi16(255), words))));
+  return static_cast<uint8_t>(
+      255 - _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_sub_epi16(_mm_set1_epi16(255), words))));
 }
 
 // y = saturate(round(e[max - x] * multiplier) + zero), from a table of all 256 distances.
-__attribute__((target("avx512vbmi"))) inline void OutputBytes(const ByteSoftmax& softmax, uint8_t largest, float multiplier,
-                                                              __m512i zero, const uint8_t* x, uint8_t* y, int64_t n) {
+__attribute__((target("avx512vbmi"))) inline void OutputBytes(const ByteSoftmax& softmax,
+                                                              uint8_t largest, float multiplier,
+                                                              __m512i zero, const uint8_t* x,
+                                                              uint8_t* y, int64_t n) {
   const __m512i max = _mm512_set1_epi8(static_cast<char>(largest));
   const __m512 m = _mm512_set1_ps(multiplier);
   Map outputs;
@@ -134,31 +144,38 @@ __attribute__((target("avx512vbmi"))) inline void OutputBytes(const ByteSoftmax&
     for (int g = 0; g < 4; ++g) v.part[g] = _mm512_mul_ps(_mm512_load_ps(softmax.e_lanes[c][g]), m);
     outputs.part[c] = NarrowUnsigned(v, zero);
   }
-  Span{n}.ForEach([&](int64_t i, const auto& load, const auto& store) __attribute__((target("avx512vbmi"))) {
-    const __m512i d = _mm512_sub_epi8(max, load(x + i));
-    store(y + i, outputs(d, _mm512_movepi8_mask(d)));
-  });
+  Span{n}.ForEach([&](int64_t i, const auto& load, const auto& store)
+                      __attribute__((target("avx512vbmi"))) {
+                        const __m512i d = _mm512_sub_epi8(max, load(x + i));
+                        store(y + i, outputs(d, _mm512_movepi8_mask(d)));
+                      });
 }
 
-__attribute__((target("avx512vbmi"))) void SoftmaxBytesVbmi(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y,
+__attribute__((target("avx512vbmi"))) void SoftmaxBytesVbmi(const ByteSoftmax& softmax,
+                                                            const uint8_t* x, uint8_t* y,
                                                             int64_t rows, int64_t n) {
-  const Map e[4] = {Map(softmax.e_bytes[0]), Map(softmax.e_bytes[1]), Map(softmax.e_bytes[2]), Map(softmax.e_bytes[3])};
+  const Map e[4] = {Map(softmax.e_bytes[0]), Map(softmax.e_bytes[1]), Map(softmax.e_bytes[2]),
+                    Map(softmax.e_bytes[3])};
   const __m512i zero = _mm512_set1_epi16(static_cast<int16_t>(softmax.zero_y));
   uint8_t max[kRowsTogether];
   float value[kRowsTogether];
   for (int step; rows > 0; rows -= step, x += step * n, y += step * n) {
     step = RowsTogether(rows, n);
     for (int r = 0; r < step; ++r) max[r] = MaxByte(x + r * n, n);
-    for (int r = 0; r < step; ++r) value[r] = SumOfExps(e, _mm512_set1_epi8(static_cast<char>(max[r])), x + r * n, n);
+    for (int r = 0; r < step; ++r)
+      value[r] = SumOfExps(e, _mm512_set1_epi8(static_cast<char>(max[r])), x + r * n, n);
     for (int r = 0; r < step; ++r) value[r] = SoftmaxMultiplier(value[r], softmax.scale_y);
-    for (int r = 0; r < step; ++r) OutputBytes(softmax, max[r], value[r], zero, x + r * n, y + r * n, n);
+    for (int r = 0; r < step; ++r)
+      OutputBytes(softmax, max[r], value[r], zero, x + r * n, y + r * n, n);
   }
 }
 
-void SoftmaxBytes512(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows, int64_t n) {
+void SoftmaxBytes512(const ByteSoftmax& softmax, const uint8_t* x, uint8_t* y, int64_t rows,
+                     int64_t n) {
   static const bool has_vbmi = __builtin_cpu_supports("avx512vbmi");
   const bool small = softmax.scale_y > 1e-9f;  // products stay below 2^31
-  return has_vbmi && small ? SoftmaxBytesVbmi(softmax, x, y, rows, n) : SoftmaxBytes(softmax, x, y, rows, n);
+  return has_vbmi && small ? SoftmaxBytesVbmi(softmax, x, y, rows, n)
+                           : SoftmaxBytes(softmax, x, y, rows, n);
 }
 
 // The extreme value first, then where it stands; rows with a NaN one element after the other.
@@ -181,7 +198,8 @@ void ArgRowsOf512(const float* x, int64_t* y, int64_t rows, int64_t n, bool last
     int64_t best = 0;
     for (int64_t i = 0; i < n; i += 16) {
       const __mmask16 mask = FirstFloats(n - i);
-      const uint32_t equal = _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, x + i), found, _CMP_EQ_OQ);
+      const uint32_t equal =
+          _mm512_mask_cmp_ps_mask(mask, _mm512_maskz_loadu_ps(mask, x + i), found, _CMP_EQ_OQ);
       if (equal == 0) continue;
       best = i + (last ? 31 - __builtin_clz(equal) : __builtin_ctz(equal));
       if (!last) break;
@@ -196,7 +214,8 @@ void ArgRows512(const float* x, int64_t* y, int64_t rows, int64_t n, bool max, b
 
 }  // namespace
 
-extern const NormTable kNormTable = {SoftmaxRows512, SoftmaxColumns, SoftmaxBytes512, LayerNormRow, RmsNormRow, AffinePixels,
-                                     AffineRun,      InstanceNorm,   Reduce,          ArgRows512,   ArgColumns, SumBytes};
+extern const NormTable kNormTable = {SoftmaxRows512, SoftmaxColumns, SoftmaxBytes512, LayerNormRow,
+                                     RmsNormRow,     AffinePixels,   AffineRun,       InstanceNorm,
+                                     Reduce,         ArgRows512,     ArgColumns,      SumBytes};
 
 }  // namespace evoq::avx512

@@ -8,15 +8,20 @@ void Softmax(benchmark::State& state, const KernelDef& kernel, bool bytes) {
   TestCall t;
   t.op = "Softmax";
   const Shape shape{12, 128, 128};
-  t.inputs = {RandomTensor(bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(0.05f, 128)) : TensorType(DType::kFloat32, shape), 1)};
-  t.outputs = {bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(1.0f / 256, 0)) : t.inputs[0].type()};
+  t.inputs = {
+      RandomTensor(bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(0.05f, 128))
+                         : TensorType(DType::kFloat32, shape),
+                   1)};
+  t.outputs = {bytes ? TensorType(DType::kUint8, shape, QuantParams::PerTensor(1.0f / 256, 0))
+                     : t.inputs[0].type()};
   RunBenchmark(state, kernel, t);
 }
 
 void LayerNorm(benchmark::State& state) {
   TestCall t;
   t.op = "LayerNormalization";
-  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{128, 768}), 1), RandomTensor(TensorType(DType::kFloat32, Shape{768}), 2),
+  t.inputs = {RandomTensor(TensorType(DType::kFloat32, Shape{128, 768}), 1),
+              RandomTensor(TensorType(DType::kFloat32, Shape{768}), 2),
               RandomTensor(TensorType(DType::kFloat32, Shape{768}), 3)};
   t.outputs = {t.inputs[0].type()};
   RunBenchmark(state, kLayerNormFloat, t);
@@ -25,15 +30,21 @@ void LayerNorm(benchmark::State& state) {
 void Mean(benchmark::State& state) {
   TestCall t;
   t.op = "ReduceMean";
-  t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{1, 14, 14, 240}, QuantParams::PerTensor(0.1f, 3)), 1),
-              Tensor::FromValues<int64_t>(Shape{2}, {1, 2})};
+  t.inputs = {
+      RandomTensor(
+          TensorType(DType::kUint8, Shape{1, 14, 14, 240}, QuantParams::PerTensor(0.1f, 3)), 1),
+      Tensor::FromValues<int64_t>(Shape{2}, {1, 2})};
   t.is_constant = {false, true};
   t.outputs = {TensorType(DType::kUint8, Shape{1, 1, 1, 240}, QuantParams::PerTensor(0.05f, 3))};
   RunBenchmark(state, kReduceMeanByte, t);
 }
 
-BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Softmax, u8_12x128x128, kSoftmaxByte, true)->Unit(benchmark::kMicrosecond)->UseRealTime();
+BENCHMARK_CAPTURE(Softmax, f32_12x128x128, kSoftmaxFloat, false)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Softmax, u8_12x128x128, kSoftmaxByte, true)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
 BENCHMARK(LayerNorm)->Unit(benchmark::kMicrosecond)->UseRealTime();
 BENCHMARK(Mean)->Unit(benchmark::kMicrosecond)->UseRealTime();
 

@@ -1,5 +1,6 @@
-// Softmax, LayerNormalization and RMSNormalization over contiguous rows of bfloat16: a row is widened to float32 on the
-// stack, computed as in float32 (kernels/norm/norm.h) and narrowed. Scales and biases are float32.
+// Softmax, LayerNormalization and RMSNormalization over contiguous rows of bfloat16: a row is
+// widened to float32 on the stack, computed as in float32 (kernels/norm/norm.h) and narrowed.
+// Scales and biases are float32.
 #include "kernels/bf16/bf16.h"
 #include "kernels/call_util.h"
 #include "kernels/norm/norm.h"
@@ -16,7 +17,8 @@ Result<int64_t> RowOf(const KernelCall& call) {
   EVOQ_ASSIGN(const int axis, NormalizeAxis(call.attrs.Int("axis", -1), x.rank()));
   int64_t n = x[axis].value, beside = 1;
   for (int i = axis + 1; i < x.rank(); ++i) beside *= x[i].value;
-  if (call.op == "Softmax" && beside != 1) return InvalidInput("{} elements beside each other", beside);
+  if (call.op == "Softmax" && beside != 1)
+    return InvalidInput("{} elements beside each other", beside);
   return n * beside;
 }
 
@@ -24,17 +26,20 @@ std::optional<Rejection> RejectRows(const KernelCall& call) {
   if (auto why = RejectUnlessBf16(call, 1)) return why;
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape)
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   const auto n = RowOf(call);
   if (!n) return Reject("shape", "{}", n.error().message());
   if (*n < 1 || *n > kMaxRow) return Reject("shape", "rows of {}, expected 1 to {}", *n, kMaxRow);
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (!call.has_input(i)) continue;
     if (!PlainFloat(call.inputs[i]) || ElementsOf(call.inputs[i]) != *n)
-      return Reject("types", "input {} is {}, expected {} of float32", i, call.inputs[i].ToString(), *n);
+      return Reject("types", "input {} is {}, expected {} of float32", i, call.inputs[i].ToString(),
+                    *n);
   }
   for (size_t i = 1; i < call.outputs.size(); ++i) {
-    if (call.outputs[i].dtype != DType::kUndefined) return Reject("attribute", "output {} is read", i);
+    if (call.outputs[i].dtype != DType::kUndefined)
+      return Reject("attribute", "output {} is read", i);
   }
   return std::nullopt;
 }
@@ -61,7 +66,9 @@ struct RowState {
         convert.widen(x + r * n, row, n);
         switch (kind) {
           case RowKind::kSoftmax: norm.softmax_rows(row, row, 1, n, false); break;
-          case RowKind::kLayer: norm.layer_norm_row(row, scale, bias, row, n, epsilon, nullptr, nullptr); break;
+          case RowKind::kLayer:
+            norm.layer_norm_row(row, scale, bias, row, n, epsilon, nullptr, nullptr);
+            break;
           case RowKind::kRms: norm.rms_norm_row(row, scale, row, n, epsilon); break;
         }
         convert.narrow(row, y + r * n, n);
@@ -72,7 +79,9 @@ struct RowState {
 
 Result<BoundKernel> BindRows(const KernelCall& call, const BindOptions& options) {
   RowState state;
-  state.kind = call.op == "Softmax" ? RowKind::kSoftmax : call.op == "RMSNormalization" ? RowKind::kRms : RowKind::kLayer;
+  state.kind = call.op == "Softmax"            ? RowKind::kSoftmax
+               : call.op == "RMSNormalization" ? RowKind::kRms
+                                               : RowKind::kLayer;
   EVOQ_ASSIGN(state.n, RowOf(call));
   state.rows = ElementsOf(call.inputs[0]) / state.n;
   state.grain = Grain(state.rows, static_cast<double>(state.n) * 0.5 + 5, options.threads);

@@ -7,11 +7,13 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLogSoftmaxFloat, kLayerNormFloat, kRmsNormFloat, kBatchNormFloat,
-    kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat;
+extern const KernelDef kSoftmaxByte, kSoftmaxFloat, kLogSoftmaxFloat, kLayerNormFloat,
+    kRmsNormFloat, kBatchNormFloat, kInstanceNormFloat, kReduceMeanByte, kArgMaxFloat, kArgMinFloat;
 namespace {
 
-Tensor RandomFloat(Shape shape, uint32_t seed) { return RandomTensor(TensorType(DType::kFloat32, std::move(shape)), seed); }
+Tensor RandomFloat(Shape shape, uint32_t seed) {
+  return RandomTensor(TensorType(DType::kFloat32, std::move(shape)), seed);
+}
 
 float AxisSum(const std::vector<float>& v, bool contiguous) {
   if (contiguous) return SumF(v.data(), static_cast<int64_t>(v.size()));
@@ -30,7 +32,8 @@ Tensor SoftmaxReference(const Tensor& x, int64_t outer, int64_t n, int64_t inner
       for (float v : row) exps.push_back(ExpF(v - max));
       const float sum = AxisSum(exps, inner == 1);
       for (int64_t k = 0; k < n; ++k) {
-        y.mutable_data<float>()[(o * n + k) * inner + i] = log ? (row[k] - max) - LogF(sum) : exps[k] * (1.0f / sum);
+        y.mutable_data<float>()[(o * n + k) * inner + i] =
+            log ? (row[k] - max) - LogF(sum) : exps[k] * (1.0f / sum);
       }
     }
   }
@@ -38,8 +41,10 @@ Tensor SoftmaxReference(const Tensor& x, int64_t outer, int64_t n, int64_t inner
 }
 
 TEST(Norm, SoftmaxAnyAxis) {
-  const int64_t cases[][3] = {{3, 1, 1}, {4, 128, 1}, {5, 77, 1}, {2, 10, 7}, {1, 21, 300}, {0, 4, 1}, {1, 1000, 1}, {2, 3, 64},
-                              {70, 1, 1}, {17, 2, 1}, {64, 3, 1}, {65, 4, 1}, {5, 5, 1}, {33, 6, 1}, {16, 7, 1}, {100, 8, 1}, {20, 9, 1}};
+  const int64_t cases[][3] = {{3, 1, 1},   {4, 128, 1},  {5, 77, 1}, {2, 10, 7}, {1, 21, 300},
+                              {0, 4, 1},   {1, 1000, 1}, {2, 3, 64}, {70, 1, 1}, {17, 2, 1},
+                              {64, 3, 1},  {65, 4, 1},   {5, 5, 1},  {33, 6, 1}, {16, 7, 1},
+                              {100, 8, 1}, {20, 9, 1}};
   for (const auto& [outer, n, inner] : cases) {
     for (bool log : {false, true}) {
       TestCall t;
@@ -47,14 +52,16 @@ TEST(Norm, SoftmaxAnyAxis) {
       t.attrs.Set("axis", 1);
       t.inputs = {RandomFloat(Shape{outer, n, inner}, 3)};
       t.outputs = {t.inputs[0].type()};
-      ExpectKernel(log ? kLogSoftmaxFloat : kSoftmaxFloat, t, {SoftmaxReference(t.inputs[0], outer, n, inner, log)},
+      ExpectKernel(log ? kLogSoftmaxFloat : kSoftmaxFloat, t,
+                   {SoftmaxReference(t.inputs[0], outer, n, inner, log)},
                    t.inputs[0].type().ToString());
     }
   }
 }
 
 // The definition of kernels/requant.h.
-Tensor SoftmaxBytesReference(const Tensor& x, const TensorType& y_type, int64_t outer, int64_t n, int64_t inner) {
+Tensor SoftmaxBytesReference(const Tensor& x, const TensorType& y_type, int64_t outer, int64_t n,
+                             int64_t inner) {
   Tensor y = Tensor::Allocate(y_type);
   for (int64_t o = 0; o < outer * inner; ++o) {
     const int64_t base = o / inner * n * inner + o % inner;
@@ -62,7 +69,8 @@ Tensor SoftmaxBytesReference(const Tensor& x, const TensorType& y_type, int64_t 
     for (int64_t k = 0; k < n; ++k) max = std::max<int>(max, x.data<uint8_t>()[base + k * inner]);
     std::vector<float> e;
     for (int64_t k = 0; k < n; ++k)
-      e.push_back(ExpF(-static_cast<float>(max - x.data<uint8_t>()[base + k * inner]) * x.type().quant->scales[0]));
+      e.push_back(ExpF(-static_cast<float>(max - x.data<uint8_t>()[base + k * inner]) *
+                       x.type().quant->scales[0]));
     const float m = SoftmaxMultiplier(Sum64F(e.data(), n), y_type.quant->scales[0]);
     for (int64_t k = 0; k < n; ++k)
       y.mutable_data<uint8_t>()[base + k * inner] =
@@ -73,18 +81,25 @@ Tensor SoftmaxBytesReference(const Tensor& x, const TensorType& y_type, int64_t 
 
 TEST(Norm, SoftmaxOfBytes) {
   std::mt19937 rng(7);
-  const int64_t sizes[][3] = {{3, 1, 1}, {4, 128, 1}, {5, 77, 1}, {2, 10, 7}, {0, 4, 1}, {1, 1000, 1}, {2, 64, 3}, {1, 9000, 1}};
+  const int64_t sizes[][3] = {{3, 1, 1}, {4, 128, 1},  {5, 77, 1}, {2, 10, 7},
+                              {0, 4, 1}, {1, 1000, 1}, {2, 64, 3}, {1, 9000, 1}};
   for (int i = 0; i < 300; ++i) {
     int64_t outer = 1 + rng() % 4, n = 1 + rng() % 300, inner = rng() % 3 == 0 ? 1 + rng() % 5 : 1;
     if (i < 8) outer = sizes[i][0], n = sizes[i][1], inner = sizes[i][2];
     TestCall t;
     t.op = "Softmax";
     t.attrs.Set("axis", 1);
-    const float scales[] = {0.08f, 0.5f, 1e-3f, 30.0f}, out_scales[] = {1.0f / 256, 0.004f, 0.0007f, 1e-39f};
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{outer, n, inner}, QuantParams::PerTensor(scales[rng() % 4], 100)), i)};
-    t.outputs = {TensorType(DType::kUint8, Shape{outer, n, inner},
-                            QuantParams::PerTensor(out_scales[rng() % 4], static_cast<int32_t>(rng() % 256)))};
-    ExpectKernel(kSoftmaxByte, t, {SoftmaxBytesReference(t.inputs[0], t.outputs[0], outer, n, inner)}, t.inputs[0].type().ToString());
+    const float scales[] = {0.08f, 0.5f, 1e-3f, 30.0f},
+                out_scales[] = {1.0f / 256, 0.004f, 0.0007f, 1e-39f};
+    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape{outer, n, inner},
+                                        QuantParams::PerTensor(scales[rng() % 4], 100)),
+                             i)};
+    t.outputs = {TensorType(
+        DType::kUint8, Shape{outer, n, inner},
+        QuantParams::PerTensor(out_scales[rng() % 4], static_cast<int32_t>(rng() % 256)))};
+    ExpectKernel(kSoftmaxByte, t,
+                 {SoftmaxBytesReference(t.inputs[0], t.outputs[0], outer, n, inner)},
+                 t.inputs[0].type().ToString());
   }
 }
 
@@ -95,7 +110,8 @@ TEST(Norm, LayerNormAndRmsNorm) {
     t.inputs = {RandomFloat(Shape{3, 5, n}, 1), RandomFloat(Shape{n}, 2), RandomFloat(Shape{n}, 3)};
     const TensorType moments(DType::kFloat32, Shape{3, 5, 1});
     t.outputs = {t.inputs[0].type(), moments, moments};
-    Tensor y = Tensor::Allocate(t.outputs[0]), mean = Tensor::Allocate(moments), inverse = Tensor::Allocate(moments), rms = y.Clone();
+    Tensor y = Tensor::Allocate(t.outputs[0]), mean = Tensor::Allocate(moments),
+           inverse = Tensor::Allocate(moments), rms = y.Clone();
     for (int64_t r = 0; r < 15; ++r) {
       const float* x = t.inputs[0].data<float>() + r * n;
       const float *scale = t.inputs[1].data<float>(), *bias = t.inputs[2].data<float>();
@@ -127,7 +143,8 @@ TEST(Norm, BatchAndInstanceNorm) {
       TestCall t;
       t.op = "BatchNormalization";
       if (last) t.attrs.Set("channels_last", 1);
-      t.inputs = {RandomFloat(last ? Shape{batch, h, w, channels} : Shape{batch, channels, h, w}, 1)};
+      t.inputs = {
+          RandomFloat(last ? Shape{batch, h, w, channels} : Shape{batch, channels, h, w}, 1)};
       for (uint32_t i = 0; i < 4; ++i) t.inputs.push_back(RandomFloat(Shape{channels}, 2 + i));
       for (int64_t c = 0; c < channels; ++c) {
         float& variance = t.inputs[4].mutable_data<float>()[c];
@@ -144,23 +161,29 @@ TEST(Norm, BatchAndInstanceNorm) {
           float sum = 0, squares = 0;
           for (int64_t p = 0; p < pixels; ++p) sum += x[index(n, c, p)];
           const float mean = sum / static_cast<float>(pixels);
-          for (int64_t p = 0; p < pixels; ++p) squares += (x[index(n, c, p)] - mean) * (x[index(n, c, p)] - mean);
+          for (int64_t p = 0; p < pixels; ++p)
+            squares += (x[index(n, c, p)] - mean) * (x[index(n, c, p)] - mean);
           const float scaled = in(1, c) / std::sqrt(squares / static_cast<float>(pixels) + 1e-5f);
           for (int64_t p = 0; p < pixels; ++p) {
-            batch_y.mutable_data<float>()[index(n, c, p)] = x[index(n, c, p)] * a + (in(2, c) - in(3, c) * a);
-            instance_y.mutable_data<float>()[index(n, c, p)] = (x[index(n, c, p)] - mean) * scaled + in(2, c);
+            batch_y.mutable_data<float>()[index(n, c, p)] =
+                x[index(n, c, p)] * a + (in(2, c) - in(3, c) * a);
+            instance_y.mutable_data<float>()[index(n, c, p)] =
+                (x[index(n, c, p)] - mean) * scaled + in(2, c);
           }
         }
       }
-      ExpectKernel(kBatchNormFloat, t, {batch_y}, fmt::format("last {} channels {}", last, channels));
+      ExpectKernel(kBatchNormFloat, t, {batch_y},
+                   fmt::format("last {} channels {}", last, channels));
       t.op = "InstanceNormalization";
       t.inputs.resize(3);
-      ExpectKernel(kInstanceNormFloat, t, {instance_y}, fmt::format("last {} channels {}", last, channels));
+      ExpectKernel(kInstanceNormFloat, t, {instance_y},
+                   fmt::format("last {} channels {}", last, channels));
     }
   }
 }
 
-// What norm.h says, element by element: the row of trailing axes first, then the other reduced axes in index order.
+// What norm.h says, element by element: the row of trailing axes first, then the other reduced axes
+// in index order.
 struct ReduceCase {
   std::vector<int64_t> sizes, axes, out;
   bool row_reduced;
@@ -187,11 +210,17 @@ Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase&
   Tensor y = Tensor::Allocate(TensorType(DType::kFloat32, Shape(s.out)));
   const bool max = op == "ReduceMax", min = op == "ReduceMin", product = op == "ReduceProd";
   const bool square = op == "ReduceL2" || op == "ReduceSumSquare";
-  std::vector<float> acc(static_cast<size_t>(y.elements()), max ? -INFINITY : min ? INFINITY : product ? 1.0f : 0.0f);
-  const auto combine = [&](float a, float t) { return max ? (t > a ? t : a) : min ? (t < a ? t : a) : product ? a * t : a + t; };
+  std::vector<float> acc(static_cast<size_t>(y.elements()), max       ? -INFINITY
+                                                            : min     ? INFINITY
+                                                            : product ? 1.0f
+                                                                      : 0.0f);
+  const auto combine = [&](float a, float t) {
+    return max ? (t > a ? t : a) : min ? (t < a ? t : a) : product ? a * t : a + t;
+  };
   const auto strides = RowMajorStrides(s.out);
   std::vector<float> terms;
-  for (float v : x.values<float>()) terms.push_back(square ? v * v : op == "ReduceL1" ? std::abs(v) : v);
+  for (float v : x.values<float>())
+    terms.push_back(square ? v * v : op == "ReduceL1" ? std::abs(v) : v);
   for (int64_t first = 0; first < x.elements(); first += s.row_reduced ? s.row : 1) {
     int64_t rest = first, to = 0;
     for (size_t i = s.sizes.size(); i-- > 0;) {
@@ -203,33 +232,43 @@ Tensor ReduceReference(const std::string& op, const Tensor& x, const ReduceCase&
       t = 1;
       for (int64_t k = 0; k < s.row; ++k) t *= terms[first + k];
     } else if (s.row_reduced) {
-      t = max ? MaxF(&terms[first], s.row) : min ? MinF(&terms[first], s.row) : SumF(&terms[first], s.row);
+      t = max   ? MaxF(&terms[first], s.row)
+          : min ? MinF(&terms[first], s.row)
+                : SumF(&terms[first], s.row);
     }
     acc[to] = combine(acc[to], t);
   }
   const float count = static_cast<float>(x.elements() / y.elements());
   for (int64_t i = 0; i < y.elements(); ++i) {
     const float a = acc[i];
-    y.mutable_data<float>()[i] = op == "ReduceMean" ? a / count : op == "ReduceL2" ? std::sqrt(a) : op == "ReduceLogSum" ? LogF(a) : max || min ? a + 0.0f : a;
+    y.mutable_data<float>()[i] = op == "ReduceMean"     ? a / count
+                                 : op == "ReduceL2"     ? std::sqrt(a)
+                                 : op == "ReduceLogSum" ? LogF(a)
+                                 : max || min           ? a + 0.0f
+                                                        : a;
   }
   return y;
 }
 
 TEST(Norm, ReduceOverAnyAxes) {
-  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-                         "ReduceSumSquare", "ReduceLogSum"}) {
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
+                         "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum"}) {
     for (const ReduceCase& s : kReduce) {
       TestCall t;
       t.op = op;
       Tensor x = RandomFloat(Shape(s.sizes), 1);
       if (std::string(op) == "ReduceLogSum") {
-        for (int64_t i = 0; i < x.elements(); ++i) x.mutable_data<float>()[i] = std::abs(x.data<float>()[i]) + 0.1f;
+        for (int64_t i = 0; i < x.elements(); ++i)
+          x.mutable_data<float>()[i] = std::abs(x.data<float>()[i]) + 0.1f;
       }
       t.inputs = {x};
-      if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+      if (!s.axes.empty())
+        t.inputs.push_back(
+            Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
       t.is_constant = {false, true};
       t.outputs = {TensorType(DType::kFloat32, Shape(s.out))};
-      ExpectKernel(*FindKernel(std::string(op) + "_f32"), t, {ReduceReference(op, x, s)}, Shape(s.sizes).ToString() + Shape(s.axes).ToString());
+      ExpectKernel(*FindKernel(std::string(op) + "_f32"), t, {ReduceReference(op, x, s)},
+                   Shape(s.sizes).ToString() + Shape(s.axes).ToString());
     }
   }
 }
@@ -293,8 +332,11 @@ TEST(Norm, QuantizedMean) {
   for (const ReduceCase& s : kReduce) {
     TestCall t;
     t.op = "ReduceMean";
-    t.inputs = {RandomTensor(TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 127)), 1)};
-    if (!s.axes.empty()) t.inputs.push_back(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
+    t.inputs = {RandomTensor(
+        TensorType(DType::kUint8, Shape(s.sizes), QuantParams::PerTensor(0.1f, 127)), 1)};
+    if (!s.axes.empty())
+      t.inputs.push_back(
+          Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(s.axes.size())}, s.axes));
     t.is_constant = {false, true};
     t.outputs = {TensorType(DType::kUint8, Shape(s.out), QuantParams::PerTensor(0.03f, 120))};
     Tensor want = Tensor::Allocate(t.outputs[0]);
@@ -309,9 +351,11 @@ TEST(Norm, QuantizedMean) {
       sums[to] += t.inputs[0].data<uint8_t>()[at] - 127;
     }
     const double count = static_cast<double>(t.inputs[0].elements() / want.elements());
-    const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.03f) * count));
+    const float m =
+        static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.03f) * count));
     for (size_t i = 0; i < sums.size(); ++i) {
-      want.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(RoundToInteger(static_cast<float>(sums[i]) * m, 120, 0, 255));
+      want.mutable_data<uint8_t>()[i] =
+          static_cast<uint8_t>(RoundToInteger(static_cast<float>(sums[i]) * m, 120, 0, 255));
     }
     ExpectKernel(kReduceMeanByte, t, {want}, Shape(s.sizes).ToString() + Shape(s.axes).ToString());
   }
@@ -321,19 +365,24 @@ TEST(Norm, ArgMaxTakesTheFirstOrTheLast) {
   TestCall t;
   t.op = "ArgMax";
   t.attrs.Set("axis", 1);
-  t.inputs = {Tensor::FromValues<float>(Shape{2, 3, 2}, {1, 5, 4, 5, 4, 0, -1, -2, -3, -2, -1, -9})};
+  t.inputs = {
+      Tensor::FromValues<float>(Shape{2, 3, 2}, {1, 5, 4, 5, 4, 0, -1, -2, -3, -2, -1, -9})};
   t.outputs = {TensorType(DType::kInt64, Shape{2, 1, 2})};
-  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {1, 0, 0, 0})}, "first");
+  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {1, 0, 0, 0})},
+               "first");
   t.attrs.Set("select_last_index", 1);
-  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {2, 1, 2, 1})}, "last");
+  ExpectKernel(kArgMaxFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {2, 1, 2, 1})},
+               "last");
   t.op = "ArgMin";
-  ExpectKernel(kArgMinFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {0, 2, 1, 2})}, "least");
+  ExpectKernel(kArgMinFloat, t, {Tensor::FromValues<int64_t>(Shape{2, 1, 2}, {0, 2, 1, 2})},
+               "least");
 }
 
 TEST(Norm, ArgMaxOfRandomShapes) {
   std::mt19937 rng(9);
   for (uint32_t i = 0; i < 300; ++i) {
-    const int64_t outer = 1 + rng() % 5, n = 1 + rng() % 70, inner = rng() % 2 == 0 ? 1 : 1 + rng() % 150;
+    const int64_t outer = 1 + rng() % 5, n = 1 + rng() % 70,
+                  inner = rng() % 2 == 0 ? 1 : 1 + rng() % 150;
     TestCall t;
     t.op = rng() % 2 == 0 ? "ArgMax" : "ArgMin";
     t.attrs.Set("axis", 1);
@@ -360,7 +409,8 @@ TEST(Norm, ArgMaxOfRandomShapes) {
       }
       want.mutable_data<int64_t>()[o] = best;
     }
-    ExpectKernel(max ? kArgMaxFloat : kArgMinFloat, t, {want}, fmt::format("{} {} last {}", t.op, x.type().ToString(), last));
+    ExpectKernel(max ? kArgMaxFloat : kArgMinFloat, t, {want},
+                 fmt::format("{} {} last {}", t.op, x.type().ToString(), last));
   }
 }
 

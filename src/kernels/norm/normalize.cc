@@ -14,10 +14,12 @@ std::optional<Rejection> RejectTypes(const KernelCall& call) {
       return Reject("types", "input {} is {}, expected float32", i, call.inputs[i].ToString());
     }
   }
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   return std::nullopt;
 }
@@ -38,7 +40,8 @@ std::optional<Rejection> RejectLayer(const KernelCall& call) {
   if (!n) return Reject("attribute", "{}", n.error().message());
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (call.has_input(i) && ElementsOf(call.inputs[i]) != *n) {
-      return Reject("shape", "input {} is {}, expected {} elements", i, call.inputs[i].ToString(), *n);
+      return Reject("shape", "input {} is {}, expected {} elements", i, call.inputs[i].ToString(),
+                    *n);
     }
   }
   return std::nullopt;
@@ -77,7 +80,9 @@ Result<BoundKernel> BindLayer(const KernelCall& call, const BindOptions& options
   state.epsilon = call.attrs.Float("epsilon", 1e-5f);
   state.has_bias = call.has_input(2);
   state.rms = call.op == "RMSNormalization";
-  const auto written = [&](size_t i) { return call.outputs.size() > i && call.outputs[i].dtype != DType::kUndefined; };
+  const auto written = [&](size_t i) {
+    return call.outputs.size() > i && call.outputs[i].dtype != DType::kUndefined;
+  };
   state.writes_mean = written(1);
   state.writes_inverse = written(2);
   state.isa = options.isa;
@@ -100,10 +105,12 @@ Channels ChannelsOf(const KernelCall& call) {
 
 std::optional<Rejection> RejectChannels(const KernelCall& call, size_t parameters) {
   if (auto rejection = RejectTypes(call)) return rejection;
-  if (call.inputs[0].shape.rank() < 2) return Reject("shape", "input 0 is {}, expected rank 2 or more", call.inputs[0].ToString());
+  if (call.inputs[0].shape.rank() < 2)
+    return Reject("shape", "input 0 is {}, expected rank 2 or more", call.inputs[0].ToString());
   for (size_t i = 1; i <= parameters; ++i) {
     if (!call.has_input(i) || ElementsOf(call.inputs[i]) != ChannelsOf(call).channels) {
-      return Reject("shape", "input {} is {}, expected one per channel", i, call.has_input(i) ? call.inputs[i].ToString() : "missing");
+      return Reject("shape", "input {} is {}, expected one per channel", i,
+                    call.has_input(i) ? call.inputs[i].ToString() : "missing");
     }
   }
   return std::nullopt;
@@ -111,9 +118,11 @@ std::optional<Rejection> RejectChannels(const KernelCall& call, size_t parameter
 
 std::optional<Rejection> RejectBatch(const KernelCall& call) {
   if (auto rejection = RejectChannels(call, 4)) return rejection;
-  if (call.outputs.size() > 1 || call.attrs.Int("training_mode") != 0) return Reject("attribute", "training mode");
+  if (call.outputs.size() > 1 || call.attrs.Int("training_mode") != 0)
+    return Reject("attribute", "training mode");
   for (size_t i = 1; i <= 4; ++i) {
-    if (call.constant(i) == nullptr) return Reject("not-constant", "input {} is computed at run time", i);
+    if (call.constant(i) == nullptr)
+      return Reject("not-constant", "input {} is computed at run time", i);
   }
   return std::nullopt;
 }
@@ -130,10 +139,11 @@ struct BatchState {
     auto* y = static_cast<float*>(out[0]);
     const NormTable& table = NormTableFor(isa);
     if (shape.last) {
-      return context.pool.ParallelFor(shape.batch * shape.pixels, grain, [&](int64_t begin, int64_t end) {
-        const int64_t at = begin * shape.channels;
-        table.affine_pixels(x + at, a.data(), b.data(), y + at, end - begin, shape.channels);
-      });
+      return context.pool.ParallelFor(
+          shape.batch * shape.pixels, grain, [&](int64_t begin, int64_t end) {
+            const int64_t at = begin * shape.channels;
+            table.affine_pixels(x + at, a.data(), b.data(), y + at, end - begin, shape.channels);
+          });
     }
     context.pool.ParallelFor(shape.batch * shape.channels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -154,7 +164,8 @@ Result<BoundKernel> BindBatch(const KernelCall& call, const BindOptions& options
     state.b.push_back(at(2, c) - at(3, c) * state.a.back());
   }
   state.isa = options.isa;
-  const int64_t items = state.shape.batch * (state.shape.last ? state.shape.pixels : state.shape.channels);
+  const int64_t items =
+      state.shape.batch * (state.shape.last ? state.shape.pixels : state.shape.channels);
   const int64_t each = state.shape.last ? state.shape.channels : state.shape.pixels;
   state.grain = Grain(items, static_cast<double>(each) * 0.2 + 2, options.threads);
   return BoundKernel::Of(std::move(state));
@@ -175,9 +186,10 @@ struct InstanceState {
     context.pool.ParallelFor(shape.batch * groups(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t n = task / groups(), first = task % groups() * kGroup;
-        NormTableFor(isa).instance_norm(static_cast<const float*>(in[0]) + n * image, static_cast<const float*>(in[1]),
-                                        static_cast<const float*>(in[2]), static_cast<float*>(out[0]) + n * image, shape.pixels,
-                                        shape.channels, shape.last, first, std::min(first + kGroup, shape.channels), epsilon);
+        NormTableFor(isa).instance_norm(
+            static_cast<const float*>(in[0]) + n * image, static_cast<const float*>(in[1]),
+            static_cast<const float*>(in[2]), static_cast<float*>(out[0]) + n * image, shape.pixels,
+            shape.channels, shape.last, first, std::min(first + kGroup, shape.channels), epsilon);
       }
     });
   }
@@ -185,7 +197,8 @@ struct InstanceState {
 
 Result<BoundKernel> BindInstance(const KernelCall& call, const BindOptions& options) {
   InstanceState state{ChannelsOf(call), call.attrs.Float("epsilon", 1e-5f), options.isa, 1};
-  state.grain = Grain(state.shape.batch * state.groups(), static_cast<double>(state.shape.pixels) * 8 + 5, options.threads);
+  state.grain = Grain(state.shape.batch * state.groups(),
+                      static_cast<double>(state.shape.pixels) * 8 + 5, options.threads);
   return BoundKernel::Of(state);
 }
 
@@ -196,7 +209,8 @@ Result<BoundKernel> BindInstance(const KernelCall& call, const BindOptions& opti
 EVOQ_NORM(kLayerNormFloat, "layer_norm_f32", "LayerNormalization", RejectLayer, BindLayer)
 EVOQ_NORM(kRmsNormFloat, "rms_norm_f32", "RMSNormalization", RejectLayer, BindLayer)
 EVOQ_NORM(kBatchNormFloat, "batch_norm_f32", "BatchNormalization", RejectBatch, BindBatch)
-EVOQ_NORM(kInstanceNormFloat, "instance_norm_f32", "InstanceNormalization", RejectInstance, BindInstance)
+EVOQ_NORM(kInstanceNormFloat, "instance_norm_f32", "InstanceNormalization", RejectInstance,
+          BindInstance)
 #undef EVOQ_NORM
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Reduce* over constant axes, float32, and ReduceMean of quantized uint8 (the average of kernels/requant.h). ArgMax, ArgMin.
+// Reduce* over constant axes, float32, and ReduceMean of quantized uint8 (the average of
+// kernels/requant.h). ArgMax, ArgMin.
 #include "kernels/bounds.h"
 #include "kernels/call_util.h"
 #include "kernels/norm/norm.h"
@@ -17,8 +18,8 @@ std::optional<ReduceKind> KindOf(std::string_view op) {
 
 struct Plan {
   std::vector<int64_t> kept_sizes, kept_strides;  // outer axes that stay
-  std::vector<int64_t> offsets;                   // of the places that meet in an output row, in index order
-  int64_t outputs = 1;                            // rows of the output
+  std::vector<int64_t> offsets;  // of the places that meet in an output row, in index order
+  int64_t outputs = 1;           // rows of the output
   int64_t row = 1;
   bool row_reduced = false;
   int64_t count = 1;
@@ -53,7 +54,9 @@ Result<std::vector<bool>> ReducedAxes(const KernelCall& call) {
     if (call.constant(1) == nullptr) return Unsupported("the axes are computed at run time");
     EVOQ_ASSIGN(axes, ToInt64s(*call.constant(1)));
   }
-  if (axes.empty()) return std::vector<bool>(static_cast<size_t>(rank), call.attrs.Int("noop_with_empty_axes") == 0);
+  if (axes.empty())
+    return std::vector<bool>(static_cast<size_t>(rank),
+                             call.attrs.Int("noop_with_empty_axes") == 0);
   std::vector<bool> reduced(static_cast<size_t>(rank), false);
   for (int64_t axis : axes) {
     EVOQ_ASSIGN(const int normal, NormalizeAxis(axis, rank));
@@ -68,7 +71,8 @@ Result<Plan> PlanOf(const KernelCall& call) {
   Plan plan;
   plan.row_reduced = !reduced.empty() && reduced.back();
   size_t outer = sizes.size();
-  while (outer > 0 && (sizes[outer - 1] == 1 || reduced[outer - 1] == plan.row_reduced)) plan.row *= sizes[--outer];
+  while (outer > 0 && (sizes[outer - 1] == 1 || reduced[outer - 1] == plan.row_reduced))
+    plan.row *= sizes[--outer];
   plan.offsets = {0};
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (reduced[i]) plan.count *= sizes[i];
@@ -79,7 +83,8 @@ Result<Plan> PlanOf(const KernelCall& call) {
       continue;
     }
     std::vector<int64_t> next;
-    if (static_cast<int64_t>(plan.offsets.size()) * sizes[i] > (1 << 22)) return Unsupported("more than 4 million places");
+    if (static_cast<int64_t>(plan.offsets.size()) * sizes[i] > (1 << 22))
+      return Unsupported("more than 4 million places");
     for (int64_t offset : plan.offsets) {
       for (int64_t k = 0; k < sizes[i]; ++k) next.push_back(offset + k * strides[i]);
     }
@@ -90,19 +95,22 @@ Result<Plan> PlanOf(const KernelCall& call) {
 
 std::optional<Rejection> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (call.has_input(1) && call.constant(1) == nullptr) return Reject("not-constant", "the axes are computed at run time");
+  if (call.has_input(1) && call.constant(1) == nullptr)
+    return Reject("not-constant", "the axes are computed at run time");
   const auto plan = PlanOf(call);
   if (!plan) return Reject("attribute", "{}", plan.error().message());
   if (ElementsOf(call.inputs[0]) == 0) return Reject("shape", "input 0 is empty");
   if (plan->outputs * plan->row_outputs() != ElementsOf(call.outputs[0])) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   return std::nullopt;
 }
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
   }
   return RejectShape(call);
 }
@@ -116,10 +124,11 @@ template <typename Part>
 void ForTasks(const Plan& plan, int64_t begin, int64_t end, const Part& part) {
   const int64_t bands = BandsOf(plan);
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t output = bands == 1 ? task : task / bands, first = bands == 1 ? 0 : task % bands * kBand;
+    const int64_t output = bands == 1 ? task : task / bands,
+                  first = bands == 1 ? 0 : task % bands * kBand;
     const int64_t width = plan.row_reduced ? plan.row : std::min(kBand, plan.row - first);
-    const ReduceRow row{plan.offsets.data(), static_cast<int64_t>(plan.offsets.size()), width, plan.row_reduced,
-                        static_cast<float>(plan.count)};
+    const ReduceRow row{plan.offsets.data(), static_cast<int64_t>(plan.offsets.size()), width,
+                        plan.row_reduced, static_cast<float>(plan.count)};
     part(row, plan.OffsetOf(output) + first, output * plan.row_outputs() + first);
   }
 }
@@ -134,14 +143,16 @@ struct FloatState {
     const auto reduce = NormTableFor(isa).reduce;
     context.pool.ParallelFor(plan.outputs * BandsOf(plan), grain, [&](int64_t begin, int64_t end) {
       ForTasks(plan, begin, end, [&](const ReduceRow& row, int64_t from, int64_t to) {
-        reduce(kind, static_cast<const float*>(in[0]) + from, row, static_cast<float*>(out[0]) + to);
+        reduce(kind, static_cast<const float*>(in[0]) + from, row,
+               static_cast<float*>(out[0]) + to);
       });
     });
   }
 };
 
 int64_t GrainOf(const Plan& plan, int threads) {
-  const double task = static_cast<double>(plan.offsets.size()) * static_cast<double>(plan.row_reduced ? plan.row : std::min(plan.row, kBand));
+  const double task = static_cast<double>(plan.offsets.size()) *
+                      static_cast<double>(plan.row_reduced ? plan.row : std::min(plan.row, kBand));
   return Grain(plan.outputs * BandsOf(plan), task * 0.15 + 5, threads);
 }
 
@@ -154,10 +165,12 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
 
 std::optional<Rejection> RejectMeanBytes(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected uint8 with one scale each", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected uint8 with one scale each",
+                  call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   if (auto rejection = RejectShape(call)) return rejection;
-  if (PlanOf(call)->count > (1 << 22)) return Reject("shape", "a sum of {} bytes could overflow int32", PlanOf(call)->count);
+  if (PlanOf(call)->count > (1 << 22))
+    return Reject("shape", "a sum of {} bytes could overflow int32", PlanOf(call)->count);
   return std::nullopt;
 }
 
@@ -177,7 +190,8 @@ struct MeanState {
         sum_bytes(static_cast<const uint8_t*>(in[0]) + from, row, sums);
         for (int64_t i = 0; i < (row.row_reduced ? 1 : row.row); ++i) {
           const float v = static_cast<float>(sums[i] - zero_sum) * multiplier;
-          static_cast<uint8_t*>(out[0])[to + i] = static_cast<uint8_t>(RoundToInteger(v, bounds.zero, 0, 255));
+          static_cast<uint8_t*>(out[0])[to + i] =
+              static_cast<uint8_t>(RoundToInteger(v, bounds.zero, 0, 255));
         }
       });
     });
@@ -189,7 +203,8 @@ Result<BoundKernel> BindMeanBytes(const KernelCall& call, const BindOptions& opt
   MeanState state;
   EVOQ_ASSIGN(state.plan, PlanOf(call));
   const double count = static_cast<double>(state.plan.count);
-  state.multiplier = static_cast<float>(static_cast<double>(ScaleOf(x)) / (static_cast<double>(ScaleOf(y)) * count));
+  state.multiplier = static_cast<float>(static_cast<double>(ScaleOf(x)) /
+                                        (static_cast<double>(ScaleOf(y)) * count));
   state.zero_sum = static_cast<int32_t>(state.plan.count) * ZeroOf(x);
   state.bounds.zero = ZeroOf(y);
   state.isa = options.isa;
@@ -210,10 +225,12 @@ struct ArgState {
     auto* y = static_cast<int64_t*>(out[0]);
     const NormTable& table = NormTableFor(isa);
     context.pool.ParallelFor(outer * inner, grain, [&](int64_t begin, int64_t end) {
-      if (inner == 1) return table.arg_rows(x + begin * size, y + begin, end - begin, size, max, last);
+      if (inner == 1)
+        return table.arg_rows(x + begin * size, y + begin, end - begin, size, max, last);
       while (begin < end) {
         const int64_t column = begin % inner, width = std::min(inner - column, end - begin);
-        table.arg_columns(x + begin / inner * size * inner + column, y + begin, size, inner, width, max, last);
+        table.arg_columns(x + begin / inner * size * inner + column, y + begin, size, inner, width,
+                          max, last);
         begin += width;
       }
     });
@@ -224,7 +241,8 @@ Result<ArgState> ArgOf(const KernelCall& call) {
   const Shape& x = call.inputs[0].shape;
   EVOQ_ASSIGN(const int axis, NormalizeAxis(call.attrs.Int("axis", 0), x.rank()));
   ArgState state;
-  for (int i = 0; i < x.rank(); ++i) (i < axis ? state.outer : i == axis ? state.size : state.inner) *= x[i].value;
+  for (int i = 0; i < x.rank(); ++i)
+    (i < axis ? state.outer : i == axis ? state.size : state.inner) *= x[i].value;
   state.max = call.op == "ArgMax";
   state.last = call.attrs.Int("select_last_index") != 0;
   return state;
@@ -232,7 +250,8 @@ Result<ArgState> ArgOf(const KernelCall& call) {
 
 std::optional<Rejection> RejectArg(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || call.outputs[0].dtype != DType::kInt64) {
-    return Reject("types", "{} -> {}, expected float32 to int64", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected float32 to int64", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
   }
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const auto state = ArgOf(call);
@@ -247,18 +266,23 @@ std::optional<Rejection> RejectArg(const KernelCall& call) {
 Result<BoundKernel> BindArg(const KernelCall& call, const BindOptions& options) {
   EVOQ_ASSIGN(ArgState state, ArgOf(call));
   state.isa = options.isa;
-  state.grain = Grain(state.outer * state.inner, static_cast<double>(state.size) * 0.1 + 3, options.threads);
+  state.grain =
+      Grain(state.outer * state.inner, static_cast<double>(state.size) * 0.1 + 3, options.threads);
   return BoundKernel::Of(state);
 }
 
 }  // namespace
 
-extern const KernelDef kReduceMeanByte = {"reduce_mean_u8", "ReduceMean", "int8", Peak::kMemory, RejectMeanBytes, nullptr, BindMeanBytes};
-#define EVOQ_REDUCE(op, start, term, combine, result) \
-  extern const KernelDef k##op##Float = {#op "_f32", #op, "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+extern const KernelDef kReduceMeanByte = {
+    "reduce_mean_u8", "ReduceMean", "int8", Peak::kMemory, RejectMeanBytes, nullptr, BindMeanBytes};
+#define EVOQ_REDUCE(op, start, term, combine, result)                                    \
+  extern const KernelDef k##op##Float = {#op "_f32",  #op,     "float32", Peak::kMemory, \
+                                         RejectFloat, nullptr, BindFloat};
 EVOQ_REDUCE_LIST
 #undef EVOQ_REDUCE
-extern const KernelDef kArgMaxFloat = {"argmax_f32", "ArgMax", "float32", Peak::kMemory, RejectArg, nullptr, BindArg};
-extern const KernelDef kArgMinFloat = {"argmin_f32", "ArgMin", "float32", Peak::kMemory, RejectArg, nullptr, BindArg};
+extern const KernelDef kArgMaxFloat = {"argmax_f32", "ArgMax", "float32", Peak::kMemory,
+                                       RejectArg,    nullptr,  BindArg};
+extern const KernelDef kArgMinFloat = {"argmin_f32", "ArgMin", "float32", Peak::kMemory,
+                                       RejectArg,    nullptr,  BindArg};
 
 }  // namespace evoq

@@ -1,5 +1,5 @@
-// Softmax and LogSoftmax along any axis, float32; Softmax on quantized uint8 by a table of exponentials
-// (kernels/requant.h).
+// Softmax and LogSoftmax along any axis, float32; Softmax on quantized uint8 by a table of
+// exponentials (kernels/requant.h).
 #include <bit>
 
 #include "kernels/math/math.h"
@@ -28,7 +28,8 @@ Result<Split> SplitOf(const KernelCall& call) {
 std::optional<Rejection> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (call.inputs[0].shape != call.outputs[0].shape) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   if (auto split = SplitOf(call); !split) return Reject("attribute", "{}", split.error().message());
   return std::nullopt;
@@ -36,7 +37,8 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
   }
   return RejectShape(call);
 }
@@ -53,7 +55,9 @@ struct FloatState {
     const NormTable& table = NormTableFor(isa);
     if (split.size == 0 || split.inner == 0) return;
     context.pool.ParallelFor(split.outer * bands, grain, [&](int64_t begin, int64_t end) {
-      if (split.inner == 1) return table.softmax_rows(x + begin * split.size, y + begin * split.size, end - begin, split.size, log);
+      if (split.inner == 1)
+        return table.softmax_rows(x + begin * split.size, y + begin * split.size, end - begin,
+                                  split.size, log);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t at = task / bands * split.size * split.inner, band = task % bands;
         table.softmax_columns(x + at, y + at, split.size, split.inner, split.inner * band / bands,
@@ -69,7 +73,10 @@ Result<BoundKernel> BindFloat(const KernelCall& call, const BindOptions& options
   state.log = call.op == "LogSoftmax";
   state.isa = options.isa;
   state.bands = state.split.inner == 1 ? 1 : std::max<int64_t>(1, CeilDiv(state.split.inner, 256));
-  const double task_ns = static_cast<double>(state.split.size * state.split.inner / std::max<int64_t>(state.bands, 1)) * 0.5 + 5;
+  const double task_ns = static_cast<double>(state.split.size * state.split.inner /
+                                             std::max<int64_t>(state.bands, 1)) *
+                             0.5 +
+                         5;
   state.grain = Grain(state.split.outer * state.bands, task_ns, options.threads);
   return BoundKernel::Of(state);
 }
@@ -78,12 +85,14 @@ constexpr int64_t kMaxColumn = 8192;  // bytes of a strided row, gathered on the
 
 std::optional<Rejection> RejectBytes(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected uint8 with one scale each", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected uint8 with one scale each",
+                  call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   if (auto rejection = RejectShape(call)) return rejection;
   const Split split = *SplitOf(call);
   if (split.inner != 1 && split.size > kMaxColumn)
-    return Reject("shape", "{} elements along an inner axis, expected at most {}", split.size, kMaxColumn);
+    return Reject("shape", "{} elements along an inner axis, expected at most {}", split.size,
+                  kMaxColumn);
   return std::nullopt;
 }
 
@@ -106,7 +115,9 @@ struct ByteState {
     const int64_t n = split.size;
     if (n == 0) return;
     context.pool.ParallelFor(split.outer * split.inner, grain, [&](int64_t begin, int64_t end) {
-      if (split.inner == 1) return NormTableFor(isa).softmax_bytes(softmax, x + begin * n, y + begin * n, end - begin, n);
+      if (split.inner == 1)
+        return NormTableFor(isa).softmax_bytes(softmax, x + begin * n, y + begin * n, end - begin,
+                                               n);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t at = i / split.inner * n * split.inner + i % split.inner;
         Column(x + at, y + at);
@@ -128,14 +139,18 @@ Result<BoundKernel> BindBytes(const KernelCall& call, const BindOptions& options
   state.softmax.scale_y = ScaleOf(y);
   state.softmax.zero_y = ZeroOf(y);
   state.isa = options.isa;
-  state.grain = Grain(state.split.outer * state.split.inner, static_cast<double>(state.split.size) * 0.1 + 10, options.threads);
+  state.grain = Grain(state.split.outer * state.split.inner,
+                      static_cast<double>(state.split.size) * 0.1 + 10, options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
 }  // namespace
 
-extern const KernelDef kSoftmaxByte = {"softmax_u8", "Softmax", "int8", Peak::kMemory, RejectBytes, nullptr, BindBytes};
-extern const KernelDef kSoftmaxFloat = {"softmax_f32", "Softmax", "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
-extern const KernelDef kLogSoftmaxFloat = {"log_softmax_f32", "LogSoftmax", "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
+extern const KernelDef kSoftmaxByte = {"softmax_u8", "Softmax", "int8",   Peak::kMemory,
+                                       RejectBytes,  nullptr,   BindBytes};
+extern const KernelDef kSoftmaxFloat = {"softmax_f32", "Softmax", "float32", Peak::kMemory,
+                                        RejectFloat,   nullptr,   BindFloat};
+extern const KernelDef kLogSoftmaxFloat = {
+    "log_softmax_f32", "LogSoftmax", "float32", Peak::kMemory, RejectFloat, nullptr, BindFloat};
 
 }  // namespace evoq

@@ -13,7 +13,8 @@ Result<PoolArgs> ArgsOf(const KernelCall& call) {
   const auto in = SpatialSizes(call.inputs[0], true), out = SpatialSizes(call.outputs[0], true);
   const auto kernel = IsGlobal(call) ? in : call.attrs.Ints("kernel_shape");
   static const Attrs kNone;
-  EVOQ_ASSIGN(const std::vector<WindowDim> window, WindowFromAttrs(IsGlobal(call) ? kNone : call.attrs, kernel, in, out));
+  EVOQ_ASSIGN(const std::vector<WindowDim> window,
+              WindowFromAttrs(IsGlobal(call) ? kNone : call.attrs, kernel, in, out));
   PoolArgs args;
   args.batch = call.inputs[0].shape[0].value;
   args.channels = call.inputs[0].shape[call.inputs[0].shape.rank() - 1].value;
@@ -30,7 +31,8 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const Shape &x = call.inputs[0].shape, &y = call.outputs[0].shape;
   if (call.attrs.Int("channels_last") != 1) return Reject("layout", "needs channels_last=1");
-  if (x.rank() < 3 || x.rank() > 5) return Reject("shape", "input 0 has rank {}, expected 3 to 5", x.rank());
+  if (x.rank() < 3 || x.rank() > 5)
+    return Reject("shape", "input 0 has rank {}, expected 3 to 5", x.rank());
   if (y.rank() != x.rank() || y[0] != x[0] || y[y.rank() - 1] != x[x.rank() - 1]) {
     return Reject("shape", "output {} for an input {}", y.ToString(), x.ToString());
   }
@@ -39,8 +41,11 @@ std::optional<Rejection> RejectShape(const KernelCall& call) {
   }
   const auto args = ArgsOf(call);
   if (!args) return Reject("attribute", "{}", args.error().message());
-  if (static_cast<double>(args->d.kernel) * static_cast<double>(args->h.kernel) * static_cast<double>(args->w.kernel) > 4e6) {
-    return Reject("shape", "a window of {}x{}x{} could overflow int32", args->d.kernel, args->h.kernel, args->w.kernel);
+  if (static_cast<double>(args->d.kernel) * static_cast<double>(args->h.kernel) *
+          static_cast<double>(args->w.kernel) >
+      4e6) {
+    return Reject("shape", "a window of {}x{}x{} could overflow int32", args->d.kernel,
+                  args->h.kernel, args->w.kernel);
   }
   return std::nullopt;
 }
@@ -52,7 +57,8 @@ std::optional<Rejection> RejectMaxByte(const KernelCall& call) {
   TensorType same = call.inputs[0];
   same.shape = call.outputs[0].shape;
   if (!(same == call.outputs[0]) || (same.quantized() && !same.quant->per_tensor())) {
-    return Reject("types", "{} -> {}: max pooling keeps the integers, so both need the same parameters",
+    return Reject("types",
+                  "{} -> {}: max pooling keeps the integers, so both need the same parameters",
                   call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   return RejectShape(call);
@@ -60,7 +66,8 @@ std::optional<Rejection> RejectMaxByte(const KernelCall& call) {
 
 std::optional<Rejection> RejectFloat(const KernelCall& call) {
   if (!PlainFloat(call.inputs[0]) || !PlainFloat(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected float32", call.inputs[0].ToString(),
+                  call.outputs[0].ToString());
   }
   return RejectShape(call);
 }
@@ -72,7 +79,8 @@ std::optional<Rejection> RejectBf16(const KernelCall& call) {
 
 std::optional<Rejection> RejectAverageByte(const KernelCall& call) {
   if (!QuantizedU8(call.inputs[0]) || !QuantizedU8(call.outputs[0])) {
-    return Reject("types", "{} -> {}, expected uint8 with one scale each", call.inputs[0].ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}, expected uint8 with one scale each",
+                  call.inputs[0].ToString(), call.outputs[0].ToString());
   }
   return RejectShape(call);
 }
@@ -83,7 +91,9 @@ struct PoolState {
   int64_t grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    context.pool.ParallelFor(args.tasks(), grain, [&](int64_t begin, int64_t end) { tasks(args, in[0], out[0], begin, end); });
+    context.pool.ParallelFor(args.tasks(), grain, [&](int64_t begin, int64_t end) {
+      tasks(args, in[0], out[0], begin, end);
+    });
   }
 };
 
@@ -108,7 +118,8 @@ Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
   const PoolArgs& args = state.args;
   const int64_t channels = std::min(args.channels, kPoolGroup);
   const double taps = static_cast<double>(args.d.kernel * args.h.kernel * args.w.kernel);
-  state.grain = Grain(args.tasks(), static_cast<double>(args.w.out * channels) * (taps + 8) * 0.02, options.threads);
+  state.grain = Grain(args.tasks(), static_cast<double>(args.w.out * channels) * (taps + 8) * 0.02,
+                      options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
@@ -125,8 +136,10 @@ EVOQ_POOL(kGlobalMaxPoolBf16, "global_maxpool_bf16", "GlobalMaxPool", "bf16", Re
 EVOQ_POOL(kAveragePoolByte, "avgpool_u8", "AveragePool", "int8", RejectAverageByte)
 EVOQ_POOL(kAveragePoolFloat, "avgpool_f32", "AveragePool", "float32", RejectFloat)
 EVOQ_POOL(kAveragePoolBf16, "avgpool_bf16", "AveragePool", "bf16", RejectBf16)
-EVOQ_POOL(kGlobalAveragePoolByte, "global_avgpool_u8", "GlobalAveragePool", "int8", RejectAverageByte)
-EVOQ_POOL(kGlobalAveragePoolFloat, "global_avgpool_f32", "GlobalAveragePool", "float32", RejectFloat)
+EVOQ_POOL(kGlobalAveragePoolByte, "global_avgpool_u8", "GlobalAveragePool", "int8",
+          RejectAverageByte)
+EVOQ_POOL(kGlobalAveragePoolFloat, "global_avgpool_f32", "GlobalAveragePool", "float32",
+          RejectFloat)
 EVOQ_POOL(kGlobalAveragePoolBf16, "global_avgpool_bf16", "GlobalAveragePool", "bf16", RejectBf16)
 #undef EVOQ_POOL
 

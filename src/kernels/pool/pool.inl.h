@@ -8,12 +8,14 @@ namespace evoq::EVOQ_ISA {
 namespace {
 
 #ifdef EVOQ_OWN_AVERAGE
-// to[i] = saturate(round((sum[i] + start) * multiplier) + zero) for 64 sums of `taps` bytes, or false when it takes other code.
-inline bool AverageOf64(const OutputBounds& bounds, const Vec<uint16_t, 64>& sum, int32_t start, int64_t taps, float multiplier,
-                        uint8_t* to);
+// to[i] = saturate(round((sum[i] + start) * multiplier) + zero) for 64 sums of `taps` bytes, or
+// false when it takes other code.
+inline bool AverageOf64(const OutputBounds& bounds, const Vec<uint16_t, 64>& sum, int32_t start,
+                        int64_t taps, float multiplier, uint8_t* to);
 #endif
 
-// The taps of one output position: [begin, end) in each dimension, and where the window starts in x.
+// The taps of one output position: [begin, end) in each dimension, and where the window starts in
+// x.
 struct Taps {
   int64_t d0, d1, h0, h1, w0, w1;
   int64_t inside() const { return (d1 - d0) * (h1 - h0) * (w1 - w0); }
@@ -21,8 +23,8 @@ struct Taps {
 
 // Calls visit(pointer to channel 0 of a tap) for each tap, in order.
 template <typename T, typename Visit>
-inline void ForEachTap(const PoolArgs& args, const T* image, const Taps& taps, int64_t od, int64_t oh, int64_t ow,
-                       const Visit& visit) {
+inline void ForEachTap(const PoolArgs& args, const T* image, const Taps& taps, int64_t od,
+                       int64_t oh, int64_t ow, const Visit& visit) {
   const int64_t step = args.w.dilation * args.channels;
   for (int64_t i = taps.d0; i < taps.d1; ++i) {
     const int64_t z = od * args.d.stride - args.d.pad + i * args.d.dilation;
@@ -37,12 +39,15 @@ inline void ForEachTap(const PoolArgs& args, const T* image, const Taps& taps, i
 
 // Walks tasks; body(image, position, taps, count, first channel, end channel, output of channel 0).
 template <typename T, typename Body>
-inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begin, int64_t end, const Body& body) {
+inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begin, int64_t end,
+                            const Body& body) {
   const int64_t image_size = args.d.in * args.h.in * args.w.in * args.channels;
   for (int64_t task = begin; task < end; ++task) {
     const int64_t row = task / args.groups(), group = task % args.groups();
-    const int64_t oh = row % args.h.out, od = row / args.h.out % args.d.out, n = row / args.h.out / args.d.out;
-    const int64_t c0 = group * kPoolGroup, c1 = c0 + kPoolGroup < args.channels ? c0 + kPoolGroup : args.channels;
+    const int64_t oh = row % args.h.out, od = row / args.h.out % args.d.out,
+                  n = row / args.h.out / args.d.out;
+    const int64_t c0 = group * kPoolGroup,
+                  c1 = c0 + kPoolGroup < args.channels ? c0 + kPoolGroup : args.channels;
     const int64_t padded_rows = args.d.PaddedTaps(od) * args.h.PaddedTaps(oh);
     Taps taps{args.d.TapBegin(od), args.d.TapEnd(od), args.h.TapBegin(oh), args.h.TapEnd(oh), 0, 0};
     for (int64_t ow = 0; ow < args.w.out; ++ow) {
@@ -50,22 +55,25 @@ inline void ForEachPosition(const PoolArgs& args, const T* x, T* y, int64_t begi
       taps.w1 = args.w.TapEnd(ow);
       const int64_t taken = args.include_pad ? padded_rows * args.w.PaddedTaps(ow) : taps.inside();
       const int64_t count = taken > 0 ? taken : 1;
-      const auto each_tap = [&](const auto& visit) { ForEachTap(args, x + n * image_size, taps, od, oh, ow, visit); };
+      const auto each_tap = [&](const auto& visit) {
+        ForEachTap(args, x + n * image_size, taps, od, oh, ow, visit);
+      };
       body(each_tap, taps.inside(), count, c0, c1, y + (row * args.w.out + ow) * args.channels);
     }
   }
 }
 
-// Where the pixels from one output to the next have so few elements, pooling at each of them and keeping each stride-th output takes
-// fewer vectors than going from output to output.
+// Where the pixels from one output to the next have so few elements, pooling at each of them and
+// keeping each stride-th output takes fewer vectors than going from output to output.
 constexpr int64_t kFewElements = 64;
 
-// The first pixels of KeepEach, kPieces vectors of 16 bytes each: the end of a pixel's last piece is written again by the next pixel.
-// Returns how many.
+// The first pixels of KeepEach, kPieces vectors of 16 bytes each: the end of a pixel's last piece
+// is written again by the next pixel. Returns how many.
 template <int kPieces, typename T>
 inline int64_t KeepWhole(const T* from, int64_t stride, int64_t channels, int64_t count, T* to) {
   constexpr int64_t kPiece = 16 / sizeof(T);
-  const int64_t spare = kPieces * kPiece - channels, whole = count - (spare + channels - 1) / channels;
+  const int64_t spare = kPieces * kPiece - channels,
+                whole = count - (spare + channels - 1) / channels;
   for (int64_t i = 0; i < whole; ++i, from += stride * channels, to += channels) {
 #pragma GCC unroll 4
     for (int k = 0; k < kPieces; ++k) __builtin_memcpy(to + k * kPiece, from + k * kPiece, 16);
@@ -90,29 +98,37 @@ inline void KeepEach(const T* from, int64_t stride, int64_t channels, int64_t co
   }
 }
 
-// A run: n neighbouring elements of y whose taps lie at the same distances. Element i is pooled from x[offsets[t] + i].
+// A run: n neighbouring elements of y whose taps lie at the same distances. Element i is pooled
+// from x[offsets[t] + i].
 constexpr int64_t kListedTaps = 256;  // a window of more taps goes position by position
 
-// Calls run(x, offsets, taps, count, n, y) for whole rows of y where neighbours read neighbours, else for positions.
+// Calls run(x, offsets, taps, count, n, y) for whole rows of y where neighbours read neighbours,
+// else for positions.
 template <typename T, typename Run>
-inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, int64_t end, const Run& run) {
+inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, int64_t end,
+                       const Run& run) {
   const WindowDim& w = args.w;
   const int64_t channels = args.channels, image_size = args.d.in * args.h.in * w.in * channels;
-  int64_t offsets[kListedTaps], first = 0, last;  // outputs [first, last) have all their taps inside
+  int64_t offsets[kListedTaps], first = 0,
+                                last;  // outputs [first, last) have all their taps inside
   while (first < w.out && w.TapBegin(first) > 0) ++first;
   for (last = first; last < w.out && w.TapEnd(last) == w.kernel;) ++last;
   // Columns go down all rows in bands, so that the lines of a window stay in the L1 cache.
   constexpr int64_t kBandBytes = 24 << 10;
-  alignas(64) T every[kBandBytes / sizeof(T) + kFewElements];  // what a band's outputs would be with a stride of 1
-  const int64_t line_bytes = (args.h.kernel * w.stride + 1) * channels * static_cast<int64_t>(sizeof(T));
+  alignas(64) T every[kBandBytes / sizeof(T) +
+                      kFewElements];  // what a band's outputs would be with a stride of 1
+  const int64_t line_bytes =
+      (args.h.kernel * w.stride + 1) * channels * static_cast<int64_t>(sizeof(T));
   const int64_t band = kBandBytes / line_bytes > 4 ? kBandBytes / line_bytes : 4;
   for (int64_t left = 0; left < w.out; left += band) {
     const int64_t right = left + band < w.out ? left + band : w.out;
-    const int64_t inside_left = first > left ? first : left, inside_right = last < right ? last : right;
+    const int64_t inside_left = first > left ? first : left,
+                  inside_right = last < right ? last : right;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t row = task / args.groups(), group = task % args.groups();
       const int64_t oh = row % args.h.out, od = row / args.h.out % args.d.out;
-      const int64_t c0 = group * kPoolGroup, width = (c0 + kPoolGroup < channels ? kPoolGroup : channels - c0);
+      const int64_t c0 = group * kPoolGroup,
+                    width = (c0 + kPoolGroup < channels ? kPoolGroup : channels - c0);
       const int64_t padded_rows = args.d.PaddedTaps(od) * args.h.PaddedTaps(oh);
       const T* image = x + row / args.h.out / args.d.out * image_size + c0;
       T* to = y + row * w.out * channels + c0;
@@ -123,7 +139,9 @@ inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, in
         for (int64_t i = args.d.TapBegin(od); i < args.d.TapEnd(od); ++i) {
           const int64_t z = od * args.d.stride - args.d.pad + i * args.d.dilation;
           for (int64_t j = args.h.TapBegin(oh); j < args.h.TapEnd(oh); ++j) {
-            const int64_t line = (z * args.h.in + oh * args.h.stride - args.h.pad + j * args.h.dilation) * w.in + ow * w.stride - w.pad;
+            const int64_t line =
+                (z * args.h.in + oh * args.h.stride - args.h.pad + j * args.h.dilation) * w.in +
+                ow * w.stride - w.pad;
             for (int64_t k = k0; k < k1; ++k) offsets[taps++] = (line + k * w.dilation) * channels;
           }
         }
@@ -147,20 +165,24 @@ inline void ForEachRun(const PoolArgs& args, const T* x, T* y, int64_t begin, in
       } else if (w.stride * channels <= kFewElements) {
         const int64_t all = ((inside_right - inside_left - 1) * w.stride + 1) * channels;
         run(image, offsets, taps, count(inside_left), all, every);
-        KeepEach(every, w.stride, channels, inside_right - inside_left, to + inside_left * channels);
+        KeepEach(every, w.stride, channels, inside_right - inside_left,
+                 to + inside_left * channels);
       } else {
-        for (int64_t ow = inside_left; ow < inside_right; ++ow) pool(ow, (ow - inside_left) * w.stride * channels, width);
+        for (int64_t ow = inside_left; ow < inside_right; ++ow)
+          pool(ow, (ow - inside_left) * w.stride * channels, width);
       }
     }
   }
 }
 
 inline bool IsListed(const PoolArgs& args) {
-  return !args.global && args.d.kernel <= kListedTaps && args.h.kernel <= kListedTaps && args.w.kernel <= kListedTaps &&
+  return !args.global && args.d.kernel <= kListedTaps && args.h.kernel <= kListedTaps &&
+         args.w.kernel <= kListedTaps &&
          args.d.kernel * args.h.kernel * args.w.kernel <= kListedTaps;
 }
 
-// Calls chunk.template operator()<n>(c) for pieces of kN elements, a power of two, or of the next smaller one where there are fewer.
+// Calls chunk.template operator()<n>(c) for pieces of kN elements, a power of two, or of the next
+// smaller one where there are fewer.
 template <int kN, typename Chunk>
 inline void ForFew(int64_t c, int64_t end, const Chunk& chunk) {
   if constexpr (kN > 1) {
@@ -170,7 +192,8 @@ inline void ForFew(int64_t c, int64_t end, const Chunk& chunk) {
   if (end - c > kN) chunk.template operator()<kN>(end - kN);
 }
 
-// Calls chunk.template operator()<kN>(c) for pieces of kMost, 64, 16 and fewer elements; the last piece may overlap the one before.
+// Calls chunk.template operator()<kN>(c) for pieces of kMost, 64, 16 and fewer elements; the last
+// piece may overlap the one before.
 template <int kMost = 64, typename Chunk>
 inline void ForChunks(int64_t c, int64_t end, const Chunk& chunk) {
   if (c >= end) return;
@@ -203,10 +226,11 @@ inline void ForFixedTaps(const T* from, const int64_t* offsets, int64_t n, const
   });
 }
 
-// body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls visit(element c of a tap) for each
-// tap in order.
+// body.operator()<kN>(c, taps) for the chunks of a run's n elements, where taps(visit) calls
+// visit(element c of a tap) for each tap in order.
 template <int kMost, typename T, typename Body>
-inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, int64_t n, const Body& body) {
+inline void ForTapChunks(const T* from, const int64_t* offsets, int64_t taps, int64_t n,
+                         const Body& body) {
   if (taps == 4) return ForFixedTaps<4, kMost>(from, offsets, n, body);  // windows of 2 x 2
   if (taps == 9) return ForFixedTaps<9, kMost>(from, offsets, n, body);  // and of 3 x 3
   ForChunks<kMost>(0, n, [&]<int kN>(int64_t c) {
@@ -275,22 +299,25 @@ void MaxTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64
 void AverageFloatTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   if (IsListed(args)) {
     return ForEachRun(args, static_cast<const float*>(x), static_cast<float*>(y), begin, end,
-                      [](const float* from, const int64_t* offsets, int64_t taps, int64_t count, int64_t n, float* to) {
-                        ForTapChunks<64>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
-                          Vec<float, kN> sum = {};
-                          each_tap([&](const float* p) { sum = sum + LoadVec<float, kN>(p); });
-                          StoreVec<float, kN>(to + c, sum / static_cast<float>(count));
-                        });
+                      [](const float* from, const int64_t* offsets, int64_t taps, int64_t count,
+                         int64_t n, float* to) {
+                        ForTapChunks<64>(
+                            from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+                              Vec<float, kN> sum = {};
+                              each_tap([&](const float* p) { sum = sum + LoadVec<float, kN>(p); });
+                              StoreVec<float, kN>(to + c, sum / static_cast<float>(count));
+                            });
                       });
   }
-  ForEachPosition(args, static_cast<const float*>(x), static_cast<float*>(y), begin, end,
-                  [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, float* out) {
-                    ForChunks(c0, c1, [&]<int kN>(int64_t c) {
-                      Vec<float, kN> sum = {};
-                      each_tap([&](const float* p) { sum = sum + LoadVec<float, kN>(p + c); });
-                      StoreVec<float, kN>(out + c, sum / static_cast<float>(count));
-                    });
-                  });
+  ForEachPosition(
+      args, static_cast<const float*>(x), static_cast<float*>(y), begin, end,
+      [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, float* out) {
+        ForChunks(c0, c1, [&]<int kN>(int64_t c) {
+          Vec<float, kN> sum = {};
+          each_tap([&](const float* p) { sum = sum + LoadVec<float, kN>(p + c); });
+          StoreVec<float, kN>(out + c, sum / static_cast<float>(count));
+        });
+      });
 }
 
 void MaxBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
@@ -309,42 +336,50 @@ void MaxBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, i
 }
 
 void AverageBf16Tasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
-  ForEachPosition(args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
-                  [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, uint16_t* out) {
-                    ForChunks(c0, c1, [&]<int kN>(int64_t c) {
-                      Vec<float, kN> sum = {};
-                      each_tap([&](const uint16_t* p) { sum = sum + LoadBf16<kN>(p + c); });
-                      StoreBf16<kN>(out + c, sum / static_cast<float>(count));
-                    });
-                  });
+  ForEachPosition(
+      args, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), begin, end,
+      [](const auto& each_tap, int64_t, int64_t count, int64_t c0, int64_t c1, uint16_t* out) {
+        ForChunks(c0, c1, [&]<int kN>(int64_t c) {
+          Vec<float, kN> sum = {};
+          each_tap([&](const uint16_t* p) { sum = sum + LoadBf16<kN>(p + c); });
+          StoreBf16<kN>(out + c, sum / static_cast<float>(count));
+        });
+      });
 }
 
 // Sums 256 taps at a time in 16 bits (256 * 255 fits), then in 32.
 void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begin, int64_t end) {
   if (IsListed(args)) {
-    return ForEachRun(args, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), begin, end,
-                      [&args](const uint8_t* from, const int64_t* offsets, int64_t taps, int64_t count, int64_t n, uint8_t* to) {
-                        const float multiplier = static_cast<float>(args.scale_x / (args.scale_y * static_cast<double>(count)));
-                        const int32_t start = -args.zero_x * static_cast<int32_t>(taps);
-                        const OutputBounds bounds = args.bounds;
-                        ForTapChunks<64>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
-                          Vec<uint16_t, kN> sum = {};  // kListedTaps * 255 fits
-                          each_tap([&](const uint8_t* p) { sum = sum + Convert<uint16_t, kN>(LoadVec<uint8_t, kN>(p)); });
+    return ForEachRun(
+        args, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), begin, end,
+        [&args](const uint8_t* from, const int64_t* offsets, int64_t taps, int64_t count, int64_t n,
+                uint8_t* to) {
+          const float multiplier =
+              static_cast<float>(args.scale_x / (args.scale_y * static_cast<double>(count)));
+          const int32_t start = -args.zero_x * static_cast<int32_t>(taps);
+          const OutputBounds bounds = args.bounds;
+          ForTapChunks<64>(from, offsets, taps, n, [&]<int kN>(int64_t c, const auto& each_tap) {
+            Vec<uint16_t, kN> sum = {};  // kListedTaps * 255 fits
+            each_tap([&](const uint8_t* p) {
+              sum = sum + Convert<uint16_t, kN>(LoadVec<uint8_t, kN>(p));
+            });
 #ifdef EVOQ_OWN_AVERAGE
-                          if constexpr (kN == 64) {
-                            if (AverageOf64(bounds, sum, start, taps, multiplier, to + c)) return;
-                          }
+            if constexpr (kN == 64) {
+              if (AverageOf64(bounds, sum, start, taps, multiplier, to + c)) return;
+            }
 #endif
-                          const Vec<int32_t, kN> total = Convert<int32_t, kN>(sum) + start;
-                          const Vec<int32_t, kN> q = ToIntegers<kN>(bounds, Convert<float, kN>(total) * multiplier);
-                          StoreVec<uint8_t, kN>(to + c, Convert<uint8_t, kN>(q));
-                        });
-                      });
+            const Vec<int32_t, kN> total = Convert<int32_t, kN>(sum) + start;
+            const Vec<int32_t, kN> q =
+                ToIntegers<kN>(bounds, Convert<float, kN>(total) * multiplier);
+            StoreVec<uint8_t, kN>(to + c, Convert<uint8_t, kN>(q));
+          });
+        });
   }
   ForEachPosition(args, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y), begin, end,
-                  [&args](const auto& each_tap, int64_t inside, int64_t count, int64_t c0, int64_t c1, uint8_t* out) {
-                    const float multiplier =
-                        static_cast<float>(args.scale_x / (args.scale_y * static_cast<double>(count)));
+                  [&args](const auto& each_tap, int64_t inside, int64_t count, int64_t c0,
+                          int64_t c1, uint8_t* out) {
+                    const float multiplier = static_cast<float>(
+                        args.scale_x / (args.scale_y * static_cast<double>(count)));
                     const int32_t start = -args.zero_x * static_cast<int32_t>(inside);
                     ForChunks(c0, c1, [&]<int kN>(int64_t c) {
                       Vec<int32_t, kN> sum = Vec<int32_t, kN>{} + start;
@@ -359,7 +394,8 @@ void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begi
                         }
                       });
                       sum = sum + Convert<int32_t, kN>(part);
-                      const Vec<int32_t, kN> q = ToIntegers<kN>(args.bounds, Convert<float, kN>(sum) * multiplier);
+                      const Vec<int32_t, kN> q =
+                          ToIntegers<kN>(args.bounds, Convert<float, kN>(sum) * multiplier);
                       StoreVec<uint8_t, kN>(out + c, Convert<uint8_t, kN>(q));
                     });
                   });
@@ -367,7 +403,8 @@ void AverageByteTasks(const PoolArgs& args, const void* x, void* y, int64_t begi
 
 }  // namespace
 
-extern const PoolTable kPoolTable = {MaxTasks<uint8_t>, MaxTasks<int8_t>, MaxTasks<float>, MaxBf16Tasks,
-                                    AverageByteTasks,  AverageFloatTasks, AverageBf16Tasks};
+extern const PoolTable kPoolTable = {MaxTasks<uint8_t>, MaxTasks<int8_t>, MaxTasks<float>,
+                                     MaxBf16Tasks,      AverageByteTasks, AverageFloatTasks,
+                                     AverageBf16Tasks};
 
 }  // namespace evoq::EVOQ_ISA

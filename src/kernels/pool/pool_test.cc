@@ -3,8 +3,8 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kMaxPoolByte, kMaxPoolFloat, kAveragePoolByte, kAveragePoolFloat, kGlobalAveragePoolByte,
-    kGlobalAveragePoolFloat, kGlobalMaxPoolFloat;
+extern const KernelDef kMaxPoolByte, kMaxPoolFloat, kAveragePoolByte, kAveragePoolFloat,
+    kGlobalAveragePoolByte, kGlobalAveragePoolFloat, kGlobalMaxPoolFloat;
 namespace {
 
 struct Case {
@@ -35,14 +35,16 @@ TestCall MakeCall(const Case& s, const char* op, TensorType x, TensorType y) {
   return t;
 }
 
-// Calls body(output index, values inside the window in order, count) over real elements read by `at`.
+// Calls body(output index, values inside the window in order, count) over real elements read by
+// `at`.
 template <typename T, typename Body>
 void Reference(const Case& s, const Tensor& x, const Body& body) {
   const size_t rank = s.in.size();
   int64_t positions = 1, taps = 1, pixels = 1;
   for (size_t i = 0; i < rank; ++i) positions *= s.out[i], taps *= s.kernel[i], pixels *= s.in[i];
   for (int64_t at = 0; at < s.batch * positions * s.channels; ++at) {
-    const int64_t c = at % s.channels, position = at / s.channels % positions, n = at / s.channels / positions;
+    const int64_t c = at % s.channels, position = at / s.channels % positions,
+                  n = at / s.channels / positions;
     std::vector<T> values;
     int64_t padded = 0;
     for (int64_t tap = 0; tap < taps; ++tap) {
@@ -50,7 +52,8 @@ void Reference(const Case& s, const Tensor& x, const Body& body) {
       bool inside = true, in_padding = true;
       for (size_t i = rank; i-- > 0;) {
         const int64_t dilation = s.dilations.empty() ? 1 : s.dilations[i];
-        const int64_t p = where % s.out[i] * s.strides[i] - s.pads[i] + rest % s.kernel[i] * dilation;
+        const int64_t p =
+            where % s.out[i] * s.strides[i] - s.pads[i] + rest % s.kernel[i] * dilation;
         inside = inside && p >= 0 && p < s.in[i];
         in_padding = in_padding && p < s.in[i] + s.pads[rank + i];
         pixel += p * stride;
@@ -68,7 +71,8 @@ void Reference(const Case& s, const Tensor& x, const Body& body) {
 const Case kCases[] = {
     {{6, 7}, {3, 4}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 2, 19},
     {{6, 7}, {3, 4}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {}, 1, 80, true},
-    {{5, 5}, {3, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {}, 1, 64, true},  // ceil_mode: the last window reaches past x
+    {{5, 5}, {3, 3}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {}, 1, 64, true},  // ceil_mode: the last window
+                                                                      // reaches past x
     {{9}, {7}, {3}, {1}, {0, 0}, {}, 3, 1},
     {{4, 5, 6}, {2, 2, 3}, {2, 3, 2}, {2, 2, 2}, {0, 0, 0, 0, 0, 0}, {}, 1, 33},
     {{9, 9}, {5, 5}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}, 1, 300},
@@ -89,9 +93,11 @@ std::vector<Case> RandomCases(int count) {
     c.include_pad = rng() % 2 == 0;
     c.pads.assign(4, 0);
     for (int i = 0; i < 2; ++i) {
-      const int64_t kernel = 1 + rng() % 5, dilation = 1 + rng() % 2, stride = 1 + rng() % 3, in = 1 + rng() % 20;
+      const int64_t kernel = 1 + rng() % 5, dilation = 1 + rng() % 2, stride = 1 + rng() % 3,
+                    in = 1 + rng() % 20;
       const int64_t reach = (kernel - 1) * dilation;
-      c.kernel.push_back(kernel), c.dilations.push_back(dilation), c.strides.push_back(stride), c.in.push_back(in);
+      c.kernel.push_back(kernel), c.dilations.push_back(dilation), c.strides.push_back(stride),
+          c.in.push_back(in);
       c.pads[i] = rng() % kernel, c.pads[i + 2] = rng() % kernel;
       c.out.push_back((in + c.pads[i] + c.pads[i + 2] - reach - 1) / stride + 1);
       if (in + c.pads[i] + c.pads[i + 2] <= reach) c.out.back() = 0;
@@ -99,7 +105,8 @@ std::vector<Case> RandomCases(int count) {
     // Every window has a tap inside, and the sizes are ONNX's.
     bool fits = c.out[0] > 0 && c.out[1] > 0;
     for (int i = 0; fits && i < 2; ++i) {
-      const WindowDim w{c.in[i], c.out[i], c.kernel[i], c.strides[i], c.dilations[i], c.pads[i], c.pads[i + 2]};
+      const WindowDim w{c.in[i],        c.out[i],  c.kernel[i],  c.strides[i],
+                        c.dilations[i], c.pads[i], c.pads[i + 2]};
       for (int64_t o = 0; o < w.out; ++o) fits = fits && w.TapBegin(o) < w.TapEnd(o);
     }
     if (fits) cases.push_back(c);
@@ -114,11 +121,17 @@ TEST(Pool, MaxKeepsIntegersAndFloats) {
       const TestCall t = MakeCall(s, "MaxPool", type, type);
       Tensor want = Tensor::Allocate(t.outputs[0]);
       if (dtype == DType::kUint8) {
-        Reference<uint8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) { want.mutable_data<uint8_t>()[at] = *std::max_element(v.begin(), v.end()); });
+        Reference<uint8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) {
+          want.mutable_data<uint8_t>()[at] = *std::max_element(v.begin(), v.end());
+        });
       } else {
-        Reference<int8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) { want.mutable_data<int8_t>()[at] = *std::max_element(v.begin(), v.end()); });
+        Reference<int8_t>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) {
+          want.mutable_data<int8_t>()[at] = *std::max_element(v.begin(), v.end());
+        });
       }
-      ExpectKernel(kMaxPoolByte, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
+      ExpectKernel(kMaxPoolByte, t, {want},
+                   fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0],
+                               s.kernel.back()));
     }
     const TensorType f32(DType::kFloat32, Shape{});
     const TestCall t = MakeCall(s, "MaxPool", f32, f32);
@@ -126,22 +139,29 @@ TEST(Pool, MaxKeepsIntegersAndFloats) {
     Reference<float>(s, t.inputs[0], [&](int64_t at, const auto& v, int64_t) {
       want.mutable_data<float>()[at] = *std::max_element(v.begin(), v.end());
     });
-    ExpectKernel(kMaxPoolFloat, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
+    ExpectKernel(kMaxPoolFloat, t, {want},
+                 fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0],
+                             s.kernel.back()));
   }
 }
 
 TEST(Pool, AverageEqualsTheDefinition) {
   for (const Case& s : RandomCases(200)) {
-    const TestCall t = MakeCall(s, "AveragePool", TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 77)),
-                                TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.06f, 130)));
+    const TestCall t = MakeCall(
+        s, "AveragePool", TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 77)),
+        TensorType(DType::kUint8, Shape{}, QuantParams::PerTensor(0.06f, 130)));
     Tensor want = Tensor::Allocate(t.outputs[0]);
     Reference<uint8_t>(s, t.inputs[0], [&](int64_t at, const auto& values, int64_t count) {
       int32_t sum = 0;
       for (int v : values) sum += v - 77;
-      const float m = static_cast<float>(static_cast<double>(0.1f) / (static_cast<double>(0.06f) * static_cast<double>(count)));
-      want.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(RoundToInteger(static_cast<float>(sum) * m, 130, 0, 255));
+      const float m = static_cast<float>(static_cast<double>(0.1f) /
+                                         (static_cast<double>(0.06f) * static_cast<double>(count)));
+      want.mutable_data<uint8_t>()[at] =
+          static_cast<uint8_t>(RoundToInteger(static_cast<float>(sum) * m, 130, 0, 255));
     });
-    ExpectKernel(kAveragePoolByte, t, {want}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
+    ExpectKernel(kAveragePoolByte, t, {want},
+                 fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0],
+                             s.kernel.back()));
 
     const TensorType f32(DType::kFloat32, Shape{});
     const TestCall f = MakeCall(s, "AveragePool", f32, f32);
@@ -151,7 +171,9 @@ TEST(Pool, AverageEqualsTheDefinition) {
       for (float v : values) sum += v;
       want_f.mutable_data<float>()[at] = sum / static_cast<float>(count);
     });
-    ExpectKernel(kAveragePoolFloat, f, {want_f}, fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0], s.kernel.back()));
+    ExpectKernel(kAveragePoolFloat, f, {want_f},
+                 fmt::format("{} kernel {}x{}", t.inputs[0].type().ToString(), s.kernel[0],
+                             s.kernel.back()));
   }
 }
 
@@ -202,9 +224,11 @@ TEST(Pool, AverageWithCeilModeAndPads) {
 
 TEST(Pool, GlobalIsTheWindowOfEverything) {
   const Case s{{20, 17}, {1, 1}, {20, 17}, {1, 1}, {0, 0, 0, 0}, {}, 2, 300};
-  const TensorType f32(DType::kFloat32, Shape{}), u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
+  const TensorType f32(DType::kFloat32, Shape{}),
+      u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
   for (const auto& [global, windowed, type] :
-       {std::tuple{&kGlobalAveragePoolByte, &kAveragePoolByte, u8}, std::tuple{&kGlobalAveragePoolFloat, &kAveragePoolFloat, f32},
+       {std::tuple{&kGlobalAveragePoolByte, &kAveragePoolByte, u8},
+        std::tuple{&kGlobalAveragePoolFloat, &kAveragePoolFloat, f32},
         std::tuple{&kGlobalMaxPoolFloat, &kMaxPoolFloat, f32}}) {
     TestCall t = MakeCall(s, windowed->op, type, type);
     const auto want = RunKernel(*windowed, t, Isa::kScalar);
@@ -260,7 +284,8 @@ TEST(Pool, AutoPad) {
 }
 
 TEST(Pool, RejectsWithAReason) {
-  const TensorType f32(DType::kFloat32, Shape{}), u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
+  const TensorType f32(DType::kFloat32, Shape{}),
+      u8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.1f, 5));
   TestCall t = MakeCall(kCases[0], "MaxPool", u8, f32);
   EXPECT_STREQ(RejectOf(kMaxPoolByte, t)->code, "types");
   t = MakeCall(kCases[0], "MaxPool", f32, f32);

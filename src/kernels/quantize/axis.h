@@ -9,13 +9,14 @@
 
 namespace evoq {
 
-// Elements are [outer][axis][inner] with one scale per index of the axis; axis = 1 means one scale for all.
+// Elements are [outer][axis][inner] with one scale per index of the axis; axis = 1 means one scale
+// for all.
 struct AxisView {
   int64_t axis = 1;
   int64_t inner = 1;
 
-  // Cuts elements [begin, end) into runs. one(at, n, index): n elements share scale `index`; each(at, n, index): they have
-  // the scales index, index + 1, ...
+  // Cuts elements [begin, end) into runs. one(at, n, index): n elements share scale `index`;
+  // each(at, n, index): they have the scales index, index + 1, ...
   template <typename One, typename Each>
   void ForRuns(int64_t begin, int64_t end, const One& one, const Each& each) const {
     if (axis == 1) return one(begin, end - begin, int64_t{0});
@@ -29,7 +30,8 @@ struct AxisView {
   }
 };
 
-// Of `count` scales along `axis` (counted from the front or the back) of `shape`; nothing when they do not fit.
+// Of `count` scales along `axis` (counted from the front or the back) of `shape`; nothing when they
+// do not fit.
 inline std::optional<AxisView> AxisViewOf(const Shape& shape, int64_t axis, int64_t count) {
   if (count == 1) return AxisView{};
   const auto normal = NormalizeAxis(axis, shape.rank());
@@ -46,7 +48,9 @@ inline std::optional<IntegerKind> IntegerKindOf(DType dtype) {
   return std::nullopt;
 }
 inline int64_t BytesOf(IntegerKind kind) { return kind == IntegerKind::kInt32 ? 4 : 1; }
-inline ByteRange RangeOf(DType dtype) { return dtype == DType::kInt8 ? ByteRange{-128, 127} : ByteRange{0, 255}; }
+inline ByteRange RangeOf(DType dtype) {
+  return dtype == DType::kInt8 ? ByteRange{-128, 127} : ByteRange{0, 255};
+}
 
 // Scales and zero points known when a kernel is bound.
 struct BoundScales {
@@ -57,7 +61,8 @@ struct BoundScales {
 // Nothing for blocked scales or scales that do not fit the shape.
 inline std::optional<BoundScales> ScalesOf(const TensorType& type) {
   if (!type.quantized() || type.quant->block != 0) return std::nullopt;
-  const auto view = AxisViewOf(type.shape, type.quant->axis, static_cast<int64_t>(type.quant->scales.size()));
+  const auto view =
+      AxisViewOf(type.shape, type.quant->axis, static_cast<int64_t>(type.quant->scales.size()));
   if (!view) return std::nullopt;
   return BoundScales{*view, type.quant->scales, type.quant->zero_points};
 }

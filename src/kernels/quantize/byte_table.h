@@ -27,13 +27,15 @@ struct ByteTable {
 
 // y = quantize(f(dequantize(x))): x and y are uint8 or int8 with one scale each; float f(float).
 template <typename Function>
-BoundKernel BindByteTable(const TensorType& x, const TensorType& y, const BindOptions& options, const Function& f) {
+BoundKernel BindByteTable(const TensorType& x, const TensorType& y, const BindOptions& options,
+                          const Function& f) {
   ByteTable state;
   const ByteRange range = RangeOf(y.dtype);
   for (int i = 0; i < 256; ++i) {
     const int32_t q = x.dtype == DType::kInt8 ? static_cast<int8_t>(i) : i;
     const float value = f(DequantizeValue(q, ScaleOf(x), ZeroOf(x)));
-    state.table[i] = static_cast<uint8_t>(QuantizeValue(value, ScaleOf(y), ZeroOf(y), range.low, range.high));
+    state.table[i] =
+        static_cast<uint8_t>(QuantizeValue(value, ScaleOf(y), ZeroOf(y), range.low, range.high));
   }
   state.isa = options.isa;
   state.elements = ElementsOf(x);

@@ -1,5 +1,5 @@
-// Cast between plain element types. Float to integer truncates toward zero, saturates and takes NaN to 0; to bool is
-// x != 0; integer to a narrower integer keeps the low bits, as C++ does.
+// Cast between plain element types. Float to integer truncates toward zero, saturates and takes NaN
+// to 0; to bool is x != 0; integer to a narrower integer keeps the low bits, as C++ does.
 #include <limits>
 
 #include "kernels/bf16/bf16.h"
@@ -85,9 +85,11 @@ std::optional<Rejection> RejectCast(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   if (x.quantized() || y.quantized() || CastFor(x.dtype, y.dtype) == nullptr) {
-    return Reject("types", "{} -> {}, expected plain types of whole bytes", x.ToString(), y.ToString());
+    return Reject("types", "{} -> {}, expected plain types of whole bytes", x.ToString(),
+                  y.ToString());
   }
-  if (ElementsOf(x) != ElementsOf(y)) return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
+  if (ElementsOf(x) != ElementsOf(y))
+    return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
   return std::nullopt;
 }
 
@@ -96,11 +98,13 @@ struct CastState {
   int64_t elements, grain;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) { loop(in[0], out[0], begin, end); });
+    context.pool.ParallelFor(elements, grain,
+                             [&](int64_t begin, int64_t end) { loop(in[0], out[0], begin, end); });
   }
 };
 
-// Between float32 and 16-bit floats, in vectors. `Table`: Bf16Table or HalfTable of the instruction set.
+// Between float32 and 16-bit floats, in vectors. `Table`: Bf16Table or HalfTable of the instruction
+// set.
 template <typename Table>
 struct RowsState {
   const Table* rows;
@@ -110,9 +114,11 @@ struct RowsState {
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     context.pool.ParallelFor(elements, grain, [&](int64_t begin, int64_t end) {
       if (widens) {
-        rows->widen(static_cast<const uint16_t*>(in[0]) + begin, static_cast<float*>(out[0]) + begin, end - begin);
+        rows->widen(static_cast<const uint16_t*>(in[0]) + begin,
+                    static_cast<float*>(out[0]) + begin, end - begin);
       } else {
-        rows->narrow(static_cast<const float*>(in[0]) + begin, static_cast<uint16_t*>(out[0]) + begin, end - begin);
+        rows->narrow(static_cast<const float*>(in[0]) + begin,
+                     static_cast<uint16_t*>(out[0]) + begin, end - begin);
       }
     });
   }
@@ -120,19 +126,27 @@ struct RowsState {
 
 Result<BoundKernel> BindCast(const KernelCall& call, const BindOptions& options) {
   const int64_t elements = ElementsOf(call.inputs[0]);
-  const DType from = call.inputs[0].dtype, to = call.outputs[0].dtype, narrow = from == DType::kFloat32 ? to : from;
+  const DType from = call.inputs[0].dtype, to = call.outputs[0].dtype,
+              narrow = from == DType::kFloat32 ? to : from;
   if ((from == DType::kFloat32) != (to == DType::kFloat32)) {
     const int64_t grain = Grain(elements, 0.1, options.threads);
     const bool widens = to == DType::kFloat32;
-    if (narrow == DType::kBfloat16) return BoundKernel::Of(RowsState<Bf16Table>{&Bf16TableFor(options.isa), widens, elements, grain});
-    if (narrow == DType::kFloat16) return BoundKernel::Of(RowsState<HalfTable>{&HalfTableFor(options.isa), widens, elements, grain});
+    if (narrow == DType::kBfloat16)
+      return BoundKernel::Of(
+          RowsState<Bf16Table>{&Bf16TableFor(options.isa), widens, elements, grain});
+    if (narrow == DType::kFloat16)
+      return BoundKernel::Of(
+          RowsState<HalfTable>{&HalfTableFor(options.isa), widens, elements, grain});
   }
-  return BoundKernel::Of(CastState{CastFor(from, to), elements, Grain(elements, 0.5, options.threads)});
+  return BoundKernel::Of(
+      CastState{CastFor(from, to), elements, Grain(elements, 0.5, options.threads)});
 }
 
 }  // namespace
 
-extern const KernelDef kCastKernel = {"cast", "Cast", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
-extern const KernelDef kCastLikeKernel = {"cast_like", "CastLike", "any", Peak::kMemory, RejectCast, nullptr, BindCast};
+extern const KernelDef kCastKernel = {"cast",     "Cast",  "any",   Peak::kMemory,
+                                      RejectCast, nullptr, BindCast};
+extern const KernelDef kCastLikeKernel = {"cast_like", "CastLike", "any",   Peak::kMemory,
+                                          RejectCast,  nullptr,    BindCast};
 
 }  // namespace evoq

@@ -7,10 +7,11 @@
 namespace evoq {
 namespace {
 
-// fma(x, high, x * low) is x / scale, off by less than 2^-46 of it, and rounded. It rounds to another integer than the rounded
-// x / scale only for an x / scale that close to where rounding to float32 reaches or leaves a tie h: to the middle between h
-// and a float beside it, `middle` (25 bits) times a power of 2. With both as integers, scale * middle has 48 or 49 bits, and
-// the x nearest to it are its 24 leading bits and the next number: the bits behind tell how near.
+// fma(x, high, x * low) is x / scale, off by less than 2^-46 of it, and rounded. It rounds to
+// another integer than the rounded x / scale only for an x / scale that close to where rounding to
+// float32 reaches or leaves a tie h: to the middle between h and a float beside it, `middle` (25
+// bits) times a power of 2. With both as integers, scale * middle has 48 or 49 bits, and the x
+// nearest to it are its 24 leading bits and the next number: the bits behind tell how near.
 bool FarFromMiddle(uint64_t scale, uint64_t middle) {
   const uint64_t product = scale * middle;
   const int behind = 40 - std::countl_zero(product);
@@ -26,7 +27,8 @@ bool RoundsAlike(float scale) {
   bool far = true;
   for (int k = 0; k < 256; ++k) {
     const uint64_t h = Significand(static_cast<float>(k) + 0.5f);
-    far &= FarFromMiddle(s, 2 * h + 1) && FarFromMiddle(s, k == 0 ? 4 * h - 1 : 2 * h - 1);  // floats lie closer below 1/2
+    far &= FarFromMiddle(s, 2 * h + 1) &&
+           FarFromMiddle(s, k == 0 ? 4 * h - 1 : 2 * h - 1);  // floats lie closer below 1/2
   }
   return far;
 }

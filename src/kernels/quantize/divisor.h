@@ -7,8 +7,8 @@ struct Divisor {
   float scale = 1;
   // high + low = 1 / scale within 2^-46 of it, low > 0.
   float high = 0, low = 0;
-  // Whether round_half_even(fma(x, high, x * low)) = round_half_even(x / scale), each operation rounded, wherever
-  // |x / scale| < 255.5; beyond, both stay beyond.
+  // Whether round_half_even(fma(x, high, x * low)) = round_half_even(x / scale), each operation
+  // rounded, wherever |x / scale| < 255.5; beyond, both stay beyond.
   bool exact = false;
 
   Divisor() = default;

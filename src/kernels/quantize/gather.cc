@@ -1,5 +1,5 @@
-// gather_dequantize: rows of a table stored in bytes, as float32: y[j, inner] = (x[indices[j], inner] - zero) * scale, with one scale
-// or one per row. Indices as in kernels/move/gather.cc.
+// gather_dequantize: rows of a table stored in bytes, as float32: y[j, inner] = (x[indices[j],
+// inner] - zero) * scale, with one scale or one per row. Indices as in kernels/move/gather.cc.
 #include "kernels/parallel.h"
 #include "kernels/quantize/axis.h"
 
@@ -10,11 +10,14 @@ std::optional<Rejection> RejectGather(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &indices = call.inputs[1], &y = call.outputs[0];
   const bool bytes = x.dtype == DType::kUint8 || x.dtype == DType::kInt8;
-  if (!bytes || !x.quantized() || x.quant->block != 0 || (!x.quant->per_tensor() && x.quant->axis != 0) || !PlainFloat(y))
-    return Reject("types", "{} -> {}, expected bytes with one scale or one per row, and float32", x.ToString(), y.ToString());
+  if (!bytes || !x.quantized() || x.quant->block != 0 ||
+      (!x.quant->per_tensor() && x.quant->axis != 0) || !PlainFloat(y))
+    return Reject("types", "{} -> {}, expected bytes with one scale or one per row, and float32",
+                  x.ToString(), y.ToString());
   if (indices.dtype != DType::kInt64 && indices.dtype != DType::kInt32)
     return Reject("types", "indices are {}, expected int64 or int32", indices.ToString());
-  if (x.shape.rank() == 0 || NormalizeAxis(call.attrs.Int("axis", 0), x.shape.rank()).value_or(-1) != 0)
+  if (x.shape.rank() == 0 ||
+      NormalizeAxis(call.attrs.Int("axis", 0), x.shape.rank()).value_or(-1) != 0)
     return Reject("attribute", "axis {}, expected 0", call.attrs.Int("axis", 0));
   const int64_t rows = x.shape[0].value;
   if (rows == 0 || ElementsOf(y) != ElementsOf(indices) * (ElementsOf(x) / rows))
@@ -35,10 +38,12 @@ struct GatherState {
     auto* y = static_cast<float*>(out[0]);
     context.pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t j = begin; j < end; ++j) {
-        int64_t index = wide ? static_cast<const int64_t*>(in[1])[j] : static_cast<const int32_t*>(in[1])[j];
+        int64_t index =
+            wide ? static_cast<const int64_t*>(in[1])[j] : static_cast<const int32_t*>(in[1])[j];
         index = std::clamp<int64_t>(index < 0 ? index + rows : index, 0, rows - 1);
         const size_t s = scales.size() == 1 ? 0 : static_cast<size_t>(index);
-        QuantizeTableFor(isa).dequantize(x + index * row, kind, y + j * row, row, scales[s], zeros[s]);
+        QuantizeTableFor(isa).dequantize(x + index * row, kind, y + j * row, row, scales[s],
+                                         zeros[s]);
       }
     });
   }
@@ -46,15 +51,17 @@ struct GatherState {
 
 Result<BoundKernel> BindGather(const KernelCall& call, const BindOptions& options) {
   const TensorType& x = call.inputs[0];
-  const int64_t rows = x.shape[0].value, row = ElementsOf(x) / rows, count = ElementsOf(call.inputs[1]);
-  return BoundKernel::Of(GatherState{x.quant->scales, x.quant->zero_points, *IntegerKindOf(x.dtype), options.isa, rows, row, count,
-                                     Grain(count, 5 + 0.1 * static_cast<double>(row), options.threads),
-                                     call.inputs[1].dtype == DType::kInt64});
+  const int64_t rows = x.shape[0].value, row = ElementsOf(x) / rows,
+                count = ElementsOf(call.inputs[1]);
+  return BoundKernel::Of(
+      GatherState{x.quant->scales, x.quant->zero_points, *IntegerKindOf(x.dtype), options.isa, rows,
+                  row, count, Grain(count, 5 + 0.1 * static_cast<double>(row), options.threads),
+                  call.inputs[1].dtype == DType::kInt64});
 }
 
 }  // namespace
 
-extern const KernelDef kGatherDequantize = {"gather_dequantize", "Gather",    "int8",    Peak::kMemory,
-                                            RejectGather,        nullptr, BindGather};
+extern const KernelDef kGatherDequantize = {"gather_dequantize", "Gather", "int8",    Peak::kMemory,
+                                            RejectGather,        nullptr,  BindGather};
 
 }  // namespace evoq

@@ -8,12 +8,14 @@ std::optional<Rejection> RejectLookup(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
   const TensorType &x = call.inputs[0], &table = call.inputs[1], &y = call.outputs[0];
   if (!QuantizedU8(x) || !QuantizedU8(y)) {
-    return Reject("types", "{} -> {}, expected uint8 with one scale each", x.ToString(), y.ToString());
+    return Reject("types", "{} -> {}, expected uint8 with one scale each", x.ToString(),
+                  y.ToString());
   }
   if (table.dtype != DType::kUint8 || ElementsOf(table) != 256) {
     return Reject("types", "table is {}, expected uint8[256]", table.ToString());
   }
-  if (x.shape != y.shape) return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
+  if (x.shape != y.shape)
+    return Reject("shape", "{} -> {}", x.shape.ToString(), y.shape.ToString());
   return std::nullopt;
 }
 
@@ -33,11 +35,13 @@ struct LookupState {
 
 Result<BoundKernel> BindLookup(const KernelCall& call, const BindOptions& options) {
   const int64_t elements = ElementsOf(call.inputs[0]);
-  return BoundKernel::Of(LookupState{options.isa, elements, Grain(elements, kLookupNs, options.threads)});
+  return BoundKernel::Of(
+      LookupState{options.isa, elements, Grain(elements, kLookupNs, options.threads)});
 }
 
 }  // namespace
 
-extern const KernelDef kLookupByte = {"lookup_u8", "Lookup", "int8", Peak::kMemory, RejectLookup, nullptr, BindLookup};
+extern const KernelDef kLookupByte = {"lookup_u8",  "Lookup", "int8",    Peak::kMemory,
+                                      RejectLookup, nullptr,  BindLookup};
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
 // QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear:
-//   q = saturate(round_half_even(x / scale) + zero), NaN becomes the zero point;   x = float32(q - zero) * scale
+//   q = saturate(round_half_even(x / scale) + zero), NaN becomes the zero point;   x = float32(q -
+//   zero) * scale
 // with one scale and zero point, or one per index of an axis.
 #pragma once
 
@@ -20,11 +21,15 @@ enum class IntegerKind { kUint8, kInt8, kInt32 };
 
 struct QuantizeTable {
   // n elements with one scale.
-  void (*quantize)(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range);
-  void (*dequantize)(const void* q, IntegerKind kind, float* x, int64_t n, float scale, int32_t zero);
+  void (*quantize)(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
+                   ByteRange range);
+  void (*dequantize)(const void* q, IntegerKind kind, float* x, int64_t n, float scale,
+                     int32_t zero);
   // n elements with a scale and a zero point each.
-  void (*quantize_each)(const float* x, uint8_t* q, int64_t n, const float* scale, const int32_t* zero, ByteRange range);
-  void (*dequantize_each)(const void* q, IntegerKind kind, float* x, int64_t n, const float* scale, const int32_t* zero);
+  void (*quantize_each)(const float* x, uint8_t* q, int64_t n, const float* scale,
+                        const int32_t* zero, ByteRange range);
+  void (*dequantize_each)(const void* q, IntegerKind kind, float* x, int64_t n, const float* scale,
+                          const int32_t* zero);
   // Smallest and largest of 0 and the elements; NaNs are skipped.
   void (*range)(const float* x, int64_t n, float* low, float* high);
   // y[i] = table[x[i]].

@@ -2,5 +2,6 @@
 #include "kernels/quantize/quantize.inl.h"
 
 namespace evoq::avx2 {
-extern const QuantizeTable kQuantizeTable = {Quantize, Dequantize, QuantizeEach, DequantizeEach, Range, LookupPlain};
+extern const QuantizeTable kQuantizeTable = {Quantize,       Dequantize, QuantizeEach,
+                                             DequantizeEach, Range,      LookupPlain};
 }

@@ -7,15 +7,19 @@
 namespace evoq::avx512 {
 namespace {
 
-// 128 entries per vpermi2b; the index's top bit chooses between the halves. VBMI is not part of Isa::kAvx512: asked here.
-__attribute__((target("avx512vbmi"))) void LookupVbmi(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t n) {
+// 128 entries per vpermi2b; the index's top bit chooses between the halves. VBMI is not part of
+// Isa::kAvx512: asked here.
+__attribute__((target("avx512vbmi"))) void LookupVbmi(const uint8_t* table, const uint8_t* x,
+                                                      uint8_t* y, int64_t n) {
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (int64_t i = 0; i < n; i += 64) {
     const __mmask64 mask = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
     const __m512i index = _mm512_maskz_loadu_epi8(mask, x + i);
-    const __m512i low = _mm512_permutex2var_epi8(t0, index, t1), high = _mm512_permutex2var_epi8(t2, index, t3);
-    _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
+    const __m512i low = _mm512_permutex2var_epi8(t0, index, t1),
+                  high = _mm512_permutex2var_epi8(t2, index, t3);
+    _mm512_mask_storeu_epi8(y + i, mask,
+                            _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
   }
 }
 
@@ -32,8 +36,10 @@ inline void StoreBytes(const Floats& v, __m512i zero16, ByteRange range, uint8_t
 }
 
 // kernels/quantize/divisor.h; blocks with a NaN divide.
-int64_t QuantizeExact512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range) {
-  const __m512 high = _mm512_set1_ps(by.high), low = _mm512_set1_ps(by.low), most = _mm512_set1_ps(512.0f);
+int64_t QuantizeExact512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
+                         ByteRange range) {
+  const __m512 high = _mm512_set1_ps(by.high), low = _mm512_set1_ps(by.low),
+               most = _mm512_set1_ps(512.0f);
   const __m512i zero16 = _mm512_set1_epi16(static_cast<int16_t>(zero));
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) {
@@ -42,19 +48,23 @@ int64_t QuantizeExact512(const float* x, uint8_t* q, int64_t n, const Divisor& b
       const __m512 value = _mm512_loadu_ps(x + i + 16 * k);
       v.part[k] = _mm512_min_ps(most, _mm512_fmadd_ps(value, high, _mm512_mul_ps(value, low)));
     }
-    const __mmask16 nan = _mm512_cmp_ps_mask(v.part[0], v.part[1], _CMP_UNORD_Q) | _mm512_cmp_ps_mask(v.part[2], v.part[3], _CMP_UNORD_Q);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v.part[0], v.part[1], _CMP_UNORD_Q) |
+                          _mm512_cmp_ps_mask(v.part[2], v.part[3], _CMP_UNORD_Q);
     nan != 0 ? Quantize(x + i, q + i, 64, by, zero, range) : StoreBytes(v, zero16, range, q + i);
   }
   return i;
 }
 
-// x * (1 / scale) differs from x / scale by less than 2^-13 where it does not saturate (|.| < 512). So both round to the same
-// integer unless the product lies that close to a tie; blocks in which one does (or is NaN) divide.
-int64_t QuantizeNear512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range) {
+// x * (1 / scale) differs from x / scale by less than 2^-13 where it does not saturate (|.| < 512).
+// So both round to the same integer unless the product lies that close to a tie; blocks in which
+// one does (or is NaN) divide.
+int64_t QuantizeNear512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
+                        ByteRange range) {
   const float inverse = 1.0f / by.scale;
   if (!(inverse > 1e-30f && inverse < 1e30f)) return 0;  // a normal number, correctly rounded
   const __m512 factor = _mm512_set1_ps(inverse), most = _mm512_set1_ps(512.0f);
-  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), tie = _mm512_set1_epi32(0x3efff000);  // 0.5 - 2^-13
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff),
+                tie = _mm512_set1_epi32(0x3efff000);  // 0.5 - 2^-13
   const __m512i zero16 = _mm512_set1_epi16(static_cast<int16_t>(zero));
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) {
@@ -71,13 +81,16 @@ int64_t QuantizeNear512(const float* x, uint8_t* q, int64_t n, const Divisor& by
   return i;
 }
 
-void Quantize512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero, ByteRange range) {
-  const int64_t done = by.exact ? QuantizeExact512(x, q, n, by, zero, range) : QuantizeNear512(x, q, n, by, zero, range);
+void Quantize512(const float* x, uint8_t* q, int64_t n, const Divisor& by, int32_t zero,
+                 ByteRange range) {
+  const int64_t done = by.exact ? QuantizeExact512(x, q, n, by, zero, range)
+                                : QuantizeNear512(x, q, n, by, zero, range);
   Quantize(x + done, q + done, n - done, by, zero, range);
 }
 
 }  // namespace
 
-extern const QuantizeTable kQuantizeTable = {Quantize512, Dequantize, QuantizeEach, DequantizeEach, Range, Lookup};
+extern const QuantizeTable kQuantizeTable = {Quantize512,    Dequantize, QuantizeEach,
+                                             DequantizeEach, Range,      Lookup};
 
 }  // namespace evoq::avx512

@@ -18,11 +18,24 @@ void Convert(benchmark::State& state, const KernelDef& kernel, TensorType x, Ten
 }
 
 const TensorType kFloat(DType::kFloat32, Shape{}), kPlainByte(DType::kUint8, Shape{}),
-    kByte(DType::kUint8, Shape{}, QuantParams::PerTensor(0.02f, 128)), kOther(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 7));
-BENCHMARK_CAPTURE(Convert, quantize, kQuantizeByte, kFloat, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Convert, requantize, kQuantizeByte, kOther, kByte)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Convert, dequantize, kDequantizeKernel, kByte, kFloat)->Arg(150528)->Unit(benchmark::kMicrosecond)->UseRealTime();
-BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantizeKernel, kFloat, kPlainByte)->Arg(98304)->Unit(benchmark::kMicrosecond)->UseRealTime();
+    kByte(DType::kUint8, Shape{}, QuantParams::PerTensor(0.02f, 128)),
+    kOther(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 7));
+BENCHMARK_CAPTURE(Convert, quantize, kQuantizeByte, kFloat, kByte)
+    ->Arg(150528)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Convert, requantize, kQuantizeByte, kOther, kByte)
+    ->Arg(150528)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dequantize, kDequantizeKernel, kByte, kFloat)
+    ->Arg(150528)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Convert, dynamic, kDynamicQuantizeKernel, kFloat, kPlainByte)
+    ->Arg(98304)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace evoq

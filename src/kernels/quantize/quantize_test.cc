@@ -8,7 +8,8 @@
 #include "kernels/test_util.h"
 
 namespace evoq {
-extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime, kDynamicQuantizeKernel, kCastKernel;
+extern const KernelDef kQuantizeByte, kQuantizeRuntime, kDequantizeKernel, kDequantizeRuntime,
+    kDynamicQuantizeKernel, kCastKernel;
 namespace {
 
 QuantParams Scales(int count, int axis, DType dtype) {
@@ -16,7 +17,9 @@ QuantParams Scales(int count, int axis, DType dtype) {
   q.axis = count == 1 ? -1 : axis;
   for (int i = 0; i < count; ++i) {
     q.scales.push_back(0.01f + 0.007f * static_cast<float>(i % 5));
-    q.zero_points.push_back(dtype == DType::kInt8 ? -7 + i % 3 : dtype == DType::kUint8 ? 120 + i % 3 : 0);
+    q.zero_points.push_back(dtype == DType::kInt8    ? -7 + i % 3
+                            : dtype == DType::kUint8 ? 120 + i % 3
+                                                     : 0);
   }
   return q;
 }
@@ -26,13 +29,14 @@ struct Case {
   int count, axis;
   Shape shape;
 };
-const Case kCases[] = {{1, -1, {}},         {1, -1, {0}},      {1, -1, {1}},         {1, -1, {3, 7, 11}},
-                       {5, 1, {3, 5, 13}},  {19, 2, {3, 2, 19}}, {40, 0, {40}},      {1, -1, {40000}}};
+const Case kCases[] = {{1, -1, {}},        {1, -1, {0}},        {1, -1, {1}},  {1, -1, {3, 7, 11}},
+                       {5, 1, {3, 5, 13}}, {19, 2, {3, 2, 19}}, {40, 0, {40}}, {1, -1, {40000}}};
 
 Tensor WithSpecials(Tensor x) {
   const float specials[] = {std::nanf(""), INFINITY, -INFINITY, 0.005f, 0.015f, -0.0f};
   Tensor y = x.Clone();
-  for (int64_t i = 0; i < std::min<int64_t>(6, y.elements() - 1); ++i) y.mutable_data<float>()[i] = specials[i];
+  for (int64_t i = 0; i < std::min<int64_t>(6, y.elements() - 1); ++i)
+    y.mutable_data<float>()[i] = specials[i];
   return y;
 }
 
@@ -43,7 +47,8 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       t.op = "QuantizeLinear";
       t.inputs = {WithSpecials(RandomTensor(TensorType(DType::kFloat32, s.shape), 1))};
       t.outputs = {TensorType(dtype, s.shape, Scales(s.count, s.axis, dtype))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()}, s.shape.ToString());
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(t.inputs[0], t.outputs[0]).value()},
+                   s.shape.ToString());
     }
     for (DType dtype : {DType::kUint8, DType::kInt8, DType::kInt32}) {
       TestCall t;
@@ -55,7 +60,8 @@ TEST(Quantize, EqualsTheTensorFunctions) {
       // Requantize.
       t.op = "QuantizeLinear";
       t.outputs = {TensorType(DType::kInt8, s.shape, QuantParams::PerTensor(0.013f, 4))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()}, s.shape.ToString());
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(want, t.outputs[0]).value()},
+                   s.shape.ToString());
     }
   }
 }
@@ -65,21 +71,25 @@ TEST(Quantize, DivisorsRoundAsDivisionDoes) {
   std::mt19937 random(3);
   int exact = 0;
   for (int round = 0; round < 500; ++round) {
-    const float scale = round < 20 ? std::ldexp(1.0f, round - 10) : std::exp(std::uniform_real_distribution<float>(-12, 12)(random));
+    const float scale = round < 20
+                            ? std::ldexp(1.0f, round - 10)
+                            : std::exp(std::uniform_real_distribution<float>(-12, 12)(random));
     const Divisor by = Divisor::Of(scale);
     exact += by.exact;
     for (int k = 0; by.exact && k < 256; ++k) {
       float x = scale * (static_cast<float>(k) + 0.5f);
       for (int i = 0; i < 4; ++i) x = std::nextafter(x, 0.0f);
       for (int i = 0; i < 9; ++i, x = std::nextafter(x, 1e30f)) {
-        ASSERT_EQ(std::nearbyint(std::fma(x, by.high, x * by.low)), std::nearbyint(x / scale)) << scale << " " << x;
+        ASSERT_EQ(std::nearbyint(std::fma(x, by.high, x * by.low)), std::nearbyint(x / scale))
+            << scale << " " << x;
       }
     }
   }
   EXPECT_GT(exact, 480);
 }
 
-// Long rows of values on ties and beside them, infinities and NaNs, for scales that kernels multiply by.
+// Long rows of values on ties and beside them, infinities and NaNs, for scales that kernels
+// multiply by.
 TEST(Quantize, TiesAndInfinities) {
   for (float scale : {0.05f, 0.25f, 0.0371f, 3.3f}) {
     for (DType dtype : {DType::kUint8, DType::kInt8}) {
@@ -93,10 +103,13 @@ TEST(Quantize, TiesAndInfinities) {
       }
       const float inf = std::numeric_limits<float>::infinity();
       const float special[] = {inf, -inf, std::nanf(""), 3e38f, -3e38f, 1e-44f, -0.0f};
-      for (size_t i = 0; i < std::size(special); ++i) x.mutable_data<float>()[100 + 150 * i] = special[i];
+      for (size_t i = 0; i < std::size(special); ++i)
+        x.mutable_data<float>()[100 + 150 * i] = special[i];
       t.inputs = {x};
-      t.outputs = {TensorType(dtype, x.shape(), QuantParams::PerTensor(scale, dtype == DType::kInt8 ? -7 : 131))};
-      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(x, t.outputs[0]).value()}, fmt::format("{}", scale));
+      t.outputs = {TensorType(dtype, x.shape(),
+                              QuantParams::PerTensor(scale, dtype == DType::kInt8 ? -7 : 131))};
+      ExpectKernel(kQuantizeByte, t, {QuantizeTensor(x, t.outputs[0]).value()},
+                   fmt::format("{}", scale));
     }
   }
 }
@@ -147,13 +160,16 @@ TEST(Quantize, RunTimeScales) {
   for (const Case& s : kCases) {
     for (DType dtype : {DType::kUint8, DType::kInt8}) {
       const QuantParams q = Scales(s.count, s.axis, dtype);
-      const TensorType typed(dtype, s.shape, q), plain(dtype, s.shape), f32(DType::kFloat32, s.shape);
+      const TensorType typed(dtype, s.shape, q), plain(dtype, s.shape),
+          f32(DType::kFloat32, s.shape);
       Tensor zeros = Tensor::Allocate(TensorType(dtype, s.count == 1 ? Shape{} : Shape{s.count}));
-      for (int i = 0; i < s.count; ++i) zeros.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[i]);
+      for (int i = 0; i < s.count; ++i)
+        zeros.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[i]);
       TestCall t;
       t.op = "QuantizeLinear";
       t.attrs.Set("axis", std::max(s.axis, 0));
-      t.inputs = {WithSpecials(RandomTensor(f32, 1)), Tensor::FromValues(zeros.shape(), q.scales), zeros};
+      t.inputs = {WithSpecials(RandomTensor(f32, 1)), Tensor::FromValues(zeros.shape(), q.scales),
+                  zeros};
       t.outputs = {plain};
       const Tensor want = QuantizeTensor(t.inputs[0], typed).value();
       ExpectKernel(kQuantizeRuntime, t, {want.WithType(plain)}, s.shape.ToString());
@@ -173,20 +189,25 @@ TEST(Quantize, DynamicFollowsOnnx) {
       Tensor x = RandomTensor(TensorType(DType::kFloat32, Shape{n}), 4);
       for (int64_t i = 0; i < n; ++i) x.mutable_data<float>()[i] += shift;
       t.inputs = {x};
-      t.outputs = {TensorType(DType::kUint8, Shape{n}), TensorType(DType::kFloat32, Shape{}), TensorType(DType::kUint8, Shape{})};
+      t.outputs = {TensorType(DType::kUint8, Shape{n}), TensorType(DType::kFloat32, Shape{}),
+                   TensorType(DType::kUint8, Shape{})};
       float low = 0, high = 0;
       for (float v : x.values<float>()) low = std::min(low, v), high = std::max(high, v);
       const float scale = (high - low) / 255;
-      const auto zero = static_cast<uint8_t>(std::nearbyint(std::min(255.0f, std::max(0.0f, 0 - low / scale))));
-      const auto y = QuantizeTensor(x, TensorType(DType::kUint8, x.shape(), QuantParams::PerTensor(scale, zero)));
-      ExpectKernel(kDynamicQuantizeKernel, t, {y->WithType(t.outputs[0]), Tensor::Scalar(scale), Tensor::Scalar(zero)},
+      const auto zero =
+          static_cast<uint8_t>(std::nearbyint(std::min(255.0f, std::max(0.0f, 0 - low / scale))));
+      const auto y = QuantizeTensor(
+          x, TensorType(DType::kUint8, x.shape(), QuantParams::PerTensor(scale, zero)));
+      ExpectKernel(kDynamicQuantizeKernel, t,
+                   {y->WithType(t.outputs[0]), Tensor::Scalar(scale), Tensor::Scalar(zero)},
                    fmt::format("{} {}", n, shift));
     }
   }
   TestCall zero;
   zero.op = "DynamicQuantizeLinear";
   zero.inputs = {Tensor::FromValues<float>(Shape{2}, {0, 0})};
-  zero.outputs = {TensorType(DType::kUint8, Shape{2}), TensorType(DType::kFloat32, Shape{}), TensorType(DType::kUint8, Shape{})};
+  zero.outputs = {TensorType(DType::kUint8, Shape{2}), TensorType(DType::kFloat32, Shape{}),
+                  TensorType(DType::kUint8, Shape{})};
   EXPECT_EQ(RunKernel(kDynamicQuantizeKernel, zero, Isa::kScalar)[1].data<float>()[0], 1);
 }
 
@@ -294,13 +315,16 @@ TEST(Cast, SaturatesToEveryInteger) {
 TEST(Cast, TruncatesAndSaturates) {
   TestCall t;
   t.op = "Cast";
-  t.inputs = {Tensor::FromValues<float>(Shape{7}, {1.9f, -1.9f, 300, -300, std::nanf(""), 1e20f, 0})};
+  t.inputs = {
+      Tensor::FromValues<float>(Shape{7}, {1.9f, -1.9f, 300, -300, std::nanf(""), 1e20f, 0})};
   t.outputs = {TensorType(DType::kInt8, Shape{7})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, -1, 127, -128, 0, 127, 0}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(),
+            (std::vector<int64_t>{1, -1, 127, -128, 0, 127, 0}));
   t.outputs = {TensorType(DType::kInt64, Shape{7})};
   EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value()[5], INT64_MAX);
   t.outputs = {TensorType(DType::kBool, Shape{7})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(),
+            (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0}));
   t.outputs = {TensorType(DType::kFloat16, Shape{7})};
   EXPECT_EQ(ToFloat32(RunKernel(kCastKernel, t, Isa::kScalar)[0])->data<float>()[2], 300);
   t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {16777217, -5})};
@@ -308,19 +332,23 @@ TEST(Cast, TruncatesAndSaturates) {
   EXPECT_EQ(RunKernel(kCastKernel, t, Isa::kScalar)[0].data<float>()[0], 16777216);
   t.inputs = {Tensor::FromValues<int32_t>(Shape{2}, {257, -1})};
   t.outputs = {TensorType(DType::kUint8, Shape{2})};
-  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(), (std::vector<int64_t>{1, 255}));
+  EXPECT_EQ(ToInt64s(RunKernel(kCastKernel, t, Isa::kScalar)[0]).value(),
+            (std::vector<int64_t>{1, 255}));
 }
 
 // Every half, and floats around every rounding boundary of one.
 TEST(Cast, HalvesOfEveryKind) {
   std::vector<uint16_t> halves(65536);
-  std::vector<float> floats, edges = {0x1p-25f, 0x1.000002p-25f, 65519.0f, 65520.0f, 1e30f, 1e-30f, 1e-40f, std::nanf(""), -std::nanf("")};
+  std::vector<float> floats,
+      edges = {0x1p-25f, 0x1.000002p-25f, 65519.0f,      65520.0f,      1e30f,
+               1e-30f,   1e-40f,          std::nanf(""), -std::nanf("")};
   for (uint32_t i = 0; i < 65536; ++i) {
     halves[i] = static_cast<uint16_t>(i);
     floats.push_back(HalfToFloat(halves[i]));
     if (i % 32768 >= 0x7bff) continue;
     const float between = (floats.back() + HalfToFloat(static_cast<uint16_t>(i + 1))) / 2;
-    for (float v : {between, std::nextafterf(between, 0), std::nextafterf(between, 1e9f)}) edges.push_back(v);
+    for (float v : {between, std::nextafterf(between, 0), std::nextafterf(between, 1e9f)})
+      edges.push_back(v);
   }
   const auto n = static_cast<int64_t>(edges.size());
   TestCall t;
@@ -339,7 +367,8 @@ TEST(Cast, HalvesOfEveryKind) {
   t.outputs = {TensorType(DType::kFloat16, Shape{n})};
   for (Isa isa : TestIsas()) {
     const Tensor got = RunKernel(kCastKernel, t, isa)[0];
-    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(got.data<uint16_t>()[i], FloatToHalf(edges[i])) << IsaName(isa) << " " << edges[i];
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(got.data<uint16_t>()[i], FloatToHalf(edges[i])) << IsaName(isa) << " " << edges[i];
   }
 }
 
@@ -368,7 +397,8 @@ TEST(Quantize, GathersRowsOfBytes) {
     const int64_t rows[] = {4, 0, 4, 2, 0, 1};
     for (int64_t i = 0; i < want.elements(); ++i) {
       const auto row = static_cast<size_t>(rows[i / 37]), s = per_row ? row : 0;
-      want.mutable_data<float>()[i] = DequantizeValue(t.inputs[0].data<int8_t>()[row * 37 + i % 37], quant.scales[s], quant.zero_points[s]);
+      want.mutable_data<float>()[i] = DequantizeValue(t.inputs[0].data<int8_t>()[row * 37 + i % 37],
+                                                      quant.scales[s], quant.zero_points[s]);
     }
     ExpectKernel(*FindKernel("gather_dequantize"), t, {want}, per_row ? "per row" : "one scale");
   }

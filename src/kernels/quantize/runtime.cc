@@ -1,4 +1,5 @@
-// QuantizeLinear and DequantizeLinear whose scale and zero point are inputs, and DynamicQuantizeLinear: plain integers.
+// QuantizeLinear and DequantizeLinear whose scale and zero point are inputs, and
+// DynamicQuantizeLinear: plain integers.
 #include <utility>
 
 #include "kernels/parallel.h"
@@ -12,37 +13,44 @@ std::optional<AxisView> ViewOf(const KernelCall& call) {
   return AxisViewOf(call.inputs[0].shape, call.attrs.Int("axis", 1), ElementsOf(call.inputs[1]));
 }
 
-// What both directions ask: a float32 scale, a zero point of the integers' type and as many, no blocks.
+// What both directions ask: a float32 scale, a zero point of the integers' type and as many, no
+// blocks.
 std::optional<Rejection> RejectScales(const KernelCall& call, const TensorType& integers) {
   if (!call.has_input(1)) return Reject("types", "no scale input: it is in the type");
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (!PlainFloat(call.inputs[1])) return Reject("types", "scale is {}, expected float32", call.inputs[1].ToString());
+  if (!PlainFloat(call.inputs[1]))
+    return Reject("types", "scale is {}, expected float32", call.inputs[1].ToString());
   if (!IntegerKindOf(integers.dtype) || integers.quantized()) {
-    return Reject("types", "integers are {}, expected plain uint8, int8 or int32", integers.ToString());
+    return Reject("types", "integers are {}, expected plain uint8, int8 or int32",
+                  integers.ToString());
   }
-  if (call.has_input(2) &&
-      (call.inputs[2].dtype != integers.dtype || ElementsOf(call.inputs[2]) != ElementsOf(call.inputs[1]))) {
-    return Reject("types", "zero point is {} for integers {} and a scale {}", call.inputs[2].ToString(), integers.ToString(),
-                  call.inputs[1].ToString());
+  if (call.has_input(2) && (call.inputs[2].dtype != integers.dtype ||
+                            ElementsOf(call.inputs[2]) != ElementsOf(call.inputs[1]))) {
+    return Reject("types", "zero point is {} for integers {} and a scale {}",
+                  call.inputs[2].ToString(), integers.ToString(), call.inputs[1].ToString());
   }
   if (call.attrs.Int("block_size") != 0 || !ViewOf(call)) {
-    return Reject("shape", "scales {} for {}, expected one or one per index of the axis", call.inputs[1].shape.ToString(),
-                  call.inputs[0].shape.ToString());
+    return Reject("shape", "scales {} for {}, expected one or one per index of the axis",
+                  call.inputs[1].shape.ToString(), call.inputs[0].shape.ToString());
   }
   if (call.inputs[0].shape != call.outputs[0].shape) {
-    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(), call.outputs[0].shape.ToString());
+    return Reject("shape", "{} -> {}", call.inputs[0].shape.ToString(),
+                  call.outputs[0].shape.ToString());
   }
   return std::nullopt;
 }
 
 std::optional<Rejection> RejectQuantize(const KernelCall& call) {
-  if (!PlainFloat(call.inputs[0])) return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
-  if (call.outputs[0].dtype == DType::kInt32) return Reject("types", "output is int32, expected uint8 or int8");
+  if (!PlainFloat(call.inputs[0]))
+    return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
+  if (call.outputs[0].dtype == DType::kInt32)
+    return Reject("types", "output is int32, expected uint8 or int8");
   return RejectScales(call, call.outputs[0]);
 }
 
 std::optional<Rejection> RejectDequantize(const KernelCall& call) {
-  if (!PlainFloat(call.outputs[0])) return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
+  if (!PlainFloat(call.outputs[0]))
+    return Reject("types", "output is {}, expected float32", call.outputs[0].ToString());
   return RejectScales(call, call.inputs[0]);
 }
 
@@ -78,8 +86,10 @@ struct RuntimeState {
             table.dequantize(integers + at * BytesOf(kind), kind, y + at, n, scales[i], zeros[i]);
           },
           [&](int64_t at, int64_t n, int64_t i) {
-            if (quantize) return table.quantize_each(x + at, q + at, n, scales + i, zeros + i, range);
-            table.dequantize_each(integers + at * BytesOf(kind), kind, y + at, n, scales + i, zeros + i);
+            if (quantize)
+              return table.quantize_each(x + at, q + at, n, scales + i, zeros + i, range);
+            table.dequantize_each(integers + at * BytesOf(kind), kind, y + at, n, scales + i,
+                                  zeros + i);
           });
     });
   }
@@ -89,28 +99,32 @@ Result<BoundKernel> BindRuntime(const KernelCall& call, const BindOptions& optio
   const bool quantize = call.op == "QuantizeLinear";
   const int64_t elements = ElementsOf(call.inputs[0]);
   const AxisView view = *ViewOf(call);
-  return BoundKernel::Of(RuntimeState{view, *IntegerKindOf(quantize ? call.outputs[0].dtype : call.inputs[0].dtype), quantize,
-                                      call.has_input(2), options.isa, elements, Grain(elements, 0.15, options.threads)},
-                         static_cast<size_t>(view.axis) * sizeof(int32_t));
+  return BoundKernel::Of(
+      RuntimeState{view, *IntegerKindOf(quantize ? call.outputs[0].dtype : call.inputs[0].dtype),
+                   quantize, call.has_input(2), options.isa, elements,
+                   Grain(elements, 0.15, options.threads)},
+      static_cast<size_t>(view.axis) * sizeof(int32_t));
 }
 
 // ---- DynamicQuantizeLinear: y, y_scale, y_zero_point
 
 std::optional<Rejection> RejectDynamic(const KernelCall& call) {
   if (auto unknown = RejectUnknownShapes(call)) return unknown;
-  if (!PlainFloat(call.inputs[0])) return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
+  if (!PlainFloat(call.inputs[0]))
+    return Reject("types", "input 0 is {}, expected float32", call.inputs[0].ToString());
   if (call.has_input(1) && (!PlainFloat(call.inputs[1]) || ElementsOf(call.inputs[1]) != 2)) {
     return Reject("types", "range is {}, expected float32[2]", call.inputs[1].ToString());
   }
-  if (call.outputs.size() != 3) return Reject("types", "{} outputs, expected 3", call.outputs.size());
+  if (call.outputs.size() != 3)
+    return Reject("types", "{} outputs, expected 3", call.outputs.size());
   if (call.outputs[0].dtype != DType::kUint8 || call.outputs[0].quantized()) {
     return Reject("types", "output 0 is {}, expected plain uint8", call.outputs[0].ToString());
   }
   return std::nullopt;
 }
 
-// scale = (max(x, 0) - min(x, 0)) / 255, 1 when all are 0; zero = saturate(round_half_even(0 - min(x, 0) / scale));
-// y = saturate(round_half_even(x / scale) + zero).
+// scale = (max(x, 0) - min(x, 0)) / 255, 1 when all are 0; zero = saturate(round_half_even(0 -
+// min(x, 0) / scale)); y = saturate(round_half_even(x / scale) + zero).
 struct DynamicState {
   static constexpr int64_t kPiece = 16384;
   int64_t elements;
@@ -122,18 +136,22 @@ struct DynamicState {
   int64_t pieces() const { return CeilDiv(elements, kPiece); }
 
   std::pair<float, float> RangeOf(const void* const* in, const RunContext& context) const {
-    if (has_range) return {static_cast<const float*>(in[1])[0], static_cast<const float*>(in[1])[1]};
+    if (has_range)
+      return {static_cast<const float*>(in[1])[0], static_cast<const float*>(in[1])[1]};
     const QuantizeTable& table = QuantizeTableFor(isa);
     const auto* x = static_cast<const float*>(in[0]);
     auto* lows = reinterpret_cast<float*>(context.scratch);
     float* highs = lows + pieces();
-    context.pool.ParallelFor(pieces(), Grain(pieces(), 800, threads), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        table.range(x + i * kPiece, std::min(kPiece, elements - i * kPiece), lows + i, highs + i);
-      }
-    });
+    context.pool.ParallelFor(
+        pieces(), Grain(pieces(), 800, threads), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            table.range(x + i * kPiece, std::min(kPiece, elements - i * kPiece), lows + i,
+                        highs + i);
+          }
+        });
     float low = 0, high = 0;
-    for (int64_t i = 0; i < pieces(); ++i) low = std::min(low, lows[i]), high = std::max(high, highs[i]);
+    for (int64_t i = 0; i < pieces(); ++i)
+      low = std::min(low, lows[i]), high = std::max(high, highs[i]);
     return {low, high};
   }
 
@@ -146,23 +164,35 @@ struct DynamicState {
     if (writes_scale) *static_cast<float*>(out[1]) = scale;
     if (writes_zero) *static_cast<uint8_t*>(out[2]) = static_cast<uint8_t>(zero);
     const Divisor by = elements < kPiece ? Divisor(scale) : Divisor::Of(scale);
-    context.pool.ParallelFor(elements, Grain(elements, 0.15, threads), [&](int64_t begin, int64_t end) {
-      table.quantize(x + begin, static_cast<uint8_t*>(out[0]) + begin, end - begin, by, zero, ByteRange{0, 255});
-    });
+    context.pool.ParallelFor(elements, Grain(elements, 0.15, threads),
+                             [&](int64_t begin, int64_t end) {
+                               table.quantize(x + begin, static_cast<uint8_t*>(out[0]) + begin,
+                                              end - begin, by, zero, ByteRange{0, 255});
+                             });
   }
 };
 
 Result<BoundKernel> BindDynamic(const KernelCall& call, const BindOptions& options) {
-  DynamicState state{ElementsOf(call.inputs[0]), options.threads, options.isa, call.outputs[1].dtype != DType::kUndefined,
-                     call.outputs[2].dtype != DType::kUndefined, call.has_input(1)};
+  DynamicState state{ElementsOf(call.inputs[0]),
+                     options.threads,
+                     options.isa,
+                     call.outputs[1].dtype != DType::kUndefined,
+                     call.outputs[2].dtype != DType::kUndefined,
+                     call.has_input(1)};
   const size_t scratch = static_cast<size_t>(state.pieces()) * 2 * sizeof(float);
   return BoundKernel::Of(state, scratch);
 }
 
 }  // namespace
 
-extern const KernelDef kQuantizeRuntime = {"quantize_runtime", "QuantizeLinear", "int8", Peak::kMemory, RejectQuantize, nullptr, BindRuntime};
-extern const KernelDef kDequantizeRuntime = {"dequantize_runtime", "DequantizeLinear", "int8", Peak::kMemory, RejectDequantize, nullptr, BindRuntime};
-extern const KernelDef kDynamicQuantizeKernel = {"dynamic_quantize", "DynamicQuantizeLinear", "int8", Peak::kMemory, RejectDynamic, nullptr, BindDynamic};
+extern const KernelDef kQuantizeRuntime = {"quantize_runtime", "QuantizeLinear", "int8",
+                                           Peak::kMemory,      RejectQuantize,   nullptr,
+                                           BindRuntime};
+extern const KernelDef kDequantizeRuntime = {"dequantize_runtime", "DequantizeLinear", "int8",
+                                             Peak::kMemory,        RejectDequantize,   nullptr,
+                                             BindRuntime};
+extern const KernelDef kDynamicQuantizeKernel = {
+    "dynamic_quantize", "DynamicQuantizeLinear", "int8", Peak::kMemory, RejectDynamic, nullptr,
+    BindDynamic};
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
-// The table of a linear operator (input 4): y = table[q], where q is the operator's result quantized to uint8 with the
-// parameters of the table's type. Kernels compute q and send the bytes through the table while they are in the cache.
+// The table of a linear operator (input 4): y = table[q], where q is the operator's result
+// quantized to uint8 with the parameters of the table's type. Kernels compute q and send the bytes
+// through the table while they are in the cache.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@ namespace evoq {
 
 inline constexpr size_t kTableInput = 4;
 
-// uint8[256], quantized with one scale, a plain constant, and an output in uint8. Passes when there is no table.
+// uint8[256], quantized with one scale, a plain constant, and an output in uint8. Passes when there
+// is no table.
 inline std::optional<Rejection> RejectTable(const KernelCall& call) {
   if (!call.has_input(kTableInput)) return std::nullopt;
   const TensorType& table = call.inputs[kTableInput];
@@ -21,7 +23,8 @@ inline std::optional<Rejection> RejectTable(const KernelCall& call) {
     return Reject("not-constant", "table is not a plain constant");
   }
   if (!QuantizedU8(call.outputs[0])) {
-    return Reject("types", "output is {} behind a table, expected uint8 with one scale", call.outputs[0].ToString());
+    return Reject("types", "output is {} behind a table, expected uint8 with one scale",
+                  call.outputs[0].ToString());
   }
   return std::nullopt;
 }
@@ -29,7 +32,8 @@ inline std::optional<Rejection> RejectTable(const KernelCall& call) {
 // A call that passed RejectTable as it is before its table: with q's type as output.
 struct CallBeforeTable {
   explicit CallBeforeTable(const KernelCall& call)
-      : output(call.outputs[0]), call{call.op, call.attrs, call.inputs, {&output, 1}, call.constants} {
+      : output(call.outputs[0]),
+        call{call.op, call.attrs, call.inputs, {&output, 1}, call.constants} {
     if (!call.has_input(kTableInput)) return;
     output.quant = call.inputs[kTableInput].quant;
     const auto* entries = call.constant(kTableInput)->data<uint8_t>();

@@ -23,9 +23,11 @@ std::optional<Rejection> RejectNearest(const KernelCall& call) {
   as_y.shape = call.outputs[0].shape;
   const int bits = DTypeBits(x.dtype);
   if (!(as_y == call.outputs[0]) || bits % 8 != 0 || (x.quantized() && !x.quant->per_tensor())) {
-    return Reject("types", "{} -> {}: nearest keeps the elements", x.ToString(), call.outputs[0].ToString());
+    return Reject("types", "{} -> {}: nearest keeps the elements", x.ToString(),
+                  call.outputs[0].ToString());
   }
-  if (call.attrs.String("mode", "nearest") != "nearest") return Reject("attribute", "mode {}", call.attrs.String("mode"));
+  if (call.attrs.String("mode", "nearest") != "nearest")
+    return Reject("attribute", "mode {}", call.attrs.String("mode"));
   return RejectPlan(call);
 }
 
@@ -39,7 +41,8 @@ bool IsDoubling(const AxisTaps& taps) {
 
 template <typename T>
 void PickElements(const void* x, void* y, const std::vector<int64_t>& index) {
-  for (size_t o = 0; o < index.size(); ++o) static_cast<T*>(y)[o] = static_cast<const T*>(x)[index[o]];
+  for (size_t o = 0; o < index.size(); ++o)
+    static_cast<T*>(y)[o] = static_cast<const T*>(x)[index[o]];
 }
 
 // Each of n elements twice, 16 bytes at a time; the last 16 overlap those before.
@@ -51,16 +54,19 @@ void DoubleElements(const std::byte* x, std::byte* y, int64_t n) {
     V v, low, high;
     std::memcpy(&v, x + i * static_cast<int64_t>(sizeof(T)), 16);
     if constexpr (kStep == 4) {
-      low = __builtin_shufflevector(v, v, 0, 0, 1, 1), high = __builtin_shufflevector(v, v, 2, 2, 3, 3);
+      low = __builtin_shufflevector(v, v, 0, 0, 1, 1),
+      high = __builtin_shufflevector(v, v, 2, 2, 3, 3);
     } else {
       low = __builtin_shufflevector(v, v, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-      high = __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
+      high =
+          __builtin_shufflevector(v, v, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15);
     }
     std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)), &low, 16);
     std::memcpy(y + 2 * i * static_cast<int64_t>(sizeof(T)) + 16, &high, 16);
   };
   if (n < kStep) {
-    for (int64_t i = 0; i < 2 * n; ++i) reinterpret_cast<T*>(y)[i] = reinterpret_cast<const T*>(x)[i / 2];
+    for (int64_t i = 0; i < 2 * n; ++i)
+      reinterpret_cast<T*>(y)[i] = reinterpret_cast<const T*>(x)[i / 2];
     return;
   }
   for (int64_t i = 0; i + kStep < n; i += kStep) step(i);
@@ -76,21 +82,27 @@ struct NearestState {
     if (plan.w.keep) {
       std::memcpy(y, x, static_cast<size_t>(plan.w.in * pixel));
     } else if (plan.channels == 1 && element == 1) {
-      doubling ? DoubleElements<uint8_t>(x, y, plan.w.in) : PickElements<uint8_t>(x, y, plan.w.index);
+      doubling ? DoubleElements<uint8_t>(x, y, plan.w.in)
+               : PickElements<uint8_t>(x, y, plan.w.index);
     } else if (plan.channels == 1 && element == 4) {
-      doubling ? DoubleElements<uint32_t>(x, y, plan.w.in) : PickElements<uint32_t>(x, y, plan.w.index);
+      doubling ? DoubleElements<uint32_t>(x, y, plan.w.in)
+               : PickElements<uint32_t>(x, y, plan.w.index);
     } else {
-      for (int64_t o = 0; o < plan.w.out; ++o) std::memcpy(y + o * pixel, x + plan.w.index[o] * pixel, static_cast<size_t>(pixel));
+      for (int64_t o = 0; o < plan.w.out; ++o)
+        std::memcpy(y + o * pixel, x + plan.w.index[o] * pixel, static_cast<size_t>(pixel));
     }
   }
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
-    const int64_t rows = plan.images * plan.d.out * plan.h.out, x_row = plan.w.in * pixel, y_row = plan.w.out * pixel;
+    const int64_t rows = plan.images * plan.d.out * plan.h.out, x_row = plan.w.in * pixel,
+                  y_row = plan.w.out * pixel;
     context.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end) {
       auto* y = static_cast<std::byte*>(out[0]);
-      int64_t previous = -1, oh = begin % plan.h.out, od = begin / plan.h.out % plan.d.out, image = begin / plan.h.out / plan.d.out;
+      int64_t previous = -1, oh = begin % plan.h.out, od = begin / plan.h.out % plan.d.out,
+              image = begin / plan.h.out / plan.d.out;
       for (int64_t row = begin; row < end; ++row) {
-        const int64_t ih = plan.h.keep ? oh : plan.h.index[oh], id = plan.d.keep ? od : plan.d.index[od];
+        const int64_t ih = plan.h.keep ? oh : plan.h.index[oh],
+                      id = plan.d.keep ? od : plan.d.index[od];
         const int64_t from = (image * plan.d.in + id) * plan.h.in + ih;
         if (from == previous) {
           std::memcpy(y + row * y_row, y + (row - 1) * y_row, static_cast<size_t>(y_row));
@@ -115,7 +127,9 @@ Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& optio
   state.doubling = IsDoubling(state.plan.w);
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
   if (state.pixel == 0) state.plan.images = 0;
-  state.grain = Grain(rows, static_cast<double>(state.plan.w.out) * (2 + 0.05 * static_cast<double>(state.pixel)), options.threads);
+  state.grain = Grain(
+      rows, static_cast<double>(state.plan.w.out) * (2 + 0.05 * static_cast<double>(state.pixel)),
+      options.threads);
   return BoundKernel::Of(std::move(state));
 }
 
@@ -124,9 +138,11 @@ Result<BoundKernel> BindNearest(const KernelCall& call, const BindOptions& optio
 std::optional<Rejection> RejectLinear(const KernelCall& call) {
   const TensorType &x = call.inputs[0], &y = call.outputs[0];
   if (!(PlainFloat(x) && PlainFloat(y)) && !(QuantizedU8(x) && QuantizedU8(y))) {
-    return Reject("types", "{} -> {}, expected float32 or uint8 with one scale", x.ToString(), y.ToString());
+    return Reject("types", "{} -> {}, expected float32 or uint8 with one scale", x.ToString(),
+                  y.ToString());
   }
-  if (call.attrs.String("mode", "nearest") != "linear") return Reject("attribute", "mode {}", call.attrs.String("mode", "nearest"));
+  if (call.attrs.String("mode", "nearest") != "linear")
+    return Reject("attribute", "mode {}", call.attrs.String("mode", "nearest"));
   return RejectPlan(call);
 }
 
@@ -141,26 +157,31 @@ struct LinearState {
 
   int64_t row_floats() const { return plan.w.in * plan.channels; }
   // Pixels of an output row that are quantized while they are in the nearest cache.
-  int64_t pixels() const { return std::max<int64_t>(1, 1024 / std::max<int64_t>(1, plan.channels)); }
+  int64_t pixels() const {
+    return std::max<int64_t>(1, 1024 / std::max<int64_t>(1, plan.channels));
+  }
   int64_t slot_floats() const { return 3 * row_floats() + (bytes ? pixels() * plan.channels : 0); }
 
   // x's row blended along d: into `to`, or where it lies already.
   const float* BlendedD(const void* x, int64_t image, int64_t od, int64_t ih, float* to) const {
     const int64_t n = row_floats();
     const auto at = [&](int64_t id) { return ((image * plan.d.in + id) * plan.h.in + ih) * n; };
-    const int64_t d0 = plan.d.keep ? od : plan.d.index[2 * od], d1 = plan.d.keep ? od : plan.d.index[2 * od + 1];
+    const int64_t d0 = plan.d.keep ? od : plan.d.index[2 * od],
+                  d1 = plan.d.keep ? od : plan.d.index[2 * od + 1];
     if (bytes) {
       const auto* q = static_cast<const uint8_t*>(x);
       if (plan.d.keep) {
         QuantizeTableFor(isa).dequantize(q + at(d0), IntegerKind::kUint8, to, n, scale_x, zero_x);
       } else {
-        ResizeTableFor(isa).blend_bytes(q + at(d0), q + at(d1), plan.d.weight[2 * od], plan.d.weight[2 * od + 1], scale_x, zero_x, to, n);
+        ResizeTableFor(isa).blend_bytes(q + at(d0), q + at(d1), plan.d.weight[2 * od],
+                                        plan.d.weight[2 * od + 1], scale_x, zero_x, to, n);
       }
       return to;
     }
     const auto* f = static_cast<const float*>(x);
     if (plan.d.keep) return f + at(d0);
-    ResizeTableFor(isa).blend(f + at(d0), f + at(d1), plan.d.weight[2 * od], plan.d.weight[2 * od + 1], to, n);
+    ResizeTableFor(isa).blend(f + at(d0), f + at(d1), plan.d.weight[2 * od],
+                              plan.d.weight[2 * od + 1], to, n);
     return to;
   }
 
@@ -175,7 +196,8 @@ struct LinearState {
     }
     const int k = rows.number[0] == other ? 1 : 0;
     rows.number[k] = number;
-    QuantizeTableFor(isa).dequantize(x + number * row_floats(), IntegerKind::kUint8, rows.row[k], row_floats(), scale_x, zero_x);
+    QuantizeTableFor(isa).dequantize(x + number * row_floats(), IntegerKind::kUint8, rows.row[k],
+                                     row_floats(), scale_x, zero_x);
     return rows.row[k];
   }
 
@@ -183,7 +205,8 @@ struct LinearState {
   void Row(const void* x, void* y, int64_t row, float* slot, RealRows& real) const {
     const ResizeTable& table = ResizeTableFor(isa);
     const int64_t n = row_floats(), c = plan.channels, out_floats = plan.w.out * c;
-    const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out, image = row / plan.h.out / plan.d.out;
+    const int64_t oh = row % plan.h.out, od = row / plan.h.out % plan.d.out,
+                  image = row / plan.h.out / plan.d.out;
     float *a = slot, *b = slot + n;
     const float* blended;
     if (plan.h.keep) {
@@ -194,7 +217,8 @@ struct LinearState {
       if (bytes && plan.d.keep) {
         const int64_t first = (image * plan.d.in + od) * plan.h.in;
         const float* p0 = Real(static_cast<const uint8_t*>(x), first + h0, first + h1, real);
-        table.blend(p0, Real(static_cast<const uint8_t*>(x), first + h1, first + h0, real), w0, w1, a, n);
+        table.blend(p0, Real(static_cast<const uint8_t*>(x), first + h1, first + h0, real), w0, w1,
+                    a, n);
       } else {
         const float *p0 = BlendedD(x, image, od, h0, a), *p1 = BlendedD(x, image, od, h1, b);
         table.blend(p0, p1, w0, w1, a, n);
@@ -217,7 +241,8 @@ struct LinearState {
     if (plan.w.keep) return quantize(blended, y, plan.w.out * c, by, zero_y, ByteRange{});
     for (int64_t o = 0; o < plan.w.out; o += pixels()) {
       const int64_t count = std::min(pixels(), plan.w.out - o);
-      ResizeTableFor(isa).blend_pixels(blended, plan.w.index.data() + 2 * o, plan.w.weight.data() + 2 * o, part, count, c);
+      ResizeTableFor(isa).blend_pixels(blended, plan.w.index.data() + 2 * o,
+                                       plan.w.weight.data() + 2 * o, part, count, c);
       quantize(part, y + o * c, count * c, by, zero_y, ByteRange{});
     }
   }
@@ -248,7 +273,9 @@ Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& option
   }
   state.isa = options.isa;
   const int64_t rows = state.plan.images * state.plan.d.out * state.plan.h.out;
-  const int64_t grain = Grain(rows, static_cast<double>(state.plan.w.out * state.plan.channels) * 0.5 + 10, options.threads);
+  const int64_t grain =
+      Grain(rows, static_cast<double>(state.plan.w.out * state.plan.channels) * 0.5 + 10,
+            options.threads);
   state.pieces = std::clamp<int64_t>(CeilDiv(rows, grain), 1, 4 * options.threads);
   const size_t scratch = static_cast<size_t>(state.pieces * state.slot_floats()) * sizeof(float);
   return BoundKernel::Of(std::move(state), scratch);
@@ -256,7 +283,9 @@ Result<BoundKernel> BindLinear(const KernelCall& call, const BindOptions& option
 
 }  // namespace
 
-extern const KernelDef kResizeNearest = {"resize_nearest", "Resize", "any", Peak::kMemory, RejectNearest, nullptr, BindNearest};
-extern const KernelDef kResizeLinear = {"resize_linear", "Resize", "any", Peak::kMemory, RejectLinear, nullptr, BindLinear};
+extern const KernelDef kResizeNearest = {"resize_nearest", "Resize", "any",      Peak::kMemory,
+                                         RejectNearest,    nullptr,  BindNearest};
+extern const KernelDef kResizeLinear = {"resize_linear", "Resize", "any",     Peak::kMemory,
+                                        RejectLinear,    nullptr,  BindLinear};
 
 }  // namespace evoq

@@ -1,8 +1,10 @@
-// Resize along up to three spatial axes: nearest and linear (two taps an axis), channels last or first.
+// Resize along up to three spatial axes: nearest and linear (two taps an axis), channels last or
+// first.
 //
-// Axes are interpolated one after the other in ascending order, an axis that keeps its size under scale 1 being left
-// alone: t[o] = weight[2o] * x[index[2o]] + weight[2o + 1] * x[index[2o + 1]], one rounding per written operation.
-// Coordinates are computed in double, weights rounded to float32. Quantized values are dequantized, and quantized after.
+// Axes are interpolated one after the other in ascending order, an axis that keeps its size under
+// scale 1 being left alone: t[o] = weight[2o] * x[index[2o]] + weight[2o + 1] * x[index[2o + 1]],
+// one rounding per written operation. Coordinates are computed in double, weights rounded to
+// float32. Quantized values are dequantized, and quantized after.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,12 @@ struct ResizeTable {
   // y[i] = w0 * a[i] + w1 * b[i].
   void (*blend)(const float* a, const float* b, float w0, float w1, float* y, int64_t n);
   // Bytes dequantized on the way: real(q) = (q - zero) * scale.
-  void (*blend_bytes)(const uint8_t* a, const uint8_t* b, float w0, float w1, float scale, int32_t zero, float* y, int64_t n);
-  // Pixels of c floats: y[o] = weight[2o] * x[index[2o]] + weight[2o + 1] * x[index[2o + 1]] for o < n.
-  void (*blend_pixels)(const float* x, const int64_t* index, const float* weight, float* y, int64_t n, int64_t c);
+  void (*blend_bytes)(const uint8_t* a, const uint8_t* b, float w0, float w1, float scale,
+                      int32_t zero, float* y, int64_t n);
+  // Pixels of c floats: y[o] = weight[2o] * x[index[2o]] + weight[2o + 1] * x[index[2o + 1]] for o
+  // < n.
+  void (*blend_pixels)(const float* x, const int64_t* index, const float* weight, float* y,
+                       int64_t n, int64_t c);
 };
 EVOQ_ISA_TABLE(ResizeTable)
 

@@ -12,29 +12,39 @@ double Place(const std::string& mode, double in, double out, double scale, doubl
   if (mode == "align_corners") return out > 1 ? o * (in - 1) / (out - 1) : 0;
   if (mode == "asymmetric") return o / scale;
   if (mode == "pytorch_half_pixel" && out <= 1) return 0;
-  if (mode == "half_pixel_symmetric") return in / 2 * (1 - out / (scale * in)) + (o + 0.5) / scale - 0.5;
+  if (mode == "half_pixel_symmetric")
+    return in / 2 * (1 - out / (scale * in)) + (o + 0.5) / scale - 0.5;
   return (o + 0.5) / scale - 0.5;
 }
 
-int64_t Inside(double at, int64_t n) { return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(n - 1))); }
+int64_t Inside(double at, int64_t n) {
+  return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(n - 1)));
+}
 
 // [outer, n, inner] -> [outer, out, inner] along one axis, as resize.h says.
-std::vector<float> Axis(const std::vector<float>& x, int64_t outer, int64_t n, int64_t inner, int64_t out, double scale,
-                        const std::string& mode, const std::string& nearest) {
+std::vector<float> Axis(const std::vector<float>& x, int64_t outer, int64_t n, int64_t inner,
+                        int64_t out, double scale, const std::string& mode,
+                        const std::string& nearest) {
   std::vector<float> y(static_cast<size_t>(outer * out * inner));
   for (int64_t a = 0; a < outer; ++a) {
     for (int64_t o = 0; o < out; ++o) {
-      const double place = Place(mode, static_cast<double>(n), static_cast<double>(out), scale, static_cast<double>(o));
+      const double place = Place(mode, static_cast<double>(n), static_cast<double>(out), scale,
+                                 static_cast<double>(o));
       const double base = std::floor(place);
       for (int64_t i = 0; i < inner; ++i) {
         const auto at = [&](double p) { return x[(a * n + Inside(p, n)) * inner + i]; };
         float& v = y[(a * out + o) * inner + i];
-        if (nearest == "floor") v = at(std::floor(place));
-        else if (nearest == "ceil") v = at(std::ceil(place));
-        else if (nearest == "round_prefer_floor") v = at(std::ceil(place - 0.5));
-        else if (nearest == "round_prefer_ceil") v = at(std::floor(place + 0.5));
+        if (nearest == "floor")
+          v = at(std::floor(place));
+        else if (nearest == "ceil")
+          v = at(std::ceil(place));
+        else if (nearest == "round_prefer_floor")
+          v = at(std::ceil(place - 0.5));
+        else if (nearest == "round_prefer_ceil")
+          v = at(std::floor(place + 0.5));
         else {
-          const auto w0 = static_cast<float>(1 - (place - base)), w1 = static_cast<float>(std::max(0.0, 1 - std::fabs(base + 1 - place)));
+          const auto w0 = static_cast<float>(1 - (place - base)),
+                     w1 = static_cast<float>(std::max(0.0, 1 - std::fabs(base + 1 - place)));
           const float first = w0 * at(base);
           v = first + w1 * at(base + 1);
         }
@@ -50,20 +60,23 @@ struct Case {
 };
 
 // Every axis of the case in ascending order; `nearest` empty for linear.
-std::vector<float> Reference(const Case& s, std::vector<float> x, const std::string& mode, const std::string& nearest) {
+std::vector<float> Reference(const Case& s, std::vector<float> x, const std::string& mode,
+                             const std::string& nearest) {
   std::vector<int64_t> sizes = s.in;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     if (s.in[axis] == s.out[axis]) continue;
     int64_t outer = 1, inner = 1;
     for (size_t i = 0; i < axis; ++i) outer *= sizes[i];
     for (size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    x = Axis(x, outer, sizes[axis], inner, s.out[axis], static_cast<double>(s.out[axis]) / static_cast<double>(s.in[axis]), mode, nearest);
+    x = Axis(x, outer, sizes[axis], inner, s.out[axis],
+             static_cast<double>(s.out[axis]) / static_cast<double>(s.in[axis]), mode, nearest);
     sizes[axis] = s.out[axis];
   }
   return x;
 }
 
-TestCall MakeCall(const Case& s, TensorType x, TensorType y, const std::string& mode, const std::string& coordinates) {
+TestCall MakeCall(const Case& s, TensorType x, TensorType y, const std::string& mode,
+                  const std::string& coordinates) {
   TestCall t;
   t.op = "Resize";
   if (s.last) t.attrs.Set("channels_last", 1);
@@ -76,7 +89,8 @@ TestCall MakeCall(const Case& s, TensorType x, TensorType y, const std::string& 
     sizes.insert(sizes.begin() + 1, sizes.back());
     sizes.pop_back();
   }
-  t.inputs = {RandomTensor(x, 1), Tensor(), Tensor(), Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(sizes.size())}, sizes)};
+  t.inputs = {RandomTensor(x, 1), Tensor(), Tensor(),
+              Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(sizes.size())}, sizes)};
   t.is_constant = {false, false, false, true};
   t.outputs = {y};
   return t;
@@ -94,7 +108,8 @@ const Case kCases[] = {{{1, 7, 9, 20}, {1, 14, 18, 20}, true},
                        {{2, 2, 4, 21}, {2, 2, 7, 42}, false},
                        {{2, 2, 3, 4, 5}, {2, 2, 3, 8, 7}, false},
                        {{2, 3, 5, 6, 100}, {2, 3, 8, 6, 200}, false}};
-const char* const kModes[] = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"};
+const char* const kModes[] = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric",
+                              "half_pixel_symmetric"};
 
 TEST(Resize, NearestPicksElements) {
   for (const Case& s : kCases) {
@@ -102,15 +117,20 @@ TEST(Resize, NearestPicksElements) {
       for (const char* nearest : {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}) {
         for (DType dtype : {DType::kFloat32, DType::kUint8}) {
           if (s.out.back() == 200 && std::string(nearest) != "floor") continue;
-          const TensorType type = dtype == DType::kUint8 ? TensorType(dtype, Shape{}, QuantParams::PerTensor(1, 0)) : TensorType(dtype, Shape{});
+          const TensorType type = dtype == DType::kUint8
+                                      ? TensorType(dtype, Shape{}, QuantParams::PerTensor(1, 0))
+                                      : TensorType(dtype, Shape{});
           TestCall t = MakeCall(s, type, type, "nearest", mode);
           t.attrs.Set("nearest_mode", nearest);
           const Tensor real = ToFloat32(t.inputs[0]).value();
-          const auto picked = Reference(s, {real.values<float>().begin(), real.values<float>().end()}, mode, nearest);
+          const auto picked = Reference(
+              s, {real.values<float>().begin(), real.values<float>().end()}, mode, nearest);
           const Tensor as_float = Tensor::FromValues(Shape(s.out), picked);
-          const Tensor want = dtype == DType::kUint8 ? QuantizeTensor(as_float, t.outputs[0]).value() : as_float;
+          const Tensor want =
+              dtype == DType::kUint8 ? QuantizeTensor(as_float, t.outputs[0]).value() : as_float;
           const auto got = RunKernel(kResizeNearest, t, Isa::kScalar, 2);
-          EXPECT_EQ(FirstDifference(got[0], want), "") << mode << " " << nearest << " " << Shape(s.in).ToString();
+          EXPECT_EQ(FirstDifference(got[0], want), "")
+              << mode << " " << nearest << " " << Shape(s.in).ToString();
         }
       }
     }
@@ -118,15 +138,20 @@ TEST(Resize, NearestPicksElements) {
 }
 
 TEST(Resize, LinearEqualsTheDefinition) {
-  const TensorType f32(DType::kFloat32, Shape{}), x8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 120)),
+  const TensorType f32(DType::kFloat32, Shape{}),
+      x8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.03f, 120)),
       y8(DType::kUint8, Shape{}, QuantParams::PerTensor(0.025f, 110));
   for (const Case& s : kCases) {
     for (const char* mode : kModes) {
       for (bool bytes : {false, true}) {
         const TestCall t = MakeCall(s, bytes ? x8 : f32, bytes ? y8 : f32, "linear", mode);
         const Tensor real = ToFloat32(t.inputs[0]).value();
-        const Tensor blended = Tensor::FromValues(Shape(s.out), Reference(s, {real.values<float>().begin(), real.values<float>().end()}, mode, ""));
-        ExpectKernel(kResizeLinear, t, {bytes ? QuantizeTensor(blended, t.outputs[0]).value() : blended}, std::string(mode) + Shape(s.in).ToString());
+        const Tensor blended = Tensor::FromValues(
+            Shape(s.out),
+            Reference(s, {real.values<float>().begin(), real.values<float>().end()}, mode, ""));
+        ExpectKernel(kResizeLinear, t,
+                     {bytes ? QuantizeTensor(blended, t.outputs[0]).value() : blended},
+                     std::string(mode) + Shape(s.in).ToString());
       }
     }
   }

@@ -8,7 +8,8 @@ namespace {
 // The place in an input of `in` elements that output o looks at; out = in * scale up to rounding.
 Result<double> Place(const std::string& mode, double in, double out, double scale, double o) {
   if (mode == "half_pixel") return (o + 0.5) / scale - 0.5;
-  if (mode == "half_pixel_symmetric") return in / 2 * (1 - out / (scale * in)) + (o + 0.5) / scale - 0.5;
+  if (mode == "half_pixel_symmetric")
+    return in / 2 * (1 - out / (scale * in)) + (o + 0.5) / scale - 0.5;
   if (mode == "pytorch_half_pixel") return out > 1 ? (o + 0.5) / scale - 0.5 : 0.0;
   if (mode == "align_corners") return out > 1 ? o * (in - 1) / (out - 1) : 0.0;
   if (mode == "asymmetric") return o / scale;
@@ -25,12 +26,17 @@ Result<double> Nearest(const std::string& mode, double place) {
 
 Result<AxisTaps> TapsOf(const Attrs& attrs, bool nearest, int64_t in, int64_t out, double scale) {
   AxisTaps taps{in == out && scale == 1, in, out, {}, {}};
-  const auto clamped = [in](double at) { return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(in - 1))); };
+  const auto clamped = [in](double at) {
+    return static_cast<int64_t>(std::min(std::max(at, 0.0), static_cast<double>(in - 1)));
+  };
   for (int64_t o = 0; o < out; ++o) {
-    EVOQ_ASSIGN(const double place, Place(attrs.String("coordinate_transformation_mode", "half_pixel"), static_cast<double>(in),
-                                          static_cast<double>(out), scale, static_cast<double>(o)));
+    EVOQ_ASSIGN(
+        const double place,
+        Place(attrs.String("coordinate_transformation_mode", "half_pixel"), static_cast<double>(in),
+              static_cast<double>(out), scale, static_cast<double>(o)));
     if (nearest) {
-      EVOQ_ASSIGN(const double at, Nearest(attrs.String("nearest_mode", "round_prefer_floor"), place));
+      EVOQ_ASSIGN(const double at,
+                  Nearest(attrs.String("nearest_mode", "round_prefer_floor"), place));
       taps.index.push_back(clamped(at));
       continue;
     }
@@ -44,25 +50,31 @@ Result<AxisTaps> TapsOf(const Attrs& attrs, bool nearest, int64_t in, int64_t ou
 }
 
 // The scale of every axis, in ONNX's axis order (N, C, spatial...).
-Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<int64_t>& in, const std::vector<int64_t>& out) {
+Result<std::vector<double>> ScalesOf(const KernelCall& call, const std::vector<int64_t>& in,
+                                     const std::vector<int64_t>& out) {
   std::vector<double> scales(in.size(), 1.0);
   std::vector<int64_t> axes = call.attrs.Ints("axes");
   if (axes.empty()) {
     for (size_t i = 0; i < in.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   }
   const bool by_scale = call.has_input(2) && ElementsOf(call.inputs[2]) > 0;
-  if (by_scale && call.constant(2) == nullptr) return Unsupported("the scales are computed at run time");
+  if (by_scale && call.constant(2) == nullptr)
+    return Unsupported("the scales are computed at run time");
   std::vector<float> given;
   if (by_scale) {
     EVOQ_ASSIGN(const Tensor real, ToFloat32(*call.constant(2)));
     given.assign(real.values<float>().begin(), real.values<float>().end());
-    if (given.size() != axes.size()) return InvalidInput("{} scales for {} axes", given.size(), axes.size());
+    if (given.size() != axes.size())
+      return InvalidInput("{} scales for {} axes", given.size(), axes.size());
   } else if (call.attrs.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
-    return Unsupported("keep_aspect_ratio_policy {}", call.attrs.String("keep_aspect_ratio_policy"));
+    return Unsupported("keep_aspect_ratio_policy {}",
+                       call.attrs.String("keep_aspect_ratio_policy"));
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     EVOQ_ASSIGN(const int axis, NormalizeAxis(axes[i], static_cast<int>(in.size())));
-    scales[axis] = by_scale ? given[i] : in[axis] == 0 ? 1 : static_cast<double>(out[axis]) / static_cast<double>(in[axis]);
+    scales[axis] = by_scale        ? given[i]
+                   : in[axis] == 0 ? 1
+                                   : static_cast<double>(out[axis]) / static_cast<double>(in[axis]);
   }
   return scales;
 }
@@ -73,10 +85,12 @@ Result<ResizePlan> PlanResize(const KernelCall& call) {
   const bool last = call.attrs.Int("channels_last") == 1;
   const std::string mode = call.attrs.String("mode", "nearest");
   if (mode != "nearest" && mode != "linear") return Unsupported("mode {}", mode);
-  if (call.attrs.Int("antialias") != 0 || call.attrs.Int("exclude_outside") != 0) return Unsupported("antialias or exclude_outside");
+  if (call.attrs.Int("antialias") != 0 || call.attrs.Int("exclude_outside") != 0)
+    return Unsupported("antialias or exclude_outside");
   auto in = call.inputs[0].shape.sizes(), out = call.outputs[0].shape.sizes();
   const size_t rank = in.size();
-  if (rank < 3 || rank > 5 || out.size() != rank) return Unsupported("rank {}, expected 3 to 5", rank);
+  if (rank < 3 || rank > 5 || out.size() != rank)
+    return Unsupported("rank {}, expected 3 to 5", rank);
   if (last) {  // in ONNX's order
     for (auto* sizes : {&in, &out}) {
       sizes->insert(sizes->begin() + 1, sizes->back());
@@ -84,7 +98,8 @@ Result<ResizePlan> PlanResize(const KernelCall& call) {
     }
   }
   EVOQ_ASSIGN(const std::vector<double> scales, ScalesOf(call, in, out));
-  if (in[0] != out[0] || in[1] != out[1] || scales[0] != 1 || scales[1] != 1) return Unsupported("batch or channels resized");
+  if (in[0] != out[0] || in[1] != out[1] || scales[0] != 1 || scales[1] != 1)
+    return Unsupported("batch or channels resized");
   ResizePlan plan;
   plan.nearest = mode == "nearest";
   plan.images = last ? in[0] : in[0] * in[1];

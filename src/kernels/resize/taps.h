@@ -9,19 +9,21 @@
 namespace evoq {
 
 struct AxisTaps {
-  bool keep = true;             // same size under scale 1: nothing to do
+  bool keep = true;  // same size under scale 1: nothing to do
   int64_t in = 1, out = 1;
-  std::vector<int64_t> index;   // nearest: one per output; linear: two, clamped into the input
-  std::vector<float> weight;    // linear: two per output
+  std::vector<int64_t> index;  // nearest: one per output; linear: two, clamped into the input
+  std::vector<float> weight;   // linear: two per output
 };
 
 struct ResizePlan {
   bool nearest = true;
-  int64_t images = 1, channels = 1;  // [images, d, h, w, channels]; channels first: every channel is an image
+  int64_t images = 1,
+          channels = 1;  // [images, d, h, w, channels]; channels first: every channel is an image
   AxisTaps d, h, w;
 };
 
-// Errors: kUnsupported for what only the reference evaluator does (cubic, antialias, crops, run-time scales, ...).
+// Errors: kUnsupported for what only the reference evaluator does (cubic, antialias, crops,
+// run-time scales, ...).
 Result<ResizePlan> PlanResize(const KernelCall& call);
 
 }  // namespace evoq

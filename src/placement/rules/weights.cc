@@ -11,12 +11,14 @@ namespace evoq {
 namespace {
 
 const TensorType* WeightGridOf(const Graph& graph, const Node& node) {
-  if (!IsWeighted(node) || !node.input(1).valid() || !IsConstantLike(graph, node.input(1))) return nullptr;
+  if (!IsWeighted(node) || !node.input(1).valid() || !IsConstantLike(graph, node.input(1)))
+    return nullptr;
   const TensorType* grid = ReadGrid(graph, node.input(1));
   return grid != nullptr && grid->quant->block == 0 && DTypeBits(grid->dtype) == 8 ? grid : nullptr;
 }
 
-std::vector<Fault> FindWeighted(const PlacementCase& c, bool (*faulty)(const PlacementCase&, NodeId)) {
+std::vector<Fault> FindWeighted(const PlacementCase& c,
+                                bool (*faulty)(const PlacementCase&, NodeId)) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!IsWeighted(node) || !faulty(c, id)) return std::nullopt;
     return Fault{};
@@ -29,18 +31,22 @@ bool IsUnsigned(const PlacementCase& c, NodeId id) {
   const TensorType* w = WeightGridOf(c.graph, c.graph.node(id));
   if (w == nullptr) return false;
   const auto& zeros = w->quant->zero_points;
-  return w->dtype == DType::kUint8 || std::any_of(zeros.begin(), zeros.end(), [](int32_t zero) { return zero != 0; });
+  return w->dtype == DType::kUint8 ||
+         std::any_of(zeros.begin(), zeros.end(), [](int32_t zero) { return zero != 0; });
 }
 
 bool IsOnOtherAxis(const PlacementCase& c, NodeId id) {
   const TensorType* w = WeightGridOf(c.graph, c.graph.node(id));
-  return w != nullptr && !w->quant->per_tensor() && w->quant->axis != OutputChannelAxis(c.graph.node(id), w->shape.rank());
+  return w != nullptr && !w->quant->per_tensor() &&
+         w->quant->axis != OutputChannelAxis(c.graph.node(id), w->shape.rank());
 }
 
 // int8 with the same numbers, where q - zero fits; nothing otherwise.
 std::optional<Tensor> Shifted(const Tensor& w) {
   const QuantParams& quant = *w.type().quant;
-  if (std::any_of(quant.zero_points.begin(), quant.zero_points.end(), [&](int32_t zero) { return zero != quant.zero_points[0]; })) return std::nullopt;
+  if (std::any_of(quant.zero_points.begin(), quant.zero_points.end(),
+                  [&](int32_t zero) { return zero != quant.zero_points[0]; }))
+    return std::nullopt;
   const auto q = ToInt64s(w.WithType(TensorType(w.dtype(), w.shape())));
   if (!q) return std::nullopt;
   QuantParams params = quant;
@@ -60,13 +66,18 @@ Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& faul
   if (grid == nullptr) return false;
   const NodeId dequantize = graph.value(node.input(1)).producer;
   const int axis = OutputChannelAxis(node, grid->shape.rank());
-  auto shifted = grid->quant->per_tensor() || grid->quant->axis == axis ? Shifted(graph.value(graph.node(dequantize).input(0)).constant) : std::nullopt;
-  const bool had_bias = node.op != "MatMul" && node.input(2).valid() && ReadGrid(graph, node.input(2)) != nullptr;
+  auto shifted = grid->quant->per_tensor() || grid->quant->axis == axis
+                     ? Shifted(graph.value(graph.node(dequantize).input(0)).constant)
+                     : std::nullopt;
+  const bool had_bias =
+      node.op != "MatMul" && node.input(2).valid() && ReadGrid(graph, node.input(2)) != nullptr;
   if (!shifted) {
     const TensorType* x = ReadGrid(graph, node.input(0));
     const Tensor bias = had_bias ? RealConstant(graph, node.input(2)) : Tensor();
-    const bool bounded = x != nullptr && bias.defined() && (node.op != "ConvTranspose" || node.attrs.Int("group", 1) == 1);
-    const std::vector<float> least = bounded ? LeastWeightScales(bias, x->quant->scales[0]) : std::vector<float>();
+    const bool bounded = x != nullptr && bias.defined() &&
+                         (node.op != "ConvTranspose" || node.attrs.Int("group", 1) == 1);
+    const std::vector<float> least =
+        bounded ? LeastWeightScales(bias, x->quant->scales[0]) : std::vector<float>();
     shifted = QuantizeWeight(RealConstant(graph, node.input(1)), axis, least);
   }
   ReplaceDequantized(graph, fault.node, 1, std::move(*shifted));
@@ -81,19 +92,27 @@ std::vector<Fault> FindAxis(const PlacementCase& c) { return FindWeighted(c, IsO
 
 bool HasOddBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  if (node.op == "MatMul" || !node.input(2).valid() || WeightGridOf(c.graph, node) == nullptr || !c.IsFloat(id)) return false;
+  if (node.op == "MatMul" || !node.input(2).valid() || WeightGridOf(c.graph, node) == nullptr ||
+      !c.IsFloat(id))
+    return false;
   const TensorType *x = ReadGrid(c.graph, node.input(0)), *bias = ReadGrid(c.graph, node.input(2));
-  return x != nullptr && IsConstantLike(c.graph, node.input(2)) && bias != nullptr && !IsBiasGrid(*bias, *x, *WeightGridOf(c.graph, node));
+  return x != nullptr && IsConstantLike(c.graph, node.input(2)) && bias != nullptr &&
+         !IsBiasGrid(*bias, *x, *WeightGridOf(c.graph, node));
 }
 std::vector<Fault> FindOddBias(const PlacementCase& c) { return FindWeighted(c, HasOddBias); }
-Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) { return QuantizeBiasOf(graph, fault.node); }
+Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) {
+  return QuantizeBiasOf(graph, fault.node);
+}
 
 bool HasStoredBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  return node.op != "MatMul" && node.input(2).valid() && IsConstantLike(c.graph, node.input(2)) && ReadGrid(c.graph, node.input(2)) != nullptr;
+  return node.op != "MatMul" && node.input(2).valid() && IsConstantLike(c.graph, node.input(2)) &&
+         ReadGrid(c.graph, node.input(2)) != nullptr;
 }
 std::vector<Fault> FindStoredBias(const PlacementCase& c) { return FindWeighted(c, HasStoredBias); }
-Result<bool> FoldBias(Graph& graph, const PlacementCase&, const Fault& fault) { return FoldDequantized(graph, fault.node, 2); }
+Result<bool> FoldBias(Graph& graph, const PlacementCase&, const Fault& fault) {
+  return FoldDequantized(graph, fault.node, 2);
+}
 
 // ---- batch normalization
 
@@ -110,7 +129,9 @@ std::optional<Normalization> NormalizationOf(const Graph& graph, const Node& nod
   Normalization norm;
   const double epsilon = node.attrs.Float("epsilon", 1e-5f);
   for (int64_t c = 0; c < params[0]->elements(); ++c) {
-    const auto at = [&](int i) { return static_cast<double>(params[i]->values<float>()[c]); };  // scale, B, mean, var
+    const auto at = [&](int i) {
+      return static_cast<double>(params[i]->values<float>()[c]);
+    };  // scale, B, mean, var
     const double factor = at(0) / std::sqrt(at(3) + epsilon);
     if (!std::isfinite(factor)) return std::nullopt;
     norm.factor.push_back(static_cast<float>(factor));
@@ -123,8 +144,11 @@ std::vector<Fault> FindBatchNorm(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (node.op != "BatchNormalization" || !node.domain.empty()) return std::nullopt;
     const NodeId linear = c.graph.value(node.input(0)).producer;
-    if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) || WeightGridOf(c.graph, c.graph.node(linear)) == nullptr) return std::nullopt;
-    return Fault{.repairable = c.graph.OnlyUser(node.input(0)) == id && NormalizationOf(c.graph, node).has_value()};
+    if (!c.graph.alive(linear) || !IsLinear(c.graph.node(linear)) ||
+        WeightGridOf(c.graph, c.graph.node(linear)) == nullptr)
+      return std::nullopt;
+    return Fault{.repairable = c.graph.OnlyUser(node.input(0)) == id &&
+                               NormalizationOf(c.graph, node).has_value()};
   });
 }
 
@@ -144,8 +168,10 @@ Result<bool> FoldBatchNorm(Graph& graph, const PlacementCase&, const Fault& faul
 
 bool IsWeightOnly(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  if (!c.IsFloat(id) || !node.input(1).valid() || !IsConstantLike(c.graph, node.input(1))) return false;
-  return ReadGrid(c.graph, node.input(1)) != nullptr && RealConstant(c.graph, node.input(1)).defined();
+  if (!c.IsFloat(id) || !node.input(1).valid() || !IsConstantLike(c.graph, node.input(1)))
+    return false;
+  return ReadGrid(c.graph, node.input(1)) != nullptr &&
+         RealConstant(c.graph, node.input(1)).defined();
 }
 std::vector<Fault> FindWeightOnly(const PlacementCase& c) { return FindWeighted(c, IsWeightOnly); }
 Result<bool> FoldWeights(Graph& graph, const PlacementCase&, const Fault& fault) {
@@ -156,35 +182,70 @@ Result<bool> FoldWeights(Graph& graph, const PlacementCase&, const Fault& fault)
 }  // namespace
 
 extern const PlacementRule kPlaceUnsignedWeights = {
-    "unsigned-weights", "ort-cpu tensorrt openvino",
-    "Weights are uint8 or have a zero point: slower kernels in ONNX Runtime, bf16 or float convolutions in OpenVINO, refused by TensorRT.",
+    "unsigned-weights",
+    "ort-cpu tensorrt openvino",
+    "Weights are uint8 or have a zero point: slower kernels in ONNX Runtime, bf16 or float "
+    "convolutions in OpenVINO, refused by TensorRT.",
     "int8 weights with zero point 0, per output channel.",
-    "ONNX Runtime 1.31 (MLAS u8u8 takes 2 to 3 times as long as u8s8 on x86 with VNNI); executed graphs of OpenVINO 2026.4; NVIDIA/TensorRT#2774", FindUnsigned,
+    "ONNX Runtime 1.31 (MLAS u8u8 takes 2 to 3 times as long as u8s8 on x86 with VNNI); executed "
+    "graphs of OpenVINO 2026.4; NVIDIA/TensorRT#2774",
+    FindUnsigned,
     MakeSymmetric};
 
 extern const PlacementRule kPlaceWeightAxis = {
-    "weight-axis", "ort-cpu tensorrt openvino", "Weights have a scale per index of an axis that does not number output channels.",
-    "Scales per output channel: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul and Gemm.",
-    "ONNX Runtime 1.31 QLinearConv, QLinearMatMul; TensorRT 10 Working with Quantized Types, per-channel", FindAxis, MakeSymmetric};
+    "weight-axis",
+    "ort-cpu tensorrt openvino",
+    "Weights have a scale per index of an axis that does not number output channels.",
+    "Scales per output channel: axis 0 of Conv, 1 of ConvTranspose, the columns of MatMul and "
+    "Gemm.",
+    "ONNX Runtime 1.31 QLinearConv, QLinearMatMul; TensorRT 10 Working with Quantized Types, "
+    "per-channel",
+    FindAxis,
+    MakeSymmetric};
 
 extern const PlacementRule kPlaceBiasNotInt32 = {
-    "bias-not-int32", "ort-cpu", "The bias is quantized to another type than int32, or with another scale than s_x * s_w, so the whole operator runs in float.",
+    "bias-not-int32",
+    "ort-cpu",
+    "The bias is quantized to another type than int32, or with another scale than s_x * s_w, so "
+    "the whole operator runs in float.",
     "int32 at scale s_x * s_w, or float: since 1.21 ONNX Runtime quantizes a float bias itself.",
-    "ONNX Runtime 1.31.1 ConvSelector, GemmSelector, WeightBiasQuantization; tried: a bias scale 1% off is taken, 2% is not", FindOddBias, MakeInt32};
+    "ONNX Runtime 1.31.1 ConvSelector, GemmSelector, WeightBiasQuantization; tried: a bias scale "
+    "1% off is taken, 2% is not",
+    FindOddBias,
+    MakeInt32};
 
 extern const PlacementRule kPlaceBiasQuantized = {
-    "bias-quantized", "tensorrt ort-cuda", "The bias stands behind a DequantizeLinear of int32, for which there is no kernel: TensorRT refuses it, CUDA copies it from the host at every inference.",
-    "A float bias.", "microsoft/onnxruntime#14229 (TensorRT: only activation types); ONNX Runtime docs/OperatorKernels.md, DequantizeLinear on CUDA", FindStoredBias,
+    "bias-quantized",
+    "tensorrt ort-cuda",
+    "The bias stands behind a DequantizeLinear of int32, for which there is no kernel: TensorRT "
+    "refuses it, CUDA copies it from the host at every inference.",
+    "A float bias.",
+    "microsoft/onnxruntime#14229 (TensorRT: only activation types); ONNX Runtime "
+    "docs/OperatorKernels.md, DequantizeLinear on CUDA",
+    FindStoredBias,
     FoldBias};
 
 extern const PlacementRule kPlaceBatchNormApart = {
-    "batch-norm-apart", "ort-cpu ort-cuda tensorrt openvino", "A BatchNormalization stands between a quantized operator and the QuantizeLinear: both run in float.",
+    "batch-norm-apart",
+    "ort-cpu ort-cuda tensorrt openvino",
+    "A BatchNormalization stands between a quantized operator and the QuantizeLinear: both run in "
+    "float.",
     "Fold it into the weights (evoq does, into their scales) and the bias.",
-    "ONNX Runtime 1.31 ConvBNFusion takes float weights only; TensorRT 10 Explicit Quantization, placement", FindBatchNorm, FoldBatchNorm};
+    "ONNX Runtime 1.31 ConvBNFusion takes float weights only; TensorRT 10 Explicit Quantization, "
+    "placement",
+    FindBatchNorm,
+    FoldBatchNorm};
 
 extern const PlacementRule kPlaceWeightsDequantizedEachRun = {
-    "weights-dequantized-each-run", "ort-cpu ort-cuda", "Weights are stored as integers but the operator computes in float: they are dequantized at every inference and block the fast float layout.",
-    "Quantize the activations too (evoq quantize --target ort); where they must stay float, keep float weights.",
-    "ONNX Runtime 1.31 ConstantFolding leaves DequantizeLinear; ResNet-50 1.4 times slower than float", FindWeightOnly, FoldWeights};
+    "weights-dequantized-each-run",
+    "ort-cpu ort-cuda",
+    "Weights are stored as integers but the operator computes in float: they are dequantized at "
+    "every inference and block the fast float layout.",
+    "Quantize the activations too (evoq quantize --target ort); where they must stay float, keep "
+    "float weights.",
+    "ONNX Runtime 1.31 ConstantFolding leaves DequantizeLinear; ResNet-50 1.4 times slower than "
+    "float",
+    FindWeightOnly,
+    FoldWeights};
 
 }  // namespace evoq

@@ -1,5 +1,6 @@
-// ONNX Runtime's CPU provider: an operator between DequantizeLinear and QuantizeLinear nodes becomes one integer operator when
-// all of its inputs, its only reader and their types fit one of the forms below.
+// ONNX Runtime's CPU provider: an operator between DequantizeLinear and QuantizeLinear nodes
+// becomes one integer operator when all of its inputs, its only reader and their types fit one of
+// the forms below.
 #include <algorithm>
 
 #include "passes/match.h"
@@ -17,15 +18,15 @@ struct Row {
 };
 // The operators that ONNX Runtime's QDQSelectorActionTransformer knows on the CPU.
 constexpr Row kRows[] = {
-    {"Conv", Form::kConv},         {"Gemm", Form::kGemm},           {"MatMul", Form::kMatMul},
-    {"AveragePool", Form::kEvery}, {"LeakyRelu", Form::kEvery},     {"GlobalAveragePool", Form::kEvery},
-    {"Sigmoid", Form::kEvery},     {"Softmax", Form::kEvery},       {"Add", Form::kEvery},
-    {"Mul", Form::kEvery},         {"Concat", Form::kEvery},        {"Split", Form::kSplit},
-    {"Where", Form::kWhere},       {"Resize", Form::kMove},         {"MaxPool", Form::kMove},
-    {"ReduceMax", Form::kMove},    {"ReduceMin", Form::kMove},      {"Expand", Form::kMove},
-    {"Flatten", Form::kMove},      {"Gather", Form::kMove},         {"GatherElements", Form::kMove},
-    {"Reshape", Form::kMove},      {"Slice", Form::kMove},          {"Squeeze", Form::kMove},
-    {"Tile", Form::kMove},         {"Transpose", Form::kMove},      {"Unsqueeze", Form::kMove},
+    {"Conv", Form::kConv},         {"Gemm", Form::kGemm},       {"MatMul", Form::kMatMul},
+    {"AveragePool", Form::kEvery}, {"LeakyRelu", Form::kEvery}, {"GlobalAveragePool", Form::kEvery},
+    {"Sigmoid", Form::kEvery},     {"Softmax", Form::kEvery},   {"Add", Form::kEvery},
+    {"Mul", Form::kEvery},         {"Concat", Form::kEvery},    {"Split", Form::kSplit},
+    {"Where", Form::kWhere},       {"Resize", Form::kMove},     {"MaxPool", Form::kMove},
+    {"ReduceMax", Form::kMove},    {"ReduceMin", Form::kMove},  {"Expand", Form::kMove},
+    {"Flatten", Form::kMove},      {"Gather", Form::kMove},     {"GatherElements", Form::kMove},
+    {"Reshape", Form::kMove},      {"Slice", Form::kMove},      {"Squeeze", Form::kMove},
+    {"Tile", Form::kMove},         {"Transpose", Form::kMove},  {"Unsqueeze", Form::kMove},
     {"ArgMax", Form::kRead},
 };
 
@@ -44,15 +45,19 @@ bool ComputesIntegers(const Node& node) {
   return false;
 }
 
-bool IsByte(const TensorType& type) { return type.dtype == DType::kUint8 || type.dtype == DType::kInt8; }
+bool IsByte(const TensorType& type) {
+  return type.dtype == DType::kUint8 || type.dtype == DType::kInt8;
+}
 
 class Selector {
  public:
-  Selector(const Graph& source, OrtGraph ort) : source_(source), graph_(std::move(ort.graph)), removed_(std::move(ort.removed)) {}
+  Selector(const Graph& source, OrtGraph ort)
+      : source_(source), graph_(std::move(ort.graph)), removed_(std::move(ort.removed)) {}
 
   Fates Run() {
     Fates fates;
-    for (NodeId id : source_.order()) fates.nodes.resize(std::max<size_t>(fates.nodes.size(), id.index + 1), Fate::kNone);
+    for (NodeId id : source_.order())
+      fates.nodes.resize(std::max<size_t>(fates.nodes.size(), id.index + 1), Fate::kNone);
     for (NodeId id : source_.order()) {
       if (HasFate(source_, source_.node(id))) fates.nodes[id.index] = FateOf(id);
     }
@@ -82,7 +87,9 @@ class Selector {
       return Fate::kMoved;
     const bool fits = Fits(node, form);
     if (!fits) return AbsorbsBias(node) ? Fate::kAbsorbed : Fate::kFloat;
-    return Take(node, form == Form::kMove || form == Form::kSplit || form == Form::kRead ? Fate::kMoved : Fate::kInteger);
+    return Take(node, form == Form::kMove || form == Form::kSplit || form == Form::kRead
+                          ? Fate::kMoved
+                          : Fate::kInteger);
   }
 
   bool Fits(const Node& node, Form form) const {
@@ -101,7 +108,9 @@ class Selector {
     return false;
   }
 
-  const TensorType* Read(const Node& node, size_t i) const { return node.input(i).valid() ? ReadGrid(graph_, node.input(i)) : nullptr; }
+  const TensorType* Read(const Node& node, size_t i) const {
+    return node.input(i).valid() ? ReadGrid(graph_, node.input(i)) : nullptr;
+  }
   const TensorType* Written(ValueId y) const {
     const NodeId quantize = OnlyQuantizer(graph_, y);
     return quantize.valid() ? GridOf(graph_, quantize) : nullptr;
@@ -111,17 +120,21 @@ class Selector {
   bool ClampBehind(const Node& node) const {
     if (node.outputs.size() != 1) return false;
     const NodeId next = graph_.OnlyUser(node.outputs[0]);
-    if (!graph_.alive(next) || (graph_.node(next).op != "Relu" && graph_.node(next).op != "Clip")) return false;
+    if (!graph_.alive(next) || (graph_.node(next).op != "Relu" && graph_.node(next).op != "Clip"))
+      return false;
     return graph_.OnlyUser(graph_.node(next).outputs[0]).valid();
   }
 
-  // Float weights and biases are quantized by ONNX Runtime itself when x has one scale and the result is quantized.
+  // Float weights and biases are quantized by ONNX Runtime itself when x has one scale and the
+  // result is quantized.
   bool IsFloatConstant(ValueId v) const { return v.valid() && FloatConstant(graph_, v) != nullptr; }
 
   bool FitsWeights(const Node& node, ValueId bias, bool quantized) const {
     const TensorType *x = Read(node, 0), *w = Read(node, 1);
     const bool fills = quantized && x->quant->per_tensor();
-    if (w == nullptr && !(fills && IsFloatConstant(node.input(1)) && (!bias.valid() || IsFloatConstant(bias)))) return false;
+    if (w == nullptr &&
+        !(fills && IsFloatConstant(node.input(1)) && (!bias.valid() || IsFloatConstant(bias))))
+      return false;
     if (w != nullptr && !IsByte(*w)) return false;
     if (!bias.valid()) return true;
     if (const TensorType* b = ReadGrid(graph_, bias)) return w != nullptr && IsBiasGrid(*b, *x, *w);
@@ -132,7 +145,8 @@ class Selector {
 
   bool FitsConv(const Node& node) const {
     const TensorType *x = Read(node, 0), *y = Written(node.outputs[0]);
-    if (x == nullptr || y == nullptr || x->dtype != DType::kUint8 || y->dtype != x->dtype) return false;
+    if (x == nullptr || y == nullptr || x->dtype != DType::kUint8 || y->dtype != x->dtype)
+      return false;
     const TensorType* w = Read(node, 1);
     if (w != nullptr && !w->quant->per_tensor() && w->quant->axis != 0) return false;
     return FitsWeights(node, node.input(2), true);
@@ -140,7 +154,9 @@ class Selector {
 
   bool FitsGemm(const Node& node, ValueId result, ValueId bias) const {
     const TensorType* x = Read(node, 0);
-    if (x == nullptr || !IsByte(*x) || node.attrs.Float("beta", 1) != 1 || node.attrs.Int("transA") != 0) return false;
+    if (x == nullptr || !IsByte(*x) || node.attrs.Float("beta", 1) != 1 ||
+        node.attrs.Int("transA") != 0)
+      return false;
     const TensorType *w = Read(node, 1), *y = Written(result);
     if (x->dtype == DType::kInt8 && (w == nullptr || w->dtype != DType::kInt8)) return false;
     if (y == nullptr && HasQuantizer(result)) return false;
@@ -150,7 +166,8 @@ class Selector {
 
   bool HasQuantizer(ValueId y) const {
     const auto& users = graph_.value(y).users;
-    return std::any_of(users.begin(), users.end(), [&](NodeId user) { return IsQuantize(graph_.node(user)); });
+    return std::any_of(users.begin(), users.end(),
+                       [&](NodeId user) { return IsQuantize(graph_.node(user)); });
   }
 
   // The Add of a constant vector behind a MatMul of a matrix, which together become a Gemm.
@@ -158,8 +175,10 @@ class Selector {
     if (node.op != "MatMul" || !node.domain.empty()) return {};
     const NodeId add = graph_.OnlyUser(node.outputs[0]);
     if (!graph_.alive(add) || graph_.node(add).op != "Add") return {};
-    const ValueId bias = graph_.node(add).input(graph_.node(add).input(0) == node.outputs[0] ? 1 : 0);
-    const Shape &x = graph_.value(node.input(0)).type.shape, &w = graph_.value(node.input(1)).type.shape;
+    const ValueId bias =
+        graph_.node(add).input(graph_.node(add).input(0) == node.outputs[0] ? 1 : 0);
+    const Shape &x = graph_.value(node.input(0)).type.shape,
+                &w = graph_.value(node.input(1)).type.shape;
     const bool vector = IsConstantLike(graph_, bias) && graph_.value(bias).type.shape.rank() == 1;
     return vector && x.ranked() && x.rank() == 2 && w.ranked() && w.rank() == 2 ? add : NodeId{};
   }
@@ -168,7 +187,9 @@ class Selector {
     if (node.op != "Add" || !node.domain.empty()) return false;
     for (size_t i : {0, 1}) {
       const NodeId product = ProducedBy(graph_, node.input(i), "MatMul");
-      if (product.valid() && BiasBehind(graph_.node(product)).valid() && FitsMatMul(graph_.node(product))) return true;
+      if (product.valid() && BiasBehind(graph_.node(product)).valid() &&
+          FitsMatMul(graph_.node(product)))
+        return true;
     }
     return false;
   }
@@ -185,11 +206,15 @@ class Selector {
     return y == nullptr ? !HasQuantizer(node.outputs[0]) : y->dtype == a->dtype;
   }
 
-  // Float activations with weights of 2, 4 or 8 bits: in blocks along the depth, per column, or with one scale.
+  // Float activations with weights of 2, 4 or 8 bits: in blocks along the depth, per column, or
+  // with one scale.
   bool FitsMatMulNBits(const Node& node, const TensorType* b, ValueId result) const {
-    if (b == nullptr || b->shape.rank() != 2 || !IsConstantLike(graph_, node.input(1)) || HasQuantizer(result)) return false;
+    if (b == nullptr || b->shape.rank() != 2 || !IsConstantLike(graph_, node.input(1)) ||
+        HasQuantizer(result))
+      return false;
     if (b->quant->block == 0) return b->quant->per_tensor() || b->quant->axis == 1;
-    return b->quant->axis == 0 && b->quant->block >= 16 && (b->quant->block & (b->quant->block - 1)) == 0;
+    return b->quant->axis == 0 && b->quant->block >= 16 &&
+           (b->quant->block & (b->quant->block - 1)) == 0;
   }
 
   bool FitsEvery(const Node& node, size_t first, size_t last) const {
@@ -212,25 +237,32 @@ class Selector {
 
   bool FitsMove(const Node& node) const {
     const TensorType *x = Read(node, 0), *y = Written(node.outputs[0]);
-    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameGrid(*x, *y) && node.outputs.size() == 1;
+    return x != nullptr && y != nullptr && x->quant->per_tensor() && SameGrid(*x, *y) &&
+           node.outputs.size() == 1;
   }
 
   // Remembers which conversions the operator takes in.
   Fate Take(const Node& node, Fate fate) {
     for (ValueId v : node.inputs) {
-      if (const NodeId dequantize = v.valid() ? ProducedBy(graph_, v, "DequantizeLinear") : NodeId{}; dequantize.valid()) inside_.insert(dequantize);
+      if (const NodeId dequantize =
+              v.valid() ? ProducedBy(graph_, v, "DequantizeLinear") : NodeId{};
+          dequantize.valid())
+        inside_.insert(dequantize);
     }
     ValueId y = node.outputs.empty() ? ValueId{} : node.outputs[0];
     if (const NodeId add = BiasBehind(node); add.valid()) {
       for (ValueId v : graph_.node(add).inputs) {
-        if (const NodeId dequantize = ProducedBy(graph_, v, "DequantizeLinear"); dequantize.valid()) inside_.insert(dequantize);
+        if (const NodeId dequantize = ProducedBy(graph_, v, "DequantizeLinear"); dequantize.valid())
+          inside_.insert(dequantize);
       }
       y = graph_.node(add).outputs[0];
     }
     for (ValueId v : node.outputs) {
-      if (const NodeId quantize = v.valid() ? OnlyQuantizer(graph_, v) : NodeId{}; quantize.valid()) inside_.insert(quantize);
+      if (const NodeId quantize = v.valid() ? OnlyQuantizer(graph_, v) : NodeId{}; quantize.valid())
+        inside_.insert(quantize);
     }
-    if (const NodeId quantize = y.valid() ? OnlyQuantizer(graph_, y) : NodeId{}; quantize.valid()) inside_.insert(quantize);
+    if (const NodeId quantize = y.valid() ? OnlyQuantizer(graph_, y) : NodeId{}; quantize.valid())
+      inside_.insert(quantize);
     return fate;
   }
 
@@ -246,7 +278,8 @@ Fates Run(const Graph& graph) { return Selector(graph, MakeOrtGraph(graph)).Run(
 
 extern const Runtime kRuntimeOrtCpu = {
     "ort-cpu", "ONNX Runtime's CPU provider on x86, all optimizations, default session options",
-    "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, weight and bias quantization); checked against 1.31.1 by bench/fates.py",
+    "ONNX Runtime 1.31 core/optimizer/qdq_transformer (selectors, propagation, S8 to U8, weight "
+    "and bias quantization); checked against 1.31.1 by bench/fates.py",
     "ort", Run};
 
 }  // namespace evoq

@@ -44,7 +44,10 @@ class Transformer {
   ValueId Dequantized(ValueId stored) {
     const TensorType real(DType::kFloat32, graph_.value(stored).type.shape);
     const ValueId y = graph_.AddValue(graph_.value(stored).name + "_dq", real);
-    graph_.AddNode({.op = "DequantizeLinear", .name = graph_.value(stored).name + "_dq", .inputs = {stored}, .outputs = {y}});
+    graph_.AddNode({.op = "DequantizeLinear",
+                    .name = graph_.value(stored).name + "_dq",
+                    .inputs = {stored},
+                    .outputs = {y}});
     return y;
   }
 
@@ -68,14 +71,16 @@ class Transformer {
     const std::vector<NodeId> users = graph_.value(y).users;
     for (NodeId reader : std::set<NodeId>(users.begin(), users.end())) {
       for (size_t i = 0; i < graph_.node(reader).inputs.size(); ++i) {
-        if (graph_.node(reader).inputs[i] == y && !IsQuantize(graph_.node(reader))) readers.emplace_back(reader, i);
+        if (graph_.node(reader).inputs[i] == y && !IsQuantize(graph_.node(reader)))
+          readers.emplace_back(reader, i);
       }
     }
     const bool output = graph_.IsOutput(y);
     if (output ? !users.empty() : readers.empty()) return;
     TensorType type = grid;
     type.shape = graph_.value(y).type.shape;
-    const ValueId stored = graph_.Apply("QuantizeLinear", graph_.value(y).name + "_q", {y}, {}, type);
+    const ValueId stored =
+        graph_.Apply("QuantizeLinear", graph_.value(y).name + "_q", {y}, {}, type);
     if (output) {
       const ValueId real = Dequantized(stored);
       for (size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -93,8 +98,11 @@ class Transformer {
   void Forward(NodeId id) {
     const TensorType* grid = GridOf(graph_, id);
     const NodeId reader = graph_.OnlyUser(graph_.node(id).outputs[0]);
-    if (grid == nullptr || !grid->quant->per_tensor() || !graph_.alive(reader) || !Propagates(graph_.node(reader))) return;
-    if (graph_.node(reader).input(0) == graph_.node(id).outputs[0]) PairBehind(graph_.node(reader).outputs[0], TensorType(*grid));
+    if (grid == nullptr || !grid->quant->per_tensor() || !graph_.alive(reader) ||
+        !Propagates(graph_.node(reader)))
+      return;
+    if (graph_.node(reader).input(0) == graph_.node(id).outputs[0])
+      PairBehind(graph_.node(reader).outputs[0], TensorType(*grid));
   }
 
   void Backward(NodeId id) {
@@ -106,11 +114,13 @@ class Transformer {
       const NodeId source = graph_.value(x).producer;
       if (!graph_.alive(source) || !Propagates(graph_.node(source))) return;
       x = graph_.node(source).input(0);
-      if (graph_.value(x).is_constant() || (!graph_.IsInput(x) && !graph_.OnlyUser(x).valid())) return;
+      if (graph_.value(x).is_constant() || (!graph_.IsInput(x) && !graph_.OnlyUser(x).valid()))
+        return;
       if (ProducedBy(graph_, x, "DequantizeLinear").valid()) return;
       TensorType stored_type = type;
       stored_type.shape = graph_.value(x).type.shape;
-      const ValueId stored = graph_.Apply("QuantizeLinear", graph_.value(x).name + "_q", {x}, {}, stored_type);
+      const ValueId stored =
+          graph_.Apply("QuantizeLinear", graph_.value(x).name + "_q", {x}, {}, stored_type);
       graph_.SetInput(source, 0, Dequantized(stored));
       if (graph_.IsInput(x)) return;
       // The value now has the new quantizer as its only reader: go on from there.
@@ -121,11 +131,15 @@ class Transformer {
   bool Superfluous(const Node& node, const TensorType& grid) const {
     const auto activation = ActivationOf(graph_, node);
     if (!activation || !grid.quant->per_tensor()) return false;
-    if (activation->kind == ActivationKind::kRelu) return grid.quant->zero_points[0] == IntegerMin(grid.dtype);
+    if (activation->kind == ActivationKind::kRelu)
+      return grid.quant->zero_points[0] == IntegerMin(grid.dtype);
     if (activation->kind != ActivationKind::kClip) return false;
     const double scale = grid.quant->scales[0];
-    const auto at = [&](float bound) { return std::rint(static_cast<double>(bound) / scale) + grid.quant->zero_points[0]; };
-    return at(activation->alpha) <= static_cast<double>(IntegerMin(grid.dtype)) && at(activation->beta) >= static_cast<double>(IntegerMax(grid.dtype));
+    const auto at = [&](float bound) {
+      return std::rint(static_cast<double>(bound) / scale) + grid.quant->zero_points[0];
+    };
+    return at(activation->alpha) <= static_cast<double>(IntegerMin(grid.dtype)) &&
+           at(activation->beta) >= static_cast<double>(IntegerMax(grid.dtype));
   }
 
   void RemoveClamp(NodeId id) {
@@ -146,7 +160,9 @@ class Transformer {
     const ValueId stored = graph_.node(id).outputs[0];
     const NodeId reader = graph_.OnlyUser(stored);
     if (!graph_.alive(reader) || !IsDequantize(graph_.node(reader))) return;
-    graph_.SetType(stored, TensorType(DType::kUint8, grid->shape, QuantParams::PerTensor(grid->quant->scales[0], grid->quant->zero_points[0] + 128)));
+    graph_.SetType(stored, TensorType(DType::kUint8, grid->shape,
+                                      QuantParams::PerTensor(grid->quant->scales[0],
+                                                             grid->quant->zero_points[0] + 128)));
   }
 
   Graph graph_;

@@ -7,9 +7,11 @@
 
 namespace evoq {
 
-// A copy of an imported graph (nodes keep their ids; new ones get larger ids) after these steps, in ONNX Runtime's order:
+// A copy of an imported graph (nodes keep their ids; new ones get larger ids) after these steps, in
+// ONNX Runtime's order:
 //   1. every reader of a DequantizeLinear gets one of its own;
-//   2. pairs are repeated behind (DequantizeLinear) and before (QuantizeLinear) MaxPool, Reshape, Transpose, Squeeze, Unsqueeze, Slice;
+//   2. pairs are repeated behind (DequantizeLinear) and before (QuantizeLinear) MaxPool, Reshape,
+//   Transpose, Squeeze, Unsqueeze, Slice;
 //   3. Relu and Clip that the QuantizeLinear behind them makes superfluous go: `removed`;
 //   4. on CPUs without int8 x int8 kernels, int8 pairs with one DequantizeLinear become uint8.
 struct OrtGraph {

@@ -1,5 +1,5 @@
-// Matrix products and convolutions as matrix products: [rows, depth] by [depth, columns] for each of `groups`, by tiles of a
-// register block.
+// Matrix products and convolutions as matrix products: [rows, depth] by [depth, columns] for each
+// of `groups`, by tiles of a register block.
 #include <algorithm>
 #include <charconv>
 
@@ -18,12 +18,14 @@ struct Product {
 Product ProductOf(const CostInput& input) {
   Product p;
   const int64_t outputs = std::max<int64_t>(input.Elements(input.args.outputs[0]), 1);
-  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes();
+  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(),
+                             w = input.args.inputs[1].shape.sizes();
   const int64_t last = y.empty() ? 1 : std::max<int64_t>(y.back(), 1);
   if (input.node.op.find("MatMul") != std::string::npos) {
     p.columns = last;
     p.depth = std::max<int64_t>(input.args.inputs[0].shape.sizes().back(), 1);
-    if (w.size() > 2) p.groups = std::max<int64_t>(input.Elements(input.args.inputs[1]) / (p.depth * last), 1);
+    if (w.size() > 2)
+      p.groups = std::max<int64_t>(input.Elements(input.args.inputs[1]) / (p.depth * last), 1);
     p.rows = std::max<int64_t>(outputs / last / p.groups, 1);
     return p;
   }
@@ -52,25 +54,37 @@ Tile TileOf(std::string_view variant, const Product& p, bool whole_panels) {
     std::from_chars(variant.data() + x + 1, variant.data() + variant.size(), columns);
     tile.panels = std::max<int64_t>(columns / 16, 1);
   }
-  if (whole_panels && tile.panels == 2) {  // the floating-point kernels' own shapes for few columns and for few rows
-    if (p.rows <= 6) tile = {6, 4};
-    else if (p.columns <= 16) tile = {28, 1};
+  if (whole_panels &&
+      tile.panels ==
+          2) {  // the floating-point kernels' own shapes for few columns and for few rows
+    if (p.rows <= 6)
+      tile = {6, 4};
+    else if (p.columns <= 16)
+      tile = {28, 1};
   }
   tile.rows = std::max<int64_t>(std::min(tile.rows, p.rows), 1);
   return tile;
 }
 
 // lane: products that one multiply-add instruction sums per 32-bit accumulator.
-void CountProduct(const Product& p, const Tile& tile, int64_t lane, Peak peak, const Rates& rates, Terms& terms) {
-  const int64_t panels = CeilDiv(p.columns, 16), chunks = CeilDiv(panels, tile.panels), tiles = CeilDiv(p.rows, tile.rows);
-  const double steps = static_cast<double>(p.taps * CeilDiv(p.channels(), lane)), groups = static_cast<double>(p.groups);
+void CountProduct(const Product& p, const Tile& tile, int64_t lane, Peak peak, const Rates& rates,
+                  Terms& terms) {
+  const int64_t panels = CeilDiv(p.columns, 16), chunks = CeilDiv(panels, tile.panels),
+                tiles = CeilDiv(p.rows, tile.rows);
+  const double steps = static_cast<double>(p.taps * CeilDiv(p.channels(), lane)),
+               groups = static_cast<double>(p.groups);
   const double rows = static_cast<double>(p.rows);
-  terms[kArithmetic] = groups * rows * static_cast<double>(16 * panels) * steps * static_cast<double>(lane) * rates.mac_ns(peak);
-  terms[kFeed] = groups * steps * (rows * static_cast<double>(chunks) + static_cast<double>(tiles * panels)) * rates.cycle_ns;
+  terms[kArithmetic] = groups * rows * static_cast<double>(16 * panels) * steps *
+                       static_cast<double>(lane) * rates.mac_ns(peak);
+  terms[kFeed] = groups * steps *
+                 (rows * static_cast<double>(chunks) + static_cast<double>(tiles * panels)) *
+                 rates.cycle_ns;
   terms[kRows] = groups * rows * static_cast<double>(p.taps) * rates.cycle_ns;
   terms[kOutputs] = groups * rows * static_cast<double>(panels) * rates.cycle_ns;
   terms[kTiles] = 10 * groups * static_cast<double>(tiles * chunks) * rates.cycle_ns;
-  if (p.taps > 1) terms[kEdges] = terms[kRows] * std::min(1.0, static_cast<double>(tile.rows) / static_cast<double>(p.width));
+  if (p.taps > 1)
+    terms[kEdges] =
+        terms[kRows] * std::min(1.0, static_cast<double>(tile.rows) / static_cast<double>(p.width));
 }
 
 int64_t LastKernelSize(const CostInput& input) {
@@ -83,14 +97,18 @@ bool Dilated(const CostInput& input) {
   return !dilations.empty() && dilations.back() != 1;
 }
 
-// Integer kernels copy pixels whose channels are no whole quads, padded, and take a line of a window of few channels as one tap.
+// Integer kernels copy pixels whose channels are no whole quads, padded, and take a line of a
+// window of few channels as one tap.
 void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
   constexpr int64_t kThinChannels = 16;
-  const int64_t across = LastKernelSize(input), channels = p.channels(), pixels = input.in_elements() / std::max<int64_t>(channels * p.groups, 1);
-  const bool whole = channels % 4 == 0, merges = p.groups == 1 && across > 1 && channels <= kThinChannels && !Dilated(input);
+  const int64_t across = LastKernelSize(input), channels = p.channels(),
+                pixels = input.in_elements() / std::max<int64_t>(channels * p.groups, 1);
+  const bool whole = channels % 4 == 0,
+             merges = p.groups == 1 && across > 1 && channels <= kThinChannels && !Dilated(input);
   if (!whole) {
     // One to three channels expand by a shuffle of vectors.
-    terms[kCopies] = (channels < 4 ? 1 : 30) * static_cast<double>(pixels * p.groups) * rates.cycle_ns;
+    terms[kCopies] =
+        (channels < 4 ? 1 : 30) * static_cast<double>(pixels * p.groups) * rates.cycle_ns;
   } else if (merges) {
     terms[kCopies] = Vectors(input.in_elements()) * rates.cycle_ns;
   }
@@ -99,15 +117,18 @@ void MergeLines(const CostInput& input, const Rates& rates, Product& p, Terms& t
   p.taps /= across;
 }
 
-// Pairs of bfloat16 cannot be read in place from an odd number of channels: a pixel's whole window is copied, line by line, tap
-// by tap where they do not lie side by side, and each by itself at the image's sides. Cycles as measured for single windows.
+// Pairs of bfloat16 cannot be read in place from an odd number of channels: a pixel's whole window
+// is copied, line by line, tap by tap where they do not lie side by side, and each by itself at the
+// image's sides. Cycles as measured for single windows.
 void CopyWindows(const CostInput& input, const Rates& rates, Product& p, Terms& terms) {
   if (p.channels() % 2 == 0) return;
   const bool dilated = Dilated(input), beside = p.groups == 1 && !dilated;
   const int64_t across = LastKernelSize(input), lines = CeilDiv(p.taps, across);
   const int64_t line = 8 + (beside ? 0 : std::min(7 * across, 60 + 3 * across));
-  const double sides = std::min(1.0, static_cast<double>((across - 1) * (dilated ? 2 : 1)) / static_cast<double>(p.width));
-  const double window = static_cast<double>(15 + lines * line) + 10 * sides * static_cast<double>(p.taps);
+  const double sides = std::min(
+      1.0, static_cast<double>((across - 1) * (dilated ? 2 : 1)) / static_cast<double>(p.width));
+  const double window =
+      static_cast<double>(15 + lines * line) + 10 * sides * static_cast<double>(p.taps);
   terms[kCopies] = static_cast<double>(p.groups * p.rows) * window * rates.cycle_ns;
   p.taps = 1;
 }
@@ -122,35 +143,48 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
 }
 
-// A product of all steps' inputs, then one of the state for each step, whose weights are read again, and the gates' functions.
+// A product of all steps' inputs, then one of the state for each step, whose weights are read
+// again, and the gates' functions.
 void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
-  const std::vector<int64_t> x = input.args.inputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes(), r = input.args.inputs[2].shape.sizes();
+  const std::vector<int64_t> x = input.args.inputs[0].shape.sizes(),
+                             w = input.args.inputs[1].shape.sizes(),
+                             r = input.args.inputs[2].shape.sizes();
   const bool batch_first = input.node.attrs.Int("layout", 0) == 1;
-  const int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], directions = w[0], gates = w[1], hidden = r[2];
-  const Product all{.rows = steps * batch, .columns = gates, .depth = w[2]}, one{.rows = batch, .columns = gates, .depth = hidden};
+  const int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], directions = w[0],
+                gates = w[1], hidden = r[2];
+  const Product all{.rows = steps * batch, .columns = gates, .depth = w[2]},
+      one{.rows = batch, .columns = gates, .depth = hidden};
   Terms whole{}, step{};
   CountProduct(all, TileOf("", all, true), 1, Peak::kFloat32, rates, whole);
   CountProduct(one, TileOf("", one, true), 1, Peak::kFloat32, rates, step);
-  for (int t = 0; t < kTermCount; ++t) terms[t] += static_cast<double>(directions) * (whole[t] + static_cast<double>(steps) * step[t]);
+  for (int t = 0; t < kTermCount; ++t)
+    terms[t] += static_cast<double>(directions) * (whole[t] + static_cast<double>(steps) * step[t]);
   terms[kCall] += 1000 * static_cast<double>(directions * steps) * rates.cycle_ns;
-  terms[kCurve] = static_cast<double>(directions * steps * batch) * Vectors(gates + hidden) * rates.cycle_ns;
+  terms[kCurve] =
+      static_cast<double>(directions * steps * batch) * Vectors(gates + hidden) * rates.cycle_ns;
   CountBytes(input, rates, terms);
   const double state = 4 * static_cast<double>(gates * hidden);
-  if (steps > 1) terms[kWeights] += rates.stream_ns(static_cast<double>(directions * (steps - 1)) * state, state);
+  if (steps > 1)
+    terms[kWeights] +=
+        rates.stream_ns(static_cast<double>(directions * (steps - 1)) * state, state);
 }
 
-// F(m x m, 3 x 3): (m + 2)^2 products of a matrix of tiles, transforms of what goes in and comes out.
+// F(m x m, 3 x 3): (m + 2)^2 products of a matrix of tiles, transforms of what goes in and comes
+// out.
 void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
   const int64_t m = input.variant.ends_with("2x2") ? 2 : 4, positions = (m + 2) * (m + 2);
-  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(), w = input.args.inputs[1].shape.sizes();
+  const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(),
+                             w = input.args.inputs[1].shape.sizes();
   Product p;
   p.groups = positions;
   p.rows = y[0] * CeilDiv(y[1], m) * CeilDiv(y[2], m);
   p.columns = w[0];
   p.depth = w[1];
   CountProduct(p, TileOf("avx512 14x32", p, true), 1, Peak::kFloat32, rates, terms);
-  terms[kRows] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.depth, 16)) * rates.cycle_ns;  // into V
-  terms[kOutputs] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.columns, 16)) * rates.cycle_ns;
+  terms[kRows] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.depth, 16)) *
+                 rates.cycle_ns;  // into V
+  terms[kOutputs] =
+      static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.columns, 16)) * rates.cycle_ns;
   if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
   CountBytes(input, rates, terms);
   terms[kWeights] *= static_cast<double>(positions) / 9;
@@ -158,20 +192,32 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
 
 }  // namespace
 
-extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8, kFamilyProductDynamic, kFamilyProductPair,
-    kFamilyProductWeights8, kFamilyProductBf16, kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
+extern const CostFamily kFamilyWinograd, kFamilyDirectInt8, kFamilyProductInt8,
+    kFamilyProductDynamic, kFamilyProductPair, kFamilyProductWeights8, kFamilyProductBf16,
+    kFamilyProductFloat, kFamilyTransposedInt8, kFamilyTransposedBf16, kFamilyTransposedFloat,
     kFamilyRecurrent;
 const CostFamily kFamilyWinograd = {"winograd_f32", "conv_f32", "*winograd*", CountWinograd};
-const CostFamily kFamilyDirectInt8 = {"direct_int8", "conv_int8 conv_integer dynamic_conv*", "*direct", Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductInt8 = {"product_int8", "conv_int8 matmul_int8", "*", Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductDynamic = {"product_dynamic", "conv_integer matmul_integer dynamic_conv* dynamic_matmul", "*", Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductPair = {"product_pair", "matmul_pair_int8", "*", Count<4, Peak::kInt8>};
-const CostFamily kFamilyProductWeights8 = {"product_w8", "matmul_w8", "*", Count<1, Peak::kFloat32>};
-const CostFamily kFamilyProductBf16 = {"product_bf16", "conv_bf16 matmul_bf16", "*", Count<2, Peak::kBf16>};
-const CostFamily kFamilyProductFloat = {"product_f32", "conv_f32 matmul_f32", "*", Count<1, Peak::kFloat32>};
-const CostFamily kFamilyTransposedInt8 = {"transposed_int8", "conv_transpose_int8", "*", Count<4, Peak::kInt8>};
-const CostFamily kFamilyTransposedBf16 = {"transposed_bf16", "conv_transpose_bf16", "*", Count<2, Peak::kBf16>};
-const CostFamily kFamilyTransposedFloat = {"transposed_f32", "conv_transpose_f32", "*", Count<1, Peak::kFloat32>};
+const CostFamily kFamilyDirectInt8 = {"direct_int8", "conv_int8 conv_integer dynamic_conv*",
+                                      "*direct", Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductInt8 = {"product_int8", "conv_int8 matmul_int8", "*",
+                                       Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductDynamic = {
+    "product_dynamic", "conv_integer matmul_integer dynamic_conv* dynamic_matmul", "*",
+    Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductPair = {"product_pair", "matmul_pair_int8", "*",
+                                       Count<4, Peak::kInt8>};
+const CostFamily kFamilyProductWeights8 = {"product_w8", "matmul_w8", "*",
+                                           Count<1, Peak::kFloat32>};
+const CostFamily kFamilyProductBf16 = {"product_bf16", "conv_bf16 matmul_bf16", "*",
+                                       Count<2, Peak::kBf16>};
+const CostFamily kFamilyProductFloat = {"product_f32", "conv_f32 matmul_f32", "*",
+                                        Count<1, Peak::kFloat32>};
+const CostFamily kFamilyTransposedInt8 = {"transposed_int8", "conv_transpose_int8", "*",
+                                          Count<4, Peak::kInt8>};
+const CostFamily kFamilyTransposedBf16 = {"transposed_bf16", "conv_transpose_bf16", "*",
+                                          Count<2, Peak::kBf16>};
+const CostFamily kFamilyTransposedFloat = {"transposed_f32", "conv_transpose_f32", "*",
+                                           Count<1, Peak::kFloat32>};
 const CostFamily kFamilyRecurrent = {"recurrent", "lstm_f32 gru_f32 rnn_f32", "*", CountRecurrent};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Steps that read each value about once: windows, functions of single values, sums over an axis, moves of bytes.
+// Steps that read each value about once: windows, functions of single values, sums over an axis,
+// moves of bytes.
 #include <algorithm>
 
 #include "kernels/elementwise/broadcast.h"
@@ -10,13 +11,16 @@ namespace {
 
 int64_t LastOf(const TensorType& type) {
   const int rank = type.shape.ranked() ? type.shape.rank() : 0;
-  return rank > 0 && type.shape[rank - 1].known() ? std::max<int64_t>(type.shape[rank - 1].value, 1) : 1;
+  return rank > 0 && type.shape[rank - 1].known() ? std::max<int64_t>(type.shape[rank - 1].value, 1)
+                                                  : 1;
 }
 
 // Rows of the last axis.
 void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   terms[kFeed] = Vectors(input.in_elements()) * rates.cycle_ns;
-  const int64_t run = std::min(LastOf(input.args.outputs[0]), input.args.inputs.empty() ? int64_t{1} << 40 : LastOf(input.args.inputs[0]));
+  const int64_t run =
+      std::min(LastOf(input.args.outputs[0]),
+               input.args.inputs.empty() ? int64_t{1} << 40 : LastOf(input.args.inputs[0]));
   terms[kRows] = static_cast<double>(input.out_elements() / run) * rates.cycle_ns;
   CountOutputs(input, rates, terms);
   CountBytes(input, rates, terms);
@@ -27,11 +31,14 @@ void CountBinary(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
   terms[kRows] = 0;
   if (input.args.inputs.size() < 2) return;
-  const auto plan = PlanBroadcast(input.args.inputs[0].shape, input.args.inputs[1].shape, input.args.outputs[0].shape);
-  if (plan && plan->inner > 0) terms[kRows] = static_cast<double>(plan->elements / plan->inner) * rates.cycle_ns;
+  const auto plan = PlanBroadcast(input.args.inputs[0].shape, input.args.inputs[1].shape,
+                                  input.args.outputs[0].shape);
+  if (plan && plan->inner > 0)
+    terms[kRows] = static_cast<double>(plan->elements / plan->inner) * rates.cycle_ns;
 }
 
-// Moves of `runs` pieces that lie in order on both sides. Of constants, no more is read than comes out.
+// Moves of `runs` pieces that lie in order on both sides. Of constants, no more is read than comes
+// out.
 void CountRuns(const CostInput& input, const Rates& rates, int64_t runs, Terms& terms) {
   terms[kRows] = static_cast<double>(runs) * rates.cycle_ns;
   CountBytes(input, rates, terms);
@@ -43,7 +50,8 @@ void CountRuns(const CostInput& input, const Rates& rates, int64_t runs, Terms& 
 int64_t Behind(const TensorType& type, int64_t axis) {
   const std::vector<int64_t> sizes = type.shape.sizes();
   int64_t elements = 1;
-  for (int64_t i = axis + 1; i < static_cast<int64_t>(sizes.size()); ++i) elements *= sizes[static_cast<size_t>(i)];
+  for (int64_t i = axis + 1; i < static_cast<int64_t>(sizes.size()); ++i)
+    elements *= sizes[static_cast<size_t>(i)];
   return std::max<int64_t>(elements, 1);
 }
 
@@ -52,7 +60,8 @@ int64_t AxisOf(const CostInput& input, const TensorType& type) {
   return axis < 0 ? axis + type.shape.rank() : axis;
 }
 
-// Concat and Split: of each part a run from the axis on, for each place before it. A copy is one run.
+// Concat and Split: of each part a run from the axis on, for each place before it. A copy is one
+// run.
 void CountParts(const CostInput& input, const Rates& rates, Terms& terms) {
   const bool split = input.node.op == "Split";
   const std::vector<TensorType>& parts = split ? input.args.outputs : input.args.inputs;
@@ -61,22 +70,28 @@ void CountParts(const CostInput& input, const Rates& rates, Terms& terms) {
     runs = 0;
     for (const TensorType& part : parts) {
       const int64_t elements = input.Elements(part);
-      if (elements > 0 && part.shape.rank() > 0) runs += elements / std::max<int64_t>(Behind(part, AxisOf(input, part) - 1), 1);
+      if (elements > 0 && part.shape.rank() > 0)
+        runs += elements / std::max<int64_t>(Behind(part, AxisOf(input, part) - 1), 1);
     }
   }
   CountRuns(input, rates, runs, terms);
 }
 
-// Windows and repetitions of what is there: runs of the axes that stay whole, and of the next one unless it is taken in steps.
+// Windows and repetitions of what is there: runs of the axes that stay whole, and of the next one
+// unless it is taken in steps.
 void CountView(const CostInput& input, const Rates& rates, Terms& terms) {
   const TensorType &x = input.args.inputs[0], &y = input.args.outputs[0];
   const int64_t rank = y.shape.rank();
   int64_t run = 1;
   if (x.shape.rank() == rank) {
     int64_t axis = rank - 1;
-    for (; axis >= 0 && x.shape[static_cast<int>(axis)] == y.shape[static_cast<int>(axis)]; --axis) run = Behind(y, axis - 1);
-    const auto steps = input.args.constants.size() > 4 && input.args.constants[4] != nullptr ? ToInt64s(*input.args.constants[4]) : Result<std::vector<int64_t>>();
-    const bool strided = steps && std::any_of(steps->begin(), steps->end(), [](int64_t s) { return s != 1; });
+    for (; axis >= 0 && x.shape[static_cast<int>(axis)] == y.shape[static_cast<int>(axis)]; --axis)
+      run = Behind(y, axis - 1);
+    const auto steps = input.args.constants.size() > 4 && input.args.constants[4] != nullptr
+                           ? ToInt64s(*input.args.constants[4])
+                           : Result<std::vector<int64_t>>();
+    const bool strided =
+        steps && std::any_of(steps->begin(), steps->end(), [](int64_t s) { return s != 1; });
     const bool repeated = axis >= 0 && x.shape[static_cast<int>(axis)].value == 1;
     if (axis >= 0 && !strided && !repeated) run = Behind(y, axis - 1);
   }
@@ -101,7 +116,8 @@ void CountPool(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
   int64_t taps = 1;
   for (int64_t k : input.node.attrs.Ints("kernel_shape", {})) taps *= k;
-  if (input.node.op.starts_with("Global")) taps = std::max<int64_t>(input.in_elements() / std::max<int64_t>(input.out_elements(), 1), 1);
+  if (input.node.op.starts_with("Global"))
+    taps = std::max<int64_t>(input.in_elements() / std::max<int64_t>(input.out_elements(), 1), 1);
   const int64_t channels = LastOf(input.args.outputs[0]), pixels = input.out_elements() / channels;
   terms[kArithmetic] = static_cast<double>(pixels * taps * CeilDiv(channels, 16)) * rates.cycle_ns;
   terms[kTiles] = static_cast<double>(pixels * taps * (channels % 16)) * rates.cycle_ns;
@@ -110,15 +126,18 @@ void CountPool(const CostInput& input, const Rates& rates, Terms& terms) {
 // One pass over each row, or two: rows of the axes that are summed over.
 void CountReduce(const CostInput& input, const Rates& rates, Terms& terms) {
   Count(input, rates, terms);
-  terms[kRows] = static_cast<double>(std::min(input.out_elements(), input.in_elements() / LastOf(input.args.inputs[0]))) * rates.cycle_ns;
+  terms[kRows] = static_cast<double>(std::min(input.out_elements(),
+                                              input.in_elements() / LastOf(input.args.inputs[0]))) *
+                 rates.cycle_ns;
   terms[kTiles] = 10 * static_cast<double>(input.out_elements()) * rates.cycle_ns / 16;
 }
 
-// Axes that stay together are one. Runs of the last one where it stays last or, where it moves, blocks of 16 x 16 of the
-// planes that are turned.
+// Axes that stay together are one. Runs of the last one where it stays last or, where it moves,
+// blocks of 16 x 16 of the planes that are turned.
 void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
   CountBytes(input, rates, terms);
-  const std::vector<int64_t> perm = input.node.attrs.Ints("perm", {}), x = input.args.inputs[0].shape.sizes();
+  const std::vector<int64_t> perm = input.node.attrs.Ints("perm", {}),
+                             x = input.args.inputs[0].shape.sizes();
   struct Axis {
     int64_t size, last;  // the axis of x at its end
   };
@@ -143,13 +162,17 @@ void CountTranspose(const CostInput& input, const Rates& rates, Terms& terms) {
     return;
   }
   const Axis to = merged.back();
-  const Axis from = *std::max_element(merged.begin(), merged.end(), [](const Axis& a, const Axis& b) { return a.last < b.last; });
+  const Axis from = *std::max_element(merged.begin(), merged.end(),
+                                      [](const Axis& a, const Axis& b) { return a.last < b.last; });
   if (from.last == to.last) {
     terms[kRows] = static_cast<double>(elements / to.size) * rates.cycle_ns;
   } else {
-    terms[kTiles] = static_cast<double>(16 * CeilDiv(from.size, 16) * CeilDiv(to.size, 16) * (elements / (from.size * to.size))) * rates.cycle_ns;
+    terms[kTiles] = static_cast<double>(16 * CeilDiv(from.size, 16) * CeilDiv(to.size, 16) *
+                                        (elements / (from.size * to.size))) *
+                    rates.cycle_ns;
     // Short rows are written one by one, but for those of three planes.
-    if (to.size < 16 && to.size != 3) terms[kOutputs] = static_cast<double>(4 * elements / to.size) * rates.cycle_ns;
+    if (to.size < 16 && to.size != 3)
+      terms[kOutputs] = static_cast<double>(4 * elements / to.size) * rates.cycle_ns;
   }
 }
 
@@ -188,10 +211,12 @@ void CountReference(const CostInput& input, const Rates& rates, Terms& terms) {
 
 }  // namespace
 
-extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFamilyResize, kFamilyNormalizeBf16, kFamilyNormalize, kFamilySoftmaxBf16, kFamilySoftmax, kFamilyReduce,
-    kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte, kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat,
-    kFamilyQuantize, kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy, kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference,
-    kFamilyOther;
+extern const CostFamily kFamilyPoolInt8, kFamilyPoolBf16, kFamilyPoolFloat, kFamilyResize,
+    kFamilyNormalizeBf16, kFamilyNormalize, kFamilySoftmaxBf16, kFamilySoftmax, kFamilyReduce,
+    kFamilyBinaryByte, kFamilyBinaryBf16, kFamilyBinaryFloat, kFamilyCheapUnary, kFamilyUnaryByte,
+    kFamilyUnaryBf16, kFamilyErf, kFamilyTanh, kFamilyCurve, kFamilyUnaryFloat, kFamilyQuantize,
+    kFamilyDequantize, kFamilyDynamicQuantize, kFamilyCast, kFamilyTranspose, kFamilyCopy,
+    kFamilyGather, kFamilyMove, kFamilyPad, kFamilyCompare, kFamilyReference, kFamilyOther;
 const CostFamily kFamilyPoolInt8 = {"pool_int8", "*maxpool_u8 *avgpool_u8", "*", CountPool};
 const CostFamily kFamilyPoolBf16 = {"pool_bf16", "*maxpool_bf16 *avgpool_bf16", "*", CountPool};
 const CostFamily kFamilyPoolFloat = {"pool_f32", "*maxpool_f32 *avgpool_f32", "*", CountPool};
@@ -201,15 +226,26 @@ const CostFamily kFamilyNormalize = {"normalize", "*_norm_*", "*", Count};
 const CostFamily kFamilySoftmaxBf16 = {"softmax_bf16", "*softmax_bf16", "*", Count};
 const CostFamily kFamilySoftmax = {"softmax", "*softmax_*", "*", Count};
 const CostFamily kFamilyReduce = {"reduce", "Reduce* reduce_* argmax_* argmin_*", "*", CountReduce};
-const CostFamily kFamilyBinaryByte = {"binary_u8", "add_u8 sub_u8 mul_u8 div_u8 max_u8 min_u8 pow_u8 prelu_u8", "*", CountBinary};
-const CostFamily kFamilyBinaryBf16 = {"binary_bf16", "add_bf16 sub_bf16 mul_bf16 div_bf16 max_bf16 min_bf16 pow_bf16 prelu_bf16", "*", CountBinary};
-const CostFamily kFamilyBinaryFloat = {"binary_f32", "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32", "*", CountBinary};
-const CostFamily kFamilyCheapUnary = {"cheap_unary", "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 Reciprocal_f32 Floor_f32 Ceil_f32 Round_f32 Sign_f32", "*", CountUnary};
+const CostFamily kFamilyBinaryByte = {
+    "binary_u8", "add_u8 sub_u8 mul_u8 div_u8 max_u8 min_u8 pow_u8 prelu_u8", "*", CountBinary};
+const CostFamily kFamilyBinaryBf16 = {
+    "binary_bf16", "add_bf16 sub_bf16 mul_bf16 div_bf16 max_bf16 min_bf16 pow_bf16 prelu_bf16", "*",
+    CountBinary};
+const CostFamily kFamilyBinaryFloat = {
+    "binary_f32", "add_f32 sub_f32 mul_f32 div_f32 max_f32 min_f32 pow_f32 prelu_f32", "*",
+    CountBinary};
+const CostFamily kFamilyCheapUnary = {"cheap_unary",
+                                      "Relu_f32 Clip_f32 LeakyRelu_f32 Abs_f32 Neg_f32 Sqrt_f32 "
+                                      "Reciprocal_f32 Floor_f32 Ceil_f32 Round_f32 Sign_f32",
+                                      "*", CountUnary};
 const CostFamily kFamilyUnaryByte = {"unary_u8", "?*_u8", "*", CountUnary};
 const CostFamily kFamilyUnaryBf16 = {"unary_bf16", "?*_bf16", "*", CountUnary};
 const CostFamily kFamilyErf = {"erf", "Erf_f32 Gelu_f32 Erf_bf16 Gelu_bf16", "*", CountUnary};
 const CostFamily kFamilyTanh = {"tanh", "Tanh_f32 Tanh_bf16", "*", CountUnary};
-const CostFamily kFamilyCurve = {"curve_f32", "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32", "*", CountUnary};
+const CostFamily kFamilyCurve = {
+    "curve_f32",
+    "Sigmoid_f32 Exp_f32 Silu_f32 HardSigmoid_f32 HardSwish_f32 Elu_f32 Celu_f32 Selu_f32", "*",
+    CountUnary};
 const CostFamily kFamilyUnaryFloat = {"unary_f32", "?*_f32", "*", CountUnary};
 const CostFamily kFamilyQuantize = {"quantize", "quantize_*", "*", Count};
 const CostFamily kFamilyDequantize = {"dequantize", "dequantize*", "*", Count};
@@ -220,7 +256,10 @@ const CostFamily kFamilyCopy = {"copy", "copy* concat split", "*", CountParts};
 const CostFamily kFamilyGather = {"gather", "gather*", "*", CountGather};
 const CostFamily kFamilyMove = {"move", "slice expand tile *space*", "*", CountView};
 const CostFamily kFamilyPad = {"pad", "pad", "*", Count};
-const CostFamily kFamilyCompare = {"compare", "reference/Equal reference/Greater* reference/Less* reference/And reference/Or reference/Not reference/Where", "*", CountReference};
+const CostFamily kFamilyCompare = {"compare",
+                                   "reference/Equal reference/Greater* reference/Less* "
+                                   "reference/And reference/Or reference/Not reference/Where",
+                                   "*", CountReference};
 const CostFamily kFamilyReference = {"reference", "reference/*", "*", CountReference};
 const CostFamily kFamilyOther = {"other", "", "*", Count};  // FamilyOf gives it last
 

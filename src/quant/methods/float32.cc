@@ -11,7 +11,8 @@ Result<QuantizeReport> Run(Graph& graph, const Ranges&, const QuantizeOptions&) 
 
 }  // namespace
 
-extern const QuantMethod kMethodFloat32 = {"float32", "Nothing is quantized: the optimized model as it is.", /*needs_calibration=*/false,
-                                           /*values=*/DType::kFloat32, Run};
+extern const QuantMethod kMethodFloat32 = {
+    "float32", "Nothing is quantized: the optimized model as it is.", /*needs_calibration=*/false,
+    /*values=*/DType::kFloat32, Run};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Range by the least Kullback-Leibler divergence (S. Migacz, "8-bit Inference with TensorRT", GTC 2017).
+// Range by the least Kullback-Leibler divergence (S. Migacz, "8-bit Inference with TensorRT", GTC
+// 2017).
 #include <algorithm>
 #include <cmath>
 
@@ -7,9 +8,10 @@
 namespace evoq {
 namespace {
 
-// KL(P || Q) for a threshold after `keep` bins. P: the first `keep` counts, what lies above added to the last one. Q: the
-// counts without that addition, merged into `levels` equal groups and spread evenly over the group's non-empty bins.
-// Both are normalized; a bin of P that Q lacks makes the divergence infinite, which smoothing by kFloor bounds.
+// KL(P || Q) for a threshold after `keep` bins. P: the first `keep` counts, what lies above added
+// to the last one. Q: the counts without that addition, merged into `levels` equal groups and
+// spread evenly over the group's non-empty bins. Both are normalized; a bin of P that Q lacks makes
+// the divergence infinite, which smoothing by kFloor bounds.
 double Divergence(std::span<const int64_t> counts, size_t keep, size_t levels, double total) {
   constexpr double kFloor = 1e-9;
   double above = 0;
@@ -64,7 +66,8 @@ Range Choose(const Observed& observed, const CalibrationOptions&) {
 
 extern const ObserverDef kEntropyObserver = {
     "entropy", Observer::kEntropy,
-    "The magnitude whose 8-bit histogram loses least information (Kullback-Leibler divergence) against the full one.",
+    "The magnitude whose 8-bit histogram loses least information (Kullback-Leibler divergence) "
+    "against the full one.",
     HistogramKind::kMagnitude, Choose};
 
 }  // namespace evoq

@@ -8,15 +8,18 @@ namespace {
 
 constexpr int kSteps = 64;  // candidates per end: multiples of 1/64 of it
 
-// Mean squared error of quantizing the histogram's elements (taken at their bins' centres) to 255 steps of [low, high],
-// which holds 0: rounding gives step^2 / 12 inside, cutting off the squared distance outside.
+// Mean squared error of quantizing the histogram's elements (taken at their bins' centres) to 255
+// steps of [low, high], which holds 0: rounding gives step^2 / 12 inside, cutting off the squared
+// distance outside.
 double Error(const Histogram& h, double low, double high) {
   const double step = (high - low) / 255;
   double error = 0;
   for (size_t i = 0; i < h.counts.size(); ++i) {
     if (h.counts[i] == 0) continue;
     const double x = h.centre(i), outside = x < low ? low - x : x > high ? x - high : 0;
-    error += static_cast<double>(h.counts[i]) * (outside > 0 ? outside * outside : x == 0 ? 0 : step * step / 12);
+    error += static_cast<double>(h.counts[i]) * (outside > 0 ? outside * outside
+                                                 : x == 0    ? 0
+                                                             : step * step / 12);
   }
   return error;
 }
@@ -46,7 +49,8 @@ Range Choose(const Observed& observed, const CalibrationOptions&) {
 
 }  // namespace
 
-extern const ObserverDef kMseObserver = {"mse", Observer::kMse, "The range with the least mean squared error of 8-bit quantization.",
-                                         HistogramKind::kSigned, Choose};
+extern const ObserverDef kMseObserver = {
+    "mse", Observer::kMse, "The range with the least mean squared error of 8-bit quantization.",
+    HistogramKind::kSigned, Choose};
 
 }  // namespace evoq

@@ -6,7 +6,8 @@
 namespace evoq {
 namespace {
 
-// The edges of the bins that keep `percentile` percent of the elements, half of the rest cut off on each side.
+// The edges of the bins that keep `percentile` percent of the elements, half of the rest cut off on
+// each side.
 Range Choose(const Observed& observed, const CalibrationOptions& options) {
   const Histogram& h = observed.histogram;
   if (h.counts.empty()) return observed.range;
@@ -16,13 +17,15 @@ Range Choose(const Observed& observed, const CalibrationOptions& options) {
   }
   for (double above = h.counts[last]; above <= cut && last > first; above += h.counts[--last]) {
   }
-  return {static_cast<float>(h.low + first * h.width()), static_cast<float>(h.low + (last + 1) * h.width())};
+  return {static_cast<float>(h.low + first * h.width()),
+          static_cast<float>(h.low + (last + 1) * h.width())};
 }
 
 }  // namespace
 
-extern const ObserverDef kPercentileObserver = {"percentile", Observer::kPercentile,
-                                                "The range that holds the given percentage of the elements, cut equally at both ends.",
-                                                HistogramKind::kSigned, Choose};
+extern const ObserverDef kPercentileObserver = {
+    "percentile", Observer::kPercentile,
+    "The range that holds the given percentage of the elements, cut equally at both ends.",
+    HistogramKind::kSigned, Choose};
 
 }  // namespace evoq
