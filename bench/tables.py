@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import textwrap
 
 from bars import BEST_FORMS, BLOCK_FORMS, bars, geometric_mean
 from pairs import paired, paired_interval
@@ -240,13 +241,16 @@ def machines(rows):
     if lost:
         rows_ = f"{lost} of {len(rows)} rows" if known else "These rows"
         sentences.append(
-            f"{rows_} are of an earlier machine and of sources that are not in this history: they are not reproducible from it."
+            f"{rows_} are of an earlier machine and of sources that are not in this history: they "
+            "are not reproducible from it."
         )
-    return "\n\n" + " ".join(sentences)
+    text = " ".join(sentences)
+    return "\n\n" + textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def write(document, folder):
-    """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and bench:bars by the missed bars."""
+    """Replaces what lies between <!-- bench:PART --> and <!-- end --> by the part's table, and
+    bench:bars by the missed bars."""
     with open(document) as f:
         text = f.read()
     results = load(folder)

@@ -248,22 +248,28 @@ std::string OtherRows() {
 
 constexpr const char* kHead = R"(# Operators
 
-What evoq does with each operator of the ONNX standard. `EVOQ_UPDATE_GOLDENS=1 build/release/tests/evoq_conformance_test` writes this page from
-the lists of operators and kernels and from the outcome of the ONNX project's conformance cases; a test holds it to them.
+What evoq does with each operator of the ONNX standard.
+`EVOQ_UPDATE_GOLDENS=1 build/release/tests/evoq_conformance_test` writes this page from the lists of
+operators and kernels and from the outcome of the ONNX project's conformance cases; a test holds it
+to them.
 
-* **versions**: those of ONNX's versions of the operator that operator sets 6 to 28 use. evoq reads all of them: the importer brings older ones to
-  the newest form ([onnx.md](onnx.md)).
-* **types**: element types of the first input on which the definition runs, as tried on the operator's cases; `float` is float16, bfloat16,
-  float32 and float64, `int` and `uint` are 8 to 64 bits, `float8` its five formats, `4 and 2 bits` float4,
-  int4, uint4, int2 and uint2. 16-bit floats are computed as float32, float64 as float64
-  (in QONNX's Quant as float32).
-* **NaN**: a NaN gives a NaN in every operator that compares floats (Relu, Clip, Max, Min, pooling, ReduceMax, ...), alone or fused, as in ONNX's
-  reference; Shrink and ThresholdedRelu give 0. ArgMax and ArgMin name the first NaN. QuantizeLinear makes it the zero point.
-* **kernels**: preferred ones first. An operator without a kernel, or a step that no kernel takes, is computed by its definition; `evoq explain` says so.
-* **quantized**: how it computes on integers. *integer arithmetic*: exactly, with int32 sums. *keeps integers*: it only moves or selects. *own
-  scale*: each value has a scale of its own. *table*: 256 entries. Empty: in float.
-* **cases**: conformance cases with the operator that pass, of all that have it, where all modes agree; else by mode. Cases that do not pass are in
-  `tests/conformance/ignore.txt`, each with its reason.
+* **versions**: those of ONNX's versions of the operator that operator sets 6 to 28 use. evoq reads
+  all of them: the importer brings older ones to the newest form ([onnx.md](onnx.md)).
+* **types**: element types of the first input on which the definition runs, as tried on the
+  operator's cases; `float` is float16, bfloat16, float32 and float64, `int` and `uint` are 8 to 64
+  bits, `float8` its five formats, `4 and 2 bits` float4, int4, uint4, int2 and uint2. 16-bit floats
+  are computed as float32, float64 as float64 (in QONNX's Quant as float32).
+* **NaN**: a NaN gives a NaN in every operator that compares floats (Relu, Clip, Max, Min, pooling,
+  ReduceMax, ...), alone or fused, as in ONNX's reference; Shrink and ThresholdedRelu give 0. ArgMax
+  and ArgMin name the first NaN. QuantizeLinear makes it the zero point.
+* **kernels**: preferred ones first. An operator without a kernel, or a step that no kernel takes,
+  is computed by its definition; `evoq explain` says so.
+* **quantized**: how it computes on integers. *integer arithmetic*: exactly, with int32 sums. *keeps
+  integers*: it only moves or selects. *own scale*: each value has a scale of its own. *table*: 256
+  entries. Empty: in float.
+* **cases**: conformance cases with the operator that pass, of all that have it, where all modes
+  agree; else by mode. Cases that do not pass are in `tests/conformance/ignore.txt`, each with its
+  reason.
 
 )";
 
