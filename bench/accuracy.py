@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Top-1 of float32 and int8, and the file's size, for the classifiers of a data folder.
 
-    bench/accuracy.py --data DIR [--evoq build/release/bin/evoq] [--scheme int8] [--quantize-option=...]
+    bench/accuracy.py --data DIR [--evoq build/release/bin/evoq] [--scheme int8]
+                      [--quantize-option=...]
 
-DIR holds models/, quantized/, images/, cifar10/, mnist/. Calibration takes 100 images (every fifth of the 500, and
-training samples of CIFAR-10 and MNIST); accuracy is measured on the others: no image is used for both.
+DIR holds models/, quantized/, images/, cifar10/, mnist/. Calibration takes 100 images (every fifth
+of the 500, and training samples of CIFAR-10 and MNIST); accuracy is measured on the others: no
+image is used for both.
 """
 
 import argparse
@@ -102,9 +104,12 @@ def main():
                 )
             )
             print(
-                f"{name:18} {real['samples']:6} samples  float {real['top1']:.4f}  {args.scheme} {quantized['top1']:.4f}  "
-                f"({100 * (quantized['top1'] - real['top1']):+.2f} points)  agreement {quantized['agreement']:.4f}  "
-                f"file/weights {rows[-1][-1]:.4f}  signal/noise {quantized.get('sqnr_db', 0):.1f} dB",
+                f"{name:18} {real['samples']:6} samples  float {real['top1']:.4f}  {args.scheme} "
+                f"{quantized['top1']:.4f}  "
+                f"({100 * (quantized['top1'] - real['top1']):+.2f} points)  agreement "
+                f"{quantized['agreement']:.4f}  "
+                f"file/weights {rows[-1][-1]:.4f}  signal/noise {quantized.get('sqnr_db', 0):.1f} "
+                "dB",
                 flush=True,
             )
 

@@ -38,7 +38,10 @@ class Bar:
     def text(self):
         bound = f">= {self.least:g}" if self.least is not None else f"<= {self.most:g}"
         figure = "not available" if self.figure is None else f"{self.figure:.3g}"
-        return f"{self.part:7} {self.what:64} {figure:>13}  {bound:>8}  {'met' if self.met else 'MISSED'}"
+        return (
+            f"{self.part:7} {self.what:64} {figure:>13}  {bound:>8}  "
+            f"{'met' if self.met else 'MISSED'}"
+        )
 
 
 def geometric_mean(values):
@@ -84,9 +87,10 @@ def model_bars(rows):
 
 
 def own_form_bars(rows):
-    """Ratios of the same rounds. Weight-only int8 runs the steps of float32 on weights decoded at load: of two equal programs
-    either is the slower one in half of all measurements, so its bar asks that the interval of the ratio reaches down to 1; an
-    interval wider than 5% says nothing, and the median is asked instead."""
+    """Ratios of the same rounds. Weight-only int8 runs the steps of float32 on weights decoded at
+    load: of two equal programs either is the slower one in half of all measurements, so its bar
+    asks that the interval of the ratio reaches down to 1; an interval wider than 5% says nothing,
+    and the median is asked instead."""
     for r in rows:
         rounds, ms, at = r["rounds"], r["ms"], f"threads {r['threads']}"
         best = min((f for f in BEST_FORMS if ms.get(f)), key=ms.get, default=None)
@@ -167,7 +171,8 @@ def system_bars(rows):
                 most=1,
             )
         if r["what"] == "busy_machine":
-            # Three busy threads on two cores, a half each; then four: everyone is at half speed at worst, and a tenth for switching.
+            # Three busy threads on two cores, a half each; then four: everyone is at half speed at
+            # worst, and a tenth for switching.
             yield Bar(
                 "system",
                 "2 threads beside a busy core, times slower",
@@ -199,7 +204,8 @@ BARS = {
 
 
 def check_measured(rows):
-    """Refuses rows of models that no measurement wrote: one writes the machine's peaks and the model's work beside the times."""
+    """Refuses rows of models that no measurement wrote: one writes the machine's peaks and the
+    model's work beside the times."""
     typed = [
         f"{r['model']} threads {r['threads']} batch {r['batch']}"
         for r in rows
@@ -207,7 +213,8 @@ def check_measured(rows):
     ]
     if typed:
         raise ValueError(
-            f"models.json: rows without peak and macs, which bench/peers.py did not write; measure them: {', '.join(typed)}"
+            "models.json: rows without peak and macs, which bench/peers.py did not write; measure "
+            f"them: {', '.join(typed)}"
         )
 
 

@@ -1,4 +1,5 @@
-"""The small blocks in which int8 tends to lose against float32: float, QDQ u8s8, QDQ s8s8 and, for some, dynamic."""
+"""The small blocks in which int8 tends to lose against float32: float, QDQ u8s8, QDQ s8s8 and, for
+some, dynamic."""
 
 import re
 
@@ -16,15 +17,16 @@ DYNAMIC = {"dw3x3_c144_56", "dw3x3_c960_7", "conv1x1_c64_56", "conv1x1_c256_14",
 CHAIN = 4  # layers behind each other, unless a block says otherwise
 
 NAMES = """
-avgpool3x3_c64_56 maxpool3x3_c64_56 softmax_12x128x128 dw3x3_c6_224 gconv3x3_c128_g32_56 stem3x3s1_16 stem3x3s2
-dw3x3_c32_112 transpose_12x128x64 attention_12x128x64 mlp_16x64 mlp_1x64 dw3x3_c144_56 mul_se_c240_14
-resize_nearest_c64_28 attention_12x16x64 dw3x3_silu_c240_14 dw3x3_silu_c64_56 add_64x14x14 dw3x3_c192_28 dw3x3_c384_14
-mlp_512x32 dw3x3_c96_56 conv3x3_c8_112 stem7x7s2 se_block_c240_14 convtranspose_c64_28 dw5x5_c240_28 add_256x56x56
-resize_linear_c64_28 mlp_128x64 conv1x1_silu_c64_56 conv1x1_c16_112 gconv3x3_c256_g32_28 sigmoid_100k dw5x5_c672_14
+avgpool3x3_c64_56 maxpool3x3_c64_56 softmax_12x128x128 dw3x3_c6_224 gconv3x3_c128_g32_56
+stem3x3s1_16 stem3x3s2 dw3x3_c32_112 transpose_12x128x64 attention_12x128x64 mlp_16x64 mlp_1x64
+dw3x3_c144_56 mul_se_c240_14 resize_nearest_c64_28 attention_12x16x64 dw3x3_silu_c240_14
+dw3x3_silu_c64_56 add_64x14x14 dw3x3_c192_28 dw3x3_c384_14 mlp_512x32 dw3x3_c96_56 conv3x3_c8_112
+stem7x7s2 se_block_c240_14 convtranspose_c64_28 dw5x5_c240_28 add_256x56x56 resize_linear_c64_28
+mlp_128x64 conv1x1_silu_c64_56 conv1x1_c16_112 gconv3x3_c256_g32_28 sigmoid_100k dw5x5_c672_14
 dw3x3_c960_7 conv1x1_c24_56 conv1x1_hswish_c64_56 mlp_1x256 gconv1x1_c240_g3_28 conv3x3_c16_112
 conv1x1_silu_c128_40_yolo conv1x1_c64_56 conv1x1_hswish_c240_14 conv1x1_silu_c240_14 mlp_128x256
-conv3x3_silu_c64_80_yolo conv3x3_c32_56 conv1x1_c256_14 conv3x3_c64_56 conv3x3_leaky_c64_56 conv1x1_c512_7
-conv3x3_c24_56 mlp_1x1024
+conv3x3_silu_c64_80_yolo conv3x3_c32_56 conv1x1_c256_14 conv3x3_c64_56 conv3x3_leaky_c64_56
+conv1x1_c512_7 conv3x3_c24_56 mlp_1x1024
 """.split()
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The payoff certificate: does it hold when it is measured again, and how near is the search to the best there is?
+"""The payoff certificate: does it hold when it is measured again, and how near is the search to the
+best there is?
 
     bench/certificate.py --data DIR [--build build/release] [--only
     hold|disturbed|exhaustive|mobilenetv2] [--seconds 20] [--samples 0] [--match TEXT]
@@ -11,9 +12,11 @@ busy. What was certified on the busy machine must hold on the quiet one, or prom
 every case; what was certified on the quiet machine must promise one, and hold while it is busy, in
 nine of ten. Only on a machine where nothing else runs. With --seconds 8 --samples 100 a case takes
 about a minute: what is shown is the speed's promise, not the search or the accuracy.
-exhaustive: the search beside the measurement of every assignment on lenet, resnet8 and a network of 12 layers.
+exhaustive: the search beside the measurement of every assignment on lenet, resnet8 and a network of
+12 layers.
 mobilenetv2: at most 0.5 points of top-1 lost and at least 1.9 times as fast, on one thread.
-Prints Markdown; exit code 1 when something does not hold. DIR holds models/, images/, cifar10/, mnist/.
+Prints Markdown; exit code 1 when something does not hold. DIR holds models/, images/, cifar10/,
+mnist/.
 """
 
 import argparse
@@ -66,7 +69,8 @@ CASES = [
 
 
 def write_chain(path, layers, channels, size):
-    """Convolutions of 3 x 3 and 1 x 1 in turn, every third with stride 2, and a classifier: `layers` of them together."""
+    """Convolutions of 3 x 3 and 1 x 1 in turn, every third with stride 2, and a classifier:
+    `layers` of them together."""
     random = np.random.default_rng(1)
     nodes, weights, value, features = [], [], "x", 3
     shape = [1, 3, size, size]
@@ -170,7 +174,8 @@ class Bench:
         return os.path.join(self.folder, name)
 
     def model(self, name):
-        """The path of a file of the data folder, of a zoo network, or of the tiny one that nothing speeds up."""
+        """The path of a file of the data folder, of a zoo network, or of the tiny one that nothing
+        speeds up."""
         if name.endswith(".onnx"):
             return os.path.join(self.data, name)
         path = self.path(name + ".onnx")
@@ -233,7 +238,8 @@ class Bench:
 
     def hold(self):
         print(
-            "| model | scheme | threads | layers | certified | guaranteed | measured again | accuracy lost | s | holds |"
+            "| model | scheme | threads | layers | certified | guaranteed | measured again | "
+            "accuracy lost | s | holds |"
         )
         print("|---|---|---|---|---|---|---|---|---|---|")
         held = total = 0
@@ -257,8 +263,10 @@ class Bench:
             )
             ratio, measured = c["speed"]["ratio"], again.get("ratio", {"value": 0})
             print(
-                f"| {os.path.basename(model)} | {scheme} | {threads} | {layers} | {ratio['value']:.3f}x [{ratio['low']:.3f}, {ratio['high']:.3f}] "
-                f"| {c['speed']['guaranteed']:.3f}x | {measured['value']:.3f}x | {lost} | {made['seconds']:.0f} "
+                f"| {os.path.basename(model)} | {scheme} | {threads} | {layers} | "
+                f"{ratio['value']:.3f}x [{ratio['low']:.3f}, {ratio['high']:.3f}] "
+                f"| {c['speed']['guaranteed']:.3f}x | {measured['value']:.3f}x | {lost} | "
+                f"{made['seconds']:.0f} "
                 f"| {'yes' if code == 0 else 'NO: ' + error} |",
                 flush=True,
             )
@@ -313,7 +321,8 @@ class Bench:
 
     def search(self):
         print(
-            "| network | threads | assignments | exhaustive s | search s | float ms | best ms | found ms | found / best |\n|---|---|---|---|---|---|---|---|---|"
+            "| network | threads | assignments | exhaustive s | search s | float ms | best ms | "
+            "found ms | found / best |\n|---|---|---|---|---|---|---|---|---|"
         )
         good = True
         cifar = [
@@ -340,8 +349,10 @@ class Bench:
             r = json.loads(done.stdout)
             good &= r["found_over_best"] <= 1.05
             print(
-                f"| {os.path.basename(name)} | {r['threads']} | {r['assignments']:.0f} of {schemes} | {r['exhaustive_s']:.0f} | {r['search_s']:.1f} "
-                f"| {r['float_ms']:.4f} | {r['best_ms']:.4f} | {r['found_ms']:.4f} | {r['found_over_best']:.3f} |",
+                f"| {os.path.basename(name)} | {r['threads']} | {r['assignments']:.0f} of "
+                f"{schemes} | {r['exhaustive_s']:.0f} | {r['search_s']:.1f} "
+                f"| {r['float_ms']:.4f} | {r['best_ms']:.4f} | {r['found_ms']:.4f} | "
+                f"{r['found_over_best']:.3f} |",
                 flush=True,
             )
         print()
@@ -356,7 +367,8 @@ class Bench:
         c = made["certificate"]
         drop, ratio = c["accuracy"]["drop"]["value"], c["speed"]["ratio"]
         print(
-            f"mobilenetv2: {drop:.2f} points of top-1 lost (at most 0.5), {ratio['value']:.2f}x [{ratio['low']:.2f}, {ratio['high']:.2f}] as fast "
+            f"mobilenetv2: {drop:.2f} points of top-1 lost (at most 0.5), {ratio['value']:.2f}x "
+            f"[{ratio['low']:.2f}, {ratio['high']:.2f}] as fast "
             f"(at least 1.9), {made['seconds']:.0f} s",
             flush=True,
         )

@@ -1,5 +1,5 @@
-"""Faults of Q/DQ placement, planted in a well-placed ONNX file: what published models have. Each takes a ModelProto and returns
-whether it found a place."""
+"""Faults of Q/DQ placement, planted in a well-placed ONNX file: what published models have. Each
+takes a ModelProto and returns whether it found a place."""
 
 import numpy as np
 import onnx
@@ -185,7 +185,8 @@ def bias_int8(model):
 
 
 def conv_only(model):
-    """Pairs on the inputs of Conv and Gemm alone: sums, pooling and activations in float, no pair behind them."""
+    """Pairs on the inputs of Conv and Gemm alone: sums, pooling and activations in float, no pair
+    behind them."""
     graph, found = model.graph, 0
     for quantize, dequantizers in pairs(graph):
         for d in dequantizers:

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""`evoq explain --target ort-cpu` beside what ONNX Runtime does: for each model, the nodes that compute on integers and in float as
-forecast, against those that the session's profile shows, and what --fix changes.
+"""`evoq explain --target ort-cpu` beside what ONNX Runtime does: for each model, the nodes that
+compute on integers and in float as forecast, against those that the session's profile shows, and
+what --fix changes.
 
     bench/forecast.py [MODEL.onnx...] [--data DIR] [--rounds 7] [--seconds 0.15] [--no-times]
 
-Without MODEL: every model of DIR/quantized, evoq's own exports of DIR/models in several forms, and faults planted in them.
-For each class (float, integer): precision = right / forecast, recall = right / executed. Nodes that the session has merged into
-others appear in no profile and are left out. Times: one thread, the median over rounds of both files in turn.
-Needs numpy, onnx and onnxruntime from PyPI.
+Without MODEL: every model of DIR/quantized, evoq's own exports of DIR/models in several forms, and
+faults planted in them. For each class (float, integer): precision = right / forecast, recall =
+right / executed. Nodes that the session has merged into others appear in no profile and are left
+out. Times: one thread, the median over rounds of both files in turn. Needs numpy, onnx and
+onnxruntime from PyPI.
 """
 
 import argparse
@@ -133,7 +135,8 @@ def compare(told, nodes):
             count[was][0] += 1
         else:
             wrong.append(
-                f"{node['name']} ({node['op']}): {node['fate']}, executed on {'integers' if was else 'floats'}"
+                f"{node['name']} ({node['op']}): {node['fate']}, executed on "
+                f"{'integers' if was else 'floats'}"
             )
     return count, merged, wrong
 
@@ -160,7 +163,8 @@ def times(a, b, rounds, seconds):
 
 
 def exports(data, folder):
-    """evoq's own files: forms that its quantizer writes, and the faults of faults.py planted in them."""
+    """evoq's own files: forms that its quantizer writes, and the faults of faults.py planted in
+    them."""
     for name in ("mobilenetv2", "squeezenet1.1", "resnet20_cifar10", "tiny_darknet", "mnist_cntk"):
         for form, words in (
             ("ort", ("--scheme", "int8", "--target", "ort")),
@@ -206,7 +210,8 @@ def main():
     args = parser.parse_args()
     total = {True: [0, 0, 0], False: [0, 0, 0]}
     print(
-        f"{'model':44} {'integer':>15} {'float':>15} {'merged':>6}   {'ms':>8} {'fixed':>8} {'gain':>6} {'differs':>8}"
+        f"{'model':44} {'integer':>15} {'float':>15} {'merged':>6}   {'ms':>8} {'fixed':>8} "
+        f"{'gain':>6} {'differs':>8}"
     )
     with tempfile.TemporaryDirectory() as folder:
         models = args.models or (
@@ -235,7 +240,10 @@ def main():
                     if args.no_times
                     else times(before, after, args.rounds, args.seconds)
                 )
-                line += f"   {t[0]:8.3f} {t[1]:8.3f} {t[0] / t[1]:5.2f}x {difference(before, after):8.4f}  "
+                line += (
+                    f"   {t[0]:8.3f} {t[1]:8.3f} {t[0] / t[1]:5.2f}x "
+                    f"{difference(before, after):8.4f}  "
+                )
                 line += ", ".join(f"{r['code']} {r['places']}" for r in told["repairs"])
             print(line, flush=True)
             for w in wrong[:6]:
@@ -243,7 +251,8 @@ def main():
     for kind, label in ((True, "integer"), (False, "float")):
         right, said, was = total[kind]
         print(
-            f"{label:8} precision {ratio(right, said)} recall {ratio(right, was)} ({right} right, {said} forecast, {was} executed)"
+            f"{label:8} precision {ratio(right, said)} recall {ratio(right, was)} ({right} right, "
+            f"{said} forecast, {was} executed)"
         )
 
 

@@ -3,12 +3,15 @@
 
     bench/generate.py blocks|forms|gemm|chains -o DIR [--only REGEX] [--list] [--check]
 
-blocks: the small blocks, each as float32, QDQ u8s8, QDQ s8s8 and some dynamic: NAME_{fp32,qdq_u8s8,qdq_s8s8,dynamic_s8}.onnx.
+blocks: the small blocks, each as float32, QDQ u8s8, QDQ s8s8 and some dynamic:
+        NAME_{fp32,qdq_u8s8,qdq_s8s8,dynamic_s8}.onnx.
 forms:  ResNet-50 and MobileNetV2 (batch free, "N") in every form of int8: NET_FORM.onnx.
-gemm:   matrix products as MatMul, MatMulInteger and MatMul between Q/DQ: MxKxN_{f32,u8s8,u8s8u8}.onnx.
+gemm:   matrix products as MatMul, MatMulInteger and MatMul between Q/DQ:
+        MxKxN_{f32,u8s8,u8s8u8}.onnx.
 chains: 1000 tiny operators behind each other: what dispatch costs.
-Opset 17, seeded random weights (He), activations of scale 0.05: for speed and for comparing outputs, not for accuracy.
---check loads each file in ONNX Runtime and runs it once. Needs onnx and numpy from PyPI.
+Opset 17, seeded random weights (He), activations of scale 0.05: for speed and for comparing
+outputs, not for accuracy. --check loads each file in ONNX Runtime and runs it once. Needs onnx and
+numpy from PyPI.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""The whole models that are compared, and their files: float32, evoq's .etm, and QDQ ONNX from the same ranges for peers."""
+"""The whole models that are compared, and their files: float32, evoq's .etm, and QDQ ONNX from the
+same ranges for peers."""
 
 import os
 import shutil
@@ -17,9 +18,8 @@ from runners import one_line, run_evoq
 class Model:
     name: str
     file: str = ""  # in the data folder's models/; empty: from evoq's zoo
-    shapes: dict = field(
-        default_factory=dict
-    )  # sizes of inputs that the file leaves free beside the batch
+    # sizes of inputs that the file leaves free beside the batch
+    shapes: dict = field(default_factory=dict)
     fixed_batch: bool = False  # the file says 1: the benchmark writes other batches into it
 
 
@@ -37,8 +37,9 @@ MODELS = [
 
 
 def set_batch(model, batch):
-    """Writes another batch into a model that says 1. Constant shapes with 1 in front follow: Reshape copies the input's
-    first size, Resize takes the batch. Whether the result is right is checked by running it (same_samples)."""
+    """Writes another batch into a model that says 1. Constant shapes with 1 in front follow:
+    Reshape copies the input's first size, Resize takes the batch. Whether the result is right is
+    checked by running it (same_samples)."""
     graph = model.graph
     constants = {i.name: i for i in graph.initializer}
     for node in graph.node:
@@ -48,7 +49,8 @@ def set_batch(model, batch):
     changed = {}
 
     def replace_first(node, index, first):
-        """A copy of a constant input whose first element is 1 gets another one; of a Concat, its first input's."""
+        """A copy of a constant input whose first element is 1 gets another one; of a Concat, its
+        first input's."""
         name = node.input[index] if len(node.input) > index else ""
         if name in producers and producers[name].op_type == "Concat":
             replace_first(producers[name], 0, first)
@@ -77,7 +79,8 @@ def set_batch(model, batch):
 
 
 def same_samples(one, many, batch, shapes):
-    """Whether each sample of the batched model gives what the single model gives (ONNX Runtime runs both). Returns why not."""
+    """Whether each sample of the batched model gives what the single model gives (ONNX Runtime runs
+    both). Returns why not."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -103,7 +106,8 @@ def same_samples(one, many, batch, shapes):
 
 
 class Files:
-    """Makes files on demand in `folder`; an .etm again when evoq is newer. (Remove the folder to export QDQ files anew.)"""
+    """Makes files on demand in `folder`; an .etm again when evoq is newer. (Remove the folder to
+    export QDQ files anew.)"""
 
     def __init__(self, evoq, data, folder):
         self.evoq, self.data, self.folder = evoq, data, folder
@@ -160,7 +164,8 @@ class Files:
         return path
 
     def quantized(self, model, batch=1, scheme="int8", target=None):
-        """evoq's .etm, or the QDQ ONNX that it exports for a runtime, from random calibration: for speed, not accuracy."""
+        """evoq's .etm, or the QDQ ONNX that it exports for a runtime, from random calibration: for
+        speed, not accuracy."""
         single, source = self.source(model), self.source(model, batch)
         ranges = self.path(model.name + ".ranges.json")
         if scheme == "int8" and not os.path.exists(ranges):

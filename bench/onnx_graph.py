@@ -1,7 +1,7 @@
 """Writes a network once and emits it in any of the forms in which int8 arrives (see Form).
 
-A network calls Graph's layers; the form decides which nodes they become. Values are float tensors throughout: in a
-quantized form, the outputs of DequantizeLinear.
+A network calls Graph's layers; the form decides which nodes they become. Values are float tensors
+throughout: in a quantized form, the outputs of DequantizeLinear.
 """
 
 from dataclasses import dataclass, replace
@@ -18,15 +18,18 @@ SCALE = 0.05  # of activations, as no calibration takes part
 class Form:
     """How layers are written.
 
-    kind: "float", "qdq" (QuantizeLinear/DequantizeLinear pairs), "dynamic" (DynamicQuantizeLinear and ConvInteger or
-        MatMulInteger, Cast, Mul, Add) or "weights" (only weights int8, each behind DequantizeLinear).
+    kind: "float", "qdq" (QuantizeLinear/DequantizeLinear pairs), "dynamic" (DynamicQuantizeLinear
+        and ConvInteger or MatMulInteger, Cast, Mul, Add) or "weights" (only weights int8, each
+        behind DequantizeLinear).
     activations: "u8" (zero point 0 behind a Relu, else 128) or "s8" (-128 and 0).
     symmetric: zero point 0 everywhere.
     weights: "s8" or, in the dynamic form, "u8" (zero point 128).
     per_channel: one weight scale per output channel, else one per tensor.
-    relu: in the form with Q/DQ everywhere, Relu and Clip are "dropped" (the zero point does their work), stay "before" Q,
-        or stay "behind" the Q/DQ of the layer before them, with a Q/DQ of their own.
-    around: "all" layers carry Q/DQ, or only "linear" ones, at their inputs (Relu, Add, pooling stay float).
+    relu: in the form with Q/DQ everywhere, Relu and Clip are "dropped" (the zero point does their
+        work), stay "before" Q, or stay "behind" the Q/DQ of the layer before them, with a Q/DQ of
+        their own.
+    around: "all" layers carry Q/DQ, or only "linear" ones, at their inputs (Relu, Add, pooling stay
+        float).
     outputs: with around "linear", the layers' outputs carry Q/DQ too.
     batch_norm: BatchNormalization stays between the convolution (without bias) and what follows.
     scale_shape: () or (1,): the shape of per-tensor scales and zero points.
@@ -68,7 +71,8 @@ class Graph:
             [],
             {},
         )
-        self.quantized = {}  # value name -> its Value behind Q/DQ, where inputs are wrapped one by one
+        # value name -> its Value behind Q/DQ, where inputs are wrapped one by one
+        self.quantized = {}
 
     def op(self, kind, inputs, **attributes):
         name = f"{kind}{len(self.nodes)}"
@@ -153,7 +157,8 @@ class Graph:
         return q, scale
 
     def weight(self, w, axis, bias, x):
-        """Names of a float layer's weight and bias inputs, behind DequantizeLinear in the quantized forms."""
+        """Names of a float layer's weight and bias inputs, behind DequantizeLinear in the quantized
+        forms."""
         if self.form.kind == "float":
             return [self.const(w)] + ([] if bias is None else [self.const(bias)])
         q, scale = self.int8_weight(w, axis)
@@ -182,7 +187,8 @@ class Graph:
         ]
 
     def dynamic(self, kind, x, w, bias, **attributes):
-        """DynamicQuantizeLinear, ConvInteger or MatMulInteger, Cast, Mul by both scales, Add of the bias."""
+        """DynamicQuantizeLinear, ConvInteger or MatMulInteger, Cast, Mul by both scales, Add of the
+        bias."""
         if x.name not in self.quantized:
             outputs = [f"{x.name}_{part}" for part in ("q", "scale", "zero")]
             self.nodes.append(
@@ -292,7 +298,8 @@ class Graph:
         )
 
     def activate(self, y, act, linear=False):
-        """The activation behind a layer, and the Q/DQ that belong to both. act: None, relu, relu6, silu, hswish, leaky."""
+        """The activation behind a layer, and the Q/DQ that belong to both. act: None, relu, relu6,
+        silu, hswish, leaky."""
         if self.form.silu and act in ("relu", "relu6"):
             act = "silu"
         qdq = self.form.kind == "qdq"

@@ -1,4 +1,5 @@
-"""Comparing two runners by rounds in which each ran once: a clock that changes in between changes both."""
+"""Comparing two runners by rounds in which each ran once: a clock that changes in between changes
+both."""
 
 import math
 import statistics
@@ -16,13 +17,11 @@ def paired(rounds, a, b):
 
 
 def paired_interval(rounds, a, b):
-    """A 95% interval of that median, by the ranks that a fair coin keeps it between; (None, None) below six rounds."""
+    """A 95% interval of that median, by the ranks that a fair coin keeps it between; (None, None)
+    below six rounds."""
     found = sorted(ratios(rounds, a, b))
-    n, below, outside = (
-        len(found),
-        0.0,
-        0,
-    )  # outside: ranks on each side that the interval leaves out
+    # outside: ranks on each side that the interval leaves out
+    n, below, outside = len(found), 0.0, 0
     while n and below + math.comb(n, outside) / 2**n <= 0.025:
         below += math.comb(n, outside) / 2**n
         outside += 1

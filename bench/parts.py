@@ -1,5 +1,6 @@
-"""The parts of the peers' benchmark. Each yields rows: what was measured (key fields), "ms" by runner, errors, and figures
-derived from them. Files are made first (prepare), so that measuring runs nothing else."""
+"""The parts of the peers' benchmark. Each yields rows: what was measured (key fields), "ms" by
+runner, errors, and figures derived from them. Files are made first (prepare), so that measuring
+runs nothing else."""
 
 import math
 import os
@@ -17,10 +18,8 @@ from pairs import paired
 from runners import Evoq, available_peers, create, interleave, medians, one_line
 
 
-TARGETS = (
-    "ort",
-    "openvino",
-)  # of `evoq quantize --target`: each peer runs the file that it is faster with
+# of `evoq quantize --target`: each peer runs the file that it is faster with
+TARGETS = ("ort", "openvino")
 
 
 class Bench:
@@ -50,7 +49,8 @@ class Bench:
             return None, one_line(e)
 
     def fastest(self, peer, makers, threads, batch=1, shapes=None):
-        """A peer on that one of several files of the same model that it runs fastest, and which it is."""
+        """A peer on that one of several files of the same model that it runs fastest, and which it
+        is."""
         best = (None, "no file", 0, math.inf)
         for number, make in enumerate(makers):
             runner, error = self.theirs(peer, make, threads, batch, shapes)
@@ -149,7 +149,8 @@ def models_figures(row, macs):
 
 
 def form_files(bench):
-    """network -> form -> the file: the int8 forms of ResNet-50 and MobileNetV2, and a file that another tool made."""
+    """network -> form -> the file: the int8 forms of ResNet-50 and MobileNetV2, and a file that
+    another tool made."""
     folder, data = bench.files.generated("forms"), bench.files.data
     found = {
         net: {form: os.path.join(folder, f"{net}_{form}.onnx") for form in networks.FORMS}
@@ -189,7 +190,8 @@ def forms(bench, prepare):
 
 
 def own_forms(bench, prepare):
-    """Our own times of a network's forms, each once in every round: what is compared was measured seconds apart."""
+    """Our own times of a network's forms, each once in every round: what is compared was measured
+    seconds apart."""
     bench.rooflines = False
     for net, of in form_files(bench).items():
         if not bench.only.search(net):
@@ -410,7 +412,8 @@ def system(bench, prepare):
 
 
 def load_and_memory(bench, etm, qdq):
-    """Medians over rounds of the load time and the largest peak memory of ResNet-50 int8, one thread.
+    """Medians over rounds of the load time and the largest peak memory of ResNet-50 int8, one
+    thread.
 
     What is allowed: 1.5 times the weights and the two largest activations, for all of the process.
     """
@@ -452,7 +455,8 @@ print(ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def peer_load(name, path):
-    """(milliseconds to a session with one run behind it, peak bytes with Python's own) in a process of its own."""
+    """(milliseconds to a session with one run behind it, peak bytes with Python's own) in a process
+    of its own."""
     done = subprocess.run(
         [sys.executable, "-c", PEER_LOAD, os.path.dirname(os.path.abspath(__file__)), name, path],
         capture_output=True,
@@ -465,7 +469,8 @@ def peer_load(name, path):
 
 
 def busy_machine(bench, etm):
-    """Mean time of a 2-thread run alone, beside a process that computes on one core, and beside a second such run."""
+    """Mean time of a 2-thread run alone, beside a process that computes on one core, and beside a
+    second such run."""
     ours = Evoq(bench.evoq, etm, 2)
     other = Evoq(bench.evoq, etm, 2)
     other.out += ".other"

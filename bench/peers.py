@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""evoq beside ONNX Runtime, OpenVINO and oneDNN: same files, threads and batch, rounds in turn, medians.
+"""evoq beside ONNX Runtime, OpenVINO and oneDNN: same files, threads and batch, rounds in turn,
+medians.
 
-    bench/peers.py [PART...] [--data DIR] [--only REGEX] [--threads 1,2] [--batch 1,8] [--rounds 5] [--seconds 0.5]
+    bench/peers.py [PART...] [--data DIR] [--only REGEX] [--threads 1,2] [--batch 1,8] [--rounds 5]
+                   [--seconds 0.5]
     bench/peers.py bars      prints every bar beside its figure in bench/results
     bench/peers.py tables    writes the tables of docs/performance.md from bench/results
 
-Parts: models (whole models, float32 and int8), own_forms (the int8 forms of ResNet-50 and MobileNetV2 in turn with each other),
-forms (each of them beside the peers), blocks (small blocks, int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine, AVX2). Default: all.
-A run replaces the rows that it measured in bench/results/PART.json and keeps the others of the same processor. --prepare only makes the files.
-int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same ranges.
-Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from PyPI.
+Parts: models (whole models, float32 and int8), own_forms (the int8 forms of ResNet-50 and
+MobileNetV2 in turn with each other), forms (each of them beside the peers), blocks (small blocks,
+int8 against float32), gemm (matrix products), system (dispatch, load, memory, a busy machine,
+AVX2). Default: all. A run replaces the rows that it measured in bench/results/PART.json and keeps
+the others of the same processor. --prepare only makes the files.
+int8 is static for all: evoq's .etm, and for the peers the QDQ ONNX that evoq exports from the same
+ranges. Peers are optional (pip: onnxruntime, openvino; apt: libdnnl-dev). Needs numpy and onnx from
+PyPI.
 """
 
 import argparse

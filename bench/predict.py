@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """What `evoq predict` forecasts beside what is measured, and the constants that it uses.
 
-    bench/predict.py nets  -o DIR                 writes the networks that the constants are fitted on (predict_nets.py)
-    bench/predict.py watch -o DIR [--threads 1,2] forecasts and measures each network of DIR: DIR/NAME.T.json
-    bench/predict.py fit   -o DIR                 src/predict/efficiency.inc from those (predict_fit.py)
-    bench/predict.py files -o DIR --data DATA     quantizes the zoo's models and those of DATA/models, of which fit saw none
-    bench/predict.py bench -o DIR --data DATA     compares each with float32: DIR/NAME.SCHEME.T.compared
-    bench/predict.py check -o DIR --data DATA     forecasts them: bench/results/predict.json, a table and the bars (tell: again)
+    bench/predict.py nets  -o DIR
+        writes the networks that the constants are fitted on (predict_nets.py)
+    bench/predict.py watch -o DIR [--threads 1,2]
+        forecasts and measures each network of DIR: DIR/NAME.T.json
+    bench/predict.py fit   -o DIR
+        src/predict/efficiency.inc from those (predict_fit.py)
+    bench/predict.py files -o DIR --data DATA
+        quantizes the zoo's models and those of DATA/models, of which fit saw none
+    bench/predict.py bench -o DIR --data DATA
+        compares each with float32: DIR/NAME.SCHEME.T.compared
+    bench/predict.py check -o DIR --data DATA
+        forecasts them: bench/results/predict.json, a table and the bars (tell: again)
 
-watch, files and bench leave alone what they have: --only REGEX for some, removing files for anew. $EVOQ_BUILD: the build's
-folder. Nothing else should run beside watch and bench. Needs onnx and numpy from PyPI.
+watch, files and bench leave alone what they have: --only REGEX for some, removing files for anew.
+$EVOQ_BUILD: the build's folder. Nothing else should run beside watch and bench. Needs onnx and
+numpy from PyPI.
 """
 
 import argparse
@@ -52,7 +59,8 @@ SHAPES = {  # of inputs whose sizes the file leaves free
 }
 SAME = 0.05  # kSameShare of src/predict/predict.cc
 NOISE = 0.03  # of a ratio of two measured times
-# Models whose single steps were compared with the forecast while formulas were written: what they say of it is no surprise.
+# Models whose single steps were compared with the forecast while formulas were written: what they
+# say of it is no surprise.
 LOOKED_AT = (
     "basic_pitch_nmp",
     "brainchop_model11_gw_ae",
@@ -138,7 +146,8 @@ def counted_anew(args, name, path):
             (s["name"], s["kernel"]) for s in new["steps"]
         ]:
             raise RuntimeError(
-                f"{name} {old['scheme']}: other kernels than were measured; remove its file and watch again"
+                f"{name} {old['scheme']}: other kernels than were measured; remove its file and "
+                "watch again"
             )
         for before, step in zip(old["steps"], new["steps"]):
             before.update({key: step[key] for key in ("family", "terms_ns", "share", "loops")})
@@ -163,7 +172,8 @@ def fit(args):
     for (isa, family), (times, (shared, fork, remote), spread) in sorted(constants.items()):
         terms = "  ".join(f"{t} {x:.2f}" for t, x in zip(predict_fit.TERMS, times) if x > 0)
         print(
-            f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread {spread:.2f}  {terms}"
+            f"{isa:7} {family:18} shared {shared:.2f} fork {fork:.1f} remote {remote:.1f} spread "
+            f"{spread:.2f}  {terms}"
         )
 
 
@@ -235,7 +245,8 @@ def compared(args, name, scheme, threads):
 
 
 def unrest(comparison):
-    """How much the machine did beside: the width of the speedup's interval, or how far the median run is from the shortest."""
+    """How much the machine did beside: the width of the speedup's interval, or how far the median
+    run is from the shortest."""
     return (
         max(
             comparison["speedup_high"] / comparison["speedup_low"],
@@ -288,8 +299,9 @@ def bench(args):
 
 
 def times_of(args, name, threads):
-    """{scheme: ms and the speedup with its interval}. The ratios are certain where times are not, because the machine's pace is
-    that of the moment: float32's time is the shortest of all comparisons; a scheme's is that divided by its speedup."""
+    """{scheme: ms and the speedup with its interval}. The ratios are certain where times are not,
+    because the machine's pace is that of the moment: float32's time is the shortest of all
+    comparisons; a scheme's is that divided by its speedup."""
     found = {}
     for scheme in SCHEMES[1:]:
         if os.path.exists(compared(args, name, scheme, threads)):
@@ -418,11 +430,13 @@ def tell(rows):
     print("(!: outside the forecast's range)")
     size = [abs(r["predicted_bytes"] / r["bytes"] - 1) for r in rows]
     print(
-        f"size: off by at most {100 * max(size):.2f}%, {sum(x <= 0.01 for x in size)} of {len(size)} within 1%"
+        f"size: off by at most {100 * max(size):.2f}%, {sum(x <= 0.01 for x in size)} of "
+        f"{len(size)} within 1%"
     )
     given = [abs(r.get("bytes_with_ranges", r["predicted_bytes"]) / r["bytes"] - 1) for r in rows]
     print(
-        f" with the ranges that the file was calibrated to (predict --ranges): off by at most {100 * max(given):.2f}%, "
+        " with the ranges that the file was calibrated to (predict --ranges): off by at most "
+        f"{100 * max(given):.2f}%, "
         f"{sum(x <= 0.01 for x in given)} of {len(given)} within 1%"
     )
     for t in sorted({r["threads"] for r in rows}):
@@ -441,7 +455,8 @@ def tell(rows):
         for r in those:
             if r["scheme"] != "float32" and not holds(r["payoff"], speedup(at, r, "ms")):
                 print(
-                    f"  {r['model']} {r['scheme']}: said {r['payoff']} ({speedup(at, r, 'predicted_ms'):.2f}x), is {speedup(at, r, 'ms'):.2f}x"
+                    f"  {r['model']} {r['scheme']}: said {r['payoff']} "
+                    f"({speedup(at, r, 'predicted_ms'):.2f}x), is {speedup(at, r, 'ms'):.2f}x"
                 )
 
 
@@ -462,23 +477,28 @@ def bars(rows, at, title, refused):
     }
     print(f" {title}:")
     print(
-        f"  latency within 20%: {sum(map(within, rows))} of {len(rows)} runs; {sum(float(np.median(off[n])) <= math.log(1.2) for n in names)} of "
-        f"{len(names) + len(refused)} models in the median over schemes, {sum(all(within(r) for r in rows if r['model'] == n) for n in names)} in all"
+        f"  latency within 20%: {sum(map(within, rows))} of {len(rows)} runs; "
+        f"{sum(float(np.median(off[n])) <= math.log(1.2) for n in names)} of "
+        f"{len(names) + len(refused)} models in the median over schemes, "
+        f"{sum(all(within(r) for r in rows if r['model'] == n) for n in names)} in all"
     )
     pairs = [r for r in rows if r["scheme"] != "float32"]
     right = sum(holds(r["payoff"], speedup(at, r, "ms")) for r in pairs)
     strict = sum((speedup(at, r, "ms") > 1) == (speedup(at, r, "predicted_ms") > 1) for r in pairs)
     print(
-        f"  payoff: what is said is so in {right} of {len(pairs)} pairs ({100 * right / max(len(pairs), 1):.0f}%); "
+        f"  payoff: what is said is so in {right} of {len(pairs)} pairs "
+        f"({100 * right / max(len(pairs), 1):.0f}%); "
         f"on the right side of 1 to the last digit: {strict}"
     )
     clear = [r for r in pairs if r["speedup"][1] > 1 + NOISE or r["speedup"][2] < 1 / (1 + NOISE)]
     sides = sum((r["speedup"][0] > 1) == (speedup(at, r, "predicted_ms") > 1) for r in clear)
     print(
-        f"   of the {len(clear)} whose measured interval lies beyond {NOISE:.0%} from 1: on the right side in {sides}"
+        f"   of the {len(clear)} whose measured interval lies beyond {NOISE:.0%} from 1: on the "
+        f"right side in {sides}"
     )
     print(
-        f"  range: {sum(r['low_ms'] <= r['ms'] <= r['high_ms'] for r in rows)} of {len(rows)} runs within it"
+        f"  range: {sum(r['low_ms'] <= r['ms'] <= r['high_ms'] for r in rows)} of {len(rows)} runs "
+        "within it"
     )
 
 

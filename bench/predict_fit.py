@@ -1,5 +1,6 @@
-"""Fits the constants of src/predict/efficiency.inc: for each family and instruction set, how many times the nanoseconds of each
-term (src/predict/cost.h) pass in earnest. From steps that `evoq predict --check` measured on the networks of predict_nets.py."""
+"""Fits the constants of src/predict/efficiency.inc: for each family and instruction set, how many
+times the nanoseconds of each term (src/predict/cost.h) pass in earnest. From steps that `evoq
+predict --check` measured on the networks of predict_nets.py."""
 
 import collections
 import os
@@ -24,8 +25,10 @@ TERMS = (
 # Where the data say nothing: what a decent kernel does.
 PRIOR = np.array([0.05, 1.1, 0.3, 0.5, 1.0, 4.0, 0.5, 0.2, 0.5, 0.5, 0.8])
 PRIOR_WEIGHT = 0.003
-UNDISTURBED = 0.93  # share of its limits that the machine had while a scheme was measured; others are left out
-# Families of which the networks have too few steps take the constants of another, with a wide spread.
+# share of its limits that the machine had while a scheme was measured; others are left out
+UNDISTURBED = 0.93
+# Families of which the networks have too few steps take the constants of another, with a wide
+# spread.
 LIKE = {
     "direct_int8": "product_int8",
     "transposed_int8": "product_int8",
@@ -40,11 +43,14 @@ LIKE = {
 FEW = 6
 SHARED = (1.0, 7.0, 1.0)  # shared, fork and remote to begin with
 SHARED_MOST = np.array([1.0, 30.0, 8.0])
-SHARED_FEW = 10  # steps that threads share, up to which a family's constants are pulled towards those of all families
+# steps that threads share, up to which a family's constants are pulled towards those of all
+# families
+SHARED_FEW = 10
 WOKEN_MS = 0.045  # steps before which threads had nothing to do for longer say nothing of fork
 FOREIGN_SPREAD = 0.4
 HEADER = """// Written by `bench/predict.py fit`; predict/cost.h says what the constants are.
-// EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows, outputs, curve, tiles, edges, copies, stream, weights)
+// EVOQ_EFFICIENCY(isa, family, shared, fork, remote, spread, call, arithmetic, feed, rows, outputs,
+//     curve, tiles, edges, copies, stream, weights)
 """
 
 
@@ -94,9 +100,8 @@ def steps_of(net, forecast):
             )
 
 
-MOST = np.array(
-    [10, 10, 20, 100, 20, 60, 60, 20, 60, 10, 10]
-)  # no kernel is further from the limits than that
+# no kernel is further from the limits than that
+MOST = np.array([10, 10, 20, 100, 20, 60, 60, 20, 60, 10, 10])
 
 
 def bounded(a, b, start):
@@ -113,13 +118,13 @@ def bounded(a, b, start):
 
 
 def fit_times(steps):
-    """Least squares of relative errors, those above a third counted linearly; steps that matter in their run count more."""
+    """Least squares of relative errors, those above a third counted linearly; steps that matter in
+    their run count more."""
     terms, ns = np.array([s.terms for s in steps]), np.array([s.ns for s in steps])
     weight = np.sqrt(np.array([s.share for s in steps]) + 0.002)
     a, b = terms / ns[:, None], np.ones(len(ns))
-    scale = np.maximum(
-        (a * weight[:, None]).max(axis=0), 1e-9
-    )  # the prior pulls all terms alike, whatever their size
+    # the prior pulls all terms alike, whatever their size
+    scale = np.maximum((a * weight[:, None]).max(axis=0), 1e-9)
     x = PRIOR.copy()
     for _ in range(12):
         error = np.abs(a @ x - b)
@@ -145,7 +150,8 @@ def shared_columns(steps, serial):
 
 
 def fit_shared(steps, serial, start):
-    """(shared, fork, remote) from steps that threads share, given what one thread takes; `start` counts as SHARED_FEW steps."""
+    """(shared, fork, remote) from steps that threads share, given what one thread takes; `start`
+    counts as SHARED_FEW steps."""
     at = [i for i, s in enumerate(steps) if s.loops > 0]
     if len(at) < 3:
         return start
@@ -179,11 +185,8 @@ def fit(steps):
     groups = collections.defaultdict(list)
     for s in steps:
         groups[s.isa, s.family].append(s)
-        if s.family not in (
-            "reference",
-            "recurrent",
-            "compare",
-        ):  # what no family takes is like the average step that is no product
+        # what no family takes is like the average step that is no product
+        if s.family not in ("reference", "recurrent", "compare"):
             if not s.family.startswith(
                 ("product", "winograd", "depthwise", "direct", "transposed")
             ):
@@ -246,7 +249,8 @@ def write(constants, path):
     for (isa, family), (times, shared, spread) in sorted(constants.items()):
         numbers = ", ".join(f"{x:.4g}" for x in times)
         lines.append(
-            f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, {spread:.3f}, {numbers})\n'
+            f'EVOQ_EFFICIENCY({ISAS[isa]}, "{family}", {", ".join(f"{x:.3g}" for x in shared)}, '
+            f"{spread:.3f},\n    {numbers})\n"
         )
     temporary = f"{path}.{os.getpid()}"
     with open(temporary, "w") as f:

@@ -1,5 +1,6 @@
-"""Networks with random shapes, which the constants of `evoq predict` are fitted on. None is, or is cut out of, a model of the
-zoo or of the data folder: those are what the forecast is checked against."""
+"""Networks with random shapes, which the constants of `evoq predict` are fitted on. None is, or is
+cut out of, a model of the zoo or of the data folder: those are what the forecast is checked
+against."""
 
 import numpy as np
 
@@ -17,7 +18,8 @@ def tail(g, x, classes):
 
 
 def plain(rng, seed):
-    """Convolutions of one path: any kernel, stride, activation; sums with what came before; pooling."""
+    """Convolutions of one path: any kernel, stride, activation; sums with what came before;
+    pooling."""
     g = Graph(FLOAT, seed)
     size = int(pick(rng, 24, 32, 56, 96, 128, 192, 224))
     x = g.input([1, int(pick(rng, 1, 3, 3, 4)), size, size])
@@ -351,7 +353,8 @@ def recurrent(rng, seed):
 
 
 def signal(rng, seed):
-    """Spectrograms: strided and long 1-D kernels, slices, logarithms, normalization by reductions, small 2-D kernels."""
+    """Spectrograms: strided and long 1-D kernels, slices, logarithms, normalization by reductions,
+    small 2-D kernels."""
     g = Graph(FLOAT, seed)
     length, bins = int(pick(rng, 2048, 8000, 16000)), int(pick(rng, 16, 64, 129))
     x = g.input([1, 1, length])
@@ -411,7 +414,8 @@ def filters(rng, seed):
 
 
 def moves(rng, seed):
-    """Steps that compute little: padding, slices, gathers, expansions, sums, functions, at many sizes."""
+    """Steps that compute little: padding, slices, gathers, expansions, sums, functions, at many
+    sizes."""
     g = Graph(FLOAT, seed)
     h, w, c = (
         int(pick(rng, 8, 24, 56, 112)),
@@ -444,7 +448,8 @@ def moves(rng, seed):
 
 
 def odd_channels(rng, seed):
-    """Convolutions whose channels fill neither vectors nor pairs, in two and three dimensions, dilated or not, and in groups."""
+    """Convolutions whose channels fill neither vectors nor pairs, in two and three dimensions,
+    dilated or not, and in groups."""
     g = Graph(FLOAT, seed)
     volume = rng.random() < 0.4
     size, channels = (
@@ -496,7 +501,8 @@ def pools(rng, seed):
 
 
 def rotary(rng, seed):
-    """Attention with positions turned in pairs: halves of heads, products broadcast over heads, gathers of what was stacked."""
+    """Attention with positions turned in pairs: halves of heads, products broadcast over heads,
+    gathers of what was stacked."""
     g = Graph(FLOAT, seed)
     heads, half, tokens = (
         int(pick(rng, 2, 4, 8, 12)),
@@ -555,7 +561,8 @@ def rotary(rng, seed):
 
 
 def selections(rng, seed):
-    """Comparisons, one-hot products, sums over short and long last axes, gathers and turns of many shapes."""
+    """Comparisons, one-hot products, sums over short and long last axes, gathers and turns of many
+    shapes."""
     g = Graph(FLOAT, seed)
     rows, columns, depth = (
         int(pick(rng, 50, 300, 1500)),

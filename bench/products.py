@@ -1,4 +1,5 @@
-"""Matrix products and long chains of tiny operators, for the GEMM and dispatch parts of the benchmark."""
+"""Matrix products and long chains of tiny operators, for the GEMM and dispatch parts of the
+benchmark."""
 
 import numpy as np
 import onnx
@@ -30,8 +31,8 @@ def _model(name, nodes, inputs, outputs, initializers):
 
 
 def product(m, k, n, kind):
-    """[m, k] times constant [k, n]. f32; u8s8: MatMulInteger, uint8 to int32; u8s8u8: uint8 to uint8 through Q/DQ, one
-    weight scale per column."""
+    """[m, k] times constant [k, n]. f32; u8s8: MatMulInteger, uint8 to int32; u8s8u8: uint8 to
+    uint8 through Q/DQ, one weight scale per column."""
     rng = np.random.default_rng(1)
     info = helper.make_tensor_value_info
     if kind == "f32":
@@ -77,7 +78,8 @@ def product(m, k, n, kind):
 
 
 def chain(kinds, length=1000):
-    """`length` operators in turn on [1, 16] tensors, with inputs as second operands: nothing can be folded."""
+    """`length` operators in turn on [1, 16] tensors, with inputs as second operands: nothing can be
+    folded."""
     nodes, value = [], "x"
     for i in range(length):
         kind, result = kinds[i % len(kinds)], "y" if i == length - 1 else f"v{i}"

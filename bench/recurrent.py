@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Recurrent models beside ONNX Runtime, one thread: LSTM and GRU layers, and a speech model chunk by chunk.
+"""Recurrent models beside ONNX Runtime, one thread: LSTM and GRU layers, and a speech model chunk
+by chunk.
 
     bench/recurrent.py [--evoq build/release/bin/evoq] [--vad silero_vad.onnx] [--seconds 1]
 
-Runs alternate, a second of each at a time, three times; figures are medians. The floor is the time of the products at the machine's float32
-peak (`evoq limits`); a step's weights that do not fit the L1 cache come from further away, which no order of steps avoids at batch 1.
+Runs alternate, a second of each at a time, three times; figures are medians. The floor is the time
+of the products at the machine's float32 peak (`evoq limits`); a step's weights that do not fit the
+L1 cache come from further away, which no order of steps avoids at batch 1.
 """
 
 import argparse

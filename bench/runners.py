@@ -1,6 +1,7 @@
-"""Whoever runs a model: evoq (its own `bench` command), ONNX Runtime and OpenVINO. All are measured the same way: the
-same file or its counterpart, the same threads and batch, a warm-up, then the median of the runs of one round; rounds of
-all in turn, and the median over rounds. Inputs and outputs are allocated once for all of them.
+"""Whoever runs a model: evoq (its own `bench` command), ONNX Runtime and OpenVINO. All are measured
+the same way: the same file or its counterpart, the same threads and batch, a warm-up, then the
+median of the runs of one round; rounds of all in turn, and the median over rounds. Inputs and
+outputs are allocated once for all of them.
 """
 
 import json
@@ -102,7 +103,8 @@ class OnnxRuntime:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        # Threads spin within a run, but a waiting session must not take the core that another is measured on.
+        # Threads spin within a run, but a waiting session must not take the core that another is
+        # measured on.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         types = {
@@ -192,7 +194,8 @@ def create(make, *arguments, **named):
 
 
 def wait_idle():
-    """Until no thread of this process takes a core: peers' threads may spin for a while behind a run."""
+    """Until no thread of this process takes a core: peers' threads may spin for a while behind a
+    run."""
     for _ in range(100):
         start = time.process_time()
         time.sleep(0.01)
@@ -201,7 +204,8 @@ def wait_idle():
 
 
 def interleave(runners, rounds, seconds):
-    """{name: (runner, error)} -> ({name: the times of all rounds}, {name: error}). Odd rounds run backwards."""
+    """{name: (runner, error)} -> ({name: the times of all rounds}, {name: error}). Odd rounds run
+    backwards."""
     names = [n for n, (runner, _) in runners.items() if runner]
     errors = {n: error for n, (runner, error) in runners.items() if not runner}
     times = {n: [] for n in names}

@@ -1,4 +1,5 @@
-"""What the comparisons with ONNX Runtime share: where things are, evoq's runs and sessions. Tests that lack what they need skip (exit status 77)."""
+"""What the comparisons with ONNX Runtime share: where things are, evoq's runs and sessions. Tests
+that lack what they need skip (exit status 77)."""
 
 import importlib
 import os

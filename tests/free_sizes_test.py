@@ -213,9 +213,8 @@ def shape_plans_and_fix_shape_fixes(folder):
             "--json",
             f"{folder}/bench.json",
         )
-        check(
-            f"{verb} --shape", bench.returncode == 0, bench.stderr
-        )  # at the sizes that were planned for
+        # at the sizes that were planned for
+        check(f"{verb} --shape", bench.returncode == 0, bench.stderr)
         with open(f"{folder}/bench.json") as f:
             check(f"{verb} --shape", json.load(f)["batch"] == 2)
         fixed = f"{folder}/fixed.etm"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the fuzzers for a few seconds each; a crash, a hang over 5 s or 1 GiB of memory fails. Builds them first.
+"""Runs the fuzzers for a few seconds each; a crash, a hang over 5 s or 1 GiB of memory fails.
+Builds them first.
 
 Skips (exit status 77) where the build has no fuzz targets (g++).
 """
@@ -35,7 +36,8 @@ def main():
         )
         runs = [line for line in done.stderr.splitlines() if "number_of_executed_units" in line]
         print(
-            f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit status {done.returncode}",
+            f"fuzz {name}: {SECONDS} s, {runs[0].split()[-1] if runs else '?'} inputs, exit "
+            f"status {done.returncode}",
             flush=True,
         )
         if done.returncode != 0:

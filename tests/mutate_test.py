@@ -75,7 +75,8 @@ void Nothing(int x) {
 bool Unwatched(int, int);
 int main() { return Within(3, 3) && !Within(4, 3) ? 0 : 1; }
 """,
-    "tests/mutants_equivalent.txt": """src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test
+    "tests/mutants_equivalent.txt": """\
+src/base/limit.cc\tint Three() { return 3; }\t3\t4\tonly for this test
 src/base/limit.cc\tif (x < 0)\tif (x < 0) return;\t;\tof two lines
 """,
     # A copy holds links as they are, and tests may set limits of their own.
@@ -139,9 +140,8 @@ def check_runs(root):
     assert (3, "3 -> 4") not in seen, output  # listed as equivalent
     assert (5, "if (x < 0) return; -> ;") not in seen and seen[5, "0 -> 1"] == "survived", output
     assert "src/base/limit.cc:2: comparison: < -> <=" in output.split("survived:")[1], output
-    assert re.search(r"^base +\d+ +\d+ +2 ", output, re.MULTILINE), (
-        output
-    )  # killed, survived, two equivalent
+    # killed, survived, two equivalent
+    assert re.search(r"^base +\d+ +\d+ +2 ", output, re.MULTILINE), output
 
     # Judged once: a second run only reports, and a fault's text that changes is judged anew.
     assert not verdicts(run(root, "src/base/limit.cc")[1]), "judged twice"

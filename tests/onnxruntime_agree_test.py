@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Every real model of the data folder beside ONNX Runtime, as `evoq run` computes it; models with a state, step by step.
+"""Every real model of the data folder beside ONNX Runtime, as `evoq run` computes it; models with a
+state, step by step.
 
-Float outputs agree within TOLERANCE of the largest output (float32 sums in another order), integers are equal. Quantized models
-are computed with exact integers here and in float32 between Q and DQ there, so that roundings differ by a step now and then: their
-classes are compared, and their outputs within the stated part of the largest. The `light` architectures have expected outputs of
+Float outputs agree within TOLERANCE of the largest output (float32 sums in another order), integers
+are equal. Quantized models are computed with exact integers here and in float32 between Q and DQ
+there, so that roundings differ by a step now and then: their classes are compared, and their
+outputs within the stated part of the largest. The `light` architectures have expected outputs of
 their own in the data folder.
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI, or the data folder, is missing.
 """
@@ -22,7 +24,8 @@ from agree import DATA
 from onnx import numpy_helper
 
 TOLERANCE = 1e-3
-# model, sizes of its symbols, range of the input, part of the largest output that a difference may be
+# model, sizes of its symbols, range of the input, part of the largest output that a difference may
+# be
 CASES = [
     ("models/mobilenetv2.onnx", {"N": 2}, (-2, 2), TOLERANCE),
     ("models/squeezenet1.1.onnx", {"N": 2}, (-100, 130), TOLERANCE),
@@ -47,7 +50,8 @@ CASES = [
     ("quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx", {}, (-1, 1), 0.05),
     ("quantized/resnet8_cifar10_mlperf_int8_qdq.onnx", {}, (0, 255), 0.05),
 ]
-# Models that hand a state from call to call: outputs and the inputs that take them, sizes of the inputs of a call, what stays the same.
+# Models that hand a state from call to call: outputs and the inputs that take them, sizes of the
+# inputs of a call, what stays the same.
 STEPWISE = [
     (
         "models/silero_vad.onnx",
@@ -88,7 +92,8 @@ TYPES = {
 
 
 def run(path, feeds, folder, states=()):
-    """Outputs by name, of one run on these arrays, or of a run for each row of them with states handed on."""
+    """Outputs by name, of one run on these arrays, or of a run for each row of them with states
+    handed on."""
     arguments = [word for state in states for word in ("--state", state)]
     for i, (name, values) in enumerate(feeds.items()):
         np.save(f"{folder}/in{i}.npy", values)
@@ -101,7 +106,8 @@ def run(path, feeds, folder, states=()):
 
 
 def difference(name, got, want, tolerance):
-    """What is wrong ("" when nothing is), and the largest difference as a part of the largest output."""
+    """What is wrong ("" when nothing is), and the largest difference as a part of the largest
+    output."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{name}: {got.dtype}{got.shape}, expected {want.dtype}{want.shape}", 0.0
     if np.issubdtype(want.dtype, np.integer):
@@ -124,7 +130,8 @@ def difference(name, got, want, tolerance):
 
 
 def smooth(rng, shape, low, high):
-    """Random, but smooth in space as images are: noise leaves quantized networks without a clear class."""
+    """Random, but smooth in space as images are: noise leaves quantized networks without a clear
+    class."""
     coarse = rng.uniform(low, high, [*shape[:2], 8, 8])
     steps = [np.arange(size) * 8 // size for size in shape[2:]]
     return coarse[:, :, steps[0]][:, :, :, steps[1]].astype(np.float32)
@@ -151,7 +158,8 @@ def compare(path, symbols, low, high, tolerance, folder):
 
 
 def voice(rate, seconds, pitch):
-    """What a voice is made of: a buzz with a wavering pitch, through the resonances of four vowels, in syllables."""
+    """What a voice is made of: a buzz with a wavering pitch, through the resonances of four vowels,
+    in syllables."""
     n = int(rate * seconds)
     t = np.arange(n) / rate
     phase = (
@@ -185,7 +193,8 @@ def recording(rate):
 
 
 def step_inputs(shapes, states, fixed):
-    """The calls' inputs, stacked: overlapping pieces of a recording for speech models, noise for the other one."""
+    """The calls' inputs, stacked: overlapping pieces of a recording for speech models, noise for
+    the other one."""
     stepped = {name: shape for name, shape in shapes.items() if name not in states.values()}
     if "sr" not in fixed:
         rng = np.random.default_rng(6)
@@ -203,7 +212,8 @@ def step_inputs(shapes, states, fixed):
 
 
 def compare_steps(path, states, shapes, fixed, folder):
-    """Each side hands on its own state, so that errors would add up; speech is found in the same calls."""
+    """Each side hands on its own state, so that errors would add up; speech is found in the same
+    calls."""
     session = agree.session(path)
     inputs = step_inputs(shapes, states, fixed)
     start = {
@@ -237,7 +247,8 @@ def compare_steps(path, states, shapes, fixed, folder):
             speech = want > 0.5
             if not speech.any() or speech.all() or not np.array_equal(speech, got[name] > 0.5):
                 problems.append(
-                    f"speech in {int(speech.sum())} of {speech.size} calls for ONNX Runtime, {int((got[name] > 0.5).sum())} for evoq"
+                    f"speech in {int(speech.sum())} of {speech.size} calls for ONNX Runtime, "
+                    f"{int((got[name] > 0.5).sum())} for evoq"
                 )
     return "; ".join(problems), worst
 
@@ -275,14 +286,16 @@ def compare_text(path, tokenizer, text, windows, folder):
         losses.append(np.log(np.exp(logits).sum(-1)) - logits[np.arange(window), target])
     want = float(np.mean(losses))
     print(
-        f"  perplexity {ours['perplexity']:.4f}, negative log-likelihood {ours['nll']:.5f} on {ours['tokens']} tokens; ONNX Runtime's {np.exp(want):.4f}, {want:.5f}"
+        f"  perplexity {ours['perplexity']:.4f}, negative log-likelihood {ours['nll']:.5f} on "
+        f"{ours['tokens']} tokens; ONNX Runtime's {np.exp(want):.4f}, {want:.5f}"
     )
     part = abs(ours["nll"] - want) / want
     return ("" if part < 1e-5 else f"negative log-likelihood {ours['nll']}, expected {want}"), part
 
 
 def without_quant(path, folder):
-    """A QONNX model with each Quant node written out: y = (clip(round(x / scale + zero), low, high) - zero) * scale."""
+    """A QONNX model with each Quant node written out: y = (clip(round(x / scale + zero), low, high)
+    - zero) * scale."""
     model = onnx.load(path)
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     nodes = []
@@ -328,18 +341,21 @@ def compare_qonnx(path, folder):
     info, output = session.get_inputs()[0], session.get_outputs()[0]
     feeds = {info.name: smooth(np.random.default_rng(5), info.shape, 0, 1)}
     got, want = run(path, feeds, folder)[output.name], session.run(None, feeds)[0]
-    # Scales are powers of two, so that many sums of its 4-bit layers are ties, which float32 decides by its errors and integers exactly:
-    # what 8-bit outputs make of that is about one step in the mean.
+    # Scales are powers of two, so that many sums of its 4-bit layers are ties, which float32
+    # decides by its errors and integers exactly: what 8-bit outputs make of that is about one step
+    # in the mean.
     mean = float(np.abs(got - want).mean() / np.abs(want).max())
     return (
         ""
         if got.shape == want.shape and mean < 2 / 255
-        else f"{output.name}: differs by {mean:.4f} of the largest output in the mean, expected at most {2 / 255:.4f}"
+        else f"{output.name}: differs by {mean:.4f} of the largest output in the mean, expected at "
+        f"most {2 / 255:.4f}"
     ), mean
 
 
 def compare_light(path, folder):
-    """A `light` model and its expected output; the input is the constant ramp that its makers used."""
+    """A `light` model and its expected output; the input is the constant ramp that its makers
+    used."""
     with open(path.replace(".onnx", "_output_0.pb"), "rb") as f:
         want = numpy_helper.to_array(onnx.TensorProto.FromString(f.read()))
     model = onnx.load(path)
@@ -381,7 +397,8 @@ def main():
             except RuntimeError as error:
                 problem, worst = str(error), 0.0
         print(
-            f"{os.path.basename(model):48} {problem or f'agrees, largest difference {worst:.1e} of the largest output'}",
+            f"{os.path.basename(model):48} "
+            f"{problem or f'agrees, largest difference {worst:.1e} of the largest output'}",
             flush=True,
         )
         failures += bool(problem)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `evoq quantize --target` writes has no fault that `evoq explain --target` knows; of files with faults (bench/faults.py), the
-forecast for ONNX Runtime equals its profile, and --fix --accept-changes keeps the outputs and
-leaves nothing to repair.
+"""What `evoq quantize --target` writes has no fault that `evoq explain --target` knows; of files
+with faults (bench/faults.py), the forecast for ONNX Runtime equals its profile, and --fix
+--accept-changes keeps the outputs and leaves nothing to repair.
 
 Skips (exit status 77) where numpy, onnx or onnxruntime from PyPI is missing.
 """
@@ -23,8 +23,8 @@ except ImportError as error:
 
 RUNTIMES = {"ort": "ort-cpu", "tensorrt": "tensorrt", "openvino": "openvino"}
 NETWORKS = ("lenet", "mobilenetv2", "resnet18")
-# The largest difference of outputs that a repair may make, as a share of the largest output. Random weights and data: rounding
-# once more where nothing was rounded shows fully.
+# The largest difference of outputs that a repair may make, as a share of the largest output. Random
+# weights and data: rounding once more where nothing was rounded shows fully.
 TOLERANCE = 0.25
 
 

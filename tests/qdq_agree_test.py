@@ -2,8 +2,9 @@
 """Models quantized to QDQ form by evoq: ONNX Runtime's top-1 class beside evoq's, on the same file.
 
 usage: qdq_agree_test.py [--limit N]     N samples of each model (100; 0: all of them)
-At least LEAST of the classes must be equal. On processors with AVX2, where ONNX Runtime's kernels round as kernels/requant.h and kernels/add_terms.h say, all
-integers between the layers are equal too: on one sample of each model every quantized value is compared.
+At least LEAST of the classes must be equal. On processors with AVX2, where ONNX Runtime's kernels
+round as kernels/requant.h and kernels/add_terms.h say, all integers between the layers are
+equal too: on one sample of each model every quantized value is compared.
 Skips (exit status 77) where numpy, Pillow or onnxruntime from PyPI, or the data folder, is missing.
 """
 
@@ -63,7 +64,8 @@ def samples(path):
 
 
 def unequal_integers(quantized, x, folder):
-    """Names of the quantized values on input x that are not equal in ONNX Runtime and evoq, and how many values there are."""
+    """Names of the quantized values on input x that are not equal in ONNX Runtime and evoq, and how
+    many values there are."""
     model = onnx.load(quantized)
     types = {v.name: v for v in onnx.shape_inference.infer_shapes(model).graph.value_info}
     names = [
@@ -137,14 +139,16 @@ def check(model, data, calibration, limit, folder):
         total += 1
     good = total > 0 and equal >= LEAST * total
     print(
-        f"{model:20} ONNX Runtime's class equals evoq's on {equal} of {total}{'' if good else f', expected {LEAST:.0%}'}",
+        f"{model:20} ONNX Runtime's class equals evoq's on {equal} of "
+        f"{total}{'' if good else f', expected {LEAST:.0%}'}",
         flush=True,
     )
     if not has_avx2():
         return good
     unequal, values = unequal_integers(quantized, x, folder)
     print(
-        f"{model:20} equal integers in {values - len(unequal)} of {values} quantized values{''.join(': ' + name for name in unequal[:1])}",
+        f"{model:20} equal integers in {values - len(unequal)} of {values} quantized "
+        f"values{''.join(': ' + name for name in unequal[:1])}",
         flush=True,
     )
     return good and not unequal

@@ -10,11 +10,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What a definition of types is read by: names of namespaces, heads of types, braces; comments and literals are skipped.
+# What a definition of types is read by: names of namespaces, heads of types, braces; comments and
+# literals are skipped.
 TOKENS = re.compile(
-    r"""(?P<skip>//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|\#(?:[^\n\\]|\\.)*)
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s]*)\(.*?\)(?P=mark)"
+          |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'|\#(?:[^\n\\]|\\.)*)
       |(?P<namespace>\bnamespace\b\s*(?P<path>[\w:]*)\s*\{)
-      |\b(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?(?P<type>\w+)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?(?P<body>\{)
+      |\b(?:struct|class|union|enum(?:\s+class|\s+struct)?)\s+(?:alignas\([^)]*\)\s*)?
+          (?P<type>\w+)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?(?P<body>\{)
       |(?P<open>\{)|(?P<close>\})""",
     re.VERBOSE | re.DOTALL,
 )
@@ -22,10 +25,8 @@ TOKENS = re.compile(
 
 def types_of(text):
     """The types that a file defines in named namespaces: "evoq::Name"."""
-    stack, types = (
-        [],
-        [],
-    )  # of open braces: a namespace's path ("" without a name), or None for others
+    # Of open braces: a namespace's path ("" without a name), or None for others.
+    stack, types = [], []
     for match in TOKENS.finditer(text):
         if match["namespace"]:
             stack.append(match["path"])
@@ -62,7 +63,8 @@ def check_reader():
         "namespace evoq { struct Share; }",
         "namespace evoq { namespace { struct Share { }; } }",
         "namespace evoq::inner { struct Share { }; }",
-        'namespace evoq { // struct Share {\nstruct B { struct Share { }; }; const char* k = "struct Share {"; }',
+        "namespace evoq { // struct Share {\n"
+        'struct B { struct Share { }; }; const char* k = "struct Share {"; }',
     ]
     for text in same:
         assert repeated_types([("a", a), ("b", text)]), text
@@ -132,7 +134,8 @@ def main():
             includes += 1
             if match.group(1) not in allowed[room]:
                 errors.append(
-                    f"{path.relative_to(ROOT)}:{number}: room {room} may not include {match.group(1)}"
+                    f"{path.relative_to(ROOT)}:{number}: room {room} may not include "
+                    f"{match.group(1)}"
                 )
     repeated = repeated_types(files)
     errors += parsers_of_json(files)
@@ -140,7 +143,8 @@ def main():
         print(error)
     types = sum(len(types_of(text)) for _, text in files)
     print(
-        f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed; {types} types, {len(repeated)} defined twice"
+        f"{includes} includes between {len(allowed)} rooms, {len(errors)} not allowed; {types} "
+        f"types, {len(repeated)} defined twice"
     )
     return 1 if errors or repeated or includes < 100 or types < 200 else 0
 

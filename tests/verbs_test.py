@@ -159,10 +159,8 @@ def verbs(kind, folder):
                 done.returncode in (2, 3) and re.search(refusal, message),
                 f"{done.returncode} {message}",
             )
-        elif verb in (
-            "never slower",
-            "verify",
-        ):  # whether a promise holds is a matter of time, which may differ
+        elif verb in ("never slower", "verify"):
+            # Whether a promise holds is a matter of time, which may differ.
             holds = check(cell, done.returncode in (0, 1), f"{done.returncode} {message}")
         else:
             holds = check(cell, done.returncode == 0, f"{done.returncode} {message}")

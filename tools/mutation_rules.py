@@ -219,27 +219,7 @@ def sign(tokens, i):
     if token.text != "-" or token.spaced or i == 0 or i + 1 == len(tokens):
         return []
     before = tokens[i - 1]
-    unary = before.text in (
-        "(",
-        ",",
-        "=",
-        "return",
-        "?",
-        ":",
-        "[",
-        "{",
-        "<",
-        ">",
-        "==",
-        "+",
-        "*",
-        "/",
-        "&&",
-        "||",
-        "<=",
-        ">=",
-        "!=",
-    )
+    unary = before.text in "( , = return ? : [ { < > == + * / && || <= >= !=".split()
     return [(i, i, "")] if unary else []
 
 
@@ -310,9 +290,8 @@ def axis(tokens, i):
         or i + 1 == len(tokens)
     ):
         return []
-    use = tokens[i - 1].text in ("(", "[", ",", "+", "<", "==", "return") and tokens[
-        i + 1
-    ].text in (")", "]", ",", ";", "+", "-")
+    before, behind = tokens[i - 1].text, tokens[i + 1].text
+    use = before in "( [ , + < == return".split() and behind in ") ] , ; + -".split()
     return [(i, i, f"({token.text} + 1)"), (i, i, f"({token.text} - 1)")] if use else []
 
 
@@ -330,26 +309,19 @@ def arguments(tokens, i):
     return found + [(first, end - 1)]
 
 
+# Words before a bracket that is no call, whose arguments are a message, or may stand in any order.
+NOT_SWAPPED = {
+    *("if", "for", "while", "switch", "return", "sizeof"),
+    *("Fail", "InvalidInput", "Unsupported", "min", "max", "Min", "Max"),
+}
+
+
 def swapped_arguments(tokens, i, source):
     """Adjacent arguments of a call change places; the compiler refuses those of types that do not
     convert."""
     if tokens[i].text != "(" or i == 0 or tokens[i - 1].kind != "name":
         return []
-    if tokens[i - 1].text in (
-        "if",
-        "for",
-        "while",
-        "switch",
-        "return",
-        "sizeof",
-        "Fail",
-        "InvalidInput",
-        "Unsupported",
-        "min",
-        "max",
-        "Min",
-        "Max",
-    ):
+    if tokens[i - 1].text in NOT_SWAPPED:
         return []
     parts = arguments(tokens, i)
     swaps = []
@@ -362,9 +334,8 @@ def swapped_arguments(tokens, i, source):
         ):
             continue
         a, b = source[tokens[a0].start : tokens[a1].end], source[tokens[b0].start : tokens[b1].end]
-        declaration = any(
-            tokens[j].kind == tokens[j + 1].kind == "name" for j in range(a0, a1)
-        )  # `int a`: parameters
+        # `int a`: parameters
+        declaration = any(tokens[j].kind == tokens[j + 1].kind == "name" for j in range(a0, a1))
         if a != b and not declaration:
             swaps.append((a0, b1, f"{b}, {a}"))
     return swaps

@@ -66,7 +66,8 @@ def processor():
 
 
 def ends(kind, output):
-    """How many tests ended that way, by googletest's line for each: '[       OK ] Suite.Name (3 ms)'."""
+    """How many tests ended that way, by googletest's line for each:
+    '[       OK ] Suite.Name (3 ms)'."""
     return len(re.findall(rf"^\[ *{kind} *\] \S+.* \(\d+ ms\)$", output, re.MULTILINE))
 
 

@@ -4,9 +4,10 @@
     pip install numpy onnx
     python3 examples/digits/train.py --evoq build/release/bin/evoq -o examples/digits/digits.onnx
 
-The digits are drawn by `evoq demo --draw-digits`. The network: convolution 3x3 (16), convolution 3x3 stride 2 (48), a residual
-block of a depthwise 3x3 and a pointwise convolution, convolution 3x3 stride 2 (96), global average pooling, dense (10).
-Plain numpy: Adam, cross entropy, no other dependency; about five minutes on two cores.
+The digits are drawn by `evoq demo --draw-digits`. The network: convolution 3x3 (16), convolution
+3x3 stride 2 (48), a residual block of a depthwise 3x3 and a pointwise convolution, convolution 3x3
+stride 2 (96), global average pooling, dense (10). Plain numpy: Adam, cross entropy, no other
+dependency; about five minutes on two cores.
 """
 
 import argparse

@@ -38,14 +38,16 @@ if model is None:
     evoq.tool("zoo", "resnet18", output=model)
 facts = evoq.inspect(model)
 print(
-    f"{os.path.basename(model)}: {facts['nodes']} nodes, {facts['parameters'] / 1e6:.1f} M parameters"
+    f"{os.path.basename(model)}: {facts['nodes']} nodes, {facts['parameters'] / 1e6:.1f} M "
+    "parameters"
 )
 for value in facts["inputs"]:
     print("  input", value["name"], value["dtype"], value["shape"])
 
 # %% [markdown]
 # ## Quantize it
-# Calibration data is an array whose first axis counts samples. Real images belong here; noise will do for a model of noise.
+# Calibration data is an array whose first axis counts samples. Real images belong here; noise will
+# do for a model of noise.
 
 # %%
 if arguments.calibration:
@@ -77,7 +79,8 @@ print(f"relative error of the first sample's output: {noise:.3f}")
 ledger = evoq.explain(quantized, baseline=model, duration_s=arguments.duration_s)
 time = ledger["time"]
 print(
-    f"float {time['float_ms']:.2f} ms -> ideal {time['ideal_ms']:.2f} ms -> measured {time['actual_ms']:.2f} ms"
+    f"float {time['float_ms']:.2f} ms -> ideal {time['ideal_ms']:.2f} ms -> measured "
+    f"{time['actual_ms']:.2f} ms"
 )
 for cause in time["causes"]:
     print(f"  {cause['ms']:+.3f} ms  {cause['code']}: {cause['sentence']}")

@@ -2,7 +2,8 @@
 
     import evoq
 
-    evoq.quantize("mobilenetv2.onnx", "mobilenetv2.etm", calibration=images)   # numpy: [n, 3, 224, 224]
+    # images: numpy, [n, 3, 224, 224]
+    evoq.quantize("mobilenetv2.onnx", "mobilenetv2.etm", calibration=images)
     model = evoq.load("mobilenetv2.etm", threads=2)
     scores = model.run({"input": image})["output"]
     print(evoq.explain("mobilenetv2.etm", baseline="mobilenetv2.onnx").text)

@@ -1,8 +1,10 @@
 class Error(Exception):
-    """What evoq refuses, with the sentence that names file, place, what was found and what was expected.
+    """What evoq refuses, with the sentence that names file, place, what was found and what was
+    expected.
 
-    ``code`` is the kind: ``"invalid input"``, ``"unsupported"``, ``"not found"``, ``"input/output error"``,
-    ``"too large"``, ``"usage"``, ``"condition failed"`` or ``"internal error"``.
+    ``code`` is the kind: ``"invalid input"``, ``"unsupported"``, ``"not found"``,
+    ``"input/output error"``, ``"too large"``, ``"usage"``, ``"condition failed"`` or
+    ``"internal error"``.
     """
 
     code: str

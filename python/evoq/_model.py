@@ -19,11 +19,14 @@ def load(
 
     model: the path of an .etm or .onnx file, the bytes of an ONNX file, or an onnx.ModelProto.
     threads: of each run; 0: one per physical core.
-    shapes: sizes of the inputs, by name, to prepare the model for at once. Other shapes are prepared when they come.
+    shapes: sizes of the inputs, by name, to prepare the model for at once. Other shapes are
+    prepared when they come.
     streams: how many runs may go on at once, each on threads of its own.
-    tuned: follow what was measured for this machine and stored in the .etm (``compile(..., tune=True)``).
+    tuned: follow what was measured for this machine and stored in the .etm
+    (``compile(..., tune=True)``).
 
-    Raises evoq.Error: 'not found', 'invalid input' for a damaged file, 'unsupported' with all operators that evoq lacks.
+    Raises evoq.Error: 'not found', 'invalid input' for a damaged file, 'unsupported' with all
+    operators that evoq lacks.
 
     >>> model = evoq.load("mobilenetv2.etm", threads=1)
     >>> scores = model.run({"input": image})["output"]

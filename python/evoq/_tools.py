@@ -23,7 +23,8 @@ FixedShapes = Mapping[str, Sequence[int | None]]
 
 
 class Report(dict):
-    """What a tool found: the JSON of ``evoq VERB --json`` as a dict. ``print(report.text)`` shows what the command prints."""
+    """What a tool found: the JSON of ``evoq VERB --json`` as a dict. ``print(report.text)`` shows
+    what the command prints."""
 
     text: str = ""
 
@@ -55,9 +56,11 @@ def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **optio
     """Runs any verb of the command line (``evoq --help``) in this process.
 
     models: what stands without a dash: paths, bytes of ONNX files or onnx.ModelProtos.
-    options: the verb's options by their names, dashes as underscores; True for a flag, a list for a repeated option, a
-    mapping from names to sizes for ``shape``. None and False leave an option out.
-    A verb that gives a list (``list``, ``zoo``) has it as ``items``. Warnings are RuntimeWarnings. Raises evoq.Error: 'usage' for options; the verb's own errors; 'condition failed' where the
+    options: the verb's options by their names, dashes as underscores; True for a flag, a list for a
+    repeated option, a mapping from names to sizes for ``shape``. None and False leave an option
+    out.
+    A verb that gives a list (``list``, ``zoo``) has it as ``items``. Warnings are RuntimeWarnings.
+    Raises evoq.Error: 'usage' for options; the verb's own errors; 'condition failed' where the
     command would exit with 1.
 
     >>> evoq.tool("zoo", "resnet50", output="resnet50.onnx")["output_bytes"]
@@ -77,9 +80,11 @@ def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **optio
 
 
 def inspect(model: Any, *, shapes: Shapes | None = None) -> Report:
-    """Inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions of a model.
+    """Inputs, outputs, operators, parameters, multiply-accumulates, bytes and precisions of a
+    model.
 
-    shapes: sizes of free inputs, by name, for the counts that depend on them (``macs`` is None without).
+    shapes: sizes of free inputs, by name, for the counts that depend on them (``macs`` is None
+    without).
     """
     return tool("inspect", model, shape=shapes)
 
@@ -95,7 +100,8 @@ def optimize(
 ) -> Report:
     """Runs the graph passes only and writes ONNX to `output`.
 
-    disable: passes to leave out, as glob patterns. stop_after: run only the first N passes that change something.
+    disable: passes to leave out, as glob patterns. stop_after: run only the first N passes that
+    change something.
     config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
     return tool(
@@ -124,7 +130,8 @@ def compile(
     shapes: sizes of free inputs to prepare for; the model stays free. fixed_shapes: sizes to fix
     for good, None staying free.
     tune: measure what each step does fastest on this machine with `threads`
-    threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``, ``steps_total``.
+    threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``,
+    ``steps_total``.
     """
     return tool(
         "compile",
@@ -139,7 +146,8 @@ def compile(
 
 
 def _samples(model: Any, calibration: Any) -> list[list[Any]]:
-    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the order of its inputs."""
+    """Calibration data as a list of samples of the model's batch size, each a list of arrays in the
+    order of its inputs."""
     inputs = inspect(model)["inputs"]
     names = [value["name"] for value in inputs]
     fixed = [
@@ -157,7 +165,8 @@ def _samples(model: Any, calibration: Any) -> list[list[Any]]:
             missing = [name for name in names if name not in batch]
             if missing:
                 raise Error(
-                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are {', '.join(names)}"
+                    f"calibration: a sample lacks {', '.join(missing)}, the inputs are "
+                    f"{', '.join(names)}"
                 )
             arrays = [batch[name] for name in names]
         else:
@@ -170,7 +179,8 @@ def _samples(model: Any, calibration: Any) -> list[list[Any]]:
         counts = {a.shape[0] // n for a, n in zip(arrays, fixed) if len(a.shape) > 0 and n > 0}
         if len(counts) > 1:
             raise Error(
-                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, expected equal numbers"
+                f"calibration: the arrays hold {', '.join(map(str, sorted(counts)))} samples, "
+                "expected equal numbers"
             )
         for i in range(counts.pop() if counts else 1):
             samples.append(
@@ -205,25 +215,32 @@ def quantize(
     threads: int | None = None,
     **options: Any,
 ) -> Report:
-    """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and DequantizeLinear.
+    """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and
+    DequantizeLinear.
 
     model: the path of an .onnx file, its bytes, or an onnx.ModelProto.
-    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list methods``).
-    calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an .npy, .npz, MNIST or CIFAR
-    file); an array whose first axis counts samples; a mapping from input names to such paths or
-    arrays; an iterable of arrays, of tuples of arrays or of mappings, each a sample or a batch; or
-    a number of random samples, for speed tests only.
+    scheme: 'int8' (without it), 'int8-dynamic', 'int8-weights', 'bf16', 'float32', ... (``evoq list
+    methods``).
+    calibration: what the ranges of 'int8' are observed on: a path (a folder of images or .npy, an
+    .npy, .npz, MNIST or CIFAR file); an array whose first axis counts samples; a mapping from input
+    names to such paths or arrays; an iterable of arrays, of tuples of arrays or of mappings, each a
+    sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
-    preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average', 'percentile', 'entropy', 'mse'.
-    per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero points in the middle.
-    exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is written for.
+    preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average',
+    'percentile', 'entropy', 'mse'.
+    per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero
+    points in the middle.
+    exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is
+    written for.
     shapes: sizes of free inputs to prepare for, and of random samples; the model stays free.
     fixed_shapes: sizes to fix for good, None staying free. ranges, save_ranges: files of calibrated
     ranges. config: options as a JSON file. Further options as `evoq quantize` has.
 
-    Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``, ``steps_total``,
-    ``steps_int8``, ``steps_float``, ``float_reasons`` by node, ``samples_used``, ``warnings``, ...
-    Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for NaN in the data.
+    Returns ``input_bytes``, ``output_bytes``, ``float_weight_bytes``, ``quantized_weight_bytes``,
+    ``steps_total``, ``steps_int8``, ``steps_float``, ``float_reasons`` by node, ``samples_used``,
+    ``warnings``, ...
+    Raises evoq.Error: 'usage' without calibration where the scheme needs it; 'invalid input' for
+    NaN in the data.
     """
     samples: list[list[Any]] = []
     if isinstance(calibration, (str, bytes, os.PathLike)):
@@ -279,8 +296,10 @@ def bench(
 ) -> Report:
     """Measures latency, throughput, load time and memory of a model on random inputs.
 
-    batch: samples per run, where the model leaves it free. streams: concurrent runs, each with `threads` threads.
-    Returns ``p50_ms``, ``mean_ms``, ``p99_ms``, ``per_second``, ``load_ms``, ``arena_bytes``, ``weight_bytes``, ...
+    batch: samples per run, where the model leaves it free. streams: concurrent runs, each with
+    `threads` threads.
+    Returns ``p50_ms``, ``mean_ms``, ``p99_ms``, ``per_second``, ``load_ms``, ``arena_bytes``,
+    ``weight_bytes``, ...
     """
     return tool(
         "bench",
@@ -308,7 +327,8 @@ def profile(
     trace: Any = None,
     **options: Any,
 ) -> Report:
-    """What each step of a model takes: ``total_ms`` and ``steps`` with ms, share, gops and share of the roofline.
+    """What each step of a model takes: ``total_ms`` and ``steps`` with ms, share, gops and share of
+    the roofline.
 
     trace: also write a Chrome trace.
     """
@@ -338,9 +358,10 @@ def explain(
 ) -> Report:
     """Where each millisecond and each byte of a model went, why, and what helps.
 
-    baseline: the float model to compare with; with it the result has ``time``. An .etm gives ``bytes``. Always there:
-    ``profile`` and ``decisions``. report: also write one HTML file that opens offline.
-    Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F, benchmark_app=F (docs/doctor.md).
+    baseline: the float model to compare with; with it the result has ``time``. An .etm gives
+    ``bytes``. Always there: ``profile`` and ``decisions``. report: also write one HTML file that
+    opens offline. Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F,
+    benchmark_app=F (docs/doctor.md).
     """
     with contextlib.ExitStack() as stack:
         path = None if baseline is None else stack.enter_context(as_file(baseline))
@@ -370,9 +391,11 @@ def compare(
     fail_slower: float | None = None,
     **options: Any,
 ) -> Report:
-    """Whether `b` is faster or slower than `a`, from interleaved runs: ``verdict``, ``speedup`` and its 95% interval.
+    """Whether `b` is faster or slower than `a`, from interleaved runs: ``verdict``, ``speedup`` and
+    its 95% interval.
 
-    fail_slower: raise evoq.Error ('condition failed') when b is slower by more than so many percent.
+    fail_slower: raise evoq.Error ('condition failed') when b is slower by more than so many
+    percent.
     """
     return tool(
         "compare",
@@ -390,7 +413,8 @@ def compare(
 
 
 def limits(*, threads: int | None = None) -> Report:
-    """What this machine can do at most: operations per second by type, bytes per second by level of memory."""
+    """What this machine can do at most: operations per second by type, bytes per second by level of
+    memory."""
     return tool("limits", threads=threads)
 
 
@@ -405,10 +429,11 @@ def predict(
     threads: int | None = None,
     **options: Any,
 ) -> Report:
-    """What each quantization scheme would give, without data and without running the model: ``schemes`` with size, ms and payoff.
+    """What each quantization scheme would give, without data and without running the model:
+    ``schemes`` with size, ms and payoff.
 
-    scheme: only these; float32 is always there to compare with. limits: those of another machine, as a JSON file of
-    ``evoq limits``. check: then run every scheme, and say what it takes.
+    scheme: only these; float32 is always there to compare with. limits: those of another machine,
+    as a JSON file of ``evoq limits``. check: then run every scheme, and say what it takes.
     """
     return tool(
         "predict",
@@ -433,10 +458,13 @@ def verify(
     threads: int | None = None,
     **options: Any,
 ) -> Report:
-    """Measures again what the certificate of an .etm guarantees: ``holds``, ``lines``, ``ratio``, ``drop``, ...
+    """Measures again what the certificate of an .etm guarantees: ``holds``, ``lines``, ``ratio``,
+    ``drop``, ...
 
-    data, labels: the samples that it was measured on, as paths. baseline: the float model; needed for other samples.
-    Raises evoq.Error: 'condition failed' where it does not hold; 'invalid input' where there is no certificate.
+    data, labels: the samples that it was measured on, as paths. baseline: the float model; needed
+    for other samples.
+    Raises evoq.Error: 'condition failed' where it does not hold; 'invalid input' where there is no
+    certificate.
     """
     with contextlib.ExitStack() as stack:
         path = None if baseline is None else stack.enter_context(as_file(baseline))
@@ -464,12 +492,14 @@ def eval_(
     threads: int | None = None,
     **options: Any,
 ) -> Report:
-    """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a reference, ``perplexity`` on a text.
+    """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a
+    reference, ``perplexity`` on a text.
 
     data: a folder of images or .npy, an .npy, .npz, MNIST or CIFAR file; of several inputs an .npz
     with their names, a folder of such files, or a list of "NAME=FILE". labels: a .tsv with file and
     class_index.
-    reference: another model, to measure agreement with. text, tokenizer: a language model's, instead of data.
+    reference: another model, to measure agreement with. text, tokenizer: a language model's,
+    instead of data.
     limit: use the first so many samples only.
     """
     with contextlib.ExitStack() as stack:
@@ -498,9 +528,11 @@ def run(
     threads: int | None = None,
     **options: Any,
 ) -> Report:
-    """Runs a model once on files: ``outputs`` with name, type, shape and range; with topk ``top``. (On arrays: evoq.load.)
+    """Runs a model once on files: ``outputs`` with name, type, shape and range; with topk ``top``.
+    (On arrays: evoq.load.)
 
-    inputs: paths of .npy, .jpg or .png files by input. output_dir: write each output there as NAME.npy.
+    inputs: paths of .npy, .jpg or .png files by input. output_dir: write each output there as
+    NAME.npy.
     """
     files = [f"{name}={_text(path)}" for name, path in inputs.items()]
     return tool(
@@ -516,5 +548,6 @@ def run(
 
 
 def list_(what: str) -> Report:
-    """What this evoq has: 'ops', 'kernels', 'passes', 'methods', 'observers', 'rules' or 'verbs', as ``items``."""
+    """What this evoq has: 'ops', 'kernels', 'passes', 'methods', 'observers', 'rules' or 'verbs',
+    as ``items``."""
     return tool("list", what)

@@ -1,4 +1,5 @@
-"""The ONNX backend interface (onnx.backend.base) over evoq: prepare, run_model, run_node, supports_device, is_compatible.
+"""The ONNX backend interface (onnx.backend.base) over evoq: prepare, run_model, run_node,
+supports_device, is_compatible.
 
     import evoq.backend
     outputs = evoq.backend.prepare(onnx.load("model.onnx")).run([x])
@@ -28,7 +29,8 @@ class EvoqRep(BackendRep):
         self._outputs = namedtupledict("Outputs", [value.name for value in model.outputs])
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """inputs: a mapping by name, a sequence by position, or the only one. Returns a tuple that also goes by name."""
+        """inputs: a mapping by name, a sequence by position, or the only one. Returns a tuple that
+        also goes by name."""
         if isinstance(inputs, Mapping):
             results = self.model.run(inputs)
         else:
@@ -59,7 +61,8 @@ class EvoqBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> EvoqRep:
-        """Loads the model. Further arguments are those of evoq.load: threads, shapes, streams. Raises evoq.Error."""
+        """Loads the model. Further arguments are those of evoq.load: threads, shapes, streams.
+        Raises evoq.Error."""
         if not cls.supports_device(device):
             raise Error(f"device {device}: evoq runs on the CPU", "unsupported")
         return EvoqRep(load(model, **kwargs))
@@ -82,8 +85,8 @@ class EvoqBackend(Backend):
     ) -> tuple[Any, ...]:
         """Runs one operator once on the arrays of its present inputs, by position or by name.
 
-        outputs_info: dtype and shape of each output; found by inference without it. opset_version: of the operator, the newest
-        one without it.
+        outputs_info: dtype and shape of each output; found by inference without it. opset_version:
+        of the operator, the newest one without it.
         """
         opset = kwargs.pop("opset_version", None)
         names = [name for name in node.input if name]

@@ -12,7 +12,8 @@ def main():
         if schema.domain == "":
             versions[schema.name].add(schema.since_version)
     print(
-        f"// The versions of ONNX's operators, as the onnx package {onnx.__version__} has them; printed by versions.py."
+        f"// The versions of ONNX's operators, as the onnx package {onnx.__version__} has them; "
+        "printed by versions.py."
     )
     for name, numbers in sorted(versions.items()):
         print(f'EVOQ_VERSIONS({name}, "{", ".join(map(str, sorted(numbers)))}")')

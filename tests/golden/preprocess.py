@@ -1,5 +1,6 @@
-"""Writes tests/golden/images (tiny images of many kinds) and tests/golden/preprocess.tsv: CRC-32 of the pixels that
-Pillow gives for them and, with EVOQ_DATA, for photographs. Needs Pillow and NumPy; the tests need only what it wrote."""
+"""Writes tests/golden/images (tiny images of many kinds) and tests/golden/preprocess.tsv: CRC-32 of
+the pixels that Pillow gives for them and, with EVOQ_DATA, for photographs. Needs Pillow and NumPy;
+the tests need only what it wrote."""
 
 import os
 import pathlib
@@ -83,7 +84,8 @@ def main():
                     continue
                 image = operation(image)
                 out.write(
-                    f"{path.name}\t{name}\t{image.width}\t{image.height}\t{zlib.crc32(image.tobytes()):08x}\n"
+                    f"{path.name}\t{name}\t{image.width}\t{image.height}"
+                    f"\t{zlib.crc32(image.tobytes()):08x}\n"
                 )
 
 

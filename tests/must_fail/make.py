@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the broken models of this folder. Needs the PyPI package `onnx`; run it after changing it and commit the files.
+"""Writes the broken models of this folder. Needs the PyPI package `onnx`; run it after changing it
+and commit the files.
 
 Every file has one fault. src/onnx/must_fail_test.cc says which error each must give.
 """

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Operators of com.microsoft, functions of a model and control flow: evoq's definition beside ONNX Runtime.
+"""Operators of com.microsoft, functions of a model and control flow: evoq's definition beside ONNX
+Runtime.
 
-usage: microsoft_test.py [ONNX_TOOL]      Skips (exit status 77) where onnx or onnxruntime is missing.
+usage: microsoft_test.py [ONNX_TOOL]
+Skips (exit status 77) where onnx or onnxruntime is missing.
 """
 
 import os
@@ -50,7 +52,8 @@ def f32(v):
 
 
 def cases():
-    """(name, operator, inputs (None: omitted; a tuple ("const", array): a constant), attributes, outputs to compare)"""
+    """(name, operator, inputs (None: omitted; a tuple ("const", array): a constant), attributes,
+    outputs to compare)"""
     x = real(2, 6, 16)
     yield "gelu", "Gelu", [x], {}, 1
     yield "fast_gelu", "FastGelu", [x, real(16)], {}, 1
@@ -709,8 +712,9 @@ def function_model():
 
 
 def versions_model():
-    """A function of operator set 12 in a model of 17: axes of Squeeze as an attribute, Softmax over all axes from its own on. ONNX Runtime
-    takes no such function: the third value is what it must give."""
+    """A function of operator set 12 in a model of 17: axes of Squeeze as an attribute, Softmax over
+    all axes from its own on. ONNX Runtime takes no such function: the third value is what it must
+    give."""
     body = [
         helper.make_node("Squeeze", ["x"], ["t"], axes=[0]),
         helper.make_node("Softmax", ["t"], ["y"], axis=1),
@@ -738,7 +742,8 @@ def versions_model():
 
 
 def loop_model():
-    """A Loop in an If: s += x * i while s's first element is below 20; the condition, x and a constant come from outside."""
+    """A Loop in an If: s += x * i while s's first element is below 20; the condition, x and a
+    constant come from outside."""
     body = helper.make_graph(
         [
             helper.make_node("Cast", ["i"], ["f"], to=1),

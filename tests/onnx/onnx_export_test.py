@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Runs what evoq exports in ONNX Runtime and compares with the original model there.
 
-usage: onnx_export_test.py ONNX_TOOL [DATA]      ONNX_TOOL: the program of this folder; DATA: the data folder.
-Every conformance case that evoq imports, and real models, are exported as imported and after the optimizing passes; the
-result must pass the onnx checker and give the original's outputs. Quantized real models are also evaluated by evoq's
-definition. Skips (exit status 77) where onnx or onnxruntime is missing.
+usage: onnx_export_test.py ONNX_TOOL [DATA]
+ONNX_TOOL: the program of this folder; DATA: the data folder.
+Every conformance case that evoq imports, and real models, are exported as imported and after the
+optimizing passes; the result must pass the onnx checker and give the original's outputs. Quantized
+real models are also evaluated by evoq's definition. Skips (exit status 77) where onnx or
+onnxruntime is missing.
 """
 
 import os
@@ -54,7 +56,8 @@ MODELS = [
     "quantized/mobilenetv1_0.5_160_qat_uint8_qdq.onnx",
     "quantized/resnet8_cifar10_mlperf_int8_qdq.onnx",
 ]
-# Models that random inputs of any size do not suit: sizes of their inputs, and inputs that are given.
+# Models that random inputs of any size do not suit: sizes of their inputs, and inputs that are
+# given.
 SPEECH = ({"input": (1, 576), "state": (2, 1, 128)}, {"sr": np.array(16000, np.int64)})
 GIVEN = {"models/silero_vad.onnx": SPEECH, "models/silero_vad_16k_op15.onnx": SPEECH}
 SIZES = {"H": 64, "W": 64, "height": 64, "width": 64}
@@ -157,7 +160,8 @@ def passes_check(path):
 
 
 def compare(tool, command, name, path, feeds_of, problems):
-    """Exports `path` and compares outputs in ONNX Runtime. Returns "same", "refused" or "not run"."""
+    """Exports `path` and compares outputs in ONNX Runtime. Returns "same", "refused" or "not
+    run"."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.onnx")
         answer = tool.run(command, path, out)
@@ -166,7 +170,8 @@ def compare(tool, command, name, path, feeds_of, problems):
         try:
             onnx.checker.check_model(out, full_check=True)
         except Exception as error:  # noqa: the checker throws several kinds
-            # Of the conformance cases some declare no rank of their outputs either, or types that the checker does not know.
+            # Of the conformance cases some declare no rank of their outputs either, or types that
+            # the checker does not know.
             if passes_check(path):
                 problems.append(f"{name} ({command}): checker: {str(error).splitlines()[0]}")
                 return "wrong"
@@ -196,7 +201,8 @@ def compare(tool, command, name, path, feeds_of, problems):
 
 
 def evaluate(tool, path, problems):
-    """evoq's definition of a quantized model against ONNX Runtime's kernels, which round some sums differently."""
+    """evoq's definition of a quantized model against ONNX Runtime's kernels, which round some sums
+    differently."""
     model = session(path)
     feeds = random_inputs(model)
     wanted = model.run(None, feeds)
@@ -214,7 +220,8 @@ def evaluate(tool, path, problems):
             got = np.load(os.path.join(folder, f"out_{i}.npy"))
             worst = float(np.max(np.abs(got.astype("f8") - want)))
             print(
-                f"evaluate {os.path.basename(path)}: largest difference {worst:.4g} of {float(np.max(np.abs(want))):.4g}"
+                f"evaluate {os.path.basename(path)}: largest difference {worst:.4g} of "
+                f"{float(np.max(np.abs(want))):.4g}"
             )
             if np.argmax(got) != np.argmax(want) or worst > 0.05 * max(
                 1.0, float(np.max(np.abs(want)))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""ONNX's official runner, onnx.backend.test.BackendTest, over evoq.backend: the cases of the installed package onnx.
+"""ONNX's official runner, onnx.backend.test.BackendTest, over evoq.backend: the cases of the
+installed package onnx.
 
-What does not pass is in tests/conformance/ignore.txt with its reason; a case that is listed and passes fails the test.
-Skips (exit status 77) where the package was not built or onnx from PyPI is missing. Arguments are patterns of cases to run:
-backend_test.py 'node/test_resize*'
+What does not pass is in tests/conformance/ignore.txt with its reason; a case that is listed and
+passes fails the test. Skips (exit status 77) where the package was not built or onnx from PyPI is
+missing. Arguments are patterns of cases to run: backend_test.py 'node/test_resize*'
 """
 
 import collections
@@ -123,13 +124,15 @@ def main():
                     problems.append(f"{case} fails: {first_lines(error)}")
                 if error is None and listed:
                     problems.append(
-                        f"{case} passes, but line {listed[0].number} of {os.path.basename(LIST)} lists it"
+                        f"{case} passes, but line {listed[0].number} of {os.path.basename(LIST)} "
+                        "lists it"
                     )
     print(f"onnx {onnx.__version__} over evoq {evoq.__version__}")
     for suite, count in counts.items():
         total = sum(count.values())
         print(
-            f"{suite:20} {count['passed']:5} of {total:5} pass ({count['passed'] / total:.2%}), {count['listed']} listed, {count['failed']} failed"
+            f"{suite:20} {count['passed']:5} of {total:5} pass ({count['passed'] / total:.2%}), "
+            f"{count['listed']} listed, {count['failed']} failed"
         )
     if not patterns:
         problems += [

@@ -36,7 +36,8 @@ def unary(op, shape=("N", 4), dtype=TensorProto.FLOAT, **attributes):
 
 
 def convolutions(channels=32, layers=6, size=32, seed=0):
-    """A chain of 3 x 3 convolutions with Relu, [N, channels, size, size] -> same, and its weights."""
+    """A chain of 3 x 3 convolutions with Relu, [N, channels, size, size] -> same, and its
+    weights."""
     rng = np.random.default_rng(seed)
     nodes, constants, previous = [], {}, "x"
     for i in range(layers):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """pytest over the Python package as the build folder has it (-DEVOQ_PYTHON=ON).
 
-Skips (exit status 77) where the package was not built or pytest, numpy, onnx or ml_dtypes from PyPI is missing.
-Arguments go to pytest: package_test.py -k threads
+Skips (exit status 77) where the package was not built or pytest, numpy, onnx or ml_dtypes from PyPI
+is missing. Arguments go to pytest: package_test.py -k threads
 """
 
 import os

@@ -51,7 +51,8 @@ def test_models_without_a_plan_in_many_threads():
 
 
 def test_threads_run_while_python_goes_on():
-    # No switch but where the GIL is given up: the main thread sees the worker half way only if a run gives it up.
+    # No switch but where the GIL is given up: the main thread sees the worker half way only if a
+    # run gives it up.
     net = evoq.load(convolutions(), threads=1)
     x = inputs(1)[0]
     net(x)

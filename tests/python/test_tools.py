@@ -97,9 +97,8 @@ def test_quantize_from_memory_and_limits(tmp_path):
     assert report["samples_used"] == 7 and report["steps_int8"] > 0
     onnx.checker.check_model(tmp_path / "a.onnx")
     assert evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=3)["samples_used"] == 3
-    assert (
-        evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250))["samples_used"] == 200
-    )  # the command's limit
+    most = evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250))
+    assert most["samples_used"] == 200  # the command's limit
     assert (
         evoq.quantize(DIGITS, tmp_path / "b.etm", calibration=digits(250), calibration_limit=0)[
             "samples_used"
@@ -269,7 +268,8 @@ def test_options_that_are_not_given_are_the_commands(monkeypatch):
 
 
 def test_the_pages_snippets(tmp_path, monkeypatch):
-    """docs/python.md says what it prints; numbers to 1%, because an .etm names the kernels of its machine."""
+    """docs/python.md says what it prints; numbers to 1%, because an .etm names the kernels of its
+    machine."""
     page = open(os.path.join(ROOT, "docs/python.md")).read()
     snippets = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     snippets = [text for text in snippets if "backend" not in text]

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The wheel that `pip install .` builds: what is in it, and that it works in an environment of its own, outside the tree.
+"""The wheel that `pip install .` builds: what is in it, and that it works in an environment of its
+own, outside the tree.
 
 Skips (exit status 77) where scikit-build-core, nanobind or numpy from PyPI is missing.
 """
@@ -21,7 +22,10 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-FILES = r"evoq/(\w+\.py|py\.typed|_evoq\.pyi|_evoq\.[\w.-]+\.so)|evoq-[\w.]+\.dist-info/(METADATA|RECORD|WHEEL|entry_points\.txt|licenses/LICENSE)"
+FILES = (
+    r"evoq/(\w+\.py|py\.typed|_evoq\.pyi|_evoq\.[\w.-]+\.so)"
+    r"|evoq-[\w.]+\.dist-info/(METADATA|RECORD|WHEEL|entry_points\.txt|licenses/LICENSE)"
+)
 USE = """
 import evoq, numpy as np, sys
 model = evoq.load(sys.argv[1])
