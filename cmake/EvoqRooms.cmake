@@ -1,14 +1,18 @@
 # Turns src/rooms.txt into targets: a static library evoq_ROOM from src/ROOM/**/*.cc, a test binary
-# evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found by name, so that
-# adding an operator, a kernel or a test never edits a build file. A room with a CMakeLists.txt says its own.
-#   NAME_avx2.cc / NAME_avx512.cc / NAME_neon.cc  are compiled for that instruction set, and only on its processor.
+# evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found
+# by name, so that adding an operator, a kernel or a test never edits a build file. A room with a
+# CMakeLists.txt says its own.
+#   NAME_avx2.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that instruction set, and only on
+#   its processor.
 
 add_library(evoq_flags INTERFACE)
 target_include_directories(evoq_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_include_directories(evoq_flags SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
-target_compile_options(evoq_flags INTERFACE -Wall -Wextra -Wno-sign-compare -Wno-missing-field-initializers
+target_compile_options(evoq_flags INTERFACE -Wall -Wextra -Wno-sign-compare
+                                            -Wno-missing-field-initializers
                                             -fno-math-errno -fno-trapping-math
-                                            # One rounding per written operation: results are equal on every machine.
+                                            # One rounding per written operation: results are equal
+                                            # on every machine.
                                             -ffp-contract=off)
 target_compile_definitions(evoq_flags INTERFACE HWY_WANT_AVX3_DL=1)
 # A library of which only headers are used is not mapped into every process.
@@ -45,7 +49,8 @@ find_library(RE2_LIBRARY re2 REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
 
 # What each room takes from the distribution; a library is named by the one room that wraps it.
-set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::Threads ${CPUINFO_LIBRARY})
+set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::Threads
+                   ${CPUINFO_LIBRARY})
 set(EVOQ_LIBS_kernels PkgConfig::HWY)
 set(EVOQ_LIBS_cli CLI11::CLI11)
 set(EVOQ_LIBS_data JPEG::JPEG PNG::PNG ZLIB::ZLIB)
@@ -156,14 +161,17 @@ endfunction()
 # Gives src/ROOM/SOURCE the path of a file, which it takes in with .incbin, as the macro NAME.
 function(evoq_embed room source name path)
   set(file ${CMAKE_SOURCE_DIR}/src/${room}/${source})
-  set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY COMPILE_DEFINITIONS ${name}="${path}")
+  set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY
+               COMPILE_DEFINITIONS ${name}="${path}")
   set_property(SOURCE ${file} TARGET_DIRECTORY evoq_${room} APPEND PROPERTY OBJECT_DEPENDS ${path})
 endfunction()
 
-# The command, the public library, whole-program tests, benchmarks, examples and fuzzers: each folder says its own.
+# The command, the public library, whole-program tests, benchmarks, examples and fuzzers: each
+# folder says its own.
 function(evoq_add_extras)
   evoq_embed(cli embedded.cc EVOQ_DIGITS_ONNX ${CMAKE_SOURCE_DIR}/examples/digits/digits.onnx)
-  find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist REQUIRED)
+  find_file(CHART_JS chart.min.js PATHS /usr/share/javascript/chart.js
+            /usr/share/nodejs/chart.js/dist REQUIRED)
   evoq_embed(report html.cc EVOQ_REPORT_HTML ${CMAKE_SOURCE_DIR}/src/report/html/report.html)
   evoq_embed(report html.cc EVOQ_CHART_JS ${CHART_JS})
   if(EXISTS ${CMAKE_SOURCE_DIR}/src/cli/main.cc)

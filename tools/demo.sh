@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what building needs, builds the command, and does the main job on the built-in model. Arguments go to `evoq demo`.
+# Installs what building needs, builds the command, and does the main job on the built-in model.
+# Arguments go to `evoq demo`.
 set -eu
 here=$(pwd)
 cd "$(dirname "$0")/.."

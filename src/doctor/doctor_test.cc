@@ -312,17 +312,25 @@ TEST_F(Doctor, AHealthyRunHasNoFindings) {
 // that never ended do not count.
 TEST_F(Doctor, AnOrtProfileByHand) {
   constexpr char kProfile[] = R"([
-    {"cat": "Session", "pid": 1, "dur": 9000, "ts": 1, "ph": "X", "name": "model_loading_uri", "args": {}},
-    {"cat": "Node", "dur": 5, "ts": 2, "ph": "X", "name": "/c/Conv_fence_before", "args": {"op_name": "Conv"}},
-    {"cat": "Node", "dur": 100, "ts": 3, "ph": "X", "name": "/c/Conv_kernel_time", "args": {"op_name": "Conv", "provider": "CPUExecutionProvider",
-     "node_index": "0", "parameter_size": "1856", "input_type_shape": [{"float": [1, 3, 8, 8]}, {"float": [16, 3, 3, 3]}, {"float": [16]}],
+    {"cat": "Session", "pid": 1, "dur": 9000, "ts": 1, "ph": "X",
+     "name": "model_loading_uri", "args": {}},
+    {"cat": "Node", "dur": 5, "ts": 2, "ph": "X", "name": "/c/Conv_fence_before",
+     "args": {"op_name": "Conv"}},
+    {"cat": "Node", "dur": 100, "ts": 3, "ph": "X", "name": "/c/Conv_kernel_time",
+     "args": {"op_name": "Conv", "provider": "CPUExecutionProvider",
+     "node_index": "0", "parameter_size": "1856",
+     "input_type_shape": [{"float": [1, 3, 8, 8]}, {"float": [16, 3, 3, 3]}, {"float": [16]}],
      "output_type_shape": [{"float": [1, 16, 6, 6]}]}},
-    {"cat": "Node", "dur": 40, "ts": 4, "ph": "X", "name": "_kernel_time", "args": {"op_name": "QGemm", "provider": "CUDAExecutionProvider",
-     "node_index": "7", "parameter_size": "x", "input_type_shape": [{"uint8": [1, 576]}, {"float": []}, {"uint8": []}, {"int8": [576, 10]}],
+    {"cat": "Node", "dur": 40, "ts": 4, "ph": "X", "name": "_kernel_time",
+     "args": {"op_name": "QGemm", "provider": "CUDAExecutionProvider",
+     "node_index": "7", "parameter_size": "x",
+     "input_type_shape": [{"uint8": [1, 576]}, {"float": []}, {"uint8": []}, {"int8": [576, 10]}],
      "output_type_shape": [{"uint8": [1, 10]}]}},
-    {"cat": "Node", "dur": -3, "ts": 5, "ph": "X", "name": "late_kernel_time", "args": {"op_name": "Relu"}},
+    {"cat": "Node", "dur": -3, "ts": 5, "ph": "X", "name": "late_kernel_time",
+     "args": {"op_name": "Relu"}},
     {"cat": "Session", "dur": 500, "ts": 6, "ph": "X", "name": "model_run", "args": {}},
-    {"cat": "Node", "dur": 300, "ts": 7, "ph": "X", "name": "/c/Conv_kernel_time", "args": {"op_name": "Conv", "node_index": "0"}},
+    {"cat": "Node", "dur": 300, "ts": 7, "ph": "X", "name": "/c/Conv_kernel_time",
+     "args": {"op_name": "Conv", "node_index": "0"}},
     {"cat": "Session", "dur": 700, "ts": 8, "ph": "X", "name": "model_run", "args": {}},
     {"cat": "Session", "dur": 900, "ts": 9, "ph": "X", "name": "model_run", "args": {}},
     {"cat": "Session", "dur": 600, "ts": 10, "ph": "X", "name": "model_run", "args": {}}])";
@@ -377,11 +385,16 @@ TEST_F(Doctor, AnOrtProfileWithoutRuns) {
 // runs counts half.
 TEST_F(Doctor, ABenchmarkAppReportByHand) {
   constexpr char kNodes[] = R"([
-    {"name": "conv1", "status": "EXECUTED", "node_type": "Convolution", "exec_type": "brgconv_avx512_core_vnni_I8", "real_time": 2.0, "cpu_time": 9},
-    {"name": "const", "status": "NOT_RUN", "node_type": "Const", "exec_type": "unknown_FP32", "real_time": 7.0, "cpu_time": 7},
-    {"name": "to_bf16", "status": "EXECUTED", "node_type": "Convert", "exec_type": "unknown_FP32", "real_time": 0.25, "cpu_time": 0.25},
-    {"name": "conv_pool", "status": "EXECUTED", "node_type": "Transpose", "exec_type": "jit_BF16", "real_time": 0.5, "cpu_time": 0.5},
-    {"name": "q", "status": "EXECUTED", "node_type": "FakeQuantize", "exec_type": "jit_FP32", "real_time": -1, "cpu_time": 0.5}])";
+    {"name": "conv1", "status": "EXECUTED", "node_type": "Convolution",
+     "exec_type": "brgconv_avx512_core_vnni_I8", "real_time": 2.0, "cpu_time": 9},
+    {"name": "const", "status": "NOT_RUN", "node_type": "Const",
+     "exec_type": "unknown_FP32", "real_time": 7.0, "cpu_time": 7},
+    {"name": "to_bf16", "status": "EXECUTED", "node_type": "Convert",
+     "exec_type": "unknown_FP32", "real_time": 0.25, "cpu_time": 0.25},
+    {"name": "conv_pool", "status": "EXECUTED", "node_type": "Transpose",
+     "exec_type": "jit_BF16", "real_time": 0.5, "cpu_time": 0.5},
+    {"name": "q", "status": "EXECUTED", "node_type": "FakeQuantize",
+     "exec_type": "jit_FP32", "real_time": -1, "cpu_time": 0.5}])";
   const std::string average = At("average.json"), detailed = At("detailed.json");
   ASSERT_TRUE(WriteFileAtomic(
       average,

@@ -8,8 +8,10 @@
 
 namespace evoq {
 
-// {"target","source","fates":{"integer":N,...},"nodes":[{"name","op","fate"}],"conversions":[names],"weights_dequantized":[names],
-//  "copies":[{"value","to":"host|device"}],"findings":[{"code","places":[{"name","detail","repairable"}],"repairable","sentence","fix","source"}]}
+// {"target","source","fates":{"integer":N,...},"nodes":[{"name","op","fate"}],
+//  "conversions":[names],"weights_dequantized":[names],"copies":[{"value","to":"host|device"}],
+//  "findings":[{"code","places":[{"name","detail","repairable"}],"repairable","sentence","fix",
+//               "source"}]}
 nlohmann::json ToJson(const Graph& graph, const Examination& examination);
 std::string ToText(const Graph& graph, const Examination& examination);
 // `on`: what outputs were compared on ("4 random samples"), "" where they were not.

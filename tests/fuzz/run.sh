@@ -20,7 +20,8 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 if [ ! -x "$build/tests/fuzz/fuzz_$name" ]; then
-  echo "run.sh: $build/tests/fuzz/fuzz_$name is not built: cmake --build $build --target fuzz_$name" >&2
+  echo "run.sh: $build/tests/fuzz/fuzz_$name is not built:" \
+    "cmake --build $build --target fuzz_$name" >&2
   exit 2
 fi
 data=${EVOQ_DATA:-$root/../shared/data}
