@@ -23,4 +23,5 @@ gcc:
 mutate:
 	tools/mutate.py --changed
 format:
-	git ls-files '*.cc' '*.h' | xargs clang-format -i
+	git ls-files '*.cc' '*.h' | xargs clang-format-19 -i
+	build/venv/bin/python -m ruff format

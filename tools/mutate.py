@@ -41,7 +41,7 @@ ROOT = pathlib.Path(os.environ.get("EVOQ_MUTATE_ROOT", pathlib.Path(__file__).re
 STATE = ROOT / "build/mutate"
 EQUIVALENT = ROOT / "tests/mutants_equivalent.txt"
 # Scripts that a fault in the code cannot fail, or that find faults by chance only.
-NO_KILLERS = {"rooms_test.py", "fuzz_test.py", "mutate_test.py"}
+NO_KILLERS = {"rooms_test.py", "style_test.py", "fuzz_test.py", "mutate_test.py"}
 
 
 class Fault:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what building (and, with --test, testing) evoq needs on Debian 12. Works as root and with sudo.
+# Installs what building (and, with --test, testing) evoq needs on Debian 12. Works as root and with
+# sudo.
 #   tools/setup.sh [--test]
 set -eu
 
@@ -8,14 +9,16 @@ libfmt-dev libcli11-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev zlib1g
 libre2-dev libflatbuffers-dev flatbuffers-compiler flatbuffers-compiler-dev
 protobuf-compiler libprotobuf-dev libonnx-dev libjs-chart.js
 python3-dev python3-venv"
-tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chromium"
+tests="libgtest-dev libbenchmark-dev libclang-rt-19-dev llvm-19 g++ python3 chromium
+clang-format-19"
 
 packages=$build
 if [ "${1:-}" = "--test" ]; then packages="$packages $tests"; fi
 
 missing=""
 for package in $packages; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
+    missing="$missing $package"
 done
 if [ -z "$missing" ]; then
   echo "setup: all packages are installed" >&2
@@ -34,5 +37,6 @@ echo "setup: installing$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
 $run apt-get update -qq
 # shellcheck disable=SC2086
-$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+$run env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends $missing >/dev/null
 echo "setup: done" >&2

@@ -1,15 +1,19 @@
 #!/bin/sh
-# Installs what the tests need, builds evoq and runs every test. Ends with 'N passed, N failed, N skipped'.
+# Installs what the tests need, builds evoq and runs every test. Ends with 'N passed, N failed, N
+# skipped'.
 set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh --test
-# The Python package and comparisons with other runtimes take packages from PyPI; without them those tests skip and say so.
+# The Python package and comparisons with other runtimes take packages from PyPI; without them those
+# tests skip and say so.
 if [ ! -x build/venv/bin/python ]; then python3 -m venv build/venv; fi
-build/venv/bin/pip install -q --disable-pip-version-check numpy onnx onnxruntime pillow ml_dtypes nanobind scikit-build-core pytest matplotlib ||
+build/venv/bin/pip install -q --disable-pip-version-check \
+  numpy onnx onnxruntime pillow ml_dtypes nanobind scikit-build-core pytest matplotlib ruff ||
   echo "test: PyPI is not reachable; tests that compare with other runtimes will skip" >&2
 python=OFF
 if build/venv/bin/python -c "import nanobind" 2>/dev/null; then python=ON; fi
-cmake --preset release -DEVOQ_TESTS=ON -DEVOQ_BENCH=ON -DEVOQ_PYTHON=$python -DPython_EXECUTABLE="$PWD/build/venv/bin/python" >/dev/null
+cmake --preset release -DEVOQ_TESTS=ON -DEVOQ_BENCH=ON -DEVOQ_PYTHON=$python \
+  -DPython_EXECUTABLE="$PWD/build/venv/bin/python" >/dev/null
 started=$(date +%s)
 cmake --build --preset release
 echo "built in $(($(date +%s) - started)) s"
