@@ -8,7 +8,8 @@ tools/setup.sh --test
 # tests skip and say so.
 if [ ! -x build/venv/bin/python ]; then python3 -m venv build/venv; fi
 build/venv/bin/pip install -q --disable-pip-version-check \
-  numpy onnx onnxruntime pillow ml_dtypes nanobind scikit-build-core pytest matplotlib ruff ||
+  numpy onnx onnxruntime pillow ml_dtypes nanobind scikit-build-core pytest matplotlib \
+  ruff==0.17.6 ||
   echo "test: PyPI is not reachable; tests that compare with other runtimes will skip" >&2
 python=OFF
 if build/venv/bin/python -c "import nanobind" 2>/dev/null; then python=ON; fi

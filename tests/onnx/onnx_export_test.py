@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import agree  # noqa: E402
+
 try:
     import numpy as np
     import onnx
@@ -86,6 +89,7 @@ def session(path):
     options.intra_op_num_threads = 1
     # Without rewrites, so that both files are run as they are written.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    agree.exact_integers(options)
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
