@@ -68,7 +68,7 @@ Attribution::Attribution(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     int layer = 0;
-    if (IsLinearOp(node)) {
+    if (IsLinear(node)) {
       layer = next++;
     } else {
       for (size_t i = node.inputs.size(); i-- > 0;) {  // the first real input counts

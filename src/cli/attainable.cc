@@ -10,8 +10,9 @@ namespace {
 bool IsQuantized(const Graph& graph) {
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" ||
-        node.op == "DynamicQuantizeLinear")
+    const OpDef* op = FindOp(node.op, node.domain);
+    if (op != nullptr && op->conversion != PrecisionChange::kNone &&
+        op->conversion != PrecisionChange::kCast)
       return true;
     for (ValueId v : node.outputs) {
       if (v.valid() && graph.value(v).type.quantized()) return true;

@@ -164,9 +164,7 @@ std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string
   std::vector<std::string> names;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"}) {
-      if (!prefix.empty() && node.op == op) names.push_back(prefix + node.name);
-    }
+    if (!prefix.empty() && HasRealWeights(node)) names.push_back(prefix + node.name);
     for (const auto& body : node.bodies) {
       const std::vector<std::string> inner = LayersInSubgraphs(*body, prefix + node.name + "/");
       names.insert(names.end(), inner.begin(), inner.end());

@@ -9,10 +9,6 @@
 namespace evoq {
 namespace {
 
-bool OneOf(const std::string& op, std::initializer_list<const char*> names) {
-  return std::any_of(names.begin(), names.end(), [&](const char* name) { return op == name; });
-}
-
 class Follower {
  public:
   Follower(const Graph& graph, int64_t samples)
@@ -55,17 +51,16 @@ class Follower {
 
   bool Independent(const Node& node) const {
     const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || op->random || node.op.starts_with("Dynamic"))
+    if (op == nullptr || op->random || op->ranges_at_run_time)
       return false;  // ranges over the whole batch
     if (op->view) return Carries(node.input(0)) && OnlyInputZero(node);
-    if (op->elementwise || OneOf(node.op, {"QuantizeLinear", "DequantizeLinear", "Cast", "Where"}))
-      return Broadcasts(node);
-    if (node.op == "MatMul") return MatMul(node);
-    if (op->spatial) return SameRows(node, 3);
+    if (op->elementwise) return Broadcasts(node);
+    if (HasTwoOperands(*op)) return MatMul(node);
+    if (op->spatial) return SameRows(node, InputWith(*op, Role::kResidual));
     if (node.op == "Transpose") return Permutation(node);
-    if (OneOf(node.op, {"Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "ArgMax",
-                        "ArgMin", "Split", "Concat"}))
-      return Axis(node);
+    if (op->axes == AxisUse::kAttribute || op->axes == AxisUse::kAttributeReduced ||
+        op->axes == AxisUse::kTrailing)
+      return Axis(node, *op);
     return false;
   }
 
@@ -78,11 +73,12 @@ class Follower {
 
   // Input 0, and a residual at input `residual`, have the output's rows; nothing else carries
   // samples.
-  bool SameRows(const Node& node, size_t residual) const {
+  bool SameRows(const Node& node, int residual) const {
     const Dim& rows = ShapeOf(node.outputs[0])[0];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!Carries(node.inputs[i])) continue;
-      if ((i != 0 && i != residual) || ShapeOf(node.inputs[i])[0] != rows) return false;
+      if ((i != 0 && static_cast<int>(i) != residual) || ShapeOf(node.inputs[i])[0] != rows)
+        return false;
     }
     return Carries(node.input(0));
   }
@@ -116,17 +112,20 @@ class Follower {
            ShapeOf(b)[0] == ShapeOf(a)[0];
   }
 
+  static bool HasTwoOperands(const OpDef& op) {
+    return op.linear != nullptr && op.linear->two_operands;
+  }
+
   bool Permutation(const Node& node) const {
     const std::vector<int64_t> order = node.attrs.Ints("perm");
     return !order.empty() && order[0] == 0;
   }
 
-  bool Axis(const Node& node) const {
+  bool Axis(const Node& node, const OpDef& op) const {
     const int64_t rank = ShapeOf(node.input(0)).rank();
-    const int64_t fallback = OneOf(node.op, {"ArgMax", "ArgMin", "Split"}) ? 0 : -1;
-    const int64_t axis = node.attrs.Int("axis", fallback);
+    const int64_t axis = node.attrs.Int("axis", op.default_axis);
     if ((axis < 0 ? axis + rank : axis) == 0) return false;
-    if (node.op != "Concat") return Carries(node.input(0)) && OnlyInputZero(node);
+    if (op.max_inputs >= 0) return Carries(node.input(0)) && OnlyInputZero(node);
     // What does not carry samples would have to be repeated.
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId id) { return Carries(id); });

@@ -267,7 +267,8 @@ Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph
 // kernels take, and take no steps.
 Status FoldSizes(Graph& bound) {
   const auto asks = [&](NodeId id) {
-    return bound.node(id).op == "Shape" || bound.node(id).op == "Size";
+    const OpDef* op = FindOp(bound.node(id).op, bound.node(id).domain);
+    return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
   };
   return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound)
                                                                        : Status();

@@ -69,6 +69,7 @@ extern const OpDef kAdd = {.name = "Add",
                            .elementwise = true,
                            .infer = Infer,
                            .evaluate = Evaluate,
-                           .evaluate_quantized = EvaluateQuantized};
+                           .evaluate_quantized = EvaluateQuantized,
+                           .quantizes_constants = true};
 
 }  // namespace evoq

@@ -56,7 +56,13 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kArgMax = {.name = "ArgMax", .infer = Infer, .evaluate = Evaluate<true>};
-extern const OpDef kArgMin = {.name = "ArgMin", .infer = Infer, .evaluate = Evaluate<false>};
+extern const OpDef kArgMax = {.name = "ArgMax",
+                              .infer = Infer,
+                              .evaluate = Evaluate<true>,
+                              .axes = AxisUse::kAttributeReduced};
+extern const OpDef kArgMin = {.name = "ArgMin",
+                              .infer = Infer,
+                              .evaluate = Evaluate<false>,
+                              .axes = AxisUse::kAttributeReduced};
 
 }  // namespace evoq

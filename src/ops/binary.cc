@@ -213,7 +213,8 @@ extern const OpDef kMul = {.name = "Mul",
                            .elementwise = true,
                            .infer = InferNumbers,
                            .evaluate = EvaluateBinary<MulFn>,
-                           .evaluate_quantized = EvaluateMulQuantized};
+                           .evaluate_quantized = EvaluateMulQuantized,
+                           .quantizes_constants = true};
 extern const OpDef kDiv = BinaryOp<DivFn>("Div");
 extern const OpDef kMax = VariadicOp<MaxFn>("Max");
 extern const OpDef kMin = VariadicOp<MinFn>("Min");

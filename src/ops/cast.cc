@@ -148,13 +148,15 @@ extern const OpDef kCast = {.name = "Cast",
                             .elementwise = true,
                             .strings = Strings::kOwn,
                             .infer = InferCast,
-                            .evaluate = EvaluateCast};
+                            .evaluate = EvaluateCast,
+                            .conversion = PrecisionChange::kCast};
 extern const OpDef kCastLike = {.name = "CastLike",
                                 .min_inputs = 2,
                                 .max_inputs = 2,
                                 .elementwise = true,
                                 .strings = Strings::kOwn,
                                 .infer = InferCastLike,
-                                .evaluate = EvaluateCast};
+                                .evaluate = EvaluateCast,
+                                .conversion = PrecisionChange::kCast};
 
 }  // namespace evoq

@@ -155,12 +155,15 @@ extern const OpDef kConcat = {.name = "Concat",
                               .max_inputs = -1,
                               .quant = QuantTrait::kMove,
                               .infer = InferConcat,
-                              .evaluate = EvaluateConcat};
+                              .evaluate = EvaluateConcat,
+                              .axes = AxisUse::kAttribute};
 extern const OpDef kSplit = {.name = "Split",
                              .max_inputs = 2,
                              .outputs = -1,
                              .quant = QuantTrait::kMove,
                              .infer = InferSplit,
-                             .evaluate = EvaluateSplit};
+                             .evaluate = EvaluateSplit,
+                             .roles = {Role::kData, Role::kParameter},
+                             .axes = AxisUse::kAttribute};
 
 }  // namespace evoq

@@ -211,6 +211,17 @@ EvalResult EvaluateQLinearConv(const EvalArgs& args) {
   return One(outputs[0].WithType(plain));
 }
 
+constexpr LinearForm kConvForm = {
+    .out_axis = 0, .in_axis = 1, .channel_axis = 1, .grouped = true, .integer_form = "ConvInteger"};
+constexpr LinearForm kConvTransposeForm = {
+    .out_axis = 1, .in_axis = 0, .channel_axis = 1, .grouped = true, .outputs_by_group = true};
+constexpr LinearForm kConvIntegerForm = {.out_axis = 0,
+                                         .in_axis = 1,
+                                         .channel_axis = 1,
+                                         .grouped = true,
+                                         .real_form = "Conv",
+                                         .dynamic_form = "DynamicConv"};
+
 }  // namespace
 
 int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs,
@@ -218,31 +229,40 @@ int64_t ConvMacs(const Node& node, std::span<const TensorType> inputs,
   return MacsOf<false>(node, inputs, outputs);
 }
 
-extern const OpDef kConv = {.name = "Conv",
-                            .min_inputs = 2,
-                            .max_inputs = 5,
-                            .quant = QuantTrait::kLinear,
-                            .spatial = true,
-                            .infer = InferConv<false>,
-                            .evaluate = EvaluateConv<false>,
-                            .evaluate_quantized = EvaluateConvQuantized<false>,
-                            .macs = ConvMacs};
-extern const OpDef kConvTranspose = {.name = "ConvTranspose",
-                                     .min_inputs = 2,
-                                     .max_inputs = 5,
-                                     .quant = QuantTrait::kLinear,
-                                     .spatial = true,
-                                     .infer = InferConv<true>,
-                                     .evaluate = EvaluateConv<true>,
-                                     .evaluate_quantized = EvaluateConvQuantized<true>,
-                                     .macs = MacsOf<true>};
-extern const OpDef kConvInteger = {.name = "ConvInteger",
-                                   .min_inputs = 2,
-                                   .max_inputs = 4,
-                                   .spatial = true,
-                                   .infer = InferConvInteger,
-                                   .evaluate = EvaluateConvInteger,
-                                   .macs = ConvMacs};
+extern const OpDef kConv = {
+    .name = "Conv",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .quant = QuantTrait::kLinear,
+    .spatial = true,
+    .infer = InferConv<false>,
+    .evaluate = EvaluateConv<false>,
+    .evaluate_quantized = EvaluateConvQuantized<false>,
+    .macs = ConvMacs,
+    .roles = {Role::kData, Role::kWeight, Role::kBias, Role::kResidual, Role::kTable},
+    .linear = &kConvForm};
+extern const OpDef kConvTranspose = {
+    .name = "ConvTranspose",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .quant = QuantTrait::kLinear,
+    .spatial = true,
+    .infer = InferConv<true>,
+    .evaluate = EvaluateConv<true>,
+    .evaluate_quantized = EvaluateConvQuantized<true>,
+    .macs = MacsOf<true>,
+    .roles = {Role::kData, Role::kWeight, Role::kBias, Role::kResidual},
+    .linear = &kConvTransposeForm};
+extern const OpDef kConvInteger = {
+    .name = "ConvInteger",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .spatial = true,
+    .infer = InferConvInteger,
+    .evaluate = EvaluateConvInteger,
+    .macs = ConvMacs,
+    .roles = {Role::kData, Role::kWeight, Role::kZeroPoint, Role::kZeroPoint},
+    .linear = &kConvIntegerForm};
 extern const OpDef kQLinearConv = {.name = "QLinearConv",
                                    .min_inputs = 8,
                                    .max_inputs = 9,

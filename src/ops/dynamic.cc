@@ -115,6 +115,11 @@ EvalResult EvaluateMatMul(const EvalArgs& args) {
   return Finish(args, {1, columns, 1}, sums);
 }
 
+constexpr LinearForm kConvForm = {
+    .out_axis = 0, .in_axis = 1, .channel_axis = 1, .grouped = true, .real_form = "Conv"};
+constexpr LinearForm kMatMulForm = {
+    .out_axis = -1, .in_axis = -2, .channel_axis = -1, .real_form = "MatMul"};
+
 }  // namespace
 
 extern const OpDef kDynamicConv = {.name = "DynamicConv",
@@ -127,7 +132,11 @@ extern const OpDef kDynamicConv = {.name = "DynamicConv",
                                    .infer = InferConv,
                                    .evaluate = NeedsQuantized,
                                    .evaluate_quantized = EvaluateConv,
-                                   .macs = ConvMacs};
+                                   .macs = ConvMacs,
+                                   .roles = {Role::kData, Role::kWeight, Role::kBias,
+                                             Role::kResidual, Role::kScale, Role::kZeroPoint},
+                                   .linear = &kConvForm,
+                                   .ranges_at_run_time = true};
 extern const OpDef kDynamicMatMul = {.name = "DynamicMatMul",
                                      .domain = "evoq",
                                      .min_inputs = 2,
@@ -137,6 +146,10 @@ extern const OpDef kDynamicMatMul = {.name = "DynamicMatMul",
                                      .infer = InferMatMul,
                                      .evaluate = NeedsQuantized,
                                      .evaluate_quantized = EvaluateMatMul,
-                                     .macs = MatMulMacs};
+                                     .macs = MatMulMacs,
+                                     .roles = {Role::kData, Role::kWeight, Role::kBias,
+                                               Role::kResidual, Role::kScale, Role::kZeroPoint},
+                                     .linear = &kMatMulForm,
+                                     .ranges_at_run_time = true};
 
 }  // namespace evoq

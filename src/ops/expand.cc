@@ -94,7 +94,9 @@ extern const OpDef kExpand = {.name = "Expand",
                               .max_inputs = 2,
                               .quant = QuantTrait::kMove,
                               .infer = InferExpand,
-                              .evaluate = EvaluateExpand};
+                              .evaluate = EvaluateExpand,
+                              .roles = {Role::kData, Role::kParameter},
+                              .axes = AxisUse::kTargetShape};
 extern const OpDef kTile = {.name = "Tile",
                             .min_inputs = 2,
                             .max_inputs = 2,

@@ -143,7 +143,9 @@ extern const OpDef kGather = {.name = "Gather",
                               .max_inputs = 2,
                               .quant = QuantTrait::kMove,
                               .infer = InferGather,
-                              .evaluate = EvaluateGather};
+                              .evaluate = EvaluateGather,
+                              .roles = {Role::kData, Role::kParameter},
+                              .axes = AxisUse::kGathered};
 extern const OpDef kGatherElements = {.name = "GatherElements",
                                       .min_inputs = 2,
                                       .max_inputs = 2,

@@ -177,8 +177,10 @@ EvalResult EvaluateEyeLike(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kShape = {.name = "Shape", .infer = InferShape, .evaluate = EvaluateShape};
-extern const OpDef kSize = {.name = "Size", .infer = InferSize, .evaluate = EvaluateSize};
+extern const OpDef kShape = {
+    .name = "Shape", .infer = InferShape, .evaluate = EvaluateShape, .axes = AxisUse::kShapeOf};
+extern const OpDef kSize = {
+    .name = "Size", .infer = InferSize, .evaluate = EvaluateSize, .axes = AxisUse::kSizeOf};
 extern const OpDef kConstantOfShape = {
     .name = "ConstantOfShape", .infer = InferConstantOfShape, .evaluate = EvaluateConstantOfShape};
 extern const OpDef kRange = {.name = "Range",

@@ -307,6 +307,19 @@ EvalResult EvaluateQLinearMatMul(const EvalArgs& args) {
   return One(outputs[0].WithType(plain));
 }
 
+constexpr LinearForm kMatMulForm = {.out_axis = -1,
+                                    .in_axis = -2,
+                                    .channel_axis = -1,
+                                    .two_operands = true,
+                                    .integer_form = "MatMulInteger"};
+constexpr LinearForm kGemmForm = {
+    .out_axis = -1, .in_axis = -2, .channel_axis = -1, .transposed = "transB"};
+constexpr LinearForm kMatMulIntegerForm = {.out_axis = -1,
+                                           .in_axis = -2,
+                                           .channel_axis = -1,
+                                           .real_form = "MatMul",
+                                           .dynamic_form = "DynamicMatMul"};
+
 }  // namespace
 
 Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
@@ -342,21 +355,29 @@ extern const OpDef kGemm = {.name = "Gemm",
                             .infer = InferGemm,
                             .evaluate = EvaluateGemm,
                             .evaluate_quantized = EvaluateGemmQuantized,
-                            .macs = GemmMacs};
-extern const OpDef kMatMul = {.name = "MatMul",
-                              .min_inputs = 2,
-                              .max_inputs = 5,
-                              .quant = QuantTrait::kLinear,
-                              .infer = InferMatMul,
-                              .evaluate = EvaluateMatMul,
-                              .evaluate_quantized = EvaluateMatMulQuantized,
-                              .macs = MatMulMacs};
-extern const OpDef kMatMulInteger = {.name = "MatMulInteger",
-                                     .min_inputs = 2,
-                                     .max_inputs = 4,
-                                     .infer = InferMatMulInteger,
-                                     .evaluate = EvaluateMatMulInteger,
-                                     .macs = MatMulMacs};
+                            .macs = GemmMacs,
+                            .roles = {Role::kData, Role::kWeight, Role::kBias},
+                            .linear = &kGemmForm};
+extern const OpDef kMatMul = {
+    .name = "MatMul",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .quant = QuantTrait::kLinear,
+    .infer = InferMatMul,
+    .evaluate = EvaluateMatMul,
+    .evaluate_quantized = EvaluateMatMulQuantized,
+    .macs = MatMulMacs,
+    .roles = {Role::kData, Role::kWeight, Role::kBias, Role::kResidual, Role::kTable},
+    .linear = &kMatMulForm};
+extern const OpDef kMatMulInteger = {
+    .name = "MatMulInteger",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .infer = InferMatMulInteger,
+    .evaluate = EvaluateMatMulInteger,
+    .macs = MatMulMacs,
+    .roles = {Role::kData, Role::kWeight, Role::kZeroPoint, Role::kZeroPoint},
+    .linear = &kMatMulIntegerForm};
 extern const OpDef kQLinearMatMul = {.name = "QLinearMatMul",
                                      .min_inputs = 8,
                                      .max_inputs = 8,

@@ -353,12 +353,16 @@ extern const OpDef kInstanceNormalization = {.name = "InstanceNormalization",
                                              .infer = InferInstanceNorm,
                                              .evaluate = EvaluateInstanceNorm};
 extern const OpDef kLRN = {.name = "LRN", .infer = InferLrn, .evaluate = EvaluateLrn};
-extern const OpDef kLayerNormalization = {.name = "LayerNormalization",
-                                          .min_inputs = 2,
-                                          .max_inputs = 3,
-                                          .outputs = 3,
-                                          .infer = InferLayerNorm,
-                                          .evaluate = EvaluateLayerNorm};
+extern const OpDef kLayerNormalization = {
+    .name = "LayerNormalization",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .outputs = 3,
+    .infer = InferLayerNorm,
+    .evaluate = EvaluateLayerNorm,
+    .roles = {Role::kData, Role::kParameter, Role::kParameter},
+    .axes = AxisUse::kTrailing,
+    .default_axis = -1};
 extern const OpDef kLpNormalization = {
     .name = "LpNormalization", .infer = InferLpNorm, .evaluate = EvaluateLpNorm};
 extern const OpDef kMeanVarianceNormalization = {.name = "MeanVarianceNormalization",
@@ -368,6 +372,9 @@ extern const OpDef kRMSNormalization = {.name = "RMSNormalization",
                                         .min_inputs = 2,
                                         .max_inputs = 2,
                                         .infer = InferRmsNorm,
-                                        .evaluate = EvaluateRmsNorm};
+                                        .evaluate = EvaluateRmsNorm,
+                                        .roles = {Role::kData, Role::kParameter},
+                                        .axes = AxisUse::kTrailing,
+                                        .default_axis = -1};
 
 }  // namespace evoq

@@ -74,8 +74,7 @@ bool IsChannelsLast(const OpDef& op, const Node& node) {
 
 bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i) {
   if (!IsChannelsLast(op, node)) return false;
-  const std::string_view name = op.name;
-  return i == 0 || (i == 3 && (name == "Conv" || name == "ConvTranspose" || name == "DynamicConv"));
+  return i == 0 || static_cast<int>(i) == InputWith(op, Role::kResidual);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "ops/roles.h"
 
 namespace evoq {
 
@@ -86,6 +87,17 @@ struct OpDef {
   // Multiply-accumulates; types are static. nullptr: none.
   int64_t (*macs)(const Node& node, std::span<const TensorType> inputs,
                   std::span<const TensorType> outputs) = nullptr;
+
+  // ---- what other rooms treat it by
+
+  std::array<Role, 6> roles = {};      // of the first inputs; all further ones are data
+  const LinearForm* linear = nullptr;  // of a product
+  AxisUse axes = AxisUse::kByPosition;
+  int default_axis = 0;  // of attribute `axis`, where it may be left out
+  PrecisionChange conversion = PrecisionChange::kNone;
+  bool ranges_at_run_time = false;   // quantizes by a range that it finds over all of its input
+  bool quantizes_constants = false;  // constant operands are quantized like computed ones
+  bool prefers_float = false;        // has a meaning on integers that 8 bits serve badly
 };
 
 // All operators, sorted by domain and name.

@@ -170,6 +170,8 @@ extern const OpDef kPad = {.name = "Pad",
                            .max_inputs = 4,
                            .quant = QuantTrait::kMove,
                            .infer = Infer,
-                           .evaluate = Evaluate};
+                           .evaluate = Evaluate,
+                           .roles = {Role::kData, Role::kParameter, Role::kFill, Role::kParameter},
+                           .axes = AxisUse::kAllListed};
 
 }  // namespace evoq

@@ -299,7 +299,8 @@ extern const OpDef kGlobalLpPool = {.name = "GlobalLpPool",
                                     .quant = QuantTrait::kReal,
                                     .spatial = true,
                                     .infer = InferGlobalPool,
-                                    .evaluate = EvaluateLpPool<true>};
+                                    .evaluate = EvaluateLpPool<true>,
+                                    .prefers_float = true};
 extern const OpDef kGlobalMaxPool = {.name = "GlobalMaxPool",
                                      .quant = QuantTrait::kMove,
                                      .spatial = true,
@@ -309,7 +310,8 @@ extern const OpDef kLpPool = {.name = "LpPool",
                               .quant = QuantTrait::kReal,
                               .spatial = true,
                               .infer = InferFloatPool,
-                              .evaluate = EvaluateLpPool<false>};
+                              .evaluate = EvaluateLpPool<false>,
+                              .prefers_float = true};
 extern const OpDef kMaxPool = {.name = "MaxPool",
                                .outputs = 2,
                                .quant = QuantTrait::kMove,

@@ -180,17 +180,23 @@ extern const OpDef kDequantizeLinear = {.name = "DequantizeLinear",
                                         .quant = QuantTrait::kReal,
                                         .elementwise = true,
                                         .infer = InferDequantize,
-                                        .evaluate = EvaluateDequantize};
+                                        .evaluate = EvaluateDequantize,
+                                        .roles = {Role::kData, Role::kScale, Role::kZeroPoint},
+                                        .conversion = PrecisionChange::kDequantize};
 extern const OpDef kDynamicQuantizeLinear = {.name = "DynamicQuantizeLinear",
                                              .max_inputs = 2,
                                              .outputs = 3,
                                              .infer = InferDynamicQuantize,
-                                             .evaluate = EvaluateDynamicQuantize};
+                                             .evaluate = EvaluateDynamicQuantize,
+                                             .conversion = PrecisionChange::kQuantize,
+                                             .ranges_at_run_time = true};
 extern const OpDef kQuantizeLinear = {.name = "QuantizeLinear",
                                       .max_inputs = 3,
                                       .quant = QuantTrait::kReal,
                                       .elementwise = true,
                                       .infer = InferQuantize,
-                                      .evaluate = EvaluateQuantize};
+                                      .evaluate = EvaluateQuantize,
+                                      .roles = {Role::kData, Role::kScale, Role::kZeroPoint},
+                                      .conversion = PrecisionChange::kQuantize};
 
 }  // namespace evoq

@@ -325,20 +325,23 @@ extern const OpDef kGRU = {.name = "GRU",
                            .outputs = 2,
                            .infer = Infer<3>,
                            .evaluate = EvaluateGru,
-                           .macs = Macs};
+                           .macs = Macs,
+                           .roles = {Role::kData, Role::kWeight, Role::kWeight, Role::kBias}};
 extern const OpDef kLSTM = {.name = "LSTM",
                             .min_inputs = 3,
                             .max_inputs = 8,
                             .outputs = 3,
                             .infer = Infer<4>,
                             .evaluate = EvaluateLstm,
-                            .macs = Macs};
+                            .macs = Macs,
+                            .roles = {Role::kData, Role::kWeight, Role::kWeight, Role::kBias}};
 extern const OpDef kRNN = {.name = "RNN",
                            .min_inputs = 3,
                            .max_inputs = 6,
                            .outputs = 2,
                            .infer = Infer<1>,
                            .evaluate = EvaluateRnn,
-                           .macs = Macs};
+                           .macs = Macs,
+                           .roles = {Role::kData, Role::kWeight, Role::kWeight, Role::kBias}};
 
 }  // namespace evoq

@@ -313,7 +313,12 @@ using InferFn = InferResult (*)(const InferArgs&);
 using EvaluateFn = EvalResult (*)(const EvalArgs&);
 
 constexpr OpDef ReduceOp(const char* name, InferFn infer, EvaluateFn evaluate) {
-  return {.name = name, .max_inputs = 2, .infer = infer, .evaluate = evaluate};
+  return {.name = name,
+          .max_inputs = 2,
+          .infer = infer,
+          .evaluate = evaluate,
+          .roles = {Role::kData, Role::kParameter},
+          .axes = AxisUse::kInputReduced};
 }
 
 }  // namespace
@@ -332,6 +337,8 @@ extern const OpDef kReduceMean = {.name = "ReduceMean",
                                   .quant = QuantTrait::kReal,
                                   .infer = InferNumber,
                                   .evaluate = EvaluateMean,
-                                  .evaluate_quantized = EvaluateQuantizedMean};
+                                  .evaluate_quantized = EvaluateQuantizedMean,
+                                  .roles = {Role::kData, Role::kParameter},
+                                  .axes = AxisUse::kInputReduced};
 
 }  // namespace evoq

@@ -348,11 +348,13 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kResize = {.name = "Resize",
-                              .max_inputs = 4,
-                              .quant = QuantTrait::kReal,
-                              .spatial = true,
-                              .infer = Infer,
-                              .evaluate = Evaluate};
+extern const OpDef kResize = {
+    .name = "Resize",
+    .max_inputs = 4,
+    .quant = QuantTrait::kReal,
+    .spatial = true,
+    .infer = Infer,
+    .evaluate = Evaluate,
+    .roles = {Role::kData, Role::kParameter, Role::kParameter, Role::kParameter}};
 
 }  // namespace evoq

@@ -121,11 +121,14 @@ EvalResult Evaluate(const EvalArgs& args) {
 
 }  // namespace
 
-extern const OpDef kSlice = {.name = "Slice",
-                             .min_inputs = 3,
-                             .max_inputs = 5,
-                             .quant = QuantTrait::kMove,
-                             .infer = Infer,
-                             .evaluate = Evaluate};
+extern const OpDef kSlice = {
+    .name = "Slice",
+    .min_inputs = 3,
+    .max_inputs = 5,
+    .quant = QuantTrait::kMove,
+    .infer = Infer,
+    .evaluate = Evaluate,
+    .roles = {Role::kData, Role::kParameter, Role::kParameter, Role::kParameter, Role::kParameter},
+    .axes = AxisUse::kFirstListed};
 
 }  // namespace evoq

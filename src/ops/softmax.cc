@@ -110,12 +110,18 @@ EvalResult EvaluateHardmax(const EvalArgs& args) {
 
 extern const OpDef kHardmax = {
     .name = "Hardmax", .infer = InferAlongAxis, .evaluate = EvaluateHardmax};
-extern const OpDef kLogSoftmax = {
-    .name = "LogSoftmax", .infer = InferAlongAxis, .evaluate = EvaluateLogSoftmax};
+extern const OpDef kLogSoftmax = {.name = "LogSoftmax",
+                                  .infer = InferAlongAxis,
+                                  .evaluate = EvaluateLogSoftmax,
+                                  .axes = AxisUse::kAttribute,
+                                  .default_axis = -1};
 extern const OpDef kSoftmax = {.name = "Softmax",
                                .quant = QuantTrait::kReal,
                                .infer = InferAlongAxis,
                                .evaluate = EvaluateSoftmax,
-                               .evaluate_quantized = EvaluateSoftmaxQuantized};
+                               .evaluate_quantized = EvaluateSoftmaxQuantized,
+                               .axes = AxisUse::kAttribute,
+                               .default_axis = -1,
+                               .prefers_float = true};
 
 }  // namespace evoq

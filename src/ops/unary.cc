@@ -218,7 +218,8 @@ extern const OpDef kClip = {.name = "Clip",
                             .quant = QuantTrait::kTable,
                             .elementwise = true,
                             .infer = InferClip,
-                            .evaluate = EvaluateClip};
+                            .evaluate = EvaluateClip,
+                            .roles = {Role::kData, Role::kBound, Role::kBound}};
 extern const OpDef kNot = {
     .name = "Not", .elementwise = true, .infer = InferNot, .evaluate = EvaluateNot};
 extern const OpDef kBitwiseNot = {.name = "BitwiseNot",

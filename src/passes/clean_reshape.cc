@@ -3,17 +3,17 @@
 namespace evoq {
 namespace {
 
-// Operators whose output has the bytes of input 0 under another shape.
-bool IsView(const Node& node) {
-  return node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" ||
-         node.op == "Unsqueeze";
+// The output has the bytes of input 0 under another shape.
+bool Reshapes(const Node& node) {
+  const OpDef& op = DefinitionOf(node);
+  return op.view && !op.elementwise;
 }
 
 // view(view(x)) -> Reshape(x). The inner one stays when others read it.
 bool Join(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const NodeId before = graph.value(node.input(0)).producer;
-  if (!graph.alive(before) || !IsView(graph.node(before))) return false;
+  if (!graph.alive(before) || !Reshapes(graph.node(before))) return false;
   const ValueId x = graph.node(before).input(0);
   const TensorType &from = graph.value(x).type, &middle = graph.value(node.input(0)).type,
                    &to = graph.value(node.outputs[0]).type;
@@ -29,7 +29,8 @@ bool Join(Graph& graph, NodeId id) {
 }  // namespace
 
 int JoinReshapes(Graph& graph) {
-  return CountChanges(graph, [](Graph& g, NodeId id) { return IsView(g.node(id)) && Join(g, id); });
+  return CountChanges(graph,
+                      [](Graph& g, NodeId id) { return Reshapes(g.node(id)) && Join(g, id); });
 }
 
 namespace {

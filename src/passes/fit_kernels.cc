@@ -73,7 +73,7 @@ class Fitter {
   bool Fit(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& op = DefinitionOf(node);
-    if (op.view || node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return false;
+    if (op.view || IsQuantize(node) || IsDequantize(node)) return false;
     Call call = CallOf(node);
     bool quantized = false;
     for (const auto* types : {&call.inputs, &call.outputs}) {
@@ -183,8 +183,8 @@ class Fitter {
         if (type.dtype == DType::kBfloat16) type.dtype = DType::kFloat32;
       }
     }
-    if (call.op == "Cast" || call.op == "CastLike" || !call.HasKernel()) return false;
     const Node node = graph_.node(id);
+    if (DefinitionOf(node).conversion == PrecisionChange::kCast || !call.HasKernel()) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       if (in.valid() && graph_.value(in).type.dtype == DType::kBfloat16)

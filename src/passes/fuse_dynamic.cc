@@ -23,13 +23,13 @@ class Fuser {
 
   bool Run() {
     const Node& node = graph_.node(id_);
-    conv_ = node.op == "ConvInteger";
+    form_ = LinearFormOf(node);
     const Tensor* w = graph_.ConstantInput(node, 1);
     if (w == nullptr || !w->layout().empty() || w->type().quantized() ||
         node.attrs.Int("channels_last") != 0)
       return false;
-    if (w->shape().rank() < 2 || (!conv_ && w->shape().rank() != 2)) return false;
-    channels_ = w->shape()[conv_ ? 0 : 1].value;
+    if (w->shape().rank() < 2 || (!form_->grouped && w->shape().rank() != 2)) return false;
+    channels_ = w->shape()[WeightAxis(node, w->shape().rank())].value;
     rank_ = graph_.value(node.outputs[0]).type.shape.ranked()
                 ? graph_.value(node.outputs[0]).type.shape.rank()
                 : 0;
@@ -50,7 +50,7 @@ class Fuser {
 
   // One value per channel of a constant that broadcasts along the output's channels.
   std::optional<std::vector<float>> Channels(ValueId value) const {
-    return PerChannel(graph_, value, rank_, conv_ ? 1 : rank_ - 1, channels_);
+    return PerChannel(graph_, value, rank_, ChannelAxis(graph_.node(id_), rank_), channels_);
   }
 
   // The other operand of a Mul.
@@ -102,7 +102,8 @@ class Fuser {
 
   // The weights with their scales and zero points as type.
   std::optional<Tensor> Weights(const Tensor& w, const std::vector<float>& scales) const {
-    QuantParams quant{scales, std::vector<int32_t>(scales.size(), 0), conv_ ? 0 : 1, 0};
+    QuantParams quant{scales, std::vector<int32_t>(scales.size(), 0),
+                      WeightAxis(graph_.node(id_), w.shape().rank()), 0};
     if (const ValueId zero = graph_.node(id_).input(3); zero.valid()) {
       const auto zeros = IntsOf(graph_, zero);
       if (!zeros || (zeros->size() != 1 && zeros->size() != scales.size())) return std::nullopt;
@@ -130,8 +131,8 @@ class Fuser {
     graph_.RenameNode(id_, node.name + "_sums");
     std::vector<ValueId> inputs = {node.input(0), w, {}, {}, one};
     if (node.input(2).valid()) inputs.push_back(node.input(2));
-    id_ = ReplaceNode(graph_, tail.last, conv_ ? "DynamicConv" : "DynamicMatMul", "evoq",
-                      std::move(inputs), std::move(attrs));
+    id_ = ReplaceNode(graph_, tail.last, form_->dynamic_form, "evoq", std::move(inputs),
+                      std::move(attrs));
     graph_.RenameNode(id_, node.name);
   }
 
@@ -184,16 +185,21 @@ class Fuser {
 
   Graph& graph_;
   NodeId id_;
-  bool conv_ = false;
+  const LinearForm* form_ = nullptr;
   int rank_ = 0;
   int64_t channels_ = 0;
 };
 
+bool HasDynamicForm(const Graph& graph, NodeId id) {
+  if (!graph.alive(id)) return false;
+  const LinearForm* form = LinearFormOf(graph.node(id));
+  return form != nullptr && form->dynamic_form != nullptr;
+}
+
 Result<int> Run(Graph& graph) {
   int changes = 0;
   for (NodeId id : NodesOf(graph)) {
-    if (IsOp(graph, id, "ConvInteger") || IsOp(graph, id, "MatMulInteger"))
-      changes += Fuser(graph, id).Run();
+    if (HasDynamicForm(graph, id)) changes += Fuser(graph, id).Run();
   }
   return changes;
 }

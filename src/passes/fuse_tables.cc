@@ -130,9 +130,8 @@ class Tabulator {
     const NodeId id = graph_.value(value).producer;
     if (!graph_.alive(id) || graph_.OnlyUser(value) != reader) return false;
     const Node& linear = graph_.node(id);
-    const bool known = linear.op == "Conv" || linear.op == "MatMul";
-    return known && IsByte(graph_.value(linear.input(0)).type) &&
-           graph_.ConstantInput(linear, 1) != nullptr;
+    return InputWith(DefinitionOf(linear), Role::kTable) >= 0 &&
+           IsByte(graph_.value(linear.input(0)).type) && graph_.ConstantInput(linear, 1) != nullptr;
   }
 
   // Lookup(linear(...)) -> linear(..., table). Two tables in a row are one.

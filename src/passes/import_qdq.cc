@@ -53,7 +53,7 @@ class Importer {
     const QuantTrait trait = DefinitionOf(node).quant;
     if (node.outputs.empty() || !node.outputs[0].valid()) return false;
     if (IsQuantize(id)) return MergeRequantize(id);
-    if (node.op == "DequantizeLinear" || node.op == "QuantizeLinear") return false;
+    if (IsConversion(node) && DefinitionOf(node).conversion != PrecisionChange::kCast) return false;
     switch (trait) {
       case QuantTrait::kFloat: return false;
       case QuantTrait::kLinear: return QuantizeLinearNode(id);
@@ -124,7 +124,7 @@ class Importer {
   std::vector<size_t> DataInputs(const Node& node) const {
     std::vector<size_t> data;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i].valid() || (node.op == "Pad" && i == 2)) continue;
+      if (!node.inputs[i].valid() || RoleOf(node, i) == Role::kFill) continue;
       const TensorType& type = TypeOf(node.inputs[i]);
       if (type.dtype == DType::kFloat32 || type.quantized()) data.push_back(i);
     }
@@ -209,8 +209,8 @@ class Importer {
   // holds for certain.
   bool IsComputedOperand(const Node& node, ValueId w) const {
     const TensorType& type = TypeOf(w);
-    if (graph_.value(w).is_constant() || node.op != "MatMul" || node.input(2).valid() ||
-        !IsByteQuantized(type))
+    if (graph_.value(w).is_constant() || !LinearFormOf(node)->two_operands ||
+        node.input(2).valid() || !IsByteQuantized(type))
       return false;
     const int rank = type.shape.ranked() ? type.shape.rank() : 0;
     const Shape& x = TypeOf(node.input(0)).shape;
@@ -225,13 +225,12 @@ class Importer {
     const TensorType& type = TypeOf(w);
     if (DTypeBits(type.dtype) > 8) return false;
     if (IsComputedOperand(node, w)) return true;
-    if (!graph_.value(w).is_constant() || (node.op == "MatMul" && type.shape.rank() != 2))
+    if (!graph_.value(w).is_constant() ||
+        (LinearFormOf(node)->two_operands && type.shape.rank() != 2))
       return false;
     if (type.quant->per_tensor()) return true;
-    if (type.quant->block != 0) return false;
-    if (node.op == "Conv") return type.quant->axis == 0;
-    if (node.op == "ConvTranspose") return type.quant->axis == 1 && node.attrs.Int("group", 1) == 1;
-    return type.quant->axis == type.shape.rank() - 1;
+    return type.quant->block == 0 && HasOneOutputAxis(node) &&
+           type.quant->axis == WeightAxis(node, type.shape.rank());
   }
 
   Result<bool> QuantizeLinearNode(NodeId id) {
@@ -276,8 +275,9 @@ class Importer {
 
   // Constants that are parameters and not operands: they stay float.
   bool IsParameter(const Node& node, size_t i, bool table) const {
+    const Role role = RoleOf(node, i);
     return i > 0 && graph_.value(node.inputs[i]).is_constant() &&
-           (table || node.op == "Clip" || node.op == "Resize");
+           (table || role == Role::kBound || role == Role::kParameter);
   }
 
   bool QuantizeReal(NodeId id, bool table) {

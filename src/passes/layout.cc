@@ -35,27 +35,22 @@ void LayoutWalk::Visit(NodeId id) {
   }
   if (found == nullptr) return;
   const Form form = *found;
-  const std::string& name = node.op;
-  if (op.view && name != "Identity") {
-    VisitReshape(id, form);
-  } else if ((op.elementwise && node.outputs.size() == 1) || name == "QuantizeLinear" ||
-             name == "DequantizeLinear" || name == "DynamicQuantizeLinear" || name == "PRelu") {
-    VisitElementwise(id, form.perm);
-  } else if (name == "Concat" || name == "Split" || name == "Softmax" || name == "LogSoftmax" ||
-             name == "ArgMax" || name == "ArgMin") {
-    VisitAxis(id, form.perm);
-  } else if (name.starts_with("Reduce")) {
-    VisitReduce(id, form.perm);
-  } else if (name == "Slice") {
-    VisitSlice(id, form.perm);
-  } else if (name == "Pad") {
-    VisitPad(id, form.perm);
-  } else if (name == "Gather") {
-    VisitGather(id, form.perm);
-  } else if (name == "Expand") {
-    VisitExpand(id, form.perm);
-  } else if (name == "Shape") {
-    VisitShape(id, form);
+  if (op.view && !op.elementwise) return VisitReshape(id, form);
+  // A quantization keeps its first output's elements in place, whatever else it gives.
+  if ((op.elementwise && node.outputs.size() == 1) || op.conversion == PrecisionChange::kQuantize)
+    return VisitElementwise(id, form.perm);
+  switch (op.axes) {
+    case AxisUse::kByPosition:
+    case AxisUse::kTrailing:
+    case AxisUse::kSizeOf: return;
+    case AxisUse::kAttribute:
+    case AxisUse::kAttributeReduced: return VisitAxis(id, form.perm);
+    case AxisUse::kInputReduced: return VisitReduce(id, form.perm);
+    case AxisUse::kFirstListed: return VisitSlice(id, form.perm);
+    case AxisUse::kAllListed: return VisitPad(id, form.perm);
+    case AxisUse::kGathered: return VisitGather(id, form.perm);
+    case AxisUse::kTargetShape: return VisitExpand(id, form.perm);
+    case AxisUse::kShapeOf: return VisitShape(id, form);
   }
 }
 
@@ -150,8 +145,10 @@ void LayoutWalk::VisitSpatial(NodeId id) {
   }
   const Permutation perm = ChannelsLast(x.rank());
   graph_.SetInput(id, 0, Get(node.input(0), perm));
-  if ((IsLinear(node) || node.op == "DynamicConv") && node.input(3).valid())
-    graph_.SetInput(id, 3, Get(node.input(3), perm));
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (node.input(i).valid() && RoleOf(node, i) == Role::kResidual)
+      graph_.SetInput(id, i, Get(node.input(i), perm));
+  }
   graph_.attrs(id).Set("channels_last", 1);
   SetPermuted(id, 0, perm);
   ++converted_;
@@ -197,17 +194,17 @@ void LayoutWalk::VisitElementwise(NodeId id, const Permutation& perm) {
 void LayoutWalk::VisitAxis(NodeId id, const Permutation& perm) {
   const Node node = graph_.node(id);
   const int rank = static_cast<int>(perm.size());
-  const bool concat = node.op == "Concat", arg = node.op.starts_with("Arg");
-  const bool last_by_default = node.op == "Softmax" || node.op == "LogSoftmax";
-  const auto axis = NormalizeAxis(node.attrs.Int("axis", last_by_default ? -1 : 0), rank);
+  const OpDef& op = DefinitionOf(node);
+  const size_t inputs = op.max_inputs < 0 ? node.inputs.size() : 1;
+  const auto axis = NormalizeAxis(node.attrs.Int("axis", op.default_axis), rank);
   if (!axis) return;
-  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i) {
+  for (size_t i = 0; i < inputs; ++i) {
     if (ShapeOf(node.inputs[i]).rank() != rank) return;
   }
-  for (size_t i = 0; i < (concat ? node.inputs.size() : 1); ++i)
-    graph_.SetInput(id, i, Get(node.inputs[i], perm));
+  for (size_t i = 0; i < inputs; ++i) graph_.SetInput(id, i, Get(node.inputs[i], perm));
   graph_.attrs(id).Set("axis", AttrValue(Inverse(perm)[*axis]));
-  if (arg && node.attrs.Int("keepdims", 1) == 0) return SetReduced(id, perm, {*axis});
+  if (op.axes == AxisUse::kAttributeReduced && node.attrs.Int("keepdims", 1) == 0)
+    return SetReduced(id, perm, {*axis});
   for (size_t i = 0; i < node.outputs.size(); ++i) SetPermuted(id, i, perm);
 }
 

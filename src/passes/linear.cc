@@ -7,20 +7,19 @@
 namespace evoq {
 
 int ChannelAxis(const Graph& graph, const Node& linear) {
-  if (linear.op != "MatMul") return 1;
+  const int axis = LinearFormOf(linear)->channel_axis;
   const Shape& y = graph.value(linear.outputs[0]).type.shape;
-  return y.ranked() ? y.rank() - 1 : -1;
+  return axis >= 0 || !y.ranked() ? std::max(axis, -1) : axis + y.rank();
 }
 
 std::optional<int64_t> OutputChannels(const Graph& graph, const Node& linear) {
   if (!linear.input(1).valid()) return std::nullopt;
   const Shape& w = graph.value(linear.input(1)).type.shape;
   if (!w.ranked() || w.rank() < 2) return std::nullopt;
-  const Dim& dim = linear.op == "Conv"            ? w[0]
-                   : linear.op == "ConvTranspose" ? w[1]
-                                                  : w[w.rank() - 1];
+  const Dim& dim = w[WeightAxis(linear, w.rank())];
   if (!dim.known() || dim.value == 0) return std::nullopt;
-  return linear.op == "ConvTranspose" ? dim.value * linear.attrs.Int("group", 1) : dim.value;
+  return LinearFormOf(linear)->outputs_by_group ? dim.value * linear.attrs.Int("group", 1)
+                                                : dim.value;
 }
 
 std::optional<std::vector<float>> PerChannel(const Graph& graph, ValueId constant, int rank,
@@ -62,7 +61,7 @@ ValueId QuantizedWeights(const Graph& graph, const Node& linear) {
   const ValueId w = graph.node(dequantize).input(0);
   const TensorType& type = graph.value(w).type;
   if (!graph.value(w).is_constant() || !type.quantized() || type.quant->block != 0) return {};
-  if (linear.op == "ConvTranspose" && linear.attrs.Int("group", 1) != 1) return {};
+  if (!HasOneOutputAxis(linear)) return {};
   return type.quant->per_tensor() || type.quant->axis == WeightAxis(linear, type.shape.rank())
              ? w
              : ValueId{};
@@ -81,10 +80,6 @@ bool HasNegatives(const Tensor& w) {
   return q && std::find(q->begin(), q->end(), IntegerMin(w.dtype())) == q->end();
 }
 }  // namespace
-
-int WeightAxis(const Node& linear, int rank) {
-  return linear.op == "Conv" ? 0 : linear.op == "ConvTranspose" ? 1 : rank - 1;
-}
 
 bool TakesFactor(const Graph& graph, const Node& linear, const std::vector<float>& factor) {
   if (!TakesBias(graph, linear) || linear.input(3).valid()) return false;
@@ -111,23 +106,9 @@ namespace {
 // Weights with each output channel multiplied by its factor.
 Tensor Scaled(const Node& linear, const Tensor& weights, const std::vector<float>& factor) {
   Tensor scaled = weights.Clone();
-  float* w = scaled.mutable_data<float>();
-  const auto sizes = weights.sizes();
-  const int64_t count = weights.elements();
-  if (linear.op == "MatMul") {
-    for (int64_t i = 0; i < count; ++i) w[i] *= factor[i % sizes.back()];
-  } else if (linear.op == "Conv") {
-    const int64_t inner = count / sizes[0];
-    for (int64_t i = 0; i < count; ++i) w[i] *= factor[i / inner];
-  } else {  // ConvTranspose: [C, M/group, k...]; input channels [g C/group, (g+1) C/group) make
-            // group g's outputs
-    const int64_t groups = linear.attrs.Int("group", 1), per_group = sizes[0] / groups;
-    const int64_t inner = count / (sizes[0] * sizes[1]);
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t c = i / (sizes[1] * inner), m = i / inner % sizes[1];
-      w[i] *= factor[c / per_group * sizes[1] + m];
-    }
-  }
+  const WeightIndex index(linear, weights.sizes());
+  for (int64_t i = 0; i < scaled.elements(); ++i)
+    scaled.mutable_data<float>()[i] *= factor[index.OutputOf(i)];
   return scaled;
 }
 

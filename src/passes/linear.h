@@ -1,5 +1,5 @@
-// Output channels of linear operators (Conv, ConvTranspose, MatMul): what normalization, scales and
-// biases fold into.
+// Output channels of linear operators (ops/roles.h): what normalization, scales and biases fold
+// into.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,8 @@
 
 namespace evoq {
 
-// The axis of output channels: 1 for convolutions, the last for MatMul; -1 when the rank is
-// unknown.
+// The axis of output channels in the node's output; -1 when the rank that it needs is unknown.
 int ChannelAxis(const Graph& graph, const Node& linear);
-// The axis of the weights (of this rank) that numbers output channels; for ConvTranspose with one
-// group.
-int WeightAxis(const Node& linear, int rank);
 // Their number, from the weights' shape.
 std::optional<int64_t> OutputChannels(const Graph& graph, const Node& linear);
 

@@ -82,11 +82,6 @@ bool IsByteQuantized(const TensorType& type) {
          (type.dtype == DType::kUint8 || type.dtype == DType::kInt8);
 }
 
-bool IsLinear(const Node& node) {
-  return node.domain.empty() &&
-         (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
-}
-
 bool HasActivation(const Node& node) { return !node.attrs.String("activation").empty(); }
 
 namespace {

@@ -50,8 +50,6 @@ bool SameQuant(const TensorType& a, const TensorType& b);
 // 8-bit integers with one scale: what quantized activations are.
 bool IsByteQuantized(const TensorType& type);
 
-// Conv, ConvTranspose or MatMul: operators with bias, residual and activation.
-bool IsLinear(const Node& node);
 // The piecewise linear or tabulated function that the node computes of its input 0, when it is one
 // that linear operators fuse: Relu, Clip with constant bounds, LeakyRelu, HardSwish, Silu, Sigmoid,
 // Tanh, exact Gelu.

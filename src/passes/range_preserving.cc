@@ -34,7 +34,6 @@ bool DropActivation(Graph& graph, NodeId id) {
 // A Relu or Clip of its own between values of equal parameters.
 bool RemoveImplied(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!node.domain.empty() || (node.op != "Relu" && node.op != "Clip")) return false;
   const auto activation = ActivationOf(graph, node);
   const TensorType &from = graph.value(node.input(0)).type, &to = graph.value(node.outputs[0]).type;
   if (!activation || !SameQuant(from, to) || !IsImplied(*activation, to)) return false;
@@ -59,14 +58,14 @@ int Requantize(Graph& graph, NodeId id) {
     if (!node.inputs[i].valid()) continue;
     const TensorType& from = graph.value(node.inputs[i]).type;
     const bool real =
-        from.quantized() || (from.dtype == DType::kFloat32 && !(node.op == "Pad" && i == 2));
+        from.quantized() || (from.dtype == DType::kFloat32 && RoleOf(node, i) != Role::kFill);
     data += real;
     if (real && !SameQuant(from, to)) different.push_back(i);
     if (from.quantized() != to.quantized() && real) return 0;
     if (from.quantized() && !from.quant->per_tensor()) return 0;
   }
   if (different.empty()) return 0;
-  if (data == 1 && node.op != "Pad") {
+  if (data == 1 && InputWith(DefinitionOf(node), Role::kFill) < 0) {
     TensorType inner = graph.value(node.inputs[different[0]]).type;
     inner.shape = to.shape;
     const std::string name = graph.value(out).name;

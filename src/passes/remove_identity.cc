@@ -56,15 +56,15 @@ ValueId Passed(const Graph& graph, const Node& node) {
   if (!x.valid()) return {};
   const TensorType &from = graph.value(x).type, &to = graph.value(node.outputs[0]).type;
   const std::string& op = node.op;
-  if (op == "Identity" || op == "Dropout") return x;
+  const OpDef& def = DefinitionOf(node);
+  if (def.view && def.elementwise) return x;
   if (op == "Cast")
     return from.dtype == to.dtype && from.dtype != DType::kUndefined ? x : ValueId{};
   if (op == "Transpose") {
     const auto perm = PermutationOf(graph, node);
     return perm && IsIdentity(*perm) ? x : ValueId{};
   }
-  if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
-    return KeepsShape(from.shape, to.shape) ? x : ValueId{};
+  if (def.view) return KeepsShape(from.shape, to.shape) ? x : ValueId{};
   if (op == "Expand" || op == "Tile")
     return SameShape(from.shape, to.shape) && from.shape.is_static() ? x : ValueId{};
   if (op == "Pad") return AllInts(graph, node.input(1), 0) ? x : ValueId{};

@@ -5,11 +5,6 @@
 namespace evoq {
 namespace {
 
-bool TakesAutoPad(const Node& node) {
-  return node.op == "Conv" || node.op == "ConvTranspose" || node.op == "ConvInteger" ||
-         node.op == "MaxPool" || node.op == "AveragePool" || node.op == "LpPool";
-}
-
 // Window sizes: the attribute, or the weights' spatial sizes.
 std::optional<std::vector<int64_t>> KernelShape(const Graph& graph, const Node& node) {
   if (node.attrs.Has("kernel_shape")) return node.attrs.Ints("kernel_shape");
@@ -62,7 +57,8 @@ std::optional<std::vector<int64_t>> Pads(const Graph& graph, const Node& node, b
 
 bool Resolve(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (!TakesAutoPad(node) || !node.attrs.Has("auto_pad") || node.attrs.Int("channels_last") != 0)
+  if (!DefinitionOf(node).spatial || !node.attrs.Has("auto_pad") ||
+      node.attrs.Int("channels_last") != 0)
     return false;
   const std::string mode = node.attrs.String("auto_pad");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {

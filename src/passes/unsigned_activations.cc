@@ -47,14 +47,12 @@ int ConvertInputs(Graph& graph) {
 int ConvertConstants(Graph& graph, NodeId id) {
   int changes = 0;
   const Node node = graph.node(id);
-  if (node.op == "DequantizeLinear") return 0;
+  if (IsDequantize(node)) return 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId in = node.inputs[i];
     if (!in.valid() || !graph.value(in).is_constant() || !IsSignedActivation(graph.value(in).type))
       continue;
-    if (!graph.value(in).constant.layout().empty() ||
-        (i == 1 && (IsLinear(node) || node.op == "Gemm")))
-      continue;
+    if (!graph.value(in).constant.layout().empty() || (i == 1 && IsWeighted(node))) continue;
     graph.SetInput(
         id, i,
         graph.AddConstant(graph.value(in).name + "_unsigned", Unsigned(graph.value(in).constant)));

@@ -28,11 +28,6 @@ const TensorType* ResultGrid(const Graph& graph, ValueId y) {
   return GridElsewhere(graph, y);
 }
 
-bool IsAverage(const Node& node) {
-  return node.domain.empty() &&
-         (node.op == "AveragePool" || node.op == "GlobalAveragePool" || node.op == "ReduceMean");
-}
-
 TensorType OperandOfSum(const Graph& graph, const Node& node, size_t i) {
   const TensorType *sum = ResultGrid(graph, node.outputs[0]),
                    *other = PerTensor(ReadGrid(graph, node.input(1 - i)));
@@ -46,7 +41,7 @@ TensorType OperandOfSum(const Graph& graph, const Node& node, size_t i) {
 TensorType InputGrid(const Graph& graph, const Node& node, size_t i) {
   if (const TensorType* grid = GridElsewhere(graph, node.input(i))) return *grid;
   if (node.op == "Add" && node.inputs.size() == 2) return OperandOfSum(graph, node, i);
-  if (!MovesOnly(node) || node.op == "Relu" || node.op == "Clip") return {};
+  if (!MovesOnly(node) || IsClamp(node)) return {};
   const TensorType* grid = ResultGrid(graph, node.outputs[0]);
   return grid != nullptr ? *grid : TensorType();
 }

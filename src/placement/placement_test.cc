@@ -538,7 +538,7 @@ TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
       if (c.trans_b >= 0) attrs.Set("transB", c.trans_b);
       const ValueId x = n.Pair(n.Op("Flatten", {n.Pair(n.x, 0.02f, 128)}), 0.02f, 128);
       const ValueId y = n.Op(c.op, {x, n.Stored(c.shape, axis)}, attrs);
-      EXPECT_EQ(OutputChannelAxis(n.graph.node(n.graph.value(y).producer), 2), c.axis)
+      EXPECT_EQ(WeightAxis(n.graph.node(n.graph.value(y).producer), 2), c.axis)
           << c.op << " " << c.trans_b;
       Graph graph = n.Done({n.Pair(y, 0.5f, 128)});
       const Runtime& ort = *FindRuntime("ort-cpu");
@@ -557,8 +557,8 @@ TEST(Placement, ScalesOfWeightsNumberOutputChannels) {
     }
   }
   Node conv{.op = "Conv"}, transposed{.op = "ConvTranspose"};
-  EXPECT_EQ(OutputChannelAxis(conv, 4), 0);
-  EXPECT_EQ(OutputChannelAxis(transposed, 4), 1);
+  EXPECT_EQ(WeightAxis(conv, 4), 0);
+  EXPECT_EQ(WeightAxis(transposed, 4), 1);
 }
 
 }  // namespace

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/activation.h"
 #include "quant/params.h"
 
 namespace evoq {
 
-bool IsQuantize(const Node& node) { return node.op == "QuantizeLinear" && node.domain.empty(); }
-bool IsDequantize(const Node& node) { return node.op == "DequantizeLinear" && node.domain.empty(); }
 bool IsClamp(const Node& node) {
-  return node.domain.empty() && (node.op == "Relu" || node.op == "Clip");
+  const auto kind = node.domain.empty() ? ActivationFromName(node.op) : std::nullopt;
+  return kind && (*kind == ActivationKind::kRelu || *kind == ActivationKind::kClip);
+}
+
+bool IsAverage(const Node& node) {
+  return node.domain.empty() &&
+         (node.op == "AveragePool" || node.op == "GlobalAveragePool" || node.op == "ReduceMean");
 }
 
 const TensorType* GridOf(const Graph& graph, NodeId id) {
@@ -66,17 +71,6 @@ bool HasActivationGrids(const Graph& graph) {
     const Node& node = graph.node(id);
     return IsQuantize(node) || (IsDequantize(node) && !graph.value(node.input(0)).is_constant());
   });
-}
-
-bool IsWeighted(const Node& node) {
-  return node.domain.empty() && (node.op == "Conv" || node.op == "ConvTranspose" ||
-                                 node.op == "MatMul" || node.op == "Gemm");
-}
-
-int OutputChannelAxis(const Node& node, int rank) {
-  if (node.op == "Conv") return 0;
-  if (node.op == "ConvTranspose") return 1;
-  return node.op == "Gemm" && node.attrs.Int("transB") != 0 ? rank - 2 : rank - 1;
 }
 
 double LowOf(const TensorType& grid) {
@@ -147,7 +141,7 @@ const TensorType* WeightGrid(const Graph& graph, const Node& node) {
 }
 
 bool HasStoredBias(const Graph& graph, const Node& node) {
-  if (node.op == "MatMul" || !node.input(2).valid()) return false;
+  if (!node.input(2).valid()) return false;
   const TensorType* bias = ReadGrid(graph, node.input(2));
   return bias != nullptr && bias->dtype == DType::kInt32 && IsConstantLike(graph, node.input(2));
 }

@@ -6,15 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "ops/op.h"
 
 namespace evoq {
 
 // ---- questions
 
-bool IsQuantize(const Node& node);
-bool IsDequantize(const Node& node);
-bool IsClamp(const Node& node);  // Relu or Clip
+bool IsClamp(const Node& node);    // Relu or Clip
+bool IsAverage(const Node& node);  // means of elements: pooling or ReduceMean
 
 // The type of the integers that a QuantizeLinear writes or a DequantizeLinear reads; nullptr where
 // scale and zero point are computed or their readers disagree.
@@ -35,11 +34,6 @@ bool IsActivation(const Graph& graph, ValueId value);
 bool IsConstantLike(const Graph& graph, ValueId value);
 // Whether the graph has QuantizeLinear or DequantizeLinear of activations.
 bool HasActivationGrids(const Graph& graph);
-
-// Conv, ConvTranspose, MatMul or Gemm.
-bool IsWeighted(const Node& node);
-// The axis of a weighted operator's weights that numbers its output channels.
-int OutputChannelAxis(const Node& node, int rank);
 
 // The smallest and largest real number of a per-tensor grid.
 double LowOf(const TensorType& grid);

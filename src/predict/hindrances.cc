@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 
+#include "ops/op.h"
 #include "predict/predict.h"
 
 namespace evoq {
@@ -29,12 +30,12 @@ struct Reason {
   std::string (*sentence)(const Pair& pair);
 };
 
+// Steps that float32 does not have: changes of precision, also by ranges found at run time, and of
+// layout.
 bool IsConversion(const Pair& p) {
-  for (const char* op :
-       {"QuantizeLinear", "DequantizeLinear", "Cast", "DynamicQuantizeLinear", "Transpose"}) {
-    if (p.float32 == nullptr && p.now.op == op) return true;
-  }
-  return false;
+  if (p.float32 != nullptr) return false;
+  const OpDef* op = FindOp(p.now.op);
+  return p.now.op == "Transpose" || (op != nullptr && op->conversion != PrecisionChange::kNone);
 }
 
 std::string Always(const char* text) { return text; }

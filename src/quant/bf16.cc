@@ -17,7 +17,7 @@ bool IsFloat32(const TensorType& type) { return type.dtype == DType::kFloat32; }
 // A kernel computes the operator in bfloat16, or moves elements of any type.
 bool HasBf16Kernel(const Node& node) {
   const OpDef* op = FindOp(node.op, node.domain);
-  if (op == nullptr || node.op == "Cast" || node.op == "CastLike") return false;
+  if (op == nullptr || op->conversion == PrecisionChange::kCast) return false;
   if (op->view) return true;
   for (const KernelDef* kernel : AllKernels()) {
     if (node.op != kernel->op) continue;
@@ -30,11 +30,8 @@ bool HasBf16Kernel(const Node& node) {
 // Whether input i holds values that become bfloat16 with the node. Biases, scales of normalizations
 // and sizes stay.
 bool IsValueInput(const Node& node, size_t i) {
-  if (IsLinearOp(node)) return i != 2;
-  for (const char* op : {"LayerNormalization", "RMSNormalization", "Resize"}) {
-    if (node.op == op) return i == 0;
-  }
-  return true;
+  const Role role = RoleOf(node, i);
+  return role != Role::kBias && role != Role::kParameter;
 }
 
 class Converter {
@@ -68,7 +65,7 @@ class Converter {
 
   void Plan(NodeId id) {
     const Node& node = graph_.node(id);
-    if (IsLinearOp(node)) {
+    if (IsLinear(node)) {
       ++report_.nodes_total;
       const auto reason = LinearReason(node);
       if (!reason) {
@@ -95,14 +92,14 @@ class Converter {
       return "types: the bias is not float32";
     if (!IsFloat32(TypeOf(node.outputs[0]))) return "types: the output is not float32";
     const Tensor* w = graph_.ConstantInput(node, 1);
-    if (node.op == "MatMul") {
+    if (LinearFormOf(node)->two_operands) {
       if (w != nullptr && w->shape().rank() != 2)
         return fmt::format("shape: a constant factor of rank {}, expected 2", w->shape().rank());
       return std::nullopt;
     }
     if (w == nullptr) return "weights-not-constant: the weight is computed";
     const int64_t group = std::max<int64_t>(node.attrs.Int("group", 1), 1);
-    if (node.op == "ConvTranspose" && w->sizes()[0] / group % 2 != 0)
+    if (LinearFormOf(node)->outputs_by_group && w->sizes()[0] / group % 2 != 0)
       return fmt::format("shape: {} input channels in a group, expected an even number",
                          w->sizes()[0] / group);
     return std::nullopt;
@@ -139,7 +136,7 @@ class Converter {
   // What only float32 reads gains nothing by rounding: linear operators write float32 themselves.
   void Retreat(NodeId id) {
     const Node& node = graph_.node(id);
-    if (!narrow_nodes_.count(id) || IsLinearOp(node)) return;
+    if (!narrow_nodes_.count(id) || IsLinear(node)) return;
     for (ValueId out : node.outputs) {
       if (!out.valid()) continue;
       for (NodeId reader : graph_.value(out).users) {
@@ -159,7 +156,7 @@ class Converter {
 
   void Convert(NodeId id) {
     const Node node = graph_.node(id);
-    if (IsLinearOp(node)) ++report_.nodes_bf16;
+    if (IsLinear(node)) ++report_.nodes_bf16;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId in = node.inputs[i];
       if (in.valid() && IsValueInput(node, i) && IsFloat32(TypeOf(in)))

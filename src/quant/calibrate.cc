@@ -14,8 +14,8 @@ namespace evoq {
 int ChannelAxis(const Graph& graph, ValueId v) {
   for (NodeId user : graph.value(v).users) {
     const Node& node = graph.node(user);
-    if (!IsLinearOp(node) || node.input(0) != v || !graph.value(v).type.shape.ranked()) continue;
-    return node.op == "MatMul" ? graph.value(v).type.shape.rank() - 1 : 1;
+    if (!IsLinear(node) || node.input(0) != v || !graph.value(v).type.shape.ranked()) continue;
+    return ChannelAxis(node, graph.value(v).type.shape.rank());
   }
   return -1;
 }

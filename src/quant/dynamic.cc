@@ -19,11 +19,10 @@ class Dynamic {
   Result<std::optional<std::string>> Convert(NodeId id) {
     const Node node = graph_.node(id);
     if (auto reason = Refusal(node)) return reason;
-    const bool conv = node.op == "Conv";
-    const int spatial = conv ? graph_.value(node.input(1)).type.shape.rank() - 2 : 0;
+    const int spatial = graph_.value(node.input(1)).type.shape.rank() - 2;
     const Tensor weight = graph_.value(node.input(1)).constant;
     EVOQ_TRY(WithContext(RangeOf(weight), graph_.value(node.input(1)).name));
-    const int axis = WeightAxis(node, weight);
+    const int axis = WeightAxis(node, weight.shape().rank());
     const Tensor q = QuantizeWeight(weight, options_.per_channel ? axis : -1);
     const std::string name = graph_.value(node.input(1)).name;
     const ValueId w =
@@ -36,8 +35,8 @@ class Dynamic {
       attrs.Erase(fused);
     to_float.Set("to", static_cast<int>(DType::kFloat32));
     graph_.RenameNode(id, node.name + "_float");
-    ValueId y = graph_.Apply(conv ? "ConvInteger" : "MatMulInteger", node.name,
-                             {x.values, w, x.zero}, std::move(attrs));
+    ValueId y = graph_.Apply(LinearFormOf(node)->integer_form, node.name, {x.values, w, x.zero},
+                             std::move(attrs));
     y = graph_.Apply("Cast", node.name + "_cast", {y}, std::move(to_float));
     const ValueId scale = graph_.Apply("Mul", node.name + "_scales", {x.scale, scales});
     y = graph_.Apply("Mul", node.name + "_scaled", {y, scale});
@@ -61,7 +60,7 @@ class Dynamic {
   };
 
   std::optional<std::string> Refusal(const Node& node) const {
-    if (!node.domain.empty() || (node.op != "Conv" && node.op != "MatMul"))
+    if (LinearFormOf(node)->integer_form == nullptr)
       return fmt::format("{}: {} has no dynamic form", kNoInt8Kernel, node.op);
     if (auto kept = KeptByOptions(node, options_)) return kept;
     const Tensor* w = graph_.ConstantInput(node, 1);
@@ -69,7 +68,7 @@ class Dynamic {
     if (w->dtype() != DType::kFloat32 || !w->layout().empty())
       return fmt::format("types: the weight is {}, expected plain float32", w->type().ToString());
     if (w->elements() == 0 || w->shape().rank() < 2 ||
-        (node.op == "MatMul" && w->shape().rank() != 2))
+        (LinearFormOf(node)->two_operands && w->shape().rank() != 2))
       return fmt::format("shape: the weight is {}", w->type().ToString());
     const TensorType& x = graph_.value(node.input(0)).type;
     if (x.dtype != DType::kFloat32)
@@ -136,7 +135,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& graph, const QuantizeOptions& opti
   int converted = 0;
   const std::vector<NodeId> nodes = graph.order();
   for (NodeId id : nodes) {
-    if (!IsLinearOp(graph.node(id))) continue;
+    if (!IsLinear(graph.node(id))) continue;
     const std::string name = graph.node(id).name;
     EVOQ_ASSIGN(const std::optional<std::string> reason, dynamic.Convert(id));
     if (reason) {

@@ -12,29 +12,9 @@ namespace {
 constexpr float kMargin = 1.25f;
 constexpr float kWorthwhile = 1.05f;  // a largest factor below this changes nothing
 
-// A weight as [outputs, inputs of a group, taps] whatever its layout: Conv [M, C / group, k...],
-// MatMul [C, M].
-struct WeightView {
-  bool matmul;
-  int64_t outputs, inputs, taps, groups;
-
-  WeightView(const Node& node, const Tensor& w) : matmul(node.op == "MatMul") {
-    const std::vector<int64_t> sizes = w.sizes();
-    outputs = sizes[matmul ? 1 : 0];
-    inputs = sizes[matmul ? 0 : 1];
-    taps = w.elements() / (outputs * inputs);
-    groups = matmul ? 1 : std::max<int64_t>(node.attrs.Int("group", 1), 1);
-  }
-  int64_t OutputOf(int64_t i) const { return matmul ? i % outputs : i / (inputs * taps); }
-  // The channel of x that element i multiplies.
-  int64_t InputOf(int64_t i) const {
-    return matmul ? i / outputs : OutputOf(i) / (outputs / groups) * inputs + i / taps % inputs;
-  }
-  bool depthwise() const { return inputs == 1 && groups > 1; }
-};
-
 bool IsScalable(const Graph& graph, const Node& node) {
-  return IsLinearOp(node) && node.op != "ConvTranspose" && !HasComputedOperand(graph, node);
+  return IsLinear(node) && !LinearFormOf(node)->outputs_by_group &&
+         !HasComputedOperand(graph, node);
 }
 
 class Equalizer {
@@ -60,11 +40,11 @@ class Equalizer {
         !(range->second.min >= 0))
       return false;
     Range& r = range->second;
-    const WeightView view(node, *graph_.ConstantInput(node, 1));
-    if (static_cast<int64_t>(r.channel_max.size()) != view.outputs ||
+    const WeightIndex view(node, graph_.ConstantInput(node, 1)->sizes());
+    if (static_cast<int64_t>(r.channel_max.size()) != view.outputs() ||
         r.channel_means.size() != r.channel_max.size())
       return false;
-    std::vector<float> factors(view.outputs);
+    std::vector<float> factors(view.outputs());
     for (size_t c = 0; c < factors.size(); ++c)
       factors[c] = std::max(1.0f, r.max / (kMargin * std::max(r.channel_max[c], r.max * 1e-3f)));
     for (NodeId user : graph_.value(v).users) {
@@ -75,10 +55,10 @@ class Equalizer {
         *std::max_element(factors.begin(), factors.end()) < kWorthwhile)
       return false;
     const std::vector<NodeId> users = graph_.value(v).users;
-    ScaleWeight(producer, [&](const WeightView& w, int64_t i) { return factors[w.OutputOf(i)]; });
+    ScaleWeight(producer, [&](const WeightIndex& w, int64_t i) { return factors[w.OutputOf(i)]; });
     ScaleBias(producer, factors);
     for (NodeId user : users)
-      ScaleWeight(user, [&](const WeightView& w, int64_t i) { return 1 / factors[w.InputOf(i)]; });
+      ScaleWeight(user, [&](const WeightIndex& w, int64_t i) { return 1 / factors[w.InputOf(i)]; });
     for (size_t c = 0; c < factors.size(); ++c) {
       r.channel_means[c] *= factors[c];
       r.channel_max[c] *= factors[c];
@@ -98,25 +78,25 @@ class Equalizer {
   bool ReadsOnlyAsInput(NodeId user, ValueId v) const {
     const Node& node = graph_.node(user);
     if (!integer_.count(user) || !IsScalable(graph_, node) || node.input(3) == v) return false;
-    const WeightView w(node, *graph_.ConstantInput(node, 1));
-    return w.inputs * w.groups ==
+    const WeightIndex w(node, graph_.ConstantInput(node, 1)->sizes());
+    return w.inputs() * w.groups() ==
            static_cast<int64_t>(ranges_.at(graph_.value(v).name).channel_max.size());
   }
 
   void LimitByReader(NodeId user, const Range& r, std::vector<float>& factors) const {
     const Node& node = graph_.node(user);
     const Tensor& weight = *graph_.ConstantInput(node, 1);
-    const WeightView view(node, weight);
-    if (view.depthwise()) return;
-    std::vector<double> squares(factors.size()), largest(view.outputs);
+    const WeightIndex view(node, weight.sizes());
+    if (view.inputs() == 1 && view.groups() > 1) return;
+    std::vector<double> squares(factors.size()), largest(view.outputs());
     const auto w = weight.values<float>();
     for (size_t i = 0; i < w.size(); ++i) {
       squares[view.InputOf(i)] += static_cast<double>(w[i]) * w[i];
       largest[view.OutputOf(i)] = std::max<double>(largest[view.OutputOf(i)], std::fabs(w[i]));
     }
     double scale = 0;  // of the weights, over the outputs
-    for (double m : largest) scale += m / 127 / view.outputs;
-    const double readers = static_cast<double>(view.outputs / view.groups) * view.taps;
+    for (double m : largest) scale += m / 127 / view.outputs();
+    const double readers = static_cast<double>(view.outputs() / view.groups()) * view.taps();
     for (size_t c = 0; c < factors.size(); ++c) {
       const double size =
           std::sqrt(std::max(0.0f, r.channel_means[c]) * static_cast<double>(r.channel_max[c]));
@@ -132,7 +112,7 @@ class Equalizer {
     const Node& node = graph_.node(id);
     const ValueId old = node.input(1);
     Tensor scaled = graph_.value(old).constant.Clone();
-    const WeightView view(node, scaled);
+    const WeightIndex view(node, scaled.sizes());
     for (int64_t i = 0; i < scaled.elements(); ++i)
       scaled.mutable_data<float>()[i] *= factor(view, i);
     graph_.SetInput(id, 1, graph_.AddConstant(graph_.value(old).name + ".equalized", scaled));

@@ -21,7 +21,7 @@ std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Gra
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op == "Gather") keep[node.name] = "table: a plan by layer leaves tables in float32";
-    if (!IsLinearOp(node)) continue;
+    if (!IsLinear(node)) continue;
     const LayerChoice& choice = ChoiceFor(plan, node.name);
     if (choice.scheme != scheme)
       keep[node.name] = choice.why.empty() ? "plan: computed as " + choice.scheme : choice.why;
@@ -34,7 +34,7 @@ std::map<std::string, std::string> KeptFrom(const std::string& scheme, const Gra
 std::vector<NodeId> Layers(const Graph& graph) {
   std::vector<NodeId> layers;
   for (NodeId id : graph.order()) {
-    if (IsLinearOp(graph.node(id))) layers.push_back(id);
+    if (IsLinear(graph.node(id))) layers.push_back(id);
   }
   return layers;
 }

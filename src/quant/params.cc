@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/requant.h"
+#include "ops/roles.h"
 
 namespace evoq {
 namespace {
@@ -94,24 +95,20 @@ Tensor QuantizeBias(const Tensor& bias, float scale_x, const QuantParams& weight
 
 std::vector<double> WeightErrorMeans(const Node& node, const Tensor& weight,
                                      const Tensor& quantized, std::span<const float> means) {
+  // A linear weight of rank 2 or more; grouped transposed convolutions are left alone.
   const std::vector<int64_t> sizes = weight.sizes();
-  const bool matmul = node.op == "MatMul";
-  if (node.op == "ConvTranspose" || sizes.size() < 2) return {};
-  // Conv: [M, C / group, k...]; MatMul: [C, M], one group.
-  const int64_t groups = matmul ? 1 : std::max<int64_t>(node.attrs.Int("group", 1), 1);
-  const int64_t outputs = sizes[matmul ? 1 : 0], inputs = sizes[matmul ? 0 : 1];
-  if (outputs == 0 || inputs * groups != static_cast<int64_t>(means.size())) return {};
-  const int64_t taps = weight.elements() / (outputs * inputs);
+  if (LinearFormOf(node)->outputs_by_group || sizes.size() < 2) return {};
+  const WeightIndex index(node, sizes);
+  if (index.outputs() == 0 || index.inputs() * index.groups() != static_cast<int64_t>(means.size()))
+    return {};
   const Channels channels(weight, quantized.type().quant->axis);
   const auto w = weight.values<float>();
   const auto q = quantized.values<int8_t>();
-  std::vector<double> errors(outputs);
+  std::vector<double> errors(index.outputs());
   for (size_t i = 0; i < w.size(); ++i) {
-    const int64_t m = matmul ? i % outputs : i / (inputs * taps),
-                  c = matmul ? i / outputs : i / taps % inputs;
     const double error =
         static_cast<double>(q[i]) * quantized.type().quant->scales[channels.Of(i)] - w[i];
-    errors[m] += error * means[m / (outputs / groups) * inputs + c];
+    errors[index.OutputOf(i)] += error * means[index.InputOf(i)];
   }
   return errors;
 }

@@ -15,18 +15,11 @@ constexpr int64_t kMaxDepth = 33000;
 
 const OpDef* DefOf(const Node& node) { return FindOp(node.op, node.domain); }
 
-// Operators with a meaning on integers that 8 bits serve badly.
-bool PrefersFloat(const Node& node) {
-  for (const char* op : {"Softmax", "LogSoftmax", "LpPool", "GlobalLpPool"}) {
-    if (node.op == op) return true;
-  }
-  return false;
-}
-
 bool IsRealType(const TensorType& type) { return type.dtype == DType::kFloat32; }
 
 bool TakesConstants(const Node& node) {
-  return MovesOnly(node) || (node.domain.empty() && (node.op == "Add" || node.op == "Mul"));
+  const OpDef* op = DefOf(node);
+  return op != nullptr && (op->quant == QuantTrait::kMove || op->quantizes_constants);
 }
 
 class Planner {
@@ -37,11 +30,11 @@ class Planner {
   QuantPlan Run() {
     PlanLinear();
     for (NodeId id : graph_.order()) {
-      if (!IsLinearOp(graph_.node(id))) Follow(id);
+      if (!IsLinear(graph_.node(id))) Follow(id);
     }
     const auto& order = graph_.order();
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      if (plan_.integer.count(*it) && !IsLinearOp(graph_.node(*it))) Retreat(*it);
+      if (plan_.integer.count(*it) && !IsLinear(graph_.node(*it))) Retreat(*it);
     }
     return std::move(plan_);
   }
@@ -52,7 +45,7 @@ class Planner {
   void PlanLinear() {
     std::vector<NodeId> linear;
     for (NodeId id : graph_.order()) {
-      if (IsLinearOp(graph_.node(id))) linear.push_back(id);
+      if (IsLinear(graph_.node(id))) linear.push_back(id);
     }
     for (NodeId id : linear) {
       auto reason = LinearReason(graph_.node(id));
@@ -77,12 +70,12 @@ class Planner {
     if (!IsRealType(w->type()) || !w->layout().empty())
       return "types: the weight is not plain float32";
     if (w->elements() == 0) return "shape: the weight is empty";
-    if (node.op == "MatMul" && w->shape().rank() != 2) {
-      return fmt::format("shape: the weight has rank {}, integer MatMul takes 2",
-                         w->shape().rank());
+    if (LinearFormOf(node)->two_operands && w->shape().rank() != 2) {
+      return fmt::format("shape: the weight has rank {}, integer {} takes 2", w->shape().rank(),
+                         node.op);
     }
-    const int64_t channels = w->sizes()[WeightAxis(node, *w)];
-    if (node.op != "ConvTranspose" && w->elements() / channels > kMaxDepth) {
+    const int64_t channels = w->sizes()[WeightAxis(node, w->shape().rank())];
+    if (!LinearFormOf(node)->outputs_by_group && w->elements() / channels > kMaxDepth) {
       return fmt::format("depth: sums of {} products may overflow int32, at most {}",
                          w->elements() / channels, kMaxDepth);
     }
@@ -139,7 +132,7 @@ class Planner {
     const Node& node = graph_.node(id);
     if (!HasRealValues(node)) return;
     const OpDef* op = DefOf(node);
-    if (op == nullptr || op->quant == QuantTrait::kFloat || PrefersFloat(node)) {
+    if (op == nullptr || op->quant == QuantTrait::kFloat || op->prefers_float) {
       return Keep(id, fmt::format("{}: {} is computed in float32", kNoInt8Kernel, node.op));
     }
     if (auto kept = KeptByOptions(node, options_)) return Keep(id, *kept);
@@ -191,24 +184,11 @@ bool MovesOnly(const Node& node) {
   return op != nullptr && op->quant == QuantTrait::kMove;
 }
 
-bool IsLinearOp(const Node& node) {
-  return node.domain.empty() &&
-         (node.op == "Conv" || node.op == "ConvTranspose" || node.op == "MatMul");
-}
-
-bool HasComputedOperand(const Graph& graph, const Node& node) {
-  return node.domain.empty() && node.op == "MatMul" && graph.ConstantInput(node, 1) == nullptr;
-}
-
-int WeightAxis(const Node& node, const Tensor& weight) {
-  return node.op == "MatMul" ? weight.shape().rank() - 1 : node.op == "ConvTranspose" ? 1 : 0;
-}
-
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node) {
   std::vector<size_t> real;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].valid() ||
-        (IsLinearOp(node) && (i == 2 || (i == 1 && !HasComputedOperand(graph, node)))))
+        (IsLinear(node) && (i == 2 || (i == 1 && !HasComputedOperand(graph, node)))))
       continue;
     const Value& value = graph.value(node.inputs[i]);
     if (!IsRealType(value.type) || (value.is_constant() && !TakesConstants(node))) continue;

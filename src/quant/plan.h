@@ -11,17 +11,10 @@
 namespace evoq {
 
 // The inputs of a node that hold real values to be quantized: float32 and not constant, or float32
-// constants of Add, Mul and operators that move values. Of linear operators: x, the residual and a
-// computed second operand.
+// constants of operators that take them as operands (OpDef::quantizes_constants) or move values. Of
+// linear operators: x, the residual and a computed second operand.
 std::vector<size_t> RealInputs(const Graph& graph, const Node& node);
 
-// A MatMul whose second operand is computed, as in attention.
-bool HasComputedOperand(const Graph& graph, const Node& node);
-
-// The output-channel axis of a linear operator's weight.
-int WeightAxis(const Node& node, const Tensor& weight);
-
-bool IsLinearOp(const Node& node);
 // The operator moves or selects values (QuantTrait::kMove): inputs and outputs share their
 // parameters.
 bool MovesOnly(const Node& node);

@@ -41,7 +41,7 @@ class StaticQuantizer {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (ReadsInteger(id, i)) graph_.SetInput(id, i, integer_form_.at(inputs[i]));
       }
-      if (IsLinearOp(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id)))
+      if (IsLinear(graph_.node(id)) && !HasComputedOperand(graph_, graph_.node(id)))
         QuantizeWeights(id);
     }
     for (const auto& [id, reason] : plan_.reasons) graph_.attrs(id).Set(kFloatReason, reason);
@@ -100,7 +100,7 @@ class StaticQuantizer {
   bool ReadsInteger(NodeId id, size_t i) const {
     const Node& node = graph_.node(id);
     if (!plan_.integer.count(id) || !node.input(i).valid()) return false;
-    if (IsLinearOp(node))
+    if (IsLinear(node))
       return i == 0 || (i == 1 && HasComputedOperand(graph_, node)) ||
              (i == 3 && quantized_.count(node.outputs[0]));
     const auto real = RealInputs(graph_, node);
@@ -124,7 +124,7 @@ class StaticQuantizer {
       if (!plan_.integer.count(*it)) continue;
       for (ValueId y : node.outputs) {
         const bool wanted =
-            !IsLinearOp(node) || HasIntegerReader(y) ||
+            !IsLinear(node) || HasIntegerReader(y) ||
             (node.op == "Conv" && options_.target && options_.target->quantize_results);
         if (y.valid() && graph_.value(y).type.dtype == DType::kFloat32 && wanted) {
           quantized_.insert(y);
@@ -235,7 +235,7 @@ class StaticQuantizer {
     const std::vector<float> least =
         b.valid() ? LeastWeightScales(graph_.value(b).constant, scale_x) : std::vector<float>();
     // Channels of grouped ConvTranspose share scales: the largest lower bound of all is safe.
-    const int axis = options_.per_channel ? WeightAxis(node, weight) : -1;
+    const int axis = options_.per_channel ? WeightAxis(node, weight.shape().rank()) : -1;
     const bool per_channel =
         axis >= 0 && weight.sizes()[axis] == static_cast<int64_t>(least.size());
     const float largest = least.empty() ? 0 : *std::max_element(least.begin(), least.end());

@@ -32,7 +32,7 @@ void SplitActivation(Graph& graph, NodeId id) {
   graph.AddNode(std::move(node));
 }
 
-bool HasResidual(const Node& node) { return IsLinearOp(node) && node.input(3).valid(); }
+bool HasResidual(const Node& node) { return IsLinear(node) && node.input(3).valid(); }
 
 void SplitResidual(Graph& graph, NodeId id) {
   const ValueId y = graph.node(id).outputs[0], residual = graph.node(id).input(3);

@@ -17,9 +17,9 @@ struct Place {
 // Where an operator reads a weight: linear operators their second input, Gather its table (a scale
 // per row).
 std::optional<Place> WeightPlace(const Graph& graph, const Node& node) {
-  if (IsLinearOp(node)) {
+  if (IsLinear(node)) {
     const Tensor* w = graph.ConstantInput(node, 1);
-    if (w != nullptr) return Place{1, WeightAxis(node, *w)};
+    if (w != nullptr) return Place{1, WeightAxis(node, w->shape().rank())};
   } else if (node.domain.empty() && node.op == "Gather" && node.attrs.Int("axis", 0) == 0 &&
              graph.ConstantInput(node, 0)) {
     return Place{0, 0};

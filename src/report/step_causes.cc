@@ -41,17 +41,17 @@ bool OnlyRescales(const Node& node) {
   for (size_t at = 0; at < function.size();) {
     const size_t end = std::min(function.find(", ", at), function.size());
     const std::string op = function.substr(at, end - at);
-    if (op != "QuantizeLinear" && op != "DequantizeLinear") return false;
+    const OpDef* def = FindOp(op);
+    if (def == nullptr || (def->conversion != PrecisionChange::kQuantize &&
+                           def->conversion != PrecisionChange::kDequantize))
+      return false;
     at = end + 2;
   }
   return true;
 }
 
-bool IsConversion(const Node& node) {
-  for (const char* op : {"QuantizeLinear", "DequantizeLinear", "Cast", "CastLike"}) {
-    if (node.op == op) return true;
-  }
-  return node.op == "Lookup" && OnlyRescales(node);
+bool ConvertsOnly(const Node& node) {
+  return IsConversion(node) || (node.op == "Lookup" && OnlyRescales(node));
 }
 
 bool SameStep(const Program& a, size_t step_a, const Program& b, size_t step_b) {
@@ -132,7 +132,7 @@ std::vector<NodeId> StepCauses::NextSteps(NodeId id, Side side) const {
 bool StepCauses::IsPassedThrough(NodeId id) const {
   const auto step = StepOf(id);
   const Node& node = graph_.node(id);
-  if (!step || IsConversion(node) || node.op == "Transpose") return true;
+  if (!step || ConvertsOnly(node) || node.op == "Transpose") return true;
   return !ReadsNarrow(graph_, node) && !WritesNarrow(graph_, node);
 }
 
@@ -176,7 +176,7 @@ bool StepCauses::IsUselessPair(NodeId id, bool quantizes) const {
   return !next.empty() && std::all_of(next.begin(), next.end(), [&](NodeId n) {
     if (!StepOf(n)) return IsUselessPair(n, quantizes);
     const Node& other = graph_.node(n);
-    return IsConversion(other) && WritesNarrow(graph_, other) != quantizes &&
+    return ConvertsOnly(other) && WritesNarrow(graph_, other) != quantizes &&
            ReadsNarrow(graph_, other) == quantizes;
   });
 }
@@ -219,7 +219,7 @@ std::string StepCauses::Fault(size_t s) const {
   if (std::string code = Root(s); !code.empty()) return code;
   const NodeId id = program_.steps[s].node;
   const Node& node = graph_.node(id);
-  if (IsConversion(node)) return OfConversion(id);
+  if (ConvertsOnly(node)) return OfConversion(id);
   if (ReadsNarrow(graph_, node) || WritesNarrow(graph_, node)) return "";
   // A float step without a reason of its own.
   if (const std::string code = Find(id, Side::kProducers); !code.empty()) return code;

@@ -11,7 +11,7 @@ namespace evoq {
 
 // Same kernel, same element types: what is measured of one holds for the other.
 bool SameStep(const Program& a, size_t step_a, const Program& b, size_t step_b);
-bool IsConversion(const Node& node);
+bool ConvertsOnly(const Node& node);
 // Whether a table that the step sends its bytes through does nothing but change their scale.
 bool OnlyRescales(const Node& node);
 

@@ -126,9 +126,9 @@ TEST(StepCauses, ConversionsThatNothingNeeds) {
     lookup.domain = "evoq";
     lookup.attrs.Set("evoq.function", function);
     EXPECT_EQ(OnlyRescales(lookup), std::string_view(cause) == "extra-conversion") << function;
-    EXPECT_EQ(IsConversion(lookup), std::string_view(cause) == "extra-conversion") << function;
+    EXPECT_EQ(ConvertsOnly(lookup), std::string_view(cause) == "extra-conversion") << function;
     lookup.op = "Relu";
-    EXPECT_FALSE(IsConversion(lookup)) << "no table";
+    EXPECT_FALSE(ConvertsOnly(lookup)) << "no table";
   }
 }
 

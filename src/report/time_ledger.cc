@@ -357,7 +357,7 @@ void TimeLedgerBuilder::AgainstEstimates() {
     const auto kin = sound.find(step(q).op);
     const bool faulty =
         f != kNone && !causes_.Fault(q).empty() &&
-        !IsConversion(quantized_.program->graph->node(quantized_.program->steps[q].node));
+        !ConvertsOnly(quantized_.program->graph->node(quantized_.program->steps[q].node));
     if (faulty && kin != sound.end() && kin->second.second > 0)
       could = std::min(step(q).ms, ideal * kin->second.first / kin->second.second);
     if (could != ideal) account_.Add("kernel-below-ideal", could - ideal, step(q).name);

@@ -1,6 +1,7 @@
 #include "report/trtexec_export.h"
 
 #include "base/text.h"
+#include "ops/op.h"
 #include "report/table.h"
 
 namespace evoq {
@@ -37,7 +38,10 @@ json LayerJson(const Program& program, const Step& step) {
                 {"ParameterType", node.op},
                 {"TacticName", step.decision.kernel},
                 {"Precision", step.decision.precision}};
-  if (node.op.ends_with("QuantizeLinear") || node.op == "DequantizeLinear") layer["Origin"] = "QDQ";
+  if (const OpDef* op = FindOp(node.op, node.domain);
+      op != nullptr && (op->conversion == PrecisionChange::kQuantize ||
+                        op->conversion == PrecisionChange::kDequantize))
+    layer["Origin"] = "QDQ";
   if (node.inputs.size() > 1 && node.input(1).valid() &&
       program.graph->value(node.input(1)).is_constant()) {
     const TensorType& weight = program.graph->value(node.input(1)).type;

@@ -41,7 +41,7 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
   auto program = std::make_shared<const Program>(Must(Compile(model), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
-    EXPECT_FALSE(IsLinearOp(node) && step.decision.precision != "bf16")
+    EXPECT_FALSE(IsLinear(node) && step.decision.precision != "bf16")
         << node.name << ": " << step.decision.float_why;
   }
   for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {

@@ -149,7 +149,7 @@ Result<BoundKernel> BindIntegerLinear(const KernelCall& call, const Int8Geometry
 
 Result<Tensor> PackInt8Weights(const KernelCall& call, size_t input, const Int8Geometry& geometry) {
   if (input != 1 || UsesDirect(geometry)) return Tensor();
-  const bool conv = call.op == "Conv" || call.op == "ConvInteger" || call.op == "DynamicConv";
+  const bool conv = call.constant(input)->shape().rank() > 2;
   return (conv ? kLayoutK4N16Conv : kLayoutK4N16MatMul).pack(*call.constant(1));
 }
 

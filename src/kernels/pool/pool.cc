@@ -98,7 +98,7 @@ struct PoolState {
 };
 
 Result<BoundKernel> Bind(const KernelCall& call, const BindOptions& options) {
-  const bool max = call.op == "MaxPool" || call.op == "GlobalMaxPool";
+  const bool max = call.op.ends_with("MaxPool");
   const PoolTable& table = PoolTableFor(options.isa);
   PoolState state;
   EVOQ_ASSIGN(state.args, ArgsOf(call));

@@ -63,8 +63,7 @@ std::optional<Dynamic> DynamicOf(const Graph& graph, NodeId id) {
                      .zero_points = std::vector<int32_t>(scales->size(), 0),
                      .axis = -1,
                      .block = 0};
-  const int axis = node.op == "ConvInteger" ? 0 : w->shape().rank() - 1;
-  if (scales->size() > 1) params.axis = axis;
+  if (scales->size() > 1) params.axis = WeightAxis(node, w->shape().rank());
   if (node.input(3).valid()) {
     const auto zeros = IntsOf(graph, node.input(3));
     if (!zeros || (zeros->size() != 1 && zeros->size() != scales->size())) return std::nullopt;
@@ -94,9 +93,8 @@ Result<bool> MakeFloat(Graph& graph, const PlacementCase&, const Fault& fault) {
   const Node node = graph.node(fault.node);
   const ValueId w = graph.AddConstant(graph.value(node.input(1)).name + "_real", dynamic->weights);
   graph.RenameNode(fault.node, node.name + "_integer");
-  const NodeId real =
-      ReplaceNode(graph, dynamic->scaled, node.op == "ConvInteger" ? "Conv" : "MatMul", "",
-                  {dynamic->x, w}, node.attrs);
+  const NodeId real = ReplaceNode(graph, dynamic->scaled, LinearFormOf(node)->real_form, "",
+                                  {dynamic->x, w}, node.attrs);
   graph.RenameNode(real, node.name);
   return true;
 }

@@ -46,9 +46,7 @@ bool IsSum(const Graph& graph, const Node& node) {
          IsActivation(graph, node.input(1));
 }
 bool IsConcat(const Graph&, const Node& node) { return Is(node, {"Concat"}); }
-bool IsPooling(const Graph&, const Node& node) {
-  return Is(node, {"AveragePool", "GlobalAveragePool", "ReduceMean"});
-}
+bool IsPooling(const Graph&, const Node& node) { return IsAverage(node); }
 bool IsMove(const Graph&, const Node& node) {
   return Is(node, {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice",
                    "Gather", "Expand", "Tile", "Split"}) ||
@@ -86,8 +84,8 @@ Result<bool> TakeInputGrid(Graph& graph, const PlacementCase&, const Fault& faul
 std::vector<Fault> FindReadTwice(const PlacementCase& c) {
   return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
     if (!c.IsFloat(id) || node.outputs.size() != 1) return std::nullopt;
-    if (!IsWeighted(node) &&
-        !Is(node, {"Add", "Mul", "AveragePool", "GlobalAveragePool", "Relu", "Clip"}))
+    if (!IsWeighted(node) && !IsClamp(node) &&
+        !Is(node, {"Add", "Mul", "AveragePool", "GlobalAveragePool"}))
       return std::nullopt;
     const auto& users = c.graph.value(node.outputs[0]).users;
     const auto quantizers = std::count_if(

@@ -38,7 +38,7 @@ bool IsUnsigned(const PlacementCase& c, NodeId id) {
 bool IsOnOtherAxis(const PlacementCase& c, NodeId id) {
   const TensorType* w = WeightGridOf(c.graph, c.graph.node(id));
   return w != nullptr && !w->quant->per_tensor() &&
-         w->quant->axis != OutputChannelAxis(c.graph.node(id), w->shape.rank());
+         w->quant->axis != WeightAxis(c.graph.node(id), w->shape.rank());
 }
 
 // int8 with the same numbers, where q - zero fits; nothing otherwise.
@@ -65,17 +65,15 @@ Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& faul
   const TensorType* grid = WeightGridOf(graph, node);
   if (grid == nullptr) return false;
   const NodeId dequantize = graph.value(node.input(1)).producer;
-  const int axis = OutputChannelAxis(node, grid->shape.rank());
+  const int axis = WeightAxis(node, grid->shape.rank());
   auto shifted = grid->quant->per_tensor() || grid->quant->axis == axis
                      ? Shifted(graph.value(graph.node(dequantize).input(0)).constant)
                      : std::nullopt;
-  const bool had_bias =
-      node.op != "MatMul" && node.input(2).valid() && ReadGrid(graph, node.input(2)) != nullptr;
+  const bool had_bias = node.input(2).valid() && ReadGrid(graph, node.input(2)) != nullptr;
   if (!shifted) {
     const TensorType* x = ReadGrid(graph, node.input(0));
     const Tensor bias = had_bias ? RealConstant(graph, node.input(2)) : Tensor();
-    const bool bounded = x != nullptr && bias.defined() &&
-                         (node.op != "ConvTranspose" || node.attrs.Int("group", 1) == 1);
+    const bool bounded = x != nullptr && bias.defined() && HasOneOutputAxis(node);
     const std::vector<float> least =
         bounded ? LeastWeightScales(bias, x->quant->scales[0]) : std::vector<float>();
     shifted = QuantizeWeight(RealConstant(graph, node.input(1)), axis, least);
@@ -92,8 +90,7 @@ std::vector<Fault> FindAxis(const PlacementCase& c) { return FindWeighted(c, IsO
 
 bool HasOddBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  if (node.op == "MatMul" || !node.input(2).valid() || WeightGridOf(c.graph, node) == nullptr ||
-      !c.IsFloat(id))
+  if (!node.input(2).valid() || WeightGridOf(c.graph, node) == nullptr || !c.IsFloat(id))
     return false;
   const TensorType *x = ReadGrid(c.graph, node.input(0)), *bias = ReadGrid(c.graph, node.input(2));
   return x != nullptr && IsConstantLike(c.graph, node.input(2)) && bias != nullptr &&
@@ -106,7 +103,7 @@ Result<bool> MakeInt32(Graph& graph, const PlacementCase&, const Fault& fault) {
 
 bool HasStoredBias(const PlacementCase& c, NodeId id) {
   const Node& node = c.graph.node(id);
-  return node.op != "MatMul" && node.input(2).valid() && IsConstantLike(c.graph, node.input(2)) &&
+  return node.input(2).valid() && IsConstantLike(c.graph, node.input(2)) &&
          ReadGrid(c.graph, node.input(2)) != nullptr;
 }
 std::vector<Fault> FindStoredBias(const PlacementCase& c) { return FindWeighted(c, HasStoredBias); }

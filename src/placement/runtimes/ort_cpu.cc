@@ -140,7 +140,7 @@ class Selector {
     if (const TensorType* b = ReadGrid(graph_, bias)) return w != nullptr && IsBiasGrid(*b, *x, *w);
     if (!fills || !IsFloatConstant(bias) || graph_.value(bias).type.shape.rank() != 1) return false;
     if (w == nullptr || w->quant->per_tensor()) return true;
-    return w->quant->axis == OutputChannelAxis(node, w->shape.rank());
+    return w->quant->axis == WeightAxis(node, w->shape.rank());
   }
 
   bool FitsConv(const Node& node) const {

@@ -18,20 +18,17 @@ bool ComputesReals(const Graph& graph, const Node& node) {
 }
 
 bool IsDynamic(const Graph& graph, const Step& step) {
-  const std::string& op = graph.node(step.node).op;
-  for (const char* dynamic :
-       {"DynamicQuantizeLinear", "DynamicConv", "DynamicMatMul", "ConvInteger", "MatMulInteger"}) {
-    if (op == dynamic) return true;
-  }
-  return false;
+  const Node& node = graph.node(step.node);
+  const OpDef* op = FindOp(node.op, node.domain);
+  if (op == nullptr) return false;
+  const bool zero_at_run_time = op->linear != nullptr && InputWith(*op, Role::kZeroPoint) >= 0;
+  return op->ranges_at_run_time || zero_at_run_time;
 }
 
 bool HasNoIntegerForm(const Graph& graph, const Step& step) {
   const Node& node = graph.node(step.node);
   const OpDef* op = FindOp(node.op, node.domain);
-  for (const char* conversion : {"QuantizeLinear", "DequantizeLinear", "Cast", "CastLike"}) {
-    if (node.op == conversion) return false;
-  }
+  if (IsConversion(node)) return false;
   return (op == nullptr || op->quant == QuantTrait::kFloat) &&
          step.decision.precision == "float32" && ComputesReals(graph, node);
 }
