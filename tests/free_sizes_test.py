@@ -9,6 +9,7 @@ signal to noise. Skips (77) without numpy, onnx or onnxruntime.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -53,12 +54,17 @@ SCHEMES = {
 }
 # Between evoq's int8 and ONNX Runtime's of the same Q/DQ model: roundings differ now and then.
 SAME_INTEGERS = 25
-OBSERVERS = ["moving-average", "percentile", "entropy", "mse"]
 failures = []
 
 
 def evoq(*arguments):
     return subprocess.run([agree.EVOQ, *arguments], capture_output=True, text=True)
+
+
+def observers():
+    """All but minmax, the default."""
+    listed = evoq("list", "observers").stdout
+    return re.findall(r"^([a-z-]+)  ", listed, re.MULTILINE)[2:]  # a heading, minmax
 
 
 def check(what, holds, detail=""):
@@ -170,7 +176,7 @@ def free_after_every_scheme(name, shape, calibration, runs, folder):
 
 
 def free_with_every_observer(folder):
-    for observer in OBSERVERS:
+    for observer in observers():
         path = f"{folder}/observer.{observer}.etm"
         done = evoq(
             "quantize",

@@ -226,8 +226,8 @@ def quantize(
     names to such paths or arrays; an iterable of arrays, of tuples of arrays or of mappings, each a
     sample or a batch; or a number of random samples, for speed tests only.
     calibration_limit: use at most so many samples, evenly spread (0: all).
-    preprocess: how images become inputs, as a JSON file. observer: 'minmax', 'moving-average',
-    'percentile', 'entropy', 'mse'.
+    preprocess: how images become inputs, as a JSON file. observer: how ranges are chosen, 'minmax'
+    without it (``evoq list observers``).
     per_tensor: one scale per weight tensor. signed: int8 activations, not uint8. symmetric: zero
     points in the middle.
     exclude: nodes that stay float, as glob patterns of names. target: the runtime that an .onnx is

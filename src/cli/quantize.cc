@@ -115,7 +115,7 @@ Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const Inpu
   }
   CalibrationOptions options;
   options.percentile = job.percentile;
-  if (!job.observer.empty()) options.observer = FindObserver(job.observer)->id;
+  if (!job.observer.empty()) options.observer = FindObserver(job.observer);
   SamplesFn samples;
   Samples random;
   const std::vector<std::string>& calib = CalibrationPaths(job);

@@ -59,8 +59,7 @@ std::vector<ValueId> ValuesToWatch(const Graph& graph) {
 
 class Calibrator {
  public:
-  Calibrator(const CalibrationOptions& options)
-      : options_(options), def_(ObserverOf(options.observer)) {}
+  Calibrator(const CalibrationOptions& options) : options_(options), def_(ObserverOf(options)) {}
 
   // A copy of the graph whose watched values are outputs.
   Result<Graph> Instrument(const Graph& source) {

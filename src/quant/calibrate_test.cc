@@ -94,14 +94,14 @@ TEST(Entropy, TheThresholdIsThatOfLeastDivergence) {
         o.histogram.counts.push_back(static_cast<int64_t>(c.count(i)));
       double margin = 0;
       const size_t keep = LeastDivergence(o.histogram.counts, one_sided ? 255 : 128, margin);
-      const Range r = ObserverOf(Observer::kEntropy).choose(o, {});
+      const Range r = FindObserver("entropy")->choose(o, {});
       if (margin > 1e-9)
         EXPECT_EQ(r.max, 0.25f * static_cast<float>(keep))
             << c.name << ", " << one_sided << ", by " << margin;
       EXPECT_EQ(r.min, one_sided ? 0.0f : -r.max) << c.name;
       // What was seen bounds the range on both sides.
       o.range = {one_sided ? 0.0f : -7.0f, 9};
-      const Range narrow = ObserverOf(Observer::kEntropy).choose(o, {});
+      const Range narrow = FindObserver("entropy")->choose(o, {});
       EXPECT_EQ(narrow.max, 9) << c.name;
       EXPECT_EQ(narrow.min, one_sided ? 0.0f : -7.0f) << c.name;
     }
@@ -116,29 +116,29 @@ TEST(Entropy, SidesAndFewBins) {
   for (int i = 0; i < 512; ++i)
     o.histogram.counts.push_back(static_cast<int64_t>(1e6 * std::exp(-i / 25.0)));
   o.range = {-2000, 0};
-  const Range negative = ObserverOf(Observer::kEntropy).choose(o, {});
+  const Range negative = FindObserver("entropy")->choose(o, {});
   o.range = {0, 2000};
-  const Range positive = ObserverOf(Observer::kEntropy).choose(o, {});
+  const Range positive = FindObserver("entropy")->choose(o, {});
   EXPECT_EQ(negative.min, -positive.max);
   EXPECT_EQ(negative.max, 0);
   EXPECT_GE(positive.max, 255);
   // Two-sided as soon as there is anything on the other side.
   o.range = {-2000, 2000};
-  const Range both = ObserverOf(Observer::kEntropy).choose(o, {});
+  const Range both = FindObserver("entropy")->choose(o, {});
   EXPECT_LT(both.max, positive.max);
   o.range = {-2000, 0.5f};
-  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).min, -both.max);
+  EXPECT_EQ(FindObserver("entropy")->choose(o, {}).min, -both.max);
   o.range = {-0.5f, 2000};
-  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, both.max);
+  EXPECT_EQ(FindObserver("entropy")->choose(o, {}).max, both.max);
   o.range = {0.5f, 2000};
-  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, positive.max);
+  EXPECT_EQ(FindObserver("entropy")->choose(o, {}).max, positive.max);
   o.histogram.counts.resize(255);
-  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, 2000);
+  EXPECT_EQ(FindObserver("entropy")->choose(o, {}).max, 2000);
   // One element that is not 0 loses nothing in any width that holds it: the largest is taken.
   o.histogram = {0, 512, std::vector<int64_t>(512, 0)};
   o.histogram.counts[0] = 1000;
   o.histogram.counts[300] = 1;
-  EXPECT_EQ(ObserverOf(Observer::kEntropy).choose(o, {}).max, 512);
+  EXPECT_EQ(FindObserver("entropy")->choose(o, {}).max, 512);
 }
 
 // ---- the other observers
@@ -151,21 +151,21 @@ TEST(Percentile, WhatIsCutIsCountedFromEachEnd) {
   o.histogram = {-8, 12, {10, 9, 8, 500, 400, 40, 5, 8, 8, 12}};  // bins of 2
   CalibrationOptions options;
   options.percentile = 96;
-  const Range r = ObserverOf(Observer::kPercentile).choose(o, options);
+  const Range r = FindObserver("percentile")->choose(o, options);
   EXPECT_EQ(r.min, -4);
   EXPECT_EQ(r.max, 8);
   options.percentile = 100;
-  const Range all = ObserverOf(Observer::kPercentile).choose(o, options);
+  const Range all = FindObserver("percentile")->choose(o, options);
   EXPECT_EQ(all.min, -8);
   EXPECT_EQ(all.max, 12);
   options.percentile = 99;  // 5 at each end: less than the first bins hold
-  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).min, -8);
+  EXPECT_EQ(FindObserver("percentile")->choose(o, options).min, -8);
   options.percentile = 98;  // 10: all of the first bin
-  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).min, -6);
-  EXPECT_EQ(ObserverOf(Observer::kPercentile).choose(o, options).max, 12);
+  EXPECT_EQ(FindObserver("percentile")->choose(o, options).min, -6);
+  EXPECT_EQ(FindObserver("percentile")->choose(o, options).max, 12);
   // Nearly everything is cut: one bin stays.
   options.percentile = 1e-6;
-  const Range one = ObserverOf(Observer::kPercentile).choose(o, options);
+  const Range one = FindObserver("percentile")->choose(o, options);
   EXPECT_GT(one.max, one.min);
 }
 
@@ -179,7 +179,7 @@ TEST(Mse, NeitherEndCanBeImproved) {
       o.histogram.counts[i] =
           static_cast<int64_t>(1e5 * std::exp(-std::fabs(o.histogram.centre(i)) / 3)) +
           (i % 400 == 7);
-    const Range r = ObserverOf(Observer::kMse).choose(o, {});
+    const Range r = FindObserver("mse")->choose(o, {});
     const auto error = [&](double low, double high) {
       const double step = (high - low) / 255;
       double sum = 0;
@@ -237,13 +237,13 @@ TEST(Mse, TheEndsOfLeastErrorInTurn) {
         if (error(min * i / 64, high) < error(low, high)) low = min * i / 64;
       }
     }
-    const Range r = ObserverOf(Observer::kMse).choose(o, {});
+    const Range r = FindObserver("mse")->choose(o, {});
     EXPECT_EQ(r.min, static_cast<float>(low)) << trial;
     EXPECT_EQ(r.max, static_cast<float>(high)) << trial;
   }
   Observed constant;
   constant.range = {3, 3};
-  const Range r = ObserverOf(Observer::kMse).choose(constant, {});
+  const Range r = FindObserver("mse")->choose(constant, {});
   EXPECT_EQ(r.min, 3);
   EXPECT_EQ(r.max, 3);
 }
@@ -272,7 +272,7 @@ TEST(Calibrate, MovingAveragesAndChannelsByHand) {
       Tensor::FromValues<float>(Shape{2, 3}, {-3, 1, 2, 0.5f, 0, 2}),
       Tensor::FromValues<float>(Shape{2, 3}, {7, 0, 1, 1, 3, 0})};
   CalibrationOptions options;
-  options.observer = Observer::kMovingAverage;
+  options.observer = FindObserver("moving-average");
   const auto ranges = Calibrate(net, Reference(), Given(samples), options);
   ASSERT_TRUE(ranges) << ranges.error().message();
   const Range& x = ranges->at("x");
@@ -314,7 +314,7 @@ TEST(Calibrate, ElementsOnBordersCountAbove) {
   std::vector<float> values;
   for (int i = 0; i <= 256; ++i) values.push_back(static_cast<float>(i));
   CalibrationOptions options;
-  options.observer = Observer::kPercentile;
+  options.observer = FindObserver("percentile");
   options.bins = 256;
   options.percentile = 100 * (1 - 4.0 / 257) + 1e-9;  // cut: just under 2
   const auto ranges = Calibrate(net, Reference(),
@@ -343,9 +343,10 @@ TEST(Calibrate, HistogramsAreOfWhatTheObserverAsksFor) {
     std::vector<Tensor> tensors;
     for (auto& sample : samples)
       tensors.push_back(Tensor::FromValues<float>(Shape{1, 500}, sample));
-    for (const Observer id : {Observer::kPercentile, Observer::kEntropy, Observer::kMse}) {
-      const bool magnitude = id == Observer::kEntropy;
-      const CalibrationOptions options = {.observer = id, .percentile = 97, .bins = 300};
+    for (const ObserverDef* def :
+         {FindObserver("percentile"), FindObserver("entropy"), FindObserver("mse")}) {
+      const bool magnitude = def == FindObserver("entropy");
+      const CalibrationOptions options = {.observer = def, .percentile = 97, .bins = 300};
       o.histogram.low = magnitude ? 0 : o.range.min;
       o.histogram.high = magnitude ? std::max(-o.range.min, o.range.max) : o.range.max;
       o.histogram.counts.assign(300, 0);
@@ -356,11 +357,11 @@ TEST(Calibrate, HistogramsAreOfWhatTheObserverAsksFor) {
           ++o.histogram.counts[std::min<size_t>(static_cast<size_t>(300 * share), 299)];
         }
       }
-      const Range wanted = ObserverOf(id).choose(o, options);
+      const Range wanted = def->choose(o, options);
       const auto ranges = Calibrate(net, Reference(), Given(tensors), options);
       ASSERT_TRUE(ranges) << ranges.error().message();
-      EXPECT_EQ(ranges->at("x").min, wanted.min) << ObserverOf(id).name;
-      EXPECT_EQ(ranges->at("x").max, wanted.max) << ObserverOf(id).name;
+      EXPECT_EQ(ranges->at("x").min, wanted.min) << def->name;
+      EXPECT_EQ(ranges->at("x").max, wanted.max) << def->name;
     }
   }
 }
@@ -386,7 +387,7 @@ output %z
 )");
   for (const ObserverDef* def : AllObservers()) {
     CalibrationOptions options;
-    options.observer = def->id;
+    options.observer = def;
     const Tensor inputs[] = {Tensor::FromValues<float>(Shape{2, 2, 1}, {1, 2, 3, 5}),
                              Tensor::FromValues<float>(Shape{2, 1, 2}, {1, -1, 2, -2}),
                              Tensor::FromValues<int64_t>(Shape{2}, {1, 2})};
@@ -430,11 +431,11 @@ TEST(Calibrate, SamplesWithoutElements) {
   const Tensor some = Tensor::FromValues<float>(Shape{1, 2}, {2, 3});
   for (const ObserverDef* def : AllObservers()) {
     CalibrationOptions options;
-    options.observer = def->id;
+    options.observer = def;
     const auto ranges = Calibrate(net, Reference(), Given({none, some, none}), options);
     ASSERT_TRUE(ranges) << ranges.error().message();
     // The ranges by squared error hold 0.
-    EXPECT_EQ(ranges->at("x").min, def->id == Observer::kMse ? 0 : 2) << def->name;
+    EXPECT_EQ(ranges->at("x").min, def == FindObserver("mse") ? 0 : 2) << def->name;
     EXPECT_EQ(ranges->at("x").max, 3) << def->name;
     EXPECT_EQ(ranges->count("s"), 0) << def->name;
     EXPECT_EQ(ranges->count("t"), 0) << def->name;
@@ -459,11 +460,12 @@ TEST(Calibrate, ErrorsOfTheSecondPass) {
     return body(std::span(&x, 1));
   };
   const auto ranges =
-      Calibrate(net, Reference(), samples, {.observer = Observer::kPercentile}, &notes);
+      Calibrate(net, Reference(), samples, {.observer = FindObserver("percentile")}, &notes);
   ASSERT_FALSE(ranges);
   EXPECT_EQ(ranges.error().message(), "the file is gone");
   passes = 2;
-  EXPECT_TRUE(Calibrate(net, Reference(), samples, {.observer = Observer::kPercentile}, &notes));
+  EXPECT_TRUE(
+      Calibrate(net, Reference(), samples, {.observer = FindObserver("percentile")}, &notes));
   EXPECT_EQ(passes, 4);
   EXPECT_EQ(notes.samples, 2);
 }

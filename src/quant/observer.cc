@@ -2,8 +2,6 @@
 
 #include <numeric>
 
-#include "base/check.h"
-
 namespace evoq {
 
 #define EVOQ_OBSERVER(symbol) extern const ObserverDef symbol;
@@ -30,11 +28,8 @@ const ObserverDef* FindObserver(std::string_view name) {
   return nullptr;
 }
 
-const ObserverDef& ObserverOf(Observer id) {
-  for (const ObserverDef* def : AllObservers()) {
-    if (id == def->id) return *def;
-  }
-  EVOQ_CHECK(false, "observer {} has no row", static_cast<int>(id));
+const ObserverDef& ObserverOf(const CalibrationOptions& options) {
+  return options.observer != nullptr ? *options.observer : *AllObservers().front();
 }
 
 }  // namespace evoq

@@ -39,14 +39,15 @@ enum class HistogramKind {
 
 struct ObserverDef {
   const char* name;  // "minmax": what --observer names
-  Observer id;
-  const char* doc;  // one sentence for the documentation
-  HistogramKind histogram;
+  const char* doc;   // one sentence for the documentation
+  HistogramKind histogram = HistogramKind::kNone;
+  bool takes_percentile = false;  // CalibrationOptions::percentile
   Range (*choose)(const Observed& observed, const CalibrationOptions& options);
 };
 
 std::span<const ObserverDef* const> AllObservers();
 const ObserverDef* FindObserver(std::string_view name);  // nullptr when there is none
-const ObserverDef& ObserverOf(Observer id);
+// The one that the options name.
+const ObserverDef& ObserverOf(const CalibrationOptions& options);
 
 }  // namespace evoq

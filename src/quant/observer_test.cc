@@ -70,7 +70,9 @@ TEST(Observers, EveryRowMeetsItsBound) {
         << "observer " << def->name << " has no bound in this test";
     EXPECT_GT(std::string(def->doc).size(), 20) << def->name;
     EXPECT_EQ(FindObserver(def->name), def);
-    EXPECT_EQ(&ObserverOf(def->id), def);
+    CalibrationOptions options;
+    options.observer = def;
+    EXPECT_EQ(&ObserverOf(options), def);
     for (bool one_sided : {false, true}) {
       const auto x = HeavyTailed(200000, one_sided);
       const Range r = def->choose(Observe(x, def->histogram, 2048), {});
@@ -91,7 +93,7 @@ TEST(Observers, MseIsTheBestOfAll) {
     const auto error = [&](const ObserverDef& def) {
       return Mse(x, def.choose(Observe(x, def.histogram, 2048), {}));
     };
-    const double best = error(ObserverOf(Observer::kMse));
+    const double best = error(*FindObserver("mse"));
     for (const ObserverDef* def : AllObservers()) EXPECT_LE(best, error(*def) * 1.02) << def->name;
   }
 }
@@ -113,7 +115,7 @@ TEST(Mse, EndsAreMultiplesOfA64th) {
   o.histogram = {-64, 64, std::vector<int64_t>(1280, 0)};
   o.histogram.counts[635] = 100000000;  // [-0.5, -0.4)
   o.histogram.counts.front() = o.histogram.counts.back() = 1;
-  const Range r = ObserverOf(Observer::kMse).choose(o, {});
+  const Range r = FindObserver("mse")->choose(o, {});
   EXPECT_EQ(r.min, -1);
   EXPECT_EQ(r.max, 1);
 }
@@ -124,7 +126,7 @@ TEST(Observers, PercentileCutsBothEnds) {
   o.histogram = {-50, 50, std::vector<int64_t>(100, 100)};
   CalibrationOptions options;
   options.percentile = 90;
-  const Range r = ObserverOf(Observer::kPercentile).choose(o, options);
+  const Range r = FindObserver("percentile")->choose(o, options);
   EXPECT_FLOAT_EQ(r.min, -45);
   EXPECT_FLOAT_EQ(r.max, 45);
 }
@@ -195,7 +197,7 @@ TEST(Calibrate, MinMaxIsExactAndOrderDoesNotMatter) {
   const Graph net = MakeNet(kConvNet);
   for (const ObserverDef* def : AllObservers()) {
     CalibrationOptions options;
-    options.observer = def->id;
+    options.observer = def;
     CalibrationNotes notes;
     auto ranges = Calibrate(net, Reference(), RandomSamples(net, 5), options, &notes);
     ASSERT_TRUE(ranges) << ranges.error().message();
@@ -203,7 +205,7 @@ TEST(Calibrate, MinMaxIsExactAndOrderDoesNotMatter) {
     EXPECT_EQ(notes.warnings, std::vector<std::string>());
     for (const char* name : {"x", "s", "d", "p", "m", "l", "l.linear", "g", "f", "c"})
       EXPECT_EQ(ranges->count(name), 1) << name;
-    if (def->id == Observer::kMovingAverage) continue;
+    if (def == FindObserver("moving-average")) continue;
     const auto backwards =
         [&](const std::function<Status(std::span<const Tensor>)>& body) -> Status {
       for (int i = 4; i >= 0; --i) {
@@ -251,7 +253,7 @@ TEST(Calibrate, BadDataIsNamed) {
 TEST(RangesFile, RoundTripAndErrors) {
   const std::string path = testing::TempDir() + "/evoq_ranges.json";
   const Ranges ranges = {{"a\"b", {-0.1f, 1e-30f}}, {"conv/1", {0, 3.4e38f, {0.1f, -2}}}};
-  ASSERT_TRUE(SaveRanges(ranges, {.observer = Observer::kEntropy}, path, 12));
+  ASSERT_TRUE(SaveRanges(ranges, {.observer = FindObserver("entropy")}, path, 12));
   auto back = LoadRanges(path);
   ASSERT_TRUE(back) << back.error().message();
   ASSERT_EQ(back->size(), 2);

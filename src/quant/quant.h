@@ -34,12 +34,12 @@ using PrepareFn = std::function<Result<RunFn>(const Graph& graph)>;
 using SamplesFn =
     std::function<Status(const std::function<Status(std::span<const Tensor> inputs)>&)>;
 
-enum class Observer { kMinMax, kMovingAverage, kPercentile, kEntropy, kMse };
+struct ObserverDef;  // quant/observer.h
 
 struct CalibrationOptions {
-  Observer observer = Observer::kMinMax;
-  double percentile = 99.99;  // of kPercentile
-  int bins = 2048;            // histogram resolution of kPercentile, kEntropy, kMse
+  const ObserverDef* observer = nullptr;  // of AllObservers(); nullptr: the first, minmax
+  double percentile = 99.99;              // of the observer of this name
+  int bins = 2048;                        // of the histogram of observers that take one
 };
 
 // What a calibration says beside the ranges.

@@ -81,10 +81,10 @@ Status SaveRanges(const Ranges& ranges, const CalibrationOptions& options, const
   std::string text = fmt::format(
       "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"evoq\": \"{}\",\n  \"observer\": "
       "\"{}\",\n",
-      kFormat, kVersion, EVOQ_VERSION, ObserverOf(options.observer).name);
-  if (options.observer == Observer::kPercentile)
+      kFormat, kVersion, EVOQ_VERSION, ObserverOf(options).name);
+  if (ObserverOf(options).takes_percentile)
     text += fmt::format("  \"percentile\": {},\n", options.percentile);
-  if (ObserverOf(options.observer).histogram != HistogramKind::kNone)
+  if (ObserverOf(options).histogram != HistogramKind::kNone)
     text += fmt::format("  \"bins\": {},\n", options.bins);
   text += fmt::format("  \"samples\": {},\n  \"ranges\": {{", samples);
   const char* separator = "\n";

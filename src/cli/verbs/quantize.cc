@@ -6,6 +6,7 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "cli/verb.h"
+#include "quant/observer.h"
 #include "quant/unfuse.h"
 
 namespace evoq {
@@ -114,7 +115,10 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
                     ->capture_default_str();
   app.add_option("--preprocess", o->preprocess,
                  "How images become inputs (default: MODEL.preprocess.json beside the model)");
-  app.add_option("--observer", o->observer, "minmax, moving-average, percentile, entropy or mse");
+  std::vector<std::string> observers;
+  for (const ObserverDef* observer : AllObservers()) observers.push_back(observer->name);
+  app.add_option("--observer", o->observer,
+                 fmt::format("How ranges are chosen: {}", fmt::join(observers, ", ")));
   auto* percentile = app.add_option("--percentile", o->percentile, "Of --observer percentile")
                          ->capture_default_str();
   app.add_flag("--per-tensor", o->per_tensor,

@@ -65,9 +65,11 @@ Range Choose(const Observed& observed, const CalibrationOptions&) {
 }  // namespace
 
 extern const ObserverDef kEntropyObserver = {
-    "entropy", Observer::kEntropy,
-    "The magnitude whose 8-bit histogram loses least information (Kullback-Leibler divergence) "
-    "against the full one.",
-    HistogramKind::kMagnitude, Choose};
+    .name = "entropy",
+    .doc =
+        "The magnitude whose 8-bit histogram loses least information (Kullback-Leibler divergence) "
+        "against the full one.",
+    .histogram = HistogramKind::kMagnitude,
+    .choose = Choose};
 
 }  // namespace evoq

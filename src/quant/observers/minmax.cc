@@ -3,8 +3,9 @@
 namespace evoq {
 
 extern const ObserverDef kMinMaxObserver = {
-    "minmax", Observer::kMinMax,
-    "The smallest and the largest value seen: nothing is ever cut off.", HistogramKind::kNone,
-    [](const Observed& observed, const CalibrationOptions&) { return observed.range; }};
+    .name = "minmax",
+    .doc = "The smallest and the largest value seen: nothing is ever cut off.",
+    .histogram = HistogramKind::kNone,
+    .choose = [](const Observed& observed, const CalibrationOptions&) { return observed.range; }};
 
 }  // namespace evoq

@@ -1,56 +1,13 @@
-#include <algorithm>
-#include <cmath>
-
-#include "quant/observer.h"
+#include "quant/observers/least_error.h"
 
 namespace evoq {
-namespace {
-
-constexpr int kSteps = 64;  // candidates per end: multiples of 1/64 of it
-
-// Mean squared error of quantizing the histogram's elements (taken at their bins' centres) to 255
-// steps of [low, high], which holds 0: rounding gives step^2 / 12 inside, cutting off the squared
-// distance outside.
-double Error(const Histogram& h, double low, double high) {
-  const double step = (high - low) / 255;
-  double error = 0;
-  for (size_t i = 0; i < h.counts.size(); ++i) {
-    if (h.counts[i] == 0) continue;
-    const double x = h.centre(i), outside = x < low ? low - x : x > high ? x - high : 0;
-    error += static_cast<double>(h.counts[i]) * (outside > 0 ? outside * outside
-                                                 : x == 0    ? 0
-                                                             : step * step / 12);
-  }
-  return error;
-}
-
-// Shortens one end, then the other, twice: the error falls at every step.
-Range Choose(const Observed& observed, const CalibrationOptions&) {
-  if (observed.histogram.counts.empty()) return observed.range;
-  const double min = std::min(0.0f, observed.range.min), max = std::max(0.0f, observed.range.max);
-  double low = min, high = max, least = Error(observed.histogram, low, high);
-  for (int round = 0; round < 2; ++round) {
-    for (double* end : {&high, &low}) {
-      const double whole = end == &high ? max : min;
-      double best = *end;
-      for (int i = 1; i <= kSteps; ++i) {
-        *end = whole * i / kSteps;
-        const double error = low < high ? Error(observed.histogram, low, high) : INFINITY;
-        if (error < least) {
-          least = error;
-          best = *end;
-        }
-      }
-      *end = best;
-    }
-  }
-  return {static_cast<float>(low), static_cast<float>(high)};
-}
-
-}  // namespace
 
 extern const ObserverDef kMseObserver = {
-    "mse", Observer::kMse, "The range with the least mean squared error of 8-bit quantization.",
-    HistogramKind::kSigned, Choose};
+    .name = "mse",
+    .doc = "The range with the least mean squared error of 8-bit quantization.",
+    .histogram = HistogramKind::kSigned,
+    .choose = [](const Observed& observed, const CalibrationOptions&) {
+      return LeastErrorRange(observed, 1);
+    }};
 
 }  // namespace evoq

@@ -24,8 +24,10 @@ Range Choose(const Observed& observed, const CalibrationOptions& options) {
 }  // namespace
 
 extern const ObserverDef kPercentileObserver = {
-    "percentile", Observer::kPercentile,
-    "The range that holds the given percentage of the elements, cut equally at both ends.",
-    HistogramKind::kSigned, Choose};
+    .name = "percentile",
+    .doc = "The range that holds the given percentage of the elements, cut equally at both ends.",
+    .histogram = HistogramKind::kSigned,
+    .takes_percentile = true,
+    .choose = Choose};
 
 }  // namespace evoq
