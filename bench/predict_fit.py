@@ -237,10 +237,10 @@ def families():
 
 
 ISAS = {
+    "AVX512_BF16": "Isa::kAvx512",  # its constants serve both
     "AVX512": "Isa::kAvx512",
     "AVX2": "Isa::kAvx2",
     "SCALAR": "Isa::kScalar",
-    "NEON": "Isa::kNeon",
 }
 
 

@@ -2,61 +2,108 @@
 
 #include <cpuinfo.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/text.h"
 #include "base/version.h"
 
 namespace evoq {
 
+namespace {
+
+struct NamedIsa {
+  const char* name;
+  Isa isa;
+};
+
+// Better ones first. A new one is a row here and rows in the kernel families that use it
+// (kernels/isa_table.h).
+constexpr NamedIsa kNamed[] = {{"AVX512_BF16", Isa::kAvx512Bf16},
+                               {"AVX512", Isa::kAvx512},
+                               {"AVX2", Isa::kAvx2},
+                               {"SCALAR", Isa::kScalar}};
+
+struct FeatureTest {
+  Isa::Feature feature;
+  bool (*present)();
+};
+
+#if defined(__x86_64__)
+constexpr FeatureTest kTests[] = {
+    {Isa::kFeatureAvx2,
+     [] { return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_fma3() && cpuinfo_has_x86_f16c(); }},
+    {Isa::kFeatureAvx512,
+     [] {
+       return cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
+              cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq() &&
+              cpuinfo_has_x86_avx512vnni();
+     }},
+    {Isa::kFeatureAvx512Bf16, [] { return cpuinfo_has_x86_avx512bf16(); }},
+};
+#else
+constexpr std::span<const FeatureTest> kTests;
+#endif
+
+Isa MachineFeatures() {
+  Isa machine;
+  if (!cpuinfo_initialize()) return machine;
+  for (const FeatureTest& test : kTests) {
+    if (test.present()) machine.features |= test.feature;
+  }
+  return machine;
+}
+
+}  // namespace
+
+std::span<const Isa> AllIsas() {
+  static constexpr auto kAll = [] {
+    std::array<Isa, std::size(kNamed)> all;
+    std::transform(std::begin(kNamed), std::end(kNamed), all.begin(),
+                   [](const NamedIsa& named) { return named.isa; });
+    return all;
+  }();
+  return kAll;
+}
+
 const char* IsaName(Isa isa) {
-  switch (isa) {
-    case Isa::kScalar: return "SCALAR";
-    case Isa::kAvx2: return "AVX2";
-    case Isa::kAvx512: return "AVX512";
-    case Isa::kNeon: return "NEON";
+  for (const NamedIsa& named : kNamed) {
+    if (isa.Has(named.isa)) return named.name;
   }
   return "?";
 }
 
+std::optional<Isa> IsaFromName(std::string_view name) {
+  for (const NamedIsa& named : kNamed) {
+    if (name == named.name) return named.isa;
+  }
+  return std::nullopt;
+}
+
+std::string IsaNames() {
+  std::string names;
+  for (size_t i = std::size(kNamed); i-- > 0;)
+    names += fmt::format("{}{}", kNamed[i].name, i > 1 ? ", " : i == 1 ? " or " : "");
+  return names;
+}
+
 bool IsaSupported(Isa isa) {
-  if (isa == Isa::kScalar) return true;
-  if (!cpuinfo_initialize()) return false;
-#if defined(__x86_64__)
-  const bool avx2 = cpuinfo_has_x86_avx2() && cpuinfo_has_x86_fma3() && cpuinfo_has_x86_f16c();
-  if (isa == Isa::kAvx2) return avx2;
-  if (isa == Isa::kAvx512)
-    return avx2 && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
-           cpuinfo_has_x86_avx512vl() && cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vnni();
-#elif defined(__aarch64__)
-  if (isa == Isa::kNeon) return cpuinfo_has_arm_neon_dot();
-#endif
-  return false;
+  static const Isa machine = MachineFeatures();
+  return machine.Has(isa);
 }
 
 Result<Isa> SelectIsa() {
-  static constexpr Isa kBestFirst[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kScalar};
   if (const char* wanted = std::getenv("EVOQ_TARGET"); wanted != nullptr && *wanted != '\0') {
-    for (Isa isa : kBestFirst) {
-      if (std::string_view(wanted) != IsaName(isa)) continue;
-      if (IsaSupported(isa)) return isa;
-      return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it", wanted,
-                  CpuName());
-    }
-    return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: expected SCALAR, AVX2, AVX512 or NEON", wanted);
+    const std::optional<Isa> isa = IsaFromName(wanted);
+    if (!isa) return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: expected {}", wanted, IsaNames());
+    if (IsaSupported(*isa)) return *isa;
+    return Fail(ErrorCode::kUsage, "EVOQ_TARGET={}: this machine ({}) does not have it", wanted,
+                CpuName());
   }
-  for (Isa isa : kBestFirst) {
-    if (IsaSupported(isa)) return isa;
-  }
-  return Isa::kScalar;
-}
-
-bool HasBf16() {
-#if defined(__x86_64__)
-  return cpuinfo_initialize() && cpuinfo_has_x86_avx512bf16();
-#else
-  return false;
-#endif
+  const auto all = AllIsas();
+  return *std::find_if(all.begin(), all.end(), IsaSupported);
 }
 
 int64_t LargestCacheBytes() {

@@ -1,33 +1,55 @@
-// The instruction set that kernels run with.
+// The instruction sets that kernels run with.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
 namespace evoq {
 
-// Ordered: a higher one of the same architecture implies the lower ones.
-enum class Isa {
-  kScalar,  // plain C++, everywhere: the definition of every result
-  kAvx2,    // AVX2 + FMA + F16C
-  kAvx512,  // AVX-512 F/BW/VL/DQ + VNNI
-  kNeon,    // Armv8.2 with dot product
-};
+// What kernels may use of a processor: a set of features. A kernel names the set that it needs; a
+// machine, or EVOQ_TARGET, gives the set that there is.
+struct Isa {
+  uint32_t features = 0;  // bits of Feature
 
-// "SCALAR", "AVX2", "AVX512", "NEON": the spelling of EVOQ_TARGET.
+  enum Feature : uint32_t {
+    kFeatureAvx2 = 1 << 0,        // AVX2, FMA, F16C
+    kFeatureAvx512 = 1 << 1,      // AVX-512 F, BW, VL, DQ and VNNI
+    kFeatureAvx512Bf16 = 1 << 2,  // products of bfloat16 pairs
+  };
+
+  constexpr bool Has(Isa needs) const { return (features & needs.features) == needs.features; }
+  friend constexpr bool operator==(Isa, Isa) = default;
+
+  // The sets that have a name.
+  static const Isa kScalar, kAvx2, kAvx512, kAvx512Bf16;
+};
+inline constexpr Isa Isa::kScalar{};  // plain C++, everywhere: the definition of every result
+inline constexpr Isa Isa::kAvx2{kFeatureAvx2};
+inline constexpr Isa Isa::kAvx512{kFeatureAvx2 | kFeatureAvx512};
+inline constexpr Isa Isa::kAvx512Bf16{kFeatureAvx2 | kFeatureAvx512 | kFeatureAvx512Bf16};
+
+// The named sets, better ones first; the last one is kScalar.
+std::span<const Isa> AllIsas();
+
+// "SCALAR", "AVX2", "AVX512", "AVX512_BF16": the spelling of EVOQ_TARGET, of the best named set
+// that `isa` has.
 const char* IsaName(Isa isa);
+// The set of this name, nothing where there is none.
+std::optional<Isa> IsaFromName(std::string_view name);
+// "SCALAR, AVX2, AVX512 or AVX512_BF16", for messages.
+std::string IsaNames();
 
 // Whether this machine can run it.
 bool IsaSupported(Isa isa);
 
-// The best one of this machine, or the one that EVOQ_TARGET names.
+// The best named set of this machine, or the one that EVOQ_TARGET names.
 // Errors: kUsage when EVOQ_TARGET is misspelled or names what the machine lacks.
 Result<Isa> SelectIsa();
-
-// Whether the machine has AVX512_BF16 (asked separately: it is not implied by kAvx512).
-bool HasBf16();
 
 // What measured times hold for: processor, instruction set and version of evoq.
 std::string MachineName(Isa isa);

@@ -148,7 +148,7 @@ TEST(Recurrent, RandomCells) {
     const Case c = RandomCase(random);
     SCOPED_TRACE(c.ToString());
     const Graph graph = GraphOf(c, random);
-    for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    for (Isa isa : AllIsas()) {
       if (IsaSupported(isa)) ExpectClose(graph, c, isa, 1 + static_cast<int>(random() % 2), random);
     }
   }

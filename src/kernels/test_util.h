@@ -16,8 +16,8 @@ namespace evoq {
 // Instruction sets of this machine, scalar first.
 inline std::vector<Isa> TestIsas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
-    if (IsaSupported(isa)) isas.push_back(isa);
+  for (Isa isa : AllIsas()) {
+    if (IsaSupported(isa)) isas.insert(isas.begin(), isa);
   }
   return isas;
 }

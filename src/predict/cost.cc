@@ -65,8 +65,11 @@ const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_vi
 }
 
 Isa FittedIsa(Isa isa) {
-  for (const Efficiency& e : kEfficiencies) {
-    if (e.isa == isa) return isa;
+  for (Isa named : AllIsas()) {
+    if (!isa.Has(named)) continue;
+    for (const Efficiency& e : kEfficiencies) {
+      if (e.isa == named) return named;
+    }
   }
   return Isa::kAvx512;
 }

@@ -144,7 +144,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     CountPrecision(step.decision, scheme);
     scheme.step_list.push_back(std::move(s));
   }
-  const double common = FittedIsa(limits.isa) == limits.isa ? kCommonSpread : kForeignSpread;
+  const double common = limits.isa.Has(FittedIsa(limits.isa)) ? kCommonSpread : kForeignSpread;
   double variance = common * common;
   for (const auto& [family, family_off] : off) variance += family_off / ns * (family_off / ns);
   const double factor = std::exp(kDeviations * std::sqrt(variance));

@@ -122,7 +122,7 @@ std::string ToText(const Forecast& forecast) {
     out += fmt::format("  {:<14} {:>10}  {:<28}{}  {}\n", s.scheme, HumanBytes(s.file_bytes),
                        RangeText(s), measured, s.scheme == "float32" ? "" : PayoffText(s));
   }
-  if (forecast.constants != limits.isa)
+  if (!limits.isa.Has(forecast.constants))
     out +=
         fmt::format("  with constants of {}, for want of any of {}: the ranges are wide for that\n",
                     IsaName(forecast.constants), IsaName(limits.isa));

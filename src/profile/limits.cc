@@ -11,6 +11,7 @@
 #include "base/aligned.h"
 #include "base/thread_pool.h"
 #include "base/threads.h"
+#include "kernels/isa_table.h"
 #include "profile/machine.h"
 #include "profile/peak_loops.h"
 
@@ -138,11 +139,13 @@ double ForkNs(int threads) {
 
 const PeakLoops& LoopsOf(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return Avx2PeakLoops();
-  if (isa == Isa::kAvx512) return Avx512PeakLoops();
+  static const IsaRow<PeakLoops> kRows[] = {{Isa::kAvx512, &Avx512PeakLoops()},
+                                            {Isa::kAvx2, &Avx2PeakLoops()},
+                                            {Isa::kScalar, &ScalarPeakLoops()}};
+#else
+  static const IsaRow<PeakLoops> kRows[] = {{Isa::kScalar, &ScalarPeakLoops()}};
 #endif
-  (void)isa;
-  return ScalarPeakLoops();
+  return *RowFor(kRows, isa).table;
 }
 
 int64_t CoreCacheBytes() {
@@ -166,7 +169,7 @@ Limits MeasureLimits(Isa isa, int threads) {
   const PeakLoops* loops = &LoopsOf(isa);
   limits.int8_gops = ComputePeak(loops->int8, threads);
   limits.fp32_gflops = ComputePeak(loops->fp32, threads);
-  if (HasBf16()) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
+  if (isa.Has(Isa::kAvx512Bf16)) limits.bf16_gflops = ComputePeak(loops->bf16, threads);
   limits.l3_read_gbps = ReadBandwidth(*loops, kL3Bytes * threads, 8, threads);
   limits.dram_read_gbps = ReadBandwidth(*loops, kDramBytes, 1, threads);
   return limits;

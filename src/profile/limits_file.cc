@@ -37,10 +37,9 @@ constexpr SizeField kSizes[] = {{"l2_bytes", &MachineLimits::l2_bytes},
                                 {"l3_bytes", &MachineLimits::l3_bytes}};
 
 Result<Isa> ParseIsa(const json& name) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
-    if (name == IsaName(isa)) return isa;
-  }
-  return InvalidInput("isa is {}, expected SCALAR, AVX2, AVX512 or NEON", name.dump());
+  const auto isa = name.is_string() ? IsaFromName(name.get<std::string>()) : std::nullopt;
+  if (!isa) return InvalidInput("isa is {}, expected {}", name.dump(), IsaNames());
+  return *isa;
 }
 
 Result<MachineLimits> FromJson(const json& from) {

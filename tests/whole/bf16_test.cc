@@ -44,7 +44,7 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
     EXPECT_FALSE(IsLinear(node) && step.decision.precision != "bf16")
         << node.name << ": " << step.decision.float_why;
   }
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+  for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     Tensor first;
     for (int threads : {1, 2, 3}) {

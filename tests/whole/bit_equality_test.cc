@@ -34,7 +34,7 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
         << node.name << ": " << step.decision.float_why;
   }
   int configurations = 0;
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+  for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     for (int threads : {1, 2}) {
       auto executor = Must(Executor::Create(program, {threads, isa}), path);

@@ -102,6 +102,9 @@ struct DwTable {
                     int64_t begin, int64_t end);
   void (*float_rows)(const DwFloatArgs& args, const float* x, const float* residual, float* y,
                      int64_t begin, int64_t end);
+  // Columns of the rings of rows that int8_rows can walk (kernels/dwconv/dwconv_walk.inl.h): 16 or
+  // 64, 0 for none.
+  int ring_lanes = 0;
 };
 EVOQ_ISA_TABLE(DwTable)
 

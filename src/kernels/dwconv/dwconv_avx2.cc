@@ -186,6 +186,7 @@ void Int8Rows(const DwInt8Args& args, const uint8_t* x, const void* residual, vo
 
 }  // namespace
 
-extern const DwTable kDwTable = {Int8Rows, RowsOf<float>};
+extern const DwTable kDwTable = {
+    .int8_rows = Int8Rows, .float_rows = RowsOf<float>, .ring_lanes = 16};
 
 }  // namespace evoq::avx2

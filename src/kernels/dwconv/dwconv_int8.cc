@@ -17,9 +17,9 @@ int FirstPart(int w) { return std::clamp(w, -128, 127); }
 // Whether kernels/dwconv/dwconv_walk.inl.h takes this shape.
 bool UsesRing(const DwInt8Args& args, Isa isa) {
   const WindowDim &h = args.shape.h, &w = args.shape.w;
-  return (isa == Isa::kAvx2 || (isa == Isa::kAvx512 && args.quads != nullptr)) &&
-         h.kernel == w.kernel && HasDepthwiseVariant(w.kernel) &&
-         (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
+  const int lanes = DwTableFor(isa).ring_lanes;
+  return (lanes == 16 || (lanes == 64 && args.quads != nullptr)) && h.kernel == w.kernel &&
+         HasDepthwiseVariant(w.kernel) && (w.stride == 1 || (w.stride == 2 && w.dilation == 1));
 }
 
 }  // namespace
@@ -88,7 +88,8 @@ void DwInt8State::SetRing16() {
 void DwInt8State::SetRing() {
   if (!UsesRing(args, isa)) return;
   const DwShape& shape = args.shape;
-  isa == Isa::kAvx512 ? SetRing64() : SetRing16();
+  const bool wide = DwTableFor(isa).ring_lanes == 64;
+  wide ? SetRing64() : SetRing16();
   args.ring = ring.data();
   const size_t row = static_cast<size_t>(shape.w.in * shape.channels);
   padding_row = AlignedBuffer(row);
@@ -100,7 +101,7 @@ void DwInt8State::SetRing() {
                        std::abs(static_cast<double>(args.bias[c]));
     largest = std::max(largest, sum * static_cast<double>(std::abs(args.multiplier[c])));
   }
-  args.real = isa == Isa::kAvx512 && args.float_output && !args.bounds.leaky;
+  args.real = wide && args.float_output && !args.bounds.leaky;
   args.plain = !args.float_output && !args.has_residual && !args.bounds.leaky && largest < 0x1p30;
 }
 

@@ -3,5 +3,5 @@
 #include "kernels/dwconv/dwconv_int8.inl.h"
 
 namespace evoq::scalar {
-extern const DwTable kDwTable = {Int8RowsPlain, RowsOf<float>};
+extern const DwTable kDwTable = {.int8_rows = Int8RowsPlain, .float_rows = RowsOf<float>};
 }

@@ -307,7 +307,7 @@ TEST(Binary, InPlaceEqualsOutOfPlace) {
       const std::vector<const Tensor*> none(2, nullptr);
       const uint32_t mask = kernel.in_place(KernelCall{t.op, t.attrs, types, t.outputs, none});
       EXPECT_EQ(mask, static_cast<uint32_t>(s.a == s.y) | static_cast<uint32_t>(s.b == s.y) << 1);
-      for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+      for (Isa isa : AllIsas()) {
         if (!IsaSupported(isa)) continue;
         const Tensor want = RunKernel(kernel, t, isa)[0];
         for (size_t input : {0, 1}) {

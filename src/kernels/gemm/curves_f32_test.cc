@@ -26,7 +26,7 @@ TEST(CurvesF32, WithinUnitsInTheLastPlace) {
     x.push_back(static_cast<float>(v)), x.push_back(static_cast<float>(-v));
   for (float v : {0.0f, -0.0f, 1.0f, 0.625f, 4.0f, -4.0f, 87.0f, -87.0f, 3e38f, -3e38f})
     x.push_back(v);
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+  for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     for (ActivationKind kind :
          {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,
@@ -55,7 +55,7 @@ TEST(CurvesF32, WithinUnitsInTheLastPlace) {
 }
 
 TEST(CurvesF32, InfinityAndNaN) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     for (ActivationKind kind :
          {ActivationKind::kHardSwish, ActivationKind::kSilu, ActivationKind::kSigmoid,

@@ -166,25 +166,14 @@ class Task {
 
 }  // namespace
 
-const GemmKernelsBf16& KernelsBf16For(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512 && HasBf16()) return kGemmKernelsBf16Avx512;
-  if (isa == Isa::kAvx512 || isa == Isa::kAvx2) return kGemmKernelsBf16Avx2;
-#endif
-  (void)isa;
-  return kGemmKernelsBf16Scalar;
-}
-
 GemmPlanBf16 PlanGemmBf16(const GemmSizesF32& sizes, bool copied, const KernelCall& call,
                           const Activation& activation, Isa isa, int threads) {
   GemmPlanBf16 plan;
-  plan.kernels = &KernelsBf16For(isa);
-#if defined(__x86_64__)
-  const bool narrower = isa == Isa::kAvx512 && plan.kernels != &kGemmKernelsBf16Avx512;
-  plan.blocks = PlanGemmF32(sizes, activation, narrower ? Isa::kAvx2 : isa, threads);
-#else
-  plan.blocks = PlanGemmF32(sizes, activation, isa, threads);
-#endif
+  // Blocks of the instruction set whose tiles these are: machines with AVX-512 but without its
+  // bfloat16 products take those of AVX2.
+  const IsaRow<GemmKernelsBf16>& row = RowFor(kGemmRowsBf16, isa);
+  plan.kernels = row.table;
+  plan.blocks = PlanGemmF32(sizes, activation, row.needs, threads);
   GemmPlanF32& blocks = plan.blocks;
   EVOQ_CHECK(
       blocks.kernels->rows == plan.kernels->rows && blocks.kernels->panels == plan.kernels->panels,

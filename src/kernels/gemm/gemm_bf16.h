@@ -42,7 +42,13 @@ struct GemmJobBf16 {
   const void* residual;  // may be null; same offsets as y
 };
 
-const GemmKernelsBf16& KernelsBf16For(Isa isa);
+inline constexpr IsaRow<GemmKernelsBf16> kGemmRowsBf16[] = {
+#if defined(__x86_64__)
+    {Isa::kAvx512Bf16, &kGemmKernelsBf16Avx512},
+    {Isa::kAvx2, &kGemmKernelsBf16Avx2},
+#endif
+    {Isa::kScalar, &kGemmKernelsBf16Scalar}};
+inline const GemmKernelsBf16& KernelsBf16For(Isa isa) { return *RowFor(kGemmRowsBf16, isa).table; }
 
 // `sizes` in pairs, depth rounded up. `copied`: the source copies its rows, so that no segment may
 // be longer than the copy.

@@ -65,6 +65,6 @@ struct GemmKernelsBf16 {
 
 extern const GemmKernelsBf16 kGemmKernelsBf16Scalar;
 extern const GemmKernelsBf16 kGemmKernelsBf16Avx2;
-extern const GemmKernelsBf16 kGemmKernelsBf16Avx512;  // needs AVX512_BF16 (base/isa.h HasBf16)
+extern const GemmKernelsBf16 kGemmKernelsBf16Avx512;  // needs AVX512_BF16
 
 }  // namespace evoq

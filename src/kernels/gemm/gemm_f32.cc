@@ -155,15 +155,6 @@ void ShareOut(const GemmSizesF32& sizes, int tile_rows, int threads, GemmPlanF32
 
 }  // namespace
 
-const GemmKernelsF32& GemmKernelsForF32(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return kGemmKernelsF32Avx512;
-  if (isa == Isa::kAvx2) return kGemmKernelsF32Avx2;
-#endif
-  (void)isa;
-  return kGemmKernelsF32Scalar;
-}
-
 bool FitsLanesF32(int64_t depth, int64_t columns, Isa isa) {
   return GemmKernelsForF32(isa).lane_rows > 0 && columns >= 1 && columns <= kPanelF32 / 2 &&
          kPanelF32 % columns == 0 && kPanelF32 / columns * depth <= kPanelF32;

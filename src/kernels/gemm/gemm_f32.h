@@ -17,6 +17,7 @@
 #include "kernels/activation.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/isa_table.h"
 
 namespace evoq {
 
@@ -25,7 +26,13 @@ inline constexpr int64_t kMaxDepthF32 =
     1024;  // taps * depth of one segment, unless the matrix has few rows
 
 // The micro-kernels of an instruction set.
-const GemmKernelsF32& GemmKernelsForF32(Isa isa);
+inline constexpr IsaRow<GemmKernelsF32> kGemmRowsF32[] = {
+#if defined(__x86_64__)
+    {Isa::kAvx512, &kGemmKernelsF32Avx512},
+    {Isa::kAvx2, &kGemmKernelsF32Avx2},
+#endif
+    {Isa::kScalar, &kGemmKernelsF32Scalar}};
+inline const GemmKernelsF32& GemmKernelsForF32(Isa isa) { return *RowFor(kGemmRowsF32, isa).table; }
 
 // A part of K that is summed in one go: taps [tap, tap + taps), of each the k in [k, k + depth).
 struct SegmentF32 {

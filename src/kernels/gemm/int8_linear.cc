@@ -435,15 +435,6 @@ void Int8Linear::Run(const void* const* in, void* const* out, const RunContext& 
 
 }  // namespace
 
-const Int8TileDef& Int8TileFor(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return kInt8TileAvx512;
-  if (isa == Isa::kAvx2) return kInt8TileAvx2;
-#endif
-  (void)isa;
-  return kInt8TileScalar;
-}
-
 int32_t RunZero(const Int8LinearSpec& spec, const void* const* in) {
   if (spec.x_zero_input < 0) return spec.x_zero;
   return spec.x_signed ? *static_cast<const int8_t*>(in[spec.x_zero_input])

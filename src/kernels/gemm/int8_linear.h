@@ -11,6 +11,7 @@
 #include "kernels/gemm/int8_finish.h"
 #include "kernels/gemm/int8_rows.h"
 #include "kernels/gemm/layout_k4n16.h"
+#include "kernels/isa_table.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -58,9 +59,14 @@ struct Int8LinearSpec {
   Int8Finish finish;  // its range goes to output 1
 };
 
-// The rows of kernels/gemm/gemm_int8_tile.h for an instruction set; the scalar one where there is
-// none of its own.
-const Int8TileDef& Int8TileFor(Isa isa);
+// The family of int8 products.
+inline constexpr IsaRow<Int8TileDef> kInt8TileRows[] = {
+#if defined(__x86_64__)
+    {Isa::kAvx512, &kInt8TileAvx512},
+    {Isa::kAvx2, &kInt8TileAvx2},
+#endif
+    {Isa::kScalar, &kInt8TileScalar}};
+inline const Int8TileDef& Int8TileFor(Isa isa) { return *RowFor(kInt8TileRows, isa).table; }
 
 // Weights whose groups have fewer than four channels waste most of a four-channel lane: those
 // convolutions take Int8Direct, which reads plain weights.

@@ -144,8 +144,8 @@ class Guarded {
 
 inline std::vector<Isa> SupportedIsas() {
   std::vector<Isa> isas;
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
-    if (IsaSupported(isa)) isas.push_back(isa);
+  for (Isa isa : AllIsas()) {
+    if (IsaSupported(isa)) isas.insert(isas.begin(), isa);
   }
   return isas;
 }

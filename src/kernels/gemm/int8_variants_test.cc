@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/gemm_int8_tile.h"
 #include "kernels/gemm/int8_winograd.h"
+#include "kernels/test_util.h"
 
 namespace evoq {
 namespace {
@@ -25,13 +26,7 @@ Names On(const Int8Geometry& geometry, int threads, Isa isa = Isa::kScalar) {
   return Int8Variants(geometry, options);
 }
 // The instruction set on this machine whose tiles are widest: of at least 32 columns.
-Isa Widest() {
-  Isa widest = Isa::kScalar;
-  for (const Isa isa : {Isa::kNeon, Isa::kAvx2, Isa::kAvx512}) {
-    if (IsaSupported(isa)) widest = isa;
-  }
-  return widest;
-}
+Isa Widest() { return TestIsas().back(); }
 
 // Tiles wider than half of the columns' panels are no choice; larger blocks are one from 65 rows
 // on; who shares out what, with several threads.

@@ -20,13 +20,7 @@ constexpr int64_t kLeastChunkTiles =
     24;  // four register tiles, which share what they read of the weights
 constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
 
-const Int8WinogradDef* DefFor(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return &kInt8WinogradAvx2;
-#endif
-  (void)isa;
-  return nullptr;
-}
+const Int8WinogradDef* DefFor(Isa isa) { return RowFor(kInt8WinogradRows, isa).table; }
 
 // Tiles of 2 x 2 pixels. A chunk of them is transformed into v,
 // [position][tile][channel], multiplied by the weights, [position][panel][channel / 2][16][2], a

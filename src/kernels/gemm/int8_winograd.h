@@ -6,8 +6,18 @@
 #include <string_view>
 
 #include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_winograd_tile.h"
 
 namespace evoq {
+
+// With dot products of four bytes the direct product is faster: only machines without them, but
+// with AVX2, take this one.
+inline constexpr IsaRow<Int8WinogradDef> kInt8WinogradRows[] = {
+#if defined(__x86_64__)
+    {Isa::kAvx512, nullptr},
+    {Isa::kAvx2, &kInt8WinogradAvx2},
+#endif
+    {Isa::kScalar, nullptr}};
 
 inline constexpr std::string_view kInt8Winograd = "winograd 2x2";
 

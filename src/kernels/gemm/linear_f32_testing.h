@@ -131,7 +131,7 @@ inline std::vector<float> RunLinearF32(const LinearCaseF32& c, Isa isa, int thre
 }
 
 inline void CheckLinearF32(const LinearCaseF32& c) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+  for (Isa isa : AllIsas()) {
     if (!IsaSupported(isa)) continue;
     const std::vector<float> y = RunLinearF32(c, isa, 1);
     ASSERT_EQ(y.size(), c.expected.size()) << c.name << " on " << IsaName(isa);

@@ -1,0 +1,154 @@
+// Every family of kernels serves every named set of features by code for that set, or says here why
+// by that of another one. On this machine or not: choosing a table runs none of it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "kernels/bf16/bf16.h"
+#include "kernels/conv/winograd_f32_tile.h"
+#include "kernels/dwconv/dwconv.h"
+#include "kernels/elementwise/binary.h"
+#include "kernels/elementwise/logic.h"
+#include "kernels/gemm/curves_f32.h"
+#include "kernels/gemm/gemm_bf16.h"
+#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/int8_linear.h"
+#include "kernels/gemm/int8_winograd.h"
+#include "kernels/gemm/matmul_w8.h"
+#include "kernels/gemm/pair_int8.h"
+#include "kernels/isa_table.h"
+#include "kernels/math/unary_loops.h"
+#include "kernels/move/move.h"
+#include "kernels/norm/norm.h"
+#include "kernels/pool/pool.h"
+#include "kernels/quantize/half.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/resize/resize.h"
+
+namespace evoq {
+namespace {
+
+struct Family {
+  std::string rows;  // the name of the array
+  std::vector<Isa> needs;
+  std::vector<const void*> tables;
+
+  // The row that a machine with `isa` takes.
+  size_t RowOf(Isa isa) const {
+    size_t i = 0;
+    while (i + 1 < needs.size() && !isa.Has(needs[i])) ++i;
+    return i;
+  }
+};
+
+template <typename Table, size_t kCount>
+Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
+  Family family{name, {}, {}};
+  for (const IsaRow<Table>& row : rows) {
+    family.needs.push_back(row.needs);
+    family.tables.push_back(row.table);
+  }
+  for (Isa isa : AllIsas())
+    EXPECT_EQ(RowFor(rows, isa).table, family.tables[family.RowOf(isa)]) << name;
+  return family;
+}
+
+std::vector<Family> Families() {
+#define EVOQ_FAMILY(rows) Of(#rows, rows)
+  return {
+      EVOQ_FAMILY(HalfTableRows),   EVOQ_FAMILY(QuantizeTableRows), EVOQ_FAMILY(UnaryTableRows),
+      EVOQ_FAMILY(ResizeTableRows), EVOQ_FAMILY(CurveTableRows),    EVOQ_FAMILY(PairTableRows),
+      EVOQ_FAMILY(W8TableRows),     EVOQ_FAMILY(DwTableRows),       EVOQ_FAMILY(DwBf16TableRows),
+      EVOQ_FAMILY(NormTableRows),   EVOQ_FAMILY(Bf16TableRows),     EVOQ_FAMILY(WinogradTableRows),
+      EVOQ_FAMILY(MoveTableRows),   EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),
+      EVOQ_FAMILY(LogicTableRows),  EVOQ_FAMILY(kInt8TileRows),     EVOQ_FAMILY(kGemmRowsF32),
+      EVOQ_FAMILY(kGemmRowsBf16),   EVOQ_FAMILY(kInt8WinogradRows)};
+#undef EVOQ_FAMILY
+}
+
+// Sets that a family serves by code for another set, and why. Families that are not named here and
+// have no products of bfloat16 gain nothing by AVX512_BF16.
+struct Exception {
+  const char* rows;
+  Isa isa, served_by;
+  const char* why;
+};
+constexpr Exception kExceptions[] = {
+    {"kGemmRowsBf16", Isa::kAvx512, Isa::kAvx2,
+     "without products of bfloat16, float32 products of widened pairs run at AVX2's width"},
+};
+
+#if defined(__x86_64__)
+TEST(Families, ServeEveryNamedSet) {
+  for (const Family& family : Families()) {
+    EXPECT_EQ(family.needs.back(), Isa::kScalar) << family.rows << " leaves machines out";
+    for (Isa isa : AllIsas()) {
+      const size_t row = family.RowOf(isa);
+      // AVX512_BF16 is a set of its own for the products of bfloat16 alone.
+      Isa expected = isa;
+      if (isa == Isa::kAvx512Bf16 && family.rows != "kGemmRowsBf16") expected = Isa::kAvx512;
+      for (const Exception& e : kExceptions) {
+        if (family.rows == e.rows && isa == e.isa) expected = e.served_by;
+      }
+      EXPECT_EQ(family.needs[row], expected)
+          << family.rows << " serves " << IsaName(isa) << " by " << IsaName(family.needs[row]);
+      if (family.rows != "kInt8WinogradRows") EXPECT_NE(family.tables[row], nullptr) << family.rows;
+    }
+    // Better rows first: no row hides behind one whose needs are part of its own.
+    for (size_t i = 0; i < family.needs.size(); ++i) {
+      for (size_t j = i + 1; j < family.needs.size(); ++j)
+        EXPECT_FALSE(family.needs[j].Has(family.needs[i])) << family.rows << " row " << j;
+    }
+  }
+}
+
+// A machine with a feature that no row knows takes what its other features give.
+TEST(Families, UnknownFeaturesChangeNothing) {
+  for (const Family& family : Families()) {
+    for (Isa isa : AllIsas())
+      EXPECT_EQ(family.RowOf(Isa{isa.features | 1u << 30}), family.RowOf(isa)) << family.rows;
+  }
+}
+#endif
+
+// Each named set but plain C++ is there because a kernel needs it.
+TEST(Families, EveryNamedSetIsNeeded) {
+#if defined(__x86_64__)
+  for (Isa isa : AllIsas()) {
+    bool needed = false;
+    for (const Family& family : Families()) {
+      for (Isa needs : family.needs) needed |= needs == isa;
+    }
+    EXPECT_TRUE(needed) << IsaName(isa);
+  }
+#endif
+}
+
+// All families of the sources are listed above.
+TEST(Families, AllAreListed) {
+  std::vector<std::string> listed;
+  for (const Family& family : Families()) listed.push_back(family.rows);
+  const std::regex declared(R"(EVOQ_ISA_TABLE\((\w+)\)|IsaRow<\w+>\s+(\w+)\[\])");
+  int found = 0;
+  namespace fs = std::filesystem;
+  for (const auto& entry : fs::recursive_directory_iterator(EVOQ_SOURCE_DIR "/src/kernels")) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(".h") || name == "isa_table.h") continue;
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    const std::string content = text.str();
+    for (std::sregex_iterator it(content.begin(), content.end(), declared), end; it != end; ++it) {
+      const std::string rows = (*it)[1].matched ? (*it)[1].str() + "Rows" : (*it)[2].str();
+      EXPECT_NE(std::find(listed.begin(), listed.end(), rows), listed.end())
+          << entry.path() << " declares " << rows;
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, static_cast<int>(listed.size()));
+}
+
+}  // namespace
+}  // namespace evoq
