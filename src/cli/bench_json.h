@@ -28,8 +28,9 @@ nlohmann::json TimesJson(const RunTimes& times);
 // Samples in one run: the first dimension of the first input.
 int64_t BatchOf(const Runnable& executor);
 
-// The fields of CLI.md's `bench`: times are those of `all` runs, which are the runs of all streams;
-// per_second adds up what the streams, each an executor like this one, do beside each other.
+// The fields of docs/cli.md's `bench`: times are those of `all` runs, which are the runs of all
+// streams; per_second adds up what the streams, each an executor like this one, do beside each
+// other.
 nlohmann::json BenchJson(const std::string& model, const Runnable& executor, Isa isa,
                          std::span<const RunTimes> streams, const RunTimes& all, double load_ms);
 

@@ -37,7 +37,7 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
 Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
                                             const std::vector<std::string>& files);
 
-// CLI.md's fields of `bench` for a model in regions, after it has run.
+// docs/cli.md's fields of `bench` for a model in regions, after it has run.
 nlohmann::json RegionsJson(const std::string& model, Engine& engine,
                            const std::vector<Tensor>& inputs, const RunTimes& times,
                            double load_ms);

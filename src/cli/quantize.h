@@ -45,7 +45,7 @@ struct QuantizeJob {
   }
 };
 
-// Returns the JSON of CLI.md's `quantize`.
+// Returns the JSON of docs/cli.md's `quantize`.
 Result<nlohmann::json> Quantize(const QuantizeJob& job);
 
 // Ranges of one sample: for quantized models of which only the speed matters.

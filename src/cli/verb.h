@@ -41,7 +41,7 @@ std::span<const VerbDef* const> AllVerbs();
 Status WriteJson(const std::string& path, const nlohmann::json& result);
 
 // The whole program: parses, runs, prints errors on stderr, writes --json. Returns the exit code of
-// CLI.md: 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
+// docs/cli.md: 0 success, 1 a stated condition failed, 2 bad usage, 3 bad input, 4 internal error.
 int RunCommandLine(int argc, const char* const* argv);
 
 struct VerbOutput {

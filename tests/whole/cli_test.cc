@@ -50,6 +50,10 @@ TEST_F(CliTest, FromZooToLedger) {
   const auto inspected = Run({"inspect", onnx});
   ExpectFields(inspected, {"model", "inputs", "outputs", "opset", "nodes", "operators",
                            "parameters", "macs", "weight_bytes", "precisions"});
+  // As the ONNX file says it, and carried on in files made of it.
+  const int opset = inspected["opset"];
+  EXPECT_EQ(inspected["metadata"]["onnx.opset"], std::to_string(opset));
+  EXPECT_GE(opset, 6);
   EXPECT_EQ(inspected["parameters"], 61706);
   EXPECT_EQ(inspected["macs"], 117600 + 240000 + 48000 + 10080 + 840);
   Run({"optimize", onnx, "-o", optimized});
@@ -58,6 +62,7 @@ TEST_F(CliTest, FromZooToLedger) {
   ExpectFields(quantized,
                {"input_bytes", "output_bytes", "float_weight_bytes", "quantized_weight_bytes",
                 "steps_total", "steps_int8", "steps_float", "samples_used", "seconds", "warnings"});
+  EXPECT_EQ(Run({"inspect", etm})["opset"], opset);
   EXPECT_EQ(quantized["samples_used"], 4);
   EXPECT_EQ(quantized["float_weight_bytes"], 4 * 61706);
   EXPECT_EQ(quantized["output_bytes"], std::filesystem::file_size(etm));

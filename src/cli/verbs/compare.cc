@@ -149,7 +149,7 @@ Result<json> CompareSaved(const Options& o, Comparison& result) {
   return out;
 }
 
-Result<json> Run(const Options& o, int threads) {
+Result<json> Run(const Options& o, const CommonOptions& common) {
   if (IsSaved(o.a) != IsSaved(o.b))
     return Fail(ErrorCode::kUsage,
                 "compare two models, or two files of `bench --export-times`, not one of each");
@@ -159,14 +159,14 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_TRY(CheckOutputPath(o.report));
   }
   Comparison c;
-  EVOQ_ASSIGN(json out, IsSaved(o.a) ? CompareSaved(o, c) : CompareModels(o, threads, c));
+  EVOQ_ASSIGN(json out, IsSaved(o.a) ? CompareSaved(o, c) : CompareModels(o, common.threads, c));
   out.update(ToJson(c));
   const double slower_percent = 100 * (1 / c.speedup - 1);
-  if (o.fail_slower >= 0 && c.verdict == Verdict::kSlower && slower_percent > o.fail_slower)
-    return Fail(ErrorCode::kConditionFailed,
-                "B is {:.1f}% slower than A, at most {:g}% are allowed", slower_percent,
-                o.fail_slower);
-  return out;
+  if (o.fail_slower < 0 || c.verdict != Verdict::kSlower || slower_percent <= o.fail_slower)
+    return out;
+  EVOQ_TRY(WriteJson(common.json_path, out));  // a regression's figures are wanted most
+  return Fail(ErrorCode::kConditionFailed, "B is {:.1f}% slower than A, at most {:g}% are allowed",
+              slower_percent, o.fail_slower);
 }
 
 VerbRun Declare(CLI::App& app, const CommonOptions& common) {
@@ -192,7 +192,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
   app.add_option("--fail-slower", o->fail_slower,
                  "Exit with 1 when B is slower than A by more than so many percent")
       ->check(CLI::NonNegativeNumber);
-  return [o, &common] { return Run(*o, common.threads); };
+  return [o, &common] { return Run(*o, common); };
 }
 
 }  // namespace

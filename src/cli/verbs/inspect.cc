@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/common.h"
@@ -58,6 +60,16 @@ struct Weights {
   }
 };
 
+// The operator set of the ONNX model that this was; null where the file does not say.
+json OpsetOf(const Graph& graph) {
+  const auto text = graph.metadata.find("onnx.opset");
+  int64_t version = 0;
+  if (text == graph.metadata.end()) return json();
+  const std::string& digits = text->second;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
+  return error == std::errc() && end == digits.data() + digits.size() ? json(version) : json();
+}
+
 Result<json> Run(const Options& o) {
   if (o.dump && IsEtmFile(o.model)) {
     EVOQ_ASSIGN(const std::string text, DumpEtm(o.model));
@@ -80,8 +92,7 @@ Result<json> Run(const Options& o) {
   json out = {{"model", o.model},
               {"inputs", Describe(graph, graph.inputs())},
               {"outputs", Describe(graph, graph.outputs())}};
-  auto opset = graph.metadata.find("opset");
-  out["opset"] = opset == graph.metadata.end() ? json() : json(opset->second);
+  out["opset"] = OpsetOf(graph);
   out["nodes"] = graph.order().size();
   std::map<std::string, int> operators;
   for (NodeId id : graph.order()) ++operators[graph.node(id).op];

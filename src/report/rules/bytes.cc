@@ -5,7 +5,7 @@ namespace evoq {
 
 extern const ExplainRule kBytesQuantizedWeights = {
     "quantized-weights", LedgerKind::kBytes, "The weights in their narrow type: the payload.",
-    "Fewer bits: --scheme int4-weights where accuracy allows it.", 0};
+    "There is no scheme of fewer than 8 bits yet (evoq list methods).", 0};
 extern const ExplainRule kBytesScales = {
     "scales", LedgerKind::kBytes, "Scales of more than one: per output channel or per block.",
     "Larger blocks, or one scale per tensor (--per-tensor), where accuracy allows it.", 0};
