@@ -105,8 +105,8 @@ def difference(a, b):
 class Side:
     """One program's results for one model and recipe: names and texts or bytes, in order."""
 
-    def __init__(self, evoq, folder, env):
-        self.evoq, self.folder, self.env = evoq, folder, env
+    def __init__(self, evoq, folder, env, renamed):
+        self.evoq, self.folder, self.env, self.renamed = evoq, folder, env, renamed
         self.results = {}
 
     def call(self, name, arguments):
@@ -163,6 +163,9 @@ class Side:
         self.results["explain"] = kept.group(0) if kept else ""
         explained = without_measured(json.loads(about.read_text()))
         self.results["explain --json"] = json.dumps(explained, indent=1)
+        for name in ("explain", "explain --json"):
+            for old, new in self.renamed:
+                self.results[name] = self.results[name].replace(old, new)
 
 
 def compare(before, after, model, recipe, options):
@@ -174,7 +177,7 @@ def compare(before, after, model, recipe, options):
             folder = pathlib.Path(base) / name[:5].ljust(6, "_")
             folder.mkdir()
             env = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-            side = Side(evoq, folder, env)
+            side = Side(evoq, folder, env, [r.split("=", 1) for r in options.renamed])
             side.run(model, recipe, options.seconds)
             sides.append(side)
     a, b = (side.results for side in sides)
@@ -196,6 +199,13 @@ def main():
     )
     parser.add_argument("--only", default="", help="models whose path has this text")
     parser.add_argument("--recipe", action="append", choices=RECIPES, help="only these")
+    parser.add_argument(
+        "--renamed",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="explanations that say OLD on one side mean NEW: the exceptions of a change",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=0.05, help="of each explain")
     options = parser.parse_args()
