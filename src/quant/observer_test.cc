@@ -61,7 +61,7 @@ struct Bound {
 const std::map<std::string, Bound> kBounds = {
     {"minmax", {30, 200}},     {"moving-average", {30, 200}},
     {"percentile", {3.3, 30}}, {"entropy", {2.5, 40}},
-    {"mse", {3, 90}},
+    {"mse", {3, 90}},          {"sqnr", {3, 90}},
 };
 
 TEST(Observers, EveryRowMeetsItsBound) {
@@ -118,6 +118,19 @@ TEST(Mse, EndsAreMultiplesOfA64th) {
   const Range r = FindObserver("mse")->choose(o, {});
   EXPECT_EQ(r.min, -1);
   EXPECT_EQ(r.max, 1);
+}
+
+// n elements at 0.5 and one at 64 (the centre of the last bin: 63.98). An end of T costs
+// n / 12 * (T / 255)^2 by rounding and w (64 - T)^2 by cutting, least at T = 64 w / (w + k) with
+// n = 12 * 255^2 * k. With k = 3: 16 for w = 1 (mse), 32 for w = 3 (sqnr).
+TEST(Sqnr, CuttingWeighsThreeTimes) {
+  Observed o;
+  o.range = {0, 64};
+  o.histogram = {0, 64, std::vector<int64_t>(2048, 0)};
+  o.histogram.counts[16] = 12 * 255 * 255 * 3;
+  o.histogram.counts.back() = 1;
+  EXPECT_EQ(FindObserver("mse")->choose(o, {}).max, 16);
+  EXPECT_EQ(FindObserver("sqnr")->choose(o, {}).max, 32);
 }
 
 TEST(Observers, PercentileCutsBothEnds) {
