@@ -9,24 +9,18 @@
 #include "base/file.h"
 #include "base/guarded.h"
 #include "base/output_file.h"
+#include "base/rows.h"
 #include "base/version.h"
 #include "cli/common.h"
 #include "cli/verb.h"
 
 namespace evoq {
 
-#define EVOQ_VERB(symbol) extern const VerbDef symbol;
-#include "cli/verbs.inc"
-#undef EVOQ_VERB
+#define EVOQ_ROW_TYPE VerbDef
+#define EVOQ_ROW_FILE "cli/verbs.inc"
+#include "base/rows.inl.h"
 
-std::span<const VerbDef* const> AllVerbs() {
-  static const VerbDef* const kAll[] = {
-#define EVOQ_VERB(symbol) &symbol,
-#include "cli/verbs.inc"
-#undef EVOQ_VERB
-  };
-  return kAll;
-}
+std::span<const VerbDef* const> AllVerbs() { return kAllRows; }
 
 namespace {
 
@@ -44,12 +38,7 @@ int Report(const Error& error) {
   return ExitCode(error.code());
 }
 
-const VerbDef* FindVerb(std::string_view name) {
-  for (const VerbDef* verb : AllVerbs()) {
-    if (name == verb->name) return verb;
-  }
-  return nullptr;
-}
+const VerbDef* FindVerb(std::string_view name) { return FindRow(AllVerbs(), name); }
 
 Error NoVerb(std::string_view name) {
   return Error(ErrorCode::kUsage,

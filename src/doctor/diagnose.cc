@@ -9,18 +9,11 @@ namespace {
 constexpr double kLeastMs = 1e-3;  // that a finding is worth
 }  // namespace
 
-#define EVOQ_ROW(name) extern const DoctorRule name;
-#include "doctor/rules.inc"
-#undef EVOQ_ROW
+#define EVOQ_ROW_TYPE DoctorRule
+#define EVOQ_ROW_FILE "doctor/rules.inc"
+#include "base/rows.inl.h"
 
-std::span<const DoctorRule* const> AllDoctorRules() {
-#define EVOQ_ROW(name) &name,
-  static const DoctorRule* const kRules[] = {
-#include "doctor/rules.inc"
-  };
-#undef EVOQ_ROW
-  return kRules;
-}
+std::span<const DoctorRule* const> AllDoctorRules() { return kAllRows; }
 
 std::vector<Loss> LossesWhere(const ForeignRun& run,
                               const std::function<bool(const ForeignLayer&)>& so, double share) {

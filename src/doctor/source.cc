@@ -2,17 +2,10 @@
 
 namespace evoq {
 
-#define EVOQ_ROW(name) extern const ForeignSource name;
-#include "doctor/sources.inc"
-#undef EVOQ_ROW
+#define EVOQ_ROW_TYPE ForeignSource
+#define EVOQ_ROW_FILE "doctor/sources.inc"
+#include "base/rows.inl.h"
 
-std::span<const ForeignSource* const> AllForeignSources() {
-#define EVOQ_ROW(name) &name,
-  static const ForeignSource* const kSources[] = {
-#include "doctor/sources.inc"
-  };
-#undef EVOQ_ROW
-  return kSources;
-}
+std::span<const ForeignSource* const> AllForeignSources() { return kAllRows; }
 
 }  // namespace evoq

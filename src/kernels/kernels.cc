@@ -1,25 +1,14 @@
+#include "base/rows.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
 
-#define EVOQ_KERNEL(symbol) extern const KernelDef symbol;
-#include "kernels/kernels.inc"
-#undef EVOQ_KERNEL
+#define EVOQ_ROW_TYPE KernelDef
+#define EVOQ_ROW_FILE "kernels/kernels.inc"
+#include "base/rows.inl.h"
 
-std::span<const KernelDef* const> AllKernels() {
-  static const KernelDef* const kAll[] = {
-#define EVOQ_KERNEL(symbol) &symbol,
-#include "kernels/kernels.inc"
-#undef EVOQ_KERNEL
-      nullptr};
-  return {kAll, std::size(kAll) - 1};
-}
+std::span<const KernelDef* const> AllKernels() { return kAllRows; }
 
-const KernelDef* FindKernel(std::string_view name) {
-  for (const KernelDef* kernel : AllKernels()) {
-    if (name == kernel->name) return kernel;
-  }
-  return nullptr;
-}
+const KernelDef* FindKernel(std::string_view name) { return FindRow(AllKernels(), name); }
 
 }  // namespace evoq

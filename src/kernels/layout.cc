@@ -1,26 +1,16 @@
 #include "kernels/layout.h"
 
+#include "base/rows.h"
+
 namespace evoq {
 
-#define EVOQ_LAYOUT(symbol) extern const LayoutDef symbol;
-#include "kernels/layouts.inc"
-#undef EVOQ_LAYOUT
+#define EVOQ_ROW_TYPE LayoutDef
+#define EVOQ_ROW_FILE "kernels/layouts.inc"
+#include "base/rows.inl.h"
 
-std::span<const LayoutDef* const> AllLayouts() {
-  static const LayoutDef* const kAll[] = {
-#define EVOQ_LAYOUT(symbol) &symbol,
-#include "kernels/layouts.inc"
-#undef EVOQ_LAYOUT
-      nullptr};
-  return {kAll, std::size(kAll) - 1};
-}
+std::span<const LayoutDef* const> AllLayouts() { return kAllRows; }
 
-const LayoutDef* FindLayout(std::string_view name) {
-  for (const LayoutDef* layout : AllLayouts()) {
-    if (name == layout->name) return layout;
-  }
-  return nullptr;
-}
+const LayoutDef* FindLayout(std::string_view name) { return FindRow(AllLayouts(), name); }
 
 Result<Tensor> ToPlain(const Tensor& tensor) {
   if (tensor.layout().empty()) return tensor;

@@ -7,20 +7,16 @@
 
 namespace evoq {
 
-#define EVOQ_OP(symbol) extern const OpDef symbol;
-#include "ops/ops.inc"
-#undef EVOQ_OP
+#define EVOQ_ROW_TYPE OpDef
+#define EVOQ_ROW_FILE "ops/ops.inc"
+#include "base/rows.inl.h"
 
 namespace {
 
 std::pair<std::string_view, std::string_view> Key(const OpDef& op) { return {op.domain, op.name}; }
 
 std::vector<const OpDef*> SortedOps() {
-  std::vector<const OpDef*> all = {
-#define EVOQ_OP(symbol) &symbol,
-#include "ops/ops.inc"
-#undef EVOQ_OP
-  };
+  std::vector<const OpDef*> all(std::begin(kAllRows), std::end(kAllRows));
   std::sort(all.begin(), all.end(),
             [](const OpDef* a, const OpDef* b) { return Key(*a) < Key(*b); });
   return all;

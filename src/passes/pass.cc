@@ -7,9 +7,9 @@
 
 namespace evoq {
 
-#define EVOQ_PASS(symbol) extern const PassDef symbol;
-#include "passes/passes.inc"
-#undef EVOQ_PASS
+#define EVOQ_ROW_TYPE PassDef
+#define EVOQ_ROW_FILE "passes/passes.inc"
+#include "base/rows.inl.h"
 
 namespace {
 
@@ -41,14 +41,7 @@ Status CleanUp(Graph& graph) {
 
 }  // namespace
 
-std::span<const PassDef* const> AllPasses() {
-  static const PassDef* const kAll[] = {
-#define EVOQ_PASS(symbol) &symbol,
-#include "passes/passes.inc"
-#undef EVOQ_PASS
-      nullptr};
-  return {kAll, std::size(kAll) - 1};
-}
+std::span<const PassDef* const> AllPasses() { return kAllRows; }
 
 Result<int> RunPass(Graph& graph, const PassDef& pass) {
   const std::string context = fmt::format("pass {}", pass.name);

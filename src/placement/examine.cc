@@ -5,18 +5,11 @@
 
 namespace evoq {
 
-#define EVOQ_ROW(name) extern const PlacementRule name;
-#include "placement/rules.inc"
-#undef EVOQ_ROW
+#define EVOQ_ROW_TYPE PlacementRule
+#define EVOQ_ROW_FILE "placement/rules.inc"
+#include "base/rows.inl.h"
 
-std::span<const PlacementRule* const> AllPlacementRules() {
-#define EVOQ_ROW(name) &name,
-  static const PlacementRule* const kRules[] = {
-#include "placement/rules.inc"
-  };
-#undef EVOQ_ROW
-  return kRules;
-}
+std::span<const PlacementRule* const> AllPlacementRules() { return kAllRows; }
 
 std::vector<Fault> FaultsWhere(
     const PlacementCase& c, const std::function<std::optional<Fault>(NodeId, const Node&)>& find) {

@@ -2,29 +2,18 @@
 
 #include <algorithm>
 
+#include "base/rows.h"
 #include "placement/qdq.h"
 
 namespace evoq {
 
-#define EVOQ_ROW(name) extern const Runtime name;
-#include "placement/runtimes.inc"
-#undef EVOQ_ROW
+#define EVOQ_ROW_TYPE Runtime
+#define EVOQ_ROW_FILE "placement/runtimes.inc"
+#include "base/rows.inl.h"
 
-std::span<const Runtime* const> AllRuntimes() {
-#define EVOQ_ROW(name) &name,
-  static const Runtime* const kRuntimes[] = {
-#include "placement/runtimes.inc"
-  };
-#undef EVOQ_ROW
-  return kRuntimes;
-}
+std::span<const Runtime* const> AllRuntimes() { return kAllRows; }
 
-const Runtime* FindRuntime(std::string_view name) {
-  for (const Runtime* runtime : AllRuntimes()) {
-    if (name == runtime->name) return runtime;
-  }
-  return nullptr;
-}
+const Runtime* FindRuntime(std::string_view name) { return FindRow(AllRuntimes(), name); }
 
 const char* FateName(Fate fate) {
   switch (fate) {

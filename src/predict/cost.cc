@@ -7,9 +7,9 @@
 
 namespace evoq {
 
-#define EVOQ_FAMILY(symbol) extern const CostFamily symbol;
-#include "predict/families.inc"
-#undef EVOQ_FAMILY
+#define EVOQ_ROW_TYPE CostFamily
+#define EVOQ_ROW_FILE "predict/families.inc"
+#include "base/rows.inl.h"
 
 namespace {
 
@@ -46,14 +46,7 @@ const char* TermName(Term term) {
   return kNames[term];
 }
 
-std::span<const CostFamily* const> AllCostFamilies() {
-  static constexpr const CostFamily* kAll[] = {
-#define EVOQ_FAMILY(symbol) &symbol,
-#include "predict/families.inc"
-#undef EVOQ_FAMILY
-  };
-  return kAll;
-}
+std::span<const CostFamily* const> AllCostFamilies() { return kAllRows; }
 
 const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view variant) {
   const std::string& kernel = step.decision.kernel;

@@ -1,20 +1,14 @@
+#include "base/rows.h"
 #include "base/text.h"
 #include "quant/quant.h"
 
 namespace evoq {
 
-#define EVOQ_METHOD(symbol) extern const QuantMethod symbol;
-#include "quant/methods.inc"
-#undef EVOQ_METHOD
+#define EVOQ_ROW_TYPE QuantMethod
+#define EVOQ_ROW_FILE "quant/methods.inc"
+#include "base/rows.inl.h"
 
-std::span<const QuantMethod* const> AllMethods() {
-  static constexpr const QuantMethod* kAll[] = {
-#define EVOQ_METHOD(symbol) &symbol,
-#include "quant/methods.inc"
-#undef EVOQ_METHOD
-  };
-  return kAll;
-}
+std::span<const QuantMethod* const> AllMethods() { return kAllRows; }
 
 std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions& options) {
   if (const auto kept = options.keep.find(node.name); kept != options.keep.end())
@@ -26,11 +20,6 @@ std::optional<std::string> KeptByOptions(const Node& node, const QuantizeOptions
   return std::nullopt;
 }
 
-const QuantMethod* FindMethod(std::string_view name) {
-  for (const QuantMethod* method : AllMethods()) {
-    if (name == method->name) return method;
-  }
-  return nullptr;
-}
+const QuantMethod* FindMethod(std::string_view name) { return FindRow(AllMethods(), name); }
 
 }  // namespace evoq

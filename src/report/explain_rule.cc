@@ -2,18 +2,11 @@
 
 namespace evoq {
 
-#define EVOQ_ROW(name) extern const ExplainRule name;
-#include "report/rules.inc"
-#undef EVOQ_ROW
+#define EVOQ_ROW_TYPE ExplainRule
+#define EVOQ_ROW_FILE "report/rules.inc"
+#include "base/rows.inl.h"
 
-std::span<const ExplainRule* const> AllExplainRules() {
-#define EVOQ_ROW(name) &name,
-  static constexpr const ExplainRule* kRules[] = {
-#include "report/rules.inc"
-  };
-#undef EVOQ_ROW
-  return kRules;
-}
+std::span<const ExplainRule* const> AllExplainRules() { return kAllRows; }
 
 const ExplainRule* FindExplainRule(std::string_view code, LedgerKind ledger) {
   for (const ExplainRule* rule : AllExplainRules()) {

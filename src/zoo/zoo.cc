@@ -1,25 +1,15 @@
 #include "zoo/zoo.h"
 
+#include "base/rows.h"
+
 namespace evoq {
 
-#define EVOQ_ZOO(symbol) extern const ZooModel symbol;
-#include "zoo/zoo.inc"
-#undef EVOQ_ZOO
+#define EVOQ_ROW_TYPE ZooModel
+#define EVOQ_ROW_FILE "zoo/zoo.inc"
+#include "base/rows.inl.h"
 
-std::span<const ZooModel* const> AllZooModels() {
-  static const ZooModel* const kAll[] = {
-#define EVOQ_ZOO(symbol) &symbol,
-#include "zoo/zoo.inc"
-#undef EVOQ_ZOO
-  };
-  return kAll;
-}
+std::span<const ZooModel* const> AllZooModels() { return kAllRows; }
 
-const ZooModel* FindZooModel(std::string_view name) {
-  for (const ZooModel* model : AllZooModels()) {
-    if (name == model->name) return model;
-  }
-  return nullptr;
-}
+const ZooModel* FindZooModel(std::string_view name) { return FindRow(AllZooModels(), name); }
 
 }  // namespace evoq
