@@ -16,6 +16,7 @@
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/result.h"
+#include "base/runnable_isa.h"
 #include "base/test_child.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
@@ -189,6 +190,11 @@ TEST(Isa, SetsOfFeatures) {
     EXPECT_EQ(IsaFromName(IsaName(all[i])), all[i]);
   }
   EXPECT_EQ(all.back(), Isa::kScalar);
+  for (const Isa isa : all) {
+    EXPECT_TRUE(isa.Has(RunnableHere(isa)));
+    EXPECT_TRUE(IsaSupported(RunnableHere(isa))) << IsaName(isa);
+    if (IsaSupported(isa)) EXPECT_EQ(RunnableHere(isa), isa);
+  }
   EXPECT_FALSE(IsaFromName("scalar"));
   EXPECT_FALSE(IsaFromName(""));
   // A set without a name of its own has that of the best one in it.

@@ -6,6 +6,7 @@
 #include "base/aligned.h"
 #include "base/loop_notes.h"
 #include "base/math.h"
+#include "base/runnable_isa.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -37,10 +38,11 @@ double LargestShare(const LoopCut& loop, int threads) {
                            static_cast<double>(loop.count));
 }
 
+// As the kernels of this machine cut it where it lacks `isa`: they are run here.
 std::vector<LoopCut> LoopsOf(const CostInput& input, const KernelDef& kernel, Isa isa,
                              ThreadPool& pool) {
   const NodeCall& args = input.args;
-  const auto bound = kernel.bind(args.call, {isa, pool.threads(), {}});
+  const auto bound = kernel.bind(args.call, {RunnableHere(isa), pool.threads(), {}});
   if (!bound) return {};
   std::vector<std::unique_ptr<Zeros>> memory;
   const auto zeros = [&](size_t bytes) {

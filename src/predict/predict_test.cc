@@ -13,6 +13,7 @@
 #include "program/etm_size.h"
 #include "quant/assume.h"
 #include "quant/quant.h"
+#include "quant/test_net.h"
 
 namespace evoq {
 namespace {
@@ -150,6 +151,25 @@ TEST(Predict, ThreadsShareLargeStepsOnly) {
   const double tiny_one =
       MustPredict(Convolutions(4, 8), SomeMachine(1), {"float32"}).schemes[0].ms;
   EXPECT_EQ(MustPredict(Convolutions(4, 8), SomeMachine(2), {"float32"}).schemes[0].ms, tiny_one);
+}
+
+// Forecasts are for machines that have what this one lacks, too: no kernel of theirs is run here,
+// also where finding how threads share a step runs one.
+TEST(Predict, ForEveryNamedInstructionSet) {
+  const Graph graph = MakeNet(
+      "graph g\ninput %x: float32[1, 32, 20, 20]\n"
+      "const %d: float32[32, 1, 3, 3]\nconst %m: float32[20, 64]\n"
+      "c: %y = Conv{group=32, pads=[1, 1, 1, 1]}(%x, %d)\np: %z = MatMul(%y, %m)\noutput %z\n");
+  for (Isa isa : AllIsas()) {
+    for (int threads : {1, 2}) {
+      MachineLimits limits = SomeMachine(threads);
+      limits.isa = isa;
+      for (const SchemeForecast& s : MustPredict(graph, limits).schemes) {
+        EXPECT_EQ(s.unavailable, "") << IsaName(isa) << " " << s.scheme;
+        EXPECT_GT(s.ms, 0) << IsaName(isa) << " " << s.scheme;
+      }
+    }
+  }
 }
 
 // What a step takes by its counts, its cut and its family's constants (predict/cost.h), on

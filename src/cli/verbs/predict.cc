@@ -63,6 +63,9 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(options.shapes, ParseShapes(o.shapes));
   EVOQ_ASSIGN(options.run_shapes, WithBatch(graph, options.shapes, o.batch));
   EVOQ_ASSIGN(options.limits, FindOrMeasure(o, threads));
+  if (o.check && !IsaSupported(options.limits.isa))
+    return Fail(ErrorCode::kUsage, "--check measures on this machine, which lacks {} of {}",
+                IsaName(options.limits.isa), o.limits);
   Graph bound = graph;
   if (!options.shapes.empty()) EVOQ_TRY(BindShapes(bound, options.shapes));
   options.float_weight_bytes = FloatWeightBytes(bound);
