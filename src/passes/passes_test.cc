@@ -326,5 +326,18 @@ TEST(RunPasses, DisablesByPattern) {
   EXPECT_EQ(status.error().message(), "--disable 'no-such-*' matches no pass");
 }
 
+// No pass asks an operator that may have no inputs for its first one (the sanitizers see it).
+TEST(Passes, OperatorsWithoutInputs) {
+  for (const PassDef* pass : AllPasses()) {
+    auto graph = ParseGraph(
+        "graph g\nh: %y = OptionalHasElement()\nr: %r = RandomUniform{shape=[2]}()\n"
+        "output %y\noutput %r\n");
+    ASSERT_TRUE(graph) << graph.error().message();
+    ASSERT_TRUE(InferTypes(*graph));
+    const auto changes = pass->run(*graph);
+    EXPECT_TRUE(changes) << pass->name;
+  }
+}
+
 }  // namespace
 }  // namespace evoq

@@ -35,8 +35,9 @@ bool DropActivation(Graph& graph, NodeId id) {
 bool RemoveImplied(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const auto activation = ActivationOf(graph, node);
+  if (!activation) return false;  // perhaps it has no inputs
   const TensorType &from = graph.value(node.input(0)).type, &to = graph.value(node.outputs[0]).type;
-  if (!activation || !SameQuant(from, to) || !IsImplied(*activation, to)) return false;
+  if (!SameQuant(from, to) || !IsImplied(*activation, to)) return false;
   if (!ReplaceOutput(graph, id, node.input(0))) return false;
   graph.RemoveNode(id);
   return true;
