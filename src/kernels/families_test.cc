@@ -95,7 +95,8 @@ TEST(Families, ServeEveryNamedSet) {
       }
       EXPECT_EQ(family.needs[row], expected)
           << family.rows << " serves " << IsaName(isa) << " by " << IsaName(family.needs[row]);
-      if (family.rows != "kInt8WinogradRows") EXPECT_NE(family.tables[row], nullptr) << family.rows;
+      if (family.rows == "kInt8WinogradRows") continue;  // leaves machines to other products
+      EXPECT_NE(family.tables[row], nullptr) << family.rows;
     }
     // Better rows first: no row hides behind one whose needs are part of its own.
     for (size_t i = 0; i < family.needs.size(); ++i) {
