@@ -146,11 +146,15 @@ def main():
         run("inspect", "missing.onnx", status=3, folder=folder)
         impossible = ["--calib-random", "2", "--min-sqnr", "300", "--measure-s", "0.05"]
         run("quantize", "lenet.onnx", "-o", "n.etm", *impossible, status=1, folder=folder)
-        # A regression: the figures are written although the exit code is 1.
+        # A regression, by made-up times: the figures are written although the exit code is 1.
         run("bench", "lenet.etm", "--export-times", "a.json", *QUICK, folder=folder)
-        times = json.loads((folder / "a.json").read_text())
-        slower = [{k: 3 * v if k.endswith("Ms") else v for k, v in one.items()} for one in times]
-        (folder / "b.json").write_text(json.dumps(slower))
+        measured = json.loads((folder / "a.json").read_text())[0]
+        for name, ms in (("a.json", 1.0), ("b.json", 3.0)):
+            times = [
+                {k: ms + 0.001 * (i % 5) if k.endswith("Ms") else v for k, v in measured.items()}
+                for i in range(40)
+            ]
+            (folder / name).write_text(json.dumps(times))
         compare = ["compare", "a.json", "b.json", "--fail-slower", "10", "--json", "c.json"]
         run(*compare, status=1, folder=folder)
         if json.loads((folder / "c.json").read_text())["verdict"] != "slower":
