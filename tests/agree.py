@@ -31,14 +31,15 @@ def evoq(*arguments):
         raise RuntimeError(f"evoq {' '.join(arguments)}: {done.stderr.strip()}")
 
 
-def session(path):
-    """ONNX Runtime on the CPU, one thread."""
+def session(path, exact=True):
+    """ONNX Runtime on the CPU, one thread; `exact`: with exact_integers()."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    exact_integers(options)
+    if exact:
+        exact_integers(options)
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 

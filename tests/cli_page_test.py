@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EVOQ = os.path.abspath(
@@ -34,11 +35,21 @@ def verbs():
     return re.findall(r"^  ([a-z]+)  ", run("--help").split("Subcommands:")[1], re.MULTILINE)
 
 
+def narrow(text):
+    """Help in lines of at most 100 columns: what an option says goes on below its beginning."""
+    column = " " * 30  # where the program writes it
+    lines = [
+        textwrap.wrap(line, 100, subsequent_indent=column, break_on_hyphens=False) or [""]
+        for line in text.splitlines()
+    ]
+    return "\n".join(part for wrapped in lines for part in wrapped)
+
+
 def options():
     """The second half of the page."""
     parts = []
     for verb in verbs():
-        text = run(verb, "--help").replace(EVOQ, "evoq")
+        text = narrow(run(verb, "--help").replace(EVOQ, "evoq"))
         parts.append(f"### evoq {verb}\n\n```\n{text.strip()}\n```\n")
     return "\n".join(parts)
 

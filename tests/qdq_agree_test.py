@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Models quantized to QDQ form by evoq: ONNX Runtime's top-1 class beside evoq's, on the same file.
 
-usage: qdq_agree_test.py [--limit N]     N samples of each model (100; 0: all of them)
+usage: qdq_agree_test.py [--limit N] [--default-sessions]
+  --limit N: samples of each model (100; 0: all of them)
 At least LEAST of the classes must be equal. On processors with AVX2, where ONNX Runtime's kernels
 round as kernels/requant.h and kernels/add_terms.h say, all integers between the layers are
 equal too: on one sample of each model every quantized value is compared.
@@ -63,7 +64,7 @@ def samples(path):
         yield f"{os.path.basename(path)}[{i}]", record[1:].reshape(3, 32, 32).transpose(1, 2, 0)
 
 
-def unequal_integers(quantized, x, folder):
+def unequal_integers(quantized, x, folder, exact):
     """Names of the quantized values on input x that are not equal in ONNX Runtime and evoq, and how
     many values there are."""
     model = onnx.load(quantized)
@@ -80,7 +81,7 @@ def unequal_integers(quantized, x, folder):
     onnx.save(model, watched)
     np.save(inputs, x)
     evoq("run", watched, "--input", inputs, "--output-dir", outputs)
-    runtime = session(watched)
+    runtime = session(watched, exact)
     wanted = runtime.run(names, {runtime.get_inputs()[0].name: x})
     got = [np.load(os.path.join(outputs, name.replace("/", "_") + ".npy")) for name in names]
     return [name for name, a, b in zip(names, got, wanted) if not np.array_equal(a, b)], len(names)
@@ -94,7 +95,7 @@ def has_avx2():
         return False
 
 
-def check(model, data, calibration, limit, folder):
+def check(model, data, calibration, options, folder):
     """Prints what agrees; whether enough does."""
     preprocess = os.path.join(DATA, "models", model + ".preprocess.json")
     with open(preprocess) as file:
@@ -124,11 +125,11 @@ def check(model, data, calibration, limit, folder):
         preprocess,
         "--predictions",
         classes,
-        *(["--limit", str(limit)] if limit else []),
+        *(["--limit", str(options.limit)] if options.limit else []),
     )
     with open(classes) as file:
         ours = dict(line.rstrip("\n").split("\t") for line in list(file)[1:])
-    runtime = session(quantized)
+    runtime = session(quantized, not options.default_sessions)
     equal = total = 0
     for sample, pixels in samples(os.path.join(DATA, data)):
         if sample not in ours:
@@ -145,7 +146,7 @@ def check(model, data, calibration, limit, folder):
     )
     if not has_avx2():
         return good
-    unequal, values = unequal_integers(quantized, x, folder)
+    unequal, values = unequal_integers(quantized, x, folder, not options.default_sessions)
     print(
         f"{model:20} equal integers in {values - len(unequal)} of {values} quantized "
         f"values{''.join(': ' + name for name in unequal[:1])}",
@@ -157,11 +158,16 @@ def check(model, data, calibration, limit, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit", type=int, default=100)
-    limit = parser.parse_args().limit
+    parser.add_argument(
+        "--default-sessions",
+        action="store_true",
+        help="ONNX Runtime as it is without session options: saturates where VNNI is missing",
+    )
+    options = parser.parse_args()
     failures = 0
     for model, data, calibration in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            failures += not check(model, data, calibration, limit, folder)
+            failures += not check(model, data, calibration, options, folder)
     return 1 if failures else 0
 
 
