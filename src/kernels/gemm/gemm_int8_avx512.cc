@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/gemm/gemm_int8_tile.h"
+#include "kernels/gemm/gemm_int8_finish_avx512.inl.h"
 
 namespace evoq {
 namespace {
@@ -24,196 +24,6 @@ inline __m512i DotMemory(__m512i acc, __m512i a, const int8_t* b) {
   return acc;
 }
 
-inline __m512 AddResidual(const Int8Tile& tile, int row, int column, __mmask16 mask, __m512 v) {
-  const uint8_t* r = tile.residual + row * tile.residual_stride;
-  if (tile.residual_type == Int8Residual::kFloat32)
-    return _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, r + 4 * column));
-  const __m128i bytes = mask == 0xffff
-                            ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(r + column))
-                            : _mm_maskz_loadu_epi8(mask, r + column);
-  __m512i q = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes)
-                                                         : _mm512_cvtepi8_epi32(bytes);
-  q = _mm512_sub_epi32(q, _mm512_set1_epi32(tile.residual_zero));
-  return _mm512_add_ps(
-      v, _mm512_mul_ps(_mm512_cvtepi32_ps(q), _mm512_set1_ps(tile.residual_multiplier)));
-}
-
-inline __m512 Leaky(const Int8Tile& tile, __m512 v) {
-  const __mmask16 negative = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ);
-  return _mm512_mask_mul_ps(v, negative, v, _mm512_set1_ps(tile.leaky_alpha));
-}
-
-// One row x 16 columns of bytes: from the sum to the stored output.
-inline void Finish(const Int8Tile& tile, int row, int panel, __mmask16 mask, __m512i sum) {
-  const int column = 16 * panel;
-  uint8_t* y = tile.y + row * tile.y_stride;
-  __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(tile.multiplier + column));
-  if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, mask, v);
-  if (tile.leaky) v = Leaky(tile, v);
-  v = _mm512_min_ps(_mm512_set1_ps(tile.high), _mm512_max_ps(_mm512_set1_ps(tile.low), v));
-  const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(tile.y_zero));
-  _mm_mask_storeu_epi8(y + column, mask, _mm512_cvtepi32_epi8(q));
-}
-
-// Stores the 16 bytes of one row x panel.
-inline void StoreBytes(uint8_t* y, uint32_t mask, __m128i bytes) {
-  if (mask == 0xffff) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
-  } else {
-    _mm_mask_storeu_epi8(y, static_cast<__mmask16>(mask), bytes);
-  }
-}
-
-// The epilogue of 8-bit outputs whose values are `small`: four vectors narrow together. `sums` is
-// padded to whole fours.
-template <int kPanels, bool kResidual, bool kLeaky>
-void FinishBytes(const Int8Tile& tile, const __m512i* sums) {
-  const int count = tile.row_count * kPanels;
-  __m512 multiplier[4];
-  uint32_t mask[4];
-  int64_t y_offset[4], r_offset[4];
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const int p = j % kPanels;
-    multiplier[j] = _mm512_loadu_ps(tile.multiplier + 16 * p);
-    mask[j] =
-        (p == 0 ? tile.first_mask : 0xffff) & (p == kPanels - 1 ? tile.last_mask : 0xffff) & 0xffff;
-    y_offset[j] = j / kPanels * tile.y_stride + 16 * p;
-    r_offset[j] = j / kPanels * tile.residual_stride + 16 * p;
-  }
-  const bool together = tile.y_stride == 16 * kPanels;  // neighbouring rows touch
-  const bool whole = (mask[0] & mask[1] & mask[2] & mask[3]) == 0xffff;
-  const int32_t zero = tile.y_zero + tile.y_flip;
-  const int32_t lowest = static_cast<int32_t>(tile.low) + zero,
-                highest = static_cast<int32_t>(tile.high) + zero;
-  const bool clamp =
-      lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
-  const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const __m512i low = _mm512_set1_epi8(static_cast<char>(lowest)),
-                high = _mm512_set1_epi8(static_cast<char>(highest));
-  const __m512i flip = _mm512_set1_epi8(static_cast<char>(tile.y_flip));
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  uint8_t* y = tile.y;
-  for (int i = 0; i < count; i += 4, y += 4 / kPanels * tile.y_stride) {
-    __m512i q[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[i + j]), multiplier[j]);
-      if (kResidual && i + j < count) {
-        const uint8_t* residual = tile.residual + i / kPanels * tile.residual_stride + r_offset[j];
-        const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>(mask[j]), residual);
-        const __m512i r = tile.residual_type == Int8Residual::kUint8 ? _mm512_cvtepu8_epi32(bytes)
-                                                                     : _mm512_cvtepi8_epi32(bytes);
-        const __m512 real =
-            _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
-        v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
-      }
-      if (kLeaky) v = Leaky(tile, v);
-      q[j] = _mm512_cvtps_epi32(v);
-    }
-    const __m512i q01 = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zeros);
-    const __m512i q23 = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zeros);
-    __m512i bytes = _mm512_packus_epi16(q01, q23);
-    if (clamp) bytes = _mm512_xor_si512(_mm512_min_epu8(_mm512_max_epu8(bytes, low), high), flip);
-    bytes = _mm512_permutexvar_epi32(order, bytes);
-    if (whole && (kPanels == 4 || (together && i + 4 <= count))) {
-      _mm512_storeu_si512(y, bytes);
-    } else if (whole && kPanels == 2) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
-      if (i + 2 < count)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride),
-                            _mm512_extracti64x4_epi64(bytes, 1));
-    } else {
-      StoreBytes(y + y_offset[0], mask[0], _mm512_castsi512_si128(bytes));
-      if (i + 1 < count) StoreBytes(y + y_offset[1], mask[1], _mm512_extracti32x4_epi32(bytes, 1));
-      if (i + 2 < count) StoreBytes(y + y_offset[2], mask[2], _mm512_extracti32x4_epi32(bytes, 2));
-      if (i + 3 < count) StoreBytes(y + y_offset[3], mask[3], _mm512_extracti32x4_epi32(bytes, 3));
-    }
-  }
-}
-
-// The epilogue of float32 outputs.
-template <int kPanels>
-void FinishFloats(const Int8Tile& tile, const __m512i* sums) {
-  const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
-  __m512 least = _mm512_setzero_ps(), most = least;
-  for (int p = 0; p < kPanels; ++p) {
-    const int column = 16 * p;
-    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
-                                             (p == kPanels - 1 ? tile.last_mask : 0xffff));
-    const __m512 multiplier = _mm512_loadu_ps(tile.multiplier + column);
-    const __m512 offset =
-        tile.offset != nullptr ? _mm512_loadu_ps(tile.offset + column) : _mm512_setzero_ps();
-    uint8_t* y = tile.y + 4 * column;
-    for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r * kPanels + p]), multiplier);
-      if (tile.offset != nullptr) v = _mm512_add_ps(v, offset);
-      if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, r, column, mask, v);
-      if (tile.leaky) v = Leaky(tile, v);
-      if (tile.clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
-      if (tile.range != nullptr) {  // a NaN leaves the second operand
-        least = _mm512_mask_min_ps(least, mask, v, least);
-        most = _mm512_mask_max_ps(most, mask, v, most);
-      }
-      if (mask == 0xffff) {
-        _mm512_storeu_ps(y, v);
-      } else {
-        _mm512_mask_storeu_ps(y, mask, v);
-      }
-    }
-  }
-  if (tile.range == nullptr) return;
-  _mm512_storeu_ps(tile.range, _mm512_min_ps(least, _mm512_loadu_ps(tile.range)));
-  _mm512_storeu_ps(tile.range + 16, _mm512_max_ps(most, _mm512_loadu_ps(tile.range + 16)));
-}
-
-// The epilogue of int32 outputs.
-template <int kPanels>
-void FinishInts(const Int8Tile& tile, const __m512i* sums) {
-  for (int p = 0; p < kPanels; ++p) {
-    const auto mask = static_cast<__mmask16>((p == 0 ? tile.first_mask : 0xffff) &
-                                             (p == kPanels - 1 ? tile.last_mask : 0xffff));
-    uint8_t* y = tile.y + 64 * p;
-    for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
-      if (mask == 0xffff) {
-        _mm512_storeu_si512(y, sums[r * kPanels + p]);
-      } else {
-        _mm512_mask_storeu_epi32(y, mask, sums[r * kPanels + p]);
-      }
-    }
-  }
-}
-
-// The epilogue of a tile's sums with their bias, rows x panels. Out of line: it would cost the tile
-// its registers.
-template <int kPanels>
-__attribute__((noinline)) void FinishTile(const Int8Tile& tile, __m512i* sums) {
-  if (tile.w_zero != nullptr) {
-    for (int i = 0; i < tile.row_count * kPanels; ++i) {
-      const __m512i zero = _mm512_loadu_si512(tile.w_zero + i % kPanels * 16);
-      sums[i] = _mm512_sub_epi32(
-          sums[i], _mm512_mullo_epi32(zero, _mm512_set1_epi32(tile.row_sums[i / kPanels])));
-    }
-  }
-  if (tile.output == Int8Output::kInt8 && tile.small) {
-    const bool residual = tile.residual_type != Int8Residual::kNone;
-    if (tile.leaky)
-      return (residual ? FinishBytes<kPanels, true, true>
-                       : FinishBytes<kPanels, false, true>)(tile, sums);
-    return (residual ? FinishBytes<kPanels, true, false>
-                     : FinishBytes<kPanels, false, false>)(tile, sums);
-  }
-  if (tile.output == Int8Output::kFloat32) return FinishFloats<kPanels>(tile, sums);
-  if (tile.output == Int8Output::kInt32) return FinishInts<kPanels>(tile, sums);
-  for (int p = 0; p < kPanels; ++p) {
-    uint32_t mask = 0xffff;
-    if (p == 0) mask &= tile.first_mask;
-    if (p == kPanels - 1) mask &= tile.last_mask;
-    for (int r = 0; r < tile.row_count; ++r)
-      Finish(tile, r, p, static_cast<__mmask16>(mask), sums[r * kPanels + p]);
-  }
-}
-
 // The lines of wide outputs arrive while the sums are computed. In the L2 cache: in the L1 cache
 // rows may evict one another.
 template <int kPanels>
@@ -223,101 +33,6 @@ inline void FetchOutput(const Int8Tile& tile) {
   for (int r = 0; r < tile.row_count; ++r, y += tile.y_stride) {
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) _mm_prefetch(y + 64 * p, _MM_HINT_T1);
-  }
-}
-
-// How a tile ends: its sums go through FinishTile, or, where all columns are stored, straight from
-// their registers.
-enum class End { kAny, kBytes, kBytesWithResidual, kInts, kFloats };
-
-// FinishFloats of whole panels without residual and LeakyRelu, from registers.
-template <int kRows, int kPanels>
-inline __attribute__((always_inline)) void StoreRowsOfFloats(
-    const Int8Tile& tile, const __m512i (&acc)[kRows * kPanels]) {
-  const float *multiplier = tile.multiplier, *offset = tile.offset;
-  float* const range = tile.range;
-  const bool clamp = tile.clamp;
-  const __m512 lowest = _mm512_set1_ps(tile.low), highest = _mm512_set1_ps(tile.high);
-  __m512 least = _mm512_setzero_ps(), most = least;
-  uint8_t* y = tile.y;
-  const int64_t y_stride = tile.y_stride;
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r, y += y_stride) {
-#pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) {
-      __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r * kPanels + p]),
-                               _mm512_loadu_ps(multiplier + 16 * p));
-      if (offset != nullptr) v = _mm512_add_ps(v, _mm512_loadu_ps(offset + 16 * p));
-      if (clamp) v = _mm512_min_ps(highest, _mm512_max_ps(lowest, v));
-      if (range != nullptr) {  // a NaN leaves the second operand
-        least = _mm512_min_ps(v, least);
-        most = _mm512_max_ps(v, most);
-      }
-      _mm512_storeu_ps(y + 64 * p, v);
-    }
-  }
-  if (range == nullptr) return;
-  _mm512_storeu_ps(range, _mm512_min_ps(least, _mm512_loadu_ps(range)));
-  _mm512_storeu_ps(range + 16, _mm512_max_ps(most, _mm512_loadu_ps(range + 16)));
-}
-
-// FinishBytes of whole panels without LeakyRelu, from registers.
-template <int kRows, int kPanels, bool kResidual>
-inline __attribute__((always_inline)) void StoreRowsOfBytes(const Int8Tile& tile,
-                                                            const __m512i (&acc)[kRows * kPanels]) {
-  constexpr int kCount = kRows * kPanels;
-  const int32_t zero = tile.y_zero + tile.y_flip;
-  const int32_t lowest = static_cast<int32_t>(tile.low) + zero,
-                highest = static_cast<int32_t>(tile.high) + zero;
-  const bool clamp =
-      lowest != 0 || highest != 255 || tile.y_flip != 0;  // more than the saturation to uint8
-  const bool unsigned_residual = tile.residual_type == Int8Residual::kUint8;
-  const __m512i zeros = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  uint8_t* y = tile.y;
-#pragma GCC unroll 8
-  for (int i = 0; i < kCount; i += 4, y += 4 / kPanels * tile.y_stride) {
-    __m512i q[4] = {};
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      if (i + j >= kCount) continue;
-      const int p = j % kPanels;
-      __m512 v =
-          _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i + j]), _mm512_loadu_ps(tile.multiplier + 16 * p));
-      if (kResidual) {
-        const uint8_t* residual = tile.residual + (i + j) / kPanels * tile.residual_stride + 16 * p;
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(residual));
-        const __m512i r =
-            unsigned_residual ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes);
-        const __m512 real =
-            _mm512_cvtepi32_ps(_mm512_sub_epi32(r, _mm512_set1_epi32(tile.residual_zero)));
-        v = _mm512_add_ps(v, _mm512_mul_ps(real, _mm512_set1_ps(tile.residual_multiplier)));
-      }
-      q[j] = _mm512_cvtps_epi32(v);
-    }
-    const __m512i q01 = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zeros);
-    const __m512i q23 = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zeros);
-    __m512i bytes = _mm512_packus_epi16(q01, q23);
-    if (clamp) {
-      bytes = _mm512_max_epu8(bytes, _mm512_set1_epi8(static_cast<char>(lowest)));
-      bytes = _mm512_min_epu8(bytes, _mm512_set1_epi8(static_cast<char>(highest)));
-      bytes = _mm512_xor_si512(bytes, _mm512_set1_epi8(static_cast<char>(tile.y_flip)));
-    }
-    bytes = _mm512_permutexvar_epi32(order, bytes);
-    if (kPanels == 4) {
-      _mm512_storeu_si512(y, bytes);
-    } else if (kPanels == 2) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(bytes));
-      if (i + 2 < kCount)
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + tile.y_stride),
-                            _mm512_extracti64x4_epi64(bytes, 1));
-    } else {
-      const auto at = [&](int row) { return reinterpret_cast<__m128i*>(y + row * tile.y_stride); };
-      _mm_storeu_si128(at(0), _mm512_castsi512_si128(bytes));
-      if (i + 1 < kCount) _mm_storeu_si128(at(1), _mm512_extracti32x4_epi32(bytes, 1));
-      if (i + 2 < kCount) _mm_storeu_si128(at(2), _mm512_extracti32x4_epi32(bytes, 2));
-      if (i + 3 < kCount) _mm_storeu_si128(at(3), _mm512_extracti32x4_epi32(bytes, 3));
-    }
   }
 }
 
@@ -360,34 +75,7 @@ void Tile(const Int8Tile& tile) {
   // What follows must not change where the loop keeps its sums.
 #pragma GCC unroll 32
   for (int i = 0; i < kRows * kPanels; ++i) asm("" : "+v"(acc[i]));
-  if (kEnd != End::kAny && tile.w_zero != nullptr) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const __m512i sum = _mm512_set1_epi32(tile.row_sums[r]);
-#pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) {
-        __m512i& a = acc[r * kPanels + p];
-        a = _mm512_sub_epi32(a, _mm512_mullo_epi32(sum, _mm512_loadu_si512(tile.w_zero + 16 * p)));
-      }
-    }
-  }
-  if constexpr (kEnd == End::kInts) {
-    uint8_t* y = tile.y;
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r, y += tile.y_stride) {
-#pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) _mm512_storeu_si512(y + 64 * p, acc[r * kPanels + p]);
-    }
-  } else if constexpr (kEnd == End::kFloats) {
-    StoreRowsOfFloats<kRows, kPanels>(tile, acc);
-  } else if constexpr (kEnd != End::kAny) {
-    StoreRowsOfBytes<kRows, kPanels, kEnd == End::kBytesWithResidual>(tile, acc);
-  } else {
-    __m512i sums[(kRows * kPanels + 3) / 4 * 4];
-#pragma GCC unroll 32
-    for (int i = 0; i < kRows * kPanels; ++i) sums[i] = acc[i];
-    FinishTile<kPanels>(tile, sums);
-  }
+  StoreTile<kEnd, kRows, kPanels>(tile, acc);
 }
 
 // Narrow groups: a register of a row's channels, of which every column takes its own group's four.
@@ -429,25 +117,14 @@ template <int kPanels, End kEnd, int... kRows>
 constexpr std::array<TileFn, 15> TilesOf(std::integer_sequence<int, kRows...>) {
   return {nullptr, Tile<kRows + 1, kPanels, kEnd>...};
 }
-template <int kPanels>
-constexpr std::array<TileFn, 15> kTiles[] = {
-    TilesOf<kPanels, End::kAny>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kBytes>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kBytesWithResidual>(
-        std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kInts>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>()),
-    TilesOf<kPanels, End::kFloats>(std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())};
-
-End EndOf(const Int8Tile& tile) {
-  const bool whole = (tile.first_mask & tile.last_mask & 0xffff) == 0xffff;
-  if (!whole) return End::kAny;
-  if (tile.output == Int8Output::kInt32) return End::kInts;
-  if (tile.output == Int8Output::kFloat32)
-    return tile.residual_type == Int8Residual::kNone && !tile.leaky ? End::kFloats : End::kAny;
-  if (tile.output != Int8Output::kInt8 || !tile.small || tile.leaky) return End::kAny;
-  if (tile.residual_type == Int8Residual::kNone) return End::kBytes;
-  return tile.residual_type == Int8Residual::kFloat32 ? End::kAny : End::kBytesWithResidual;
+template <int kPanels, int... kEnd>
+constexpr std::array<std::array<TileFn, 15>, kEnds> TilesOfEnds(
+    std::integer_sequence<int, kEnd...>) {
+  return {TilesOf<kPanels, static_cast<End>(kEnd)>(
+      std::make_integer_sequence<int, kPanels == 4 ? 7 : 14>())...};
 }
+template <int kPanels>
+constexpr auto kTiles = TilesOfEnds<kPanels>(std::make_integer_sequence<int, kEnds>());
 
 constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTile<3>,
                                LaneTile<4>,  LaneTile<5>,  LaneTile<6>,  LaneTile<7>,
@@ -456,9 +133,9 @@ constexpr TileFn kLanes[15] = {nullptr,      LaneTile<1>,  LaneTile<2>,  LaneTil
 
 void RunTile(const Int8Tile& tile) {
   if (tile.lanes != nullptr) return kLanes[tile.row_count](tile);
-  const auto* const tiles = tile.panel_count == 1   ? kTiles<1>
-                            : tile.panel_count == 2 ? kTiles<2>
-                                                    : kTiles<4>;
+  const auto& tiles = tile.panel_count == 1   ? kTiles<1>
+                      : tile.panel_count == 2 ? kTiles<2>
+                                              : kTiles<4>;
   tiles[static_cast<int>(EndOf(tile))][tile.row_count](tile);
 }
 
