@@ -128,7 +128,7 @@ TEST(ExecutorTuning, IsFollowed) {
   for (const std::string& name : names) {
     step.tuning = {name, 0, {}};
     const auto alone = ExecutorOf(program, 1, 1).value(), all = ExecutorOf(program, 4, 1).value();
-    chosen.insert(alone->variants().at(static_cast<size_t>(&step - program->steps.data())));
+    chosen.insert(alone->plans().at(static_cast<size_t>(&step - program->steps.data())).ToString());
     EXPECT_GE(all->arena_bytes(), alone->arena_bytes());
     most = std::max(most, all->arena_bytes() - alone->arena_bytes());
     step.tuning.threads = 1;

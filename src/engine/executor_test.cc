@@ -137,7 +137,7 @@ TEST(Executor, AnotherHasMemoryOfItsOwn) {
   ASSERT_TRUE(executor->Run(std::span(&x, 1), a));
   ASSERT_TRUE(another->Run(std::span(&x, 1), b));
   EXPECT_TRUE(BitEqual(a[1], b[1]));
-  ASSERT_EQ(executor->variants().size(), executor->program().steps.size());
+  ASSERT_EQ(executor->plans().size(), executor->program().steps.size());
 }
 
 // An arena, inputs and outputs count: 7/8 of the memory is for all of them together.

@@ -18,7 +18,7 @@ class RegionRun final : public Runnable {
       std::shared_ptr<ThreadPool> pool = nullptr) const override;
 
   const Program& program() const override { return trace_->program; }
-  const std::vector<std::string>& variants() const override { return trace_->variants; }
+  const std::vector<KernelPlan>& plans() const override { return trace_->plans; }
   std::span<const int64_t> step_runs() const override { return trace_->runs; }
   int threads() const override { return context_->pool->threads(); }
   const std::vector<TensorType>& input_types() const override { return input_types_; }

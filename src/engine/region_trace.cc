@@ -41,13 +41,13 @@ class RegionTracer {
   const Node& node(NodeId id) const { return graph_.node(id); }
 
   // A step that computes node `id`, which ran `runs` times.
-  int AddStep(NodeId id, const Step& step, const std::string& variant, int64_t runs) {
+  int AddStep(NodeId id, const Step& step, const KernelPlan& plan, int64_t runs) {
     const auto [it, fresh] = rows_.emplace(id, static_cast<int>(trace_.runs.size()));
     if (fresh) {
       trace_.program.steps.push_back(step);
       trace_.program.steps.back().node = id;
       trace_.program.steps.back().macs = trace_.program.steps.back().bytes = 0;
-      trace_.variants.push_back(variant);
+      trace_.plans.push_back(plan);
       trace_.runs.push_back(0);
     }
     const auto row = static_cast<size_t>(it->second);
@@ -112,7 +112,7 @@ void AddProgram(RegionStage& stage, const std::string& prefix, std::vector<Value
     }
     if (step == step_of.end()) continue;
     stage.rows[step->second] = tracer.AddStep(added, program.steps[step->second],
-                                              stage.executor->variants()[step->second], stage.runs);
+                                              stage.executor->plans()[step->second], stage.runs);
   }
   for (size_t i = 0; i < stage.program_outputs.size(); ++i)
     at[stage.program_outputs[i]] = to[graph.outputs()[i].index];
@@ -158,7 +158,7 @@ void Region::AddTo(RegionTracer& tracer, const std::string& prefix, std::span<co
       for (size_t i = 0; i < open.outputs.size(); ++i) {
         if (open.outputs[i] >= 0) at[open.outputs[i]] = tracer.node(added).outputs[i];
       }
-      open.row = tracer.AddStep(added, step, "", open.runs);
+      open.row = tracer.AddStep(added, step, {}, open.runs);
       std::vector<ValueId> results;
       for (const auto& body : open.bodies) body->AddTo(tracer, name + "/", {}, results);
     }

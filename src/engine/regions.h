@@ -47,7 +47,7 @@ struct RegionStep {
 // (runtime/runnable.h).
 struct RegionTrace {
   Program program;
-  std::vector<std::string> variants;
+  std::vector<KernelPlan> plans;
   std::vector<int64_t> runs;  // of each step in one run
 };
 

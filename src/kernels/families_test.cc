@@ -14,7 +14,7 @@
 #include "kernels/elementwise/logic.h"
 #include "kernels/gemm/curves_f32.h"
 #include "kernels/gemm/gemm_bf16.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/int8_winograd.h"
 #include "kernels/gemm/matmul_w8.h"
@@ -65,7 +65,7 @@ std::vector<Family> Families() {
       EVOQ_FAMILY(NormTableRows),   EVOQ_FAMILY(Bf16TableRows),     EVOQ_FAMILY(WinogradTableRows),
       EVOQ_FAMILY(MoveTableRows),   EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),
       EVOQ_FAMILY(LogicTableRows),  EVOQ_FAMILY(kInt8TileRows),     EVOQ_FAMILY(kGemmRowsF32),
-      EVOQ_FAMILY(kGemmRowsBf16),   EVOQ_FAMILY(kInt8WinogradRows)};
+      EVOQ_FAMILY(kGemmRowsBf16),   EVOQ_FAMILY(kPairLayoutRows),   EVOQ_FAMILY(kInt8WinogradRows)};
 #undef EVOQ_FAMILY
 }
 

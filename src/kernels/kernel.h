@@ -17,6 +17,7 @@
 #include "base/isa.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "kernels/cpu_model.h"
 #include "tensor/attrs.h"
 
 namespace evoq {
@@ -50,6 +51,7 @@ struct BindOptions {
   // One of what KernelDef::variants gives, or "" for the kernel's own choice. A name that does not
   // fit here and now (it may come from a file) is taken as "".
   std::string_view variant;
+  const CpuModel* cpu = &kCpuModel;
 };
 
 // What a run needs besides its tensors. `scratch` is 64-byte aligned, BoundKernel::scratch_bytes
@@ -59,6 +61,17 @@ struct RunContext {
   std::byte* scratch;
 };
 
+// How a bound kernel goes about its step, for profiles, forecasts and tests. Results never depend
+// on it.
+struct KernelPlan {
+  std::string code;      // by its instruction set: "avx512"; empty where there is nothing to say
+  int tile_rows = 0;     // of a register tile: the most rows,
+  int tile_columns = 0;  // and columns; 0: it has none
+  std::string method;    // among the ways to compute the same: "winograd 4x4", "direct", "lanes"
+
+  std::string ToString() const;  // "avx512 14x32 winograd 4x4"
+};
+
 // A kernel with everything prepared: multipliers, offsets, tables, pointers into packed weights.
 struct BoundKernel {
   using RunFn = void (*)(const void* state, const void* const* inputs, void* const* outputs,
@@ -66,13 +79,12 @@ struct BoundKernel {
   std::shared_ptr<const void> state;
   RunFn run = nullptr;
   size_t scratch_bytes = 0;
-  std::string variant;  // what was chosen inside, for profiles: "avx512 14x32", "" when there is
-                        // nothing to say
+  KernelPlan plan;
 
   // From a state struct with `void Run(const void* const* in, void* const* out, const RunContext&)
   // const`.
   template <typename State>
-  static BoundKernel Of(State state, size_t scratch_bytes = 0, std::string variant = "") {
+  static BoundKernel Of(State state, size_t scratch_bytes = 0, KernelPlan plan = {}) {
     BoundKernel bound;
     bound.state = std::make_shared<const State>(std::move(state));
     bound.run = [](const void* s, const void* const* in, void* const* out,
@@ -80,7 +92,7 @@ struct BoundKernel {
       static_cast<const State*>(s)->Run(in, out, context);
     };
     bound.scratch_bytes = scratch_bytes;
-    bound.variant = std::move(variant);
+    bound.plan = std::move(plan);
     return bound;
   }
 };

@@ -48,11 +48,11 @@ const char* TermName(Term term) {
 
 std::span<const CostFamily* const> AllCostFamilies() { return kAllRows; }
 
-const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view variant) {
+const CostFamily& FamilyOf(const Step& step, std::string_view op, std::string_view method) {
   const std::string& kernel = step.decision.kernel;
   const std::string name = kernel == kReferenceKernel ? fmt::format("{}/{}", kernel, op) : kernel;
   for (const CostFamily* family : AllCostFamilies()) {
-    if (MatchesOne(family->kernels, name) && GlobMatch(family->variant, variant)) return *family;
+    if (MatchesOne(family->kernels, name) && GlobMatch(family->method, method)) return *family;
   }
   return *AllCostFamilies().back();
 }
@@ -94,8 +94,8 @@ double Rates::stream_ns(double bytes, double working_set) const {
   return bytes * limits.threads * per_byte;
 }
 
-CostInput::CostInput(const Graph& g, const Step& s, std::string_view v, int64_t bytes)
-    : graph(g), node(g.node(s.node)), step(s), variant(v), run_bytes(bytes), args(g, node) {}
+CostInput::CostInput(const Graph& g, const Step& s, const KernelPlan& p, int64_t bytes)
+    : graph(g), node(g.node(s.node)), step(s), plan(p), run_bytes(bytes), args(g, node) {}
 
 int64_t CostInput::Elements(const TensorType& type) const {
   return type.dtype == DType::kUndefined ? 0 : type.shape.elements().value_or(0);
@@ -152,7 +152,7 @@ bool CostInput::has_curve() const {
 
 StepCost CostOf(const CostInput& input, const Rates& rates, const Cut& cut, int threads) {
   StepCost cost{};
-  cost.family = &FamilyOf(input.step, input.node.op, input.variant);
+  cost.family = &FamilyOf(input.step, input.node.op, input.plan.method);
   cost.terms[kCall] = 1000 * rates.cycle_ns;
   cost.family->count(input, rates, cost.terms);
   const Efficiency& e = EfficiencyOf(rates.limits.isa, cost.family->name);

@@ -57,11 +57,11 @@ struct CostInput {
   const Graph& graph;
   const Node& node;
   const Step& step;
-  std::string_view variant;  // what its kernel chose when it was bound
-  int64_t run_bytes;         // weights, as kernels hold them, and activations of the whole run
+  KernelPlan plan;    // of its bound kernel
+  int64_t run_bytes;  // weights, as kernels hold them, and activations of the whole run
   NodeCall args;
 
-  CostInput(const Graph& graph, const Step& step, std::string_view variant, int64_t run_bytes);
+  CostInput(const Graph& graph, const Step& step, const KernelPlan& plan, int64_t run_bytes);
   int64_t Elements(const TensorType& type) const;
   int64_t out_elements() const;
   int64_t in_elements() const;       // of activations
@@ -77,12 +77,12 @@ struct CostFamily {
   const char* name;
   const char* kernels;  // glob patterns of kernel names, separated by spaces; "reference/OP": OP by
                         // its definition
-  const char* variant;  // glob pattern of the bound kernel's variant
+  const char* method;   // glob pattern of KernelPlan::method
   void (*count)(const CostInput& input, const Rates& rates, Terms& terms);
 };
 std::span<const CostFamily* const> AllCostFamilies();
 const CostFamily& FamilyOf(const Step& step, std::string_view op,
-                           std::string_view variant);  // the last family takes everything
+                           std::string_view method);  // the last family takes everything
 
 // Constants of a family, fitted by bench/predict.py (predict/efficiency.inc).
 struct Efficiency {

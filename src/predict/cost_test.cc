@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "predict/loops.h"
+#include "predict/test_forecast.h"
 
 namespace evoq {
 namespace {
@@ -105,16 +106,16 @@ struct Counted {
   std::string family;
   Terms terms{};
 
-  Counted(const std::string& text, const char* kernel, const char* variant = "", int64_t macs = 0,
-          MachineLimits limits = SomeMachine(), int64_t run_bytes = 4000) {
+  Counted(const std::string& text, const char* kernel, const KernelPlan& plan = {},
+          int64_t macs = 0, MachineLimits limits = SomeMachine(), int64_t run_bytes = 4000) {
     Result<Graph> parsed = ParseGraph("graph g\n" + text);
     EVOQ_CHECK(parsed.has_value(), "{}", parsed ? "" : parsed.error().message());
     graph = std::move(*parsed);
     step.node = graph.FindNode("n");
     step.decision.kernel = kernel;
     step.macs = macs;
-    const CostInput input(graph, step, variant, run_bytes);
-    const CostFamily& taken = FamilyOf(step, graph.node(step.node).op, variant);
+    const CostInput input(graph, step, plan, run_bytes);
+    const CostFamily& taken = FamilyOf(step, graph.node(step.node).op, plan.method);
     family = taken.name;
     taken.count(input, Rates(limits), terms);
   }
@@ -141,7 +142,7 @@ std::string MatMul(int64_t rows, int64_t depth, int64_t columns, const char* att
 // 10 x 40 by 40 x 24: 2 panels of 16 columns, tiles of 10 rows and both panels.
 TEST(CostTerms, FloatProduct) {
   ExpectTerms(
-      {MatMul(10, 40, 24), "matmul_f32", "avx512 14x32"}, "product_f32",
+      {MatMul(10, 40, 24), "matmul_f32", Tiled(14, 32)}, "product_f32",
       {{kArithmetic, 10 * 32 * 40 * 0.02},  // rows x padded columns x depth
        {kFeed, 40 * (10 * 1 + 1 * 2) *
                    0.5},  // of each row for each chunk of panels, of each panel for each tile
@@ -151,7 +152,7 @@ TEST(CostTerms, FloatProduct) {
        {kStream, (10 * 40 + 10 * 24) * 4 * 0.01},
        {kWeights, 40 * 24 * 4 * 0.01}});
   // 20 rows: two tiles of 14. 48 columns: three panels, two chunks of two.
-  ExpectTerms({MatMul(20, 40, 48), "matmul_f32", "avx512 14x32"}, "product_f32",
+  ExpectTerms({MatMul(20, 40, 48), "matmul_f32", Tiled(14, 32)}, "product_f32",
               {{kArithmetic, 20 * 48 * 40 * 0.02},
                {kFeed, 40 * (20 * 2 + 2 * 3) * 0.5},
                {kRows, 20 * 0.5},
@@ -159,15 +160,15 @@ TEST(CostTerms, FloatProduct) {
                {kTiles, 10 * 2 * 2 * 0.5},
                {kStream, (20 * 40 + 20 * 48) * 4 * 0.01},
                {kWeights, 40 * 48 * 4 * 0.01}});
-  // Up to 6 rows a tile of 6 x 64: one chunk of three panels. 7 rows: of 14 x 32.
-  EXPECT_NEAR(Counted(MatMul(6, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed],
+  // A tile of 6 x 64: one chunk of three panels. Of 14 x 32: two.
+  EXPECT_NEAR(Counted(MatMul(6, 40, 48), "matmul_f32", Tiled(6, 64)).terms[kFeed],
               40 * (6 * 1 + 1 * 3) * 0.5, 1e-9);
-  EXPECT_NEAR(Counted(MatMul(7, 40, 48), "matmul_f32", "avx512 14x32").terms[kFeed],
+  EXPECT_NEAR(Counted(MatMul(7, 40, 48), "matmul_f32", Tiled(14, 32)).terms[kFeed],
               40 * (7 * 2 + 1 * 3) * 0.5, 1e-9);
-  // Up to 16 columns a tile of 28 x 16: 30 rows are two. 17 columns: of 14 x 32, three.
-  EXPECT_NEAR(Counted(MatMul(30, 40, 16), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 2 * 0.5,
+  // A tile of 28 x 16: 30 rows are two. Of 14 x 32: three.
+  EXPECT_NEAR(Counted(MatMul(30, 40, 16), "matmul_f32", Tiled(28, 16)).terms[kTiles], 10 * 2 * 0.5,
               1e-9);
-  EXPECT_NEAR(Counted(MatMul(30, 40, 17), "matmul_f32", "avx512 14x32").terms[kTiles], 10 * 3 * 0.5,
+  EXPECT_NEAR(Counted(MatMul(30, 40, 17), "matmul_f32", Tiled(14, 32)).terms[kTiles], 10 * 3 * 0.5,
               1e-9);
   // A function that is not piecewise linear, a cycle per 16 results.
   EXPECT_NEAR(Counted(MatMul(10, 40, 24, "{activation=\"Tanh\"}"), "matmul_f32").terms[kCurve],
@@ -190,7 +191,7 @@ std::string Conv(int64_t channels, const char* type, const char* weight_type, in
 // `depth` = channels x taps products for each result.
 TEST(CostTerms, IntegerConvolution) {
   const auto counted = [](int64_t channels, const char* attrs = "") {
-    return Counted(Conv(channels, "uint8", "int8", 8, 32, attrs), "conv_int8", "avx512 14x32",
+    return Counted(Conv(channels, "uint8", "int8", 8, 32, attrs), "conv_int8", Tiled(14, 32),
                    36 * 32 * channels * 9);
   };
   // 20 channels are five quads for each of nine taps. Lines of 6 pixels end in each tile of 14.
@@ -226,14 +227,15 @@ TEST(CostTerms, IntegerConvolution) {
   EXPECT_NEAR(counted(17).terms[kRows], 36 * 9 * 0.5, 1e-9);
   EXPECT_NEAR(counted(16, "{dilations=[2, 2]}").terms[kRows], 36 * 9 * 0.5, 1e-9);
   EXPECT_NEAR(counted(16, "{dilations=[1, 1]}").terms[kRows], 36 * 3 * 0.5, 1e-9);
-  // The family by the variant: of the direct kernel another one, with the same counts.
-  EXPECT_EQ(Counted(Conv(20, "uint8", "int8"), "conv_int8", "avx512 direct", 36 * 32 * 180).family,
-            "direct_int8");
+  // The family by the method: of the direct kernel another one, with the same counts.
+  EXPECT_EQ(
+      Counted(Conv(20, "uint8", "int8"), "conv_int8", {.method = "direct"}, 36 * 32 * 180).family,
+      "direct_int8");
 }
 
 // Long lines: of 30 pixels, a tile of 14 reaches over the end of about every second one.
 TEST(CostTerms, EdgesOfLongLines) {
-  EXPECT_NEAR(Counted(Conv(20, "uint8", "int8", 32), "conv_int8", "avx512 14x32", 900 * 32 * 180)
+  EXPECT_NEAR(Counted(Conv(20, "uint8", "int8", 32), "conv_int8", Tiled(14, 32), 900 * 32 * 180)
                   .terms[kEdges],
               900 * 9 * 0.5 * 14 / 30, 1e-9);
 }
@@ -242,8 +244,8 @@ TEST(CostTerms, EdgesOfLongLines) {
 // lines, and 10 for each of the nine taps at the image's sides, which 2 of 6 columns are.
 TEST(CostTerms, Bfloat16Convolution) {
   const auto counted = [](int64_t channels, const char* attrs = "") {
-    return Counted(Conv(channels, "bfloat16", "bfloat16", 8, 32, attrs), "conv_bf16",
-                   "avx512 14x32", 36 * 32 * channels * 9);
+    return Counted(Conv(channels, "bfloat16", "bfloat16", 8, 32, attrs), "conv_bf16", Tiled(14, 32),
+                   36 * 32 * channels * 9);
   };
   EXPECT_NEAR(counted(3).terms[kCopies], 36 * (15 + 3 * 8 + 10 * (2.0 / 6) * 9) * 0.5, 1e-9);
   EXPECT_NEAR(counted(3).terms[kArithmetic], 36 * 32 * 14 * 2 * 0.01, 1e-9)
@@ -267,7 +269,7 @@ TEST(CostTerms, TransposedConvolutions) {
         fmt::format("input %x: {0}[1, 8, 8, 5]{2}\nconst %w: {1}[5, 32, 1, 1]{2}\nn: %y: {0}[1, 8, "
                     "8, 32]{2} = ConvTranspose(%x, %w)\noutput %y\n",
                     type, weight_type, quantized ? "(scale 0.1, zero 0)" : ""),
-        kernel, "avx512 14x32", 64 * 32 * 5);
+        kernel, Tiled(14, 32), 64 * 32 * 5);
     EXPECT_EQ(counted.family, family);
     return counted.terms[kArithmetic];
   };
@@ -285,7 +287,7 @@ TEST(CostTerms, Winograd) {
       "input %x: float32[1, 8, 8, 16]\nconst %w: float32[32, 16, 3, 3]\nn: %y: float32[1, 8, 8, "
       "32] = Conv{pads=[1, 1, 1, 1]}(%x, %w)\noutput %y\n";
   const double bytes = (8 * 8 * 16 + 8 * 8 * 32) * 4 * 0.01, weights = 32 * 16 * 9 * 4 * 0.01;
-  ExpectTerms({text, "conv_f32", "avx512 14x32 winograd 4x4"}, "winograd_f32",
+  ExpectTerms({text, "conv_f32", Tiled(14, 32, "winograd 4x4")}, "winograd_f32",
               {{kArithmetic, 36 * 4 * 32 * 16 * 0.02},
                {kFeed, 36 * 16 * (4 + 2) * 0.5},
                {kRows, 36 * 4 * 1 * 0.5},
@@ -294,7 +296,7 @@ TEST(CostTerms, Winograd) {
                {kStream, bytes},
                {kWeights, weights * 36 / 9}});
   // 2 x 2 outputs: 16 products of 16 tiles, in two rows of 14.
-  ExpectTerms({text, "conv_f32", "avx512 14x32 winograd 2x2"}, "winograd_f32",
+  ExpectTerms({text, "conv_f32", Tiled(14, 32, "winograd 2x2")}, "winograd_f32",
               {{kArithmetic, 16 * 16 * 32 * 16 * 0.02},
                {kFeed, 16 * 16 * (16 + 2 * 2) * 0.5},
                {kRows, 16 * 16 * 1 * 0.5},
@@ -509,25 +511,27 @@ TEST(CostTerms, Transposes) {
 // Definitions go value by value, by multiply-adds.
 // The first family in the list that takes the kernel; a reference step by its operator; the last
 // for what none takes.
-TEST(FamilyOf, ByKernelAndVariant) {
-  const auto family = [](const char* kernel, const char* op, const char* variant) {
+TEST(FamilyOf, ByKernelAndMethod) {
+  const auto family = [](const char* kernel, const char* op, const char* method) {
     Step step;
     step.decision.kernel = kernel;
-    return std::string_view(FamilyOf(step, op, variant).name);
+    return std::string_view(FamilyOf(step, op, method).name);
   };
   EXPECT_EQ(family("maxpool_u8", "MaxPool", ""), "pool_int8");
   EXPECT_EQ(family("maxpool_f32", "MaxPool", ""), "pool_f32");
   EXPECT_EQ(family(kReferenceKernel, "LpNormalization", ""), "reference");
-  EXPECT_EQ(family("conv_f32", "Conv", "avx512 winograd 4x4"), "winograd_f32");
-  EXPECT_EQ(family("conv_f32", "Conv", "avx512 14x32"), "product_f32");
-  EXPECT_EQ(family("of_tomorrow", "Conv", "avx512"), "other");
+  EXPECT_EQ(family("conv_f32", "Conv", "winograd 4x4"), "winograd_f32");
+  EXPECT_EQ(family("conv_f32", "Conv", ""), "product_f32");
+  EXPECT_EQ(family("of_tomorrow", "Conv", ""), "other");
   EXPECT_EQ(family("", "", ""), "other");
 }
 
 TEST(CostTerms, Definitions) {
   ExpectTerms(
       {"input %x: float32[64, 32]\nn: %y: float32[64, 32] = LpNormalization(%x)\noutput %y\n",
-       kReferenceKernel, "", 77},
+       kReferenceKernel,
+       {},
+       77},
       "reference",
       {{kArithmetic, 77 * 0.5},
        {kFeed, 2048 * 0.5},
@@ -553,15 +557,15 @@ TEST(CostTerms, BytesOfConstants) {
   EXPECT_NEAR(Counted(text("int8[40, 24](scale 0.1, zero 0)"), "matmul_w8").terms[kWeights],
               floats / 4, 1e-9)
       << "read as they are";
-  const Counted large(text("float32[40, 24]"), "matmul_f32", "", 0, SomeMachine(), 64 << 20);
+  const Counted large(text("float32[40, 24]"), "matmul_f32", {}, 0, SomeMachine(), 64 << 20);
   EXPECT_NEAR(large.terms[kWeights], 5 * floats, 1e-9) << "from memory";
   EXPECT_NEAR(large.terms[kStream], (400 + 240) * 4 * 0.01, 1e-9);
 }
 
 // ns = sum of efficiency x term; threads as cost.h has it.
 TEST(CostOf, ByHand) {
-  const Counted counted(MatMul(10, 40, 24), "matmul_f32", "avx512 14x32");
-  const CostInput input(counted.graph, counted.step, "avx512 14x32", 4000);
+  const Counted counted(MatMul(10, 40, 24), "matmul_f32", Tiled(14, 32));
+  const CostInput input(counted.graph, counted.step, Tiled(14, 32), 4000);
   const Efficiency& e = EfficiencyOf(Isa::kAvx512, "product_f32");
   double serial = e.times[kCall] * 1000 * 0.5;  // being a step: a thousand cycles
   for (int t = kCall + 1; t < kTermCount; ++t)
@@ -589,7 +593,7 @@ TEST(CutOf, StepsOfOneThread) {
   ThreadPool two(2), one(1);
   Step step = counted.step;
   const auto loops = [&](ThreadPool& pool) {
-    return CutOf(CostInput(counted.graph, step, "", 0), SelectIsa().value_or(Isa::kScalar), pool)
+    return CutOf(CostInput(counted.graph, step, {}, 0), SelectIsa().value_or(Isa::kScalar), pool)
         .loops;
   };
   EXPECT_GT(loops(two), 0);

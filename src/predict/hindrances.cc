@@ -57,7 +57,7 @@ constexpr Reason kReasons[] = {
        return Always("they take the kernels that float32 takes, on values of the same width");
      }},
     {"winograd",
-     [](const Pair& p) { return p.float32->variant.find("winograd") != std::string::npos; },
+     [](const Pair& p) { return p.float32->plan.method.find("winograd") != std::string::npos; },
      [](const Pair&) {
        return Always(
            "in float32, Winograd's convolution saves 2 to 4 times the multiplications, which "

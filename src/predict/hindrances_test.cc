@@ -5,14 +5,15 @@
 
 #include "base/text.h"
 #include "predict/predict.h"
+#include "predict/test_forecast.h"
 
 namespace evoq {
 namespace {
 
 StepForecast StepOf(const char* name, const char* op, double ms, const char* kernel = "quick",
-                    const char* variant = "") {
+                    const KernelPlan& plan = {}) {
   StepForecast s;
-  s.name = name, s.op = op, s.kernel = kernel, s.variant = variant, s.ms = ms;
+  s.name = name, s.op = op, s.kernel = kernel, s.plan = plan, s.ms = ms;
   s.family = AllCostFamilies().back();
   s.weighed[kArithmetic] = 100;  // nothing stands out
   return s;
@@ -23,11 +24,11 @@ struct Case {
   SchemeForecast float32, scheme;
   Program program;
 
-  void Add(StepForecast now, double float_ms, const char* code = "", const char* float_variant = "",
-           const char* float_kernel = "slow") {
+  void Add(StepForecast now, double float_ms, const char* code = "",
+           const KernelPlan& float_plan = {}, const char* float_kernel = "slow") {
     if (float_ms >= 0)
       float32.step_list.push_back(
-          StepOf(now.name.c_str(), now.op.c_str(), float_ms, float_kernel, float_variant));
+          StepOf(now.name.c_str(), now.op.c_str(), float_ms, float_kernel, float_plan));
     Step step;
     step.decision.float_code = code;
     step.decision.float_why = std::string("why ") + code;
@@ -48,10 +49,10 @@ TEST(Hindrances, ByHand) {
   c.Add(StepOf("q2", "DequantizeLinear", 0.5), -1);
   c.Add(StepOf("t", "Transpose", 0.125), -1);
   c.Add(StepOf("table", "Lookup", 0.0625), -1);
-  c.Add(StepOf("stays", "Tanh", 2, "same"), 2, "no-int8-kernel", "", "same");
-  c.Add(StepOf("same", "Relu", 3, "same"), 3, "", "", "same");
-  c.Add(StepOf("turn", "Transpose", 0.5, "same"), 0.5, "", "", "same");  // float32 has it too
-  c.Add(StepOf("wino", "Conv", 5), 4, "", "avx512 14x32 winograd 4x4");
+  c.Add(StepOf("stays", "Tanh", 2, "same"), 2, "no-int8-kernel", {}, "same");
+  c.Add(StepOf("same", "Relu", 3, "same"), 3, "", {}, "same");
+  c.Add(StepOf("turn", "Transpose", 0.5, "same"), 0.5, "", {}, "same");  // float32 has it too
+  c.Add(StepOf("wino", "Conv", 5), 4, "", Tiled(14, 32, "winograd 4x4"));
   c.Add(StepOf("other", "Conv", 0.3), 0.2);
   const auto& found = c.Found();
   struct Expected {
@@ -136,7 +137,7 @@ Forecast MadeForecast() {
   int8.steps = 6, int8.steps_int8 = 3, int8.steps_bf16 = 2, int8.steps_float = 1;
   int8.ms = 0.02, int8.low_ms = 0.016, int8.high_ms = 0.025, int8.speedup = 3.125,
   int8.payoff = Payoff::kFaster;
-  StepForecast step = StepOf("c1", "Conv", 0.02, "conv_int8", "avx512 14x32");
+  StepForecast step = StepOf("c1", "Conv", 0.02, "conv_int8", Tiled(14, 32));
   step.precision = "int8", step.shape = "[1, 2]", step.cut = {0.5, 1};
   step.terms[kRows] = 7;
   int8.step_list = {step};

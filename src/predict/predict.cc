@@ -77,7 +77,7 @@ int64_t RunBytes(const Runnable& executor) {
   const Program& program = executor.program();
   int64_t bytes = program.weight_bytes + program.live_bytes;
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    const CostInput input(*program.graph, program.steps[i], executor.variants()[i], 0);
+    const CostInput input(*program.graph, program.steps[i], executor.plans()[i], 0);
     for (const Tensor* constant : input.args.constants)
       bytes -= constant == nullptr ? 0 : static_cast<int64_t>(constant->bytes());
     bytes += input.weight_bytes();
@@ -115,7 +115,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
   std::vector<Cut> cuts;
   std::vector<StepCost> costs;
   for (size_t i = 0; i < program.steps.size(); ++i) {
-    const CostInput input(*program.graph, program.steps[i], executor.variants()[i], run_bytes);
+    const CostInput input(*program.graph, program.steps[i], executor.plans()[i], run_bytes);
     cuts.push_back(CutOf(input, limits.isa, pool));
     costs.push_back(CostOf(input, rates, cuts[i], pool.threads()));
   }
@@ -130,7 +130,7 @@ void Estimate(const Runnable& executor, const MachineLimits& limits, SchemeForec
     s.name = node.name;
     s.op = node.op;
     s.kernel = step.decision.kernel;
-    s.variant = executor.variants()[i];
+    s.plan = executor.plans()[i];
     s.precision = step.decision.precision;
     if (node.outputs[0].valid())
       s.shape = program.graph->value(node.outputs[0]).type.shape.ToString();

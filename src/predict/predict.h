@@ -33,7 +33,8 @@ struct PredictOptions {
 };
 
 struct StepForecast {
-  std::string name, op, kernel, variant, precision, shape;
+  std::string name, op, kernel, precision, shape;
+  KernelPlan plan;  // of the bound kernel
   const CostFamily* family = nullptr;
   double ms = 0;
   Cut cut;

@@ -25,7 +25,7 @@ json StepJson(const StepForecast& s) {
   json out = {{"name", s.name},
               {"op", s.op},
               {"kernel", s.kernel},
-              {"variant", s.variant},
+              {"variant", s.plan.ToString()},
               {"precision", s.precision},
               {"shape", s.shape},
               {"family", s.family->name},

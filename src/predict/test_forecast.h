@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "graph/graph.h"
+#include "kernels/kernel.h"
 #include "profile/machine.h"
 
 namespace evoq {
@@ -23,6 +24,12 @@ inline MachineLimits SomeMachine(int threads = 1) {
   limits.fork_ns = threads > 1 ? 500 : 0;
   limits.l2_bytes = 1 << 20, limits.l3_bytes = 32 << 20;
   return limits;
+}
+
+// The plan of a kernel with register tiles.
+inline KernelPlan Tiled(int rows, int columns, std::string method = "") {
+  return {
+      .code = "avx512", .tile_rows = rows, .tile_columns = columns, .method = std::move(method)};
 }
 
 inline Graph Parsed(const std::string& text) {

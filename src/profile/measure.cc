@@ -58,7 +58,7 @@ StepTime Describe(const Runnable& executor, size_t s) {
   t.name = node.name;
   t.op = node.op;
   t.kernel = step.decision.kernel;
-  t.variant = executor.variants()[s];
+  t.variant = executor.plans()[s].ToString();
   t.precision = step.decision.precision;
   t.peak = kernel ? kernel->peak : Peak::kMemory;
   if (!node.outputs.empty() && node.outputs[0].valid())

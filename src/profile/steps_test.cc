@@ -54,7 +54,7 @@ class MadeRunnable : public Runnable {
     return std::unique_ptr<Runnable>(std::make_unique<MadeRunnable>(made_));
   }
   const Program& program() const override { return program_; }
-  const std::vector<std::string>& variants() const override { return variants_; }
+  const std::vector<KernelPlan>& plans() const override { return plans_; }
   int threads() const override { return 1; }
   int64_t repeats() const override { return 3; }
   const std::vector<TensorType>& input_types() const override { return types_; }
@@ -77,7 +77,7 @@ class MadeRunnable : public Runnable {
  private:
   Made& made_;
   const Program program_ = TwoSteps();
-  const std::vector<std::string> variants_ = {"fast", ""};
+  const std::vector<KernelPlan> plans_ = {{.code = "fast"}, {}};
   const std::vector<TensorType> types_;
 };
 

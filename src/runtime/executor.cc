@@ -154,9 +154,9 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions o
   std::optional<Guard> guard = GuardOf(node, inputs);
   if (!guard) return bound;
   const size_t scratch = bound.scratch_bytes;
-  std::string variant = bound.variant;
+  KernelPlan plan = bound.plan;
   return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch,
-                         std::move(variant));
+                         std::move(plan));
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ struct Executor::Impl {
   std::vector<int64_t> input_strides, output_strides;  // bytes from one repeat to the next
   std::vector<const std::byte*> given;                 // the tensors of a run; room for them
   std::vector<std::byte*> results;
-  std::vector<std::string> variants;
+  std::vector<KernelPlan> plans;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
   explicit Impl(const ExecutorOptions& options)
@@ -295,7 +295,7 @@ Status Executor::Impl::Bind() {
     EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure),
                                              NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
-    variants.push_back(steps[i].kernel.variant);
+    plans.push_back(steps[i].kernel.plan);
   }
   EVOQ_TRY(CheckMemory(scratch_bytes));
   for (Lane& lane : lanes) {
@@ -415,7 +415,7 @@ int Executor::threads() const { return impl_->pool->threads(); }
 int64_t Executor::repeats() const { return impl_->repeats; }
 const std::vector<TensorType>& Executor::input_types() const { return impl_->input_types; }
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }
-const std::vector<std::string>& Executor::variants() const { return impl_->variants; }
+const std::vector<KernelPlan>& Executor::plans() const { return impl_->plans; }
 int64_t Executor::arena_bytes() const {
   int64_t bytes = 0;
   for (const Lane& lane : impl_->lanes)

@@ -62,8 +62,7 @@ class Executor final : public Runnable {
   Status RunTimed(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                   std::span<int64_t> step_ns) override;
 
-  // What each step's kernel chose inside ("avx512 14x32"), by step.
-  const std::vector<std::string>& variants() const override;
+  const std::vector<KernelPlan>& plans() const override;
   // Bytes of arenas and scratch that this executor holds.
   int64_t arena_bytes() const override;
 

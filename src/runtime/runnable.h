@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/kernel.h"
 #include "program/model.h"
 
 namespace evoq {
@@ -30,8 +31,8 @@ class Runnable {
   // joined to one program; a step that runs several times, as the body of a loop does, stands once,
   // with the macs and bytes of all its times.
   virtual const Program& program() const = 0;
-  // What each step's kernel chose inside ("avx512 14x32"), by step.
-  virtual const std::vector<std::string>& variants() const = 0;
+  // How each step's kernel goes about it, by step.
+  virtual const std::vector<KernelPlan>& plans() const = 0;
   // How often each step runs in one run; empty: repeats() times.
   virtual std::span<const int64_t> step_runs() const { return {}; }
   virtual int threads() const = 0;

@@ -21,13 +21,7 @@ ConvShapeF32 InPairs(ConvShapeF32 shape) {
   return shape;
 }
 
-// Row sources: of pairs, in place.
-void FillPairs(const void* source, int64_t first, int count, const SegmentF32& segment,
-               TileRowsF32& tile, float*) {
-  FillConvRows(source, first, count, segment, tile);
-}
-
-using CopyRuns = decltype(GemmKernelsBf16::copy_runs);
+using CopyRuns = decltype(PairLayout::copy_runs);
 
 struct CopySource {
   const ConvShapeF32* shape;
@@ -92,8 +86,8 @@ void CopyPart(const ConvShapeF32& s, CopyRuns copy, const uint16_t* image, const
   }
 }
 
-void FillCopies(const void* source, int64_t first, int count, const SegmentF32& segment,
-                TileRowsF32& tile, float* copy) {
+void FillCopies(const void* source, int64_t first, int count, const GemmSegment& segment,
+                GemmRows& tile) {
   const CopySource& c = *static_cast<const CopySource*>(source);
   const ConvShapeF32& s = *c.shape;
   const int64_t all = s.taps() * s.depth(), begin = 2 * segment.k,
@@ -104,7 +98,7 @@ void FillCopies(const void* source, int64_t first, int count, const SegmentF32& 
   for (int r = 0; r < count; ++r) {
     const int64_t at[3] = {z * s.stride[0] - s.pad[0], y * s.stride[1] - s.pad[1],
                            x * s.stride[2] - s.pad[2]};
-    float* to = copy + r * kCopyStrideBf16;
+    float* to = tile.copy + r * kRowCopyUnits;
     if (segment.depth > 0) to[segment.depth - 1] = 0;
     if (begin == 0 && end == all) {
       CopyWindow(s, c.copy, c.x + n * image, at, reinterpret_cast<uint16_t*>(to));
@@ -129,20 +123,21 @@ void FillCopies(const void* source, int64_t first, int count, const SegmentF32& 
 // The outputs of a Conv, or of one phase of a ConvTranspose.
 struct Phase {
   ConvRowsF32 map;  // in pairs; of no use where rows are copied
-  GemmPlanBf16 plan;
+  GemmPlan plan;
 };
 
 struct ConvBf16 {
   ConvShapeF32 shape;
   bool transposed = false, copied = false;
   std::vector<Phase> phases;
+  const PairLayout* layout = nullptr;
   const float* weights = nullptr;
   bool has_bias = false, has_residual = false;
 
   void Run(const void* const* in, void* const* out, const RunContext& context) const {
     for (const Phase& phase : phases) {
       const int64_t tasks = phase.plan.tasks();
-      context.pool.ParallelFor(shape.group * tasks, phase.plan.blocks.grain,
+      context.pool.ParallelFor(shape.group * tasks, phase.plan.grain,
                                [&](int64_t begin, int64_t end) {
                                  for (int64_t i = begin; i < end; ++i)
                                    RunTask(phase, i / tasks, i % tasks, in, out);
@@ -153,21 +148,22 @@ struct ConvBf16 {
   // Groups share panels of Conv's weights; those of ConvTranspose lie behind each other along K.
   void RunTask(const Phase& phase, int64_t group, int64_t task, const void* const* in,
                void* const* out) const {
-    const GemmPlanBf16& plan = phase.plan;
+    const GemmPlan& plan = phase.plan;
     const uint16_t* x = static_cast<const uint16_t*>(in[0]) + group * shape.depth();
     const ConvRowsSourceF32 pairs = {&phase.map, reinterpret_cast<const float*>(x)};
-    const CopySource copies = {&shape, plan.kernels->copy_runs, x};
+    const CopySource copies = {&shape, layout->copy_runs, x};
     const int64_t column = group * shape.columns(), first = transposed ? 0 : column,
                   moved = transposed ? column : 0;
-    const GemmJobBf16 job = {copied ? static_cast<const void*>(&copies) : &pairs,
-                             copied ? FillCopies : FillPairs,
-                             weights + (transposed ? group * shape.depth() / 2 * kPanelF32 : 0),
-                             first,
-                             first + shape.columns(),
-                             OffsetBf16(out[0], plan.y_bf16, moved),
-                             has_bias ? static_cast<const float*>(in[2]) + moved : nullptr,
-                             has_residual ? OffsetBf16(in[3], plan.residual_bf16, moved) : nullptr};
-    RunGemmTaskBf16(plan, job, task);
+    const GemmJob job = {
+        copied ? static_cast<const void*>(&copies) : &pairs,
+        copied ? FillCopies : FillConvRows,
+        weights + (transposed ? group * shape.depth() / 2 * kPanelF32 : 0),
+        first,
+        first + shape.columns(),
+        OffsetBf16(out[0], plan.types.y_bf16, moved),
+        has_bias ? static_cast<const float*>(in[2]) + moved : nullptr,
+        has_residual ? OffsetBf16(in[3], plan.types.residual_bf16, moved) : nullptr};
+    RunGemmTask(plan, job, task);
   }
 };
 
@@ -205,7 +201,7 @@ void AddPhase(const KernelCall& call, const BindOptions& options, const Activati
   const int64_t tap_channels = state.transposed ? s.channels_in : s.depth();
   ConvRowsF32 map(pairs, std::move(axes), tap_channels / 2 * kPanelF32);
   if (map.rows() == 0) return;
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = map.rows();
   sizes.columns = s.columns();
   sizes.taps = state.copied ? 1 : map.taps();
@@ -214,8 +210,8 @@ void AddPhase(const KernelCall& call, const BindOptions& options, const Activati
   sizes.row_bytes = s.channels_in * (state.transposed ? 1 : s.stride[2]) * 2;
   sizes.jobs = s.group;
   sizes.taps_in_order = !state.transposed;
-  GemmPlanBf16 plan =
-      PlanGemmBf16(sizes, state.copied, call, activation, options.isa, options.threads);
+  GemmPlan plan =
+      PlanGemm(sizes, GemmTypesBf16(call, state.copied, options.isa), activation, options);
   state.phases.push_back({std::move(map), std::move(plan)});
 }
 
@@ -238,8 +234,10 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
   } else {
     AddPhase(call, options, activation, ConvAxes(s), state);
   }
-  std::string variant = KernelsBf16For(options.isa).name;
-  return BoundKernel::Of(std::move(state), 0, std::move(variant));
+  state.layout = &PairLayoutFor(options.isa);
+  KernelPlan plan;
+  if (!state.phases.empty()) plan = state.phases[0].plan.Describe();
+  return BoundKernel::Of(std::move(state), 0, std::move(plan));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 struct ConvF32 {
   ConvShapeF32 shape;
   ConvRowsF32 map;
-  GemmPlanF32 plan;
+  GemmPlan plan;
   const float* weights;
   std::shared_ptr<AlignedBuffer> owned;
   bool has_bias, has_residual;
@@ -30,17 +30,17 @@ struct ConvF32 {
         const int64_t group = i / tasks * groups_of_job(),
                       end_group = std::min(group + groups_of_job(), shape.group);
         const ConvRowsSourceF32 source = {&map, x + group * shape.depth()};
-        const GemmJobF32 job = {
+        const GemmJob job = {
             &source,
             FillConvRows,
             weights,
             group * shape.columns(),
             end_group * shape.columns(),
-            static_cast<float*>(out[0]),
+            out[0],
             has_bias ? static_cast<const float*>(in[2]) : nullptr,
-            has_residual ? static_cast<const float*>(in[3]) : nullptr,
+            has_residual ? in[3] : nullptr,
             static_cast<int32_t>(plan.lanes.empty() ? 0 : (end_group - group) * shape.depth())};
-        RunGemmTaskF32(plan, job, i % tasks);
+        RunGemmTask(plan, job, i % tasks);
       }
     });
   }
@@ -93,7 +93,7 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
     return BindWinogradF32(shape, m, weights, activation, call.has_input(2), call.has_input(3),
                            options);
   ConvRowsF32 map(shape, ConvAxes(shape), shape.depth() * kPanelF32);
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = map.rows();
   sizes.columns = shape.columns();
   sizes.taps = map.taps();
@@ -106,11 +106,11 @@ Result<BoundKernel> BindConv(const KernelCall& call, const BindOptions& options)
     sizes.columns = kPanelF32;
     sizes.jobs = CeilDiv(shape.channels_out, kPanelF32);
   }
-  GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
-  std::string variant = std::string(plan.kernels->name) + (plan.lanes.empty() ? "" : " lanes");
+  GemmPlan plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, options);
+  KernelPlan described = plan.Describe();
   return BoundKernel::Of(ConvF32{shape, std::move(map), std::move(plan), weights, std::move(owned),
                                  call.has_input(2), call.has_input(3)},
-                         0, std::move(variant));
+                         0, std::move(described));
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void Run(benchmark::State& state, const Case& c, int threads, bool cold) {
   state.counters["best"] = giga_ops / best_seconds;
   state.counters["best_us"] = 1e6 * best_seconds;
   state.counters["peak"] = giga_ops / best_seconds / Peak(threads);
-  state.SetLabel(kernels[0].variant);
+  state.SetLabel(kernels[0].plan.ToString());
 }
 
 // NAME: KxK, input channels -> output channels, input size, stride.

@@ -84,8 +84,8 @@ struct Run {
   int64_t in;       // its offset in the input
 };
 
-void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs,
-                int run_count, TileRowsF32& tile) {
+void FillInside(const ConvRowsSourceF32& s, const GemmSegment& segment, const Run* runs,
+                int run_count, GemmRows& tile) {
   const ConvRowsF32& map = *s.map;
   const ConvRowsF32::Tap* taps = map.tap.data() + segment.tap;
   const bool merged = map.merge > 1 && segment.depth == map.channels_in &&
@@ -107,8 +107,8 @@ void FillInside(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run
   }
 }
 
-void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const Run* runs,
-                    int run_count, TileRowsF32& tile) {
+void FillWithBorder(const ConvRowsSourceF32& s, const GemmSegment& segment, const Run* runs,
+                    int run_count, GemmRows& tile) {
   const ConvRowsF32& map = *s.map;
   const int64_t next = map.axis[2].stride * map.channels_in;
   const float* zeros = map.zeros.data();
@@ -135,8 +135,8 @@ void FillWithBorder(const ConvRowsSourceF32& s, const SegmentF32& segment, const
 
 }  // namespace
 
-void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment,
-                  TileRowsF32& tile) {
+void FillConvRows(const void* source, int64_t first, int count, const GemmSegment& segment,
+                  GemmRows& tile) {
   const ConvRowsSourceF32& s = *static_cast<const ConvRowsSourceF32*>(source);
   const ConvRowsF32& map = *s.map;
   const ConvAxisF32 &az = map.axis[0], &ay = map.axis[1], &ax = map.axis[2];

@@ -1,5 +1,5 @@
 // Convolution as a matrix product without im2col: which input pixel each output pixel and tap reads
-// (a row source of gemm_f32.h). Values are channels-last, [N, spatial..., C]; 1-D and 2-D are 3-D
+// (a row source of gemm_float.h). Values are channels-last, [N, spatial..., C]; 1-D and 2-D are 3-D
 // with leading sizes of 1.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/conv/conv_shape_f32.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 
 namespace evoq {
 
@@ -59,8 +59,8 @@ struct ConvRowsSourceF32 {
   const ConvRowsF32* map;
   const float* x;  // at the group's first channel
 };
-// A FillRowsF32 whose source is a ConvRowsSourceF32.
-void FillConvRows(const void* source, int64_t first, int count, const SegmentF32& segment,
-                  TileRowsF32& tile);
+// A FillGemmRows whose source is a ConvRowsSourceF32.
+void FillConvRows(const void* source, int64_t first, int count, const GemmSegment& segment,
+                  GemmRows& tile);
 
 }  // namespace evoq

@@ -85,7 +85,7 @@ TEST(ConvShapeF32, NamesOfVariants) {
   const auto constants = t.Constants(t.inputs);
   const KernelCall call{t.op, t.attrs, types, t.outputs, constants};
   const auto variant = [&](const char* choice) {
-    return kernel.bind(call, BindOptions{Isa::kScalar, 1, choice}).value().variant;
+    return kernel.bind(call, BindOptions{Isa::kScalar, 1, choice}).value().plan.ToString();
   };
   EXPECT_EQ(variant("direct"), "scalar 2x16");
   EXPECT_EQ(variant("winograd 2x2"), "scalar 2x16 winograd 2x2");

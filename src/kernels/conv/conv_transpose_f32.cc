@@ -14,7 +14,7 @@ namespace {
 
 struct Phase {
   ConvRowsF32 map;
-  GemmPlanF32 plan;
+  GemmPlan plan;
 };
 
 struct ConvTransposeF32 {
@@ -40,15 +40,15 @@ struct ConvTransposeF32 {
     const int64_t column = group * shape.columns();
     const ConvRowsSourceF32 source = {&phase.map,
                                       static_cast<const float*>(in[0]) + group * shape.depth()};
-    const GemmJobF32 job = {&source,
-                            FillConvRows,
-                            weights + group * shape.depth() * kPanelF32,
-                            0,
-                            shape.columns(),
-                            static_cast<float*>(out[0]) + column,
-                            has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
-                            has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
-    RunGemmTaskF32(phase.plan, job, task);
+    const GemmJob job = {&source,
+                         FillConvRows,
+                         weights + group * shape.depth() * kPanelF32,
+                         0,
+                         shape.columns(),
+                         static_cast<float*>(out[0]) + column,
+                         has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
+                         has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
+    RunGemmTask(phase.plan, job, task);
   }
 };
 
@@ -75,7 +75,7 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   for (int64_t i = 0; i < shape.phases(); ++i) {
     ConvRowsF32 map(shape, ConvPhaseAxes(shape, i), shape.channels_in * kPanelF32);
     if (map.rows() == 0) continue;
-    GemmSizesF32 sizes;
+    GemmSizes sizes;
     sizes.rows = map.rows();
     sizes.columns = shape.columns();
     sizes.taps = map.taps();
@@ -84,11 +84,12 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
     sizes.row_bytes = shape.channels_in * static_cast<int64_t>(sizeof(float));
     sizes.jobs = shape.group;
     sizes.taps_in_order = false;
-    GemmPlanF32 plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
-    state.phases.push_back({std::move(map), std::move(plan)});
+    state.phases.push_back(
+        {std::move(map), PlanGemm(sizes, GemmTypesF32(options.isa), activation, options)});
   }
-  std::string variant = state.phases.empty() ? "" : state.phases[0].plan.kernels->name;
-  return BoundKernel::Of(std::move(state), 0, std::move(variant));
+  KernelPlan plan;
+  if (!state.phases.empty()) plan = state.phases[0].plan.Describe();
+  return BoundKernel::Of(std::move(state), 0, std::move(plan));
 }
 
 }  // namespace

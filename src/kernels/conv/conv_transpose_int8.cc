@@ -241,8 +241,9 @@ Result<BoundKernel> BindConvTranspose(const KernelCall& call, const BindOptions&
   state.grain = Grain(s.batch * s.out[0] * s.out[1],
                       static_cast<double>(s.out[2] * state.y_pixel) * 0.01 + 5, options.threads);
   const size_t scratch = static_cast<size_t>(state.y_bytes + state.r_bytes) + inner;
-  std::string variant = state.phases.empty() ? "" : state.phases[0].kernel.variant;
-  return BoundKernel::Of(std::move(state), scratch, std::move(variant));
+  KernelPlan plan;
+  if (!state.phases.empty()) plan = state.phases[0].kernel.plan;
+  return BoundKernel::Of(std::move(state), scratch, std::move(plan));
 }
 
 }  // namespace

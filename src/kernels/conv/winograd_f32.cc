@@ -3,17 +3,18 @@
 #include <algorithm>
 
 #include "base/math.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/winograd_tiles.h"
 
 namespace evoq {
 namespace {
 
 constexpr int64_t kChunkBytes =
-    512 << 10;  // of transformed input: it stays in the L2 cache while it is multiplied
+    2 * kCpuModel.l2_share();  // of transformed input: it stays in the L2 cache while multiplied
 constexpr int64_t kLeastChunkTiles =
     28;  // two register tiles: each panel of weights is used twice at least
-constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
+constexpr int64_t kProductBytes =
+    kCpuModel.l2_share();  // of products that wait for their transform
 
 // A chunk of tiles is transformed into `v`, [position][tile][C], multiplied by
 // the weights, [M / 16][position][C][16], a group of panels at a time, into `product`,
@@ -25,7 +26,7 @@ struct WinogradF32 : WinogradTiles {
   int64_t panels = 0, group_panels = 0;
   int64_t product_row = 0, product_position = 0;
   int64_t slot_floats = 0;  // scratch of one thread: v, then product
-  const GemmKernelsF32* kernels = nullptr;
+  const GemmKernels* kernels = nullptr;
   const WinogradFnsF32* fns = nullptr;
   std::shared_ptr<AlignedBuffer> weights, zeros;
   OutputBounds bounds;
@@ -61,28 +62,34 @@ struct WinogradF32 : WinogradTiles {
     fns->input(pixels, shape.channels_in, v_position, v);
   }
 
+  // The register tile for the products of so many tiles.
+  struct Tile {
+    int64_t rows, panels;
+  };
+  Tile TileFor(int64_t count) const {
+    if (count <= kernels->few_rows) return {kernels->few_rows, kernels->few_rows_panels};
+    if (panels == 1) return {kernels->one_panel_rows, 1};
+    return {kernels->rows, kernels->panels};
+  }
+
   // The products of `count` tiles with the panels [panel, panel_end).
   void Multiply(const float* v, int64_t count, int64_t panel, int64_t panel_end,
                 float* product) const {
     const auto* u = reinterpret_cast<const float*>(weights->data());
-    const bool few = count <= kernels->few_rows;
-    const bool one_panel = !few && panels == 1;
-    const int64_t most_rows = few         ? kernels->few_rows
-                              : one_panel ? kernels->one_panel_rows
-                                          : kernels->rows;
-    const int64_t most_panels = few ? kernels->few_rows_panels : one_panel ? 1 : kernels->panels;
+    const auto [most_rows, most_panels] = TileFor(count);
     const int64_t row_tiles = CeilDiv(count, most_rows), depth = shape.channels_in;
     const float* rows[kMaxTileRowsF32];
     int64_t row_offset[kMaxTileRowsF32];
     for (int64_t i = 0; i < most_rows; ++i) row_offset[i] = i * product_row;
-    TapF32 tap = {0, 0};
-    GemmTileF32 tile = {};
+    GemmTap tap = {0, 0};
+    GemmTile tile = {};
     tile.rows = rows, tile.row_offset = row_offset;
     tile.taps = &tap, tile.tap_count = 1;
     tile.depth = depth, tile.b_step = kPanelF32;
     tile.panel_stride = positions() * depth * kPanelF32;
     tile.ahead_step = kPanelF32;
     tile.last = true;
+    tile.output = TileOutput::kFloat32;
     for (int64_t position = 0; position < positions(); ++position) {
       const float* b = u + position * depth * kPanelF32;
       for (int64_t p = panel; p < panel_end;) {
@@ -96,7 +103,7 @@ struct WinogradF32 : WinogradTiles {
           for (int64_t r = 0; r < height; ++r) rows[r] = a + r * v_row;
           // Each tile fetches one of the panels that follow at the next position.
           tile.ahead = tile.b + depth * kPanelF32 + std::min(i, width - 1) * tile.panel_stride;
-          tile.c =
+          tile.y =
               product + position * product_position + row * product_row + (p - panel) * kPanelF32;
           kernels->tile[width][height](tile);
           row += height;
@@ -251,8 +258,12 @@ BoundKernel BindWinogradF32(const ConvShapeF32& shape, int m, const float* weigh
   w.TransformWeights(weights);
   const size_t scratch =
       static_cast<size_t>(w.slot_floats) * static_cast<size_t>(w.threads) * sizeof(float);
-  std::string variant = std::string(w.kernels->name) + (m == 2 ? " winograd 2x2" : " winograd 4x4");
-  return BoundKernel::Of(std::move(w), scratch, std::move(variant));
+  const WinogradF32::Tile tile = w.TileFor(w.chunk_tiles);
+  KernelPlan plan{.code = w.kernels->name,
+                  .tile_rows = static_cast<int>(tile.rows),
+                  .tile_columns = static_cast<int>(tile.panels * kPanelF32),
+                  .method = m == 2 ? "winograd 2x2" : "winograd 4x4"};
+  return BoundKernel::Of(std::move(w), scratch, std::move(plan));
 }
 
 }  // namespace evoq

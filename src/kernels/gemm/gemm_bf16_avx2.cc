@@ -2,7 +2,10 @@
 // registers, 12 accumulators.
 #include <immintrin.h>
 
-#include "kernels/gemm/gemm_bf16_finish.inl.h"
+#include <cstring>
+
+#include "kernels/gemm/gemm_float_finish_avx2.inl.h"
+#include "kernels/gemm/pair_layout.inl.h"
 
 namespace evoq {
 namespace {
@@ -37,13 +40,10 @@ template <int kRows, int kHalf>
 }
 
 template <int kRows>
-void Tile(const GemmTileBf16& t) {
-  alignas(32) float v[kRows][16];
-  for (int r = 0; r < kRows; ++r) StartRow(t, r, v[r]);
+void Tile(const GemmTile& t) {
   __m256 acc[kRows][2];
-#pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r)
-    acc[r][0] = _mm256_load_ps(v[r]), acc[r][1] = _mm256_load_ps(v[r] + 8);
+  const __m256i mask[2] = {ColumnMask(t, 0), ColumnMask(t, 1)};
+  Start(t, mask, acc);
   const int64_t depth = t.depth;
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* a[kRows];
@@ -55,17 +55,21 @@ void Tile(const GemmTileBf16& t) {
       Half<kRows, 1>(a, k, b, acc);
     }
   }
-#pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r)
-    _mm256_store_ps(v[r], acc[r][0]), _mm256_store_ps(v[r] + 8, acc[r][1]);
-  for (int r = 0; r < kRows; ++r) FinishRow(t, r, v[r]);
+  Finish(t, mask, acc);
 }
 
 }  // namespace
 
-const GemmKernelsBf16 kGemmKernelsBf16Avx2 = {
-    "avx2 6x16", 6,
-    1,           {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}, {}, {}, {}},
-    PairRows,    CopyRuns};
+const GemmKernels kGemmKernelsBf16Avx2 = {
+    .name = "avx2",
+    .rows = 6,
+    .panels = 1,
+    .few_rows = 6,
+    .few_rows_panels = 1,
+    .one_panel_rows = 6,
+    .tile = {{}, {nullptr, Tile<1>, Tile<2>, Tile<3>, Tile<4>, Tile<5>, Tile<6>}},
+    .lane_rows = 0,
+    .lane_tile = {}};
+const PairLayout kPairLayoutAvx2 = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

@@ -4,8 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/gemm/gemm_bf16_tile.h"
-#include "kernels/gemm/gemm_float_avx512.inl.h"
+#include "kernels/gemm/gemm_float_finish_avx512.inl.h"
 
 #define EVOQ_BF16 __attribute__((target("avx512bf16")))
 
@@ -18,55 +17,15 @@ namespace {
   std::memcpy(&pair, p, sizeof(pair));
   return _mm512_set1_epi32(pair);
 }
-[[gnu::always_inline]] inline __m512 Widen(__m256i v) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
-}
-
-template <int kRows, int kPanels>
-[[gnu::always_inline]] inline void AddResidual(const GemmTileBf16& t,
-                                               const __mmask16 (&mask)[kPanels],
-                                               __m512 (&acc)[kRows][kPanels]) {
-  if (t.residual_bf16) {
-    EVOQ_EACH_ACCUMULATOR {
-      const uint16_t* residual =
-          static_cast<const uint16_t*>(t.residual) + t.row_offset[r] + p * 16;
-      acc[r][p] = _mm512_add_ps(acc[r][p], Widen(_mm256_maskz_loadu_epi16(mask[p], residual)));
-    }
-  } else {
-    EVOQ_EACH_ACCUMULATOR {
-      const float* residual = static_cast<const float*>(t.residual) + t.row_offset[r] + p * 16;
-      acc[r][p] = _mm512_add_ps(acc[r][p], _mm512_maskz_loadu_ps(mask[p], residual));
-    }
-  }
-}
-
-// The lines that are read and written at the end arrive while the sum is computed.
-template <int kRows, int kPanels>
-[[gnu::always_inline]] inline void FetchLines(const GemmTileBf16& t) {
-  const int shift = t.output == TileOutputBf16::kBfloat16 ? 1 : 2;
-  if (t.output != TileOutputBf16::kSums) {
-    EVOQ_EACH_ACCUMULATOR _mm_prefetch(
-        static_cast<const char*>(t.y) + ((t.row_offset[r] + p * 16) << shift), _MM_HINT_T0);
-  }
-  if (t.last && t.residual != nullptr) {
-    const int size = t.residual_bf16 ? 1 : 2;
-    EVOQ_EACH_ACCUMULATOR
-    _mm_prefetch(static_cast<const char*>(t.residual) + ((t.row_offset[r] + p * 16) << size),
-                 _MM_HINT_T0);
-  }
-}
 
 // Not instrumented by sanitizers: 48 unrolled kernels with a check at each access take minutes to
 // compile. The AVX2 and plain kernels, which are, have the same accesses.
 template <int kRows, int kPanels>
 EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Tile(
-    const GemmTileBf16& t) {
+    const GemmTile& t) {
   __m512 acc[kRows][kPanels];
   __mmask16 mask[kPanels];
-#pragma GCC unroll 4
-  for (int p = 0; p < kPanels; ++p) mask[p] = ColumnMask(t, p);
-  Start(t, t.sums_step, mask, acc);
-  FetchLines<kRows, kPanels>(t);
+  Start(t, mask, acc);
   const float* ahead = t.ahead;
   const int64_t ahead_step = t.ahead_step;
   const int64_t depth = t.depth, panel_stride = t.panel_stride;
@@ -90,21 +49,11 @@ EVOQ_BF16 __attribute__((no_sanitize("address", "undefined", "thread"))) void Ti
       }
     }
   }
-  if (t.last) {
-    if (t.residual != nullptr) AddResidual<kRows, kPanels>(t, mask, acc);
-    Activate(t, acc);
-  }
-  if (t.output == TileOutputBf16::kSums) {
-    EVOQ_EACH_ACCUMULATOR _mm512_storeu_ps(t.sums + r * t.sums_step + p * 16, acc[r][p]);
-  } else if (t.output == TileOutputBf16::kFloat32) {
-    float* y = static_cast<float*>(t.y);
-    EVOQ_EACH_ACCUMULATOR _mm512_mask_storeu_ps(y + t.row_offset[r] + p * 16, mask[p], acc[r][p]);
-  } else {
-    uint16_t* y = static_cast<uint16_t*>(t.y);
-    EVOQ_EACH_ACCUMULATOR
-    _mm256_mask_storeu_epi16(y + t.row_offset[r] + p * 16, mask[p],
-                             (__m256i)_mm512_cvtneps_pbh(acc[r][p]));
-  }
+  if (!FinishFloats(t, mask, acc)) return;
+  uint16_t* y = static_cast<uint16_t*>(t.y);
+  EVOQ_EACH_ACCUMULATOR
+  _mm256_mask_storeu_epi16(y + t.row_offset[r] + p * 16, mask[p],
+                           (__m256i)_mm512_cvtneps_pbh(acc[r][p]));
 }
 
 void PairRows(const uint16_t* even, const uint16_t* odd, int count, float* y) {
@@ -126,21 +75,15 @@ void CopyRuns(const uint16_t* x, int64_t step, int64_t runs, int64_t n, uint16_t
 
 }  // namespace
 
-const GemmKernelsBf16 kGemmKernelsBf16Avx512 = {
-    "avx512bf16 14x32",
-    14,
-    2,
-    {{},
-     {nullptr,     Tile<1, 1>,  Tile<2, 1>,  Tile<3, 1>,  Tile<4, 1>,  Tile<5, 1>,
-      Tile<6, 1>,  Tile<7, 1>,  Tile<8, 1>,  Tile<9, 1>,  Tile<10, 1>, Tile<11, 1>,
-      Tile<12, 1>, Tile<13, 1>, Tile<14, 1>, Tile<15, 1>, Tile<16, 1>, Tile<17, 1>,
-      Tile<18, 1>, Tile<19, 1>, Tile<20, 1>, Tile<21, 1>, Tile<22, 1>, Tile<23, 1>,
-      Tile<24, 1>, Tile<25, 1>, Tile<26, 1>, Tile<27, 1>, Tile<28, 1>},
-     {nullptr, Tile<1, 2>, Tile<2, 2>, Tile<3, 2>, Tile<4, 2>, Tile<5, 2>, Tile<6, 2>, Tile<7, 2>,
-      Tile<8, 2>, Tile<9, 2>, Tile<10, 2>, Tile<11, 2>, Tile<12, 2>, Tile<13, 2>, Tile<14, 2>},
-     {},
-     {nullptr, Tile<1, 4>, Tile<2, 4>, Tile<3, 4>, Tile<4, 4>, Tile<5, 4>, Tile<6, 4>}},
-    PairRows,
-    CopyRuns};
+const GemmKernels kGemmKernelsBf16Avx512 = {.name = "avx512bf16",
+                                            .rows = 14,
+                                            .panels = 2,
+                                            .few_rows = 6,
+                                            .few_rows_panels = 4,
+                                            .one_panel_rows = 28,
+                                            .tile = EVOQ_GEMM_TILES(Tile),
+                                            .lane_rows = 0,
+                                            .lane_tile = {}};
+const PairLayout kPairLayoutAvx512 = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

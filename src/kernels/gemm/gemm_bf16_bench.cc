@@ -7,9 +7,9 @@
 namespace evoq {
 namespace {
 
-double PeakGflops(const GemmKernelsBf16& kernels, int threads) {
+double PeakGflops(const GemmKernels& kernels, int threads) {
   return TilePeakGflops(kernels, 4, threads, [](PeakOperands& o) {
-    GemmTileBf16 tile = {};
+    GemmTile tile = {};
     tile.rows = o.rows, tile.taps = o.taps.data(), tile.tap_count = PeakOperands::kTaps,
     tile.depth = PeakOperands::kDepth;
     tile.b = tile.ahead = o.b, tile.panel_stride = PeakOperands::kDepth * kPanelF32;
@@ -20,7 +20,7 @@ double PeakGflops(const GemmKernelsBf16& kernels, int threads) {
 
 void Run(benchmark::State& state, const char* kernel, const TestCall& call, double macs) {
   RunBenchmark(state, *FindKernel(kernel), call, 2 * macs);
-  static const double peak = PeakGflops(KernelsBf16For(*SelectIsa()), BenchThreads());
+  static const double peak = PeakGflops(*RowFor(kGemmRowsBf16, *SelectIsa()).table, BenchThreads());
   state.counters["peak"] = benchmark::Counter(
       2e-9 * macs * static_cast<double>(state.iterations()) / peak, benchmark::Counter::kIsRate);
 }

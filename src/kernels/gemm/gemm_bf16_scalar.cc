@@ -1,6 +1,7 @@
 // The bfloat16 micro-kernel in plain C++: pairs are widened to float32, one rounding per
 // multiplication and per addition.
-#include "kernels/gemm/gemm_bf16_finish.inl.h"
+#include "kernels/gemm/gemm_float_finish_scalar.inl.h"
+#include "kernels/gemm/pair_layout.inl.h"
 
 namespace evoq {
 namespace {
@@ -15,16 +16,16 @@ inline float Element(const float* pair, int half) {
 }
 
 template <int kRows>
-void Tile(const GemmTileBf16& t) {
-  float v[kRows][16];
+void Tile(const GemmTile& t) {
+  float v[kRows][kPanelF32];
   for (int r = 0; r < kRows; ++r) StartRow(t, r, v[r]);
   for (int64_t tap = 0; tap < t.tap_count; ++tap) {
     const float* b = t.b + t.taps[tap].b;
-    for (int64_t k = 0; k < t.depth; ++k, b += 16) {
+    for (int64_t k = 0; k < t.depth; ++k, b += kPanelF32) {
       for (int half = 0; half < 2; ++half) {
         for (int r = 0; r < kRows; ++r) {
           const float a = Element(t.rows[tap * t.row_stride + r] + t.taps[tap].a + k, half);
-          for (int n = 0; n < 16; ++n) v[r][n] += a * Element(b + n, half);
+          for (int n = 0; n < kPanelF32; ++n) v[r][n] += a * Element(b + n, half);
         }
       }
     }
@@ -34,7 +35,15 @@ void Tile(const GemmTileBf16& t) {
 
 }  // namespace
 
-const GemmKernelsBf16 kGemmKernelsBf16Scalar = {
-    "scalar 2x16", 2, 1, {{}, {nullptr, Tile<1>, Tile<2>}, {}, {}, {}}, PairRows, CopyRuns};
+const GemmKernels kGemmKernelsBf16Scalar = {.name = "scalar",
+                                            .rows = 2,
+                                            .panels = 1,
+                                            .few_rows = 2,
+                                            .few_rows_panels = 1,
+                                            .one_panel_rows = 2,
+                                            .tile = {{}, {nullptr, Tile<1>, Tile<2>}},
+                                            .lane_rows = 0,
+                                            .lane_tile = {}};
+const PairLayout kPairLayoutScalar = {.pair_rows = PairRows, .copy_runs = CopyRuns};
 
 }  // namespace evoq

@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/gemm_int8_avx2.inl.h"
 #include "kernels/gemm/gemm_int8_bounded_avx2.h"
+#include "kernels/gemm/gemm_int8_finish_avx2.inl.h"
 
 namespace evoq {
 namespace {

@@ -1,4 +1,4 @@
-// How products are cut into tiles, blocks and parts for threads: what PlanGemmF32 chooses, worked
+// How products are cut into tiles, blocks and parts for threads: what PlanGemm chooses, worked
 // out by hand from its limits (tiles of 14 x 32, 6 x 64 and 28 x 16, 256 KiB of B, 224 rows, 1024
 // of K); and what the integer engine chooses, by its name and its scratch memory.
 #include <limits>
@@ -15,8 +15,8 @@ namespace {
 #if defined(__x86_64__)
 constexpr int64_t kNoSharing = std::numeric_limits<int32_t>::max();
 
-GemmSizesF32 Sizes(int64_t rows, int64_t columns, int64_t taps, int64_t depth) {
-  GemmSizesF32 sizes;
+GemmSizes Sizes(int64_t rows, int64_t columns, int64_t taps, int64_t depth) {
+  GemmSizes sizes;
   sizes.rows = rows;
   sizes.columns = columns;
   sizes.taps = taps;
@@ -25,8 +25,8 @@ GemmSizesF32 Sizes(int64_t rows, int64_t columns, int64_t taps, int64_t depth) {
   sizes.row_bytes = 4 * depth;
   return sizes;
 }
-GemmPlanF32 Plan(const GemmSizesF32& sizes, int threads = 1) {
-  return PlanGemmF32(sizes, Activation(), Isa::kAvx512, threads);
+GemmPlan Plan(const GemmSizes& sizes, int threads = 1) {
+  return PlanGemm(sizes, GemmTypesF32(Isa::kAvx512), Activation(), {Isa::kAvx512, threads, {}});
 }
 
 TEST(GemmPlan, TilesAndBlocks) {
@@ -54,7 +54,7 @@ TEST(GemmPlan, TilesAndBlocks) {
       {1000, 64, 0, 8, 2, 72, 5, 4096, kNoSharing},
   };
   for (const Case& c : cases) {
-    const GemmPlanF32 plan = Plan(Sizes(c.rows, c.columns, c.taps, c.depth));
+    const GemmPlan plan = Plan(Sizes(c.rows, c.columns, c.taps, c.depth));
     const std::string label = fmt::format("{} x {} of {} x {}", c.rows, c.columns, c.taps, c.depth);
     EXPECT_EQ(plan.panels, c.panels) << label;
     EXPECT_EQ(plan.tiles, c.tiles) << label;
@@ -64,10 +64,10 @@ TEST(GemmPlan, TilesAndBlocks) {
     EXPECT_EQ(plan.grain, c.grain) << label;
     EXPECT_EQ(plan.k_stride, c.tiles > 1 ? c.depth * 16 : 0) << label;
   }
-  GemmSizesF32 apart = Sizes(1000, 64, 9, 100);
+  GemmSizes apart = Sizes(1000, 64, 9, 100);
   apart.taps_in_order = false;
   EXPECT_EQ(Plan(apart).k_stride, 0);
-  GemmSizesF32 jobs = Sizes(28, 36, 1, 33);  // 33264 multiplications, twice
+  GemmSizes jobs = Sizes(28, 36, 1, 33);  // 33264 multiplications, twice
   EXPECT_EQ(Plan(jobs).grain, kNoSharing);
   jobs.jobs = 2;
   EXPECT_EQ(Plan(jobs).grain, 1);
@@ -78,7 +78,7 @@ TEST(GemmPlan, Segments) {
   using Parts = std::vector<std::vector<int64_t>>;
   const auto parts = [](int64_t rows, int64_t taps, int64_t depth) {
     Parts found;
-    for (const SegmentF32& s : Plan(Sizes(rows, 64, taps, depth)).segments)
+    for (const GemmSegment& s : Plan(Sizes(rows, 64, taps, depth)).segments)
       found.push_back({s.tap, s.taps, s.k, s.depth});
     return found;
   };
@@ -98,7 +98,7 @@ TEST(GemmPlan, Segments) {
   EXPECT_EQ(parts(100, 8, 0), (Parts{{0, 0, 0, 0}}));
 }
 
-// The least of the costs that gemm_f32.cc describes, computed apart from it. The first: of 28 x 64
+// The least of the costs that share_out.h describes, computed apart from it. The first: of 28 x 64
 // by 100 two blocks of columns cost 2978 ns, two of rows 3225, four of both 3575, one task 4627.
 TEST(GemmPlan, SharedOut) {
   struct Case {
@@ -113,9 +113,9 @@ TEST(GemmPlan, SharedOut) {
                         {424, 640, 1, 61, 1, 2, 2, 2},   {2761, 125, 1, 60, 1, 2, 16, 1},
                         {126, 32, 1, 186, 1, 4, 4, 1}};
   for (const Case& c : cases) {
-    GemmSizesF32 sizes = Sizes(c.rows, c.columns, c.taps, c.depth);
+    GemmSizes sizes = Sizes(c.rows, c.columns, c.taps, c.depth);
     sizes.jobs = c.jobs;
-    const GemmPlanF32 plan = Plan(sizes, c.threads);
+    const GemmPlan plan = Plan(sizes, c.threads);
     EXPECT_EQ(plan.row_blocks, c.row_blocks) << c.rows << " x " << c.columns;
     EXPECT_EQ(plan.column_blocks, c.column_blocks) << c.rows << " x " << c.columns;
     EXPECT_EQ(plan.tasks(), c.row_blocks * c.column_blocks) << c.rows << " x " << c.columns;
@@ -132,9 +132,9 @@ TEST(GemmPlan, Lanes) {
   EXPECT_FALSE(FitsLanesF32(1, 0, Isa::kAvx512));
   EXPECT_TRUE(FitsLanesF32(1, 1, Isa::kAvx512));
   EXPECT_FALSE(FitsLanesF32(4, 4, Isa::kAvx2));
-  GemmSizesF32 sizes = Sizes(1000, 16, 9, 3);
+  GemmSizes sizes = Sizes(1000, 16, 9, 3);
   sizes.lane_columns = 4;
-  const GemmPlanF32 plan = Plan(sizes);
+  const GemmPlan plan = Plan(sizes);
   EXPECT_EQ(plan.lanes, (std::vector<int32_t>{0, 0, 0, 0, 3, 3, 3, 3, 6, 6, 6, 6, 9, 9, 9, 9}));
   EXPECT_EQ(plan.panels, 1);
   EXPECT_EQ(plan.tiles, 72);  // of 14 rows
@@ -208,7 +208,8 @@ TEST(Int8Plan, TilesBlocksAndParts) {
     p.constants[1] = &packed;
     const auto bound = kernel.bind(p.call(), BindOptions{Isa::kAvx512, c.threads, c.choice});
     ASSERT_TRUE(bound);
-    EXPECT_EQ(bound->variant, c.variant) << c.m << " x " << c.k << " x " << c.n << " " << c.choice;
+    EXPECT_EQ(bound->plan.ToString(), c.variant)
+        << c.m << " x " << c.k << " x " << c.n << " " << c.choice;
     EXPECT_EQ(bound->scratch_bytes, c.scratch)
         << c.m << " x " << c.k << " x " << c.n << " " << c.threads << " threads " << c.choice;
   }
@@ -228,7 +229,7 @@ TEST(Int8Plan, NarrowGroupsTogether) {
     const int64_t rows = threads == 2 ? 462 : 308;  // 33 or 22 tiles of 14
     const auto bound = kernel.bind(p.call(), BindOptions{Isa::kAvx512, threads, ""});
     ASSERT_TRUE(bound);
-    EXPECT_EQ(bound->variant, "avx512 14x16");
+    EXPECT_EQ(bound->plan.ToString(), "avx512 14x16");
     const int64_t part = RoundUp(8 * 9 * rows, 64) + RoundUp(4 * rows, 64) + 128;
     EXPECT_EQ(bound->scratch_bytes, static_cast<size_t>(64 + 512 + threads * part));
   }
@@ -281,7 +282,7 @@ TEST(Int8Plan, WhereWinogradIsTaken) {
     const KernelDef& kernel = *FindKernel(conv.op == "ConvInteger" ? "conv_integer" : "conv_int8");
     const Tensor packed = kernel.pack(p.call(), 1).value();
     p.constants[1] = &packed;
-    return kernel.bind(p.call(), BindOptions{Isa::kAvx2, 1, ""}).value().variant;
+    return kernel.bind(p.call(), BindOptions{Isa::kAvx2, 1, ""}).value().plan.ToString();
   };
   const auto winograd = [&](int64_t size, int64_t channels, const auto& change) {
     return variant(size, channels, change).find(kInt8Winograd) != std::string::npos;
@@ -327,37 +328,60 @@ TEST(GemmPlan, ScratchOfComputedOperands) {
   EXPECT_EQ(scratch(b, {9, 5}, {5, 20}, {9, 20}, true), 0u);
 }
 
-// Of scalar tiles of 2 x 16: what fits the stack beside the blocks of float32, and rows that are
-// copied, whose segments are no longer than the copy.
+// Of scalar tiles of 2 x 16: rows that are copied, whose segments are no longer than the copy; sums
+// that wait for a function before they are rounded, 48 Ki of two rows.
 TEST(GemmPlan, Bfloat16) {
   const Attrs none;
-  const auto plan = [&](const GemmSizesF32& sizes, bool copied, DType y, DType residual) {
+  const auto plan = [&](const GemmSizes& sizes, bool copied, DType y, DType residual,
+                        ActivationKind activation = ActivationKind::kNone) {
     const TensorType any(DType::kBfloat16, Shape{1, 1});
     const std::vector<TensorType> inputs = {any, any, TensorType(),
                                             TensorType(residual, Shape{1, 1})};
     const std::vector<TensorType> outputs = {TensorType(y, Shape{1, 1})};
     const std::vector<const Tensor*> constants(4, nullptr);
-    return PlanGemmBf16(sizes, copied, KernelCall{"MatMul", none, inputs, outputs, constants},
-                        Activation(), Isa::kScalar, 1);
+    const KernelCall call{"MatMul", none, inputs, outputs, constants};
+    return PlanGemm(sizes, GemmTypesBf16(call, copied, Isa::kScalar), Activation{activation},
+                    {Isa::kScalar, 1, {}});
   };
   const DType f = DType::kFloat32, b = DType::kBfloat16;
-  const GemmPlanBf16 wide = plan(Sizes(1000, 64, 1, 1), false, b, f);
-  EXPECT_EQ(wide.blocks.group_panels, 4096);  // of 64 bytes
-  EXPECT_EQ(wide.group_panels, 1024);         // 32 Ki sums of two rows
-  EXPECT_TRUE(wide.y_bf16);
-  EXPECT_FALSE(wide.residual_bf16);
-  const GemmPlanBf16 deep = plan(Sizes(1000, 64, 1, 100), false, f, b);
+  const GemmPlan wide = plan(Sizes(1000, 64, 1, 1), false, b, f);
+  EXPECT_EQ(wide.group_panels, 4096);  // of 64 bytes
+  EXPECT_FALSE(wide.late());
+  EXPECT_TRUE(wide.types.y_bf16);
+  EXPECT_FALSE(wide.types.residual_bf16);
+  const GemmPlan late = plan(Sizes(1000, 64, 1, 1), false, b, f, ActivationKind::kTanh);
+  EXPECT_TRUE(late.late());
+  EXPECT_EQ(late.group_panels, 1536);
+  EXPECT_FALSE(plan(Sizes(1000, 64, 1, 1), false, f, f, ActivationKind::kTanh).late());
+  const GemmPlan deep = plan(Sizes(1000, 64, 1, 100), false, f, b);
   EXPECT_EQ(deep.group_panels, 40);
-  EXPECT_FALSE(deep.y_bf16);
-  EXPECT_TRUE(deep.residual_bf16);
-  EXPECT_FALSE(plan(Sizes(4, 64, 1, 8), false, b, DType::kUndefined).residual_bf16);
-  EXPECT_EQ(plan(Sizes(4, 64, 1, 3000), false, b, f).blocks.segments.size(), 1u);
-  const auto cut = plan(Sizes(4, 64, 1, 3000), true, b, f).blocks.segments;
+  EXPECT_FALSE(deep.types.y_bf16);
+  EXPECT_TRUE(deep.types.residual_bf16);
+  EXPECT_FALSE(plan(Sizes(4, 64, 1, 8), false, b, DType::kUndefined).types.residual_bf16);
+  EXPECT_EQ(plan(Sizes(4, 64, 1, 3000), false, b, f).segments.size(), 1u);
+  const auto cut = plan(Sizes(4, 64, 1, 3000), true, b, f).segments;
   ASSERT_EQ(cut.size(), 3u);
   EXPECT_EQ((std::vector<int64_t>{cut[0].depth, cut[1].k, cut[1].depth, cut[2].k, cut[2].depth,
                                   cut[2].taps}),
-            (std::vector<int64_t>{1024, 1024, 1024, 2048, 952, 1}));
-  EXPECT_EQ(plan(Sizes(4, 64, 1, 1024), true, b, f).blocks.segments.size(), 1u);
+            (std::vector<int64_t>{1008, 1008, 1008, 2016, 984, 1}));
+  EXPECT_EQ(plan(Sizes(4, 64, 1, 1024), true, b, f).segments.size(), 1u);
+}
+
+// What a plan says of itself: the tile that is taken, not the largest.
+TEST(GemmPlan, Described) {
+  const auto text = [](int64_t rows, int64_t columns, int64_t depth) {
+    return Plan(Sizes(rows, columns, 1, depth)).Describe().ToString();
+  };
+  EXPECT_EQ(text(100, 64, 100), "avx512 14x32");
+  EXPECT_EQ(text(6, 64, 100), "avx512 6x64");
+  EXPECT_EQ(text(100, 16, 100), "avx512 28x16");
+  EXPECT_EQ(text(100, 32, 1024), "avx512 7x32");
+  EXPECT_EQ(text(100, 64, 1024), "avx512 6x64");
+  GemmSizes lanes = Sizes(1000, 16, 9, 3);
+  lanes.lane_columns = 4;
+  EXPECT_EQ(Plan(lanes).Describe().ToString(), "avx512 14x16 lanes");
+  EXPECT_EQ(KernelPlan().ToString(), "");
+  EXPECT_EQ((KernelPlan{.method = "runs"}).ToString(), "runs");
 }
 #endif
 

@@ -157,8 +157,8 @@ Result<BoundKernel> BindInt8Direct(Int8LinearSpec spec, const BindOptions& optio
       static_cast<size_t>(column_bytes + RoundUp(8 * direct.rows.taps(), 64) + kRangeBytes);
   const size_t scratch =
       direct.rows.scratch_bytes() + 2 * column_bytes + direct.parts * direct.part_bytes;
-  std::string variant = fmt::format("{} direct", direct.isa->name);
-  return BoundKernel::Of(std::move(direct), scratch, std::move(variant));
+  KernelPlan plan{.code = direct.isa->name, .method = "direct"};
+  return BoundKernel::Of(std::move(direct), scratch, std::move(plan));
 }
 
 }  // namespace evoq

@@ -10,13 +10,9 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kCacheBytes =
-    256 << 10;  // activations and outputs of one block of rows: a share of the L2 cache
 constexpr int64_t kPointerBytes = 64 << 10;  // pointers of one block of rows
 constexpr int64_t kTilesPerWeights = 24;
 constexpr int64_t kMaxTileRows = 16;
-constexpr int64_t kL1Set = 4096;  // rows this far apart compete for the same lines of the L1 cache,
-constexpr int64_t kL1Ways = 12;   // which holds so many of them
 
 struct Int8Linear {
   Int8LinearSpec spec;
@@ -62,9 +58,9 @@ struct Int8Linear {
   void PrepareColumns();
   void PrepareLanes();
   void PrepareBounded();
-  void ChooseTile(int panels_wanted);
-  void ChooseBlocks(int threads, const Int8Variant& variant);
-  void ShareOut(int threads, double row_bytes, Int8Variant::Cut cut);
+  void ChooseTile(const CpuModel& cpu, int panels_wanted);
+  void ChooseBlocks(const BindOptions& options, const Int8Variant& variant);
+  void CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut);
   void Run(const void* const* in, void* const* out, const RunContext& context) const;
   void RunPart(Int8Tile base, const Int8Rows::Input& input, int64_t begin, int64_t end,
                std::byte* scratch) const;
@@ -169,16 +165,17 @@ void Int8Linear::PrepareBounded() {
 
 // Tall tiles for many rows; wide ones for few rows, and where rows would evict one another from the
 // L1 cache.
-void Int8Linear::ChooseTile(int panels_wanted) {
+void Int8Linear::ChooseTile(const CpuModel& cpu, int panels_wanted) {
   const int64_t stride = rows.pixel_bytes() * spec.geometry.stride[2];
-  const bool crowded = stride % kL1Set == 0 ||
-                       (stride % (kL1Set / 2) == 0 && rows.tap_bytes() > 64) ||
-                       spec.geometry.out_channels * spec.epilogue.y_bytes() % kL1Set == 0;
+  const bool crowded =
+      stride % cpu.l1_alias_bytes == 0 ||
+      (stride % (cpu.l1_alias_bytes / 2) == 0 && rows.tap_bytes() > 64) ||
+      spec.geometry.out_channels * spec.epilogue.y_bytes() % cpu.l1_alias_bytes == 0;
   const int64_t panels = lanes.empty() ? CeilDiv(group_columns(), 16) : 1;
   tile_panels = static_cast<int>(std::min<int64_t>(panels >= 2 ? 2 : 1, isa->max_panels));
   const int64_t count = std::max<int64_t>(1, rows.count());
   const bool few = count <= isa->max_rows[4] || isa->max_rows[4] == isa->max_rows[2] ||
-                   (crowded && count > kL1Ways - 2);
+                   (crowded && count > cpu.l1_alias_rows);
   if (isa->max_panels >= 4 && panels >= 4 && few) tile_panels = 4;
   if (panels_wanted > 0 && panels_wanted <= isa->max_panels && panels > panels_wanted / 2)
     tile_panels = panels_wanted;
@@ -186,55 +183,36 @@ void Int8Linear::ChooseTile(int panels_wanted) {
       CeilDiv(count, CeilDiv(count, isa->max_rows[tile_panels])));  // tiles of nearly equal height
 }
 
-// Cuts the blocks further, and panels into splits, so that the thread with the most to do is done
-// first. An item costs its tiles, the weights and activations that it brings into its core's cache,
-// and a little for being one; what a thread that comes late leaves to the others grows with the
-// size of an item.
-void Int8Linear::ShareOut(int threads, double row_bytes, Int8Variant::Cut cut) {
-  constexpr double kMacsPerNs = 450, kBytesPerNs = 60, kItemNs = 100, kForkNs = 300, kLate = 0.03;
-  const int64_t count = std::max<int64_t>(1, rows.count()), tiles = CeilDiv(count, tile_rows),
-                least = blocks;
-  const int64_t chunks = CeilDiv(CeilDiv(group_columns(), 16), tile_panels);
-  const double tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 *
-                         tile_panels / kMacsPerNs;
-  const double weight_ns =
-      static_cast<double>(weights.panel_bytes) * tile_panels / kBytesPerNs;  // of one chunk
-  const double row_ns = row_bytes / kBytesPerNs / static_cast<double>(groups());
-  const auto cost = [&](int64_t cut_blocks, int64_t cut_splits) {
-    const double tiles_of_one = static_cast<double>(CeilDiv(tiles, cut_blocks)),
-                 chunks_of_one = static_cast<double>(CeilDiv(chunks, cut_splits));
-    const double item = tiles_of_one * (chunks_of_one * tile_ns + tile_rows * row_ns) +
-                        chunks_of_one * weight_ns + kItemNs;
-    const int64_t count_of_items = cut_blocks * groups() * cut_splits;
-    return static_cast<double>(CeilDiv(count_of_items, threads)) * item +
-           (count_of_items > 1 ? kForkNs + kLate * item : 0);
-  };
-  double best = cost(least, 1);
-  for (int64_t target = threads; target <= 4 * threads; target += threads) {
-    const int64_t most = cut == Int8Variant::Cut::kRows ? 1 : std::min<int64_t>(target, chunks);
-    for (int64_t pieces = cut == Int8Variant::Cut::kColumns ? most : 1; pieces <= most; ++pieces) {
-      if (cut == Int8Variant::Cut::kByCost && target % pieces != 0) continue;
-      int64_t wanted = std::max(CeilDiv(target, pieces * groups()), least);
-      if (wanted * pieces * groups() % threads != 0) wanted = RoundUp(wanted, threads);
-      wanted = std::min(wanted, std::max(least, tiles));
-      const int64_t cut_blocks = CeilDiv(tiles, CeilDiv(tiles, wanted));
-      if (const double ns = cost(cut_blocks, pieces); ns < best) {
-        best = ns;
-        blocks = cut_blocks;
-        splits = pieces;
-      }
-    }
-  }
-  block_rows = CeilDiv(tiles, blocks) * tile_rows;
+// Cuts the blocks further, and panels into splits.
+void Int8Linear::CutForThreads(const BindOptions& options, double row_bytes, ShareBy cut) {
+  const ProductRates& rates = options.cpu->int8;
+  SharedWork work;
+  work.tiles = CeilDiv(std::max<int64_t>(1, rows.count()), tile_rows);
+  work.units = CeilDiv(CeilDiv(group_columns(), 16), tile_panels);
+  work.products = groups();
+  work.least_row_blocks = blocks;
+  work.tile_ns = static_cast<double>(tile_rows) * rows.taps() * rows.tap_bytes() * 16 *
+                 tile_panels / rates.macs_per_ns;
+  work.rows_ns = tile_rows * (row_bytes / rates.bytes_per_ns / static_cast<double>(groups()));
+  work.columns_ns = static_cast<double>(weights.panel_bytes) * tile_panels / rates.bytes_per_ns;
+  work.task_ns = rates.task_ns;
+  const ShareRule rule = {.by = cut, .most_per_thread = 4, .whole_rounds = true};
+  const SharedOut shared = ShareOut(work, rule, options.threads, *options.cpu);
+  blocks = shared.row_blocks;
+  splits = shared.column_blocks;
+  block_rows = CeilDiv(work.tiles, blocks) * tile_rows;
 }
 
-void Int8Linear::ChooseBlocks(int threads, const Int8Variant& variant) {
+void Int8Linear::ChooseBlocks(const BindOptions& options, const Int8Variant& variant) {
+  const int threads = options.threads;
+  // Of activations and outputs of one block of rows.
+  const int64_t cache_bytes = options.cpu->l2_share();
   const Int8Geometry& g = spec.geometry;
   const int64_t count = std::max<int64_t>(1, rows.count());
   const int64_t row_bytes = g.stride[0] * g.stride[1] * g.stride[2] * rows.pixel_bytes() +
                             g.out_channels * spec.epilogue.y_bytes();
   const int64_t larger = variant.large_blocks ? 4 : 1;
-  const int64_t wanted = std::min(larger * kCacheBytes / row_bytes,
+  const int64_t wanted = std::min(larger * cache_bytes / row_bytes,
                                   larger * kPointerBytes / (8 * rows.pointers_per_row()));
   const int64_t weight_bytes = weights.panels * weights.panel_bytes;
   const auto set_blocks = [&](int64_t size) {
@@ -243,9 +221,9 @@ void Int8Linear::ChooseBlocks(int threads, const Int8Variant& variant) {
     blocks = CeilDiv(count, block_rows);
   };
   // Weights that do not stay in the cache are read once per block: for many tiles.
-  const bool weights_stay = weight_bytes <= 2 * kCacheBytes;
+  const bool weights_stay = weight_bytes <= 2 * cache_bytes;
   set_blocks(std::max(wanted, weights_stay ? 1 : kTilesPerWeights * tile_rows));
-  if (threads > 1) ShareOut(threads, static_cast<double>(row_bytes), variant.cut);
+  if (threads > 1) CutForThreads(options, static_cast<double>(row_bytes), variant.cut);
   // Many items make parts of neighbours, which share their rows' pointers.
   const int64_t even = CeilDiv(items(), 8 * threads);
   parts = threads == 1 ? 1 : CeilDiv(items(), even);
@@ -470,12 +448,13 @@ Result<BoundKernel> BindInt8Linear(Int8LinearSpec spec, const BindOptions& optio
   linear.PrepareLanes();
   linear.PrepareBounded();
   const Int8Variant choice = ParseInt8Variant(options.variant);
-  linear.ChooseTile(choice.panels);
-  linear.ChooseBlocks(options.threads, choice);
-  std::string variant =
-      fmt::format("{} {}x{}", linear.isa->name, linear.tile_rows, 16 * linear.tile_panels);
+  linear.ChooseTile(*options.cpu, choice.panels);
+  linear.ChooseBlocks(options, choice);
+  KernelPlan plan{.code = linear.isa->name,
+                  .tile_rows = linear.tile_rows,
+                  .tile_columns = 16 * linear.tile_panels};
   const size_t scratch = linear.scratch_bytes();
-  return BoundKernel::Of(std::move(linear), scratch, std::move(variant));
+  return BoundKernel::Of(std::move(linear), scratch, std::move(plan));
 }
 
 }  // namespace evoq

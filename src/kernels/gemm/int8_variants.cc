@@ -37,8 +37,8 @@ std::vector<std::string> Int8Variants(const Int8Geometry& geometry, const BindOp
 Int8Variant ParseInt8Variant(std::string_view name) {
   Int8Variant variant;
   variant.large_blocks = Eat(name, kLarge);
-  if (Eat(name, kRows)) variant.cut = Int8Variant::Cut::kRows;
-  if (Eat(name, kColumns)) variant.cut = Int8Variant::Cut::kColumns;
+  if (Eat(name, kRows)) variant.cut = ShareBy::kRows;
+  if (Eat(name, kColumns)) variant.cut = ShareBy::kColumns;
   if (name == "32 wide") {
     variant.panels = 2;
   } else if (name == "64 wide") {

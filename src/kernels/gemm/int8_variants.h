@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/gemm/int8_rows.h"
+#include "kernels/gemm/share_out.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -14,10 +15,9 @@ namespace evoq {
 // "32 wide", "64 wide rows", "32 wide columns", "64 wide large blocks"; or kInt8Winograd, which is
 // no Int8Variant.
 struct Int8Variant {
-  enum class Cut { kByCost, kRows, kColumns };
-  int panels = 0;             // of 16 columns in a tile; 0: the kernel's choice
-  Cut cut = Cut::kByCost;     // what threads share out
-  bool large_blocks = false;  // of rows, beyond the L2 cache: weights are read fewer times
+  int panels = 0;                // of 16 columns in a tile; 0: the kernel's choice
+  ShareBy cut = ShareBy::kCost;  // what threads share out
+  bool large_blocks = false;     // of rows, beyond the L2 cache: weights are read fewer times
 };
 
 // Those worth measuring for a product of this geometry.

@@ -54,21 +54,20 @@ TEST(Int8Variants, WhatIsWorthMeasuring) {
 }
 
 TEST(Int8Variants, NamesAreRead) {
-  const auto expect = [](std::string_view name, int panels, Int8Variant::Cut cut, bool large) {
+  const auto expect = [](std::string_view name, int panels, ShareBy cut, bool large) {
     const Int8Variant variant = ParseInt8Variant(name);
     EXPECT_EQ(variant.panels, panels) << name;
     EXPECT_EQ(variant.cut, cut) << name;
     EXPECT_EQ(variant.large_blocks, large) << name;
   };
-  using Cut = Int8Variant::Cut;
-  expect("32 wide", 2, Cut::kByCost, false);
-  expect("64 wide", 4, Cut::kByCost, false);
-  expect("32 wide large blocks", 2, Cut::kByCost, true);
-  expect("64 wide rows", 4, Cut::kRows, false);
-  expect("32 wide columns", 2, Cut::kColumns, false);
+  expect("32 wide", 2, ShareBy::kCost, false);
+  expect("64 wide", 4, ShareBy::kCost, false);
+  expect("32 wide large blocks", 2, ShareBy::kCost, true);
+  expect("64 wide rows", 4, ShareBy::kRows, false);
+  expect("32 wide columns", 2, ShareBy::kColumns, false);
   for (const char* other : {"", "48 wide", "48 wide rows", "32 wide  rows", " large blocks",
                             "large blocks", kInt8Winograd.data()})
-    expect(other, 0, Cut::kByCost, false);
+    expect(other, 0, ShareBy::kCost, false);
 }
 
 }  // namespace

@@ -15,10 +15,12 @@ namespace {
 
 constexpr int kPositions = kInt8WinogradPositions;
 constexpr int64_t kChunkBytes =
-    512 << 10;  // of transformed input: it stays in the L2 cache while it is multiplied
+    2 *
+    kCpuModel.l2_share();  // of transformed input: it stays in the L2 cache while it is multiplied
 constexpr int64_t kLeastChunkTiles =
     24;  // four register tiles, which share what they read of the weights
-constexpr int64_t kProductBytes = 256 << 10;  // of products that wait for their transform
+constexpr int64_t kProductBytes =
+    kCpuModel.l2_share();  // of products that wait for their transform
 
 const Int8WinogradDef* DefFor(Isa isa) { return RowFor(kInt8WinogradRows, isa).table; }
 
@@ -241,8 +243,8 @@ Result<BoundKernel> BindInt8Winograd(Int8LinearSpec spec, const BindOptions& opt
   w.TransformWeights();
   w.PrepareColumns();
   const auto scratch = static_cast<size_t>(w.slot_bytes * w.threads);
-  std::string variant = fmt::format("{} {}", w.def->name, kInt8Winograd);
-  return BoundKernel::Of(std::move(w), scratch, std::move(variant));
+  KernelPlan plan{.code = w.def->name, .method = std::string(kInt8Winograd)};
+  return BoundKernel::Of(std::move(w), scratch, std::move(plan));
 }
 
 }  // namespace evoq

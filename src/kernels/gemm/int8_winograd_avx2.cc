@@ -1,4 +1,5 @@
 #include "kernels/gemm/gemm_int8_avx2.inl.h"
+#include "kernels/gemm/gemm_int8_finish_avx2.inl.h"
 #include "kernels/gemm/int8_winograd_tile.h"
 
 namespace evoq {

@@ -11,22 +11,22 @@
 #include "base/aligned.h"
 #include "base/check.h"
 #include "base/isa.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/peak_bench.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
 
 inline double PeakGflopsF32(Isa isa, int threads) {
-  const GemmKernelsF32& kernels = GemmKernelsForF32(isa);
+  const GemmKernels& kernels = GemmKernelsForF32(isa);
   return TilePeakGflops(kernels, 2, threads, [&](PeakOperands& o) {
-    GemmTileF32 tile = {};
+    GemmTile tile = {};
     tile.rows = o.rows, tile.taps = o.taps.data(), tile.tap_count = PeakOperands::kTaps,
     tile.depth = PeakOperands::kDepth;
     tile.b = tile.ahead = o.b, tile.b_step = kPanelF32,
     tile.panel_stride = PeakOperands::kDepth * kPanelF32;
-    tile.c = o.sums, tile.row_offset = o.row_offset, tile.column_end = kernels.panels * kPanelF32,
-    tile.last = true;
+    tile.y = o.sums, tile.output = TileOutput::kFloat32, tile.row_offset = o.row_offset,
+    tile.column_end = kernels.panels * kPanelF32, tile.last = true;
     return tile;
   });
 }

@@ -18,8 +18,8 @@ struct Rows {
   const uint16_t* a;
   int64_t k, n;
 
-  static void Fill(const void* source, int64_t first, int count, const SegmentF32& segment,
-                   TileRowsF32& tile, float* copy) {
+  static void Fill(const void* source, int64_t first, int count, const GemmSegment& segment,
+                   GemmRows& tile) {
     const Rows& rows = *static_cast<const Rows*>(source);
     const bool odd = rows.k % 2 != 0;
     for (int r = 0; r < count; ++r) {
@@ -27,7 +27,7 @@ struct Rows {
       tile.row_offset[r] = (first + r) * rows.n;
       tile.rows[r] = reinterpret_cast<const float*>(from);
       if (!odd) continue;
-      float* to = copy + r * kCopyStrideBf16;
+      float* to = tile.copy + r * kRowCopyUnits;
       const int64_t elements = std::min(2 * segment.depth, rows.k - 2 * segment.k);
       std::memset(to + segment.depth - 1, 0, sizeof(float));
       std::memcpy(to, from, static_cast<size_t>(elements) * sizeof(uint16_t));
@@ -42,7 +42,8 @@ struct Rows {
 
 struct MatMulBf16 {
   MatMulShape shape;
-  GemmPlanBf16 plan;
+  GemmPlan plan;
+  const PairLayout* layout = nullptr;
   const float* weights = nullptr;    // null: b is computed
   int64_t panels = 0, b_stride = 0;  // pairs between the matrices of a packed b
   bool has_bias = false, has_residual = false;
@@ -55,7 +56,7 @@ struct MatMulBf16 {
       b = packed;
     }
     const int64_t tasks = plan.tasks();
-    context.pool.ParallelFor(static_cast<int64_t>(shape.batch.size()) * tasks, plan.blocks.grain,
+    context.pool.ParallelFor(static_cast<int64_t>(shape.batch.size()) * tasks, plan.grain,
                              [&](int64_t begin, int64_t end) {
                                for (int64_t i = begin; i < end; ++i)
                                  RunTask(i / tasks, i % tasks, b, in, out);
@@ -67,7 +68,7 @@ struct MatMulBf16 {
     pool.ParallelFor(shape.b_count * panels, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t matrix = i / panels, panel = i % panels;
-        PackPairsOfMatrix(*plan.kernels, b + matrix * shape.k * shape.n, shape.k, shape.n, panel,
+        PackPairsOfMatrix(*layout, b + matrix * shape.k * shape.n, shape.k, shape.n, panel,
                           panel + 1, packed + matrix * b_stride);
       }
     });
@@ -79,15 +80,15 @@ struct MatMulBf16 {
     const int64_t y = index * shape.m * shape.n;
     const Rows rows = {static_cast<const uint16_t*>(in[0]) + pair.a * shape.m * shape.k, shape.k,
                        shape.n};
-    const GemmJobBf16 job = {&rows,
-                             Rows::Fill,
-                             b + pair.b * b_stride,
-                             0,
-                             shape.n,
-                             OffsetBf16(out[0], plan.y_bf16, y),
-                             has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                             has_residual ? OffsetBf16(in[3], plan.residual_bf16, y) : nullptr};
-    RunGemmTaskBf16(plan, job, task);
+    const GemmJob job = {&rows,
+                         Rows::Fill,
+                         b + pair.b * b_stride,
+                         0,
+                         shape.n,
+                         OffsetBf16(out[0], plan.types.y_bf16, y),
+                         has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                         has_residual ? OffsetBf16(in[3], plan.types.residual_bf16, y) : nullptr};
+    RunGemmTask(plan, job, task);
   }
 };
 
@@ -124,7 +125,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   const int64_t b_sizes[] = {s.b_count, state.b_stride, static_cast<int64_t>(sizeof(float))};
   const auto b_bytes = CheckedProduct(b_sizes);
   if (!b_bytes) return Fail(ErrorCode::kTooLarge, "MatMul: {} packed", call.inputs[1].ToString());
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = s.m;
   sizes.columns = s.n;
   sizes.taps = 1;
@@ -132,12 +133,14 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   sizes.panel_stride = PairPanelStride(s.k);
   sizes.row_bytes = s.k * 2;
   sizes.jobs = static_cast<int64_t>(s.batch.size());
-  state.plan = PlanGemmBf16(sizes, s.k % 2 != 0, call, activation, options.isa, options.threads);
+  const bool copied = s.k % 2 != 0;
+  state.plan = PlanGemm(sizes, GemmTypesBf16(call, copied, options.isa), activation, options);
+  state.layout = &PairLayoutFor(options.isa);
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
   const size_t scratch = state.weights == nullptr ? static_cast<size_t>(*b_bytes) : 0;
-  std::string variant = state.plan.kernels->name;
-  return BoundKernel::Of(std::move(state), scratch, std::move(variant));
+  KernelPlan plan = state.plan.Describe();
+  return BoundKernel::Of(std::move(state), scratch, std::move(plan));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/call_util.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/kernel.h"
@@ -19,7 +19,7 @@ constexpr int64_t kInPlaceRows = 8;
 struct MatMulF32 {
   MatMulShape shape;
   PanelShapeF32 panels;
-  GemmPlanF32 plan;
+  GemmPlan plan;
   const float* weights;  // null: b is computed
   bool in_place;         // a computed b is read as it is
   int64_t b_stride;      // floats between the matrices of b, packed or in place
@@ -61,15 +61,15 @@ struct MatMulF32 {
     const int64_t y = index * shape.m * shape.n;
     const DenseRowsF32 rows = {static_cast<const float*>(in[0]) + pair.a * shape.m * shape.k,
                                shape.k, shape.n, plan.b_step};
-    const GemmJobF32 job = {&rows,
-                            DenseRowsF32::Fill,
-                            b + pair.b * b_stride,
-                            0,
-                            shape.n,
-                            static_cast<float*>(out[0]) + y,
-                            has_bias ? static_cast<const float*>(in[2]) : nullptr,
-                            has_residual ? static_cast<const float*>(in[3]) + y : nullptr};
-    RunGemmTaskF32(plan, job, task);
+    const GemmJob job = {&rows,
+                         DenseRowsF32::Fill,
+                         b + pair.b * b_stride,
+                         0,
+                         shape.n,
+                         static_cast<float*>(out[0]) + y,
+                         has_bias ? static_cast<const float*>(in[2]) : nullptr,
+                         has_residual ? static_cast<const float*>(in[3]) + y : nullptr};
+    RunGemmTask(plan, job, task);
   }
 };
 
@@ -131,7 +131,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   } else {
     state.weights = nullptr;
   }
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = s.m;
   sizes.columns = s.n;
   sizes.taps = 1;
@@ -139,7 +139,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   sizes.panel_stride = state.panels.panel_stride();
   sizes.row_bytes = s.k * static_cast<int64_t>(sizeof(float));
   sizes.jobs = static_cast<int64_t>(s.batch.size());
-  state.plan = PlanGemmF32(sizes, activation, options.isa, options.threads);
+  state.plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, options);
   state.b_stride = state.panels.floats();
   state.in_place = state.weights == nullptr && s.m <= kInPlaceRows && s.n % kPanelF32 == 0;
   if (state.in_place) {
@@ -152,8 +152,8 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   state.has_residual = call.has_input(3);
   const size_t scratch =
       state.weights == nullptr && !state.in_place ? static_cast<size_t>(*b_bytes) : 0;
-  std::string variant = state.plan.kernels->name;
-  return BoundKernel::Of(std::move(state), scratch, std::move(variant));
+  KernelPlan plan = state.plan.Describe();
+  return BoundKernel::Of(std::move(state), scratch, std::move(plan));
 }
 
 }  // namespace

@@ -213,7 +213,7 @@ Result<BoundKernel> BindPair(const KernelCall& call, const BindOptions& options)
   state.grain = Grain(state.products() * state.row_blocks(), task_ns, options.threads);
   const auto scratch =
       static_cast<size_t>(state.packed_bytes() + state.bias_bytes() + state.copied_bytes());
-  return BoundKernel::Of(std::move(state), scratch, state.tiles->name);
+  return BoundKernel::Of(std::move(state), scratch, KernelPlan{.code = state.tiles->name});
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Result<Tensor> Unpack(const char* layout, const Tensor& packed) {
 
 }  // namespace
 
-void PackPairsOfMatrix(const GemmKernelsBf16& kernels, const uint16_t* b, int64_t k, int64_t n,
+void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t k, int64_t n,
                        int64_t begin, int64_t end, float* packed) {
   for (int64_t panel = begin; panel < end; ++panel) {
     const int64_t column = panel * kPanelF32;
@@ -76,7 +76,7 @@ void PackPairsOfMatrix(const GemmKernelsBf16& kernels, const uint16_t* b, int64_
     const int count = static_cast<int>(std::min<int64_t>(kPanelF32, n - column));
     for (int64_t i = 0; i < k; i += 2, y += kPanelF32) {  // none of a null b
       const uint16_t* x = b + i * n + column;
-      kernels.pair_rows(x, i + 1 < k ? x + n : nullptr, count, y);
+      layout.pair_rows(x, i + 1 < k ? x + n : nullptr, count, y);
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "kernels/gemm/gemm_bf16_tile.h"
+#include "kernels/gemm/gemm_float_tile.h"
 #include "tensor/tensor.h"
 
 namespace evoq {
@@ -21,7 +21,7 @@ inline constexpr char kConvTransposeLayoutBf16[] = "k2n16-convtranspose-bf16";
 inline int64_t PairPanelStride(int64_t k) { return (k + 1) / 2 * kPanelF32; }
 
 // Panels [begin, end) of a row-major b[k, n], from columns that lie side by side.
-void PackPairsOfMatrix(const GemmKernelsBf16& kernels, const uint16_t* b, int64_t k, int64_t n,
+void PackPairsOfMatrix(const PairLayout& layout, const uint16_t* b, int64_t k, int64_t n,
                        int64_t begin, int64_t end, float* packed);
 
 // The panels of a constant in this layout. Errors: kInvalidInput for another layout or size.

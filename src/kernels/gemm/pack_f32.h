@@ -1,5 +1,5 @@
-// Packed float32 weights, B of gemm_f32.h: panels of 16 output columns, the last one filled up with
-// zeros.
+// Packed float32 weights, B of gemm_float.h: panels of 16 output columns, the last one filled up
+// with zeros.
 //   k1n16-matmul-f32         [K, N]               -> [N / 16][K][16]
 //   k1n16-conv-f32           [M, C / group, k...] -> [M / 16][taps][C / group][16], taps in
 //   row-major order of k... k1n16-convtranspose-f32  [C, M / group, k...] -> [(M / group) /
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/aligned.h"
-#include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/gemm/gemm_float_tile.h"
 #include "tensor/tensor.h"
 
 namespace evoq {

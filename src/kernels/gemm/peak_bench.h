@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/gemm/gemm_f32_tile.h"
+#include "kernels/gemm/gemm_float_tile.h"
 
 namespace evoq {
 
@@ -23,7 +23,7 @@ struct PeakOperands {
   alignas(64) float sums[kMaxTileRowsF32 * kRowStep] = {};
   const float* rows[kMaxTileRowsF32];
   int64_t row_offset[kMaxTileRowsF32];
-  std::vector<TapF32> taps = std::vector<TapF32>(kTaps, TapF32{0, 0});
+  std::vector<GemmTap> taps = std::vector<GemmTap>(kTaps, GemmTap{0, 0});
 
   PeakOperands() {
     for (int r = 0; r < kMaxTileRowsF32; ++r) {
@@ -33,7 +33,7 @@ struct PeakOperands {
   }
 };
 
-// GFLOPS of the largest tile of GemmKernelsF32 or GemmKernelsBf16, best of 20, each thread its own
+// GFLOPS of the largest tile of GemmKernels, best of 20, each thread its own
 // operands. `flops`: of one step of k, 2 or, with pairs, 4. `tile_of(operands)` gives the tile to
 // compute.
 template <typename Kernels, typename TileOf>

@@ -181,13 +181,13 @@ std::optional<PlanesState> PlanesOf(const std::vector<int64_t>& sizes,
 BoundKernel BindPermutation(const std::vector<int64_t>& sizes, const std::vector<int64_t>& perm,
                             int64_t element, const BindOptions& options) {
   if (auto planes = PlanesOf(sizes, perm, element, options))
-    return BoundKernel::Of(std::move(*planes), 0, "planes");
+    return BoundKernel::Of(std::move(*planes), 0, {.method = "planes"});
   const Merged merged = Merge(sizes, perm);
   const int64_t elements = Elements(sizes),
                 rows = elements == 0 ? 0 : elements / merged.sizes.back();
   const double row_ns = 5 + CopyNs(merged.sizes.back() * element);
   return BoundKernel::Of(RunsState{merged, element, rows, Grain(rows, row_ns, options.threads)}, 0,
-                         "runs");
+                         {.method = "runs"});
 }
 
 namespace {
@@ -217,12 +217,12 @@ Result<BoundKernel> BindDequantizing(const KernelCall& call, const BindOptions& 
   const ByteScale by{ScaleOf(x), ZeroOf(x), x.dtype == DType::kInt8};
   if (auto planes = PlanesOf(sizes, perm, 1, options)) {
     planes->real = by;
-    return BoundKernel::Of(std::move(*planes), 0, "planes");
+    return BoundKernel::Of(std::move(*planes), 0, {.method = "planes"});
   }
   const int64_t elements = Elements(sizes);
   return BoundKernel::Of(RunsThenReal{BindPermutation(sizes, perm, 1, options), by, options.isa,
                                       elements, Grain(elements, 0.1, options.threads)},
-                         static_cast<size_t>(elements), "runs");
+                         static_cast<size_t>(elements), {.method = "runs"});
 }
 
 Result<BoundKernel> BindTranspose(const KernelCall& call, const BindOptions& options) {

@@ -14,7 +14,7 @@
 #include "base/aligned.h"
 #include "base/math.h"
 #include "kernels/call_util.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/pack_f32.h"
 #include "kernels/kernel.h"
 
@@ -31,23 +31,23 @@ constexpr int FunctionsOf(Cell cell) {
 
 // y = a b + bias for `rows` rows of a beside each other; b is constant and packed.
 struct Product {
-  GemmPlanF32 plan;
+  GemmPlan plan;
   int64_t depth = 0, columns = 0;
   std::shared_ptr<AlignedBuffer> panels;
   std::vector<float> bias;  // empty: none
 
   void Run(const float* a, float* y, ThreadPool& pool) const {
     const DenseRowsF32 rows = {a, depth, columns, kPanelF32};
-    const GemmJobF32 job = {&rows,
-                            DenseRowsF32::Fill,
-                            reinterpret_cast<const float*>(panels->data()),
-                            0,
-                            columns,
-                            y,
-                            bias.empty() ? nullptr : bias.data(),
-                            nullptr};
+    const GemmJob job = {&rows,
+                         DenseRowsF32::Fill,
+                         reinterpret_cast<const float*>(panels->data()),
+                         0,
+                         columns,
+                         y,
+                         bias.empty() ? nullptr : bias.data(),
+                         nullptr};
     pool.ParallelFor(plan.tasks(), plan.grain, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) RunGemmTaskF32(plan, job, task);
+      for (int64_t task = begin; task < end; ++task) RunGemmTask(plan, job, task);
     });
   }
 };
@@ -69,14 +69,14 @@ Product MakeProduct(const float* weights, int64_t rows, int64_t columns, int64_t
       std::make_shared<AlignedBuffer>(static_cast<size_t>(shape.floats()) * sizeof(float));
   PackPanelsF32(shape, weights, 0, shape.panels(),
                 reinterpret_cast<float*>(product.panels->data()));
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = rows;
   sizes.columns = columns;
   sizes.taps = 1;
   sizes.depth = depth;
   sizes.panel_stride = shape.panel_stride();
   sizes.row_bytes = depth * static_cast<int64_t>(sizeof(float));
-  product.plan = PlanGemmF32(sizes, Activation(), options.isa, options.threads);
+  product.plan = PlanGemm(sizes, GemmTypesF32(options.isa), Activation(), options);
   return product;
 }
 
@@ -342,9 +342,10 @@ Result<BoundKernel> BindCell(const KernelCall& call, const BindOptions& options)
   const auto bytes = CheckedProduct(sizes);
   if (!bytes)
     return Fail(ErrorCode::kTooLarge, "{}: {} steps of {} units", call.op, s.steps * s.batch, n);
-  const std::string variant = count > 0 ? s.directions[0].state.plan.kernels->name : "";
+  KernelPlan plan;
+  if (count > 0) plan = s.directions[0].state.plan.Describe();
   const auto scratch = static_cast<size_t>(s.scratch_floats()) * sizeof(float);
-  return BoundKernel::Of(std::move(s), scratch, variant);
+  return BoundKernel::Of(std::move(s), scratch, std::move(plan));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Matrix products and convolutions as matrix products: [rows, depth] by [depth, columns] for each
 // of `groups`, by tiles of a register block.
 #include <algorithm>
-#include <charconv>
 
+#include "kernels/gemm/gemm_float.h"
 #include "predict/families/count.h"
 
 namespace evoq {
@@ -40,30 +40,26 @@ Product ProductOf(const CostInput& input) {
   return p;
 }
 
-// "avx512 14x32" -> 14 rows, 2 panels of 16 columns.
+// A register tile; that of most kernels where a plan names none.
 struct Tile {
-  int64_t rows = 1, panels = 1;
+  int64_t rows = 14, panels = 2;  // of 16 columns
 };
 
-Tile TileOf(std::string_view variant, const Product& p, bool whole_panels) {
-  Tile tile{14, 2};
-  const size_t x = variant.rfind('x'), space = variant.rfind(' ');
-  if (x != std::string_view::npos && space != std::string_view::npos && space < x) {
-    int64_t columns = 32;
-    std::from_chars(variant.data() + space + 1, variant.data() + x, tile.rows);
-    std::from_chars(variant.data() + x + 1, variant.data() + variant.size(), columns);
-    tile.panels = std::max<int64_t>(columns / 16, 1);
-  }
-  if (whole_panels &&
-      tile.panels ==
-          2) {  // the floating-point kernels' own shapes for few columns and for few rows
-    if (p.rows <= 6)
-      tile = {6, 4};
-    else if (p.columns <= 16)
-      tile = {28, 1};
-  }
+Tile TileOf(const KernelPlan& plan, const Product& p) {
+  Tile tile;
+  if (plan.tile_rows > 0) tile = {plan.tile_rows, std::max<int64_t>(plan.tile_columns / 16, 1)};
   tile.rows = std::max<int64_t>(std::min(tile.rows, p.rows), 1);
   return tile;
+}
+
+// The plan of a float32 product within another kernel.
+KernelPlan PlanOf(const Product& p, Isa isa) {
+  GemmSizes sizes;
+  sizes.rows = p.rows, sizes.columns = p.columns;
+  sizes.taps = 1, sizes.depth = p.depth;
+  sizes.panel_stride = p.depth * kPanelF32;
+  sizes.row_bytes = p.depth * static_cast<int64_t>(sizeof(float));
+  return PlanGemm(sizes, GemmTypesF32(isa), Activation(), {isa, 1, {}}).Describe();
 }
 
 // lane: products that one multiply-add instruction sums per 32-bit accumulator.
@@ -138,7 +134,10 @@ void Count(const CostInput& input, const Rates& rates, Terms& terms) {
   Product p = ProductOf(input);
   if (kPeak == Peak::kInt8) MergeLines(input, rates, p, terms);
   if (kPeak == Peak::kBf16) CopyWindows(input, rates, p, terms);
-  CountProduct(p, TileOf(input.variant, p, kPeak != Peak::kInt8), kLane, kPeak, rates, terms);
+  // Float32 kernels with a plan of their own only: others go about it as PlanGemm does.
+  const bool known = kPeak == Peak::kInt8 || input.plan.tile_rows > 0;
+  const KernelPlan plan = known ? input.plan : PlanOf(p, rates.limits.isa);
+  CountProduct(p, TileOf(plan, p), kLane, kPeak, rates, terms);
   if (input.has_curve()) terms[kCurve] = Vectors(input.out_elements()) * rates.cycle_ns;
   CountBytes(input, rates, terms);
 }
@@ -154,9 +153,10 @@ void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
                 gates = w[1], hidden = r[2];
   const Product all{.rows = steps * batch, .columns = gates, .depth = w[2]},
       one{.rows = batch, .columns = gates, .depth = hidden};
+  const Isa isa = rates.limits.isa;
   Terms whole{}, step{};
-  CountProduct(all, TileOf("", all, true), 1, Peak::kFloat32, rates, whole);
-  CountProduct(one, TileOf("", one, true), 1, Peak::kFloat32, rates, step);
+  CountProduct(all, TileOf(PlanOf(all, isa), all), 1, Peak::kFloat32, rates, whole);
+  CountProduct(one, TileOf(PlanOf(one, isa), one), 1, Peak::kFloat32, rates, step);
   for (int t = 0; t < kTermCount; ++t)
     terms[t] += static_cast<double>(directions) * (whole[t] + static_cast<double>(steps) * step[t]);
   terms[kCall] += 1000 * static_cast<double>(directions * steps) * rates.cycle_ns;
@@ -172,7 +172,7 @@ void CountRecurrent(const CostInput& input, const Rates& rates, Terms& terms) {
 // F(m x m, 3 x 3): (m + 2)^2 products of a matrix of tiles, transforms of what goes in and comes
 // out.
 void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
-  const int64_t m = input.variant.ends_with("2x2") ? 2 : 4, positions = (m + 2) * (m + 2);
+  const int64_t m = input.plan.method.ends_with("2x2") ? 2 : 4, positions = (m + 2) * (m + 2);
   const std::vector<int64_t> y = input.args.outputs[0].shape.sizes(),
                              w = input.args.inputs[1].shape.sizes();
   Product p;
@@ -180,7 +180,7 @@ void CountWinograd(const CostInput& input, const Rates& rates, Terms& terms) {
   p.rows = y[0] * CeilDiv(y[1], m) * CeilDiv(y[2], m);
   p.columns = w[0];
   p.depth = w[1];
-  CountProduct(p, TileOf("avx512 14x32", p, true), 1, Peak::kFloat32, rates, terms);
+  CountProduct(p, TileOf(input.plan, p), 1, Peak::kFloat32, rates, terms);
   terms[kRows] = static_cast<double>(positions * p.rows) * Vectors(RoundUp(p.depth, 16)) *
                  rates.cycle_ns;  // into V
   terms[kOutputs] =

@@ -1,15 +1,16 @@
-// What the plain and the AVX2 bfloat16 micro-kernels share: from the 16 sums of a row to y.
-// Included inside an unnamed namespace's file only (kernels/isa_table.h).
+// How a row of a tile of floating-point products starts and ends, 16 sums at a time, in plain C++:
+// for plain tiles and the rare ends of others. Included inside instruction-set files only.
+#pragma once
+
 #include <cstring>
 
-#include "kernels/gemm/gemm_bf16_tile.h"
-#include "kernels/gemm/gemm_float_scalar.inl.h"
+#include "kernels/gemm/gemm_float_tile.h"
 
 namespace evoq {
 namespace {
 
 // The 16 values that the sums of row r start from.
-inline void StartRow(const GemmTileBf16& t, int r, float* v) {
+inline void StartRow(const GemmTile& t, int r, float* v) {
   if (t.accumulate) {
     std::memcpy(v, t.sums + r * t.sums_step, 16 * sizeof(float));
     return;
@@ -19,7 +20,17 @@ inline void StartRow(const GemmTileBf16& t, int r, float* v) {
   for (int64_t n = t.column_begin; n < t.column_end; ++n) v[n] = t.bias[n];
 }
 
-inline float ReadResidual(const GemmTileBf16& t, int64_t at) {
+inline float ActivateOne(const GemmTile& t, float v) {
+  switch (t.activation) {
+    case TileActivation::kNone: return v;
+    case TileActivation::kRelu: return 0 > v ? 0 : v;
+    case TileActivation::kClamp: v = t.low > v ? t.low : v; return t.high < v ? t.high : v;
+    case TileActivation::kLeaky: return v < 0 ? v * t.low : v;
+  }
+  return v;
+}
+
+inline float ReadResidual(const GemmTile& t, int64_t at) {
   if (!t.residual_bf16) return static_cast<const float*>(t.residual)[at];
   const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(t.residual)[at]) << 16;
   float value;
@@ -27,44 +38,30 @@ inline float ReadResidual(const GemmTileBf16& t, int64_t at) {
   return value;
 }
 
-inline uint16_t Narrow(float v) {
+inline uint16_t NarrowOne(float v) {
   uint32_t bits;
   std::memcpy(&bits, &v, sizeof(bits));
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
 
-// The epilogue of one row from its 16 sums.
-inline void FinishRow(const GemmTileBf16& t, int r, float* v) {
+// The end of one row of one panel, from its 16 sums.
+inline void FinishRow(const GemmTile& t, int r, float* v) {
   if (t.last) {
     for (int64_t n = t.column_begin; n < t.column_end; ++n) {
       if (t.residual != nullptr) v[n] += ReadResidual(t, t.row_offset[r] + n);
-      v[n] = Activate(t, v[n]);
+      v[n] = ActivateOne(t, v[n]);
     }
   }
-  if (t.output == TileOutputBf16::kSums) {
+  if (t.output == TileOutput::kSums) {
     std::memcpy(t.sums + r * t.sums_step, v, 16 * sizeof(float));
-  } else if (t.output == TileOutputBf16::kFloat32) {
+  } else if (t.output == TileOutput::kFloat32) {
     float* y = static_cast<float*>(t.y) + t.row_offset[r];
     for (int64_t n = t.column_begin; n < t.column_end; ++n) y[n] = v[n];
   } else {
     uint16_t* y = static_cast<uint16_t*>(t.y) + t.row_offset[r];
-    for (int64_t n = t.column_begin; n < t.column_end; ++n) y[n] = Narrow(v[n]);
+    for (int64_t n = t.column_begin; n < t.column_end; ++n) y[n] = NarrowOne(v[n]);
   }
-}
-
-void PairRows(const uint16_t* even, const uint16_t* odd, int count, float* y) {
-  uint32_t pairs[16] = {};
-  for (int n = 0; n < count; ++n) {
-    pairs[n] = (even == nullptr ? 0u : even[n]) |
-               (odd == nullptr ? 0u : static_cast<uint32_t>(odd[n]) << 16);
-  }
-  std::memcpy(y, pairs, sizeof(pairs));
-}
-
-void CopyRuns(const uint16_t* x, int64_t step, int64_t runs, int64_t n, uint16_t* y) {
-  for (int64_t r = 0; r < runs; ++r, x += step, y += n)
-    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(uint16_t));
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// What kernels take for granted of a processor when they cut their work into tiles, blocks and
+// parts. Results never depend on it. One model for all processors and instruction sets, so that a
+// program is cut alike on every machine; what differs is measured (docs/tuning.md, `evoq limits`).
+#pragma once
+
+#include <cstdint>
+
+namespace evoq {
+
+// Rates of one core at the products of one type.
+struct ProductRates {
+  double macs_per_ns;   // multiply-accumulates in a register tile
+  double bytes_per_ns;  // brought into the core's cache
+  double task_ns;       // of a piece of work, for being one
+};
+
+struct CpuModel {
+  // Rows so many bytes apart compete for the same lines of the L1 cache: of those, so many can be
+  // read side by side, and so many where a tile's columns are read beside them.
+  int64_t l1_alias_bytes = 4096;
+  int64_t l1_alias_rows = 10, l1_alias_tile_rows = 7;
+  int64_t l2_bytes = 1 << 20;
+
+  ProductRates int8 = {.macs_per_ns = 450, .bytes_per_ns = 60, .task_ns = 100};
+  // Of float32, and of pairs of bfloat16 counted as one.
+  ProductRates float32 = {.macs_per_ns = 56, .bytes_per_ns = 30, .task_ns = 200};
+
+  double fork_ns = 300;      // until other threads have begun
+  double late_share = 0.03;  // of a task: what a thread that comes late leaves to the others
+
+  // Of the L2 cache: what one operand keeps there while others stream by.
+  constexpr int64_t l2_share() const { return l2_bytes / 4; }
+};
+
+inline constexpr CpuModel kCpuModel = {};
+
+}  // namespace evoq

@@ -1,0 +1,128 @@
+// How AVX2 tiles of integer products end: from int32 sums without their bias, rows of 16 columns in
+// two registers each, to the stored output. Included inside instruction-set files only.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "kernels/gemm/gemm_int8_tile.h"
+
+namespace evoq {
+namespace {
+
+inline __m256 AddResidual(const Int8Tile& tile, int row, int column, __m256 v) {
+  const uint8_t* r = tile.residual + row * tile.residual_stride;
+  if (tile.residual_type == Int8Residual::kFloat32)
+    return _mm256_add_ps(v, _mm256_loadu_ps(reinterpret_cast<const float*>(r) + column));
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(r + column));
+  __m256i q = tile.residual_type == Int8Residual::kUint8 ? _mm256_cvtepu8_epi32(bytes)
+                                                         : _mm256_cvtepi8_epi32(bytes);
+  q = _mm256_sub_epi32(q, _mm256_set1_epi32(tile.residual_zero));
+  return _mm256_add_ps(
+      v, _mm256_mul_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(tile.residual_multiplier)));
+}
+
+inline __m256 Leaky(const Int8Tile& tile, __m256 v) {
+  const __m256 negative = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
+  return _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(tile.leaky_alpha)), negative);
+}
+
+// One row x 8 whole columns: from the sum to the stored output.
+inline void Finish(const Int8Tile& tile, int row, int column, __m256i sum) {
+  uint8_t* y = tile.y + row * tile.y_stride;
+  sum = _mm256_add_epi32(sum,
+                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)));
+  if (tile.w_zero != nullptr) {
+    const __m256i zero = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.w_zero + column));
+    sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(zero, _mm256_set1_epi32(tile.row_sums[row])));
+  }
+  if (tile.output == Int8Output::kInt32) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y) + column / 8, sum);
+    return;
+  }
+  __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(tile.multiplier + column));
+  if (tile.offset != nullptr) v = _mm256_add_ps(v, _mm256_loadu_ps(tile.offset + column));
+  if (tile.residual_type != Int8Residual::kNone) v = AddResidual(tile, row, column, v);
+  if (tile.leaky) v = Leaky(tile, v);
+  if (tile.clamp) {
+    v = _mm256_max_ps(_mm256_set1_ps(tile.low), v);
+    v = _mm256_min_ps(_mm256_set1_ps(tile.high), v);
+  }
+  if (tile.output == Int8Output::kFloat32) {
+    _mm256_storeu_ps(reinterpret_cast<float*>(y) + column, v);
+    return;
+  }
+  __m256i q = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(tile.y_zero));
+  q = _mm256_shuffle_epi8(
+      q, _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                          0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+  const __m128i bytes =
+      _mm_unpacklo_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(y + column), bytes);
+}
+
+// 16 whole columns of 8-bit outputs that are `small`: rows of sums[2].
+template <bool kPlain>
+void FinishBytes(const Int8Tile& tile, int column, const __m256i* sums) {
+  const int32_t zero = tile.y_zero + tile.y_flip;
+  const __m256i bias[2] = {
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column)),
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tile.bias + column) + 1)};
+  const __m256 multiplier[2] = {_mm256_loadu_ps(tile.multiplier + column),
+                                _mm256_loadu_ps(tile.multiplier + column + 8)};
+  const __m256i zeros = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  const __m128i low = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.low) + zero));
+  const __m128i high = _mm_set1_epi8(static_cast<char>(static_cast<int32_t>(tile.high) + zero));
+  const __m128i flip = _mm_set1_epi8(static_cast<char>(tile.y_flip));
+  uint8_t* y = tile.y + column;
+  const int64_t y_stride = tile.y_stride, rows = tile.row_count;
+  for (int64_t r = 0; r < rows; ++r, sums += 2, y += y_stride) {
+    __m256i q[2];
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      __m256 v =
+          _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[j], bias[j])), multiplier[j]);
+      if (!kPlain && tile.residual_type != Int8Residual::kNone)
+        v = AddResidual(tile, static_cast<int>(r), column + 8 * j, v);
+      if (!kPlain && tile.leaky) v = Leaky(tile, v);
+      q[j] = _mm256_cvtps_epi32(v);
+    }
+    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zeros);
+    const __m256i pairs = _mm256_packus_epi16(words, words);  // columns 0-3, 8-11 and 4-7, 12-15
+    __m128i bytes =
+        _mm_unpacklo_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    bytes = _mm_xor_si128(_mm_min_epu8(_mm_max_epu8(bytes, low), high), flip);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), bytes);
+  }
+}
+
+// The epilogue of the sums of one panel, [rows][2]. Out of line: it would cost the tile its
+// registers.
+__attribute__((noinline)) void FinishPanel(const Int8Tile& tile, int panel, const __m256i* sums) {
+  uint32_t mask = 0xffff;
+  if (panel == 0) mask &= tile.first_mask;
+  if (panel == tile.panel_count - 1) mask &= tile.last_mask;
+  const int column = 16 * panel;
+  if (mask == 0xffff && tile.output == Int8Output::kInt8 && tile.small && tile.w_zero == nullptr) {
+    const bool plain = tile.residual_type == Int8Residual::kNone && !tile.leaky;
+    return plain ? FinishBytes<true>(tile, column, sums) : FinishBytes<false>(tile, column, sums);
+  }
+  for (int r = 0; r < tile.row_count; ++r, sums += 2) {
+    for (int j = 0; j < 2; ++j) {
+      const uint32_t some = mask >> (8 * j) & 0xff;
+      if (some == 0xff) {
+        Finish(tile, r, column + 8 * j, sums[j]);
+      } else if (some != 0) {
+        alignas(32) int32_t acc[64];
+        _mm256_store_si256(reinterpret_cast<__m256i*>(acc + column) + j, sums[j]);
+        for (int n = column + 8 * j; n < column + 8 * j + 8; ++n) {
+          if (mask >> (n - column) & 1) FinishInt8Row(tile, r, acc, n, n + 1);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evoq
