@@ -2,7 +2,7 @@
 # evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found
 # by name, so that adding an operator, a kernel or a test never edits a build file. A room with a
 # CMakeLists.txt says its own.
-#   NAME_avx2.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that instruction set, and only on
+#   NAME_avx2.cc / NAME_avx2_vnni.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that instruction set, and only on
 #   its processor.
 
 add_library(evoq_flags INTERFACE)
@@ -59,6 +59,7 @@ set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 
 set(EVOQ_AVX2_FLAGS -mavx2 -mfma -mf16c -mbmi2)
+set(EVOQ_AVX2_VNNI_FLAGS ${EVOQ_AVX2_FLAGS} -mavxvnni)
 set(EVOQ_AVX512_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
                       -mprefer-vector-width=512)
 set(EVOQ_NEON_FLAGS -march=armv8.2-a+dotprod)
@@ -99,7 +100,7 @@ endfunction()
 function(evoq_isa_files list_name)
   set(kept "")
   foreach(source IN LISTS ${list_name})
-    if(source MATCHES "_(avx2|avx512)\\.cc$")
+    if(source MATCHES "_(avx2|avx2_vnni|avx512)\\.cc$")
       set(isa ${CMAKE_MATCH_1})
       if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         continue()

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <thread>
 
 #include "base/brief.h"
@@ -183,6 +184,8 @@ TEST(Isa, SetsOfFeatures) {
   EXPECT_FALSE(Isa::kAvx2.Has(Isa::kAvx512));
   EXPECT_FALSE(Isa::kScalar.Has(Isa::kAvx2));
   EXPECT_FALSE(Isa::kAvx512.Has(Isa::kAvx512Bf16));
+  EXPECT_TRUE(Isa::kAvx2Vnni.Has(Isa::kAvx2));
+  EXPECT_FALSE(Isa::kAvx512Bf16.Has(Isa::kAvx2Vnni)) << "another encoding of the same products";
   // Better ones come first: none is part of one behind it, and plain C++ is part of all.
   const auto all = AllIsas();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -213,7 +216,8 @@ TEST(Isa, TargetsByName) {
     ASSERT_FALSE(SelectIsa()) << wrong;
     EXPECT_EQ(SelectIsa().error().code(), ErrorCode::kUsage);
     EXPECT_EQ(SelectIsa().error().message(),
-              fmt::format("EVOQ_TARGET={}: expected SCALAR, AVX2, AVX512 or AVX512_BF16", wrong));
+              fmt::format("EVOQ_TARGET={}: expected SCALAR, AVX2, AVX2_VNNI, AVX512 or AVX512_BF16",
+                          wrong));
   }
   bool found_best = false;
   for (const Isa isa : AllIsas()) {
@@ -248,6 +252,11 @@ TEST(Isa, TargetsByName) {
                 __builtin_cpu_supports("avx512vnni"));
   EXPECT_EQ(IsaSupported(Isa::kAvx512Bf16),
             IsaSupported(Isa::kAvx512) && __builtin_cpu_supports("avx512bf16"));
+  // As the system lists it, under the name of the instructions.
+  std::istringstream flags(ReadTextFile("/proc/cpuinfo").value_or(""));
+  bool listed = false;
+  for (std::string word; flags >> word;) listed |= word == "avx_vnni";
+  EXPECT_EQ(IsaSupported(Isa::kAvx2Vnni), avx2 && listed);
 #endif
   EXPECT_NE(MachineName(Isa::kAvx2), MachineName(Isa::kScalar));
   EXPECT_NE(MachineName(Isa::kScalar).find(CpuName() + ", SCALAR, evoq "), std::string::npos);

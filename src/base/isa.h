@@ -20,28 +20,30 @@ struct Isa {
     kFeatureAvx2 = 1 << 0,        // AVX2, FMA, F16C
     kFeatureAvx512 = 1 << 1,      // AVX-512 F, BW, VL, DQ and VNNI
     kFeatureAvx512Bf16 = 1 << 2,  // products of bfloat16 pairs
+    kFeatureAvxVnni = 1 << 3,     // AVX-VNNI: products of four bytes in 256 bits, without AVX-512
   };
 
   constexpr bool Has(Isa needs) const { return (features & needs.features) == needs.features; }
   friend constexpr bool operator==(Isa, Isa) = default;
 
   // The sets that have a name.
-  static const Isa kScalar, kAvx2, kAvx512, kAvx512Bf16;
+  static const Isa kScalar, kAvx2, kAvx2Vnni, kAvx512, kAvx512Bf16;
 };
 inline constexpr Isa Isa::kScalar{};  // plain C++, everywhere: the definition of every result
 inline constexpr Isa Isa::kAvx2{kFeatureAvx2};
+inline constexpr Isa Isa::kAvx2Vnni{kFeatureAvx2 | kFeatureAvxVnni};
 inline constexpr Isa Isa::kAvx512{kFeatureAvx2 | kFeatureAvx512};
 inline constexpr Isa Isa::kAvx512Bf16{kFeatureAvx2 | kFeatureAvx512 | kFeatureAvx512Bf16};
 
 // The named sets, better ones first; the last one is kScalar.
 std::span<const Isa> AllIsas();
 
-// "SCALAR", "AVX2", "AVX512", "AVX512_BF16": the spelling of EVOQ_TARGET, of the best named set
-// that `isa` has.
+// "SCALAR", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_BF16": the spelling of EVOQ_TARGET, of the best
+// named set that `isa` has.
 const char* IsaName(Isa isa);
 // The set of this name, nothing where there is none.
 std::optional<Isa> IsaFromName(std::string_view name);
-// "SCALAR, AVX2, AVX512 or AVX512_BF16", for messages.
+// "SCALAR, AVX2, AVX2_VNNI, AVX512 or AVX512_BF16", for messages.
 std::string IsaNames();
 
 // Whether this machine can run it.

@@ -69,8 +69,18 @@ std::vector<Family> Families() {
 #undef EVOQ_FAMILY
 }
 
-// Sets that a family serves by code for another set, and why. Families that are not named here and
-// have no products of bfloat16 gain nothing by AVX512_BF16.
+// Sets that add products of one type: of families without such products they are served like the
+// set that they extend.
+struct Extension {
+  Isa isa, extends;
+  std::vector<std::string> families;  // that have a row for it
+};
+const Extension kExtensions[] = {
+    {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
+    {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8WinogradRows"}},
+};
+
+// Sets that a family serves by code for another set, and why.
 struct Exception {
   const char* rows;
   Isa isa, served_by;
@@ -87,9 +97,12 @@ TEST(Families, ServeEveryNamedSet) {
     EXPECT_EQ(family.needs.back(), Isa::kScalar) << family.rows << " leaves machines out";
     for (Isa isa : AllIsas()) {
       const size_t row = family.RowOf(isa);
-      // AVX512_BF16 is a set of its own for the products of bfloat16 alone.
       Isa expected = isa;
-      if (isa == Isa::kAvx512Bf16 && family.rows != "kGemmRowsBf16") expected = Isa::kAvx512;
+      for (const Extension& e : kExtensions) {
+        const bool has =
+            std::find(e.families.begin(), e.families.end(), family.rows) != e.families.end();
+        if (isa == e.isa && !has) expected = e.extends;
+      }
       for (const Exception& e : kExceptions) {
         if (family.rows == e.rows && isa == e.isa) expected = e.served_by;
       }

@@ -140,6 +140,7 @@ double ForkNs(int threads) {
 const PeakLoops& LoopsOf(Isa isa) {
 #if defined(__x86_64__)
   static const IsaRow<PeakLoops> kRows[] = {{Isa::kAvx512, &Avx512PeakLoops()},
+                                            {Isa::kAvx2Vnni, &Avx2VnniPeakLoops()},
                                             {Isa::kAvx2, &Avx2PeakLoops()},
                                             {Isa::kScalar, &ScalarPeakLoops()}};
 #else

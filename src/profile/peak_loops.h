@@ -16,6 +16,7 @@ struct PeakLoops {
 };
 const PeakLoops& ScalarPeakLoops();
 const PeakLoops& Avx2PeakLoops();
+const PeakLoops& Avx2VnniPeakLoops();
 const PeakLoops& Avx512PeakLoops();
 
 }  // namespace evoq

@@ -38,6 +38,8 @@ std::vector<Loops> SupportedLoops() {
 #if defined(__x86_64__)
   if (IsaSupported(Isa::kAvx2))
     all.push_back({Isa::kAvx2, &Avx2PeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
+  if (IsaSupported(Isa::kAvx2Vnni))
+    all.push_back({Isa::kAvx2Vnni, &Avx2VnniPeakLoops(), 2 * 64 * 12 * 32, 2 * 64 * 12 * 8, 0});
   if (IsaSupported(Isa::kAvx512))
     all.push_back(
         {Isa::kAvx512, &Avx512PeakLoops(), 2 * 64 * 24 * 64, 2 * 64 * 24 * 16, 2 * 64 * 24 * 32});

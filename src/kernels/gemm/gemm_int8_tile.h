@@ -131,11 +131,9 @@ struct Int8TileDef {
 inline constexpr int64_t kMaxBoundedGroups =
     1536;  // the tile keeps as many of its rows on the stack
 
-extern const Int8TileDef kInt8TileScalar;
-#if defined(__x86_64__)
-extern const Int8TileDef kInt8TileAvx2;
-extern const Int8TileDef kInt8TileAvx512;
-#endif
+#define EVOQ_INT8_TILE(needs, def) extern const Int8TileDef def;
+#include "kernels/gemm/int8_tiles.inc"
+#undef EVOQ_INT8_TILE
 
 // The epilogue of row `row` in plain C++, for columns first <= n < last; acc[n] is the sum before
 // the bias.

@@ -60,12 +60,11 @@ struct Int8LinearSpec {
 };
 
 // The family of int8 products.
+#define EVOQ_INT8_TILE(needs, def) {Isa::needs, &def},
 inline constexpr IsaRow<Int8TileDef> kInt8TileRows[] = {
-#if defined(__x86_64__)
-    {Isa::kAvx512, &kInt8TileAvx512},
-    {Isa::kAvx2, &kInt8TileAvx2},
-#endif
-    {Isa::kScalar, &kInt8TileScalar}};
+#include "kernels/gemm/int8_tiles.inc"
+};
+#undef EVOQ_INT8_TILE
 inline const Int8TileDef& Int8TileFor(Isa isa) { return *RowFor(kInt8TileRows, isa).table; }
 
 // Weights whose groups have fewer than four channels waste most of a four-channel lane: those

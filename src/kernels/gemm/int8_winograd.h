@@ -15,6 +15,7 @@ namespace evoq {
 inline constexpr IsaRow<Int8WinogradDef> kInt8WinogradRows[] = {
 #if defined(__x86_64__)
     {Isa::kAvx512, nullptr},
+    {Isa::kAvx2Vnni, nullptr},
     {Isa::kAvx2, &kInt8WinogradAvx2},
 #endif
     {Isa::kScalar, nullptr}};
