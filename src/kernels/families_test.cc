@@ -77,7 +77,7 @@ struct Extension {
 };
 const Extension kExtensions[] = {
     {Isa::kAvx512Bf16, Isa::kAvx512, {"kGemmRowsBf16"}},
-    {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8WinogradRows"}},
+    {Isa::kAvx2Vnni, Isa::kAvx2, {"kInt8TileRows", "kInt8WinogradRows"}},
 };
 
 // Sets that a family serves by code for another set, and why.
