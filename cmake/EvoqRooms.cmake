@@ -4,6 +4,8 @@
 # CMakeLists.txt says its own.
 #   NAME_avx2.cc / NAME_avx2_vnni.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that instruction set, and only on
 #   its processor.
+#   NAME_each.cc is compiled once for each instruction set of the processor, whose namespace it
+#   finds as EVOQ_ISA: scalar, avx2, avx512.
 
 add_library(evoq_flags INTERFACE)
 target_include_directories(evoq_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
@@ -118,6 +120,22 @@ function(evoq_isa_files list_name)
   set(${list_name} ${kept} PARENT_SCOPE)
 endfunction()
 
+# Compiles sources once for each instruction set, into objects that the room's library takes in.
+function(evoq_each_isa room links sources)
+  set(isas scalar)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND isas avx2 avx512)
+  endif()
+  foreach(isa IN LISTS isas)
+    string(TOUPPER ${isa} flags)
+    add_library(evoq_${room}_${isa} OBJECT ${sources})
+    target_link_libraries(evoq_${room}_${isa} PRIVATE ${links})
+    target_compile_definitions(evoq_${room}_${isa} PRIVATE EVOQ_ISA=${isa})
+    target_compile_options(evoq_${room}_${isa} PRIVATE ${EVOQ_${flags}_FLAGS})
+    target_sources(evoq_${room} PRIVATE $<TARGET_OBJECTS:evoq_${room}_${isa}>)
+  endforeach()
+endfunction()
+
 function(evoq_add_rooms)
   foreach(room IN LISTS EVOQ_ROOMS)
     if(EXISTS ${CMAKE_SOURCE_DIR}/src/${room}/CMakeLists.txt)
@@ -128,7 +146,9 @@ function(evoq_add_rooms)
     set(benches ${sources})
     list(FILTER tests INCLUDE REGEX "_test\\.cc$")
     list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
-    list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$|/main\\.cc$")
+    set(each ${sources})
+    list(FILTER each INCLUDE REGEX "_each\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "_(test|bench|each)\\.cc$|/main\\.cc$")
     evoq_isa_files(sources)
     file(GLOB schemas CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.fbs)
     foreach(schema IN LISTS schemas)
@@ -146,6 +166,9 @@ function(evoq_add_rooms)
     if(sources)
       add_library(evoq_${room} STATIC ${sources})
       target_link_libraries(evoq_${room} PUBLIC ${links})
+      if(each)
+        evoq_each_isa(${room} "${links}" "${each}")
+      endif()
     else()
       add_library(evoq_${room} INTERFACE)
       target_link_libraries(evoq_${room} INTERFACE ${links})

@@ -17,8 +17,8 @@
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/int8_linear.h"
 #include "kernels/gemm/int8_winograd.h"
-#include "kernels/gemm/matmul_w8.h"
 #include "kernels/gemm/pair_int8.h"
+#include "kernels/gemm/weights/formats.h"
 #include "kernels/isa_table.h"
 #include "kernels/math/unary_loops.h"
 #include "kernels/move/move.h"
@@ -44,13 +44,19 @@ struct Family {
   }
 };
 
-template <typename Table, size_t kCount>
-Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
-  Family family{name, {}, {}};
+template <typename Table>
+Family Of(std::string name, std::span<const IsaRow<Table>> rows) {
+  Family family{std::move(name), {}, {}};
   for (const IsaRow<Table>& row : rows) {
     family.needs.push_back(row.needs);
     family.tables.push_back(row.table);
   }
+  return family;
+}
+
+template <typename Table, size_t kCount>
+Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
+  Family family = Of(name, std::span<const IsaRow<Table>>(rows));
   for (Isa isa : AllIsas())
     EXPECT_EQ(RowFor(rows, isa).table, family.tables[family.RowOf(isa)]) << name;
   return family;
@@ -58,15 +64,21 @@ Family Of(const char* name, const IsaRow<Table> (&rows)[kCount]) {
 
 std::vector<Family> Families() {
 #define EVOQ_FAMILY(rows) Of(#rows, rows)
-  return {
+  std::vector<Family> families = {
       EVOQ_FAMILY(HalfTableRows),   EVOQ_FAMILY(QuantizeTableRows), EVOQ_FAMILY(UnaryTableRows),
       EVOQ_FAMILY(ResizeTableRows), EVOQ_FAMILY(CurveTableRows),    EVOQ_FAMILY(PairTableRows),
-      EVOQ_FAMILY(W8TableRows),     EVOQ_FAMILY(DwTableRows),       EVOQ_FAMILY(DwBf16TableRows),
-      EVOQ_FAMILY(NormTableRows),   EVOQ_FAMILY(Bf16TableRows),     EVOQ_FAMILY(WinogradTableRows),
-      EVOQ_FAMILY(MoveTableRows),   EVOQ_FAMILY(PoolTableRows),     EVOQ_FAMILY(BinaryTableRows),
-      EVOQ_FAMILY(LogicTableRows),  EVOQ_FAMILY(kInt8TileRows),     EVOQ_FAMILY(kGemmRowsF32),
-      EVOQ_FAMILY(kGemmRowsBf16),   EVOQ_FAMILY(kPairLayoutRows),   EVOQ_FAMILY(kInt8WinogradRows)};
+      EVOQ_FAMILY(DwTableRows),     EVOQ_FAMILY(DwBf16TableRows),   EVOQ_FAMILY(NormTableRows),
+      EVOQ_FAMILY(Bf16TableRows),   EVOQ_FAMILY(WinogradTableRows), EVOQ_FAMILY(MoveTableRows),
+      EVOQ_FAMILY(PoolTableRows),   EVOQ_FAMILY(BinaryTableRows),   EVOQ_FAMILY(LogicTableRows),
+      EVOQ_FAMILY(kInt8TileRows),   EVOQ_FAMILY(kGemmRowsF32),      EVOQ_FAMILY(kGemmRowsBf16),
+      EVOQ_FAMILY(kPairLayoutRows), EVOQ_FAMILY(kInt8WinogradRows)};
 #undef EVOQ_FAMILY
+  for (WeightFormatRows rows : AllWeightFormats()) {
+    families.push_back(Of(std::string("weights ") + rows[0].table->name, rows));
+    for (Isa isa : AllIsas())
+      EXPECT_EQ(&FormatFor(rows, isa), families.back().tables[families.back().RowOf(isa)]);
+  }
+  return families;
 }
 
 // Sets that add products of one type: of families without such products they are served like the
@@ -144,7 +156,9 @@ TEST(Families, EveryNamedSetIsNeeded) {
 // All families of the sources are listed above.
 TEST(Families, AllAreListed) {
   std::vector<std::string> listed;
-  for (const Family& family : Families()) listed.push_back(family.rows);
+  for (const Family& family : Families()) {
+    if (!family.rows.starts_with("weights ")) listed.push_back(family.rows);  // of formats.inc
+  }
   const std::regex declared(R"(EVOQ_ISA_TABLE\((\w+)\)|IsaRow<\w+>\s+(\w+)\[\])");
   int found = 0;
   namespace fs = std::filesystem;

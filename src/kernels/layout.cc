@@ -1,6 +1,7 @@
 #include "kernels/layout.h"
 
 #include "base/rows.h"
+#include "kernels/gemm/weights/formats.h"
 
 namespace evoq {
 
@@ -8,7 +9,14 @@ namespace evoq {
 #define EVOQ_ROW_FILE "kernels/layouts.inc"
 #include "base/rows.inl.h"
 
-std::span<const LayoutDef* const> AllLayouts() { return kAllRows; }
+std::span<const LayoutDef* const> AllLayouts() {
+  static const std::vector<const LayoutDef*> kLayouts = [] {
+    std::vector<const LayoutDef*> all(std::begin(kAllRows), std::end(kAllRows));
+    for (const LayoutDef& layout : WeightLayouts()) all.push_back(&layout);
+    return all;
+  }();
+  return kLayouts;
+}
 
 const LayoutDef* FindLayout(std::string_view name) { return FindRow(AllLayouts(), name); }
 

@@ -1,2 +1,0 @@
-#define EVOQ_ISA avx2
-#include "kernels/gemm/matmul_w8_rows.inl.h"

@@ -1,0 +1,230 @@
+#include "kernels/gemm/weights/formats.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "kernels/call_util.h"
+
+namespace evoq {
+
+#if defined(__x86_64__)
+#define EVOQ_ROW(symbol)                                                                   \
+  namespace scalar {                                                                       \
+  extern const WeightFormat symbol;                                                        \
+  }                                                                                        \
+  namespace avx2 {                                                                         \
+  extern const WeightFormat symbol;                                                        \
+  }                                                                                        \
+  namespace avx512 {                                                                       \
+  extern const WeightFormat symbol;                                                        \
+  }                                                                                        \
+  static constexpr IsaRow<WeightFormat> symbol##Rows[] = {{Isa::kAvx512, &avx512::symbol}, \
+                                                          {Isa::kAvx2, &avx2::symbol},     \
+                                                          {Isa::kScalar, &scalar::symbol}};
+#else
+#define EVOQ_ROW(symbol)            \
+  namespace scalar {                \
+  extern const WeightFormat symbol; \
+  }                                 \
+  static constexpr IsaRow<WeightFormat> symbol##Rows[] = {{Isa::kScalar, &scalar::symbol}};
+#endif
+#include "kernels/gemm/weights/formats.inc"
+#undef EVOQ_ROW
+
+namespace {
+
+Result<int64_t> PackedBytes(const WeightFormat& format, const TensorType& type) {
+  if (DTypeBits(type.dtype) != format.bits || type.shape.rank() != 2 || !type.bytes())
+    return InvalidInput("layout {} of {}: expected a static matrix of {}", format.layout,
+                        type.ToString(),
+                        format.bits == 8 ? "bytes" : fmt::format("{} bits", format.bits));
+  const std::vector<int64_t> s = type.shape.sizes();
+  const int64_t sizes[] = {CeilDiv(s[1], int64_t{kWeightColumns}), s[0], int64_t{kWeightColumns}};
+  if (!CheckedProduct(sizes))
+    return Fail(ErrorCode::kTooLarge, "layout {} of {}", format.layout, type.ToString());
+  return sizes[0] * format.panel_bytes(s[0]);
+}
+
+Status CheckPacked(const WeightFormat& format, const Tensor& packed) {
+  EVOQ_ASSIGN(const int64_t bytes, PackedBytes(format, packed.type()));
+  if (static_cast<int64_t>(packed.bytes()) != bytes)
+    return InvalidInput("layout {} of {}: {} bytes, expected {}", format.layout,
+                        packed.type().ToString(), packed.bytes(), bytes);
+  return {};
+}
+
+Result<Tensor> Pack(const WeightFormat& format, const Tensor& plain) {
+  EVOQ_ASSIGN(const int64_t bytes, PackedBytes(format, plain.type()));
+  std::vector<std::byte> packed(static_cast<size_t>(bytes));
+  const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
+  std::vector<uint8_t> elements(static_cast<size_t>(depth * kWeightColumns));
+  auto* panel = reinterpret_cast<uint8_t*>(packed.data());
+  for (int64_t column = 0; column < columns; column += kWeightColumns) {
+    const int64_t count = std::min<int64_t>(columns - column, kWeightColumns);
+    std::fill(elements.begin(), elements.end(), uint8_t{0});
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t at = k * columns + column + n;
+        elements[k * kWeightColumns + n] = format.bits == 8
+                                               ? static_cast<uint8_t>(plain.raw()[at])
+                                               : PackedBits(plain.raw(), at, format.bits);
+      }
+    }
+    format.pack(elements.data(), depth, panel);
+    panel += format.panel_bytes(depth);
+  }
+  return Tensor::Packed(plain.type(), format.layout, std::move(packed));
+}
+
+Result<Tensor> Unpack(const WeightFormat& format, const Tensor& packed) {
+  EVOQ_TRY(CheckPacked(format, packed));
+  Tensor plain = Tensor::Allocate(packed.type());
+  const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
+  std::vector<uint8_t> elements(static_cast<size_t>(depth * kWeightColumns));
+  const auto* panel = reinterpret_cast<const uint8_t*>(packed.raw());
+  for (int64_t column = 0; column < columns; column += kWeightColumns) {
+    const int64_t count = std::min<int64_t>(columns - column, kWeightColumns);
+    format.unpack(panel, depth, elements.data());
+    panel += format.panel_bytes(depth);
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t at = k * columns + column + n;
+        const uint8_t element = elements[k * kWeightColumns + n];
+        if (format.bits == 8) {
+          plain.mutable_raw()[at] = static_cast<std::byte>(element);
+        } else {
+          SetPackedBits(plain.mutable_raw(), at, format.bits, element);
+        }
+      }
+    }
+  }
+  return plain;
+}
+
+constexpr WeightFormatRows kAllFormats[] = {
+#define EVOQ_ROW(symbol) symbol##Rows,
+#include "kernels/gemm/weights/formats.inc"
+#undef EVOQ_ROW
+};
+
+// What a format's layout computes is the same on every machine: its plain C++.
+const LayoutDef kAllLayouts[] = {
+#define EVOQ_ROW(symbol)                                                     \
+  {scalar::symbol.layout, scalar::symbol.formula,                            \
+   [](const TensorType& type) { return PackedBytes(scalar::symbol, type); }, \
+   [](const Tensor& plain) { return Pack(scalar::symbol, plain); },          \
+   [](const Tensor& packed) { return Unpack(scalar::symbol, packed); }},
+#include "kernels/gemm/weights/formats.inc"
+#undef EVOQ_ROW
+};
+
+bool Stores(const WeightFormat& format, DType dtype) {
+  return dtype != DType::kUndefined && (format.dtypes[0] == dtype || format.dtypes[1] == dtype);
+}
+
+std::optional<Rejection> RejectScales(const WeightFormat& format, const QuantParams& quant) {
+  const bool blocked = quant.block != 0;
+  if (blocked ? quant.axis != 0 : !quant.per_tensor() && quant.axis != 1)
+    return Reject("types", "b has scales along axis {}, expected columns or blocks along K",
+                  quant.axis);
+  if (quant.block % format.block != 0)
+    return Reject("types", "blocks of {}, expected a multiple of {}", quant.block, format.block);
+  const auto& zeros = quant.zero_points;
+  const bool any = std::any_of(zeros.begin(), zeros.end(), [](int32_t z) { return z != 0; });
+  if (any &&
+      (format.zeros == WeightZeros::kNone || (blocked && format.zeros != WeightZeros::kBlocks)))
+    return Reject("types", "{} with zero points", blocked ? "blocks" : "columns");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const WeightFormatRows> AllWeightFormats() { return kAllFormats; }
+std::span<const LayoutDef> WeightLayouts() { return kAllLayouts; }
+
+std::optional<Rejection> RejectWeightElements(const TensorType& type) {
+  for (WeightFormatRows rows : AllWeightFormats()) {
+    if (type.quantized() && Stores(*rows.back().table, type.dtype)) return std::nullopt;
+  }
+  // Of all formats, the one that quantization writes.
+  return Reject("types", "b is {}, expected quantized int8 or uint8", type.ToString());
+}
+
+std::optional<Rejection> RejectWeightScales(const TensorType& type) {
+  if (type.shape.rank() != 2)
+    return Reject("shape", "b has rank {}, expected 2", type.shape.rank());
+  std::optional<Rejection> why;
+  for (WeightFormatRows rows : AllWeightFormats()) {
+    const WeightFormat& format = *rows.back().table;
+    if (!Stores(format, type.dtype)) continue;
+    why = RejectScales(format, *type.quant);
+    if (!why) break;
+  }
+  return why;
+}
+
+WeightFormatRows FindWeightFormat(const TensorType& type) {
+  for (WeightFormatRows rows : AllWeightFormats()) {
+    const WeightFormat& format = *rows.back().table;
+    if (type.quantized() && type.shape.rank() == 2 && type.bytes() && Stores(format, type.dtype) &&
+        !RejectScales(format, *type.quant))
+      return rows;
+  }
+  return {};
+}
+
+Result<Tensor> PackWeights(const Tensor& weights) {
+  const WeightFormatRows rows = FindWeightFormat(weights.type());
+  if (rows.empty() || !weights.layout().empty()) return Tensor();
+  return Pack(*rows.back().table, weights);
+}
+
+WeightPanels BoundWeights::panels() const {
+  return {columns,
+          depth,
+          block,
+          reinterpret_cast<const uint8_t*>(packed.raw()),
+          format->panel_bytes(depth),
+          IsSigned(packed.dtype()),
+          scales.data(),
+          zeros.empty() ? nullptr : zeros.data()};
+}
+
+Result<BoundWeights> BindWeights(const Tensor& weights, Isa isa) {
+  const WeightFormatRows rows = FindWeightFormat(weights.type());
+  if (rows.empty()) return InvalidInput("no format of {}", weights.type().ToString());
+  BoundWeights bound;
+  bound.format = &FormatFor(rows, isa);
+  bound.packed = weights;
+  if (weights.layout().empty()) {
+    EVOQ_ASSIGN(bound.packed, Pack(*bound.format, weights));
+  } else if (weights.layout() != bound.format->layout) {
+    return InvalidInput("weights have layout '{}', expected {}", weights.layout(),
+                        bound.format->layout);
+  }
+  EVOQ_TRY(CheckPacked(*bound.format, bound.packed));
+  const QuantParams& quant = *weights.type().quant;
+  const int64_t depth = weights.sizes()[0], n = weights.sizes()[1],
+                padded = RoundUp(n, int64_t{kWeightColumns});
+  bound.depth = depth;
+  bound.columns = n;
+  bound.block = quant.block != 0 ? quant.block : std::max<int64_t>(depth, 1);
+  const int64_t blocks = std::max<int64_t>(CeilDiv(depth, bound.block), 1);
+  const int64_t wanted = quant.block != 0 ? blocks * n : quant.per_tensor() ? 1 : n;
+  if (static_cast<int64_t>(quant.scales.size()) != wanted ||
+      quant.zero_points.size() != quant.scales.size())
+    return InvalidInput("{} scales for {} blocks of {} columns", quant.scales.size(), blocks, n);
+  const bool any = std::any_of(quant.zero_points.begin(), quant.zero_points.end(),
+                               [](int32_t z) { return z != 0; });
+  bound.scales.assign(static_cast<size_t>(blocks * padded), 0.0f);
+  if (any) bound.zeros.assign(bound.scales.size(), 0.0f);
+  for (int64_t i = 0; i < blocks * n; ++i) {
+    const auto from = static_cast<size_t>(wanted == 1 ? 0 : i);
+    const int64_t to = i / n * padded + i % n;
+    bound.scales[to] = quant.scales[from];
+    if (any) bound.zeros[to] = static_cast<float>(quant.zero_points[from]);
+  }
+  return bound;
+}
+
+}  // namespace evoq
