@@ -1,0 +1,71 @@
+// int4 weights, symmetric, two to a byte: those of an even k in the low bits, of the next in the
+// high ones.
+#include "kernels/gemm/weights/product.inl.h"
+
+namespace evoq::EVOQ_ISA {
+namespace {
+
+struct Int4 {
+  static constexpr bool kSigned = true, kUnsigned = false, kZeros = false;
+  static constexpr int kGroup = 2, kGroupBytes = kWeightColumns;
+
+  template <bool kSign>
+  EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
+#if defined(__AVX512F__)
+    // The permutation looks at the lowest four bits of each number.
+    const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return {_mm512_permutexvar_ps(g == 0 ? q : _mm512_srli_epi32(q, 4), values)};
+#elif defined(__AVX2__)
+    const auto half = [&](int i) {
+      __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i)));
+      if (g == 0) q = _mm256_slli_epi32(q, 28);
+      return _mm256_cvtepi32_ps(_mm256_srai_epi32(q, g == 0 ? 28 : 4));
+    };
+    return {half(0), half(8)};
+#else
+    Panel w;
+    for (int i = 0; i < kWeightColumns; ++i)
+      w.v[i] = static_cast<float>(static_cast<int32_t>(uint32_t{p[i]} << (28 - 4 * g)) >> 28);
+    return w;
+#endif
+  }
+};
+
+void Pack(const uint8_t* elements, int64_t depth, uint8_t* panel) {
+  std::memset(panel, 0, static_cast<size_t>(PanelBytes<Int4>(depth)));
+  for (int64_t i = 0; i < depth * kWeightColumns; ++i) {
+    const int64_t k = i / kWeightColumns;
+    panel[k / 2 * kWeightColumns + i % kWeightColumns] |=
+        static_cast<uint8_t>((elements[i] & 15) << k % 2 * 4);
+  }
+}
+
+void Unpack(const uint8_t* panel, int64_t depth, uint8_t* elements) {
+  for (int64_t i = 0; i < depth * kWeightColumns; ++i) {
+    const int64_t k = i / kWeightColumns;
+    elements[i] = panel[k / 2 * kWeightColumns + i % kWeightColumns] >> k % 2 * 4 & 15;
+  }
+}
+
+}  // namespace
+
+extern const WeightFormat kWeightsInt4;
+const WeightFormat kWeightsInt4 = {
+    .name = "int4",
+    .layout = "k2n16-matmul-w4",
+    .formula =
+        "[N/16][K/2][16] bytes: b[k, n] at (n/16, k/2, n%16), in the low 4 bits for even k, "
+        "the high ones for odd k; K and N filled up with zeros",
+    .bits = 4,
+    .dtypes = {DType::kInt4, DType::kUndefined},
+    .block = 2,
+    .zeros = WeightZeros::kNone,
+    .panel_bytes = PanelBytes<Int4>,
+    .pack = Pack,
+    .unpack = Unpack,
+    .real = Real<Int4>,
+    .dot = Dot<Int4>,
+};
+
+}  // namespace evoq::EVOQ_ISA
