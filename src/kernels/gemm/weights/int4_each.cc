@@ -12,12 +12,13 @@ struct Int4 {
   template <bool kSign>
   EVOQ_ALWAYS_INLINE static Panel Values(const uint8_t* p, int g) {
 #if defined(__AVX512F__)
-    // The permutation looks at the lowest four bits of each number.
+    // The permutation looks at the lowest four bits of each number. A rotation, since compilers
+    // shift before they widen, and widen twice.
     constexpr int kHigh = kSign ? -8 : 8;  // what the bits of 8 stand for
     const __m512 values = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, kHigh, kHigh + 1, kHigh + 2,
                                          kHigh + 3, kHigh + 4, kHigh + 5, kHigh + 6, kHigh + 7);
     const __m512i q = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return {_mm512_permutexvar_ps(g == 0 ? q : _mm512_srli_epi32(q, 4), values)};
+    return {_mm512_permutexvar_ps(g == 0 ? q : _mm512_ror_epi32(q, 4), values)};
 #elif defined(__AVX2__)
     const auto half = [&](int i) {
       __m256i q = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i)));

@@ -42,11 +42,18 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
   const int64_t padded = (weights.columns + 15) / 16 * 16, column = panel * kWeightColumns;
   const uint8_t* w = weights.packed + panel * weights.panel_bytes;
   const float* a = rows.a + row * weights.depth;
-  const int64_t first = row * weights.columns;
   int count[kPanels];
   for (int p = 0; p < kPanels; ++p) {
     const int64_t left = weights.columns - column - p * 16;
     count[p] = static_cast<int>(left < 16 ? left : 16);
+  }
+  Panel total[kRows][kPanels];  // of the blocks before
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kPanels; ++p)
+      total[r][p] =
+          rows.bias == nullptr ? Broadcast(0) : Load(rows.bias + column + p * 16, count[p]);
   }
   int64_t k = 0;
   for (int64_t block = 0; k < weights.depth || block == 0; ++block) {
@@ -69,19 +76,18 @@ void Tile(const WeightPanels& weights, const WeightRows& rows, int64_t row, int6
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-      for (int p = 0; p < kPanels; ++p) {
-        const int64_t at = first + r * weights.columns + column + p * 16;
-        Panel start = Broadcast(0);
-        if (block > 0) {
-          start = Load(rows.y + at, count[p]);
-        } else if (rows.bias != nullptr) {
-          start = Load(rows.bias + column + p * 16, count[p]);
-        }
-        start = MulAdd(sum[r][p], LoadAll(scales + p * 16), start);
-        if (k >= weights.depth && rows.residual != nullptr)
-          start = Add(Load(rows.residual + at, count[p]), start);
-        Store(rows.y + at, count[p], start);
-      }
+      for (int p = 0; p < kPanels; ++p)
+        total[r][p] = MulAdd(sum[r][p], LoadAll(scales + p * 16), total[r][p]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kPanels; ++p) {
+      const int64_t at = (row + r) * weights.columns + column + p * 16;
+      Panel y = total[r][p];
+      if (rows.residual != nullptr) y = Add(Load(rows.residual + at, count[p]), y);
+      Store(rows.y + at, count[p], y);
     }
   }
 }
