@@ -8,6 +8,7 @@
 #include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/pack_f32.h"
+#include "kernels/gemm/weights/unpacking.h"
 #include "kernels/kernel.h"
 
 namespace evoq {
@@ -112,6 +113,7 @@ Result<BoundKernel> BindMatMul(const KernelCall& call, const BindOptions& option
   MatMulF32 state;
   if (const auto why = ReadShape(call, state.shape)) return Unsupported("{}", why->why);
   const MatMulShape& s = state.shape;
+  if (PaysToUnpack(call, s, options.threads)) return BindUnpacking(call, s, options);
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   EVOQ_ASSIGN(state.panels,
               PanelShapeOf(kMatMulLayoutF32, TensorType(DType::kFloat32, Shape({s.k, s.n}))));

@@ -18,6 +18,7 @@ struct Panel {
 };
 inline Panel Broadcast(float x) { return {_mm512_set1_ps(x)}; }
 inline Panel LoadAll(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline void StoreAll(float* p, Panel x) { _mm512_storeu_ps(p, x.v); }
 inline Panel Load(const float* p, int n) {
   return {_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p)};
 }
@@ -35,6 +36,9 @@ struct Panel {
 };
 inline Panel Broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline Panel LoadAll(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void StoreAll(float* p, Panel x) {
+  _mm256_storeu_ps(p, x.low), _mm256_storeu_ps(p + 8, x.high);
+}
 inline Panel Load(const float* p, int n) {
   alignas(32) float values[16] = {};
   std::memcpy(values, p, n * sizeof(float));
@@ -73,6 +77,7 @@ inline Panel Load(const float* p, int n) {
   return x;
 }
 inline Panel LoadAll(const float* p) { return Load(p, 16); }
+inline void StoreAll(float* p, const Panel& x) { std::memcpy(p, x.v, sizeof(x.v)); }
 inline void Store(float* p, int n, const Panel& x) { std::memcpy(p, x.v, n * sizeof(float)); }
 inline Panel MulAdd(const Panel& a, const Panel& b, Panel c) {
   for (int i = 0; i < 16; ++i) c.v[i] += a.v[i] * b.v[i];

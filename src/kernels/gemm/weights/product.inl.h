@@ -140,19 +140,18 @@ void Dot(const WeightPanels& weights, const WeightRows& rows, int64_t begin, int
   }
 }
 
-template <typename F, bool kSigned>
+template <typename F, bool kSigned, bool kZeros>
 void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
   const int64_t padded = (weights.columns + 15) / 16 * 16, column = panel * kWeightColumns;
   const uint8_t* w = weights.packed + panel * weights.panel_bytes;
   for (int64_t k = 0, block = 0; k < weights.depth; ++block) {
     const int64_t end = weights.depth - k < weights.block ? weights.depth : k + weights.block;
     const Panel scale = LoadAll(weights.scales + block * padded + column);
-    const Panel zero = F::kZeros && weights.zeros != nullptr
-                           ? LoadAll(weights.zeros + block * padded + column)
-                           : Broadcast(0);
+    const Panel zero = kZeros ? LoadAll(weights.zeros + block * padded + column) : Broadcast(0);
     const auto step = [&](int g) {
-      const Panel v = Sub(F::template Values<kSigned>(w, g), zero);
-      Store(b, kWeightColumns, Mul(v, scale));
+      Panel v = F::template Values<kSigned>(w, g);
+      if (kZeros) v = Sub(v, zero);
+      StoreAll(b, Mul(v, scale));
       b += kWeightColumns;
     };
     for (; k + F::kGroup <= end; k += F::kGroup, w += F::kGroupBytes) {
@@ -161,6 +160,14 @@ void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
     }
     for (int g = 0; k < end; ++k, ++g) step(g);
   }
+}
+
+template <typename F, bool kSigned>
+void RealOf(const WeightPanels& weights, int64_t panel, float* b) {
+  if constexpr (F::kZeros) {
+    if (weights.zeros != nullptr) return RealOf<F, kSigned, true>(weights, panel, b);
+  }
+  RealOf<F, kSigned, false>(weights, panel, b);
 }
 
 template <typename F>

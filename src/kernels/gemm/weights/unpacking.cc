@@ -1,0 +1,89 @@
+#include "kernels/gemm/weights/unpacking.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/weights/formats.h"
+
+namespace evoq {
+namespace {
+
+constexpr int64_t kLeastRows = 256;       // unpacking takes less than a percent of the time
+constexpr int64_t kLeastBytes = 1 << 20;  // of b in float32: less stays in a core's L2 cache
+constexpr int64_t kGroupPanels = 4;       // whole register tiles of each instruction set
+
+struct Unpacking {
+  BoundWeights weights;
+  MatMulShape shape;
+  GemmPlanF32 plan;  // of one group
+  bool has_bias, has_residual;
+
+  int64_t groups() const { return CeilDiv(shape.n, kGroupPanels * kPanelF32); }
+  int64_t group_floats() const { return kGroupPanels * kPanelF32 * shape.k; }
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const WeightPanels panels = weights.panels();
+    auto* scratch = reinterpret_cast<float*>(context.scratch);
+    context.pool.ParallelFor(groups(), 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t group = begin; group < end; ++group)
+        RunGroup(panels, group, scratch + thread * group_floats(), in, out);
+    });
+  }
+
+  void RunGroup(const WeightPanels& panels, int64_t group, float* b, const void* const* in,
+                void* const* out) const {
+    const int64_t column = group * kGroupPanels * kPanelF32,
+                  columns = std::min(kGroupPanels * kPanelF32, shape.n - column);
+    for (int64_t p = 0; p * kPanelF32 < columns; ++p)
+      weights.format->real(panels, group * kGroupPanels + p, b + p * kPanelF32 * shape.k);
+    const DenseRowsF32 rows = {static_cast<const float*>(in[0]), shape.k, shape.n, kPanelF32};
+    const GemmJobF32 job = {&rows,
+                            DenseRowsF32::Fill,
+                            b,
+                            0,
+                            columns,
+                            static_cast<float*>(out[0]) + column,
+                            has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
+                            has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
+    for (int64_t task = 0; task < plan.tasks(); ++task) RunGemmTaskF32(plan, job, task);
+  }
+};
+
+}  // namespace
+
+bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, int threads) {
+  if (call.constant(1) == nullptr || shape.batch.size() != 1 || shape.m < kLeastRows ||
+      shape.k * shape.n < kLeastBytes / static_cast<int64_t>(sizeof(float)) ||
+      FindWeightFormat(call.inputs[1]).empty())
+    return false;
+  // Threads take whole groups: in the last round few may have none.
+  const int64_t groups = CeilDiv(shape.n, kGroupPanels * kPanelF32);
+  return RoundUp(groups, int64_t{threads}) * 32 <= groups * 33;
+}
+
+Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& shape,
+                                  const BindOptions& options) {
+  Unpacking state;
+  EVOQ_ASSIGN(state.weights, BindWeights(*call.constant(1), options.isa));
+  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
+  state.shape = shape;
+  GemmSizesF32 sizes;
+  sizes.rows = shape.m;
+  sizes.columns = kGroupPanels * kPanelF32;
+  sizes.taps = 1;
+  sizes.depth = shape.k;
+  sizes.panel_stride = shape.k * kPanelF32;
+  sizes.row_bytes = shape.k * static_cast<int64_t>(sizeof(float));
+  state.plan = PlanGemmF32(sizes, activation, options.isa, /*threads=*/1);
+  state.has_bias = call.has_input(2);
+  state.has_residual = call.has_input(3);
+  const int64_t bytes[] = {options.threads, state.group_floats(),
+                           static_cast<int64_t>(sizeof(float))};
+  const auto scratch = CheckedProduct(bytes);
+  if (!scratch) return Fail(ErrorCode::kTooLarge, "MatMul: {}", call.inputs[1].ToString());
+  std::string variant = state.plan.kernels->name;
+  return BoundKernel::Of(std::move(state), static_cast<size_t>(*scratch), std::move(variant));
+}
+
+}  // namespace evoq

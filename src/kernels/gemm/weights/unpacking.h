@@ -1,0 +1,20 @@
+// MatMul of many rows by weights in a format (weights/format.h): groups of panels become float32 in
+// the cache and are multiplied from there, by gemm_f32.h. The bits are those of the product with
+// all of b in float32, whatever the threads; of b there is never more in float32 than a group a
+// thread.
+#pragma once
+
+#include "kernels/gemm/matmul_shape.h"
+#include "kernels/kernel.h"
+
+namespace evoq {
+
+// Whether that takes no longer than a float32 copy of b: more of b than a cache holds, enough rows
+// to make up for the unpacking, and groups for all threads. `call` is one that matmul_f32 takes.
+bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, int threads);
+
+// Of a call of which that is true.
+Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& shape,
+                                  const BindOptions& options);
+
+}  // namespace evoq
