@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "certify/samples.h"
-#include "cli/quantize.h"
 #include "engine/engine.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
 #include "quant/quant.h"
+#include "workflow/calibrate.h"
 #include "zoo/zoo.h"
 
 namespace evoq {

@@ -15,10 +15,10 @@
 #include "base/median.h"
 #include "bench/fault_models.h"
 #include "cli/common.h"
-#include "cli/explain.h"
 #include "profile/interval.h"
 #include "report/explain_rule.h"
 #include "report/table.h"
+#include "workflow/explain.h"
 
 namespace evoq {
 namespace {

@@ -66,7 +66,8 @@ Result<Answers> Answer(Engine& engine, const Samples& samples, const AnswerOptio
         energies.push_back(EnergyOf(reference->outputs[i][o], outputs[o]));
     }
     if (options.progress)
-      options.progress(static_cast<double>(i + 1) / static_cast<double>(samples.inputs.size()));
+      EVOQ_TRY(options.progress(static_cast<double>(i + 1) /
+                                static_cast<double>(samples.inputs.size())));
   }
   return answers;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/on_progress.h"
 #include "certify/energy.h"
 #include "certify/samples.h"
 #include "engine/engine.h"
@@ -41,7 +42,7 @@ struct Answers {
 struct AnswerOptions {
   const Answers* reference =
       nullptr;  // not null: only energies against its outputs are kept, not outputs
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
   std::function<bool()> stop;  // no further sample is begun once it is true; may be null
 };
 // Answers to all samples; to fewer, from the first on, where it was stopped. Errors: those of a

@@ -288,8 +288,11 @@ TEST(Answer, StopsWhereItIsTold) {
   EXPECT_EQ(some->energies[2][0].noise, 0) << "against itself";
   EXPECT_GT(some->energies[2][0].signal, 0);
   std::vector<double> done;
-  ASSERT_TRUE(Answer(**engine, samples,
-                     {nullptr, [&](double fraction) { done.push_back(fraction); }, nullptr}));
+  const OnProgress tell = [&](double fraction) {
+    done.push_back(fraction);
+    return Status();
+  };
+  ASSERT_TRUE(Answer(**engine, samples, {nullptr, tell, nullptr}));
   EXPECT_EQ(done, (std::vector<double>{0.2, 0.4, 0.6, 0.8, 1}));
   Answers other = *all;
   other.names.push_back("another");

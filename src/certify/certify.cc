@@ -109,9 +109,9 @@ class Certifier {
 
  private:
   double Seconds() const { return job_.choose.watch->WallMs() / 1e3; }
-  std::function<void(double)> Stage(const char* name) const {
+  OnProgress Stage(const char* name) const {
     if (!job_.choose.progress) return nullptr;
-    return [this, name](double fraction) { job_.choose.progress(name, fraction); };
+    return [this, name](double fraction) { return job_.choose.progress(name, fraction); };
   }
 
   Result<Runner> Choose() {

@@ -1,6 +1,7 @@
 // Quantizes with promises, and checks them again.
 #pragma once
 
+#include "base/on_progress.h"
 #include "certify/certificate.h"
 #include "certify/choose.h"
 #include "certify/speed.h"
@@ -52,7 +53,7 @@ struct VerifyJob {
                          // certificate
   int threads = 0;       // 0: the certificate's
   double measure_s = 6;  // in all
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
   MeasureSpeedFn measure = MeasureSpeed;
 };
 

@@ -63,8 +63,8 @@ class Chooser {
     return {share * job_.seconds, std::max(0.0, until * job_.seconds - Elapsed()), job_.watch};
   }
   bool OutOfTime(double share = 1) const { return Elapsed() > share * job_.seconds; }
-  void Tell(const char* stage, double fraction) const {
-    if (job_.progress) job_.progress(stage, fraction);
+  Status Tell(const char* stage, double fraction) const {
+    return job_.progress ? job_.progress(stage, fraction) : Status();
   }
   size_t layers() const { return model_.layers.size(); }
   bool Exists(size_t layer, int scheme) const {
@@ -129,7 +129,7 @@ class Chooser {
 
   // Fills the costs of layers; methods that no layer takes are left out.
   Status MeasureMethods() {
-    Tell("measuring every method by steps", 0);
+    EVOQ_TRY(Tell("measuring every method by steps", 0));
     std::vector<const QuantMethod*> methods = {FindMethod("float32")};
     for (const QuantMethod* method : AllMethods()) {
       if (method != methods[0]) methods.push_back(method);
@@ -182,7 +182,7 @@ class Chooser {
   // For each two forms a plan that alternates between them: what it takes beyond its layers, per
   // converted element.
   Status MeasureConversions() {
-    Tell("measuring conversions", 0);
+    EVOQ_TRY(Tell("measuring conversions", 0));
     struct Probe {
       int a, b;  // forms
       Assignment plan;
@@ -276,7 +276,7 @@ class Chooser {
   // Where the time is up before the accuracy of any plan is known, the model's fastest: whoever
   // certifies it measures that.
   Result<Assignment> Search() {
-    Tell("searching", 0);
+    EVOQ_TRY(Tell("searching", 0));
     const std::function<bool()> stop = [this] { return OutOfTime(kSearchShare); };
     const Assignment fastest = Cheapest(model_, 0, stop);
     EVOQ_ASSIGN(fastest_holds_, Holds(fastest, kSearchShare));
@@ -287,7 +287,7 @@ class Chooser {
     return FastestThatHolds(
         model_, kTries,
         [&](const Assignment& a) -> Result<bool> {
-          Tell("searching", std::min(1.0, Elapsed() / (kSearchShare * job_.seconds)));
+          EVOQ_TRY(Tell("searching", std::min(1.0, Elapsed() / (kSearchShare * job_.seconds))));
           return Holds(a, kSearchShare);
         },
         stop);
@@ -325,8 +325,8 @@ class Chooser {
         if (!Exists(i, s) || share * static_cast<double>(layers()) < 0.1 * most ||
             OutOfTime(kNoiseShare))
           continue;
-        Tell("measuring what each layer loses",
-             static_cast<double>(i) / static_cast<double>(layers()));
+        EVOQ_TRY(Tell("measuring what each layer loses",
+                      static_cast<double>(i) / static_cast<double>(layers())));
         Assignment alone(layers(), 0);
         alone[i] = s;
         EVOQ_ASSIGN(noise, noise_of(alone));
@@ -344,8 +344,8 @@ class Chooser {
       const std::vector<Assignment> near = Neighbours(best);
       for (size_t first = 0; first < near.size() && !moved && !OutOfTime(kRefineShare);
            first += kGroup) {
-        Tell("measuring changes of single layers",
-             static_cast<double>(first) / static_cast<double>(near.size()));
+        EVOQ_TRY(Tell("measuring changes of single layers",
+                      static_cast<double>(first) / static_cast<double>(near.size())));
         EVOQ_TRY(TryGroup(std::span(near).subspan(first, std::min(kGroup, near.size() - first)),
                           best, moved));
         for (size_t i = first; i < std::min(first + kGroup, near.size()); ++i)
@@ -396,8 +396,8 @@ class Chooser {
         }
       }
       if (!timed_.insert(a).second) continue;
-      Tell("trying further plans", std::max(static_cast<double>(tries) / kTries,
-                                            Elapsed() / (kRefineShare * job_.seconds)));
+      EVOQ_TRY(Tell("trying further plans", std::max(static_cast<double>(tries) / kTries,
+                                                     Elapsed() / (kRefineShare * job_.seconds))));
       tries += accuracies_.count(a) ? 0 : 1;
       EVOQ_ASSIGN(const bool holds, Holds(a, kRefineShare));
       if (holds) holding.push_back(a);
@@ -441,7 +441,7 @@ class Chooser {
 
   // The found plan, float32 and every uniform plan in turn; the fastest that keeps the limit wins.
   Status Contest(Assignment& best) {
-    Tell("measuring the result", 0);
+    EVOQ_TRY(Tell("measuring the result", 0));
     std::vector<Assignment> plans = {best};
     for (int s = 0; s < model_.schemes(); ++s) {
       if (std::find(plans.begin(), plans.end(), Uniform(s)) == plans.end())

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/on_progress.h"
 #include "certify/accuracy.h"
 #include "certify/speed.h"
 #include "quant/mixed.h"
@@ -21,7 +22,7 @@ struct ChooseJob {
   int threads = 0;  // 0: all physical cores
   double seconds =
       60;  // of trying and measuring: nothing is begun later, once float32 was measured
-  std::function<void(const std::string& stage, double fraction)> progress;  // may be null
+  OnStage progress;
   Watch* watch = ThisMachine();
   CalmRunsFn runs = CalmRuns;
   CalmStepsFn steps = CalmSteps;

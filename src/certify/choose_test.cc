@@ -156,6 +156,7 @@ TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
     if (stage == "trying further plans") tried = fraction;
     if (stage == "measuring what each layer loses") lost = fraction;
     if (stage == "measuring changes of single layers") changed = fraction;
+    return Status();
   };
   const auto none = Choose(60);
   ASSERT_TRUE(none) << none.error().message();
@@ -170,7 +171,10 @@ TEST_F(ChooseTest, PlansThatLoseTooMuchAreNotChosen) {
 // A plan that was the best so far is not measured again as a change of another.
 TEST_F(ChooseTest, NoPlanIsMeasuredBesideTheOneThatBeatIt) {
   std::string stage;
-  job_.progress = [&](const std::string& now, double) { stage = now; };
+  job_.progress = [&](const std::string& now, double) {
+    stage = now;
+    return Status();
+  };
   std::vector<std::string> bests;
   const auto runs = job_.runs;
   job_.runs = [&](std::span<Runnable* const> models, const ShareOfTime& time) {
@@ -193,6 +197,7 @@ TEST_F(ChooseTest, NoPlanIsMeasuredBesideTheOneThatBeatIt) {
 TEST_F(ChooseTest, WithoutTimeForSingleLayersTheErrorIsSharedOut) {
   job_.progress = [&](const std::string& stage, double) {
     if (stage == "measuring what each layer loses") watch_.wall_ms = begun_ms_ + 31e3;
+    return Status();
   };
   job_.limit = {100, 50};
   const auto chosen = Choose(60);
@@ -317,6 +322,7 @@ TEST_F(ChooseTest, StagesBeginUntilTheirTimeIsUp) {
   job_.progress = [&](const std::string& stage, double) {
     if (stages.find(stage) == std::string::npos) stages += stage + "|";
     if (stage == when.first) set(when.second);
+    return Status();
   };
   const auto begin = [&](double db) {
     job_.limit = {100, db};

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/on_progress.h"
 #include "certify/certificate.h"
 #include "certify/samples.h"
 #include "engine/engine.h"
@@ -15,7 +16,7 @@ struct SpeedOptions {
   // At most half of the duration is spent waiting for other processes to leave enough processors
   // free.
   bool wait = true;
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
   Watch* watch = ThisMachine();
 };
 

@@ -86,8 +86,8 @@ class Verifier {
     for (int half = 0; half < 2 && !holds; ++half) {
       SpeedOptions options;
       options.duration_s = job_.measure_s / 2;
-      options.progress = [&](double fraction) {
-        if (job_.progress) job_.progress((half + fraction) / 2);
+      options.progress = [&](double fraction) -> Status {
+        return job_.progress ? job_.progress((half + fraction) / 2) : Status();
       };
       EVOQ_ASSIGN(speed, job_.measure(*reference, *model, options));
       holds = same ? guaranteed <= 1 : std::max(speed.ratio.high, speed.ratio.rested) >= guaranteed;

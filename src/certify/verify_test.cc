@@ -44,6 +44,25 @@ class CertifyTellsTest : public PromiseTest {
   }
 };
 
+TEST_F(CertifyTellsTest, WhoHearsOfAStageMayStopIt) {
+  for (const std::string stage :
+       {"running the float model", "measuring every method by steps", "measuring conversions",
+        "searching", "measuring the result", "measuring accuracy", "measuring speed"}) {
+    CertifyJob job = Job("auto", {.max_drop = 100}, Sure(3));
+    job.choose.progress = [&](const std::string& now, double) -> Status {
+      if (now != stage) return {};
+      return Fail(ErrorCode::kConditionFailed, "stop");
+    };
+    job.measure = [](const Runnable&, const Runnable&,
+                     const SpeedOptions& options) -> Result<SpeedClaim> {
+      EVOQ_TRY(options.progress(0.5));
+      return ClaimOf(Sure(3));
+    };
+    EXPECT_EQ(Message(QuantizeCertified(job, samples_), ErrorCode::kConditionFailed), "stop")
+        << stage;
+  }
+}
+
 TEST_F(CertifyTellsTest, StagesAndWhereTheTimeWent) {
   FakeWatch watch;
   const std::vector<std::string> search = {"measuring every method by steps",
@@ -63,12 +82,13 @@ TEST_F(CertifyTellsTest, StagesAndWhereTheTimeWent) {
                  : stage == "measuring accuracy"    ? 200
                  : stage == "measuring the result"  ? 700
                                                     : 0);
+      return Status();
     };
     job.measure = [&](const Runnable&, const Runnable&,
                       const SpeedOptions& options) -> Result<SpeedClaim> {
       EXPECT_EQ(options.watch, &watch);
       EXPECT_EQ(options.duration_s, 5);
-      options.progress(0.5);
+      EVOQ_TRY(options.progress(0.5));
       watch.Work(4000);
       return ClaimOf(Sure(3));
     };
@@ -278,12 +298,15 @@ TEST_F(VerifyTest, BothHalvesOfTheMeasurementAreTold) {
   job.measure = [](const Runnable&, const Runnable&,
                    const SpeedOptions& options) -> Result<SpeedClaim> {
     EXPECT_EQ(options.duration_s, 4);
-    options.progress(0);
-    options.progress(1);
+    EVOQ_TRY(options.progress(0));
+    EVOQ_TRY(options.progress(1));
     return ClaimOf(Sure(1));
   };
   EXPECT_FALSE(Checked(job, &samples_).holds()) << "also without anyone to tell";
-  job.progress = [&](double fraction) { told.push_back(fraction); };
+  job.progress = [&](double fraction) {
+    told.push_back(fraction);
+    return Status();
+  };
   const Verification v = Checked(job, &samples_);
   EXPECT_FALSE(v.holds());
   EXPECT_EQ(v.lines.at(0).name, "speed");

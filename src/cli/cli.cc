@@ -99,7 +99,11 @@ int RunParsed(int argc, const char* const* argv) {
       "byte.");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("evoq ") + EVOQ_VERSION);
+  StageProgress bars;
   CommonOptions common;
+  common.follow.progress = [&](const std::string& stage, double fraction) {
+    bars.Update(stage, fraction);
+  };
   std::vector<std::pair<CLI::App*, VerbRun>> verbs;
   for (const VerbDef* verb : AllVerbs()) {
     CLI::App* sub = app.add_subcommand(verb->name, verb->doc);

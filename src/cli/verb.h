@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "quant/quant.h"
+#include "tensor/tensor.h"
+#include "workflow/follow.h"
 
 namespace evoq {
 
@@ -20,6 +21,7 @@ struct CommonOptions {
   int threads = 0;                               // --threads N; 0: all physical cores
   std::span<const std::vector<Tensor>> samples;  // for calibration, of a caller in this process,
                                                  // instead of files: by sample, by input
+  Follow follow;                                 // of the command line: bars on stderr
 };
 
 // Runs a verb whose options are parsed. Prints its result on stdout; what it returns goes to

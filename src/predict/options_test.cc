@@ -12,9 +12,19 @@ TEST(Predict, TellsHowMuchIsDone) {
   options.limits = SomeMachine();
   options.schemes = {"int8", "bf16", "float32"};
   std::vector<double> done;
-  options.progress = [&](double fraction) { done.push_back(fraction); };
+  options.progress = [&](double fraction) {
+    done.push_back(fraction);
+    return Status();
+  };
   ASSERT_TRUE(Predict(Convolutions(16, 16), "m.onnx", options));
   EXPECT_EQ(done, (std::vector<double>{1.0 / 3, 2.0 / 3, 1}));
+  options.progress = [](double fraction) -> Status {
+    if (fraction < 0.5) return {};
+    return Fail(ErrorCode::kConditionFailed, "stop");
+  };
+  const auto stopped = Predict(Convolutions(16, 16), "m.onnx", options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().message(), "stop");
 }
 
 // The file's and the program's figures, and the name, are those of the model that quantize writes.

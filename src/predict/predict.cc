@@ -229,8 +229,8 @@ Result<Forecast> Predict(const Graph& optimized, const std::string& name,
       forecast.schemes.push_back({.scheme = method->name, .unavailable = scheme.error().message()});
     }
     if (options.progress)
-      options.progress(static_cast<double>(forecast.schemes.size()) /
-                       static_cast<double>(methods.size()));
+      EVOQ_TRY(options.progress(static_cast<double>(forecast.schemes.size()) /
+                                static_cast<double>(methods.size())));
   }
   return forecast;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/on_progress.h"
 #include "engine/engine.h"
 #include "predict/cost.h"
 #include "profile/machine.h"
@@ -29,7 +30,7 @@ struct PredictOptions {
   Ranges ranges;                     // that were calibrated; empty: assumed ones (quant/assume.h)
   std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
   bool check = false;  // also run each model and put what is measured beside the forecast
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
 };
 
 struct StepForecast {

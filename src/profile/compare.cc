@@ -217,7 +217,7 @@ Result<CompareRuns> CompareContestants(const Contestant& a, const Contestant& b,
       all->sorted_ms.insert(all->sorted_ms.end(), some->sorted_ms.begin(), some->sorted_ms.end());
       all->spans.insert(all->spans.end(), some->spans.begin(), some->spans.end());
     }
-    if (compare.progress) compare.progress(static_cast<double>(round + 1) / wanted);
+    if (compare.progress) EVOQ_TRY(compare.progress(static_cast<double>(round + 1) / wanted));
   }
   for (RunTimes* all : {&runs.a, &runs.b}) std::sort(all->sorted_ms.begin(), all->sorted_ms.end());
   runs.result = CompareRounds(rounds, compare.least_effect, meter.Read());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/on_progress.h"
 #include "profile/measure.h"
 
 namespace evoq {
@@ -38,7 +39,7 @@ struct CompareOptions {
   // Smaller differences are called the same however sure they are: two copies of one model differ
   // by about this much by where their memory lies.
   double least_effect = 0.01;
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
   Watch* watch = ThisMachine();
 };
 

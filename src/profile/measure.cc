@@ -28,7 +28,7 @@ Status Repeat(const MeasureOptions& options, const std::function<Status(bool mea
     if (run > 0 && now - begin >= limit_ms) break;
     EVOQ_TRY(once(true));
     if (options.progress)
-      options.progress(std::min(1.0, elapsed / std::max(options.duration_s, 1e-9)));
+      EVOQ_TRY(options.progress(std::min(1.0, elapsed / std::max(options.duration_s, 1e-9))));
   }
   return {};
 }
@@ -336,7 +336,7 @@ Result<std::vector<StepProfile>> MeasureBlocks(std::vector<StepSamples>& samples
       done = std::min(done, s.counted_ms() / std::max(options.duration_s * 1e3, 1e-9));
     }
     meter.Round(samples.front().last_block_ms() / samples.back().last_block_ms());
-    if (options.progress) options.progress(done);
+    if (options.progress) EVOQ_TRY(options.progress(done));
   }
   std::vector<StepProfile> profiles;
   for (StepSamples& s : samples) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/on_progress.h"
 #include "profile/disturbance.h"
 #include "profile/limits.h"
 #include "runtime/buffers.h"
@@ -20,7 +21,7 @@ struct MeasureOptions {
   double limit_s = std::numeric_limits<double>::infinity();
   int64_t min_runs = 10;
   int64_t max_runs = 1 << 20;
-  std::function<void(double fraction)> progress;  // may be null
+  OnProgress progress;
   std::function<void()>
       host;  // what the caller does for each run besides running (decoding, copying); may be null
   Watch* watch = ThisMachine();

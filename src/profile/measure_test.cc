@@ -60,11 +60,30 @@ TEST(Measure, TellsHowMuchIsDone) {
   MeasureOptions options = OptionsOn(watch);
   options.min_runs = 6;
   std::vector<double> done;
-  options.progress = [&](double fraction) { done.push_back(fraction); };
+  options.progress = [&](double fraction) {
+    done.push_back(fraction);
+    return Status();
+  };
   ASSERT_TRUE(MeasureCalls(call.Make(), options));
   ASSERT_EQ(done.size(), 6u);
   for (size_t i = 0; i < done.size(); ++i)
     EXPECT_NEAR(done[i], std::min(1.0, 0.25 * static_cast<double>(i)), 1e-9);
+}
+
+TEST(Measure, WhoHearsOfProgressMayStopIt) {
+  FakeWatch watch;
+  Call call{watch, 25};
+  MeasureOptions options = OptionsOn(watch);
+  options.min_runs = 6;
+  int told = 0;
+  options.progress = [&](double) -> Status {
+    if (++told < 3) return {};
+    return Fail(ErrorCode::kConditionFailed, "stop");
+  };
+  const auto times = MeasureCalls(call.Make(), options);
+  ASSERT_FALSE(times);
+  EXPECT_EQ(times.error().message(), "stop");
+  EXPECT_EQ(told, 3) << "and is not asked again";
 }
 
 TEST(Measure, ErrorsOfWarmUpRunsAreHandedOn) {

@@ -108,7 +108,10 @@ TEST(MeasureSteps, ConstantTimesByHand) {
   options.warmup_ms = 20;
   options.host = [&] { watch.Work(0.25); };
   std::vector<double> done;
-  options.progress = [&](double fraction) { done.push_back(fraction); };
+  options.progress = [&](double fraction) {
+    done.push_back(fraction);
+    return Status();
+  };
   const StepProfile p = Profile(made, options);
   EXPECT_EQ(made.pairs, 3 + 7 * 3) << "warm-up pairs begin at 0, 7.75 and 15.5 ms";
   EXPECT_EQ(p.runs, 14);
@@ -263,7 +266,10 @@ TEST(MeasureRuns, WholeRunsOfRunnables) {
   options.duration_s = 4;
   options.rounds = 4;
   std::vector<double> done;
-  options.progress = [&](double fraction) { done.push_back(fraction); };
+  options.progress = [&](double fraction) {
+    done.push_back(fraction);
+    return Status();
+  };
   const auto compared = CompareExecutors(a, b, options);
   ASSERT_TRUE(compared) << compared.error().message();
   EXPECT_NEAR(compared->result.speedup, 2, 1e-9);
@@ -271,6 +277,10 @@ TEST(MeasureRuns, WholeRunsOfRunnables) {
   EXPECT_EQ(slow.fresh, 4) << "another one in each round";
   EXPECT_EQ(quick.fresh, 4);
   EXPECT_EQ(done, (std::vector<double>{0.25, 0.5, 0.75, 1}));
+  options.progress = [](double) -> Status { return Fail(ErrorCode::kConditionFailed, "stop"); };
+  const auto stopped = CompareExecutors(a, b, options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().message(), "stop");
   quick.fails_at = quick.pairs;
   EXPECT_FALSE(MeasureRuns(b, buffers[1], On(watch, 0.035)));
   EXPECT_FALSE(MeasureInterleaved(both, buffers, On(watch, 0.035)));

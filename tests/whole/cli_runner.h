@@ -1,33 +1,16 @@
 // Runs the command line in this process, for tests.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "cli/verb.h"
+#include "workflow/tiny_testing.h"
 
 namespace evoq {
 
-class CliRunner : public ::testing::Test {
+class CliRunner : public TinyFolder {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              fmt::format("evoq_cli_{}_{}", ::getpid(),
-                          ::testing::UnitTest::GetInstance()->random_seed());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return (folder_ / name).string(); }
-  int64_t SizeOf(const std::string& name) const {
-    return static_cast<int64_t>(std::filesystem::file_size(At(name)));
-  }
-
   struct Ran {
     int code = -1;
     std::string out, log;  // what stdout and stderr showed
@@ -59,8 +42,6 @@ class CliRunner : public ::testing::Test {
     EXPECT_TRUE(ran.json.is_structured()) << words[0] << " wrote no JSON";
     return std::move(ran.json);
   }
-
-  std::filesystem::path folder_;
 };
 
 }  // namespace evoq

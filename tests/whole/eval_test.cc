@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "cli/evaluate.h"
 #include "data/dataset.h"
 #include "onnx/onnx.h"
 #include "tests/whole/models.h"
+#include "workflow/evaluate.h"
 
 namespace evoq {
 namespace {

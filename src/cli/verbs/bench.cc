@@ -1,10 +1,11 @@
 #include "base/file.h"
 #include "base/threads.h"
-#include "cli/bench_json.h"
 #include "cli/common.h"
-#include "cli/measure_regions.h"
 #include "cli/verb.h"
 #include "report/trtexec_export.h"
+#include "workflow/bench_json.h"
+#include "workflow/measure_regions.h"
+#include "workflow/tuning.h"
 
 namespace evoq {
 namespace {
@@ -16,6 +17,7 @@ struct Options {
   int batch = 0, streams = 1;
   int64_t iterations = 10;
   std::vector<std::string> shapes, inputs;
+  InputFiles files;  // those inputs
   std::vector<double> percentiles;
   double warmup_ms = 200, duration_s = 3;
   std::string export_times, export_profile, export_layer_info, verbosity = "layer_names_only";
@@ -121,7 +123,7 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
                 "--streams {}: {} runs in dynamic partitions, one stream at a time ({})", o.streams,
                 o.model, engine.in_regions());
   EVOQ_ASSIGN(const std::vector<Tensor> inputs,
-              InputsToMeasure(engine.model().graph, shapes, o.inputs));
+              InputsToMeasure(engine.model().graph, shapes, o.files));
   const double load_ms = watch.ms();
   const Stopwatch first;
   EVOQ_TRY(engine.Run(inputs));
@@ -150,10 +152,12 @@ Result<json> RunRegions(const Options& o, Engine& engine, const InputShapes& sha
   return out;
 }
 
-Result<json> Run(const Options& o, int threads) {
+Result<json> Run(Options o, const CommonOptions& common) {
   const Stopwatch watch;
+  EVOQ_ASSIGN(const InputShapes named, ParseShapes(o.shapes));
+  EVOQ_ASSIGN(o.files, ParseInputs(o.inputs));
   EVOQ_ASSIGN(const ModelToMeasure m,
-              LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+              LoadToMeasure(o.model, common.threads, {named, o.files, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
   const InputShapes& shapes = m.shapes;
   if (m.in_regions) return RunRegions(o, *engine, shapes, watch);
@@ -161,7 +165,7 @@ Result<json> Run(const Options& o, int threads) {
   double tuning_ms = 0;
   if (o.tune.measure()) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(shapes));
-    tuned = TellTuned(report);
+    tuned = Print(Tell(report));
     tuning_ms = report.seconds * 1e3;
   }
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, engine->At(shapes));
@@ -169,8 +173,8 @@ Result<json> Run(const Options& o, int threads) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
   std::vector<RunBuffers> buffers;
   buffers.push_back(MakeBuffers(*executor));
-  if (!o.inputs.empty()) {
-    EVOQ_ASSIGN(buffers[0].inputs, InputsToMeasure(engine->model().graph, shapes, o.inputs));
+  if (!o.files.empty()) {
+    EVOQ_ASSIGN(buffers[0].inputs, InputsToMeasure(engine->model().graph, shapes, o.files));
   }
   const Stopwatch first;
   EVOQ_TRY(executor->Run(buffers[0].inputs, buffers[0].outputs));
@@ -181,14 +185,13 @@ Result<json> Run(const Options& o, int threads) {
     EVOQ_ASSIGN(auto extra, executor->Another());
     executors.push_back(extra.get());
     buffers.push_back(MakeBuffers(*extra, static_cast<uint32_t>(s + 1)));
-    if (!o.inputs.empty()) buffers.back().inputs = buffers[0].inputs;
+    if (!o.files.empty()) buffers.back().inputs = buffers[0].inputs;
     more.push_back(std::move(extra));
   }
   DisturbanceMeter meter(ThisMachine());
   // Several streams would tell it of their runs at once.
   MeasureOptions options = MeasureAs(o, o.streams == 1 ? &meter : nullptr);
-  Progress progress("measuring");
-  if (o.streams == 1) options.progress = [&](double f) { progress.Update(f); };
+  if (o.streams == 1) options.progress = common.follow.Stage("measuring");
   EVOQ_ASSIGN(const std::vector<RunTimes> streams, RunStreams(executors, buffers, options));
   const Disturbance disturbance = meter.Read();
   RunTimes all;
@@ -246,7 +249,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
       ->description("Steps are always timed in runs of their own: accepted, changes nothing");
   app.add_flag("--spin-wait,--useSpinWait")
       ->description("Waiting threads always spin briefly, then sleep: accepted, changes nothing");
-  return [o, &common] { return Run(*o, common.threads); };
+  return [o, &common] { return Run(*o, common); };
 }
 
 }  // namespace

@@ -2,15 +2,15 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/common.h"
 #include "cli/digits.h"
 #include "cli/embedded.h"
-#include "cli/evaluate.h"
-#include "cli/quantize.h"
 #include "cli/verb.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "profile/measure.h"
 #include "report/table.h"
+#include "workflow/quantize.h"
 #include "zoo/zoo.h"
 
 namespace evoq {
@@ -56,15 +56,14 @@ Result<double> Accuracy(Engine& engine, const Digits& digits) {
 }
 
 // Float against int8, one run each in turn.
-Status Measure(Engine& real, Engine& quantized, double seconds, Row& row) {
+Status Measure(Engine& real, Engine& quantized, double seconds, const Follow& follow, Row& row) {
   EVOQ_ASSIGN(const std::shared_ptr<Executor> a, real.Default());
   EVOQ_ASSIGN(const std::shared_ptr<Executor> b, quantized.Default());
   Runnable* const executors[] = {a.get(), b.get()};
   RunBuffers buffers[] = {MakeBuffers(*a), MakeBuffers(*b)};
   MeasureOptions options;
   options.duration_s = seconds;
-  Progress progress(row.name);
-  options.progress = [&](double f) { progress.Update(f); };
+  options.progress = follow.Stage(row.name);
   EVOQ_ASSIGN(const std::vector<RunTimes> times, MeasureInterleaved(executors, buffers, options));
   row.float_ms = times[0].median();
   row.int8_ms = times[1].median();
@@ -72,45 +71,46 @@ Status Measure(Engine& real, Engine& quantized, double seconds, Row& row) {
 }
 
 // The float file, the quantized one, and their sizes.
-Result<Row> Quantized(const std::string& name, const std::string& folder, QuantizeJob job) {
+Result<Row> QuantizeFor(const std::string& name, const std::string& folder, QuantizeJob job,
+                        const Follow& follow) {
   Row row;
   row.name = name;
   job.model = folder + "/" + name + ".onnx";
   job.output = folder + "/" + name + ".etm";
   row.files = job.output;
-  EVOQ_ASSIGN(const json done, Quantize(job));
-  row.float_bytes = done["input_bytes"].get<int64_t>();
-  row.int8_bytes = done["output_bytes"].get<int64_t>();
+  EVOQ_ASSIGN(const Quantized done, Quantize(job, follow));
+  row.float_bytes = done.input_bytes;
+  row.int8_bytes = done.output_bytes;
   return row;
 }
 
-Result<Row> RunDigits(const std::string& folder, int threads) {
+Result<Row> RunDigits(const std::string& folder, int threads, const Follow& follow) {
   EVOQ_TRY(WriteFileAtomic(folder + "/digits.onnx", EmbeddedDigitsModel()));
   EVOQ_TRY(WriteDigits(folder + "/calibration", kCalibration, 11));
   QuantizeJob job;
   job.calib = {folder + "/calibration/images.npy"};
   job.threads = threads;
-  EVOQ_ASSIGN(Row row, Quantized("digits", folder, job));
+  EVOQ_ASSIGN(Row row, QuantizeFor("digits", folder, job, follow));
   EVOQ_ASSIGN(auto real, LoadEngine(folder + "/digits.onnx", threads));
   EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/digits.etm", threads));
   const Digits digits = DrawDigits(kScored, 12);
   EVOQ_ASSIGN(row.float_accuracy, Accuracy(*real, digits));
   EVOQ_ASSIGN(row.int8_accuracy, Accuracy(*quantized, digits));
-  EVOQ_TRY(Measure(*real, *quantized, 1, row));
+  EVOQ_TRY(Measure(*real, *quantized, 1, follow, row));
   return row;
 }
 
-Result<Row> RunResnet(const std::string& folder, int threads) {
+Result<Row> RunResnet(const std::string& folder, int threads, const Follow& follow) {
   Graph graph = FindZooModel("resnet50")->build({});
   EVOQ_TRY(InferTypes(graph));
   EVOQ_TRY(ExportOnnx(graph, folder + "/resnet50.onnx"));
   QuantizeJob job;
   job.calib_random = 4;
   job.threads = threads;
-  EVOQ_ASSIGN(Row row, Quantized("resnet50", folder, job));
+  EVOQ_ASSIGN(Row row, QuantizeFor("resnet50", folder, job, follow));
   EVOQ_ASSIGN(auto real, LoadEngine(folder + "/resnet50.onnx", threads));
   EVOQ_ASSIGN(auto quantized, LoadEngine(folder + "/resnet50.etm", threads));
-  EVOQ_TRY(Measure(*real, *quantized, 4, row));
+  EVOQ_TRY(Measure(*real, *quantized, 4, follow, row));
   return row;
 }
 
@@ -143,7 +143,8 @@ json PrintRows(const std::vector<Row>& rows) {
   return list;
 }
 
-Result<json> Run(const Options& o, int threads) {
+Result<json> Run(const Options& o, const CommonOptions& common) {
+  const int threads = common.threads;
   if (o.draw > 0) {
     EVOQ_TRY(WriteDigits(o.output, o.draw, o.seed));
     Out("wrote {} drawn digits to {}\n", o.draw, o.output);
@@ -154,13 +155,13 @@ Result<json> Run(const Options& o, int threads) {
   const int used = threads > 0 ? threads : PhysicalCores();
   Out("evoq on {}, {}, {} thread{}\n", CpuName(), IsaName(isa), used, used == 1 ? "" : "s");
   std::vector<Row> rows;
-  EVOQ_ASSIGN(Row digits, RunDigits(o.output, threads));
+  EVOQ_ASSIGN(Row digits, RunDigits(o.output, threads, common.follow));
   Out("digits: a small network trained on drawn digits, calibrated on {} and scored on {} others\n",
       kCalibration, kScored);
   rows.push_back(std::move(digits));
   if (!o.quick) {
     Out("resnet50: random weights, for speed and size\n");
-    EVOQ_ASSIGN(Row resnet, RunResnet(o.output, threads));
+    EVOQ_ASSIGN(Row resnet, RunResnet(o.output, threads, common.follow));
     rows.push_back(std::move(resnet));
   }
   return json{{"models", PrintRows(rows)}};
@@ -174,7 +175,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
                  "Only draw N digits into the folder: images.npy and labels.npy")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--seed", o->seed, "Of --draw-digits")->capture_default_str();
-  return [o, &common] { return Run(*o, common.threads); };
+  return [o, &common] { return Run(*o, common); };
 }
 
 }  // namespace

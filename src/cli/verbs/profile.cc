@@ -1,11 +1,12 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "cli/bench_json.h"
 #include "cli/common.h"
-#include "cli/measure_regions.h"
 #include "cli/verb.h"
 #include "report/ledger.h"
+#include "workflow/bench_json.h"
+#include "workflow/measure_regions.h"
+#include "workflow/tuning.h"
 
 namespace evoq {
 namespace {
@@ -87,15 +88,17 @@ void Warn(const StepProfile& profile, double first_ms) {
         100 * profile.tax_ms() / profile.total_ms);
 }
 
-Result<json> Run(const Options& o, int threads) {
+Result<json> Run(const Options& o, const CommonOptions& common) {
+  EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(o.shapes));
+  EVOQ_ASSIGN(const InputFiles files, ParseInputs(o.inputs));
   EVOQ_ASSIGN(const ModelToMeasure m,
-              LoadToMeasure(o.model, threads, {o.shapes, o.inputs, o.batch, o.tune.stored()}));
+              LoadToMeasure(o.model, common.threads, {shapes, files, o.batch, o.tune.stored()}));
   Engine* const engine = m.engine.get();
   if (o.tune.measure() && !m.in_regions) {
     EVOQ_ASSIGN(const TuneReport report, engine->Tune(m.shapes));
-    TellTuned(report);
+    Print(Tell(report));
   }
-  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, RunnableOf(m, o.inputs));
+  EVOQ_ASSIGN(const std::shared_ptr<Runnable> runnable, RunnableOf(m, files));
   const Limits limits = MeasureLimits(engine->isa(), runnable->threads());
   RunBuffers buffers = MakeBuffers(*runnable);
   const Stopwatch first;
@@ -108,8 +111,7 @@ Result<json> Run(const Options& o, int threads) {
   MeasureOptions options;
   options.warmup_ms = o.warmup_ms;
   options.duration_s = o.duration_s;
-  Progress progress("profiling");
-  options.progress = [&](double f) { progress.Update(f); };
+  options.progress = common.follow.Stage("profiling");
   EVOQ_ASSIGN(const StepProfile profile, MeasureSteps(*runnable, buffers, limits, options));
   Out("{}", Lines{ToText(profile, limits, o.sort)});
   if (m.in_regions)
@@ -144,7 +146,7 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
       ->capture_default_str();
   app.add_option("--duration-s", o->duration_s, "Time to measure")->capture_default_str();
   app.add_flag("--sort", o->sort, "Slowest steps first");
-  return [o, &common] { return Run(*o, common.threads); };
+  return [o, &common] { return Run(*o, common); };
 }
 
 }  // namespace

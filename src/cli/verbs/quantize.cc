@@ -1,72 +1,15 @@
-#include "cli/quantize.h"
+#include "workflow/quantize.h"
 
-#include <algorithm>
-
-#include "base/file.h"
-#include "base/json_file.h"
-#include "base/text.h"
+#include "cli/common.h"
 #include "cli/verb.h"
 #include "quant/observer.h"
 #include "quant/unfuse.h"
+#include "workflow/config.h"
 
 namespace evoq {
 namespace {
 
 using nlohmann::json;
-
-// Options from a JSON file; what the command line says wins.
-Status ReadConfig(const std::string& path, QuantizeJob& job) {
-  if (path.empty()) return {};
-  EVOQ_ASSIGN(const json config, ReadJsonFile(path, 1 << 20));
-  if (!config.is_object()) return InvalidInput("{}: expected a JSON object", path);
-  const std::map<std::string, std::string*> strings = {
-      {"scheme", &job.scheme}, {"observer", &job.observer}, {"preprocess", &job.preprocess}};
-  const std::map<std::string, bool*> flags = {{"per_tensor", &job.per_tensor},
-                                              {"signed", &job.signed_activations},
-                                              {"symmetric", &job.symmetric}};
-  for (const auto& [key, value] : config.items()) {
-    if (auto s = strings.find(key); s != strings.end() && value.is_string()) {
-      *s->second = value.get<std::string>();
-    } else if (auto f = flags.find(key); f != flags.end() && value.is_boolean()) {
-      *f->second = value.get<bool>();
-    } else if (key == "calib" && value.is_string()) {
-      job.calib = {value.get<std::string>()};
-    } else if (key == "calib" && value.is_array() &&
-               std::all_of(value.begin(), value.end(),
-                           [](const json& v) { return v.is_string(); })) {
-      job.calib = value.get<std::vector<std::string>>();
-    } else if (key == "calib_limit" && value.is_number_integer() && value >= 0 &&
-               value <= 1000000000) {
-      job.calib_limit = value.get<int>();
-    } else if (key == "percentile" && value.is_number()) {
-      job.percentile = value.get<double>();
-    } else if (key == "exclude" && value.is_array()) {
-      for (const json& name : value) {
-        if (!name.is_string()) return InvalidInput("{}: exclude: expected patterns", path);
-        job.exclude.push_back(name.get<std::string>());
-      }
-    } else {
-      return InvalidInput("{}: unknown field '{}' or a value of the wrong kind", path, key);
-    }
-  }
-  return {};
-}
-
-// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
-// them all.
-void PrintFloatReasons(const json& reasons) {
-  std::map<std::string, std::vector<std::string>> nodes;
-  for (const auto& [node, reason] : reasons.items())
-    nodes[reason.get<std::string>()].push_back(node);
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
-  std::sort(groups.begin(), groups.end(),
-            [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
-  for (const auto& [reason, names] : groups) {
-    const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
-    Out("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
-        names.size() > 3 ? ", ..." : "", reason);
-  }
-}
 
 // docs/certificate.md
 void AddPromise(CLI::App& app, QuantizeJob& job) {
@@ -135,13 +78,15 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
                  "Keep nodes of this name in float (a glob pattern; may be repeated)");
   app.add_option("--ranges", o->ranges_in, "Use saved ranges instead of calibrating");
   app.add_option("--save-ranges", o->ranges_out, "Save the calibrated ranges as JSON");
-  AddShapeOptions(app, o->shapes, o->fixed, "plan and measure for, and of random samples");
+  auto shapes = std::make_shared<std::vector<std::string>>();
+  auto fixed = std::make_shared<std::vector<std::string>>();
+  AddShapeOptions(app, *shapes, *fixed, "plan and measure for, and of random samples");
   AddPromise(app, *o);
   AddTuneOptions(app, *tune, "the default, the same bytes from the same command");
   app.add_option("--config", *config, "These options as a JSON file");
-  return [o, config, tune, scheme, limit, percentile, &common]() -> Result<json> {
-    QuantizeJob job;
-    EVOQ_TRY(ReadConfig(*config, job));
+  return [=, &common]() -> Result<json> {
+    QuantizeJob job;  // what the command line says wins over the file
+    if (!config->empty()) EVOQ_TRY(ReadConfig(*config, job));
     const QuantizeJob from_file = job;
     job = *o;
     job.threads = common.threads;
@@ -159,19 +104,10 @@ VerbRun Declare(CLI::App& app, const CommonOptions& common) {
       job.symmetric |= from_file.symmetric;
       job.exclude.insert(job.exclude.end(), from_file.exclude.begin(), from_file.exclude.end());
     }
-    EVOQ_ASSIGN(json out, Quantize(job));
-    const bool bf16 = out["steps_bf16"].get<int>() > 0;
-    Out("{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} "
-        "s\n",
-        job.model, job.output, HumanBytes(out["input_bytes"].get<int64_t>()),
-        HumanBytes(out["output_bytes"].get<int64_t>()),
-        out["output_bytes"].get<double>() / std::max(out["float_weight_bytes"].get<double>(), 1.0),
-        out[bf16 ? "steps_bf16" : "steps_int8"].get<int>(), out["steps_total"].get<int>(),
-        bf16 ? "bf16" : "int8", out["steps_float"].get<int>(), out["seconds"].get<double>());
-    if (out.contains("steps_why")) Out("  {}\n", out["steps_why"].get<std::string>());
-    PrintFloatReasons(out["float_reasons"]);
-    for (const json& warning : out["warnings"]) Log("warning: {}", warning.get<std::string>());
-    return out;
+    EVOQ_ASSIGN(job.shapes, ParseShapes(*shapes));
+    EVOQ_ASSIGN(job.fixed, ParseFixed(*fixed));
+    EVOQ_ASSIGN(const Quantized done, Quantize(job, common.follow));
+    return Print(Tell(done));
   };
 }
 

@@ -61,8 +61,7 @@ Result<Samples> SamplesAsCertified(const Options& o) {
 
 Result<json> Run(Options o, const CommonOptions& common) {
   o.job.threads = common.threads;
-  Progress progress("verifying");
-  o.job.progress = [&](double fraction) { progress.Update(fraction); };
+  o.job.progress = common.follow.Stage("verifying");
   Samples samples;
   if (!o.data.empty()) {
     EVOQ_ASSIGN(samples, SamplesAsCertified(o));

@@ -1,11 +1,12 @@
-// Accuracy of a model on a data set, shared by the verbs eval and demo.
+// Accuracy of a model on a data set.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "certify/accuracy.h"
-#include "cli/common.h"
+#include "workflow/follow.h"
+#include "workflow/told.h"
 
 namespace evoq {
 
@@ -13,11 +14,13 @@ struct EvalJob {
   std::string model;
   std::vector<std::string> data;  // data/inputs.h
   std::string labels, preprocess, reference;
-  int64_t limit = 0;  // 0: all
+  std::string predictions;  // a .tsv to write each sample's class to; "": none
+  int64_t limit = 0;        // samples; 0: all
   int threads = 0;
 };
 
 struct EvalResult {
+  std::string model, reference;
   int64_t samples = 0, labelled = 0, correct1 = 0, correct5 = 0, agreed = 0;
   // Signal to noise against the reference, when there is one: of each output, and of the worst.
   std::vector<OutputAccuracy> outputs;
@@ -42,6 +45,7 @@ struct EvalResult {
 // classes are its elements. Signal to noise of every output (certify/energy.h): one whose size
 // depends on data, and is another than the reference's, is wholly wrong in that sample. Errors:
 // also kInvalidInput for a reference whose outputs cannot be compared.
-Result<EvalResult> Evaluate(const EvalJob& job);
+Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow = {});
+Told Tell(const EvalResult& result);
 
 }  // namespace evoq

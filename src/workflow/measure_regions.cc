@@ -1,35 +1,29 @@
-#include "cli/measure_regions.h"
+#include "workflow/measure_regions.h"
 
 #include <algorithm>
 #include <map>
 
-#include "cli/bench_json.h"
 #include "data/npy.h"
 #include "kernels/kernel.h"
+#include "workflow/bench_json.h"
 
 namespace evoq {
 namespace {
 
 constexpr int64_t kMaxInputBytes = int64_t{1} << 36;
 
-// "NAME=F.npy" -> name, content.
-Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph,
-                                                const std::vector<std::string>& files) {
+// The content of inputs by name.
+Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph, const InputFiles& files) {
   std::map<std::string, Tensor> tensors;
-  for (const std::string& option : files) {
-    const size_t equals = option.rfind('=');
-    if (equals == std::string::npos)
-      return Fail(ErrorCode::kUsage, "--input {}: expected NAME=F.npy", option);
-    const std::string name = option.substr(0, equals);
+  for (const auto& [name, file] : files) {
     const ValueId id = graph.FindValue(name);
     if (!id.valid() || !graph.IsInput(id))
       return Fail(ErrorCode::kUsage, "--input {}: the model has no input of that name", name);
-    EVOQ_ASSIGN(Tensor tensor, ReadNpy(option.substr(equals + 1)));
+    EVOQ_ASSIGN(Tensor tensor, ReadNpy(file));
     TensorType type = graph.value(id).type;
     if (tensor.dtype() != type.dtype)
-      return InvalidInput("{}: elements are {}, expected {} for input {}",
-                          option.substr(equals + 1), DTypeName(tensor.dtype()),
-                          DTypeName(type.dtype), name);
+      return InvalidInput("{}: elements are {}, expected {} for input {}", file,
+                          DTypeName(tensor.dtype()), DTypeName(type.dtype), name);
     type.shape = tensor.shape();
     tensors[name] = tensor.WithType(type);
   }
@@ -41,7 +35,10 @@ Result<std::map<std::string, Tensor>> ReadFiles(const Graph& graph,
 Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
                                      const WhatToMeasure& what) {
   ModelToMeasure m;
-  EVOQ_ASSIGN(m.shapes, ParseShapes(what.shapes));
+  EVOQ_TRY(CheckThreads(threads));
+  EVOQ_TRY(CheckSizes(what.shapes));
+  if (what.batch < 0) return Fail(ErrorCode::kUsage, "--batch {}: expected at least 0", what.batch);
+  m.shapes = what.shapes;
   EVOQ_ASSIGN(m.engine, LoadEngine(path, threads, m.shapes, what.stored_tuning));
   const Graph& graph = m.engine->model().graph;
   EVOQ_ASSIGN(m.shapes, WithBatch(graph, std::move(m.shapes), what.batch));
@@ -55,7 +52,7 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
 }
 
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
-                                    const std::vector<std::string>& files) {
+                                    const InputFiles& files) {
   EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
   InputShapes all = shapes;
   for (ValueId id : graph.inputs()) {
@@ -80,7 +77,7 @@ Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shape
 }
 
 Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
-                                            const std::vector<std::string>& files) {
+                                            const InputFiles& files) {
   EVOQ_ASSIGN(const auto given, ReadFiles(graph, files));
   std::vector<Tensor> inputs;
   for (ValueId id : graph.inputs()) {
@@ -121,8 +118,7 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine,
   return out;
 }
 
-Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m,
-                                             const std::vector<std::string>& files) {
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const InputFiles& files) {
   const Graph& graph = m.engine->model().graph;
   if (m.in_regions) {
     EVOQ_ASSIGN(std::vector<Tensor> inputs, InputsToMeasure(graph, m.shapes, files));

@@ -6,21 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "cli/common.h"
 #include "profile/measure.h"
 #include "report/ledger.h"
+#include "workflow/models.h"
 
 namespace evoq {
 
-// The sizes of all inputs: of `files` ("NAME=F.npy"), else of `shapes`, else the model's, free
+// The sizes of all inputs: of `files`, else of `shapes`, else the model's, free
 // first sizes being 1. Errors: kUsage for a size that nobody names, an unknown input, a file that
 // does not fit.
 Result<InputShapes> ShapesToMeasure(const Graph& graph, const InputShapes& shapes,
-                                    const std::vector<std::string>& files);
+                                    const InputFiles& files);
 
-// The options of `bench` and `profile` that say what is measured.
+// What is measured of a model.
 struct WhatToMeasure {
-  std::vector<std::string> shapes, inputs;
+  InputShapes shapes;
+  InputFiles inputs;
   int batch = 0;
   bool stored_tuning = true;
 };
@@ -35,7 +36,7 @@ Result<ModelToMeasure> LoadToMeasure(const std::string& path, int threads,
 
 // Inputs of these sizes in the graph's order: the files' content, else FillForSpeed.
 Result<std::vector<Tensor>> InputsToMeasure(const Graph& graph, const InputShapes& shapes,
-                                            const std::vector<std::string>& files);
+                                            const InputFiles& files);
 
 // docs/cli.md's fields of `bench` for a model in regions, after it has run.
 nlohmann::json RegionsJson(const std::string& model, Engine& engine,
@@ -44,8 +45,7 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine,
 
 // What runs it: the executor, or the dynamic partitions that the inputs make run. Its sample are
 // the inputs, where `files` or partitions make their content count.
-Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m,
-                                             const std::vector<std::string>& files);
+Result<std::shared_ptr<Runnable>> RunnableOf(const ModelToMeasure& m, const InputFiles& files);
 
 // Gives models without a sample that of the others, so that all are measured on the same inputs.
 // `names` are for messages. Errors: kUsage where they do not take it.

@@ -1,18 +1,16 @@
-#include "cli/explain_target.h"
+#include "workflow/explain_target.h"
 
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "certify/samples.h"
-#include "cli/common.h"
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "placement/qdq.h"
 #include "report/placement_text.h"
 
 namespace evoq {
-
-using nlohmann::json;
 
 namespace {
 
@@ -70,7 +68,7 @@ int64_t MostSamples(const Graph& graph, const InputShapes& shapes) {
 }
 
 Result<Compared> SamplesToCompare(const TargetJob& job, const Graph& graph) {
-  EVOQ_ASSIGN(const InputShapes shapes, ParseShapes(job.shapes));
+  const InputShapes& shapes = job.shapes;
   const int64_t most = MostSamples(graph, shapes);
   Compared compared;
   if (job.data.empty()) {
@@ -85,10 +83,13 @@ Result<Compared> SamplesToCompare(const TargetJob& job, const Graph& graph) {
 }
 
 // The reference evaluator on the samples.
-std::function<Result<SampleOutputs>(const Graph&)> RunReference(const Samples& samples) {
-  return [&samples](const Graph& graph) -> Result<SampleOutputs> {
+std::function<Result<SampleOutputs>(const Graph&)> RunReference(const Samples& samples,
+                                                                const Follow& follow) {
+  return [&](const Graph& graph) -> Result<SampleOutputs> {
     SampleOutputs outputs;
     for (const std::vector<Tensor>& inputs : samples.inputs) {
+      EVOQ_TRY(follow.At("comparing outputs", static_cast<double>(outputs.size()) /
+                                                  static_cast<double>(samples.size())));
       EVOQ_ASSIGN(outputs.emplace_back(), EvaluateGraph(graph, inputs));
     }
     return outputs;
@@ -97,46 +98,63 @@ std::function<Result<SampleOutputs>(const Graph&)> RunReference(const Samples& s
 
 }  // namespace
 
-Result<json> ExplainTarget(const TargetJob& job) {
-  const auto& [model, target, fix, output, accept_changes, data, shapes, preprocess] = job;
-  EVOQ_ASSIGN(const Runtime* runtime, RuntimeNamed(target));
-  if (LowerExtension(model) != ".onnx")
-    return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", model);
-  if (fix != !output.empty())
+Result<TargetForecast> ExplainTarget(const TargetJob& job, const Follow& follow) {
+  EVOQ_ASSIGN(const Runtime* runtime, RuntimeNamed(job.target));
+  if (LowerExtension(job.model) != ".onnx")
+    return Fail(ErrorCode::kUsage, "{}: --target takes an .onnx file", job.model);
+  if (job.fix != !job.output.empty())
     return Fail(ErrorCode::kUsage, "--fix and -o go together: --fix -o FIXED.onnx");
-  if (!fix && (accept_changes || !data.empty() || !preprocess.empty()))
+  if (!job.fix && (job.accept_changes || !job.data.empty() || !job.preprocess.empty()))
     return Fail(ErrorCode::kUsage, "--accept-changes, --data and --preprocess are for --fix");
-  if (fix && LowerExtension(output) != ".onnx")
-    return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", output);
-  if (fix) EVOQ_TRY(CheckOutputPath(output));
-  EVOQ_ASSIGN(Graph graph, ImportOnnx(model));
-  const Examination before = Examine(graph, *runtime);
-  Out("{}", Lines{ToText(graph, before)});
-  json out = ToJson(graph, before);
-  out["model"] = model;
-  if (!fix) return out;
+  if (job.fix && LowerExtension(job.output) != ".onnx")
+    return Fail(ErrorCode::kUsage, "-o {}: expected an .onnx file", job.output);
+  if (job.fix) EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(CheckSizes(job.shapes));
+  EVOQ_TRY(follow.At("loading", 0));
+  TargetForecast out;
+  out.model = job.model;
+  EVOQ_ASSIGN(out.graph, ImportOnnx(job.model));
+  out.before = Examine(out.graph, *runtime);
+  if (!job.fix) return out;
   RepairOptions options;
-  options.accept_changes = accept_changes;
-  Result<Compared> compared = SamplesToCompare(job, graph);
+  options.accept_changes = job.accept_changes;
+  Result<Compared> compared = SamplesToCompare(job, out.graph);
   if (compared) {
-    options.run = RunReference(compared->samples);
-  } else if (!accept_changes || !data.empty()) {
-    return WithContext(Result<json>(tl::unexpected(std::move(compared.error()))),
+    options.run = RunReference(compared->samples, follow);
+  } else if (!job.accept_changes || !job.data.empty()) {
+    return WithContext(Result<TargetForecast>(tl::unexpected(std::move(compared.error()))),
                        "the outputs before and after the repairs cannot be compared (--shape and "
                        "--data name inputs, --accept-changes repairs without)");
   }
-  EVOQ_ASSIGN(const Repairs repairs, RepairPlacement(graph, *runtime, options));
-  const Examination after = Examine(graph, *runtime);
-  EVOQ_TRY(ExportOnnx(graph, output));
-  const std::string on = compared ? compared->on : "";
-  Out("\n{}\nafterwards, {}wrote {}\n", Lines{ToText(repairs, on)}, Lines{ToText(graph, after)},
-      output);
-  out["repairs"] = ToJson(repairs.repairs);
-  out["output_changes"] = ToJson(repairs.changes);
-  out["compared_on"] = compared ? json(on) : json();
-  out["fixed"] = ToJson(graph, after);
-  out["output"] = output;
+  TargetForecast::Fixed fixed;
+  fixed.output = job.output;
+  fixed.graph = out.graph;
+  if (compared) fixed.compared_on = compared->on;
+  EVOQ_ASSIGN(fixed.repairs, RepairPlacement(fixed.graph, *runtime, options));
+  fixed.after = Examine(fixed.graph, *runtime);
+  EVOQ_TRY(follow.At("writing", 0));
+  EVOQ_TRY(ExportOnnx(fixed.graph, job.output));
+  out.fixed = std::move(fixed);
   return out;
+}
+
+Told Tell(const TargetForecast& forecast) {
+  Told told;
+  told.json = ToJson(forecast.graph, forecast.before);
+  told.json["model"] = forecast.model;
+  told.text = PrintableLines(ToText(forecast.graph, forecast.before));
+  if (!forecast.fixed) return told;
+  const TargetForecast::Fixed& fixed = *forecast.fixed;
+  told.text += FormatPrintable("\n{}\nafterwards, {}wrote {}\n",
+                               Lines{ToText(fixed.repairs, fixed.compared_on)},
+                               Lines{ToText(fixed.graph, fixed.after)}, fixed.output);
+  told.json["repairs"] = ToJson(fixed.repairs.repairs);
+  told.json["output_changes"] = ToJson(fixed.repairs.changes);
+  told.json["compared_on"] =
+      fixed.compared_on.empty() ? nlohmann::json() : nlohmann::json(fixed.compared_on);
+  told.json["fixed"] = ToJson(fixed.graph, fixed.after);
+  told.json["output"] = fixed.output;
+  return told;
 }
 
 }  // namespace evoq

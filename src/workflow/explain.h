@@ -1,5 +1,4 @@
-// A model, measured and explained: what the verb explain prints and the planted faults of the
-// benchmarks are judged by.
+// A model, measured and explained.
 #pragma once
 
 #include <functional>
@@ -11,18 +10,23 @@
 #include "engine/engine.h"
 #include "profile/measure.h"
 #include "report/ledger.h"
+#include "workflow/follow.h"
+#include "workflow/models.h"
+#include "workflow/told.h"
 
 namespace evoq {
 
 struct ExplainJob {
   std::string model, baseline;  // files; the baseline may be ""
-  std::vector<std::string> shapes;
+  InputShapes shapes;
   int batch = 0;
   int threads = 0;
   double duration_s = 2;            // to measure each model
   std::function<void()> host;       // MeasureOptions::host of the model's runs; may be null
   std::vector<std::string> beside;  // files of models to measure in the same rounds
-  std::vector<std::string> inputs;  // "NAME=F.npy": content of inputs, where it counts for the time
+  InputFiles inputs;                // content of inputs, where it counts for the time
+  std::string report;               // an HTML file to write; "": none
+  std::string eval, baseline_eval;  // of the report: what `evoq eval --json` wrote, or ""
 };
 
 struct MeasuredModel {
@@ -42,8 +46,11 @@ struct Explanation {
   std::optional<TimeLedger> time;   // with a baseline
   std::optional<ByteLedger> bytes;  // of an .etm
   std::string in_partitions;        // why the model runs in dynamic partitions; "": it does not
+  bool made_up = false;             // its inputs: none was given
+  std::string report;               // the file that was written; "": none
 };
 
-Result<Explanation> Explain(const ExplainJob& job);
+Result<Explanation> Explain(const ExplainJob& job, const Follow& follow = {});
+Told Tell(const Explanation& e);
 
 }  // namespace evoq

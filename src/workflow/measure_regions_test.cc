@@ -1,20 +1,15 @@
 // What is measured: sizes, contents and the same inputs for all models.
-#include "cli/measure_regions.h"
+#include "workflow/measure_regions.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/tiny_testing.h"
+#include "workflow/tiny_testing.h"
 
 namespace evoq {
 namespace {
 
-class ToMeasure : public TinyModels {
+class ToMeasure : public TinyFolder {
  protected:
-  static Graph Parsed(const std::string& text) {
-    auto graph = ParseGraph(text);
-    EXPECT_TRUE(graph) << graph.error().message();
-    return std::move(*graph);
-  }
   template <typename T>
   static void ExpectRefused(const Result<T>& result, ErrorCode code, const std::string& message) {
     ASSERT_FALSE(result) << message;
@@ -37,12 +32,11 @@ class ToMeasure : public TinyModels {
 TEST_F(ToMeasure, SizesAndContents) {
   const Graph graph =
       Parsed("graph g\ninput %x: float32[N, 3]\ninput %i: int64[2]\na: %z = Abs(%x)\noutput %z\n");
-  const std::string x = "x=" + Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6});
+  const InputFiles x = {{"x", Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})}};
   EXPECT_EQ(*ShapesToMeasure(graph, {}, {}), (InputShapes{{"x", {1, 3}}, {"i", {2}}}));
   EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {}), (InputShapes{{"x", {7, 3}}, {"i", {2}}}));
-  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, {x}),
-            (InputShapes{{"x", {2, 3}}, {"i", {2}}}));
-  const auto inputs = InputsToMeasure(graph, {{"x", {2, 3}}, {"i", {2}}}, {x});
+  EXPECT_EQ(*ShapesToMeasure(graph, {{"x", {7, 3}}}, x), (InputShapes{{"x", {2, 3}}, {"i", {2}}}));
+  const auto inputs = InputsToMeasure(graph, {{"x", {2, 3}}, {"i", {2}}}, x);
   ASSERT_TRUE(inputs) << inputs.error().message();
   ASSERT_EQ(inputs->size(), 2);
   EXPECT_TRUE(BitEqual((*inputs)[0], Tensor::FromValues<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})));
@@ -52,17 +46,15 @@ TEST_F(ToMeasure, SizesAndContents) {
   EXPECT_EQ((*made)[0].sizes(), (std::vector<int64_t>{4, 3}));
 
   const std::string file = Values("f.npy", Shape{2}, {1, 2});
-  ExpectRefused(ShapesToMeasure(graph, {}, {file}), ErrorCode::kUsage,
-                "--input " + file + ": expected NAME=F.npy");
   for (const char* name : {"z", "q"}) {
-    ExpectRefused(ShapesToMeasure(graph, {}, {name + ("=" + file)}), ErrorCode::kUsage,
+    ExpectRefused(ShapesToMeasure(graph, {}, {{name, file}}), ErrorCode::kUsage,
                   fmt::format("--input {}: the model has no input of that name", name));
-    ExpectRefused(InputsToMeasure(graph, {}, {name + ("=" + file)}), ErrorCode::kUsage,
+    ExpectRefused(InputsToMeasure(graph, {}, {{name, file}}), ErrorCode::kUsage,
                   fmt::format("--input {}: the model has no input of that name", name));
   }
-  ExpectRefused(ShapesToMeasure(graph, {}, {"i=" + file}), ErrorCode::kInvalidInput,
+  ExpectRefused(ShapesToMeasure(graph, {}, {{"i", file}}), ErrorCode::kInvalidInput,
                 file + ": elements are float32, expected int64 for input i");
-  EXPECT_FALSE(ShapesToMeasure(graph, {}, {"x=" + At("none.npy")}));
+  EXPECT_FALSE(ShapesToMeasure(graph, {}, {{"x", At("none.npy")}}));
 }
 
 TEST_F(ToMeasure, SizesThatNobodyNames) {
@@ -89,7 +81,7 @@ TEST_F(ToMeasure, SizesThatNobodyNames) {
 }
 
 TEST_F(ToMeasure, Loading) {
-  const std::string x = "x=" + Values("x.npy", Shape{2, 3}, {1, 0, 3, 0, 0, 6});
+  const InputFiles x = {{"x", Values("x.npy", Shape{2, 3}, {1, 0, 3, 0, 0, 6})}};
   struct Row {
     std::string model;
     WhatToMeasure what;
@@ -98,12 +90,12 @@ TEST_F(ToMeasure, Loading) {
   };
   // Where it runs in regions, or files are given, the shapes are those of all inputs.
   const Row rows[] = {{Product(), {}, false, {}},
-                      {Product(), {{"x=4x3"}, {}, 0, true}, false, {{"x", {4, 3}}}},
+                      {Product(), {{{"x", {4, 3}}}, {}, 0, true}, false, {{"x", {4, 3}}}},
                       {Product(), {{}, {}, 5, true}, false, {{"x", {5, 3}}}},
-                      {Product(), {{}, {x}, 0, true}, false, {{"x", {2, 3}}}},
+                      {Product(), {{}, x, 0, true}, false, {{"x", {2, 3}}}},
                       {Places(), {}, true, {{"x", {1, 3}}}},
-                      {Places(), {{}, {x}, 0, true}, true, {{"x", {2, 3}}}},
-                      {Places(), {{"x=4x3"}, {}, 0, true}, true, {{"x", {4, 3}}}}};
+                      {Places(), {{}, x, 0, true}, true, {{"x", {2, 3}}}},
+                      {Places(), {{{"x", {4, 3}}}, {}, 0, true}, true, {{"x", {4, 3}}}}};
   for (size_t i = 0; i < std::size(rows); ++i) {
     const Row& row = rows[i];
     const auto m = LoadToMeasure(row.model, 1, row.what);
@@ -118,9 +110,9 @@ TEST_F(ToMeasure, Loading) {
       EXPECT_EQ((*runnable)->sample()[0].values<float>()[2], 3) << i;
     }
   }
-  EXPECT_FALSE(LoadToMeasure(Product(), 1, {{"x"}, {}, 0, true}));
+  EXPECT_FALSE(LoadToMeasure(Product(), 1, {{{"x", {0, 3}}}, {}, 0, true}));
   EXPECT_FALSE(LoadToMeasure(At("none.onnx"), 1, {}));
-  ExpectRefused(LoadToMeasure(Product(), 1, {{}, {"z=" + At("x.npy")}, 0, true}), ErrorCode::kUsage,
+  ExpectRefused(LoadToMeasure(Product(), 1, {{}, {{"z", At("x.npy")}}, 0, true}), ErrorCode::kUsage,
                 "--input z: the model has no input of that name");
   const std::string wide = Model(
       "wide.onnx", "graph g\ninput %x: float32[N, W]\na: %z: float32[N, W] = Abs(%x)\noutput %z\n");
@@ -128,7 +120,7 @@ TEST_F(ToMeasure, Loading) {
 }
 
 TEST_F(ToMeasure, WhatBenchSaysOfRegions) {
-  const auto m = LoadToMeasure(Places(), 1, {{"x=4x3"}, {}, 0, true});
+  const auto m = LoadToMeasure(Places(), 1, {{{"x", {4, 3}}}, {}, 0, true});
   ASSERT_TRUE(m) << m.error().message();
   const auto inputs = InputsToMeasure(m->engine->model().graph, m->shapes, {});
   ASSERT_TRUE(inputs && m->engine->Run(*inputs));
@@ -153,7 +145,7 @@ TEST_F(ToMeasure, WhatBenchSaysOfRegions) {
 }
 
 TEST_F(ToMeasure, AllOnTheSameInputs) {
-  const std::vector<std::string> files = {"x=" + Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})};
+  const InputFiles files = {{"x", Values("x.npy", Shape{2, 3}, {1, 2, 3, 4, 5, 6})}};
   const auto load = [&](const std::string& path, int batch, bool with_files) {
     WhatToMeasure what;
     what.batch = batch;

@@ -1,5 +1,5 @@
 // Figures of `bench`, on made-up times.
-#include "cli/bench_json.h"
+#include "workflow/bench_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,15 @@
-#include "cli/evaluate.h"
+#include "workflow/evaluate.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
+#include "base/file.h"
+#include "base/printable.h"
+#include "certify/certificate.h"
 #include "ops/op.h"
 #include "profile/interval.h"
+#include "workflow/models.h"
 
 namespace evoq {
 namespace {
@@ -59,14 +64,26 @@ struct Runner {
   }
 };
 
+Status WritePredictions(const EvalResult& result, const std::string& path) {
+  std::string text = "file\tclass\n";
+  for (const auto& [name, index] : result.predictions) text += fmt::format("{}\t{}\n", name, index);
+  return WriteFileAtomic(path, text);
+}
+
 }  // namespace
 
-Result<EvalResult> Evaluate(const EvalJob& job) {
+Result<EvalResult> Evaluate(const EvalJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckThreads(job.threads));
+  if (job.data.empty())
+    return Fail(ErrorCode::kUsage, "expected --data, or --text and --tokenizer");
+  if (!job.predictions.empty()) EVOQ_TRY(CheckOutputPath(job.predictions));
   Runner model, reference;
   EVOQ_ASSIGN(model.engine, LoadEngine(job.model, job.threads));
   EVOQ_ASSIGN(const auto data, OpenData(job.data, model.engine->model().graph, job.model,
                                         job.preprocess, job.labels));
   EvalResult result;
+  result.model = job.model;
+  result.reference = job.reference;
   result.has_reference = !job.reference.empty();
   if (result.has_reference) {
     EVOQ_ASSIGN(reference.engine, LoadEngine(job.reference, job.threads));
@@ -75,7 +92,6 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
   const int64_t count = job.limit > 0 ? std::min(job.limit, data->size()) : data->size();
   std::vector<std::vector<double>> signal(model.engine->model().graph.outputs().size()),
       noise(signal.size());
-  Progress progress("evaluating");
   for (int64_t i = 0; i < count; ++i) {
     EVOQ_ASSIGN(const Sample sample, data->At(i));
     EVOQ_ASSIGN(const std::vector<Tensor> outputs,
@@ -102,8 +118,9 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
       }
     }
     ++result.samples;
-    progress.Update(static_cast<double>(i + 1) / static_cast<double>(count));
+    EVOQ_TRY(follow.At("evaluating", static_cast<double>(i + 1) / static_cast<double>(count)));
   }
+  if (!job.predictions.empty()) EVOQ_TRY(WritePredictions(result, job.predictions));
   result.ms_per_sample = result.samples ? model.ms / static_cast<double>(result.samples) : 0;
   if (!result.has_reference || result.samples == 0) return result;
   const Graph& graph = model.engine->model().graph;
@@ -116,6 +133,37 @@ Result<EvalResult> Evaluate(const EvalJob& job) {
                                     })
                        ->sqnr_db.value;
   return result;
+}
+
+Told Tell(const EvalResult& r) {
+  using nlohmann::json;
+  Told told;
+  told.json = {{"model", r.model},
+               {"samples", r.samples},
+               {"ms_per_sample", r.ms_per_sample},
+               {"top1", r.labelled ? json(r.top1()) : json()},
+               {"top5", r.labelled ? json(r.top5()) : json()},
+               {"agreement", r.has_reference ? json(r.agreement()) : json()}};
+  told.text = FormatPrintable("{}: {} samples, {:.3f} ms per sample\n", r.model, r.samples,
+                              r.ms_per_sample);
+  if (r.labelled)
+    told.text += FormatPrintable("  top-1 {:.4f}  top-5 {:.4f}  ({} of {} right)\n", r.top1(),
+                                 r.top5(), r.correct1, r.labelled);
+  if (!r.labelled && !r.has_reference)
+    told.log.push_back("note: without --labels or --reference only the time is measured");
+  if (!r.has_reference) return told;
+  if (std::isfinite(r.sqnr_db)) told.json["sqnr_db"] = r.sqnr_db;
+  told.json["outputs"] = ToJson(r.outputs);
+  told.text += FormatPrintable(
+      "  top-1 class equal to {} on {:.4f} ({} of {}), {} {:.1f} dB\n", r.reference, r.agreement(),
+      r.agreed, r.samples,
+      r.outputs.size() > 1 ? "signal to noise of the worst output" : "outputs' signal to noise",
+      r.sqnr_db);
+  for (const OutputAccuracy& output : r.outputs) {
+    if (r.outputs.size() > 1)
+      told.text += FormatPrintable("    {:>7.1f} dB  {}\n", output.sqnr_db.value, output.name);
+  }
+  return told;
 }
 
 }  // namespace evoq

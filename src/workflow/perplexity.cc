@@ -1,13 +1,14 @@
-#include "cli/perplexity.h"
+#include "workflow/perplexity.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/file.h"
-#include "cli/bench_json.h"
-#include "cli/common.h"
+#include "base/printable.h"
 #include "data/npy.h"
 #include "data/tokenizer.h"
+#include "workflow/bench_json.h"
+#include "workflow/models.h"
 
 namespace evoq {
 namespace {
@@ -43,7 +44,12 @@ double LossOf(const float* logits, int64_t n, int64_t target) {
 
 double PerplexityResult::perplexity() const { return std::exp(nll); }
 
-Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
+Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckThreads(job.threads));
+  if (job.tokenizer.empty()) return Fail(ErrorCode::kUsage, "--text needs the model's --tokenizer");
+  if (job.window < 1 || job.window > int64_t{1} << 20)
+    return Fail(ErrorCode::kUsage, "--window {}: expected 1 to 1048576", job.window);
+  if (!job.tokens.empty()) EVOQ_TRY(CheckOutputPath(job.tokens));
   EVOQ_ASSIGN(const Tokenizer tokenizer, Tokenizer::Load(job.tokenizer));
   EVOQ_ASSIGN(const std::string text, ReadTextFile(job.text));
   EVOQ_ASSIGN(const std::unique_ptr<Engine> engine, LoadEngine(job.model, job.threads));
@@ -51,17 +57,13 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
   EVOQ_TRY(CheckModel(graph, job.model));
   std::vector<int64_t> tokens = tokenizer.Encode(" " + text);
   tokens.insert(tokens.begin(), Tokenizer::kBegin);
-  if (!job.tokens.empty())
-    EVOQ_TRY(
-        WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens),
-                 job.tokens));
   const auto all = static_cast<int64_t>(tokens.size()) - 1;  // predicted tokens
   if (all < 1) return InvalidInput("{}: no text", job.text);
   const int64_t window = std::min(job.window, all), whole = all / window;
   const int64_t windows = job.limit > 0 ? std::min(job.limit, whole) : whole;
   PerplexityResult result;
+  result.model = job.model;
   double ms = 0;
-  Progress progress("evaluating");
   for (int64_t w = 0; w < windows; ++w) {
     const std::span<const int64_t> seen =
         std::span(tokens).subspan(static_cast<size_t>(w * window), static_cast<size_t>(window));
@@ -82,11 +84,36 @@ Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job) {
     }
     result.tokens += window;
     ++result.windows;
-    progress.Update(static_cast<double>(w + 1) / static_cast<double>(windows));
+    EVOQ_TRY(follow.At("evaluating", static_cast<double>(w + 1) / static_cast<double>(windows)));
   }
+  if (!job.tokens.empty())
+    EVOQ_TRY(
+        WriteNpy(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(tokens.size())}, tokens),
+                 job.tokens));
   result.nll /= static_cast<double>(result.tokens);
   result.ms_per_token = ms / static_cast<double>(result.tokens);
   return result;
+}
+
+Told Tell(const PerplexityResult& r) {
+  const int64_t windows = std::max<int64_t>(r.windows, 1);
+  Told told;
+  told.json = {{"model", r.model},
+               {"samples", r.windows},
+               {"tokens", r.tokens},
+               {"perplexity", r.perplexity()},
+               {"nll", r.nll},
+               {"top1", r.top1()},
+               {"top5", nullptr},
+               {"agreement", nullptr},
+               {"ms_per_sample",
+                r.ms_per_token * static_cast<double>(r.tokens) / static_cast<double>(windows)}};
+  told.text = FormatPrintable(
+      "{}: perplexity {:.4f} (negative log-likelihood {:.5f}) on {} tokens in {} windows of {}; "
+      "{:.4f} of them the first choice; {:.3f} ms per token\n",
+      r.model, r.perplexity(), r.nll, r.tokens, r.windows, r.tokens / windows, r.top1(),
+      r.ms_per_token);
+  return told;
 }
 
 }  // namespace evoq

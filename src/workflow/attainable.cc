@@ -1,8 +1,8 @@
-#include "cli/attainable.h"
+#include "workflow/attainable.h"
 
-#include "cli/quantize.h"
 #include "ops/op.h"
 #include "program/etm.h"
+#include "workflow/calibrate.h"
 
 namespace evoq {
 namespace {

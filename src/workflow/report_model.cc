@@ -1,4 +1,4 @@
-#include "cli/report_model.h"
+#include "workflow/report_model.h"
 
 #include <cmath>
 

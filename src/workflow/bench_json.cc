@@ -1,4 +1,4 @@
-#include "cli/bench_json.h"
+#include "workflow/bench_json.h"
 
 namespace evoq {
 

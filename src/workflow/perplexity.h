@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "base/result.h"
+#include "workflow/follow.h"
+#include "workflow/told.h"
 
 namespace evoq {
 
@@ -16,6 +17,7 @@ struct PerplexityJob {
 };
 
 struct PerplexityResult {
+  std::string model;
   int64_t windows = 0, tokens = 0, right = 0;  // right: tokens that were the model's first choice
   double nll = 0;  // mean negative logarithm of the tokens' probabilities
   double ms_per_token = 0;
@@ -30,6 +32,7 @@ struct PerplexityResult {
 // int64 or int32 [1, S] and whose first output is logits [1, S, pieces], sees windows of it one
 // after the other, each without what came before, and predicts each window's next tokens. What is
 // left at the end is a shorter window only where the text has no whole one.
-Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job);
+Result<PerplexityResult> EvaluatePerplexity(const PerplexityJob& job, const Follow& follow = {});
+Told Tell(const PerplexityResult& result);
 
 }  // namespace evoq

@@ -1,0 +1,120 @@
+#include "workflow/calibrate.h"
+
+#include "certify/samples.h"
+#include "quant/observer.h"
+#include "quant/suspect.h"
+#include "workflow/models.h"
+
+namespace evoq {
+namespace {
+
+PrepareFn PrepareWithEngine(int threads) {
+  return [threads](const Graph& graph) -> Result<RunFn> {
+    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(graph, {threads, {}}));
+    auto shared = std::shared_ptr<Engine>(std::move(engine));
+    return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
+  };
+}
+
+// How many samples of `size` are used, and which one is number `i` of those: evenly spread, at most
+// `limit` (0: all).
+struct Spread {
+  int64_t size, count;
+  Spread(int64_t size, int64_t limit)
+      : size(size), count(limit > 0 ? std::min(size, limit) : size) {}
+  int64_t At(int64_t i) const { return i * size / count; }
+};
+
+// The data set's samples. Refers to `follow`.
+SamplesFn SamplesOf(std::shared_ptr<Dataset> data, int limit, const Follow& follow) {
+  return
+      [data, limit, &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+        const Spread spread(data->size(), limit);
+        for (int64_t i = 0; i < spread.count; ++i) {
+          EVOQ_ASSIGN(const Sample sample, data->At(spread.At(i)));
+          EVOQ_TRY(WithContext(use(sample.inputs), sample.name));
+          EVOQ_TRY(follow.At("calibrating",
+                             static_cast<double>(i + 1) / static_cast<double>(spread.count)));
+        }
+        return {};
+      };
+}
+
+// Those in memory. Refers to them and to `follow`.
+SamplesFn SamplesOf(std::span<const std::vector<Tensor>> samples, int limit, const Follow& follow) {
+  return [samples, limit,
+          &follow](const std::function<Status(std::span<const Tensor>)>& use) -> Status {
+    const Spread spread(static_cast<int64_t>(samples.size()), limit);
+    for (int64_t i = 0; i < spread.count; ++i) {
+      const int64_t at = spread.At(i);
+      EVOQ_TRY(WithContext(use(samples[static_cast<size_t>(at)]), fmt::format("sample {}", at)));
+      EVOQ_TRY(
+          follow.At("calibrating", static_cast<double>(i + 1) / static_cast<double>(spread.count)));
+    }
+    return {};
+  };
+}
+
+// Where the samples of calibration are; empty: nowhere on disk.
+const std::vector<std::string>& CalibrationPaths(const QuantizeJob& job) {
+  return job.calib.empty() && job.calib_random == 0 ? job.data : job.calib;
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph) {
+  if (!job.samples.empty()) return job.samples[0];
+  const std::vector<std::string>& paths =
+      CalibrationPaths(job).empty() ? job.data : CalibrationPaths(job);
+  if (paths.empty()) return std::vector<Tensor>();
+  EVOQ_ASSIGN(const auto data, OpenData(paths, graph, job.model, job.preprocess, ""));
+  EVOQ_ASSIGN(Sample first, data->At(0));
+  return std::move(first.inputs);
+}
+
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                          const Follow& follow, CalibrationNotes* notes) {
+  if (!job.ranges_in.empty()) {
+    EVOQ_ASSIGN(Ranges ranges, LoadRanges(job.ranges_in));
+    notes->warnings = RangeWarnings(graph, ranges);
+    return ranges;
+  }
+  SamplesFn samples;
+  Samples random;
+  const std::vector<std::string>& calib = CalibrationPaths(job);
+  if (!job.samples.empty()) {
+    samples = SamplesOf(job.samples, job.calib_limit, follow);
+    if (!job.calib.empty() || job.calib_random > 0)
+      return Fail(ErrorCode::kUsage,
+                  "calibration samples from memory and --calib exclude each other");
+  } else if (!calib.empty()) {
+    EVOQ_ASSIGN(std::unique_ptr<Dataset> data,
+                OpenData(calib, graph, job.model, job.preprocess, ""));
+    samples = SamplesOf(std::move(data), job.calib_limit, follow);
+  } else if (job.calib_random > 0) {
+    EVOQ_ASSIGN(random, RandomInputs(graph, shapes, job.calib_random));
+    samples = SamplesOf(random.inputs, 0, follow);
+  } else {
+    return Fail(ErrorCode::kUsage,
+                "--scheme {} needs data: --calib DIR, --calib-random N or --ranges F", job.scheme);
+  }
+  auto calibrated =
+      Calibrate(graph, PrepareWithEngine(job.threads), samples, CalibrationOptionsOf(job), notes);
+  if (!random.inputs.empty()) calibrated = WithContext(std::move(calibrated), kMadeUp);
+  return calibrated;
+}
+
+CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job) {
+  CalibrationOptions options;
+  options.percentile = job.percentile;
+  if (!job.observer.empty()) options.observer = FindObserver(job.observer);
+  return options;
+}
+
+Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads) {
+  const Follow nobody;
+  return Calibrate(graph, PrepareWithEngine(threads), SamplesOf(std::span(&sample, 1), 0, nobody),
+                   {});
+}
+
+}  // namespace evoq

@@ -1,0 +1,26 @@
+// The data and the ranges of a quantization.
+#pragma once
+
+#include "workflow/follow.h"
+#include "workflow/quantize.h"
+
+namespace evoq {
+
+// In front of errors that real samples may not have.
+inline constexpr char kMadeUp[] = "on random samples (--calib and --data give real ones)";
+
+// How the job observes.
+CalibrationOptions CalibrationOptionsOf(const QuantizeJob& job);
+
+// The first sample; empty where there is none on disk or in memory.
+Result<std::vector<Tensor>> FirstSample(const QuantizeJob& job, const Graph& graph);
+
+// Those of the job's file or observed on its samples; `shapes` are of random ones. Errors: kUsage
+// where the job names no data.
+Result<Ranges> FindRanges(const QuantizeJob& job, const Graph& graph, const InputShapes& shapes,
+                          const Follow& follow, CalibrationNotes* notes);
+
+// Ranges of one sample: for quantized models of which only the speed matters.
+Result<Ranges> RangesOf(const Graph& graph, const std::vector<Tensor>& sample, int threads);
+
+}  // namespace evoq

@@ -1,0 +1,103 @@
+#include "workflow/models.h"
+
+#include <filesystem>
+
+#include "onnx/onnx.h"
+#include "ops/driver.h"
+
+namespace evoq {
+
+Status CheckSizes(const InputShapes& shapes, bool free) {
+  for (const auto& [name, sizes] : shapes) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] < 1 && !(free && sizes[i] == -1))
+        return Fail(ErrorCode::kUsage, "shape of {}: dimension {} has size {}, expected at least 1",
+                    name, i, sizes[i]);
+    }
+  }
+  return {};
+}
+
+Status CheckThreads(int threads) {
+  if (threads >= 0 && threads <= 1024) return {};
+  return Fail(ErrorCode::kUsage, "{} threads, expected 0 to 1024", threads);
+}
+
+Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed) {
+  EVOQ_TRY(CheckSizes(fixed, /*free=*/true));
+  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
+  EVOQ_TRY(FixShapes(graph, fixed));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), onnx_path));
+  return graph;
+}
+
+Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch) {
+  if (batch <= 0) return shapes;
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    if (!input.type.shape.ranked() || input.type.shape.rank() == 0) continue;
+    auto [it, added] = shapes.emplace(input.name, input.type.shape.sizes());
+    if (input.type.shape[0].known() && input.type.shape[0].value != batch)
+      return Fail(ErrorCode::kUsage, "--batch {}: input {} has the fixed shape {}", batch,
+                  input.name, input.type.shape.ToString());
+    it->second[0] = batch;
+    for (size_t i = 1; i < it->second.size(); ++i) {
+      if (it->second[i] < 0)
+        return Fail(ErrorCode::kUsage, "input {} is {}: name its sizes with --shape {}=...",
+                    input.name, input.type.shape.ToString(), input.name);
+    }
+  }
+  return shapes;
+}
+
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
+                                           const InputShapes& shapes, bool stored_tuning) {
+  return Engine::Load(path, {threads, shapes, stored_tuning});
+}
+
+std::string FindPreprocess(const std::string& model_path, const std::string& given) {
+  if (!given.empty()) return given;
+  std::filesystem::path beside(model_path);
+  beside.replace_extension(".preprocess.json");
+  return std::filesystem::exists(beside) ? beside.string() : "";
+}
+
+std::vector<InputSpec> InputsOf(const Graph& graph) {
+  std::vector<InputSpec> inputs;
+  for (ValueId id : graph.inputs()) {
+    const Value& input = graph.value(id);
+    const bool ranked = input.type.shape.ranked();
+    inputs.push_back({input.name, ranked ? input.type.shape.sizes() : std::vector<int64_t>(),
+                      input.type.dtype, ranked});
+  }
+  return inputs;
+}
+
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
+                                          const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess,
+                                          const std::string& labels) {
+  DatasetOptions options;
+  if (const std::string file = FindPreprocess(model_path, preprocess); !file.empty()) {
+    EVOQ_ASSIGN(options.preprocess, LoadPreprocess(file));
+  }
+  options.labels = labels;
+  return OpenInputs(sources, InputsOf(graph), options);
+}
+
+int64_t FloatWeightBytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    if (!v.is_constant() || v.users.empty()) continue;
+    const bool bias = v.type.dtype == DType::kInt32 && v.type.shape.rank() == 1;
+    if (IsFloat(v.type.dtype) || v.type.quantized() || bias)
+      bytes += 4 * v.type.shape.elements().value_or(0);
+  }
+  for (NodeId id : graph.order()) {
+    for (const auto& body : graph.node(id).bodies) bytes += FloatWeightBytes(*body);
+  }
+  return bytes;
+}
+
+}  // namespace evoq

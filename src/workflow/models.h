@@ -1,0 +1,51 @@
+// Loading models, and data for their inputs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/inputs.h"
+#include "engine/engine.h"
+
+namespace evoq {
+
+// .npy files with the content of inputs, by name.
+using InputFiles = std::map<std::string, std::string>;
+
+// Sizes to plan for are at least 1; with `free`, -1 leaves one free. Errors: kUsage.
+Status CheckSizes(const InputShapes& shapes, bool free = false);
+// Errors: kUsage for other numbers than 0 to 1024.
+Status CheckThreads(int threads);
+
+// The optimized graph of an .onnx, with sizes of its inputs fixed for good (-1: stays free).
+// Errors: kUsage for those; the ones of import and passes.
+Result<Graph> LoadGraph(const std::string& onnx_path, const InputShapes& fixed);
+
+// Shapes for a batch of `batch` samples: dimension 0 of every input becomes `batch` where the model
+// leaves it free, over what `shapes` says. Errors: kUsage when the model fixes it to another size.
+Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t batch);
+
+// Loads an .onnx or .etm.
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
+                                           const InputShapes& shapes = {},
+                                           bool stored_tuning = true);
+
+// What the inputs of a model take.
+std::vector<InputSpec> InputsOf(const Graph& graph);
+
+// A data set for the model's inputs; `preprocess` and `labels` may be empty. Looks for
+// MODEL.preprocess.json beside the model when `preprocess` is empty and the data needs one.
+Result<std::unique_ptr<Dataset>> OpenData(const std::vector<std::string>& sources,
+                                          const Graph& graph, const std::string& model_path,
+                                          const std::string& preprocess, const std::string& labels);
+// The preprocess file to use, "" when there is none.
+std::string FindPreprocess(const std::string& model_path, const std::string& given);
+
+// Bytes of all float32 weights that the model's constants, those of subgraphs too, stand for:
+// elements of float and quantized constants x 4. The bias of a quantized operator (int32) counts as
+// float32 too.
+int64_t FloatWeightBytes(const Graph& graph);
+
+}  // namespace evoq

@@ -1,0 +1,45 @@
+#include "workflow/optimize.h"
+
+#include "base/file.h"
+#include "base/printable.h"
+#include "onnx/onnx.h"
+#include "passes/pass.h"
+
+namespace evoq {
+
+Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow) {
+  EVOQ_TRY(CheckOutputPath(job.output));
+  EVOQ_TRY(follow.At("loading", 0));
+  EVOQ_ASSIGN(Graph graph, ImportOnnx(job.model));
+  Optimized out{.model = job.model, .output = job.output};
+  out.nodes_before = graph.order().size();
+  PassOptions options;
+  options.disable = job.disable;
+  options.stop_after = job.stop_after;
+  options.log = [&](const PassDef& pass, int changes, const Graph& now) {
+    if (changes == 0) return;
+    out.passes.push_back({pass.name, changes, now.order().size()});
+    if (job.log) job.log(out.passes.back());
+  };
+  EVOQ_TRY(follow.At("optimizing", 0));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, options), job.model));
+  EVOQ_TRY(follow.At("writing", 0));
+  EVOQ_TRY(ExportOnnx(graph, job.output));
+  out.nodes_after = graph.order().size();
+  return out;
+}
+
+Told Tell(const Optimized& optimized) {
+  Told told;
+  nlohmann::json passes = nlohmann::json::array();
+  for (const PassRun& run : optimized.passes)
+    passes.push_back({{"pass", run.pass}, {"changes", run.changes}, {"nodes", run.nodes}});
+  told.json = {{"nodes_before", optimized.nodes_before},
+               {"nodes_after", optimized.nodes_after},
+               {"passes", passes}};
+  told.text = FormatPrintable("{}: {} nodes -> {} -> {}\n", optimized.model, optimized.nodes_before,
+                              optimized.nodes_after, optimized.output);
+  return told;
+}
+
+}  // namespace evoq

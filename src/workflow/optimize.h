@@ -1,0 +1,35 @@
+// The graph passes alone: ONNX to ONNX.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "workflow/follow.h"
+#include "workflow/told.h"
+
+namespace evoq {
+
+// What a pass changed.
+struct PassRun {
+  std::string pass;
+  int changes = 0;
+  size_t nodes = 0;  // afterwards
+};
+
+struct OptimizeJob {
+  std::string model, output;                // .onnx
+  std::vector<std::string> disable;         // glob patterns of passes
+  int stop_after = -1;                      // so many passes that change something; negative: all
+  std::function<void(const PassRun&)> log;  // hears of each that changed something; may be null
+};
+
+struct Optimized {
+  std::string model, output;
+  size_t nodes_before = 0, nodes_after = 0;
+  std::vector<PassRun> passes;  // those that changed something
+};
+
+Result<Optimized> Optimize(const OptimizeJob& job, const Follow& follow = {});
+Told Tell(const Optimized& optimized);
+
+}  // namespace evoq

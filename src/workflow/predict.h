@@ -1,0 +1,36 @@
+// What each quantization scheme would give.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "predict/predict.h"
+#include "workflow/follow.h"
+#include "workflow/models.h"
+#include "workflow/told.h"
+
+namespace evoq {
+
+struct PredictJob {
+  std::string model;                 // .onnx
+  std::vector<std::string> schemes;  // names of `evoq list methods`; empty: all
+  InputShapes shapes;
+  InputFiles inputs;  // content of inputs of a model whose steps depend on data
+  int batch = 0;
+  std::string limits;  // of another machine: what `evoq limits --json F` wrote there; "": this one
+  std::string ranges;  // that were calibrated; "": assumed ones
+  bool check = false;  // also run each model
+  int threads = 0;
+};
+
+struct Predicted {
+  Forecast forecast;
+  std::vector<std::string> warnings;
+};
+
+// Errors: kUsage for an .etm and options that do not fit; those of import, and of Predict of a
+// graph.
+Result<Predicted> Predict(const PredictJob& job, const Follow& follow = {});
+Told Tell(const Predicted& predicted);
+
+}  // namespace evoq

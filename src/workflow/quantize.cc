@@ -1,0 +1,300 @@
+#include "workflow/quantize.h"
+
+#include <chrono>
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "engine/region_run.h"
+#include "onnx/model_bytes.h"
+#include "onnx/onnx.h"
+#include "ops/op.h"
+#include "program/etm.h"
+#include "quant/observer.h"
+#include "quant/unfuse.h"
+#include "workflow/calibrate.h"
+#include "workflow/models.h"
+#include "workflow/tuning.h"
+
+namespace evoq {
+namespace {
+
+InputShapes SizesOf(const Graph& graph, std::span<const Tensor> inputs) {
+  InputShapes shapes;
+  for (size_t i = 0; i < std::min(inputs.size(), graph.inputs().size()); ++i) {
+    if (inputs[i].type().is_tensor())
+      shapes[graph.value(graph.inputs()[i]).name] = inputs[i].sizes();
+  }
+  return shapes;
+}
+
+// The sizes of all inputs to plan, tune and measure for: --shape's, else the model's with a batch
+// of 1, else the first sample's. Empty where nobody names them: the first run of the file will.
+Result<InputShapes> ShapesToPlanFor(const QuantizeJob& job, const Graph& graph) {
+  InputShapes shapes = job.shapes;
+  Graph bound = graph;
+  Status named = BindShapes(bound, shapes);
+  if (!named && (!shapes.empty() || named.error().code() != ErrorCode::kUsage))
+    return tl::unexpected(std::move(named.error()));
+  if (!named) {
+    EVOQ_ASSIGN(const std::vector<Tensor> first, FirstSample(job, graph));
+    shapes = SizesOf(graph, first);
+    if (shapes.empty()) return shapes;
+    EVOQ_TRY(BindShapes(bound, shapes));
+  }
+  shapes.clear();
+  for (ValueId id : bound.inputs()) {
+    if (bound.value(id).type.is_tensor())
+      shapes[bound.value(id).name] = bound.value(id).type.shape.sizes();
+  }
+  return shapes;
+}
+
+// The layers of subgraphs, named after the nodes that run them: methods leave them as they are.
+std::vector<std::string> LayersInSubgraphs(const Graph& graph, const std::string& prefix = "") {
+  std::vector<std::string> names;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!prefix.empty() && HasRealWeights(node)) names.push_back(prefix + node.name);
+    for (const auto& body : node.bodies) {
+      const std::vector<std::string> inner = LayersInSubgraphs(*body, prefix + node.name + "/");
+      names.insert(names.end(), inner.begin(), inner.end());
+    }
+  }
+  return names;
+}
+
+void Count(const Decision& decision, StepCounts& counts) {
+  ++counts.total;
+  counts.int8 += decision.precision == "int8";
+  counts.bf16 += decision.precision == "bf16";
+  counts.floats += decision.precision == "float32";
+}
+
+StepCounts NodesOf(const QuantizeReport& report) {
+  return {report.nodes_total, report.nodes_int8, report.nodes_bf16, report.nodes_float};
+}
+
+void NoteLeftFloat(const std::vector<std::string>& in_subgraphs, QuantizeReport& report) {
+  for (const std::string& name : in_subgraphs)
+    report.float_reasons.emplace(name, "in-subgraph: quantization leaves subgraphs as they are");
+  report.nodes_total += static_cast<int>(in_subgraphs.size());
+  report.nodes_float += static_cast<int>(in_subgraphs.size());
+}
+
+// The steps that a run of the model takes by precision: those of its plan. Without one, those of a
+// run on the first sample, else on made-up inputs of `shapes`; where that cannot run, the nodes
+// that were quantized or not, and why.
+void CountSteps(const QuantizeJob& job, const Model& model, const InputShapes& shapes,
+                const QuantizeReport& report, Quantized& out) {
+  if (!model.plans.empty()) {
+    for (const auto& [node, decision] : model.plans[0].decisions) Count(decision, out.steps);
+    return;
+  }
+  const auto run = [&]() -> Result<std::unique_ptr<RegionRun>> {
+    EVOQ_ASSIGN(std::vector<Tensor> sample, FirstSample(job, model.graph));
+    const bool made_up = sample.empty();
+    if (made_up) {
+      EVOQ_ASSIGN(Samples random, RandomInputs(model.graph, shapes, 1));
+      sample = std::move(random.inputs[0]);
+    }
+    EVOQ_ASSIGN(const Isa isa, SelectIsa());
+    auto ran = RegionRun::Create(model.graph, std::make_shared<PackCache>(), isa, job.threads,
+                                 std::move(sample));
+    return made_up ? WithContext(std::move(ran), kMadeUp) : std::move(ran);
+  };
+  if (const auto ran = run(); ran) {
+    for (const Step& step : (*ran)->program().steps) Count(step.decision, out.steps);
+  } else {
+    out.steps_why =
+        "nodes are counted, because the steps of a run are not known: " + ran.error().message();
+    out.steps = NodesOf(report);
+  }
+}
+
+int64_t QuantizedWeightBytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (int i = 0; i < graph.value_count(); ++i) {
+    const Value& v = graph.value(ValueId{i});
+    const bool bytes_of_weights =
+        DTypeBits(v.type.dtype) <= 8 && v.type.dtype != DType::kBool && v.type.shape.rank() >= 2;
+    const bool smaller = v.type.quantized() || v.type.dtype == DType::kBfloat16 || bytes_of_weights;
+    if (v.is_constant() && smaller) bytes += v.type.bytes().value_or(0);
+  }
+  return bytes;
+}
+
+// What is written, and the steps of it.
+struct Made {
+  std::optional<Graph> graph;  // of an .onnx
+  std::optional<Model> model;  // of an .etm
+  QuantizeReport report;
+};
+
+Status Write(const QuantizeJob& job, const Made& made) {
+  return made.graph ? ExportOnnx(*made.graph, job.output) : WriteEtm(*made.model, job.output);
+}
+
+Status CheckCertifiable(const QuantizeJob& job) {
+  if (LowerExtension(job.output) == ".onnx")
+    return Fail(ErrorCode::kUsage, "{}: promises are kept in an .etm", job.output);
+  if (job.tune)
+    return Fail(
+        ErrorCode::kUsage,
+        "--tune: the certificate is about the defaults; `evoq compile {} --tune` adds to them",
+        job.output);
+  if (job.data.empty() && job.calib_random == 0)
+    return Fail(ErrorCode::kUsage,
+                "--scheme auto, --max-drop, --min-sqnr and --never-slower need data to measure on: "
+                "--data DIR or --calib-random N");
+  return {};
+}
+
+Result<Certified> Certify(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
+                          const Ranges& ranges, const QuantizeOptions& options,
+                          const Follow& follow) {
+  Samples samples;
+  if (job.data.empty()) {
+    EVOQ_ASSIGN(samples, RandomInputs(graph, shapes, job.calib_random));
+  } else {
+    EVOQ_ASSIGN(const auto data, OpenData(job.data, graph, job.model, job.preprocess, job.labels));
+    EVOQ_ASSIGN(samples, LoadSamples(*data, job.data_limit));
+  }
+  CertifyJob certify;
+  certify.onnx_path = job.model;
+  certify.data_limit = job.data_limit;
+  if (const std::string file = FindPreprocess(job.model, job.preprocess);
+      !job.data.empty() && !file.empty()) {
+    EVOQ_ASSIGN(certify.preprocess, ReadTextFile(file, 1 << 20));
+  }
+  certify.scheme = job.scheme;
+  certify.promise = job.promise;
+  certify.search_s = job.search_s;
+  certify.measure_s = job.measure_s;
+  certify.choose.graph = std::move(graph);
+  certify.choose.shapes = shapes;
+  certify.choose.ranges = ranges;
+  certify.choose.options = options;
+  certify.choose.threads = job.threads;
+  certify.choose.progress = follow.Stages();
+  auto certified = QuantizeCertified(std::move(certify), samples);
+  if (samples.random > 0) certified = WithContext(std::move(certified), kMadeUp);
+  return WithContext(std::move(certified), job.model);
+}
+
+// The numbers and names of a job.
+Status CheckJob(const QuantizeJob& job) {
+  if (FindMethod(job.scheme) == nullptr && job.scheme != "auto")
+    return Fail(ErrorCode::kUsage, "--scheme {}: not one of `evoq list methods`", job.scheme);
+  if (IsEtmFile(job.model))
+    return Fail(ErrorCode::kUsage, "{} is compiled already; quantize the .onnx", job.model);
+  if (!job.observer.empty() && FindObserver(job.observer) == nullptr)
+    return Fail(ErrorCode::kUsage, "--observer {}: not one of `evoq list observers`", job.observer);
+  if (FindQdqTarget(job.target) == nullptr)
+    return Fail(ErrorCode::kUsage, "--target {}: no runtime that an .onnx is written for",
+                job.target);
+  const std::pair<const char*, int> counts[] = {{"--calib-random", job.calib_random},
+                                                {"--calib-limit", job.calib_limit},
+                                                {"--data-limit", job.data_limit}};
+  for (const auto& [option, count] : counts) {
+    if (count < 0) return Fail(ErrorCode::kUsage, "{} {}: expected at least 0", option, count);
+  }
+  const std::pair<const char*, double> times[] = {{"--search-s", job.search_s},
+                                                  {"--measure-s", job.measure_s}};
+  for (const auto& [option, seconds] : times) {
+    if (!(seconds > 0))
+      return Fail(ErrorCode::kUsage, "{} {}: expected more than 0", option, seconds);
+  }
+  if (const auto& drop = job.promise.max_drop; drop && !(*drop >= 0 && *drop <= 100))
+    return Fail(ErrorCode::kUsage, "--max-drop {}: expected 0 to 100", *drop);
+  EVOQ_TRY(CheckThreads(job.threads));
+  EVOQ_TRY(CheckSizes(job.shapes));
+  EVOQ_TRY(CheckSizes(job.fixed, /*free=*/true));
+  if (job.certified()) EVOQ_TRY(CheckCertifiable(job));
+  EVOQ_TRY(CheckOutputPath(job.output));
+  return job.ranges_out.empty() ? Status() : CheckOutputPath(job.ranges_out);
+}
+
+QuantizeOptions OptionsOf(const QuantizeJob& job) {
+  QuantizeOptions options;
+  options.per_channel = !job.per_tensor;
+  options.activation = job.signed_activations ? DType::kInt8 : DType::kUint8;
+  options.symmetric_activations = job.symmetric;
+  options.exclude = job.exclude;
+  if (LowerExtension(job.output) == ".onnx" && job.target != "evoq")
+    options.target = FindQdqTarget(job.target);
+  return options;
+}
+
+// Quantizes the graph, with a certificate or without one.
+Result<Made> Make(const QuantizeJob& job, Graph graph, const InputShapes& shapes,
+                  const Ranges& ranges, const Follow& follow, Quantized& out) {
+  const std::vector<std::string> in_subgraphs = LayersInSubgraphs(graph);
+  const QuantizeOptions options = OptionsOf(job);
+  const auto note = [&](Graph& quantized) {
+    quantized.metadata["evoq.scheme"] = job.scheme;
+    quantized.metadata["evoq.float_weight_bytes"] = std::to_string(out.float_weight_bytes);
+    out.quantized_weight_bytes = QuantizedWeightBytes(quantized);
+  };
+  Made made;
+  if (job.certified()) {
+    EVOQ_ASSIGN(out.certified, Certify(job, std::move(graph), shapes, ranges, options, follow));
+    made.model = std::move(out.certified->model);
+    made.report = std::move(out.certified->report);
+    note(made.model->graph);
+    NoteLeftFloat(in_subgraphs, made.report);
+    return made;
+  }
+  EVOQ_TRY(follow.At("quantizing", 0));
+  EVOQ_ASSIGN(made.report,
+              WithContext(FindMethod(job.scheme)->run(graph, ranges, options), job.model));
+  NoteLeftFloat(in_subgraphs, made.report);
+  note(graph);
+  if (LowerExtension(job.output) == ".onnx") {
+    made.graph = std::move(graph);
+    return made;
+  }
+  EVOQ_TRY(follow.At("compiling", 0));
+  EVOQ_ASSIGN(made.model, WithContext(LowerAndPack(std::move(graph), shapes), job.model));
+  if (job.tune) {
+    EVOQ_ASSIGN(out.tuning, WithContext(Tune(*made.model, job.threads, shapes, follow), job.model));
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow) {
+  const auto start = std::chrono::steady_clock::now();
+  EVOQ_TRY(CheckJob(job));
+  EVOQ_TRY(follow.At("loading", 0));
+  EVOQ_ASSIGN(Graph graph, LoadGraph(job.model, job.fixed));
+  EVOQ_ASSIGN(const InputShapes shapes, ShapesToPlanFor(job, graph));
+  Quantized out{.model = job.model, .output = job.output};
+  out.float_weight_bytes = FloatWeightBytes(graph);
+  EVOQ_ASSIGN(out.input_bytes, ModelFileBytes(job.model));
+  CalibrationNotes notes;
+  Ranges ranges;
+  if (const QuantMethod* method = FindMethod(job.scheme);
+      method == nullptr || method->needs_calibration) {
+    EVOQ_ASSIGN(ranges, FindRanges(job, graph, shapes, follow, &notes));
+  }
+  out.samples_used = notes.samples;
+  EVOQ_ASSIGN(const Made made, Make(job, std::move(graph), shapes, ranges, follow, out));
+  EVOQ_TRY(follow.At("writing", 0));
+  if (notes.samples > 0 && !job.ranges_out.empty())
+    EVOQ_TRY(SaveRanges(ranges, CalibrationOptionsOf(job), job.ranges_out));
+  EVOQ_TRY(Write(job, made));
+  if (made.graph) {
+    out.steps = NodesOf(made.report);
+  } else {
+    CountSteps(job, *made.model, shapes, made.report, out);
+  }
+  out.warnings = std::move(notes.warnings);
+  out.warnings.insert(out.warnings.end(), made.report.warnings.begin(), made.report.warnings.end());
+  out.float_reasons = made.report.float_reasons;
+  out.output_bytes = WrittenBytes(job.output);
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return out;
+}
+
+}  // namespace evoq

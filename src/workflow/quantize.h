@@ -1,0 +1,75 @@
+// The whole way from a model file to a quantized one.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "certify/certify.h"
+#include "workflow/follow.h"
+#include "workflow/told.h"
+
+namespace evoq {
+
+struct QuantizeJob {
+  std::string model, output;       // .onnx -> .etm or .onnx
+  std::string scheme = "int8";     // a method, or "auto"
+  std::vector<std::string> calib;  // a data set (data/inputs.h)
+  std::string preprocess;
+  std::span<const std::vector<Tensor>> samples;  // these instead, by sample, by input
+  int calib_random = 0;                          // this many random samples instead
+  int calib_limit = 200;  // at most so many samples, evenly spread over the data set; 0: all
+  std::string observer;   // "" is the method's default
+  double percentile = 99.99;
+  std::string ranges_in, ranges_out;
+  std::vector<std::string> exclude;  // glob patterns of nodes that stay float
+  InputShapes shapes;                // to plan, tune and measure for, and of random samples
+  InputShapes fixed;                 // sizes that are fixed for good; -1 stays free
+  bool per_tensor = false;
+  bool signed_activations = false;
+  bool symmetric = false;
+  std::string target =
+      "ort";  // of an .onnx: the runtime that its Q/DQ pairs are placed for (quant/unfuse.h)
+  bool tune = false;  // of an .etm: measure each step's choices (docs/tuning.md)
+  int threads = 0;
+
+  // A certificate (docs/certificate.md): of --scheme auto, and of any scheme with a promise.
+  Promise promise;
+  std::vector<std::string>
+      data;  // what accuracy is measured on; also calibrates when `calib` is empty
+  std::string labels;
+  int data_limit = 2000;  // at most so many samples, evenly spread over the data set; 0: all
+  double search_s = 60, measure_s = 6;
+
+  bool certified() const {
+    return scheme == "auto" || promise.max_drop || promise.min_sqnr_db || promise.never_slower;
+  }
+};
+
+// Steps of a run by precision.
+struct StepCounts {
+  int total = 0, int8 = 0, bf16 = 0, floats = 0;
+};
+
+struct Quantized {
+  std::string model, output;
+  int64_t input_bytes = 0, output_bytes = 0;  // of the files
+  int64_t float_weight_bytes = 0, quantized_weight_bytes = 0;
+  int samples_used = 0;  // of the calibration
+  StepCounts steps;
+  std::string steps_why;  // why nodes were counted, not steps; "": steps were
+  std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
+  std::vector<std::string> warnings;
+  std::optional<TuneReport> tuning;
+  std::optional<Certified> certified;  // without its model
+  double seconds = 0;
+};
+
+// Writes job.output, and job.ranges_out, at the end. Errors: kUsage for options that do not fit;
+// kConditionFailed where a promise is not kept or the caller stopped it: nothing is written then;
+// those of import, data, quantization and files.
+Result<Quantized> Quantize(const QuantizeJob& job, const Follow& follow = {});
+Told Tell(const Quantized& done);
+
+}  // namespace evoq

@@ -1,0 +1,103 @@
+// How a quantized model is shown.
+#include <algorithm>
+
+#include "base/ms_text.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "workflow/quantize.h"
+#include "workflow/tuning.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+void TellCertified(const Certified& certified, Told& told) {
+  json tried = json::array();
+  for (const TriedPlan& plan : certified.chosen.tried) {
+    tried.push_back({{"plan", plan.name}, {"p50_ms", plan.ms}, {"keeps", plan.keeps}});
+    if (plan.accuracy.samples > 0) tried.back()["accuracy"] = ToText(plan.accuracy);
+    told.text += FormatPrintable(
+        "  tried {}: {} ms{}\n", plan.name, MsText(plan.ms),
+        plan.accuracy.samples == 0
+            ? ""
+            : fmt::format(", {}{}", ToText(plan.accuracy), plan.keeps ? "" : ": too much"));
+  }
+  if (!certified.why_float.empty())
+    told.text += FormatPrintable("  the float model is written: {}\n", certified.why_float);
+  told.text += PrintableLines(ToText(certified.certificate));
+  json& out = told.json;
+  out["certificate"] = ToJson(certified.certificate);
+  out["certificate"]["float_model"].erase("graph");
+  out["certificate"]["float_model"].erase("classes");
+  out["tried"] = std::move(tried);
+  out["search"] = {{"seconds", certified.chosen.seconds},
+                   {"candidates", certified.chosen.candidates},
+                   {"accuracies", certified.chosen.accuracies},
+                   {"out_of_time", certified.chosen.out_of_time}};
+  out["why_float"] = certified.why_float;
+  const auto& spent = certified.spent;
+  out["spent"] = {{"reference_s", spent.reference_s},
+                  {"search_s", spent.search_s},
+                  {"accuracy_s", spent.accuracy_s},
+                  {"speed_s", spent.speed_s}};
+}
+
+// Nodes that stay float, by reason: the commonest first, the first few names of each. The JSON has
+// them all.
+std::string FloatReasonsText(const std::map<std::string, std::string>& reasons) {
+  std::map<std::string, std::vector<std::string>> nodes;
+  for (const auto& [node, reason] : reasons) nodes[reason].push_back(node);
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups(nodes.begin(), nodes.end());
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::string text;
+  for (const auto& [reason, names] : groups) {
+    const std::span<const std::string> first(names.data(), std::min<size_t>(names.size(), 3));
+    text += FormatPrintable("  float: {:3} ({}{}): {}\n", names.size(), Joined(first, ", "),
+                            names.size() > 3 ? ", ..." : "", reason);
+  }
+  return text;
+}
+
+}  // namespace
+
+Told Tell(const Quantized& done) {
+  Told told;
+  told.json = {{"input_bytes", done.input_bytes},
+               {"output_bytes", done.output_bytes},
+               {"float_weight_bytes", done.float_weight_bytes},
+               {"quantized_weight_bytes", done.quantized_weight_bytes},
+               {"samples_used", done.samples_used},
+               {"steps_total", done.steps.total},
+               {"steps_int8", done.steps.int8},
+               {"steps_bf16", done.steps.bf16},
+               {"steps_float", done.steps.floats},
+               {"float_reasons", done.float_reasons},
+               {"warnings", done.warnings},
+               {"seconds", done.seconds}};
+  if (done.tuning) {
+    const Told tuned = Tell(*done.tuning);
+    told.json["tuning"] = tuned.json;
+    told.text += tuned.text;
+    told.log = tuned.log;
+  }
+  if (done.certified) TellCertified(*done.certified, told);
+  const bool bf16 = done.steps.bf16 > 0;
+  told.text += FormatPrintable(
+      "{} -> {}: {} -> {} ({:.3f} of the float32 weights), {} of {} steps {}, {} float, {:.1f} s\n",
+      done.model, done.output, HumanBytes(done.input_bytes), HumanBytes(done.output_bytes),
+      static_cast<double>(done.output_bytes) /
+          std::max(static_cast<double>(done.float_weight_bytes), 1.0),
+      bf16 ? done.steps.bf16 : done.steps.int8, done.steps.total, bf16 ? "bf16" : "int8",
+      done.steps.floats, done.seconds);
+  if (!done.steps_why.empty()) {
+    told.json["steps_why"] = done.steps_why;
+    told.text += FormatPrintable("  {}\n", done.steps_why);
+  }
+  told.text += FloatReasonsText(done.float_reasons);
+  for (const std::string& warning : done.warnings) told.log.push_back("warning: " + warning);
+  return told;
+}
+
+}  // namespace evoq
