@@ -1,14 +1,14 @@
 """The verbs of the command line as functions: the same options, the same JSON, as dicts.
 
-An option that is not given is left to the command: its defaults stand in one place.
+An option that is not given keeps its default, which stands in one place, in C++. Any function takes
+`progress`, called with the stage and how much of it is done, from 0 to 1; Ctrl-C and an exception
+that it raises stop the work, and nothing is written.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,17 +16,18 @@ import numpy as np
 
 from . import _evoq
 from ._error import Error
+from ._job import Progress, Report, fill, report_of, text_of
 from ._source import as_file
 
 Shapes = Mapping[str, Sequence[int]]
 FixedShapes = Mapping[str, Sequence[int | None]]
 
-
-class Report(dict):
-    """What a tool found: the JSON of ``evoq VERB --json`` as a dict. ``print(report.text)`` shows
-    what the command prints."""
-
-    text: str = ""
+# Options of `explain` that name another runtime's files.
+FOREIGN = sorted(
+    name
+    for name, field in vars(_evoq.ForeignJob).items()
+    if isinstance(field, property) and name != "baseline"
+)
 
 
 def _arguments(options: Mapping[str, Any]) -> list[str]:
@@ -42,17 +43,19 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
                 shape = "x".join("?" if size is None else str(int(size)) for size in sizes)
                 arguments.append(f"{option}={key}={shape}")
         elif isinstance(value, (list, tuple, set, frozenset)):
-            arguments += [f"{option}={_text(item)}" for item in value]
+            arguments += [f"{option}={text_of(item)}" for item in value]
         else:
-            arguments.append(f"{option}={_text(value)}")
+            arguments.append(f"{option}={text_of(value)}")
     return arguments
 
 
-def _text(value: Any) -> str:
-    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else str(value)
-
-
-def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **options: Any) -> Report:
+def tool(
+    verb: str,
+    *models: Any,
+    samples: Sequence[Sequence[Any]] = (),
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
     """Runs any verb of the command line (``evoq --help``) in this process.
 
     models: what stands without a dash: paths, bytes of ONNX files or onnx.ModelProtos.
@@ -67,16 +70,22 @@ def tool(verb: str, *models: Any, samples: Sequence[Sequence[Any]] = (), **optio
     """
     with contextlib.ExitStack() as stack:
         paths = [stack.enter_context(as_file(model)) for model in models]
-        text, out, log = _evoq.verb(
-            verb, [*_arguments(options), "--", *paths], [list(s) for s in samples]
+        found = _evoq.verb(
+            verb, [*_arguments(options), "--", *paths], [list(s) for s in samples], progress
         )
-    for line in log:
-        if line.startswith("warning: "):
-            warnings.warn(line.removeprefix("warning: "), RuntimeWarning, stacklevel=3)
-    found = json.loads(text)
-    report = Report(found if isinstance(found, dict) else {"items": found})
-    report.text = out
-    return report
+    return report_of(found, stacklevel=4)
+
+
+def _run(verb: str, job: Any, progress: Progress | None, models: Mapping[str, Any], **options: Any):
+    """The task of that name in the extension. models: fields that are models, or None."""
+    with contextlib.ExitStack() as stack:
+        paths = {
+            name: stack.enter_context(as_file(model))
+            for name, model in models.items()
+            if model is not None
+        }
+        fill(job, verb.partition("_")[0], {**options, **paths})
+        return report_of(getattr(_evoq, verb)(job, progress=progress), stacklevel=4)
 
 
 def inspect(model: Any, *, shapes: Shapes | None = None) -> Report:
@@ -96,6 +105,7 @@ def optimize(
     disable: Sequence[str] = (),
     stop_after: int | None = None,
     config: Any = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Runs the graph passes only and writes ONNX to `output`.
@@ -104,15 +114,11 @@ def optimize(
     change something.
     config: these options as a JSON file. Returns ``nodes_before``, ``nodes_after`` and ``passes``.
     """
-    return tool(
-        "optimize",
-        model,
-        output=output,
-        disable=list(disable),
-        stop_after=stop_after,
-        config=config,
-        **options,
-    )
+    job = _evoq.OptimizeJob()
+    fill(job, "optimize", {"disable": list(disable), "stop_after": stop_after})
+    if config is not None:
+        job.read_config(text_of(config))
+    return _run("optimize", job, progress, {"model": model}, output=output, **options)
 
 
 def compile(
@@ -123,6 +129,7 @@ def compile(
     fixed_shapes: FixedShapes | None = None,
     tune: bool = False,
     threads: int | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Writes a model as .etm to `output` without a change of precision.
@@ -133,9 +140,11 @@ def compile(
     threads, and keep it in the file. Returns ``output_bytes``, ``float_weight_bytes``,
     ``steps_total``.
     """
-    return tool(
+    return _run(
         "compile",
-        model,
+        _evoq.CompileJob(),
+        progress,
+        {"model": model},
         output=output,
         shape=shapes,
         fix_shape=fixed_shapes,
@@ -213,6 +222,7 @@ def quantize(
     tune: bool = False,
     config: Any = None,
     threads: int | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Quantizes a model and writes it to `output`: .etm, or .onnx with QuantizeLinear and
@@ -250,35 +260,41 @@ def quantize(
         and calibration
         and all(isinstance(data, (str, bytes, os.PathLike)) for data in calibration.values())
     ):
-        options["calib"] = [f"{name}={_text(path)}" for name, path in calibration.items()]
+        options["calib"] = [f"{name}={text_of(path)}" for name, path in calibration.items()]
     elif isinstance(calibration, int):
         options["calib_random"] = calibration
     elif calibration is not None:
         samples = _samples(model, calibration)
-    return tool(
+    job = _evoq.QuantizeJob()
+    if config is not None:
+        job.read_config(text_of(config))
+    fill(
+        job,
         "quantize",
-        model,
-        samples=samples,
-        output=output,
-        scheme=scheme,
-        calib_limit=calibration_limit,
-        preprocess=preprocess,
-        observer=observer,
-        percentile=percentile,
-        per_tensor=per_tensor,
-        signed=signed,
-        symmetric=symmetric,
-        exclude=list(exclude),
-        target=target,
-        ranges=ranges,
-        save_ranges=save_ranges,
-        shape=shapes,
-        fix_shape=fixed_shapes,
-        tune=tune,
-        config=config,
-        threads=threads,
-        **options,
+        {
+            "output": output,
+            "scheme": scheme,
+            "calib_limit": calibration_limit,
+            "preprocess": preprocess,
+            "observer": observer,
+            "percentile": percentile,
+            "per_tensor": per_tensor,
+            "signed": signed,
+            "symmetric": symmetric,
+            "exclude": [*job.exclude, *exclude],
+            "target": target,
+            "ranges": ranges,
+            "save_ranges": save_ranges,
+            "shape": shapes,
+            "fix_shape": fixed_shapes,
+            "tune": tune,
+            "threads": threads,
+            **options,
+        },
     )
+    with as_file(model) as path:
+        job.model = path
+        return report_of(_evoq.quantize(job, samples, progress))
 
 
 def bench(
@@ -354,6 +370,7 @@ def explain(
     shapes: Shapes | None = None,
     threads: int | None = None,
     duration_s: float | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Where each millisecond and each byte of a model went, why, and what helps.
@@ -363,19 +380,30 @@ def explain(
     opens offline. Instead of a model, another runtime's files: trtexec=DIR, ort_profile=F,
     benchmark_app=F (docs/doctor.md).
     """
-    with contextlib.ExitStack() as stack:
-        path = None if baseline is None else stack.enter_context(as_file(baseline))
-        return tool(
-            "explain",
-            *([] if model is None else [model]),
-            baseline=path,
-            report=report,
-            batch=batch,
-            shape=shapes,
-            threads=threads,
-            duration_s=duration_s,
-            **options,
+    foreign = {name: options.pop(name) for name in FOREIGN if options.get(name) is not None}
+    if foreign:
+        if model is not None or options.get("target") is not None:
+            raise Error("explain: another runtime's files, a model and target= exclude each other")
+        return _run(
+            "explain_foreign", _evoq.ForeignJob(), progress, {}, baseline=baseline, **foreign
         )
+    if model is None:
+        raise Error("explain what? Give a model, or another runtime's files")
+    if options.get("target") is not None:
+        job = _evoq.TargetJob()
+        return _run("explain_target", job, progress, {"model": model}, shape=shapes, **options)
+    return _run(
+        "explain",
+        _evoq.ExplainJob(),
+        progress,
+        {"model": model, "baseline": baseline},
+        report=report,
+        batch=batch,
+        shape=shapes,
+        threads=threads,
+        duration_s=duration_s,
+        **options,
+    )
 
 
 def compare(
@@ -389,6 +417,7 @@ def compare(
     rounds: int | None = None,
     report: Any = None,
     fail_slower: float | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """Whether `b` is faster or slower than `a`, from interleaved runs: ``verdict``, ``speedup`` and
@@ -397,10 +426,11 @@ def compare(
     fail_slower: raise evoq.Error ('condition failed') when b is slower by more than so many
     percent.
     """
-    return tool(
+    return _run(
         "compare",
-        a,
-        b,
+        _evoq.CompareJob(),
+        progress,
+        {"a": a, "b": b},
         batch=batch,
         shape=shapes,
         threads=threads,
@@ -427,6 +457,7 @@ def predict(
     limits: Any = None,
     check: bool = False,
     threads: int | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """What each quantization scheme would give, without data and without running the model:
@@ -435,10 +466,12 @@ def predict(
     scheme: only these; float32 is always there to compare with. limits: those of another machine,
     as a JSON file of ``evoq limits``. check: then run every scheme, and say what it takes.
     """
-    return tool(
+    return _run(
         "predict",
-        model,
-        scheme=list(scheme),
+        _evoq.PredictJob(),
+        progress,
+        {"model": model},
+        scheme=scheme,
         batch=batch,
         shape=shapes,
         limits=limits,
@@ -490,6 +523,7 @@ def eval_(
     tokenizer: Any = None,
     limit: int | None = None,
     threads: int | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Report:
     """The accuracy of a model on files: ``top1`` and ``top5`` with labels, ``agreement`` with a
@@ -502,20 +536,30 @@ def eval_(
     instead of data.
     limit: use the first so many samples only.
     """
-    with contextlib.ExitStack() as stack:
-        path = None if reference is None else stack.enter_context(as_file(reference))
-        return tool(
-            "eval",
-            model,
+    if text is not None:
+        return _run(
+            "perplexity",
+            _evoq.PerplexityJob(),
+            progress,
+            {"model": model},
             data=data,
-            labels=labels,
-            reference=path,
             text=text,
             tokenizer=tokenizer,
             limit=limit,
             threads=threads,
             **options,
         )
+    return _run(
+        "eval",
+        _evoq.EvalJob(),
+        progress,
+        {"model": model, "reference": reference},
+        data=data,
+        labels=labels,
+        limit=limit,
+        threads=threads,
+        **options,
+    )
 
 
 def run(
@@ -534,7 +578,7 @@ def run(
     inputs: paths of .npy, .jpg or .png files by input. output_dir: write each output there as
     NAME.npy.
     """
-    files = [f"{name}={_text(path)}" for name, path in inputs.items()]
+    files = [f"{name}={text_of(path)}" for name, path in inputs.items()]
     return tool(
         "run",
         model,

@@ -11,100 +11,68 @@ from models import DIGITS, float32, model, unary
 from onnx import helper
 
 
+TASKS = {
+    "optimize": "OptimizeJob",
+    "compile": "CompileJob",
+    "quantize": "QuantizeJob",
+    "explain": "ExplainJob",
+    "explain_target": "TargetJob",
+    "explain_foreign": "ForeignJob",
+    "compare": "CompareJob",
+    "predict": "PredictJob",
+    "eval": "EvalJob",
+    "perplexity": "PerplexityJob",
+}
+
+
+def fields(job):
+    return {
+        name: getattr(job, name)
+        for name, field in vars(type(job)).items()
+        if isinstance(field, property)
+    }
+
+
 @pytest.fixture
 def handed(monkeypatch):
-    """The verb, the arguments and the samples of each call, which does nothing."""
+    """The verb, the arguments and the samples of each call of a verb; the task and the fields that
+    are not at their defaults of each call of a task. Neither does anything."""
     calls = []
 
-    def verb(name, arguments, samples):
+    def verb(name, arguments, samples, progress):
         calls.append((name, arguments, samples))
         return "{}", "said", []
 
+    def task(name):
+        def run(job, samples=None, progress=None):
+            kind = getattr(evoq._evoq, TASKS[name])
+            assert type(job) is kind
+            default = fields(kind())
+            set_ = {key: value for key, value in fields(job).items() if value != default[key]}
+            calls.append((name, set_, samples or []))
+            return "{}", "said", []
+
+        return run
+
     monkeypatch.setattr(evoq._tools._evoq, "verb", verb)
+    for name in TASKS:
+        monkeypatch.setattr(evoq._tools._evoq, name, task(name))
     return calls
 
 
-def test_every_option_is_handed_on(handed):
-    shapes, common = {"x": (2, 3)}, {"threads": 2, "later": "new"}
-    timed = {"batch": 4, "shapes": shapes, "duration_s": 0.5}
+SHAPES, COMMON = {"x": (2, 3)}, {"threads": 2, "later": "new"}
+TIMED = {"batch": 4, "shapes": SHAPES, "duration_s": 0.5}
+TIMED_FIELDS = {"batch": 4, "shape": {"x": [2, 3]}, "duration_s": 0.5, "threads": 2}
+
+
+def test_every_option_reaches_the_command(handed):
     timed_text = ["--batch=4", "--shape=x=2x3", "--duration-s=0.5"]
     rest = ["--threads=2", "--later=new"]
     cases = [
-        (lambda: evoq.inspect("a", shapes=shapes), "inspect", ["--shape=x=2x3"], ["a"]),
-        (
-            lambda: evoq.optimize(
-                "a", "b", disable=("p*", "q"), stop_after=3, config="c", later="new"
-            ),
-            "optimize",
-            [
-                "--output=b",
-                "--disable=p*",
-                "--disable=q",
-                "--stop-after=3",
-                "--config=c",
-                "--later=new",
-            ],
-            ["a"],
-        ),
-        (
-            lambda: evoq.compile(
-                "a", "b", shapes=shapes, fixed_shapes={"y": (None, 7)}, tune=True, **common
-            ),
-            "compile",
-            ["--output=b", "--shape=x=2x3", "--fix-shape=y=?x7", "--tune", *rest],
-            ["a"],
-        ),
-        (
-            lambda: evoq.quantize(
-                "a",
-                "b",
-                scheme="s",
-                calibration="d",
-                calibration_limit=5,
-                preprocess="p",
-                observer="mse",
-                percentile=99.5,
-                per_tensor=True,
-                signed=True,
-                symmetric=True,
-                exclude=("e*", "f"),
-                target="t",
-                ranges="r",
-                save_ranges="w",
-                shapes=shapes,
-                fixed_shapes={"y": [1]},
-                tune=True,
-                config="c",
-                **common,
-            ),
-            "quantize",
-            [
-                "--calib=d",
-                "--output=b",
-                "--scheme=s",
-                "--calib-limit=5",
-                "--preprocess=p",
-                "--observer=mse",
-                "--percentile=99.5",
-                "--per-tensor",
-                "--signed",
-                "--symmetric",
-                "--exclude=e*",
-                "--exclude=f",
-                "--target=t",
-                "--ranges=r",
-                "--save-ranges=w",
-                "--shape=x=2x3",
-                "--fix-shape=y=1",
-                "--tune",
-                "--config=c",
-                *rest,
-            ],
-            ["a"],
-        ),
+        (lambda: evoq.inspect("a", shapes=SHAPES), "inspect", ["--shape=x=2x3"], ["a"]),
         (
             lambda: evoq.bench(
-                "a", streams=3, warmup_ms=1.5, iterations=9, percentiles=(50, 99), **timed, **common
+                "a", streams=3, warmup_ms=1.5, iterations=9, percentiles=(50, 99), **TIMED, **COMMON
             ),
             "bench",
             [
@@ -119,74 +87,21 @@ def test_every_option_is_handed_on(handed):
             ["a"],
         ),
         (
-            lambda: evoq.profile("a", warmup_ms=1.5, trace="t", **timed, **common),
+            lambda: evoq.profile("a", warmup_ms=1.5, trace="t", **TIMED, **COMMON),
             "profile",
             [*timed_text, "--warmup-ms=1.5", "--trace=t", *rest],
             ["a"],
         ),
-        (
-            lambda: evoq.explain("a", baseline="f", report="r", **timed, **common),
-            "explain",
-            [*timed_text, "--baseline=f", "--report=r", *rest],
-            ["a"],
-        ),
-        (lambda: evoq.explain(trtexec="d"), "explain", ["--trtexec=d"], []),
-        (
-            lambda: evoq.compare("a", "b", rounds=7, report="r", fail_slower=3, **timed, **common),
-            "compare",
-            [*timed_text, "--rounds=7", "--report=r", "--fail-slower=3", *rest],
-            ["a", "b"],
-        ),
         (lambda: evoq.limits(threads=2), "limits", ["--threads=2"], []),
         (
-            lambda: evoq.predict(
-                "a", scheme=("s", "t"), batch=4, shapes=shapes, limits="l", check=True, **common
-            ),
-            "predict",
-            [
-                "--scheme=s",
-                "--scheme=t",
-                "--batch=4",
-                "--shape=x=2x3",
-                "--limits=l",
-                "--check",
-                *rest,
-            ],
-            ["a"],
-        ),
-        (
-            lambda: evoq.verify("a", data="d", labels="l", baseline="f", measure_s=2, **common),
+            lambda: evoq.verify("a", data="d", labels="l", baseline="f", measure_s=2, **COMMON),
             "verify",
             ["--data=d", "--labels=l", "--baseline=f", "--measure-s=2", *rest],
             ["a"],
         ),
         (
-            lambda: evoq.eval(
-                "a",
-                data=["x=d", "y=e"],
-                labels="l",
-                reference="r",
-                text="t",
-                tokenizer="k",
-                limit=6,
-                **common,
-            ),
-            "eval",
-            [
-                "--data=x=d",
-                "--data=y=e",
-                "--labels=l",
-                "--reference=r",
-                "--text=t",
-                "--tokenizer=k",
-                "--limit=6",
-                *rest,
-            ],
-            ["a"],
-        ),
-        (
             lambda: evoq.run(
-                "a", {"x": "f", "y": b"g"}, output_dir="o", topk=3, labels="l", **common
+                "a", {"x": "f", "y": b"g"}, output_dir="o", topk=3, labels="l", **COMMON
             ),
             "run",
             ["--input=x=f", "--input=y=g", "--output-dir=o", "--topk=3", "--labels=l", *rest],
@@ -206,6 +121,217 @@ def test_every_option_is_handed_on(handed):
             models,
             [],
         )
+
+
+def test_every_option_reaches_the_task(handed, tmp_path):
+    config = tmp_path / "optimize.json"
+    config.write_text('{"disable": ["r*"], "stop_after": 5}')
+    cases = [
+        (
+            lambda: evoq.optimize("a", "b", disable=("p*", "q"), stop_after=3, config=config),
+            "optimize",
+            {"model": "a", "output": "b", "disable": ["p*", "q", "r*"], "stop_after": 5},
+        ),
+        (
+            lambda: evoq.compile(
+                "a", "b", shapes=SHAPES, fixed_shapes={"y": (None, 7)}, tune=True, threads=2
+            ),
+            "compile",
+            {
+                "model": "a",
+                "output": "b",
+                "shape": {"x": [2, 3]},
+                "fix_shape": {"y": [-1, 7]},
+                "tune": True,
+                "threads": 2,
+            },
+        ),
+        (
+            lambda: evoq.quantize(
+                "a",
+                "b",
+                scheme="s",
+                calibration="d",
+                calibration_limit=5,
+                preprocess="p",
+                observer="mse",
+                percentile=99.5,
+                per_tensor=True,
+                signed=True,
+                symmetric=True,
+                exclude=("e*", "f"),
+                target="t",
+                ranges="r",
+                save_ranges="w",
+                shapes=SHAPES,
+                fixed_shapes={"y": [1]},
+                tune=True,
+                threads=2,
+                max_drop=1,
+                min_sqnr=20.5,
+                never_slower=True,
+                data="i",
+                labels="l",
+                data_limit=7,
+                search_s=3,
+                measure_s=2,
+            ),
+            "quantize",
+            {
+                "model": "a",
+                "output": "b",
+                "scheme": "s",
+                "calib": ["d"],
+                "calib_limit": 5,
+                "preprocess": "p",
+                "observer": "mse",
+                "percentile": 99.5,
+                "per_tensor": True,
+                "signed": True,
+                "symmetric": True,
+                "exclude": ["e*", "f"],
+                "target": "t",
+                "ranges": "r",
+                "save_ranges": "w",
+                "shape": {"x": [2, 3]},
+                "fix_shape": {"y": [1]},
+                "tune": True,
+                "threads": 2,
+                "max_drop": 1.0,
+                "min_sqnr": 20.5,
+                "never_slower": True,
+                "data": ["i"],
+                "labels": "l",
+                "data_limit": 7,
+                "search_s": 3.0,
+                "measure_s": 2.0,
+            },
+        ),
+        (
+            lambda: evoq.explain(
+                "a", baseline="f", report="r", threads=2, input={"x": "f.npy"}, eval="e", **TIMED
+            ),
+            "explain",
+            {
+                **TIMED_FIELDS,
+                "model": "a",
+                "baseline": "f",
+                "report": "r",
+                "input": {"x": "f.npy"},
+                "eval": "e",
+            },
+        ),
+        (
+            lambda: evoq.explain("a", target="t", fix=True, output="o", data=["d"], shapes=SHAPES),
+            "explain_target",
+            {
+                "model": "a",
+                "target": "t",
+                "fix": True,
+                "output": "o",
+                "data": ["d"],
+                "shape": {"x": [2, 3]},
+            },
+        ),
+        (
+            lambda: evoq.explain(trtexec="d", baseline="f"),
+            "explain_foreign",
+            {"trtexec": "d", "baseline": "f"},
+        ),
+        (
+            lambda: evoq.compare(
+                "a", "b", rounds=7, report="r", fail_slower=3, threads=2, input=["x=f"], **TIMED
+            ),
+            "compare",
+            {
+                **TIMED_FIELDS,
+                "a": "a",
+                "b": "b",
+                "rounds": 7,
+                "report": "r",
+                "fail_slower": 3.0,
+                "input": {"x": "f"},
+            },
+        ),
+        (
+            lambda: evoq.predict(
+                "a", scheme=("s", "t"), batch=4, shapes=SHAPES, limits="l", check=True, threads=2
+            ),
+            "predict",
+            {
+                "model": "a",
+                "scheme": ["s", "t"],
+                "batch": 4,
+                "shape": {"x": [2, 3]},
+                "limits": "l",
+                "check": True,
+                "threads": 2,
+            },
+        ),
+        (
+            lambda: evoq.eval(
+                "a", data=["x=d", "y=e"], labels="l", reference="r", limit=6, threads=2
+            ),
+            "eval",
+            {
+                "model": "a",
+                "data": ["x=d", "y=e"],
+                "labels": "l",
+                "reference": "r",
+                "limit": 6,
+                "threads": 2,
+            },
+        ),
+        (
+            lambda: evoq.eval("a", text="t", tokenizer="k", limit=6, window=9, tokens="w"),
+            "perplexity",
+            {"model": "a", "text": "t", "tokenizer": "k", "limit": 6, "window": 9, "tokens": "w"},
+        ),
+    ]
+    for call, name, expected in cases:
+        handed.clear()
+        report = call()
+        assert report == {} and report.text == "said"
+        assert handed == [(name, expected, [])]
+
+
+def test_a_config_gives_way_to_the_call(handed, tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"scheme": "bf16", "percentile": 99, "exclude": ["a*"], "signed": true}')
+    evoq.quantize("a", "b", config=config, percentile=98, exclude=["b*"])
+    ((_, set_, _),) = handed
+    assert set_ == {
+        "model": "a",
+        "output": "b",
+        "scheme": "bf16",
+        "percentile": 98.0,
+        "exclude": ["a*", "b*"],
+        "signed": True,
+    }
+    config.write_text('{"scheme": 1}')
+    with pytest.raises(evoq.Error) as caught:
+        evoq.quantize("a", "b", config=config)
+    assert caught.value.code == "invalid input"
+
+
+def test_options_that_are_none(handed):
+    for call, message in (
+        (lambda: evoq.compile("a", "b", later="new"), "compile: there is no option 'later' here"),
+        (lambda: evoq.compile("a", "b", __class__=1), "compile: there is no option '__class' here"),
+        (lambda: evoq.compile("a", "b", threads="two"), "compile: threads='two' is none of its"),
+        (lambda: evoq.compile("a", "b", threads=2.5), "compile: threads=2.5 is none of its"),
+        (lambda: evoq.compile("a", "b", shapes=3), "compile: shape=3 is none of its"),
+        (lambda: evoq.compile("a", "b", threads=1 << 40), "compile: threads=1099511627776 is none"),
+        (lambda: evoq.compare("a", "b", input=["f"]), "compare: input=['f'] is none of its"),
+        (lambda: evoq.explain("a", trtexec="d"), "explain: another runtime's files, a model"),
+        (lambda: evoq.explain(trtexec="d", ort_profile="e"), "exclude each other"),
+        (lambda: evoq.explain(), "explain what?"),
+        (lambda: evoq.eval("a", text="t", data="d"), "perplexity: there is no option 'data' here"),
+    ):
+        with pytest.raises(evoq.Error) as caught:
+            call()
+        assert message in str(caught.value) and caught.value.code == "usage"
+    assert handed == []
 
 
 def test_options_of_each_form(handed):
@@ -239,18 +365,17 @@ def test_options_of_each_form(handed):
 
 
 def test_calibration_of_each_form(handed, tmp_path):
-    for calibration, options in (
-        ("d", ["--calib=d"]),
-        (b"d", ["--calib=d"]),
-        (tmp_path, [f"--calib={tmp_path}"]),
-        ({"x": "d", "y": "e"}, ["--calib=x=d", "--calib=y=e"]),
-        (7, ["--calib-random=7"]),
-        (None, []),
+    for calibration, expected in (
+        ("d", {"calib": ["d"]}),
+        (b"d", {"calib": ["d"]}),
+        (tmp_path, {"calib": [str(tmp_path)]}),
+        ({"x": "d", "y": "e"}, {"calib": ["x=d", "y=e"]}),
+        (7, {"calib_random": 7}),
+        (None, {}),
     ):
         handed.clear()
         evoq.quantize("a", "b", calibration=calibration)
-        ((_, arguments, samples),) = handed
-        assert sorted(arguments) == sorted([*options, "--output=b", "--", "a"]) and samples == []
+        assert handed == [("quantize", {"model": "a", "output": "b", **expected}, [])]
 
 
 def add(a, b):

@@ -4,7 +4,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import warnings
 
 import evoq
@@ -247,24 +249,76 @@ def test_options_that_are_not_given_are_the_commands(monkeypatch):
     monkeypatch.setattr(
         evoq._tools._evoq,
         "verb",
-        lambda verb, arguments, samples: given.append(arguments) or ("{}", "", []),
+        lambda verb, arguments, samples, progress: given.append(arguments) or ("{}", "", []),
     )
-    for function in (
-        evoq.bench,
-        evoq.profile,
-        evoq.explain,
-        evoq.inspect,
-        evoq.predict,
-        evoq.verify,
-        evoq.eval,
-    ):
+    for function in (evoq.bench, evoq.profile, evoq.inspect, evoq.verify):
         function(DIGITS)
-    evoq.compare(DIGITS, DIGITS)
-    for function in (evoq.quantize, evoq.compile, evoq.optimize):
-        function(DIGITS, "out")
-    assert [[a for a in arguments if a.startswith("--") and a != "--"] for arguments in given] == [
-        []
-    ] * 8 + [["--output=out"]] * 3
+    assert given == [["--", DIGITS]] * 4
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    evoq.quantize(
+        DIGITS,
+        tmp_path / "a.etm",
+        calibration=digits(4),
+        progress=lambda stage, fraction: told.append((stage, fraction)),
+    )
+    stages = [stage for stage, _ in told]
+    assert list(dict.fromkeys(stages)) == [
+        "loading",
+        "calibrating",
+        "quantizing",
+        "compiling",
+        "writing",
+    ]
+    assert all(0 <= fraction <= 1 for _, fraction in told)
+    told.clear()
+    evoq.profile(
+        DIGITS, duration_s=0.05, progress=lambda stage, fraction: told.append((stage, fraction))
+    )
+    assert told[0][0] == "profiling"
+
+
+def test_an_exception_of_progress_stops_the_work(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(stage, fraction):
+        if stage in ("compiling", "comparing", "measuring"):
+            raise Stop(stage)
+
+    for call in (
+        lambda: evoq.quantize(DIGITS, tmp_path / "a.etm", calibration=4, progress=stop),
+        lambda: evoq.compile(DIGITS, tmp_path / "a.etm", progress=stop),
+        lambda: evoq.compare(DIGITS, DIGITS, duration_s=60, progress=stop),
+        lambda: evoq.bench(DIGITS, duration_s=60, progress=stop),
+    ):
+        with pytest.raises(Stop):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_stops_the_work(tmp_path):
+    """Ctrl-C in a comparison of a minute, and in the calibration of a quantization."""
+    for call, stage in (
+        ("evoq.compare(model, model, duration_s=60, threads=1, progress=say)", "comparing"),
+        ("evoq.explain(model, duration_s=60, threads=1, progress=say)", "measuring"),
+    ):
+        program = (
+            "import evoq, sys\n"
+            "def say(stage, fraction): print(stage, flush=True)\n"
+            f"model = {DIGITS!r}\n"
+            f"try: {call}\n"
+            "except KeyboardInterrupt: sys.exit(42)\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(evoq.__file__))}
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert any(line.strip() == stage for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 42
 
 
 def test_the_pages_snippets(tmp_path, monkeypatch):

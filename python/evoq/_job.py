@@ -1,0 +1,83 @@
+"""Options of a call as the fields of a job of the extension, and what it found as a Report."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ._error import Error
+
+Progress = Callable[[str, float], None]
+
+
+class Report(dict):
+    """What a tool found: the JSON of ``evoq VERB --json`` as a dict. ``print(report.text)`` shows
+    what the command prints."""
+
+    text: str = ""
+
+
+def text_of(value: Any) -> str:
+    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else str(value)
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, str) else operator.index(value)
+
+
+def _texts(value: Any) -> list[str]:
+    one = isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable)
+    return [text_of(item) for item in ([value] if one else value)]
+
+
+def _files(value: Any) -> dict[str, str]:
+    """NAME=FILE, as the command takes them, or a mapping."""
+    if isinstance(value, Mapping):
+        return {name: text_of(path) for name, path in value.items()}
+    split = [text.rpartition("=") for text in _texts(value)]
+    if any(not equals for _, equals, _ in split):
+        raise ValueError
+    return {name: path for name, _, path in split}
+
+
+def _sizes(value: Any) -> dict[str, list[int]]:
+    return {
+        name: [-1 if size is None else _number(size) for size in sizes]
+        for name, sizes in value.items()
+    }
+
+
+_FORMS = {bool: bool, int: _number, float: float, type(None): float, str: text_of, list: _texts}
+
+
+def fill(job: Any, verb: str, options: Mapping[str, Any]) -> Any:
+    """Sets the fields of the options' names; None and False leave a field at its default."""
+    for option, value in options.items():
+        name = option.rstrip("_")
+        if value is None or value is False:
+            continue
+        if name.startswith("_") or not isinstance(getattr(type(job), name, None), property):
+            raise Error(f"{verb}: there is no option '{name}' here")
+        default = getattr(job, name)
+        form = _FORMS.get(type(default), _files if name == "input" else _sizes)
+        try:
+            setattr(job, name, form(value))
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            raise Error(f"{verb}: {name}={value!r} is none of its values") from None
+    return job
+
+
+def report_of(found: tuple[str, str, list[str]], stacklevel: int = 3) -> Report:
+    """What the extension returned; warnings point `stacklevel` callers up."""
+    text, out, log = found
+    for line in log:
+        if line.startswith("warning: "):
+            warnings.warn(line.removeprefix("warning: "), RuntimeWarning, stacklevel=stacklevel)
+    value = json.loads(text)
+    report = Report(value if isinstance(value, dict) else {"items": value})
+    report.text = out
+    return report
