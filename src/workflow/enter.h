@@ -1,8 +1,8 @@
 // How callers outside evoq run a task: the public interface and the Python module.
 #pragma once
 
-#include "base/guarded.h"
 #include "base/file.h"
+#include "base/guarded.h"
 #include "workflow/told.h"
 
 namespace evoq {

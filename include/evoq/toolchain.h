@@ -1,0 +1,206 @@
+// The C++ interface of evoq's toolchain: quantize, compile, explain, evaluate, predict, compare.
+//
+//   std::string error;
+//   evoq::toolchain::QuantizeOptions options;
+//   options.calibration = {"images/"};
+//   auto done = evoq::toolchain::Quantize("model.onnx", "model.etm", options, {}, &error);
+//   if (!done) { std::cerr << error; return 1; }
+//   std::cout << done->report.text;
+//
+// Needs C++17 and nothing of evoq's inner headers. As in evoq.h nothing throws, but for what the
+// caller's own functions do: they must not throw. What can fail returns an empty result and says
+// why in *error. The options are those of the command's verbs (docs/cli.md), which says more.
+//
+// The names live in an inline namespace with the version's number. It changes when a struct gets
+// another layout or a function another meaning: a program compiled for another version does not
+// link.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evoq/evoq.h"
+
+#define EVOQ_TOOLCHAIN_VERSION 1
+
+namespace evoq::toolchain {
+inline namespace v1 {
+
+// Sizes of inputs by name.
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+// How the caller follows a task and stops it; either may be null. Both are called on the thread of
+// the task, between stages, samples, rounds and blocks of runs.
+struct Follow {
+  // A stage ("calibrating") and how much of it is done, from 0 to 1.
+  std::function<void(const std::string& stage, double fraction)> progress;
+  // Whether to stop. The task then fails, with "cancelled while calibrating", and writes no file.
+  std::function<bool()> cancelled;
+};
+
+// What the command prints and writes of the same result.
+struct Report {
+  std::string text;                   // lines for a terminal
+  std::string json;                   // what --json writes: UTF-8, without line breaks
+  std::vector<std::string> warnings;  // and notes: "warning: ..."
+};
+
+struct QuantizeOptions {
+  std::string scheme = "int8";           // of `evoq list methods`, or "auto"
+  std::vector<std::string> calibration;  // files or folders; of several inputs "NAME=PATH" of each
+  std::vector<std::vector<Array>> arrays;  // these samples instead, by sample, by input
+  int calibration_random = 0;              // so many random samples instead: for speed tests only
+  int calibration_limit = 200;             // at most so many samples, evenly spread; 0: all
+  std::string preprocess;                  // how images become inputs: a JSON file
+  std::string observer;                    // of `evoq list observers`; "": the default
+  double percentile = 99.99;               // of the observer of this name
+  std::string ranges, save_ranges;         // files of calibrated ranges to take and to write
+  std::vector<std::string> exclude;        // glob patterns of nodes that stay float
+  bool per_tensor = false;                 // one scale per weight tensor
+  bool signed_activations = false;         // int8, not uint8
+  bool symmetric = false;                  // zero points in the middle
+  std::string target = "ort";              // the runtime that an .onnx is written for
+  Shapes shapes;                           // sizes to prepare for; the model stays free
+  Shapes fixed_shapes;                     // sizes to fix for good; -1 stays free
+  bool tune = false;                       // measure what each step does fastest on this machine
+  int threads = 0;                         // 0: one per physical core
+  // Promises, which a certificate in the .etm says are kept (docs/certificate.md).
+  std::optional<double> max_drop;     // points of top-1, or of agreement with the float model
+  std::optional<double> min_sqnr_db;  // of every output
+  bool never_slower = false;          // than the float model on this machine
+  std::vector<std::string> data;      // what accuracy is measured on
+  std::string labels;
+  int data_limit = 2000;
+  double search_s = 60;  // of the search of "auto"
+  double measure_s = 6;  // of the last measurement of speed
+};
+struct QuantizeResult {
+  std::int64_t input_bytes = 0, output_bytes = 0;  // of the files
+  int samples_used = 0;                            // of the calibration
+  int steps = 0, steps_int8 = 0, steps_bf16 = 0, steps_float = 0;
+  std::map<std::string, std::string> float_reasons;  // node -> "code: sentence"
+  Report report;
+};
+// Quantizes an .onnx and writes `output`: .etm, or .onnx with QuantizeLinear and DequantizeLinear.
+std::optional<QuantizeResult> Quantize(const std::string& model, const std::string& output,
+                                       const QuantizeOptions& options = {},
+                                       const Follow& follow = {}, std::string* error = nullptr);
+
+struct CompileOptions {
+  Shapes shapes;        // sizes to prepare for; the model stays free
+  Shapes fixed_shapes;  // sizes to fix for good; -1 stays free
+  bool tune = false;    // measure what each step does fastest on this machine
+  int threads = 0;      // of tuning
+};
+struct CompileResult {
+  std::int64_t output_bytes = 0;
+  std::int64_t steps = 0;   // of the plan; 0 without one
+  std::string why_no_plan;  // "": there is one
+  Report report;
+};
+// Writes an .onnx as .etm without a change of precision; an .etm with `tune`.
+std::optional<CompileResult> Compile(const std::string& model, const std::string& output,
+                                     const CompileOptions& options = {}, const Follow& follow = {},
+                                     std::string* error = nullptr);
+
+struct ExplainOptions {
+  std::string baseline;                       // the float model; with it there is a ledger of time
+  Shapes shapes;                              // sizes of free inputs
+  std::map<std::string, std::string> inputs;  // .npy content of inputs, where it counts for time
+  int batch = 0;                              // samples per run, where the model leaves it free
+  int threads = 0;
+  double duration_s = 2;    // to measure each model
+  std::string html_report;  // a file to write; "": none
+};
+struct ExplainedStep {
+  std::string name, op, kernel, precision;
+  double ms = 0, share = 0;     // of the sum of all steps
+  std::string float_code, why;  // why it is neither int8 nor bf16; "" where it is
+};
+struct ExplainedCause {
+  std::string code, sentence, fix;
+  double ms = 0, gain_ms = 0;  // what it costs, what the fix would win
+  std::vector<std::string> steps;
+};
+struct ExplainResult {
+  double ms = 0;           // of a run
+  double baseline_ms = 0;  // 0 without a baseline
+  std::vector<ExplainedStep> steps;
+  std::vector<ExplainedCause> causes;  // of the gap to what the hardware allows; with a baseline
+  Report report;
+};
+// Measures a model and says where each millisecond and each byte went.
+std::optional<ExplainResult> Explain(const std::string& model, const ExplainOptions& options = {},
+                                     const Follow& follow = {}, std::string* error = nullptr);
+
+struct EvaluateOptions {
+  std::vector<std::string> data;  // files or folders; of several inputs "NAME=PATH" of each
+  std::string labels, preprocess;
+  std::string reference;    // another model, to measure agreement with
+  std::string predictions;  // a .tsv to write each sample's class to; "": none
+  std::int64_t limit = 0;   // samples; 0: all
+  int threads = 0;
+};
+struct EvaluateResult {
+  std::int64_t samples = 0;
+  std::optional<double> top1, top5;  // with labels
+  std::optional<double> agreement;   // with a reference
+  std::optional<double> sqnr_db;     // of the worst output against the reference's
+  double ms_per_sample = 0;
+  Report report;
+};
+std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateOptions& options,
+                                       const Follow& follow = {}, std::string* error = nullptr);
+
+struct PredictOptions {
+  std::vector<std::string> schemes;  // of `evoq list methods`; empty: all. float32 is always there
+  Shapes shapes;
+  std::map<std::string, std::string> inputs;  // .npy content, where steps depend on it
+  int batch = 0;
+  std::string limits;  // of another machine, as `evoq limits --json F` wrote them; "": this one's
+  std::string ranges;  // that were calibrated; "": assumed ones
+  bool check = false;  // also run each model
+  int threads = 0;
+};
+struct PredictedScheme {
+  std::string scheme;
+  std::string unavailable;  // why there is no forecast; "": there is one
+  std::int64_t file_bytes = 0;
+  double ms = 0, low_ms = 0, high_ms = 0;  // of a run, and what nine of ten lie between
+  double speedup = 1;                      // against float32
+};
+struct PredictResult {
+  std::vector<PredictedScheme> schemes;  // float32 first
+  Report report;
+};
+// What each scheme would give, without data and without running the model.
+std::optional<PredictResult> Predict(const std::string& model, const PredictOptions& options = {},
+                                     const Follow& follow = {}, std::string* error = nullptr);
+
+struct CompareOptions {
+  Shapes shapes;
+  std::map<std::string, std::string> inputs;  // .npy content of inputs, where it counts for time
+  int batch = 0;
+  int threads = 0;
+  double duration_s = 10;  // for both together
+  double warmup_ms = 200;
+  int rounds = 20;
+  std::string html_report;  // a file to write; "": none
+};
+struct CompareResult {
+  std::string verdict;                    // "faster", "slower" or "same": of B against A
+  double speedup = 1, low = 1, high = 1;  // of B, with its 95% interval
+  double a_ms = 0, b_ms = 0;
+  Report report;
+};
+// Whether model B is faster than A, from runs in turn.
+std::optional<CompareResult> Compare(const std::string& a, const std::string& b,
+                                     const CompareOptions& options = {}, const Follow& follow = {},
+                                     std::string* error = nullptr);
+
+}  // namespace v1
+}  // namespace evoq::toolchain

@@ -1,0 +1,201 @@
+#include "evoq/toolchain.h"
+
+#include <utility>
+
+#include "api/model_session.h"
+#include "base/file.h"
+#include "base/guarded.h"
+#include "workflow/compare.h"
+#include "workflow/compile.h"
+#include "workflow/evaluate.h"
+#include "workflow/explain.h"
+#include "workflow/predict.h"
+#include "workflow/quantize.h"
+
+namespace evoq::toolchain {
+inline namespace v1 {
+namespace {
+
+Report ReportOf(const Told& told) {
+  return {told.text, told.json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+          told.log};
+}
+
+// What `task` (evoq::Follow -> evoq::Result<T>) gives: nothing where it fails, with the reason.
+template <typename T, typename Task>
+std::optional<T> Enter(const Follow& follow, std::string* error, const Task& task) {
+  Result<T> result = Guarded([&]() -> Result<T> {
+    const int64_t damages = DamagesSoFar();
+    EVOQ_ASSIGN(T done, task(evoq::Follow{follow.progress, follow.cancelled}));
+    EVOQ_TRY(NoDamageSince(damages));
+    return done;
+  });
+  if (result) return std::move(*result);
+  if (error != nullptr) *error = SentenceOf(result.error());
+  return std::nullopt;
+}
+
+// Arrays of the caller as tensors that look at them. Errors: kUsage, naming the sample.
+Result<std::vector<std::vector<Tensor>>> Views(const std::vector<std::vector<Array>>& samples) {
+  std::vector<std::vector<Tensor>> tensors;
+  for (const std::vector<Array>& sample : samples) {
+    const std::string where = fmt::format("sample {}", tensors.size());
+    std::vector<Tensor>& inputs = tensors.emplace_back();
+    for (const Array& array : sample) {
+      EVOQ_ASSIGN(const size_t bytes, WithContext(BytesOf(array.type, array.shape), where));
+      if (bytes != array.bytes.size())
+        return Fail(ErrorCode::kUsage, "{}: {} bytes, expected {}", where, array.bytes.size(),
+                    bytes);
+      static constexpr std::byte kEmpty{};
+      inputs.push_back(Tensor::View(TensorType(static_cast<DType>(array.type), Shape(array.shape)),
+                                    bytes > 0 ? array.bytes.data() : &kEmpty, nullptr));
+    }
+  }
+  return tensors;
+}
+
+QuantizeJob JobOf(const std::string& model, const std::string& output, const QuantizeOptions& o) {
+  QuantizeJob job;
+  job.model = model;
+  job.output = output;
+  job.scheme = o.scheme;
+  job.calib = o.calibration;
+  job.calib_random = o.calibration_random;
+  job.calib_limit = o.calibration_limit;
+  job.preprocess = o.preprocess;
+  job.observer = o.observer;
+  job.percentile = o.percentile;
+  job.ranges_in = o.ranges;
+  job.ranges_out = o.save_ranges;
+  job.exclude = o.exclude;
+  job.per_tensor = o.per_tensor;
+  job.signed_activations = o.signed_activations;
+  job.symmetric = o.symmetric;
+  job.target = o.target;
+  job.shapes = o.shapes;
+  job.fixed = o.fixed_shapes;
+  job.tune = o.tune;
+  job.threads = o.threads;
+  job.promise = {o.max_drop, o.min_sqnr_db, o.never_slower};
+  job.data = o.data;
+  job.labels = o.labels;
+  job.data_limit = o.data_limit;
+  job.search_s = o.search_s;
+  job.measure_s = o.measure_s;
+  return job;
+}
+
+std::vector<ExplainedStep> StepsOf(const Explanation& e) {
+  std::vector<ExplainedStep> steps;
+  const Program& program = e.model.executor->program();
+  for (size_t i = 0; i < e.model.profile.steps.size(); ++i) {
+    const StepTime& s = e.model.profile.steps[i];
+    const Decision& decision = program.steps[i].decision;
+    steps.push_back({s.name, s.op, s.kernel, s.precision, s.ms, s.share, decision.float_code,
+                     decision.float_why});
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::optional<QuantizeResult> Quantize(const std::string& model, const std::string& output,
+                                       const QuantizeOptions& options, const Follow& follow,
+                                       std::string* error) {
+  return Enter<QuantizeResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<QuantizeResult> {
+        EVOQ_ASSIGN(const auto samples, Views(options.arrays));
+        QuantizeJob job = JobOf(model, output, options);
+        job.samples = samples;
+        EVOQ_ASSIGN(const Quantized done, evoq::Quantize(job, inner));
+        const StepCounts& steps = done.steps;
+        return QuantizeResult{done.input_bytes, done.output_bytes,  done.samples_used,
+                              steps.total,      steps.int8,         steps.bf16,
+                              steps.floats,     done.float_reasons, ReportOf(Tell(done))};
+      });
+}
+
+std::optional<CompileResult> Compile(const std::string& model, const std::string& output,
+                                     const CompileOptions& o, const Follow& follow,
+                                     std::string* error) {
+  return Enter<CompileResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<CompileResult> {
+        const CompileJob job{model, output, o.shapes, o.fixed_shapes, o.tune, o.threads};
+        EVOQ_ASSIGN(const Compiled done, evoq::Compile(job, inner));
+        return CompileResult{done.output_bytes, static_cast<int64_t>(done.steps), done.why_no_plan,
+                             ReportOf(Tell(done))};
+      });
+}
+
+std::optional<ExplainResult> Explain(const std::string& model, const ExplainOptions& o,
+                                     const Follow& follow, std::string* error) {
+  return Enter<ExplainResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<ExplainResult> {
+        ExplainJob job;
+        job.model = model;
+        job.baseline = o.baseline;
+        job.shapes = o.shapes;
+        job.inputs = o.inputs;
+        job.batch = o.batch;
+        job.threads = o.threads;
+        job.duration_s = o.duration_s;
+        job.report = o.html_report;
+        EVOQ_ASSIGN(const Explanation e, evoq::Explain(job, inner));
+        ExplainResult out{e.model.profile.total_ms, 0, StepsOf(e), {}, ReportOf(Tell(e))};
+        if (!e.time) return out;
+        out.baseline_ms = e.time->float_ms;
+        for (const TimeCause& c : e.time->causes)
+          out.causes.push_back({c.code, c.sentence, c.fix, c.ms, c.gain_ms, c.steps});
+        return out;
+      });
+}
+
+std::optional<EvaluateResult> Evaluate(const std::string& model, const EvaluateOptions& o,
+                                       const Follow& follow, std::string* error) {
+  return Enter<EvaluateResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<EvaluateResult> {
+        const EvalJob job{model,       o.data,        o.labels, o.preprocess,
+                          o.reference, o.predictions, o.limit,  o.threads};
+        EVOQ_ASSIGN(const EvalResult r, evoq::Evaluate(job, inner));
+        EvaluateResult out;
+        out.samples = r.samples;
+        if (r.labelled > 0) out.top1 = r.top1(), out.top5 = r.top5();
+        if (r.has_reference) out.agreement = r.agreement(), out.sqnr_db = r.sqnr_db;
+        out.ms_per_sample = r.ms_per_sample;
+        out.report = ReportOf(Tell(r));
+        return out;
+      });
+}
+
+std::optional<PredictResult> Predict(const std::string& model, const PredictOptions& o,
+                                     const Follow& follow, std::string* error) {
+  return Enter<PredictResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<PredictResult> {
+        const PredictJob job{model,    o.schemes, o.shapes, o.inputs, o.batch,
+                             o.limits, o.ranges,  o.check,  o.threads};
+        EVOQ_ASSIGN(const Predicted predicted, evoq::Predict(job, inner));
+        PredictResult out;
+        for (const SchemeForecast& s : predicted.forecast.schemes)
+          out.schemes.push_back(
+              {s.scheme, s.unavailable, s.file_bytes, s.ms, s.low_ms, s.high_ms, s.speedup});
+        out.report = ReportOf(Tell(predicted));
+        return out;
+      });
+}
+
+std::optional<CompareResult> Compare(const std::string& a, const std::string& b,
+                                     const CompareOptions& o, const Follow& follow,
+                                     std::string* error) {
+  return Enter<CompareResult>(
+      follow, error, [&](const evoq::Follow& inner) -> Result<CompareResult> {
+        const CompareJob job{a,       b,         o.html_report, o.shapes,    o.inputs,
+                             o.batch, o.threads, o.duration_s,  o.warmup_ms, o.rounds};
+        EVOQ_ASSIGN(const Compared done, evoq::Compare(job, inner));
+        const Comparison& c = done.result;
+        return CompareResult{VerdictName(c.verdict), c.speedup, c.low, c.high, c.a_ms, c.b_ms,
+                             ReportOf(Tell(done))};
+      });
+}
+
+}  // namespace v1
+}  // namespace evoq::toolchain

@@ -1,0 +1,147 @@
+// The toolchain as its users call it: files and arrays in, files and figures out.
+#include "evoq/toolchain.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "workflow/tiny_testing.h"
+
+namespace evoq {
+namespace {
+
+namespace tc = toolchain;
+
+class Toolchain : public TinyFolder {
+ protected:
+  void SetUp() override {
+    TinyFolder::SetUp();
+    model_ = Model("model.onnx",
+                   "graph g\ninput %x: float32[N, 3]\n"
+                   "const %w: float32[3, 2] = [1, 2, 3, 4, 5, 6]\n"
+                   "m: %y: float32[N, 2] = MatMul(%x, %w)\noutput %y\n");
+    rows_ = Values("rows.npy", Shape{4, 3}, kRows);
+  }
+  static nlohmann::json Parsed(const tc::Report& report) {
+    return nlohmann::json::parse(report.json, nullptr, false);
+  }
+
+  const std::vector<float> kRows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3};
+  std::string model_, rows_, error_;
+};
+
+TEST_F(Toolchain, QuantizesOnFilesAndOnArrays) {
+  tc::QuantizeOptions options;
+  options.threads = 1;
+  options.calibration = {rows_};
+  const auto files = tc::Quantize(model_, At("files.etm"), options, {}, &error_);
+  ASSERT_TRUE(files) << error_;
+  EXPECT_EQ(files->samples_used, 4);
+  EXPECT_EQ(files->steps_int8, files->steps);
+  EXPECT_EQ(files->input_bytes, SizeOf("model.onnx"));
+  EXPECT_EQ(files->output_bytes, SizeOf("files.etm"));
+  EXPECT_NE(files->report.text.find("files.etm"), std::string::npos);
+  EXPECT_EQ(Parsed(files->report)["samples_used"], 4);
+  options.calibration.clear();
+  for (size_t i = 0; i < 4; ++i) {
+    Array row = Array::Zeros(ElementType::kFloat32, {1, 3});
+    std::memcpy(row.bytes.data(), &kRows[3 * i], row.bytes.size());
+    options.arrays.push_back({row});
+  }
+  const auto arrays = tc::Quantize(model_, At("arrays.etm"), options, {}, &error_);
+  ASSERT_TRUE(arrays) << error_;
+  EXPECT_EQ(ReadTextFile(At("arrays.etm")).value(), ReadTextFile(At("files.etm")).value());
+  options.arrays[2][0].bytes.pop_back();
+  EXPECT_FALSE(tc::Quantize(model_, At("arrays.etm"), options, {}, &error_));
+  EXPECT_EQ(error_, "sample 2: 11 bytes, expected 12");
+}
+
+TEST_F(Toolchain, CompilesAndRuns) {
+  tc::CompileOptions options;
+  options.shapes = {{"x", {2, 3}}};
+  const auto compiled = tc::Compile(model_, At("out.etm"), options, {}, &error_);
+  ASSERT_TRUE(compiled) << error_;
+  EXPECT_EQ(compiled->output_bytes, SizeOf("out.etm"));
+  EXPECT_GT(compiled->steps, 0);
+  EXPECT_EQ(compiled->why_no_plan, "");
+  auto session = Session::Load(At("out.etm"), {1}, &error_);
+  ASSERT_TRUE(session) << error_;
+}
+
+TEST_F(Toolchain, ExplainsAndCompares) {
+  ASSERT_TRUE(tc::Compile(model_, At("a.etm"), {}, {}, &error_)) << error_;
+  tc::ExplainOptions explain;
+  explain.baseline = model_;
+  explain.threads = 1;
+  explain.duration_s = 0.01;
+  const auto e = tc::Explain(At("a.etm"), explain, {}, &error_);
+  ASSERT_TRUE(e) << error_;
+  EXPECT_GT(e->ms, 0);
+  EXPECT_GT(e->baseline_ms, 0);
+  ASSERT_EQ(e->steps.size(), 1u);
+  EXPECT_EQ(e->steps[0].name, "m");
+  EXPECT_EQ(e->steps[0].precision, "float32");
+  EXPECT_NEAR(e->steps[0].share, 1, 1e-9);
+  EXPECT_EQ(Parsed(e->report)["time"]["causes"].size(), e->causes.size());
+  tc::CompareOptions compare;
+  compare.threads = 1;
+  compare.duration_s = 0.05;
+  compare.warmup_ms = 1;
+  compare.rounds = 3;
+  const auto c = tc::Compare(model_, At("a.etm"), compare, {}, &error_);
+  ASSERT_TRUE(c) << error_;
+  EXPECT_EQ(Parsed(c->report)["verdict"], c->verdict);
+  EXPECT_LE(c->low, c->speedup);
+  EXPECT_GE(c->high, c->speedup);
+  compare.rounds = 2;
+  EXPECT_FALSE(tc::Compare(model_, model_, compare, {}, &error_));
+}
+
+TEST_F(Toolchain, EvaluatesAndPredicts) {
+  tc::EvaluateOptions evaluate;
+  evaluate.data = {rows_};
+  evaluate.reference = model_;
+  evaluate.limit = 3;
+  const auto e = tc::Evaluate(model_, evaluate, {}, &error_);
+  ASSERT_TRUE(e) << error_;
+  EXPECT_EQ(e->samples, 3);
+  EXPECT_EQ(e->agreement, 1.0);
+  EXPECT_TRUE(e->sqnr_db);
+  EXPECT_FALSE(e->top1);
+  evaluate.reference.clear();
+  const auto alone = tc::Evaluate(model_, evaluate, {}, &error_);
+  ASSERT_TRUE(alone) << error_;
+  EXPECT_FALSE(alone->agreement);
+  EXPECT_EQ(alone->report.warnings.size(), 1u) << "a note that only the time is measured";
+  tc::PredictOptions predict;
+  predict.schemes = {"int8"};
+  predict.threads = 1;
+  const auto p = tc::Predict(model_, predict, {}, &error_);
+  ASSERT_TRUE(p) << error_;
+  ASSERT_EQ(p->schemes.size(), 2u);
+  EXPECT_EQ(p->schemes[0].scheme, "float32");
+  EXPECT_EQ(p->schemes[1].scheme, "int8");
+  EXPECT_GT(p->schemes[1].file_bytes, 0);
+}
+
+TEST_F(Toolchain, FailuresSayWhyAndLeaveNothing) {
+  EXPECT_FALSE(tc::Compile(At("none.onnx"), At("out.etm"), {}, {}, &error_));
+  EXPECT_NE(error_.find("none.onnx"), std::string::npos) << error_;
+  EXPECT_FALSE(tc::Compile(At("none.onnx"), At("out.etm"))) << "nobody asks why";
+  tc::QuantizeOptions options;
+  EXPECT_FALSE(tc::Quantize(model_, At("out.etm"), options, {}, &error_));
+  EXPECT_NE(error_.find("needs data"), std::string::npos) << error_;
+  options.calibration = {rows_};
+  tc::Follow follow;
+  std::vector<std::string> stages;
+  follow.progress = [&](const std::string& stage, double) { stages.push_back(stage); };
+  follow.cancelled = [&] { return stages.size() == 3; };
+  EXPECT_FALSE(tc::Quantize(model_, At("out.etm"), options, follow, &error_));
+  EXPECT_EQ(stages, (std::vector<std::string>{"loading", "calibrating", "calibrating"}));
+  EXPECT_NE(error_.find("cancelled while calibrating"), std::string::npos) << error_;
+  EXPECT_FALSE(std::filesystem::exists(At("out.etm")));
+}
+
+}  // namespace
+}  // namespace evoq
