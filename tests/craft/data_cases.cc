@@ -52,6 +52,24 @@ std::string Overlapping(int n, const std::string& descr) {
   return Write(zip);
 }
 
+// Arrays under many names that share the bytes of one, behind end records that all give the one
+// directory: a reader that follows each of the records reads 17,000 entries 2,900 times.
+std::string ManyEndRecords() {
+  Zip zip;
+  zip.members[0].method = 0;
+  const std::string array = zip.members[0].data;
+  for (int i = 1; i < 17000; ++i) {
+    ZipMember m;
+    m.name = "m" + std::to_string(i), m.data = "", m.method = 0, m.no_local = true, m.offset = 0;
+    m.packed_bytes = m.unpacked_bytes = array.size(), m.crc = Crc32(array);
+    zip.members.push_back(std::move(m));
+  }
+  constexpr size_t kEndBytes = 22;
+  const std::string plain = Write(zip), end = plain.substr(plain.size() - kEndBytes);
+  for (int i = 1; i < 2900; ++i) zip.comment += end;
+  return Write(zip);
+}
+
 std::vector<DataCase> MakeNpyCases() {
   constexpr Reader r = Reader::kNpy;
   using N = Npy;
@@ -251,6 +269,7 @@ std::vector<DataCase> MakeZipCases() {
       {r, "no array", member([](M& m) { m.data = "hello, world"; }),
        "x: npy: byte 0: no NPY magic"},
       {r, "twice", With<Z>([](Z& f) { f.members.push_back(f.members[0]); }), "x: occurs twice"},
+      {r, "many end records", ManyEndRecords(), ""},
       {r, "one member under many names", Overlapping(12, "'|u1'"),
        "m8: zip: member m8: 16777344 bytes of memory, expected at most the"},
       {r, "one member under many names, left out", Overlapping(80, "'|S1'"),
