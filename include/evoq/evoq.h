@@ -66,6 +66,19 @@ struct Array {
   }
 };
 
+// An array in memory that somebody else owns: dense, row-major, aligned as its elements are. `data`
+// may be null where a size is 0.
+struct InputView {
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  const void* data = nullptr;
+};
+struct OutputView {
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  void* data = nullptr;
+};
+
 // An input or output of a model. A free dimension is -1; the shape is empty for a scalar, and where
 // the rank is not known.
 struct ArrayInfo {
@@ -98,6 +111,19 @@ class Session {
   // renaming is not noticed.
   bool Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
            std::string* error = nullptr);
+
+  // As Run, on memory of the caller: inputs are read where they lie, outputs are written where they
+  // shall be, and nothing is copied (a model that runs in dynamic partitions, docs/dynamic.md,
+  // copies each output once). The outputs' types and shapes must be the model's for these inputs,
+  // and their memory must overlap neither an input's nor another output's: else none is written.
+  // After another error they hold anything.
+  bool RunOn(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs,
+             std::string* error = nullptr);
+
+  // As Run, with outputs in memory of the session: results(), until its next Compute. For outputs
+  // whose shapes are not known before. After an error there are none.
+  bool Compute(const std::vector<InputView>& inputs, std::string* error = nullptr);
+  const std::vector<Array>& results() const;
 
  private:
   struct Impl;

@@ -53,6 +53,8 @@ std::size_t Array::size() const {
 struct Session::Impl {
   ModelSession session;
   std::vector<ArrayView> views;  // of a run; room for them
+  std::vector<OutputMemory> memory;
+  std::vector<Array> results;  // of Compute
 
   Status Run(const std::vector<Array>& inputs, std::vector<Array>* outputs) {
     if (&inputs == outputs)
@@ -60,6 +62,30 @@ struct Session::Impl {
     views.clear();
     for (const Array& a : inputs) views.push_back({a.type, a.shape, a.bytes});
     return session.Run(views, outputs);
+  }
+  Status SetViews(const std::vector<InputView>& inputs) {
+    views.clear();
+    for (const InputView& input : inputs) {
+      const auto bytes = CallersBytes(input.type, input.shape, input.data);
+      if (!bytes) return WithContext(Status(tl::unexpected(bytes.error())), NameOf(views.size()));
+      views.push_back({input.type, input.shape, *bytes});
+    }
+    return {};
+  }
+  Status RunOn(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) {
+    EVOQ_TRY(SetViews(inputs));
+    memory.clear();
+    for (const OutputView& o : outputs)
+      memory.push_back({o.type, o.shape, static_cast<std::byte*>(o.data)});
+    return session.RunOn(views, memory);
+  }
+  Status Compute(const std::vector<InputView>& inputs) {
+    EVOQ_TRY(SetViews(inputs));
+    return session.Run(views, &results);
+  }
+  std::string NameOf(size_t input) const {
+    return input < session.inputs().size() ? "input " + session.inputs()[input].name
+                                           : fmt::format("input {}", input);
   }
 };
 
@@ -72,7 +98,7 @@ std::optional<Session> Session::Load(const std::string& path, const SessionOptio
                                      std::string* error) {
   auto impl = Guarded([&]() -> Result<std::unique_ptr<Impl>> {
     EVOQ_ASSIGN(ModelSession session, ModelSession::Load(path, options.threads));
-    return std::unique_ptr<Impl>(new Impl{std::move(session), {}});
+    return std::unique_ptr<Impl>(new Impl{std::move(session), {}, {}, {}});
   });
   if (impl) return Session(std::move(*impl));
   Say(error, impl.error());
@@ -88,6 +114,23 @@ bool Session::Run(const std::vector<Array>& inputs, std::vector<Array>* outputs,
   if (!status) Say(error, status.error());
   return status.has_value();
 }
+
+bool Session::RunOn(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs,
+                    std::string* error) {
+  const Status status = Guarded([&] { return impl_->RunOn(inputs, outputs); });
+  if (!status) Say(error, status.error());
+  return status.has_value();
+}
+
+bool Session::Compute(const std::vector<InputView>& inputs, std::string* error) {
+  const Status status = Guarded([&] { return impl_->Compute(inputs); });
+  if (status) return true;
+  impl_->results.clear();
+  Say(error, status.error());
+  return false;
+}
+
+const std::vector<Array>& Session::results() const { return impl_->results; }
 
 std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json,
                                std::string* error) {

@@ -13,7 +13,8 @@ struct evoq_session {
   std::vector<std::vector<std::byte>>
       aligned;  // copies of inputs that are not aligned as their elements are
   std::vector<evoq::Array> outputs;
-  bool ran = false;  // the outputs are those of a run
+  std::vector<evoq::OutputMemory> memory;  // of a run; room for it
+  bool ran = false;                        // the outputs are those of a run
 };
 
 namespace {
@@ -72,6 +73,17 @@ Status View(const evoq_array& from, std::vector<std::byte>& aligned, evoq::Array
   return {};
 }
 
+// Whether there are arrays, and a shape where there is a rank.
+Status CheckArrays(const evoq_array* arrays, int count, const char* what) {
+  if (count < 0 || (count > 0 && arrays == nullptr))
+    return Fail(ErrorCode::kUsage, "{} {} without arrays", count, what);
+  for (int i = 0; i < count; ++i) {
+    if (arrays[i].rank < 0 || (arrays[i].rank > 0 && arrays[i].shape == nullptr))
+      return Fail(ErrorCode::kUsage, "{} {}: rank {} without a shape", what, i, arrays[i].rank);
+  }
+  return {};
+}
+
 Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
   if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
   s->ran = false;
@@ -88,6 +100,30 @@ Status Compute(evoq_session* s, const evoq_array* inputs, int input_count) {
   EVOQ_TRY(s->session.Run(s->inputs, &s->outputs));
   s->ran = true;
   return {};
+}
+
+// Runs on the caller's memory alone.
+Status RunOn(evoq_session* s, const evoq_array* inputs, int input_count, const evoq_array* outputs,
+             int output_count) {
+  if (s == nullptr) return Fail(ErrorCode::kUsage, "the session is NULL");
+  s->ran = false;
+  EVOQ_TRY(CheckArrays(inputs, input_count, "inputs"));
+  EVOQ_TRY(CheckArrays(outputs, output_count, "outputs"));
+  s->inputs.clear();
+  for (int i = 0; i < input_count; ++i) {
+    const auto type = static_cast<evoq::ElementType>(inputs[i].type);
+    const std::span shape(inputs[i].shape, static_cast<size_t>(inputs[i].rank));
+    const auto bytes = evoq::CallersBytes(type, shape, inputs[i].data);
+    if (!bytes)
+      return WithContext(Status(tl::unexpected(bytes.error())), fmt::format("input {}", i));
+    s->inputs.push_back({type, shape, *bytes});
+  }
+  s->memory.clear();
+  for (int i = 0; i < output_count; ++i)
+    s->memory.push_back({static_cast<evoq::ElementType>(outputs[i].type),
+                         {outputs[i].shape, static_cast<size_t>(outputs[i].rank)},
+                         static_cast<std::byte*>(outputs[i].data)});
+  return s->session.RunOn(s->inputs, s->memory);
 }
 
 // The results into the caller's arrays: into all of them or, where one does not fit, into none.
@@ -125,7 +161,7 @@ evoq_session* evoq_session_load(const char* path, int threads, char* error, size
   const auto session = evoq::Guarded([&]() -> evoq::Result<evoq_session*> {
     if (path == nullptr) return Fail(ErrorCode::kUsage, "the path is NULL");
     EVOQ_ASSIGN(evoq::ModelSession loaded, evoq::ModelSession::Load(path, threads));
-    return new evoq_session{std::move(loaded), {}, {}, {}};
+    return new evoq_session{std::move(loaded), {}, {}, {}, {}};
   });
   if (session) return *session;
   Tell(session.error(), error, error_size);
@@ -178,6 +214,14 @@ int evoq_session_run(evoq_session* s, const evoq_array* inputs, int input_count,
     EVOQ_TRY(Compute(s, inputs, input_count));
     return Give(*s, outputs, output_count);
   });
+  return Outcome(status, error, error_size);
+}
+
+int evoq_session_run_on(evoq_session* s, const evoq_array* inputs, int input_count,
+                        const evoq_array* outputs, int output_count, char* error,
+                        size_t error_size) {
+  const Status status =
+      evoq::Guarded([&] { return RunOn(s, inputs, input_count, outputs, output_count); });
   return Outcome(status, error, error_size);
 }
 

@@ -1,6 +1,7 @@
 #include "api/model_session.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -58,6 +59,11 @@ bool SameShape(std::span<const int64_t> a, std::span<const int64_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
+bool Overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return !a.empty() && !b.empty() && std::less<>()(a.data(), b.data() + b.size()) &&
+         std::less<>()(b.data(), a.data() + a.size());
+}
+
 }  // namespace
 
 std::string SentenceOf(const Error& error) noexcept {
@@ -83,6 +89,15 @@ Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape) {
     return Fail(ErrorCode::kTooLarge, "shape {} is beyond what memory can hold",
                 BracketedBriefly(shape));
   return static_cast<size_t>(*bytes);
+}
+
+Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<const int64_t> shape,
+                                                const void* data) {
+  EVOQ_ASSIGN(const size_t bytes, BytesOf(type, shape));
+  if (bytes > 0 && data == nullptr) return Fail(ErrorCode::kUsage, "{} bytes without data", bytes);
+  if (reinterpret_cast<uintptr_t>(data) % ElementBytes(type) != 0)
+    return Fail(ErrorCode::kUsage, "its data is not aligned to {} bytes", ElementBytes(type));
+  return std::span(static_cast<const std::byte*>(data), bytes);
 }
 
 Result<ModelSession> ModelSession::Load(const std::string& path, int threads) {
@@ -149,15 +164,20 @@ Result<ModelSession::Prepared> ModelSession::Prepare(std::span<const ArrayView> 
   return fresh;
 }
 
-Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<Array>& results) {
+Status ModelSession::PrepareFor(std::span<const ArrayView> arrays) {
   bool same = prepared_.executor != nullptr;
   for (size_t i = 0; same && i < arrays.size(); ++i)
     same = SameShape(prepared_.shapes[i], arrays[i].shape);
   if (!same) {
     EVOQ_ASSIGN(prepared_, Prepare(arrays));
   }
+  for (size_t i = 0; i < arrays.size(); ++i) prepared_.in[i] = arrays[i].bytes.data();
+  return {};
+}
+
+Status ModelSession::RunPrepared(std::span<const ArrayView> arrays, std::vector<Array>& results) {
+  EVOQ_TRY(PrepareFor(arrays));
   Prepared& p = prepared_;
-  for (size_t i = 0; i < arrays.size(); ++i) p.in[i] = arrays[i].bytes.data();
   results.resize(p.outputs.size());
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     results[i].type = p.outputs[i].type;
@@ -196,14 +216,73 @@ Status ModelSession::RunRegions(std::span<const ArrayView> arrays, std::vector<A
 Status ModelSession::Run(std::span<const ArrayView> arrays, std::vector<Array>* results) {
   if (results == nullptr) return Fail(ErrorCode::kUsage, "there is no place for the outputs");
   EVOQ_TRY(Check(arrays));
+  EVOQ_ASSIGN(const bool one_program, Settle(arrays));
+  return one_program ? RunPrepared(arrays, *results) : RunRegions(arrays, *results);
+}
+
+Result<bool> ModelSession::Settle(std::span<const ArrayView> arrays) {
   if (prepared_.executor == nullptr) {
     InputShapes shapes;
     for (size_t i = 0; i < arrays.size(); ++i)
       shapes[inputs_[i].name].assign(arrays[i].shape.begin(), arrays[i].shape.end());
     EVOQ_TRY(engine_->Settle(shapes));
   }
-  return engine_->in_regions().empty() ? RunPrepared(arrays, *results)
-                                       : RunRegions(arrays, *results);
+  return engine_->in_regions().empty();
+}
+
+Status ModelSession::CheckOutput(const OutputMemory& to, size_t index, const Array& model) const {
+  const std::string& name = outputs_[index].name;
+  if (to.type != model.type)
+    return Fail(ErrorCode::kUsage, "output {}: element type {}, expected {}", name,
+                static_cast<int>(to.type), static_cast<int>(model.type));
+  if (!SameShape(to.shape, model.shape))
+    return Fail(ErrorCode::kUsage, "output {}: shape {}, expected {}", name,
+                BracketedBriefly(to.shape), BracketedBriefly(std::span(model.shape)));
+  EVOQ_ASSIGN(const size_t bytes, BytesOf(to.type, to.shape));
+  if (bytes > 0 && to.data == nullptr)
+    return Fail(ErrorCode::kUsage, "output {}: its data is null", name);
+  if (reinterpret_cast<uintptr_t>(to.data) % ElementBytes(to.type) != 0)
+    return Fail(ErrorCode::kUsage, "output {}: its data is not aligned to {} bytes", name,
+                ElementBytes(to.type));
+  return {};
+}
+
+Status ModelSession::RunOn(std::span<const ArrayView> arrays,
+                           std::span<const OutputMemory> memory) {
+  EVOQ_TRY(Check(arrays));
+  if (memory.size() != outputs_.size())
+    return Fail(ErrorCode::kUsage, "{} outputs given, expected {}", memory.size(), outputs_.size());
+  EVOQ_ASSIGN(const bool one_program, Settle(arrays));
+  if (one_program) {
+    EVOQ_TRY(PrepareFor(arrays));
+  } else {
+    EVOQ_TRY(RunRegions(arrays, from_regions_));
+  }
+  const std::vector<Array>& model = one_program ? prepared_.outputs : from_regions_;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    EVOQ_TRY(CheckOutput(memory[i], i, model[i]));
+    const auto bytes_of = [&](size_t o) {
+      return std::span<const std::byte>(
+          memory[o].data, one_program ? prepared_.output_bytes[o] : model[o].bytes.size());
+    };
+    for (size_t k = 0; k < i; ++k) {
+      if (Overlap(bytes_of(i), bytes_of(k)))
+        return Fail(ErrorCode::kUsage, "outputs {} and {} overlap", outputs_[k].name,
+                    outputs_[i].name);
+    }
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      if (Overlap(bytes_of(i), arrays[k].bytes))
+        return Fail(ErrorCode::kUsage, "output {} overlaps input {}", outputs_[i].name,
+                    inputs_[k].name);
+    }
+  }
+  if (one_program) {
+    for (size_t i = 0; i < memory.size(); ++i) prepared_.out[i] = memory[i].data;
+    return engine_->RunOn(*prepared_.executor, prepared_.in, prepared_.out);
+  }
+  for (size_t i = 0; i < memory.size(); ++i)
+    std::copy(model[i].bytes.begin(), model[i].bytes.end(), memory[i].data);
+  return {};
 }
 
 }  // namespace evoq

@@ -21,6 +21,13 @@ struct ArrayView {
   std::span<const std::byte> bytes;
 };
 
+// Memory of the caller for an output.
+struct OutputMemory {
+  ElementType type = ElementType::kFloat32;
+  std::span<const int64_t> shape;
+  std::byte* data = nullptr;
+};
+
 // What callers are told: fit for a terminal or a log, as all that evoq prints. Never throws: what
 // finds no memory says that.
 std::string SentenceOf(const Error& error) noexcept;
@@ -28,6 +35,11 @@ std::string SentenceOf(const Error& error) noexcept;
 // The bytes of an array. Errors: kUsage for a type that arrays do not carry and a negative size,
 // kTooLarge for a product beyond what memory can hold.
 Result<size_t> BytesOf(ElementType type, std::span<const int64_t> shape);
+
+// The bytes of an array in the caller's memory. Errors: those of BytesOf; kUsage for data that is
+// null, or not aligned as the elements are.
+Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<const int64_t> shape,
+                                                const void* data);
 
 // One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
 class ModelSession {
@@ -43,6 +55,10 @@ class ModelSession {
   // and shape, those of Engine::At and of runs. `outputs` may then hold anything. Allocates nothing
   // when shapes and outputs are those of the run before, and sizes do not depend on data.
   Status Run(std::span<const ArrayView> inputs, std::vector<Array>* outputs);
+  // The same into memory of the caller. Errors: also kUsage for outputs that are not the model's
+  // for these inputs, that are not aligned as their elements are, or that overlap an input or
+  // another output: then none is written.
+  Status RunOn(std::span<const ArrayView> inputs, std::span<const OutputMemory> outputs);
 
  private:
   // What runs at these shapes.
@@ -55,13 +71,18 @@ class ModelSession {
     std::vector<std::byte*> out;
   };
   Status Check(std::span<const ArrayView> inputs) const;
+  Status CheckOutput(const OutputMemory& to, size_t index, const Array& model) const;
+  // Whether the model is one Program at these shapes: else it runs in regions.
+  Result<bool> Settle(std::span<const ArrayView> inputs);
+  Status PrepareFor(std::span<const ArrayView> inputs);
   Result<Prepared> Prepare(std::span<const ArrayView> inputs);
   Status RunPrepared(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
   Status RunRegions(std::span<const ArrayView> inputs, std::vector<Array>& outputs);
 
   std::unique_ptr<Engine> engine_;
   std::vector<ArrayInfo> inputs_, outputs_;
-  Prepared prepared_;  // its executor is null before the first run
+  Prepared prepared_;                // its executor is null before the first run
+  std::vector<Array> from_regions_;  // of RunOn
 };
 
 }  // namespace evoq

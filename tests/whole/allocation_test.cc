@@ -155,6 +155,13 @@ TEST(Allocation, NoneInARepeatedRunOfASession) {
         for (int i = 0; i < 2; ++i) ASSERT_TRUE(session->Run(inputs, &outputs, &error)) << error;
         ExpectNothing([&] { return session->Run(inputs, &outputs, &error); },
                       fmt::format("{} at {}, {} threads", c.path, shape.back(), threads));
+        std::vector<OutputView> memory;
+        for (Array& o : outputs) memory.push_back({o.type, o.shape, o.bytes.data()});
+        const std::vector<InputView> views = {
+            {ElementType::kFloat32, shape, inputs[0].bytes.data()}};
+        ASSERT_TRUE(session->RunOn(views, memory, &error)) << error;
+        ExpectNothing([&] { return session->RunOn(views, memory, &error); },
+                      fmt::format("{} on views, {} threads", c.path, threads));
       }
     }
   }
