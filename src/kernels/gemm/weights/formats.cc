@@ -53,11 +53,16 @@ Status CheckPacked(const WeightFormat& format, const Tensor& packed) {
   return {};
 }
 
+// Elements of a panel; none without columns, where the depth is any number.
+size_t PanelElements(int64_t depth, int64_t columns) {
+  return columns == 0 ? 0 : static_cast<size_t>(depth * kWeightColumns);
+}
+
 Result<Tensor> Pack(const WeightFormat& format, const Tensor& plain) {
   EVOQ_ASSIGN(const int64_t bytes, PackedBytes(format, plain.type()));
   std::vector<std::byte> packed(static_cast<size_t>(bytes));
   const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
-  std::vector<uint8_t> elements(static_cast<size_t>(depth * kWeightColumns));
+  std::vector<uint8_t> elements(PanelElements(depth, columns));
   auto* panel = reinterpret_cast<uint8_t*>(packed.data());
   for (int64_t column = 0; column < columns; column += kWeightColumns) {
     const int64_t count = std::min<int64_t>(columns - column, kWeightColumns);
@@ -80,7 +85,7 @@ Result<Tensor> Unpack(const WeightFormat& format, const Tensor& packed) {
   EVOQ_TRY(CheckPacked(format, packed));
   Tensor plain = Tensor::Allocate(packed.type());
   const int64_t depth = plain.sizes()[0], columns = plain.sizes()[1];
-  std::vector<uint8_t> elements(static_cast<size_t>(depth * kWeightColumns));
+  std::vector<uint8_t> elements(PanelElements(depth, columns));
   const auto* panel = reinterpret_cast<const uint8_t*>(packed.raw());
   for (int64_t column = 0; column < columns; column += kWeightColumns) {
     const int64_t count = std::min<int64_t>(columns - column, kWeightColumns);

@@ -72,6 +72,9 @@ TEST(WeightFormats, RoundTrip) {
         EXPECT_FALSE(PackWeights(*packed)->defined()) << "packed twice";
       }
     }
+    if (kind.scales != WeightKind::kTensor) continue;
+    const Tensor none = Tensor::Allocate(kind.Type(int64_t{1} << 50, 0, random));
+    EXPECT_TRUE(BitEqual(none, *ToPlain(*PackWeights(none)))) << kind.Name();
   }
 }
 
