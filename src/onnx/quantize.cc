@@ -75,23 +75,34 @@ std::optional<QuantParams> ParamsOf(const Node& node, const Tensor& scale, const
   return q;
 }
 
-// Channels whose scale is 0 (dead weights) hold only zeros: the same values at scale 1, with
-// integers at the zero point.
+// Channels or blocks whose scale is 0 (dead weights) hold only zeros: the same values at scale 1,
+// with integers at the zero point.
 Tensor WithoutZeroScales(const Tensor& integers, QuantParams& q) {
-  if (DTypeBits(integers.dtype()) != 8 || q.block > 0 ||
-      std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
+  const int bits = DTypeBits(integers.dtype());
+  if (bits > 8 || std::find(q.scales.begin(), q.scales.end(), 0.0f) == q.scales.end())
     return integers;
   const std::vector<int64_t> sizes = integers.sizes();
-  int64_t inner = 1, channels = 1;
+  int64_t inner = 1, size = 1, block = std::max<int64_t>(q.block, 1);
   if (!q.per_tensor()) {
-    channels = sizes[q.axis];
+    size = sizes[q.axis];
     for (size_t i = q.axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-    if (channels != static_cast<int64_t>(q.scales.size())) return integers;
+    if (q.block == 0 && size != static_cast<int64_t>(q.scales.size())) return integers;
   }
-  Tensor clean = integers.Clone();
+  const int64_t blocks = CeilDiv(size, block);
+  Tensor clean = Tensor::Allocate(integers.type());
   for (int64_t i = 0; i < clean.elements(); ++i) {
-    const int64_t c = q.per_tensor() ? 0 : i / inner % channels;
-    if (q.scales[c] == 0) clean.mutable_raw()[i] = static_cast<std::byte>(q.zero_points[c] & 0xff);
+    const int64_t at = i / inner % size / block;
+    const int64_t s = q.per_tensor() ? 0
+                      : q.block == 0 ? at
+                                     : (i / inner / size * blocks + at) * inner + i % inner;
+    const int value = q.scales[s] == 0 ? q.zero_points[s]
+                      : bits == 8      ? static_cast<int>(integers.raw()[i])
+                                       : PackedBits(integers.raw(), i, bits);
+    if (bits == 8) {
+      clean.mutable_raw()[i] = static_cast<std::byte>(value & 0xff);
+    } else {
+      SetPackedBits(clean.mutable_raw(), i, bits, value);
+    }
   }
   std::replace(q.scales.begin(), q.scales.end(), 0.0f, 1.0f);
   return clean;

@@ -2,10 +2,12 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/math.h"
 #include "ops/linear.h"
 #include "ops/real.h"
+#include "tensor/permute.h"
 
 namespace evoq {
 namespace {
@@ -162,13 +164,7 @@ InferResult InferGemm(const InferArgs& args) {
 Result<Tensor> MaybeTransposed(const Tensor& tensor, bool yes) {
   if (!yes) return tensor;
   EVOQ_ASSIGN(const Tensor moved, Permuted(tensor, {1, 0}));
-  TensorType type(tensor.dtype(), moved.shape());
-  if (tensor.type().quantized()) {
-    QuantParams quant = *tensor.type().quant;
-    if (quant.axis >= 0) quant.axis = 1 - quant.axis;
-    type = TensorType(type.dtype, type.shape, std::move(quant));
-  }
-  return moved.WithType(std::move(type));
+  return moved.WithType(PermutedAxes(tensor.type(), std::array<int64_t, 2>{1, 0}));
 }
 
 EvalResult EvaluateGemm(const EvalArgs& args) {

@@ -4,6 +4,7 @@
 
 #include "ops/driver.h"
 #include "ops/util.h"
+#include "tensor/permute.h"
 
 namespace evoq {
 
@@ -93,16 +94,7 @@ TensorType PermutedType(const TensorType& type, std::vector<int> (*order)(int)) 
   const int rank = type.shape.rank();
   if (!type.shape.ranked() || rank < 3) return type;
   const std::vector<int> permutation = order(rank);
-  std::vector<Dim> dims;
-  for (int axis : permutation) dims.push_back(type.shape[axis]);
-  TensorType result(type.dtype, Shape(std::move(dims)));
-  if (!type.quant) return result;
-  QuantParams quant = *type.quant;
-  if (!quant.per_tensor()) {
-    const auto at = std::find(permutation.begin(), permutation.end(), quant.axis);
-    quant.axis = static_cast<int>(at - permutation.begin());
-  }
-  return TensorType(result.dtype, result.shape, std::move(quant));
+  return PermutedAxes(type, std::vector<int64_t>(permutation.begin(), permutation.end()));
 }
 
 Result<Tensor> PermutedTensor(const Tensor& tensor, std::vector<int> (*order)(int)) {

@@ -1,7 +1,8 @@
-// Quantization written as nodes becomes quantization written as types (docs/graph.md). Six rules,
+// Quantization written as nodes becomes quantization written as types (docs/graph.md). Seven rules,
 // until none applies:
 //   Q(DQ(x))                       -> x, or one requantizing Q when the parameters differ
 //   move(DQ(x)...), equal types    -> DQ(move(x...)); exact: the operator only moves values
+//   Transpose(DQ(constant))        -> DQ(constant, transposed with its scales)
 //   Q(move(x...))                  -> move(Q(x)...); exact: Q is monotone, element by element
 //   Q?(linear(DQ(x), DQ(w), b, r)) -> linear(x, w, int32 b, r) with the Q's type, or float32
 //   Q(real(DQ(x)...))              -> real(x...) with the Q's type
@@ -13,6 +14,7 @@
 // plain float.
 #include <map>
 
+#include "base/budget_scope.h"
 #include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "kernels/requant.h"
@@ -57,9 +59,11 @@ class Importer {
     switch (trait) {
       case QuantTrait::kFloat: return false;
       case QuantTrait::kLinear: return QuantizeLinearNode(id);
-      case QuantTrait::kMove:
+      case QuantTrait::kMove: {
         if (SinkDequantize(id, DataInputs(node))) return true;
-        return HoistQuantize(id);
+        EVOQ_ASSIGN(const bool transposed, TransposeConstant(id));
+        return transposed ? Result<bool>(true) : HoistQuantize(id);
+      }
       case QuantTrait::kReal:
       case QuantTrait::kTable: return QuantizeReal(id, trait == QuantTrait::kTable);
     }
@@ -181,6 +185,24 @@ class Importer {
                       .inputs = {quantized},
                       .outputs = {out}});
     }
+    return true;
+  }
+
+  // Transpose(DQ(constant)) with a scale for each index or block of an axis: the constant and its
+  // scales are transposed instead, so that a product reads them as weights.
+  Result<bool> TransposeConstant(NodeId id) {
+    if (!IsOp(graph_, id, "Transpose")) return false;
+    const Node node = graph_.node(id);
+    const ValueId behind = Behind(node.input(0));
+    const auto perm = PermutationOf(graph_, node);
+    if (!behind.valid() || behind == node.input(0) || !perm ||
+        !graph_.value(behind).is_constant() || !CanPermute(graph_.value(behind).constant) ||
+        graph_.IsOutput(node.outputs[0]))
+      return false;
+    const Value& value = graph_.value(behind);
+    EVOQ_TRY(SpendMemory(static_cast<int64_t>(value.constant.bytes()), "transposed constants"));
+    const ValueId moved = graph_.AddConstant(value.name, Permuted(value.constant, *perm));
+    ReplaceNode(graph_, id, "DequantizeLinear", "", {moved});
     return true;
   }
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "tensor/permute.h"
+
 namespace evoq {
 
 const OpDef& DefinitionOf(const Node& node) {
@@ -252,29 +254,27 @@ Shape Permuted(const Shape& shape, const Permutation& perm) {
 }
 
 TensorType Permuted(const TensorType& type, const Permutation& perm) {
-  TensorType to = type;
-  to.shape = Permuted(type.shape, perm);
-  if (type.quantized() && !type.quant->per_tensor()) {
-    QuantParams quant = *type.quant;
-    quant.axis = static_cast<int>(Inverse(perm)[quant.axis]);
-    to.quant = std::make_shared<const QuantParams>(std::move(quant));
-  }
-  return to;
+  return type.shape.ranked() ? PermutedAxes(type, perm) : type;
 }
 
 bool CanPermute(const Tensor& tensor) {
-  return tensor.layout().empty() && DTypeBits(tensor.dtype()) % 8 == 0;
+  return tensor.layout().empty() && tensor.dtype() != DType::kString;
 }
 
 Tensor Permuted(const Tensor& tensor, const Permutation& perm) {
   EVOQ_CHECK(CanPermute(tensor), "{} in layout '{}'", tensor.type().ToString(), tensor.layout());
   Tensor to = Tensor::Allocate(Permuted(tensor.type(), perm));
-  const size_t width = DTypeBits(tensor.dtype()) / 8;
+  const int bits = DTypeBits(tensor.dtype());
+  const size_t width = bits / 8;
   const std::vector<int64_t> sizes = to.sizes(), from_strides = RowMajorStrides(tensor.sizes());
   std::vector<int64_t> index(sizes.size(), 0);
   int64_t from = 0;
   for (int64_t i = 0; i < to.elements(); ++i) {
-    std::memcpy(to.mutable_raw() + i * width, tensor.raw() + from * width, width);
+    if (bits < 8) {
+      SetPackedBits(to.mutable_raw(), i, bits, PackedBits(tensor.raw(), from, bits));
+    } else {
+      std::memcpy(to.mutable_raw() + i * width, tensor.raw() + from * width, width);
+    }
     for (int axis = static_cast<int>(sizes.size()) - 1; axis >= 0; --axis) {
       from += from_strides[perm[axis]];
       if (++index[axis] < sizes[axis]) break;

@@ -109,9 +109,9 @@ Permutation ChannelsLast(int rank);
 // The perm of a Transpose (its default reverses), or nothing when the rank is unknown.
 std::optional<Permutation> PermutationOf(const Graph& graph, const Node& transpose);
 Shape Permuted(const Shape& shape, const Permutation& perm);
-// Type with shape and quantization axis permuted.
+// Type with shape and quantization parameters permuted.
 TensorType Permuted(const TensorType& type, const Permutation& perm);
-// Plain data of whole bytes.
+// Plain data, no strings.
 bool CanPermute(const Tensor& tensor);
 // The data moved. Needs CanPermute.
 Tensor Permuted(const Tensor& tensor, const Permutation& perm);

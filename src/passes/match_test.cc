@@ -104,7 +104,8 @@ TEST(Match, PackedConstantsAreNotRead) {
   EXPECT_EQ(FloatConstant(graph, packed(DType::kFloat32)), nullptr);
   EXPECT_FALSE(IntsOf(graph, packed(DType::kInt64)));
   EXPECT_FALSE(CanPermute(graph.value(packed(DType::kFloat32)).constant));
-  EXPECT_FALSE(CanPermute(Tensor::Allocate(TensorType(DType::kInt4, Shape{2}))));
+  EXPECT_FALSE(CanPermute(Tensor::Allocate(TensorType(DType::kString, Shape{2}))));
+  EXPECT_TRUE(CanPermute(Tensor::Allocate(TensorType(DType::kInt4, Shape{2}))));
   EXPECT_TRUE(CanPermute(Tensor::Allocate(TensorType(DType::kInt8, Shape{2}))));
 }
 
