@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
-#include "kernels/gemm/gemm_f32.h"
+#include "kernels/gemm/gemm_float.h"
 #include "kernels/gemm/weights/formats.h"
 
 namespace evoq {
@@ -16,7 +16,7 @@ constexpr int64_t kGroupPanels = 4;       // whole register tiles of each instru
 struct Unpacking {
   BoundWeights weights;
   MatMulShape shape;
-  GemmPlanF32 plan;  // of one group
+  GemmPlan plan;  // of one group
   bool has_bias, has_residual;
 
   int64_t groups() const { return CeilDiv(shape.n, kGroupPanels * kPanelF32); }
@@ -38,15 +38,15 @@ struct Unpacking {
     for (int64_t p = 0; p * kPanelF32 < columns; ++p)
       weights.format->real(panels, group * kGroupPanels + p, b + p * kPanelF32 * shape.k);
     const DenseRowsF32 rows = {static_cast<const float*>(in[0]), shape.k, shape.n, kPanelF32};
-    const GemmJobF32 job = {&rows,
-                            DenseRowsF32::Fill,
-                            b,
-                            0,
-                            columns,
-                            static_cast<float*>(out[0]) + column,
-                            has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
-                            has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
-    for (int64_t task = 0; task < plan.tasks(); ++task) RunGemmTaskF32(plan, job, task);
+    const GemmJob job = {&rows,
+                         DenseRowsF32::Fill,
+                         b,
+                         0,
+                         columns,
+                         static_cast<float*>(out[0]) + column,
+                         has_bias ? static_cast<const float*>(in[2]) + column : nullptr,
+                         has_residual ? static_cast<const float*>(in[3]) + column : nullptr};
+    for (int64_t task = 0; task < plan.tasks(); ++task) RunGemmTask(plan, job, task);
   }
 };
 
@@ -68,22 +68,24 @@ Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& sha
   EVOQ_ASSIGN(state.weights, BindWeights(*call.constant(1), options.isa));
   EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(call.attrs));
   state.shape = shape;
-  GemmSizesF32 sizes;
+  GemmSizes sizes;
   sizes.rows = shape.m;
   sizes.columns = kGroupPanels * kPanelF32;
   sizes.taps = 1;
   sizes.depth = shape.k;
   sizes.panel_stride = shape.k * kPanelF32;
   sizes.row_bytes = shape.k * static_cast<int64_t>(sizeof(float));
-  state.plan = PlanGemmF32(sizes, activation, options.isa, /*threads=*/1);
+  BindOptions alone = options;  // threads take whole groups
+  alone.threads = 1;
+  state.plan = PlanGemm(sizes, GemmTypesF32(options.isa), activation, alone);
   state.has_bias = call.has_input(2);
   state.has_residual = call.has_input(3);
   const int64_t bytes[] = {options.threads, state.group_floats(),
                            static_cast<int64_t>(sizeof(float))};
   const auto scratch = CheckedProduct(bytes);
   if (!scratch) return Fail(ErrorCode::kTooLarge, "MatMul: {}", call.inputs[1].ToString());
-  std::string variant = state.plan.kernels->name;
-  return BoundKernel::Of(std::move(state), static_cast<size_t>(*scratch), std::move(variant));
+  KernelPlan plan = state.plan.Describe();
+  return BoundKernel::Of(std::move(state), static_cast<size_t>(*scratch), std::move(plan));
 }
 
 }  // namespace evoq
