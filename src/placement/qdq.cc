@@ -66,13 +66,6 @@ bool IsActivation(const Graph& graph, ValueId value) {
          !IsConstantLike(graph, value);
 }
 
-bool HasActivationGrids(const Graph& graph) {
-  return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId id) {
-    const Node& node = graph.node(id);
-    return IsQuantize(node) || (IsDequantize(node) && !graph.value(node.input(0)).is_constant());
-  });
-}
-
 double LowOf(const TensorType& grid) {
   return static_cast<double>(IntegerMin(grid.dtype) - grid.quant->zero_points[0]) *
          static_cast<double>(grid.quant->scales[0]);

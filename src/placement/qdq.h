@@ -32,8 +32,6 @@ const TensorType* WrittenGrid(const Graph& graph, ValueId real);
 bool IsActivation(const Graph& graph, ValueId value);
 // A constant, or a DequantizeLinear of one.
 bool IsConstantLike(const Graph& graph, ValueId value);
-// Whether the graph has QuantizeLinear or DequantizeLinear of activations.
-bool HasActivationGrids(const Graph& graph);
 
 // The smallest and largest real number of a per-tensor grid.
 double LowOf(const TensorType& grid);
