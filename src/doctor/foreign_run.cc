@@ -4,16 +4,12 @@
 #include <cctype>
 
 namespace evoq {
-namespace {
 
-std::string Lower(const std::string& text) {
-  std::string out = text;
-  std::transform(out.begin(), out.end(), out.begin(),
+std::string LowerCase(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  return out;
+  return text;
 }
-
-}  // namespace
 
 double ForeignRun::GroupMs(LayerGroup group) const {
   double ms = 0;
@@ -34,17 +30,15 @@ std::string PrecisionIn(const std::string& words) {
     const char* word;
     const char* precision;
   };
-  // Longer spellings before those they contain.
-  constexpr Name kNames[] = {{"float16", "fp16"}, {"bfloat16", "bf16"}, {"bf16", "bf16"},
-                             {"fp16", "fp16"},    {"half", "fp16"},     {"f16", "fp16"},
-                             {"fp8", "fp8"},      {"float8", "fp8"},    {"fp32", "fp32"},
-                             {"float", "fp32"},   {"f32", "fp32"},      {"int32", "int32"},
-                             {"i32", "int32"},    {"int64", "int64"},   {"i64", "int64"},
-                             {"int8", "int8"},    {"i8", "int8"},       {"u8", "int8"},
-                             {"int4", "int4"},    {"u4", "int4"},       {"i4", "int4"}};
-  const std::string lower = Lower(words);
-  if (lower.find("bf16") != std::string::npos || lower.find("bfloat16") != std::string::npos)
-    return "bf16";
+  // Longer spellings before those they contain, and bfloat16 before the words that come beside it.
+  constexpr Name kNames[] = {{"bfloat16", "bf16"}, {"bf16", "bf16"},   {"float16", "fp16"},
+                             {"fp16", "fp16"},     {"half", "fp16"},   {"f16", "fp16"},
+                             {"fp8", "fp8"},       {"float8", "fp8"},  {"fp32", "fp32"},
+                             {"float", "fp32"},    {"f32", "fp32"},    {"int32", "int32"},
+                             {"i32", "int32"},     {"int64", "int64"}, {"i64", "int64"},
+                             {"int8", "int8"},     {"i8", "int8"},     {"u8", "int8"},
+                             {"int4", "int4"},     {"u4", "int4"},     {"i4", "int4"}};
+  const std::string lower = LowerCase(words);
   for (const Name& name : kNames) {
     if (lower.find(name.word) != std::string::npos) return name.precision;
   }

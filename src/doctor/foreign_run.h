@@ -56,6 +56,9 @@ struct ForeignRun {
   bool quantized() const;
 };
 
+// ASCII letters in lower case: the tools' spellings differ.
+std::string LowerCase(std::string text);
+
 // "fp32" of "Row major linear FP32", "int8" of "Four wide channel vectorized row major Int8 format"
 // or "jit_avx512_I8".
 std::string PrecisionIn(const std::string& words);

@@ -6,7 +6,6 @@
 // ("CaskConvActPool", "PointWiseV2", "correlation"), of ONNX and ONNX Runtime, and of OpenVINO's
 // node_type.
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string_view>
 
@@ -15,16 +14,9 @@
 namespace evoq {
 namespace {
 
-std::string Lower(const std::string& text) {
-  std::string out = text;
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 // "MATRIX_MULTIPLY", "MatrixMultiply" -> "matrixmultiply".
 std::string Plain(const std::string& type) {
-  std::string out = Lower(type);
+  std::string out = LowerCase(type);
   std::erase(out, '_');
   return out;
 }
@@ -144,7 +136,7 @@ LayerGroup GroupOfName(const std::string& name) {
                                     LayerGroup::kReformatQdq, LayerGroup::kElementwise};
   bool found[kLayerGroups] = {};
   for (const std::string& part : OperatorsIn(name))
-    found[static_cast<int>(GroupOfPart(Lower(part)))] = true;
+    found[static_cast<int>(GroupOfPart(LowerCase(part)))] = true;
   for (LayerGroup group : kByWork) {
     if (found[static_cast<int>(group)]) return group;
   }
