@@ -26,11 +26,8 @@ Status CheckInput(const Tensor& tensor, const std::vector<int64_t>& wanted,
   bool fits = sizes.size() == wanted.size();
   for (size_t i = 1; fits && i < sizes.size(); ++i) fits = wanted[i] < 0 || sizes[i] == wanted[i];
   if (fits) return {};
-  std::string text;
-  for (int64_t d : wanted)
-    text += (text.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
-  return InvalidInput("{}: a sample of {}, expected [{}] for the model's input", name,
-                      tensor.type().ToString(), text);
+  return InvalidInput("{}: a sample of {}, expected {} for the model's input", name,
+                      tensor.type().ToString(), Shape(wanted).ToString());
 }
 
 Result<Sample> MakeSample(std::string name, Tensor input, std::optional<int64_t> own_label,

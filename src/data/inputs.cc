@@ -45,11 +45,8 @@ Result<Rows> CutIntoRows(const std::string& place, const Tensor& array, const In
             wanted = static_cast<int>(input.sizes.size());
   const int64_t batch = wanted > 0 && input.sizes[0] > 0 ? input.sizes[0] : 1;
   const auto no_fit = [&] {
-    std::string sizes;
-    for (int64_t d : input.sizes)
-      sizes += (sizes.empty() ? "" : ", ") + (d < 0 ? std::string("?") : std::to_string(d));
-    return InvalidInput("{}: {}, expected samples of [{}] for the input {}", place,
-                        array.type().ToString(), sizes, input.name);
+    return InvalidInput("{}: {}, expected samples of {} for the input {}", place,
+                        array.type().ToString(), Shape(input.sizes).ToString(), input.name);
   };
   if (!input.ranked ? rank > 0 : rank == wanted && rank > 0) {
     if (rows.sizes[0] % batch != 0) return no_fit();
