@@ -9,7 +9,9 @@
 
 #include "bench/fault_models.h"
 #include "cli/common.h"
+#include "models/models.h"
 #include "profile/compare.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -62,7 +64,7 @@ Result<Graph> WithClasses(const Graph& model, int64_t classes) {
 
 Result<std::unique_ptr<Engine>> EngineOf(const FaultModel& m, Graph graph, int threads) {
   EVOQ_ASSIGN(Graph quantized, Quantized(std::move(graph), m.ranges));
-  return Engine::FromGraph(std::move(quantized), {threads, {}, true});
+  return EngineFromGraph(std::move(quantized), {threads, {}, true});
 }
 
 struct Slower {

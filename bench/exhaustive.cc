@@ -12,7 +12,8 @@
 
 #include "certify/choose.h"
 #include "certify/speed.h"
-#include "ops/op.h"
+#include "models/models.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -56,7 +57,7 @@ class Exhaustive {
   Result<std::unique_ptr<Engine>> Build(const MixedPlan& plan) const {
     Graph graph = job_.graph;
     EVOQ_TRY(QuantizeMixed(graph, job_.ranges, job_.options, plan));
-    return Engine::FromGraph(std::move(graph), {job_.threads, {}});
+    return EngineFromGraph(std::move(graph), {job_.threads, {}});
   }
 
   // Every assignment, fastest first.
@@ -138,7 +139,7 @@ Result<nlohmann::json> Run(const Options& o) {
   job.limit = {o.max_drop, o.min_sqnr};
   EVOQ_ASSIGN(const Samples samples, ReadSamples(o, job.graph));
   const PrepareFn prepare = [&](const Graph& graph) -> Result<RunFn> {
-    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(graph, {o.threads, {}}));
+    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, EngineFromGraph(graph, {o.threads, {}}));
     return RunFn([shared = std::shared_ptr<Engine>(std::move(engine))](
                      std::span<const Tensor> inputs) { return shared->Run(inputs); });
   };

@@ -11,10 +11,11 @@
 
 #include "certify/samples.h"
 #include "engine/engine.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
 #include "program/etm.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 #include "workflow/calibrate.h"
 #include "zoo/zoo.h"
 

@@ -15,6 +15,7 @@
 #include "base/median.h"
 #include "bench/fault_models.h"
 #include "cli/common.h"
+#include "models/models.h"
 #include "profile/interval.h"
 #include "report/explain_rule.h"
 #include "report/table.h"

@@ -10,6 +10,8 @@
 add_library(evoq_flags INTERFACE)
 target_include_directories(evoq_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_include_directories(evoq_flags SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
+# What nothing calls can be left out of a library function by function.
+target_compile_options(evoq_flags INTERFACE -ffunction-sections -fdata-sections)
 target_compile_options(evoq_flags INTERFACE -Wall -Wextra -Wno-sign-compare
                                             -Wno-missing-field-initializers
                                             -fno-math-errno -fno-trapping-math
@@ -56,7 +58,7 @@ set(EVOQ_LIBS_base fmt::fmt tl::expected nlohmann_json::nlohmann_json Threads::T
 set(EVOQ_LIBS_kernels PkgConfig::HWY)
 set(EVOQ_LIBS_cli CLI11::CLI11)
 set(EVOQ_LIBS_data JPEG::JPEG PNG::PNG ZLIB::ZLIB)
-set(EVOQ_LIBS_ops ${RE2_LIBRARY})
+set(EVOQ_LIBS_reference ${RE2_LIBRARY})
 set(EVOQ_LIBS_onnx ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
 set(EVOQ_LIBS_program flatbuffers PkgConfig::ZSTD)
 
@@ -148,7 +150,7 @@ function(evoq_add_rooms)
     list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
     set(each ${sources})
     list(FILTER each INCLUDE REGEX "_each\\.cc$")
-    list(FILTER sources EXCLUDE REGEX "_(test|bench|each)\\.cc$|/main\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "_(test|bench|each)\\.cc$|/main\\.cc$|/parts_runtime\\.cc$")
     evoq_isa_files(sources)
     file(GLOB schemas CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.fbs)
     foreach(schema IN LISTS schemas)

@@ -3,7 +3,6 @@
 #include "api/model_session.h"
 #include "base/guarded.h"
 #include "base/version.h"
-#include "data/dataset.h"
 #include "evoq/evoq.h"
 
 namespace evoq {
@@ -11,14 +10,6 @@ namespace {
 
 void Say(std::string* to, const Error& error) {
   if (to != nullptr) *to = SentenceOf(error);
-}
-
-Array ToArray(const Tensor& tensor) {
-  Array a;
-  a.type = static_cast<ElementType>(tensor.dtype());
-  a.shape = tensor.sizes();
-  a.bytes.assign(tensor.raw(), tensor.raw() + tensor.bytes());
-  return a;
 }
 
 }  // namespace
@@ -131,18 +122,6 @@ bool Session::Compute(const std::vector<InputView>& inputs, std::string* error) 
 }
 
 const std::vector<Array>& Session::results() const { return impl_->results; }
-
-std::optional<Array> LoadImage(const std::string& image, const std::string& preprocess_json,
-                               std::string* error) {
-  auto array = Guarded([&]() -> Result<Array> {
-    EVOQ_ASSIGN(const Preprocess how, LoadPreprocess(preprocess_json));
-    EVOQ_ASSIGN(const Tensor tensor, LoadInput(image, how));
-    return ToArray(tensor);
-  });
-  if (array) return std::move(*array);
-  Say(error, array.error());
-  return std::nullopt;
-}
 
 const char* Version() { return EVOQ_VERSION; }
 

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "engine/engine.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
+#include "models/models.h"
 #include "program/etm.h"
 
 namespace evoq {

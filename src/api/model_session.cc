@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "api/parts.h"
 #include "base/brief.h"
 #include "base/check.h"
 #include "base/math.h"
@@ -104,13 +105,13 @@ Result<ModelSession> ModelSession::Load(const std::string& path, int threads) {
   if (threads < 0 || threads > kMaxThreads)
     return Fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", threads, kMaxThreads);
   ModelSession session;
-  EVOQ_ASSIGN(session.engine_, Engine::Load(path, {threads, {}}));
+  EVOQ_ASSIGN(session.engine_, Engine::Load(path, {threads, {}}, LibraryParts()));
   // Files need not say the types of outputs.
   Graph typed = session.engine_->model().graph;
   const std::vector<ValueId> outputs = OutputsOf(typed);
   if (std::any_of(outputs.begin(), outputs.end(),
                   [&](ValueId id) { return typed.value(id).type.dtype == DType::kUndefined; }))
-    EVOQ_TRY(WithContext(InferTypes(typed), path));
+    EVOQ_TRY(WithContext(InferTypes(typed, *LibraryParts().evaluator), path));
   EVOQ_ASSIGN(session.inputs_, WithContext(Describe(typed, typed.inputs(), "input"), path));
   EVOQ_ASSIGN(session.outputs_, WithContext(Describe(typed, outputs, "output"), path));
   return session;

@@ -44,8 +44,8 @@ Result<std::span<const std::byte>> CallersBytes(ElementType type, std::span<cons
 // One run at a time. Whatever fails leaves it as it was: only shapes that were prepared are kept.
 class ModelSession {
  public:
-  // `threads`: 0 to 1024. Errors: those of Engine::Load; kUnsupported where an input or output is
-  // no array.
+  // `threads`: 0 to 1024. Errors: those of Engine::Load with LibraryParts(); kUnsupported where an
+  // input or output is no array.
   static Result<ModelSession> Load(const std::string& path, int threads);
 
   const std::vector<ArrayInfo>& inputs() const { return inputs_; }

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/engine.h"
+#include "models/models.h"
 #include "program/etm.h"
 
 namespace evoq {

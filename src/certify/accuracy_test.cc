@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "certify/certificate.h"
+#include "models/models.h"
 #include "quant/test_net.h"
 
 namespace evoq {
@@ -269,7 +270,7 @@ TEST(Accuracy, OnlyASingleListOfScoresIsJudgedByItsClass) {
 
 TEST(Answer, StopsWhereItIsTold) {
   const Graph net = MakeNet(kConvNet);
-  auto engine = Engine::FromGraph(net, {1, {}});
+  auto engine = EngineFromGraph(net, {1, {}});
   ASSERT_TRUE(engine);
   Samples samples;
   for (int i = 0; i < 5; ++i) samples.inputs.push_back({RandomInput(net, i)});
@@ -302,7 +303,7 @@ TEST(Answer, StopsWhereItIsTold) {
 }
 
 TEST(Answer, OfAModelWithoutOutputsThereIsNone) {
-  auto engine = Engine::FromGraph(MakeNet("input %x: float32[1, 2]\na: %y = Relu(%x)\n"), {1, {}});
+  auto engine = EngineFromGraph(MakeNet("input %x: float32[1, 2]\na: %y = Relu(%x)\n"), {1, {}});
   ASSERT_TRUE(engine) << engine.error().message();
   const auto none = Answer(**engine, {});
   ASSERT_FALSE(none);

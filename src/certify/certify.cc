@@ -3,8 +3,9 @@
 #include "base/file.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
-#include "ops/op.h"
+#include "models/models.h"
 #include "program/container.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -18,7 +19,7 @@ struct Runner {
 
 Result<Runner> Prepare(Graph graph, const ChooseJob& job, const Samples& samples) {
   Runner r;
-  EVOQ_ASSIGN(r.engine, Engine::FromGraph(std::move(graph), {job.threads, job.shapes}));
+  EVOQ_ASSIGN(r.engine, EngineFromGraph(std::move(graph), {job.threads, job.shapes}));
   EVOQ_ASSIGN(r.executor, RunnerOf(*r.engine, samples));
   return r;
 }

@@ -11,6 +11,7 @@
 #include "certify/speed.h"
 #include "certify/test_job.h"
 #include "certify/twin.h"
+#include "models/models.h"
 #include "program/etm.h"
 
 namespace evoq {
@@ -139,7 +140,7 @@ TEST_F(CertifyTest, OtherSamplesNeedTheFloatModel) {
 }
 
 TEST_F(CertifyTest, LabelsMakeItTop1) {
-  auto engine = Engine::FromGraph(net_, {1, {}});
+  auto engine = EngineFromGraph(net_, {1, {}});
   ASSERT_TRUE(engine);
   const auto answers = Answer(**engine, samples_);
   ASSERT_TRUE(answers);
@@ -183,12 +184,12 @@ TEST_F(CertifyTest, TheTwinHasTheFloatModelsStepsAndNotItsWeights) {
   EXPECT_LT(text.size(), 4000u);
   auto twin = BuildTwin(text);
   ASSERT_TRUE(twin) << twin.error().message();
-  auto a = Engine::FromGraph(net_, {1, {}}), b = Engine::FromGraph(*twin, {1, {}});
+  auto a = EngineFromGraph(net_, {1, {}}), b = EngineFromGraph(*twin, {1, {}});
   ASSERT_TRUE(a && b);
   EXPECT_TRUE(SameSteps((*(*a)->Default())->program(), (*(*b)->Default())->program()));
   Graph q = net_;
   ASSERT_TRUE(QuantizeWeights(q, {}));
-  auto c = Engine::FromGraph(q, {1, {}});
+  auto c = EngineFromGraph(q, {1, {}});
   ASSERT_TRUE(c);
   EXPECT_FALSE(SameSteps((*(*a)->Default())->program(), (*(*c)->Default())->program()));
   const Tensor input = RandomInput(net_, 5);
@@ -275,7 +276,7 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
   for (const char* scheme : {"float32", "int8", "int8-dynamic", "bf16"}) {
     Graph q = net_;
     ASSERT_TRUE(FindMethod(scheme)->run(q, Job(scheme, {}).choose.ranges, {}));
-    auto engine = Engine::FromGraph(q, {1, {}});
+    auto engine = EngineFromGraph(q, {1, {}});
     ASSERT_TRUE(engine);
     const Program& program = (*(*engine)->Default())->program();
     const std::vector<int> owners = attribution.OfSteps(program);
@@ -294,7 +295,7 @@ TEST_F(CertifyTest, StepsBelongToLayers) {
   for (const char* scheme : {"int8", "int8-dynamic", "bf16"}) {
     Graph q = net_;
     ASSERT_TRUE(QuantizeMixed(q, Job(scheme, {}).choose.ranges, {}, {{"last", {scheme, ""}}}));
-    auto engine = Engine::FromGraph(q, {1, {}});
+    auto engine = EngineFromGraph(q, {1, {}});
     ASSERT_TRUE(engine);
     const Program& program = (*(*engine)->Default())->program();
     const std::vector<int> owners = attribution.OfSteps(program);

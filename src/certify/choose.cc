@@ -7,8 +7,9 @@
 
 #include "certify/attribution.h"
 #include "certify/speed.h"
-#include "ops/op.h"
+#include "models/models.h"
 #include "quant/search.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -120,7 +121,7 @@ class Chooser {
     EVOQ_ASSIGN(QuantizeReport report, QuantizeMixed(graph, job_.ranges, job_.options, plan));
     Candidate candidate;
     candidate.refused = std::move(report.float_reasons);
-    EVOQ_ASSIGN(candidate.engine, Engine::FromGraph(std::move(graph), {job_.threads, job_.shapes}));
+    EVOQ_ASSIGN(candidate.engine, EngineFromGraph(std::move(graph), {job_.threads, job_.shapes}));
     EVOQ_ASSIGN(candidate.executor, RunnerOf(*candidate.engine, samples_));
     ++result_.candidates;
     return candidate;

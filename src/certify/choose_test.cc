@@ -10,6 +10,7 @@
 
 #include "base/thread_pool.h"
 #include "certify/test_job.h"
+#include "models/models.h"
 #include "profile/test_watch.h"
 
 namespace evoq {
@@ -23,7 +24,7 @@ class ChooseTest : public ConvNetTest {
     job_ = Search();
     job_.watch = &watch_;
     PlantSpeeds(job_);
-    auto engine = Engine::FromGraph(net_, {1, {}});
+    auto engine = EngineFromGraph(net_, {1, {}});
     ASSERT_TRUE(engine);
     auto answers = Answer(**engine, samples_);
     ASSERT_TRUE(answers);
@@ -414,7 +415,7 @@ TEST_F(ChooseTest, MethodsAndConversionsAreBuiltUntilTheirTimeIsUp) {
 class SpeedTest : public ::testing::Test {
  protected:
   std::shared_ptr<Executor> Make(const InputShapes& shapes, int threads) {
-    auto engine = Engine::FromGraph(MakeNet(kConvNet), {threads, shapes});
+    auto engine = EngineFromGraph(MakeNet(kConvNet), {threads, shapes});
     EXPECT_TRUE(engine) << engine.error().message();
     auto executor = (*engine)->Default();
     EXPECT_TRUE(executor) << executor.error().message();

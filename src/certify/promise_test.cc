@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "certify/test_promise.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

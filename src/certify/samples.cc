@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/op.h"
 #include "program/container.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

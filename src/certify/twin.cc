@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "ops/op.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -5,6 +5,7 @@
 #include "certify/certify.h"
 #include "certify/speed.h"
 #include "certify/twin.h"
+#include "models/models.h"
 #include "program/container.h"
 #include "program/etm.h"
 
@@ -22,7 +23,7 @@ class Verifier {
     EVOQ_ASSIGN(out_.certificate, CertificateOf(model, job_.path));
     const Certificate& c = out_.certificate;
     const EngineOptions options{job_.threads > 0 ? job_.threads : c.threads, c.shapes};
-    EVOQ_ASSIGN(model_, Engine::Load(job_.path, options));
+    EVOQ_ASSIGN(model_, LoadEngine(job_.path, options));
     EVOQ_ASSIGN(float_, FloatModel(options));
     Samples random;
     if (samples == nullptr && c.random_samples > 0) {
@@ -46,7 +47,7 @@ class Verifier {
             job_.path, c.float_file);
       EVOQ_ASSIGN(Graph twin, WithContext(BuildTwin(c.float_graph),
                                           job_.path + ": the certificate's float model"));
-      return Engine::FromGraph(std::move(twin), options);
+      return EngineFromGraph(std::move(twin), options);
     }
     EVOQ_ASSIGN(const auto file, MappedFile::Open(job_.baseline));
     if (static_cast<int64_t>(file->bytes().size()) != c.float_file_bytes ||
@@ -56,7 +57,7 @@ class Verifier {
           "{} bytes, {:08x} ({})",
           job_.baseline, file->bytes().size(), Crc32c(file->bytes()), c.float_file_bytes,
           c.float_file_crc, c.float_file);
-    return Engine::Load(job_.baseline, options);
+    return LoadEngine(job_.baseline, options);
   }
 
   void Add(const char* name, State state, std::string text) {

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/isa.h"
 #include "certify/test_promise.h"
+#include "models/models.h"
 #include "profile/test_watch.h"
 #include "program/container.h"
 
@@ -132,7 +133,7 @@ TEST_F(CertifyTellsTest, TheCertificateSaysWhatItIsAbout) {
   EXPECT_EQ(c.float_file_bytes, static_cast<int64_t>((*file)->bytes().size()));
   EXPECT_EQ(c.float_file_crc, Crc32c((*file)->bytes()));
   EXPECT_EQ(c.layers, (std::map<std::string, int>{{"int8", 5}}));
-  auto engine = Engine::FromGraph(net_, {1, {}});
+  auto engine = EngineFromGraph(net_, {1, {}});
   ASSERT_TRUE(engine);
   EXPECT_EQ(c.float_classes, Answer(**engine, samples_)->classes);
 }

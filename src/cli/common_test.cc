@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/tiny_testing.h"
+#include "models/models.h"
 
 namespace evoq {
 namespace {

@@ -10,7 +10,7 @@ namespace {
 int64_t Samples(const std::string& text) {
   auto graph = ParseGraph("graph g\ninput %x: float32[4, 6, 8]\n" + text);
   EXPECT_TRUE(graph) << graph.error().message();
-  const Status inferred = InferTypes(*graph);
+  const Status inferred = InferTypes(*graph, kNoEvaluator);
   EXPECT_TRUE(inferred) << inferred.error().message();
   return IndependentSamples(*graph);
 }

@@ -256,21 +256,22 @@ Status PlanMemory(Program& program) {
 
 // Binds `shapes`, or the first plan's where there are none: those come from the file, so that a
 // misfit is the file's.
-Status BindOrPlanned(const Model& model, const InputShapes& shapes, Graph& graph) {
-  if (!shapes.empty() || model.plans.empty()) return BindShapes(graph, shapes);
-  Status bound = BindShapes(graph, model.plans[0].shapes);
+Status BindOrPlanned(const Model& model, const InputShapes& shapes, const Evaluator& evaluator,
+                     Graph& graph) {
+  if (!shapes.empty() || model.plans.empty()) return BindShapes(graph, shapes, evaluator);
+  Status bound = BindShapes(graph, model.plans[0].shapes, evaluator);
   if (bound || bound.error().code() != ErrorCode::kUsage) return bound;
   return InvalidInput("plan 0: {}", bound.error().message());
 }
 
 // Sizes that the graph computes are known once its inputs' are: they become constants, which more
 // kernels take, and take no steps.
-Status FoldSizes(Graph& bound) {
+Status FoldSizes(Graph& bound, const Evaluator& evaluator) {
   const auto asks = [&](NodeId id) {
     const OpDef* op = FindOp(bound.node(id).op, bound.node(id).domain);
     return op != nullptr && (op->axes == AxisUse::kShapeOf || op->axes == AxisUse::kSizeOf);
   };
-  return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound)
+  return std::any_of(bound.order().begin(), bound.order().end(), asks) ? FoldKnown(bound, evaluator)
                                                                        : Status();
 }
 
@@ -278,11 +279,11 @@ Status FoldSizes(Graph& bound) {
 
 bool IsNumbers(const TensorType& type) { return type.is_tensor() && type.dtype != DType::kString; }
 
-Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes) {
+Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes, const Evaluator& evaluator) {
   const BudgetScope budget(Budget::ForFile(GraphBytes(lowered)));
   Graph bound = lowered;
-  EVOQ_TRY(BindShapes(bound, shapes));
-  EVOQ_TRY(FoldSizes(bound));
+  EVOQ_TRY(BindShapes(bound, shapes, evaluator));
+  EVOQ_TRY(FoldSizes(bound, evaluator));
   return bound;
 }
 
@@ -301,8 +302,8 @@ std::optional<std::string> WhyNoProgram(const Graph& bound) {
   return std::nullopt;
 }
 
-Result<Model> PackModel(Graph lowered, const InputShapes& shapes) {
-  EVOQ_ASSIGN(const Graph bound, Bound(lowered, shapes));
+Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes) {
+  EVOQ_ASSIGN(const Graph bound, Bound(lowered, shapes, evaluator));
   return PackModel(std::move(lowered), bound, nullptr);
 }
 
@@ -352,16 +353,17 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
   return model;
 }
 
-Result<Program> Compile(const Model& model, const InputShapes& shapes, const TuningKey& key,
-                        PackCache* packs) {
+Result<Program> Compile(const Model& model, const Evaluator& evaluator, const InputShapes& shapes,
+                        const TuningKey& key, PackCache* packs) {
   const BudgetScope budget(Budget::ForFile(GraphBytes(model.graph)));
   auto graph = std::make_shared<Graph>(model.graph);
-  EVOQ_TRY(BindOrPlanned(model, shapes, *graph));
-  EVOQ_TRY(FoldSizes(*graph));
+  EVOQ_TRY(BindOrPlanned(model, shapes, evaluator, *graph));
+  EVOQ_TRY(FoldSizes(*graph, evaluator));
   if (const auto why = WhyNoProgram(*graph)) return Unsupported("{}", *why);
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
   Program program;
+  program.evaluator = &evaluator;
   const std::vector<NodeId> order = graph->order();
   for (NodeId id : order) {
     if (Roots::IsView(*graph, graph->node(id))) {

@@ -16,7 +16,7 @@ bool IsNumbers(const TensorType& type);
 
 // The graph with its inputs bound to `shapes` (and 1 for a symbolic dimension 0), and with every
 // size that follows. Errors: those of BindShapes.
-Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes);
+Result<Graph> Bound(const Graph& lowered, const InputShapes& shapes, const Evaluator& evaluator);
 
 // Why a bound graph is no single Program: it has subgraphs, or a value is no tensor of numbers or
 // has a size that depends on data. Nothing when it is one.
@@ -26,7 +26,7 @@ std::optional<std::string> WhyNoProgram(const Graph& bound);
 // Shapes may be symbolic: `bound` is the same graph, Bound to the shapes to choose for. Records the
 // plan for these shapes. `packs` may be null. Errors: kUnsupported with WhyNoProgram.
 Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs);
-Result<Model> PackModel(Graph lowered, const InputShapes& shapes = {});
+Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes = {});
 
 // Whose measurements a program follows: a stored tuning with exactly this machine and number of
 // threads.
@@ -37,9 +37,10 @@ struct TuningKey {
 
 // The program of a model at these input shapes (symbols not named: as in the first plan). Reuses a
 // stored plan's decisions where they still hold, and its tuning for `key`, if any. `packs` may be
-// null.
-Result<Program> Compile(const Model& model, const InputShapes& shapes = {},
-                        const TuningKey& key = {}, PackCache* packs = nullptr);
+// null. `evaluator`, which must outlive the program, computes sizes and runs what no kernel takes.
+Result<Program> Compile(const Model& model, const Evaluator& evaluator,
+                        const InputShapes& shapes = {}, const TuningKey& key = {},
+                        PackCache* packs = nullptr);
 
 // A readable dump: one line per step with kernel, types and places; the arena and who lives where.
 std::string Print(const Program& program);

@@ -14,13 +14,13 @@ namespace evoq {
 namespace {
 
 Model Packed(const std::string& text, const InputShapes& shapes = {}) {
-  auto model = PackModel(Parsed(text), shapes);
+  auto model = PackModel(Parsed(text), kNoEvaluator, shapes);
   EXPECT_TRUE(model) << model.error().message();
   return std::move(*model);
 }
 
 Program Compiled(const std::string& text) {
-  auto program = Compile(Packed(text));
+  auto program = Compile(Packed(text), kNoEvaluator);
   EXPECT_TRUE(program) << program.error().message();
   return std::move(*program);
 }
@@ -87,8 +87,8 @@ TEST(ChooseKernel, SaysWhyAStepIsFloat) {
 TEST(WhyNoProgram, SaysIt) {
   const auto why = [](const std::string& text) {
     auto graph = ParseGraph(text);
-    EXPECT_TRUE(graph && InferTypes(*graph)) << text;
-    const auto model = PackModel(*graph);
+    EXPECT_TRUE(graph && InferTypes(*graph, kNoEvaluator)) << text;
+    const auto model = PackModel(*graph, kNoEvaluator);
     EXPECT_FALSE(model);
     if (!model) EXPECT_EQ(model.error().code(), ErrorCode::kUnsupported);
     return model ? "" : model.error().message();
@@ -154,7 +154,7 @@ TEST(Compile, FollowsThePlan) {
                             {"here", 1, {{"p", {"one", 0, {}}}}},
                             {"there", 2, {{"p", {"other", 0, {}}}}}};
   const auto step = [&](const InputShapes& shapes, const TuningKey& key) {
-    return Compile(model, shapes, key).value().steps.at(0);
+    return Compile(model, kNoEvaluator, shapes, key).value().steps.at(0);
   };
   const Step tuned = step({}, {"here", 2});
   EXPECT_EQ(tuned.tuning.variant, "fast");
@@ -186,13 +186,14 @@ TEST(Compile, PlansOfTheFile) {
   model.plans.push_back(model.plans[0]);
   model.plans[0].decisions.at("p").rejected = {{"a", "b", "first"}};
   model.plans[1].decisions.at("p").rejected = {{"a", "b", "second"}};
-  EXPECT_EQ(Compile(model).value().steps.at(0).decision.rejected.at(0).why, "first");
-  EXPECT_EQ(Compile(model).value().graph->value(ValueId{0}).type.shape.ToString(), "[2, 64]");
-  const auto own = Compile(model, {{"x", {2, 63}}});
+  EXPECT_EQ(Compile(model, kNoEvaluator).value().steps.at(0).decision.rejected.at(0).why, "first");
+  EXPECT_EQ(Compile(model, kNoEvaluator).value().graph->value(ValueId{0}).type.shape.ToString(),
+            "[2, 64]");
+  const auto own = Compile(model, kNoEvaluator, {{"x", {2, 63}}});
   ASSERT_FALSE(own);
   EXPECT_EQ(own.error().code(), ErrorCode::kUsage);
   model.plans[0].shapes = {{"x", {2, 63}}};
-  const auto file = Compile(model);
+  const auto file = Compile(model, kNoEvaluator);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().code(), ErrorCode::kInvalidInput);
   EXPECT_TRUE(file.error().message().starts_with("plan 0: ")) << file.error().message();
@@ -249,10 +250,10 @@ TEST(Compile, ConstantsOfOtherKernels) {
     const Tensor* w = program.graph->ConstantInput(program.graph->node(program.steps[0].node), 1);
     return std::pair(w->layout(), ToPlain(*w).value());
   };
-  const auto [layout, plain] = bytes(Compile(model).value());
+  const auto [layout, plain] = bytes(Compile(model, kNoEvaluator).value());
   EXPECT_EQ(layout, "k1n16-matmul-f32");
   model.plans[0].decisions.at("p").kernel = "matmul_int8";  // whose layout it then would be
-  const auto [again, same] = bytes(Compile(model).value());
+  const auto [again, same] = bytes(Compile(model, kNoEvaluator).value());
   EXPECT_EQ(again, "k1n16-matmul-f32");
   EXPECT_TRUE(BitEqual(plain, same));
   // A packed constant where no kernel packs: an operand of Sub.
@@ -262,7 +263,7 @@ TEST(Compile, ConstantsOfOtherKernels) {
   other.SetConstant(other.FindValue("w"), WeightsOf(model));
   Model odd;
   odd.graph = std::move(other);
-  EXPECT_EQ(bytes(Compile(odd).value()).first, "");
+  EXPECT_EQ(bytes(Compile(odd, kNoEvaluator).value()).first, "");
 }
 
 // Of kept constants each form is made once; others, and kernels, inputs and attributes of their

@@ -9,87 +9,49 @@
 #include "base/file.h"
 #include "compile/batch.h"
 #include "compile/compile.h"
-#include "engine/region_run.h"
 #include "engine/tuning_cache.h"
-#include "onnx/onnx.h"
-#include "ops/op.h"
 #include "program/etm.h"
 
 namespace evoq {
 
-namespace {
-
-// The packed model of a graph whose shapes are bound in `bound`; the lowered graph as it is,
-// without a plan, where it is no single Program: `why` then says so.
-Result<Model> PackOrSayWhy(Graph lowered, const Graph& bound, std::string& why) {
-  auto reason = WhyNoProgram(bound);
-  if (!reason) return PackModel(std::move(lowered), bound, nullptr);
-  why = std::move(*reason);
-  Model model;
-  model.graph = std::move(lowered);
-  return model;
-}
-
-}  // namespace
-
-Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes) {
-  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
-  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, passes), onnx_path));
-  return graph;
-}
-
-Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
-  EVOQ_TRY(RunPasses(optimized, Stage::kLower));
-  const Result<Graph> bound = Bound(optimized, shapes);
-  if (!bound && shapes.empty() && bound.error().code() == ErrorCode::kUsage) {
-    Model model;
-    model.graph = std::move(optimized);  // the first run brings the sizes
-    return model;
+Result<Loaded> PackOrSayWhy(Graph lowered, const Graph& bound) {
+  Loaded loaded;
+  if (auto why = WhyNoProgram(bound)) {
+    loaded.in_regions = std::move(*why);
+    loaded.model.graph = std::move(lowered);
+    return loaded;
   }
-  if (!bound) return tl::unexpected(bound.error());
-  std::string why;
-  return PackOrSayWhy(std::move(optimized), *bound, why);
+  EVOQ_ASSIGN(loaded.model, PackModel(std::move(lowered), bound, nullptr));
+  return loaded;
 }
 
-Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path,
-                                             const EngineOptions& options) {
-  EVOQ_ASSIGN(const Isa isa, SelectIsa());
+Result<std::unique_ptr<Engine>> Engine::Load(const std::string& path, const EngineOptions& options,
+                                             const EngineParts& parts) {
   const int64_t damages = DamagesSoFar();
-  std::unique_ptr<Engine> engine;
+  Loaded loaded;
   if (IsEtmFile(path)) {
-    EVOQ_ASSIGN(Model model, ReadEtm(path));
-    engine.reset(new Engine(std::move(model), options, isa, path));
+    EVOQ_ASSIGN(loaded.model, ReadEtm(path));
+  } else if (parts.import != nullptr) {
+    EVOQ_ASSIGN(loaded, parts.import(path, options.shapes));
   } else {
-    EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
-    EVOQ_ASSIGN(engine, WithContext(FromGraph(std::move(graph), options), path));
-    engine->path_ = path;
+    return Unsupported("{}: no .etm file; to read models of other formats takes the whole libevoq",
+                       path);
   }
+  EVOQ_ASSIGN(auto engine, Of(std::move(loaded), options, parts, path));
   EVOQ_TRY(NoDamageSince(damages));
   return engine;
 }
 
-Result<std::unique_ptr<Engine>> Engine::FromGraph(Graph graph, const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> Engine::Of(Loaded loaded, const EngineOptions& options,
+                                           const EngineParts& parts, const std::string& path) {
   EVOQ_ASSIGN(const Isa isa, SelectIsa());
-  EVOQ_TRY(RunPasses(graph, Stage::kLower));
-  Model model;
-  const Result<Graph> bound = Bound(graph, options.shapes);
-  std::string in_regions;
-  if (bound) {
-    EVOQ_ASSIGN(model, PackOrSayWhy(std::move(graph), *bound, in_regions));
-  } else if (options.shapes.empty()) {
-    model.graph = std::move(graph);  // free sizes: the first run brings them
-  } else {
-    return tl::unexpected(bound.error());
-  }
-  auto engine = std::unique_ptr<Engine>(new Engine(std::move(model), options, isa));
-  engine->in_regions_ = std::move(in_regions);
-  return engine;
+  return std::unique_ptr<Engine>(new Engine(std::move(loaded), options, parts, isa, path));
 }
 
 Result<Engine::FirstPlan> Engine::MakeFirst(const InputShapes& shapes) {
   if (first_ && std::ranges::includes(first_->shapes, shapes))
     return std::move(*std::exchange(first_, std::nullopt));
-  EVOQ_ASSIGN(Model model, PackModel(model_.graph, shapes));
+  EVOQ_ASSIGN(Model model, PackModel(model_.graph, *parts_.evaluator, shapes));
   return FirstPlan{shapes, std::move(model)};
 }
 
@@ -128,6 +90,7 @@ Result<TuneReport> Engine::Tune(const InputShapes& shapes) {
   TuneOptions options;
   options.threads = options_.threads;
   options.isa = isa_;
+  options.evaluator = parts_.evaluator;
   options.shapes = shapes;
   options.cache_path = TuningCachePath();
   EVOQ_ASSIGN(TuneReport report, TuneModel(tuned, options));
@@ -177,7 +140,7 @@ std::optional<Program> Engine::SampleProgram(const Model& model, const Program& 
     shapes[input.name] = input.type.shape.sizes();
     shapes[input.name][0] = 1;
   }
-  auto one = Compile(model, shapes, KeyFor(1), &packs);
+  auto one = Compile(model, *parts_.evaluator, shapes, KeyFor(1), &packs);
   if (!one || !IsOneOf(*one, batch, samples)) return std::nullopt;  // the file fixes the batch
   return std::move(*one);
 }
@@ -195,9 +158,10 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
     EVOQ_ASSIGN(first, MakeFirst(shapes));
   }
   const Model& model = first ? first->model : model_;
-  PackCache& packs = first ? *packs_of_first : *region_context_->packs;
+  PackCache& packs = first ? *packs_of_first : *packs_;
   packs.Keep(model.graph);
-  EVOQ_ASSIGN(Program program, Compile(model, shapes, KeyFor(threads()), &packs));
+  EVOQ_ASSIGN(Program program,
+              Compile(model, *parts_.evaluator, shapes, KeyFor(threads()), &packs));
   ExecutorOptions options{threads(), isa_, 1, Pool()};
   if (std::optional<Program> one = SampleProgram(model, program, packs)) {
     options.repeats = program.graph->value(program.graph->inputs()[0]).type.shape[0].value;
@@ -208,7 +172,7 @@ Result<std::shared_ptr<Executor>> Engine::Prepare(const InputShapes& shapes) {
   EVOQ_TRY(NoDamageSince(damages));
   if (first) {
     model_ = std::move(first->model);
-    region_context_->packs = packs_of_first;
+    packs_ = packs_of_first;
   }
   return executor;
 }
@@ -228,16 +192,15 @@ Status Engine::Settle(const InputShapes& shapes) {
   if (!in_regions_.empty() || !model_.plans.empty() || (first_ && first_->shapes == shapes))
     return {};
   first_.reset();
-  std::string why;
-  const auto pack = [&]() -> Result<Model> {
-    EVOQ_ASSIGN(const Graph bound, Bound(model_.graph, shapes));
-    return PackOrSayWhy(model_.graph, bound, why);
+  const auto pack = [&]() -> Result<Loaded> {
+    EVOQ_ASSIGN(const Graph bound, Bound(model_.graph, shapes, *parts_.evaluator));
+    return PackOrSayWhy(model_.graph, bound);
   };
   auto packed = pack();
   if (!path_.empty()) packed = WithContext(std::move(packed), path_);
-  EVOQ_ASSIGN(Model model, std::move(packed));
-  if (why.empty()) first_ = FirstPlan{shapes, std::move(model)};
-  in_regions_ = std::move(why);
+  EVOQ_ASSIGN(Loaded loaded, std::move(packed));
+  if (loaded.in_regions.empty()) first_ = FirstPlan{shapes, std::move(loaded.model)};
+  in_regions_ = std::move(loaded.in_regions);
   return {};
 }
 
@@ -264,20 +227,20 @@ Result<std::shared_ptr<Executor>> Engine::At(const InputShapes& shapes) {
 }
 
 Engine::Prepared Engine::prepared() const {
-  return {prepared_.count + region_context_->prepared, prepared_.ms + region_context_->prepare_ms};
+  if (partitions_ == nullptr) return prepared_;
+  return {prepared_.count + partitions_->prepared(), prepared_.ms + partitions_->prepare_ms()};
 }
 
-Result<std::vector<Tensor>> Engine::RunRegions(std::span<const Tensor> inputs) {
-  if (regions_ == nullptr) {
-    region_context_->isa = isa_;
-    region_context_->pool = Pool();
-    region_context_->packs->Keep(model_.graph);
-    regions_ = std::make_unique<Region>(model_.graph, Region::Form::kLowered, region_context_);
+// The model's dynamic partitions, made on first use.
+Result<Partitions*> Engine::Partitioned() {
+  if (parts_.partition == nullptr)
+    return Unsupported("{}{}: such models run in dynamic partitions, which take the whole libevoq",
+                       path_.empty() ? "" : path_ + ": ", in_regions_);
+  if (partitions_ == nullptr) {
+    packs_->Keep(model_.graph);
+    partitions_ = parts_.partition({model_.graph, isa_, options_.threads, packs_});
   }
-  auto outputs = regions_->Run(inputs);
-  if (!path_.empty()) outputs = WithContext(std::move(outputs), path_);
-  EVOQ_TRY(CheckFiles());
-  return outputs;
+  return partitions_.get();
 }
 
 Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
@@ -304,9 +267,8 @@ Result<std::shared_ptr<Executor>> Engine::For(std::span<const Tensor> inputs) {
 Result<std::shared_ptr<Runnable>> Engine::RunnableFor(std::vector<Tensor> inputs) {
   EVOQ_ASSIGN(std::shared_ptr<Runnable> runnable, For(inputs));
   if (runnable != nullptr) return runnable;
-  region_context_->packs->Keep(model_.graph);
-  auto run = RegionRun::Create(model_.graph, region_context_->packs, isa_, options_.threads,
-                               std::move(inputs));
+  EVOQ_ASSIGN(const Partitions* partitions, Partitioned());
+  auto run = partitions->RunnableFor(std::move(inputs));
   if (!path_.empty()) run = WithContext(std::move(run), path_);
   EVOQ_ASSIGN(runnable, std::move(run));
   return runnable;
@@ -332,8 +294,12 @@ Status Engine::RunOn(Executor& executor, std::span<const std::byte* const> input
 
 Result<std::vector<Tensor>> Engine::Run(std::span<const Tensor> inputs) {
   EVOQ_ASSIGN(const std::shared_ptr<Executor> executor, For(inputs));
-  if (executor == nullptr) return RunRegions(inputs);
-  return RunOn(*executor, inputs);
+  if (executor != nullptr) return RunOn(*executor, inputs);
+  EVOQ_ASSIGN(Partitions* const partitions, Partitioned());
+  auto outputs = partitions->Run(inputs, Pool());
+  if (!path_.empty()) outputs = WithContext(std::move(outputs), path_);
+  EVOQ_TRY(CheckFiles());
+  return outputs;
 }
 
 }  // namespace evoq

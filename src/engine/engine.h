@@ -1,5 +1,5 @@
-// A loaded model, whatever file it came from, at any input shape: what the command line, the C++
-// API and Python run.
+// A loaded model at any input shape: what the command line, the C++ API and Python run. What only
+// some programs link (import, passes, definitions of all operators) is handed in: EngineParts.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "compile/compile.h"
-#include "engine/regions.h"
+#include "engine/partitions.h"
 #include "engine/tune.h"
-#include "passes/pass.h"
 #include "runtime/executor.h"
 
 namespace evoq {
@@ -21,6 +20,25 @@ struct EngineOptions {
   bool stored_tuning = true;  // false: every step takes its default, whatever was measured
 };
 
+// A model, lowered and packed, or why it is no single Program but runs in dynamic partitions.
+struct Loaded {
+  Model model;
+  std::string in_regions;
+};
+
+// The packed model of a graph whose shapes are bound in `bound`; where that is no single Program,
+// the graph as it is, without a plan.
+Result<Loaded> PackOrSayWhy(Graph lowered, const Graph& bound);
+
+// What an engine is given to work with. room models has all of it, libevoq_runtime little.
+struct EngineParts {
+  const Evaluator* evaluator = &kNoEvaluator;  // for sizes and for what no kernel takes
+  // Reads a model file that is no .etm. Null: such files are refused.
+  Result<Loaded> (*import)(const std::string& path, const InputShapes& shapes) = nullptr;
+  // Null: models that need dynamic partitions are refused when they are run.
+  std::unique_ptr<Partitions> (*partition)(const PartitionJob& job) = nullptr;
+};
+
 // One caller at a time (engine/shared.h serves several). Its executors share their threads: one of
 // them runs at a time; Executor::Another gives one with threads of its own.
 class Engine {
@@ -29,18 +47,20 @@ class Engine {
   // longest time goes.
   static constexpr size_t kMaxExecutors = 32;
 
-  // .onnx: imported, optimized, lowered, packed. .etm: mapped.
-  static Result<std::unique_ptr<Engine>> Load(const std::string& path,
-                                              const EngineOptions& options = {});
-  // From an optimized (not lowered) graph.
-  static Result<std::unique_ptr<Engine>> FromGraph(Graph graph, const EngineOptions& options = {});
+  // .etm: mapped; other files: by parts.import. The parts are kept by value; what they point to
+  // must stay.
+  static Result<std::unique_ptr<Engine>> Load(const std::string& path, const EngineOptions& options,
+                                              const EngineParts& parts);
+  // Of what was loaded already. `path` is for messages, "" where it came from no file.
+  static Result<std::unique_ptr<Engine>> Of(Loaded loaded, const EngineOptions& options,
+                                            const EngineParts& parts, const std::string& path = "");
 
   const Model& model() const { return model_; }
-  // Why the model is no single Program but runs in regions (engine/regions.h); empty when it is
+  // Why the model is no single Program but runs in regions (docs/dynamic.md); empty when it is
   // one. Known after the first run of a model with free sizes.
   const std::string& in_regions() const { return in_regions_; }
-  // Its regions, null before the first run and where it has none.
-  Region* regions() { return regions_.get(); }
+  // Its dynamic partitions, null where none were made yet.
+  const Partitions* partitions() const { return partitions_.get(); }
   // What was prepared so far: Programs for shapes, stages of regions.
   struct Prepared {
     int64_t count = 0;
@@ -52,8 +72,6 @@ class Engine {
   Status Settle(const InputShapes& shapes);
   Isa isa() const { return isa_; }
   int threads() const { return options_.threads > 0 ? options_.threads : PhysicalCores(); }
-  // Notes what each step of the regions takes from now on (Region::Collect).
-  void TimeRegions(bool on) { region_context_->timed = on; }
   // The executor for these input shapes; prepared on first use and kept.
   Result<std::shared_ptr<Executor>> At(const InputShapes& shapes);
   // The executor for the shapes given at load (symbols: the plan's, or 1 for the batch).
@@ -87,13 +105,14 @@ class Engine {
     InputShapes shapes;
     std::shared_ptr<Executor> executor;
   };
-  Engine(Model model, EngineOptions options, Isa isa, std::string path = "")
-      : model_(std::move(model)),
+  Engine(Loaded loaded, EngineOptions options, const EngineParts& parts, Isa isa, std::string path)
+      : model_(std::move(loaded.model)),
         options_(std::move(options)),
+        parts_(parts),
         isa_(isa),
-        path_(std::move(path)),
-        region_context_(std::make_shared<RegionContext>()) {}
-  Result<std::vector<Tensor>> RunRegions(std::span<const Tensor> inputs);
+        in_regions_(std::move(loaded.in_regions)),
+        path_(std::move(path)) {}
+  Result<Partitions*> Partitioned();
   Status PackFor(std::span<const Tensor> inputs);
   // A model that came without a plan, with its first one: not the engine's before an executor came
   // of it, so that sizes which fail leave nothing behind.
@@ -112,23 +131,15 @@ class Engine {
   Model model_;
   std::optional<FirstPlan> first_;  // what Settle made, until it is used
   EngineOptions options_;
+  EngineParts parts_;
   Isa isa_;
   std::string in_regions_;
   std::string path_;                  // for messages, "" when it came from no file
   std::shared_ptr<ThreadPool> pool_;  // null before the first use
   std::vector<ForShapes> executors_;  // the last used first
   Prepared prepared_;                 // executors
-  std::shared_ptr<RegionContext> region_context_;
-  std::unique_ptr<Region> regions_;
+  std::shared_ptr<PackCache> packs_ = std::make_shared<PackCache>();
+  std::unique_ptr<Partitions> partitions_;
 };
-
-// Import and the optimize passes: what quantize, inspect and optimize start from.
-Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
-
-// Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
-// free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its
-// data, or that has sequences, optionals or strings; one with free sizes that `shapes`, being
-// empty, does not name.
-Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
 
 }  // namespace evoq

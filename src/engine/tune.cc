@@ -187,7 +187,7 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
   TuneOptions options = given;
   if (options.threads <= 0) options.threads = PhysicalCores();
   TuneReport report;
-  EVOQ_ASSIGN(const Program program, Compile(model, options.shapes));
+  EVOQ_ASSIGN(const Program program, Compile(model, *options.evaluator, options.shapes));
   TuningCache cache;
   if (Result<TuningCache> opened = TuningCache::Open(options.cache_path)) {
     cache = std::move(*opened);

@@ -12,7 +12,8 @@ namespace evoq {
 struct TuneOptions {
   int threads = 0;  // 0: all physical cores
   Isa isa = Isa::kScalar;
-  InputShapes shapes;      // as for Compile
+  const Evaluator* evaluator = &kNoEvaluator;  // as for Compile, as the shapes
+  InputShapes shapes;
   std::string cache_path;  // "": measure everything, keep nothing
   double seconds = 4;      // of measuring, about
 };

@@ -15,6 +15,7 @@
 #include "onnx/tensor_proto.h"
 #include "ops/op.h"
 #include "ops/util.h"
+#include "reference/util.h"
 
 namespace evoq {
 namespace {

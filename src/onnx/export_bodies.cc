@@ -1,6 +1,7 @@
 // Subgraphs on their way into a file: there, a subgraph reads outer values by name.
 #include "onnx/export.h"
 #include "ops/control.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -18,6 +18,7 @@
 #include "ops/control.h"
 #include "ops/driver.h"
 #include "ops/op.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

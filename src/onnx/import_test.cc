@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "onnx/onnx.h"
 #include "onnx/proto.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -6,7 +6,7 @@
 #include "onnx/onnx.h"
 #include "onnx/proto.h"
 #include "onnx/text_testing.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

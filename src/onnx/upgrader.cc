@@ -3,6 +3,7 @@
 #include "onnx/upgrade.h"
 #include "ops/control.h"
 #include "ops/driver.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

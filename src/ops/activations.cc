@@ -1,6 +1,4 @@
-// Smooth activations, by element (definitions: kernels/math/unary.h), and Dropout, which is the
-// identity at inference.
-#include "ops/real.h"
+// Smooth activations, by element, and Dropout, which is the identity at inference.
 #include "ops/util.h"
 
 namespace evoq {
@@ -30,12 +28,6 @@ InferResult InferDropout(const InferArgs& args) {
   return std::vector<TensorType>{args.inputs[0], TensorType(DType::kBool, args.inputs[0].shape)};
 }
 
-EvalResult EvaluateDropout(const EvalArgs& args) {
-  Tensor mask = Tensor::Allocate(TensorType(DType::kBool, args.inputs[0].shape()));
-  std::fill_n(mask.mutable_data<uint8_t>(), mask.elements(), uint8_t{1});
-  return std::vector<Tensor>{args.inputs[0], std::move(mask)};
-}
-
 }  // namespace
 
 extern const OpDef kDropout = {.name = "Dropout",
@@ -44,33 +36,19 @@ extern const OpDef kDropout = {.name = "Dropout",
                                .quant = QuantTrait::kMove,
                                .view = true,
                                .elementwise = true,
-                               .infer = InferDropout,
-                               .evaluate = EvaluateDropout};
-extern const OpDef kGelu = {.name = "Gelu",
-                            .quant = QuantTrait::kTable,
-                            .elementwise = true,
-                            .infer = InferGelu,
-                            .evaluate = EvaluateUnary<UnaryKind::kGelu>};
-extern const OpDef kHardSigmoid = {.name = "HardSigmoid",
-                                   .quant = QuantTrait::kTable,
-                                   .elementwise = true,
-                                   .infer = Infer,
-                                   .evaluate = EvaluateUnary<UnaryKind::kHardSigmoid>};
-extern const OpDef kHardSwish = {.name = "HardSwish",
-                                 .quant = QuantTrait::kTable,
-                                 .elementwise = true,
-                                 .infer = Infer,
-                                 .evaluate = EvaluateUnary<UnaryKind::kHardSwish>};
-extern const OpDef kMish = {.name = "Mish",
-                            .quant = QuantTrait::kTable,
-                            .elementwise = true,
-                            .infer = Infer,
-                            .evaluate = EvaluateUnary<UnaryKind::kMish>};
+                               .infer = InferDropout};
+extern const OpDef kGelu = {
+    .name = "Gelu", .quant = QuantTrait::kTable, .elementwise = true, .infer = InferGelu};
+extern const OpDef kHardSigmoid = {
+    .name = "HardSigmoid", .quant = QuantTrait::kTable, .elementwise = true, .infer = Infer};
+extern const OpDef kHardSwish = {
+    .name = "HardSwish", .quant = QuantTrait::kTable, .elementwise = true, .infer = Infer};
+extern const OpDef kMish = {
+    .name = "Mish", .quant = QuantTrait::kTable, .elementwise = true, .infer = Infer};
 extern const OpDef kSilu = {.name = "Silu",
                             .domain = "evoq",
                             .quant = QuantTrait::kTable,
                             .elementwise = true,
-                            .infer = Infer,
-                            .evaluate = EvaluateUnary<UnaryKind::kSilu>};
+                            .infer = Infer};
 
 }  // namespace evoq

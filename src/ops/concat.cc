@@ -1,26 +1,10 @@
 // Concat and Split: joining tensors along an axis, and the inverse.
-#include <cstring>
-
 #include "base/math.h"
 #include "ops/op.h"
 #include "ops/util.h"
 
 namespace evoq {
 namespace {
-
-// Bytes of everything before, and of one index of, `axis`.
-struct Blocks {
-  int64_t outer = 1;
-  int64_t inner_bytes = 1;
-};
-
-Blocks BlocksOf(const std::vector<int64_t>& sizes, int axis, int64_t width) {
-  Blocks b;
-  for (int i = 0; i < axis; ++i) b.outer *= sizes[i];
-  for (size_t i = axis + 1; i < sizes.size(); ++i) b.inner_bytes *= sizes[i];
-  b.inner_bytes *= width;
-  return b;
-}
 
 Result<int64_t> RequiredAxis(const Node& node) {
   if (!node.attrs.Has("axis")) return InvalidInput("attribute axis is missing");
@@ -63,23 +47,6 @@ InferResult InferConcat(const InferArgs& args) {
     }
   }
   return std::vector<TensorType>{TensorType(first.dtype, Shape(std::move(dims)))};
-}
-
-EvalResult EvaluateConcat(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferConcat));
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(args.inputs[0]));
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(types[0]));
-  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis"), y.shape().rank()));
-  const Blocks blocks = BlocksOf(y.sizes(), axis, width);
-  std::byte* to = y.mutable_raw();
-  for (int64_t i = 0; i < blocks.outer; ++i) {
-    for (const Tensor& x : args.inputs) {
-      const size_t bytes = static_cast<size_t>(x.shape()[axis].value * blocks.inner_bytes);
-      std::memcpy(to, x.raw() + i * bytes, bytes);
-      to += bytes;
-    }
-  }
-  return One(std::move(y));
 }
 
 // Sizes of `count` chunks of an axis of `size`: equal ones, the last one smaller where it does not
@@ -129,40 +96,18 @@ InferResult InferSplit(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateSplit(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferSplit));
-  const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
-  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis"), x.shape().rank()));
-  const Blocks blocks = BlocksOf(x.sizes(), axis, width);
-  const int64_t row = x.shape()[axis].value * blocks.inner_bytes;
-  std::vector<Tensor> outputs;
-  const std::byte* from = x.raw();
-  for (const TensorType& type : types) {
-    EVOQ_ASSIGN(Tensor y, AllocateOutput(type));
-    const size_t bytes = static_cast<size_t>(type.shape[axis].value * blocks.inner_bytes);
-    for (int64_t i = 0; i < blocks.outer; ++i)
-      std::memcpy(y.mutable_raw() + i * bytes, from + i * row, bytes);
-    from += bytes;
-    outputs.push_back(std::move(y));
-  }
-  return outputs;
-}
-
 }  // namespace
 
 extern const OpDef kConcat = {.name = "Concat",
                               .max_inputs = -1,
                               .quant = QuantTrait::kMove,
                               .infer = InferConcat,
-                              .evaluate = EvaluateConcat,
                               .axes = AxisUse::kAttribute};
 extern const OpDef kSplit = {.name = "Split",
                              .max_inputs = 2,
                              .outputs = -1,
                              .quant = QuantTrait::kMove,
                              .infer = InferSplit,
-                             .evaluate = EvaluateSplit,
                              .roles = {Role::kData, Role::kParameter},
                              .axes = AxisUse::kAttribute};
 

@@ -2,14 +2,10 @@
 #include "ops/control.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <map>
 
 #include "base/budget_scope.h"
-#include "base/memory.h"
 #include "ops/driver.h"
-#include "ops/indexing.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -45,6 +41,7 @@ bool Unwraps(const TensorType& a, const TensorType& b) {
 // Output types of a subgraph whose inputs have these types; `constants` hold data that is known
 // (may be shorter).
 Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const TensorType> inputs,
+                                          const Evaluator& evaluator,
                                           std::span<const Tensor* const> constants = {}) {
   if (inputs.size() != body.inputs().size())
     return InvalidInput("{} values for the subgraph's {} inputs", inputs.size(),
@@ -58,50 +55,21 @@ Result<std::vector<TensorType>> InferBody(const Graph& body, std::span<const Ten
     copy.SetType(copy.inputs()[i], inputs[i]);
     if (i < constants.size() && constants[i] != nullptr) known[copy.inputs()[i]] = *constants[i];
   }
-  EVOQ_TRY(WithContext(InferTypes(copy, std::move(known)), "subgraph " + body.name));
+  EVOQ_TRY(WithContext(InferTypes(copy, std::move(known), evaluator), "subgraph " + body.name));
   std::vector<TensorType> types;
   for (ValueId out : copy.outputs()) types.push_back(copy.value(out).type);
   return types;
 }
 
-// Subgraphs by their definition.
-RunBody ByDefinition(const Node& node) {
-  return [&node](size_t body, std::span<const Tensor> inputs) {
-    return EvaluateGraph(*node.bodies[body], inputs);
-  };
-}
-
-Result<std::vector<Tensor>> Run(const RunBody& run, const Node& node, size_t body,
-                                std::span<const Tensor> inputs) {
-  return WithContext(run(body, inputs), [&] { return "subgraph " + node.bodies[body]->name; });
-}
-
-// What the rounds of a loop keep: states, of which the next ones are made, and rows, which are
-// stacked in the end.
-class Held {
- public:
-  void AddRow(const Tensor& row) { rows_ += FootprintBytes(row); }
-  // Errors: kTooLarge where the next round or the end could exceed what the process may hope for.
-  Status Check(std::span<const Tensor> states, int64_t round) const {
-    int64_t bytes = 0;
-    for (const Tensor& state : states) bytes += FootprintBytes(state);
-    if (bytes <= limit_ && rows_ <= limit_) return {};
-    return Fail(
-        ErrorCode::kTooLarge,
-        "after {} rounds its states take {} bytes and its rows {}, expected at most {} each",
-        round + 1, bytes, rows_, limit_);
-  }
-
- private:
-  const int64_t limit_ = MemoryLimitBytes() / 4;
-  int64_t rows_ = 0;
-};
+}  // namespace
 
 Result<bool> ConditionOf(const Tensor& t) {
   if (t.dtype() != DType::kBool || t.elements() != 1)
     return InvalidInput("the condition is {}, expected one bool", t.type().ToString());
   return t.data<bool>()[0];
 }
+
+namespace {
 
 Status CheckScalar(const InferArgs& args, size_t i, DType dtype) {
   if (!args.has(i)) return {};
@@ -112,7 +80,8 @@ Status CheckScalar(const InferArgs& args, size_t i, DType dtype) {
                       DTypeName(dtype));
 }
 
-// How many inputs are the operator's own ones.
+}  // namespace
+
 Result<size_t> OwnInputs(const Node& node, size_t least) {
   EVOQ_ASSIGN(const size_t captured, CapturedInputs(node));
   const size_t own = node.inputs.size() - captured;
@@ -120,12 +89,14 @@ Result<size_t> OwnInputs(const Node& node, size_t least) {
   return own;
 }
 
-// ---- If(condition, captured...): the outputs of bodies[0] when true, else of bodies[1].
+namespace {
+
+// ---- If(condition, captured...)
 
 InferResult InferIf(const InferArgs& args) {
   EVOQ_TRY(CheckScalar(args, 0, DType::kBool));
   const auto branch = [&](size_t i) {
-    return InferBody(*args.node.bodies[i], args.inputs.subspan(1),
+    return InferBody(*args.node.bodies[i], args.inputs.subspan(1), args.evaluator,
                      args.constants.subspan(std::min<size_t>(1, args.constants.size())));
   };
   if (const Tensor* condition = args.constant(0)) {
@@ -147,18 +118,9 @@ InferResult InferIf(const InferArgs& args) {
   return types;
 }
 
-EvalResult RunIf(const EvalArgs& args, const RunBody& run) {
-  EVOQ_ASSIGN(const bool taken, ConditionOf(args.inputs[0]));
-  return Run(run, args.node, taken ? 0 : 1, args.inputs.subspan(1));
-}
+// ---- Loop(count?, condition?, states..., captured...)
 
-// ---- Loop(count?, condition?, states..., captured...): body(i, condition, states..., captured...)
-// -> condition, states..., rows...; while the condition holds and i < count. Outputs: the last
-// states, then the rows of all rounds stacked.
-
-struct LoopSizes {
-  size_t states = 0, rows = 0;
-};
+}  // namespace
 
 Result<LoopSizes> LoopSizesOf(const Node& node) {
   EVOQ_ASSIGN(const size_t own, OwnInputs(node, 2));
@@ -169,6 +131,8 @@ Result<LoopSizes> LoopSizesOf(const Node& node) {
                         body.inputs().size(), body.outputs().size(), node.inputs.size());
   return LoopSizes{states, body.outputs().size() - 1 - states};
 }
+
+namespace {
 
 // How often the loop runs, when its inputs say so: the condition never changes.
 Dim LoopCount(const InferArgs& args) {
@@ -200,7 +164,7 @@ InferResult InferLoop(const InferArgs& args) {
   for (size_t i = 2 + sizes.states; i < inputs.size(); ++i) constants[i] = args.constant(i);
   std::vector<TensorType> outputs;
   for (int round = 0;; ++round) {
-    EVOQ_ASSIGN(outputs, InferBody(*args.node.bodies[0], inputs, constants));
+    EVOQ_ASSIGN(outputs, InferBody(*args.node.bodies[0], inputs, args.evaluator, constants));
     bool same = true;
     for (size_t s = 0; s < sizes.states; ++s) {
       if (Unwraps(inputs[2 + s], outputs[1 + s])) continue;
@@ -231,49 +195,9 @@ InferResult InferLoop(const InferArgs& args) {
   return types;
 }
 
-EvalResult RunLoop(const EvalArgs& args, const RunBody& run) {
-  EVOQ_ASSIGN(const LoopSizes sizes, LoopSizesOf(args.node));
-  const int64_t count =
-      args.has(0) ? args.inputs[0].data<int64_t>()[0] : std::numeric_limits<int64_t>::max();
-  bool condition = true;
-  if (args.has(1)) {
-    EVOQ_ASSIGN(condition, ConditionOf(args.inputs[1]));
-  }
-  std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
-  std::vector<std::vector<Tensor>> rows(sizes.rows);
-  Held held;
-  for (int64_t i = 0; i < count && condition; ++i) {
-    inputs[0] = Tensor::Scalar<int64_t>(i);
-    inputs[1] = Tensor::Scalar(condition);
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
-    EVOQ_ASSIGN(condition, ConditionOf(outputs[0]));
-    for (size_t s = 0; s < sizes.states; ++s) inputs[2 + s] = outputs[1 + s];
-    for (size_t r = 0; r < sizes.rows; ++r) {
-      rows[r].push_back(outputs[1 + sizes.states + r]);
-      held.AddRow(rows[r].back());
-    }
-    EVOQ_TRY(held.Check(std::span(inputs).subspan(2, sizes.states), i));
-  }
-  std::vector<Tensor> results(inputs.begin() + 2,
-                              inputs.begin() + 2 + static_cast<int64_t>(sizes.states));
-  for (size_t r = 0; r < sizes.rows; ++r) {
-    TensorType empty = sizes.states + r < args.output_types.size()
-                           ? args.output_types[sizes.states + r]
-                           : TensorType();
-    EVOQ_ASSIGN(Tensor stacked, Stacked(rows[r], 0, empty));
-    results.push_back(std::move(stacked));
-  }
-  return results;
-}
+// ---- Scan(states..., sequences..., captured...)
 
-// ---- Scan(states..., sequences..., captured...): body(states..., rows..., captured...) ->
-// states..., rows...; once for each row of the sequences along their axes. Outputs: the last
-// states, then the rows of all rounds stacked along their axes.
-
-struct ScanPlan {
-  size_t states = 0, sequences = 0, rows = 0;
-  std::vector<int64_t> in_axes, in_backwards, out_axes, out_backwards;
-};
+}  // namespace
 
 Result<ScanPlan> ScanPlanOf(const Node& node) {
   ScanPlan p;
@@ -302,6 +226,8 @@ Result<ScanPlan> ScanPlanOf(const Node& node) {
   return p;
 }
 
+namespace {
+
 InferResult InferScan(const InferArgs& args) {
   EVOQ_ASSIGN(const ScanPlan p, ScanPlanOf(args.node));
   std::vector<TensorType> inputs(args.inputs.begin(), args.inputs.end());
@@ -321,7 +247,7 @@ InferResult InferScan(const InferArgs& args) {
   }
   std::vector<TensorType> outputs;
   for (int round = 0;; ++round) {
-    EVOQ_ASSIGN(outputs, InferBody(*args.node.bodies[0], inputs));
+    EVOQ_ASSIGN(outputs, InferBody(*args.node.bodies[0], inputs, args.evaluator));
     bool same = true;
     for (size_t s = 0; s < p.states; ++s) {
       EVOQ_ASSIGN(TensorType wide, Widened(inputs[s], outputs[s], "state", s));
@@ -344,51 +270,7 @@ InferResult InferScan(const InferArgs& args) {
   return types;
 }
 
-EvalResult RunScan(const EvalArgs& args, const RunBody& run) {
-  EVOQ_ASSIGN(const ScanPlan p, ScanPlanOf(args.node));
-  std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
-  std::vector<int> axes;
-  int64_t length = -1;
-  for (size_t s = 0; s < p.sequences; ++s) {
-    const Tensor& x = args.inputs[p.states + s];
-    EVOQ_ASSIGN(const int axis, NormalizeAxis(p.in_axes[s], x.shape().rank()));
-    axes.push_back(axis);
-    if (length >= 0 && x.sizes()[axis] != length)
-      return InvalidInput("sequences of {} and {} rows, expected equal lengths", length,
-                          x.sizes()[axis]);
-    length = x.sizes()[axis];
-  }
-  std::vector<std::vector<Tensor>> rows(p.rows);
-  Held held;
-  for (int64_t i = 0; i < length; ++i) {
-    for (size_t s = 0; s < p.sequences; ++s) {
-      EVOQ_ASSIGN(inputs[p.states + s], TakeAlong(args.inputs[p.states + s], axes[s],
-                                                  p.in_backwards[s] ? length - 1 - i : i));
-    }
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
-    std::copy_n(outputs.begin(), p.states, inputs.begin());
-    for (size_t r = 0; r < p.rows; ++r) {
-      rows[r].push_back(outputs[p.states + r]);
-      held.AddRow(rows[r].back());
-    }
-    EVOQ_TRY(held.Check(std::span(inputs).first(p.states), i));
-  }
-  std::vector<Tensor> results(inputs.begin(), inputs.begin() + static_cast<int64_t>(p.states));
-  for (size_t r = 0; r < p.rows; ++r) {
-    if (p.out_backwards[r]) std::reverse(rows[r].begin(), rows[r].end());
-    const TensorType empty =
-        p.states + r < args.output_types.size() ? args.output_types[p.states + r] : TensorType();
-    const int rank = rows[r].empty() ? 0 : rows[r][0].shape().rank();
-    EVOQ_ASSIGN(const int axis,
-                rows[r].empty() ? Result<int>(0) : NormalizeAxis(p.out_axes[r], rank + 1));
-    EVOQ_ASSIGN(Tensor stacked, Stacked(rows[r], axis, empty));
-    results.push_back(std::move(stacked));
-  }
-  return results;
-}
-
-// ---- SequenceMap(sequence, others..., captured...): body once for each item of the sequence, and
-// of the others that are sequences, which have as many. Outputs: sequences of what the body gives.
+// ---- SequenceMap(sequence, others..., captured...)
 
 InferResult InferSequenceMap(const InferArgs& args) {
   EVOQ_ASSIGN(const size_t own, OwnInputs(args.node, 1));
@@ -396,42 +278,14 @@ InferResult InferSequenceMap(const InferArgs& args) {
   if (inputs[0].kind != ValueKind::kSequence)
     return InvalidInput("input 0 is {}, expected a sequence", inputs[0].ToString());
   for (size_t i = 0; i < own; ++i) inputs[i].kind = ValueKind::kTensor;
-  EVOQ_ASSIGN(std::vector<TensorType> types, InferBody(*args.node.bodies[0], inputs));
+  EVOQ_ASSIGN(std::vector<TensorType> types,
+              InferBody(*args.node.bodies[0], inputs, args.evaluator));
   for (TensorType& type : types) {
     if (!type.is_tensor())
       return InvalidInput("the subgraph gives {}, expected a tensor", type.ToString());
     type.kind = ValueKind::kSequence;
   }
   return types;
-}
-
-EvalResult RunSequenceMap(const EvalArgs& args, const RunBody& run) {
-  EVOQ_ASSIGN(const size_t own, OwnInputs(args.node, 1));
-  const size_t count = args.inputs[0].items().size();
-  std::vector<std::vector<Tensor>> results(args.node.bodies[0]->outputs().size());
-  std::vector<Tensor> inputs(args.inputs.begin(), args.inputs.end());
-  Held held;
-  for (size_t k = 0; k < count; ++k) {
-    for (size_t i = 0; i < own; ++i) {
-      if (args.inputs[i].type().is_tensor()) continue;
-      if (args.inputs[i].items().size() != count)
-        return InvalidInput("sequences of {} and {} items", count, args.inputs[i].items().size());
-      inputs[i] = args.inputs[i].items()[k];
-    }
-    EVOQ_ASSIGN(std::vector<Tensor> outputs, Run(run, args.node, 0, inputs));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      held.AddRow(outputs[i]);
-      results[i].push_back(std::move(outputs[i]));
-    }
-    EVOQ_TRY(held.Check({}, static_cast<int64_t>(k)));
-  }
-  std::vector<Tensor> sequences;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const TensorType type = i < args.output_types.size() ? args.output_types[i] : TensorType();
-    sequences.push_back(Tensor::Of(ValueKind::kSequence, TensorType(type.dtype, type.shape),
-                                   std::move(results[i])));
-  }
-  return sequences;
 }
 
 }  // namespace
@@ -478,90 +332,13 @@ Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body,
   return types;
 }
 
-Result<Tensor> TakeAlong(const Tensor& x, int axis, int64_t i) {
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
-  std::vector<int64_t> sizes = x.sizes();
-  const AxisSplit split = SplitAt(sizes, axis);
-  sizes.erase(sizes.begin() + axis);
-  Tensor y = Tensor::Allocate(TensorType(x.dtype(), Shape(sizes)));
-  const size_t bytes = static_cast<size_t>(split.inner * width);
-  for (int64_t o = 0; o < split.outer && bytes > 0; ++o)
-    std::memcpy(y.mutable_raw() + static_cast<size_t>(o) * bytes,
-                x.raw() + static_cast<size_t>(o * split.size + i) * bytes, bytes);
-  return y;
-}
-
-Result<Tensor> Stacked(std::span<const Tensor> rows, int axis, const TensorType& empty) {
-  if (rows.empty()) {
-    TensorType type(empty.dtype, empty.shape);
-    if (!type.shape.ranked()) type.shape = Shape{0};
-    for (Dim& dim : type.shape.mutable_dims()) dim = dim.known() ? dim : Dim(0);
-    return AllocateOutput(type);
-  }
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(rows[0]));
-  std::vector<int64_t> sizes = rows[0].sizes();
-  const int64_t count = static_cast<int64_t>(rows.size());
-  sizes.insert(sizes.begin() + axis, count);
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(rows[0].dtype(), Shape(sizes))));
-  const AxisSplit split = SplitAt(sizes, axis);
-  const size_t bytes = static_cast<size_t>(split.inner * width);
-  for (int64_t i = 0; i < count; ++i) {
-    if (rows[i].type() != rows[0].type())
-      return InvalidInput("rows of {} and {}, expected equal shapes", rows[0].type().ToString(),
-                          rows[i].type().ToString());
-    for (int64_t o = 0; o < split.outer && bytes > 0; ++o)
-      std::memcpy(y.mutable_raw() + static_cast<size_t>(o * count + i) * bytes,
-                  rows[i].raw() + static_cast<size_t>(o) * bytes, bytes);
-  }
-  return y;
-}
-
-namespace {
-
-using RunControl = EvalResult (*)(const EvalArgs& args, const RunBody& run);
-
-template <RunControl kRun>
-EvalResult Evaluate(const EvalArgs& args) {
-  return kRun(args, ByDefinition(args.node));
-}
-
-constexpr std::pair<std::string_view, RunControl> kControls[] = {
-    {"If", RunIf}, {"Loop", RunLoop}, {"Scan", RunScan}, {"SequenceMap", RunSequenceMap}};
-
-}  // namespace
-
-Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs,
-                                            std::span<const TensorType> output_types,
-                                            const RunBody& run) {
-  const auto control = std::find_if(std::begin(kControls), std::end(kControls),
-                                    [&](const auto& c) { return node.op == c.first; });
-  EVOQ_CHECK(control != std::end(kControls), "{} has no subgraphs", node.op);
-  std::vector<Tensor> real(inputs.begin(), inputs.end());
-  for (Tensor& t : real) {
-    if (!t.defined() || !t.type().quantized()) continue;
-    EVOQ_ASSIGN(t, ToFloat32(t));
-  }
-  EVOQ_ASSIGN(std::vector<Tensor> outputs,
-              WithContext(control->second(
-                              {.node = node, .inputs = real, .output_types = output_types}, run),
-                          [&] { return NodeLabel(node); }));
-  for (size_t i = 0; i < outputs.size() && i < output_types.size(); ++i) {
-    if (!output_types[i].quantized() || !outputs[i].defined()) continue;
-    TensorType type = output_types[i];
-    type.shape = outputs[i].shape();
-    EVOQ_ASSIGN(outputs[i], QuantizeTensor(outputs[i], type));
-  }
-  return outputs;
-}
-
 extern const OpDef kIf = {.name = "If",
                           .max_inputs = -1,
                           .outputs = -1,
                           .containers = true,
                           .strings = Strings::kOwn,
                           .bodies = 2,
-                          .infer = InferIf,
-                          .evaluate = Evaluate<RunIf>};
+                          .infer = InferIf};
 extern const OpDef kLoop = {.name = "Loop",
                             .min_inputs = 0,
                             .max_inputs = -1,
@@ -569,23 +346,20 @@ extern const OpDef kLoop = {.name = "Loop",
                             .containers = true,
                             .strings = Strings::kOwn,
                             .bodies = 1,
-                            .infer = InferLoop,
-                            .evaluate = Evaluate<RunLoop>};
+                            .infer = InferLoop};
 extern const OpDef kScan = {.name = "Scan",
                             .max_inputs = -1,
                             .outputs = -1,
                             .containers = true,
                             .strings = Strings::kOwn,
                             .bodies = 1,
-                            .infer = InferScan,
-                            .evaluate = Evaluate<RunScan>};
+                            .infer = InferScan};
 extern const OpDef kSequenceMap = {.name = "SequenceMap",
                                    .max_inputs = -1,
                                    .outputs = -1,
                                    .containers = true,
                                    .strings = Strings::kOwn,
                                    .bodies = 1,
-                                   .infer = InferSequenceMap,
-                                   .evaluate = Evaluate<RunSequenceMap>};
+                                   .infer = InferSequenceMap};
 
 }  // namespace evoq

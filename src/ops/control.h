@@ -2,8 +2,6 @@
 // values; the attribute `captured` of the node counts those.
 #pragma once
 
-#include <functional>
-
 #include "ops/op.h"
 
 namespace evoq {
@@ -19,21 +17,22 @@ Result<size_t> CapturedInputs(const Node& node);
 Result<std::vector<TensorType>> BodyInputTypes(const Node& node, size_t body,
                                                std::span<const TensorType> inputs);
 
-// Computes the outputs of subgraph `body` of a node.
-using RunBody =
-    std::function<Result<std::vector<Tensor>>(size_t body, std::span<const Tensor> inputs)>;
+Result<bool> ConditionOf(const Tensor& t);
 
-// EvaluateNode of an operator with subgraphs, which `run` computes; the outputs' types are not
-// inferred again.
-Result<std::vector<Tensor>> EvaluateControl(const Node& node, std::span<const Tensor> inputs,
-                                            std::span<const TensorType> output_types,
-                                            const RunBody& run);
+// How many inputs are the operator's own ones.
+Result<size_t> OwnInputs(const Node& node, size_t least);
 
-// Row i of `x` along `axis`, without that axis. Whole-byte types.
-Result<Tensor> TakeAlong(const Tensor& x, int axis, int64_t i);
+struct LoopSizes {
+  size_t states = 0, rows = 0;
+};
 
-// Equal-shaped tensors as one with a new axis (the inverse of TakeAlong); `empty` is the result of
-// none.
-Result<Tensor> Stacked(std::span<const Tensor> rows, int axis, const TensorType& empty);
+Result<LoopSizes> LoopSizesOf(const Node& node);
+
+struct ScanPlan {
+  size_t states = 0, sequences = 0, rows = 0;
+  std::vector<int64_t> in_axes, in_backwards, out_axes, out_backwards;
+};
+
+Result<ScanPlan> ScanPlanOf(const Node& node);
 
 }  // namespace evoq

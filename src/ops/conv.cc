@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "ops/linear.h"
+#include "ops/util.h"
 
 namespace evoq {
 
@@ -74,15 +75,6 @@ Result<ConvExtents> GeometryOf(const Node& node, const Shape& x, const Shape& w,
   return s;
 }
 
-Result<std::vector<uint32_t>> ConvIntegerSums(const ConvExtents& s, bool transposed,
-                                              const Tensor& x, const Tensor& w) {
-  EVOQ_ASSIGN(const std::vector<uint32_t> x_values, Centered(x));
-  EVOQ_ASSIGN(const std::vector<uint32_t> w_values, Centered(w));
-  std::vector<uint32_t> sums(s.batch * s.groups * s.out_channels * s.out_size());
-  ConvSums(s, transposed, x_values.data(), w_values.data(), sums.data());
-  return sums;
-}
-
 namespace {
 
 template <bool kTransposed>
@@ -94,47 +86,6 @@ InferResult InferConv(const InferArgs& args) {
   EVOQ_TRY(CheckLinearExtras(args, y.ranked() ? y[1] : Dim(), y));
   EVOQ_ASSIGN(const DType dtype, LinearOutputDType(args));
   return std::vector<TensorType>{TensorType(dtype, std::move(y))};
-}
-
-LinearCall CallOf(const EvalArgs& args, bool transposed, const ConvExtents& s,
-                  const Activation& activation) {
-  LinearCall call;
-  call.x = &args.inputs[0];
-  call.w = &args.inputs[1];
-  call.w_axis = transposed ? 1 : 0;
-  call.bias = args.has(2) ? &args.inputs[2] : nullptr;
-  call.residual = args.has(3) ? &args.inputs[3] : nullptr;
-  call.table = args.has(4) ? &args.inputs[4] : nullptr;
-  call.activation = activation;
-  call.y = args.output_types[0];
-  call.channels = {s.batch, s.groups * s.out_channels, s.out_size()};
-  return call;
-}
-
-template <bool kTransposed>
-EvalResult EvaluateConv(const EvalArgs& args) {
-  const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  if (x.dtype() != w.dtype())
-    return Unsupported("{} and {} inputs", DTypeName(x.dtype()), DTypeName(w.dtype()));
-  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  return DispatchFloat(x.dtype(), [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    std::vector<double> sums(s.batch * s.groups * s.out_channels * s.out_size());
-    ConvSums(s, kTransposed, x.data<T>(), w.data<T>(), sums.data());
-    return FinishFloat(CallOf(args, kTransposed, s, activation), x.dtype(), sums);
-  });
-}
-
-template <bool kTransposed>
-EvalResult EvaluateConvQuantized(const EvalArgs& args) {
-  const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  EVOQ_ASSIGN(const Activation activation, ActivationFromAttrs(args.node.attrs));
-  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), kTransposed));
-  const LinearCall call = CallOf(args, kTransposed, s, activation);
-  EVOQ_TRY(CheckInteger(call));
-  EVOQ_ASSIGN(const std::vector<uint32_t> sums, ConvIntegerSums(s, kTransposed, x, w));
-  return FinishInteger(call, sums);
 }
 
 template <bool kTransposed>
@@ -149,7 +100,7 @@ int64_t MacsOf(const Node& node, std::span<const TensorType> inputs,
   return s->batch * s->groups * s->out_channels * s->in_channels * s->taps() * positions;
 }
 
-// ---- ConvInteger(x, w, x_zero_point?, w_zero_point?): int32 sums.
+// ---- ConvInteger(x, w, x_zero_point?, w_zero_point?)
 
 constexpr DType kBytes[] = {DType::kUint8, DType::kInt8};
 
@@ -159,25 +110,6 @@ InferResult InferConvInteger(const InferArgs& args) {
   EVOQ_ASSIGN(Shape y,
               ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[1].shape, false));
   return std::vector<TensorType>{TensorType(DType::kInt32, std::move(y))};
-}
-
-// `x` with scale 1 and the zero points of input i.
-Result<Tensor> WithZeroPoint(const Tensor& x, const EvalArgs& args, size_t i, int axis) {
-  const int64_t count = args.has(i) ? args.inputs[i].elements() : 1;
-  const Tensor ones = Tensor::FromValues<float>(Shape{count}, std::vector<float>(count, 1.0f));
-  EVOQ_ASSIGN(TensorType type, QuantizedType(x.dtype(), x.shape(), ones,
-                                             args.has(i) ? &args.inputs[i] : nullptr, axis));
-  return x.WithType(std::move(type));
-}
-
-EvalResult EvaluateConvInteger(const EvalArgs& args) {
-  EVOQ_ASSIGN(const Tensor x, WithZeroPoint(args.inputs[0], args, 2, -1));
-  EVOQ_ASSIGN(const Tensor w, WithZeroPoint(args.inputs[1], args, 3, 0));
-  EVOQ_ASSIGN(const ConvExtents s, GeometryOf(args.node, x.shape(), w.shape(), false));
-  EVOQ_ASSIGN(const std::vector<uint32_t> sums, ConvIntegerSums(s, false, x, w));
-  Tensor y = Tensor::Allocate(args.output_types[0]);
-  std::copy(sums.begin(), sums.end(), y.mutable_data<uint32_t>());
-  return One(std::move(y));
 }
 
 // ---- QLinearConv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point,
@@ -190,25 +122,6 @@ InferResult InferQLinearConv(const InferArgs& args) {
   EVOQ_ASSIGN(Shape y,
               ConvOutputShape(args.node, args.inputs[0].shape, args.inputs[3].shape, false));
   return std::vector<TensorType>{TensorType(args.inputs[7].dtype, std::move(y))};
-}
-
-EvalResult EvaluateQLinearConv(const EvalArgs& args) {
-  const auto typed = [&](const Tensor& t, size_t scale, int axis) -> Result<Tensor> {
-    EVOQ_ASSIGN(TensorType type, QuantizedType(t.dtype(), t.shape(), args.inputs[scale],
-                                               &args.inputs[scale + 1], axis));
-    return t.WithType(std::move(type));
-  };
-  EVOQ_ASSIGN(const Tensor x, typed(args.inputs[0], 1, -1));
-  EVOQ_ASSIGN(const Tensor w, typed(args.inputs[3], 4, 0));
-  const TensorType& plain = args.output_types[0];
-  EVOQ_ASSIGN(const TensorType y_type,
-              QuantizedType(plain.dtype, plain.shape, args.inputs[6], &args.inputs[7], -1));
-  const std::vector<Tensor> inputs = {x, w, args.has(8) ? args.inputs[8] : Tensor()};
-  const std::vector<TensorType> types = {y_type};
-  EVOQ_ASSIGN(
-      std::vector<Tensor> outputs,
-      EvaluateConvQuantized<false>({.node = args.node, .inputs = inputs, .output_types = types}));
-  return One(outputs[0].WithType(plain));
 }
 
 constexpr LinearForm kConvForm = {
@@ -236,8 +149,6 @@ extern const OpDef kConv = {
     .quant = QuantTrait::kLinear,
     .spatial = true,
     .infer = InferConv<false>,
-    .evaluate = EvaluateConv<false>,
-    .evaluate_quantized = EvaluateConvQuantized<false>,
     .macs = ConvMacs,
     .roles = {Role::kData, Role::kWeight, Role::kBias, Role::kResidual, Role::kTable},
     .linear = &kConvForm};
@@ -248,8 +159,6 @@ extern const OpDef kConvTranspose = {
     .quant = QuantTrait::kLinear,
     .spatial = true,
     .infer = InferConv<true>,
-    .evaluate = EvaluateConv<true>,
-    .evaluate_quantized = EvaluateConvQuantized<true>,
     .macs = MacsOf<true>,
     .roles = {Role::kData, Role::kWeight, Role::kBias, Role::kResidual},
     .linear = &kConvTransposeForm};
@@ -259,14 +168,10 @@ extern const OpDef kConvInteger = {
     .max_inputs = 4,
     .spatial = true,
     .infer = InferConvInteger,
-    .evaluate = EvaluateConvInteger,
     .macs = ConvMacs,
     .roles = {Role::kData, Role::kWeight, Role::kZeroPoint, Role::kZeroPoint},
     .linear = &kConvIntegerForm};
-extern const OpDef kQLinearConv = {.name = "QLinearConv",
-                                   .min_inputs = 8,
-                                   .max_inputs = 9,
-                                   .infer = InferQLinearConv,
-                                   .evaluate = EvaluateQLinearConv};
+extern const OpDef kQLinearConv = {
+    .name = "QLinearConv", .min_inputs = 8, .max_inputs = 9, .infer = InferQLinearConv};
 
 }  // namespace evoq

@@ -1,4 +1,5 @@
-// Shared by the drivers (infer.cc, evaluate.cc, cost.cc) and by who runs graphs; not for operators.
+// Shared by the drivers (infer.cc, cost.cc, reference/evaluate.cc) and by who runs graphs; not for
+// operators.
 #pragma once
 
 #include <concepts>
@@ -26,12 +27,14 @@ Result<const OpDef*> CheckedOp(const Node& node, const std::function<bool(size_t
 Result<std::vector<TensorType>> InferOutputs(const OpDef& op, const Node& node,
                                              std::span<const TensorType> inputs,
                                              std::span<const Tensor* const> constants,
-                                             std::span<const TensorType> declared);
+                                             std::span<const TensorType> declared,
+                                             const Evaluator& evaluator);
 
-// EvaluateNode before anyone runs the model: its memory and work are at most a quarter of what is
-// left of the thread's budget (base/budget_scope.h), and the memory is not counted any more once it
-// is done. Errors: as EvaluateNode; kTooLarge.
-Result<std::vector<Tensor>> EvaluateAhead(const Node& node, std::span<const Tensor> inputs,
+// Evaluates a node before anyone runs the model: its memory and work are at most a quarter of what
+// is left of the thread's budget (base/budget_scope.h), and the memory is not counted any more once
+// it is done. Errors: those of the evaluator; kTooLarge.
+Result<std::vector<Tensor>> EvaluateAhead(const Evaluator& evaluator, const Node& node,
+                                          std::span<const Tensor> inputs,
                                           std::span<const TensorType> output_types);
 
 // About what a file of this graph holds, its subgraphs too: what budgets of work on it grow with.
@@ -41,15 +44,16 @@ int64_t GraphBytes(const Graph& graph);
 int64_t FootprintBytes(const Tensor& tensor);
 
 // InferTypes, where the data of some values is known.
-Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known);
+Status InferTypes(Graph& graph, std::map<ValueId, Tensor> known, const Evaluator& evaluator);
 
 // Fixes sizes that the graph's inputs leave free, by input name, for good, and infers again. -1
 // leaves a dimension as it is. A symbol becomes fixed wherever it stands. Errors: as BindShapes.
-Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
+Status FixShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes,
+                 const Evaluator& evaluator);
 
 // InferTypes; what inference computes on the way (sizes and small integers) becomes constants, and
 // nodes that nobody reads any more go. For a graph whose inputs have their types.
-Status FoldKnown(Graph& graph);
+Status FoldKnown(Graph& graph, const Evaluator& evaluator);
 
 // Errors: kUsage naming the first input that is missing or does not fit the graph's type of it.
 Status CheckInputs(const Graph& graph, std::span<const Tensor> inputs);
@@ -62,8 +66,9 @@ bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i);
 // rank < 3 pass unchanged.
 TensorType ToChannelsFirst(const TensorType& type);
 TensorType ToChannelsLast(const TensorType& type);
-Result<Tensor> ToChannelsFirst(const Tensor& tensor);
-Result<Tensor> ToChannelsLast(const Tensor& tensor);
+// The same for ranks of 3 and more: permutation[d] is the axis of the source that becomes axis d.
+std::vector<int> ChannelsFirstOrder(int rank);
+std::vector<int> ChannelsLastOrder(int rank);
 
 // No value of a model may be larger than this: a guard against absurd sizes, not a promise of
 // memory.

@@ -1,10 +1,7 @@
 // Expand(x, shape) broadcasts x with a shape; Tile(x, repeats) repeats x along every axis.
-#include <algorithm>
-
 #include "base/math.h"
 #include "ops/indexing.h"
 #include "ops/op.h"
-#include "ops/strided.h"
 #include "ops/util.h"
 
 namespace evoq {
@@ -34,16 +31,6 @@ InferResult InferExpand(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(x.dtype, std::move(shape))};
 }
 
-EvalResult EvaluateExpand(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferExpand));
-  const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
-  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  CopyFromStrided(x.raw(), BroadcastStrides(x.sizes(), y.sizes()), y.sizes(), width,
-                  y.mutable_raw());
-  return One(std::move(y));
-}
-
 InferResult InferTile(const InferArgs& args) {
   const TensorType& x = args.inputs[0];
   EVOQ_ASSIGN(const auto repeats, ConstantInts(args, 1));
@@ -70,23 +57,6 @@ InferResult InferTile(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
 }
 
-EvalResult EvaluateTile(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferTile));
-  EVOQ_ASSIGN(const std::vector<int64_t> repeats, ToInt64s(args.inputs[1]));
-  const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
-  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  // Each axis as two: the repeats, which do not move in x, and the axis itself.
-  const std::vector<int64_t> x_sizes = x.sizes(), x_strides = RowMajorStrides(x_sizes);
-  std::vector<int64_t> sizes, strides;
-  for (size_t i = 0; i < x_sizes.size(); ++i) {
-    sizes.insert(sizes.end(), {repeats[i], x_sizes[i]});
-    strides.insert(strides.end(), {0, x_strides[i]});
-  }
-  CopyFromStrided(x.raw(), strides, sizes, width, y.mutable_raw());
-  return One(std::move(y));
-}
-
 }  // namespace
 
 extern const OpDef kExpand = {.name = "Expand",
@@ -94,14 +64,12 @@ extern const OpDef kExpand = {.name = "Expand",
                               .max_inputs = 2,
                               .quant = QuantTrait::kMove,
                               .infer = InferExpand,
-                              .evaluate = EvaluateExpand,
                               .roles = {Role::kData, Role::kParameter},
                               .axes = AxisUse::kTargetShape};
 extern const OpDef kTile = {.name = "Tile",
                             .min_inputs = 2,
                             .max_inputs = 2,
                             .quant = QuantTrait::kMove,
-                            .infer = InferTile,
-                            .evaluate = EvaluateTile};
+                            .infer = InferTile};
 
 }  // namespace evoq

@@ -1,7 +1,8 @@
 // Values made from shapes and scalars: Shape, Size, ConstantOfShape, Range, EyeLike.
+#include "ops/generate.h"
+
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "ops/indexing.h"
 #include "ops/op.h"
@@ -10,11 +11,9 @@
 namespace evoq {
 namespace {
 
-// ---- Shape(x) with start and end: the sizes of axes [start, end), clamped to the rank.
+// ---- Shape(x) with start and end
 
-struct AxisRange {
-  int64_t start, end;
-};
+}  // namespace
 
 AxisRange ShapeRange(const Node& node, int64_t rank) {
   const auto clamp = [&](int64_t at) {
@@ -23,6 +22,8 @@ AxisRange ShapeRange(const Node& node, int64_t rank) {
   const int64_t start = clamp(node.attrs.Int("start", 0)), end = clamp(node.attrs.Int("end", rank));
   return {start, std::max(start, end)};
 }
+
+namespace {
 
 InferResult InferShape(const InferArgs& args) {
   EVOQ_TRY(IntAttr(args.node, "start", 0));
@@ -34,22 +35,13 @@ InferResult InferShape(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(DType::kInt64, Shape{range.end - range.start})};
 }
 
-EvalResult EvaluateShape(const EvalArgs& args) {
-  const std::vector<int64_t> sizes = args.inputs[0].sizes();
-  const AxisRange range = ShapeRange(args.node, static_cast<int64_t>(sizes.size()));
-  const std::vector<int64_t> part(sizes.begin() + range.start, sizes.begin() + range.end);
-  return One(Tensor::FromValues<int64_t>(Shape{static_cast<int64_t>(part.size())}, part));
-}
-
 InferResult InferSize(const InferArgs&) {
   return std::vector<TensorType>{TensorType(DType::kInt64, Shape{})};
 }
 
-EvalResult EvaluateSize(const EvalArgs& args) {
-  return One(Tensor::Scalar<int64_t>(args.inputs[0].elements()));
-}
+// ---- ConstantOfShape(shape)
 
-// ---- ConstantOfShape(shape): every element is the attribute `value` (float32 0 by default).
+}  // namespace
 
 Result<Tensor> FillValue(const Node& node) {
   if (!node.attrs.Has("value")) return Tensor::Scalar(0.0f);
@@ -59,6 +51,8 @@ Result<Tensor> FillValue(const Node& node) {
     return InvalidInput("attribute value is {}, expected one element", value.type().ToString());
   return value;
 }
+
+namespace {
 
 InferResult InferConstantOfShape(const InferArgs& args) {
   EVOQ_ASSIGN(const Tensor value, FillValue(args.node));
@@ -78,18 +72,7 @@ InferResult InferConstantOfShape(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(value.dtype(), std::move(shape))};
 }
 
-EvalResult EvaluateConstantOfShape(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferConstantOfShape));
-  EVOQ_ASSIGN(const Tensor value, FillValue(args.node));
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(value));
-  EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-  std::byte* to = y.mutable_raw();
-  for (int64_t i = 0; i < y.elements(); ++i)
-    std::memcpy(to + i * width, value.raw(), static_cast<size_t>(width));
-  return One(std::move(y));
-}
-
-// ---- Range(start, limit, delta): start + i * delta for i < max(0, ceil((limit - start) / delta))
+// ---- Range(start, limit, delta)
 
 // The number of elements. Errors: delta 0, NaN or more than 2^40 elements.
 template <typename T>
@@ -131,25 +114,7 @@ InferResult InferRange(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(dtype, Shape(std::vector<Dim>{size}))};
 }
 
-EvalResult EvaluateRange(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferRange));
-  return DispatchNumber(types[0].dtype, [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, AllocateGrown(types[0]));
-    const T start = args.inputs[0].data<T>()[0], delta = args.inputs[2].data<T>()[0];
-    for (int64_t i = 0; i < y.elements(); ++i) {
-      if constexpr (std::is_integral_v<T>) {
-        y.mutable_data<T>()[i] = static_cast<T>(
-            static_cast<uint64_t>(start) + static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
-      } else {
-        y.mutable_data<T>()[i] = start + static_cast<T>(i) * delta;
-      }
-    }
-    return One(std::move(y));
-  });
-}
-
-// ---- EyeLike(x): ones on the k-th diagonal of a matrix of x's shape
+// ---- EyeLike(x)
 
 InferResult InferEyeLike(const InferArgs& args) {
   EVOQ_TRY(CheckRank(args, 0, 2));
@@ -161,34 +126,13 @@ InferResult InferEyeLike(const InferArgs& args) {
   return std::vector<TensorType>{TensorType(*dtype, args.inputs[0].shape)};
 }
 
-EvalResult EvaluateEyeLike(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, InferEyeLike));
-  const int64_t k = args.node.attrs.Int("k");
-  return DispatchElement(types[0].dtype, [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    EVOQ_ASSIGN(Tensor y, AllocateOutput(types[0]));
-    const int64_t rows = y.shape()[0].value, columns = y.shape()[1].value;
-    if (k <= -rows || k >= columns) return One(std::move(y));
-    for (int64_t row = std::max<int64_t>(0, -k); row < rows && row + k < columns; ++row)
-      y.mutable_data<T>()[row * columns + row + k] = T{1};
-    return One(std::move(y));
-  });
-}
-
 }  // namespace
 
-extern const OpDef kShape = {
-    .name = "Shape", .infer = InferShape, .evaluate = EvaluateShape, .axes = AxisUse::kShapeOf};
-extern const OpDef kSize = {
-    .name = "Size", .infer = InferSize, .evaluate = EvaluateSize, .axes = AxisUse::kSizeOf};
-extern const OpDef kConstantOfShape = {
-    .name = "ConstantOfShape", .infer = InferConstantOfShape, .evaluate = EvaluateConstantOfShape};
-extern const OpDef kRange = {.name = "Range",
-                             .min_inputs = 3,
-                             .max_inputs = 3,
-                             .infer = InferRange,
-                             .evaluate = EvaluateRange};
-extern const OpDef kEyeLike = {
-    .name = "EyeLike", .infer = InferEyeLike, .evaluate = EvaluateEyeLike};
+extern const OpDef kShape = {.name = "Shape", .infer = InferShape, .axes = AxisUse::kShapeOf};
+extern const OpDef kSize = {.name = "Size", .infer = InferSize, .axes = AxisUse::kSizeOf};
+extern const OpDef kConstantOfShape = {.name = "ConstantOfShape", .infer = InferConstantOfShape};
+extern const OpDef kRange = {
+    .name = "Range", .min_inputs = 3, .max_inputs = 3, .infer = InferRange};
+extern const OpDef kEyeLike = {.name = "EyeLike", .infer = InferEyeLike};
 
 }  // namespace evoq

@@ -16,16 +16,6 @@ Result<int64_t> NormalizeIndex(int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
-Result<std::vector<int64_t>> IndicesInput(const EvalArgs& args, size_t i, int64_t size) {
-  EVOQ_ASSIGN(std::vector<int64_t> indices,
-              WithContext(ToInt64s(args.inputs[i]), fmt::format("input {}", i)));
-  for (int64_t& index : indices) {
-    EVOQ_ASSIGN(index,
-                WithContext(NormalizeIndex(index, size), fmt::format("input {} (indices)", i)));
-  }
-  return indices;
-}
-
 Status CheckIndexType(const InferArgs& args, size_t i) {
   return CheckDType(args, i, std::array{DType::kInt32, DType::kInt64});
 }
@@ -48,15 +38,6 @@ Result<std::string> StringAttr(const Node& node, const std::string& name,
   if (node.attrs.Has(name) && !node.attrs.KindIs<std::string>(name))
     return InvalidInput("attribute {} is not a string", name);
   return node.attrs.String(name, fallback);
-}
-
-Result<Tensor> AllocateGrown(const TensorType& type) {
-  constexpr int64_t kMaxGrownBytes = int64_t{1} << 31;
-  const auto bytes = type.bytes();
-  if (!bytes || *bytes > kMaxGrownBytes)
-    return Fail(ErrorCode::kTooLarge, "would compute {}, more than {} bytes", type.ToString(),
-                kMaxGrownBytes);
-  return AllocateOutput(type);
 }
 
 }  // namespace evoq

@@ -13,9 +13,6 @@ Status CheckRankLimit(int64_t rank);
 // -1 -> size-1 and so on. Errors: kInvalidInput when outside [-size, size).
 Result<int64_t> NormalizeIndex(int64_t index, int64_t size);
 
-// The elements of index input i, normalized against an axis of `size`.
-Result<std::vector<int64_t>> IndicesInput(const EvalArgs& args, size_t i, int64_t size);
-
 // Errors unless input i is int32 or int64.
 Status CheckIndexType(const InferArgs& args, size_t i);
 
@@ -27,9 +24,5 @@ Status CheckElementIndices(const Shape& data, const Shape& indices, int axis);
 // A string attribute. Errors: kInvalidInput when it is there but of another kind.
 Result<std::string> StringAttr(const Node& node, const std::string& name,
                                const std::string& fallback);
-
-// AllocateOutput for an output that may be far larger than the inputs, because its size is data of
-// the model (Expand, Tile, Range, ...). Errors: kTooLarge above 2^31 bytes.
-Result<Tensor> AllocateGrown(const TensorType& type);
 
 }  // namespace evoq

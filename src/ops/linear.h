@@ -1,58 +1,14 @@
-// What Conv, ConvTranspose, MatMul and Gemm share: from exact sums to outputs, in float32 and in
-// integers.
+// What inference of Conv, ConvTranspose, MatMul and Gemm shares.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <vector>
-
-#include "kernels/activation.h"
 #include "ops/util.h"
 
 namespace evoq {
 
-// Sums are laid out [outer, channels, inner], as the output is; `channels.size` output channels.
-struct LinearCall {
-  const Tensor* x = nullptr;
-  const Tensor* w = nullptr;
-  int w_axis =
-      -1;  // the output-channel axis of w; channel c has scale c % scales (groups repeat them)
-  const Tensor* bias = nullptr;      // [channels] or nullptr
-  const Tensor* residual = nullptr;  // as the output, or nullptr
-  const Tensor* table =
-      nullptr;  // see ThroughTable; its type's parameters are those of the values before it
-  Activation activation;
-  TensorType y;
-  AxisSplit channels;
-};
-
-// Errors: kUnsupported when the types have no integer definition in kernels/requant.h (the driver
-// then dequantizes). It needs x quantized per tensor, w per tensor or on w_axis, bias int32, y
-// float32 or quantized per tensor to at most 16 bits, residual quantized per tensor or float32.
-Status CheckInteger(const LinearCall& call);
-
-// Elements minus their zero points, as int32 in two's complement: sums and products of them wrap as
-// int32 does.
-Result<std::vector<uint32_t>> Centered(const Tensor& tensor);
-
-// y = activation(dtype(sum + bias) + residual), in `dtype`: float32 or float64, that of bias and
-// residual too. Errors: kUnsupported where those are floats of another type (the driver then widens
-// them).
-EvalResult FinishFloat(const LinearCall& call, DType dtype, std::span<const double> sums);
-
-// kernels/requant.h, on sums without bias.
-EvalResult FinishInteger(const LinearCall& call, std::span<const uint32_t> sums);
-
-// Input `table` of a linear operator and of Lookup: y = table[x] by bytes. In a linear operator it
-// stands behind the quantization to its own parameters: y = table[saturate(round(v) + zero)].
-Tensor ThroughTable(const Tensor& x, const Tensor& table, const TensorType& y);
-// Inference: input i is a list of 256 elements. One that is not there passes.
+// Input i is a list of 256 elements. One that is not there passes.
 Status CheckTable(const InferArgs& args, size_t i);
 
-// int32 values into an integer type of at most 32 bits; they must fit.
-Tensor FromInt32s(const TensorType& type, std::span<const int32_t> values);
-
-// Checks of inference: the activation's name; bias of rank 1 with `channels` elements, float or
+// Checks the activation's name; bias of rank 1 with `channels` elements, float or
 // int32; residual of shape `y`; with `table`, input 4 a table. Inputs that are not there pass.
 Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape& y,
                          bool table = true);
@@ -60,11 +16,5 @@ Status CheckLinearExtras(const InferArgs& args, const Dim& channels, const Shape
 // The stored type of y: input 0's, or the attribute output_dtype, which may make it float32 where
 // input 0 is a float of 16 bits (the sums are float32 anyway).
 Result<DType> LinearOutputDType(const InferArgs& args);
-
-// Quantization parameters from the tensors of an ONNX operator: scales float32 (one, or one per
-// index of `axis`), zero points of `dtype` (nullptr: 0). Errors: kInvalidInput when they do not
-// agree.
-Result<TensorType> QuantizedType(DType dtype, const Shape& shape, const Tensor& scale,
-                                 const Tensor* zero_point, int axis);
 
 }  // namespace evoq

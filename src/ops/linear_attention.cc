@@ -1,44 +1,35 @@
 // Recurrent sequence operators: LinearAttention and CausalConvWithState.
-#include <cmath>
+#include "ops/linear_attention.h"
 
 #include "ops/indexing.h"
-#include "ops/real.h"
 #include "ops/util.h"
 
 namespace evoq {
 namespace {
 
-// ---- LinearAttention(q, k, v, past_state?, decay?, beta?): per batch item and key head a state S
-// [d_k, d_v], per token
-//   S = exp(decay) * S;  w = v, or beta * (v - S^T k) with the delta rule;  S = S + k w^T;  y =
-//   scale * S^T q
-// for each query head of the group. Sums are sequential in index order.
+// ---- LinearAttention(q, k, v, past_state?, decay?, beta?)
 
-struct Heads {
-  int64_t q = 0, kv = 0;
-};
+}  // namespace
 
-Result<Heads> HeadsOf(const Node& node) {
+Result<AttentionHeads> AttentionHeadsOf(const Node& node) {
   EVOQ_ASSIGN(const int64_t q, IntAttr(node, "q_num_heads", 0));
   EVOQ_ASSIGN(const int64_t kv, IntAttr(node, "kv_num_heads", 0));
   if (q <= 0 || kv <= 0 || q % kv != 0)
     return InvalidInput("{} query heads and {} key heads, expected a multiple", q, kv);
-  return Heads{q, kv};
+  return AttentionHeads{q, kv};
 }
 
-struct Rule {
-  bool gated = false, delta = false;
-};
-
-Result<Rule> RuleOf(const Node& node) {
+Result<AttentionRule> AttentionRuleOf(const Node& node) {
   const std::string name = node.attrs.String("update_rule", "gated_delta");
-  if (name == "linear") return Rule{};
-  if (name == "gated") return Rule{true, false};
-  if (name == "delta") return Rule{false, true};
-  if (name == "gated_delta") return Rule{true, true};
+  if (name == "linear") return AttentionRule{};
+  if (name == "gated") return AttentionRule{true, false};
+  if (name == "delta") return AttentionRule{false, true};
+  if (name == "gated_delta") return AttentionRule{true, true};
   return InvalidInput("attribute update_rule is '{}', expected linear, gated, delta or gated_delta",
                       name);
 }
+
+namespace {
 
 // Errors unless dimension `d` of input i is one of `allowed`.
 Status CheckSize(const InferArgs& args, size_t i, int d, std::initializer_list<Dim> allowed) {
@@ -53,8 +44,8 @@ Status CheckSize(const InferArgs& args, size_t i, int d, std::initializer_list<D
 
 InferResult InferLinear(const InferArgs& args) {
   for (size_t i = 0; i < 6; ++i) EVOQ_TRY(CheckFloat(args, i));
-  EVOQ_ASSIGN(const Heads heads, HeadsOf(args.node));
-  EVOQ_ASSIGN(const Rule rule, RuleOf(args.node));
+  EVOQ_ASSIGN(const AttentionHeads heads, AttentionHeadsOf(args.node));
+  EVOQ_ASSIGN(const AttentionRule rule, AttentionRuleOf(args.node));
   EVOQ_TRY(FloatAttr(args.node, "scale", 0));
   if (rule.gated && !args.has(4))
     return InvalidInput("input 4 (decay) is missing, which the update rule needs");
@@ -92,68 +83,7 @@ InferResult InferLinear(const InferArgs& args) {
       TensorType(state_dtype, Shape(state))};
 }
 
-template <typename T>
-EvalResult Linear(const EvalArgs& args) {
-  EVOQ_ASSIGN(const Heads heads, HeadsOf(args.node));
-  EVOQ_ASSIGN(const Rule rule, RuleOf(args.node));
-  const std::vector<int64_t> q = args.inputs[0].sizes(), v = args.inputs[2].sizes();
-  const int64_t batch = q[0], steps = q[1], d_k = q[2] / heads.q, d_v = v[2] / heads.kv,
-                group = heads.q / heads.kv;
-  const T given = args.node.attrs.Float("scale", 0),
-          scale = given != 0 ? given : 1 / std::sqrt(static_cast<T>(d_k));
-  EVOQ_ASSIGN(Tensor y,
-              AllocateOutput(TensorType(DTypeOf<T>::value, Shape{batch, steps, heads.q * d_v})));
-  EVOQ_ASSIGN(Tensor state,
-              AllocateOutput(TensorType(DTypeOf<T>::value, Shape{batch, heads.kv, d_k, d_v})));
-  if (args.has(3)) state = args.inputs[3].Clone();
-  const auto row = [&](size_t i, int64_t b, int64_t t) {
-    return args.inputs[i].data<T>() + (b * steps + t) * args.inputs[i].sizes()[2];
-  };
-  std::vector<T> write(d_v);
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < heads.kv; ++h) {
-      T* s = state.mutable_data<T>() + (b * heads.kv + h) * d_k * d_v;
-      for (int64_t t = 0; t < steps; ++t) {
-        const T *key = row(1, b, t) + h * d_k, *value = row(2, b, t) + h * d_v;
-        if (rule.gated) {
-          const bool per_key = args.inputs[4].sizes()[2] != heads.kv || d_k == 1;
-          for (int64_t d = 0; d < d_k; ++d) {
-            const T decay = ExpOf(row(4, b, t)[per_key ? h * d_k + d : h]);
-            for (int64_t m = 0; m < d_v; ++m) s[d * d_v + m] *= decay;
-          }
-        }
-        for (int64_t m = 0; m < d_v; ++m) {
-          write[m] = value[m];
-          if (!rule.delta) continue;
-          T known = 0;
-          for (int64_t d = 0; d < d_k; ++d) known += s[d * d_v + m] * key[d];
-          const T beta = row(5, b, t)[args.inputs[5].sizes()[2] == 1 ? 0 : h];
-          write[m] = beta * (value[m] - known);
-        }
-        for (int64_t d = 0; d < d_k; ++d) {
-          for (int64_t m = 0; m < d_v; ++m) s[d * d_v + m] += key[d] * write[m];
-        }
-        for (int64_t g = h * group; g < (h + 1) * group; ++g) {
-          const T* query = row(0, b, t) + g * d_k;
-          for (int64_t m = 0; m < d_v; ++m) {
-            T sum = 0;
-            for (int64_t d = 0; d < d_k; ++d) sum += query[d] * s[d * d_v + m];
-            y.mutable_data<T>()[(b * steps + t) * heads.q * d_v + g * d_v + m] = scale * sum;
-          }
-        }
-      }
-    }
-  }
-  return std::vector<Tensor>{std::move(y), std::move(state)};
-}
-
-EvalResult EvaluateLinear(const EvalArgs& args) {
-  return EvaluateAsFloats(args, [&](auto tag) { return Linear<decltype(tag)>(args); });
-}
-
-// ---- CausalConvWithState(x, weight, bias?, past_state?): y[t] = activation(bias + sum_i weight[i]
-// * x[t - (k - 1) + i]) per channel, where what lies before x is the state (zeros); the new state
-// is the last k - 1 places of state and x.
+// ---- CausalConvWithState(x, weight, bias?, past_state?)
 
 InferResult InferCausalConv(const InferArgs& args) {
   for (size_t i = 0; i < 4; ++i) EVOQ_TRY(CheckFloat(args, i));
@@ -176,48 +106,17 @@ InferResult InferCausalConv(const InferArgs& args) {
   return std::vector<TensorType>{args.inputs[0], TensorType(state_dtype, Shape(state))};
 }
 
-template <typename T>
-EvalResult CausalConv(const EvalArgs& args) {
-  const Tensor &x = args.inputs[0], &w = args.inputs[1];
-  const int64_t batch = x.sizes()[0], channels = x.sizes()[1], length = x.sizes()[2],
-                taps = w.sizes()[2], kept = taps - 1;
-  const bool silu = args.node.attrs.String("activation", "none") != "none";
-  Tensor y = Tensor::Allocate(x.type());
-  EVOQ_ASSIGN(Tensor state,
-              AllocateOutput(TensorType(DTypeOf<T>::value, Shape{batch, channels, kept})));
-  std::vector<T> line(static_cast<size_t>(kept + length));
-  for (int64_t plane = 0; plane < batch * channels; ++plane) {
-    std::fill(line.begin(), line.begin() + kept, T{0});
-    if (args.has(3)) std::copy_n(args.inputs[3].data<T>() + plane * kept, kept, line.begin());
-    std::copy_n(x.data<T>() + plane * length, length, line.begin() + kept);
-    const int64_t c = plane % channels;
-    for (int64_t t = 0; t < length; ++t) {
-      T sum = args.has(2) ? args.inputs[2].data<T>()[c] : T{0};
-      for (int64_t i = 0; i < taps; ++i) sum += w.data<T>()[c * taps + i] * line[t + i];
-      y.mutable_data<T>()[plane * length + t] = silu ? SiluOf(sum) : sum;
-    }
-    std::copy_n(line.end() - kept, kept, state.mutable_data<T>() + plane * kept);
-  }
-  return std::vector<Tensor>{std::move(y), std::move(state)};
-}
-
-EvalResult EvaluateCausalConv(const EvalArgs& args) {
-  return EvaluateAsFloats(args, [&](auto tag) { return CausalConv<decltype(tag)>(args); });
-}
-
 }  // namespace
 
 extern const OpDef kCausalConvWithState = {.name = "CausalConvWithState",
                                            .min_inputs = 2,
                                            .max_inputs = 4,
                                            .outputs = 2,
-                                           .infer = InferCausalConv,
-                                           .evaluate = EvaluateCausalConv};
+                                           .infer = InferCausalConv};
 extern const OpDef kLinearAttention = {.name = "LinearAttention",
                                        .min_inputs = 3,
                                        .max_inputs = 6,
                                        .outputs = 2,
-                                       .infer = InferLinear,
-                                       .evaluate = EvaluateLinear};
+                                       .infer = InferLinear};
 
 }  // namespace evoq

@@ -1,6 +1,6 @@
-// evoq::Lookup(x, table): y = table[x] on the bytes of a uint8 value; `table` is uint8[256]. What a
-// chain of functions of one quantized value becomes (docs/passes.md, fuse-tables).
+// evoq::Lookup(x, table): y = table[x] on the bytes of a uint8 value; `table` is uint8[256].
 #include "ops/linear.h"
+#include "ops/util.h"
 
 namespace evoq {
 namespace {
@@ -11,21 +11,6 @@ InferResult Infer(const InferArgs& args) {
   return SameAsInput0(args);
 }
 
-EvalResult Evaluate(const EvalArgs& args) {
-  return InvalidInput("input 0 is {}, expected quantized uint8", args.inputs[0].type().ToString());
-}
-
-EvalResult EvaluateQuantized(const EvalArgs& args) {
-  const Tensor& x = args.inputs[0];
-  const TensorType& y = args.output_types[0];
-  if (x.dtype() != DType::kUint8 || y.dtype != DType::kUint8 || !x.type().quantized() ||
-      !y.quantized())
-    return InvalidInput("{} to {}, expected quantized uint8", x.type().ToString(), y.ToString());
-  if (args.inputs[1].dtype() != DType::kUint8)
-    return InvalidInput("table (input 1) is {}, expected uint8", args.inputs[1].type().ToString());
-  return One(ThroughTable(x, args.inputs[1], y));
-}
-
 }  // namespace
 
 extern const OpDef kLookup = {.name = "Lookup",
@@ -33,8 +18,6 @@ extern const OpDef kLookup = {.name = "Lookup",
                               .min_inputs = 2,
                               .max_inputs = 2,
                               .quant = QuantTrait::kTable,
-                              .infer = Infer,
-                              .evaluate = Evaluate,
-                              .evaluate_quantized = EvaluateQuantized};
+                              .infer = Infer};
 
 }  // namespace evoq

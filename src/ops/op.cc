@@ -74,21 +74,20 @@ bool InputIsChannelsLast(const OpDef& op, const Node& node, size_t i) {
   return i == 0 || static_cast<int>(i) == InputWith(op, Role::kResidual);
 }
 
-namespace {
-
-// permutation[d] is the axis of the source that becomes axis d.
-std::vector<int> FirstFromLast(int rank) {
+std::vector<int> ChannelsFirstOrder(int rank) {
   std::vector<int> permutation = {0, rank - 1};
   for (int i = 1; i + 1 < rank; ++i) permutation.push_back(i);
   return permutation;
 }
 
-std::vector<int> LastFromFirst(int rank) {
+std::vector<int> ChannelsLastOrder(int rank) {
   std::vector<int> permutation = {0};
   for (int i = 2; i < rank; ++i) permutation.push_back(i);
   permutation.push_back(1);
   return permutation;
 }
+
+namespace {
 
 TensorType PermutedType(const TensorType& type, std::vector<int> (*order)(int)) {
   const int rank = type.shape.rank();
@@ -97,22 +96,11 @@ TensorType PermutedType(const TensorType& type, std::vector<int> (*order)(int)) 
   return PermutedAxes(type, std::vector<int64_t>(permutation.begin(), permutation.end()));
 }
 
-Result<Tensor> PermutedTensor(const Tensor& tensor, std::vector<int> (*order)(int)) {
-  const int rank = tensor.shape().rank();
-  if (rank < 3) return tensor;
-  EVOQ_ASSIGN(const Tensor moved, Permuted(tensor, order(rank)));
-  return moved.WithType(PermutedType(tensor.type(), order));
-}
-
 }  // namespace
 
-TensorType ToChannelsFirst(const TensorType& type) { return PermutedType(type, FirstFromLast); }
-TensorType ToChannelsLast(const TensorType& type) { return PermutedType(type, LastFromFirst); }
-Result<Tensor> ToChannelsFirst(const Tensor& tensor) {
-  return PermutedTensor(tensor, FirstFromLast);
+TensorType ToChannelsFirst(const TensorType& type) {
+  return PermutedType(type, ChannelsFirstOrder);
 }
-Result<Tensor> ToChannelsLast(const Tensor& tensor) {
-  return PermutedTensor(tensor, LastFromFirst);
-}
+TensorType ToChannelsLast(const TensorType& type) { return PermutedType(type, ChannelsLastOrder); }
 
 }  // namespace evoq

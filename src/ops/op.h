@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/evaluator.h"
 #include "graph/graph.h"
 #include "ops/roles.h"
 
@@ -35,19 +36,10 @@ struct InferArgs {
   std::span<const TensorType>
       inputs;  // dtype kUndefined for an omitted one; quantized ones appear as float32
   std::span<const Tensor* const> constants;  // nullptr when not constant
+  const Evaluator& evaluator;                // for the values that subgraphs compute on the way
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kUndefined; }
   const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
-};
-
-// Inputs of evaluation: plain tensors with static types; an omitted one is an undefined Tensor.
-struct EvalArgs {
-  const Node& node;
-  std::span<const Tensor> inputs;
-  std::span<const TensorType>
-      output_types;  // as inferred; dtype kUndefined where nobody reads the output
-
-  bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
 };
 
 // Work of one application of an operator.
@@ -76,14 +68,6 @@ struct OpDef {
   // Output types from input types. With channels_last, the driver converts types around it: it only
   // sees N,C,spatial...
   Result<std::vector<TensorType>> (*infer)(const InferArgs& args);
-  // The definition on real values, in plain C++: float32 in, float32 out (integers for integer
-  // operators). Never sees quantized types (but for kMove, whose inputs may be integers) nor
-  // channels_last: the driver converts.
-  Result<std::vector<Tensor>> (*evaluate)(const EvalArgs& args);
-  // The exact integer definition where it is not "dequantize, compute, quantize": all inputs and
-  // outputs as they are. nullptr where there is none. Returns kUnsupported for a combination of
-  // types that has no integer definition: the driver then dequantizes.
-  Result<std::vector<Tensor>> (*evaluate_quantized)(const EvalArgs& args) = nullptr;
   // Multiply-accumulates; types are static. nullptr: none.
   int64_t (*macs)(const Node& node, std::span<const TensorType> inputs,
                   std::span<const TensorType> outputs) = nullptr;
@@ -105,33 +89,25 @@ std::span<const OpDef* const> AllOps();
 // nullptr when evoq lacks it.
 const OpDef* FindOp(std::string_view op, std::string_view domain = "");
 
-// ---- drivers
+// ---- drivers. `evaluator` computes values that types depend on (shape arithmetic); what it does
+// not have stays unknown. room reference has the same functions with all definitions.
 
 // Output types of one node, with quantized outputs of `declared` kept quantized (their shape
 // updated). Errors: with the node's name and operator in front.
 Result<std::vector<TensorType>> InferNode(const Graph& graph, const Node& node,
-                                          std::span<const TensorType> declared);
+                                          std::span<const TensorType> declared,
+                                          const Evaluator& evaluator);
 
 // Infers every value in execution order. Values that a pass or the importer typed as quantized keep
 // dtype and parameters and get their shape.
-Status InferTypes(Graph& graph);
+Status InferTypes(Graph& graph, const Evaluator& evaluator);
 
 // Gives the graph's inputs static shapes (by input name) and infers again. A symbol takes the same
 // size everywhere; a symbolic dimension of a not-named input takes 1 when it is dimension 0, else
 // it is an error naming the input. Errors: kUsage for an unknown input name, a rank or a fixed size
 // that differs.
-Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes);
-
-// Evaluates one node as defined (the reference): handles quantized types and channels_last as
-// described at OpDef.
-Result<std::vector<Tensor>> EvaluateNode(const Node& node, std::span<const Tensor> inputs,
-                                         std::span<const TensorType> output_types);
-
-// Evaluates a whole graph by its definition: the quantization simulator. Inputs by position; types
-// must match. `watch` (may be null) sees every computed value. Slow, exact, single-threaded.
-Result<std::vector<Tensor>> EvaluateGraph(
-    const Graph& graph, std::span<const Tensor> inputs,
-    const std::function<void(ValueId, const Tensor&)>& watch = nullptr);
+Status BindShapes(Graph& graph, const std::map<std::string, std::vector<int64_t>>& shapes,
+                  const Evaluator& evaluator);
 
 // Cost of a node whose types are static.
 Cost NodeCost(const Graph& graph, const Node& node);

@@ -1,42 +1,9 @@
-// Random values: Bernoulli, Multinomial, RandomNormal, RandomUniform and the -Like forms. The same
-// node gives the same values in every run: they come from SplitMix64 (Steele, Lea, Flood 2014),
-// started by the attribute seed or by the node's name.
-#include <algorithm>
-#include <cmath>
-#include <numbers>
-
+// Random values: Bernoulli, Multinomial, RandomNormal, RandomUniform and the -Like forms.
 #include "ops/indexing.h"
 #include "ops/util.h"
 
 namespace evoq {
 namespace {
-
-class Generator {
- public:
-  explicit Generator(const Node& node) {
-    if (node.attrs.Has("seed")) {
-      state_ = __builtin_bit_cast(uint32_t, node.attrs.Float("seed"));
-    } else {
-      state_ = 0xcbf29ce484222325u;  // FNV-1a of the name
-      for (char c : node.name) state_ = (state_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-    }
-  }
-  // Uniform in [0, 1).
-  double Uniform() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-  }
-  // Standard normal, by Box and Muller.
-  double Normal() {
-    const double radius = std::sqrt(-2 * std::log(1 - Uniform()));
-    return radius * std::cos(2 * std::numbers::pi * Uniform());
-  }
-
- private:
-  uint64_t state_ = 0;
-};
 
 // The attribute dtype, or `fallback`.
 Result<DType> DTypeAttr(const Node& node, DType fallback) {
@@ -45,24 +12,6 @@ Result<DType> DTypeAttr(const Node& node, DType fallback) {
       number > 0 && number < 128 ? DTypeFromOnnx(static_cast<int>(number)) : std::nullopt;
   if (!dtype || *dtype == DType::kUndefined) return Unsupported("attribute dtype is {}", number);
   return *dtype;
-}
-
-// Elements from `next`, as floats or integers of `type`.
-template <typename Next>
-EvalResult Filled(const TensorType& type, const Next& next) {
-  EVOQ_ASSIGN(Tensor y, AllocateGrown(type));
-  if (IsFloat(type.dtype) && type.dtype != DType::kFloat64) {
-    Tensor wide = Tensor::Allocate(TensorType(DType::kFloat32, type.shape));
-    for (int64_t i = 0; i < wide.elements(); ++i)
-      wide.mutable_data<float>()[i] = static_cast<float>(next(i));
-    EVOQ_ASSIGN(Tensor stored, FromFloat32(wide, type.dtype));
-    return One(std::move(stored));
-  }
-  return DispatchElement(type.dtype, [&](auto tag) -> EvalResult {
-    for (int64_t i = 0; i < y.elements(); ++i)
-      y.mutable_data<decltype(tag)>()[i] = static_cast<decltype(tag)>(next(i));
-    return One(std::move(y));
-  });
 }
 
 InferResult InferShape(const InferArgs& args) {
@@ -90,30 +39,7 @@ InferResult InferFloatLike(const InferArgs& args) {
   return types;
 }
 
-EvalResult EvaluateNormal(const EvalArgs& args) {
-  Generator random(args.node);
-  const double mean = args.node.attrs.Float("mean", 0), scale = args.node.attrs.Float("scale", 1);
-  return Filled(args.output_types[0], [&](int64_t) { return mean + scale * random.Normal(); });
-}
-
-EvalResult EvaluateUniform(const EvalArgs& args) {
-  Generator random(args.node);
-  const double low = args.node.attrs.Float("low", 0), high = args.node.attrs.Float("high", 1);
-  return Filled(args.output_types[0],
-                [&](int64_t) { return low + (high - low) * random.Uniform(); });
-}
-
-// y[i] = 1 with probability x[i].
-EvalResult EvaluateBernoulli(const EvalArgs& args) {
-  EVOQ_ASSIGN(const Tensor x, ToFloat32(args.inputs[0]));
-  Generator random(args.node);
-  return Filled(args.output_types[0], [&](int64_t i) {
-    return random.Uniform() < static_cast<double>(x.data<float>()[i]) ? 1.0 : 0.0;
-  });
-}
-
-// ---- Multinomial(x): per row of [batch, classes] unnormalized log-probabilities, `sample_size`
-// classes.
+// ---- Multinomial(x)
 
 InferResult InferMultinomial(const InferArgs& args) {
   EVOQ_TRY(CheckFloat(args, 0));
@@ -128,55 +54,18 @@ InferResult InferMultinomial(const InferArgs& args) {
       TensorType(dtype, Shape(std::vector<Dim>{x.ranked() ? x[0] : Dim(), Dim(samples)}))};
 }
 
-EvalResult EvaluateMultinomial(const EvalArgs& args) {
-  EVOQ_ASSIGN(const Tensor x, ToFloat32(args.inputs[0]));
-  const int64_t classes = x.sizes()[1], samples = args.node.attrs.Int("sample_size", 1);
-  if (classes == 0 && x.sizes()[0] * samples > 0)
-    return InvalidInput("input 0 is {}, expected at least one class", x.type().ToString());
-  Generator random(args.node);
-  std::vector<double> sums(static_cast<size_t>(classes));
-  int64_t row = -1;
-  return Filled(args.output_types[0], [&](int64_t i) {
-    if (i / samples != row) {
-      row = i / samples;
-      const float* v = x.data<float>() + row * classes;
-      const double max = *std::max_element(v, v + classes);
-      double sum = 0;
-      for (int64_t c = 0; c < classes; ++c) sums[c] = sum += std::exp(v[c] - max);
-    }
-    const double at = random.Uniform() * sums.back();
-    return static_cast<double>(std::min<int64_t>(
-        std::upper_bound(sums.begin(), sums.end(), at) - sums.begin(), classes - 1));
-  });
-}
-
 }  // namespace
 
-extern const OpDef kBernoulli = {
-    .name = "Bernoulli", .random = true, .infer = InferLike, .evaluate = EvaluateBernoulli};
-extern const OpDef kMultinomial = {.name = "Multinomial",
-                                   .random = true,
-                                   .infer = InferMultinomial,
-                                   .evaluate = EvaluateMultinomial};
-extern const OpDef kRandomNormal = {.name = "RandomNormal",
-                                    .min_inputs = 0,
-                                    .max_inputs = 0,
-                                    .random = true,
-                                    .infer = InferShape,
-                                    .evaluate = EvaluateNormal};
-extern const OpDef kRandomNormalLike = {.name = "RandomNormalLike",
-                                        .random = true,
-                                        .infer = InferFloatLike,
-                                        .evaluate = EvaluateNormal};
-extern const OpDef kRandomUniform = {.name = "RandomUniform",
-                                     .min_inputs = 0,
-                                     .max_inputs = 0,
-                                     .random = true,
-                                     .infer = InferShape,
-                                     .evaluate = EvaluateUniform};
-extern const OpDef kRandomUniformLike = {.name = "RandomUniformLike",
-                                         .random = true,
-                                         .infer = InferFloatLike,
-                                         .evaluate = EvaluateUniform};
+extern const OpDef kBernoulli = {.name = "Bernoulli", .random = true, .infer = InferLike};
+extern const OpDef kMultinomial = {
+    .name = "Multinomial", .random = true, .infer = InferMultinomial};
+extern const OpDef kRandomNormal = {
+    .name = "RandomNormal", .min_inputs = 0, .max_inputs = 0, .random = true, .infer = InferShape};
+extern const OpDef kRandomNormalLike = {
+    .name = "RandomNormalLike", .random = true, .infer = InferFloatLike};
+extern const OpDef kRandomUniform = {
+    .name = "RandomUniform", .min_inputs = 0, .max_inputs = 0, .random = true, .infer = InferShape};
+extern const OpDef kRandomUniformLike = {
+    .name = "RandomUniformLike", .random = true, .infer = InferFloatLike};
 
 }  // namespace evoq

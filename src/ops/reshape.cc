@@ -3,7 +3,6 @@
 
 #include "base/brief.h"
 #include "base/math.h"
-#include "base/text.h"
 #include "ops/indexing.h"
 #include "ops/op.h"
 #include "ops/util.h"
@@ -11,17 +10,9 @@
 namespace evoq {
 namespace {
 
-template <auto Infer>
-EvalResult EvaluateView(const EvalArgs& args) {
-  EVOQ_ASSIGN(const std::vector<TensorType> types, InferFromValues(args, Infer));
-  return std::vector<Tensor>{args.inputs[0].WithType(types[0])};
-}
-
 std::vector<TensorType> OneType(const InferArgs& args, Shape shape) {
   return {TensorType(args.inputs[0].dtype, std::move(shape))};
 }
-
-EvalResult EvaluateIdentity(const EvalArgs& args) { return std::vector<Tensor>{args.inputs[0]}; }
 
 // The product of known dims and the unknown ones.
 struct Factors {
@@ -200,32 +191,25 @@ extern const OpDef kIdentity = {.name = "Identity",
                                 .elementwise = true,
                                 .containers = true,
                                 .strings = Strings::kOwn,
-                                .infer = SameAsInput0,
-                                .evaluate = EvaluateIdentity};
+                                .infer = SameAsInput0};
 extern const OpDef kReshape = {.name = "Reshape",
                                .min_inputs = 2,
                                .max_inputs = 2,
                                .quant = QuantTrait::kMove,
                                .view = true,
-                               .infer = InferReshape,
-                               .evaluate = EvaluateView<InferReshape>};
-extern const OpDef kFlatten = {.name = "Flatten",
-                               .quant = QuantTrait::kMove,
-                               .view = true,
-                               .infer = InferFlatten,
-                               .evaluate = EvaluateView<InferFlatten>};
+                               .infer = InferReshape};
+extern const OpDef kFlatten = {
+    .name = "Flatten", .quant = QuantTrait::kMove, .view = true, .infer = InferFlatten};
 extern const OpDef kSqueeze = {.name = "Squeeze",
                                .max_inputs = 2,
                                .quant = QuantTrait::kMove,
                                .view = true,
-                               .infer = InferSqueeze,
-                               .evaluate = EvaluateView<InferSqueeze>};
+                               .infer = InferSqueeze};
 extern const OpDef kUnsqueeze = {.name = "Unsqueeze",
                                  .min_inputs = 2,
                                  .max_inputs = 2,
                                  .quant = QuantTrait::kMove,
                                  .view = true,
-                                 .infer = InferUnsqueeze,
-                                 .evaluate = EvaluateView<InferUnsqueeze>};
+                                 .infer = InferUnsqueeze};
 
 }  // namespace evoq

@@ -1,51 +1,27 @@
 // ScatterElements (and its old name Scatter) and ScatterND: a copy of the data with updates
-// written, or combined by `reduction` (none, add, mul, max, min), at index positions. Updates are
-// applied in index order.
-#include <algorithm>
+// written, or combined by `reduction` (none, add, mul, max, min), at index positions.
+#include "ops/scatter.h"
 
-#include "ops/arithmetic.h"
 #include "ops/indexing.h"
 #include "ops/op.h"
 #include "ops/util.h"
 
 namespace evoq {
-namespace {
 
-enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
-
-Result<Reduction> ReductionOf(const Node& node) {
+Result<ScatterReduction> ScatterReductionOf(const Node& node) {
   EVOQ_ASSIGN(const std::string name, StringAttr(node, "reduction", "none"));
-  if (name == "none") return Reduction::kNone;
-  if (name == "add") return Reduction::kAdd;
-  if (name == "mul") return Reduction::kMul;
-  if (name == "max") return Reduction::kMax;
-  if (name == "min") return Reduction::kMin;
+  if (name == "none") return ScatterReduction::kNone;
+  if (name == "add") return ScatterReduction::kAdd;
+  if (name == "mul") return ScatterReduction::kMul;
+  if (name == "max") return ScatterReduction::kMax;
+  if (name == "min") return ScatterReduction::kMin;
   return InvalidInput("reduction is '{}', expected none, add, mul, max or min", name);
 }
 
-template <typename T>
-T Reduced(Reduction reduction, T old, T update) {
-  if constexpr (std::is_same_v<T, bool>) {
-    switch (reduction) {
-      case Reduction::kNone: return update;
-      case Reduction::kAdd:
-      case Reduction::kMax: return old || update;
-      default: return old && update;
-    }
-  } else {
-    switch (reduction) {
-      case Reduction::kNone: return update;
-      case Reduction::kAdd: return AddFn()(old, update);
-      case Reduction::kMul: return MulFn()(old, update);
-      case Reduction::kMax: return MaxFn()(old, update);
-      case Reduction::kMin: return MinFn()(old, update);
-    }
-    return update;
-  }
-}
+namespace {
 
 Status CheckInputs(const InferArgs& args) {
-  EVOQ_TRY(ReductionOf(args.node));
+  EVOQ_TRY(ScatterReductionOf(args.node));
   EVOQ_TRY(CheckIndexType(args, 1));
   return CheckDType(args, 2, std::array{args.inputs[0].dtype});
 }
@@ -63,27 +39,6 @@ InferResult InferElements(const InferArgs& args) {
     return InvalidInput("updates {} differ from indices {}", updates.ToString(),
                         indices.ToString());
   return SameAsInput0(args);
-}
-
-EvalResult EvaluateElements(const EvalArgs& args) {
-  EVOQ_TRY(InferFromValues(args, InferElements));
-  const Tensor &data = args.inputs[0], &updates = args.inputs[2];
-  EVOQ_ASSIGN(const Reduction reduction, ReductionOf(args.node));
-  EVOQ_ASSIGN(const int axis, NormalizeAxis(args.node.attrs.Int("axis"), data.shape().rank()));
-  EVOQ_ASSIGN(const std::vector<int64_t> indices, IndicesInput(args, 1, data.shape()[axis].value));
-  return DispatchElement(data.dtype(), [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    Tensor y = data.Clone();
-    T* out = y.mutable_data<T>();
-    std::vector<int64_t> walk = RowMajorStrides(data.sizes());
-    const int64_t stride = walk[axis];
-    walk[axis] = 0;
-    ForEachIndex<1>(updates.sizes(), {walk}, [&](int64_t i, const auto& offset) {
-      T& element = out[offset[0] + indices[i] * stride];
-      element = Reduced(reduction, element, updates.data<T>()[i]);
-    });
-    return One(std::move(y));
-  });
 }
 
 // indices [b..., depth] name blocks data[i_0, ..., i_depth-1]; updates are [b..., block...].
@@ -107,50 +62,13 @@ InferResult InferND(const InferArgs& args) {
   return SameAsInput0(args);
 }
 
-EvalResult EvaluateND(const EvalArgs& args) {
-  EVOQ_TRY(InferFromValues(args, InferND));
-  const Tensor &data = args.inputs[0], &updates = args.inputs[2];
-  EVOQ_ASSIGN(const Reduction reduction, ReductionOf(args.node));
-  EVOQ_ASSIGN(const std::vector<int64_t> indices, ToInt64s(args.inputs[1]));
-  const std::vector<int64_t> sizes = data.sizes(), index_sizes = args.inputs[1].sizes();
-  const int64_t depth = index_sizes.back();
-  int64_t rows = 1, block = 1;
-  for (size_t i = 0; i + 1 < index_sizes.size(); ++i) rows *= index_sizes[i];
-  for (size_t i = depth; i < sizes.size(); ++i) block *= sizes[i];
-  return DispatchElement(data.dtype(), [&](auto tag) -> EvalResult {
-    using T = decltype(tag);
-    Tensor y = data.Clone();
-    T* out = y.mutable_data<T>();
-    const T* update = updates.data<T>();
-    for (int64_t row = 0; row < rows; ++row, update += block) {
-      int64_t to = 0;
-      for (int64_t k = 0; k < depth; ++k) {
-        EVOQ_ASSIGN(const int64_t index, NormalizeIndex(indices[row * depth + k], sizes[k]));
-        to = to * sizes[k] + index;
-      }
-      for (int64_t i = 0; i < block; ++i)
-        out[to * block + i] = Reduced(reduction, out[to * block + i], update[i]);
-    }
-    return One(std::move(y));
-  });
-}
-
 }  // namespace
 
-extern const OpDef kScatter = {.name = "Scatter",
-                               .min_inputs = 3,
-                               .max_inputs = 3,
-                               .infer = InferElements,
-                               .evaluate = EvaluateElements};
-extern const OpDef kScatterElements = {.name = "ScatterElements",
-                                       .min_inputs = 3,
-                                       .max_inputs = 3,
-                                       .infer = InferElements,
-                                       .evaluate = EvaluateElements};
-extern const OpDef kScatterND = {.name = "ScatterND",
-                                 .min_inputs = 3,
-                                 .max_inputs = 3,
-                                 .infer = InferND,
-                                 .evaluate = EvaluateND};
+extern const OpDef kScatter = {
+    .name = "Scatter", .min_inputs = 3, .max_inputs = 3, .infer = InferElements};
+extern const OpDef kScatterElements = {
+    .name = "ScatterElements", .min_inputs = 3, .max_inputs = 3, .infer = InferElements};
+extern const OpDef kScatterND = {
+    .name = "ScatterND", .min_inputs = 3, .max_inputs = 3, .infer = InferND};
 
 }  // namespace evoq

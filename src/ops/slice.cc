@@ -1,27 +1,15 @@
 // Slice(x, starts, ends, axes?, steps?): y[i] = x[start + i * step] along each named axis.
+#include "ops/slice.h"
+
 #include <algorithm>
 
 #include "base/math.h"
 #include "ops/op.h"
-#include "ops/strided.h"
 #include "ops/util.h"
 
 namespace evoq {
-namespace {
 
-// One axis, resolved: `count` elements from `start`, `step` apart.
-struct Range {
-  int axis;
-  int64_t start, end, step;
-};
-
-struct Extent {
-  int64_t start, count, step;
-};
-
-// ONNX's clamping: negative positions count from the end, then both are cut to what the step can
-// reach.
-Extent Resolve(const Range& r, int64_t size) {
+SliceExtent Resolve(const SliceRange& r, int64_t size) {
   const int64_t limit = std::max<int64_t>(size, 1);
   const int64_t step = std::clamp(r.step, -limit, limit);
   int64_t start = r.start < 0 ? r.start + size : r.start, end = r.end < 0 ? r.end + size : r.end;
@@ -35,12 +23,10 @@ Extent Resolve(const Range& r, int64_t size) {
   return {start, size == 0 ? 0 : std::max<int64_t>(0, CeilDiv(start - end, -step)), step};
 }
 
-// Starts, ends, axes and steps as one list. Errors: lengths that differ, an axis out of range or
-// named twice, a step 0.
-Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts,
-                                      const std::vector<int64_t>& ends,
-                                      const std::vector<int64_t>* axes,
-                                      const std::vector<int64_t>* steps, int rank) {
+Result<std::vector<SliceRange>> SliceRanges(const std::vector<int64_t>& starts,
+                                            const std::vector<int64_t>& ends,
+                                            const std::vector<int64_t>* axes,
+                                            const std::vector<int64_t>* steps, int rank) {
   const size_t count = starts.size();
   if (ends.size() != count || (axes && axes->size() != count) || (steps && steps->size() != count))
     return InvalidInput("{} starts, {} ends, {} axes, {} steps: expected equal counts", count,
@@ -48,7 +34,7 @@ Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts,
   std::vector<int64_t> wanted;
   for (size_t i = 0; i < count; ++i) wanted.push_back(axes ? (*axes)[i] : static_cast<int64_t>(i));
   EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(wanted, rank));
-  std::vector<Range> ranges;
+  std::vector<SliceRange> ranges;
   for (size_t i = 0; i < count; ++i) {
     const int64_t step = steps ? (*steps)[i] : 1;
     if (step == 0) return InvalidInput("input 4 (steps) is 0 for axis {}", normal[i]);
@@ -57,8 +43,10 @@ Result<std::vector<Range>> MakeRanges(const std::vector<int64_t>& starts,
   return ranges;
 }
 
+namespace {
+
 // The size after slicing, keeping a symbol where the slice takes everything.
-Dim SlicedDim(const Dim& dim, const Range& r) {
+Dim SlicedDim(const Dim& dim, const SliceRange& r) {
   if (dim.known()) return Dim(Resolve(r, dim.value).count);
   const bool whole_forward =
       r.step == 1 && r.start == 0 && r.end >= std::numeric_limits<int32_t>::max();
@@ -78,10 +66,10 @@ InferResult Infer(const InferArgs& args) {
   std::vector<Dim> dims = x.shape.dims();
   const bool axes_known = axes || !args.has(3);
   if (starts && ends && axes_known && (steps || !args.has(4))) {
-    EVOQ_ASSIGN(const std::vector<Range> ranges,
-                MakeRanges(*starts, *ends, axes ? &*axes : nullptr, steps ? &*steps : nullptr,
-                           x.shape.rank()));
-    for (const Range& r : ranges) dims[r.axis] = SlicedDim(dims[r.axis], r);
+    EVOQ_ASSIGN(const std::vector<SliceRange> ranges,
+                SliceRanges(*starts, *ends, axes ? &*axes : nullptr, steps ? &*steps : nullptr,
+                            x.shape.rank()));
+    for (const SliceRange& r : ranges) dims[r.axis] = SlicedDim(dims[r.axis], r);
   } else if (axes) {
     EVOQ_ASSIGN(const std::vector<int> normal, NormalizeAxes(*axes, x.shape.rank()));
     for (int axis : normal) dims[axis] = Dim();
@@ -89,34 +77,6 @@ InferResult Infer(const InferArgs& args) {
     dims.assign(dims.size(), Dim());
   }
   return std::vector<TensorType>{TensorType(x.dtype, Shape(std::move(dims)))};
-}
-
-EvalResult Evaluate(const EvalArgs& args) {
-  const Tensor& x = args.inputs[0];
-  EVOQ_ASSIGN(const int64_t width, ElementBytes(x));
-  EVOQ_ASSIGN(const std::vector<int64_t> starts, ToInt64s(args.inputs[1]));
-  EVOQ_ASSIGN(const std::vector<int64_t> ends, ToInt64s(args.inputs[2]));
-  std::vector<int64_t> axes, steps;
-  if (args.has(3)) {
-    EVOQ_ASSIGN(axes, ToInt64s(args.inputs[3]));
-  }
-  if (args.has(4)) {
-    EVOQ_ASSIGN(steps, ToInt64s(args.inputs[4]));
-  }
-  EVOQ_ASSIGN(const std::vector<Range> ranges,
-              MakeRanges(starts, ends, args.has(3) ? &axes : nullptr,
-                         args.has(4) ? &steps : nullptr, x.shape().rank()));
-  std::vector<int64_t> sizes = x.sizes(), strides = RowMajorStrides(sizes);
-  int64_t offset = 0;
-  for (const Range& r : ranges) {
-    const Extent extent = Resolve(r, sizes[r.axis]);
-    offset += extent.start * strides[r.axis];
-    sizes[r.axis] = extent.count;
-    strides[r.axis] *= extent.step;
-  }
-  EVOQ_ASSIGN(Tensor y, AllocateOutput(TensorType(x.dtype(), Shape(sizes))));
-  CopyFromStrided(x.raw() + offset * width, strides, sizes, width, y.mutable_raw());
-  return One(std::move(y));
 }
 
 }  // namespace
@@ -127,7 +87,6 @@ extern const OpDef kSlice = {
     .max_inputs = 5,
     .quant = QuantTrait::kMove,
     .infer = Infer,
-    .evaluate = Evaluate,
     .roles = {Role::kData, Role::kParameter, Role::kParameter, Role::kParameter, Role::kParameter},
     .axes = AxisUse::kFirstListed};
 

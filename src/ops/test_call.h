@@ -54,32 +54,12 @@ inline std::string MessageOf(const Error& error) {
 // The inferred types of the outputs, or the message.
 inline std::string InferCall(const WrittenCall& call) {
   Graph graph = GraphOf(call, false);
-  if (const Status status = InferTypes(graph); !status) return MessageOf(status.error());
+  if (const Status status = InferTypes(graph, kNoEvaluator); !status)
+    return MessageOf(status.error());
   std::string types;
   for (ValueId id : graph.outputs())
     types += (types.empty() ? "" : ", ") + graph.value(id).type.ToString();
   return types;
-}
-
-// The outputs as constants (at most 8 elements have their values), or the message. Inputs without
-// values are zeros.
-inline std::string EvalCall(const WrittenCall& call) {
-  const Graph graph = GraphOf(call, true);
-  if (graph.order().empty()) return "";
-  const Node& node = graph.node(graph.order()[0]);
-  std::vector<Tensor> inputs;
-  for (ValueId id : node.inputs) inputs.push_back(id.valid() ? graph.value(id).constant : Tensor());
-  const std::vector<TensorType> types(node.outputs.size());
-  auto outputs = EvaluateNode(node, inputs, types);
-  if (!outputs) return MessageOf(outputs.error());
-  std::string text;
-  for (Tensor& output : *outputs) {
-    Graph one;
-    one.MarkOutput(one.AddConstant("y", std::move(output)));
-    const std::string line = Print(one);
-    text += (text.empty() ? "" : ", ") + line.substr(10, line.find('\n') - 10);
-  }
-  return text;
 }
 
 struct CallRow {
@@ -93,6 +73,5 @@ inline void CheckCalls(const std::vector<CallRow>& rows, std::string (*tell)(con
         << row.call.op << " of " << testing::PrintToString(row.call.inputs);
 }
 inline void CheckInferred(const std::vector<CallRow>& rows) { CheckCalls(rows, InferCall); }
-inline void CheckEvaluated(const std::vector<CallRow>& rows) { CheckCalls(rows, EvalCall); }
 
 }  // namespace evoq

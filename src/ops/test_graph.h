@@ -10,11 +10,11 @@
 
 namespace evoq {
 
-// Its types are inferred.
+// Its types are inferred, without the values that nodes compute.
 inline Graph Parsed(std::string_view text) {
   auto graph = ParseGraph(text);
   EXPECT_TRUE(graph) << graph.error().message();
-  const Status typed = InferTypes(*graph);
+  const Status typed = InferTypes(*graph, kNoEvaluator);
   EXPECT_TRUE(typed) << typed.error().message();
   return *std::move(graph);
 }

@@ -1,4 +1,5 @@
 #include "passes/clean.h"
+#include "reference/util.h"
 
 namespace evoq {
 namespace {

@@ -7,6 +7,7 @@
 #include "graph/float_reason.h"
 #include "kernels/kernel.h"
 #include "passes/match.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -3,6 +3,7 @@
 #include "base/budget_scope.h"
 #include "ops/driver.h"
 #include "passes/match.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -41,7 +42,7 @@ Result<int> Fold(Graph& graph, NodeId id) {
   for (ValueId in : node.inputs) inputs.push_back(in.valid() ? graph.value(in).constant : Tensor());
   for (ValueId out : node.outputs)
     types.push_back(out.valid() ? graph.value(out).type : TensorType());
-  auto results = EvaluateAhead(node, inputs, types);
+  auto results = EvaluateAhead(kReference, node, inputs, types);
   if (!results && results.error().code() == ErrorCode::kTooLarge) return 0;
   if (!results) return tl::unexpected(results.error());
   int64_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "passes/match.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "passes/linear.h"
+#include "reference/util.h"
 
 namespace evoq {
 namespace {

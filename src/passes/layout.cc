@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reference/util.h"
+
 namespace evoq {
 
 int LayoutWalk::Run() {

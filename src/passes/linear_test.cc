@@ -5,7 +5,8 @@
 
 #include <limits>
 
-#include "ops/test_graph.h"
+#include "reference/reference.h"
+#include "reference/test_graph.h"
 
 namespace evoq {
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "reference/util.h"
 #include "tensor/permute.h"
 
 namespace evoq {

@@ -10,6 +10,7 @@
 #include "kernels/activation.h"
 #include "ops/op.h"
 #include "passes/pass.h"
+#include "reference/util.h"
 
 namespace evoq {
 

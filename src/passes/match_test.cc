@@ -6,7 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/test_graph.h"
+#include "reference/test_graph.h"
+#include "reference/util.h"
 
 namespace evoq {
 namespace {

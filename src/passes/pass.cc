@@ -3,7 +3,7 @@
 #include "base/budget_scope.h"
 #include "base/text.h"
 #include "ops/driver.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

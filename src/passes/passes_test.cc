@@ -14,8 +14,8 @@
 #include <random>
 #include <sstream>
 
-#include "ops/op.h"
 #include "passes/pass.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

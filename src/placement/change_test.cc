@@ -7,6 +7,7 @@
 
 #include "placement/rule.h"
 #include "placement/test_net.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

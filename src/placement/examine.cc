@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "ops/op.h"
 #include "placement/rule.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

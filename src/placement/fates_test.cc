@@ -3,6 +3,7 @@
 
 #include "placement/rule.h"
 #include "placement/test_net.h"
+#include "reference/reference.h"
 #include "tensor/test_attrs.h"
 
 namespace evoq {

@@ -8,6 +8,7 @@
 #include "placement/complete.h"
 #include "placement/rule.h"
 #include "placement/test_net.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <random>
 
-#include "ops/op.h"
 #include "placement/qdq.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

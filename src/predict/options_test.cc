@@ -1,6 +1,7 @@
 // What a forecast tells beside times, and what it needs.
 #include <gtest/gtest.h>
 
+#include "models/models.h"
 #include "predict/predict.h"
 #include "predict/test_forecast.h"
 
@@ -38,7 +39,7 @@ TEST(Predict, SizesAreThoseOfTheEngine) {
   EXPECT_EQ(forecast->model, "m.onnx");
   EXPECT_EQ(forecast->limits.cpu, "a machine");
   EXPECT_EQ(forecast->float_weight_bytes, options.float_weight_bytes);
-  const auto engine = Engine::FromGraph(Convolutions(32, 32), {1, {}, false});
+  const auto engine = EngineFromGraph(Convolutions(32, 32), {1, {}, false});
   ASSERT_TRUE(engine) << engine.error().message();
   const auto executor = (*engine)->Default();
   ASSERT_TRUE(executor) << executor.error().message();

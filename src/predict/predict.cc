@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/op.h"
+#include "models/models.h"
 #include "predict/loops.h"
 #include "profile/machine.h"
 #include "profile/measure.h"
 #include "program/etm_size.h"
 #include "quant/assume.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -35,8 +36,8 @@ Result<std::unique_ptr<Engine>> Carry(Graph graph, const QuantMethod& method,
   EVOQ_TRY(method.run(graph, ranges, {}));
   graph.metadata["evoq.scheme"] = method.name;  // as quantize notes it
   graph.metadata["evoq.float_weight_bytes"] = std::to_string(float_weight_bytes);
-  return Engine::FromGraph(std::move(graph),
-                           {options.limits.threads, options.shapes, /*stored_tuning=*/false});
+  return EngineFromGraph(std::move(graph),
+                         {options.limits.threads, options.shapes, /*stored_tuning=*/false});
 }
 
 // Measures again while the machine is busy with something else; the least disturbed time counts.

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "engine/engine.h"
 #include "kernels/kernel.h"
+#include "models/models.h"
 #include "predict/test_forecast.h"
 #include "program/etm_size.h"
 #include "quant/assume.h"
@@ -407,7 +407,7 @@ TEST(Predict, WithTheRangesOfAFileTheSizeIsThatFiles) {
   ASSERT_TRUE(FindMethod("int8")->run(quantized, options.ranges, {}));
   quantized.metadata["evoq.scheme"] = "int8";
   quantized.metadata["evoq.float_weight_bytes"] = "0";
-  const auto engine = Engine::FromGraph(std::move(quantized), {1, {}, false});
+  const auto engine = EngineFromGraph(std::move(quantized), {1, {}, false});
   ASSERT_TRUE(engine.has_value());
   const auto given = Predict(graph, "m.onnx", options);
   ASSERT_TRUE(given.has_value());

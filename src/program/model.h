@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/evaluator.h"
 #include "graph/graph.h"
 
 namespace evoq {
@@ -91,6 +92,7 @@ struct Program {
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;    // the most that is alive at one step: no arena can be smaller
   int64_t weight_bytes = 0;  // constants that steps read, as stored
+  const Evaluator* evaluator = &kNoEvaluator;  // of the steps that no kernel takes
 };
 
 }  // namespace evoq

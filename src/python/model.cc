@@ -8,10 +8,11 @@
 
 #include "base/guarded.h"
 #include "engine/shared.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
 #include "python/arrays.h"
 #include "python/error.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace nb = nanobind;
@@ -147,13 +148,13 @@ Result<std::unique_ptr<Engine>> FromBytes(const nb::bytes& onnx, const std::stri
   return Guarded([&]() -> Result<std::unique_ptr<Engine>> {
     EVOQ_ASSIGN(Graph graph, ImportOnnxBytes(bytes, label));
     EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize), label));
-    return WithContext(Engine::FromGraph(std::move(graph), options), label);
+    return WithContext(EngineFromGraph(std::move(graph), options), label);
   });
 }
 
 Result<std::unique_ptr<Engine>> FromFile(const std::string& path, const EngineOptions& options) {
   const nb::gil_scoped_release release;
-  return Guarded([&] { return Engine::Load(path, options); });
+  return Guarded([&] { return LoadEngine(path, options); });
 }
 
 PyModel* Load(const nb::object& source, int threads, InputShapes shapes, int streams, bool tuned) {

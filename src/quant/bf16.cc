@@ -8,6 +8,8 @@
 #include "ops/op.h"
 #include "ops/util.h"
 #include "quant/plan.h"
+#include "reference/reference.h"
+#include "reference/util.h"
 
 namespace evoq {
 namespace {

@@ -8,6 +8,7 @@
 #include "quant/quant.h"
 #include "quant/suspect.h"
 #include "quant/unfuse.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

@@ -7,6 +7,7 @@
 #include "quant/params.h"
 #include "quant/plan.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -5,6 +5,7 @@
 #include "quant/bf16.h"
 #include "quant/test_net.h"
 #include "quant/unfuse.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

@@ -8,6 +8,7 @@
 #include "quant/plan.h"
 #include "quant/quant.h"
 #include "quant/unfuse.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

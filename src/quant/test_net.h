@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "ops/op.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 
 namespace evoq {
 

@@ -59,6 +59,7 @@ class Failure {
 
 // Evaluates a node by its definition: for operators that no kernel takes. Allocates.
 struct ReferenceStep {
+  const Evaluator* evaluator;
   Node node;
   std::vector<TensorType> input_types, output_types;
   std::vector<Tensor> constants;
@@ -73,7 +74,7 @@ struct ReferenceStep {
         inputs[i] = Tensor::View(input_types[i], static_cast<const std::byte*>(in[i]), nullptr);
       }
     }
-    const auto results = EvaluateNode(node, inputs, output_types);
+    const auto results = evaluator->evaluate(node, inputs, output_types);
     if (!results) failure->Note(results.error());
     for (size_t i = 0; i < output_types.size(); ++i) {
       const size_t bytes = static_cast<size_t>(*output_types[i].bytes());  // 0 where it is omitted
@@ -123,8 +124,9 @@ bool WritesNothing(std::span<const TensorType> outputs) {
                      [](const TensorType& t) { return t.bytes().value_or(0) == 0; });
 }
 
-Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions options,
+Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptions options,
                              const std::shared_ptr<Failure>& failure) {
+  const Graph& graph = *program.graph;
   const Node& node = graph.node(step.node);
   std::vector<TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
@@ -139,7 +141,10 @@ Result<BoundKernel> BindStep(const Graph& graph, const Step& step, BindOptions o
   if (step.decision.kernel == kCopyKernel)
     return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
   if (step.decision.kernel == kReferenceKernel) {
-    ReferenceStep reference{node, inputs, outputs, {}, failure};
+    if (!program.evaluator->has(node))
+      return Unsupported(
+          "no kernel takes it here, and its definition is only in the whole libevoq");
+    ReferenceStep reference{program.evaluator, node, inputs, outputs, {}, failure};
     for (const Tensor* constant : constants)
       reference.constants.push_back(constant ? *constant : Tensor());
     return BoundKernel::Of(std::move(reference));
@@ -292,7 +297,7 @@ Status Executor::Impl::Bind() {
     const Step& step = program->steps[i];
     steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
     const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
-    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(graph, step, options, failure),
+    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(*program, step, options, failure),
                                              NodeLabel(graph.node(step.node))));
     scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
     plans.push_back(steps[i].kernel.plan);

@@ -29,7 +29,8 @@ struct ExecutorOptions {
 class Executor final : public Runnable {
  public:
   // Errors: kTooLarge when arena, scratch, inputs and outputs do not fit the machine;
-  // kInvalidInput, kUnsupported from a kernel.
+  // kInvalidInput, kUnsupported from a kernel; kUnsupported for a step without one whose definition
+  // the program's evaluator lacks.
   static Result<std::unique_ptr<Executor>> Create(std::shared_ptr<const Program> program,
                                                   const ExecutorOptions& options);
   ~Executor() override;

@@ -1,5 +1,5 @@
 // What runs a model on inputs of given sizes, step by step: a Program (runtime/executor.h), or the
-// dynamic partitions of a model that is no single Program (engine/region_run.h). What measures,
+// dynamic partitions of a model that is no single Program (models/region_run.h). What measures,
 // compares and explains models does so through this.
 #pragma once
 

@@ -1,7 +1,8 @@
 #include "workflow/attainable.h"
 
-#include "ops/op.h"
+#include "models/models.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "workflow/calibrate.h"
 
 namespace evoq {
@@ -59,7 +60,7 @@ Result<std::unique_ptr<Engine>> LoadAttainable(const std::string& path, const st
   EVOQ_TRY(LeaveOut(graph, leave_out));
   const auto report = method->run(graph, ranges, {});
   if (!report) return tl::unexpected(report.error());
-  return Engine::FromGraph(std::move(graph), options);
+  return EngineFromGraph(std::move(graph), options);
 }
 
 }  // namespace evoq

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "engine/engine.h"
+#include "models/models.h"
 
 namespace evoq {
 

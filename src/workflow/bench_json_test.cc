@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "engine/engine.h"
+#include "models/models.h"
 
 namespace evoq {
 namespace {
@@ -20,7 +20,7 @@ output %z
 )",
                                       batch));
   EXPECT_TRUE(graph) << graph.error().message();
-  auto engine = Engine::FromGraph(std::move(*graph), {threads, {}});
+  auto engine = EngineFromGraph(std::move(*graph), {threads, {}});
   EXPECT_TRUE(engine) << engine.error().message();
   return std::move(*engine);
 }

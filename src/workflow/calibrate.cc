@@ -10,7 +10,7 @@ namespace {
 
 PrepareFn PrepareWithEngine(int threads) {
   return [threads](const Graph& graph) -> Result<RunFn> {
-    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(graph, {threads, {}}));
+    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, EngineFromGraph(graph, {threads, {}}));
     auto shared = std::shared_ptr<Engine>(std::move(engine));
     return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
   };

@@ -4,8 +4,8 @@
 #include "base/output_file.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "ops/op.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "workflow/models.h"
 #include "workflow/tuning.h"
 

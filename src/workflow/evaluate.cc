@@ -7,8 +7,9 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "certify/certificate.h"
-#include "ops/op.h"
+#include "models/models.h"
 #include "profile/interval.h"
+#include "reference/reference.h"
 #include "workflow/models.h"
 
 namespace evoq {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
+#include "models/models.h"
 #include "profile/measure.h"
 #include "report/ledger.h"
 #include "workflow/follow.h"

@@ -6,8 +6,8 @@
 #include "base/printable.h"
 #include "certify/samples.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
 #include "placement/qdq.h"
+#include "reference/reference.h"
 #include "report/placement_text.h"
 
 namespace evoq {

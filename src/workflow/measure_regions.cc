@@ -5,6 +5,7 @@
 
 #include "data/npy.h"
 #include "kernels/kernel.h"
+#include "models/models.h"
 #include "workflow/bench_json.h"
 
 namespace evoq {
@@ -111,8 +112,8 @@ nlohmann::json RegionsJson(const std::string& model, Engine& engine,
               {"per_second", static_cast<double>(batch) * 1e3 / times.mean()},
               {"load_ms", load_ms},
               {"peak_rss_bytes", PeakRssBytes()},
-              {"arena_bytes", engine.regions()->arena_bytes()},
-              {"weight_bytes", engine.regions()->weight_bytes()},
+              {"arena_bytes", engine.partitions()->arena_bytes()},
+              {"weight_bytes", engine.partitions()->weight_bytes()},
               {"stages", engine.prepared().count},
               {"regions", engine.in_regions()}});
   return out;

@@ -1,4 +1,4 @@
-// Loading models to measure them: also those that are no single Program (engine/regions.h), and
+// Loading models to measure them: also those that are no single Program (models/regions.h), and
 // with inputs whose content matters.
 #pragma once
 

@@ -134,8 +134,8 @@ TEST_F(ToMeasure, WhatBenchSaysOfRegions) {
   EXPECT_EQ(out["load_ms"], 7.5);
   EXPECT_EQ(out["p50_ms"], 2);
   EXPECT_EQ(out["isa"], IsaName(m->engine->isa()));
-  EXPECT_EQ(out["arena_bytes"], m->engine->regions()->arena_bytes());
-  EXPECT_EQ(out["weight_bytes"], m->engine->regions()->weight_bytes());
+  EXPECT_EQ(out["arena_bytes"], m->engine->partitions()->arena_bytes());
+  EXPECT_EQ(out["weight_bytes"], m->engine->partitions()->weight_bytes());
   EXPECT_EQ(out["stages"], m->engine->prepared().count);
   EXPECT_EQ(out["regions"], m->engine->in_regions());
   EXPECT_GT(out["peak_rss_bytes"], 1 << 20);

@@ -4,6 +4,7 @@
 
 #include "onnx/onnx.h"
 #include "ops/driver.h"
+#include "reference/reference.h"
 
 namespace evoq {
 
@@ -52,7 +53,7 @@ Result<InputShapes> WithBatch(const Graph& graph, InputShapes shapes, int64_t ba
 
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, int threads,
                                            const InputShapes& shapes, bool stored_tuning) {
-  return Engine::Load(path, {threads, shapes, stored_tuning});
+  return LoadEngine(path, EngineOptions{threads, shapes, stored_tuning});
 }
 
 std::string FindPreprocess(const std::string& model_path, const std::string& given) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/inputs.h"
-#include "engine/engine.h"
+#include "models/models.h"
 
 namespace evoq {
 

@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "data/npy.h"
 #include "data/tokenizer.h"
+#include "models/models.h"
 #include "workflow/bench_json.h"
 #include "workflow/models.h"
 

@@ -2,9 +2,9 @@
 
 #include "base/printable.h"
 #include "compile/compile.h"
-#include "ops/op.h"
 #include "profile/limits_file.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "workflow/measure_regions.h"
 
 namespace evoq {
@@ -37,7 +37,7 @@ Result<MachineLimits> FindOrMeasure(const PredictJob& job, std::vector<std::stri
 // single Program.
 Result<std::string> FindSample(const PredictJob& job, const Graph& graph, PredictOptions& options) {
   EVOQ_ASSIGN(const InputShapes all, ShapesToMeasure(graph, options.run_shapes, job.inputs));
-  EVOQ_ASSIGN(const Graph bound, Bound(graph, all));
+  EVOQ_ASSIGN(const Graph bound, Bound(graph, all, kReference));
   const std::string why = WhyNoProgram(bound).value_or("");
   if (why.empty()) return why;
   options.shapes = options.run_shapes = all;

@@ -1,6 +1,7 @@
 #include "workflow/tuning.h"
 
 #include "engine/tuning_cache.h"
+#include "reference/reference.h"
 
 namespace evoq {
 
@@ -8,6 +9,7 @@ Result<TuneReport> Tune(Model& model, int threads, const InputShapes& shapes,
                         const Follow& follow) {
   EVOQ_TRY(follow.At("tuning", 0));
   TuneOptions options;
+  options.evaluator = &kReference;
   options.threads = threads;
   options.shapes = shapes;
   options.cache_path = TuningCachePath();

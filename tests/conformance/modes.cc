@@ -1,9 +1,9 @@
 #include "tests/conformance/modes.h"
 
 #include "base/isa.h"
-#include "engine/engine.h"
-#include "ops/op.h"
+#include "models/models.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {
@@ -28,7 +28,7 @@ template <int kThreads>
 Outputs Compiled(const Graph& graph, std::span<const Tensor> inputs, const std::string&) {
   Graph optimized = graph;
   EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
-  EVOQ_ASSIGN(auto engine, Engine::FromGraph(std::move(optimized), {.threads = kThreads}));
+  EVOQ_ASSIGN(auto engine, EngineFromGraph(std::move(optimized), {.threads = kThreads}));
   return engine->Run(inputs);
 }
 
@@ -40,7 +40,7 @@ Outputs OnIsa(const Graph& graph, std::span<const Tensor> inputs, const std::str
   const InputShapes shapes = ShapesOf(graph, inputs);
   EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized), shapes));
   if (model.plans.empty()) return EvaluateGraph(model.graph, inputs);
-  EVOQ_ASSIGN(Program program, Compile(model, shapes));
+  EVOQ_ASSIGN(Program program, Compile(model, kReference, shapes));
   EVOQ_ASSIGN(auto executor, Executor::Create(std::make_shared<const Program>(std::move(program)),
                                               {1, IsaSupported(kIsa) ? kIsa : Isa::kScalar}));
   std::vector<Tensor> outputs;
@@ -55,7 +55,7 @@ Outputs FromEtm(const Graph& graph, std::span<const Tensor> inputs, const std::s
   EVOQ_TRY(RunPasses(optimized, Stage::kOptimize));
   EVOQ_ASSIGN(const Model model, LowerAndPack(std::move(optimized), ShapesOf(graph, inputs)));
   EVOQ_TRY(WriteEtm(model, file));
-  EVOQ_ASSIGN(auto engine, Engine::Load(file, {.threads = kThreads}));
+  EVOQ_ASSIGN(auto engine, LoadEngine(file, {.threads = kThreads}));
   return engine->Run(inputs);
 }
 

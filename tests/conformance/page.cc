@@ -12,6 +12,7 @@
 #include "onnx/proto.h"
 #include "onnx/upgrade.h"
 #include "ops/op.h"
+#include "reference/reference.h"
 #include "tests/conformance/cases.h"
 
 namespace evoq {

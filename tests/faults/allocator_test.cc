@@ -14,6 +14,7 @@
 #include "engine/shared.h"
 #include "evoq/evoq.h"
 #include "evoq/evoq_c.h"
+#include "models/models.h"
 #include "runtime/buffers.h"
 
 namespace evoq {
@@ -333,7 +334,7 @@ TEST_F(AllocatorTest, SharedStreamsComeBack) {
                 -5}};
   for (const auto& c : cases) {
     Write(c.graph, /*planned=*/false);
-    auto engine = Engine::Load(path_, {2});
+    auto engine = LoadEngine(path_, {2});
     ASSERT_TRUE(engine);
     SharedEngine shared(std::move(*engine), 1);
     const auto attempt = [&] {
@@ -360,7 +361,7 @@ TEST_F(AllocatorTest, SharedStreamsComeBack) {
 // What measures and explains a model in partitions, made and run.
 TEST_F(AllocatorTest, PartitionsThatAreMeasured) {
   Write(kPartitions, /*planned=*/false);
-  auto engine = Engine::Load(path_, {1});
+  auto engine = LoadEngine(path_, {1});
   ASSERT_TRUE(engine);
   const std::vector<Tensor> inputs = {Tensor::FromValues<float>(Shape{2}, {0, 5}),
                                       Tensor::Scalar<bool>(true)};

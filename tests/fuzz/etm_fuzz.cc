@@ -1,4 +1,4 @@
-// Room: engine
+// Room: models
 // .etm files whose checksums hold: reading, compiling, binding and running one gives results or an
 // error. The fuzzer's bytes are two lengths and three decoded blobs (graph, plans, weights), which
 // are put into a container, now and then compressed or with a field of the directory wrong and the
@@ -12,13 +12,14 @@
 
 #include "base/check.h"
 #include "compile/compile.h"
-#include "engine/engine.h"
 #include "kernels/kernel.h"
 #include "kernels/layout.h"
+#include "models/models.h"
 #include "ops/op.h"
 #include "program/container.h"
 #include "program/etm.h"
 #include "program/etm_tables.h"
+#include "reference/reference.h"
 #include "runtime/executor.h"
 #include "tests/craft/etm.h"
 #include "tests/fuzz/time_limit.h"
@@ -252,7 +253,7 @@ Status RunFile(uint32_t choice) {
   }
   EVOQ_ASSIGN(const Model model, ReadEtm(FilePath()));
   ++counts.read;
-  EVOQ_ASSIGN(Program program, Compile(model));
+  EVOQ_ASSIGN(Program program, Compile(model, kReference));
   ++counts.compiled;
   int64_t bytes = program.arena_bytes, macs = 0;
   for (int i = 0; i < program.graph->value_count(); ++i)

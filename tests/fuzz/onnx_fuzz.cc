@@ -1,4 +1,4 @@
-// Room: engine
+// Room: models
 // ONNX models from anywhere: importing, optimizing and compiling one gives a result or an error,
 // within 5 s of processor time, and what came of a small one runs. Most mutations work on the
 // message instead of its bytes (onnx_mutator.h), so that they get past the parser and reach links,
@@ -9,8 +9,9 @@
 
 #include "base/budget_scope.h"
 #include "base/check.h"
-#include "engine/engine.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
+#include "reference/reference.h"
 #include "tests/craft/onnx_cases.h"
 #include "tests/fuzz/onnx_mutator.h"
 #include "tests/fuzz/time_limit.h"
@@ -97,7 +98,7 @@ void RunModel(std::span<const std::byte> bytes, unsigned choice) {
   ++counts.optimized;
   const auto model = LowerAndPack(std::move(*graph));
   if (!Holds(model)) return;
-  auto program = Compile(*model);
+  auto program = Compile(*model, kReference);
   if (!Holds(program)) return;
   ++counts.compiled;
   if (IsSmall(*program)) RunProgram(std::move(*program), choice);

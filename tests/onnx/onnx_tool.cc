@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "onnx/onnx.h"
-#include "ops/op.h"
 #include "passes/pass.h"
+#include "reference/reference.h"
 
 namespace evoq {
 namespace {

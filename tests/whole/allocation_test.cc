@@ -20,7 +20,9 @@
 #include "base/isa.h"
 #include "compile/compile.h"
 #include "evoq/evoq.h"
+#include "models/models.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "tests/whole/models.h"
 
 namespace {
@@ -85,7 +87,7 @@ void ExpectNothing(const Run& run, const std::string& name) {
 
 void ExpectNoAllocation(Graph graph, const std::string& name) {
   const Model model = Must(LowerAndPack(std::move(graph)), name);
-  auto program = std::make_shared<const Program>(Must(Compile(model), name));
+  auto program = std::make_shared<const Program>(Must(Compile(model, kReference), name));
   for (const Step& step : program->steps)
     EXPECT_NE(step.decision.kernel, kReferenceKernel)
         << name << ": " << program->graph->node(step.node).name;

@@ -16,9 +16,11 @@
 #include "cli/verb.h"
 #include "compile/compile.h"
 #include "data/dataset.h"
+#include "models/models.h"
 #include "onnx/onnx.h"
 #include "program/container.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "tests/sanitized.h"
 #include "tests/whole/models.h"
 
@@ -370,7 +372,7 @@ TEST_F(BadFiles, NotesOfTheCompiler) {
         "Identity{evoq.copy=1}(%x)\noutput %y"}) {
     Model model;
     model.graph = Must(ParseGraph(text), text);
-    const Program program = Must(Compile(model), text);
+    const Program program = Must(Compile(model, kReference), text);
     EXPECT_NE(program.steps[0].decision.kernel, kCopyKernel);
   }
 }

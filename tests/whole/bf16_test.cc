@@ -9,6 +9,7 @@
 #include "ops/op.h"
 #include "program/etm.h"
 #include "quant/plan.h"
+#include "reference/reference.h"
 #include "tests/whole/models.h"
 
 namespace evoq {
@@ -36,9 +37,9 @@ TEST_P(Bf16Models, FileRunsEverywhere) {
   EXPECT_EQ(report->nodes_float, 0);
   ASSERT_TRUE(RunPasses(graph, Stage::kLower));
   const std::string file = ::testing::TempDir() + "/bf16_test.etm";
-  ASSERT_TRUE(WriteEtm(Must(PackModel(graph), path), file));
+  ASSERT_TRUE(WriteEtm(Must(PackModel(graph, kReference), path), file));
   const Model model = Must(ReadEtm(file), file);
-  auto program = std::make_shared<const Program>(Must(Compile(model), path));
+  auto program = std::make_shared<const Program>(Must(Compile(model, kReference), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
     EXPECT_FALSE(IsLinear(node) && step.decision.precision != "bf16")

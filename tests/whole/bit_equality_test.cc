@@ -2,7 +2,7 @@
 // thread count.
 #include "base/isa.h"
 #include "compile/compile.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 #include "tests/whole/models.h"
 
 namespace evoq {
@@ -26,8 +26,8 @@ TEST_P(BitEquality, ReferenceEqualsEveryMachine) {
   const Tensor input = RandomTensor(graph.value(graph.inputs()[0]).type, 7, c.low, c.high);
   const auto expected = EvaluateGraph(graph, std::span(&input, 1));
   ASSERT_TRUE(expected) << expected.error().message();
-  const Model model = Must(PackModel(graph), path);
-  auto program = std::make_shared<const Program>(Must(Compile(model), path));
+  const Model model = Must(PackModel(graph, kReference), path);
+  auto program = std::make_shared<const Program>(Must(Compile(model, kReference), path));
   for (const Step& step : program->steps) {
     const Node& node = program->graph->node(step.node);
     EXPECT_FALSE(node.op == "Conv" && step.decision.precision == "float32")

@@ -8,7 +8,7 @@
 #include "base/isa.h"
 #include "data/dataset.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 #include "tests/whole/cli_runner.h"
 
 namespace evoq {

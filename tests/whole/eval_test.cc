@@ -6,6 +6,7 @@
 
 #include "data/dataset.h"
 #include "onnx/onnx.h"
+#include "reference/reference.h"
 #include "tests/whole/models.h"
 #include "workflow/evaluate.h"
 

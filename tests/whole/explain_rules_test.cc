@@ -6,9 +6,11 @@
 
 #include "base/file.h"
 #include "bench/fault_models.h"
-#include "ops/test_graph.h"
+#include "models/models.h"
 #include "passes/pass.h"
 #include "program/etm.h"
+#include "reference/reference.h"
+#include "reference/test_graph.h"
 #include "report/explain_rule.h"
 #include "report/ledger.h"
 #include "tests/whole/models.h"
@@ -46,7 +48,7 @@ bool IsFloatStep(const Graph& graph, const Node& node) {
 TimedProgram Timed(Graph graph) {
   auto model = LowerAndPack(std::move(graph));
   EVOQ_CHECK(model.has_value(), "{}", model ? "" : model.error().message());
-  TimedProgram timed{Must(Compile(*model), "compile"), {}};
+  TimedProgram timed{Must(Compile(*model, kReference), "compile"), {}};
   for (const Step& step : timed.program.steps) {
     const Node& node = timed.program.graph->node(step.node);
     StepTime t;

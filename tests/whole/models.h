@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/engine.h"
-#include "ops/op.h"
+#include "models/models.h"
 #include "quant/quant.h"
+#include "reference/reference.h"
 
 namespace evoq {
 
@@ -61,7 +61,7 @@ inline Graph BoundGraph(const std::string& path, int64_t batch = 1) {
 inline Graph QuantizedGraph(const std::string& path, float low = -2, float high = 2) {
   Graph graph = BoundGraph(path);
   const PrepareFn prepare = [](const Graph& g) -> Result<RunFn> {
-    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, Engine::FromGraph(g, {2, {}}));
+    EVOQ_ASSIGN(std::unique_ptr<Engine> engine, EngineFromGraph(g, {2, {}}));
     auto shared = std::shared_ptr<Engine>(std::move(engine));
     return RunFn([shared](std::span<const Tensor> inputs) { return shared->Run(inputs); });
   };

@@ -4,9 +4,9 @@
 #include "base/isa.h"
 #include "certify/certificate.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
 #include "profile/limits_file.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "tests/whole/cli_runner.h"
 
 namespace evoq {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/op.h"
+#include "reference/reference.h"
 #include "tests/sanitized.h"
 
 namespace evoq {

@@ -7,6 +7,7 @@
 #include "onnx/onnx.h"
 #include "ops/op.h"
 #include "program/etm.h"
+#include "reference/reference.h"
 #include "report/table.h"
 
 namespace evoq {

@@ -6,7 +6,8 @@
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "ops/control.h"
+#include "models/models.h"
+#include "reference/control.h"
 
 namespace evoq {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/common.h"
 #include "cli/verb.h"
 #include "onnx/onnx.h"
-#include "ops/op.h"
+#include "reference/reference.h"
 #include "report/table.h"
 
 namespace evoq {

@@ -1,0 +1,69 @@
+#include "models/models.h"
+
+#include <utility>
+
+#include "models/engine_regions.h"
+#include "onnx/onnx.h"
+#include "reference/reference.h"
+
+namespace evoq {
+namespace {
+
+// Lowers an optimized graph and packs it for these shapes, or leaves it without a plan: the first
+// run then brings the sizes.
+Result<Loaded> Lowered(Graph graph, const InputShapes& shapes) {
+  EVOQ_TRY(RunPasses(graph, Stage::kLower));
+  const Result<Graph> bound = Bound(graph, shapes, kReference);
+  if (bound) return PackOrSayWhy(std::move(graph), *bound);
+  if (!shapes.empty()) return tl::unexpected(bound.error());
+  Loaded loaded;
+  loaded.model.graph = std::move(graph);
+  return loaded;
+}
+
+Result<Loaded> Import(const std::string& path, const InputShapes& shapes) {
+  EVOQ_ASSIGN(Graph graph, LoadOptimizedGraph(path));
+  return WithContext(Lowered(std::move(graph), shapes), path);
+}
+
+std::unique_ptr<Partitions> MakeRegions(const PartitionJob& job) {
+  return std::make_unique<EngineRegions>(job);
+}
+
+}  // namespace
+
+const EngineParts& AllParts() {
+  static constexpr EngineParts kParts = {
+      .evaluator = &kReference, .import = Import, .partition = MakeRegions};
+  return kParts;
+}
+
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path, const EngineOptions& options) {
+  return Engine::Load(path, options, AllParts());
+}
+
+Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options) {
+  EVOQ_ASSIGN(Loaded loaded, Lowered(std::move(graph), options.shapes));
+  return Engine::Of(std::move(loaded), options, AllParts());
+}
+
+Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes) {
+  EVOQ_ASSIGN(Graph graph, ImportOnnx(onnx_path));
+  EVOQ_TRY(WithContext(RunPasses(graph, Stage::kOptimize, passes), onnx_path));
+  return graph;
+}
+
+Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes) {
+  EVOQ_TRY(RunPasses(optimized, Stage::kLower));
+  const Result<Graph> bound = Bound(optimized, shapes, kReference);
+  if (!bound && shapes.empty() && bound.error().code() == ErrorCode::kUsage) {
+    Model model;
+    model.graph = std::move(optimized);  // the first run brings the sizes
+    return model;
+  }
+  if (!bound) return tl::unexpected(bound.error());
+  EVOQ_ASSIGN(Loaded loaded, PackOrSayWhy(std::move(optimized), *bound));
+  return std::move(loaded.model);
+}
+
+}  // namespace evoq

@@ -1,0 +1,31 @@
+// Any model: imported, optimized, lowered and packed, with the definitions of all operators and
+// dynamic partitions.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "passes/pass.h"
+
+namespace evoq {
+
+// Everything that an engine can be given.
+const EngineParts& AllParts();
+
+// .onnx: imported, optimized, lowered, packed. .etm: mapped.
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& path,
+                                           const EngineOptions& options = {});
+// From an optimized (not lowered) graph.
+Result<std::unique_ptr<Engine>> EngineFromGraph(Graph graph, const EngineOptions& options = {});
+
+// Import and the optimize passes: what quantize, inspect and optimize start from.
+Result<Graph> LoadOptimizedGraph(const std::string& onnx_path, const PassOptions& passes = {});
+
+// Optimized graph -> packed model (lower passes, packing, first plan). Sizes that the graph leaves
+// free stay free; the plan is for `shapes`. Comes without a plan: a model whose sizes depend on its
+// data, or that has sequences, optionals or strings; one with free sizes that `shapes`, being
+// empty, does not name.
+Result<Model> LowerAndPack(Graph optimized, const InputShapes& shapes = {});
+
+}  // namespace evoq

@@ -1,0 +1,11 @@
+// What inference and evaluation of the pooling operators share.
+// share.
+#pragma once
+
+#include "ops/window.h"
+
+namespace evoq {
+
+Result<Window> PoolWindowOf(const Node& node, const Shape& x);
+
+}  // namespace evoq

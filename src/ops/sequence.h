@@ -1,0 +1,11 @@
+// What inference and evaluation of optional values share.
+// OptionalHasElement share.
+#pragma once
+
+#include "ops/util.h"
+
+namespace evoq {
+
+bool IsOptional(const TensorType& type);
+
+}  // namespace evoq

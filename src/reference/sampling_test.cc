@@ -1,0 +1,76 @@
+// Einsum, NonMaxSuppression and GridSample.
+#include <gtest/gtest.h>
+
+#include "reference/test_util.h"
+
+namespace evoq {
+namespace {
+
+Tensor RunEinsum(const char* equation, const std::vector<Tensor>& inputs) {
+  return Eval(NodeOf("Einsum", static_cast<int>(inputs.size()),
+                     WithAttrs({{"equation", std::string(equation)}})),
+              inputs);
+}
+
+TEST(Einsum, ProductsDiagonalsAndBroadcasts) {
+  const Tensor a = Floats({2, 2}, {1, 2, 3, 4}), b = Floats({2, 2}, {1, 0, 10, 1});
+  EXPECT_EQ(ToVector(RunEinsum("ij, jk -> ik", {a, b})), (std::vector<float>{21, 2, 43, 4}));
+  EXPECT_EQ(ToVector(RunEinsum("ii->i", {a})), (std::vector<float>{1, 4}));
+  EXPECT_EQ(ToVector(RunEinsum("ii", {a})), (std::vector<float>{5}));
+  EXPECT_EQ(ToVector(RunEinsum("ba", {a})), (std::vector<float>{1, 3, 2, 4}));
+  const Tensor batched =
+      RunEinsum("...ij,...j->...i", {Floats({2, 1, 2}, {1, 2, 3, 4}), Floats({2}, {10, 1})});
+  EXPECT_EQ(batched.type().ToString(), "float32[2, 1]");
+  EXPECT_EQ(ToVector(batched), (std::vector<float>{12, 34}));
+}
+
+TEST(Einsum, Errors) {
+  const Tensor a = Floats({2, 2}, {1, 2, 3, 4});
+  const auto message = [&](const char* equation) {
+    return EvalError(NodeOf("Einsum", 1, WithAttrs({{"equation", std::string(equation)}})), {a});
+  };
+  EXPECT_EQ(message("ij,jk->ik"),
+            "node node (Einsum): attribute equation 'ij,jk->ik' does not have 1 terms");
+  EXPECT_EQ(message("ijk->i"),
+            "node node (Einsum): attribute equation: 'ijk' stands for an input of rank 2");
+  EXPECT_EQ(message("ij->k"),
+            "node node (Einsum): attribute equation: the output has a label that no input has");
+  EXPECT_EQ(message("i1->i"), "node node (Einsum): attribute equation: unexpected '1' in 'i1'");
+}
+
+TEST(NonMaxSuppression, KeepsTheBestOfEachHeap) {
+  // Boxes 0 and 1 overlap by 9 / 11; box 2 is apart; corners may come in any order.
+  const Tensor boxes = Floats({1, 3, 4}, {0, 0, 1, 1, 1.1f, 1, 0.1f, 0, 5, 5, 6, 6});
+  const Tensor scores = Floats({1, 1, 3}, {0.8f, 0.9f, 0.5f});
+  const auto run = [&](int64_t most, float overlap, float score) {
+    return ToVector<int64_t>(Eval(
+        NodeOf("NonMaxSuppression", 5),
+        {boxes, scores, Tensor::Scalar(most), Tensor::Scalar(overlap), Tensor::Scalar(score)}));
+  };
+  EXPECT_EQ(run(10, 0.5f, 0), (std::vector<int64_t>{0, 0, 1, 0, 0, 2}));
+  EXPECT_EQ(run(10, 0.9f, 0), (std::vector<int64_t>{0, 0, 1, 0, 0, 0, 0, 0, 2}));
+  EXPECT_EQ(run(1, 0.9f, 0), (std::vector<int64_t>{0, 0, 1}));
+  EXPECT_EQ(run(10, 0.9f, 0.8f), (std::vector<int64_t>{0, 0, 1}));
+}
+
+TEST(GridSample, ModesAndPaddings) {
+  const Tensor x = Floats({1, 1, 4}, {10, 20, 30, 40});
+  // Places -0.5, 1.25, 3.5 and 5 of 4 samples.
+  const Tensor grid = Floats({1, 4, 1}, {-1, -0.125f, 1, 1.75f});
+  const auto run = [&](const char* mode, const char* padding) {
+    return ToVector(Eval(
+        NodeOf("GridSample", 2,
+               WithAttrs({{"mode", std::string(mode)}, {"padding_mode", std::string(padding)}})),
+        {x, grid}));
+  };
+  EXPECT_EQ(run("linear", "zeros"), (std::vector<float>{5, 22.5f, 20, 0}));
+  EXPECT_EQ(run("linear", "border"), (std::vector<float>{10, 22.5f, 40, 40}));
+  EXPECT_EQ(run("linear", "reflection"), (std::vector<float>{10, 22.5f, 40, 30}));
+  EXPECT_EQ(run("nearest", "zeros"), (std::vector<float>{10, 20, 0, 0}));
+  const Attrs corners = WithAttrs({{"align_corners", int64_t{1}}});
+  EXPECT_EQ(ToVector(Eval(NodeOf("GridSample", 2, corners), {x, Floats({1, 3, 1}, {-1, 0, 1})})),
+            (std::vector<float>{10, 25, 40}));
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""libevoq_runtime stands alone: it links neither protobuf nor image decoders, takes no more than
+MOST_BYTES stripped, and a C program linked to nothing else of evoq gives the outputs of `evoq run`,
+bit for bit, at fixed and at free sizes. What it cannot do it says in a sentence that names libevoq.
+
+Skips (77) without numpy or a C compiler, and in builds with sanitizers (EVOQ_BUILD says which).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import agree
+
+try:
+    import numpy as np
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+BUILD = os.path.dirname(os.path.dirname(agree.EVOQ))
+LIBRARY = os.path.join(BUILD, "include/libevoq_runtime.so")
+MOST_BYTES = 8_100_000  # the aim is 3 MB
+# What it may ask the loader for by itself.
+ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
+# What must not come in through others either.
+REFUSED = r"protobuf|onnx|jpeg|png|re2|flatc|absl"
+failures = []
+
+
+def check(what, holds, detail=""):
+    print(f"{'ok' if holds else 'FAILED'}: {what}{': ' if detail else ''}{detail}")
+    if not holds:
+        failures.append(what)
+
+
+def said(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check_links():
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", said("readelf", "-d", LIBRARY))
+    others = [name for name in needed if not re.match(ALLOWED, name)]
+    check("needs only small libraries", needed and not others, " ".join(others or needed))
+    loaded = re.findall(r"^\s*(\S+)", said("ldd", LIBRARY), re.M)
+    refused = [name for name in loaded if re.search(REFUSED, name)]
+    check("loads no protobuf, no image decoders", loaded and not refused, " ".join(refused))
+    symbols = said("nm", "-DC", "--defined-only", LIBRARY)
+    inner = [line for line in symbols.splitlines() if not re.search(r" evoq(_|::)", line)]
+    check("exports its interface and nothing else", "evoq_session_run" in symbols and not inner)
+
+
+def check_size(folder):
+    stripped = os.path.join(folder, "stripped.so")
+    subprocess.run(["strip", "-o", stripped, LIBRARY], check=True)
+    size = os.path.getsize(stripped)
+    check("stripped size", size <= MOST_BYTES, f"{size} bytes, at most {MOST_BYTES}")
+
+
+def compiled(folder):
+    program = os.path.join(folder, "run_etm")
+    library_folder = os.path.dirname(LIBRARY)
+    subprocess.run(
+        ["cc", "-std=c99", "-Wall", "-Werror", "-I", os.path.join(agree.ROOT, "include")]
+        + [os.path.join(agree.ROOT, "examples/runtime/run_etm.c"), "-o", program]
+        + ["-L", library_folder, "-levoq_runtime", f"-Wl,-rpath,{library_folder}"],
+        check=True,
+    )
+    return program
+
+
+def check_run(program, folder, what, model, shape):
+    """Outputs of the C program and of `evoq run` on the same random input."""
+    x = np.random.default_rng(7).random(shape, dtype=np.float32)
+    given, got = os.path.join(folder, "x.npy"), os.path.join(folder, "y.bin")
+    np.save(given, x)
+    x.tofile(os.path.join(folder, "x.bin"))
+    outputs = tempfile.mkdtemp(dir=folder)
+    agree.evoq("run", model, "--input", given, "--output-dir", outputs, "--threads", "1")
+    done = subprocess.run(
+        [program, model, os.path.join(folder, "x.bin"), got, *map(str, shape)],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        return check(what, False, done.stderr.strip())
+    [wanted] = [np.load(os.path.join(outputs, name)) for name in os.listdir(outputs)]
+    y = np.fromfile(got, np.float32)
+    same = y.tobytes() == wanted.tobytes() and np.ptp(y) > 0
+    check(what, same, f"{done.stdout.strip()}, {y.size} elements")
+
+
+def check_refused(program, folder, what, path, wanted):
+    done = subprocess.run([program, path, path, path + ".out"], capture_output=True, text=True)
+    check(what, done.returncode == 1 and wanted in done.stderr, done.stderr.strip())
+
+
+def write_onnx(path, nodes, shape, initializers=()):
+    from onnx import TensorProto, helper, save
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", [x], [y], list(initializers))
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def check_small_models(program, folder):
+    """A model with free sizes and shape arithmetic, one in dynamic partitions, one by definition."""
+    try:
+        import onnx
+        from onnx import helper, numpy_helper
+    except ImportError as error:
+        return print(f"without small models: {error}")
+    at = lambda name: os.path.join(folder, name)
+    ints = lambda name, *v: numpy_helper.from_array(np.array(v, np.int64), name)
+    free = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "first"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["to"], axis=0),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Reshape", ["r", "to"], ["flat"]),
+        helper.make_node("Softmax", ["flat"], ["y"]),
+    ]
+    write_onnx(at("free.onnx"), free, ["N", 4, "W"], [ints("first", 0), ints("rest", -1)])
+    agree.evoq("compile", at("free.onnx"), "-o", at("free.etm"), "--no-tune")
+    for shape in [(1, 4, 6), (5, 4, 3)]:
+        check_run(program, folder, f"free sizes at {shape}", at("free.etm"), shape)
+    parted = [
+        helper.make_node("NonZero", ["x"], ["i"]),
+        helper.make_node("Cast", ["i"], ["y"], to=1),
+    ]
+    write_onnx(at("parted.onnx"), parted, [6])
+    agree.evoq("compile", at("parted.onnx"), "-o", at("parted.etm"))
+    check_refused(
+        program, folder, "dynamic partitions", at("parted.etm"), "NonZero): output i has the type"
+    )
+    write_onnx(at("defined.onnx"), [helper.make_node("Det", ["x"], ["y"])], [1, 2, 2])
+    agree.evoq("compile", at("defined.onnx"), "-o", at("defined.etm"), "--no-tune")
+    check_refused(program, folder, "no kernel", at("defined.etm"), "(Det)")
+    check_refused(program, folder, "an .onnx file", at("free.onnx"), "whole libevoq")
+
+
+def main():
+    if re.search("san", os.path.basename(BUILD)) or not shutil.which("cc"):
+        print("skipped: sanitizers, or no C compiler")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        check_links()
+        check_size(folder)
+        program = compiled(folder)
+        at = lambda name: os.path.join(folder, name)
+        agree.evoq("zoo", "resnet50", "-o", at("resnet50.onnx"))
+        quantize = ["--scheme", "int8", "--calib-random", "1", "--no-tune"]
+        agree.evoq("quantize", at("resnet50.onnx"), *quantize, "-o", at("resnet50.etm"))
+        check_run(program, folder, "resnet50 int8", at("resnet50.etm"), (1, 3, 224, 224))
+        check_small_models(program, folder)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
