@@ -67,6 +67,8 @@ set(EVOQ_AVX2_VNNI_FLAGS ${EVOQ_AVX2_FLAGS} -mavxvnni)
 set(EVOQ_AVX512_FLAGS ${EVOQ_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
                       -mprefer-vector-width=512)
 set(EVOQ_NEON_FLAGS -march=armv8.2-a+dotprod)
+# Definitions that libevoq_runtime has, of operators that kernels run: a loop for each element type.
+set(EVOQ_SMALL_DEFINITIONS "add|binary|cast|logic|reduce|unary")
 
 # A test binary evoq_NAME_test of the given sources and libraries, where tests are built:
 #   evoq_add_test(NAME SOURCES file... LIBS target... [FOLDER folder below the build folder])
@@ -116,6 +118,11 @@ function(evoq_isa_files list_name)
         continue()
       endif()
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${EVOQ_NEON_FLAGS}")
+    elseif(source MATCHES "_scalar\\.cc$" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      # What runs there only where AVX2 is missing need not be large.
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)
+    elseif(source MATCHES "/reference/(${EVOQ_SMALL_DEFINITIONS})\\.cc$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)
     endif()
     list(APPEND kept ${source})
   endforeach()

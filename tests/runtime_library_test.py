@@ -23,7 +23,8 @@ except ImportError as error:
 
 BUILD = os.path.dirname(os.path.dirname(agree.EVOQ))
 LIBRARY = os.path.join(BUILD, "include/libevoq_runtime.so")
-MOST_BYTES = 8_100_000  # the aim is 3 MB
+# The aim is 3 MB; the unrolled kernels of AVX2 and AVX-512 alone take 4 (docs/runtime.md).
+MOST_BYTES = 6_600_000
 # What it may ask the loader for by itself.
 ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
 # What must not come in through others either.
