@@ -2,8 +2,8 @@
 # evoq_ROOM_test from *_test.cc, a benchmark binary evoq_ROOM_bench from *_bench.cc. Files are found
 # by name, so that adding an operator, a kernel or a test never edits a build file. A room with a
 # CMakeLists.txt says its own.
-#   NAME_avx2.cc / NAME_avx2_vnni.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that instruction set, and only on
-#   its processor.
+#   NAME_avx2.cc / NAME_avx2_vnni.cc / NAME_avx512.cc / NAME_neon.cc are compiled for that
+#   instruction set, and only on its processor.
 #   NAME_each.cc is compiled once for each instruction set of the processor, whose namespace it
 #   finds as EVOQ_ISA: scalar, avx2, avx512.
 
@@ -118,8 +118,10 @@ function(evoq_isa_files list_name)
         continue()
       endif()
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${EVOQ_NEON_FLAGS}")
-    elseif(source MATCHES "_scalar\\.cc$" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-      # What runs there only where AVX2 is missing need not be large.
+    elseif(source MATCHES "_scalar\\.cc$" AND NOT source MATCHES "/binary_scalar\\.cc$"
+           AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      # What runs there only where AVX2 is missing need not be large. Loops over two operands get
+      # larger where their functions are not inlined.
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)
     elseif(source MATCHES "/reference/(${EVOQ_SMALL_DEFINITIONS})\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Os)

@@ -160,12 +160,12 @@ def check_runs(root):
 def check_sample():
     """At least so many of each room, the rest by size, the same for the same seed; the next of the
     room for an invalid one."""
-    rooms = ["base", "graph", "ops"]
+    rooms = ["base", "graph", "reference"]
     files = [
         f
         for room in rooms
-        for f in [f for f in mutate.sources() if f.split("/")[1] == room][
-            : 8 if room == "ops" else 2
+        for f in [f for f in mutate.sources() if f.split("/")[1] == room and f.endswith(".cc")][
+            : 16 if room == "reference" else 2
         ]
     ]
     mutate.sources, real = lambda: files, mutate.sources
@@ -177,7 +177,9 @@ def check_sample():
     assert sum(counts) in (40, 41) and min(counts) >= 5 and counts[2] > counts[1], counts
     further = sample.faults({faults[-1].id})
     assert (
-        len(further) == len(faults) + 1 and set(faults) < set(further) and further[-1].room == "ops"
+        len(further) == len(faults) + 1
+        and set(faults) < set(further)
+        and further[-1].room == "reference"
     )
     mutate.sources = real
     wanted = re.findall(r"^([a-z]+):", (ROOT / "src/rooms.txt").read_text(), re.MULTILINE)

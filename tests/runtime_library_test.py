@@ -24,7 +24,7 @@ except ImportError as error:
 BUILD = os.path.dirname(os.path.dirname(agree.EVOQ))
 LIBRARY = os.path.join(BUILD, "include/libevoq_runtime.so")
 # The aim is 3 MB; the unrolled kernels of AVX2 and AVX-512 alone take 4 (docs/runtime.md).
-MOST_BYTES = 6_600_000
+MOST_BYTES = 6_800_000
 # What it may ask the loader for by itself.
 ALLOWED = r"lib(c|m|stdc\+\+|gcc_s|pthread|fmt|cpuinfo|zstd)\.so|ld-linux"
 # What must not come in through others either.
@@ -109,7 +109,7 @@ def write_onnx(path, nodes, shape, initializers=()):
 
 
 def check_small_models(program, folder):
-    """A model with free sizes and shape arithmetic, one in dynamic partitions, one by definition."""
+    """A model of free sizes with shape arithmetic, one in dynamic partitions, one by definition."""
     try:
         import onnx
         from onnx import helper, numpy_helper

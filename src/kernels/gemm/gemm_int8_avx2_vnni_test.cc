@@ -87,7 +87,7 @@ struct Operands {
     tile.residual_zero = 11;
     tile.clamp = true;
     tile.leaky_alpha = 0.1f;
-    tile.low = -100;
+    tile.low = -10;  // within uint8 with the zero point 17
     tile.high = 120;
   }
 
