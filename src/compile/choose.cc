@@ -44,6 +44,28 @@ void ExplainFloat(const Node& node, const NodeCall& args, Decision& decision) {
   }
 }
 
+// Whether the executor looks at what the node reads before each run, which is the host's to do
+// (runtime/guard.h).
+bool IsGuarded(const Node& node) {
+  const OpDef* op = FindOp(node.op, node.domain);
+  return op != nullptr && op->axes == AxisUse::kGathered;
+}
+
+// Those before it that do not are noted. Null where none does.
+const KernelDef* FirstThatTakes(const Node& node, const KernelCall& call, const Target& target,
+                                std::vector<Decision::Rejected>& rejected) {
+  for (const Backend* backend : target.backends()) {
+    if (backend->memory != &kHostMemory && IsGuarded(node)) continue;
+    for (const KernelDef* kernel : backend->kernels()) {
+      if (call.op != kernel->op) continue;
+      const auto rejection = kernel->reject(call);
+      if (!rejection) return kernel;
+      rejected.push_back({kernel->name, rejection->code, rejection->why});
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 NodeCall::NodeCall(const Graph& graph, const Node& node) : call{node.op, node.attrs, {}, {}, {}} {
@@ -59,20 +81,14 @@ NodeCall::NodeCall(const Graph& graph, const Node& node) : call{node.op, node.at
   call.constants = constants;
 }
 
-Decision ChooseKernel(const Graph& graph, const Node& node) {
+Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target) {
   const NodeCall args(graph, node);
   Decision decision;
   decision.kernel = kReferenceKernel;
   decision.precision = "float32";
-  for (const KernelDef* kernel : AllKernels()) {
-    if (node.op != kernel->op) continue;
-    if (const auto rejection = kernel->reject(args.call)) {
-      decision.rejected.push_back({kernel->name, rejection->code, rejection->why});
-      continue;
-    }
+  if (const KernelDef* kernel = FirstThatTakes(node, args.call, target, decision.rejected)) {
     decision.kernel = kernel->name;
     decision.precision = kernel->precision;
-    break;
   }
   ExplainFloat(node, args, decision);
   return decision;

@@ -17,8 +17,8 @@ struct NodeCall {
   NodeCall& operator=(const NodeCall&) = delete;
 };
 
-// The first kernel of the list that takes the node; the reference evaluator when none does. `graph`
-// has static types.
-Decision ChooseKernel(const Graph& graph, const Node& node);
+// The first kernel of the target's first backend that takes the node, else of its next; the
+// reference evaluator when none does. `graph` has static types.
+Decision ChooseKernel(const Graph& graph, const Node& node, const Target& target = Target());
 
 }  // namespace evoq

@@ -1,70 +1,19 @@
 #include "compile/compile.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/budget_scope.h"
 #include "base/text.h"
 #include "compile/choose.h"
-#include "compile/memory.h"
+#include "compile/place.h"
+#include "compile/roots.h"
+#include "compile/transfers.h"
 #include "kernels/layout.h"
 #include "ops/driver.h"
 #include "ops/op.h"
 
 namespace evoq {
 namespace {
-
-// The value whose memory `id` uses: itself, or what it is a view of.
-class Roots {
- public:
-  explicit Roots(const Graph& graph) : root_(graph.value_count()) {
-    for (int i = 0; i < graph.value_count(); ++i) root_[i] = ValueId{i};
-    for (NodeId id : graph.order()) {
-      const Node& node = graph.node(id);
-      if (IsView(graph, node)) root_[node.outputs[0].index] = root_[node.inputs[0].index];
-    }
-  }
-  ValueId operator[](ValueId id) const { return root_[id.index]; }
-
-  static bool IsView(const Graph& graph, const Node& node) {
-    return KeepsBytes(graph, node) && !node.attrs.Has("evoq.copy");
-  }
-  // A view that has to give its output memory of its own (SeparateOutputs).
-  static bool IsCopy(const Graph& graph, const Node& node) {
-    return KeepsBytes(graph, node) && node.attrs.Has("evoq.copy");
-  }
-
- private:
-  // A view that changes the element type or its scale computes something.
-  static bool KeepsBytes(const Graph& graph, const Node& node) {
-    const OpDef* op = FindOp(node.op, node.domain);
-    if (op == nullptr || !op->view || !node.outputs[0].valid()) return false;
-    TensorType from = graph.value(node.inputs[0]).type;
-    const TensorType& to = graph.value(node.outputs[0]).type;
-    from.shape = to.shape;
-    return from == to;
-  }
-
-  std::vector<ValueId> root_;
-};
-
-// A model output needs memory of its own: where it is a view of an input, a constant or another
-// output, a copying Identity is put before it.
-Status SeparateOutputs(Graph& graph) {
-  const Roots roots(graph);
-  std::set<ValueId> taken;
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    const ValueId out = graph.outputs()[i];
-    const ValueId root = roots[out];
-    if (graph.value(root).producer.valid() && taken.insert(root).second) continue;
-    Attrs attrs;
-    attrs.Set("evoq.copy", 1);
-    const ValueId copy = graph.Apply("Identity", "copy_" + graph.value(out).name, {out}, attrs,
-                                     graph.value(out).type);
-    graph.ReplaceOutput(i, copy);
-  }
-  return graph.Sort();
-}
 
 Result<Tensor> Remembered(PackCache* packs, const Tensor& constant, const std::string& kernel,
                           const Node& node, size_t i, const std::function<Result<Tensor>()>& make) {
@@ -125,8 +74,8 @@ const std::string* PackedBy(const Model& model, const std::string& node) {
 // Kernels only pack weights, input 1, and check their layout when they bind; whatever else a file
 // holds packed is unpacked.
 Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision& decision,
-                    PackCache* cache) {
-  const KernelDef* kernel = FindKernel(decision.kernel);
+                    const Target& target, PackCache* cache) {
+  const KernelDef* kernel = target.Find(decision.kernel).kernel;
   const std::string* packed_by = PackedBy(model, graph.node(id).name);
   const bool packs = kernel != nullptr && kernel->pack != nullptr && packed_by != nullptr &&
                      *packed_by == decision.kernel;
@@ -152,13 +101,88 @@ Status FitConstants(const Model& model, Graph& graph, NodeId id, const Decision&
   return {};
 }
 
-// Whether a decision read from a file can be followed here and now.
-bool Holds(const Decision& decision, const Graph& graph, const Node& node) {
-  const KernelDef* kernel = FindKernel(decision.kernel);
+// Whether a decision read from a file can be followed here and now: no backend that is preferred
+// takes the node.
+bool Holds(const Decision& decision, const Graph& graph, const Node& node, const Target& target) {
+  const auto [found, kernel] = target.Find(decision.kernel);
   if (kernel == nullptr || node.op != kernel->op)
     return false;  // the reference: there may be a kernel by now
   const NodeCall args(graph, node);
+  for (const Backend* backend : target.backends()) {
+    if (backend == found) break;
+    for (const KernelDef* other : backend->kernels()) {
+      if (node.op == other->op && !other->reject(args.call)) return false;
+    }
+  }
   return !kernel->reject(args.call);
+}
+
+// What computes a step, by the model's plan where that can be followed.
+struct Choice {
+  Decision decision;
+  StepTuning tuning;
+  const Backend* backend = &kProcessor;
+};
+Choice Choose(const Graph& graph, const Node& node, const Planned& planned, const Target& target) {
+  Choice choice;
+  const Decision* decision = planned.decision(node.name);
+  if (decision != nullptr && Holds(*decision, graph, node, target)) {
+    choice.decision = *decision;
+    if (const StepTuning* tuning = planned.step(node.name)) {
+      choice.tuning = *tuning;
+      for (const Decision::Rejected& r : tuning->slower) choice.decision.rejected.push_back(r);
+    }
+  } else {
+    choice.decision = ChooseKernel(graph, node, target);
+  }
+  if (const Backend* backend = target.Find(choice.decision.kernel).backend)
+    choice.backend = backend;
+  return choice;
+}
+
+// Who computes what: choices by NodeId::index, none for views and copies.
+struct Assigned {
+  std::vector<Choice> choices;
+  std::vector<const MemorySpace*> spaces;  // where the node's outputs are, also of copies
+};
+
+// Chooses kernels, and brings values into the memories of those that read them.
+Result<Assigned> Assign(Graph& graph, const Planned& planned, const Target& target) {
+  Assigned assigned;
+  int count = 0;
+  for (NodeId id : graph.order()) count = std::max(count, id.index + 1);
+  assigned.choices.resize(count);
+  assigned.spaces.assign(count, &kHostMemory);
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (Roots::IsView(graph, node) || Roots::IsCopy(graph, node)) continue;
+    assigned.choices[id.index] = Choose(graph, node, planned, target);
+    assigned.spaces[id.index] = assigned.choices[id.index].backend->memory;
+  }
+  if (target.HasOneMemory()) return assigned;
+  EVOQ_ASSIGN(assigned.spaces, AddTransfers(graph, std::move(assigned.spaces)));
+  return assigned;
+}
+
+// The backend whose memory this is.
+const Backend* OwnerOf(const MemorySpace* space, const Target& target) {
+  for (const Backend* backend : target.backends()) {
+    if (backend->memory == space) return backend;
+  }
+  return &kProcessor;
+}
+
+// A step that copies: within the host's memory, or between it and one that is apart, which does it.
+Step CopyStep(const Graph& graph, NodeId id, const std::vector<const MemorySpace*>& spaces,
+              const Roots& roots, const Target& target) {
+  Step step;
+  step.decision.precision = "any";
+  step.writes = spaces[id.index];
+  const NodeId producer = graph.value(roots[graph.node(id).inputs[0]]).producer;
+  const MemorySpace* const reads = producer.valid() ? spaces[producer.index] : &kHostMemory;
+  step.decision.kernel = reads == step.writes ? kCopyKernel : kTransferKernel;
+  step.backend = OwnerOf(reads == &kHostMemory ? step.writes : reads, target);
+  return step;
 }
 
 // As WhyNoProgram, of one node.
@@ -179,79 +203,6 @@ std::optional<std::string> WhyNoStep(const Graph& graph, const Node& node) {
           NodeLabel(node), graph.value(id).name, type.ToString());
   }
   return std::nullopt;
-}
-
-// The block of an input that output 0 of a step may overwrite: the kernel allows it and nothing
-// reads the input later. -1 where there is none.
-int Overwritable(const Graph& graph, const Step& step, const Roots& roots,
-                 const std::vector<int>& block_of, const std::vector<int>& last_use, int index) {
-  const KernelDef* kernel = FindKernel(step.decision.kernel);
-  if (kernel == nullptr || kernel->in_place == nullptr) return -1;
-  const Node& node = graph.node(step.node);
-  const NodeCall args(graph, node);
-  const uint32_t mask = kernel->in_place(args.call);
-  for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {
-    if (!node.inputs[i].valid() || (mask >> i & 1) == 0) continue;
-    const ValueId root = roots[node.inputs[i]];
-    // The same memory may come in again, as an input that must not change.
-    bool only = true;
-    for (size_t k = 0; k < node.inputs.size(); ++k)
-      only &= !node.inputs[k].valid() || roots[node.inputs[k]] != root ||
-              (k < 32 && (mask >> k & 1) != 0);
-    if (only && block_of[root.index] >= 0 && last_use[root.index] == index)
-      return block_of[root.index];
-  }
-  return -1;
-}
-
-// Placements of all values from the lifetimes of their roots.
-Status PlanMemory(Program& program) {
-  const Graph& graph = *program.graph;
-  const Roots roots(graph);
-  program.placements.assign(graph.value_count(), {});
-  const auto place = [&](ValueId id) -> Placement& { return program.placements[id.index]; };
-  for (size_t i = 0; i < graph.inputs().size(); ++i)
-    place(graph.inputs()[i]) = {Placement::Kind::kInput, static_cast<int64_t>(i)};
-  for (int i = 0; i < graph.value_count(); ++i) {
-    if (graph.value(ValueId{i}).is_constant()) place(ValueId{i}) = {Placement::Kind::kConstant, i};
-  }
-  for (size_t i = 0; i < graph.outputs().size(); ++i)
-    place(roots[graph.outputs()[i]]) = {Placement::Kind::kOutput, static_cast<int64_t>(i)};
-  std::vector<int> last_use(graph.value_count(), -1);  // by root
-  for (size_t s = 0; s < program.steps.size(); ++s) {
-    for (ValueId id : graph.node(program.steps[s].node).inputs) {
-      if (id.valid()) last_use[roots[id].index] = static_cast<int>(s);
-    }
-  }
-  std::vector<Lifetime> blocks;
-  std::vector<int> block_of(graph.value_count(), -1);
-  for (size_t s = 0; s < program.steps.size(); ++s) {
-    const int step = static_cast<int>(s);
-    const Node& node = graph.node(program.steps[s].node);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (!node.outputs[i].valid()) continue;
-      const ValueId root = roots[node.outputs[i]];
-      if (place(root).kind != Placement::Kind::kUnused) continue;
-      const int64_t bytes = *graph.value(root).type.bytes();
-      int block =
-          i == 0 ? Overwritable(graph, program.steps[s], roots, block_of, last_use, step) : -1;
-      if (block < 0 || blocks[block].bytes != bytes) {
-        block = static_cast<int>(blocks.size());
-        blocks.push_back({bytes, step, step, 0});
-      }
-      block_of[root.index] = block;
-      blocks[block].last = std::max(step, last_use[root.index]);
-    }
-  }
-  EVOQ_ASSIGN(program.arena_bytes, PlanArena(blocks));
-  program.live_bytes = LiveBytes(blocks);
-  for (int i = 0; i < graph.value_count(); ++i) {
-    if (block_of[i] >= 0)
-      program.placements[i] = {Placement::Kind::kArena, blocks[block_of[i]].offset};
-  }
-  for (int i = 0; i < graph.value_count(); ++i)
-    program.placements[i] = program.placements[roots[ValueId{i}].index];
-  return {};
 }
 
 // Binds `shapes`, or the first plan's where there are none: those come from the file, so that a
@@ -302,12 +253,13 @@ std::optional<std::string> WhyNoProgram(const Graph& bound) {
   return std::nullopt;
 }
 
-Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes) {
+Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes,
+                        const Target& target) {
   EVOQ_ASSIGN(const Graph bound, Bound(lowered, shapes, evaluator));
-  return PackModel(std::move(lowered), bound, nullptr);
+  return PackModel(std::move(lowered), bound, nullptr, target);
 }
 
-Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
+Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs, const Target& target) {
   if (const auto why = WhyNoProgram(bound)) return Unsupported("{}", *why);
   Model model;
   Plan plan;
@@ -317,8 +269,8 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
   for (NodeId id : bound.order()) {
     const Node& node = bound.node(id);
     if (Roots::IsView(bound, node)) continue;
-    Decision decision = ChooseKernel(bound, node);
-    const KernelDef* kernel = FindKernel(decision.kernel);
+    Decision decision = ChooseKernel(bound, node, target);
+    const KernelDef* kernel = target.Find(decision.kernel).kernel;
     if (kernel != nullptr && kernel->pack != nullptr) {
       const NodeCall args(bound, node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -354,7 +306,7 @@ Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs) {
 }
 
 Result<Program> Compile(const Model& model, const Evaluator& evaluator, const InputShapes& shapes,
-                        const TuningKey& key, PackCache* packs) {
+                        const TuningKey& key, PackCache* packs, const Target& target) {
   const BudgetScope budget(Budget::ForFile(GraphBytes(model.graph)));
   auto graph = std::make_shared<Graph>(model.graph);
   EVOQ_TRY(BindOrPlanned(model, shapes, evaluator, *graph));
@@ -362,31 +314,30 @@ Result<Program> Compile(const Model& model, const Evaluator& evaluator, const In
   if (const auto why = WhyNoProgram(*graph)) return Unsupported("{}", *why);
   EVOQ_TRY(SeparateOutputs(*graph));
   const Planned planned(model, ShapesOf(*graph), key);
+  EVOQ_ASSIGN(const Assigned assigned, Assign(*graph, planned, target));
+  const Roots roots(*graph);
   Program program;
   program.evaluator = &evaluator;
+  program.target = target;
   const std::vector<NodeId> order = graph->order();
   for (NodeId id : order) {
+    const std::string label = NodeLabel(graph->node(id));
     if (Roots::IsView(*graph, graph->node(id))) {
-      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}, packs), NodeLabel(graph->node(id))));
+      EVOQ_TRY(WithContext(FitConstants(model, *graph, id, {}, target, packs), label));
       continue;
     }
     Step step;
-    step.node = id;
     if (Roots::IsCopy(*graph, graph->node(id))) {
-      step.decision.kernel = kCopyKernel;
-      step.decision.precision = "any";
-    } else if (const Decision* decision = planned.decision(graph->node(id).name);
-               decision != nullptr && Holds(*decision, *graph, graph->node(id))) {
-      step.decision = *decision;
-      if (const StepTuning* tuning = planned.step(graph->node(id).name)) {
-        step.tuning = *tuning;
-        for (const Decision::Rejected& r : tuning->slower) step.decision.rejected.push_back(r);
-      }
+      step = CopyStep(*graph, id, assigned.spaces, roots, target);
     } else {
-      step.decision = ChooseKernel(*graph, graph->node(id));
+      const Choice& choice = assigned.choices[id.index];
+      step.decision = choice.decision;
+      step.tuning = choice.tuning;
+      step.backend = choice.backend;
+      step.writes = choice.backend->memory;
     }
-    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, packs),
-                         NodeLabel(graph->node(id))));
+    step.node = id;
+    EVOQ_TRY(WithContext(FitConstants(model, *graph, id, step.decision, target, packs), label));
     const Cost cost = NodeCost(*graph, graph->node(id));
     step.macs = cost.macs;
     step.bytes = cost.bytes;
@@ -397,7 +348,7 @@ Result<Program> Compile(const Model& model, const Evaluator& evaluator, const In
     program.steps.push_back(std::move(step));
   }
   program.graph = std::move(graph);
-  EVOQ_TRY(PlanMemory(program));
+  EVOQ_TRY(PlaceValues(program));
   return program;
 }
 
@@ -410,13 +361,14 @@ std::string Print(const Program& program) {
       case Placement::Kind::kInput: return fmt::format("input{}", p.offset);
       case Placement::Kind::kOutput: return fmt::format("output{}", p.offset);
       case Placement::Kind::kConstant: return "%" + graph.value(id).name;
-      case Placement::Kind::kArena: return fmt::format("@{}", p.offset);
+      case Placement::Kind::kArena:
+        return fmt::format("{}@{}", p.space == &kHostMemory ? "" : p.space->name, p.offset);
       case Placement::Kind::kUnused: return "_";
     }
     return "_";
   };
   std::string out = fmt::format("arena {} bytes, {} alive at once, weights {} bytes\n",
-                                program.arena_bytes, program.live_bytes, program.weight_bytes);
+                                program.arena_bytes(), program.live_bytes, program.weight_bytes);
   for (const Step& step : program.steps) {
     const Node& node = graph.node(step.node);
     std::vector<std::string> inputs, outputs;

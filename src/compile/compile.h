@@ -25,8 +25,10 @@ std::optional<std::string> WhyNoProgram(const Graph& bound);
 // Packs the constants of a lowered graph into the layouts that the chosen kernels want, in place.
 // Shapes may be symbolic: `bound` is the same graph, Bound to the shapes to choose for. Records the
 // plan for these shapes. `packs` may be null. Errors: kUnsupported with WhyNoProgram.
-Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs);
-Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes = {});
+Result<Model> PackModel(Graph lowered, const Graph& bound, PackCache* packs,
+                        const Target& target = Target());
+Result<Model> PackModel(Graph lowered, const Evaluator& evaluator, const InputShapes& shapes = {},
+                        const Target& target = Target());
 
 // Whose measurements a program follows: a stored tuning with exactly this machine and number of
 // threads.
@@ -38,9 +40,11 @@ struct TuningKey {
 // The program of a model at these input shapes (symbols not named: as in the first plan). Reuses a
 // stored plan's decisions where they still hold, and its tuning for `key`, if any. `packs` may be
 // null. `evaluator`, which must outlive the program, computes sizes and runs what no kernel takes.
+// Where a value is read in another memory than it was computed in, a step copies it
+// (compile/transfers.h).
 Result<Program> Compile(const Model& model, const Evaluator& evaluator,
                         const InputShapes& shapes = {}, const TuningKey& key = {},
-                        PackCache* packs = nullptr);
+                        PackCache* packs = nullptr, const Target& target = Target());
 
 // A readable dump: one line per step with kernel, types and places; the arena and who lives where.
 std::string Print(const Program& program);

@@ -107,7 +107,7 @@ namespace {
 // take whole samples.
 bool SamplesPay(const Program& batch, int64_t samples, int threads) {
   constexpr int64_t kCoreCacheBytes = 1 << 20;
-  return batch.arena_bytes > kCoreCacheBytes && batch.weight_bytes <= LargestCacheBytes() / 2 &&
+  return batch.arena_bytes() > kCoreCacheBytes && batch.weight_bytes <= LargestCacheBytes() / 2 &&
          (samples % threads == 0 || samples >= 4 * threads);
 }
 

@@ -59,6 +59,8 @@ struct BindOptions {
 struct RunContext {
   ThreadPool& pool;
   std::byte* scratch;
+  void* stream = nullptr;  // what the step's backend opened for this run (kernels/backend.h); null
+                           // on the processor
 };
 
 // How a bound kernel goes about its step, for profiles, forecasts and tests. Results never depend

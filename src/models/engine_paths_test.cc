@@ -134,7 +134,7 @@ int64_t RepeatsOf(int64_t samples, int64_t columns, int threads) {
                                threads);
   const auto executor = engine->At({{"x", {samples, columns}}});
   EXPECT_TRUE(executor) << executor.error().message();
-  EXPECT_EQ((*executor)->program().arena_bytes * (*executor)->repeats(), samples * columns * 4);
+  EXPECT_EQ((*executor)->program().arena_bytes() * (*executor)->repeats(), samples * columns * 4);
   return (*executor)->repeats();
 }
 

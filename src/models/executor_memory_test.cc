@@ -40,9 +40,9 @@ output %y
 // Scratch counts once, an arena and scratch for each thread where threads take whole runs.
 TEST(ExecutorMemory, LanesAreOnePerThread) {
   const auto program = Compiled(kProduct);
-  ASSERT_GT(program->arena_bytes, 0);
+  ASSERT_GT(program->arena_bytes(), 0);
   const int64_t one = ExecutorOf(program, 1, 1).value()->arena_bytes();
-  EXPECT_GE(one, program->arena_bytes + 40 * 5 * 4) << "no panels of b";
+  EXPECT_GE(one, program->arena_bytes() + 40 * 5 * 4) << "no panels of b";
   EXPECT_EQ(ExecutorOf(program, 3, 1).value()->arena_bytes(), one);
   EXPECT_EQ(ExecutorOf(program, 1, 5).value()->arena_bytes(), one);
   EXPECT_EQ(ExecutorOf(program, 2, 2).value()->arena_bytes(), 2 * one);
@@ -57,11 +57,11 @@ TEST(ExecutorMemory, ScratchCountsToo) {
 #endif
   const auto program = Compiled(kProduct);
   const int64_t scratch =
-      ExecutorOf(program, 1, 1).value()->arena_bytes() - (program->arena_bytes + 63) / 64 * 64;
+      ExecutorOf(program, 1, 1).value()->arena_bytes() - (program->arena_bytes() + 63) / 64 * 64;
   constexpr int64_t kLimit = int64_t{1} << 30, kMost = kLimit / 8 * 7;
   const int64_t ends = (2 * 40 + 40 * 5 + 2 * 5) * 4;
   const auto refused = [&](int64_t arena, int threads, int64_t repeats, int64_t bytes) {
-    program->arena_bytes = arena;
+    program->arenas[0].bytes = arena;
     const rlimit memory{rlim_t{kLimit}, rlim_t{kLimit}};
     setrlimit(RLIMIT_AS, &memory);
     const auto executor = ExecutorOf(program, threads, repeats);

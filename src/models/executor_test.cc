@@ -145,13 +145,13 @@ TEST(Executor, AnotherHasMemoryOfItsOwn) {
 TEST(Executor, MemoryBeyondTheMachine) {
   auto program = std::make_shared<Program>(*Compiled(kTwo));
   const ExecutorOptions options{1, SelectIsa().value(), 1, nullptr};
-  program->arena_bytes = MemoryLimitBytes() / 8 * 7;
+  program->arenas[0].bytes = MemoryLimitBytes() / 8 * 7;
   const auto over = Executor::Create(program, options);
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code(), ErrorCode::kTooLarge);
   EXPECT_EQ(over.error().message(),
             fmt::format("a run needs {} bytes of memory, expected at most 7/8 of this machine's {}",
-                        program->arena_bytes + 3 * 12, MemoryLimitBytes()));
+                        program->arena_bytes() + 3 * 12, MemoryLimitBytes()));
 }
 
 // Outputs that are inputs or constants, and ones without elements.

@@ -25,7 +25,7 @@ d: %e: float32[1, 1024] = Mul(%d, %c)
 output %e
 )");
   ASSERT_EQ(program.steps.size(), 4u);
-  EXPECT_EQ(program.arena_bytes, 4096) << Print(program);
+  EXPECT_EQ(program.arena_bytes(), 4096) << Print(program);
 }
 
 TEST(InPlace, NotWhenTheInputIsReadLater) {

@@ -182,7 +182,7 @@ Result<RegionTrace> Region::Trace() {
   for (ValueId id : outputs) tracer.MarkOutput(id);
   EVOQ_ASSIGN(RegionTrace trace, tracer.Finish());
   trace.program.weight_bytes = weight_bytes();
-  trace.program.arena_bytes = trace.program.live_bytes = arena_bytes();
+  trace.program.arenas[0].bytes = trace.program.live_bytes = arena_bytes();
   return trace;
 }
 

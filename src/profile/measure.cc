@@ -53,7 +53,7 @@ StepTime Describe(const Runnable& executor, size_t s) {
   const Program& program = executor.program();
   const Step& step = program.steps[s];
   const Node& node = program.graph->node(step.node);
-  const KernelDef* kernel = FindKernel(step.decision.kernel);
+  const KernelDef* kernel = program.target.Find(step.decision.kernel).kernel;
   StepTime t;
   t.name = node.name;
   t.op = node.op;

@@ -9,14 +9,17 @@
 #include "base/result.h"
 #include "graph/evaluator.h"
 #include "graph/graph.h"
+#include "kernels/backend.h"
 
 namespace evoq {
 
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
 
-// Kernel names that are no KernelDef: the operator's definition, and a plain copy of bytes.
+// Kernel names that are no KernelDef: the operator's definition, a plain copy of bytes, and one
+// from or to a memory that is apart (compile/transfers.h).
 inline constexpr char kReferenceKernel[] = "reference";
 inline constexpr char kCopyKernel[] = "copy-bytes";
+inline constexpr char kTransferKernel[] = "copy-between-memories";
 
 // Why the compiler took a kernel: written where the decision is taken, joined with measured times
 // by `explain`.
@@ -72,14 +75,26 @@ struct Placement {
   Kind kind = Kind::kUnused;
   int64_t offset =
       0;  // arena: bytes from its start; input, output: index; constant: its ValueId::index
+  // Of the arena. Inputs and outputs of the model are the host's; constants are wherever a step
+  // reads them.
+  const MemorySpace* space = &kHostMemory;
 };
 
 struct Step {
   NodeId node;
   Decision decision;
   StepTuning tuning;
+  const Backend* backend = &kProcessor;      // who computes it
+  const MemorySpace* writes = &kHostMemory;  // where its outputs are: backend's memory, but of a
+                                             // copy to the host
   int64_t macs = 0;
   int64_t bytes = 0;  // inputs and outputs, as stored
+};
+
+// The memory that steps work in, of one kind.
+struct Arena {
+  const MemorySpace* space = &kHostMemory;
+  int64_t bytes = 0;
 };
 
 // A graph with static shapes, scheduled: one step per node that computes something (views have
@@ -87,12 +102,19 @@ struct Step {
 // every machine.
 struct Program {
   std::shared_ptr<const Graph> graph;
-  std::vector<Step> steps;            // in execution order
-  std::vector<Placement> placements;  // by ValueId::index
-  int64_t arena_bytes = 0;
+  std::vector<Step> steps;                // in execution order
+  std::vector<Placement> placements;      // by ValueId::index
+  std::vector<Arena> arenas = {Arena()};  // one for each memory, the host's first
   int64_t live_bytes = 0;    // the most that is alive at one step: no arena can be smaller
   int64_t weight_bytes = 0;  // constants that steps read, as stored
   const Evaluator* evaluator = &kNoEvaluator;  // of the steps that no kernel takes
+  Target target;                               // whose kernels the decisions name
+
+  int64_t arena_bytes() const {
+    int64_t bytes = 0;
+    for (const Arena& arena : arenas) bytes += arena.bytes;
+    return bytes;
+  }
 };
 
 }  // namespace evoq

@@ -52,7 +52,7 @@ json ModelJson(const ReportModel& model) {
               {"profile", profile},
               {"memory",
                {{"arena_bytes", model.arena_bytes},
-                {"planned_bytes", model.program->arena_bytes},
+                {"planned_bytes", model.program->arena_bytes()},
                 {"live_bytes", LiveBytes(*model.program)}}}};
   if (model.top1)
     out["accuracy"] = {{"top1", model.top1->value},

@@ -15,7 +15,7 @@ Program MadeProgram() {
   Program program = ProgramWithAView();
   for (Step& step : program.steps)
     step.decision.float_why = "why of " + program.graph->node(step.node).name;
-  program.arena_bytes = 256;
+  program.arenas[0].bytes = 256;
   return program;
 }
 

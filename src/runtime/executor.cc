@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 
-#include "base/aligned.h"
 #include "base/math.h"
 #include "base/memory.h"
 #include "kernels/kernel.h"
@@ -20,6 +20,7 @@ namespace {
 struct BoundStep {
   BoundKernel kernel;
   bool alone = false;  // on one thread
+  size_t memory = 0;   // of its backend, in Program::arenas
 };
 
 // Where a step reads and writes in one lane. Pointers to inputs and outputs of the model are filled
@@ -27,11 +28,19 @@ struct BoundStep {
 struct StepPointers {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+  std::byte* scratch = nullptr;
+  void* stream = nullptr;
+};
+
+// What a lane has in one of the program's memories.
+struct LaneMemory {
+  std::shared_ptr<std::byte> arena, scratch;
+  std::shared_ptr<void> stream;
 };
 
 // Memory for one run at a time. Lanes share the bound kernels.
 struct Lane {
-  AlignedBuffer arena, scratch;
+  std::vector<LaneMemory> memories;  // by Program::arenas
   std::vector<StepPointers> steps;
   std::vector<int64_t> step_ns;
 };
@@ -114,10 +123,33 @@ struct CopyStep {
   }
 };
 
+// Copies a value between the host's memory and one that is apart.
+struct TransferStep {
+  size_t bytes;
+  const MemorySpace* apart;
+  bool to_host;
+  std::shared_ptr<Failure> failure;
+
+  void Run(const void* const* in, void* const* out, const RunContext& context) const {
+    const auto copy = to_host ? apart->read : apart->write;
+    const Status copied = copy(static_cast<std::byte*>(out[0]),
+                               static_cast<const std::byte*>(in[0]), bytes, context.stream);
+    if (!copied) failure->Note(copied.error());
+  }
+};
+
 // A step whose outputs have no bytes.
 struct NothingStep {
   void Run(const void* const*, void* const*, const RunContext&) const {}
 };
+
+// The index of a memory in Program::arenas.
+size_t MemoryOf(const Program& program, const MemorySpace* space) {
+  size_t m = 0;
+  while (m < program.arenas.size() && program.arenas[m].space != space) ++m;
+  EVOQ_CHECK(m < program.arenas.size(), "{}", space->name);
+  return m;
+}
 
 bool WritesNothing(std::span<const TensorType> outputs) {
   return std::all_of(outputs.begin(), outputs.end(),
@@ -140,6 +172,10 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   if (WritesNothing(outputs)) return BoundKernel::Of(NothingStep{});
   if (step.decision.kernel == kCopyKernel)
     return BoundKernel::Of(CopyStep{static_cast<size_t>(*outputs[0].bytes())});
+  if (step.decision.kernel == kTransferKernel)
+    return BoundKernel::Of(TransferStep{static_cast<size_t>(*outputs[0].bytes()),
+                                        step.backend->memory, step.writes == &kHostMemory,
+                                        failure});
   if (step.decision.kernel == kReferenceKernel) {
     if (!program.evaluator->has(node))
       return Unsupported(
@@ -149,7 +185,7 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
       reference.constants.push_back(constant ? *constant : Tensor());
     return BoundKernel::Of(std::move(reference));
   }
-  const KernelDef* kernel = FindKernel(step.decision.kernel);
+  const KernelDef* kernel = program.target.Find(step.decision.kernel).kernel;
   if (kernel == nullptr) return InvalidInput("unknown kernel '{}'", step.decision.kernel);
   const KernelCall call{node.op, node.attrs, inputs, outputs, constants};
   if (const auto rejection = kernel->reject(call))
@@ -158,6 +194,9 @@ Result<BoundKernel> BindStep(const Program& program, const Step& step, BindOptio
   EVOQ_ASSIGN(BoundKernel bound, kernel->bind(call, options));
   std::optional<Guard> guard = GuardOf(node, inputs);
   if (!guard) return bound;
+  if (step.backend->memory != &kHostMemory)
+    return InvalidInput("kernel {} runs on {}, expected the host: its indices are checked before",
+                        kernel->name, step.backend->name);
   const size_t scratch = bound.scratch_bytes;
   KernelPlan plan = bound.plan;
   return BoundKernel::Of(GuardedStep{std::move(*guard), std::move(bound), failure}, scratch,
@@ -180,6 +219,9 @@ struct Executor::Impl {
   std::vector<const std::byte*> given;                 // the tensors of a run; room for them
   std::vector<std::byte*> results;
   std::vector<KernelPlan> plans;
+  std::vector<size_t> scratch_bytes;  // by Program::arenas
+  // Constants that steps read in a memory that is apart, by its index in Program::arenas.
+  std::map<std::pair<size_t, ValueId>, std::shared_ptr<std::byte>> constants;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 
   explicit Impl(const ExecutorOptions& options)
@@ -190,13 +232,17 @@ struct Executor::Impl {
 
   Status ReadTypes();
   Status CheckMemory(size_t scratch_bytes) const;
+  Status BindSteps();
   Status Bind();
-  void Place(Lane& lane, int32_t step);
+  Status GiveMemory(Lane& lane) const;
+  Result<const std::byte*> ConstantIn(size_t memory, ValueId id);
+  Status Place(Lane& lane, int32_t step);
   void AddPatches(int32_t step);
   Status Check(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   using Inputs = std::span<const std::byte* const>;
   using Outputs = std::span<std::byte* const>;
   void Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs outputs) const;
+  void Wait(size_t memory, void* stream) const;
   template <bool kTimed>
   void RunLane(Lane& lane);
   template <bool kTimed>
@@ -205,25 +251,50 @@ struct Executor::Impl {
   Status Run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
 };
 
-// Points the step to the constants and to the lane's arena.
-void Executor::Impl::Place(Lane& lane, int32_t index) {
+// A constant where steps of this memory read it: the host's as it is stored, others' a copy.
+Result<const std::byte*> Executor::Impl::ConstantIn(size_t memory, ValueId id) {
+  const Tensor& constant = program->graph->value(id).constant;
+  if (memory == 0) return constant.raw();
+  std::shared_ptr<std::byte>& copy = constants[{memory, id}];
+  if (copy == nullptr) {
+    const MemorySpace& space = *program->arenas[memory].space;
+    EVOQ_ASSIGN(copy, space.allocate(constant.bytes()));
+    void* const stream = lanes[0].memories[memory].stream.get();
+    EVOQ_TRY(space.write(copy.get(), constant.raw(), constant.bytes(), stream));
+    if (space.wait != nullptr) {
+      EVOQ_TRY(space.wait(stream));
+    }
+  }
+  return copy.get();
+}
+
+// Points the step to the constants and to the lane's memory.
+Status Executor::Impl::Place(Lane& lane, int32_t index) {
   const Graph& graph = *program->graph;
   const Node& node = graph.node(program->steps[index].node);
   StepPointers& step = lane.steps[index];
+  const size_t memory = steps[index].memory;
+  step.scratch = lane.memories[memory].scratch.get();
+  step.stream = lane.memories[memory].stream.get();
   step.inputs.assign(node.inputs.size(), nullptr);
   step.outputs.assign(node.outputs.size(), nullptr);
+  const auto in_arena = [&](const Placement& place) {
+    return lane.memories[MemoryOf(*program, place.space)].arena.get() + place.offset;
+  };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].valid()) continue;
     const Placement& place = program->placements[node.inputs[i].index];
-    if (place.kind == Placement::Kind::kArena) step.inputs[i] = lane.arena.data() + place.offset;
-    if (place.kind == Placement::Kind::kConstant)
-      step.inputs[i] = graph.value(ValueId{static_cast<int32_t>(place.offset)}).constant.raw();
+    if (place.kind == Placement::Kind::kArena) step.inputs[i] = in_arena(place);
+    if (place.kind == Placement::Kind::kConstant) {
+      EVOQ_ASSIGN(step.inputs[i], ConstantIn(memory, ValueId{static_cast<int32_t>(place.offset)}));
+    }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
     const Placement& place = program->placements[node.outputs[i].index];
-    if (place.kind == Placement::Kind::kArena) step.outputs[i] = lane.arena.data() + place.offset;
+    if (place.kind == Placement::Kind::kArena) step.outputs[i] = in_arena(place);
   }
+  return {};
 }
 
 // Notes where the step reads and writes the caller's tensors.
@@ -271,8 +342,8 @@ Status Executor::Impl::ReadTypes() {
 }
 
 // Refuses a run that cannot get its memory: shapes come from files.
-Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
-  int64_t bytes = (program->arena_bytes + static_cast<int64_t>(scratch_bytes)) *
+Status Executor::Impl::CheckMemory(size_t host_scratch) const {
+  int64_t bytes = (program->arenas[0].bytes + static_cast<int64_t>(host_scratch)) *
                   static_cast<int64_t>(lanes.size());
   for (const auto* types : {&input_types, &output_types}) {
     for (const TensorType& type : *types) bytes += *type.bytes();
@@ -284,32 +355,52 @@ Status Executor::Impl::CheckMemory(size_t scratch_bytes) const {
   return {};
 }
 
+Status Executor::Impl::BindSteps() {
+  steps.resize(program->steps.size());
+  scratch_bytes.assign(program->arenas.size(), 0);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = program->steps[i];
+    steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
+    steps[i].memory = MemoryOf(*program, step.backend->memory);
+    const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
+    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(*program, step, options, failure),
+                                             NodeLabel(program->graph->node(step.node))));
+    size_t& scratch = scratch_bytes[steps[i].memory];
+    scratch = std::max(scratch, steps[i].kernel.scratch_bytes);
+    plans.push_back(steps[i].kernel.plan);
+  }
+  return {};
+}
+
+Status Executor::Impl::GiveMemory(Lane& lane) const {
+  for (size_t m = 0; m < program->arenas.size(); ++m) {
+    const Arena& arena = program->arenas[m];
+    LaneMemory& memory = lane.memories.emplace_back();
+    EVOQ_ASSIGN(memory.arena, arena.space->allocate(static_cast<size_t>(arena.bytes)));
+    EVOQ_ASSIGN(memory.scratch, arena.space->allocate(scratch_bytes[m]));
+    if (arena.space->open_stream == nullptr) continue;
+    EVOQ_ASSIGN(memory.stream, arena.space->open_stream());
+  }
+  std::memset(lane.memories[0].arena.get(), 0, static_cast<size_t>(program->arenas[0].bytes));
+  return {};
+}
+
 Status Executor::Impl::Bind() {
-  const Graph& graph = *program->graph;
+  EVOQ_CHECK(!program->arenas.empty() && program->arenas[0].space == &kHostMemory);
   EVOQ_TRY(ReadTypes());
   // One per thread: any thread may take any sample, also where there are fewer samples than
   // threads.
   lanes.resize(repeats > 1 ? static_cast<size_t>(pool->threads()) : 1);
   EVOQ_TRY(CheckMemory(0));
-  steps.resize(program->steps.size());
-  size_t scratch_bytes = 0;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = program->steps[i];
-    steps[i].alone = step.tuning.threads == 1 || lanes.size() > 1;
-    const BindOptions options{isa, steps[i].alone ? 1 : pool->threads(), {}};
-    EVOQ_ASSIGN(steps[i].kernel, WithContext(BindStep(*program, step, options, failure),
-                                             NodeLabel(graph.node(step.node))));
-    scratch_bytes = std::max(scratch_bytes, steps[i].kernel.scratch_bytes);
-    plans.push_back(steps[i].kernel.plan);
-  }
-  EVOQ_TRY(CheckMemory(scratch_bytes));
+  EVOQ_TRY(BindSteps());
+  EVOQ_TRY(CheckMemory(scratch_bytes[0]));
+  for (Lane& lane : lanes) EVOQ_TRY(GiveMemory(lane));
   for (Lane& lane : lanes) {
-    lane.arena = AlignedBuffer(static_cast<size_t>(program->arena_bytes));
-    std::memset(lane.arena.data(), 0, lane.arena.size());
-    lane.scratch = AlignedBuffer(scratch_bytes);
     lane.steps.resize(steps.size());
     lane.step_ns.resize(steps.size());
-    for (size_t i = 0; i < steps.size(); ++i) Place(lane, static_cast<int32_t>(i));
+    for (size_t i = 0; i < steps.size(); ++i)
+      EVOQ_TRY(WithContext(Place(lane, static_cast<int32_t>(i)),
+                           NodeLabel(program->graph->node(program->steps[i].node))));
   }
   for (size_t i = 0; i < steps.size(); ++i) AddPatches(static_cast<int32_t>(i));
   return {};
@@ -351,6 +442,13 @@ void Executor::Impl::Point(Lane& lane, int64_t repeat, Inputs inputs, Outputs ou
   }
 }
 
+// So that a step's time is its own.
+void Executor::Impl::Wait(size_t memory, void* stream) const {
+  const MemorySpace& space = *program->arenas[memory].space;
+  if (space.wait == nullptr) return;
+  if (const Status done = space.wait(stream); !done) failure->Note(done.error());
+}
+
 template <bool kTimed>
 void Executor::Impl::RunLane(Lane& lane) {
   using Clock = std::chrono::steady_clock;
@@ -360,8 +458,9 @@ void Executor::Impl::RunLane(Lane& lane) {
     const BoundStep& step = steps[i];
     step.kernel.run(step.kernel.state.get(), lane.steps[i].inputs.data(),
                     lane.steps[i].outputs.data(),
-                    {step.alone ? one_thread : *pool, lane.scratch.data()});
+                    {step.alone ? one_thread : *pool, lane.steps[i].scratch, lane.steps[i].stream});
     if constexpr (kTimed) {
+      if (step.memory != 0) Wait(step.memory, lane.steps[i].stream);
       const auto after = Clock::now();
       lane.step_ns[i] +=
           std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
@@ -422,10 +521,9 @@ const std::vector<TensorType>& Executor::input_types() const { return impl_->inp
 const std::vector<TensorType>& Executor::output_types() const { return impl_->output_types; }
 const std::vector<KernelPlan>& Executor::plans() const { return impl_->plans; }
 int64_t Executor::arena_bytes() const {
-  int64_t bytes = 0;
-  for (const Lane& lane : impl_->lanes)
-    bytes += static_cast<int64_t>(lane.arena.size() + lane.scratch.size());
-  return bytes;
+  int64_t bytes = impl_->program->arena_bytes();
+  for (size_t scratch : impl_->scratch_bytes) bytes += static_cast<int64_t>(scratch);
+  return bytes * static_cast<int64_t>(impl_->lanes.size());
 }
 
 Status Executor::Run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "bench/fault_models.h"
+#include "kernels/apart_testing.h"
 #include "models/models.h"
 #include "passes/pass.h"
 #include "program/etm.h"
@@ -45,10 +46,10 @@ bool IsFloatStep(const Graph& graph, const Node& node) {
   return !in.type.quantized() && !out.type.quantized() && in.type.dtype != DType::kBfloat16;
 }
 
-TimedProgram Timed(Graph graph) {
+TimedProgram Timed(Graph graph, const Target& target = Target()) {
   auto model = LowerAndPack(std::move(graph));
   EVOQ_CHECK(model.has_value(), "{}", model ? "" : model.error().message());
-  TimedProgram timed{Must(Compile(*model, kReference), "compile"), {}};
+  TimedProgram timed{Must(Compile(*model, kReference, {}, {}, nullptr, target), "compile"), {}};
   for (const Step& step : timed.program.steps) {
     const Node& node = timed.program.graph->node(step.node);
     StepTime t;
@@ -247,6 +248,15 @@ std::map<std::string, std::function<TimeLedger()>> TimeCases() {
          return LedgerOf(m);
        }},
       {"border-conversion", of(Chain())},
+      {"copy-between-memories",
+       [] {  // Add has a memory of its own: its input is copied there, and its output back.
+         const std::string text = Chain("", "%a", "first: %s: float32[8, 64] = Add(%x, %x)\n");
+         std::string summed = text;
+         summed.replace(summed.find("MatMul(%x"), 9, "MatMul(%s");
+         return BuildTimeLedger(Timed(Parsed(summed)).run(),
+                                Timed(Parsed(summed), Target({&apart::kBackend})).run(), {},
+                                TestLimits());
+       }},
       {"layout-change",
        of(Images("c2: %b: float32[1, 16, 8, 8] = Conv{pads=[1, 1, 1, 1]}(%a, %w2)\noutput %b\n"),
           [](Graph& g) {
@@ -308,6 +318,7 @@ std::map<std::string, double> CostsByHand() {
       {"float-readers", other},
       {"extra-conversion", 2 * quantize},
       {"border-conversion", quantize},
+      {"copy-between-memories", 2},
       {"layout-change", quantize},
       {"other-kernel", 1},
       {"kernel-below-ideal", 0.5},

@@ -12,6 +12,19 @@ extern const ExplainRule kCauseBorderConversion = {
     "border-conversion", LedgerKind::kTime,
     "The model's inputs are quantized and its outputs dequantized at each run.",
     "Feed and read integers, where the caller has them.", 1};
+extern const ExplainRule kCauseCopyBetweenMemories = {
+    .code = kTransferKernel,
+    .ledger = LedgerKind::kTime,
+    .sentence =
+        "Values are copied from one memory to another, because a step that reads them runs "
+        "on another backend.",
+    .fix =
+        "Keep neighbours on one backend: what stands between its steps needs a kernel there, or "
+        "its part is too small to leave the processor for.",
+    .recoverable = 1,
+    .claims = [](const Graph&, const Step& step) {
+      return step.decision.kernel == kTransferKernel;
+    }};
 extern const ExplainRule kCauseLayoutChange = {
     "layout-change", LedgerKind::kTime, "Transposes at the borders of the channels-last part.",
     "Feed channels-last data (N, H, W, C), or remove the operator that needs channels-first.", 1};
