@@ -86,6 +86,9 @@ def check_reader():
 
 JSON_PARSER = "src/base/json_file.cc"
 
+# Folders of one room that do not include each other.
+APART = ("foreign/profiles", "foreign/forecasts")
+
 
 def parsers_of_json(files):
     """Calls of the JSON library's parser outside of ParseJson's file and of tests, whose texts are
@@ -136,6 +139,12 @@ def main():
                 errors.append(
                     f"{path.relative_to(ROOT)}:{number}: room {room} may not include "
                     f"{match.group(1)}"
+                )
+            inside = f"{path.relative_to(ROOT / 'src').parent}/"
+            others = [f for f in APART if f'"{f}/' in line and not inside.startswith(f + "/")]
+            if others and inside.startswith(APART):
+                errors.append(
+                    f"{path.relative_to(ROOT)}:{number}: {inside} may not include {others[0]}"
                 )
     repeated = repeated_types(files)
     errors += parsers_of_json(files)

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ABOUT_NAMES = ("src/ops/", "src/reference/", "src/onnx/", "src/zoo/")
 
 ALLOWED = {  # files: why they name operators
-    "src/doctor/ort_profile.cc": "names in another tool's files",
+    "src/foreign/profiles/ort_profile.cc": "names in another tool's files",
     "src/kernels/activation.cc": "the names that attributes and files have for activations",
     "src/kernels/move/views.cc": "rows of kernels: each names its operator",
     "src/kernels/norm/norm_bf16.cc": "rows of kernels: each names its operator",
@@ -34,15 +34,15 @@ ALLOWED = {  # files: why they name operators
     "src/passes/merge_constants.cc": "a pattern of sums and products",
     "src/passes/products.h": "a pattern of factors and divisors",
     "src/passes/remove_identity.cc": "each operator passes its input on in its own case",
-    "src/placement/qdq.cc": "means whose integer forms other runtimes have",
-    "src/placement/rules/kernels.cc": "operators that other runtimes compute slowly",
-    "src/placement/rules/placement.cc": "operators between whose pairs other runtimes fuse",
-    "src/placement/rules/split.cc": "activations that other runtimes have no integer form of",
-    "src/placement/runtimes/openvino.cc": "what another runtime computes in integers",
-    "src/placement/runtimes/ort_cpu.cc": "what another runtime computes in integers",
-    "src/placement/runtimes/ort_cuda.cc": "what another runtime has kernels for",
-    "src/placement/runtimes/ort_graph.cc": "what another runtime's optimizer does",
-    "src/placement/runtimes/tensorrt.cc": "what another runtime computes in integers",
+    "src/foreign/forecasts/qdq.cc": "means whose integer forms other runtimes have",
+    "src/foreign/forecasts/rules/kernels.cc": "operators that other runtimes compute slowly",
+    "src/foreign/forecasts/rules/placement.cc": "operators between whose pairs other runtimes fuse",
+    "src/foreign/forecasts/rules/split.cc": "activations without an integer form elsewhere",
+    "src/foreign/forecasts/runtimes/openvino.cc": "what another runtime computes in integers",
+    "src/foreign/forecasts/runtimes/ort_cpu.cc": "what another runtime computes in integers",
+    "src/foreign/forecasts/runtimes/ort_cuda.cc": "what another runtime has kernels for",
+    "src/foreign/forecasts/runtimes/ort_graph.cc": "what another runtime's optimizer does",
+    "src/foreign/forecasts/runtimes/tensorrt.cc": "what another runtime computes in integers",
     "src/quant/assume.cc": "a guess of ranges where nothing was measured",
 }
 

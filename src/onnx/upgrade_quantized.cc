@@ -18,7 +18,7 @@ ValueId Dequantize(Upgrade& u, std::string_view suffix, ValueId x, ValueId scale
 }
 
 // The float operator, marked with what the file has: runtimes take an integer operator of the file
-// as it is (src/placement).
+// as it is (src/foreign/forecasts).
 ValueId ApplyFloat(Upgrade& u, const std::string& op, std::vector<ValueId> inputs,
                    Attrs attrs = {}) {
   attrs.Set("evoq.from", u.node().op);

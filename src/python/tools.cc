@@ -16,8 +16,8 @@
 #include "workflow/enter.h"
 #include "workflow/evaluate.h"
 #include "workflow/explain.h"
+#include "workflow/explain_profile.h"
 #include "workflow/explain_target.h"
-#include "workflow/foreign.h"
 #include "workflow/perplexity.h"
 #include "workflow/predict.h"
 

@@ -5,10 +5,10 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "certify/samples.h"
+#include "foreign/forecasts/forecast_text.h"
+#include "foreign/forecasts/qdq.h"
 #include "onnx/onnx.h"
-#include "placement/qdq.h"
 #include "reference/reference.h"
-#include "report/placement_text.h"
 
 namespace evoq {
 

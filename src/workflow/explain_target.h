@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "placement/rule.h"
+#include "foreign/forecasts/rule.h"
 #include "workflow/follow.h"
 #include "workflow/models.h"
 #include "workflow/told.h"
@@ -13,7 +13,7 @@
 namespace evoq {
 
 struct TargetJob {
-  std::string model, target;  // an .onnx; the name of a runtime (placement/runtime.h)
+  std::string model, target;  // an .onnx; the name of a runtime (foreign/forecasts/runtime.h)
   bool fix = false;
   std::string output;             // of `fix`: the .onnx to write
   bool accept_changes = false;    // of `fix`: also make the repairs that change outputs

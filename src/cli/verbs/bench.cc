@@ -2,7 +2,7 @@
 #include "base/threads.h"
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "report/trtexec_export.h"
+#include "foreign/profiles/trtexec_export.h"
 #include "workflow/bench_json.h"
 #include "workflow/measure_regions.h"
 #include "workflow/tuning.h"

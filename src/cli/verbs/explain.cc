@@ -2,9 +2,9 @@
 
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "placement/runtime.h"
+#include "foreign/forecasts/runtime.h"
+#include "workflow/explain_profile.h"
 #include "workflow/explain_target.h"
-#include "workflow/foreign.h"
 
 namespace evoq {
 namespace {

@@ -1,10 +1,10 @@
 #include "cli/common.h"
 #include "cli/verb.h"
-#include "doctor/rule.h"
+#include "foreign/forecasts/rule.h"
+#include "foreign/profiles/rule.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 #include "passes/pass.h"
-#include "placement/rule.h"
 #include "quant/observer.h"
 #include "report/explain_rule.h"
 #include "report/table.h"
@@ -95,7 +95,7 @@ json ListRules(TextTable& table) {
                     {"fix", rule->fix},
                     {"source", "docs/explain.md"}});
   }
-  for (const DoctorRule* rule : AllDoctorRules()) {
+  for (const ProfileRule* rule : AllProfileRules()) {
     table.Row({rule->code, *rule->tool ? rule->tool : "every runtime", rule->sentence});
     rows.push_back({{"code", rule->code},
                     {"tool", rule->tool},

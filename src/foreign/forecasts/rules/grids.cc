@@ -1,0 +1,207 @@
+// Grids of activations that a runtime takes badly or not at all.
+#include <algorithm>
+#include <cmath>
+
+#include "foreign/forecasts/qdq.h"
+#include "foreign/forecasts/rule.h"
+#include "passes/match.h"
+
+namespace evoq {
+namespace {
+
+// ---- an activation behind a pair of its own
+
+std::vector<Fault> FindApart(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!IsClamp(node)) return std::nullopt;
+    const NodeId dequantize = ProducedBy(c.graph, node.input(0), "DequantizeLinear");
+    if (!dequantize.valid() || !OnlyQuantizer(c.graph, node.outputs[0]).valid())
+      return std::nullopt;
+    const NodeId quantize = c.graph.value(c.graph.node(dequantize).input(0)).producer;
+    if (!c.graph.alive(quantize) || !IsQuantize(c.graph.node(quantize))) return std::nullopt;
+    const ValueId x = c.graph.node(quantize).input(0);
+    const NodeId producer = c.graph.value(x).producer;
+    if (!c.graph.alive(producer) ||
+        !(IsWeighted(c.graph.node(producer)) || c.graph.node(producer).op == "Add"))
+      return std::nullopt;
+    const bool alone = c.graph.OnlyUser(c.graph.node(quantize).outputs[0]) == dequantize &&
+                       c.graph.OnlyUser(x) == quantize && c.graph.OnlyUser(node.input(0)) == id;
+    return Fault{.repairable = alone};
+  });
+}
+
+Result<bool> JoinActivation(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const NodeId dequantize = ProducedBy(graph, graph.node(fault.node).input(0), "DequantizeLinear");
+  if (!dequantize.valid()) return false;
+  const NodeId quantize = graph.value(graph.node(dequantize).input(0)).producer;
+  graph.SetInput(fault.node, 0, graph.node(quantize).input(0));
+  return true;
+}
+
+// ---- two pairs in a row
+
+std::vector<Fault> FindDouble(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId, const Node& node) -> std::optional<Fault> {
+    if (!IsQuantize(node)) return std::nullopt;
+    const NodeId dequantize = ProducedBy(c.graph, node.input(0), "DequantizeLinear");
+    if (!dequantize.valid() || c.graph.IsOutput(node.input(0))) return std::nullopt;
+    const NodeId first = c.graph.value(c.graph.node(dequantize).input(0)).producer;
+    return Fault{.repairable = c.graph.alive(first) && IsQuantize(c.graph.node(first))};
+  });
+}
+
+Result<bool> SkipFirstPair(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const NodeId dequantize = ProducedBy(graph, graph.node(fault.node).input(0), "DequantizeLinear");
+  const NodeId first =
+      dequantize.valid() ? graph.value(graph.node(dequantize).input(0)).producer : NodeId{};
+  if (!graph.alive(first) || !IsQuantize(graph.node(first))) return false;
+  graph.SetInput(fault.node, 0, graph.node(first).input(0));
+  return true;
+}
+
+// ---- a Relu or Clip that rounding could do
+
+std::vector<Fault> FindKept(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    const NodeId quantize =
+        c.IsFloat(id) && IsClamp(node) ? OnlyQuantizer(c.graph, node.outputs[0]) : NodeId{};
+    const TensorType* grid = quantize.valid() ? GridOf(c.graph, quantize) : nullptr;
+    if (grid == nullptr || !grid->quant->per_tensor() || !ActivationOf(c.graph, node))
+      return std::nullopt;
+    return Fault{.repairable = DTypeBits(grid->dtype) == 8 && HighOf(*grid) > 0};
+  });
+}
+
+// A grid that begins and ends where the clamp does, or within.
+Result<bool> FitGrid(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const Node& node = graph.node(fault.node);
+  const NodeId quantize = OnlyQuantizer(graph, node.outputs[0]);
+  const TensorType* grid = quantize.valid() ? GridOf(graph, quantize) : nullptr;
+  const auto activation = ActivationOf(graph, node);
+  if (grid == nullptr || !activation) return false;
+  const bool clip = activation->kind == ActivationKind::kClip;
+  const double low = clip ? std::max<double>(LowOf(*grid), activation->alpha) : 0;
+  const double high = clip ? std::min<double>(HighOf(*grid), activation->beta) : HighOf(*grid);
+  if (low > 0 || high < 0 || low == high) return false;
+  Regrid(graph, graph.node(quantize).outputs[0],
+         GridFor(low, high, grid->dtype, false, grid->shape));
+  return true;
+}
+
+// ---- signed activations on x86
+
+bool BesideFloat(const PlacementCase& c, NodeId quantize) {
+  const auto is_float = [&](NodeId id) { return c.graph.alive(id) && c.IsFloat(id); };
+  if (is_float(c.graph.value(c.graph.node(quantize).input(0)).producer)) return true;
+  for (NodeId dequantize : c.graph.value(c.graph.node(quantize).outputs[0]).users) {
+    if (!IsDequantize(c.graph.node(dequantize))) continue;
+    const auto& users = c.graph.value(c.graph.node(dequantize).outputs[0]).users;
+    if (std::any_of(users.begin(), users.end(), is_float)) return true;
+  }
+  return false;
+}
+
+std::vector<Fault> FindSigned(const PlacementCase& c) {
+  bool matters = false;
+  std::vector<Fault> faults =
+      FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+        const TensorType* grid = IsQuantize(node) ? GridOf(c.graph, id) : nullptr;
+        if (grid == nullptr || grid->dtype != DType::kInt8 || !grid->quant->per_tensor())
+          return std::nullopt;
+        matters = matters || BesideFloat(c, id);
+        return Fault{.repairable = !c.graph.IsOutput(node.outputs[0])};
+      });
+  return matters ? faults : std::vector<Fault>();
+}
+
+Result<bool> MakeUnsigned(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const TensorType* grid = GridOf(graph, fault.node);
+  if (grid == nullptr || grid->dtype != DType::kInt8) return false;
+  Regrid(graph, graph.node(fault.node).outputs[0],
+         TensorType(
+             DType::kUint8, grid->shape,
+             QuantParams::PerTensor(grid->quant->scales[0], grid->quant->zero_points[0] + 128)));
+  return true;
+}
+
+// ---- zero points where there may be none
+
+// Also where another rule names the node: TensorRT refuses the file.
+std::vector<Fault> FindAsymmetric(const PlacementCase& c) {
+  std::vector<Fault> faults;
+  for (NodeId id : c.graph.order()) {
+    if (!IsQuantize(c.graph.node(id))) continue;
+    const TensorType* grid = GridOf(c.graph, id);
+    if (grid == nullptr || (grid->dtype == DType::kInt8 && grid->quant->per_tensor() &&
+                            grid->quant->zero_points[0] == 0))
+      continue;
+    faults.push_back({.node = id,
+                      .detail = grid->ToString(),
+                      .repairable = grid->quant->per_tensor() && DTypeBits(grid->dtype) == 8 &&
+                                    !c.graph.IsOutput(c.graph.node(id).outputs[0])});
+  }
+  return faults;
+}
+
+Result<bool> MakeSymmetric(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const TensorType* grid = GridOf(graph, fault.node);
+  if (grid == nullptr || !grid->quant->per_tensor()) return false;
+  Regrid(graph, graph.node(fault.node).outputs[0],
+         GridFor(LowOf(*grid), HighOf(*grid), DType::kInt8, true, grid->shape));
+  return true;
+}
+
+}  // namespace
+
+extern const PlacementRule kPlaceActivationApart = {
+    "activation-apart",
+    "ort-cpu tensorrt openvino",
+    "Q/DQ stand between an operator and its Relu or Clip, which then computes on its own.",
+    "One pair, behind the activation: the operator rounds once and the activation costs nothing.",
+    "ONNX Runtime 1.31 IsClipMadeRedundantByQ; TensorRT 10 Explicit Quantization, fusion with "
+    "activations",
+    FindApart,
+    JoinActivation};
+
+extern const PlacementRule kPlaceDoublePair = {
+    "double-pair",
+    "tensorrt openvino",
+    "A dequantized value is quantized again at once, with other numbers: a requantization that "
+    "nothing needs.",
+    "The second pair alone.",
+    "TensorRT 10 Explicit Quantization; ONNX Runtime 1.31 removes them itself "
+    "(DoubleQDQPairsRemover)",
+    FindDouble,
+    SkipFirstPair};
+
+extern const PlacementRule kPlaceReluKept = {
+    "relu-kept",
+    "ort-cpu",
+    "The scale behind a Relu or Clip reaches beyond its bounds, so that it cannot become part of "
+    "the rounding and the operator before it runs in float.",
+    "A scale that begins at the activation's lower bound (zero point at the type's minimum): it is "
+    "finer, too.",
+    "ONNX Runtime 1.31 IsClipMadeRedundantByQ, ReluQuantFusion",
+    FindKept,
+    FitGrid};
+
+extern const PlacementRule kPlaceSignedActivations = {
+    "signed-activations",
+    "ort-cpu",
+    "Activations are int8: there is no fast int8 x int8 kernel on x86, and what the session cannot "
+    "turn into uint8 by itself runs in float.",
+    "uint8 with zero point + 128: the same numbers.",
+    "ONNX Runtime 1.31 QDQS8ToU8Transformer, ConvSelector with int8_allowed = false",
+    FindSigned,
+    MakeUnsigned};
+
+extern const PlacementRule kPlaceAsymmetricActivations = {
+    "asymmetric-activations",
+    "tensorrt",
+    "Activations have a zero point or are unsigned: TensorRT refuses the file.",
+    "int8 with zero point 0 and the scale of the larger side.",
+    "NVIDIA/TensorRT#2774; TensorRT 10 Working with Quantized Types (symmetric only)",
+    FindAsymmetric,
+    MakeSymmetric};
+
+}  // namespace evoq

@@ -1,0 +1,177 @@
+// Operators that could compute on integers and lack a pair on an input or on their result.
+#include <algorithm>
+
+#include "foreign/forecasts/complete.h"
+#include "foreign/forecasts/qdq.h"
+#include "foreign/forecasts/rule.h"
+#include "quant/plan.h"
+
+namespace evoq {
+namespace {
+
+bool Is(const Node& node, std::initializer_list<const char*> ops) {
+  return node.domain.empty() &&
+         std::any_of(ops.begin(), ops.end(), [&](const char* op) { return node.op == op; });
+}
+
+// ONNX Runtime has one integer operator for each float one and wants its result quantized; the
+// others look at inputs.
+bool NeedsOutput(const PlacementCase& c) { return c.IsFor("ort-cpu"); }
+
+std::vector<Fault> FindIncomplete(const PlacementCase& c,
+                                  bool (*of_kind)(const Graph&, const Node&)) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!c.IsFloat(id) || !of_kind(c.graph, node) || !TouchesIntegers(c.graph, node))
+      return std::nullopt;
+    const Missing missing = MissingPairs(c.graph, node);
+    if (missing.inputs.empty() &&
+        !(missing.output && NeedsOutput(c) && LeadsToIntegers(c.graph, node.outputs[0])))
+      return std::nullopt;
+    Fault fault;
+    for (size_t i : missing.inputs)
+      fault.detail += (fault.detail.empty() ? "input " : ", input ") + std::to_string(i);
+    if (missing.output && NeedsOutput(c))
+      fault.detail += fault.detail.empty() ? "result" : ", result";
+    fault.repairable = PlanCompletion(c.graph, node, missing, NeedsOutput(c)).complete;
+    return fault;
+  });
+}
+
+Result<bool> Complete(Graph& graph, const PlacementCase& c, const Fault& fault) {
+  return CompletePairs(graph, fault.node, NeedsOutput(c));
+}
+
+bool IsSum(const Graph& graph, const Node& node) {
+  return Is(node, {"Add"}) && IsActivation(graph, node.input(0)) &&
+         IsActivation(graph, node.input(1));
+}
+bool IsConcat(const Graph&, const Node& node) { return Is(node, {"Concat"}); }
+bool IsPooling(const Graph&, const Node& node) { return IsAverage(node); }
+bool IsMove(const Graph&, const Node& node) {
+  return Is(node, {"MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice",
+                   "Gather", "Expand", "Tile", "Split"}) ||
+         (Is(node, {"Resize"}) && node.attrs.String("mode", "nearest") == "nearest");
+}
+
+std::vector<Fault> FindResidual(const PlacementCase& c) { return FindIncomplete(c, IsSum); }
+std::vector<Fault> FindConcat(const PlacementCase& c) { return FindIncomplete(c, IsConcat); }
+std::vector<Fault> FindPooling(const PlacementCase& c) { return FindIncomplete(c, IsPooling); }
+std::vector<Fault> FindMove(const PlacementCase& c) { return FindIncomplete(c, IsMove); }
+
+// An operator that moves values, with other numbers on its result than on its input.
+std::vector<Fault> FindGridChange(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!c.IsFloat(id) || !IsMove(c.graph, node) || node.outputs.size() != 1) return std::nullopt;
+    const TensorType* from = ReadGrid(c.graph, node.input(0));
+    const NodeId quantize = OnlyQuantizer(c.graph, node.outputs[0]);
+    const TensorType* to = quantize.valid() ? GridOf(c.graph, quantize) : nullptr;
+    if (from == nullptr || to == nullptr || !from->quant->per_tensor() || SameGrid(*from, *to))
+      return std::nullopt;
+    return Fault{.repairable = !c.graph.IsOutput(c.graph.node(quantize).outputs[0])};
+  });
+}
+
+Result<bool> TakeInputGrid(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const Node& node = graph.node(fault.node);
+  const TensorType* from = ReadGrid(graph, node.input(0));
+  const NodeId quantize = OnlyQuantizer(graph, node.outputs[0]);
+  if (from == nullptr || !quantize.valid()) return false;
+  Regrid(graph, graph.node(quantize).outputs[0], TensorType(*from));
+  return true;
+}
+
+// A result that is quantized for some readers and read as it is by others.
+std::vector<Fault> FindReadTwice(const PlacementCase& c) {
+  return FaultsWhere(c, [&](NodeId id, const Node& node) -> std::optional<Fault> {
+    if (!c.IsFloat(id) || node.outputs.size() != 1) return std::nullopt;
+    if (!IsWeighted(node) && !IsClamp(node) &&
+        !Is(node, {"Add", "Mul", "AveragePool", "GlobalAveragePool"}))
+      return std::nullopt;
+    const auto& users = c.graph.value(node.outputs[0]).users;
+    const auto quantizers = std::count_if(
+        users.begin(), users.end(), [&](NodeId user) { return IsQuantize(c.graph.node(user)); });
+    const bool others =
+        quantizers < static_cast<long>(users.size()) || c.graph.IsOutput(node.outputs[0]);
+    if (quantizers == 0 || (quantizers == 1 && !others)) return std::nullopt;
+    return Fault{.repairable = quantizers == 1};
+  });
+}
+
+Result<bool> ReadThroughPair(Graph& graph, const PlacementCase&, const Fault& fault) {
+  const ValueId y = graph.node(fault.node).outputs[0];
+  for (NodeId user : std::vector<NodeId>(graph.value(y).users)) {
+    const TensorType* grid = IsQuantize(graph.node(user)) ? GridOf(graph, user) : nullptr;
+    if (grid == nullptr) continue;
+    MoveReaders(graph, y, AddPair(graph, y, TensorType(*grid)), true);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+extern const PlacementRule kPlaceResidualNotQuantized = {
+    "residual-not-quantized",
+    "ort-cpu tensorrt openvino",
+    "A sum of two activations reads at least one of them in float, so the branches around it are "
+    "converted to float and back.",
+    "Q/DQ on the shortcut too (the pair that its convolution reads serves both); for ONNX Runtime "
+    "on both addends and on the sum.",
+    "NVIDIA/TensorRT#1992; TensorRT 10 Explicit Quantization, placement; ONNX Runtime 1.31 "
+    "BinarySelector",
+    FindResidual,
+    Complete};
+
+extern const PlacementRule kPlaceConcatNotQuantized = {
+    "concat-not-quantized",
+    "ort-cpu tensorrt openvino",
+    "A Concat reads a part in float, so all parts are joined in float.",
+    "Q/DQ on every part and on the result: parts that nothing else determines take the result's "
+    "scale.",
+    "ONNX Runtime 1.31 InputVariadicSelector; TensorRT 10 Explicit Quantization; OpenVINO 2025 "
+    "ConcatTransformation",
+    FindConcat,
+    Complete};
+
+extern const PlacementRule kPlacePoolingInFloat = {
+    "pooling-in-float",
+    "ort-cpu tensorrt openvino",
+    "Average pooling runs in float beside integer operators: four times the bytes, and "
+    "conversions.",
+    "Q/DQ before the pooling, global pooling included; behind it, its input's scale serves.",
+    "ONNX Runtime 1.31 UnarySelector; TensorRT 10 Explicit Quantization, placement; OpenVINO 2025 "
+    "AvgPoolTransformation",
+    FindPooling,
+    Complete};
+
+extern const PlacementRule kPlaceMoveInFloat = {
+    "move-in-float",
+    "ort-cpu tensorrt openvino",
+    "An operator that only moves or selects values (MaxPool, Resize nearest, Reshape, Transpose, "
+    "...) has Q/DQ on one side only and moves floats.",
+    "The same pair on its other side: integers pass through it unchanged.",
+    "ONNX Runtime 1.31 DropQDQNodesSelector, CanNodePropagate; TensorRT 10 Q/DQ propagation",
+    FindMove,
+    Complete};
+
+extern const PlacementRule kPlaceGridChange = {
+    "grid-change",
+    "ort-cpu",
+    "An operator that only moves values has different scales or zero points on its two sides, so "
+    "it runs in float.",
+    "The input's scale and zero point on the result too: it holds the same numbers.",
+    "ONNX Runtime 1.31 IsQDQPairSupported",
+    FindGridChange,
+    TakeInputGrid};
+
+extern const PlacementRule kPlaceOutputReadTwice = {
+    "output-read-twice",
+    "ort-cpu tensorrt openvino",
+    "The result is quantized for one reader and read in float by another, so the operator writes "
+    "float.",
+    "Let every reader read the quantized value (through its DequantizeLinear).",
+    "ONNX Runtime 1.31 NodeGroupSelector::CheckQDQNodes; NVIDIA/TensorRT#1992",
+    FindReadTwice,
+    ReadThroughPair};
+
+}  // namespace evoq

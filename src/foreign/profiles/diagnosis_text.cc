@@ -1,0 +1,149 @@
+#include "foreign/profiles/diagnosis_text.h"
+
+#include <algorithm>
+
+#include "base/printable.h"
+#include "base/text.h"
+#include "report/known.h"
+#include "report/table.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+json RunJson(const ForeignRun& run) {
+  json groups;
+  for (int g = 0; g < kLayerGroups; ++g)
+    groups[LayerGroupName(static_cast<LayerGroup>(g))] = run.GroupMs(static_cast<LayerGroup>(g));
+  return {{"tool", run.tool},
+          {"path", run.path},
+          {"device", run.device},
+          {"end_to_end_ms", Known(run.end_to_end_ms)},
+          {"layer_sum_ms", run.layer_sum_ms},
+          {"layers", run.layers.size()},
+          {"weight_bytes", Known(run.weight_bytes)},
+          {"groups", groups}};
+}
+
+std::string Headline(const char* label, const ForeignRun& run) {
+  std::string out = FormatPrintable("{}: {} of {}{}{}: ", label, run.tool, run.path,
+                                    run.device.empty() ? "" : " on ", run.device);
+  if (run.end_to_end_ms > 0) out += fmt::format("{} ms end to end, ", MsText(run.end_to_end_ms));
+  out += fmt::format("{} layers, {} ms in sum", run.layers.size(), MsText(run.layer_sum_ms));
+  if (run.end_to_end_ms > 0 && run.layer_sum_ms > run.end_to_end_ms)
+    out += fmt::format(" (the profiler's own cost is {} ms of it)",
+                       MsText(run.layer_sum_ms - run.end_to_end_ms));
+  if (run.weight_bytes > 0) out += fmt::format(", weights {}", HumanBytes(run.weight_bytes));
+  return out + "\n";
+}
+
+std::string LayerList(const std::vector<std::string>& layers) {
+  std::string out;
+  constexpr size_t kShown = 4;
+  for (size_t i = 0; i < layers.size() && i < kShown; ++i)
+    out += (i ? ", " : "") + (layers[i].size() > 48 ? layers[i].substr(0, 45) + "..." : layers[i]);
+  if (layers.size() > kShown) out += fmt::format(" and {} more", layers.size() - kShown);
+  return out;
+}
+
+std::string GroupTable(const ForeignRun& run, const ForeignRun* baseline) {
+  TextTable table(baseline ? std::vector<std::string>{"group", ">baseline ms", ">ms", ">delta ms"}
+                           : std::vector<std::string>{"group", ">ms", ">share"});
+  for (int g = 0; g < kLayerGroups; ++g) {
+    const auto group = static_cast<LayerGroup>(g);
+    const double ms = run.GroupMs(group);
+    const double before = baseline ? baseline->GroupMs(group) : 0;
+    if (ms == 0 && before == 0) continue;
+    if (baseline) {
+      table.Row({LayerGroupName(group), fmt::format("{:.3f}", before), fmt::format("{:.3f}", ms),
+                 fmt::format("{:+.3f}", ms - before)});
+    } else {
+      table.Row({LayerGroupName(group), fmt::format("{:.3f}", ms),
+                 fmt::format("{:.1f}%", 100 * ms / std::max(run.layer_sum_ms, 1e-9))});
+    }
+  }
+  if (baseline)
+    table.Row({"sum of layers", fmt::format("{:.3f}", baseline->layer_sum_ms),
+               fmt::format("{:.3f}", run.layer_sum_ms),
+               fmt::format("{:+.3f}", run.layer_sum_ms - baseline->layer_sum_ms)});
+  return table.ToString();
+}
+
+}  // namespace
+
+json ToJson(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& diagnosis) {
+  json out = RunJson(run);
+  json findings = json::array(), causes = json::array();
+  double lost = 0;
+  for (const Finding& f : diagnosis.findings) {
+    findings.push_back({{"code", f.rule->code},
+                        {"ms", f.ms},
+                        {"layers", f.layers},
+                        {"sentence", f.rule->sentence},
+                        {"fix", f.rule->fix},
+                        {"source", f.rule->source}});
+    if (!f.rule->doubt)
+      causes.push_back({{"code", f.rule->code},
+                        {"ms", f.ms},
+                        {"steps", f.layers},
+                        {"sentence", f.rule->sentence},
+                        {"fix", f.rule->fix}});
+    lost += f.ms;
+  }
+  out["findings"] = findings;
+  if (baseline == nullptr) return out;
+  out["baseline"] = RunJson(*baseline);
+  json delta;
+  for (int g = 0; g < kLayerGroups; ++g) {
+    const auto group = static_cast<LayerGroup>(g);
+    delta[LayerGroupName(group)] = run.GroupMs(group) - baseline->GroupMs(group);
+  }
+  delta["layer_sum_ms"] = run.layer_sum_ms - baseline->layer_sum_ms;
+  if (run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0)
+    delta["end_to_end_ms"] = run.end_to_end_ms - baseline->end_to_end_ms;
+  else
+    delta["end_to_end_ms"] = nullptr;
+  out["delta"] = delta;
+  causes.push_back({{"code", "kernel-below-ideal"},
+                    {"ms", diagnosis.below_ideal_ms},
+                    {"steps", json::array()},
+                    {"sentence",
+                     "The other layers against their time in the baseline, scaled by the bits they "
+                     "could compute in."},
+                    {"fix", ""}});
+  out["time"] = {
+      {"float_ms", baseline->layer_sum_ms},
+      {"ideal_ms", diagnosis.ideal_ms},
+      {"actual_ms", run.layer_sum_ms},
+      {"causes", causes},
+      {"unexplained_ms", run.layer_sum_ms - diagnosis.ideal_ms - diagnosis.below_ideal_ms - lost}};
+  return out;
+}
+
+std::string ToText(const ForeignRun& run, const ForeignRun* baseline, const Diagnosis& diagnosis) {
+  std::string out;
+  if (baseline) out += Headline("baseline", *baseline);
+  out += Headline(baseline ? "this run" : "run", run);
+  if (baseline && run.end_to_end_ms > 0 && baseline->end_to_end_ms > 0) {
+    const double ratio = baseline->end_to_end_ms / run.end_to_end_ms;
+    out += ratio >= 1 ? fmt::format("{:.2f}x faster than the baseline\n", ratio)
+                      : fmt::format("{:.1f}% slower than the baseline\n", 100 * (1 / ratio - 1));
+  }
+  out += "\n" + GroupTable(run, baseline) + "\n";
+  if (!run.detailed && run.tool == "trtexec")
+    out += "only names of layers are known: with --profilingVerbosity=detailed more can be told\n";
+  if (diagnosis.findings.empty()) return out + "no known fault found\n";
+  TextTable table({">ms lost", ">layers", "cause", "where"});
+  for (const Finding& f : diagnosis.findings)
+    table.Row({f.rule->doubt ? "?" : fmt::format("{:.3f}", f.ms), std::to_string(f.layers.size()),
+               f.rule->code, LayerList(f.layers)});
+  out += table.ToString();
+  for (const Finding& f : diagnosis.findings)
+    out += fmt::format("\n{}: {}\n  {}: {}\n  source: {}\n", f.rule->code, f.rule->sentence,
+                       f.rule->doubt ? "to know" : fmt::format("fix ({:.3f} ms)", f.ms),
+                       f.rule->fix, f.rule->source);
+  return out;
+}
+
+}  // namespace evoq

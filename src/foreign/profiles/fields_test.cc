@@ -1,0 +1,283 @@
+// What each field of another runtime's file becomes, also where it is missing or odd.
+#include <gtest/gtest.h>
+
+#include "foreign/profiles/test_files.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+class ProfileFields : public ProfileFiles {
+ protected:
+  // One layer of a trtexec engine: its object in the layer information.
+  ForeignLayer Trtexec(json layer) {
+    if (!layer.contains("Name")) layer["Name"] = "layer";
+    Write("profile.json", {{{"count", 1}}, {{"name", layer["Name"]}, {"averageMs", 1}}});
+    Write("layers.json", {{"Layers", {layer}}});
+    const auto run = Source("trtexec").read(folder_.string());
+    EXPECT_TRUE(run) << run.error().message();
+    return run ? run->layers.at(0) : ForeignLayer();
+  }
+  std::string Error(const std::string& path) const {
+    const auto run = Source("trtexec").read(path);
+    return run ? "" : run.error().message();
+  }
+  // One node of an ONNX Runtime profile.
+  ForeignLayer Ort(const std::string& op, const json& inputs, const json& more = json::object()) {
+    json args = {{"op_name", op}, {"node_index", "0"}, {"input_type_shape", inputs}};
+    args.update(more);
+    const auto run =
+        Source("onnxruntime")
+            .read(Write("ort.json", {{{"name", "n_kernel_time"}, {"dur", 1}, {"args", args}}}));
+    EXPECT_TRUE(run) << run.error().message();
+    return run ? run->layers.at(0) : ForeignLayer();
+  }
+};
+
+json Tensor(const std::string& format) {
+  return {{"Name", format}, {"Dimensions", {1, 8}}, {"Format/Datatype", format}};
+}
+
+// Whether the sum of two activations is part of a convolution, by its operators' names.
+TEST_F(ProfileFields, SumsInConvolutions) {
+  for (const auto& [name, adds] :
+       std::vector<std::pair<const char*, bool>>{{"/c/Conv + /layer1/Add", true},
+                                                 {"Conv_1 + Add_36", true},
+                                                 {"c/Conv + block1/add", true},
+                                                 {"c/Conv + model/AddV2", true},
+                                                 {"/c/Conv + PWN(/a/Add)", true},
+                                                 {"/c/Conv + model/BiasAdd", false},
+                                                 {"/c/Conv + /a/Address", false},
+                                                 {"/c/Conv", false}}) {
+    EXPECT_EQ(Trtexec({{"Name", name}, {"LayerType", "CaskConvolution"}}).has_residual, adds)
+        << name;
+    EXPECT_FALSE(Trtexec({{"Name", name}, {"LayerType", "PointWise"}}).has_residual) << name;
+  }
+  const auto inputs = [&](const char* type, int count) {
+    json layer = {{"LayerType", type}, {"Inputs", json::array()}};
+    for (int i = 0; i < count; ++i) layer["Inputs"].push_back(Tensor("Int8"));
+    return Trtexec(layer).has_residual;
+  };
+  EXPECT_FALSE(inputs("CaskConvolution", 1));
+  EXPECT_TRUE(inputs("CaskConvolution", 2));
+  EXPECT_FALSE(inputs("PointWise", 2));
+}
+
+// What a reformat does, by the formats on both sides, else by its name.
+TEST_F(ProfileFields, ConversionsByFormats) {
+  const struct {
+    const char *from, *to, *origin;
+    Conversion conversion;
+  } rows[] = {
+      {"Float", "Int8", "", Conversion::kQuantize},
+      {"Half", "FP8", "", Conversion::kQuantize},
+      {"Float", "Int4", "", Conversion::kQuantize},
+      {"Int8", "Float", "", Conversion::kDequantize},
+      {"FP8", "Half", "QDQ", Conversion::kDequantize},
+      {"Int8", "Int8", "", Conversion::kReformat},
+      {"Float", "Half", "", Conversion::kReformat},
+      {"Float", "Half", "QDQ", Conversion::kQuantize},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(Trtexec({{"LayerType", "Reformat"},
+                       {"Origin", row.origin},
+                       {"Inputs", {Tensor(row.from)}},
+                       {"Outputs", {Tensor(row.to)}}})
+                  .conversion,
+              row.conversion)
+        << row.from << " " << row.to;
+  }
+  EXPECT_EQ(Trtexec({{"LayerType", "CaskConvolution"},
+                     {"Inputs", {Tensor("Float")}},
+                     {"Outputs", {Tensor("Int8")}}})
+                .conversion,
+            Conversion::kNone);
+  for (const auto& [name, conversion] :
+       {std::pair{"/a/DequantizeLinear", Conversion::kDequantize},
+        {"/a/QuantizeLinear", Conversion::kQuantize},
+        {"Reformatting CopyNode for Input Tensor 0 to x", Conversion::kReformat}}) {
+    EXPECT_EQ(Trtexec({{"Name", name}}).conversion, conversion) << name;
+    EXPECT_EQ(Trtexec({{"Name", name}, {"Inputs", {Tensor("Float")}}}).conversion, conversion)
+        << name << ", of which one side is not told";
+  }
+}
+
+TEST_F(ProfileFields, TensorsWeightsAndKernels) {
+  const ForeignLayer layer = Trtexec(
+      {{"LayerType", "CaskConvolution"},
+       {"TacticName", "sm80"},
+       {"Inputs",
+        {{{"Name", "x"}, {"Dimensions", {"N", 3}}, {"Format", "Linear"}, {"Datatype", "Half"}}}},
+       {"Outputs", {Tensor("Int8")}},
+       {"Weights", {{"Type", "Int4"}, {"Count", 10}}},
+       {"Kernel", {3, "n"}}});
+  EXPECT_EQ(layer.type, "CaskConvolution");
+  EXPECT_EQ(layer.where, "sm80");
+  ASSERT_EQ(layer.inputs.size(), 1u);
+  EXPECT_EQ(layer.inputs[0].name, "x");
+  EXPECT_EQ(layer.inputs[0].dims, (std::vector<int64_t>{-1, 3}));
+  EXPECT_EQ(layer.inputs[0].format, "Linear Half");
+  EXPECT_EQ(layer.inputs[0].precision, "fp16");
+  EXPECT_EQ(layer.outputs[0].precision, "int8");
+  EXPECT_EQ(layer.weight_bytes, 5);
+  EXPECT_EQ(layer.weight_count, 10);
+  EXPECT_EQ(layer.kernel, (std::vector<int64_t>{3, -1}));
+  EXPECT_EQ(layer.precision, "int4");
+  // Up to 10^15, of elements and of bytes.
+  for (const auto& [count, known] : {std::pair{9e14, true}, {1.1e15, false}, {0.0, false}}) {
+    const ForeignLayer odd = Trtexec({{"Weights", {{"Type", "Int8"}, {"Count", count}}}});
+    EXPECT_EQ(odd.weight_count, known ? static_cast<int64_t>(count) : 0);
+    EXPECT_EQ(odd.weight_bytes, known ? static_cast<int64_t>(count) : 0);
+  }
+}
+
+TEST_F(ProfileFields, FilesOfAnEngine) {
+  Write("profile.json", {{{"count", 4}},
+                         {{"name", "a"}, {"timeMs", 2}},
+                         {{"name", "b"}, {"averageMs", 0}, {"timeMs", 7}}});
+  Write("times.json", {{{"latencyMs", 0}},
+                       {{"latencyMs", -1}},
+                       {{"latencyMs", 4}, {"computeMs", 9}},
+                       {{"latencyMs", 5}}});
+  Write("device.json", {{"device_information", {{"Selected Device", "L4"}}}});
+  Write("layers.json", {{"Layers", {"a", "b"}}});
+  const auto run = Source("trtexec").read(folder_.string());
+  ASSERT_TRUE(run) << run.error().message();
+  EXPECT_EQ(run->device, "L4");
+  EXPECT_EQ(run->tool, "trtexec");
+  EXPECT_EQ(run->path, folder_.string());
+  EXPECT_FALSE(run->detailed) << "names alone";
+  EXPECT_EQ(run->layers[0].ms, 0.5);
+  EXPECT_EQ(run->layers[1].ms, 0) << "which is a time";
+  EXPECT_EQ(run->end_to_end_ms, 4) << "of 0, 4 and 5";
+  // A profile that is named itself has nothing beside it.
+  EXPECT_EQ(Source("trtexec").read(At("profile.json"))->device, "");
+  Write("more.json", {{"Layers", {"a"}}});
+  EXPECT_EQ(Error(folder_.string()),
+            At("more.json") + ": a second layer-info file beside " + At("layers.json"));
+  Clear();
+  Write("profile.json", {{{"count", 0}}, {{"name", "a"}, {"timeMs", 2}}});
+  EXPECT_EQ(Error(folder_.string()),
+            At("profile.json") + ": entry 1 (a): averageMs is missing or negative");
+  Write("profile.json", {{{"count", 1}}, {{"name", ""}, {"averageMs", 2}}});
+  EXPECT_EQ(Error(folder_.string()), At("profile.json") + ": entry 1 has no name");
+}
+
+// Where an operator's weights stand, and how many they are.
+TEST_F(ProfileFields, WeightsOfOrtNodes) {
+  const auto inputs = [](const std::vector<std::vector<int64_t>>& dims) {
+    json list = json::array();
+    for (const auto& d : dims) list.push_back({{"int8", d}});
+    return list;
+  };
+  const struct {
+    const char* op;
+    std::vector<std::vector<int64_t>> dims;
+    int64_t count;
+    std::vector<int64_t> kernel;
+  } rows[] = {
+      {"Conv", {{1, 3, 8, 8}, {16, 3, 5, 7}}, 16 * 3 * 5 * 7, {5, 7}},
+      {"ConvInteger", {{1, 3, 8, 8}, {16, 3, 1, 1}}, 48, {1, 1}},
+      {"QLinearConv", {{1, 3, 8, 8}, {}, {}, {4, 3, 3, 3}}, 108, {3, 3}},
+      {"QLinearConv", {{1, 3, 8, 8}, {}, {4, 3, 3, 3}}, 0, {}},
+      {"QLinearMatMul", {{5, 6}, {}, {}, {6, 7}}, 42, {}},
+      {"QGemm", {{5, 6}, {}, {}, {6, 8}}, 48, {}},
+      {"MatMul", {{5, 6}, {6, 7}}, 42, {}},
+      {"MatMul", {{2, 5, 6}, {2, 6, 7}}, 84, {}},
+      {"Gemm", {{5, 6}}, 0, {}},
+      {"Conv", {{1, 3, 8, 8}, {}}, 0, {}},
+      {"Conv", {{1, 3, 8, 8}, {16, 0, 3, 3}}, 0, {}},
+      {"Conv", {{1, 3, 8, 8}, {16, -1, 3, 3}}, 0, {}},
+      {"Conv", {{1}, {int64_t{1} << 40, int64_t{1} << 40, 3}}, 0, {}},
+      {"Conv", {{1, 3, 8, 8}, {16, 3}}, 48, {}},
+      {"Add", {{5, 6}, {5, 6}}, 0, {}},
+  };
+  for (const auto& row : rows) {
+    const ForeignLayer layer = Ort(row.op, inputs(row.dims));
+    EXPECT_EQ(layer.weight_count, row.count) << row.op;
+    EXPECT_EQ(layer.kernel, row.kernel) << row.op;
+  }
+  for (const auto& [text, bytes] :
+       {std::pair{"12", 12}, {"1", 1}, {"0", 0}, {"-4", 0}, {"x", 0}, {"", 0}})
+    EXPECT_EQ(Ort("Conv", inputs({}), {{"parameter_size", text}}).weight_bytes, bytes) << text;
+  EXPECT_FALSE(Ort("FusedConv", inputs({{1}, {1}, {1}})).has_residual);
+  EXPECT_TRUE(Ort("FusedConv", inputs({{1}, {1}, {1}, {1}})).has_residual);
+  EXPECT_FALSE(Ort("Conv", inputs({{1}, {1}, {1}, {1}})).has_residual);
+  const ForeignLayer odd = Ort("Relu", {json::object(), {{"float", {"N", 2}}}, 7});
+  ASSERT_EQ(odd.inputs.size(), 3u);
+  EXPECT_EQ(odd.inputs[1].dims, (std::vector<int64_t>{-1, 2}));
+  EXPECT_EQ(odd.inputs[1].precision, "fp32");
+  EXPECT_EQ(odd.precision, "") << "of the first input, which says nothing";
+}
+
+TEST_F(ProfileFields, ConversionsOfOrtNodes) {
+  for (const auto& [op, conversion] : {std::pair{"MemcpyToHost", Conversion::kCopy},
+                                       {"MemcpyFromHost", Conversion::kCopy},
+                                       {"QuantizeLinear", Conversion::kQuantize},
+                                       {"DynamicQuantizeLinear", Conversion::kQuantize},
+                                       {"DequantizeLinear", Conversion::kDequantize},
+                                       {"ReorderInput", Conversion::kReformat},
+                                       {"Cast", Conversion::kReformat},
+                                       {"CastLike", Conversion::kNone},
+                                       {"Conv", Conversion::kNone}})
+    EXPECT_EQ(Ort(op, json::array()).conversion, conversion) << op;
+}
+
+// The rule on constants that are dequantized: as many bytes of parameters as elements, or half of
+// it for 4 bits; more than one element.
+TEST_F(ProfileFields, ConstantsThatAreDequantized) {
+  const auto found = [&](std::vector<int64_t> dims, const char* bytes) {
+    ForeignRun run;
+    run.tool = "onnxruntime";
+    run.layers = {ForeignLayer(),
+                  Ort("DequantizeLinear", {{{"int8", dims}}}, {{"parameter_size", bytes}})};
+    return LostBy(Diagnose(run, nullptr)).count("weights-dequantized-each-run") > 0;
+  };
+  for (ForeignLayer layer : {Ort("DequantizeLinear", {{{"int8", {8}}}})})
+    EXPECT_NEAR(layer.ms, 1e-3, 1e-12) << "a microsecond: enough to be told";
+  EXPECT_TRUE(found({10, 10}, "100"));
+  EXPECT_TRUE(found({10, 10}, "50"));
+  EXPECT_FALSE(found({10, 10}, "49"));
+  EXPECT_FALSE(found({1}, "4"));
+  EXPECT_TRUE(found({2}, "1"));
+  EXPECT_FALSE(found({10, 10}, "0"));
+}
+
+TEST_F(ProfileFields, SummariesOfBenchmarkApp) {
+  const json node = {{"name", "a"},
+                     {"status", "EXECUTED"},
+                     {"node_type", "Convolution"},
+                     {"exec_type", "x_I8"},
+                     {"real_time", 2}};
+  Write("benchmark_report.json", {{"execution_results", {{"latency_median", 9.5}}},
+                                  {"configuration_setup", {{"target_device", "beside"}}}});
+  const auto read = [&](const json& report) {
+    const auto run = Source("benchmark_app").read(Write("r.json", report));
+    EXPECT_TRUE(run) << run.error().message();
+    return run.value_or(ForeignRun());
+  };
+  const json nodes = {{"nodes", {node}}};
+  ForeignRun run = read({{"avg_performance", nodes}});
+  EXPECT_EQ(run.end_to_end_ms, 9.5) << "a number, of the file beside it";
+  EXPECT_EQ(run.device, "beside");
+  EXPECT_TRUE(run.detailed);
+  EXPECT_EQ(run.layer_sum_ms, 2);
+  run = read({{"avg_performance", nodes},
+              {"execution_results", {{"latency_median", "4.5"}}},
+              {"configuration_setup", {{"target_device", "own"}}}});
+  EXPECT_EQ(run.end_to_end_ms, 4.5) << "its own";
+  EXPECT_EQ(run.device, "own");
+  // A summary that is no object says nothing.
+  Write("benchmark_report.json", json::array({1}));
+  run = read({{"avg_performance", nodes}});
+  EXPECT_EQ(run.end_to_end_ms, 0);
+  EXPECT_EQ(run.device, "");
+  // The same node of three runs, each a third.
+  run = read({{"detailed_performance", {nodes, nodes, nodes}}});
+  ASSERT_EQ(run.layers.size(), 1u);
+  EXPECT_NEAR(run.layers[0].ms, 2, 1e-12);
+}
+
+}  // namespace
+}  // namespace evoq

@@ -1,0 +1,140 @@
+// ONNX Runtime's profile (SessionOptions::EnableProfiling): Chrome trace events. A node's time is
+// the event "NAME_kernel_time" with args op_name, provider, input_type_shape, output_type_shape,
+// parameter_size; a whole run is "model_run".
+#include <algorithm>
+#include <map>
+
+#include "base/json_file.h"
+#include "base/median.h"
+#include "foreign/profiles/source.h"
+
+namespace evoq {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSuffix = "_kernel_time";
+
+// [{"float": [1, 3, 224, 224]}, ...]
+std::vector<ForeignTensor> ReadTensors(const json& list) {
+  std::vector<ForeignTensor> tensors;
+  for (const json& entry : list) {
+    ForeignTensor tensor;
+    if (entry.is_object() && !entry.empty()) {
+      tensor.format = entry.begin().key();
+      tensor.precision = PrecisionIn(tensor.format);
+      if (entry.begin()->is_array()) {
+        for (const json& d : *entry.begin())
+          tensor.dims.push_back(d.is_number_integer() ? d.get<int64_t>() : -1);
+      }
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+Conversion ConversionOf(const std::string& op) {
+  if (op.starts_with("Memcpy")) return Conversion::kCopy;
+  if (op == "QuantizeLinear" || op == "DynamicQuantizeLinear") return Conversion::kQuantize;
+  if (op == "DequantizeLinear") return Conversion::kDequantize;
+  return op.starts_with("Reorder") || op == "Cast" ? Conversion::kReformat : Conversion::kNone;
+}
+
+// Sizes are numbers written as strings.
+int64_t SizeOf(const json& args, const char* key) {
+  const int64_t size = std::strtoll(JsonText(args, key).c_str(), nullptr, 10);
+  return size > 0 ? size : 0;
+}
+
+// Which input holds the weights: of operators on quantized tensors the fourth, behind the first
+// one's scale and zero point.
+size_t WeightInput(const std::string& op) {
+  return op.starts_with("QLinear") || op == "QGemm" ? 3 : 1;
+}
+
+// Number and kernel of the weights of a convolution ([M, C / groups, kernel...]) or a product.
+void TakeWeights(ForeignLayer& layer) {
+  const size_t at = WeightInput(layer.type);
+  if ((layer.group != LayerGroup::kConv && layer.group != LayerGroup::kMatMul) ||
+      layer.inputs.size() <= at)
+    return;
+  const std::vector<int64_t>& dims = layer.inputs[at].dims;
+  int64_t count = dims.empty() ? 0 : 1;
+  for (int64_t d : dims) {
+    if (d <= 0 || __builtin_mul_overflow(count, d, &count)) return;
+  }
+  layer.weight_count = count;
+  if (layer.group == LayerGroup::kConv && dims.size() > 2)
+    layer.kernel.assign(dims.begin() + 2, dims.end());
+}
+
+ForeignLayer ReadNode(const json& event, const json& args) {
+  ForeignLayer layer;
+  const std::string name = JsonText(event, "name");
+  layer.name = name.substr(0, name.size() - std::string(kSuffix).size());
+  layer.type = JsonText(args, "op_name");
+  layer.where = JsonText(args, "provider");
+  if (layer.name.empty()) layer.name = layer.type + "_" + JsonText(args, "node_index");
+  layer.inputs = ReadTensors(JsonArray(args, "input_type_shape"));
+  layer.outputs = ReadTensors(JsonArray(args, "output_type_shape"));
+  layer.weight_bytes = SizeOf(args, "parameter_size");
+  layer.conversion = ConversionOf(layer.type);
+  layer.group = GroupOf(layer.type, layer.type.empty() ? layer.name : "");
+  layer.operators = {layer.name};
+  TakeWeights(layer);
+  if (!layer.inputs.empty()) layer.precision = layer.inputs[0].precision;
+  layer.has_residual = layer.type == "FusedConv" && layer.inputs.size() > 3;
+  return layer;
+}
+
+Result<ForeignRun> Read(const std::string& path) {
+  EVOQ_ASSIGN(const json events, ReadJsonFile(path));
+  const json& list = events.is_object() ? JsonArray(events, "traceEvents") : events;
+  ForeignRun run;
+  run.tool = "onnxruntime";
+  run.path = path;
+  run.detailed = true;
+  std::map<std::string, size_t> index;
+  std::vector<std::pair<double, int64_t>> sums;  // microseconds, times seen
+  std::vector<double> runs_ms;
+  if (list.is_array()) {
+    for (const json& event : list) {
+      const std::string name = JsonText(event, "name");
+      const double us = JsonNumber(event, "dur", -1);
+      if (us < 0) continue;
+      if (name == "model_run") runs_ms.push_back(us / 1e3);
+      if (!name.ends_with(kSuffix) || !event.contains("args")) continue;
+      ForeignLayer layer = ReadNode(event, event["args"]);
+      const auto [it, is_new] = index.try_emplace(
+          layer.name + " " + JsonText(event["args"], "node_index"), run.layers.size());
+      if (is_new) {
+        run.layers.push_back(std::move(layer));
+        sums.emplace_back(0, 0);
+      }
+      sums[it->second].first += us;
+      sums[it->second].second += 1;
+    }
+  }
+  if (run.layers.empty())
+    return InvalidInput(
+        "{}: no node events; expected a profile written by ONNX Runtime with profiling enabled "
+        "(events named "
+        "NAME{} with args.op_name)",
+        path, kSuffix);
+  int64_t runs = 1;
+  for (const auto& [us, count] : sums) runs = std::max(runs, count);
+  if (!runs_ms.empty()) runs = static_cast<int64_t>(runs_ms.size());
+  for (size_t i = 0; i < sums.size(); ++i)
+    run.layers[i].ms = sums[i].first / 1e3 / static_cast<double>(runs);
+  run.end_to_end_ms = Median(runs_ms);
+  Summarize(run);
+  return run;
+}
+
+}  // namespace
+
+extern const ForeignSource kSourceOrtProfile = {
+    "onnxruntime", "--ort-profile", "F", "Profile written by ONNX Runtime (enable_profiling)",
+    Read};
+
+}  // namespace evoq

@@ -1,0 +1,60 @@
+// Copies: between devices, between layouts, between precisions.
+#include <algorithm>
+
+#include "foreign/profiles/rule.h"
+
+namespace evoq {
+namespace {
+
+std::vector<Loss> FindCopies(const ProfileCase& c) {
+  return LossesWhere(
+      c.run, [](const ForeignLayer& layer) { return layer.conversion == Conversion::kCopy; });
+}
+std::vector<Loss> FindReformats(const ProfileCase& c) {
+  return LossesWhere(
+      c.run, [](const ForeignLayer& layer) { return layer.conversion == Conversion::kReformat; });
+}
+
+// Nodes of the CPU provider in a session whose other nodes run elsewhere.
+std::vector<Loss> FindFallback(const ProfileCase& c) {
+  const auto on_cpu = [](const ForeignLayer& layer) {
+    return layer.where == "CPUExecutionProvider";
+  };
+  const bool mixed = std::any_of(
+      c.run.layers.begin(), c.run.layers.end(),
+      [&](const ForeignLayer& layer) { return !layer.where.empty() && !on_cpu(layer); });
+  if (!mixed) return {};
+  return LossesWhere(c.run, on_cpu);
+}
+
+}  // namespace
+
+extern const ProfileRule kRuleDeviceCopies = {
+    "device-copies",
+    "onnxruntime",
+    "Memcpy nodes carry values between the device and the host, because an operator between them "
+    "has no kernel there.",
+    "Replace or move the operators that the table shows on CPUExecutionProvider, or run the whole "
+    "part between the copies on one device.",
+    "ONNX Runtime 1.20 CUDA execution provider, Memcpy warning",
+    FindCopies};
+
+extern const ProfileRule kRuleReformatCopies = {
+    "reformat-copies",
+    "",
+    "Copies that only change layout or precision between two layers.",
+    "Neighbours that ask for one layout need no copy: quantize both or none of them, and keep "
+    "channel counts multiples of 32.",
+    "TensorRT developer guide 8.6 and 10, Reformat layers; oneDNN reorders in OpenVINO 2024",
+    FindReformats};
+
+extern const ProfileRule kRuleCpuFallback = {
+    "cpu-fallback",
+    "onnxruntime",
+    "Nodes run on the CPU provider while the rest of the model runs on another one.",
+    "Use operators that the other provider has (evoq explain MODEL.onnx --target lists them), or "
+    "integers where it has integer kernels only there.",
+    "ONNX Runtime 1.20 execution providers",
+    FindFallback};
+
+}  // namespace evoq

@@ -1,0 +1,174 @@
+// Layers whose kernel does not gain from fewer bits.
+#include "foreign/profiles/pairing.h"
+#include "foreign/profiles/rule.h"
+
+namespace evoq {
+namespace {
+
+bool IsLinear(const ForeignLayer& layer) {
+  return layer.group == LayerGroup::kConv || layer.group == LayerGroup::kMatMul;
+}
+
+bool HasConversions(const ForeignRun& run) {
+  for (const ForeignLayer& layer : run.layers) {
+    if (layer.conversion == Conversion::kQuantize || layer.conversion == Conversion::kDequantize)
+      return true;
+  }
+  return false;
+}
+
+// Convolutions and matrix products in float, in a model that was quantized.
+std::vector<Loss> FindFloat(const ProfileCase& c) {
+  std::vector<Loss> losses;
+  if (!c.run.quantized() && !HasConversions(c.run)) return losses;
+  for (size_t i = 0; i < c.run.layers.size(); ++i) {
+    const ForeignLayer& layer = c.run.layers[i];
+    if (IsLinear(layer) && NarrowingShare(layer) > 0)
+      losses.push_back({i, layer.ms * NarrowingShare(layer)});
+  }
+  return losses;
+}
+
+// Integer layers that take longer than their counterparts in the baseline: by how much at least,
+// or, with `doubtful`, those of which that is not sure.
+std::vector<Loss> FindSlower(const ProfileCase& c, bool doubtful) {
+  std::vector<Loss> losses;
+  if (c.baseline == nullptr || !c.run.detailed || !c.baseline->detailed) return losses;
+  const auto in_float = [](const ForeignLayer& layer) {
+    return IsLinear(layer) && NarrowingShare(layer) > 0;
+  };
+  const std::vector<Counterpart> pairs = PairLayers(c.run, IsLinear, *c.baseline, in_float);
+  for (size_t i = 0; i < c.run.layers.size(); ++i) {
+    const ForeignLayer& layer = c.run.layers[i];
+    if (!IsLinear(layer) || BitsOf(layer.precision) != 8) continue;
+    Counterpart pair = pairs[i];
+    if (pair.sure) {
+      const ForeignLayer& before = c.baseline->layers[*pair.sure];
+      pair = {{}, true, true, before.ms, before.ms, before.has_residual};
+    }
+    if (!pair.any || layer.ms <= pair.least_ms) continue;
+    // Slower than each layer that may be its counterpart, of which none leaves a sum to another
+    // layer that is part of this one.
+    const bool sure =
+        pair.same_kind && layer.ms > pair.most_ms && (pair.all_add || !layer.has_residual);
+    if (sure && !doubtful) losses.push_back({i, layer.ms - pair.most_ms});
+    if (!sure && doubtful) losses.push_back({i, 0});
+  }
+  return losses;
+}
+
+std::vector<Loss> FindSlowerForSure(const ProfileCase& c) { return FindSlower(c, false); }
+std::vector<Loss> FindPerhapsSlower(const ProfileCase& c) { return FindSlower(c, true); }
+
+bool DequantizesConstant(const ForeignLayer& layer) {
+  if (layer.type != "DequantizeLinear" || layer.inputs.empty()) return false;
+  int64_t elements = 1;
+  for (int64_t d : layer.inputs[0].dims)
+    elements = d > 0 && elements < (int64_t{1} << 40) ? elements * d : elements;
+  // The parameters of a constant input are at least as many bytes as it has (4-bit: half of it).
+  return layer.weight_bytes > 0 && 2 * layer.weight_bytes >= elements && elements > 1;
+}
+std::vector<Loss> FindWeightDequantize(const ProfileCase& c) {
+  return LossesWhere(c.run, DequantizesConstant);
+}
+
+// The shares are what the slowest fast form of the operator would save: the figures of each rule's
+// source, rounded down.
+std::vector<Loss> FindConvInteger(const ProfileCase& c) {
+  return LossesWhere(
+      c.run, [](const ForeignLayer& layer) { return layer.type == "ConvInteger"; }, 0.5);
+}
+std::vector<Loss> FindSigned(const ProfileCase& c) {
+  const auto so = [](const ForeignLayer& layer) {
+    return layer.type == "QLinearConv" && !layer.inputs.empty() && layer.inputs[0].format == "int8";
+  };
+  return LossesWhere(c.run, so, 0.5);
+}
+std::vector<Loss> FindReference(const ProfileCase& c) {
+  const auto so = [&](const ForeignLayer& layer) {
+    return layer.where.starts_with("ref") && layer.ms > 0.01 * c.run.layer_sum_ms;
+  };
+  return LossesWhere(c.run, so, 0.5);
+}
+std::vector<Loss> FindDynamic(const ProfileCase& c) {
+  return LossesWhere(
+      c.run, [](const ForeignLayer& layer) { return layer.type == "DynamicQuantizeLinear"; });
+}
+
+}  // namespace
+
+extern const ProfileRule kRuleStaysFloat = {
+    "stays-float",
+    "",
+    "Convolutions and matrix products compute in float although the model is quantized.",
+    "Give both of their inputs Q/DQ (weights per channel); where accuracy forbids it, keep them "
+    "together so that fewer conversions are needed.",
+    "TensorRT developer guide 8.6 and 10; ONNX Runtime quantization guide 1.20; OpenVINO 2024 "
+    "runtime counters",
+    FindFloat};
+
+extern const ProfileRule kRuleSlowerThanBaseline = {
+    "int8-layer-slower",
+    "",
+    "Integer layers slower than the same layer of the baseline.",
+    "Keep these layers in float, a first layer of three channels above all; one that writes float "
+    "gains by Q/DQ right behind its activation.",
+    "the two measured runs",
+    FindSlowerForSure};
+
+extern const ProfileRule kRulePerhapsSlower = {
+    "int8-layer-unpaired",
+    "",
+    "Integer layers that may be slower than in the baseline: which layer there is the same one, or "
+    "whether it does as much, cannot be told.",
+    "Compare engines that are built of one model with lasting node names (\"/layer1/conv1/Conv\") "
+    "and --profilingVerbosity=detailed.",
+    "the two measured runs",
+    FindPerhapsSlower,
+    true};
+
+extern const ProfileRule kRuleWeightsDequantizedEachRun = {
+    "weights-dequantized-each-run",
+    "onnxruntime",
+    "Constant weights are dequantized at every inference.",
+    "Weight-only int8 gains nothing here: quantize the activations too, or store the weights in "
+    "float16.",
+    "ONNX Runtime 1.30: DequantizeLinear of a constant is not folded when it is part of a Q/DQ "
+    "form",
+    FindWeightDequantize};
+
+extern const ProfileRule kRuleConvIntegerKernel = {
+    "no-fast-convinteger",
+    "onnxruntime",
+    "ConvInteger has no fast kernel: dynamic quantization makes convolutions slower than float.",
+    "Quantize convolutional models statically (evoq quantize --scheme int8 --calib DIR).",
+    "ONNX Runtime 1.30 CPU: ConvInteger runs 2 to 7 times slower than float32 Conv",
+    FindConvInteger};
+
+extern const ProfileRule kRuleSignedActivations = {
+    "signed-activations",
+    "onnxruntime",
+    "Integer convolutions with signed activations run about twice as long as with unsigned ones on "
+    "x86.",
+    "Quantize activations to uint8 (QUInt8 activations, QInt8 weights).",
+    "ONNX Runtime 1.30 CPU, x86 with VNNI: 2.1x in ResNet-50",
+    FindSigned};
+
+extern const ProfileRule kRuleDynamicRanges = {
+    "dynamic-ranges",
+    "onnxruntime",
+    "Ranges of activations are measured at every inference.",
+    "Calibrate once: static scales need no pass over the activations.",
+    "ONNX DynamicQuantizeLinear, opset 11",
+    FindDynamic};
+
+extern const ProfileRule kRuleReferenceKernel = {
+    "reference-kernel",
+    "benchmark_app",
+    "Layers run with a reference kernel, not an optimized one.",
+    "Change the operator's form (layout, broadcast, data type) to one that has a kernel, or keep "
+    "it in float32.",
+    "OpenVINO 2024 to 2026: exec_type beginning with ref",
+    FindReference};
+
+}  // namespace evoq

@@ -1,0 +1,30 @@
+#include "workflow/explain_profile.h"
+
+#include "base/printable.h"
+
+namespace evoq {
+namespace {
+
+const ForeignRun* BaselineOf(const ForeignExplanation& e) {
+  return e.baseline ? &*e.baseline : nullptr;
+}
+
+}  // namespace
+
+Result<ForeignExplanation> ExplainForeign(const ForeignJob& job) {
+  ForeignExplanation out;
+  EVOQ_ASSIGN(out.run, job.source->read(job.path));
+  if (!job.baseline.empty()) {
+    EVOQ_ASSIGN(out.baseline, job.source->read(job.baseline));
+  }
+  out.diagnosis = Diagnose(out.run, BaselineOf(out));
+  return out;
+}
+
+Told Tell(const ForeignExplanation& e) {
+  return {ToJson(e.run, BaselineOf(e), e.diagnosis),
+          PrintableLines(ToText(e.run, BaselineOf(e), e.diagnosis)),
+          {}};
+}
+
+}  // namespace evoq
