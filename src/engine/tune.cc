@@ -93,13 +93,16 @@ Result<std::vector<std::unique_ptr<Executor>>> Bind(const Program& program,
 }
 
 Status Measure(std::span<const std::unique_ptr<Executor>> executors, std::vector<Kind>& kinds,
-               double seconds) {
+               const TuneOptions& options) {
   RunBuffers buffers = MakeBuffers(*executors[0]);
   std::vector<int64_t> ns(executors[0]->program().steps.size());
   for (Kind& kind : kinds) kind.samples.resize(kind.candidates.size());
   const double start = NowSeconds();
-  for (int round = 0; round < kMaxRounds && (round < kMinRounds || NowSeconds() - start < seconds);
-       ++round) {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const double seconds = NowSeconds() - start;
+    if (round >= kMinRounds && seconds >= options.seconds) break;
+    if (options.progress)
+      EVOQ_TRY(options.progress(std::min(1.0, seconds / std::max(options.seconds, 1e-9))));
     for (size_t i = 0; i < executors.size(); ++i) {
       EVOQ_TRY(executors[i]->RunTimed(buffers.inputs, buffers.outputs, ns));
       for (Kind& kind : kinds) {
@@ -220,7 +223,7 @@ Result<TuneReport> TuneModel(Model& model, const TuneOptions& given) {
     const ExecutorOptions run{options.threads, options.isa, 1,
                               std::make_shared<ThreadPool>(options.threads)};
     EVOQ_ASSIGN(const auto executors, Bind(program, kinds, run));
-    EVOQ_TRY(Measure(executors, kinds, options.seconds));
+    EVOQ_TRY(Measure(executors, kinds, options));
     for (const Kind& kind : kinds) {
       const StepTuning tuning = Choose(kind);
       for (size_t s : kind.steps) chosen[s] = tuning;

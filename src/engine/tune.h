@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/isa.h"
+#include "base/on_progress.h"
 #include "program/model.h"
 
 namespace evoq {
@@ -16,6 +17,7 @@ struct TuneOptions {
   InputShapes shapes;
   std::string cache_path;  // "": measure everything, keep nothing
   double seconds = 4;      // of measuring, about
+  OnProgress progress;     // between rounds of runs
 };
 
 struct TuneReport {
@@ -31,7 +33,8 @@ struct TuneReport {
 // caches are as in earnest; steps of one kind (kernel, shapes, types, attributes) are tuned
 // together. The choices go into the plan for these shapes, in place of earlier ones for the same
 // machine and threads, and into the cache. When the tuned run as a whole is not faster than the
-// default, the defaults stay. Errors: those of Compile and Executor.
+// default, the defaults stay. Errors: those of Compile, Executor and `progress`; model and cache are
+// then as they were.
 Result<TuneReport> TuneModel(Model& model, const TuneOptions& options);
 
 }  // namespace evoq

@@ -128,6 +128,26 @@ TEST_F(TuneTest, ChoicesAreMeasuredOnceStoredAndFollowed) {
 }
 
 // The cache's entries: of one that is put again the last, of what two processes put that of each.
+TEST_F(TuneTest, StopsBetweenRounds) {
+  Model model = Convolutions();
+  TuneOptions options = Options();
+  options.seconds = 1e6;
+  std::vector<double> heard;
+  options.progress = [&](double fraction) -> Status {
+    heard.push_back(fraction);
+    if (heard.size() < 3) return {};
+    return Fail(ErrorCode::kConditionFailed, "enough");
+  };
+  const auto stopped = TuneModel(model, options);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().message(), "enough");
+  EXPECT_EQ(heard.size(), 3);
+  EXPECT_EQ(heard[0], 0);
+  EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
+  for (const Plan& plan : model.plans) EXPECT_TRUE(plan.tunings.empty());
+  EXPECT_FALSE(std::filesystem::exists(cache_));
+}
+
 TEST_F(TuneTest, TheLastPutCounts) {
   TuningCache first;
   first.Put("a", {"old", 0, {}});

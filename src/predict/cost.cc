@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "kernels/activation.h"
+#include "kernels/gemm/weights/unpacking.h"
 
 namespace evoq {
 
@@ -125,7 +126,7 @@ int64_t CostInput::activation_bytes() const {
 }
 
 int64_t CostInput::weight_bytes() const {
-  const bool widens = step.decision.kernel.ends_with("_f32");
+  const bool widens = step.decision.kernel.ends_with("_f32") && plan.method != kUnpackingMethod;
   int64_t sum = 0;
   for (size_t i = 0; i < args.constants.size(); ++i) {
     const Tensor* constant = args.constants[i];

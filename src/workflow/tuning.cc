@@ -13,6 +13,7 @@ Result<TuneReport> Tune(Model& model, int threads, const InputShapes& shapes,
   options.threads = threads;
   options.shapes = shapes;
   options.cache_path = TuningCachePath();
+  options.progress = follow.Stage("tuning");
   EVOQ_ASSIGN(options.isa, SelectIsa());
   return TuneModel(model, options);
 }

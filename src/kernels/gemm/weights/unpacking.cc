@@ -9,9 +9,11 @@
 namespace evoq {
 namespace {
 
-constexpr int64_t kLeastRows = 256;       // unpacking takes less than a percent of the time
-constexpr int64_t kLeastBytes = 1 << 20;  // of b in float32: less stays in a core's L2 cache
-constexpr int64_t kGroupPanels = 4;       // whole register tiles of each instruction set
+constexpr int64_t kManyRows = 64;  // unpacking takes a percent of the time
+// Of b in float32: less stays in a core's L2 cache; more, which no cache holds, is too much memory
+// for the tenth that few rows gain by it.
+constexpr int64_t kLeastBytes = 1 << 20, kTooManyBytes = 32 << 20;
+constexpr int64_t kGroupPanels = 4;  // whole register tiles of each instruction set
 
 struct Unpacking {
   BoundWeights weights;
@@ -53,10 +55,11 @@ struct Unpacking {
 }  // namespace
 
 bool PaysToUnpack(const KernelCall& call, const MatMulShape& shape, int threads) {
-  if (call.constant(1) == nullptr || shape.batch.size() != 1 || shape.m < kLeastRows ||
-      shape.k * shape.n < kLeastBytes / static_cast<int64_t>(sizeof(float)) ||
+  if (call.constant(1) == nullptr || shape.batch.size() != 1 ||
       FindWeightFormat(call.inputs[1]).empty())
     return false;
+  const int64_t least = shape.m < kManyRows ? kTooManyBytes : kLeastBytes;
+  if (shape.k * shape.n < least / static_cast<int64_t>(sizeof(float))) return false;
   // Threads take whole groups: in the last round few may have none.
   const int64_t groups = CeilDiv(shape.n, kGroupPanels * kPanelF32);
   return RoundUp(groups, int64_t{threads}) * 32 <= groups * 33;
@@ -85,6 +88,7 @@ Result<BoundKernel> BindUnpacking(const KernelCall& call, const MatMulShape& sha
   const auto scratch = CheckedProduct(bytes);
   if (!scratch) return Fail(ErrorCode::kTooLarge, "MatMul: {}", call.inputs[1].ToString());
   KernelPlan plan = state.plan.Describe();
+  plan.method = kUnpackingMethod;
   return BoundKernel::Of(std::move(state), static_cast<size_t>(*scratch), std::move(plan));
 }
 

@@ -65,7 +65,8 @@ TEST(Unpacking, WhereItPays) {
     bool pays;
   };
   constexpr Case kCases[] = {
-      {256, 512, 512, 1, true},  {255, 512, 512, 1, false},  {256, 512, 511, 1, false},
+      {64, 512, 512, 1, true},   {63, 512, 512, 1, false},   {64, 512, 511, 1, false},
+      {63, 2048, 4096, 1, true}, {63, 2048, 4095, 1, false}, {17, 4096, 4096, 1, true},
       {256, 512, 512, 8, true},  {256, 512, 512, 3, false},  // 8 groups: 9 places
       {256, 512, 4096, 3, true},                             // 64 groups: 66 places
       {256, 262144, 1, 1, true}, {256, 262144, 1, 2, false},
@@ -84,6 +85,7 @@ TEST(Unpacking, WhereItPays) {
     const BoundKernel bound =
         FindKernel("matmul_f32")->bind(call, BindOptions{Isa::kScalar, c.threads, {}}).value();
     EXPECT_EQ(bound.scratch_bytes, c.pays ? static_cast<size_t>(c.threads * c.k * 64 * 4) : 0);
+    EXPECT_EQ(bound.plan.method, c.pays ? kUnpackingMethod : "");
   }
   const TensorType f(DType::kFloat32, Shape{1024, 1024});
   const Tensor real = Tensor::Allocate(f);
